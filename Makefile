@@ -1,0 +1,82 @@
+# make demo   finds the edges in a photograph, and says where the picture is
+# make test   runs the tests
+# Both do everything: a virtual environment in .venv, the installs, the work.  The second run
+# finds the environment in place.
+
+VENV   := .venv
+BIN    := $(VENV)/bin
+PYTEST_ARGS ?=
+
+# The python to make .venv with: $(PYTHON) if given, else the first on PATH that is new enough.
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+ifeq ($(PYTHON),)
+PYTHON := $(shell for p in python3 python3.13 python3.12 python3.11 python3.14 python; do \
+	$$p -c '$(NEW_ENOUGH)' >/dev/null 2>&1 && { echo $$p; break; }; done)
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-long lint format bench wheel clean
+
+help:
+	@echo "make demo       find the edges in a photograph, and draw them"
+	@echo "make test       run the tests (a few minutes)"
+	@echo "make test-long  run the tests that take longer"
+	@echo "make lint       ruff and mypy"
+	@echo "make format     let ruff put the sources in order"
+	@echo "make bench      measure against NumPy, Numba, SciPy and JAX"
+	@echo "make wheel      build the wheel and the source archive into dist/"
+	@echo "make clean      remove what make made"
+
+demo: $(VENV)/.with-test
+	$(BIN)/treadle example canny $(DEMO_ARGS)
+
+test: $(VENV)/.with-test
+	$(BIN)/python -m pytest -q -m "not long" $(PYTEST_ARGS)
+
+test-long: $(VENV)/.with-test
+	$(BIN)/python -m pytest -q -m long $(PYTEST_ARGS)
+
+lint: $(VENV)/.with-lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.with-lint
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.with-dev
+	$(BIN)/python -m benchmarks $(BENCH_ARGS)
+
+wheel: $(VENV)/.with-lint
+	rm -rf build dist
+	$(BIN)/python -m build --quiet --outdir dist
+	@ls -l dist
+
+clean:
+	rm -rf $(VENV) build dist treadle-output treadle.egg-info
+	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A stamp per set of extras; it is made again when pyproject.toml changes.  pip finds what is
+# there already, so that is quick too.
+$(VENV)/.with-%: pyproject.toml $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[$*]"
+	@touch $@
+
+$(BIN)/python:
+	@if [ -z "$(PYTHON)" ]; then \
+		echo "treadle needs Python 3.11 or newer, and there is none on PATH" \
+			"(python3 is $$(python3 --version 2>/dev/null || echo missing))."; \
+		echo "Install one, or say where it is: make $(or $(MAKECMDGOALS),test) PYTHON=/path/to/python3.12"; \
+		exit 1; \
+	fi
+	@echo "making $(VENV) with $$($(PYTHON) --version), and installing into it (once) ..."
+	@$(PYTHON) -m venv --clear $(VENV) || { \
+		rm -rf $(VENV); \
+		echo "$(PYTHON) could not make a virtual environment."; \
+		echo "On Debian and Ubuntu: apt install python3-venv"; \
+		exit 1; \
+	}
+
+.PRECIOUS: $(BIN)/python $(VENV)/.with-%

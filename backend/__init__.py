@@ -1,0 +1,1 @@
+"""Where programs run: print, compile, cache, run."""

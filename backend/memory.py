@@ -1,0 +1,86 @@
+"""Host memory for results and intermediates, reused while it is warm.
+
+A fresh large allocation costs a page fault every 4 kB, as much as the kernel that fills it.  The
+pool keeps blocks and hands one out again once nobody refers to it: neither a program nor a user's
+array (views included, whose base it is).
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import Any
+
+import numpy as np
+
+from treadle.dsl.errors import DeviceOutOfMemory
+
+SMALLEST = 1 << 16
+LIMIT = 1 << 30
+
+_FREE = 3  # references to an idle block: the pool's list, the loop variable, the argument
+
+
+class Pool:
+    """Blocks by size in bytes; thread-safe; at most `limit` bytes are kept idle."""
+
+    def __init__(self, limit: int = LIMIT) -> None:
+        self.limit = limit
+        self._blocks: dict[int, list[Any]] = {}
+        self._held = 0
+        self._lock = threading.Lock()
+
+    def allocate(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+        """An uninitialised C-contiguous array, 64-byte aligned when it comes from the pool."""
+        size = dtype.itemsize
+        for n in shape:
+            size *= n
+        if size < SMALLEST:
+            return np.empty(shape, dtype)
+        with self._lock:
+            for block in self._blocks.get(size, ()):
+                if sys.getrefcount(block) == _FREE:
+                    return np.ndarray(shape, dtype, block)
+            try:
+                raw = np.empty(size + 64, np.uint8)
+            except MemoryError:
+                self._drop(everything=True)
+                try:
+                    raw = np.empty(size + 64, np.uint8)
+                except MemoryError:
+                    raise DeviceOutOfMemory(
+                        f"no memory for an array of shape {shape} ({dtype}): {size:,} bytes.",
+                        hint="Use smaller arrays, or compute in parts.",
+                    ) from None
+            offset = -raw.ctypes.data % 64
+            # A memoryview, not a view: its references are the arrays made on it and nothing else.
+            block = memoryview(raw)[offset : offset + size]
+            if self._held + size > self.limit:
+                self._drop()
+            if self._held + size <= self.limit:
+                self._blocks.setdefault(size, []).append(block)
+                self._held += size
+            return np.ndarray(shape, dtype, block)
+
+    def _drop(self, everything: bool = False) -> None:
+        """Forget idle blocks, oldest sizes first, down to half the limit."""
+        for size in list(self._blocks):
+            kept = []
+            for block in self._blocks[size]:
+                idle = sys.getrefcount(block) == _FREE
+                if idle and (everything or self._held > self.limit // 2):
+                    self._held -= size
+                else:
+                    kept.append(block)
+            if kept:
+                self._blocks[size] = kept
+            else:
+                del self._blocks[size]
+
+    @property
+    def held(self) -> int:
+        """Bytes in blocks of the pool, idle or not."""
+        return self._held
+
+
+POOL = Pool()

@@ -1,0 +1,435 @@
+"""Kernel IR to LLVM IR, with explicit SIMD.
+
+A vector loop runs W iterations at once: values are uniform (scalar registers) or varying (one
+vector register of W lanes per part).  Control that differs between lanes becomes masks; the
+invariant is that a mask in force always has an active lane wherever memory is touched.  The loop's
+body is emitted once without a mask for whole groups of W and once with the mask of the tail: the
+same instructions on the same lanes, so that a tail never has other bits than the rest.
+
+Values are numbered: equal values (operation, operands, and for loads the state of their buffer)
+have one number and are computed once in a straight-line region.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, walk
+from treadle.dsl.types import ScalarType, int64
+from treadle.skeletons.kernel.ir import Body, Buffer, Kernel, Load
+
+from . import casts, memory
+from .complexes import apply_complex
+from .floats import apply_float
+from .integers import apply_bool, apply_integer
+from .lanes import Lanes
+from .target import Target
+from .text import Code, Module, Reg, literal, vector
+from .values import (
+    LANE,
+    Poly,
+    Value,
+    memory_element,
+    parts,
+    register_element,
+)
+
+_POLYNOMIAL = frozenset(("add", "subtract", "multiply", "negative"))
+FAST = "reassoc nsz arcp contract afn "
+
+
+@dataclass(eq=False)
+class Slot:
+    """A mutable variable: memory that LLVM turns into registers."""
+
+    pointers: tuple[Reg, ...]
+    lanes: int
+    mask: Reg | None
+    type: ScalarType
+    depth: int
+
+
+class Copy:
+    """One of the interleaved copies of a body: what its variables stand for."""
+
+    __slots__ = ("slots", "values")
+
+    def __init__(self, parent: Copy | None = None) -> None:
+        self.values: dict[Var, Value] = dict(parent.values) if parent else {}
+        self.slots: dict[Var, Slot] = dict(parent.slots) if parent else {}
+
+
+class Emitter:
+    """The state of writing one kernel's function."""
+
+    def __init__(self, kernel: Kernel, target: Target, fast_math: bool) -> None:
+        self.kernel, self.target = kernel, target
+        self.module = Module()
+        self.code = Code(self.module, FAST if fast_math else "")
+        self.lanes = 0  # of the vector loop we are in
+        self.mask: Reg | None = None  # None: every lane
+        self.varying: set[Var] = set()
+        self.depth = 0
+        self.memo: dict[Any, Any] = {}
+        self._trail: list[Any] = []
+        self._numbers: dict[Any, int] = {}
+        self._fresh = 0
+        self._versions: dict[Any, int] = {}
+        self.atoms: dict[int, Value] = {}
+        self.atom_depth: dict[int, int] = {LANE: 0}
+        self.pointers: dict[Buffer, Reg] = {}
+        self.foreign: list[Any] = []
+        self.errors = "%errors"
+        self.reports = False
+
+    # --- numbering and sharing ------------------------------------------------------------
+
+    def number(self, key: Any) -> int:
+        """The number of the value with this key."""
+        found = self._numbers.get(key)
+        if found is None:
+            self._fresh += 1
+            found = self._numbers[key] = self._fresh
+        return found
+
+    def fresh_number(self) -> int:
+        self._fresh += 1
+        return self._fresh
+
+    def version(self, thing: Any) -> int:
+        return self._versions.get(thing, 0)
+
+    def touch(self, things: Any) -> None:
+        """Loads and reads of these see new values from now on."""
+        for thing in things:
+            self._versions[thing] = self.fresh_number()
+
+    def remember(self, key: Any, value: Any) -> Any:
+        self.memo[key] = value
+        self._trail.append(key)
+        return value
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """What is computed inside is forgotten outside (it may not dominate it)."""
+        mark = len(self._trail)
+        yield
+        for key in self._trail[mark:]:
+            self.memo.pop(key, None)
+        del self._trail[mark:]
+
+    @contextmanager
+    def masked(self, mask: Reg | None) -> Iterator[None]:
+        """Only these lanes are active inside."""
+        before, self.mask = self.mask, mask
+        with self.scope():
+            yield
+        self.mask = before
+
+    # --- making values --------------------------------------------------------------------
+
+    def in_register(self, type_: ScalarType, regs: tuple[Reg, ...], lanes: int,
+                    number: int | None = None) -> Value:  # fmt: skip
+        """A computed value; an int64 becomes an atom of polynomials."""
+        number = self.fresh_number() if number is None else number
+        if type_ == int64:
+            self.atoms[number] = Value(type_, regs, lanes, number)
+            self.atom_depth[number] = self.depth
+            poly = Poly.atom(number)
+            return Value(type_, regs, lanes, self.number(("p", poly.key)), poly)
+        return Value(type_, regs, lanes, number)
+
+    def polynomial(self, poly: Poly) -> Value:
+        """An int64 that is written out when needed."""
+        lanes = 0
+        for monomial in poly.terms:
+            if any(a == LANE or self.atoms[a].lanes for a in monomial):
+                lanes = self.lanes
+        return Value(int64, (), lanes, self.number(("p", poly.key)), poly, poly.value)
+
+    def constant(self, type_: ScalarType, value: Any) -> Value:
+        if type_ == int64:
+            return self.polynomial(Poly.constant(int(value)))
+        number = self.number(("c", type_.name, bytes(type_.numpy.type(value).tobytes())))
+        e = register_element(type_)
+        if type_.is_complex:
+            regs = (literal(e, float(value.real)), literal(e, float(value.imag)))
+        elif type_.is_float:
+            regs = (literal(e, float(value)),)
+        else:
+            regs = (literal(e, int(value)),)
+        return Value(type_, regs, 0, number, None, value)
+
+    def regs(self, value: Value, lanes: int | None = None) -> tuple[Reg, ...]:
+        """The registers of a value, as scalars or as vectors of `lanes` lanes."""
+        lanes = value.lanes if lanes is None else lanes
+        regs = value.regs
+        if not regs:
+            key = ("written", value.key)
+            found = self.memo.get(key)
+            regs = found or self.remember(key, (self.write(value),))
+        if lanes == value.lanes:
+            return regs
+        if lanes == 0:
+            raise AssertionError("a varying value where a uniform one is needed")
+        key = ("splat", value.key)
+        found = self.memo.get(key)
+        if found is None:
+            v, e = Lanes(self.code, lanes), register_element(value.type)
+            found = self.remember(key, tuple(v.splat(e, r) for r in regs))
+        return found  # type: ignore[no-any-return]
+
+    def reg(self, value: Value, lanes: int | None = None) -> Reg:
+        return self.regs(value, lanes)[0]
+
+    def write(self, value: Value) -> Reg:
+        """Write out a polynomial: outer terms first, so that LLVM can move their sums outward."""
+        poly = value.poly
+        assert poly is not None
+        if not poly.terms:
+            return "0"
+        v = Lanes(self.code, value.lanes)
+        if len(poly.terms) == 1:
+            ((monomial, coefficient),) = poly.terms.items()
+            if monomial == (LANE,):
+                return v.iota("i64", coefficient)
+            if not monomial:
+                return str(coefficient)
+            result = self._product(monomial, value.lanes)
+            if coefficient != 1:
+                result = v.op("mul", "i64", result, v.lit("i64", coefficient))
+            return result
+        last = max(poly.terms, key=self._term_depth)
+        rest = dict(poly.terms)
+        tail = self.polynomial(Poly({last: rest.pop(last)}))
+        first = self.polynomial(Poly(rest))
+        return v.op("add", "i64", self.reg(first, value.lanes), self.reg(tail, value.lanes))
+
+    def _term_depth(self, monomial: tuple[int, ...]) -> tuple[int, int, tuple[int, ...]]:
+        varying = any(a == LANE or self.atoms[a].lanes for a in monomial)
+        constant = 0 if monomial else 1
+        depth = max((self.atom_depth[a] for a in monomial), default=0)
+        return (2 * varying + constant, depth, monomial)
+
+    def _product(self, monomial: tuple[int, ...], lanes: int) -> Reg:
+        v = Lanes(self.code, lanes)
+        result = ""
+        for a in monomial:
+            if a == LANE:
+                factor = v.iota("i64")
+            else:
+                factor = self.reg(self.atoms[a], lanes)
+            result = v.op("mul", "i64", result, factor) if result else factor
+        return result
+
+    # --- expressions ----------------------------------------------------------------------
+
+    def value(self, e: Expr, copy: Copy) -> Value:
+        """Evaluate an expression for one copy."""
+        if isinstance(e, Var):
+            return self.variable(e, copy)
+        if isinstance(e, Const):
+            return self.constant(e.type, e.value)
+        done: dict[Expr, Value] = {}
+        for node in walk((e,)):
+            done[node] = self._node(node, [done[a] for a in node.args], copy)
+        return done[e]
+
+    def _node(self, node: Expr, args: list[Value], copy: Copy) -> Value:
+        if isinstance(node, Apply):
+            return self.apply(node.op.name, node.type, args, node.op.commutative)
+        if isinstance(node, Load):
+            return memory.load(self, node.buffer, args[0])
+        if isinstance(node, Var):
+            return self.variable(node, copy)
+        if isinstance(node, Const):
+            return self.constant(node.type, node.value)
+        if isinstance(node, Foreign):
+            from .atomics import call_foreign
+
+            return call_foreign(self, node, args)
+        raise AssertionError(f"{type(node).__name__} in kernel IR")
+
+    def variable(self, var: Var, copy: Copy) -> Value:
+        found = copy.values.get(var)
+        if found is not None:
+            return found
+        slot = copy.slots[var]
+        key = ("var", id(slot), self.version(slot), self.version(var))
+        held = self.memo.get(key)
+        if held is None:
+            t = vector(register_element(var.type), slot.lanes)
+            regs = tuple(self.code.emit(f"load {t}, ptr {p}") for p in slot.pointers)
+            held = self.remember(key, self.in_register(var.type, regs, slot.lanes))
+        return held  # type: ignore[no-any-return]
+
+    def apply(self, name: str, type_: ScalarType, args: list[Value], commutative: bool) -> Value:
+        """A primitive on values."""
+        source = args[-1].type
+        if type_ == int64 and name in _POLYNOMIAL and source == int64:
+            found = self._linear(name, args)
+            if found is not None:
+                return self.polynomial(found)
+        numbers = [a.key for a in args]
+        if commutative:
+            numbers.sort()  # type: ignore[type-var]
+        key = self.number((name, type_.name, source.name, *numbers))
+        held = self.memo.get(key)
+        if held is not None:
+            return held  # type: ignore[no-any-return]
+        lanes = self.lanes if any(a.lanes for a in args) else 0
+        regs = self._compute(name, type_, args, lanes)
+        return self.remember(key, self.in_register(type_, regs, lanes))  # type: ignore[no-any-return]
+
+    def _linear(self, name: str, args: list[Value]) -> Poly | None:
+        a = args[0].poly
+        assert a is not None
+        if name == "negative":
+            return Poly({}).plus(a, -1)
+        b = args[1].poly
+        assert b is not None
+        if name == "multiply":
+            return a.times(b)
+        return a.plus(b, 1 if name == "add" else -1)
+
+    def _compute(self, name: str, type_: ScalarType, args: list[Value],
+                 lanes: int) -> tuple[Reg, ...]:  # fmt: skip
+        v = Lanes(self.code, lanes)
+        if name == "select":
+            condition = self.reg(args[0], lanes)
+            e = register_element(type_)
+            yes, no = self.regs(args[1], lanes), self.regs(args[2], lanes)
+            return tuple(v.select(e, condition, a, b) for a, b in zip(yes, no, strict=True))
+        regs = [self.regs(a, lanes) for a in args]
+        source = args[0].type
+        if name == "cast":
+            return casts.cast(v, source, type_, regs[0])
+        if name == "complex":
+            return regs[0][0], regs[1][0]
+        if source.is_complex:
+            return apply_complex(v, self.target, name, source, regs)
+        flat = [r[0] for r in regs]
+        consts = [a.const for a in args]
+        if source.kind == "bool":
+            return (apply_bool(v, name, flat),)
+        if source.is_integer:
+            return (apply_integer(v, name, source, flat, consts),)
+        return (apply_float(v, self.target, name, source, flat, consts),)
+
+    # --- variables ------------------------------------------------------------------------
+
+    def declare(self, var: Var, value: Value, copy: Copy) -> None:
+        lanes = self.lanes if var in self.varying else 0
+        t = vector(register_element(var.type), lanes)
+        pointers = tuple(self.code.allocate(t) for _ in range(parts(var.type)))
+        copy.slots[var] = slot = Slot(pointers, lanes, self.mask, var.type, self.depth)
+        copy.values.pop(var, None)
+        self._put(var, slot, value)
+
+    def assign(self, var: Var, value: Value, copy: Copy) -> None:
+        slot = copy.slots[var]
+        if slot.lanes and self.mask is not None and self.mask != slot.mask:
+            v, e = Lanes(self.code, slot.lanes), register_element(var.type)
+            old, new = self.regs(self.variable(var, copy)), self.regs(value, slot.lanes)
+            kept = tuple(v.select(e, self.mask, n, o) for n, o in zip(new, old, strict=True))
+            value = self.in_register(var.type, kept, slot.lanes)
+        self._put(var, slot, value)
+
+    def _put(self, var: Var, slot: Slot, value: Value) -> None:
+        t = vector(register_element(var.type), slot.lanes)
+        regs = self.regs(value, slot.lanes)
+        for p, r in zip(slot.pointers, regs, strict=True):
+            self.code.do(f"store {t} {r}, ptr {p}")
+        self.touch((slot,))
+        held = value
+        if slot.lanes != value.lanes:
+            held = self.in_register(var.type, regs, slot.lanes)
+        self.remember(("var", id(slot), self.version(slot), self.version(var)), held)
+
+    # --- the function ---------------------------------------------------------------------
+
+    def address(self, buffer: Buffer) -> Reg:
+        return self.pointers[buffer]
+
+    def emit(self) -> str:
+        """The text of the whole module."""
+        from .statements import block
+
+        kernel, code = self.kernel, self.code
+        arguments, loads, given = [], [], []
+        slot = 0
+
+        def incoming(type_: str, attributes: str = "") -> Reg:
+            nonlocal slot
+            reg = f"%a{slot}"
+            arguments.append(f"{type_}{attributes} {reg}")
+            loads.append(f"  %p{slot} = getelementptr i64, ptr %args, i64 {slot}")
+            loads.append(f"  %v{slot} = load {type_}, ptr %p{slot}")
+            given.append(f"{type_} %v{slot}")
+            slot += 1
+            return reg
+
+        for b in kernel.buffers:
+            if b.role == "local":
+                t = memory_element(b.type)
+                self.pointers[b] = code.allocate(t, 64, self.local_size(b) * parts(b.type))
+            else:
+                self.pointers[b] = incoming("ptr", " noalias")
+        self.errors = incoming("ptr", " noalias")
+        top = Copy()
+        for var in kernel.scalars:
+            e = register_element(var.type)
+            regs = []
+            for _ in range(parts(var.type)):
+                reg = incoming("i64" if e == "i1" else e)
+                regs.append(code.emit(f"trunc i64 {reg} to i1") if e == "i1" else reg)
+            top.values[var] = self.in_register(var.type, tuple(regs), 0)
+        head, body, done = code.label("tasks"), code.label("task"), code.label("done")
+        code.jump(head)
+        code.start(head)
+        task, at = code.phi("i64", "%begin", "entry")
+        code.branch(code.emit(f"icmp slt i64 {task}, %end"), body, done)
+        code.start(body)
+        self.depth = 1
+        top.values[kernel.task] = self.in_register(int64, (task,), 0)
+        with self.scope():
+            block(self, kernel.body, [top])
+        after = code.emit(f"add i64 {task}, 1")
+        code.complete(at, after, code.block)
+        code.jump(head)
+        code.start(done)
+        code.do("ret void")
+        name = re.sub(r"[^A-Za-z0-9_.]", "_", kernel.name)
+        inner = ", ".join([*arguments, "i64 %begin", "i64 %end"])
+        self.module.functions.append(
+            code.finish(f"define internal void @{name}({inner}) #2")
+        )
+        passed = ", ".join([*given, "i64 %begin", "i64 %end"])
+        lines = ["define void @entry(ptr %args, i64 %begin, i64 %end) #0 {", *loads,
+                 f"  call void @{name}({passed})", "  ret void", "}", ""]  # fmt: skip
+        self.module.functions.append("\n".join(lines))
+        return self.module.text(self.target.attributes)
+
+    def local_size(self, buffer: Buffer) -> int:
+        if not isinstance(buffer.size, Const):
+            raise AssertionError(f"local buffer {buffer.name} has no constant size")
+        return int(buffer.size.value)
+
+    def same(self, e: Expr, copies: Sequence[Copy]) -> Value | None:
+        """The value of `e` when all copies agree on it."""
+        values = [self.value(e, c) for c in copies]
+        first = values[0]
+        return first if all(x.key == first.key for x in values) else None
+
+
+def emit(kernel: Kernel, target: Target, fast_math: bool = False) -> tuple[str, Emitter]:
+    """The LLVM IR of a kernel, and the emitter with what it learnt (symbols, foreign functions)."""
+    emitter = Emitter(kernel, target, fast_math)
+    return emitter.emit(), emitter
+
+
+__all__ = ["Body", "Copy", "Emitter", "Slot", "emit"]

@@ -1,0 +1,379 @@
+"""`native` as a backend: plans, lowers, compiles and runs a program on this machine's cores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from treadle.backend.host import HostCompiler
+from treadle.backend.memory import POOL
+from treadle.backend.plan import Plan, Planner, Step, data_checks
+from treadle.dsl.errors import IndexOutOfBounds
+from treadle.dsl.expr import Apply, Const, Expr, Index, Read, substitute
+from treadle.dsl.graph import ArrayLoop, Barrier, Branch, Leaf, Library, Matmul, Node, Permute
+from treadle.dsl.program import host_array
+from treadle.dsl.relations import verify_checks
+
+Slots = list[Any]
+Params = Sequence[Any]
+Action = Callable[[Slots, Params], None]
+
+
+def unavailable() -> str | None:
+    """Why LLVM does not work here, None when it does."""
+    try:
+        import llvmlite.binding  # noqa: F401
+    except ImportError as error:
+        return f"llvmlite cannot be imported ({error}); pip install llvmlite"
+    return None
+
+
+class Executable:
+    """A compiled program: call it with the data of its inputs and parameters."""
+
+    def __init__(self, program: Any) -> None:
+        self.program = program
+        self.planner = Planner(program.roots, program.inputs)
+        slots = self.planner.slots
+        self.host = HostCompiler(lambda leaf: slots[leaf],
+                                 {p: k for k, p in enumerate(program.params)})  # fmt: skip
+        self.checks = [(c, self.host.compile((c.left, c.right))) for c in self.planner.plan.checks]
+        self.kernel_steps: list[KernelStep] = []
+        self.actions = self._actions(self.planner.plan)
+        self.results = self.planner.plan.results
+        self.inputs = len(program.inputs)
+
+    def __call__(self, data: Sequence[Any], params: Params) -> list[Any]:
+        """One array per root; results never alias inputs nor each other."""
+        slots: Slots = [contiguous(d) for d in data]
+        slots += [None] * (self.planner.count - len(slots))
+        for check, values in self.checks:
+            left_right = values(slots, params)
+            verify_checks((check,), lambda e, c=check, v=left_right: v[0] if e is c.left else v[1])  # type: ignore[misc]
+        for act in self.actions:
+            act(slots, params)
+        found: list[Any] = []
+        taken: set[int] = set()
+        for slot in self.results:
+            array = slots[slot]
+            if slot < self.inputs or slot in taken or any(array is d for d in data):
+                array = np.array(array)
+            taken.add(slot)
+            found.append(array)
+        return found
+
+    def source(self) -> str:
+        """LLVM IR of every kernel."""
+        return "\n".join(k.llvm_ir for s in self.kernel_steps for k in s.compiled())
+
+    # --- steps ---
+    def _actions(self, plan: Plan) -> list[Action]:
+        actions: list[Action] = []
+        for step in plan.steps:
+            for check in data_checks(step.node):
+                actions.append(self._checked(check))
+            actions.append(self._action(step))
+            if step.release:
+                actions.append(_release(step.release))
+        return actions
+
+    def _checked(self, check: Any) -> Action:
+        values = self.host.compile((check.left, check.right))
+
+        def act(slots: Slots, params: Params) -> None:
+            left, right = values(slots, params)
+            verify_checks((check,), lambda e: left if e is check.left else right)
+
+        return act
+
+    def _action(self, step: Step) -> Action:
+        node = step.node
+        if isinstance(node, Barrier):
+            pairs = [(self.planner.slots[o], self.planner.slots[a])
+                     for o, a in zip(node.leaves, node.arguments, strict=True)]  # fmt: skip
+            return _copy_slots(pairs)
+        if isinstance(node, Library):
+            return self._library(node)
+        if isinstance(node, ArrayLoop):
+            return self._loop(node, step)
+        if isinstance(node, Branch):
+            return self._branch(node, step)
+        if isinstance(node, Matmul) and node.epilogue == (node.result,):
+            return self._matmul(node)
+        made = KernelStep(self, node, set(step.release))
+        self.kernel_steps.append(made)
+        return made
+
+    def _library(self, node: Library) -> Action:
+        sources = [self.planner.slots[a] for a in node.arguments]
+        targets = [self.planner.slots[o] for o in node.leaves]
+        types = [o.type.numpy for o in node.outputs]
+
+        def act(slots: Slots, params: Params) -> None:
+            result = node.operation.on("native")(*(slots[s] for s in sources))
+            parts = result if isinstance(result, tuple) else (result,)
+            for slot, part, t in zip(targets, parts, types, strict=True):
+                slots[slot] = np.ascontiguousarray(np.asarray(part, t))
+
+        return act
+
+    def _matmul(self, node: Matmul) -> Action:
+        from .products import product
+
+        left = operand_view(self.host, self.planner.slots, node.left, (*node.batch, node.m, node.k))
+        right = operand_view(self.host, self.planner.slots, node.right,
+                             (*node.batch, node.k, node.n))  # fmt: skip
+        slot = self.planner.slots[node.leaf()]
+        t = node.left.type
+
+        def act(slots: Slots, params: Params) -> None:
+            result = product(left(slots, params), right(slots, params), t, node.options)
+            slots[slot] = np.ascontiguousarray(result)
+
+        return act
+
+    def _loop(self, node: ArrayLoop, step: Step) -> Action:
+        inner = self._actions(step.inner[0])
+        results = step.inner[0].results
+        state = [self.planner.slot(s.leaf()) for s in node.state]
+        init = [self.planner.slots[i] for i in node.init]
+        targets = [self.planner.slots[o] for o in node.leaves]
+        index = None if node.index is None else self.planner.slot(node.index.leaf())
+        count = None if node.count is None else self.host.compile((node.count,))
+
+        def act(slots: Slots, params: Params) -> None:
+            slots += [None] * (self.planner.count - len(slots))
+            for s, i in zip(state, init, strict=True):
+                slots[s] = slots[i]
+            limit = None if count is None else int(count(slots, params)[0])
+            turn = 0
+            while limit is None or turn < limit:
+                if index is not None:
+                    slots[index] = np.asarray(turn, np.int64)
+                for one in inner:
+                    one(slots, params)
+                if node.predicate is not None:
+                    if not slots[results[-1]][()]:
+                        break
+                following = [slots[r] for r in results[: len(state)]]
+                for s, value in zip(state, following, strict=True):
+                    slots[s] = value
+                turn += 1
+            for t, s in zip(targets, state, strict=True):
+                slots[t] = slots[s]
+
+        return act
+
+    def _branch(self, node: Branch, step: Step) -> Action:
+        predicate = self.host.compile((node.predicate,))
+        sides = [(self._actions(p), p.results) for p in step.inner]
+        targets = [self.planner.slots[o] for o in node.leaves]
+
+        def act(slots: Slots, params: Params) -> None:
+            actions, results = sides[0 if predicate(slots, params)[0] else 1]
+            for one in actions:
+                one(slots, params)
+            for t, r in zip(targets, results, strict=True):
+                slots[t] = slots[r]
+
+        return act
+
+
+def contiguous(value: Any) -> Any:
+    """Host data as the kernels read it: C-contiguous, aligned, native byte order."""
+    if type(value) is np.ndarray and value.flags.carray and value.dtype.isnative:
+        return value
+    array = host_array(value.get() if hasattr(value, "__cuda_array_interface__") else value)
+    flags = array.flags
+    if flags.c_contiguous and flags.aligned:
+        return array
+    return np.array(array, order="C")
+
+
+def _release(slots_to_drop: list[int]) -> Action:
+    drop = tuple(slots_to_drop)
+
+    def act(slots: Slots, params: Params) -> None:
+        for s in drop:
+            slots[s] = None
+
+    return act
+
+
+def _copy_slots(pairs: list[tuple[int, int]]) -> Action:
+    def act(slots: Slots, params: Params) -> None:
+        for target, source in pairs:
+            slots[target] = slots[source]
+
+    return act
+
+
+class KernelStep:
+    """One node run by compiled kernels: outputs allocated, arguments packed, launched in order."""
+
+    def __init__(self, owner: Executable, node: Node, released: set[int]) -> None:
+        from treadle.skeletons.lower import LoweringContext, lower
+
+        self.owner, self.node = owner, node
+        settings = owner.program.settings
+        context = LoweringContext(check=settings.check)
+        self.lowered = lower(node, context)
+        self.fast_math = settings.fast_math
+        slots = owner.planner.slots
+        self.targets = [slots[o] for o in node.leaves]
+        self.types = [o.type.numpy for o in node.outputs]
+        self.reuse: list[int | None] = [None] * len(self.targets)
+        self.defaults: list[int] = []
+        if isinstance(node, Permute):
+            self.defaults = [slots[d] for d in node.defaults]
+            for k, slot in enumerate(self.defaults):
+                if slot in released and self.defaults.count(slot) == 1 and slot >= len(owner.program.inputs):
+                    self.reuse[k] = slot
+        hosts: list[Expr] = []
+        self.shapes = []
+        for out in node.outputs:
+            self.shapes.append((len(hosts), len(hosts) + len(out.shape)))
+            hosts += out.shape
+        self.launches: list[Launch] = []
+        scratch = {b: k for k, b in enumerate(self.lowered.scratch)}
+        self.scratch_sizes = len(hosts)
+        bound: dict[Expr, Expr] = {}
+        for kernel in self.lowered.kernels:
+            bound.update(zip(kernel.scalars, kernel.scalar_values, strict=True))
+        hosts += substitute([b.size for b in self.lowered.scratch], bound)
+        for kernel in self.lowered.kernels:
+            mapping: dict[Expr, Expr] = dict(zip(kernel.scalars, kernel.scalar_values, strict=True))
+            start = len(hosts)
+            hosts += kernel.scalar_values
+            end = len(hosts)
+            hosts += substitute([kernel.tasks], mapping)
+            sources: list[tuple[str, int]] = []
+            for b in kernel.buffers:
+                if b in scratch:
+                    sources.append(("scratch", scratch[b]))
+                elif b.leaf.node is node:
+                    sources.append(("out", b.leaf.component))
+                else:
+                    sources.append(("in", slots[b.leaf]))
+            self.launches.append(Launch(kernel, sources, start, end))
+        self.host = owner.host.compile(hosts)
+        self.errors = np.zeros(4, np.int64)
+        self.check = settings.check
+
+    def compiled(self) -> list[Any]:
+        return [launch.compiled(self.fast_math) for launch in self.launches]
+
+    def __call__(self, slots: Slots, params: Params) -> None:
+        values = self.host(slots, params)
+        outs = []
+        for k, (start, end) in enumerate(self.shapes):
+            shape = tuple([v if v > 0 else 0 for v in values[start:end]])
+            reused = self.reuse[k]
+            if reused is not None:
+                array = slots[reused]
+            else:
+                array = POOL.allocate(shape, self.types[k])
+                if self.defaults:
+                    np.copyto(array, slots[self.defaults[k]])
+            outs.append(array)
+        scratch = []
+        for k, b in enumerate(self.lowered.scratch):
+            size = max(int(values[self.scratch_sizes + k]), 1)
+            block = POOL.allocate((size,), b.type.numpy)
+            if b.name.startswith("zero_"):
+                block.fill(0)
+            scratch.append(block)
+        errors = self.errors.ctypes.data if self.check else 0
+        for launch in self.launches:
+            launch.run(slots, outs, scratch, values, errors, self.fast_math)
+            if self.check and self.errors[0]:
+                self._report(launch)
+        for slot, array in zip(self.targets, outs, strict=True):
+            slots[slot] = array
+
+    def _report(self, launch: Launch) -> None:
+        site, index, extent, _ = (int(v) for v in self.errors)
+        self.errors[:] = 0
+        operation, array, axis, where = launch.kernel.sites[site - 1]
+        raise IndexOutOfBounds(
+            f"{operation}: index {index} is out of range for axis {axis} of {array}, which has "
+            f"extent {extent}.",
+            where=where,
+        )
+
+
+class Launch:
+    """One kernel of a step and where its arguments come from."""
+
+    def __init__(self, kernel: Any, sources: list[tuple[str, int]], start: int, end: int) -> None:
+        self.kernel, self.sources, self.start, self.end = kernel, sources, start, end
+        self._compiled: Any = None
+
+    def compiled(self, fast_math: bool) -> Any:
+        if self._compiled is None:
+            from .compile import compile_kernel
+
+            self._compiled = compile_kernel(self.kernel, fast_math=fast_math)
+        return self._compiled
+
+    def run(self, slots: Slots, outs: list[Any], scratch: list[Any], values: Sequence[Any],
+            errors: int, fast_math: bool) -> None:  # fmt: skip
+        tasks = int(values[self.end])
+        if tasks <= 0:
+            return
+        addresses = [address(slots[k] if kind == "in" else outs[k] if kind == "out" else scratch[k])
+                     for kind, k in self.sources]  # fmt: skip
+        self.compiled(fast_math).launch(addresses, values[self.start : self.end], tasks, errors)
+
+
+def address(array: Any) -> int:
+    """Address of the first element."""
+    return int(array.__array_interface__["data"][0])
+
+
+# --- operands of BLAS as strided views ---------------------------------------------------------
+
+
+def operand_view(host: HostCompiler, slots: dict[Leaf, int], e: Expr, shape: Sequence[Expr]) -> (
+    Callable[[Slots, Params], Any]):  # fmt: skip
+    """A function giving the operand as a NumPy view: index maps that are affine cost no copy."""
+    casts = []
+    while isinstance(e, Apply) and e.op.name == "cast":
+        casts.append(e.type.numpy)
+        e = e.args[0]
+    if not isinstance(e, Read) or e.boundary is not None:
+        raise AssertionError("an operand of a product must be a plain read")
+    slot = slots[Leaf(e.node, e.component)]
+    rank = len(shape)
+    # An affine map is known from its value at the origin and at the unit vectors.
+    points = [
+        {Index(k): Const(int(k == at), Index(0).type) for k in range(rank)} for at in range(-1, rank)
+    ]
+    hosts: list[Expr] = list(shape)
+    for p in points:
+        hosts += substitute(e.args, dict(p))
+    values_of = host.compile(hosts)
+    axes = len(e.args)
+
+    def view(values_slots: Slots, params: Params) -> Any:
+        values = values_of(values_slots, params)
+        array = values_slots[slot]
+        extents = tuple(max(int(v), 0) for v in values[:rank])
+        rows = [values[rank + k * axes : rank + (k + 1) * axes] for k in range(rank + 1)]
+        origin = rows[0]
+        if 0 in extents:
+            made = np.zeros(extents, array.dtype)
+        else:
+            strides = []
+            for k in range(rank):
+                steps = [int(x) - int(o) for x, o in zip(rows[k + 1], origin, strict=True)]
+                strides.append(sum(d * s for d, s in zip(steps, array.strides, strict=True)))
+            base = array[tuple(slice(int(o), None) for o in origin)]
+            made = np.lib.stride_tricks.as_strided(base, extents, strides)
+        for t in reversed(casts):
+            made = made.astype(t)
+        return made
+
+    return view

@@ -1,0 +1,138 @@
+"""Values while code is emitted: registers, representations, and linear int64 forms.
+
+In registers bool is i1; float16 and bfloat16 are float32 numbers that their type can represent
+exactly; a complex number is two registers.  In memory bool is a byte and the others their bits.
+
+int64 values are kept as polynomials over opaque atoms as long as only +, − and × touch them, so
+that equal indices are found equal, neighbouring ones share their base, and the coefficient of the
+lane number (which decides between vector load, broadcast and gather) can be read off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+from treadle.dsl.types import ScalarType, int64
+
+from .text import Reg
+
+_WRAP = 1 << 64
+_HALF = 1 << 63
+LANE = 0  # the atom that stands for the number of the lane: 0 … W−1
+Monomial = tuple[int, ...]
+
+
+def wrap(value: int) -> int:
+    """An int64 as a Python number."""
+    value &= _WRAP - 1
+    return value - _WRAP if value >= _HALF else value
+
+
+class Poly:
+    """A polynomial over atoms with int64 coefficients, in canonical form."""
+
+    __slots__ = ("key", "terms")
+
+    def __init__(self, terms: dict[Monomial, int]) -> None:
+        self.terms = terms
+        self.key: tuple[Any, ...] = tuple(sorted(terms.items()))
+
+    @staticmethod
+    def constant(value: int) -> Poly:
+        return Poly({(): wrap(value)} if value else {})
+
+    @staticmethod
+    def atom(number: int) -> Poly:
+        return Poly({(number,): 1})
+
+    def plus(self, other: Poly, scale: int = 1) -> Poly | None:
+        terms = dict(self.terms)
+        for monomial, c in other.terms.items():
+            total = wrap(terms.get(monomial, 0) + scale * c)
+            if total:
+                terms[monomial] = total
+            else:
+                terms.pop(monomial, None)
+        return Poly(terms) if len(terms) <= 12 else None
+
+    def times(self, other: Poly) -> Poly | None:
+        if len(self.terms) * len(other.terms) > 12:
+            return None
+        terms: dict[Monomial, int] = {}
+        for m1, c1 in self.terms.items():
+            for m2, c2 in other.terms.items():
+                monomial = tuple(sorted(m1 + m2))
+                if len(monomial) > 4:
+                    return None
+                total = wrap(terms.get(monomial, 0) + c1 * c2)
+                if total:
+                    terms[monomial] = total
+                else:
+                    terms.pop(monomial, None)
+        return Poly(terms)
+
+    @property
+    def value(self) -> int | None:
+        """The number, if it is one."""
+        if not self.terms:
+            return 0
+        if len(self.terms) == 1 and () in self.terms:
+            return self.terms[()]
+        return None
+
+
+@dataclass(slots=True, eq=False)
+class Value:
+    """A value in registers.  Equal keys mean equal values.
+
+    `regs` has one register per part (two for complex); it is empty for a polynomial that has not
+    been written out.  `lanes` is 0 for a uniform value.  `const` is the number of a literal.
+    """
+
+    type: ScalarType
+    regs: tuple[Reg, ...]
+    lanes: int
+    key: Hashable
+    poly: Poly | None = None
+    const: Any = None
+
+    @property
+    def varying(self) -> bool:
+        return self.lanes > 0
+
+
+def register_element(t: ScalarType) -> str:
+    """The LLVM type of one part of a value in a register."""
+    if t.kind == "bool":
+        return "i1"
+    if t.is_integer:
+        return f"i{t.bits}"
+    if t.is_complex:
+        return "float" if t.bits == 64 else "double"
+    return "double" if t.bits == 64 else "float"
+
+
+def memory_element(t: ScalarType) -> str:
+    """The LLVM type of one part of a value in memory."""
+    if t.kind == "bool":
+        return "i8"
+    if t.name == "float16":
+        return "half"
+    if t.name == "bfloat16":
+        return "i16"
+    return register_element(t)
+
+
+def parts(t: ScalarType) -> int:
+    return 2 if t.is_complex else 1
+
+
+def lane_key(number: int) -> Hashable:
+    return ("p", Poly.atom(number).key)
+
+
+def poly_value(poly: Poly, lanes: int) -> Value:
+    """A value that is written out when it is needed."""
+    return Value(int64, (), lanes, ("p", poly.key), poly, poly.value)

@@ -1,0 +1,186 @@
+"""The order of execution: an optimised graph as steps over numbered slots.
+
+A slot holds one array.  Loops and branches carry plans of their own, which see the slots outside.
+Work that does not depend on a loop's state runs before it; work that only one side of a branch
+needs runs inside that side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from treadle.dsl.expr import Expr, Extent, Read, walk
+from treadle.dsl.graph import (
+    ArrayLoop, Barrier, Branch, Check, Input, Leaf, Node, topological,
+)  # fmt: skip
+from treadle.dsl.passes.vertical import regions
+
+
+@dataclass
+class Step:
+    """Run one node; `release` are the slots nobody reads afterwards."""
+
+    node: Node
+    inner: list[Plan] = field(default_factory=list)
+    release: list[int] = field(default_factory=list)
+
+
+@dataclass
+class Plan:
+    """Steps in order, and the slots of the results."""
+
+    steps: list[Step]
+    results: list[int]
+    checks: list[Check]
+
+    def walk(self) -> Iterator[tuple[int, Step]]:
+        """Every step with its depth of nesting."""
+        for step in self.steps:
+            yield 0, step
+            for inner in step.inner:
+                for depth, nested in inner.walk():
+                    yield depth + 1, nested
+
+
+class Planner:
+    """Numbers the slots and orders the nodes."""
+
+    def __init__(self, roots: Sequence[Leaf], inputs: Sequence[Input]) -> None:
+        self.slots: dict[Leaf, int] = {}
+        for node in inputs:
+            self.slot(Leaf(node, 0))
+        self.region = regions(roots)
+        self.plan = self.sub_plan(roots, set(inputs), frozenset())
+
+    @property
+    def count(self) -> int:
+        return len(self.slots)
+
+    def slot(self, leaf: Leaf) -> int:
+        return self.slots.setdefault(leaf, len(self.slots))
+
+    def sub_plan(self, roots: Sequence[Leaf], done: set[Node], bound: frozenset[Node]) -> Plan:
+        """Steps for `roots` given that `done` nodes have their slots."""
+        steps: list[Step] = []
+        checks: list[Check] = []
+        wanted: list[Leaf] = list(roots)
+        pending = [n for n in self._needed(wanted, done)]
+        finished = set(done)
+        for node in pending:
+            if node in finished:
+                continue
+            step = Step(node)
+            for c in node.checks:
+                if not _depends_on_data(c):
+                    checks.append(c)
+            if isinstance(node, ArrayLoop):
+                inside = finished | set(node.bound)
+                step.inner = [self.sub_plan(node.inner_roots(), inside, bound | set(node.bound))]
+                checks += step.inner[0].checks
+            elif isinstance(node, Branch):
+                step.inner = [
+                    self.sub_plan(node.then, finished, bound),
+                    self.sub_plan(node.other, finished, bound),
+                ]
+            for leaf in node.leaves:
+                self.slot(leaf)
+            steps.append(step)
+            finished.add(node)
+        plan = Plan(steps, [self.slot(r) for r in roots], checks)
+        self._releases(plan, {self.slot(r) for r in roots})
+        return plan
+
+    def _needed(self, roots: Sequence[Leaf], done: set[Node]) -> list[Node]:
+        """Nodes to run here, dependencies first; loop bodies ask for their invariants."""
+        order: list[Node] = []
+        seen: set[Node] = set(done)
+        stack: list[tuple[Node, bool]] = [(leaf.node, False) for leaf in reversed(list(roots))]
+        while stack:
+            node, ready = stack.pop()
+            if ready:
+                order.append(node)
+                continue
+            if node in seen:
+                continue
+            seen.add(node)
+            if isinstance(node, Input):
+                continue
+            stack.append((node, True))
+            needed = [leaf.node for leaf in node.inputs()]
+            if isinstance(node, ArrayLoop):
+                needed += self._invariants(node)
+            stack += [(n, False) for n in reversed(needed) if n not in seen]
+        return order
+
+    def _invariants(self, loop: ArrayLoop) -> list[Node]:
+        """Nodes inside a loop's body that its state does not reach."""
+        bound = set(loop.bound)
+        found = []
+        exclusive = _branch_nodes(loop.inner_roots())
+        for node in topological(loop.inner_roots()):
+            if isinstance(node, Input) or node in exclusive:
+                continue
+            if not (self.region[node] & bound):
+                found.append(node)
+        return found
+
+    def _releases(self, plan: Plan, kept: set[int]) -> None:
+        """Slots made in this plan are released after their last use in it."""
+        made = {self.slots[le] for s in plan.steps for le in s.node.leaves} - kept
+        last: dict[int, Step] = {}
+        for step in plan.steps:
+            for slot in self._used(step):
+                if slot in made:
+                    last[slot] = step
+            for leaf in step.node.leaves:
+                if self.slots[leaf] in made:
+                    last[self.slots[leaf]] = step
+        for slot, step in last.items():
+            step.release.append(slot)
+
+    def _used(self, step: Step) -> set[int]:
+        used = {self.slots[leaf] for leaf in used_leaves(step.node) if leaf in self.slots}
+        for inner in step.inner:
+            used |= set(inner.results)
+            for nested in inner.steps:
+                used |= self._used(nested)
+        return used
+
+
+def used_leaves(node: Node) -> set[Leaf]:
+    """Every leaf whose array a node (or the host for it) touches."""
+    found = set(node.inputs())
+    hosts: list[Expr] = list(node.expressions())
+    for c in node.checks:
+        hosts += [c.left, c.right]
+    for e in walk(hosts):
+        if isinstance(e, Extent):
+            found.add(Leaf(e.node, 0))
+    if isinstance(node, ArrayLoop):
+        found |= set(node.inner_roots())
+    if isinstance(node, Branch):
+        found |= {*node.then, *node.other}
+    return found
+
+
+def _branch_nodes(roots: Sequence[Leaf]) -> set[Node]:
+    """Nodes that only sides of conds need."""
+    always = set(topological(roots, inside=False))
+    found: set[Node] = set()
+    for node in topological(roots):
+        if isinstance(node, Branch):
+            found |= {n for n in topological((*node.then, *node.other)) if n not in always}
+    return found
+
+
+def _depends_on_data(check: Check) -> bool:
+    return any(isinstance(e, Read) for e in walk((check.left, check.right)))
+
+
+def data_checks(node: Node) -> list[Check]:
+    """The checks of a node that need arrays: verified just before it runs."""
+    return [c for c in node.checks if _depends_on_data(c)]
+
+
+__all__ = ["Barrier", "Plan", "Planner", "Step", "data_checks", "used_leaves"]

@@ -1,0 +1,294 @@
+"""Array nodes on NumPy: one short function per node class."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from treadle.dsl.errors import IndexOutOfBounds
+from treadle.dsl.expr import Expr, Extent, Index, Param, Var
+from treadle.dsl.graph import (
+    ArrayLoop, Barrier, Branch, Fold, FoldSeg, Generate, Input, Leaf, Library, Matmul, Node, Permute,
+    Scan, topological,
+)  # fmt: skip
+from treadle.dsl.relations import verify_checks
+
+from .scalars import Lanes, Machine, combine_values
+
+Arrays = tuple[Any, ...]
+
+
+def run(roots: Sequence[Leaf], bindings: dict[Node, Any], params: dict[Param, Any],
+        check: bool) -> list[Any]:  # fmt: skip
+    """The arrays of `roots`; `bindings` gives the data of inputs, `params` the scalars'."""
+    machine = Evaluator(bindings, params, check)
+    machine.compute(roots)
+    return [np.array(machine.array(r)) for r in roots]
+
+
+class Evaluator:
+    """Evaluates nodes on demand; loops and branches evaluate theirs in a child."""
+
+    def __init__(self, bindings: dict[Node, Any], params: dict[Param, Any], check: bool,
+                 parent: Evaluator | None = None) -> None:  # fmt: skip
+        self.bindings, self.params, self.check, self.parent = bindings, params, check, parent
+        self.done: dict[Node, Arrays] = {}
+        self.machine = Machine(self.array, self.host_value, check)
+
+    def array(self, leaf: Leaf) -> Any:
+        found = self.find(leaf.node)
+        if found is None:
+            self.compute([leaf])
+            found = self.done[leaf.node]
+        return found[leaf.component]
+
+    def find(self, node: Node) -> Arrays | None:
+        if isinstance(node, Input) and node in self.bindings:
+            return (np.asarray(self.bindings[node]),)
+        found = self.done.get(node)
+        if found is None and self.parent is not None:
+            return self.parent.find(node)
+        return found
+
+    def compute(self, roots: Sequence[Leaf]) -> None:
+        for node in topological(roots, inside=False):
+            if self.find(node) is None:
+                self.machine.operation, self.machine.where = str(node.label), node.where
+                verify_checks(node.checks, self.scalar)
+                self.done[node] = self.node(node)
+
+    # --- host scalars ---
+    def host_value(self, e: Expr) -> Any:
+        if isinstance(e, Extent):
+            found = self.find(e.node)
+            assert found is not None
+            return found[0].shape[e.axis]
+        assert isinstance(e, Param)
+        return self.params[e] if self.parent is None else self.parent.host_value(e)
+
+    def scalar(self, e: Expr) -> Any:
+        (value,) = Lanes(1, {}, self.machine).evaluate([e])
+        return np.asarray(value).reshape(-1)[0]
+
+    def extents(self, shape: Sequence[Expr]) -> tuple[int, ...]:
+        return tuple(max(int(self.scalar(e)), 0) for e in shape)
+
+    # --- elements over a domain ---
+    def over(self, shape: tuple[int, ...], roots: Sequence[Expr],
+             extra: dict[Expr, Any] | None = None) -> list[Any]:  # fmt: skip
+        """`roots` at every index of `shape`, as arrays of that shape."""
+        count = int(np.prod(shape, dtype=np.int64))
+        places = np.indices(shape, np.int64).reshape(len(shape), count)
+        leaves: dict[Expr, Any] = {Index(k): places[k] for k in range(len(shape))}
+        for v, value in (extra or {}).items():
+            leaves[v] = np.asarray(value).reshape(count)
+        lanes = Lanes(count, leaves, self.machine)
+        return [np.array(lanes.full(r)).reshape(shape) for r in lanes.evaluate(roots)]
+
+    def node(self, node: Node) -> Arrays:
+        match node:
+            case Generate():
+                return tuple(self.over(self.extents(node.shape), node.elements))
+            case Fold():
+                return self.fold(node)
+            case FoldSeg():
+                return self.fold_seg(node)
+            case Scan():
+                return self.scan(node)
+            case Permute():
+                return self.permute(node)
+            case Matmul():
+                return self.matmul(node)
+            case Library():
+                result = node.operation.on("reference")(*(self.array(a) for a in node.arguments))
+                parts = result if isinstance(result, tuple) else (result,)
+                return tuple(np.asarray(p, o.type.numpy) for p, o in
+                             zip(parts, node.outputs, strict=True))  # fmt: skip
+            case Barrier():
+                return tuple(self.array(a) for a in node.arguments)
+            case ArrayLoop():
+                return self.loop(node)
+            case Branch():
+                side = node.then if self.scalar(node.predicate) else node.other
+                child = Evaluator(self.bindings, self.params, self.check, self)
+                child.compute(side)
+                return tuple(child.array(leaf) for leaf in side)
+        raise AssertionError(f"{type(node).__name__} cannot be evaluated")
+
+    # --- reductions: pairwise in order, so any associative function is right ---
+    def reduced(self, values: list[Any], combine: Any) -> list[Any]:
+        """Over the last axis (extent ≥ 1)."""
+        while values[0].shape[-1] > 1:
+            n = values[0].shape[-1]
+            left = [v[..., 0 : n - 1 : 2] for v in values]
+            right = [v[..., 1:n:2] for v in values]
+            pairs = combine_values(self.machine, combine, left, right)
+            if n % 2:
+                pairs = [np.concatenate([p, v[..., -1:]], -1)
+                         for p, v in zip(pairs, values, strict=True)]  # fmt: skip
+            values = pairs
+        return [v[..., 0] for v in values]
+
+    def initial(self, init: Sequence[Expr], shape: tuple[int, ...]) -> list[Any]:
+        return [np.full(shape, self.scalar(e), e.type.numpy) for e in init]
+
+    def with_init(self, node: Any, values: list[Any], shape: tuple[int, ...]) -> list[Any]:
+        """Reduce the last axis of `values`, `init` on the left; an empty axis gives `init`."""
+        start = None if node.init is None else self.initial(node.init, shape)
+        if values[0].shape[-1] == 0:
+            assert start is not None
+            return start
+        total = self.reduced(values, node.combine)
+        return total if start is None else combine_values(self.machine, node.combine, start, total)
+
+    def finish(self, node: Any, results: list[Any], shape: tuple[int, ...]) -> Arrays:
+        extra: dict[Expr, Any] = dict(zip(node.results, results, strict=True))
+        return tuple(self.over(shape, node.epilogue, extra))
+
+    def fold(self, node: Fold) -> Arrays:
+        outer, inner = self.extents(node.outer), self.extents(node.inner)
+        values = self.over(outer + inner, node.elements)
+        flat = [v.reshape(*outer, int(np.prod(inner, dtype=np.int64))) for v in values]
+        return self.finish(node, self.with_init(node, flat, outer), outer)
+
+    def fold_seg(self, node: FoldSeg) -> Arrays:
+        outer = self.extents(node.outer)
+        offsets = self.array(node.offsets)
+        values = self.over((*outer, int(offsets[-1])), node.elements)
+        shape = (*outer, len(offsets) - 1)
+        results = [np.zeros(shape, v.dtype) for v in values]
+        for s in range(len(offsets) - 1):
+            part = [v[..., offsets[s] : offsets[s + 1]] for v in values]
+            for out, value in zip(results, self.with_init(node, part, outer), strict=True):
+                out[..., s] = value
+        return self.finish(node, results, shape)
+
+    # --- scans ---
+    def inclusive(self, values: list[Any], combine: Any) -> list[Any]:
+        """All prefixes over the last axis, by halves."""
+        n = values[0].shape[-1]
+        if n <= 1:
+            return values
+        even = n - n % 2
+        pairs = combine_values(self.machine, combine, [v[..., 0:even:2] for v in values],
+                               [v[..., 1:even:2] for v in values])  # fmt: skip
+        sums = self.inclusive(pairs, combine)
+        results = [np.array(v) for v in values]
+        for out, s in zip(results, sums, strict=True):
+            out[..., 1:even:2] = s
+        rest = [v[..., 2::2] for v in values]
+        count = rest[0].shape[-1]
+        filled = combine_values(self.machine, combine, [s[..., :count] for s in sums], rest)
+        for out, f in zip(results, filled, strict=True):
+            out[..., 2::2] = f
+        return results
+
+    def scan(self, node: Scan) -> Arrays:
+        shape = self.extents(node.shape)
+        values = [np.moveaxis(v, node.axis, -1) for v in self.over(shape, node.elements)]
+        combine = node.combine
+        if node.reverse:  # from the right: flip the data and the arguments
+            values = [v[..., ::-1] for v in values]
+            combine = type(combine)(combine.right, combine.left, combine.results)
+        if node.init is not None:
+            start = self.initial(node.init, (*values[0].shape[:-1], 1))
+            values = [np.concatenate([s, v], -1) for s, v in zip(start, values, strict=True)]
+        results = self.inclusive(values, combine)
+        totals: list[Any] = []
+        if node.form == "total":
+            totals = [r[..., -1] for r in results]
+            results = [r[..., :-1] for r in results]
+        if node.reverse:
+            results = [r[..., ::-1] for r in results]
+        results = [np.ascontiguousarray(np.moveaxis(r, -1, node.axis)) for r in results]
+        return (*self.finish(node, results, results[0].shape), *totals)
+
+    # --- scatter ---
+    def permute(self, node: Permute) -> Arrays:
+        shape = self.extents(node.domain)
+        valid, *rest = self.over(shape, (node.valid,))
+        lanes_valid = valid.reshape(-1)
+        count = len(lanes_valid)
+        places = np.indices(shape, np.int64).reshape(len(shape), count)[:, lanes_valid]
+        leaves: dict[Expr, Any] = {Index(k): places[k] for k in range(len(shape))}
+        lanes = Lanes(int(lanes_valid.sum()), leaves, self.machine)
+        got = [np.array(lanes.full(v)) for v in lanes.evaluate((*node.target, *node.values))]
+        target, values = got[: len(node.target)], got[len(node.target) :]
+        outs = [np.array(self.array(d)) for d in node.defaults]
+        extents = outs[0].shape
+        inside = np.ones(lanes.count, bool)
+        for axis, (i, n) in enumerate(zip(target, extents, strict=True)):
+            bad = (i < 0) | (i >= n)
+            if self.check and bad.any():
+                raise IndexOutOfBounds(
+                    f"{node.label} wrote at index {int(i[bad][0])}, but axis {axis} of its "
+                    f"defaults has extent {n}.",
+                    where=node.where,
+                )
+            inside &= ~bad
+        del rest
+        at = np.ravel_multi_index(tuple(i[inside] for i in target), extents) if extents else (
+            np.zeros(int(inside.sum()), np.int64))  # fmt: skip
+        values = [v[inside] for v in values]
+        self.scatter(outs, np.asarray(at), values, node.combine)
+        return tuple(outs)
+
+    def scatter(self, outs: list[Any], at: Any, values: list[Any], combine: Any) -> None:
+        """Combine values of equal targets pairwise, then each once into `outs`."""
+        order = np.argsort(at, kind="stable")
+        at, values = at[order], [v[order] for v in values]
+        while len(at):
+            first = np.r_[True, at[1:] != at[:-1]]
+            if first.all():
+                break
+            rank = np.arange(len(at)) - np.maximum.accumulate(np.where(first, np.arange(len(at)), 0))
+            keep = rank % 2 == 0
+            has_mate = np.r_[keep[:-1] & ~keep[1:] & (at[1:] == at[:-1]), False]
+            mates = np.flatnonzero(has_mate) + 1
+            left, right = [v[has_mate] for v in values], [v[mates] for v in values]
+            merged = right if combine is None else combine_values(
+                self.machine, combine, right, left)  # fmt: skip
+            for v, m in zip(values, merged, strict=True):
+                v[has_mate] = m
+            at, values = at[keep], [v[keep] for v in values]
+        flat = [o.reshape(-1) for o in outs]
+        old = [f[at] for f in flat]
+        new = values if combine is None else combine_values(self.machine, combine, values, old)
+        for f, v in zip(flat, new, strict=True):
+            f[at] = v
+
+    # --- products ---
+    def matmul(self, node: Matmul) -> Arrays:
+        batch = self.extents(node.batch)
+        m, n, k = self.extents((node.m, node.n, node.k))
+        (a,) = self.over((*batch, m, k), (node.left,))
+        (b,) = self.over((*batch, k, n), (node.right,))
+        t = node.left.type
+        with np.errstate(all="ignore"):
+            wide = {"bfloat16": np.float32, "float16": np.float32}.get(t.name)
+            product = np.matmul(a.astype(wide), b.astype(wide)) if wide else np.matmul(a, b)
+        shape = (*batch, m, n)
+        extra: dict[Expr, Any] = {node.result: np.asarray(product).astype(t.numpy)}
+        return tuple(self.over(shape, node.epilogue, extra))
+
+    # --- loops over arrays ---
+    def loop(self, node: ArrayLoop) -> Arrays:
+        state = [np.array(self.array(leaf)) for leaf in node.init]
+        turn = 0
+        limit = None if node.count is None else int(self.scalar(node.count))
+        while limit is None or turn < limit:
+            bound: dict[Node, Any] = {**self.bindings,
+                                      **dict(zip(node.state, state, strict=True))}  # fmt: skip
+            if node.index is not None:
+                bound[node.index] = np.asarray(turn, np.int64)
+            child = Evaluator(bound, self.params, self.check, self)
+            if node.predicate is not None and not bool(child.array(node.predicate)):
+                break
+            state = [np.array(child.array(leaf)) for leaf in node.body]
+            turn += 1
+        return tuple(state)
+
+
+__all__ = ["Evaluator", "Var", "run"]

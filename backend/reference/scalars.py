@@ -1,0 +1,195 @@
+"""Scalar expressions on NumPy arrays of lanes: one lane per element of a domain."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from treadle.dsl.errors import IndexOutOfBounds
+from treadle.dsl.expr import (
+    Apply, Cond, Const, Expr, Extent, Foreign, Index, Loop, Param, Proj, Read, Var, While, substitute,
+)  # fmt: skip
+from treadle.dsl.graph import Leaf
+from treadle.dsl.operations.stencils import resolve_read
+from treadle.dsl.primitives import convert
+from treadle.dsl.types import bfloat16
+
+Value = Any  # an array of lanes, or a 0-d array when every lane agrees
+
+
+class Lanes:
+    """The values of expressions on a set of lanes; sub-sets share what the parent computed."""
+
+    def __init__(self, count: int, leaves: dict[Expr, Value], machine: Machine,
+                 parent: Lanes | None = None, chosen: Any = None) -> None:  # fmt: skip
+        self.count, self.values, self.machine = count, leaves, machine
+        self.parent, self.chosen = parent, chosen
+
+    def lookup(self, e: Expr) -> Value | None:
+        found = self.values.get(e)
+        if found is None and self.parent is not None:
+            found = self.parent.lookup(e)
+            if found is not None:
+                found = found if found.ndim == 0 else found[self.chosen]
+                self.values[e] = found
+        return found
+
+    def subset(self, chosen: Any, extra: dict[Expr, Value]) -> Lanes:
+        """The lanes where the boolean `chosen` holds, with further variables."""
+        return Lanes(int(np.count_nonzero(chosen)), extra, self.machine, self, chosen)
+
+    def full(self, value: Value) -> Value:
+        """One value per lane."""
+        return np.broadcast_to(value, (self.count,))
+
+    def evaluate(self, roots: Sequence[Expr]) -> list[Value]:
+        """The values of `roots`; only `args` are followed, guarded parts run on sub-sets."""
+        stack: list[tuple[Expr, bool]] = [(r, False) for r in reversed(roots)]
+        while stack:
+            e, ready = stack.pop()
+            if self.lookup(e) is not None:
+                continue
+            if not ready:
+                stack.append((e, True))
+                stack += [(a, False) for a in reversed(e.args) if self.lookup(a) is None]
+                continue
+            if isinstance(e, Proj):
+                continue  # set by its parent
+            self._compute(e)
+        return [self._get(r) for r in roots]
+
+    def _get(self, e: Expr) -> Value:
+        found = self.lookup(e)
+        assert found is not None, e
+        return found
+
+    def _compute(self, e: Expr) -> None:
+        args = [self._get(a) for a in e.args] if not isinstance(e, Cond | While | Loop) else []
+        if isinstance(e, Const):
+            self.values[e] = np.asarray(e.value)
+        elif isinstance(e, Apply):
+            self.values[e] = apply(e, args)
+        elif isinstance(e, Read):
+            self._read(e)
+        elif isinstance(e, Cond):
+            self._cond(e)
+        elif isinstance(e, While):
+            self._while(e)
+        elif isinstance(e, Loop):
+            self._loop(e)
+        elif isinstance(e, Foreign):
+            call = np.vectorize(e.function, otypes=[e.type.numpy])
+            size = np.broadcast(*args).size if args else 1
+            self.values[e] = call(*args) if size else np.zeros(0, e.type.numpy)
+        elif isinstance(e, Extent | Param):
+            self.values[e] = np.asarray(self.machine.host_value(e), e.type.numpy)
+        else:
+            raise AssertionError(f"unbound {type(e).__name__} {e!r}")
+
+    def _read(self, e: Read) -> None:
+        if e.boundary is not None:
+            (self.values[e],) = self.evaluate([resolve_read(e)])
+            return
+        array = self.machine.array(Leaf(e.node, e.component))
+        place = [self._get(a) for a in e.args]
+        bad = np.zeros((), bool)
+        for axis, (i, n) in enumerate(zip(place, array.shape, strict=True)):
+            outside = (i < 0) | (i >= n)
+            if self.machine.check and np.any(outside) and self.count:
+                value = int(np.broadcast_to(i, np.shape(outside))[outside].flat[0])
+                raise IndexOutOfBounds(
+                    f"{self.machine.operation} read '{e.node.label}' at index {value}, but "
+                    f"axis {axis} has extent {n}.",
+                    where=self.machine.where,
+                )
+            bad = bad | outside
+        if array.size == 0:
+            self.values[e] = np.zeros(np.shape(bad), array.dtype)
+            return
+        inside = tuple(np.clip(i, 0, n - 1) for i, n in zip(place, array.shape, strict=True))
+        self.values[e] = np.asarray(array[inside])
+
+    def _cond(self, e: Cond) -> None:
+        p = self.full(self._get(e.args[0]))
+        results = [np.zeros(self.count, t.numpy) for t in e.types]
+        for chosen, side in ((p, e.then), (~p, e.other)):
+            if np.any(chosen):
+                for out, value in zip(results, self.subset(chosen, {}).evaluate(side), strict=True):
+                    out[chosen] = value
+        self._set(e, results)
+
+    def _while(self, e: While) -> None:
+        state = [np.array(self.full(self._get(a))) for a in e.args]
+        active = np.ones(self.count, bool)
+        while True:
+            lanes = self.subset(active, {v: s[active] for v, s in zip(e.vars, state, strict=True)})
+            if not lanes.count:
+                break
+            (again,) = lanes.evaluate(e.scoped[:1])
+            still = active.copy()
+            still[active] = again
+            active = still
+            lanes = self.subset(active, {v: s[active] for v, s in zip(e.vars, state, strict=True)})
+            if not lanes.count:
+                break
+            for s, value in zip(state, lanes.evaluate(e.scoped[1:]), strict=True):
+                s[active] = value
+        self._set(e, state)
+
+    def _loop(self, e: Loop) -> None:
+        count = self.full(self._get(e.count))
+        state = [np.array(self.full(self._get(a))) for a in e.args[1:]]
+        for k in range(int(count.max()) if self.count else 0):
+            active = count > k
+            extra: dict[Expr, Value] = {v: s[active] for v, s in
+                                        zip(e.vars[1:], state, strict=True)}  # fmt: skip
+            extra[e.vars[0]] = np.asarray(k, np.int64)
+            for s, value in zip(state, self.subset(active, extra).evaluate(e.scoped), strict=True):
+                s[active] = value
+        self._set(e, state)
+
+    def _set(self, e: Expr, results: Sequence[Value]) -> None:
+        self.values[e] = np.zeros(())  # computed; its parts are the projections
+        for k, value in enumerate(results):
+            self.values[Proj(e, k)] = value
+
+
+class Machine:
+    """What expressions need from outside: arrays, host values, and where errors belong."""
+
+    def __init__(self, array: Callable[[Leaf], Any], host_value: Callable[[Expr], Any],
+                 check: bool) -> None:  # fmt: skip
+        self.array, self.host_value, self.check = array, host_value, check
+        self.operation: str = "an operation"
+        self.where: Any = None
+
+
+def apply(e: Apply, args: Sequence[Value]) -> Value:
+    """A primitive's own meaning; bfloat16 is computed in float32 and rounded."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        if e.op.name == "cast":
+            return convert(args[0], e.type)
+        half = bfloat16 in [a.type for a in e.args]
+        if half:
+            args = [a.astype(np.float32) if a.dtype == bfloat16.numpy else a for a in args]
+        result = np.asarray(e.op.numpy(*args))
+        return result if result.dtype == e.type.numpy else convert(result, e.type)
+
+
+def combine_values(machine: Machine, combine: Any, left: Sequence[Value],
+                   right: Sequence[Value]) -> list[Value]:  # fmt: skip
+    """A combining function on arrays of any (equal) shape."""
+    shape = np.shape(left[0])
+    size = int(np.prod(shape))
+    leaves: dict[Expr, Value] = {}
+    for v, x in zip((*combine.left, *combine.right), (*left, *right), strict=True):
+        leaves[v] = np.asarray(x, v.type.numpy).reshape(size)
+    lanes = Lanes(size, leaves, machine)
+    return [np.array(lanes.full(r)).reshape(shape) for r in lanes.evaluate(combine.results)]
+
+
+__all__ = ["Index", "Lanes", "Machine", "Var", "apply", "combine_values", "substitute"]

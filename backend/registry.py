@@ -1,0 +1,104 @@
+"""The backends by name: which work here, and for those that don't, why and what to install."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from treadle.dsl.errors import BackendUnavailable
+
+
+@dataclass(frozen=True)
+class Backend:
+    """A place where programs run.
+
+    `module` is imported on first use and offers `unavailable() -> str | None` (why it does not
+    work here, and what to do) and `Executable(program, options)`, callable on inputs.
+    """
+
+    name: str
+    module: str
+    about: str
+
+
+BACKENDS: dict[str, Backend] = {
+    b.name: b
+    for b in (
+        Backend("reference", "treadle.backend.reference.executable",
+                "NumPy, the meaning of the language: slow and plain"),
+        Backend("native", "treadle.backend.native.executable",
+                "LLVM, all CPU cores"),
+    )
+}  # fmt: skip
+_PLANNED = {
+    "cuda": "NVIDIA GPUs: this version of treadle has no CUDA backend yet.",
+    "dask": "many machines: this version of treadle has no Dask backend yet.",
+}
+
+
+@lru_cache(maxsize=None)
+def load(name: str) -> Any:
+    """The module of a backend that works here; `BackendUnavailable` says why it does not."""
+    backend = BACKENDS.get(name)
+    if backend is None:
+        working = ", ".join(repr(n) for n in BACKENDS)
+        if name in _PLANNED:
+            raise BackendUnavailable(
+                f"the backend {name!r} is not available: {_PLANNED[name]}",
+                hint=f"Backends here: {working}.",
+            )
+        raise BackendUnavailable(
+            f"there is no backend {name!r}.", hint=f"Backends: {working}."
+        )
+    reason = why_not(name)
+    if reason is not None:
+        raise BackendUnavailable(f"the backend {name!r} does not work here: {reason}")
+    return importlib.import_module(backend.module)
+
+
+@lru_cache(maxsize=None)
+def why_not(name: str) -> str | None:
+    """None when the backend works here, else the reason and what to install."""
+    backend = BACKENDS.get(name)
+    if backend is None:
+        return _PLANNED.get(name, "unknown")
+    try:
+        module = importlib.import_module(backend.module)
+    except ImportError as error:
+        return f"{error}; pip install {getattr(error, 'name', None) or 'its dependencies'}"
+    reason: str | None = module.unavailable()
+    return reason
+
+
+class Backends(dict[str, str]):
+    """name → "works" or the reason why not; prints as a table."""
+
+    def __str__(self) -> str:
+        width = max(len(n) for n in self)
+        return "\n".join(f"{name:<{width}}  {state}" for name, state in self.items())
+
+
+def backends() -> Backends:
+    """Which backends work here, and for those that don't, why and what to install."""
+    table = Backends()
+    for name, backend in BACKENDS.items():
+        reason = why_not(name)
+        table[name] = f"works: {backend.about}" if reason is None else f"unavailable: {reason}"
+    for name, reason in _PLANNED.items():
+        table.setdefault(name, f"unavailable: {reason}")
+    return table
+
+
+def available() -> list[str]:
+    """Names of the backends that work here."""
+    return [name for name in BACKENDS if why_not(name) is None]
+
+
+def choose(name: str | None) -> str:
+    """The backend to run on: the given one, or the fastest that works here."""
+    if name is not None and name != "auto":
+        load(name)
+        return name
+    return "native" if why_not("native") is None else "reference"

@@ -1,0 +1,226 @@
+"""Check and time the float32 tile engine against cuBLAS on one GPU.
+
+    python bench.py check                       every variant against float64, odd shapes, poisoned output
+    python bench.py time  [sizes] [--save]      square products, interleaved with cuBLAS, medians of events
+    python bench.py sanitize KERNEL             one small launch, to run under compute-sanitizer
+    python bench.py profile KERNEL SIZE         two launches, to run under ncu
+
+Needs nvcc (CUDA 13), PyTorch and a GPU of compute capability 9.0.  With --save
+the numbers go to results/<date>-<device>.json.
+"""
+import argparse
+import datetime
+import json
+import os
+import statistics
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import torch
+
+import cu
+import engine
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+torch.backends.cuda.matmul.allow_tf32 = False
+
+VARIANTS = {
+    'standard': dict(flags=['-DTILE_CONSUMER_REGS=216', '-DTILE_PRODUCER_REGS=72']),
+    'standard atomic': dict(mode='atomic'),
+    'strassen owner': dict(algorithm='strassen'),
+    'strassen atomic': dict(algorithm='strassen', mode='atomic'),
+}
+LAYOUTS = {  # operand layouts: row-major is k-contiguous for A and r-contiguous for B
+    'nn': ('k', 'r', True), 'nt': ('k', 'k', True), 'tn': ('r', 'r', True), 'tt': ('r', 'k', True),
+    'nn unaligned': ('k', 'r', False), 'strided': ('s', 's', False),
+}
+SHAPES = [(1, 1, 1), (1, 1, 8), (2, 3, 5), (7, 1, 129), (127, 255, 8), (128, 256, 16), (129, 257, 17), (509, 521, 523), (1023, 1025, 1024),
+          (4097, 33, 260), (31, 5003, 67), (8, 8, 10007), (1000, 1100, 900), (640, 1280, 0)]
+
+
+def operand(rows, cols, layout, kind):
+    """A random [rows, cols] tensor; layout 'c' has contiguous columns, 'r' contiguous rows, 's' neither."""
+    make = {'normal': torch.randn, 'uniform': torch.rand}[kind]
+    if layout == 'c':
+        return make(rows, cols, device='cuda')
+    if layout == 'r':
+        return make(cols, rows, device='cuda').T
+    return make(rows, 2 * cols + 1, device='cuda')[:, ::2][:, :cols]
+
+
+def fits(layout, m, n, k, split):
+    """Whether the sixteen-byte loads of a vector variant are allowed."""
+    a, b, vector = layout
+    if not vector:
+        return True
+    return (k if a == 'k' else m) % 4 == 0 and (n if b == 'r' else k) % 4 == 0
+
+
+def make(layout='nn', **kw):
+    a, b, vector = LAYOUTS[layout]
+    return engine.Engine(a=a, b=b, vector=vector, **kw)
+
+
+def build(engines):
+    with ThreadPoolExecutor(os.cpu_count()) as ex:
+        list(ex.map(lambda e: e.build(), engines))
+
+
+def check():
+    torch.manual_seed(1)
+    todo = [(v, l, make(l, **kw)) for v, kw in VARIANTS.items() for l in LAYOUTS]
+    build([e for *_, e in todo])
+    worst = {}
+    for v, l, e in todo:
+        a_lay, b_lay, _ = LAYOUTS[l]
+        count = 0
+        for m, n, k in SHAPES:
+            if not fits(LAYOUTS[l], m, n, k, e.split):
+                m, n, k = -(-m // 4) * 4, -(-n // 4) * 4, -(-k // 4) * 4
+            a = operand(m, k, {'k': 'c', 'r': 'r', 's': 's'}[a_lay], 'normal')
+            b = operand(k, n, {'r': 'c', 'k': 'r', 's': 's'}[b_lay], 'normal')
+            for alpha, beta in ((1.0, 0.0), (-0.5, 2.0)):
+                wide = torch.full((m + 2, n + 8), float('nan'), device='cuda')  # poison, and a guard around C
+                c = wide[1:m + 1, 4:n + 4]
+                c0 = torch.randn(m, n, device='cuda')
+                if beta:
+                    c.copy_(c0)
+                e(a, b, c, alpha, beta)
+                torch.cuda.synchronize()
+                err = engine.relative_error(c, a, b, alpha, beta, c0)
+                if k == 0 and beta == 0:
+                    err = float(c.abs().max())
+                guard = torch.isnan(wide).sum().item() == wide.numel() - m * n
+                key = (v, l)
+                worst[key] = max(worst.get(key, 0.0), err if err == err else float('inf'), 0.0 if guard else float('inf'))
+                count += 1
+                limit = (2e-6 if e.split == 1 else 4e-6) * max(1, k / 4000) ** 0.5
+                if not (err < limit and guard):
+                    print(f'FAIL {v} {l} {m}x{n}x{k} alpha {alpha} beta {beta}: error {err:.2e} guard {guard}', flush=True)
+        print(f'{v:16s} {l:13s} {count} products, worst relative error {worst[v, l]:.1e}', flush=True)
+    bad = [k for k, x in worst.items() if not x < 8e-6]
+    print('check:', 'FAILED ' + str(bad) if bad else 'passed')
+    return not bad
+
+
+def measure(functions, reps):
+    """Interleaved runs, so that drift hits all alike: lists of milliseconds."""
+    for f in functions:
+        f()
+        f()
+    times = [[] for _ in functions]
+    for _ in range(reps):
+        for f, t in zip(functions, times):
+            start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            start.record()
+            f()
+            stop.record()
+            torch.cuda.synchronize()
+            t.append(start.elapsed_time(stop))
+    return times
+
+
+def commit():
+    r = subprocess.run(['git', '-C', HERE, 'rev-parse', 'HEAD'], capture_output=True, text=True)
+    return r.stdout.strip() if r.returncode == 0 else None
+
+
+def environment():
+    p = torch.cuda.get_device_properties(0)
+    driver = subprocess.run(['nvidia-smi', '--query-gpu=driver_version,clocks.max.sm,power.limit', '--format=csv,noheader'], capture_output=True, text=True).stdout.strip()
+    nvcc = subprocess.run(['nvcc', '--version'], capture_output=True, text=True).stdout.split('release ')[-1].split(',')[0]
+    return {'device': p.name, 'sms': p.multi_processor_count, 'driver, max clock, power limit': driver, 'torch': torch.__version__,
+            'cuda': torch.version.cuda, 'cublas': '.'.join(map(str, cublas_version())), 'nvcc': nvcc,
+            'date': datetime.datetime.now(datetime.timezone.utc).isoformat(timespec='seconds'), 'commit': commit()}
+
+
+def cublas_version():
+    import ctypes
+    import glob
+    import site
+    v = ctypes.c_int()
+    out = []
+    for d in site.getsitepackages():
+        for f in glob.glob(os.path.join(d, 'nvidia', '*', 'lib', 'libcublas.so.*')):
+            lib = ctypes.CDLL(f)
+            for i in range(3):
+                lib.cublasGetProperty(i, ctypes.byref(v))
+                out.append(v.value)
+            return out
+    return out
+
+
+def candidates():
+    return {name: make('nn', **kw) for name, kw in VARIANTS.items()}
+
+
+def time(sizes, save, seconds=0.6):
+    todo = candidates()
+    build(todo.values())
+    rows = []
+    torch.manual_seed(2)
+    for n in sizes:
+        a, b = torch.randn(n, n, device='cuda'), torch.randn(n, n, device='cuda')
+        c = torch.empty(n, n, device='cuda')
+        functions = [lambda: torch.mm(a, b, out=c)] + [lambda e=e: e(a, b, c) for e in todo.values()]
+        reps = max(5, min(50, int(seconds / (2 * n ** 3 / 50e12))))
+        times = measure(functions, reps)
+        flop = 2 * n ** 3 / 1e9
+        med = [statistics.median(t) for t in times]
+        row = {'n': n, 'repetitions': reps, 'cublas_tflops': flop / med[0], 'variants': {}}
+        for (name, e), t, m in zip(todo.items(), times[1:], med[1:]):
+            q = statistics.quantiles(t, n=4)
+            row['variants'][name] = {'ms': m, 'tflops': flop / m, 'ratio': med[0] / m, 'spread': (q[2] - q[0]) / m}
+        if n <= 8192:
+            for name, e in todo.items():
+                c.fill_(float('nan'))
+                e(a, b, c)
+                row['variants'][name]['error'] = engine.relative_error(c, a, b)
+            torch.mm(a, b, out=c)
+            row['cublas_error'] = engine.relative_error(c, a, b)
+        rows.append(row)
+        del a, b, c
+    names = list(todo)
+    print(f"{'n':>6} {'cuBLAS':>8}  " + '  '.join(f'{x:>22}' for x in names))
+    for r in rows:
+        print(f"{r['n']:6d} {r['cublas_tflops']:6.2f} TF  " + '  '.join(f"{r['variants'][x]['tflops']:13.2f} {r['variants'][x]['ratio']:7.3f}x" for x in names))
+    if save:
+        env = environment()
+        path = os.path.join(HERE, 'results', f"{env['date'][:10]}-{env['device'].replace(' ', '-').lower()}-{save}.json")
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, 'w') as f:
+            json.dump({'environment': env, 'what': 'float32 square matmul, random normal data, medians of CUDA events, interleaved with cuBLAS (torch.mm, TF32 off)', 'rows': rows}, f, indent=1)
+        print('wrote', path)
+
+
+def one(name, n, launches):
+    v, _, l = name.partition('/')
+    e = make(l or 'nn', **VARIANTS[v])
+    a, b = torch.randn(n, n, device='cuda'), torch.randn(n, n, device='cuda')
+    if l in ('nt', 'tt'):
+        b = b.T
+    if l in ('tn', 'tt'):
+        a = a.T
+    c = torch.full((n, n), float('nan'), device='cuda')
+    for _ in range(launches):
+        e(a, b, c)
+    torch.cuda.synchronize()
+    print(name, n, 'relative error', engine.relative_error(c, a, b))
+
+
+if __name__ == '__main__':
+    p = argparse.ArgumentParser()
+    p.add_argument('what', choices=['check', 'time', 'sanitize', 'profile'])
+    p.add_argument('args', nargs='*')
+    p.add_argument('--save', nargs='?', const='float32', default=None)
+    o = p.parse_args()
+    if o.what == 'check':
+        sys.exit(0 if check() else 1)
+    elif o.what == 'time':
+        sizes = [int(x) for x in o.args[0].split(',')] if o.args else [512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 20480]
+        time(sizes, o.save)
+    elif o.what == 'sanitize':
+        one(o.args[0], int(o.args[1]) if len(o.args) > 1 else 300, 1)
+    else:
+        one(o.args[0], int(o.args[1]), 2)

@@ -1,0 +1,276 @@
+"""Where a kernel reads: index maps, affine where they are, and the reuse that follows.
+
+An index map is a tuple of polynomials over the domain's axes, counted-loop indices, extents and
+run-time numbers.  It is affine when axes and loop indices occur to the first power only; then the
+offsets of all reads of one array through the same linear part form one `Access`, as in
+
+    image[i + {-1, 0, 1}, j + {-1, 0, 1}] clamp
+
+The classes are those of Prasetya (2021), section 4.3: horizontal (elements of one row share what
+they read), vertical (neighbouring rows do), streaming (read once), random (places depend on data).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from .expr import Apply, Const, Expr, Extent, Index, Loop, Param, Read, Var, While, walk
+from .graph import Fold, Leaf, Node, Permute
+
+Monomial = tuple[Expr, ...]
+Polynomial = dict[Monomial, int]
+
+AXES = "ijklmnop"
+
+DATA = "data"
+COMPUTED = "computed"
+
+
+def polynomial(e: Expr, memo: dict[Expr, Polynomial | None] | None = None) -> Polynomial | None:
+    """An integer expression as a sum of products of atoms, None if it is not one.
+
+    >>> from treadle.dsl.expr import Index, constant
+    >>> from treadle.dsl.scalar import apply_primitive
+    >>> polynomial(apply_primitive("add", [Index(0), constant(2)])) == {(Index(0),): 1, (): 2}
+    True
+    """
+    done: dict[Expr, Polynomial | None] = {} if memo is None else memo
+    for node in walk((e,)):
+        if node not in done:
+            done[node] = _polynomial(node, done)
+    return done[e]
+
+
+def _polynomial(e: Expr, done: dict[Expr, Polynomial | None]) -> Polynomial | None:
+    if isinstance(e, Const):
+        value = int(e.value) if e.type.is_integer else None
+        return None if value is None else ({(): value} if value else {})
+    if isinstance(e, Index | Extent | Param | Var):
+        return {(e,): 1}
+    if not isinstance(e, Apply):
+        return None
+    if e.op.name == "cast" and e.type.is_integer and e.args[0].type.is_integer:
+        return done[e.args[0]]
+    if e.op.name not in ("add", "subtract", "multiply", "negative"):
+        return None
+    parts = [done[a] for a in e.args]
+    if parts[0] is None or parts[-1] is None:
+        return None
+    left, right = parts[0], parts[-1]
+    if e.op.name == "negative":
+        return {m: -c for m, c in left.items()}
+    total: Polynomial = {}
+    if e.op.name == "multiply":
+        if len(left) * len(right) > 64:
+            return None
+        terms: Iterable[tuple[Monomial, int]] = (
+            (tuple(sorted((*m, *n), key=_atom_order)), c * d)
+            for m, c in left.items() for n, d in right.items()
+        )  # fmt: skip
+    else:
+        sign = -1 if e.op.name == "subtract" else 1
+        terms = [*left.items(), *((m, sign * c) for m, c in right.items())]
+    for m, c in terms:
+        total[m] = total.get(m, 0) + c
+    return {m: c for m, c in total.items() if c}
+
+
+def _atom_order(e: Expr) -> tuple[int, int, int]:
+    if isinstance(e, Index):
+        return (1, e.axis, 0)
+    if isinstance(e, Extent):
+        return (2, e.node.uid, e.axis)
+    return (0, e.uid, 0) if isinstance(e, Var | Param) else (3, 0, 0)
+
+
+def counters(roots: Iterable[Expr]) -> set[Expr]:
+    """The index variables of counted loops: they take part in index maps."""
+    return {e.vars[0] for e in walk(roots) if isinstance(e, Loop)}
+
+
+@dataclass(frozen=True)
+class Access:
+    """All reads of one array through one linear index map.
+
+    `linear`: per axis of the array the map without its constant (None: not affine); `offsets`:
+    the constant vectors that occur; `kind`: "affine", "computed" (not affine, but from indices
+    alone) or "data"; `boundary`: what lies outside, None if nothing may.
+    """
+
+    leaf: Leaf
+    linear: tuple[tuple[tuple[Monomial, int], ...], ...] | None
+    offsets: tuple[tuple[int, ...], ...]
+    kind: str
+    boundary: str | None
+    mentioned: frozenset[int]
+    classes: tuple[str, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """Reads for one element of the domain (reads in loops once)."""
+        return len(self.offsets)
+
+
+def domain(node: Node) -> tuple[int, int]:
+    """(number of outer axes: one thread or task each; number of all axes of the domain)."""
+    from .passes.vertical import domain_rank
+
+    rank = domain_rank(node)
+    return (len(node.outer) if isinstance(node, Fold) and node.outer else rank), rank
+
+
+def accesses(node: Node) -> list[Access]:
+    """The accesses of a kernel, array by array in order of first use."""
+    from .passes.vertical import per_element
+
+    combine = getattr(node, "combine", None)
+    bodies = per_element(node) + (combine.results if combine is not None else ())
+    if isinstance(node, Permute):
+        bodies = (node.valid, *node.target, *node.values)
+    counting = counters(bodies)
+    groups: dict[tuple[object, ...], list[tuple[int, ...]]] = {}
+    heads: dict[tuple[object, ...], tuple[Leaf, frozenset[int], str, str | None]] = {}
+    memo: dict[Expr, Polynomial | None] = {}
+    for e in walk(bodies):
+        if not isinstance(e, Read):
+            continue
+        kind, linear, offset = index_map(e.args, counting, memo)
+        key: tuple[object, ...] = (e.node, e.component, kind, linear, e.boundary)
+        if kind != "affine":
+            offset = (len(groups.get(key, ())),)
+        groups.setdefault(key, [])
+        if offset not in groups[key]:
+            groups[key].append(offset)
+        used = frozenset(x.axis for x in walk(e.args) if isinstance(x, Index))
+        before = heads[key][1] if key in heads else frozenset()
+        heads[key] = (Leaf(e.node, e.component), before | used, kind, e.boundary)
+    found = []
+    outer, _ = domain(node)
+    for key, offsets in groups.items():
+        leaf, used, kind, boundary = heads[key]
+        access = Access(leaf, key[3], tuple(sorted(offsets)), kind, boundary, used)  # type: ignore[arg-type]
+        found.append(_with_classes(access, outer))
+    return found
+
+
+def index_map(
+    args: Sequence[Expr], counting: set[Expr], memo: dict[Expr, Polynomial | None] | None = None
+) -> tuple[str, tuple[tuple[tuple[Monomial, int], ...], ...] | None, tuple[int, ...]]:
+    """(kind, linear parts, offsets) of one index tuple."""
+    linear, offsets = [], []
+    for a in args:
+        p = polynomial(a, memo)
+        if p is None or not _is_affine(p, counting):
+            return (DATA if depends_on_data(a, counting) else COMPUTED), None, ()
+        offsets.append(p.get((), 0))
+        linear.append(tuple(sorted(((m, c) for m, c in p.items() if m), key=_term_order)))
+    return "affine", tuple(linear), tuple(offsets)
+
+
+def _term_order(term: tuple[Monomial, int]) -> tuple[object, ...]:
+    first = {1: 0, 0: 1, 2: 2, 3: 3}
+    return tuple((first[k], a, b) for k, a, b in map(_atom_order, term[0]))
+
+
+def _is_affine(p: Polynomial, counting: set[Expr]) -> bool:
+    for monomial in p:
+        moving = 0
+        for atom in monomial:
+            if isinstance(atom, Var) and atom not in counting:
+                return False
+            moving += isinstance(atom, Index | Var)
+        if moving > 1:
+            return False
+    return True
+
+
+def depends_on_data(e: Expr, counting: set[Expr] | None = None) -> bool:
+    """Whether an index is computed from elements or from the state of a loop."""
+    known = counting or set()
+    return any(
+        isinstance(x, Read | While) or (isinstance(x, Var) and x not in known) for x in walk((e,))
+    )
+
+
+def _with_classes(access: Access, outer: int) -> Access:
+    """The reuse between elements of the (outer) domain."""
+    classes: tuple[str, ...]
+    if access.kind == DATA:
+        classes = ("random",)
+    elif access.kind == COMPUTED or access.linear is None:
+        missing = [k for k in range(outer) if k not in access.mentioned]
+        classes = _reuse(bool(missing and missing[-1] == outer - 1), bool(missing[:-1] or (
+            missing and missing[-1] != outer - 1)))  # fmt: skip
+    else:
+        last = len(access.linear) - 1
+        several = [len({o[k] for o in access.offsets}) > 1 for k in range(last + 1)]
+        missing = [k for k in range(outer) if k not in access.mentioned]
+        horizontal = (last >= 0 and several[last]) or (outer > 0 and outer - 1 in missing)
+        vertical = any(several[:last]) or any(k != outer - 1 for k in missing)
+        classes = _reuse(horizontal, vertical)
+    return Access(access.leaf, access.linear, access.offsets, access.kind, access.boundary,
+                  access.mentioned, classes)  # fmt: skip
+
+
+def _reuse(horizontal: bool, vertical: bool) -> tuple[str, ...]:
+    found = (("horizontal",) if horizontal else ()) + (("vertical",) if vertical else ())
+    return found or ("streaming",)
+
+
+# --- text ------------------------------------------------------------------------------------
+
+
+def show_access(access: Access, name: Callable[[Expr], str]) -> str:
+    """`[i + {-1, 0, 1}, j] clamp`, "a computed place" or "data-dependent"."""
+    border = f" {access.boundary}" if access.boundary else ""
+    if access.linear is None:
+        count = "" if access.count == 1 else f" ({access.count} places)"
+        words = "data-dependent" if access.kind == DATA else "computed from the indices"
+        return f"[{words}]{count}{border}"
+    parts, places = [], 1
+    for axis, terms in enumerate(access.linear):
+        offsets = sorted({o[axis] for o in access.offsets})
+        places *= len(offsets)
+        parts.append(_show_axis(terms, offsets, name))
+    some = f" ({access.count} of {places} places)" if access.count < places else ""
+    return f"[{', '.join(parts)}]{some}{border}"
+
+
+def _show_axis(terms: Sequence[tuple[Monomial, int]], offsets: Sequence[int],
+               name: Callable[[Expr], str]) -> str:  # fmt: skip
+    text = show_terms(terms, name)
+    if len(offsets) == 1:
+        only = offsets[0]
+        if not text:
+            return str(only)
+        return text if only == 0 else f"{text} {'+' if only > 0 else '-'} {abs(only)}"
+    steps = offsets[-1] - offsets[0] == len(offsets) - 1
+    inside = (f"{offsets[0]}…{offsets[-1]}" if steps and len(offsets) > 5
+              else ", ".join(map(str, offsets)))  # fmt: skip
+    return f"{text} + {{{inside}}}" if text else f"{{{inside}}}"
+
+
+def show_terms(terms: Iterable[tuple[Monomial, int]], name: Callable[[Expr], str]) -> str:
+    """`i + 2·j − n` for the terms of a polynomial (its constant last)."""
+    text = ""
+    for monomial, c in terms:
+        factors = "·".join(name(a) for a in monomial)
+        size = abs(c)
+        body = factors if size == 1 and factors else (f"{size}·{factors}" if factors else str(size))
+        sign = "-" if c < 0 else "+"
+        text = (f"{text} {sign} {body}" if text else (f"-{body}" if c < 0 else body))
+    return text
+
+
+def show_polynomial(p: Polynomial, name: Callable[[Expr], str]) -> str:
+    """A polynomial as text, constant last; "0" for none."""
+    terms = sorted(((m, c) for m, c in p.items() if m), key=_term_order)
+    if p.get(()):
+        terms.append(((), p[()]))
+    return show_terms(terms, name) or "0"
+
+
+def extents_of(leaf: Leaf) -> Iterator[Expr]:
+    """The extents of a leaf, axis by axis."""
+    yield from leaf.shape

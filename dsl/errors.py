@@ -1,0 +1,197 @@
+"""Errors made for people: what was wrong, where in *their* code, and what to write instead.
+
+Every error derives from `TreadleError` and from the built-in kind a NumPy user would catch.  It
+carries a `Location` (file, line and columns of the user's call), which `str(error)` renders with a
+caret, and a hint.
+"""
+
+from __future__ import annotations
+
+import functools
+import linecache
+import os
+import sys
+from collections.abc import Callable
+from types import CodeType
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_HERE = os.path.dirname(os.path.realpath(__file__))
+_ROOT = os.path.dirname(_HERE)
+_INTERNAL = tuple(
+    os.path.join(_ROOT, *part) + os.sep
+    for part in (("dsl",), ("backend",), ("skeletons",), ("treadle", "dsl"),
+                 ("treadle", "backend"), ("treadle", "skeletons"))
+)  # fmt: skip
+_internal_files: dict[str, bool] = {}
+
+
+def _is_internal(filename: str) -> bool:
+    known = _internal_files.get(filename)
+    if known is None:
+        real = os.path.realpath(filename)
+        known = real.startswith(_INTERNAL) or filename.startswith("<treadle")
+        known = known or os.path.basename(os.path.dirname(real)) == "treadle" and real.endswith(
+            ("__init__.py",)
+        )
+        known = known or filename in ("<frozen importlib._bootstrap>", functools.__file__)
+        _internal_files[filename] = known
+    return known
+
+
+class Location:
+    """A call in the user's code: file, line, and the columns of the expression.
+
+    Made for every operation, so it only keeps the code object and the instruction; the text is
+    looked up when somebody prints it.
+    """
+
+    __slots__ = ("_code", "_instruction", "line")
+
+    def __init__(self, code: CodeType, instruction: int, line: int) -> None:
+        self._code = code
+        self._instruction = instruction
+        self.line = line
+
+    @property
+    def file(self) -> str:
+        return self._code.co_filename
+
+    @property
+    def function(self) -> str:
+        return self._code.co_name
+
+    def short(self) -> str:
+        return f"{os.path.basename(self.file)}:{self.line}"
+
+    def source(self) -> str:
+        return linecache.getline(self.file, self.line).rstrip("\n")
+
+    def columns(self) -> tuple[int, int] | None:
+        """First and one-past-last character of the expression on its line."""
+        positions = list(self._code.co_positions())
+        index = self._instruction // 2
+        if index >= len(positions):
+            return None
+        line, end_line, start, end = positions[index]
+        if line is None or start is None or end is None:
+            return None
+        text = linecache.getline(self.file, line)
+        # Columns are UTF-8 byte offsets.
+        raw = text.encode()
+        first = len(raw[:start].decode(errors="ignore"))
+        last = len(raw[:end].decode(errors="ignore")) if end_line == line else len(text.rstrip())
+        return first, max(last, first + 1)
+
+    def render(self) -> str:
+        """The user's line with a caret under the expression."""
+        head = f'  File "{self.file}", line {self.line}, in {self.function}'
+        source = self.source()
+        if not source.strip():
+            return head
+        indent = len(source) - len(source.lstrip())
+        columns = self.columns()
+        first, last = columns if columns else (indent, len(source))
+        first = max(first, indent)
+        marks = " " * (first - indent) + "^" * max(min(last, len(source)) - first, 1)
+        return f"{head}\n    {source.strip()}\n    {marks}"
+
+    def __repr__(self) -> str:
+        return f"Location({self.short()})"
+
+
+def user_location() -> Location | None:
+    """The innermost frame that is not treadle's own."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if not _is_internal(frame.f_code.co_filename):
+            return Location(frame.f_code, frame.f_lasti, frame.f_lineno)
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+class TreadleError(Exception):
+    """The root of all errors of treadle.
+
+    message: what was wrong; hint: what to write instead; where: the user's call (found on the
+    stack when not given); also: further places with a word about each.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        hint: str | None = None,
+        where: Location | None = None,
+        also: tuple[tuple[str, Location | None], ...] = (),
+    ) -> None:
+        self.message = message
+        self.hint = hint
+        self.where = where if where is not None else user_location()
+        self.also = also
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        parts = [self.message]
+        if self.where is not None:
+            parts.append(self.where.render())
+        for words, place in self.also:
+            parts.append(f"  {words}" + (f"\n{place.render()}" if place is not None else ""))
+        if self.hint:
+            parts.append("  " + self.hint.replace("\n", "\n  "))
+        return "\n".join(parts)
+
+
+class ShapeError(TreadleError, ValueError):
+    """Extents, ranks or axes that do not fit."""
+
+
+class DTypeError(TreadleError, TypeError):
+    """Element types that do not fit."""
+
+
+class IndexOutOfBounds(TreadleError, IndexError):
+    """An index outside its array, found in checked mode."""
+
+
+class NestedParallelismError(TreadleError, TypeError):
+    """A collective operation started inside a scalar function."""
+
+
+class TracingError(TreadleError, TypeError):
+    """Python code that cannot be traced: `if` on a traced value, a wrong return value, …"""
+
+
+class BackendUnavailable(TreadleError, RuntimeError):
+    """A backend that does not work here; says why and what to install."""
+
+
+class DeviceOutOfMemory(TreadleError, MemoryError):
+    """An allocation that failed: how much was asked for, held and free."""
+
+
+class CompilationError(TreadleError, RuntimeError):
+    """Generated code that a compiler refused; `source` holds it."""
+
+    def __init__(self, message: str = "", *, source: str = "", **kw: Any) -> None:
+        super().__init__(message, **kw)
+        self.source = source
+
+
+class ScheduleError(TreadleError, ValueError):
+    """A schedule that is malformed or illegal where it stands."""
+
+
+def user_facing(function: Callable[P, R]) -> Callable[P, R]:
+    """Public entry point: its errors reach the user without treadle's own frames."""
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except TreadleError as error:
+            raise error.with_traceback(None) from error.__cause__
+
+    return call

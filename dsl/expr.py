@@ -1,0 +1,364 @@
+"""The scalar IR: immutable, hash-consed expressions.
+
+An expression is one value inside a kernel.  Nodes are interned, so structural equality is
+identity, a value built twice exists once, and every analysis can memoise by node.
+
+Two kinds of children keep sharing honest: `args` are evaluated where the node is; `scoped` only
+under its guard or binder (the sides of a `Cond`, the body of a loop, the value of a boundary).
+Nothing in `scoped` may be hoisted above the node.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .primitives import TABLE, Primitive, convert
+from .types import ScalarType, bool_, int64
+
+if TYPE_CHECKING:
+    from .graph import Node
+
+_interned: weakref.WeakValueDictionary[tuple[Any, ...], Expr] = weakref.WeakValueDictionary()
+_fresh = itertools.count()
+
+
+class Expr:
+    """Base of all scalar expressions.  `type` is None for nodes of several results."""
+
+    __slots__ = ("__weakref__", "args", "scoped", "type", "vars", "weak")
+    type: ScalarType
+    weak: bool
+    args: tuple[Expr, ...]
+    scoped: tuple[Expr, ...]
+    vars: tuple[Var, ...]
+
+    def rebuild(self, args: tuple[Expr, ...], scoped: tuple[Expr, ...]) -> Expr:
+        """The same node over other children."""
+        raise TypeError(f"{type(self).__name__} has no children")
+
+    def __repr__(self) -> str:
+        from .printer import show
+
+        return show(self)
+
+
+def _intern(cls: type[Any], key: tuple[Any, ...]) -> tuple[Any, bool]:
+    found = _interned.get((cls, *key))
+    if found is not None:
+        return found, False
+    made = object.__new__(cls)
+    _interned[(cls, *key)] = made
+    return made, True
+
+
+def _fill(e: Expr, type_: Any, args: Any = (), scoped: Any = (), vars_: Any = (),
+          weak: bool = False) -> None:  # fmt: skip
+    e.type, e.args, e.scoped, e.vars, e.weak = type_, args, scoped, vars_, weak
+
+
+class Const(Expr):
+    """A literal; `value` is a NumPy scalar of `type`."""
+
+    __slots__ = ("value",)
+    value: Any
+
+    def __new__(cls, value: Any, type_: ScalarType, weak: bool = False) -> Const:
+        held = convert(np.asarray(value), type_)[()]
+        made, new = _intern(cls, (type_, weak, np.asarray(held).tobytes()))
+        if new:
+            _fill(made, type_, weak=weak)
+            made.value = held
+        return made
+
+
+class Index(Expr):
+    """The index along one axis of the domain of the operation whose body this is (int64)."""
+
+    __slots__ = ("axis",)
+    axis: int
+
+    def __new__(cls, axis: int) -> Index:
+        made, new = _intern(cls, (axis,))
+        if new:
+            _fill(made, int64)
+            made.axis = axis
+        return made
+
+
+class Var(Expr):
+    """A variable bound by a loop, by a combining function or by a fused epilogue."""
+
+    __slots__ = ("name", "uid")
+    uid: int
+    name: str
+
+    def __new__(cls, name: str, type_: ScalarType) -> Var:
+        made = object.__new__(cls)
+        _fill(made, type_)
+        made.name, made.uid = name, next(_fresh)
+        return made
+
+
+class Param(Expr):
+    """A scalar argument of a compiled program: a run-time value."""
+
+    __slots__ = ("name", "uid")
+    uid: int
+    name: str
+
+    def __new__(cls, name: str, type_: ScalarType, weak: bool = False) -> Param:
+        made = object.__new__(cls)
+        _fill(made, type_, weak=weak)
+        made.name, made.uid = name, next(_fresh)
+        return made
+
+
+class Extent(Expr):
+    """The run-time extent of an input array along one axis (int64, never negative)."""
+
+    __slots__ = ("axis", "node")
+    node: Node
+    axis: int
+
+    def __new__(cls, node: Node, axis: int) -> Extent:
+        made, new = _intern(cls, (node, axis))
+        if new:
+            _fill(made, int64)
+            made.node, made.axis = node, axis
+        return made
+
+
+class Apply(Expr):
+    """A primitive of `primitives.TABLE` applied; operand types already agree."""
+
+    __slots__ = ("op",)
+    op: Primitive
+
+    def __new__(cls, op: Primitive, args: tuple[Expr, ...], type_: ScalarType,
+                weak: bool = False) -> Apply:  # fmt: skip
+        made, new = _intern(cls, (op.name, args, type_, weak))
+        if new:
+            _fill(made, type_, args, weak=weak)
+            made.op = op
+        return made
+
+    def rebuild(self, args: tuple[Expr, ...], scoped: tuple[Expr, ...]) -> Expr:
+        from .simplify import apply
+
+        return apply(self.op, args, self.type, self.weak)
+
+
+class Boundary:
+    """What a read outside its array gives: see language.md, stencils.
+
+    kind: clamp, mirror, symmetric, wrap, constant or function; the last two have a `value`
+    expression, for `function` over `vars`, the out-of-range source coordinates.
+    """
+
+    __slots__ = ("kind", "value", "vars")
+
+    def __init__(self, kind: str, value: Expr | None = None, vars_: tuple[Var, ...] = ()) -> None:
+        self.kind, self.value, self.vars = kind, value, vars_
+
+
+class Read(Expr):
+    """One element of component `component` of an array node, at `args` (one index per axis).
+
+    With a `boundary` kind the indices may be out of range; without, they must not be (a checked
+    program tests it).
+    """
+
+    __slots__ = ("boundary", "component", "node")
+    node: Node
+    component: int
+    boundary: str | None
+
+    def __new__(cls, node: Node, component: int, indices: tuple[Expr, ...],
+                boundary: str | None = None, value: tuple[Expr, ...] = (),
+                vars_: tuple[Var, ...] = ()) -> Read:  # fmt: skip
+        made, new = _intern(cls, (node, component, indices, boundary, value, vars_))
+        if new:
+            _fill(made, node.outputs[component].type, indices, value, vars_)
+            made.node, made.component, made.boundary = node, component, boundary
+        return made
+
+    def rebuild(self, args: tuple[Expr, ...], scoped: tuple[Expr, ...]) -> Expr:
+        return Read(self.node, self.component, args, self.boundary, scoped, self.vars)
+
+
+class Cond(Expr):
+    """Only the chosen side is evaluated.  `scoped` holds the then-values and the else-values."""
+
+    __slots__ = ("types",)
+    types: tuple[ScalarType, ...]
+
+    def __new__(cls, predicate: Expr, then: tuple[Expr, ...], other: tuple[Expr, ...]) -> Cond:
+        made, new = _intern(cls, (predicate, then, other))
+        if new:
+            _fill(made, None, (predicate,), then + other)
+            made.types = tuple(e.type for e in then)
+        return made
+
+    @property
+    def then(self) -> tuple[Expr, ...]:
+        return self.scoped[: len(self.types)]
+
+    @property
+    def other(self) -> tuple[Expr, ...]:
+        return self.scoped[len(self.types) :]
+
+    def rebuild(self, args: tuple[Expr, ...], scoped: tuple[Expr, ...]) -> Expr:
+        n = len(self.types)
+        return Cond(args[0], scoped[:n], scoped[n:])
+
+
+class While(Expr):
+    """`args` the initial state, `vars` its names, `scoped` the predicate and the next state."""
+
+    __slots__ = ("types",)
+    types: tuple[ScalarType, ...]
+
+    def __new__(cls, init: tuple[Expr, ...], vars_: tuple[Var, ...], predicate: Expr,
+                body: tuple[Expr, ...]) -> While:  # fmt: skip
+        made, new = _intern(cls, (init, vars_, predicate, body))
+        if new:
+            _fill(made, None, init, (predicate, *body), vars_)
+            made.types = tuple(v.type for v in vars_)
+        return made
+
+    def rebuild(self, args: tuple[Expr, ...], scoped: tuple[Expr, ...]) -> Expr:
+        return While(args, self.vars, scoped[0], scoped[1:])
+
+
+class Loop(Expr):
+    """Counted: `args` the count and the initial state, `vars` the index and the state."""
+
+    __slots__ = ("types",)
+    types: tuple[ScalarType, ...]
+
+    def __new__(cls, count: Expr, init: tuple[Expr, ...], vars_: tuple[Var, ...],
+                body: tuple[Expr, ...]) -> Loop:  # fmt: skip
+        made, new = _intern(cls, (count, init, vars_, body))
+        if new:
+            _fill(made, None, (count, *init), body, vars_)
+            made.types = tuple(v.type for v in vars_[1:])
+        return made
+
+    @property
+    def count(self) -> Expr:
+        return self.args[0]
+
+    def rebuild(self, args: tuple[Expr, ...], scoped: tuple[Expr, ...]) -> Expr:
+        return Loop(args[0], args[1:], self.vars, scoped)
+
+
+class Proj(Expr):
+    """One result of a node of several results."""
+
+    __slots__ = ("which",)
+    which: int
+
+    def __new__(cls, of: Expr, which: int) -> Proj:
+        made, new = _intern(cls, (of, which))
+        if new:
+            _fill(made, of.types[which], (of,))  # type: ignore[attr-defined]
+            made.which = which
+        return made
+
+    def rebuild(self, args: tuple[Expr, ...], scoped: tuple[Expr, ...]) -> Expr:
+        return Proj(args[0], self.which)
+
+
+class Foreign(Expr):
+    """A call of a Numba-compiled scalar function."""
+
+    __slots__ = ("function",)
+    function: Any
+
+    def __new__(cls, function: Any, args: tuple[Expr, ...], type_: ScalarType) -> Foreign:
+        made, new = _intern(cls, (id(function), args, type_))
+        if new:
+            _fill(made, type_, args)
+            made.function = function
+        return made
+
+    def rebuild(self, args: tuple[Expr, ...], scoped: tuple[Expr, ...]) -> Expr:
+        return Foreign(self.function, args, self.type)
+
+
+TRUE = Const(True, bool_)
+FALSE = Const(False, bool_)
+
+
+def constant(value: int) -> Const:
+    return Const(value, int64)
+
+
+def primitive(name: str) -> Primitive:
+    return TABLE[name]
+
+
+# --- traversal (iterative: programs may be a thousand operations deep) -----------------------
+
+
+def walk(roots: Iterable[Expr]) -> Iterator[Expr]:
+    """Every node once, children first."""
+    seen: set[Expr] = set()
+    stack: list[tuple[Expr, bool]] = [(r, False) for r in reversed(list(roots))]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            yield node
+            continue
+        if node in seen:
+            continue
+        seen.add(node)
+        stack.append((node, True))
+        for child in reversed(node.args + node.scoped):
+            if child not in seen:
+                stack.append((child, False))
+
+
+def rewrite(
+    roots: Sequence[Expr],
+    change: Callable[[Expr], Expr],
+    memo: dict[Expr, Expr] | None = None,
+) -> tuple[Expr, ...]:
+    """Rebuild bottom-up; `change` sees each node over its already rewritten children."""
+    memo = {} if memo is None else memo
+    stack: list[tuple[Expr, bool]] = [(r, False) for r in reversed(roots)]
+    while stack:
+        node, ready = stack.pop()
+        if node in memo:
+            continue
+        if not ready:
+            stack.append((node, True))
+            for child in reversed(node.args + node.scoped):
+                if child not in memo:
+                    stack.append((child, False))
+            continue
+        rebuilt = node
+        if node.args or node.scoped:
+            args = tuple(memo[c] for c in node.args)
+            scoped = tuple(memo[c] for c in node.scoped)
+            if args != node.args or scoped != node.scoped:
+                rebuilt = node.rebuild(args, scoped)
+        memo[node] = change(rebuilt)
+    return tuple(memo[r] for r in roots)
+
+
+def substitute(roots: Sequence[Expr], mapping: dict[Expr, Expr]) -> tuple[Expr, ...]:
+    """Replace leaves (indices, variables).  Bound variables are globally unique: no capture."""
+    if not mapping:
+        return tuple(roots)
+    return rewrite(roots, lambda e: e, dict(mapping))
+
+
+def free_of(roots: Iterable[Expr], leaves: set[Expr]) -> bool:
+    """Whether none of `leaves` occurs in `roots`."""
+    return not any(e in leaves for e in walk(roots))

@@ -1,0 +1,401 @@
+"""Element-wise functions with NumPy's names, on scalars and (broadcasting) on arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from . import simplify
+from .array import Array, as_array, broadcast_map, is_arraylike
+from .errors import DTypeError, TracingError
+from .expr import Const, Expr
+from .graph import Label
+from .primitives import TABLE
+from .scalar import Scalar, apply_primitive, as_strong, as_truth, lift, unify
+from .tracing import enclosing_kernel
+from .types import ScalarType, as_type, bool_, children_of, flatten, float64, is_composite
+
+
+def _arrays_among(values: tuple[Any, ...]) -> bool:
+    return any(isinstance(v, Array) or is_arraylike(v) for v in values)
+
+
+def elementwise(name: str, *operands: Any) -> Any:
+    """Apply the primitive `name`: a Scalar from scalars, an Array when an array is among them."""
+    return _lifted(lambda values: apply_primitive(name, values), name, operands)
+
+
+def _lifted(build: Callable[[list[Expr]], Expr], name: str, operands: tuple[Any, ...]) -> Any:
+    if _arrays_among(operands):
+        converted = [as_array(o) if is_arraylike(o) else o for o in operands]
+        if enclosing_kernel() is not None and all(
+            not isinstance(o, Array) or o.ndim == 0 for o in converted
+        ):
+            return Scalar(build([lift(o, name) for o in converted]))
+        return broadcast_map(lambda values: (build(values),), converted, Label(name))
+    return Scalar(build([lift(o, name) for o in operands]))
+
+
+def _unary(name: str, doc: str) -> Callable[[Any], Any]:
+    def function(x: Any) -> Any:
+        return elementwise(name, x)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+def _binary(name: str, doc: str) -> Callable[[Any, Any], Any]:
+    def function(x: Any, y: Any) -> Any:
+        return elementwise(name, x, y)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+add = _binary("add", "x + y; integers wrap; on booleans, or.")
+subtract = _binary("subtract", "x - y; integers wrap.")
+multiply = _binary("multiply", "x * y; integers wrap; on booleans, and.")
+true_divide = _binary("true_divide", "x / y in floating point.")
+divide = true_divide
+floor_divide = _binary("floor_divide", "Quotient rounded down; integer division by 0 gives 0.")
+remainder = _binary("remainder", "Sign of the divisor, as Python's %; integer x % 0 gives 0.")
+mod = remainder
+quot = _binary("quot", "Quotient truncated toward zero; integer division by 0 gives 0.")
+rem = _binary("rem", "Remainder of `quot`: sign of the dividend.")
+fmod = _binary("fmod", "C's fmod: sign of the dividend.")
+minimum = _binary("minimum", "The smaller; NaN if either is NaN.")
+maximum = _binary("maximum", "The larger; NaN if either is NaN.")
+fmin = _binary("fmin", "The smaller; a NaN is ignored.")
+fmax = _binary("fmax", "The larger; a NaN is ignored.")
+equal = _binary("equal", "x == y.")
+not_equal = _binary("not_equal", "x != y.")
+less = _binary("less", "x < y.")
+less_equal = _binary("less_equal", "x <= y.")
+greater = _binary("greater", "x > y.")
+greater_equal = _binary("greater_equal", "x >= y.")
+logical_and = _binary("logical_and", "Both nonzero.")
+logical_or = _binary("logical_or", "Either nonzero.")
+logical_xor = _binary("logical_xor", "Exactly one nonzero.")
+bitwise_and = _binary("bitwise_and", "x & y.")
+bitwise_or = _binary("bitwise_or", "x | y.")
+bitwise_xor = _binary("bitwise_xor", "x ^ y.")
+left_shift = _binary("left_shift", "x << y; a shift by the width or more gives 0.")
+right_shift = _binary("right_shift", "x >> y, arithmetic on signed types.")
+arctan2 = _binary("arctan2", "The angle of (y, x).")
+hypot = _binary("hypot", "sqrt(x² + y²) without overflow.")
+copysign = _binary("copysign", "|x| with the sign of y.")
+nextafter = _binary("nextafter", "The next float after x toward y.")
+
+negative = _unary("negative", "-x.")
+absolute = _unary("absolute", "|x|; real for complex x.")
+abs = absolute
+fabs = absolute
+sign = _unary("sign", "-1, 0 or 1 (NaN stays NaN).")
+logical_not = _unary("logical_not", "x == 0.")
+invert = _unary("invert", "~x.")
+bitwise_not = invert
+sqrt = _unary("sqrt", "Square root; NaN for negative reals.")
+exp = _unary("exp", "eˣ.")
+exp2 = _unary("exp2", "2ˣ.")
+expm1 = _unary("expm1", "eˣ − 1, accurate near 0.")
+log = _unary("log", "Natural logarithm.")
+log2 = _unary("log2", "Logarithm to base 2.")
+log10 = _unary("log10", "Logarithm to base 10.")
+log1p = _unary("log1p", "log(1 + x), accurate near 0.")
+sin = _unary("sin", "Sine (radians).")
+cos = _unary("cos", "Cosine (radians).")
+tan = _unary("tan", "Tangent (radians).")
+arcsin = _unary("arcsin", "Inverse sine.")
+arccos = _unary("arccos", "Inverse cosine.")
+arctan = _unary("arctan", "Inverse tangent.")
+sinh = _unary("sinh", "Hyperbolic sine.")
+cosh = _unary("cosh", "Hyperbolic cosine.")
+tanh = _unary("tanh", "Hyperbolic tangent.")
+arcsinh = _unary("arcsinh", "Inverse hyperbolic sine.")
+arccosh = _unary("arccosh", "Inverse hyperbolic cosine.")
+arctanh = _unary("arctanh", "Inverse hyperbolic tangent.")
+asin, acos, atan, atan2 = arcsin, arccos, arctan, arctan2
+asinh, acosh, atanh = arcsinh, arccosh, arctanh
+cbrt = _unary("cbrt", "Cube root.")
+erf = _unary("erf", "The error function.")
+erfc = _unary("erfc", "1 − erf(x), accurate for large x.")
+floor = _unary("floor", "Round down; integers as they are.")
+ceil = _unary("ceil", "Round up; integers as they are.")
+trunc = _unary("trunc", "Round toward zero; integers as they are.")
+rint = _unary("rint", "Round half to even.")
+isnan = _unary("isnan", "Whether x is NaN.")
+isinf = _unary("isinf", "Whether x is infinite.")
+isfinite = _unary("isfinite", "Whether x is neither infinite nor NaN.")
+signbit = _unary("signbit", "Whether the sign bit is set.")
+real = _unary("real", "Real part.")
+imag = _unary("imag", "Imaginary part (0 for reals).")
+conjugate = _unary("conjugate", "Complex conjugate.")
+conj = conjugate
+popcount = _unary("popcount", "Number of one bits (int32).")
+bitwise_count = popcount
+clz = _unary("clz", "Number of leading zero bits (int32); the width for 0.")
+ctz = _unary("ctz", "Number of trailing zero bits (int32); the width for 0.")
+
+
+def square(x: Any) -> Any:
+    """x * x."""
+    return elementwise("multiply", x, x)
+
+
+def reciprocal(x: Any) -> Any:
+    """1 / x in floating point."""
+    return elementwise("true_divide", 1, x)
+
+
+def degrees(x: Any) -> Any:
+    """Radians to degrees."""
+    return elementwise("multiply", x, 180.0 / np.pi)
+
+
+def radians(x: Any) -> Any:
+    """Degrees to radians."""
+    return elementwise("multiply", x, np.pi / 180.0)
+
+
+deg2rad, rad2deg = radians, degrees
+
+
+def logaddexp(x: Any, y: Any) -> Any:
+    """log(eˣ + eʸ) without overflow."""
+    high, low = maximum(x, y), minimum(x, y)
+    return where(equal(high, low), high + np.log(2.0), high + log1p(exp(low - high)))
+
+
+def heaviside(x: Any, at_zero: Any) -> Any:
+    """0 below zero, 1 above, `at_zero` at zero."""
+    return where(equal(x, 0), at_zero, where(less(x, 0), 0.0, where(isnan(x), x, 1.0)))
+
+
+def angle(z: Any) -> Any:
+    """The argument of a complex number, in radians."""
+    return arctan2(imag(z), real(z))
+
+
+def complex_(re: Any, im: Any) -> Any:
+    """re + i·im: complex64 from float32 parts, complex128 from float64."""
+    return elementwise("complex", re, im)
+
+
+def round(x: Any, decimals: int = 0) -> Any:
+    """Round half to even, to `decimals` decimal places (a Python int)."""
+    if not isinstance(decimals, int):
+        raise TracingError("round needs a Python int for decimals.")
+    if decimals == 0:
+        return rint(x)
+    scale = 10.0 ** (decimals if decimals > 0 else -decimals)
+
+    def build(values: list[Expr]) -> Expr:
+        v = as_strong(values[0])
+        if not v.type.is_inexact:
+            if decimals > 0:
+                return v
+            wide = simplify.cast(v, float64)
+            down = apply_primitive("true_divide", [wide, Const(scale, float64, True)])
+            up = apply_primitive("multiply", [apply_primitive("rint", [down]),
+                                              Const(scale, float64, True)])  # fmt: skip
+            return simplify.cast(up, v.type)
+        first, second = ("multiply", "true_divide") if decimals > 0 else ("true_divide", "multiply")
+        factor = Const(scale, float64, True)
+        moved = apply_primitive("rint", [apply_primitive(first, [v, factor])])
+        return apply_primitive(second, [moved, factor])
+
+    return _lifted(build, "round", (x,))
+
+
+around = round
+
+
+def power(x: Any, y: Any) -> Any:
+    """x ** y; small constant integer powers are multiplications, ** 0.5 a square root.
+
+    Integers wrap; a negative integer exponent gives the integer part of the inverse.
+    """
+    if isinstance(y, int | float) and not isinstance(y, bool):
+
+        def build(values: list[Expr]) -> Expr:
+            base = values[0]
+            inexact = base.type.is_inexact
+            if y == 0.5 and inexact:
+                return apply_primitive("sqrt", [base])
+            if isinstance(y, float) and not inexact:
+                return apply_primitive("power", [base, lift(y)])
+            limit = 4 if inexact else 64
+            if float(y).is_integer() and 0 < y <= limit and base.type.kind != "bool":
+                return _repeated(base, int(y))
+            if y == -1 and inexact:
+                return apply_primitive("true_divide", [lift(1), base])
+            return apply_primitive("power", [base, lift(y)])
+
+        return _lifted(build, "power", (x,))
+    return elementwise("power", x, y)
+
+
+pow = power
+
+
+def _repeated(base: Expr, n: int) -> Expr:
+    """Square and multiply."""
+    result: Expr | None = None
+    factor = base
+    while n:
+        if n & 1:
+            result = factor if result is None else apply_primitive("multiply", [result, factor])
+        n >>= 1
+        if n:
+            factor = apply_primitive("multiply", [factor, factor])
+    assert result is not None
+    return result
+
+
+def cast(x: Any, dtype: Any) -> Any:
+    """Convert: integers wrap, float to integer saturates and NaN gives 0."""
+    target = as_type(dtype)
+
+    def build(values: list[Expr]) -> Expr:
+        value = as_strong(values[0])
+        return as_truth(value) if target.kind == "bool" else simplify.cast(value, target)
+
+    if isinstance(x, Array) and not x.structure.is_leaf:
+        raise DTypeError("cast works on scalars, but the elements are tuples.",
+                         hint="Take them apart with td.unzip(a).")  # fmt: skip
+    return _lifted(build, "cast", (x,))
+
+
+class Ignore:
+    """What an index function of `permute` returns to drop an element: `td.ignore`."""
+
+    def __repr__(self) -> str:
+        return "td.ignore"
+
+
+ignore = Ignore()
+
+
+class MaybeIndex:
+    """An index that may be `td.ignore`: built by where/cond inside an index function."""
+
+    __slots__ = ("place", "valid")
+
+    def __init__(self, valid: Expr, place: tuple[Expr, ...] | None) -> None:
+        self.valid, self.place = valid, place
+
+
+def as_maybe_index(value: Any) -> MaybeIndex:
+    """The target of a permute: an index, a tuple of indices, or `td.ignore`."""
+    from .expr import FALSE, TRUE
+    from .scalar import as_index
+
+    if isinstance(value, MaybeIndex):
+        return value
+    if isinstance(value, Ignore):
+        return MaybeIndex(FALSE, None)
+    parts = children_of(value) if is_composite(value) else (value,)
+    return MaybeIndex(TRUE, tuple(as_index(p, "the index function of permute") for p in parts))
+
+
+def choose_index(p: Expr, a: Any, b: Any, both: bool) -> MaybeIndex:
+    """where/cond over indices of which some may be `td.ignore`."""
+    from .expr import Cond, Proj
+
+    x, y = as_maybe_index(a), as_maybe_index(b)
+    if x.place is not None and y.place is not None and len(x.place) != len(y.place):
+        raise TracingError("the two sides give indices of different rank.")
+    rank = len(x.place or y.place or ())
+    zero = tuple(Const(0, as_type(np.int64)) for _ in range(rank))
+    left, right = x.place or zero, y.place or zero
+    if both:
+        valid = simplify.select(p, x.valid, y.valid)
+        return MaybeIndex(valid, tuple(simplify.select(p, u, v)
+                                       for u, v in zip(left, right, strict=True)))  # fmt: skip
+    node = Cond(p, (x.valid, *left), (y.valid, *right))
+    return MaybeIndex(Proj(node, 0), tuple(Proj(node, k + 1) for k in range(rank)))
+
+
+def where(p: Any, a: Any, b: Any) -> Any:
+    """Both sides are evaluated, one is taken; arrays broadcast; tuples go component-wise.
+
+    >>> import numpy as np, treadle as td
+    >>> td.run(td.where(np.array([True, False]), 1, 2))
+    array([1, 2])
+    """
+    if isinstance(a, Ignore | MaybeIndex) or isinstance(b, Ignore | MaybeIndex):
+        return choose_index(as_truth(lift(p, "where")), a, b, both=True)
+    if is_composite(a) or is_composite(b):
+        return _where_tuples(p, a, b)
+    if isinstance(a, Array) and isinstance(b, Array) and not a.structure.is_leaf:
+        return _where_arrays_of_tuples(p, a, b)
+    for side in (a, b):
+        if isinstance(side, list | dict | str) or side is None or callable(side) and not isinstance(
+            side, ScalarType | Scalar | Array
+        ):
+            raise TracingError(
+                f"where takes values, got {type(side).__name__}.",
+                hint="Write td.where(p, a, b) with values, not functions; td.cond also takes "
+                "values and evaluates only the chosen one.",
+            )
+
+    def build(values: list[Expr]) -> Expr:
+        sides, weak = unify(values[1:], "where")
+        chosen = simplify.select(as_truth(values[0]), sides[0], sides[1])
+        return chosen if weak == chosen.weak else simplify.cast(chosen, chosen.type, weak)
+
+    return _lifted(build, "where", (p, a, b))
+
+
+def _where_tuples(p: Any, a: Any, b: Any) -> Any:
+    left, structure = flatten(a, lambda v: False)
+    right, other = flatten(b, lambda v: False)
+    if not structure.same_nesting(other):
+        raise TracingError(
+            "the two sides of where have different structure: "
+            f"{len(left)} against {len(right)} components.",
+            hint="Both sides must be tuples of the same nesting.",
+        )
+    return structure.build([where(p, x, y) for x, y in zip(left, right, strict=True)])
+
+
+def _where_arrays_of_tuples(p: Any, a: Array, b: Array) -> Array:
+    from .operations.elementwise import unzip_flat, zip_like
+
+    parts = [where(p, x, y) for x, y in zip(unzip_flat(a), unzip_flat(b), strict=True)]
+    return zip_like(parts, a.structure)
+
+
+def clip(x: Any, low: Any = None, high: Any = None) -> Any:
+    """x limited to [low, high]; either may be None."""
+    if low is not None:
+        x = maximum(x, low)
+    if high is not None:
+        x = minimum(x, high)
+    return x
+
+
+def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8) -> Any:
+    """|a − b| ≤ atol + rtol·|b|."""
+    return less_equal(absolute(subtract(a, b)), add(atol, multiply(rtol, absolute(b))))
+
+
+def truth_type() -> ScalarType:
+    return bool_
+
+
+NAMES = sorted(
+    name for name, value in globals().items()
+    if callable(value) and not name.startswith("_") and name in (
+        set(TABLE) | {
+            "divide", "mod", "abs", "fabs", "bitwise_not", "asin", "acos", "atan", "atan2",
+            "asinh", "acosh", "atanh", "conj", "bitwise_count", "square", "reciprocal", "degrees",
+            "radians", "deg2rad", "rad2deg", "logaddexp", "heaviside", "angle", "round", "around",
+            "pow", "cast", "where", "clip", "isclose",
+        }
+    )
+)  # fmt: skip

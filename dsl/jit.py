@@ -1,0 +1,250 @@
+"""`run` and `jit`: from expressions and Python functions to results."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from .array import Array, is_arraylike, normalise_source
+from .configuration import Settings, settings
+from .errors import TracingError, TreadleError, user_facing, user_location
+from .expr import Param
+from .graph import Input
+from .program import Program
+from .scalar import Scalar
+from .types import DEFAULT_OF_KIND, LEAF, as_type, children_of, is_composite, kind_of_literal
+from .values import flatten_results
+
+
+def _backend(name: str | None) -> str:
+    from treadle.backend.registry import choose
+
+    return choose(name if name is not None else settings().backend)
+
+
+@user_facing
+def run(expr: Any, *, backend: str | None = None, schedule: Any = None,
+        check: bool | None = None) -> Any:  # fmt: skip
+    """Compute an expression (or a tuple, list or dict of them) and return arrays.
+
+    Host inputs give NumPy results.  `schedule` is for the operation that makes the result.
+
+    >>> import treadle as td
+    >>> td.run(td.iota(4) ** 2)
+    array([0, 1, 4, 9])
+    """
+    if schedule is not None:
+        if not isinstance(expr, Array):
+            raise TracingError("schedule= needs a single array to run.",
+                               hint="Give schedules per operation: schedule=… or .scheduled(…).")  # fmt: skip
+        expr = expr.scheduled(schedule)
+    chosen = settings()
+    if check is not None:
+        chosen = replace(chosen, check=check)
+    name = _backend(backend)
+    leaves, tree = flatten_results(expr)
+    program = Program(leaves, tree, chosen, name)
+    return program.execute(())
+
+
+class Jit:
+    """A function compiled once per (rank, type) signature of its arguments."""
+
+    def __init__(self, function: Callable[..., Any], backend: str | None,
+                 changes: dict[str, Any], overrides: dict[str, Any] | None = None) -> None:  # fmt: skip
+        functools.update_wrapper(self, function)
+        self._function, self._backend, self._changes = function, backend, changes
+        self._overrides = overrides or {}
+        self._programs: dict[Any, Program] = {}
+
+    def __repr__(self) -> str:
+        return f"<treadle.jit of {getattr(self._function, '__name__', 'a function')}>"
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self.__call__, instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            if kwargs:
+                args = self._positional(args, kwargs)
+            flat, key = signature(args)
+            program = self._programs.get((key, settings()))
+            if program is None:
+                program = self._trace(args, key)
+            return program.execute(*split_arguments(flat))
+        except TreadleError as error:
+            raise error.with_traceback(None) from error.__cause__
+
+    def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        import inspect
+
+        bound = inspect.signature(self._function).bind(*args, **kwargs)
+        bound.apply_defaults()
+        if bound.kwargs:
+            raise TracingError("keyword-only arguments of a compiled function are not supported.")
+        return bound.args
+
+    def _trace(self, args: tuple[Any, ...], key: Any) -> Program:
+        chosen = replace(settings(), **self._changes)
+        inputs: list[Input] = []
+        params: list[Param] = []
+        symbols = [symbol(a, inputs, params, f"argument {k}") for k, a in enumerate(args)]
+        result = self._function(*symbols)
+        leaves, tree = flatten_results(result)
+        program = Program(leaves, tree, chosen, _backend(self._backend), inputs, params,
+                          getattr(self._function, "__name__", "program"), self._overrides)  # fmt: skip
+        self._programs[(key, settings())] = program
+        return program
+
+    @user_facing
+    def lower(self, *args: Any, **kwargs: Any) -> Program:
+        """The `Program` for arguments like these: `.explain()`, `.source()`, `.graph()`, …"""
+        if kwargs:
+            args = self._positional(args, kwargs)
+        _, key = signature(args)
+        return self._programs.get((key, settings())) or self._trace(args, key)
+
+    @user_facing
+    def scheduled(self, **schedules: Any) -> Jit:
+        """The same function with other schedules for its named operations."""
+        return Jit(self._function, self._backend, self._changes, {**self._overrides, **schedules})
+
+    @user_facing
+    def tune(self, *args: Any, **options: Any) -> Jit:
+        """Time promising schedules for arguments like these; returns the tuned function."""
+        tuned = self.lower(*args).tune(*args, **options)
+        return Jit(self._function, self._backend, self._changes,
+                   {**self._overrides, **tuned.overrides})  # fmt: skip
+
+
+def jit(function: Any = None, *, backend: str | None = None, fast_math: bool | None = None,
+        recognise: bool | None = None, deterministic: bool | None = None) -> Any:  # fmt: skip
+    """Compile a function of arrays (decorator, or `td.jit(f, backend=…)`).
+
+    Traces once per (rank, type) signature; extents are run-time values; Python scalars among the
+    arguments are run-time values too; captured arrays are read by reference at each call.
+
+    >>> import numpy as np, treadle as td
+    >>> double = td.jit(lambda a: 2 * a)
+    >>> double(np.array([1, 2]))
+    array([2, 4])
+    """
+    changes = {k: v for k, v in (("fast_math", fast_math), ("recognise", recognise),
+                                 ("deterministic", deterministic)) if v is not None}  # fmt: skip
+
+    def wrap(f: Any) -> Jit:
+        if not callable(f):
+            raise TracingError(f"jit needs a function, got {type(f).__name__}.")
+        return Jit(f, backend, changes)
+
+    return wrap if function is None else wrap(function)
+
+
+# --- arguments -------------------------------------------------------------------------------
+
+_ndarray = np.ndarray
+
+
+def signature(args: Sequence[Any]) -> tuple[list[Any], Any]:
+    """Flat run-time values (arrays and scalars) and the key that selects a program."""
+    flat: list[Any] = []
+    keys: list[Any] = []
+    for a in args:
+        if type(a) is _ndarray:
+            flat.append(a)
+            keys.append((a.dtype, a.ndim, 1 in a.shape and tuple(n == 1 for n in a.shape)))
+        else:
+            keys.append(_key_of(a, flat))
+    return flat, tuple(keys)
+
+
+def _key_of(a: Any, flat: list[Any]) -> Any:
+    kind = kind_of_literal(a)
+    if kind is not None:
+        flat.append(a)
+        return kind
+    if isinstance(a, np.generic):
+        flat.append(a)
+        return ("scalar", a.dtype)
+    if is_arraylike(a):
+        source = normalise_source(a)
+        flat.append(source)
+        ones = tuple(int(n) == 1 for n in source.shape)
+        return (np.dtype(source.dtype), len(ones), any(ones) and ones)
+    if isinstance(a, list | dict):
+        items = a.items() if isinstance(a, dict) else enumerate(a)
+        return (type(a), tuple((k, _key_of(v, flat)) for k, v in items))
+    if is_composite(a):
+        return (type(a), tuple(_key_of(v, flat) for v in children_of(a)))
+    if isinstance(a, Array | Scalar):
+        raise TracingError(
+            "a compiled function was called with an unevaluated treadle expression.",
+            hint="Call the plain function inside other functions, or td.run(a) first.",
+        )
+    if a is None or isinstance(a, str) or callable(a):
+        return ("static", a)
+    raise TracingError(
+        f"a compiled function cannot take an argument of type {type(a).__name__}.",
+        hint="Pass arrays, numbers, and tuples, lists or dicts of them.",
+    )
+
+
+def symbol(a: Any, inputs: list[Input], params: list[Param], name: str) -> Any:
+    """The traced stand-in of one argument."""
+    kind = kind_of_literal(a)
+    if kind is not None or isinstance(a, np.generic):
+        t = DEFAULT_OF_KIND[kind] if kind is not None else as_type(a.dtype)
+        param = Param(f"p{len(params)}", t, weak=kind is not None and kind != "bool")
+        params.append(param)
+        return Scalar(param)
+    if is_arraylike(a):
+        source = normalise_source(a)
+        node = Input(name, as_type(source.dtype), tuple(int(n) == 1 for n in source.shape),
+                     kind="argument", where=user_location())  # fmt: skip
+        inputs.append(node)
+        return Array(node.leaves, LEAF)
+    if isinstance(a, dict):
+        return {k: symbol(v, inputs, params, f"{name}[{k!r}]") for k, v in a.items()}
+    if isinstance(a, list):
+        return [symbol(v, inputs, params, f"{name}[{k}]") for k, v in enumerate(a)]
+    if is_composite(a):
+        parts = [symbol(v, inputs, params, f"{name}.{k}") for k, v in enumerate(children_of(a))]
+        return tuple(parts) if type(a) is tuple else type(a)(*parts)
+    return a
+
+
+def split_arguments(flat: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Arrays and scalars apart, each in order."""
+    data: list[Any] = []
+    scalars: list[Any] = []
+    for a in flat:
+        if type(a) is _ndarray or hasattr(a, "shape") and not isinstance(a, np.generic):
+            data.append(a)
+        else:
+            scalars.append(a)
+    return data, scalars
+
+
+def bind(program: Program, args: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Arguments for a Program called directly; ranks and types must be the traced ones."""
+    flat, _ = signature(args)
+    data, scalars = split_arguments(flat)
+    if len(data) != len(program.arguments) or len(scalars) != len(program.params):
+        raise TracingError(
+            f"this program takes {len(program.arguments)} array(s) and {len(program.params)} "
+            f"scalar(s), got {len(data)} and {len(scalars)}."
+        )
+    for node, a in zip(program.arguments, data, strict=True):
+        if as_type(a.dtype) != node.type or a.ndim != len(node.shape):
+            raise TracingError(
+                f"{node.name} was traced as {node.type} of rank {len(node.shape)}, got "
+                f"{a.dtype} of rank {a.ndim}.",
+                hint="Lower the function again for arguments like these.",
+            )
+    return data, scalars
+
+

@@ -1,0 +1,1 @@
+"""The user's operations, one module per section of the language's reference."""

@@ -1,0 +1,146 @@
+"""What several operations share: tracing element functions, axes, labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .. import simplify
+from ..array import Array
+from ..errors import DTypeError, Location, ShapeError, TracingError
+from ..expr import Expr, Var
+from ..graph import Combine, Label, canonical_combine
+from ..scalar import Scalar, as_strong, fit_weak, lift
+from ..tracing import call_scalar_function, flatten_result
+from ..types import ScalarType, Structure, flatten
+
+
+def label_of(operation: str, name: str | None, schedule: Any, deterministic: bool = False) -> Label:
+    """A label, with the schedule checked to be one."""
+    if name is not None and not isinstance(name, str):
+        raise TracingError(f"name must be a string, got {type(name).__name__}.")
+    if schedule is not None and not hasattr(schedule, "__or__"):
+        raise TracingError(
+            f"schedule must be a value of td.schedule, got {type(schedule).__name__}.",
+            hint="For example schedule=td.schedule.Column(256).",
+        )
+    return Label(operation, name, schedule, deterministic)
+
+
+def trace_elements(
+    function: Callable[..., Any], arguments: Sequence[Any], operation: str, where: Location | None
+) -> tuple[tuple[Expr, ...], Structure]:
+    """The element expressions a user's function gives; weak literals take their default type."""
+    value = call_scalar_function(function, arguments, operation, where)
+    leaves, structure = flatten_result(value, operation)
+    return tuple(as_strong(e) for e in leaves), structure
+
+
+def normalise_axis(axis: Any, ndim: int, operation: str) -> int:
+    """An axis in 0 … ndim − 1."""
+    if isinstance(axis, bool) or not hasattr(axis, "__index__"):
+        raise ShapeError(
+            f"{operation}: axis must be an integer, got {axis!r}.",
+            hint="An axis is a Python int, or a tuple of them where several make sense.",
+        )
+    value = axis.__index__()
+    if not -ndim <= value < ndim:
+        raise ShapeError(
+            f"{operation}: axis {value} does not exist in an array of rank {ndim}.",
+            hint=f"Axes run from 0 to {ndim - 1}; negative ones count from the end."
+            if ndim else "A rank-0 array has no axes.",
+        )  # fmt: skip
+    return int(value) % ndim
+
+
+def normalise_axes(axis: Any, ndim: int, operation: str) -> tuple[int, ...]:
+    """None: every axis; an int or a tuple: those, sorted."""
+    if axis is None:
+        return tuple(range(ndim))
+    axes = axis if isinstance(axis, tuple | list) else (axis,)
+    chosen = sorted(normalise_axis(a, ndim, operation) for a in axes)
+    if len(set(chosen)) != len(chosen):
+        raise ShapeError(f"{operation}: an axis appears twice in {axis!r}.")
+    return tuple(chosen)
+
+
+def flatten_value(value: Any, structure: Structure, what: str, operation: str) -> list[Any]:
+    """The flat components of a value that must have the nesting `structure`."""
+    if isinstance(value, list):
+        raise TracingError(
+            f"{what} of {operation} is a list.", hint="Use a tuple: (x, y) instead of [x, y]."
+        )
+    leaves, found = flatten(value, lambda v: False)
+    if not found.same_nesting(structure):
+        raise DTypeError(
+            f"{what} of {operation} has {len(leaves)} component(s), the elements have "
+            f"{structure.count}.",
+            hint="It must have the same nesting as the elements.",
+        )
+    return leaves
+
+
+def fit_to(value: Any, structure: Structure, types: Sequence[ScalarType], what: str,
+           operation: str) -> tuple[Expr, ...]:  # fmt: skip
+    """A value with the nesting of the elements, each component in its element's type."""
+    leaves = flatten_value(value, structure, what, operation)
+    return tuple(
+        fit_weak(lift(leaf, operation), t) for leaf, t in zip(leaves, types, strict=True)
+    )
+
+
+def state_variables(structure: Structure, types: Sequence[ScalarType], name: str) -> tuple[
+    tuple[Var, ...], Any]:  # fmt: skip
+    """Fresh variables of the given types, flat and as the user's function sees them."""
+    variables = tuple(Var(f"{name}{k}", t) for k, t in enumerate(types))
+    return variables, structure.build([Scalar(v) for v in variables])
+
+
+def trace_combine(
+    function: Callable[..., Any],
+    structure: Structure,
+    types: Sequence[ScalarType],
+    operation: str,
+    where: Location | None,
+) -> Combine:
+    """A binary function on elements as a Combine; it must keep the element's type."""
+    left, a = state_variables(structure, types, "left")
+    right, b = state_variables(structure, types, "right")
+    value = call_scalar_function(function, (a, b), operation, where)
+    results = keep_type(value, structure, types, f"the function of {operation}", "elements")
+    return canonical_combine(left, right, results)
+
+
+def keep_type(value: Any, structure: Structure, types: Sequence[ScalarType], what: str,
+              of: str) -> tuple[Expr, ...]:  # fmt: skip
+    """The flat result of a function that must return what it got."""
+    leaves, found = flatten_result(value, what)
+    if not found.same_nesting(structure):
+        raise DTypeError(
+            f"{what} must return the type of the {of}, {structure.describe(types)}, but returned "
+            f"{len(leaves)} component(s).",
+            hint="Return a tuple of the same nesting.",
+        )
+    results = []
+    for leaf, t in zip(leaves, types, strict=True):
+        if leaf.weak:
+            leaf = fit_weak(leaf, t)
+        if leaf.type != t:
+            got = found.describe([e.type for e in leaves])
+            raise DTypeError(
+                f"{what} must return the type of the {of}, {structure.describe(types)}, but "
+                f"returned {got}.",
+                hint=f"Convert the result: td.cast(x, td.{t}); or the initial value: "
+                f"td.{leaf.type}(…).",
+            )
+        results.append(leaf)
+    return tuple(results)
+
+
+def read_with(array: Array, place: Sequence[Expr], types: Sequence[ScalarType] | None = None) -> (
+    tuple[Expr, ...]):  # fmt: skip
+    """The components of an element, cast to `types`."""
+    values = array._element(place)
+    if types is None:
+        return tuple(values)
+    return tuple(simplify.cast(v, t) for v, t in zip(values, types, strict=True))

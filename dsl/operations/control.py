@@ -1,0 +1,277 @@
+"""Control: cond, while_loop, iterate and loop, on scalars in kernels and on whole arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .. import expr as ir
+from .. import simplify
+from ..array import Array, as_array, is_arraylike, show_shape
+from ..errors import DTypeError, Location, ShapeError, TracingError, user_facing, user_location
+from ..expr import Expr, Proj, Var
+from ..functions import Ignore, MaybeIndex, choose_index
+from ..graph import ArrayLoop, Branch, Check, Input, Label, Leaf, Output, known
+from ..scalar import Scalar, as_index, as_strong, as_truth, lift, unify
+from ..tracing import enclosing_kernel, forbid_nesting
+from ..types import LEAF, ScalarType, Structure, flatten, int64
+from .common import keep_type, label_of
+
+# --- conditionals ----------------------------------------------------------------------------
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, Array) or is_arraylike(value)
+
+
+def _predicate(p: Any, operation: str) -> Expr:
+    if _is_array(p):
+        p = as_array(p, operation)
+        if p.ndim != 0:
+            raise ShapeError(
+                f"the predicate of {operation} must be one truth value, got an array of rank "
+                f"{p.ndim}.",
+                hint="td.where(p, a, b) chooses element by element; td.any(p), td.all(p) reduce.",
+            )
+    return as_truth(lift(p, operation))
+
+
+@user_facing
+def cond(p: Any, then: Any, else_: Any) -> Any:
+    """`then` if p else `else_`: only the chosen side is evaluated, scalars or arrays.
+
+    Inside kernels an index in the other side is never read nor checked.
+    """
+    if isinstance(then, Ignore | MaybeIndex) or isinstance(else_, Ignore | MaybeIndex):
+        return choose_index(_predicate(p, "cond"), then, else_, both=False)
+    for side in (then, else_):
+        if callable(side) and not isinstance(side, Scalar | Array | ScalarType):
+            raise TracingError(
+                "cond takes expressions, not functions.",
+                hint="Write td.cond(p, a, b): only the chosen one is evaluated.",
+            )
+    left, structure = flatten(then, _is_array)
+    right, other = flatten(else_, _is_array)
+    if not structure.same_nesting(other):
+        raise DTypeError(
+            f"the two sides of cond have different structure: {len(left)} against {len(right)} "
+            "components.",
+            hint="Both sides must be tuples of the same nesting.",
+        )
+    predicate = _predicate(p, "cond")
+    if enclosing_kernel() is None and any(_is_array(v) for v in (*left, *right)):
+        return _array_cond(predicate, left, right, structure)
+    pairs = [unify([lift(x, "cond"), lift(y, "cond")], "cond")[0]
+             for x, y in zip(left, right, strict=True)]  # fmt: skip
+    pairs = [[as_strong(e) for e in pair] for pair in pairs]
+    if isinstance(predicate, ir.Const):
+        chosen = [pair[0 if bool(predicate.value) else 1] for pair in pairs]
+        return structure.build([Scalar(e) for e in chosen])
+    node = ir.Cond(predicate, tuple(x for x, _ in pairs), tuple(y for _, y in pairs))
+    return structure.build([Scalar(Proj(node, k)) for k in range(len(pairs))])
+
+
+def _array_cond(predicate: Expr, left: Sequence[Any], right: Sequence[Any],
+                structure: Structure) -> Any:  # fmt: skip
+    where = user_location()
+    then = [as_array(v, "cond") for v in left]
+    other = [as_array(v, "cond") for v in right]
+    outs: list[Output] = []
+    for x, y in zip(then, other, strict=True):
+        if x.ndim != y.ndim or not x.structure.same_nesting(y.structure):
+            raise ShapeError(
+                f"the two sides of cond have ranks {x.ndim} and {y.ndim} or elements of different "
+                "structure.",
+                hint="Both sides must have the same rank and element type.",
+            )
+        if x.types != y.types:
+            raise DTypeError(
+                f"the two sides of cond have types {x.structure.describe(x.types)} and "
+                f"{y.structure.describe(y.types)}.",
+                hint="Convert one: a.astype(td.float64).",
+            )
+        shape = tuple(u if u is v else simplify.select(predicate, u, v)
+                      for u, v in zip(x._shape, y._shape, strict=True))  # fmt: skip
+        outs += [Output(shape, t) for t in x.types]
+    node = Branch(predicate, tuple(le for x in then for le in x._leaves),
+                  tuple(le for y in other for le in y._leaves), tuple(outs), label=Label("cond"),
+                  where=where)  # fmt: skip
+    return _regroup(node.leaves, then, structure)
+
+
+def _regroup(leaves: Sequence[Leaf], like: Sequence[Array], structure: Structure) -> Any:
+    """Arrays with the element structures of `like`, out of flat leaves."""
+    parts, at = [], 0
+    for array in like:
+        count = array.structure.count
+        mine = leaves[at : at + count]
+        parts.append(Array(mine, array.structure, mine[0].shape))
+        at += count
+    return structure.build(parts)
+
+
+# --- loops -----------------------------------------------------------------------------------
+
+
+@user_facing
+def while_loop(pred: Callable[..., Any], body: Callable[..., Any], init: Any, *,
+               name: str | None = None) -> Any:  # fmt: skip
+    """`while pred(state): state = body(state)`; a tuple state stays one argument.
+
+    On scalars it runs inside a kernel; with an array in the state it is a loop over arrays.
+    """
+    return _loop("while_loop", None, pred, body, init, name)
+
+
+@user_facing
+def iterate(n: Any, f: Callable[..., Any], init: Any, *, name: str | None = None) -> Any:
+    """`f` applied `n` times."""
+    return _loop("iterate", n, None, lambda k, state: f(state), init, name)
+
+
+@user_facing
+def loop(n: Any, f: Callable[..., Any], init: Any, *, name: str | None = None) -> Any:
+    """`state = f(k, state)` for k = 0 … n − 1; the index takes part in the access analysis."""
+    return _loop("loop", n, None, f, init, name)
+
+
+def _loop(operation: str, count: Any, pred: Callable[..., Any] | None, body: Callable[..., Any],
+          init: Any, name: str | None) -> Any:  # fmt: skip
+    for function in (pred, body):
+        if function is not None and not callable(function):
+            raise TracingError(f"{operation} needs functions, got {type(function).__name__}.")
+    if isinstance(init, list):
+        raise TracingError(f"the state of {operation} is a list.",
+                           hint="Use a tuple: (x, y) instead of [x, y].")  # fmt: skip
+    leaves, structure = flatten(init, _is_array)
+    where = user_location()
+    if enclosing_kernel() is None and any(_is_array(v) for v in leaves):
+        return _array_loop(operation, count, pred, body, leaves, structure, name, where)
+    return _scalar_loop(operation, count, pred, body, leaves, structure, where)
+
+
+def _scalar_loop(operation: str, count: Any, pred: Callable[..., Any] | None,
+                 body: Callable[..., Any], init: Sequence[Any], structure: Structure,
+                 where: Location | None) -> Any:  # fmt: skip
+    start = tuple(as_strong(lift(v, operation)) for v in init)
+    types = [e.type for e in start]
+    state = tuple(Var(f"s{k}", t) for k, t in enumerate(types))
+    seen = structure.build([Scalar(v) for v in state])
+    what = f"the body of {operation}"
+    if pred is not None:
+        result = keep_type(body(seen), structure, types, what, "state")
+        predicate = _predicate(pred(seen), operation)
+        node: Expr = ir.While(start, state, predicate, result)
+    else:
+        n = as_index(count, operation)
+        index = Var("k", int64)
+        result = keep_type(body(Scalar(index), seen), structure, types, what, "state")
+        node = ir.Loop(n, start, (index, *state), result)
+    return structure.build([Scalar(Proj(node, k)) for k in range(len(start))])
+
+
+def _array_loop(operation: str, count: Any, pred: Callable[..., Any] | None,
+                body: Callable[..., Any], init: Sequence[Any], structure: Structure,
+                name: str | None, where: Location | None) -> Any:  # fmt: skip
+    forbid_nesting(operation)
+    # Scalars in the state travel as rank-0 arrays and are given back as scalars.
+    scalar = [not _is_array(v) for v in init]
+    arrays = [as_array(Scalar(as_strong(lift(v))) if s else v, operation)
+              for v, s in zip(init, scalar, strict=True)]  # fmt: skip
+    states: list[Input] = []
+    inside: list[Any] = []
+    for array, is_scalar in zip(arrays, scalar, strict=True):
+        made = [state_input(leaf, where) for leaf in array._leaves]
+        states += made
+        view = Array([s.leaf() for s in made], array.structure, array._shape)
+        inside.append(view._scalar_at(()) if is_scalar else view)
+    seen = structure.build(inside)
+    index = None
+    if pred is None:
+        index = Input("k", int64, (), kind="state", where=where)
+        result = body(index_scalar(index), seen)
+    else:
+        result = body(seen)
+    next_leaves, checks = _next_state(result, structure, arrays, scalar, operation, where)
+    predicate: Leaf | None = None
+    if pred is not None:
+        truth = _predicate(pred(seen), operation)
+        from ..graph import Generate
+
+        predicate = Generate((), (truth,), label=Label("predicate"), where=where).leaf()
+    node = ArrayLoop(
+        tuple(states), tuple(le for a in arrays for le in a._leaves), tuple(next_leaves),
+        predicate, None if pred is not None else as_index(count, operation), index,
+        label=label_of(operation, name, None), where=where, checks=tuple(checks),
+    )  # fmt: skip
+    results = _regroup(node.leaves, arrays, Structure(tuple, (LEAF,) * len(arrays)))
+    shown = [r._scalar_at(()) if s else r for r, s in zip(results, scalar, strict=True)]
+    return structure.build(shown)
+
+
+def state_input(leaf: Leaf, where: Location | None) -> Input:
+    """The Input standing for one buffer of a loop's state; its shape is the initial value's."""
+    node = Input("state", leaf.type, (False,) * len(leaf.shape), kind="state", where=where)
+    node.shape = leaf.shape
+    node.outputs = (Output(leaf.shape, leaf.type),)
+    return node
+
+
+def index_scalar(index: Input) -> Scalar:
+    return Scalar(index.leaf().at())
+
+
+def _next_state(result: Any, structure: Structure, arrays: Sequence[Array],
+                scalar: Sequence[bool], operation: str, where: Location | None) -> tuple[
+                    list[Leaf], list[Check]]:  # fmt: skip
+    """The leaves of the next state, of the state's types and shapes."""
+    if isinstance(result, list):
+        raise TracingError(f"the body of {operation} returned a list.",
+                           hint="Return a tuple: (x, y) instead of [x, y].", where=where)  # fmt: skip
+    found, nesting = flatten(result, _is_array)
+    if not nesting.same_nesting(structure):
+        raise DTypeError(
+            f"the body of {operation} must return the structure of the state "
+            f"({structure.count} component(s)), but returned {len(found)}.",
+            where=where,
+        )
+    leaves: list[Leaf] = []
+    checks: list[Check] = []
+    for value, like, is_scalar in zip(found, arrays, scalar, strict=True):
+        if is_scalar or not _is_array(value):
+            e = lift(value, operation)
+            e = simplify.cast(e, like.types[0]) if e.weak else e
+            made = as_array(Scalar(e), operation)
+        else:
+            made = as_array(value, operation)
+        if made.types != like.types or not made.structure.same_nesting(like.structure):
+            raise DTypeError(
+                f"the body of {operation} must return the state's type "
+                f"{like.structure.describe(like.types)}, but returned "
+                f"{made.structure.describe(made.types)}.",
+                hint=f"Convert the result: x.astype(td.{like.types[0]}).",
+                where=where,
+            )
+        if made.ndim != like.ndim:
+            raise ShapeError(
+                f"the body of {operation} must keep the state's rank {like.ndim}, but returned "
+                f"rank {made.ndim}.",
+                where=where,
+            )
+        for axis, (new, old) in enumerate(zip(made._shape, like._shape, strict=True)):
+            if new is old:
+                continue
+            u, v = known(new), known(old)
+            if u is not None and v is not None:
+                if int(u) != int(v):
+                    raise ShapeError(
+                        f"the body of {operation} must keep the state's shape "
+                        f"{show_shape(like._shape)}, but returned {show_shape(made._shape)}.",
+                        where=where,
+                    )
+                continue
+            checks.append(Check(new, old, f"the body of {operation} changed the extent of axis "
+                                f"{axis} of its state from {{right}} to {{left}}.",
+                                where=where))  # fmt: skip
+        leaves += made._leaves
+    return leaves, checks

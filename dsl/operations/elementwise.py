@@ -1,0 +1,122 @@
+"""Element-wise operations: map, zip, unzip, indexed, imap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..array import Array, as_array, same_shape
+from ..errors import DTypeError, ShapeError, user_facing, user_location
+from ..expr import Expr, Index
+from ..graph import Check, Generate, Label, indices
+from ..scalar import Scalar
+from ..tracing import forbid_nesting
+from ..types import LEAF, Structure, tuple_of
+from .common import label_of, trace_elements
+
+
+def _same_shapes(arrays: Sequence[Array], operation: str) -> tuple[Check, ...]:
+    checks: tuple[Check, ...] = ()
+    for other in arrays[1:]:
+        checks += same_shape(arrays[0]._shape, other._shape, operation)
+    return checks
+
+
+@user_facing
+def map(f: Callable[..., Any], a: Any, *more: Any, name: str | None = None,
+        schedule: Any = None) -> Array:  # fmt: skip
+    """`f(x, y, …)` for the elements of arrays of equal shape; tuple elements arrive as tuples.
+
+    >>> import numpy as np, treadle as td
+    >>> td.run(td.map(lambda x, y: x * y, np.array([1, 2]), np.array([3, 4])))
+    array([3, 8])
+    """
+    return _map(f, (a, *more), "map", name, schedule, with_index=False)
+
+
+@user_facing
+def imap(f: Callable[..., Any], a: Any, *more: Any, name: str | None = None,
+         schedule: Any = None) -> Array:  # fmt: skip
+    """`map` whose function gets the index first: `f(i, j, …, x, …)`."""
+    return _map(f, (a, *more), "imap", name, schedule, with_index=True)
+
+
+def _map(f: Callable[..., Any], operands: Sequence[Any], operation: str, name: str | None,
+         schedule: Any, with_index: bool) -> Array:  # fmt: skip
+    forbid_nesting(operation)
+    where = user_location()
+    arrays = [as_array(o, operation) for o in operands]
+    checks = _same_shapes(arrays, operation)
+    shape = arrays[0]._shape
+    place = indices(len(shape))
+    arguments = [Scalar(i) for i in place] if with_index else []
+    arguments += [array._scalar_at(place) for array in arrays]
+    elements, structure = trace_elements(f, arguments, operation, where)
+    node = Generate(shape, elements, label=label_of(operation, name, schedule), where=where,
+                    checks=checks)  # fmt: skip
+    return Array(node.leaves, structure, shape)
+
+
+@user_facing
+def zip(*arrays: Any) -> Array:
+    """Tuples of the elements of arrays of equal shape; costs nothing.
+
+    >>> import numpy as np, treadle as td
+    >>> td.run(td.zip(np.array([1, 2]), np.array([True, False])))
+    (array([1, 2]), array([ True, False]))
+    """
+    forbid_nesting("zip")
+    if not arrays:
+        raise ShapeError("zip needs at least one array.")
+    parts = [as_array(a, "zip") for a in arrays]
+    checks = _same_shapes(parts, "zip")
+    structure = tuple_of([p.structure for p in parts])
+    return _with_checks(Array([le for p in parts for le in p._leaves], structure,
+                              parts[0]._shape), checks, "zip")  # fmt: skip
+
+
+def _with_checks(array: Array, checks: tuple[Check, ...], operation: str) -> Array:
+    """The same array, carrying run-time checks (through a Generate of plain reads)."""
+    if not checks:
+        return array
+    place = indices(array.ndim)
+    node = Generate(array._shape, tuple(array._element(place)), label=Label(operation),
+                    where=user_location(), checks=checks)  # fmt: skip
+    return Array(node.leaves, array.structure, array._shape)
+
+
+def zip_like(parts: Sequence[Array], structure: Structure) -> Array:
+    """Flat component arrays put together in a structure."""
+    return Array([p._leaves[0] for p in parts], structure, parts[0]._shape)
+
+
+def unzip_flat(array: Array) -> list[Array]:
+    return [Array((leaf,), LEAF, array._shape) for leaf in array._leaves]
+
+
+@user_facing
+def unzip(a: Any) -> Any:
+    """The arrays of the components of tuple elements, as a tuple (named tuples keep their class)."""
+    array = as_array(a, "unzip")
+    if array.structure.is_leaf:
+        raise DTypeError(
+            f"unzip needs tuple elements, got {array.structure.describe(array.types)}."
+        )
+    parts, at = [], 0
+    for child in array.structure.children:
+        parts.append(Array(array._leaves[at : at + child.count], child, array._shape))
+        at += child.count
+    return tuple(parts)
+
+
+@user_facing
+def indexed(a: Any) -> Array:
+    """Elements `(i, j, …, x)`: every element with its index in front."""
+    forbid_nesting("indexed")
+    array = as_array(a, "indexed")
+    place = indices(array.ndim)
+    elements: tuple[Expr, ...] = (*(Index(k) for k in range(array.ndim)), *array._element(place))
+    node = Generate(array._shape, elements, label=Label("indexed"), where=user_location())
+    inner = array.structure
+    structure = tuple_of([*([LEAF] * array.ndim), inner])
+    return Array(node.leaves, structure, array._shape)

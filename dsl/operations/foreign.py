@@ -1,0 +1,152 @@
+"""Other people's code: scalar functions inside kernels, whole-array functions per backend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..array import Array, as_array
+from ..errors import DTypeError, ShapeError, TracingError, user_facing, user_location
+from ..expr import Foreign
+from ..graph import Barrier, Label, Library, Output
+from ..library import LibraryOperation
+from ..scalar import Scalar, as_strong, lift
+from ..tracing import forbid_nesting
+from ..types import LEAF, ScalarType, as_type
+
+
+@user_facing
+def foreign(f: Any, *scalars: Any) -> Scalar:
+    """Call a Numba-compiled scalar function inside a kernel, on every backend that can.
+
+    `f` is a Numba dispatcher (`numba.njit`) or a plain Python function, which is compiled.
+    """
+    values = [as_strong(lift(s, "foreign")) for s in scalars]
+    compiled = compile_scalar_function(f, tuple(e.type for e in values))
+    return Scalar(Foreign(compiled, tuple(values), compiled.result))
+
+
+class CompiledScalarFunction:
+    """A Numba function for one signature: callable from Python and by address (C ABI)."""
+
+    def __init__(self, function: Any, arguments: tuple[ScalarType, ...], result: ScalarType,
+                 name: str) -> None:  # fmt: skip
+        self.function, self.arguments, self.result, self.name = function, arguments, result, name
+        self._address: Any = None
+
+    @property
+    def address(self) -> int:
+        """Address of a C function taking the arguments by value."""
+        if self._address is None:
+            import numba
+
+            signature = _numba_type(self.result)(*(_numba_type(t) for t in self.arguments))
+            self._address = numba.cfunc(signature)(self.function.py_func)
+        return int(self._address.address)
+
+    def __call__(self, *values: Any) -> Any:
+        return self.function(*values)
+
+
+_compiled: dict[tuple[Any, ...], CompiledScalarFunction] = {}
+
+
+def _numba_type(t: ScalarType) -> Any:
+    import numba
+
+    return getattr(numba.types, "boolean" if t.kind == "bool" else t.name)
+
+
+def compile_scalar_function(f: Any, types: tuple[ScalarType, ...]) -> CompiledScalarFunction:
+    """Compile `f` for argument types, and learn its result type."""
+    key = (id(f), types)
+    held = _compiled.get(key)
+    if held is not None:
+        return held
+    try:
+        import numba
+    except ImportError:
+        raise TracingError("foreign needs Numba.", hint="pip install numba") from None
+    if not callable(f):
+        raise TracingError(f"foreign needs a function, got {type(f).__name__}.")
+    dispatcher = f if hasattr(f, "py_func") else numba.njit(f)
+    if any(t.bits == 16 and t.is_float for t in types):
+        raise DTypeError("foreign functions take no half-precision arguments.",
+                         hint="Cast: td.cast(x, td.float32).")  # fmt: skip
+    try:
+        dispatcher.compile(tuple(_numba_type(t) for t in types))
+        signature = dispatcher.overloads[tuple(_numba_type(t) for t in types)].signature
+    except Exception as error:
+        raise TracingError(
+            f"Numba could not compile '{getattr(f, '__name__', f)}' for "
+            f"({', '.join(map(str, types))}): {error}",
+            hint="foreign takes scalar functions of numbers that numba.njit accepts.",
+        ) from error
+    result = str(signature.return_type)
+    try:
+        result_type = as_type({"bool": "bool"}.get(result, result))
+    except (DTypeError, TypeError):
+        raise TracingError(
+            f"the foreign function returns {result}; it must return one number."
+        ) from None
+    made = CompiledScalarFunction(dispatcher, types, result_type, getattr(f, "__name__", "foreign"))
+    _compiled[key] = made
+    return made
+
+
+@user_facing
+def foreign_array(implementations: Mapping[str, Callable[..., Any]], *arrays: Any,
+                  fallback: Callable[..., Any], name: str | None = None) -> Any:  # fmt: skip
+    """Whole arrays through a function per backend name; `fallback` is a treadle function.
+
+    The fallback gives shapes and types (and runs where no implementation is given):
+    `td.foreign_array({"native": scipy_fft}, a, fallback=my_fft)`.
+    """
+    forbid_nesting("foreign_array")
+    operands = [as_array(a, "foreign_array") for a in arrays]
+    meaning = fallback(*operands)
+    single = isinstance(meaning, Array)
+    results = [meaning] if single else list(meaning)
+    if not all(isinstance(r, Array) and r.structure.is_leaf for r in results):
+        raise TracingError("the fallback of foreign_array must return arrays of scalars.")
+    from ..configuration import current_backend
+
+    backend = current_backend()
+    chosen = implementations.get(backend)
+    if chosen is None:
+        return meaning
+    if not callable(chosen):
+        raise TracingError(f"foreign_array: the implementation for {backend} is no function.")
+    outs = tuple(Output(r._shape, r.types[0]) for r in results)
+
+    def numpy(*values: Any) -> Any:
+        got = chosen(*values)
+        parts = [got] if single else list(got)
+        for value, out in zip(parts, outs, strict=True):
+            array = np.asarray(value)
+            if array.dtype != out.type.numpy or array.ndim != len(out.shape):
+                raise ShapeError(
+                    f"foreign_array: the implementation for {backend} returned {array.dtype} of "
+                    f"rank {array.ndim}; the fallback says {out.type} of rank {len(out.shape)}."
+                )
+        return parts[0] if single else tuple(parts)
+
+    operation = LibraryOperation(name or "foreign_array", (id(chosen),), numpy,
+                                 ((backend, numpy),))  # fmt: skip
+    node = Library(operation, tuple(le for a in operands for le in a._leaves), outs,
+                   label=Label("foreign_array", name), where=user_location())  # fmt: skip
+    made = [Array((le,), LEAF, le.shape) for le in node.leaves]
+    return made[0] if single else tuple(made)
+
+
+@user_facing
+def compute(a: Any) -> Any:
+    """Materialise here: nothing fuses across."""
+    forbid_nesting("compute")
+    if isinstance(a, tuple):
+        return tuple(compute(x) for x in a)
+    array = as_array(a, "compute")
+    node = Barrier(array._leaves, label=Label("compute"), where=user_location())
+    return Array(node.leaves, array.structure, array._shape)

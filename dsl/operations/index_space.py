@@ -1,0 +1,644 @@
+"""Index transforms: which element goes where.  All of them fuse into their consumers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import simplify
+from ..array import Array, as_array, as_shape, is_arraylike, map_over, show_shape, stretched
+from ..errors import DTypeError, IndexOutOfBounds, ShapeError, TracingError, user_facing, user_location
+from ..expr import Cond, Const, Expr, Index, Proj, constant
+from ..graph import Check, Generate, Label, Shape, indices, known
+from ..scalar import Scalar, apply_primitive, as_index, fit_weak, lift, unify
+from ..tracing import call_scalar_function, flatten_result, forbid_nesting
+from ..types import Structure
+from .common import label_of, normalise_axes, normalise_axis
+
+
+def plus(a: Expr, b: Expr) -> Expr:
+    return apply_primitive("add", [a, b])
+
+
+def minus(a: Expr, b: Expr) -> Expr:
+    return apply_primitive("subtract", [a, b])
+
+
+def times(a: Expr, b: Expr) -> Expr:
+    return apply_primitive("multiply", [a, b])
+
+
+def least(a: Expr, b: Expr) -> Expr:
+    return apply_primitive("minimum", [a, b])
+
+
+def greatest(a: Expr, b: Expr) -> Expr:
+    return apply_primitive("maximum", [a, b])
+
+
+def product(extents: Sequence[Expr]) -> Expr:
+    total: Expr = constant(1)
+    for e in extents:
+        total = times(total, e)
+    return total
+
+
+# --- reshape ---------------------------------------------------------------------------------
+
+
+def linear(place: Sequence[Expr], shape: Shape) -> Expr:
+    """Row-major position."""
+    at: Expr = constant(0)
+    for i, n in zip(place, shape, strict=True):
+        at = plus(times(at, n), i)
+    return at
+
+
+def delinear(at: Expr, shape: Shape) -> tuple[Expr, ...]:
+    """Row-major coordinates of a position."""
+    place: list[Expr] = []
+    for n in reversed(shape[1:]):
+        if isinstance(n, Const) and int(n.value) == 1:
+            place.append(constant(0))
+            continue
+        place.append(apply_primitive("remainder", [at, n]))
+        at = apply_primitive("floor_divide", [at, n])
+    return (at, *reversed(place)) if shape else ()
+
+
+@user_facing
+def reshape(a: Any, shape: Any) -> Array:
+    """The same elements in row-major order under another shape; one extent may be −1.
+
+    A size that does not fit is an error, also when it is only known at run time.
+    """
+    forbid_nesting("reshape")
+    array = as_array(a, "reshape")
+    parts = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
+    unknown = [k for k, p in enumerate(parts) if isinstance(p, int) and p == -1]
+    if len(unknown) > 1:
+        raise ShapeError("reshape: only one extent may be -1.")
+    size = product(array._shape)
+    checks: tuple[Check, ...] = ()
+    if unknown:
+        rest = as_shape([p for k, p in enumerate(parts) if k != unknown[0]], "reshape")
+        others = product(rest)
+        missing = apply_primitive("floor_divide", [size, others])
+        target = (*rest[: unknown[0]], missing, *rest[unknown[0] :])
+    else:
+        target = as_shape(parts, "reshape")
+    total = product(target)
+    if total is not size:
+        have, want = known(size), known(total)
+        text = f"reshape: {{left}} elements do not fit the shape with {{right}}; the array is " \
+               f"{show_shape(array._shape)}."  # fmt: skip
+        if have is not None and want is not None:
+            if int(have) != int(want):
+                raise ShapeError(
+                    f"reshape: {int(have)} elements of shape {show_shape(array._shape)} do not "
+                    f"fit the shape {show_shape(target)}, which holds {int(want)}.",
+                    hint="The products of the extents must agree; -1 lets one be computed.",
+                )
+        checks = (Check(size, total, text, where=user_location(),
+                        hint="The products of the extents must agree; -1 lets one be "
+                        "computed."),)  # fmt: skip
+    if target == array._shape:
+        return array
+    place = _reshaped_place(array._shape, target)
+    return map_over(array, place, target, Label("reshape"), checks)
+
+
+def _reshaped_place(source: Shape, target: Shape) -> tuple[Expr, ...]:
+    """Source coordinates of a target element; adding or dropping extents of 1 needs no division."""
+    kept = [k for k, e in enumerate(target) if not _is_one(e)]
+    needed = [k for k, e in enumerate(source) if not _is_one(e)]
+    if len(kept) == len(needed) and all(
+        target[i] is source[j] for i, j in zip(kept, needed, strict=True)
+    ):
+        place: list[Expr] = [constant(0)] * len(source)
+        for i, j in zip(kept, needed, strict=True):
+            place[j] = Index(i)
+        return tuple(place)
+    return delinear(linear(indices(len(target)), target), source)
+
+
+def _is_one(e: Expr) -> bool:
+    return isinstance(e, Const) and int(e.value) == 1
+
+
+@user_facing
+def flatten(a: Any) -> Array:
+    """All elements in row-major order, rank 1."""
+    array = as_array(a, "flatten")
+    return array if array.ndim == 1 else reshape(array, (-1,) if _has_extent(array) else (0,))
+
+
+def _has_extent(array: Array) -> bool:
+    return True
+
+
+ravel = flatten
+
+
+@user_facing
+def squeeze(a: Any, axis: Any = None) -> Array:
+    """Drop axes of extent 1."""
+    array = as_array(a, "squeeze")
+    if axis is None:
+        axes = tuple(k for k, e in enumerate(array._shape) if _is_one(e) or known(e) == 1)
+    else:
+        axes = normalise_axes(axis, array.ndim, "squeeze")
+    for k in axes:
+        value = known(array._shape[k])
+        if value is not None and int(value) != 1:
+            raise ShapeError(f"squeeze: axis {k} has extent {int(value)}, not 1.")
+    return array[tuple(0 if k in axes else slice(None) for k in range(array.ndim))]
+
+
+@user_facing
+def expand_dims(a: Any, axis: int) -> Array:
+    """Insert an axis of extent 1."""
+    array = as_array(a, "expand_dims")
+    k = normalise_axis(axis, array.ndim + 1, "expand_dims")
+    return array[(slice(None),) * k + (None,)]
+
+
+# --- transposes and slices -------------------------------------------------------------------
+
+
+@user_facing
+def transpose(a: Any, axes: Any = None, *, name: str | None = None, schedule: Any = None) -> Array:
+    """Axes in another order; reversed by default."""
+    forbid_nesting("transpose")
+    array = as_array(a, "transpose")
+    order = tuple(reversed(range(array.ndim))) if axes is None else tuple(
+        normalise_axis(x, array.ndim, "transpose") for x in axes)  # fmt: skip
+    if sorted(order) != list(range(array.ndim)):
+        raise ShapeError(
+            f"transpose: axes {tuple(axes)!r} are no permutation of the {array.ndim} axes."
+        )
+    place: list[Expr] = [constant(0)] * array.ndim
+    for k, source in enumerate(order):
+        place[source] = Index(k)
+    shape = tuple(array._shape[k] for k in order)
+    return map_over(array, place, shape, label_of("transpose", name, schedule))
+
+
+@user_facing
+def swapaxes(a: Any, first: int, second: int) -> Array:
+    """Two axes exchanged."""
+    array = as_array(a, "swapaxes")
+    order = list(range(array.ndim))
+    i, j = (normalise_axis(x, array.ndim, "swapaxes") for x in (first, second))
+    order[i], order[j] = order[j], order[i]
+    return transpose(array, order)
+
+
+def _bound(value: Any, n: Expr) -> Expr:
+    """A slice bound as NumPy clips it, into 0 … n."""
+    e = as_index(value, "a slice")
+    if isinstance(e, Const):
+        v = int(e.value)
+        return least(constant(v), n) if v >= 0 else greatest(plus(n, constant(v)), constant(0))
+    negative = apply_primitive("less", [e, constant(0)])
+    shifted = simplify.select(negative, plus(e, n), e)
+    return least(greatest(shifted, constant(0)), n)
+
+
+def _slice_axis(s: slice, n: Expr) -> tuple[Expr, Expr, int]:
+    """First source index, extent and step of one sliced axis of extent `n`."""
+    step = 1 if s.step is None else s.step
+    if not hasattr(step, "__index__") or int(step) == 0:
+        raise ShapeError(f"the step of a slice must be a nonzero integer, got {s.step!r}.")
+    step = int(step)
+    if step > 0:
+        start = constant(0) if s.start is None else _bound(s.start, n)
+        stop = n if s.stop is None else _bound(s.stop, n)
+        span = minus(stop, start)
+        if step > 1:
+            span = apply_primitive("floor_divide", [plus(span, constant(step - 1)), constant(step)])
+        whole = s.start is None and (s.stop is None or step == 1)
+        extent = span if whole else greatest(span, constant(0))
+        if isinstance(s.start, int) and s.start >= 0:
+            start = constant(s.start)  # an empty result never reads, so no clipping is needed
+        return start, extent, step
+    last = minus(n, constant(1))
+    # For negative steps bounds are clipped into −1 … n − 1.
+    start = last if s.start is None else _bound_down(s.start, n)
+    stop = constant(-1) if s.stop is None else _bound_down(s.stop, n)
+    span = apply_primitive("floor_divide", [
+        plus(minus(start, stop), constant(-step - 1)), constant(-step)])  # fmt: skip
+    return start, greatest(span, constant(0)), step
+
+
+def _bound_down(value: Any, n: Expr) -> Expr:
+    e = as_index(value, "a slice")
+    negative = apply_primitive("less", [e, constant(0)])
+    shifted = simplify.select(negative, plus(e, n), e)
+    return least(greatest(shifted, constant(-1)), minus(n, constant(1)))
+
+
+def slice_array(array: Array, index: Any) -> Array:
+    """NumPy's basic indexing; a single integer array gathers along the first axis."""
+    forbid_nesting("slice")
+    if isinstance(index, Array) and index.ndim > 0 or is_arraylike(index) or isinstance(index, list):
+        chosen = as_array(index, "an index")
+        if chosen.types[0].kind == "bool":
+            raise TracingError(
+                "a boolean mask gives an array of unknown extent.",
+                hint="Write values, count = td.compact(mask, a), or td.where(mask, a, other).",
+            )
+        return take(array, chosen, 0)
+    parts = list(index) if isinstance(index, tuple) else [index]
+    consumed = sum(1 for p in parts if p is not None and p is not Ellipsis)
+    if sum(1 for p in parts if p is Ellipsis) > 1:
+        raise ShapeError("an index may hold only one ellipsis (...).")
+    if consumed > array.ndim:
+        raise ShapeError(
+            f"{consumed} indices for an array of rank {array.ndim}.",
+            hint=f"Write at most {array.ndim}.",
+        )
+    fill = [slice(None)] * (array.ndim - consumed)
+    at = next((k for k, p in enumerate(parts) if p is Ellipsis), None)
+    parts = [*parts, *fill] if at is None else [*parts[:at], *fill, *parts[at + 1 :]]
+    shape: list[Expr] = []
+    place: list[Expr] = []
+    checks: list[Check] = []
+    plain = True
+    for part in parts:
+        if part is None:
+            shape.append(constant(1))
+            plain = False
+            continue
+        axis = len(place)
+        n = array._shape[axis]
+        if isinstance(part, slice):
+            start, extent, step = _slice_axis(part, n)
+            here = Index(len(shape))
+            moved = here if step == 1 else times(here, constant(step))
+            place.append(plus(start, moved))
+            shape.append(extent)
+            plain = plain and part == slice(None)
+            continue
+        if isinstance(part, float | str) or isinstance(part, tuple | list) or is_arraylike(part):
+            raise TracingError(
+                f"an index of type {type(part).__name__} is not supported.",
+                hint="Indices are integers, slices, None and ...; gather with td.take(a, indices, "
+                "axis) or td.backpermute(shape, f, a).",
+            )
+        place.append(_integer_index(part, n, axis, checks))
+        plain = False
+    if plain:
+        return array
+    return map_over(array, place, tuple(shape), Label("slice"), tuple(checks))
+
+
+def _integer_index(value: Any, n: Expr, axis: int, checks: list[Check]) -> Expr:
+    e = as_index(value, "an index")
+    if not isinstance(e, Const):
+        negative = apply_primitive("less", [e, constant(0)])
+        return simplify.select(negative, plus(e, n), e)
+    v = int(e.value)
+    extent = known(n)
+    needed = v + 1 if v >= 0 else -v
+    if extent is not None and int(extent) < needed:
+        raise IndexOutOfBounds(
+            f"index {v} is out of range for axis {axis} with extent {int(extent)}."
+        )
+    checks.append(Check(
+        n, constant(needed), f"index {v} is out of range for axis {axis} with extent {{left}}.",
+        error="IndexOutOfBounds", relation=">=", where=user_location(),
+    ))  # fmt: skip
+    return e if v >= 0 else plus(n, e)
+
+
+@user_facing
+def reverse(a: Any, axis: Any = None) -> Array:
+    """Backwards along an axis, several, or (None) all."""
+    array = as_array(a, "reverse")
+    axes = normalise_axes(axis, array.ndim, "reverse")
+    return array[tuple(slice(None, None, -1) if k in axes else slice(None)
+                       for k in range(array.ndim))] if axes else array  # fmt: skip
+
+
+flip = reverse
+
+
+@user_facing
+def broadcast_to(a: Any, shape: Any) -> Array:
+    """Stretch extents of 1 and add leading axes, as NumPy."""
+    forbid_nesting("broadcast_to")
+    array = as_array(a, "broadcast_to")
+    target = as_shape(shape, "broadcast_to")
+    if len(target) < array.ndim:
+        raise ShapeError(
+            f"broadcast_to: rank {array.ndim} does not fit into rank {len(target)}.")
+    checks: list[Check] = []
+    offset = len(target) - array.ndim
+    for axis, e in enumerate(array._shape):
+        goal = target[offset + axis]
+        value, want = known(e), known(goal)
+        if goal is e or (value is not None and int(value) == 1):
+            continue
+        if value is not None and want is not None and int(value) != int(want):
+            raise ShapeError(
+                f"broadcast_to: {show_shape(array._shape)} does not stretch to "
+                f"{show_shape(target)}: axis {offset + axis} has {int(value)} against {int(want)}."
+            )
+        checks.append(Check(e, goal, "broadcast_to: extent {left} does not stretch to {right}.",
+                            where=user_location()))  # fmt: skip
+    return map_over(array, stretched(array._shape, target), target, Label("broadcast_to"),
+                    tuple(checks))  # fmt: skip
+
+
+@user_facing
+def replicate(a: Any, n: Any, axis: int = 0) -> Array:
+    """Insert an axis along which the array repeats `n` times."""
+    forbid_nesting("replicate")
+    array = as_array(a, "replicate")
+    k = normalise_axis(axis, array.ndim + 1, "replicate")
+    (extent,) = as_shape((n,), "replicate")
+    shape = (*array._shape[:k], extent, *array._shape[k:])
+    place = [Index(j if j < k else j + 1) for j in range(array.ndim)]
+    return map_over(array, place, shape, Label("replicate"))
+
+
+@user_facing
+def roll(a: Any, shift: Any, axis: Any = None) -> Array:
+    """Elements move by `shift`, wrapping around; axis None rolls the flattened array."""
+    forbid_nesting("roll")
+    array = as_array(a, "roll")
+    if axis is None:
+        flat = _roll_axis(flatten(array), shift, 0)
+        return flat if array.ndim == 1 else reshape(flat, array.shape)
+    axes = axis if isinstance(axis, tuple | list) else (axis,)
+    shifts = shift if isinstance(shift, tuple | list) else (shift,) * len(axes)
+    if len(shifts) != len(axes):
+        raise ShapeError(f"roll: {len(shifts)} shifts for {len(axes)} axes.")
+    for s, x in zip(shifts, axes, strict=True):
+        array = _roll_axis(array, s, normalise_axis(x, array.ndim, "roll"))
+    return array
+
+
+def _roll_axis(array: Array, shift: Any, axis: int) -> Array:
+    n = array._shape[axis]
+    place: list[Expr] = list(indices(array.ndim))
+    moved = minus(place[axis], as_index(shift, "roll"))
+    place[axis] = apply_primitive("remainder", [moved, n])
+    return map_over(array, place, array._shape, Label("roll"))
+
+
+@user_facing
+def diagonal(a: Any, offset: int = 0) -> Array:
+    """The diagonal of the last two axes (rank 2: as NumPy)."""
+    forbid_nesting("diagonal")
+    array = as_array(a, "diagonal")
+    if array.ndim < 2:
+        raise ShapeError(f"diagonal needs rank 2 at least, got {array.ndim}.")
+    if array.ndim > 2:  # NumPy takes the first two axes and puts the diagonal last
+        order = (*range(2, array.ndim), 0, 1)
+        array = transpose(array, order)
+    rows, cols = array._shape[-2:]
+    down, right = max(-offset, 0), max(offset, 0)
+    extent = greatest(least(minus(rows, constant(down)), minus(cols, constant(right))), constant(0))
+    lead = array.ndim - 2
+    i = Index(lead)
+    place = (*indices(lead), plus(i, constant(down)), plus(i, constant(right)))
+    return map_over(array, place, (*array._shape[:-2], extent), Label("diagonal"))
+
+
+# --- gathers ---------------------------------------------------------------------------------
+
+
+@user_facing
+def backpermute(shape: Any, f: Callable[..., Any], a: Any, *, name: str | None = None,
+                schedule: Any = None) -> Array:  # fmt: skip
+    """`out[ix] = a[f(*ix)]`."""
+    forbid_nesting("backpermute")
+    where = user_location()
+    array = as_array(a, "backpermute")
+    extents = as_shape(shape, "backpermute")
+    arguments = [Scalar(Index(k)) for k in range(len(extents))]
+    value = call_scalar_function(f, arguments, "backpermute", where)
+    leaves, _ = flatten_result(value, "backpermute")
+    if len(leaves) != array.ndim:
+        raise ShapeError(
+            f"the index function of backpermute returned {len(leaves)} indices for an array of "
+            f"rank {array.ndim}."
+        )
+    place = [as_index(Scalar(e), "the index function of backpermute") for e in leaves]
+    return map_over(array, place, extents, label_of("backpermute", name, schedule))
+
+
+@user_facing
+def gather(a: Any, indices: Any, axis: int = 0, *, name: str | None = None,
+           schedule: Any = None) -> Array:  # fmt: skip
+    """Elements (or slices) of `a` at integer `indices` along `axis`, as NumPy's take."""
+    return _take(a, indices, axis, label_of("gather", name, schedule))
+
+
+@user_facing
+def take(a: Any, indices: Any, axis: Any = None) -> Array:
+    """As NumPy's take: axis None takes from the flattened array; indices count from the start."""
+    if axis is None:
+        return _take(flatten(a), indices, 0, Label("take"))
+    return _take(a, indices, axis, Label("take"))
+
+
+def _take(a: Any, index_array: Any, axis: int, label: Label) -> Array:
+    forbid_nesting(label.operation)
+    array, chosen = as_array(a, label.operation), as_array(index_array, label.operation)
+    k = normalise_axis(axis, array.ndim, label.operation)
+    if not chosen.structure.is_leaf or not chosen.types[0].is_integer:
+        raise DTypeError(
+            f"{label.operation} needs integer indices, got {chosen.dtype}.",
+            hint="Convert them: td.cast(indices, td.int64).",
+        )
+    r = chosen.ndim
+    shape = (*array._shape[:k], *chosen._shape, *array._shape[k + 1 :])
+    at = simplify.cast(chosen._element([Index(k + j) for j in range(r)])[0], _int64())
+    if label.operation == "take" or isinstance(index_array, list):
+        n = array._shape[k]
+        at = simplify.select(apply_primitive("less", [at, constant(0)]), plus(at, n), at)
+    place = [*(Index(j) for j in range(k)), at,
+             *(Index(j + r - 1) for j in range(k + 1, array.ndim))]  # fmt: skip
+    return map_over(array, place, shape, label)
+
+
+def _int64() -> Any:
+    from ..types import int64
+
+    return int64
+
+
+@user_facing
+def take_along_axis(a: Any, indices: Any, axis: int = -1) -> Array:
+    """As NumPy: one index per element along `axis`."""
+    array, chosen = as_array(a), as_array(indices)
+    k = normalise_axis(axis, array.ndim, "take_along_axis")
+    if chosen.ndim != array.ndim:
+        raise ShapeError("take_along_axis: arrays of different rank.")
+    place: list[Expr] = list(_identity(array.ndim))
+    at = simplify.cast(chosen._element(place)[0], _int64())
+    n = array._shape[k]
+    place[k] = simplify.select(apply_primitive("less", [at, constant(0)]), plus(at, n), at)
+    shape = (*array._shape[:k], chosen._shape[k], *array._shape[k + 1 :])
+    return map_over(array, place, shape, Label("take_along_axis"))
+
+
+def _identity(rank: int) -> tuple[Expr, ...]:
+    return indices(rank)
+
+
+# --- joining and padding ---------------------------------------------------------------------
+
+
+def _common_elements(arrays: Sequence[Array], operation: str) -> tuple[Structure, list[Any]]:
+    """Structure and types that arrays joined together have in common."""
+    structure = arrays[0].structure
+    for other in arrays[1:]:
+        if not structure.same_nesting(other.structure):
+            raise DTypeError(f"{operation}: the arrays have elements of different structure.")
+    types = []
+    for parts in zip(*(a.types for a in arrays), strict=True):
+        from ..types import promote
+
+        common = parts[0]
+        for t in parts[1:]:
+            common = promote(common, False, t, False)[0]
+        types.append(common)
+    return structure, types
+
+
+@user_facing
+def concatenate(arrays: Any, axis: int = 0) -> Array:
+    """Joined along an existing axis; only the source of an element is read."""
+    forbid_nesting("concatenate")
+    parts = [as_array(a, "concatenate") for a in arrays]
+    if not parts:
+        raise ShapeError("concatenate needs at least one array.")
+    rank = parts[0].ndim
+    if any(p.ndim != rank for p in parts):
+        raise ShapeError(
+            "concatenate needs arrays of equal rank, got " +
+            ", ".join(str(p.ndim) for p in parts) + ".",
+        )  # fmt: skip
+    if rank == 0:
+        raise ShapeError("rank-0 arrays cannot be concatenated.", hint="Use td.stack.")
+    k = normalise_axis(axis, rank, "concatenate")
+    checks: list[Check] = []
+    for p in parts[1:]:
+        for x in range(rank):
+            e, g = p._shape[x], parts[0]._shape[x]
+            if x == k or e is g:
+                continue
+            u, v = known(g), known(e)
+            if u is not None and v is not None and int(u) != int(v):
+                raise ShapeError(
+                    f"concatenate along axis {k}: axis {x} has {int(u)} against {int(v)}; shapes "
+                    f"{show_shape(parts[0]._shape)} and {show_shape(p._shape)}."
+                )
+            checks.append(Check(g, e, f"concatenate: axis {x} has extent {{left}} against "
+                                "{right}.", where=user_location()))  # fmt: skip
+    structure, types = _common_elements(parts, "concatenate")
+    ends: list[Expr] = []
+    total: Expr = constant(0)
+    for p in parts:
+        total = plus(total, p._shape[k])
+        ends.append(total)
+    shape = (*parts[0]._shape[:k], total, *parts[0]._shape[k + 1 :])
+    elements = _joined(parts, ends, k, rank, types)
+    node = Generate(shape, elements, label=Label("concatenate"), where=user_location(),
+                    checks=tuple(checks))  # fmt: skip
+    return Array(node.leaves, structure, shape)
+
+
+def _joined(parts: Sequence[Array], ends: Sequence[Expr], axis: int, rank: int,
+            types: Sequence[Any]) -> tuple[Expr, ...]:  # fmt: skip
+    """A balanced tree of `cond`s on the position, so that n parts cost log n comparisons."""
+
+    def choose(low: int, high: int) -> tuple[Expr, ...]:
+        if high - low == 1:
+            place: list[Expr] = list(indices(rank))
+            if low:
+                place[axis] = minus(place[axis], ends[low - 1])
+            values = parts[low]._element(place)
+            return tuple(simplify.cast(v, t) for v, t in zip(values, types, strict=True))
+        middle = (low + high) // 2
+        left, right = choose(low, middle), choose(middle, high)
+        node = Cond(apply_primitive("less", [Index(axis), ends[middle - 1]]), left, right)
+        return tuple(Proj(node, c) for c in range(len(left)))
+
+    return choose(0, len(parts))
+
+
+@user_facing
+def stack(arrays: Any, axis: int = 0) -> Array:
+    """Joined along a new axis."""
+    parts = [as_array(a, "stack") for a in arrays]
+    if not parts:
+        raise ShapeError("stack needs at least one array.")
+    k = normalise_axis(axis, parts[0].ndim + 1, "stack")
+    if any(p.ndim != parts[0].ndim for p in parts):
+        raise ShapeError("stack needs arrays of equal shape.")
+    return concatenate([p[(slice(None),) * k + (None,)] for p in parts], k)
+
+
+@user_facing
+def pad(a: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0) -> Array:
+    """As NumPy's pad: modes constant, edge, reflect, symmetric and wrap."""
+    forbid_nesting("pad")
+    from .stencils import resolve_index
+
+    array = as_array(a, "pad")
+    widths = _pad_widths(pad_width, array.ndim)
+    kinds = {"edge": "clamp", "reflect": "mirror", "symmetric": "symmetric", "wrap": "wrap"}
+    if mode != "constant" and mode not in kinds:
+        raise ShapeError(
+            f"pad: unknown mode {mode!r}.",
+            hint="Modes: constant, edge, reflect, symmetric, wrap.",
+        )
+    shape = tuple(plus(e, constant(lo + hi)) for e, (lo, hi) in
+                  zip(array._shape, widths, strict=True))  # fmt: skip
+    place: list[Expr] = [minus(Index(k), constant(lo)) for k, (lo, _) in enumerate(widths)]
+    if mode != "constant":
+        place = [resolve_index(kinds[mode], p, n)
+                 for p, n in zip(place, array._shape, strict=True)]  # fmt: skip
+        return map_over(array, place, shape, Label("pad"))
+    inside: Expr = Const(True, _bool())
+    for p, n in zip(place, array._shape, strict=True):
+        low = apply_primitive("greater_equal", [p, constant(0)])
+        high = apply_primitive("less", [p, n])
+        inside = apply_primitive("logical_and", [inside, apply_primitive("logical_and",
+                                                                         [low, high])])  # fmt: skip
+    values = tuple(array._element(place))
+    outside = tuple(fit_weak(lift(constant_values, "pad"), v.type) for v in values)
+    chosen = Cond(inside, values, outside)
+    elements = tuple(Proj(chosen, k) for k in range(len(values)))
+    node = Generate(shape, elements, label=Label("pad"), where=user_location())
+    return Array(node.leaves, array.structure, shape)
+
+
+def _bool() -> Any:
+    from ..types import bool_
+
+    return bool_
+
+
+def _pad_widths(pad_width: Any, rank: int) -> list[tuple[int, int]]:
+    try:
+        pairs = np.broadcast_to(np.asarray(pad_width), (rank, 2))
+    except ValueError:
+        raise ShapeError(
+            f"pad: pad_width {pad_width!r} does not fit an array of rank {rank}.",
+            hint="Give n, (before, after), or one (before, after) per axis.",
+        ) from None
+    if pairs.dtype.kind not in "iu" or (pairs < 0).any():
+        raise ShapeError("pad: widths are integers, not negative.")
+    return [(int(lo), int(hi)) for lo, hi in pairs]
+
+
+def unify_two(a: Expr, b: Expr) -> list[Expr]:
+    return unify([a, b], "where")[0]

@@ -1,0 +1,179 @@
+"""Operations whose result's extent depends on the data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import simplify
+from ..array import Array, as_array
+from ..errors import DTypeError, ShapeError, user_facing, user_location
+from ..expr import Expr, Index, Read, constant
+from ..graph import Generate, Label, Library, Output, Permute, indices
+from ..library import LibraryOperation
+from ..scalar import Scalar, apply_primitive, as_index, as_truth
+from ..tracing import forbid_nesting
+from ..types import LEAF, int64
+from .common import label_of, normalise_axis, trace_elements
+
+
+@user_facing
+def compact(mask: Any, a: Any, *, name: str | None = None, schedule: Any = None) -> tuple[
+        Array, Array]:  # fmt: skip
+    """(the elements of `a` where `mask` holds in row-major order, their number as a rank-0 array).
+
+    `values.shape[0]` is known once the kernels ran, and usable downstream.
+    """
+    forbid_nesting("compact")
+    from ..array import same_shape
+    from .index_space import flatten
+
+    where = user_location()
+    source, keep = as_array(a, "compact"), as_array(mask, "compact")
+    if not keep.structure.is_leaf:
+        raise DTypeError("compact needs a mask of truth values, got tuples.")
+    checks = same_shape(keep._shape, source._shape, "compact")
+    flat_mask, flat = flatten(keep), flatten(source)
+    truth = as_truth(flat_mask._element((Index(0),))[0])
+    from .scans import scan_array
+
+    ones = Generate(flat_mask._shape, (simplify.cast(truth, int64),), label=Label("mask"),
+                    where=where, checks=checks)  # fmt: skip
+    places = scan_array(lambda x, y: x + y, (0,), Array(ones.leaves), 0, "exclusive", False,
+                        "places", None, None)  # fmt: skip
+    n = flat._shape[0]
+    at = places._element((Index(0),))[0]
+    empty = Generate((n,), tuple(_zero(t) for t in flat.types), label=Label("compact"),
+                     where=where)  # fmt: skip
+    packed = Permute((n,), truth, (at,), tuple(flat._element((Index(0),))), empty.leaves, None,
+                     label=label_of("compact", name, schedule), where=where)  # fmt: skip
+    count_read = places._element((n,))[0]
+    count = Array(Generate((), (count_read,), label=Label("count"), where=where).leaves)
+    total = count._element(())[0]
+    reads = tuple(le.at(Index(0)) for le in packed.leaves)
+    values = Generate((total,), reads, label=Label("compact"), where=where)
+    return Array(values.leaves, source.structure, (total,)), count
+
+
+def _zero(t: Any) -> Expr:
+    from ..expr import Const
+
+    return Const(0, t)
+
+
+@user_facing
+def filter(p: Callable[..., Any], a: Any, *, name: str | None = None,
+           schedule: Any = None) -> tuple[Array, Array]:  # fmt: skip
+    """`compact` by a predicate on the elements: (values, count)."""
+    forbid_nesting("filter")
+    array = as_array(a, "filter")
+    where = user_location()
+    place = indices(array.ndim)
+    elements, structure = trace_elements(p, [array._scalar_at(place)], "filter", where)
+    if not structure.is_leaf:
+        raise DTypeError("the predicate of filter must return one truth value.")
+    mask = Generate(array._shape, (as_truth(elements[0]),), label=Label("filter"), where=where)
+    return compact(Array(mask.leaves), array, name=name, schedule=schedule)
+
+
+@user_facing
+def expand(count: Callable[..., Any], get: Callable[..., Any], a: Any, *,
+           name: str | None = None, schedule: Any = None) -> Array:  # fmt: skip
+    """Concatenates, for every element x of `a`, `get(x, k)` for k < count(x)."""
+    forbid_nesting("expand")
+    from .index_space import flatten
+    from .scans import scan_array, segment_of_position
+
+    where = user_location()
+    array = flatten(as_array(a, "expand"))
+    lengths, structure = trace_elements(count, [array._scalar_at((Index(0),))], "expand", where)
+    if not structure.is_leaf:
+        raise DTypeError("the count function of expand must return one integer.")
+    length = apply_primitive("maximum", [as_index(Scalar(lengths[0]), "expand"), constant(0)])
+    counts = Array(Generate(array._shape, (length,), label=Label("counts"), where=where).leaves)
+    offsets = scan_array(lambda x, y: x + y, (0,), counts, 0, "exclusive", False, "offsets", None,
+                         None)  # fmt: skip
+    n = array._shape[0]
+    last = Generate((), (offsets._element((n,))[0],), label=Label("count"), where=where)
+    total: Expr = Read(last, 0, ())
+    owner = _owner(offsets, n, total, segment_of_position)
+    segment = owner._element((Index(0),))[0]
+    k = apply_primitive("subtract", [Index(0), offsets._element((segment,))[0]])
+    elements, result = trace_elements(
+        get, [array._scalar_at((segment,)), Scalar(k)], "expand", where
+    )
+    node = Generate((total,), elements, label=label_of("expand", name, schedule), where=where)
+    return Array(node.leaves, result, (total,))
+
+
+def _owner(offsets: Array, segments: Expr, total: Expr, owner: Callable[..., Array]) -> Array:
+    return owner(offsets._leaves[0], segments, total, 0)
+
+
+# --- a library's -----------------------------------------------------------------------------
+
+
+def _plain(a: Any, operation: str) -> Array:
+    array = as_array(a, operation)
+    if not array.structure.is_leaf:
+        raise DTypeError(f"{operation} works on scalars, but the elements are tuples.",
+                         hint="Sort keys and gather: order = td.argsort(keys).")  # fmt: skip
+    return array
+
+
+def _sorted(a: Any, axis: int | None, operation: str, index: bool) -> Array:
+    forbid_nesting(operation)
+    from .index_space import flatten
+
+    array = _plain(a, operation)
+    if axis is None:
+        array, axis = flatten(array), 0
+    if array.ndim == 0:
+        raise ShapeError(f"{operation} needs an axis; the array has rank 0.")
+    k = normalise_axis(axis, array.ndim, operation)
+
+    def numpy(x: Any) -> Any:
+        return np.argsort(x, axis=k, kind="stable") if index else np.sort(x, axis=k, kind="stable")
+
+    out = Output(array._shape, int64 if index else array.types[0])
+    made = Library(LibraryOperation(operation, (k,), numpy), array._leaves, (out,),
+                   label=Label(operation), where=user_location())  # fmt: skip
+    return Array(made.leaves, LEAF, array._shape)
+
+
+@user_facing
+def sort(a: Any, axis: int | None = -1) -> Array:
+    """Ascending along an axis (NumPy's sort; NaN last)."""
+    return _sorted(a, axis, "sort", False)
+
+
+@user_facing
+def argsort(a: Any, axis: int | None = -1) -> Array:
+    """The indices (int64) that sort along an axis; stable."""
+    return _sorted(a, axis, "argsort", True)
+
+
+@user_facing
+def unique(a: Any) -> Array:
+    """The distinct elements, ascending; the extent is known once the kernels ran."""
+    forbid_nesting("unique")
+    from .index_space import flatten
+
+    array = flatten(_plain(a, "unique"))
+    ordered = sort(array)
+    first = ordered._element((Index(0),))[0]
+    before = apply_primitive("maximum", [
+        apply_primitive("subtract", [Index(0), constant(1)]), constant(0)])  # fmt: skip
+    previous = ordered._element((before,))[0]
+    differs = apply_primitive("not_equal", [first, previous])
+    if array.types[0].is_inexact:  # NumPy counts all NaN as one
+        both = apply_primitive("logical_and", [
+            apply_primitive("isnan", [first]), apply_primitive("isnan", [previous])])  # fmt: skip
+        differs = apply_primitive("logical_and", [differs, apply_primitive("logical_not", [both])])
+    is_new = apply_primitive("logical_or", [
+        apply_primitive("equal", [Index(0), constant(0)]), differs])  # fmt: skip
+    mask = Generate(ordered._shape, (is_new,), label=Label("unique"), where=user_location())
+    values, _ = compact(Array(mask.leaves), ordered, name="unique")
+    return values

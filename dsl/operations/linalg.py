@@ -1,0 +1,254 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .. import simplify
+from ..array import Array, as_array, broadcast_shapes, map_over, show_shape
+from ..errors import DTypeError, ShapeError, TracingError, user_facing, user_location
+from ..expr import Expr, Index, constant
+from ..graph import Check, Label, Matmul, known
+from ..scalar import apply_primitive, as_strong, fit_weak, lift
+from ..tracing import forbid_nesting
+from ..types import LEAF, promote
+from .common import label_of, normalise_axes
+
+ALGORITHMS = ("auto", "standard", "strassen", "winograd")
+PRECISIONS = (None, "float32", "tf32", "fp16x3", "bf16x6", "tf32x3")
+EXECUTIONS = (None, "sequential", "streams", "atomic", "batched", "owner", "persistent", "hybrid",
+              "recursive")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class MatmulOptions:
+    """How a product is computed; see matmul in the reference.  None: chosen by the model."""
+
+    algorithm: Any = "auto"
+    levels: int | None = None
+    precision: str | None = None
+    execution: str | None = None
+    deterministic: bool = False
+    scaling: str | None = None
+
+
+@user_facing
+def matmul(a: Any, b: Any, *, algorithm: Any = "auto", levels: int | None = None,
+           precision: str | None = None, execution: str | None = None, deterministic: bool = False,
+           scaling: str | None = None, alpha: Any = 1, beta: Any = 0, c: Any = None,
+           schedule: Any = None, name: str | None = None) -> Array:  # fmt: skip
+    """alpha · a @ b + beta · c, with NumPy's rules for ranks and batched leading axes.
+
+    >>> import numpy as np, treadle as td
+    >>> td.run(td.matmul(np.eye(2), np.array([[1.0, 2.0], [3.0, 4.0]])))
+    array([[1., 2.],
+           [3., 4.]])
+    """
+    forbid_nesting("matmul")
+    options = _options(algorithm, levels, precision, execution, deterministic, scaling)
+    product = _product(as_array(a, "matmul"), as_array(b, "matmul"), options,
+                       label_of("matmul", name, schedule, deterministic))  # fmt: skip
+    return _scaled(product, alpha, beta, c)
+
+
+@user_facing
+def strassen(a: Any, b: Any, *, levels: int = 1, variant: str = "strassen",
+             execution: str | None = None, name: str | None = None) -> Array:  # fmt: skip
+    """a @ b by `levels` levels of Strassen's or Winograd's algorithm."""
+    if variant not in ("strassen", "winograd"):
+        raise TracingError(
+            f"strassen: unknown variant {variant!r}.", hint='Variants: "strassen", "winograd".'
+        )
+    return matmul(a, b, algorithm=variant, levels=levels, execution=execution,
+                  name=name)  # fmt: skip
+
+
+def _options(algorithm: Any, levels: int | None, precision: str | None, execution: str | None,
+             deterministic: bool, scaling: str | None) -> MatmulOptions:  # fmt: skip
+    if isinstance(algorithm, str) and algorithm not in ALGORITHMS:
+        raise TracingError(
+            f"matmul: unknown algorithm {algorithm!r}.",
+            hint="Algorithms: " + ", ".join(map(repr, ALGORITHMS)) + ", or a BilinearAlgorithm.",
+        )
+    if precision not in PRECISIONS:
+        raise TracingError(f"matmul: unknown precision {precision!r}.",
+                           hint="Precisions: " + ", ".join(map(repr, PRECISIONS[1:])))  # fmt: skip
+    if execution not in EXECUTIONS:
+        raise TracingError(f"matmul: unknown execution {execution!r}.",
+                           hint="Executions: " + ", ".join(map(repr, EXECUTIONS[1:])))  # fmt: skip
+    if scaling not in (None, "outer", "inner-outer"):
+        raise TracingError(f"matmul: unknown scaling {scaling!r}.",
+                           hint='Scalings: "outer", "inner-outer".')  # fmt: skip
+    if levels is not None and (not isinstance(levels, int) or levels < 0):
+        raise TracingError(f"matmul: levels must be a number ≥ 0, got {levels!r}.")
+    if levels is None and algorithm not in ("auto", "standard"):
+        levels = 1
+    return MatmulOptions(algorithm, levels, precision, execution, deterministic, scaling)
+
+
+def _product(a: Array, b: Array, options: MatmulOptions, label: Label) -> Array:
+    for side in (a, b):
+        if not side.structure.is_leaf:
+            raise DTypeError("matmul works on scalars, but the elements are tuples.")
+        if side.ndim == 0:
+            raise ShapeError(
+                "matmul needs arrays of rank 1 at least, got a rank-0 array.",
+                hint="Scale with *: a * x.",
+            )
+    left = map_over(a, (Index(1),), (constant(1), *a._shape), Label("row")) if a.ndim == 1 else a
+    right = (
+        map_over(b, (Index(0),), (*b._shape, constant(1)), Label("column")) if b.ndim == 1 else b
+    )
+    checks = _inner_check(a, b, left._shape[-1], right._shape[-2])
+    batch, more = broadcast_shapes([left._shape[:-2], right._shape[:-2]], "matmul")
+    t = promote(a.types[0], False, b.types[0], False)[0]
+    lead = len(batch)
+
+    def operand(array: Array) -> Expr:
+        own = array.ndim - 2
+        place: list[Expr] = []
+        for k in range(own):
+            position = lead - own + k
+            one = known(array._shape[k])
+            stretch = batch[position] is not array._shape[k] and one is not None and int(one) == 1
+            place.append(constant(0) if stretch else Index(position))
+        place += [Index(lead), Index(lead + 1)]
+        return simplify.cast(array._element(place)[0], t)
+
+    node = Matmul(batch, left._shape[-2], right._shape[-1], left._shape[-1], operand(left),
+                  operand(right), options, label=label, where=user_location(),
+                  checks=(*checks, *more))  # fmt: skip
+    result = Array(node.leaves)
+    if a.ndim == 1 or b.ndim == 1:
+        keep = [*range(lead)] + ([] if a.ndim == 1 else [lead]) + ([] if b.ndim == 1 else [lead + 1])
+        full: list[Expr] = [constant(0)] * (lead + 2)
+        for position, axis in enumerate(keep):
+            full[axis] = Index(position)
+        result = map_over(result, full, tuple(result._shape[k] for k in keep), Label("matmul"))
+    return result
+
+
+def _inner_check(a: Array, b: Array, k: Expr, other: Expr) -> tuple[Check, ...]:
+    if k is other:
+        return ()
+    u, v = known(k), known(other)
+    text = (f"matmul: inner extents differ: {show_shape(a._shape)} @ {show_shape(b._shape)}: "
+            "{left} against {right}.")  # fmt: skip
+    hint = "The last axis of the left and the second to last of the right must agree; " \
+           "a.T transposes."  # fmt: skip
+    if u is not None and v is not None and int(u) != int(v):
+        raise ShapeError(text.format(left=int(u), right=int(v)), hint=hint)
+    return (Check(k, other, "matmul: inner extents differ: {left} against {right}.", hint=hint,
+                  where=user_location()),)  # fmt: skip
+
+
+def _scaled(product: Array, alpha: Any, beta: Any, c: Any) -> Array:
+    """alpha·P + beta·C in P's type: element-wise consumers, which fuse into the write-back."""
+    from ..array import broadcast_map
+
+    t = product.types[0]
+    if isinstance(alpha, int | float) and alpha == 1 and c is None:
+        return product
+    operands: list[Any] = [product, alpha] if c is None else [product, alpha, as_array(c), beta]
+
+    def build(values: Sequence[Expr]) -> list[Expr]:
+        value = apply_primitive("multiply", [values[0], fit_weak(as_scale(values[1], t), t)])
+        if c is not None:
+            added = apply_primitive("multiply", [
+                simplify.cast(values[2], t), fit_weak(as_scale(values[3], t), t)])  # fmt: skip
+            value = apply_primitive("add", [value, added])
+        return [value]
+
+    if c is not None and isinstance(beta, int | float) and beta == 0:
+        operands = [product, alpha]
+        c = None
+        if isinstance(alpha, int | float) and alpha == 1:
+            return product
+    return broadcast_map(build, operands, Label("matmul"))
+
+
+def as_scale(e: Expr, t: Any) -> Expr:
+    return e if e.weak else simplify.cast(as_strong(e), t)
+
+
+@user_facing
+def dot(a: Any, b: Any) -> Array:
+    """As NumPy's: inner product of vectors, product of matrices, sum over a's last and b's second
+    to last axis otherwise; a scalar operand scales."""
+    x, y = as_array(a, "dot"), as_array(b, "dot")
+    if x.ndim == 0 or y.ndim == 0:
+        return x * y  # type: ignore[no-any-return]
+    if x.ndim == 1 and y.ndim == 1:
+        checked = _inner_check(x, y, x._shape[0], y._shape[0])
+        t = promote(x.types[0], False, y.types[0], False)[0]
+        from ..expr import Const
+        from ..graph import Fold
+        from .folds import simple_combine
+
+        value = apply_primitive("multiply", [simplify.cast(v._element((Index(0),))[0], t)
+                                             for v in (x, y)])  # fmt: skip
+        node = Fold((), x._shape, (value,), simple_combine("add", t), (Const(0, t),),
+                    label=Label("dot"), where=user_location(), checks=checked)  # fmt: skip
+        return Array(node.leaves, LEAF, ())
+    if y.ndim <= 2:
+        return matmul(x, y) if x.ndim <= 2 or y.ndim == 1 else tensordot(x, y, 1)
+    return tensordot(x, y, ((x.ndim - 1,), (y.ndim - 2,)))
+
+
+@user_facing
+def outer(a: Any, b: Any) -> Array:
+    """The product of every element of a with every element of b (both flattened)."""
+    from .index_space import flatten
+
+    x, y = flatten(as_array(a, "outer")), flatten(as_array(b, "outer"))
+    return x[:, None] * y[None, :]  # type: ignore[no-any-return]
+
+
+@user_facing
+def tensordot(a: Any, b: Any, axes: Any = 2) -> Array:
+    """As NumPy's, by way of matmul."""
+    from .index_space import reshape, transpose
+
+    x, y = as_array(a, "tensordot"), as_array(b, "tensordot")
+    if isinstance(axes, int):
+        if not 0 <= axes <= min(x.ndim, y.ndim):
+            raise ShapeError(f"tensordot: {axes} axes do not exist in ranks {x.ndim}, {y.ndim}.")
+        over_x: list[int] = list(range(x.ndim - axes, x.ndim))
+        over_y: list[int] = list(range(axes))
+    else:
+        first, second = axes
+        over_x = [_axis(k, x) for k in (first if isinstance(first, tuple | list) else (first,))]
+        over_y = [_axis(k, y) for k in (second if isinstance(second, tuple | list) else (second,))]
+    if len(over_x) != len(over_y):
+        raise ShapeError("tensordot: different numbers of axes.")
+    for i, j in zip(over_x, over_y, strict=True):
+        u, v = known(x._shape[i]), known(y._shape[j])
+        if u is not None and v is not None and int(u) != int(v):
+            raise ShapeError(
+                f"tensordot: axis {i} of {show_shape(x._shape)} has {int(u)}, axis {j} of "
+                f"{show_shape(y._shape)} has {int(v)}."
+            )
+    keep_x = [k for k in range(x.ndim) if k not in over_x]
+    keep_y = [k for k in range(y.ndim) if k not in over_y]
+    xs, ys = x.shape, y.shape
+    left = transpose(x, (*keep_x, *over_x))
+    right = transpose(y, (*over_y, *keep_y))
+    rows, inner = _extent(xs, keep_x), _extent(xs, over_x)
+    other, cols = _extent(ys, over_y), _extent(ys, keep_y)
+    product = matmul(reshape(left, (rows, inner)), reshape(right, (other, cols)))
+    return reshape(product, [*(xs[k] for k in keep_x), *(ys[k] for k in keep_y)])
+
+
+def _axis(k: Any, array: Array) -> int:
+    return normalise_axes(k, array.ndim, "tensordot")[0]
+
+
+def _extent(shape: Sequence[Any], axes: Sequence[int]) -> Any:
+    from ..functions import multiply
+
+    total: Any = 1
+    for k in axes:
+        total = multiply(total, shape[k])
+    return total

@@ -1,0 +1,208 @@
+"""Making arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import simplify
+from ..array import Array, as_array, as_shape
+from ..errors import ShapeError, TracingError, user_facing, user_location
+from ..expr import Const, Expr, Index, constant
+from ..graph import Generate
+from ..scalar import Scalar, apply_primitive, as_index, as_strong, lift
+from ..tracing import flatten_result, forbid_nesting
+from ..types import DEFAULT_OF_KIND, LEAF, as_type, int64, kind_of_literal
+from .common import label_of, trace_elements
+
+
+@user_facing
+def generate(shape: Any, f: Callable[..., Any], *, name: str | None = None,
+             schedule: Any = None) -> Array:  # fmt: skip
+    """The array of `shape` whose element at (i, j, …) is `f(i, j, …)`.
+
+    >>> import treadle as td
+    >>> td.run(td.generate((2, 3), lambda i, j: 10 * i + j))
+    array([[ 0,  1,  2],
+           [10, 11, 12]])
+    """
+    forbid_nesting("generate")
+    where = user_location()
+    extents = as_shape(shape, "generate")
+    arguments = [Scalar(Index(k)) for k in range(len(extents))]
+    elements, structure = trace_elements(f, arguments, "generate", where)
+    node = Generate(extents, elements, label=label_of("generate", name, schedule), where=where)
+    return Array(node.leaves, structure, extents)
+
+
+@user_facing
+def fill(shape: Any, value: Any, *, name: str | None = None, schedule: Any = None) -> Array:
+    """`value` everywhere."""
+    forbid_nesting("fill")
+    leaves, structure = flatten_result(value, "fill")
+    extents = as_shape(shape, "fill")
+    node = Generate(extents, tuple(as_strong(e) for e in leaves),
+                    label=label_of("fill", name, schedule), where=user_location())  # fmt: skip
+    return Array(node.leaves, structure, extents)
+
+
+@user_facing
+def unit(value: Any) -> Array:
+    """The rank-0 array of one value."""
+    forbid_nesting("unit")
+    leaves, structure = flatten_result(value, "unit")
+    node = Generate((), tuple(as_strong(e) for e in leaves), label=label_of("unit", None, None),
+                    where=user_location())  # fmt: skip
+    return Array(node.leaves, structure, ())
+
+
+@user_facing
+def the(a: Any) -> Any:
+    """The value of a rank-0 array as a scalar."""
+    array = as_array(a, "the")
+    if array.ndim != 0:
+        raise ShapeError(
+            f"the() takes a rank-0 array, got rank {array.ndim}.",
+            hint="Index it: a[i, j], or reduce it first: td.sum(a).",
+        )
+    return array._scalar_at(())
+
+
+@user_facing
+def iota(n: Any, dtype: Any = int64) -> Array:
+    """0, 1, …, n − 1."""
+    forbid_nesting("iota")
+    extents = as_shape((n,), "iota")
+    element = simplify.cast(Index(0), as_type(dtype))
+    node = Generate(extents, (element,), label=label_of("iota", None, None), where=user_location())
+    return Array(node.leaves)
+
+
+@user_facing
+def full(shape: Any, value: Any, dtype: Any = None) -> Array:
+    """`value` everywhere, in `dtype`."""
+    forbid_nesting("full")
+    if dtype is not None:
+        value = Scalar(simplify.cast(lift(value, "full"), as_type(dtype)))
+    return fill(shape, value)
+
+
+@user_facing
+def zeros(shape: Any, dtype: Any = float) -> Array:
+    """0 everywhere."""
+    return full(shape, 0, dtype)
+
+
+@user_facing
+def ones(shape: Any, dtype: Any = float) -> Array:
+    """1 everywhere."""
+    return full(shape, 1, dtype)
+
+
+@user_facing
+def zeros_like(a: Any, dtype: Any = None) -> Array:
+    """0 in the shape (and type) of `a`."""
+    array = as_array(a)
+    return full(array.shape, 0, array.types[0] if dtype is None else dtype)
+
+
+@user_facing
+def ones_like(a: Any, dtype: Any = None) -> Array:
+    """1 in the shape (and type) of `a`."""
+    array = as_array(a)
+    return full(array.shape, 1, array.types[0] if dtype is None else dtype)
+
+
+@user_facing
+def full_like(a: Any, value: Any, dtype: Any = None) -> Array:
+    """`value` in the shape (and type) of `a`."""
+    array = as_array(a)
+    return full(array.shape, value, array.types[0] if dtype is None else dtype)
+
+
+@user_facing
+def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Array:
+    """As NumPy's; bounds may be integer scalars (run-time values) or Python numbers."""
+    forbid_nesting("arange")
+    if stop is None:
+        start, stop = 0, start
+    numbers = [kind_of_literal(v) is not None or isinstance(v, np.generic)
+               for v in (start, stop, step)]  # fmt: skip
+    if all(numbers):
+        host = np.arange(start, stop, step, dtype=None if dtype is None else as_type(dtype).numpy)
+        target = as_type(host.dtype)
+        count: Expr = constant(len(host))
+        first = host[0] if len(host) else start
+        delta = host[1] - host[0] if len(host) > 1 else step
+        if target.is_float:  # as NumPy: first + k·(second − first)
+            return _line(count, lift(np.float64(first)), lift(np.float64(delta)), target)
+        return _line(count, lift(int(first)), lift(int(delta)), target)
+    if kind_of_literal(step) != "int" or step == 0:
+        raise TracingError("arange with run-time bounds needs a constant integer step ≠ 0.")
+    low, high = as_index(start, "arange"), as_index(stop, "arange")
+    span = apply_primitive("subtract", [high, low])
+    toward = constant(step - 1 if step > 0 else step + 1)
+    whole = apply_primitive("floor_divide", [
+        apply_primitive("add", [span, toward]), constant(step)])  # fmt: skip
+    count = apply_primitive("maximum", [whole, constant(0)])
+    return _line(count, low, constant(step), int64 if dtype is None else as_type(dtype))
+
+
+def _line(count: Expr, first: Expr, delta: Expr, target: Any) -> Array:
+    first, delta = as_strong(first), as_strong(delta)
+    k = simplify.cast(Index(0), delta.type)
+    value = apply_primitive("add", [first, apply_primitive("multiply", [k, delta])])
+    node = Generate((count,), (simplify.cast(value, target),),
+                    label=label_of("arange", None, None), where=user_location())  # fmt: skip
+    return Array(node.leaves)
+
+
+@user_facing
+def linspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True,
+             dtype: Any = None) -> Array:  # fmt: skip
+    """`num` evenly spaced values from start to stop; the last one is exactly `stop`."""
+    forbid_nesting("linspace")
+    from ..types import float64
+
+    count = as_index(num, "linspace")
+    a, b = (simplify.cast(as_strong(lift(v, "linspace")), float64) for v in (start, stop))
+    gaps = apply_primitive("subtract", [count, constant(1)]) if endpoint else count
+    parts = simplify.cast(apply_primitive("maximum", [gaps, constant(1)]), float64)
+    step = apply_primitive("true_divide", [apply_primitive("subtract", [b, a]), parts])
+    k = simplify.cast(Index(0), float64)
+    value = apply_primitive("add", [apply_primitive("multiply", [k, step]), a])
+    if endpoint:
+        last = apply_primitive("logical_and", [
+            apply_primitive("equal", [Index(0), gaps]),
+            apply_primitive("greater", [gaps, constant(0)])])  # fmt: skip
+        value = simplify.select(last, b, value)
+    target = as_type(dtype) if dtype is not None else float64
+    if target.is_integer:
+        value = apply_primitive("floor", [value])
+    node = Generate((count,), (simplify.cast(value, target),),
+                    label=label_of("linspace", None, None), where=user_location())  # fmt: skip
+    return Array(node.leaves)
+
+
+@user_facing
+def eye(n: Any, m: Any = None, k: int = 0, dtype: Any = float) -> Array:
+    """1 on the k-th diagonal, 0 elsewhere."""
+    forbid_nesting("eye")
+    extents = as_shape((n, n if m is None else m), "eye")
+    target = as_type(dtype)
+    on = apply_primitive("equal", [
+        apply_primitive("add", [Index(0), as_index(k, "eye")]), Index(1)])  # fmt: skip
+    element = simplify.select(on, Const(1, target), Const(0, target))
+    node = Generate(extents, (element,), label=label_of("eye", None, None), where=user_location())
+    return Array(node.leaves)
+
+
+def default_type_of(value: Any) -> Any:
+    """The type a Python literal has alone."""
+    kind = kind_of_literal(value)
+    return None if kind is None else DEFAULT_OF_KIND[kind]
+
+
+SCALAR_STRUCTURE = LEAF

@@ -1,0 +1,284 @@
+"""Scattering: permute, scatter, histogram, bincount."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import simplify
+from ..array import Array, as_array, same_shape
+from ..errors import DTypeError, ShapeError, user_facing, user_location
+from ..expr import Const, Expr, Index, constant
+from ..functions import MaybeIndex, as_maybe_index
+from ..graph import Generate, Label, Permute, indices
+from ..scalar import Scalar, apply_primitive, as_index, as_strong, lift
+from ..tracing import call_scalar_function, check_result, forbid_nesting
+from ..types import as_type, float64, int64
+from .common import label_of, trace_combine
+
+
+class Overwrite:
+    """The combination that keeps one of the colliding values, whole: `td.overwrite`."""
+
+    def __repr__(self) -> str:
+        return "td.overwrite"
+
+    def __call__(self, new: Any, old: Any) -> Any:
+        return new
+
+
+overwrite = Overwrite()
+
+
+@user_facing
+def permute(combine: Callable[..., Any], defaults: Any, f: Callable[..., Any], a: Any, *,
+            name: str | None = None, schedule: Any = None,
+            deterministic: bool = False) -> Array:  # fmt: skip
+    """Scatter with combination, from a copy of `defaults`.
+
+    For every source index, `out[f(*ix)] = combine(new, old)`; `f` may return `td.ignore`.
+    `combine` is associative and commutative, or `td.overwrite`.
+
+    >>> import numpy as np, treadle as td
+    >>> x = np.array([0, 2, 2, 1])
+    >>> bins = td.zeros(3, td.int32)
+    >>> td.run(td.permute(lambda new, old: new + old, bins, lambda i: td.use(x)[i],
+    ...                   td.ones(4, td.int32)))
+    array([1, 1, 2], dtype=int32)
+    """
+    forbid_nesting("permute")
+    where = user_location()
+    target, source = as_array(defaults, "permute"), as_array(a, "permute")
+    if not target.structure.same_nesting(source.structure):
+        raise DTypeError(
+            f"permute: defaults have elements {target.structure.describe(target.types)}, the "
+            f"source {source.structure.describe(source.types)}.",
+            hint="Both need the same nesting; the source is cast to the defaults' type.",
+        )
+    place = indices(source.ndim)
+    value = call_scalar_function(f, [Scalar(i) for i in place], "permute", where)
+    if not isinstance(value, MaybeIndex):
+        check_result(value, "permute")
+    chosen = as_maybe_index(value)
+    if chosen.place is not None and len(chosen.place) != target.ndim:
+        raise ShapeError(
+            f"the index function of permute returned {len(chosen.place)} indices for a target of "
+            f"rank {target.ndim}.",
+            hint=f"Return {target.ndim} indices, or td.ignore.",
+            where=where,
+        )
+    values = tuple(simplify.cast(v, t) for v, t in
+                   zip(source._element(place), target.types, strict=True))  # fmt: skip
+    combined = None
+    if not isinstance(combine, Overwrite):
+        combined = trace_combine(combine, target.structure, target.types, "permute", where)
+    node = Permute(
+        source._shape, chosen.valid, chosen.place or (constant(0),) * target.ndim, values,
+        target._leaves, combined, label=label_of("permute", name, schedule, deterministic),
+        where=where,
+    )  # fmt: skip
+    return Array(node.leaves, target.structure, target._shape)
+
+
+@user_facing
+def scatter(defaults: Any, indices: Any, a: Any, combine: Callable[..., Any] = overwrite, *,
+            name: str | None = None, schedule: Any = None) -> Array:  # fmt: skip
+    """`out[indices[k]] = combine(a[k], out[indices[k]])` along the first axis of `defaults`."""
+    forbid_nesting("scatter")
+    target, source, at = as_array(defaults), as_array(a), as_array(indices, "scatter")
+    if not at.structure.is_leaf or not at.types[0].is_integer:
+        raise DTypeError(f"scatter needs integer indices, got {at.dtype}.",
+                         hint="Convert them: td.cast(indices, td.int64).")  # fmt: skip
+    if target.ndim == 0:
+        raise ShapeError("scatter needs defaults of rank 1 at least.")
+    if source.ndim != at.ndim + target.ndim - 1:
+        raise ShapeError(
+            f"scatter: values of rank {source.ndim} do not fit indices of rank {at.ndim} into "
+            f"defaults of rank {target.ndim}."
+        )
+    checks = same_shape(at._shape, source._shape[: at.ndim], "scatter")
+    checks += same_shape(target._shape[1:], source._shape[at.ndim :], "scatter")
+    if checks:
+        place = tuple(Index(k) for k in range(source.ndim))
+        held = Generate(source._shape, tuple(source._element(place)), label=Label("scatter"),
+                        where=user_location(), checks=checks)  # fmt: skip
+        source = Array(held.leaves, source.structure, source._shape)
+    return permute(
+        combine, target, lambda *ix: (at[ix[: at.ndim]], *ix[at.ndim :]), source,
+        name=name or "scatter", schedule=schedule,
+    )  # fmt: skip
+
+
+@user_facing
+def bincount(a: Any, weights: Any = None, minlength: int = 0, length: Any = None) -> Array:
+    """Counts (or sums of weights) of the non-negative integers in `a`.
+
+    Without `length` the extent is the largest value + 1, at least `minlength`: known only once
+    the maximum has been computed.  A given `length` avoids the wait; larger values are dropped.
+    """
+    forbid_nesting("bincount")
+    from .folds import fold
+    from .index_space import flatten
+    from .making import fill, the
+
+    values = flatten(as_array(a, "bincount"))
+    if not values.types[0].is_integer:
+        raise DTypeError(f"bincount needs integers, got {values.types[0]}.",
+                         hint="Convert them: td.cast(a, td.int64).")  # fmt: skip
+    if length is None:
+        top = the(fold(lambda x, y: Scalar(apply_primitive("maximum", [lift(x), lift(y)])), -1,
+                       _as_int64(values)))  # fmt: skip
+        extent: Any = Scalar(apply_primitive("maximum", [
+            apply_primitive("add", [lift(top), constant(1)]), constant(int(minlength))]))  # fmt: skip
+    else:
+        extent = Scalar(apply_primitive("maximum", [as_index(length, "bincount"),
+                                                    constant(int(minlength))]))  # fmt: skip
+    if weights is None:
+        source = fill(values.shape, Scalar(constant(1)))
+        kind = int64
+    else:
+        source = flatten(as_array(weights, "bincount"))
+        kind = float64
+    defaults = fill((extent,), Scalar(Const(0, kind)))
+    if weights is not None:
+        source = _checked_like(source, values)
+
+    def bin_of(i: Any) -> Any:
+        from ..functions import ignore, where
+
+        v = Scalar(simplify.cast(lift(values[i]), int64))
+        inside = (v >= 0) & (v < extent)
+        return where(inside, v, ignore)
+
+    return permute(lambda new, old: new + old, defaults, bin_of, source, name="bincount")
+
+
+def _as_int64(values: Array) -> Array:
+    from ..functions import cast
+
+    return cast(values, int64)  # type: ignore[no-any-return]
+
+
+def _checked_like(source: Array, like: Array) -> Array:
+    checks = same_shape(like._shape, source._shape, "bincount")
+    if not checks:
+        return source
+    held = Generate(source._shape, tuple(source._element((Index(0),))), label=Label("bincount"),
+                    where=user_location(), checks=checks)  # fmt: skip
+    return Array(held.leaves, source.structure, source._shape)
+
+
+@user_facing
+def histogram(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> tuple[Array, Array]:
+    """As NumPy's: (counts, edges).  `bins` is a number or an array of edges.
+
+    Counts are int64 (float64 with weights); without `range` the extremes of `a` are used.
+    """
+    forbid_nesting("histogram")
+    from .folds import max as max_
+    from .folds import min as min_
+    from .index_space import flatten
+    from .making import generate, the
+
+    values = flatten(as_array(a, "histogram"))
+    if isinstance(bins, int | np.integer):
+        if bins < 1:
+            raise ShapeError("histogram needs at least one bin.")
+        count = int(bins)
+        if range is None:
+            # NumPy: an empty array counts as the range 0 … 1.
+            low_x = Scalar(simplify.cast(lift(the(min_(_never_empty(values)))), float64))
+            high_x = Scalar(simplify.cast(lift(the(max_(_never_empty(values)))), float64))
+        else:
+            low, high = range
+            for bound in (low, high):
+                if isinstance(bound, float) and not np.isfinite(bound):
+                    raise ShapeError("histogram: the range must be finite.")
+            if isinstance(low, int | float) and isinstance(high, int | float) and low > high:
+                raise ShapeError("histogram: the range's maximum must not be below its minimum.")
+            low_x, high_x = (Scalar(simplify.cast(as_strong(lift(v)), float64))
+                             for v in (low, high))  # fmt: skip
+        from ..functions import where
+
+        same = low_x == high_x
+        low_s = where(same, low_x - 0.5, low_x)
+        high_s = where(same, high_x + 0.5, high_x)
+        step = (high_s - low_s) / float(count)
+        edges = generate((count + 1,), lambda k: where(
+            k == count, high_s, k.astype(float64) * step + low_s))  # fmt: skip
+        if values.types[0].is_complex:
+            raise DTypeError("histogram needs real numbers.")
+
+        def uniform_bin(i: Any) -> Any:
+            from ..functions import floor, ignore, maximum, minimum
+
+            x = values[i].astype(float64)
+            guess = floor((x - low_s) / (high_s - low_s) * float(count)).astype(int64)
+            k = minimum(maximum(guess, 0), count - 1)
+
+            def edge(m: Any) -> Any:
+                return where(m == count, high_s, m.astype(float64) * step + low_s)
+
+            # One step of correction makes the bin agree with the edges, as NumPy does.
+            k = where((x < edge(k)) & (k > 0), k - 1, k)
+            k = where((x >= edge(k + 1)) & (k < count - 1), k + 1, k)
+            return where((x >= low_s) & (x <= high_s), k, ignore)
+
+        bin_of: Callable[[Any], Any] = uniform_bin
+        extent: Any = count
+    else:
+        edges = as_array(bins, "histogram")
+        if edges.ndim != 1:
+            raise ShapeError("histogram: edges must be of rank 1.")
+        extent = Scalar(apply_primitive("subtract", [edges._shape[0], constant(1)]))
+
+        def searched_bin(i: Any) -> Any:
+            from ..functions import ignore, where
+            from .control import while_loop
+
+            x = values[i]
+            last = edges.shape[0] - 1
+            # Largest k with edges[k] <= x, by bisection.
+            low, _high = while_loop(
+                lambda s: s[1] - s[0] > 1,
+                lambda s: (
+                    where(edges[(s[0] + s[1]) // 2] <= x, (s[0] + s[1]) // 2, s[0]),
+                    where(edges[(s[0] + s[1]) // 2] <= x, s[1], (s[0] + s[1]) // 2),
+                ),
+                (Scalar(constant(0)), Scalar(as_index(last, "histogram"))),
+            )
+            inside = (x >= edges[Scalar(constant(0))]) & (x <= edges[last])
+            return where(inside, low, ignore)
+
+        bin_of = searched_bin
+    from .making import fill
+
+    if weights is None:
+        source = fill(values.shape, Scalar(constant(1)))
+        kind = int64
+    else:
+        source = flatten(as_array(weights, "histogram"))
+        kind = float64 if not source.types[0].is_complex else as_type(np.complex128)
+        source = _checked_like(source, values)
+    defaults = fill((extent,), Scalar(Const(0, kind)))
+    counts = permute(lambda new, old: new + old, defaults, bin_of, source, name="histogram")
+    return counts, edges
+
+
+def _never_empty(values: Array) -> Array:
+    """The array, or one zero and one one when it is empty (so that min and max exist)."""
+    from .index_space import greatest
+
+    extent: Expr = greatest(values._shape[0], constant(2))
+    from ..expr import Cond, Proj
+
+    n = values._shape[0]
+    last = apply_primitive("maximum", [apply_primitive("subtract", [n, constant(1)]), constant(0)])
+    at = apply_primitive("minimum", [Index(0), last])
+    t = values.types[0]
+    empty = apply_primitive("equal", [n, constant(0)])
+    node = Cond(empty, (simplify.cast(Index(0), t),), tuple(values._element((at,))))
+    made = Generate((extent,), (Proj(node, 0),), label=Label("histogram"), where=user_location())
+    return Array(made.leaves)

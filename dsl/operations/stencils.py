@@ -1,0 +1,324 @@
+"""Stencils: every element from a neighbourhood, with a meaning at the border."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .. import simplify
+from ..array import Array, as_array, same_shape
+from ..errors import Location, ShapeError, TracingError, user_facing, user_location
+from ..expr import Cond, Const, Expr, Index, Loop, Proj, Read, Var, constant
+from ..graph import Check, Generate, known
+from ..scalar import Scalar, apply_primitive
+from ..tracing import call_scalar_function, forbid_nesting
+from ..types import bool_, int64
+from .common import fit_to, label_of, trace_elements
+
+
+class BoundaryCondition:
+    """What a stencil reads outside its array.  Values: `td.clamp`, `td.mirror`, `td.symmetric`,
+    `td.wrap`, and those made by `td.constant(v)` and `td.function(g)`."""
+
+    def __init__(self, kind: str, payload: Any = None) -> None:
+        self.kind, self.payload = kind, payload
+
+    def __repr__(self) -> str:
+        if self.kind in ("constant", "function"):
+            return f"td.{self.kind}({self.payload!r})"
+        return f"td.{self.kind}"
+
+
+clamp = BoundaryCondition("clamp")
+mirror = BoundaryCondition("mirror")
+symmetric = BoundaryCondition("symmetric")
+wrap = BoundaryCondition("wrap")
+
+
+def constant_boundary(value: Any) -> BoundaryCondition:
+    """`value` everywhere outside."""
+    return BoundaryCondition("constant", value)
+
+
+def function_boundary(g: Callable[..., Any]) -> BoundaryCondition:
+    """`g(i, j, …)` outside, called with the out-of-range source coordinates."""
+    if not callable(g):
+        raise TracingError(
+            f"td.function needs a function of the coordinates, got {type(g).__name__}.",
+            hint="For a value use td.constant(v).",
+        )
+    return BoundaryCondition("function", g)
+
+
+def resolve_index(kind: str, i: Expr, n: Expr) -> Expr:
+    """The source index that index `i` outside 0 … n − 1 stands for; right for every n ≥ 1.
+
+    clamp: the edge; mirror: … 2 1 0 1 2 … (NumPy's reflect); symmetric: … 1 0 0 1 …; wrap: modulo.
+    """
+    one = constant(1)
+    last = apply_primitive("subtract", [n, one])
+    if kind == "clamp":
+        low = apply_primitive("maximum", [i, constant(0)])
+        return apply_primitive("minimum", [low, last])
+    if kind == "wrap":
+        return apply_primitive("remainder", [i, n])
+    if kind == "mirror":
+        # The period is 2(n − 1); at n = 1 every index is 0.
+        period = apply_primitive("maximum", [
+            apply_primitive("multiply", [last, constant(2)]), one])  # fmt: skip
+        r = apply_primitive("remainder", [i, period])
+        back = apply_primitive("subtract", [period, r])
+        folded = apply_primitive("minimum", [r, back])
+        return apply_primitive("minimum", [folded, last])
+    if kind == "symmetric":
+        period = apply_primitive("multiply", [n, constant(2)])
+        r = apply_primitive("remainder", [i, period])
+        back = apply_primitive("subtract", [apply_primitive("subtract", [period, one]), r])
+        return apply_primitive("minimum", [r, back])
+    raise ValueError(f"unknown boundary {kind!r}")
+
+
+def in_range(i: Expr, n: Expr) -> Expr:
+    return apply_primitive("logical_and", [
+        apply_primitive("greater_equal", [i, constant(0)]), apply_primitive("less", [i, n])])  # fmt: skip
+
+
+def resolve_read(read: Read) -> Expr:
+    """A read with a boundary in terms of plain reads: its meaning."""
+    kind = read.boundary
+    if kind is None:
+        return read
+    shape = read.node.outputs[read.component].shape
+    if kind in ("constant", "function"):
+        inside: Expr = Const(True, bool_)
+        for i, n in zip(read.args, shape, strict=True):
+            inside = apply_primitive("logical_and", [inside, in_range(i, n)])
+        from ..expr import substitute
+
+        mapping: dict[Expr, Expr] = dict(zip(read.vars, read.args, strict=bool(read.vars)))
+        (outside,) = substitute(read.scoped, mapping)
+        plain = Read(read.node, read.component, read.args)
+        return Proj(Cond(inside, (plain,), (outside,)), 0)
+    place = tuple(resolve_index(kind, i, n) for i, n in zip(read.args, shape, strict=True))
+    return Read(read.node, read.component, place)
+
+
+_coordinates: dict[int, Var] = {}
+
+
+def coordinate(axis: int) -> Var:
+    """The canonical variable of an out-of-range coordinate."""
+    return _coordinates.setdefault(axis, Var(f"outside{axis}", int64))
+
+
+class _Border:
+    """A boundary condition made ready for one input."""
+
+    def __init__(self, condition: Any, array: Array, where: Location | None) -> None:
+        if isinstance(condition, str) or not isinstance(condition, BoundaryCondition):
+            raise TracingError(
+                f"{condition!r} is no boundary.",
+                hint="Boundaries are values: td.clamp, td.mirror, td.symmetric, td.wrap, "
+                "td.constant(v), td.function(g).",
+                where=where,
+            )
+        self.kind = condition.kind
+        self.values: tuple[tuple[Expr, ...], ...] = ((),) * len(array._leaves)
+        self.variables: tuple[Var, ...] = ()
+        if self.kind == "constant":
+            fitted = fit_to(condition.payload, array.structure, array.types, "the boundary value",
+                            "stencil")  # fmt: skip
+            self.values = tuple((v,) for v in fitted)
+        elif self.kind == "function":
+            self.variables = tuple(coordinate(k) for k in range(array.ndim))
+            result = call_scalar_function(
+                condition.payload, [Scalar(v) for v in self.variables], "stencil", where
+            )
+            self.values = tuple(
+                (simplify.cast(v, t),) for v, t in
+                zip(fit_loosely(result, array), array.types, strict=True)
+            )  # fmt: skip
+
+    def read(self, array: Array, place: Sequence[Expr]) -> Any:
+        """The neighbour at `place`, as the user's function sees it."""
+        reads = [
+            Scalar(Read(leaf.node, leaf.component, tuple(place), self.kind, value,
+                        self.variables if value else ()))
+            for leaf, value in zip(array._leaves, self.values, strict=True)
+        ]  # fmt: skip
+        return array.structure.build(reads)
+
+
+def fit_loosely(value: Any, array: Array) -> list[Expr]:
+    """The components of a boundary function's result (cast by the caller)."""
+    from ..scalar import lift
+    from .common import flatten_value
+
+    leaves = flatten_value(value, array.structure, "the boundary function's result", "stencil")
+    return [lift(leaf, "stencil") for leaf in leaves]
+
+
+class Neighbourhood:
+    """What a stencil's function receives: `w[-1, 0]` is the neighbour one row above."""
+
+    __slots__ = ("_array", "_border")
+
+    def __init__(self, array: Array, border: _Border) -> None:
+        self._array, self._border = array, border
+
+    def __getitem__(self, offset: Any) -> Any:
+        offsets = offset if isinstance(offset, tuple) else (offset,)
+        rank = self._array.ndim
+        if len(offsets) != rank:
+            shown = ", ".join(["0"] * rank)
+            raise ShapeError(
+                f"a neighbourhood of rank {rank} takes {rank} offsets, got {len(offsets)}.",
+                hint=f"The element itself is w[{shown}].",
+            )
+        if not all(hasattr(o, "__index__") and not isinstance(o, Scalar) for o in offsets):
+            raise TracingError(
+                "the offsets of a stencil are Python ints, known while tracing.",
+                hint="For run-time offsets index the array: a[i + k, j] in td.generate; for "
+                "run-time weights use td.correlate(a, weights).",
+            )
+        place = [
+            apply_primitive("add", [Index(k), constant(int(o))]) for k, o in enumerate(offsets)
+        ]
+        return self._border.read(self._array, place)
+
+    def __call__(self, *offsets: Any) -> Any:
+        return self[offsets]
+
+    def __iter__(self) -> Any:
+        raise TracingError("a neighbourhood cannot be iterated.", hint="Index it: w[-1, 0].")
+
+
+@user_facing
+def stencil(f: Callable[..., Any], a: Any, *more: Any, boundary: Any = clamp,
+            name: str | None = None, schedule: Any = None) -> Array:  # fmt: skip
+    """Every element from its neighbourhood: `f(w, …)`, one neighbourhood per input.
+
+    >>> import numpy as np, treadle as td
+    >>> td.run(td.stencil(lambda w: w[-1] + w[1], np.array([1, 2, 3])))
+    array([3, 4, 5])
+    """
+    forbid_nesting("stencil")
+    where = user_location()
+    arrays = [as_array(x, "stencil") for x in (a, *more)]
+    checks: tuple[Any, ...] = ()
+    for other in arrays[1:]:
+        checks += same_shape(arrays[0]._shape, other._shape, "stencil")
+    if isinstance(boundary, tuple | list):
+        if len(boundary) != len(arrays):
+            raise ShapeError(
+                f"stencil: {len(boundary)} boundaries for {len(arrays)} input(s).",
+                hint="Give one boundary for all inputs, or one for each.",
+            )
+        conditions = list(boundary)
+    else:
+        conditions = [boundary] * len(arrays)
+    if arrays[0].ndim == 0:
+        raise ShapeError("a rank-0 array has no neighbourhood.")
+    windows = [
+        Neighbourhood(x, _Border(c, x, where)) for x, c in zip(arrays, conditions, strict=True)
+    ]
+    elements, structure = trace_elements(f, windows, "stencil", where)
+    shape = arrays[0]._shape
+    node = Generate(shape, elements, label=label_of("stencil", name, schedule), where=where,
+                    checks=checks)  # fmt: skip
+    return Array(node.leaves, structure, shape)
+
+
+@user_facing
+def correlate(a: Any, weights: Any, boundary: Any = clamp, *, name: str | None = None,
+              schedule: Any = None) -> Array:  # fmt: skip
+    """Σₖ w[k]·a[i + k − centre] of "same" size, centre = extent // 2 (scipy.ndimage.correlate).
+
+    The weights may be a run-time array of any size.
+    """
+    return _correlate(a, weights, boundary, "correlate", name, schedule)
+
+
+@user_facing
+def convolve(a: Any, weights: Any, boundary: Any = clamp, *, name: str | None = None,
+             schedule: Any = None) -> Array:  # fmt: skip
+    """`correlate` with the weights flipped on every axis (scipy.ndimage.convolve)."""
+    return _correlate(a, weights, boundary, "convolve", name, schedule)
+
+
+UNROLLED_TAPS = 400
+
+
+def _correlate(a: Any, weights: Any, boundary: Any, operation: str, name: str | None,
+               schedule: Any) -> Array:  # fmt: skip
+    from ..types import promote
+
+    forbid_nesting(operation)
+    where = user_location()
+    array, kernel = as_array(a, operation), as_array(weights, operation)
+    if array.ndim != kernel.ndim or array.ndim == 0:
+        raise ShapeError(
+            f"{operation}: weights of rank {kernel.ndim} for an array of rank {array.ndim}.",
+            hint="Both need the same rank; weights[None, :] adds an axis.",
+        )
+    if not (array.structure.is_leaf and kernel.structure.is_leaf):
+        raise TracingError(f"{operation} works on scalars, but the elements are tuples.")
+    t = promote(array.types[0], False, kernel.types[0], False)[0]
+    border = _Border(boundary, array, where)
+    flip = operation == "convolve"
+    extents = [known(e) for e in kernel._shape]
+    taps = 1
+    for extent in extents:
+        taps *= 10**9 if extent is None else int(extent)
+
+    unrolled = taps <= UNROLLED_TAPS
+    checks: tuple[Check, ...] = ()
+    sizes: list[Expr] = list(kernel._shape)
+    if unrolled:  # the program is specialised to the extents of the weights
+        sizes = [constant(int(e)) for e in extents]
+        text = f"{operation}: the weights' extent changed from {{right}} to {{left}}."
+        checks = tuple(Check(e, n, text, where=where) for e, n in
+                       zip(kernel._shape, sizes, strict=True) if e is not n)  # fmt: skip
+
+    def term(k: Sequence[Expr]) -> Expr:
+        """w[k] · a[i ± (k − centre)]."""
+        place = []
+        for axis, (i, n) in enumerate(zip(k, sizes, strict=True)):
+            centre = apply_primitive("floor_divide", [n, constant(2)])
+            step = apply_primitive("subtract", [centre, i] if flip else [i, centre])
+            place.append(apply_primitive("add", [Index(axis), step]))
+        value = border.read(array, place)
+        weight = kernel._element(list(k))[0]
+        return apply_primitive("multiply", [simplify.cast(weight, t),
+                                            simplify.cast(value._expr, t)])  # fmt: skip
+
+    if unrolled:
+        element = _unrolled(term, [int(e) for e in extents], t)
+    else:
+        element = _looped(term, kernel, t)
+    node = Generate(array._shape, (element,), label=label_of(operation, name, schedule),
+                    where=where, checks=checks)  # fmt: skip
+    return Array(node.leaves)
+
+
+def _unrolled(term: Callable[[Sequence[Expr]], Expr], extents: list[int], t: Any) -> Expr:
+    import itertools
+
+    total: Expr | None = None
+    for k in itertools.product(*(range(n) for n in extents)):
+        value = term([constant(i) for i in k])
+        total = value if total is None else apply_primitive("add", [total, value])
+    return Const(0, t) if total is None else total
+
+
+def _looped(term: Callable[[Sequence[Expr]], Expr], kernel: Array, t: Any) -> Expr:
+    """Nested counted loops over the weights."""
+
+    def level(axis: int, k: list[Expr], total: Expr) -> Expr:
+        if axis == kernel.ndim:
+            return apply_primitive("add", [total, term(k)])
+        index, state = Var(f"k{axis}", int64), Var("total", t)
+        body = level(axis + 1, [*k, index], state)
+        return Proj(Loop(kernel._shape[axis], (total,), (index, state), (body,)), 0)
+
+    return level(0, [], Const(0, t))

@@ -1,0 +1,71 @@
+"""The rewrite passes, in one list.
+
+Each pass is a function from roots to roots of the array graph that keeps its meaning.  `HISTORY`
+of a program shows the graph after each; tests verify it after each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..configuration import Settings
+from ..graph import Label, Leaf, topological
+from . import rebuild
+from .base import Context
+from .epilogues import fuse_epilogues
+from .fma import form_fma
+from .horizontal import fuse_horizontal
+from .recognise import recognise_matmul
+from .vertical import fuse_vertical
+
+Pass = Callable[[Sequence[Leaf], Context], "list[Leaf]"]
+
+
+PASSES: tuple[tuple[str, Pass], ...] = (
+    ("form_fma", form_fma),  # a·b + c inside one operation
+    ("fuse_vertical", fuse_vertical),  # producers into consumers
+    ("recognise_matmul", recognise_matmul),  # Σ a[i, k]·b[k, j]
+    ("fuse_horizontal", fuse_horizontal),  # siblings over the same extents
+    ("fuse_epilogues", fuse_epilogues),  # consumers into the write-back
+)
+
+
+@dataclass
+class History:
+    """The roots after every pass, and what the passes decided."""
+
+    roots: list[Leaf]
+    stages: list[tuple[str, list[Leaf]]] = field(default_factory=list)
+    context: Context | None = None
+
+
+def run_passes(roots: Sequence[Leaf], settings: Settings, backend: str) -> History:
+    """Apply the list in order (the reference runs the graph as written)."""
+    context = Context(settings, backend)
+    history = History(list(roots), context=context)
+    if backend == "reference":
+        return history
+    for name, run in PASSES:
+        history.roots = run(history.roots, context)
+        history.stages.append((name, history.roots))
+    return history
+
+
+def reschedule(roots: Sequence[Leaf], schedules: dict[str, Any]) -> list[Leaf]:
+    """Give named operations other schedules."""
+    if not schedules:
+        return list(roots)
+
+    def change(node: Any) -> Any:
+        wanted = schedules.get(node.label.name) if node.label.name else None
+        if wanted is None:
+            return node
+        label = Label(node.label.operation, node.label.name, wanted, node.label.deterministic)
+        return node.with_(label=label)
+
+    return rebuild.rewrite_graph(roots, change)
+
+
+__all__ = ["History", "reschedule", "run_passes", "topological"]

@@ -1,0 +1,81 @@
+"""form_fma: `a·b + c → fma(a, b, c)`, inside one operation.
+
+It runs before fusion and looks at one operation's expressions only, so that fusing or not never
+changes a bit; interior and border of a stencil share the expression, so they agree too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from ..expr import Apply, Expr, rewrite, walk
+from ..graph import Combine, Leaf, Node
+from ..primitives import TABLE
+from ..simplify import apply
+from .base import Context
+from .rebuild import rewrite_graph
+
+
+def form_fma(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
+    """Products used once, in an addition of the same float type, become fused multiply-adds."""
+
+    def change(node: Node) -> Node:
+        changes = {}
+        for field in ("elements", "epilogue"):
+            value = getattr(node, field, ())
+            if value:
+                made = contract(value)
+                if made != value:
+                    changes[field] = made
+        combine = getattr(node, "combine", None)
+        if isinstance(combine, Combine):
+            made = contract(combine.results)
+            if made != combine.results:
+                changes["combine"] = Combine(combine.left, combine.right, made)
+        return node.with_(**changes) if changes else node
+
+    return rewrite_graph(roots, change)
+
+
+def _is_product(e: Expr, uses: Counter[Expr]) -> bool:
+    return isinstance(e, Apply) and e.op.name == "multiply" and uses[e] == 1
+
+
+def contract(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """The expressions with fused multiply-adds formed."""
+    uses: Counter[Expr] = Counter(roots)
+    for e in walk(roots):
+        uses.update(e.args)
+        uses.update(e.scoped)
+    products: dict[Expr, Expr] = {}  # rewritten product → original
+
+    def change(e: Expr) -> Expr:
+        if not isinstance(e, Apply) or e.type.kind != "float" or e.type.bits < 32:
+            return e
+        if e.op.name not in ("add", "subtract"):
+            return e
+        a, b = e.args
+        minus = e.op.name == "subtract"
+        negate = TABLE["negative"]
+        if isinstance(a, Apply) and a in single:
+            c = apply(negate, (b,), e.type) if minus else b
+            return apply(TABLE["fma"], (a.args[0], a.args[1], c), e.type)
+        if isinstance(b, Apply) and b in single:
+            x = apply(negate, (b.args[0],), e.type) if minus else b.args[0]
+            return apply(TABLE["fma"], (x, b.args[1], a), e.type)
+        return e
+
+    single: set[Expr] = set()
+
+    def mark(e: Expr) -> Expr:
+        return change(e)
+
+    # A product keeps its identity through rewriting unless its operands changed: collect both.
+    memo: dict[Expr, Expr] = {}
+    for e in walk(roots):
+        if _is_product(e, uses):
+            (made,) = rewrite((e,), mark, memo)
+            single.add(made)
+            products[made] = e
+    return rewrite(roots, mark, memo)

@@ -1,0 +1,135 @@
+"""fuse_horizontal: independent kernels over the same extents become one.
+
+Siblings that share an input read it once: several maps or stencils over the same shape, several
+reductions of the same array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..expr import Expr, Var, substitute
+from ..graph import (
+    Combine, Fold, Generate, Input, Leaf, Node, canonical_combine, inner_inputs, result_variables,
+    topological,
+)  # fmt: skip
+from .base import Context
+from .rebuild import Rebuilder
+from .vertical import regions
+
+MOST_OUTPUTS = 8
+
+
+def fuse_horizontal(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
+    """Merge groups of siblings at the same depth of the graph (so no path joins them)."""
+    depth: dict[Node, int] = {}
+    region = regions(roots)
+    groups: dict[Any, list[Node]] = {}
+    order = list(topological(roots))
+    exclusive = _branch_only(roots)
+    for node in order:
+        needed = [*node.inputs(), *inner_inputs(node)]
+        depth[node] = 1 + max((depth[leaf.node] for leaf in needed), default=0)
+        if node.label.schedule is not None or node in exclusive:
+            continue
+        if isinstance(node, Generate) and node.shape:
+            groups.setdefault(("g", depth[node], node.shape, region[node]), []).append(node)
+        elif isinstance(node, Fold) and node.epilogue == node.results:
+            key = ("f", depth[node], node.outer, node.inner, node.init is None, region[node])
+            groups.setdefault(key, []).append(node)
+    replaced: dict[Node, tuple[Node, int]] = {}
+    members: dict[Node, list[Node]] = {}
+    for group in groups.values():
+        for cluster in _clusters(group):
+            if len(cluster) > 1:
+                for node in cluster:
+                    members[node] = cluster
+    if not members:
+        return list(roots)
+    builder = Rebuilder()
+    done: set[Node] = set()
+    # Nodes are rebuilt by depth, so all inputs of a cluster are ready when it is merged.
+    for node in sorted(order, key=lambda n: depth[n]):
+        if isinstance(node, Input) or node in done:
+            continue
+        cluster = members.get(node, [node])
+        made = [builder.node(n) for n in cluster]
+        done |= set(cluster)
+        if len(cluster) == 1:
+            if made[0] is not node:
+                builder.nodes[node] = made[0]
+                if node in context.kept:
+                    context.kept[made[0]] = context.kept[node]
+            continue
+        merged = _merge_generates(made) if isinstance(node, Generate) else _merge_folds(made)
+        context.kept[merged] = context.kept.get(node, "")
+        at = 0
+        for original in cluster:
+            for k in range(len(original.outputs)):
+                builder.leaves[Leaf(original, k)] = Leaf(merged, at)
+                at += 1
+    del replaced
+    return [builder.leaf(r) for r in roots]
+
+
+def _branch_only(roots: Sequence[Leaf]) -> set[Node]:
+    """Nodes needed only by sides of conds: merging them would compute the other side too."""
+    from ..graph import Branch
+
+    outside = set(topological(roots, inside=False))
+    branchy: set[Node] = set()
+    for node in topological(roots):
+        if isinstance(node, Branch):
+            for inner in topological((*node.then, *node.other)):
+                if inner not in outside:
+                    branchy.add(inner)
+    return branchy
+
+
+def _clusters(group: list[Node]) -> list[list[Node]]:
+    """Nodes of a group joined when they share an input, up to a number of outputs."""
+    clusters: list[tuple[list[Node], set[Leaf], int]] = []
+    for node in group:
+        mine = set(node.inputs())
+        for k, (nodes, inputs, outputs) in enumerate(clusters):
+            if (mine & inputs) and outputs + len(node.outputs) <= MOST_OUTPUTS:
+                clusters[k] = ([*nodes, node], inputs | mine, outputs + len(node.outputs))
+                break
+        else:
+            clusters.append(([node], mine, len(node.outputs)))
+    return [nodes for nodes, _, _ in clusters]
+
+
+def _common(nodes: Sequence[Node]) -> dict[str, Any]:
+    checks = tuple(dict.fromkeys(c for n in nodes for c in n.checks))
+    fused = tuple(f for n in nodes[1:] for f in ((n.label, n.where), *n.fused))
+    return {"checks": checks, "fused": (*nodes[0].fused, *fused)}
+
+
+def _merge_generates(nodes: Sequence[Any]) -> Node:
+    first = nodes[0]
+    elements = tuple(e for n in nodes for e in n.elements)
+    return first.with_(elements=elements, **_common(nodes))  # type: ignore[no-any-return]
+
+
+def _merge_folds(nodes: Sequence[Any]) -> Node:
+    """One fold of several values; combining variables and results are renumbered."""
+    first = nodes[0]
+    left: list[Var] = []
+    right: list[Var] = []
+    results: list[Expr] = []
+    for n in nodes:
+        fresh_left = [Var(v.name, v.type) for v in n.combine.left]
+        fresh_right = [Var(v.name, v.type) for v in n.combine.right]
+        mapping: dict[Expr, Expr] = dict(zip((*n.combine.left, *n.combine.right),
+                                             (*fresh_left, *fresh_right), strict=True))  # fmt: skip
+        left += fresh_left
+        right += fresh_right
+        results += substitute(n.combine.results, mapping)
+    combine: Combine = canonical_combine(tuple(left), tuple(right), tuple(results))
+    elements = tuple(e for n in nodes for e in n.elements)
+    init = None if first.init is None else tuple(e for n in nodes for e in n.init)
+    variables = result_variables(elements)
+    return first.with_(elements=elements, combine=combine, init=init, results=variables,  # type: ignore[no-any-return]
+                       epilogue=variables, **_common(nodes))  # fmt: skip

@@ -1,0 +1,89 @@
+"""Rewriting the array graph: nodes over changed inputs, bottom-up, iteratively."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..expr import Expr, Read, rewrite
+from ..graph import (
+    ArrayLoop, Barrier, Branch, Check, Combine, Input, Leaf, Library, Node, Output, Permute,
+    topological,
+)  # fmt: skip
+
+
+class Rebuilder:
+    """Maps old leaves to new ones; expressions are rewritten with one shared memo."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[Node, Node] = {}
+        self.leaves: dict[Leaf, Leaf] = {}
+        self.memo: dict[Expr, Expr] = {}
+
+    def leaf(self, leaf: Leaf) -> Leaf:
+        found = self.leaves.get(leaf)
+        if found is not None:
+            return found
+        return Leaf(self.nodes.get(leaf.node, leaf.node), leaf.component)
+
+    def expr(self, e: Expr) -> Expr:
+        return self.exprs((e,))[0]
+
+    def exprs(self, es: Sequence[Expr]) -> tuple[Expr, ...]:
+        return rewrite(es, self._read, self.memo)
+
+    def _read(self, e: Expr) -> Expr:
+        if not isinstance(e, Read):
+            return e
+        leaf = self.leaf(Leaf(e.node, e.component))
+        if leaf.node is e.node and leaf.component == e.component:
+            return e
+        return Read(leaf.node, leaf.component, e.args, e.boundary, e.scoped, e.vars)
+
+    def field(self, value: Any) -> Any:
+        """A field of a node over the new leaves."""
+        if isinstance(value, Expr):
+            return self.expr(value)
+        if isinstance(value, Leaf):
+            return self.leaf(value)
+        if isinstance(value, Output):
+            return Output(self.exprs(value.shape), value.type)
+        if isinstance(value, Combine):
+            return Combine(value.left, value.right, self.exprs(value.results))
+        if isinstance(value, Check):
+            left, right = self.expr(value.left), self.expr(value.right)
+            if left is value.left and right is value.right:
+                return value
+            return Check(left, right, value.message, value.error, value.relation, value.hint,
+                         value.where)  # fmt: skip
+        if isinstance(value, tuple) and value and not isinstance(value, str):
+            return tuple(self.field(v) for v in value)
+        return value
+
+    def node(self, node: Node) -> Node:
+        """The node over the new leaves (itself if nothing changed)."""
+        if isinstance(node, Input):
+            return node
+        changes = {}
+        for name in node.fields:
+            old = getattr(node, name)
+            new = self.field(old)
+            if new is not old and new != old:
+                changes[name] = new
+        checks = self.field(node.checks)
+        if not changes and checks == node.checks:
+            return node
+        return node.with_(**changes, checks=checks)  # type: ignore[no-any-return]
+
+
+def rewrite_graph(roots: Sequence[Leaf], change: Callable[[Node], Node]) -> list[Leaf]:
+    """Every node rebuilt over its changed inputs, then given to `change`."""
+    builder = Rebuilder()
+    for node in topological(roots):
+        made = change(builder.node(node))
+        if made is not node:
+            builder.nodes[node] = made
+    return [builder.leaf(r) for r in roots]
+
+
+__all__ = ["ArrayLoop", "Barrier", "Branch", "Library", "Permute", "Rebuilder", "rewrite_graph"]

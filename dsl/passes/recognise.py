@@ -1,0 +1,88 @@
+"""recognise: idioms that a better kernel exists for.
+
+* A sum of products over replicated rows and columns — `fold(+, 0, map(*, replicate…))`, written
+  any way that fuses to Σₖ a[…, i, k]·b[…, k, j] — is a matrix product.
+
+An explicit schedule on the fold suppresses recognition for it: a naive product under a column
+order stays what it says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..expr import Apply, Const, Expr, Index, Read, substitute, walk
+from ..graph import Fold, Leaf, Matmul, Node
+from ..operations.linalg import MatmulOptions
+from .base import Context
+from .rebuild import rewrite_graph
+
+
+def recognise_matmul(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
+    """Folds that are matrix products become `Matmul`."""
+    if not context.settings.recognise:
+        return list(roots)
+
+    def change(node: Node) -> Node:
+        made = _as_matmul(node)
+        if made is None:
+            return node
+        context.notes.append(f"{node.label}: a sum of products over rows and columns is a matmul")
+        context.kept[made] = context.kept.get(node, "")
+        return made
+
+    return rewrite_graph(roots, change)
+
+
+def _as_matmul(node: Node) -> Matmul | None:
+    if not isinstance(node, Fold) or len(node.inner) != 1 or len(node.outer) < 2:
+        return None
+    if node.label.schedule is not None or len(node.elements) != 1 or node.label.deterministic:
+        return None
+    if node.epilogue != node.results or not _is_zero(node.init) or not _is_sum(node.combine):
+        return None
+    value = node.elements[0]
+    if not (isinstance(value, Apply) and value.op.name == "multiply"):
+        return None
+    rank = len(node.outer)
+    i, j, k = Index(rank - 2), Index(rank - 1), Index(rank)
+    batch = {Index(x) for x in range(rank - 2)}
+    a, b = value.args
+    if _indices(a) == batch | {k, j}:
+        a, b = b, a
+    if _indices(a) != batch | {i, k} or _indices(b) != batch | {k, j}:
+        return None
+    if not (_plain(a) and _plain(b)):
+        return None
+    left = substitute((a,), {k: Index(rank - 1)})[0]
+    right = substitute((b,), {k: Index(rank - 2)})[0]
+    return Matmul(node.outer[:-2], node.outer[-2], node.outer[-1], node.inner[0], left, right,
+                  MatmulOptions(), label=node.label, where=node.where, checks=node.checks,
+                  fused=node.fused)  # fmt: skip
+
+
+def _is_zero(init: tuple[Expr, ...] | None) -> bool:
+    return init is not None and isinstance(init[0], Const) and not init[0].value
+
+
+def _is_sum(combine: Any) -> bool:
+    result = combine.results[0]
+    return (
+        isinstance(result, Apply) and result.op.name == "add"
+        and {*result.args} == {combine.left[0], combine.right[0]}
+    )  # fmt: skip
+
+
+def _indices(e: Expr) -> set[Index]:
+    return {x for x in walk((e,)) if isinstance(x, Index)}
+
+
+def _plain(e: Expr) -> bool:
+    """A read (possibly cast) whose indices are the axes themselves or constants."""
+    while isinstance(e, Apply) and e.op.name == "cast":
+        e = e.args[0]
+    return isinstance(e, Read) and e.boundary is None and all(
+        isinstance(a, Index | Const) for a in e.args)  # fmt: skip
+
+

@@ -1,0 +1,317 @@
+"""fuse_vertical: producers into their consumers.
+
+A `Generate` is inlined where its elements are read, when that costs no more than writing it to
+memory and reading it back (cost.py); the decision and its reason are kept for `explain()`.
+
+Not inlined: results of the program, arrays that are used whole (defaults of a permute, operands
+of libraries and loops), arrays whose elements data-dependent checks guard, operations with a
+schedule of their own, loop-invariant work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ..expr import Expr, Index, Read, rewrite, substitute, walk
+from ..graph import (
+    ArrayLoop, Branch, Check, Fold, FoldSeg, Generate, Input, Label, Leaf, Matmul, Node, Permute,
+    Scan, is_identity_read, topological,
+)  # fmt: skip
+from ..errors import Location
+from ..operations.stencils import resolve_read
+from . import cost
+from .base import Context
+from .rebuild import Rebuilder
+
+LARGEST = 6000
+
+
+@dataclass
+class Uses:
+    """How one node is used."""
+
+    whole: str | None = None
+    reads: dict[tuple[Node, Expr], float] = field(default_factory=dict)
+    by_matmul: bool = False
+    by_other_region: bool = False
+
+    @property
+    def times(self) -> float:
+        """Evaluations of an element, were it inlined."""
+        return sum(self.reads.values())
+
+
+def domain_rank(node: Node) -> int:
+    """Number of axes the element expressions of a node range over."""
+    match node:
+        case Generate():
+            return len(node.shape)
+        case Fold():
+            return len(node.outer) + len(node.inner)
+        case FoldSeg():
+            return len(node.outer) + 1
+        case Scan():
+            return len(node.shape)
+        case Permute():
+            return len(node.domain)
+        case Matmul():
+            return len(node.batch) + 2
+    return 0
+
+
+def per_element(node: Node) -> tuple[Expr, ...]:
+    """The expressions evaluated at every point of the domain (no shapes, no initial values)."""
+    match node:
+        case Generate():
+            return node.elements
+        case Fold() | FoldSeg() | Scan():
+            return (*node.elements, *node.epilogue)
+        case Permute():
+            return (node.valid, *node.target, *node.values)
+        case Matmul():
+            return (node.left, node.right)
+    return ()
+
+
+def regions(roots: Sequence[Leaf]) -> dict[Node, frozenset[Node]]:
+    """The loop states every node depends on."""
+    found: dict[Node, frozenset[Node]] = {}
+    for node in topological(roots):
+        if isinstance(node, Input):
+            found[node] = frozenset((node,)) if node.kind == "state" else frozenset()
+            continue
+        mine: frozenset[Node] = frozenset()
+        for leaf in node.inputs():
+            mine |= found[leaf.node]
+        if isinstance(node, ArrayLoop):
+            for leaf in node.inner_roots():
+                mine |= found[leaf.node]
+            mine -= frozenset(node.bound)
+        elif isinstance(node, Branch):
+            for leaf in (*node.then, *node.other):
+                mine |= found[leaf.node]
+        found[node] = mine
+    return found
+
+
+def find_uses(roots: Sequence[Leaf]) -> dict[Node, Uses]:
+    """How every node is used by all others and by the outside."""
+    uses: dict[Node, Uses] = {}
+    region = regions(roots)
+
+    def of(node: Node) -> Uses:
+        return uses.setdefault(node, Uses())
+
+    for leaf in roots:
+        of(leaf.node).whole = "it is a result"
+    for node in topological(roots):
+        for leaf in node.operands():
+            of(leaf.node).whole = f"'{node.label}' uses it whole"
+        if isinstance(node, ArrayLoop):
+            for leaf in node.inner_roots():
+                of(leaf.node).whole = "it is the state of a loop"
+        elif isinstance(node, Branch):
+            for leaf in (*node.then, *node.other):
+                of(leaf.node).whole = "it is a side of a cond"
+        hosts = [e for o in node.outputs for e in o.shape]
+        hosts += [e for c in node.checks for e in (c.left, c.right)]
+        if isinstance(node, Fold):
+            hosts += node.inner
+        for group in (getattr(node, "init", None), getattr(node, "domain", None)):
+            if isinstance(group, tuple) and group and isinstance(group[0], Expr):
+                hosts += group
+        for name in ("k", "count", "predicate"):
+            value = getattr(node, name, None)
+            if isinstance(value, Expr):
+                hosts.append(value)
+        for e in walk(hosts):
+            if isinstance(e, Read):
+                of(e.node).whole = "the host needs its value"
+        rank = domain_rank(node)
+        combine = getattr(node, "combine", None)
+        bodies = per_element(node) + (combine.results if combine is not None else ())
+        for e in walk(bodies):
+            if not isinstance(e, Read):
+                continue
+            use = of(e.node)
+            once = cost.uses_every_index(e.args, range(rank))
+            factor = (2.0 if isinstance(node, Scan) else 1.0) if once else 1000.0
+            use.reads[(node, e)] = factor
+            use.by_matmul |= isinstance(node, Matmul)
+            use.by_other_region |= region[e.node] != region[node]
+    return uses
+
+
+def decide(node: Node, use: Uses, size: int) -> str | None:
+    """None to inline `node`, else the reason why it is computed into memory."""
+    if not isinstance(node, Generate):
+        return "only independent elements can be inlined"
+    if use.whole is not None:
+        return use.whole
+    if node.label.schedule is not None:
+        return "it has a schedule of its own"
+    if any(isinstance(e, Read) for c in node.checks for e in walk((c.left, c.right))):
+        return "its elements are checked first"
+    view = cost.is_view(node.elements)
+    if use.by_matmul and not view:
+        return "a matrix product reads every element many times"
+    if view or cost.is_formula(node.elements):
+        return None
+    if use.by_other_region:
+        return "it does not change in the loop that reads it"
+    if size > LARGEST:
+        return f"the fused kernel would exceed {LARGEST} operations"
+    work, reads, times = cost.operations(node.elements), cost.loads(node.elements), use.times
+    if times <= 1:
+        return None
+    again = work * (times - 1) + 2 * max(reads - 1, 0) * times
+    if again <= cost.ROUND_TRIP:
+        return None
+    count = f"{times:.0f} times" if times < 1000 else "once per element of a larger domain"
+    return (
+        f"it is read {count}: computing it again would cost {again:.0f} operations an element, a "
+        f"round trip through memory {cost.ROUND_TRIP:.0f}"
+    )
+
+
+class Inliner:
+    """Expands reads of inlined nodes; expansions are shared by (node, component, indices)."""
+
+    def __init__(self) -> None:
+        self.bodies: dict[Node, tuple[Expr, ...]] = {}
+        self.memo: dict[Expr, Expr] = {}
+        self.at: dict[tuple[Node, tuple[Expr, ...]], tuple[Expr, ...]] = {}
+
+    def expand(self, e: Expr) -> Expr:
+        if not isinstance(e, Read) or e.node not in self.bodies:
+            return e
+        node = e.node
+        if e.boundary is not None:
+            moved = self._with_boundary(e)
+            if moved is not None:
+                return moved
+            return rewrite((resolve_read(e),), self.expand)[0]
+        return self._body_at(node, e.args)[e.component]
+
+    def _body_at(self, node: Node, args: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        found = self.at.get((node, args))
+        if found is None:
+            mapping: dict[Expr, Expr] = {
+                Index(k): a for k, a in enumerate(args) if a is not Index(k)
+            }
+            found = substitute(self.bodies[node], mapping)
+            self.at[(node, args)] = found
+        return found
+
+    def _with_boundary(self, e: Read) -> Expr | None:
+        """A boundary commutes with an element-wise producer whose inputs have its shape."""
+        if e.boundary in ("constant", "function"):
+            return None
+        body = self.bodies[e.node][e.component]
+        shape = e.node.outputs[e.component].shape
+        rank = len(shape)
+        inside: set[Expr] = set()
+        for x in walk((body,)):
+            if isinstance(x, Read):
+                if not is_identity_read(x, rank) or x.node.outputs[x.component].shape != shape:
+                    return None
+                inside |= set(x.args)
+        indices = [x for x in walk((body,)) if isinstance(x, Index)]
+        if any(_used_outside_reads(body, i) for i in indices):
+            return None
+
+        def move(x: Expr) -> Expr:
+            if isinstance(x, Read):
+                return Read(x.node, x.component, e.args, e.boundary)
+            return x
+
+        return rewrite((body,), move)[0]
+
+
+def _used_outside_reads(body: Expr, index: Expr) -> bool:
+    """Whether an index serves for anything but the place of a read."""
+    stack, seen = [body], set()
+    while stack:
+        e = stack.pop()
+        if e in seen:
+            continue
+        seen.add(e)
+        if e is index:
+            return True
+        if not isinstance(e, Read):
+            stack += [*e.args, *e.scoped]
+    return False
+
+
+def fuse_vertical(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
+    """The graph with cheap or once-used producers inside their consumers."""
+    uses = find_uses(roots)
+    builder, inliner = Rebuilder(), Inliner()
+    inlined: dict[Node, Node] = {}  # original → rebuilt (never emitted)
+    carried: dict[Node, tuple[tuple[Check, ...], tuple[tuple[Label, Location | None], ...]]] = {}
+    sizes: dict[Node, int] = {}
+    for node in topological(roots):
+        if isinstance(node, Input):
+            continue
+        made = builder.node(node)
+        changes, eaten = _expand_fields(made, inliner)
+        checks, fused = made.checks, made.fused
+        size = len(per_element(made))
+        for producer in eaten:
+            more_checks, more_fused = carried[producer]
+            checks += tuple(c for c in more_checks if c not in checks)
+            fused += tuple(f for f in more_fused if f not in fused)
+            size += sizes[producer]
+        size += sum(1 for _ in walk(per_element(node)))
+        final = made.with_(**changes, checks=checks, fused=fused) if (
+            changes or checks != made.checks or fused != made.fused) else made  # fmt: skip
+        use = uses.get(node)
+        reason = "it is unused" if use is None else decide(node, use, size)
+        if reason is None and use is not None and not _readers_agree(node, use):
+            reason = "its readers need it whole"
+        if reason is None:
+            assert isinstance(final, Generate)
+            inliner.bodies[final] = final.elements
+            inlined[node] = final
+            builder.nodes[node] = final
+            carried[final] = (checks, ((final.label, final.where), *fused))
+            sizes[final] = size
+            continue
+        if final is not node:
+            builder.nodes[node] = final
+        context.kept[final] = reason
+    return [builder.leaf(r) for r in roots]
+
+
+def _readers_agree(node: Node, use: Uses) -> bool:
+    return bool(use.reads)
+
+
+def _expand_fields(node: Node, inliner: Inliner) -> tuple[dict[str, object], list[Node]]:
+    """The element fields of `node` with inlined reads expanded, and the nodes that went in."""
+    changes: dict[str, object] = {}
+    eaten: dict[Node, None] = {}
+
+    def expand(es: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        for e in walk(es):
+            if isinstance(e, Read) and e.node in inliner.bodies:
+                eaten[e.node] = None
+        return rewrite(es, inliner.expand, inliner.memo)
+
+    for name in ("elements", "epilogue", "target", "values", "left", "right", "valid", "predicate"):
+        value = getattr(node, name, None)
+        if isinstance(value, Expr):
+            made = expand((value,))[0]
+            if made is not value:
+                changes[name] = made
+        elif isinstance(value, tuple) and value and isinstance(value[0], Expr):
+            many = expand(value)
+            if many != value:
+                changes[name] = many
+    combine = getattr(node, "combine", None)
+    if combine is not None:
+        results = expand(combine.results)
+        if results != combine.results:
+            changes["combine"] = type(combine)(combine.left, combine.right, results)
+    return changes, list(eaten)

@@ -1,0 +1,354 @@
+"""The scalar operations: one table with type rules, meaning (NumPy) and cost.
+
+A `Primitive` is all that any backend needs to know of an operation: how many arguments, which
+result type, what it means.  `numpy` is that meaning; it is what `reference` runs, what constant
+folding runs, and what the other backends are tested against.  Arguments arrive already promoted
+to the type that `rule` chose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .types import ScalarType, bool_, float16, float32, float64, int32
+
+Rule = Callable[[ScalarType], "tuple[ScalarType, ScalarType] | None"]
+
+
+@dataclass(frozen=True)
+class Primitive:
+    """`rule(common)` maps the promoted type to (argument type, result type), None if refused.
+
+    `cost` is in units of one addition.  `reduces` names an operation that folds may treat as
+    commutative as well as associative.
+    """
+
+    name: str
+    arity: int
+    rule: Rule
+    numpy: Callable[..., Any]
+    cost: float = 1.0
+    symbol: str = ""
+    commutative: bool = False
+    reduces: bool = False
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+TABLE: dict[str, Primitive] = {}
+
+
+def _define(name: str, arity: int, rule: Rule, numpy: Callable[..., Any], **kw: Any) -> None:
+    TABLE[name] = Primitive(name, arity, rule, numpy, **kw)
+
+
+# --- type rules ------------------------------------------------------------------------------
+
+
+def _same(t: ScalarType) -> tuple[ScalarType, ScalarType]:
+    return t, t
+
+
+def _number(t: ScalarType) -> tuple[ScalarType, ScalarType] | None:
+    return None if t.kind == "bool" else (t, t)
+
+
+def _ordered(t: ScalarType) -> tuple[ScalarType, ScalarType] | None:
+    return None if t.is_complex else (t, t)
+
+
+def _ordered_number(t: ScalarType) -> tuple[ScalarType, ScalarType] | None:
+    return None if t.is_complex or t.kind == "bool" else (t, t)
+
+
+def _integer_or_bool(t: ScalarType) -> tuple[ScalarType, ScalarType] | None:
+    return None if t.is_inexact else (t, t)
+
+
+def _integer(t: ScalarType) -> tuple[ScalarType, ScalarType] | None:
+    return (t, t) if t.is_integer else None
+
+
+def floating(t: ScalarType) -> ScalarType:
+    """The float type NumPy's transcendental functions compute a type in."""
+    if t.is_inexact:
+        return t
+    return {8: float16, 16: float32}.get(t.bits, float64)
+
+
+def _float(t: ScalarType) -> tuple[ScalarType, ScalarType]:
+    f = floating(t)
+    return f, f
+
+
+def _real_float(t: ScalarType) -> tuple[ScalarType, ScalarType] | None:
+    return None if t.is_complex else _float(t)
+
+
+def _divide(t: ScalarType) -> tuple[ScalarType, ScalarType]:
+    f = t if t.is_inexact else float64
+    return f, f
+
+
+def _compare(t: ScalarType) -> tuple[ScalarType, ScalarType]:
+    return t, bool_
+
+
+def _compare_ordered(t: ScalarType) -> tuple[ScalarType, ScalarType] | None:
+    return None if t.is_complex else (t, bool_)
+
+
+def _classify(t: ScalarType) -> tuple[ScalarType, ScalarType]:
+    return t, bool_
+
+
+def _logical(t: ScalarType) -> tuple[ScalarType, ScalarType]:
+    return bool_, bool_
+
+
+def real_part(t: ScalarType) -> ScalarType:
+    if t.is_complex:
+        return float32 if t.bits == 64 else float64
+    return t
+
+
+def _to_real(t: ScalarType) -> tuple[ScalarType, ScalarType]:
+    return t, real_part(t)
+
+
+def _count_bits(t: ScalarType) -> tuple[ScalarType, ScalarType] | None:
+    return (t, int32) if t.is_integer else None
+
+
+# --- meanings that differ from NumPy's or that NumPy lacks -----------------------------------
+
+
+def _floor_divide(a: Any, b: Any) -> Any:
+    t = np.result_type(a, b)
+    if t.kind in "iu":
+        safe = np.where(b == 0, np.ones_like(b), b)
+        return np.where(b == 0, np.zeros_like(a), np.floor_divide(a, safe)).astype(t)
+    return np.floor_divide(a, b)
+
+
+def _remainder(a: Any, b: Any) -> Any:
+    t = np.result_type(a, b)
+    if t.kind in "iu":
+        safe = np.where((b == 0) | (b == _minus_one(t)), np.ones_like(b), b)
+        return np.remainder(a, safe).astype(t)
+    return np.remainder(a, b)
+
+
+def _minus_one(t: np.dtype[Any]) -> Any:
+    return t.type(-1) if t.kind == "i" else t.type(0)
+
+
+def _quot(a: Any, b: Any) -> Any:
+    t = np.result_type(a, b)
+    if t.kind not in "iu":
+        return np.trunc(a / b)
+    q = _floor_divide(a, b)
+    if t.kind == "u":
+        return q
+    exact = (q * b).astype(t) == a
+    return np.where((b != 0) & ~exact & ((a < 0) != (b < 0)), q + t.type(1), q).astype(t)
+
+
+def _rem(a: Any, b: Any) -> Any:
+    t = np.result_type(a, b)
+    if t.kind not in "iu":
+        return np.fmod(a, b)
+    return np.where(b == 0, np.zeros_like(a), a - _quot(a, b) * b).astype(t)
+
+
+def _left_shift(a: Any, b: Any) -> Any:
+    bits = np.asarray(a).dtype.itemsize * 8
+    inside = (b >= 0) & (b < bits)
+    return np.where(inside, np.left_shift(a, np.where(inside, b, 0)), 0).astype(a.dtype)
+
+
+def _right_shift(a: Any, b: Any) -> Any:
+    bits = np.asarray(a).dtype.itemsize * 8
+    inside = (b >= 0) & (b < bits)
+    fill = np.where(np.asarray(a) < 0, -1, 0)
+    return np.where(inside, np.right_shift(a, np.where(inside, b, 0)), fill).astype(a.dtype)
+
+
+def _power(a: Any, b: Any) -> Any:
+    t = np.result_type(a, b)
+    if t.kind == "i":
+        whole = np.power(a, np.where(b < 0, 0, b).astype(t))
+        unit = np.where(a == 1, 1, np.where(a == -1, np.where(b % 2 == 0, 1, -1), 0))
+        return np.where(b < 0, unit, whole).astype(t)
+    return np.power(a, b)
+
+
+def _popcount(a: Any) -> Any:
+    unsigned = np.asarray(a)
+    return np.bitwise_count(unsigned.view(f"u{unsigned.dtype.itemsize}")).astype(np.int32)
+
+
+def _clz(a: Any) -> Any:
+    value = np.asarray(a)
+    bits = value.dtype.itemsize * 8
+    x = value.view(f"u{value.dtype.itemsize}").astype(np.uint64)
+    n = np.zeros(x.shape, np.int32)
+    for shift in (32, 16, 8, 4, 2, 1):
+        high = x >> np.uint64(shift)
+        n = np.where(high != 0, n + shift, n)
+        x = np.where(high != 0, high, x)
+    return np.where(value == 0, bits, bits - 1 - n).astype(np.int32)
+
+
+def _ctz(a: Any) -> Any:
+    value = np.asarray(a)
+    x = value.view(f"u{value.dtype.itemsize}")
+    lowest = x & (~x + x.dtype.type(1))
+    bits = value.dtype.itemsize * 8
+    return np.where(value == 0, bits, bits - 1 - _clz(lowest)).astype(np.int32)
+
+
+def _erf(a: Any) -> Any:
+    """W. J. Cody's error function (SciPy's), in float64 and rounded."""
+    from math import erf
+
+    x = np.asarray(a)
+    return np.vectorize(erf, otypes=[np.float64])(x.astype(np.float64)).astype(x.dtype)
+
+
+def _erfc(a: Any) -> Any:
+    from math import erfc
+
+    x = np.asarray(a)
+    return np.vectorize(erfc, otypes=[np.float64])(x.astype(np.float64)).astype(x.dtype)
+
+
+def _fma(a: Any, b: Any, c: Any) -> Any:
+    return a * b + c
+
+
+def _select(p: Any, a: Any, b: Any) -> Any:
+    return np.where(p, a, b)
+
+
+def _sign(a: Any) -> Any:
+    return np.sign(a)
+
+
+# --- the table -------------------------------------------------------------------------------
+
+_define("add", 2, _same, np.add, symbol="+", commutative=True, reduces=True)
+_define("subtract", 2, _number, np.subtract, symbol="-")
+_define("multiply", 2, _same, np.multiply, symbol="*", commutative=True, reduces=True)
+_define("true_divide", 2, _divide, np.true_divide, symbol="/", cost=8)
+_define("floor_divide", 2, _ordered_number, _floor_divide, symbol="//", cost=20)
+_define("remainder", 2, _ordered_number, _remainder, symbol="%", cost=20)
+_define("quot", 2, _ordered_number, _quot, cost=20)
+_define("rem", 2, _ordered_number, _rem, cost=20)
+_define("power", 2, _number, _power, symbol="**", cost=40)
+_define("fma", 3, _number, _fma, cost=1)
+_define("minimum", 2, _ordered, np.minimum, commutative=True, reduces=True)
+_define("maximum", 2, _ordered, np.maximum, commutative=True, reduces=True)
+_define("fmin", 2, _ordered, np.fmin, commutative=True, reduces=True)
+_define("fmax", 2, _ordered, np.fmax, commutative=True, reduces=True)
+_define("negative", 1, _number, np.negative, symbol="-")
+_define("absolute", 1, _to_real, np.absolute)
+_define("sign", 1, _number, _sign)
+
+_define("equal", 2, _compare, np.equal, symbol="==", commutative=True)
+_define("not_equal", 2, _compare, np.not_equal, symbol="!=", commutative=True)
+_define("less", 2, _compare_ordered, np.less, symbol="<")
+_define("less_equal", 2, _compare_ordered, np.less_equal, symbol="<=")
+_define("greater", 2, _compare_ordered, np.greater, symbol=">")
+_define("greater_equal", 2, _compare_ordered, np.greater_equal, symbol=">=")
+
+_define("logical_and", 2, _logical, np.logical_and, commutative=True, reduces=True)
+_define("logical_or", 2, _logical, np.logical_or, commutative=True, reduces=True)
+_define("logical_xor", 2, _logical, np.logical_xor, commutative=True, reduces=True)
+_define("logical_not", 1, _logical, np.logical_not)
+_define("bitwise_and", 2, _integer_or_bool, np.bitwise_and, symbol="&", commutative=True,
+        reduces=True)  # fmt: skip
+_define("bitwise_or", 2, _integer_or_bool, np.bitwise_or, symbol="|", commutative=True,
+        reduces=True)  # fmt: skip
+_define("bitwise_xor", 2, _integer_or_bool, np.bitwise_xor, symbol="^", commutative=True,
+        reduces=True)  # fmt: skip
+_define("invert", 1, _integer_or_bool, np.invert, symbol="~")
+_define("left_shift", 2, _integer, _left_shift, symbol="<<", cost=2)
+_define("right_shift", 2, _integer, _right_shift, symbol=">>", cost=2)
+_define("popcount", 1, _count_bits, _popcount, cost=2)
+_define("clz", 1, _count_bits, _clz, cost=2)
+_define("ctz", 1, _count_bits, _ctz, cost=2)
+
+for _name, _cost in (
+    ("sqrt", 10), ("exp", 20), ("log", 20), ("sin", 25), ("cos", 25), ("tan", 40), ("arcsin", 30),
+    ("arccos", 30), ("arctan", 30), ("sinh", 30), ("cosh", 30), ("tanh", 30), ("arcsinh", 40),
+    ("arccosh", 40), ("arctanh", 40), ("exp2", 20), ("expm1", 25), ("log2", 20), ("log10", 20),
+    ("log1p", 25),
+):  # fmt: skip
+    _define(_name, 1, _float, getattr(np, _name), cost=_cost)
+_define("cbrt", 1, _real_float, np.cbrt, cost=30)
+_define("erf", 1, _real_float, _erf, cost=30)
+_define("erfc", 1, _real_float, _erfc, cost=40)
+_define("arctan2", 2, _real_float, np.arctan2, cost=40)
+_define("hypot", 2, _real_float, np.hypot, cost=15)
+_define("fmod", 2, _ordered_number, _rem, cost=30)
+_define("copysign", 2, _real_float, np.copysign, cost=2)
+_define("nextafter", 2, _real_float, np.nextafter, cost=6)
+_define("floor", 1, _ordered, np.floor)
+_define("ceil", 1, _ordered, np.ceil)
+_define("trunc", 1, _ordered, np.trunc)
+_define("rint", 1, _ordered, np.rint)
+
+_define("isnan", 1, _classify, np.isnan)
+_define("isinf", 1, _classify, np.isinf)
+_define("isfinite", 1, _classify, np.isfinite)
+_define("signbit", 1, _compare_ordered, np.signbit)
+_define("real", 1, _to_real, np.real, cost=0)
+_define("imag", 1, _to_real, np.imag, cost=0)
+_define("conjugate", 1, _number, np.conjugate, cost=0)
+_define("complex", 2, lambda t: None, lambda a, b: a + 1j * b, cost=0)
+
+# `cast` and `select` carry their own typing (see expr.py).
+_define("cast", 1, _same, lambda a: a, cost=1)
+_define("select", 3, _same, _select, cost=1)
+
+
+def convert(value: Any, target: ScalarType) -> Any:
+    """A NumPy value in another type: integers wrap, floats saturate, NaN gives 0."""
+    value = np.asarray(value)
+    if target.kind == "bool":
+        return value.astype(np.bool_)
+    source = value.dtype
+    if target.is_integer and (source.kind == "c"):
+        value = value.real
+        source = value.dtype
+    if target.is_integer and source.kind not in "iub":
+        wide = value.astype(np.float64)
+        low, high = target.lowest, target.highest
+        # 2^63 − 1 is no float64: compare with the power of two above it.
+        inside = (wide >= float(low)) & (wide < float(high) + 1.0)
+        with np.errstate(all="ignore"):
+            kept = np.where(inside, wide, 0.0)
+            if target.bits == 64 and not target.signed:
+                big = kept >= 2.0**63
+                small = np.where(big, kept - 2.0**63, kept).astype(np.int64).astype(np.uint64)
+                body = np.where(big, small + np.uint64(1 << 63), small)
+            else:
+                body = kept.astype(np.int64).astype(target.numpy)
+        body = np.where(wide >= float(high) + 1.0, np.asarray(high, target.numpy), body)
+        return np.where(wide < float(low), np.asarray(low, target.numpy), body).astype(target.numpy)
+    if source.kind == "c" and not target.is_complex:
+        value = value.real
+    with np.errstate(all="ignore"):
+        return value.astype(target.numpy)

@@ -1,0 +1,139 @@
+"""`Program`: what a Python function became, ready to run on a backend; and its explanation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .configuration import Settings
+from .errors import TracingError
+from .expr import Param, walk
+from .graph import Input, Leaf, Node, inner_inputs, topological
+from .values import Tree
+
+
+class Program:
+    """A traced program: inputs, parameters and results, optimised for and compiled by a backend.
+
+    `inputs` are Input nodes (arguments first, then captured arrays); `params` run-time scalars;
+    `source_roots` the graph as written, `roots` after the passes.
+    """
+
+    def __init__(self, roots: Sequence[Leaf], tree: Tree, settings: Settings, backend: str,
+                 arguments: Sequence[Input] = (), params: Sequence[Param] = (),
+                 name: str = "program", overrides: dict[str, Any] | None = None) -> None:  # fmt: skip
+        from . import passes
+
+        self.tree, self.settings, self.backend, self.name = tree, settings, backend, name
+        self.overrides = dict(overrides or {})
+        self.source_roots = passes.reschedule(roots, self.overrides)
+        self.params = tuple(params)
+        self.inputs = _inputs_of(self.source_roots, arguments)
+        self.arguments = tuple(arguments)
+        self.history = passes.run_passes(self.source_roots, settings, backend)
+        self.roots = self.history.roots
+        self._executable: Any = None
+
+    # --- running ---
+    @property
+    def executable(self) -> Any:
+        if self._executable is None:
+            from treadle.backend.registry import load
+
+            self._executable = load(self.backend).Executable(self)
+        return self._executable
+
+    def execute(self, data: Sequence[Any], params: Sequence[Any] = ()) -> Any:
+        """Run on the data of the arguments; captured arrays are read by reference."""
+        held = [*data, *(node.source for node in self.inputs[len(self.arguments) :])]
+        return self.tree.build(self.executable(held, params))
+
+    def __call__(self, *args: Any) -> Any:
+        """Run on arguments of the traced ranks and types."""
+        from .jit import bind
+
+        data, params = bind(self, args)
+        return self.execute(data, params)
+
+    # --- looking ---
+    @property
+    def kernels(self) -> list[Any]:
+        """The kernels in order of launch (nodes of the optimised graph)."""
+        return [n for n in topological(self.roots) if not isinstance(n, Input)]
+
+    def explain(self) -> str:
+        """Every kernel: what was fused into it, what was not and why, bytes and operations."""
+        from .explain import explain
+
+        return explain(self)
+
+    def source(self, backend: str | None = None, arch: str | None = None) -> str:
+        """The code that runs: LLVM IR of each kernel (NumPy runs the graph itself)."""
+        if backend is not None and backend != self.backend:
+            other = Program(self.source_roots, self.tree, self.settings, backend, self.arguments,
+                            self.params, self.name)  # fmt: skip
+            return other.source(arch=arch)
+        return str(self.executable.source())
+
+    def graph(self) -> str:
+        """The fused graph in Graphviz's language."""
+        from .explain import graphviz
+
+        return graphviz(self)
+
+    def scheduled(self, **schedules: Any) -> Program:
+        """The same meaning under other schedules, by operation name."""
+        names = {n.label.name for n in topological(self.source_roots) if n.label.name}
+        for wanted in schedules:
+            if wanted not in names:
+                known = ", ".join(sorted(names)) or "none"
+                raise TracingError(
+                    f"the program has no operation named {wanted!r}.",
+                    hint=f"Named operations: {known}.  Name one with name=… where it is built.",
+                )
+        return Program(self.source_roots, self.tree, self.settings, self.backend, self.arguments,
+                       self.params, self.name, schedules)  # fmt: skip
+
+    def __str__(self) -> str:
+        from .printer import show_graph
+
+        return show_graph(self.roots)
+
+    def save(self, path: Any) -> None:
+        """Write the program to a file that `td.load` reads, on this machine or another."""
+        from .serialise import save
+
+        save(self, path)
+
+    def tune(self, *args: Any, **options: Any) -> Program:
+        """Time promising schedules of every kernel and return the fastest program (tuning.py)."""
+        from treadle.skeletons.schedules.tuning import tune
+
+        return tune(self, args, **options)
+
+
+def _inputs_of(roots: Sequence[Leaf], arguments: Sequence[Input]) -> tuple[Input, ...]:
+    """Arguments first, then every captured input in order of first use."""
+    found: dict[Input, None] = dict.fromkeys(arguments)
+    for node in topological(roots):
+        if isinstance(node, Input) and node.kind != "state":
+            found[node] = None
+        for e in walk(node.expressions()):
+            if type(e).__name__ == "Extent" and e.node.kind != "state":  # type: ignore[attr-defined]
+                found[e.node] = None  # type: ignore[attr-defined]
+        for check in node.checks:
+            for e in walk((check.left, check.right)):
+                if type(e).__name__ == "Extent" and e.node.kind != "state":  # type: ignore[attr-defined]
+                    found[e.node] = None  # type: ignore[attr-defined]
+    return tuple(found)
+
+
+def host_array(value: Any) -> Any:
+    """Data as a NumPy array in native byte order."""
+    array = np.asarray(value)
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+__all__ = ["Node", "Program", "host_array", "inner_inputs"]

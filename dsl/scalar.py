@@ -1,0 +1,404 @@
+"""`Scalar`: the handle a user's kernel function works on; operators, lifting and promotion."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from . import expr as ir
+from . import simplify
+from .errors import DTypeError, TracingError
+from .expr import Const, Expr
+from .primitives import TABLE
+from .types import DEFAULT_OF_KIND, ScalarType, as_type, bool_, float64, int64, kind_of_literal, promote
+
+_HINT_IF = (
+    "While a program is traced its values are not known.  Write td.where(p, a, b) for both sides, "
+    "td.cond(p, a, b) to evaluate only one, td.while_loop(pred, body, init) for a loop, and "
+    "p & q, p | q, ~p instead of and, or, not."
+)
+
+
+class Operators:
+    """The operators shared by scalars and arrays; `_binary` builds the result."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+    __array_priority__ = 1000
+
+    def _binary(self, name: str, other: Any, swapped: bool = False) -> Any:
+        from .functions import elementwise
+
+        if not _is_operand(other):
+            return NotImplemented
+        return elementwise(name, other, self) if swapped else elementwise(name, self, other)
+
+    def _unary(self, name: str) -> Any:
+        from .functions import elementwise
+
+        return elementwise(name, self)
+
+    def __add__(self, other: Any) -> Any:
+        return self._binary("add", other)
+
+    def __radd__(self, other: Any) -> Any:
+        return self._binary("add", other, True)
+
+    def __sub__(self, other: Any) -> Any:
+        return self._binary("subtract", other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return self._binary("subtract", other, True)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._binary("multiply", other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self._binary("multiply", other, True)
+
+    def __truediv__(self, other: Any) -> Any:
+        return self._binary("true_divide", other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return self._binary("true_divide", other, True)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return self._binary("floor_divide", other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return self._binary("floor_divide", other, True)
+
+    def __mod__(self, other: Any) -> Any:
+        return self._binary("remainder", other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return self._binary("remainder", other, True)
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
+    def __pow__(self, other: Any) -> Any:
+        from .functions import power
+
+        return power(self, other) if _is_operand(other) else NotImplemented
+
+    def __rpow__(self, other: Any) -> Any:
+        from .functions import power
+
+        return power(other, self) if _is_operand(other) else NotImplemented
+
+    def __lshift__(self, other: Any) -> Any:
+        return self._binary("left_shift", other)
+
+    def __rlshift__(self, other: Any) -> Any:
+        return self._binary("left_shift", other, True)
+
+    def __rshift__(self, other: Any) -> Any:
+        return self._binary("right_shift", other)
+
+    def __rrshift__(self, other: Any) -> Any:
+        return self._binary("right_shift", other, True)
+
+    def __and__(self, other: Any) -> Any:
+        return self._binary("bitwise_and", other)
+
+    def __rand__(self, other: Any) -> Any:
+        return self._binary("bitwise_and", other, True)
+
+    def __or__(self, other: Any) -> Any:
+        return self._binary("bitwise_or", other)
+
+    def __ror__(self, other: Any) -> Any:
+        return self._binary("bitwise_or", other, True)
+
+    def __xor__(self, other: Any) -> Any:
+        return self._binary("bitwise_xor", other)
+
+    def __rxor__(self, other: Any) -> Any:
+        return self._binary("bitwise_xor", other, True)
+
+    def __eq__(self, other: object) -> Any:
+        return self._binary("equal", other)
+
+    def __ne__(self, other: object) -> Any:
+        return self._binary("not_equal", other)
+
+    def __lt__(self, other: Any) -> Any:
+        return self._binary("less", other)
+
+    def __le__(self, other: Any) -> Any:
+        return self._binary("less_equal", other)
+
+    def __gt__(self, other: Any) -> Any:
+        return self._binary("greater", other)
+
+    def __ge__(self, other: Any) -> Any:
+        return self._binary("greater_equal", other)
+
+    def __neg__(self) -> Any:
+        return self._unary("negative")
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __abs__(self) -> Any:
+        return self._unary("absolute")
+
+    def __invert__(self) -> Any:
+        return self._unary("invert")
+
+    def __round__(self, digits: int = 0) -> Any:
+        from .functions import round
+
+        return round(self, digits)
+
+    def astype(self, dtype: Any) -> Any:
+        from .functions import cast
+
+        return cast(self, dtype)
+
+    @property
+    def real(self) -> Any:
+        return self._unary("real")
+
+    @property
+    def imag(self) -> Any:
+        return self._unary("imag")
+
+    def conj(self) -> Any:
+        return self._unary("conjugate")
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """np.sin(x) on a traced value is td.sin(x)."""
+        from . import functions
+
+        name = {"divide": "true_divide"}.get(ufunc.__name__, ufunc.__name__)
+        target = getattr(functions, name, None)
+        if method != "__call__" or kwargs or target is None:
+            raise TracingError(
+                f"np.{ufunc.__name__} does not work on a traced value.",
+                hint="Use the function of the same name in td.",
+            )
+        return target(*inputs)
+
+
+class Scalar(Operators):
+    """One value inside a kernel (Accelerate's `Exp`): arithmetic on it builds an expression."""
+
+    __slots__ = ("_expr",)
+
+    def __init__(self, expression: Expr) -> None:
+        self._expr = expression
+
+    @property
+    def dtype(self) -> ScalarType:
+        """The type of the value.
+
+        >>> import treadle as td
+        >>> (td.int32(1) + 1).dtype
+        int32
+        """
+        return self._expr.type
+
+    @property
+    def ndim(self) -> int:
+        return 0
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        return ()
+
+    def __repr__(self) -> str:
+        return f"Scalar({self._expr!r}: {self._expr.type})"
+
+    def _no_value(self, what: str) -> TracingError:
+        return TracingError(
+            f"{what} needs the value of a traced scalar ({self._expr.type}).", hint=_HINT_IF
+        )
+
+    def __bool__(self) -> bool:
+        if isinstance(self._expr, Const):
+            return bool(self._expr.value)
+        raise self._no_value("a Python `if`, `while`, `and`, `or`, `not` or bool()")
+
+    def __int__(self) -> int:
+        if isinstance(self._expr, Const):
+            return int(self._expr.value)
+        raise self._no_value("int()")
+
+    def __index__(self) -> int:
+        if isinstance(self._expr, Const) and self._expr.type.is_integer:
+            return int(self._expr.value)
+        raise self._no_value("a Python index, range() or a length")
+
+    def __float__(self) -> float:
+        if isinstance(self._expr, Const):
+            return float(self._expr.value)
+        raise self._no_value("float()")
+
+    def __complex__(self) -> complex:
+        if isinstance(self._expr, Const):
+            return complex(self._expr.value)
+        raise self._no_value("complex()")
+
+    def __iter__(self) -> Any:
+        raise TracingError(
+            "a scalar cannot be iterated or unpacked.",
+            hint="The function receives one argument per array; elements that are tuples arrive "
+            "as tuples.",
+        )
+
+    def __getitem__(self, index: Any) -> Any:
+        raise TracingError(
+            f"a scalar of type {self._expr.type} cannot be indexed.",
+            hint="Index the array itself: a[i, j] inside a kernel is a gather.",
+        )
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise self._no_value("a NumPy conversion")
+
+
+def _is_operand(value: Any) -> bool:
+    from .array import Array, is_arraylike
+
+    return (
+        isinstance(value, Scalar | Array | np.generic)
+        or kind_of_literal(value) is not None
+        or is_arraylike(value)
+    )
+
+
+def lift(value: Any, operation: str = "an operation") -> Expr:
+    """The expression of a scalar, a Python number, a NumPy scalar or a rank-0 array."""
+    from .array import Array, is_arraylike
+
+    if isinstance(value, Scalar):
+        return value._expr
+    if isinstance(value, Expr):
+        return value
+    kind = kind_of_literal(value)
+    if kind is not None:
+        if kind == "int" and not -(1 << 63) <= value < (1 << 63):
+            if 0 <= value < (1 << 64):
+                return Const(value, as_type(np.uint64))
+            raise DTypeError(f"the integer {value} does not fit in 64 bits.")
+        return Const(value, DEFAULT_OF_KIND[kind], weak=kind != "bool")
+    if isinstance(value, np.generic):
+        return Const(value, as_type(value.dtype))
+    if isinstance(value, Array) or is_arraylike(value):
+        from .array import as_array
+
+        array = as_array(value)
+        if array.ndim == 0 and array.structure.is_leaf:
+            return array._element(())[0]
+        raise TracingError(
+            f"{operation} needs a scalar here, got an array of rank {array.ndim}.",
+            hint="Index it: a[i, j] inside a kernel reads one element; td.the(a) makes a scalar "
+            "of a rank-0 array.",
+        )
+    raise TracingError(
+        f"{operation} cannot use a value of type {type(value).__name__}.",
+        hint="Scalar functions work with scalars, Python numbers, NumPy scalars and tuples of "
+        "these.",
+    )
+
+
+def typed_scalar(value: Any, type_: ScalarType) -> Any:
+    """`td.float32(x)`: a typed literal, or a cast of a scalar or an array."""
+    from .array import Array, is_arraylike
+
+    if isinstance(value, Array) or is_arraylike(value):
+        from .functions import cast
+
+        return cast(value, type_)
+    return Scalar(simplify.cast(lift(value), type_))
+
+
+def as_strong(e: Expr) -> Expr:
+    """What a weak value is when nothing typed stands beside it."""
+    return simplify.cast(e, e.type) if e.weak else e
+
+
+def fit_weak(e: Expr, type_: ScalarType) -> Expr:
+    """A value beside one of `type_`: cast, refusing a literal that does not fit."""
+    if isinstance(e, Const) and e.weak and e.type.is_integer and type_.is_integer:
+        value = int(e.value)
+        if not type_.lowest <= value <= type_.highest:
+            raise DTypeError(
+                f"the literal {value} does not fit in {type_} ({type_.lowest} … {type_.highest}).",
+                hint=f"Say what you mean: td.int64({value}), or td.cast(td.int64({value}), "
+                f"td.{type_}) to wrap.",
+            )
+    return simplify.cast(e, type_)
+
+
+def unify(values: Sequence[Expr], operation: str) -> tuple[list[Expr], bool]:
+    """All operands in their common type (NumPy 2), and whether that is still weak."""
+    type_, weak = values[0].type, values[0].weak
+    for e in values[1:]:
+        type_, weak = promote(type_, weak, e.type, e.weak)
+    if weak:
+        return [simplify.cast(e, type_, True) for e in values], True
+    return [fit_weak(e, type_) for e in values], False
+
+
+def apply_primitive(name: str, operands: Sequence[Expr]) -> Expr:
+    """Promote, check the type rule, build."""
+    op = TABLE[name]
+    if name in ("left_shift", "right_shift"):
+        values, weak = unify(operands, name)
+    elif name == "complex":
+        values, weak = unify(operands, name)
+        part = values[0].type if values[0].type.is_float else float64
+        target = as_type(np.complex64 if part.bits <= 32 else np.complex128)
+        part = as_type(np.float32 if target.bits == 64 else np.float64)
+        return ir.Apply(op, tuple(simplify.cast(v, part) for v in values), target)
+    elif name.startswith("logical_"):
+        truths = tuple(as_truth(v) for v in operands)
+        return simplify.apply(op, truths, bool_)
+    else:
+        values, weak = unify(operands, name)
+    type_ = values[0].type
+    ruled = op.rule(type_)
+    if ruled is None:
+        shown = ", ".join(str(e.type) for e in operands)
+        raise DTypeError(
+            f"{name} is not defined for {shown}.", hint=_hint_for(name, type_)
+        )
+    argument, result = ruled
+    if argument != type_:
+        values = [simplify.cast(v, argument, weak) for v in values]
+    return simplify.apply(op, tuple(values), result, weak and result.kind != "bool")
+
+
+def _hint_for(name: str, type_: ScalarType) -> str | None:
+    if type_.kind == "bool" and name in ("subtract", "negative"):
+        return "On booleans use ^ (exclusive or) and ~ (not), or convert: x.astype(td.int32)."
+    if type_.is_complex:
+        return "Complex numbers have no order; compare abs(z), z.real or z.imag."
+    if type_.is_float:
+        return "Convert first: td.cast(x, td.int32)."
+    return None
+
+
+def as_truth(e: Expr) -> Expr:
+    """Nonzero."""
+    if e.type.kind == "bool":
+        return simplify.cast(e, bool_)
+    return simplify.apply(TABLE["not_equal"], (as_strong(e), Const(0, e.type)), bool_)
+
+
+def as_index(value: Any, operation: str) -> Expr:
+    """An index or an extent: an integer scalar in int64."""
+    e = lift(value, operation)
+    if not e.type.is_integer:
+        raise DTypeError(
+            f"{operation} needs an integer index, got {e.type}.",
+            hint="Convert it: td.cast(x, td.int64); floor division // keeps integers.",
+        )
+    return simplify.cast(e, int64)

@@ -1,0 +1,194 @@
+"""Smart constructors: the only way an `Apply` is made.
+
+Everything here keeps every bit of every result: constants are folded with the table's own
+meaning, identities are used on integers (which wrap, so `+` and `*` re-associate exactly) and on
+floats only where IEEE 754 allows it for every operand.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from .expr import FALSE, TRUE, Apply, Const, Expr
+from .primitives import TABLE, Primitive, convert
+from .types import ScalarType, bool_
+
+_LOGICAL_ON_BOOL = {
+    "add": "logical_or", "maximum": "logical_or", "fmax": "logical_or", "bitwise_or": "logical_or",
+    "multiply": "logical_and", "minimum": "logical_and", "fmin": "logical_and",
+    "bitwise_and": "logical_and", "bitwise_xor": "logical_xor", "not_equal": "logical_xor",
+    "invert": "logical_not",
+}  # fmt: skip
+_INTEGER_IDENTITY = ("floor", "ceil", "trunc", "rint", "conjugate", "real")
+
+
+def apply(op: Primitive, args: tuple[Expr, ...], type_: ScalarType, weak: bool = False) -> Expr:
+    """`op` applied to operands of one type, simplified."""
+    if op.name == "cast":
+        return cast(args[0], type_, weak)
+    if op.name == "select":
+        return select(*args)
+    first = args[0].type
+    if first.kind == "bool" and op.name in _LOGICAL_ON_BOOL:
+        op = TABLE[_LOGICAL_ON_BOOL[op.name]]
+    if not first.is_inexact:
+        if op.name in _INTEGER_IDENTITY or (op.name == "absolute" and not first.signed):
+            return args[0]
+        if op.name in ("isnan", "isinf"):
+            return FALSE
+        if op.name == "isfinite":
+            return TRUE
+        if op.name == "fmod":
+            op = TABLE["rem"]
+        if op.name in ("fmin", "fmax"):
+            op = TABLE["minimum" if op.name == "fmin" else "maximum"]
+    elif not first.is_complex and op.name in ("real", "conjugate"):
+        return args[0]
+    if all(isinstance(a, Const) for a in args):
+        return _fold(op, args, type_, weak)
+    if op.name == "logical_and":
+        return _logical_and(args, weak)
+    if op.name == "logical_or":
+        return _logical_or(args, weak)
+    if op.name == "logical_not" and isinstance(args[0], Apply) and args[0].op.name == "logical_not":
+        return args[0].args[0]
+    if type_.is_integer and first.is_integer:
+        found = _integer(op, args, type_)
+        if found is not None:
+            return found
+    if op.commutative and isinstance(args[0], Const) and not isinstance(args[1], Const):
+        args = (args[1], args[0])
+    if op.name in ("equal", "less_equal", "greater_equal") and args[0] is args[1]:
+        if not first.is_inexact:
+            return TRUE
+    return Apply(op, args, type_, weak)
+
+
+def _fold(op: Primitive, args: tuple[Expr, ...], type_: ScalarType, weak: bool) -> Expr:
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        value = op.numpy(*(np.asarray(a.value) for a in args))  # type: ignore[attr-defined]
+    return Const(convert(np.asarray(value), type_)[()], type_, weak)
+
+
+def _logical_and(args: tuple[Expr, ...], weak: bool) -> Expr:
+    a, b = args
+    if a is FALSE or b is FALSE:
+        return FALSE
+    if a is TRUE:
+        return b
+    if b is TRUE or a is b:
+        return a
+    return Apply(TABLE["logical_and"], args, bool_, weak)
+
+
+def _logical_or(args: tuple[Expr, ...], weak: bool) -> Expr:
+    a, b = args
+    if a is TRUE or b is TRUE:
+        return TRUE
+    if a is FALSE:
+        return b
+    if b is FALSE or a is b:
+        return a
+    return Apply(TABLE["logical_or"], args, bool_, weak)
+
+
+def is_const(e: Expr, value: int) -> bool:
+    return isinstance(e, Const) and e.type.is_integer and int(e.value) == value
+
+
+def _wrapped(value: int, type_: ScalarType) -> Const:
+    value &= (1 << type_.bits) - 1
+    if type_.signed and value >> (type_.bits - 1):
+        value -= 1 << type_.bits
+    return Const(value, type_)
+
+
+def _integer(op: Primitive, args: tuple[Expr, ...], type_: ScalarType) -> Expr | None:
+    a = args[0]
+    b = args[1] if len(args) > 1 else None
+    if op.name == "subtract" and b is not None:
+        if a is b:
+            return _wrapped(0, type_)
+        if isinstance(b, Const):
+            return apply(TABLE["add"], (a, _wrapped(-int(b.value), type_)), type_)
+        if isinstance(a, Apply) and a.op.name == "add":  # (x + y) − y
+            if a.args[1] is b:
+                return a.args[0]
+            if a.args[0] is b:
+                return a.args[1]
+            if isinstance(a.args[1], Const):  # (x + c) − y → (x − y) + c
+                inner = apply(TABLE["subtract"], (a.args[0], b), type_)
+                return apply(TABLE["add"], (inner, a.args[1]), type_)
+        return None
+    if op.name == "add" and b is not None:
+        if isinstance(a, Const):
+            a, b = b, a
+        if is_const(b, 0):
+            return a
+        if isinstance(b, Const) and isinstance(a, Apply) and isinstance(a.args[-1], Const):
+            inner = a.args[-1]
+            if a.op.name == "add":
+                total = _wrapped(int(inner.value) + int(b.value), type_)
+                return apply(op, (a.args[0], total), type_)
+        if isinstance(a, Apply) and a.op.name == "add" and isinstance(a.args[1], Const):
+            if not isinstance(b, Const):  # constants float outward: (x + c) + y → (x + y) + c
+                return apply(op, (apply(op, (a.args[0], b), type_), a.args[1]), type_)
+        if isinstance(b, Apply) and b.op.name == "add" and isinstance(b.args[1], Const):
+            return apply(op, (apply(op, (a, b.args[0]), type_), b.args[1]), type_)
+        if isinstance(a, Apply) and a.op.name == "subtract" and a.args[1] is b:
+            return a.args[0]
+        if isinstance(b, Apply) and b.op.name == "subtract" and b.args[1] is a:
+            return b.args[0]
+        return None
+    if op.name == "multiply" and b is not None:
+        if isinstance(a, Const):
+            a, b = b, a
+        if is_const(b, 1):
+            return a
+        if is_const(b, 0):
+            return b
+        if isinstance(b, Const) and isinstance(a, Apply) and isinstance(a.args[-1], Const):
+            if a.op.name == "multiply":
+                total = _wrapped(int(a.args[1].value) * int(b.value), type_)  # type: ignore[attr-defined]
+                return apply(op, (a.args[0], total), type_)
+        return None
+    if op.name in ("floor_divide", "quot") and b is not None and is_const(b, 1):
+        return a
+    if op.name in ("remainder", "rem") and b is not None and is_const(b, 1):
+        return _wrapped(0, type_)
+    if op.name in ("minimum", "maximum") and a is b:
+        return a
+    if op.name in ("left_shift", "right_shift") and b is not None and is_const(b, 0):
+        return a
+    return None
+
+
+def cast(value: Expr, type_: ScalarType, weak: bool = False) -> Expr:
+    """Convert; a constant is converted here and now."""
+    if value.type == type_ and value.weak == weak:
+        return value
+    if isinstance(value, Const):
+        return Const(convert(np.asarray(value.value), type_)[()], type_, weak)
+    if isinstance(value, Apply) and value.op.name == "cast":
+        inner = value.args[0]
+        # Widening integers and back is the identity; bool fits everywhere.
+        if inner.type == type_ and inner.type.is_integer and value.type.is_integer:
+            if value.type.bits >= type_.bits:
+                return inner
+    return Apply(TABLE["cast"], (value,), type_, weak)
+
+
+def select(predicate: Expr, a: Expr, b: Expr) -> Expr:
+    """Both sides are evaluated; one is taken."""
+    if isinstance(predicate, Const):
+        return a if bool(predicate.value) else b
+    if a is b:
+        return a
+    if a is TRUE and b is FALSE:
+        return predicate
+    if isinstance(predicate, Apply) and predicate.op.name == "logical_not":
+        return select(predicate.args[0], b, a)
+    return Apply(TABLE["select"], (predicate, a, b), a.type, a.weak and b.weak)

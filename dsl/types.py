@@ -1,0 +1,294 @@
+"""Scalar types, NumPy-2 promotion and the structure of tuple elements.
+
+A `ScalarType` is what one buffer holds.  It is also a constructor of typed scalars, so that
+`td.int32(0)` is a value of type int32 and `td.int32` a dtype that NumPy understands.
+
+Elements may be tuples, named tuples or dataclasses of scalars, nested at will; they are stored as
+one buffer per component.  A `Structure` remembers the nesting so that flat components can be put
+back together for the user's functions and for results.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+
+@dataclass(frozen=True)
+class ScalarType:
+    """One scalar type of the language.
+
+    `kind` is one of "bool", "int", "uint", "float", "complex"; `bits` the size of one value.
+
+    >>> int32.bits, float32.kind
+    (32, 'float')
+    """
+
+    name: str
+    kind: str
+    bits: int
+    numpy: np.dtype[Any]
+
+    def __call__(self, value: Any) -> Any:
+        """A typed scalar: `td.float32(0.5)`; casts a scalar expression."""
+        from .scalar import typed_scalar
+
+        return typed_scalar(value, self)
+
+    # NumPy asks an object used as a dtype for this attribute.
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.numpy
+
+    @property
+    def bytes(self) -> int:
+        return max(self.bits // 8, 1)
+
+    @property
+    def is_integer(self) -> bool:
+        return self.kind in ("int", "uint")
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "float"
+
+    @property
+    def is_complex(self) -> bool:
+        return self.kind == "complex"
+
+    @property
+    def is_inexact(self) -> bool:
+        return self.kind in ("float", "complex")
+
+    @property
+    def signed(self) -> bool:
+        return self.kind != "uint" and self.kind != "bool"
+
+    @property
+    def lowest(self) -> Any:
+        """The least value (−inf for floats), as a Python number."""
+        if self.kind == "bool":
+            return False
+        if self.is_integer:
+            return -(1 << (self.bits - 1)) if self.signed else 0
+        return float("-inf")
+
+    @property
+    def highest(self) -> Any:
+        if self.kind == "bool":
+            return True
+        if self.is_integer:
+            return (1 << (self.bits - 1)) - 1 if self.signed else (1 << self.bits) - 1
+        return float("inf")
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, ScalarType):
+            return self.name == other.name
+        try:
+            return bool(self.numpy == np.dtype(other))  # type: ignore[call-overload]
+        except TypeError:
+            return NotImplemented
+
+
+def _scalar_type(name: str, kind: str, bits: int, numpy: Any) -> ScalarType:
+    return ScalarType(name, kind, bits, np.dtype(numpy))
+
+
+bool_ = _scalar_type("bool", "bool", 8, np.bool_)
+int8 = _scalar_type("int8", "int", 8, np.int8)
+int16 = _scalar_type("int16", "int", 16, np.int16)
+int32 = _scalar_type("int32", "int", 32, np.int32)
+int64 = _scalar_type("int64", "int", 64, np.int64)
+uint8 = _scalar_type("uint8", "uint", 8, np.uint8)
+uint16 = _scalar_type("uint16", "uint", 16, np.uint16)
+uint32 = _scalar_type("uint32", "uint", 32, np.uint32)
+uint64 = _scalar_type("uint64", "uint", 64, np.uint64)
+float16 = _scalar_type("float16", "float", 16, np.float16)
+bfloat16 = _scalar_type("bfloat16", "float", 16, ml_dtypes.bfloat16)
+float32 = _scalar_type("float32", "float", 32, np.float32)
+float64 = _scalar_type("float64", "float", 64, np.float64)
+complex64 = _scalar_type("complex64", "complex", 64, np.complex64)
+complex128 = _scalar_type("complex128", "complex", 128, np.complex128)
+
+ALL_TYPES: tuple[ScalarType, ...] = (
+    bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64,
+    float16, bfloat16, float32, float64, complex64, complex128,
+)  # fmt: skip
+_BY_NUMPY: dict[np.dtype[Any], ScalarType] = {t.numpy: t for t in ALL_TYPES}
+
+#: The type a weak Python literal takes when nothing typed stands beside it.
+DEFAULT_OF_KIND = {"bool": bool_, "int": int64, "float": float64, "complex": complex128}
+_RANK_OF_KIND = {"bool": 0, "uint": 1, "int": 1, "float": 2, "complex": 3}
+
+
+def as_type(dtype: Any) -> ScalarType:
+    """The scalar type of anything NumPy accepts as a dtype; `DTypeError` for others."""
+    from .errors import DTypeError
+
+    if isinstance(dtype, ScalarType):
+        return dtype
+    if dtype is bool:
+        return bool_
+    if dtype is int:
+        return int64
+    if dtype is float:
+        return float64
+    if dtype is complex:
+        return complex128
+    try:
+        numpy_dtype = np.dtype(dtype)
+    except TypeError:
+        raise DTypeError(
+            f"{dtype!r} is not a scalar type.",
+            hint="Use one of " + ", ".join(f"td.{t.name}" for t in ALL_TYPES[1:]) + ", td.bool_.",
+        ) from None
+    found = _BY_NUMPY.get(numpy_dtype.newbyteorder("="))
+    if found is None:
+        raise DTypeError(
+            f"arrays of dtype {numpy_dtype} are not supported.",
+            hint="Convert with .astype(…) to one of "
+            + ", ".join(t.name for t in ALL_TYPES)
+            + "; structured data is a tuple of arrays: td.zip(x, y).",
+        )
+    return found
+
+
+def kind_of_literal(value: Any) -> str | None:
+    """The weak kind of a Python number, None for anything else."""
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int) and not isinstance(value, np.generic):
+        return "int"
+    if isinstance(value, float) and not isinstance(value, np.generic):
+        return "float"
+    if isinstance(value, complex) and not isinstance(value, np.generic):
+        return "complex"
+    return None
+
+
+@lru_cache(maxsize=4096)
+def promote(a: ScalarType, weak_a: bool, b: ScalarType, weak_b: bool) -> tuple[ScalarType, bool]:
+    """NumPy 2's promotion of two operands, weak ones standing for Python literals.
+
+    Returns the common type and whether the result is still weak.
+
+    >>> promote(float32, False, float64, True)
+    (float32, False)
+    """
+    if weak_a == weak_b:
+        if a == b:
+            return a, weak_a
+        return _strong(a, b), weak_a
+    if weak_b:
+        return _with_weak(a, b), False
+    return _with_weak(b, a), False
+
+
+def _with_weak(strong: ScalarType, weak: ScalarType) -> ScalarType:
+    if _RANK_OF_KIND[weak.kind] <= _RANK_OF_KIND[strong.kind]:
+        return strong
+    if weak.kind == "complex" and strong.is_float:
+        return complex64 if strong.bits <= 32 else complex128
+    return DEFAULT_OF_KIND[weak.kind]
+
+
+def _strong(a: ScalarType, b: ScalarType) -> ScalarType:
+    if bfloat16 in (a, b):
+        other = b if a == bfloat16 else a
+        if other.kind == "bool" or (other.is_integer and other.bits <= 8) or other == bfloat16:
+            return bfloat16
+        if other.is_integer:
+            return float32 if other.bits <= 16 else float64
+        if other == float16:
+            return float32
+        return other
+    return as_type(np.promote_types(a.numpy, b.numpy))
+
+
+# --- structure of elements -------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Structure:
+    """The nesting of an element: a leaf, or a tuple of structures with the class that builds it.
+
+    `cls` is None for a leaf, `tuple`, a named-tuple class or a dataclass otherwise.
+    """
+
+    cls: type | None = None
+    children: tuple[Structure, ...] = ()
+    names: tuple[str, ...] = ()
+
+    @property
+    def is_leaf(self) -> bool:
+        return self.cls is None
+
+    @property
+    def count(self) -> int:
+        return 1 if self.cls is None else sum(c.count for c in self.children)
+
+    def build(self, leaves: Sequence[Any]) -> Any:
+        """Put flat components back into the nesting."""
+        if self.cls is None:
+            return leaves[0]
+        parts, at = [], 0
+        for child in self.children:
+            parts.append(child.build(leaves[at : at + child.count]))
+            at += child.count
+        if self.cls is tuple:
+            return tuple(parts)
+        return self.cls(*parts)
+
+    def describe(self, types: Sequence[ScalarType]) -> str:
+        return str(self.build([t.name for t in types])).replace("'", "")
+
+    def same_nesting(self, other: Structure) -> bool:
+        """Equal up to the classes of tuples: `(x, y)` matches `Point(x, y)`."""
+        return len(self.children) == len(other.children) and all(
+            a.same_nesting(b) for a, b in zip(self.children, other.children, strict=True)
+        )
+
+
+LEAF = Structure()
+
+
+def tuple_of(children: Sequence[Structure]) -> Structure:
+    return Structure(tuple, tuple(children))
+
+
+def is_composite(value: Any) -> bool:
+    """Whether `value` is a tuple, named tuple or dataclass instance (a tuple element)."""
+    return isinstance(value, tuple) or (
+        dataclasses.is_dataclass(value) and not isinstance(value, type | ScalarType)
+    )
+
+
+def children_of(value: Any) -> tuple[Any, ...]:
+    if isinstance(value, tuple):
+        return value
+    return tuple(getattr(value, f.name) for f in dataclasses.fields(value) if f.init)
+
+
+def flatten(value: Any, is_leaf: Callable[[Any], bool]) -> tuple[list[Any], Structure]:
+    """Leaves and structure of a nested value; whatever `is_leaf` or is no tuple is a leaf."""
+    if is_leaf(value) or not is_composite(value):
+        return [value], LEAF
+    leaves: list[Any] = []
+    children = []
+    for child in children_of(value):
+        sub, structure = flatten(child, is_leaf)
+        leaves += sub
+        children.append(structure)
+    return leaves, Structure(type(value), tuple(children))

@@ -1,0 +1,159 @@
+"""What the examples share around the lesson: photographs in; pictures, tables and progress out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Pixels = NDArray[np.uint8]
+OUTPUT = Path("treadle-output")
+PAPER, INK = (250, 246, 236), (28, 34, 58)
+
+
+class ExampleError(ValueError):
+    """A mistake of the person at the keyboard: the message says what to do about it."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A titled table; its rows hold numbers and text, and `str` lines them up."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+    def cells(self) -> list[list[str]]:
+        """Every row as text, numbers to four significant digits."""
+        return [[_text(value) for value in row] for row in self.rows]
+
+    def __str__(self) -> str:
+        lines = [list(self.columns), *self.cells()]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        padded = (
+            "  ".join(_align(c, w) for c, w in zip(row, widths, strict=True)) for row in lines
+        )
+        return "\n".join([self.title, *(line.rstrip() for line in padded)])
+
+
+@dataclass(frozen=True)
+class Made:
+    """What an example made: its values by name, and what of them there is to look at."""
+
+    values: dict[str, Any]
+    picture: Path | None = None
+    tables: tuple[Table, ...] = field(default=())
+    notes: tuple[str, ...] = field(default=())
+
+    def __str__(self) -> str:
+        parts = [*self.notes, *map(str, self.tables)]
+        return "\n\n".join(parts + ([f"picture: {self.picture}"] if self.picture else []))
+
+
+def photograph(image: Path | str | None = None, size: int | None = None) -> Pixels:
+    """A picture as (height, width, 3) bytes: yours, or Grace Hopper's portrait (public domain).
+
+    `size`, when given, is the longer side in pixels that the picture is resampled to.
+    """
+    from PIL import Image, UnidentifiedImageError
+
+    if image is None:
+        from matplotlib.cbook import get_sample_data
+
+        image = Path(get_sample_data("grace_hopper.jpg", asfileobj=False))
+    try:
+        with Image.open(image) as opened:
+            picture = opened.convert("RGB")
+    except FileNotFoundError:
+        raise ExampleError(f"no such image: {image}") from None
+    except (UnidentifiedImageError, OSError) as problem:
+        raise ExampleError(f"cannot read {image} as an image: {problem}") from None
+    if size is not None:
+        scale = size / max(picture.size)
+        wide, high = (max(1, round(side * scale)) for side in picture.size)
+        picture = picture.resize((wide, high), Image.Resampling.LANCZOS)
+    return np.asarray(picture)
+
+
+def colour(values: NDArray[Any], palette: str, low: float = 0.0, high: float = 1.0) -> Pixels:
+    """Values between `low` and `high` as RGB bytes, by one of matplotlib's palettes."""
+    from matplotlib import colormaps
+
+    unit = (np.asarray(values, dtype=np.float64) - low) / max(high - low, 1e-300)
+    rgba: Pixels = np.asarray(colormaps[palette](np.clip(unit, 0, 1), bytes=True))
+    return rgba[..., :3]
+
+
+def blend(amount: NDArray[Any], none: Sequence[int], full: Sequence[int]) -> Pixels:
+    """From the colour `none` where `amount` is 0 to the colour `full` where it is 1."""
+    share = np.clip(np.asarray(amount, dtype=np.float64), 0, 1)[..., None]
+    return np.rint((1 - share) * np.asarray(none) + share * np.asarray(full)).astype(np.uint8)
+
+
+def beside(*pictures: NDArray[Any], gap: int = 8) -> Pixels:
+    """Pictures of one height in a row, on white."""
+    rgb = [p if p.ndim == 3 else np.repeat(p[..., None], 3, axis=2) for p in pictures]
+    white = np.full((rgb[0].shape[0], gap, 3), 255, np.uint8)
+    return np.concatenate([x for p in rgb for x in (white, p)][1:], axis=1).astype(np.uint8)
+
+
+def save(pixels: NDArray[Any], output: Path | str, name: str) -> Path:
+    """Writes a PNG, to `output` itself if it names a file, else to `output`/`name`.png."""
+    from PIL import Image
+
+    path = Path(output)
+    path = path if path.suffix else path / f"{name}.png"
+    if path.suffix.lower() not in Image.registered_extensions():
+        raise ExampleError(f"cannot write {path}: end its name in .png (or name a folder)")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.ascontiguousarray(pixels)).save(path, optimize=True)
+    except OSError as problem:
+        raise ExampleError(f"cannot write {path}: {problem.strerror or problem}") from None
+    return path
+
+
+Listener = Callable[[str, int, int | None], None]
+_listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
+
+
+@contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Calls `listener(what, done, total)` as the example inside the block gets on."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
+def stage(what: str) -> None:
+    """Says what the example does from here on."""
+    if (listener := _listener.get()) is not None:
+        listener(what, 0, None)
+
+
+def turns(count: int, what: str) -> Iterator[int]:
+    """`range(count)`, telling how many of the turns are done."""
+    for k in range(count):
+        if (listener := _listener.get()) is not None:
+            listener(what, k, count)
+        yield k
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float | np.floating):
+        plain = value == 0 or 1e-3 <= abs(float(value)) < 1e5
+        return f"{value:.4g}" if plain else f"{value:.3e}"
+    return f"{value:,}" if isinstance(value, int | np.integer) else str(value)
+
+
+def _align(cell: str, width: int) -> str:
+    numeric = cell[:1].isdigit() or cell[:1] == "-"
+    return cell.rjust(width) if numeric else cell.ljust(width)

@@ -1,0 +1,53 @@
+"""A stopwatch, and a race: the same work by treadle and by a peer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from treadle.examples._show import Table, turns
+
+Contest = tuple[str, Callable[..., Any], Callable[..., Any], tuple[Any, ...]]
+
+
+def timed(f: Callable[..., Any], *args: Any, most: int = 9, budget: float = 0.5) -> float:
+    """Median seconds of a call, after one that compiles and warms the caches.
+
+    Calls 3 to `most` times, within about `budget` seconds. Arguments and results are host arrays,
+    so a call has finished when it returns.
+    """
+    f(*args)
+    seconds: list[float] = []
+    while len(seconds) < 3 or (len(seconds) < most and sum(seconds) < budget):
+        start = perf_counter()
+        f(*args)
+        seconds.append(perf_counter() - start)
+    return median(seconds)
+
+
+def size_in_bytes(value: Any) -> int:
+    """Bytes of all arrays in a nest of tuples."""
+    if isinstance(value, tuple | list):
+        return sum(map(size_in_bytes, value))
+    return int(np.asarray(value).nbytes)
+
+
+def race(title: str, peer: str, contests: Sequence[Contest]) -> Table:
+    """Times (work, treadle's function, the peer's function, arguments) one after another.
+
+    GB/s counts the arguments and the result once each, for both alike: what work that is fused
+    perfectly has to move, so a program that writes intermediate arrays shows a lower figure.
+    """
+    columns = ("work", "MB", "treadle ms", "GB/s", f"{peer} ms", "GB/s", "times as fast")
+    rows = []
+    for k in turns(len(contests), f"timing treadle beside {peer}"):
+        work, ours, theirs, args = contests[k]
+        size = size_in_bytes(args) + size_in_bytes(ours(*args))
+        fast, slow = timed(ours, *args), timed(theirs, *args)
+        rates = (fast * 1e3, size / fast / 1e9, slow * 1e3, size / slow / 1e9, slow / fast)
+        rows.append((work, size / 1e6, *rates))
+    return Table(title, columns, tuple(rows))

@@ -1,0 +1,378 @@
+"""Building the kernels of one node: buffers, scalars, reads and checks.
+
+A `Builder` is the surroundings in which a skeleton emits statements.  It maps
+
+    graph leaf            →  Buffer (input, output, update)
+    Extent, Param, Stride →  a scalar of the kernel, computed on the host (`scalar_values`)
+    Read                  →  Load of the row-major position (of the strided one for `strided`)
+    Read, checked mode    →  report each axis out of range, load only if all are in range
+
+All kernels of one lowering share the scalars; each lists those that it uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from treadle.dsl.expr import (
+    TRUE,
+    Apply,
+    Const,
+    Expr,
+    Extent,
+    Index,
+    Param,
+    Read,
+    Var,
+    _fill,
+    _intern,
+    constant,
+    walk,
+)
+from treadle.dsl.graph import Input, Leaf, Node
+from treadle.dsl.types import ScalarType, int64
+
+from . import arithmetic as at
+from .ir import (
+    Access,
+    Assign,
+    Atomic,
+    Body,
+    Buffer,
+    If,
+    Kernel,
+    Load,
+    Lowered,
+    Report,
+    Store,
+    expressions,
+    statements,
+)
+from .linearize import Linearizer, zero
+
+
+class Stride(Expr):
+    """The distance, in elements, between neighbours of a leaf along one axis (a host value)."""
+
+    __slots__ = ("axis", "leaf")
+    leaf: Leaf
+    axis: int
+
+    def __new__(cls, leaf: Leaf, axis: int) -> Stride:
+        made, new = _intern(cls, (leaf, axis))
+        if new:
+            _fill(made, int64)
+            made.leaf, made.axis = leaf, axis
+        return made  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class LoweringContext:
+    """What a lowering may depend on beside the node.
+
+    `threads` and `vector_bytes` describe the machine; nothing that reaches a result depends on
+    `threads`.  `check` asks for checked mode.  `strided` holds the leaves whose element strides
+    are run-time values (`Stride`); all others are row-major and dense.  `schedule` overrides the
+    one of the node's label.
+    """
+
+    target: str = "cpu"
+    threads: int = 1
+    vector_bytes: int = 32
+    check: bool = False
+    strided: frozenset[Leaf] = frozenset()
+    schedule: Any = None
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where a check of checked mode stands: operation, array, axis, the user's line."""
+
+    operation: str
+    array: str
+    axis: int
+    where: Any
+
+
+@dataclass
+class Builder:
+    """The state of one lowering (module docstring)."""
+
+    node: Node
+    context: LoweringContext
+    safe: set[Expr] = field(default_factory=set)
+    sites: list[Site] = field(default_factory=list)
+    scratches: list[Buffer] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._scalars: dict[Expr, Var] = {}
+        self._buffers: dict[Leaf, Buffer] = {}
+        self._names: set[str] = set()
+        self._same: dict[Expr, Expr] = {}
+        self._below: dict[Var, Expr] = {}
+        self._sites: dict[tuple[str, int], int] = {}
+        for check in self.node.checks:
+            if check.relation == "==":
+                self._join(check.left, check.right)
+
+    # --- extents and other host values ---
+
+    def _root(self, e: Expr) -> Expr:
+        while e in self._same:
+            e = self._same[e]
+        return e
+
+    def _join(self, a: Expr, b: Expr) -> None:
+        a, b = self._root(a), self._root(b)
+        if a is b:
+            return
+        if isinstance(b, Const):
+            a, b = b, a
+        self._same[b] = a
+
+    def same(self, a: Expr, b: Expr) -> bool:
+        """Whether two extents are equal, by being the same or by a check of the node."""
+        return self._root(a) is self._root(b)
+
+    def scalar(self, host: Expr, name: str) -> Expr:
+        """A host expression as a scalar of the kernel (a constant stays one)."""
+        host = self._root(host)
+        if isinstance(host, Const):
+            return Const(host.value, host.type)
+        found = self._scalars.get(host)
+        if found is None:
+            found = self._scalars[host] = Var(self._unique(name), host.type)
+        return found
+
+    def extent(self, host: Expr) -> Expr:
+        return self.scalar(host, f"n{sum(v.name[0] == 'n' for v in self._scalars.values())}")
+
+    def shape(self, host: Iterable[Expr]) -> tuple[Expr, ...]:
+        return tuple(self.extent(e) for e in host)
+
+    def _unique(self, name: str) -> str:
+        made, count = name, 0
+        while made in self._names:
+            count += 1
+            made = f"{name}_{count}"
+        self._names.add(made)
+        return made
+
+    # --- buffers ---
+
+    def input(self, leaf: Leaf) -> Buffer:
+        """The buffer an array is read from."""
+        found = self._buffers.get(leaf)
+        if found is None:
+            size = at.product(self.shape(leaf.shape))
+            name = self._unique(_identifier(_array_name(leaf)))
+            found = self._buffers[leaf] = Buffer(name, leaf.type, "input", size, leaf)
+        return found
+
+    def outputs(self, role: str = "output") -> tuple[Buffer, ...]:
+        """The buffers of the node's own components."""
+        made = []
+        for leaf in self.node.leaves:
+            if leaf not in self._buffers:
+                name = self._unique("out" if len(self.node.outputs) == 1 else "out0")
+                size = at.product(self.shape(leaf.shape))
+                self._buffers[leaf] = Buffer(name, leaf.type, role, size, leaf)
+            made.append(self._buffers[leaf])
+        return tuple(made)
+
+    def scratch(self, name: str, types: Sequence[ScalarType], size: Expr) -> tuple[Buffer, ...]:
+        """Buffers that live between the kernels of this lowering."""
+        made = tuple(Buffer(self._unique(name), t, "scratch", size) for t in types)
+        self.scratches += made
+        return made
+
+    def local(self, name: str, types: Sequence[ScalarType], size: int) -> tuple[Buffer, ...]:
+        """Buffers private to a task."""
+        return tuple(Buffer(self._unique(name), t, "local", constant(size)) for t in types)
+
+    def position(self, leaf: Leaf, indices: Sequence[Expr]) -> Expr:
+        """Where in its buffer an element is."""
+        if leaf in self.context.strided:
+            total: Expr = constant(0)
+            for axis, index in enumerate(indices):
+                step = self.scalar(Stride(leaf, axis), f"stride{axis}")
+                total = at.add(total, at.multiply(index, step))
+            return total
+        return at.linear(indices, self.shape(leaf.shape))
+
+    # --- the surroundings of a Linearizer (protocol Leaves) ---
+
+    def leaf(self, e: Expr) -> Expr:
+        if isinstance(e, Extent):
+            return self.extent(e)
+        if isinstance(e, Param):
+            return self.scalar(e, _identifier(e.name))
+        if isinstance(e, Stride):
+            return self.scalar(e, f"stride{e.axis}")
+        if isinstance(e, Index):
+            raise AssertionError(f"Index({e.axis}) means nothing in {self.node!r} here")
+        return e
+
+    def held(self, e: Expr) -> Expr | None:
+        if e in self._same:
+            e = self._root(e)
+            if isinstance(e, Const):
+                return e
+        return self._scalars.get(e)
+
+    def read(self, read: Read, indices: tuple[Expr, ...], into: Linearizer) -> Expr:
+        leaf = Leaf(read.node, read.component)
+        buffer = self.input(leaf)
+        if self.context.check and read not in self.safe:
+            indices = tuple(into.let(i, "at") if isinstance(i, Apply) else i for i in indices)
+            ok = self.check_index(buffer.name, indices, leaf.shape, into)
+            if ok is not TRUE:
+                value = into.declare(zero(buffer.type), buffer.name)
+                load = Load(buffer, self.position(leaf, indices))
+                into.append(If(ok, (Assign(value, load),)))
+                return value
+        return Load(buffer, self.position(leaf, indices))
+
+    def stays_below(self, variable: Expr, extent: Expr) -> None:
+        """A loop variable runs over 0 … extent − 1: reads at it along such an axis are in range."""
+        if isinstance(variable, Var):
+            self._below[variable] = self._root(extent)
+
+    def check_index(self, array: str, indices: Sequence[Expr], shape: Sequence[Expr],
+                    into: Linearizer) -> Expr:  # fmt: skip
+        """Report every axis out of range; the condition that none is."""
+        ok: Expr = TRUE
+        for axis, (index, host) in enumerate(zip(indices, shape, strict=True)):
+            if isinstance(index, Var) and self._below.get(index) is self._root(host):
+                continue
+            extent = self.extent(host)
+            inside = at.in_range(index, extent)
+            if inside is TRUE:
+                continue
+            inside = into.let(inside, "ok")
+            into.append(Report(inside, self._site(array, axis), index, extent))
+            ok = at.both(ok, inside)
+        return ok
+
+    def _site(self, array: str, axis: int) -> int:
+        key = (array, axis)
+        if key not in self._sites:
+            self._sites[key] = len(self.sites)
+            self.sites.append(Site(str(self.node.label), array, axis, self.node.where))
+        return self._sites[key]
+
+    def emitter(self, bindings: dict[Expr, Expr] | None = None) -> Linearizer:
+        return Linearizer(self, bindings)
+
+    # --- finished kernels ---
+
+    def kernel(self, suffix: str, tasks: Expr, task: Var, body: Body, *,
+               accesses: tuple[Access, ...] = (), flops: float = 0.0,
+               comments: Iterable[str] = (), schedule: Any = None) -> Kernel:  # fmt: skip
+        """A kernel with the buffers and scalars that `body` uses."""
+        buffers: dict[Buffer, None] = {}
+        roots: list[Expr] = [tasks]
+        for s in statements(body):
+            roots += expressions(s)
+            if isinstance(s, Store):
+                buffers[s.buffer] = None
+            elif isinstance(s, Atomic):
+                buffers.update(dict.fromkeys(s.buffers))
+                if s.locks is not None:
+                    buffers[s.locks] = None
+        for e in walk(roots):
+            if isinstance(e, Load):
+                buffers[e.buffer] = None
+        order = {b: k for k, b in enumerate(self._all_buffers())}
+        used = sorted(buffers, key=lambda b: order.get(b, len(order)))
+        roots += [b.size for b in used]
+        free = {e for e in walk(roots) if isinstance(e, Var)}
+        scalars = [(v, h) for h, v in self._scalars.items() if v in free]
+        return Kernel(
+            name=kernel_name(self.node, suffix),
+            buffers=tuple(used),
+            scalars=tuple(v for v, _ in scalars),
+            scalar_values=tuple(h for _, h in scalars),
+            tasks=tasks,
+            task=task,
+            body=body,
+            comments=(*describe(self.node), *comments),
+            accesses=accesses,
+            sites=tuple(self.sites),
+            flops=flops,
+            schedule=schedule,
+        )
+
+    def _all_buffers(self) -> list[Buffer]:
+        kinds = {"input": 0, "update": 1, "output": 2}
+        return sorted(self._buffers.values(), key=lambda b: kinds[b.role])
+
+    def lowered(self, *kernels: Kernel) -> Lowered:
+        used = {b for k in kernels for b in k.buffers}
+        scratch = tuple(b for b in self.scratches if b in used)
+        return Lowered(kernels, scratch, tuple(self.notes))
+
+
+def _array_name(leaf: Leaf) -> str:
+    if isinstance(leaf.node, Input):
+        return leaf.node.name
+    label = leaf.node.label
+    name = label.name or label.operation
+    return name if len(leaf.node.outputs) == 1 else f"{name}{leaf.component}"
+
+
+def _identifier(name: str) -> str:
+    made = "".join(c if c.isascii() and c.isalnum() else "_" for c in name).strip("_")
+    return made if made and not made[0].isdigit() else f"a{made}"
+
+
+def kernel_name(node: Node, suffix: str = "") -> str:
+    """The operation (or the user's name for it), the phase and the user's line."""
+    parts = [_identifier(node.label.name or node.label.operation)]
+    if suffix:
+        parts.append(suffix)
+    if node.where is not None:
+        parts.append(f"line{node.where.line}")
+    return "_".join(parts)
+
+
+def describe(node: Node) -> tuple[str, ...]:
+    """What a kernel computes, for its reader."""
+    place = f", {node.where.short()}" if node.where is not None else ""
+    lines = [f"{node.label}{place}"]
+    for label, where in node.fused:
+        lines.append(f"  with {label}" + (f", {where.short()}" if where is not None else ""))
+    return tuple(lines)
+
+
+def element_cost(roots: Iterable[Expr]) -> float:
+    """Additions' worth of work per element; the body of a loop counts for 16 turns."""
+    from treadle.dsl.expr import Foreign, Loop, While
+
+    total = 0.0
+    nodes = list(walk(roots))
+    looped: set[Expr] = set()
+    for e in nodes:
+        if isinstance(e, While | Loop):
+            looped.update(walk(e.scoped))
+    for e in nodes:
+        cost = e.op.cost if isinstance(e, Apply) else 1.0 if isinstance(e, Read) else 0.0
+        if isinstance(e, Foreign):
+            cost = 50.0
+        total += cost * (16.0 if e in looped else 1.0)
+    return total
+
+
+def flop_count(roots: Iterable[Expr]) -> float:
+    """Arithmetic on numbers that are no indices, per element."""
+    return sum(e.op.cost for e in walk(roots)
+               if isinstance(e, Apply) and (e.type.is_inexact or e.type.name != "int64"))  # fmt: skip
+
+
+def element_bytes(roots: Sequence[Expr], outputs: Sequence[ScalarType]) -> int:
+    """Bytes that one element moves, counting each array read once."""
+    read = {Leaf(e.node, e.component) for e in walk(roots) if isinstance(e, Read) and e.args}
+    return sum(leaf.type.bytes for leaf in read) + sum(t.bytes for t in outputs)

@@ -1,0 +1,364 @@
+"""From scalar expressions to statements.
+
+`Linearizer.emit` turns roots of the scalar IR into kernel-IR expressions, appending the
+statements they need.  Control becomes statements:
+
+    Cond   →  var r = 0;  if p: r = then  else: r = other
+    While  →  var s = init;  while: [predicate]; break unless p; s = next
+    Loop   →  var s = init;  for k in 0 .. count: s = next
+    Proj   →  the variable
+
+Sharing is kept: each value is computed once per scope, a value used more than once is named by a
+`Let`.  Guards are kept: a value belongs to the outermost scope in which it is needed *whatever
+happens* (`_unconditional`), so that nothing is evaluated above the guard it was written under,
+unless it would be evaluated there anyway.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+import numpy as np
+
+from treadle.dsl import simplify
+from treadle.dsl.expr import (
+    Apply,
+    Cond,
+    Const,
+    Expr,
+    Foreign,
+    Loop,
+    Proj,
+    Read,
+    Var,
+    While,
+    constant,
+)
+from treadle.dsl.types import ScalarType
+
+from .ir import Assign, Body, Declare, For, If, Let, Load, Statement
+from .ir import While as WhileStatement
+
+Value = Expr | tuple[Var, ...]
+
+#: Expressions deeper than this are cut by a Let, so that printers may recurse.
+_DEEPEST = 24
+#: A conditional whose sides cost no more than this, and only compute, is a select.
+_CHEAP_SIDE = 6.0
+#: How far through conditionals nested in the sides of a Cond the common part is sought.
+_NESTED_CONDITIONS = 3
+
+
+class Leaves(Protocol):
+    """What the surroundings know: the meaning of leaves and of reads."""
+
+    def leaf(self, e: Expr) -> Expr:
+        """The kernel expression of an Extent, a Param or any other leaf that is not bound."""
+
+    def held(self, e: Expr) -> Expr | None:
+        """A scalar of the kernel that already holds the value of `e`, if there is one."""
+
+    def read(self, read: Read, indices: tuple[Expr, ...], into: Linearizer) -> Expr:
+        """The element of an array; may append statements to `into` (checks)."""
+
+
+def zero(type_: ScalarType) -> Const:
+    return Const(np.zeros((), type_.numpy)[()], type_)
+
+
+class Linearizer:
+    """Statements under construction, with what has been computed so far.
+
+    `out` receives the statements.  `bind` says what leaves (Index, Var) stand for.
+    """
+
+    def __init__(self, leaves: Leaves, bindings: dict[Expr, Expr] | None = None) -> None:
+        self.leaves = leaves
+        self.out: list[Statement] = []
+        self._memo: dict[Expr, Value] = {}
+        self._depth: dict[Expr, int] = {}
+        self._scope: list[Expr] = []
+        self.bind(bindings or {})
+
+    def bind(self, bindings: dict[Expr, Expr]) -> None:
+        """From here on, in this scope, leaves stand for these kernel expressions."""
+        for key, value in bindings.items():
+            self._remember(key, value)
+
+    def append(self, *statements: Statement) -> None:
+        self.out.extend(statements)
+
+    def let(self, value: Expr, name: str = "t") -> Expr:
+        """Name a value, unless it has a name or is a constant."""
+        if isinstance(value, Const | Var):
+            return value
+        var = Var(name, value.type)
+        self.append(Let(var, value))
+        return var
+
+    def declare(self, value: Expr, name: str) -> Var:
+        var = Var(name, value.type)
+        self.append(Declare(var, value))
+        return var
+
+    @contextmanager
+    def body(self, bindings: dict[Expr, Expr] | None = None) -> Iterator[list[Statement]]:
+        """A nested scope: what is emitted inside goes to the yielded list.
+
+        Inside, everything known outside is known; what becomes known inside is forgotten after.
+        """
+        outer, outer_scope = self.out, self._scope
+        self.out, self._scope = [], []
+        self.bind(bindings or {})
+        try:
+            yield self.out
+        finally:
+            for key in self._scope:
+                del self._memo[key]
+            self.out, self._scope = outer, outer_scope
+
+    # --- emission ---
+
+    def emit(self, roots: Sequence[Expr], named: bool = False) -> tuple[Expr, ...]:
+        """The kernel expressions of `roots`, evaluated here; with `named`, each is a variable."""
+        needed = self._unconditional(roots)
+        order, uses = self._walk(roots)
+        uses.update(roots)
+        for node in order:
+            if node in needed and self._find(node) is None:
+                self._place(node, uses[node])
+        found = tuple(self._value(r) for r in roots)
+        return tuple(self.let(e, "x") for e in found) if named else found
+
+    def value(self, root: Expr, name: str | None = None) -> Expr:
+        """One root; named when `name` is given."""
+        (found,) = self.emit((root,))
+        return found if name is None else self.let(found, name)
+
+    def _find(self, e: Expr) -> Value | None:
+        found = self._memo.get(e)
+        return found if found is not None else self.leaves.held(e)
+
+    def _value(self, e: Expr) -> Expr:
+        found = self._find(e)
+        assert isinstance(found, Expr), f"{e!r} has no value yet"
+        return found
+
+    def _remember(self, e: Expr, value: Value) -> None:
+        if e not in self._memo:
+            self._scope.append(e)
+        self._memo[e] = value
+
+    def _walk(self, roots: Iterable[Expr]) -> tuple[list[Expr], Counter[Expr]]:
+        """Nodes not yet known, children first, through args and scoped; and their uses."""
+        order: list[Expr] = []
+        uses: Counter[Expr] = Counter()
+        seen: set[Expr] = set()
+        stack: list[tuple[Expr, bool]] = [(r, False) for r in reversed(list(roots))]
+        while stack:
+            node, ready = stack.pop()
+            if ready:
+                order.append(node)
+                continue
+            if node in seen or self._find(node) is not None:
+                continue
+            seen.add(node)
+            stack.append((node, True))
+            children = node.args + node.scoped
+            uses.update(children)
+            stack.extend((c, False) for c in reversed(children) if c not in seen)
+        return order, uses
+
+    # --- what is needed whatever happens ---
+
+    def _reach(self, roots: Iterable[Expr], known: set[Expr]) -> set[Expr]:
+        """Everything `roots` evaluate without a guard, that is not known yet."""
+        found: set[Expr] = set()
+        stack = list(roots)
+        while stack:
+            node = stack.pop()
+            if node in found or node in known or self._find(node) is not None:
+                continue
+            found.add(node)
+            stack.extend(node.args)
+        return found
+
+    def _unconditional(self, roots: Iterable[Expr]) -> set[Expr]:
+        """The nodes evaluated here whatever the conditions turn out to be.
+
+        Reachable through `args`, or on both sides of a Cond that is itself in the set.
+        """
+        needed = self._reach(roots, set())
+        waiting = [e for e in needed if isinstance(e, Cond)]
+        while waiting:
+            common = self._common(waiting.pop(), needed)
+            new = self._reach(common, needed)
+            needed |= new
+            waiting += [e for e in new if isinstance(e, Cond)]
+        return needed
+
+    def _common(self, cond: Cond, known: set[Expr]) -> set[Expr]:
+        """What both sides of `cond` need."""
+        sides = [self._reach(cond.then, known), self._reach(cond.other, known)]
+        for _ in range(_NESTED_CONDITIONS):
+            shared = sides[0] & sides[1]
+            if shared:
+                return shared
+            grown = False
+            for side in sides:
+                for inner in [e for e in side if isinstance(e, Cond)]:
+                    more = self._reach(inner.then, known) & self._reach(inner.other, known)
+                    if not more <= side:
+                        side |= more
+                        grown = True
+            if not grown:
+                break
+        return sides[0] & sides[1]
+
+    # --- one node ---
+
+    def _place(self, node: Expr, uses: int) -> None:
+        match node:
+            case Const():
+                made: Value = Const(node.value, node.type) if node.weak else node
+            case Apply():
+                made = self._apply(node)
+            case Read():
+                made = self.leaves.read(node, tuple(self._value(a) for a in node.args), self)
+            case Proj():
+                state = self._memo[node.args[0]]
+                assert isinstance(state, tuple)
+                made = state[node.which]
+            case Cond():
+                made = self._cond(node)
+            case While():
+                made = self._while(node)
+            case Loop():
+                made = self._loop(node)
+            case Foreign():
+                made = Foreign(node.function, tuple(self._value(a) for a in node.args), node.type)
+            case _:
+                made = self.leaves.leaf(node)
+        if isinstance(made, Expr):
+            depth = 1 + max((self._depth.get(a, 0) for a in made.args), default=0)
+            if depth > _DEEPEST or (uses > 1 and not _is_plain(made)):
+                made = self.let(made, _name_for(made))
+                depth = 0
+            self._depth[made] = depth
+        self._remember(node, made)
+
+    def _apply(self, node: Apply) -> Expr:
+        args = tuple(self._value(a) for a in node.args)
+        if node.type.is_integer and node.op.name != "cast":
+            return simplify.apply(node.op, args, node.type)  # bounds and positions fold
+        return Apply(node.op, args, node.type)
+
+    def _cond(self, node: Cond) -> Value:
+        predicate = self._value(node.args[0])
+        if self._only_computes(node.then) and self._only_computes(node.other):
+            with self.body() as inside:
+                then, other = self.emit(node.then), self.emit(node.other)
+            self.out += inside
+            made = tuple(simplify.select(predicate, a, b)
+                         for a, b in zip(then, other, strict=True))  # fmt: skip
+            return tuple(self._as_var(e) for e in made)
+        results = tuple(self.declare(zero(t), "chosen") for t in node.types)
+        then_body = self._assigning(node.then, results)
+        other_body = self._assigning(node.other, results)
+        self.append(If(predicate, then_body, other_body))
+        return results
+
+    def _as_var(self, e: Expr) -> Var:
+        if isinstance(e, Var):
+            return e
+        var = Var("chosen", e.type)
+        self.append(Let(var, e))
+        return var
+
+    def _assigning(self, values: Sequence[Expr], to: Sequence[Var]) -> Body:
+        with self.body() as inside:
+            found = self.emit(values)
+            self.append(*(Assign(v, e) for v, e in zip(to, found, strict=True)))
+        return tuple(inside)
+
+    def _only_computes(self, roots: Sequence[Expr]) -> bool:
+        """Whether `roots` add only a little arithmetic: no reads, calls or loops."""
+        cost = 0.0
+        seen: set[Expr] = set()
+        stack = list(roots)
+        while stack:
+            node = stack.pop()
+            if node in seen or self._find(node) is not None:
+                continue
+            seen.add(node)
+            if isinstance(node, Apply):
+                cost += node.op.cost
+            elif isinstance(node, Cond):
+                cost += 1.0
+            elif isinstance(node, Read | While | Loop | Foreign):
+                return False
+            if cost > _CHEAP_SIDE:
+                return False
+            stack.extend(node.args + node.scoped)
+        return True
+
+    def _state(self, variables: Sequence[Var], init: Sequence[Expr]) -> dict[Var, Var]:
+        return {v: self.declare(self._value(e), v.name)
+                for v, e in zip(variables, init, strict=True)}  # fmt: skip
+
+    def _step(self, values: Sequence[Expr], state: Sequence[Var]) -> None:
+        """Assign all next values at once: each sees the old state."""
+        found = self.emit(values)
+        if len(found) > 1:
+            stale = set(state)
+            found = tuple(
+                e if isinstance(e, Const) or (isinstance(e, Var) and e not in stale)
+                else self._renamed(e) for e in found
+            )  # fmt: skip
+        self.append(*(Assign(v, e) for v, e in zip(state, found, strict=True) if v is not e))
+
+    def _renamed(self, e: Expr) -> Var:
+        var = Var("next", e.type)
+        self.append(Let(var, e))
+        return var
+
+    def _while(self, node: While) -> Value:
+        state = self._state(node.vars, node.args)
+        results = tuple(state.values())
+        with self.body(dict(state)) as before:
+            condition = self.value(node.scoped[0])
+            with self.body() as inside:
+                self._step(node.scoped[1:], results)
+        self.append(WhileStatement(tuple(before), condition, tuple(inside)))
+        return results
+
+    def _loop(self, node: Loop) -> Value:
+        count = self._value(node.count)
+        state = self._state(node.vars[1:], node.args[1:])
+        results = tuple(state.values())
+        index = Var(node.vars[0].name, node.vars[0].type)
+        with self.body({**state, node.vars[0]: index}) as inside:
+            self._step(node.scoped, results)
+        self.append(For(index, constant(0), count, tuple(inside)))
+        return results
+
+
+def _is_plain(e: Expr) -> bool:
+    """Whether repeating `e` costs nothing: names, constants, short index arithmetic."""
+    if isinstance(e, Const | Var):
+        return True
+    return (
+        isinstance(e, Apply)
+        and e.type.name == "int64"
+        and e.op.name in ("add", "subtract", "multiply")
+        and all(isinstance(a, Const | Var) for a in e.args)
+    )
+
+
+def _name_for(e: Expr) -> str:
+    if isinstance(e, Load):
+        return e.buffer.name
+    return "t"

@@ -1,0 +1,300 @@
+"""Transformations, each from an element expression to a cheaper or differently ordered one.
+
+    resolve      w[-1] at the border        →  plain reads that mean it
+    interior     boundary reads in a box    →  plain reads, where every one is in range
+    collapse     a[i, j] + b[i, j] over n×m →  a[p] + b[p] over n·m, where all is contiguous
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from treadle.dsl.expr import (
+    TRUE,
+    Cond,
+    Const,
+    Expr,
+    Extent,
+    Index,
+    Param,
+    Proj,
+    Read,
+    Var,
+    constant,
+    rewrite,
+    substitute,
+    walk,
+)
+from treadle.dsl.graph import Leaf, Shape, is_identity_read
+from treadle.dsl.operations.stencils import resolve_index
+
+from . import arithmetic as at
+from .affine import Affine, affine_forms, loop_counts
+from .build import Builder
+from .ir import Buffer, Load
+
+
+def has_boundary(roots: Iterable[Expr]) -> bool:
+    return any(isinstance(e, Read) and e.boundary is not None for e in walk(roots))
+
+
+# --- boundaries ------------------------------------------------------------------------------
+
+
+def resolve_axes(read: Read, axes: Sequence[int]) -> Expr:
+    """`w[i − 1, j]` → plain reads that mean it, for indices that may be out of range on `axes`.
+
+    The other axes are known to be in range.  With all axes this is `stencils.resolve_read`.
+    """
+    shape = read.node.outputs[read.component].shape
+    if read.boundary in ("constant", "function"):
+        inside = at.both(*(at.in_range(read.args[k], shape[k]) for k in axes))
+        plain = Read(read.node, read.component, read.args)
+        if inside is TRUE:
+            return plain
+        mapping: dict[Expr, Expr] = dict(zip(read.vars, read.args, strict=bool(read.vars)))
+        (outside,) = substitute(read.scoped, mapping)
+        return Proj(Cond(inside, (plain,), (outside,)), 0)
+    place = list(read.args)
+    for k in axes:
+        place[k] = resolve_index(str(read.boundary), read.args[k], shape[k])
+    return Read(read.node, read.component, tuple(place))
+
+
+def resolve(roots: Sequence[Expr], builder: Builder, safe_axes: dict[Read, set[int]] | None = None
+            ) -> tuple[Expr, ...]:  # fmt: skip
+    """`roots` with every boundary read resolved; `safe_axes` need no care.
+
+    The plain reads made here are in range by construction: checked mode leaves them alone.
+    """
+    own = {e for e in walk(roots) if isinstance(e, Read) and e.boundary is None}
+    safe_axes = safe_axes or {}
+    memo: dict[Expr, Expr] = {}
+
+    def change(e: Expr) -> Expr:
+        if not isinstance(e, Read) or e.boundary is None:
+            return e
+        for extent in e.node.outputs[e.component].shape:
+            builder.extent(extent)
+        axes = [k for k in range(len(e.args)) if k not in safe_axes.get(e, ())]
+        made = resolve_axes(e, axes)
+        inner = made if isinstance(made, Read) else made.args[0].scoped[0]  # Proj(Cond(…))
+        if inner not in own:
+            builder.safe.add(inner)
+        return made
+
+    return rewrite(roots, change, memo)
+
+
+@dataclass
+class Interior:
+    """The box of the domain in which boundary reads are in range.
+
+    `low[k] ≤ i_k < high[k]`, clipped to the domain, as scalars of the kernel; `axes` has, for
+    each boundary read that the box makes safe, its axes.  Reads whose index is not one index
+    variable plus a constant are not among them and keep resolving.
+    """
+
+    low: list[Expr]
+    high: list[Expr]
+    axes: dict[Read, dict[int, int]] = field(default_factory=dict)
+
+    def safe(self, domain_axes: Iterable[int]) -> dict[Read, set[int]]:
+        """For every read, the array axes that are in range inside the box on `domain_axes`."""
+        wanted = set(domain_axes)
+        return {r: {a for a, k in m.items() if k in wanted} for r, m in self.axes.items()}
+
+
+def interior(roots: Sequence[Expr], domain: Shape, builder: Builder) -> Interior | None:
+    """The largest box where affine boundary reads are in range; None without boundary reads.
+
+    A read at  i_k + r  along an axis of extent n is in range for  −min r ≤ i_k < n − max r,
+    where r may hold run-time constants and indices of counted loops.
+    """
+    reads = [e for e in walk(roots) if isinstance(e, Read) and e.boundary is not None]
+    if not reads:
+        return None
+    forms, counts = affine_forms(roots), loop_counts(roots)
+    lows: list[dict[Expr, int]] = [{constant(0): 0} for _ in domain]
+    highs: list[dict[tuple[Expr, Expr], int]] = [{} for _ in domain]
+    found = Interior([], [])
+    for read in reads:
+        spans: dict[int, tuple[int, _Span]] = {}
+        for a, index in enumerate(read.args):
+            form = forms.get(index)
+            span = None if form is None else _span(form, counts)
+            if span is not None:
+                spans[a] = (span.axis, span)
+        if not spans:
+            continue
+        shape = read.node.outputs[read.component].shape
+        found.axes[read] = {a: k for a, (k, _) in spans.items()}
+        for a, (k, span) in spans.items():
+            lows[k][span.base_low] = min(lows[k].get(span.base_low, 0), span.low)
+            key = (builder._root(shape[a]), span.base_high)
+            highs[k][key] = max(highs[k].get(key, 0), span.high)
+    if not found.axes:
+        return None
+    for k, n in enumerate(domain):
+        low: Expr = constant(0)
+        for base, least in lows[k].items():
+            low = at.maximum(low, at.subtract(-least, base))
+        high = builder._root(n)
+        for (extent, base), most in highs[k].items():
+            high = at.minimum(high, at.subtract(extent, at.add(base, most)))
+        low = at.minimum(low, n)
+        found.low.append(builder.scalar(low, f"low{k}"))
+        found.high.append(builder.scalar(at.maximum(high, low), f"high{k}"))
+    return found
+
+
+@dataclass(frozen=True)
+class _Span:
+    """Index(axis) + r with  base_low + low ≤ r ≤ base_high + high."""
+
+    axis: int
+    base_low: Expr
+    low: int
+    base_high: Expr
+    high: int
+
+
+def _span(form: Affine, counts: dict[Var, Expr]) -> _Span | None:
+    axes = [t for t, c in form.variables.items() if isinstance(t, Index) and c == 1]
+    others = [t for t in form.variables if t not in axes]
+    if len(axes) != 1:
+        return None
+    base: Expr = constant(0)
+    for term, c in form.uniform:
+        base = at.add(base, at.multiply(term, c))
+    low = high = base
+    for v in others:
+        count = counts.get(v) if isinstance(v, Var) else None
+        if count is None or not _is_host(count):
+            return None
+        last = at.multiply(at.subtract(count, 1), form.variables[v])
+        if form.variables[v] > 0:
+            high = at.add(high, last)
+        else:
+            low = at.add(low, last)
+    parts = [_split(e) for e in (low, high)]
+    (base_low, least), (base_high, most) = parts
+    return _Span(axes[0].axis, base_low, least + form.constant, base_high, most + form.constant)
+
+
+def _split(e: Expr) -> tuple[Expr, int]:
+    """`e` as something plus a constant, so that equal somethings share one bound."""
+    if isinstance(e, Const):
+        return constant(0), int(e.value)
+    if e.args and getattr(e, "op", None) is not None and e.op.name == "add":  # type: ignore[attr-defined]
+        if isinstance(e.args[1], Const):
+            return e.args[0], int(e.args[1].value)
+    return e, 0
+
+
+def _is_host(e: Expr) -> bool:
+    """Whether a value is known before the kernel starts."""
+    return all(
+        isinstance(x, Const | Extent | Param) or (bool(x.args) and not isinstance(x, Read))
+        for x in walk((e,))
+    )
+
+
+def row_offsets(roots: Iterable[Expr], rank: int) -> int:
+    """How many different rows (offsets along the second to last axis) one array is read at."""
+    if rank < 2:
+        return 1
+    forms = affine_forms(roots)
+    seen: dict[Leaf, set[tuple[tuple[Expr, int], ...]]] = {}
+    for e in walk(roots):
+        if not isinstance(e, Read):
+            continue
+        for index in e.args:
+            form = forms.get(index)
+            if form is not None and form.variables.get(Index(rank - 2)) == 1:
+                rest = (*form.terms, (constant(0), form.constant))
+                seen.setdefault(Leaf(e.node, e.component), set()).add(rest)
+    return max((len(s) for s in seen.values()), default=1)
+
+
+def is_transposing(roots: Iterable[Expr], rank: int) -> bool:
+    """Whether a plain read walks an array's rows where the domain walks its columns.
+
+    True when the last index of the domain is used along an axis that is not the array's last,
+    and the array's last axis follows another index of the domain.
+    """
+    if rank < 2:
+        return False
+    forms = affine_forms(roots)
+    last = Index(rank - 1)
+    for e in walk(roots):
+        if isinstance(e, Read) and len(e.args) >= 2:
+            maps = [f.variables if (f := forms.get(i)) is not None else {} for i in e.args]
+            if any(last in m for m in maps[:-1]) and last not in maps[-1]:
+                if any(isinstance(v, Index) for v in maps[-1]):
+                    return True
+    return False
+
+
+# --- contiguous domains ----------------------------------------------------------------------
+
+
+def collapse(roots: Sequence[Expr], domain: Shape, builder: Builder, first: int = 0) -> (
+        list[Read] | None):  # fmt: skip
+    """The reads that become one linear load when the axes from `first` on are one.
+
+    Allowed when those indices occur only in reads `a[…, i_first, …]` whose trailing axes they
+    are, on dense arrays of the same trailing extents; else None.
+    """
+    rank = len(domain)
+    own = {Index(k) for k in range(first, rank)}
+    found: list[Read] = []
+    allowed: set[Expr] = set()
+    for e in walk(roots):
+        if isinstance(e, Read) and any(a in own for a in e.args):
+            if not _linear_read(e, domain, first, builder):
+                return None
+            found.append(e)
+            allowed.add(e)
+    for e in walk(roots):
+        if e not in allowed and any(c in own for c in e.args + e.scoped):
+            return None
+    return None if any(r in own for r in roots) else found
+
+
+def _linear_read(e: Read, domain: Shape, first: int, builder: Builder) -> bool:
+    leaf = Leaf(e.node, e.component)
+    count = len(domain) - first
+    lead, tail = e.args[: len(e.args) - count], e.args[len(e.args) - count :]
+    if e.boundary is not None or leaf in builder.context.strided or len(e.args) < count:
+        return False
+    if tail != tuple(Index(k) for k in range(first, len(domain))):
+        return False
+    if any(x in set(tail) for x in walk(lead)):
+        return False
+    shape = leaf.shape[len(lead) :]
+    return all(builder.same(a, b) for a, b in zip(shape, domain[first:], strict=True))
+
+
+def linear_loads(reads: Sequence[Read], builder: Builder, position: Expr) -> dict[Expr, Expr]:
+    """Bindings of identity reads to loads at `position`."""
+    made: dict[Expr, Expr] = {}
+    for read in reads:
+        buffer: Buffer = builder.input(Leaf(read.node, read.component))
+        made[read] = Load(buffer, position)
+    return made
+
+
+__all__ = [
+    "Interior",
+    "collapse",
+    "has_boundary",
+    "interior",
+    "is_identity_read",
+    "is_transposing",
+    "linear_loads",
+    "resolve",
+    "resolve_axes",
+    "row_offsets",
+]

@@ -1,0 +1,69 @@
+"""Schedules: in which order, by whom and in what grains the elements of an operation are computed.
+
+A schedule is a value made of layers, composed with ``|``; it never changes what is computed.
+
+>>> from treadle.skeletons.schedules import Block, Column, PerThread
+>>> Column(256, grain="block") | Block(8, 32) | PerThread(rows=8)
+Column(256, grain="block") | Block(8, 32) | PerThread(rows=8)
+"""
+
+from .arithmetic import ceil_div, ceil_log2, clz, lookup, maximum, minimum, where
+from .blocks import Block, Lanes, PerThread, Stage
+from .chooser import Auto, Tuned
+from .curves import Hilbert, Morton
+from .errors import ScheduleError, ScheduleTypeError
+from .examine import check, draw, evaluate, inverse_table, padding
+from .hints import Hints
+from .layers import Layer
+from .orders import Column, Order, PlaneOrder, Row, Swizzle, Tile, ZigZag
+from .residency import Agents, Clusters, Grid, LocalityGraph, Residency
+from .resolved import Resolved
+from .schedule import Schedule, ScheduleLike, as_schedule
+from .serial import from_dict, to_dict
+from .table import Table
+
+__all__ = [
+    "Agents",
+    "Auto",
+    "Block",
+    "Clusters",
+    "Column",
+    "Grid",
+    "Hilbert",
+    "Hints",
+    "Lanes",
+    "Layer",
+    "LocalityGraph",
+    "Morton",
+    "Order",
+    "PerThread",
+    "PlaneOrder",
+    "Residency",
+    "Resolved",
+    "Row",
+    "Schedule",
+    "ScheduleError",
+    "ScheduleLike",
+    "ScheduleTypeError",
+    "Stage",
+    "Swizzle",
+    "Table",
+    "Tile",
+    "Tuned",
+    "ZigZag",
+    "as_schedule",
+    "ceil_div",
+    "ceil_log2",
+    "check",
+    "clz",
+    "draw",
+    "evaluate",
+    "from_dict",
+    "inverse_table",
+    "lookup",
+    "maximum",
+    "minimum",
+    "padding",
+    "to_dict",
+    "where",
+]

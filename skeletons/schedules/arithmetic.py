@@ -1,0 +1,141 @@
+"""The few functions that an order needs beside operators, for every kind of number.
+
+An order is written once and evaluated on Python integers, on NumPy arrays (the oracle) and on
+traced scalars of the language (lowering). Operators dispatch by themselves; selection, minimum
+and bit counts dispatch here. Whatever is neither a Python nor a NumPy number is taken to be a
+traced scalar, and only then is the language imported.
+
+Where everything is known, the answer is computed at once: with extents that are Python integers
+a select of the traced program disappears before it is built.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import operator
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Index: TypeAlias = Any
+"""An ``int``, a NumPy int64 array or a traced int64 scalar. They share operators, not a type."""
+
+WORD = 64
+"""Index scalars are int64 in meaning, so leading zeros are counted in 64 bits."""
+
+_SCALARS = (bool, int, np.bool_, np.integer)
+_CONCRETE = (*_SCALARS, np.ndarray)
+
+
+def _traced_functions() -> Any:
+    return importlib.import_module("treadle.dsl.functions")
+
+
+def _scalar(*values: Index) -> bool:
+    return all(isinstance(value, _SCALARS) for value in values)
+
+
+def _traced(*values: Index) -> bool:
+    return not all(isinstance(value, _CONCRETE) for value in values)
+
+
+def where(condition: Index, chosen: Index, otherwise: Index) -> Index:
+    """``chosen`` where the condition holds, else ``otherwise``; both have been evaluated.
+
+    >>> where(3 < 4, 10, 20)
+    10
+    """
+    if _scalar(condition):
+        return chosen if condition else otherwise
+    if _traced(condition, chosen, otherwise):
+        return _traced_functions().where(condition, chosen, otherwise)
+    return np.where(condition, chosen, otherwise)
+
+
+def minimum(a: Index, b: Index) -> Index:
+    """The smaller of two indices.
+
+    >>> minimum(3, 5)
+    3
+    """
+    if _scalar(a, b):
+        return min(a, b)
+    return _traced_functions().minimum(a, b) if _traced(a, b) else np.minimum(a, b)
+
+
+def maximum(a: Index, b: Index) -> Index:
+    """The larger of two indices.
+
+    >>> maximum(3, 5)
+    5
+    """
+    if _scalar(a, b):
+        return max(a, b)
+    return _traced_functions().maximum(a, b) if _traced(a, b) else np.maximum(a, b)
+
+
+def clz(x: Index) -> Index:
+    """The number of leading zero bits of an int64: 64 for 0, 0 for anything negative.
+
+    >>> clz(1), clz(0)
+    (63, 64)
+    """
+    if _traced(x):
+        functions = _traced_functions()
+        # The language counts bits in int32; extents that are shifted by the count need 64 bits.
+        return functions.cast(functions.clz(x), np.int64)
+    if _scalar(x):
+        return 0 if x < 0 else WORD - int(x).bit_length()
+    return _clz_array(x)
+
+
+def _clz_array(x: NDArray[Any]) -> NDArray[np.int64]:
+    # Binary search on the highest set bit: exact, where a logarithm of floats is not.
+    rest = x.astype(np.int64)
+    length = np.zeros(rest.shape, np.int64)
+    for step in (32, 16, 8, 4, 2, 1):
+        high = rest >= (1 << step)
+        length = np.where(high, length + step, length)
+        rest = np.where(high, rest >> step, rest)
+    length = length + (rest > 0)
+    return np.where(x < 0, 0, WORD - length).astype(np.int64)
+
+
+def ceil_div(a: Index, b: Index) -> Index:
+    """``a / b`` rounded up, for ``a >= 0`` and ``b >= 1``.
+
+    >>> ceil_div(65, 32)
+    3
+    """
+    return (a + (b - 1)) // b
+
+
+def ceil_log2(n: Index) -> Index:
+    """The least ``k`` with ``2**k >= n``; 0 for ``n <= 1``.
+
+    >>> [ceil_log2(n) for n in (0, 1, 2, 3, 4, 5)]
+    [0, 0, 1, 2, 2, 3]
+    """
+    return WORD - clz(maximum(n, 1) - 1)
+
+
+def lookup(table: NDArray[np.int64], i: Index) -> Index:
+    """Entry ``i`` of a rank-1 table: NumPy indexing, or a gather from a captured array.
+
+    >>> lookup(np.array([2, 0, 1]), 0)
+    2
+    """
+    if _traced(i):
+        return importlib.import_module("treadle").use(table)[i]
+    return int(table[i]) if _scalar(i) else table[i]
+
+
+def product(extents: tuple[Index, ...]) -> Index:
+    """The number of elements of a shape; 1 for rank 0.
+
+    >>> product((2, 3, 4))
+    24
+    """
+    return functools.reduce(operator.mul, extents) if extents else 1

@@ -1,0 +1,228 @@
+"""Orders looked at from outside: evaluated, inverted, checked and drawn, by NumPy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import ScheduleError, ScheduleTypeError
+from .orders import Order
+
+# Cells of a drawing along either axis, and planes of one of rank 3 or more.
+_DRAWN = 24
+_PLANES = 4
+
+
+def evaluate(order: Order, shape: Sequence[int]) -> NDArray[np.int64]:
+    """The coordinates in visiting order, one row each, without the ids outside ``shape``.
+
+    >>> from treadle.skeletons.schedules import Column
+    >>> evaluate(Column(1), (2, 2)).tolist()
+    [[0, 0], [1, 0], [0, 1], [1, 1]]
+    """
+    extents = _extents(shape)
+    points = _all_points(order, extents)
+    return points if order.dense else points[_inside(points, extents)]
+
+
+def inverse_table(order: Order, shape: Sequence[int]) -> NDArray[np.int64]:
+    """An array of extents ``shape``: the id that visits each element (counting skipped ids).
+
+    Raises ``ScheduleError`` when the order is no bijection on ``shape``.
+
+    >>> from treadle.skeletons.schedules import Column
+    >>> inverse_table(Column(1), (2, 2)).tolist()
+    [[0, 2], [1, 3]]
+    """
+    extents = _extents(shape)
+    points = _all_points(order, extents)
+    inside = _inside(points, extents)
+    _refuse_outside(order, extents, points, inside)
+    ids = np.flatnonzero(inside)
+    places = _row_major_ids(points[ids], extents)
+    _refuse_collision(order, extents, ids, places)
+    table = np.full(math.prod(extents), -1, np.int64)
+    table[places] = ids
+    _refuse_gap(order, extents, table)
+    return table.reshape(extents)
+
+
+def padding(order: Order, shape: Sequence[int]) -> int:
+    """The number of ids that an order skips on ``shape``; 0 for a dense order.
+
+    >>> from treadle.skeletons.schedules import Morton
+    >>> padding(Morton(), (4, 8)), padding(Morton(), (5, 8))
+    (0, 24)
+    """
+    extents = _extents(shape)
+    return int(order.linear_size(extents)) - math.prod(extents)
+
+
+def check(order: Order, shape: Sequence[int]) -> int:
+    """Checks that an order is a bijection on ``shape``, and returns its padding.
+
+    Checked on all ids with NumPy, and on a few with Python integers, which must agree. Raises
+    ``ScheduleError`` with the first collision, gap, or id outside.
+
+    >>> from treadle.skeletons.schedules import Hilbert
+    >>> check(Hilbert(), (3, 4))
+    4
+    """
+    extents = _extents(shape)
+    inverse_table(order, extents)
+    points = _all_points(order, extents)
+    count = len(points)
+    for i in sorted({0, 1, count // 3, count // 2, count - 1} & set(range(count))):
+        single = tuple(order.coordinates(i, extents))
+        if not all(a == b for a, b in zip(single, points[i].tolist(), strict=True)):
+            raise ScheduleError(
+                f"{order!r} gives id {i} of {extents} coordinates {single} with Python integers, "
+                f"but {tuple(points[i].tolist())} with NumPy arrays."
+            )
+    return padding(order, extents)
+
+
+def draw(order: Order, shape: Sequence[int]) -> str:
+    """A small picture: each element shows when it is visited. Large extents are cut off.
+
+    >>> from treadle.skeletons.schedules import ZigZag
+    >>> print(draw(ZigZag(2), (2, 4)))
+    0 1 4 5
+    3 2 7 6
+    """
+    extents = _extents(shape)
+    points = evaluate(order, extents)
+    when = np.empty(math.prod(extents), np.int64)
+    when[_row_major_ids(points, extents)] = np.arange(len(points))
+    height, width = (1, 1, *extents)[-2:]
+    planes = when.reshape(math.prod(extents[:-2]), height, width)
+    pictures = []
+    for number, plane in enumerate(planes[:_PLANES]):
+        leading = np.unravel_index(number, extents[:-2]) if extents[:-2] else ()
+        title = f"[{', '.join(str(k) for k in leading)}, :, :]\n" if leading else ""
+        pictures.append(title + _draw_plane(plane, len(str(max(len(points) - 1, 0)))))
+    if len(planes) > _PLANES:
+        pictures.append(f"... and {len(planes) - _PLANES} more")
+    return "\n\n".join(pictures)
+
+
+def _draw_plane(plane: NDArray[np.int64], digits: int) -> str:
+    height, width = plane.shape
+    more = " ..." if width > _DRAWN else ""
+    lines = [
+        " ".join(f"{when:{digits}d}" for when in row[:_DRAWN]) + more for row in plane[:_DRAWN]
+    ]
+    return "\n".join(lines + ["..."] * (height > _DRAWN))
+
+
+def _extents(shape: Sequence[int]) -> tuple[int, ...]:
+    try:
+        extents = tuple(int(extent) for extent in shape)
+    except TypeError:
+        raise ScheduleTypeError(
+            f"a shape is a tuple of extents, got {shape!r}.", hint="For example (480, 640)."
+        ) from None
+    if any(extent < 0 for extent in extents):
+        raise ScheduleError(f"extents are 0 or more, got {extents}.")
+    return extents
+
+
+def _all_points(order: Order, extents: tuple[int, ...]) -> NDArray[np.int64]:
+    """The coordinates of every id, also of those to be skipped; (linear size, rank)."""
+    order.require(extents)
+    size = int(order.linear_size(extents))
+    if size < math.prod(extents):
+        raise ScheduleError(
+            f"{order!r} has {size} ids on {extents}, fewer than its {math.prod(extents)} elements."
+        )
+    ids = np.arange(size, dtype=np.int64)
+    columns = _call(order, ids, extents)
+    points = np.empty((size, len(extents)), np.int64)
+    for axis, column in enumerate(columns):
+        values = np.asarray(column)
+        if values.dtype.kind not in "iu":
+            raise ScheduleTypeError(
+                f"{order!r}: coordinate {axis} has type {values.dtype}; coordinates are integers.",
+                hint="Divide with //, not with /.",
+            )
+        points[:, axis] = values
+    return points
+
+
+def _call(order: Order, ids: NDArray[np.int64], extents: tuple[int, ...]) -> tuple[object, ...]:
+    name = type(order).__name__
+    try:
+        result = order.coordinates(ids, extents)
+    except (ValueError, TypeError) as error:
+        if isinstance(error, ScheduleError):
+            raise
+        hint = None
+        if "ambiguous" in str(error) or ("only" in str(error) and "scalar" in str(error)):
+            hint = (
+                "coordinates is evaluated for many ids at once: write where(p, a, b), minimum and "
+                "maximum of td.schedule instead of Python's if, min, max, int and divmod on values."
+            )
+        raise ScheduleError(
+            f"{name}.coordinates failed on {extents}: {error}.", hint=hint
+        ) from error
+    if not isinstance(result, tuple) or len(result) != len(extents):
+        got = f"{len(result)} of them" if isinstance(result, tuple) else repr(type(result).__name__)
+        raise ScheduleTypeError(
+            f"{name}.coordinates has to return a tuple of {len(extents)} coordinates on {extents}, "
+            f"got {got}."
+        )
+    return result
+
+
+def _inside(points: NDArray[np.int64], extents: tuple[int, ...]) -> NDArray[np.bool_]:
+    return np.asarray(((points >= 0) & (points < np.array(extents, np.int64))).all(axis=1))
+
+
+def _row_major_ids(points: NDArray[np.int64], extents: tuple[int, ...]) -> NDArray[np.int64]:
+    ids = np.zeros(len(points), np.int64)
+    for axis, extent in enumerate(extents):
+        ids = ids * extent + points[:, axis]
+    return ids
+
+
+def _refuse_outside(
+    order: Order, extents: tuple[int, ...], points: NDArray[np.int64], inside: NDArray[np.bool_]
+) -> None:
+    # A padding order may leave the extents upwards; below zero no kernel tests.
+    wrong = ~inside if order.dense else (points < 0).any(axis=1)
+    if wrong.any():
+        i = int(np.argmax(wrong))
+        raise ScheduleError(
+            f"{order!r} is no bijection on {extents}: id {i} visits {tuple(points[i].tolist())}, "
+            "which is outside.",
+            hint="An order with ids to be skipped defines linear_size(self, shape)."
+            if order.dense
+            else None,
+        )
+
+
+def _refuse_collision(
+    order: Order, extents: tuple[int, ...], ids: NDArray[np.int64], places: NDArray[np.int64]
+) -> None:
+    _, first = np.unique(places, return_index=True)
+    if len(first) == len(places):
+        return
+    repeated = np.ones(len(places), bool)
+    repeated[first] = False
+    later = int(np.argmax(repeated))
+    earlier = int(np.argmax(places == places[later]))
+    point = tuple(int(c) for c in np.unravel_index(places[later], extents))
+    raise ScheduleError(
+        f"{order!r} is no bijection on {extents}: ids {ids[earlier]} and {ids[later]} both visit "
+        f"{point}."
+    )
+
+
+def _refuse_gap(order: Order, extents: tuple[int, ...], table: NDArray[np.int64]) -> None:
+    gaps = table < 0
+    if gaps.any():
+        point = tuple(int(c) for c in np.unravel_index(int(np.argmax(gaps)), extents))
+        raise ScheduleError(f"{order!r} is no bijection on {extents}: no id visits {point}.")

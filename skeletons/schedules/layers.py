@@ -1,0 +1,152 @@
+"""What all layers of a schedule share: values without ceremony.
+
+A subclass only writes its parameters as annotated class attributes; it becomes a frozen
+dataclass that prints as the code that makes it and composes with ``|``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
+
+from .errors import ScheduleTypeError
+
+if TYPE_CHECKING:
+    from .schedule import Schedule
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
+class Layer:
+    """One layer of a schedule: an immutable, hashable, printable value.
+
+    ``slot`` names the question that the layer answers; a schedule has at most one answer to
+    each (schedules.md, section 1). A layer stands for the schedule that has only this layer.
+
+    >>> class Depth(Layer):
+    ...     slot = "depth"
+    ...     levels: int = 2
+    >>> Depth(), Depth(3), Depth(3) == Depth(levels=3)
+    (Depth(), Depth(levels=3), True)
+    """
+
+    slot: ClassVar[str] = ""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        own_init = "__init__" in cls.__dict__
+        dataclasses.dataclass(frozen=True, repr=False)(cls)
+        if not own_init:
+            _explain_calls(cls)
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments that make this value again, leaving out those equal to a default."""
+        values = {field.name: getattr(self, field.name) for field in _fields(self)}
+        return {f.name: values[f.name] for f in _fields(self) if not _is_default(f, values[f.name])}
+
+    @classmethod
+    def from_arguments(cls, arguments: Mapping[str, Any]) -> Self:
+        """The value whose ``arguments()`` these are."""
+        return cls(**arguments)
+
+    def _finish(self) -> None:
+        """Checks after construction that a subclass's ``__post_init__`` cannot forget."""
+
+    def __repr__(self) -> str:
+        arguments = self.arguments()
+        positional = [f.name for f in _fields(self) if not (_has_default(f) or f.kw_only)]
+        parts = [literal(arguments.pop(name)) for name in positional]
+        optional = [f for f in _fields(self) if f.name in arguments]
+        optional.sort(key=lambda f: f.kw_only is True)  # inherited ones such as grain come last
+        parts += [f"{f.name}={literal(arguments[f.name])}" for f in optional]
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+    def __or__(self, other: Layer | Schedule) -> Schedule:
+        from .schedule import as_schedule
+
+        return as_schedule(self) | other
+
+    def __ror__(self, other: object) -> Schedule:
+        # Reached only when the left side is no layer: as_schedule explains why.
+        from .schedule import as_schedule
+
+        return as_schedule(other) | self
+
+
+def literal(value: object) -> str:
+    """The source text of a parameter: double quotes for strings, else as Python prints it.
+
+    >>> print(literal("block"), literal((8, 32)))
+    "block" (8, 32)
+    """
+    if isinstance(value, str):
+        # An apostrophe in front makes repr choose double quotes, unless the text has some.
+        return repr(value) if '"' in value else '"' + repr("'" + value)[2:]
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{literal(k)}: {literal(v)}" for k, v in value.items()) + "}"
+    return repr(value)
+
+
+def legal_form(cls: type) -> str:
+    """How a class is called, for error messages.
+
+    >>> class Depth(Layer):
+    ...     levels: int = 2
+    >>> legal_form(Depth)
+    'Depth(levels=2)'
+    """
+    parameters = inspect.signature(cls).parameters.values()
+    bare = [p.replace(annotation=inspect.Parameter.empty) for p in parameters]
+    return f"{cls.__name__}{inspect.Signature(bare)}"
+
+
+def shortest_form(cls: type) -> str:
+    """A call of a class with what it cannot do without.
+
+    >>> class Depth(Layer):
+    ...     levels: int
+    ...     width: int = 2
+    >>> shortest_form(Depth)
+    'Depth(levels)'
+    """
+    parameters = inspect.signature(cls).parameters.values()
+    needed = [p for p in parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
+    return f"{cls.__name__}({', '.join(p.name for p in needed)})"
+
+
+def _fields(layer: Layer) -> tuple[dataclasses.Field[Any], ...]:
+    # Every subclass is a dataclass by __init_subclass__; the type checker sees only the base.
+    return dataclasses.fields(layer)  # type: ignore[arg-type]
+
+
+def _has_default(field: dataclasses.Field[Any]) -> bool:
+    return not (
+        field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+    )
+
+
+def _is_default(field: dataclasses.Field[Any], value: object) -> bool:
+    if field.default_factory is not dataclasses.MISSING:
+        return bool(value == field.default_factory())
+    return field.default is not dataclasses.MISSING and bool(value == field.default)
+
+
+def _explain_calls(cls: type) -> None:
+    """Makes a wrong call of the class say how it is called."""
+    plain = cls.__init__  # type: ignore[misc]
+    signature = inspect.signature(plain)
+
+    @functools.wraps(plain)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        try:
+            signature.bind(self, *args, **kwargs)
+        except TypeError as error:
+            raise ScheduleTypeError(
+                f"{cls.__name__}: {error}.", hint=f"The form is {legal_form(cls)}."
+            ) from None
+        plain(self, *args, **kwargs)
+        self._finish()
+
+    cls.__init__ = __init__  # type: ignore[misc]

@@ -1,0 +1,249 @@
+"""Orders: in which order blocks, or single elements, are visited.
+
+An order is a bijection from linear ids to coordinates, written once in ordinary scalar
+arithmetic. The same definition is lowered to every backend, evaluated by NumPy (the oracle and
+the simulator) and inverted by the tests. So ``coordinates`` may use ``+ - * // % << >> & | ^``,
+comparisons and the functions of ``arithmetic``, but no Python ``if`` or ``while`` on values.
+
+Every operand is a non-negative int64 in meaning, and ids are below ``linear_size``. Divisors
+depend on the extents alone, or select between two that do, so that a backend can precompute
+their magic numbers once per launch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar, Literal, Self
+
+from .arithmetic import Index, ceil_div, minimum, product, where
+from .layers import Layer
+from .validate import choice, integer
+
+Grain = Literal["thread", "block"]
+GRAINS: tuple[str, ...] = ("thread", "block")
+
+
+class Order(Layer):
+    """A bijection from linear id to coordinates; subclass it to write your own.
+
+    ``coordinates`` is all that is needed; parameters are annotated class attributes. An order
+    that pads, that is, whose ids may fall outside the extents, also overrides ``linear_size``:
+    its outside ids are skipped. Try a new order with ``check(order, shape)``.
+
+    ``grain`` says what is visited: "thread" the elements, "block" the blocks; ``None`` means
+    blocks beside a ``Block`` and elements otherwise. Lengths among the parameters are in
+    elements; ``in_units`` turns them into units of what is visited.
+
+    >>> class Upwards(Order):
+    ...     def coordinates(self, i, shape):
+    ...         return shape[0] - 1 - i // shape[1], i % shape[1]
+    >>> Upwards().coordinates(0, (3, 4)), Upwards()
+    ((2, 0), Upwards())
+    """
+
+    slot = "order"
+    dense: ClassVar[bool] = True
+    """Whether every id below ``linear_size`` is inside the extents, so that none is skipped."""
+
+    grain: Grain | None = dataclasses.field(default=None, kw_only=True)
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        own = cls.__dict__
+        if "dense" not in own and ("linear_size" in own or "plane_size" in own):
+            cls.dense = False
+
+    def _finish(self) -> None:
+        if self.grain is not None:
+            choice(self.grain, GRAINS, type(self), "grain")
+
+    def coordinates(self, i: Index, shape: tuple[Index, ...]) -> tuple[Index, ...]:
+        """The coordinates visited at id ``i``, ``0 <= i < linear_size(shape)``, one per axis."""
+        raise NotImplementedError(
+            f"{type(self).__name__} has to define coordinates(self, i, shape)"
+        )
+
+    def linear_size(self, shape: tuple[Index, ...]) -> Index:
+        """The number of ids, at least the number of elements; more if the order pads."""
+        return product(shape)
+
+    def in_units(self, rows: int, cols: int) -> Self:
+        """The same order with its lengths in units of ``rows`` x ``cols`` elements, rounded up.
+
+        An order whose parameters are no lengths needs nothing here.
+        """
+        return self
+
+    def require(self, shape: tuple[int, ...]) -> None:
+        """Raises ``ScheduleError`` when the order cannot be used on these (known) extents."""
+
+
+class PlaneOrder(Order):
+    """An order of the last two axes: ``plane`` defines it, any rank follows.
+
+    Leading axes are outermost, in row-major order. Rank 1 has no plane: its elements are visited
+    from left to right, which is what the orders of this package do on a single row.
+
+    >>> Column(2).coordinates(9, (2, 2, 4))
+    (1, 0, 1)
+    """
+
+    dense = True
+
+    def plane(self, i: Index, height: Index, width: Index) -> tuple[Index, Index]:
+        """Row and column visited at id ``i`` of one plane."""
+        raise NotImplementedError(
+            f"{type(self).__name__} has to define plane(self, i, height, width)"
+        )
+
+    def plane_size(self, height: Index, width: Index) -> Index:
+        """The number of ids of one plane."""
+        return height * width
+
+    def coordinates(self, i: Index, shape: tuple[Index, ...]) -> tuple[Index, ...]:
+        if len(shape) < 2:
+            return (i,) * len(shape)
+        *leading, height, width = shape
+        if not leading:
+            return self.plane(i, height, width)
+        size = self.plane_size(height, width)
+        return *row_major(i // size, tuple(leading)), *self.plane(i % size, height, width)
+
+    def linear_size(self, shape: tuple[Index, ...]) -> Index:
+        if len(shape) < 2:
+            return product(shape)
+        *leading, height, width = shape
+        return product((*leading, self.plane_size(height, width)))
+
+
+def row_major(i: Index, shape: tuple[Index, ...]) -> tuple[Index, ...]:
+    """The coordinates of linear id ``i``, last axis fastest.
+
+    >>> row_major(7, (2, 5))
+    (1, 2)
+    """
+    reversed_coordinates = []
+    for extent in shape[:0:-1]:
+        reversed_coordinates.append(i % extent)
+        i = i // extent
+    return (*((i,) if shape else ()), *reversed_coordinates[::-1])
+
+
+def _column(i: Index, height: Index, width: Index, c: int) -> tuple[Index, Index, Index, Index]:
+    """Column order: (row, first column of the group, column in the group, width of the group)."""
+    per_group = height * c
+    group = i // per_group
+    rest = i % per_group
+    # min(width - group * c, c), written as a choice between two divisors known before the launch.
+    taken = where(group < width // c, c, width % c)
+    return rest // taken, group * c, rest % taken, taken
+
+
+class Row(PlaneOrder):
+    """Row-major order: the last axis fastest.
+
+    >>> Row().coordinates(5, (3, 4))
+    (1, 1)
+    """
+
+    def coordinates(self, i: Index, shape: tuple[Index, ...]) -> tuple[Index, ...]:
+        return row_major(i, shape)
+
+
+class Column(PlaneOrder):
+    """Columns of ``width`` elements, each walked row by row (Prasetya 2021, section 4.1).
+
+    The last column is narrower when the extent is no multiple of ``width``. At block grain this
+    is Triton's grouped ordering of the transposed grid.
+
+    >>> [Column(2).coordinates(i, (2, 3)) for i in range(6)]
+    [(0, 0), (0, 1), (1, 0), (1, 1), (0, 2), (1, 2)]
+    """
+
+    width: int
+
+    def __post_init__(self) -> None:
+        integer(self, "width")
+
+    def plane(self, i: Index, height: Index, width: Index) -> tuple[Index, Index]:
+        row, start, x, _ = _column(i, height, width, self.width)
+        return row, start + x
+
+    def in_units(self, rows: int, cols: int) -> Self:
+        return dataclasses.replace(self, width=ceil_div(self.width, cols))
+
+
+class ZigZag(PlaneOrder):
+    """Columns of ``width`` elements whose odd rows are walked backwards (Prasetya 2021, 4.1).
+
+    On odd rows position ``x`` of a column ``t`` wide goes to ``t - 1 - x`` (the paper's ``t - x``
+    is off by one and no bijection).
+
+    >>> [ZigZag(2).coordinates(i, (2, 3)) for i in range(6)]
+    [(0, 0), (0, 1), (1, 1), (1, 0), (0, 2), (1, 2)]
+    """
+
+    width: int
+
+    def __post_init__(self) -> None:
+        integer(self, "width")
+
+    def plane(self, i: Index, height: Index, width: Index) -> tuple[Index, Index]:
+        row, start, x, taken = _column(i, height, width, self.width)
+        return row, start + where((row & 1) > 0, taken - 1 - x, x)
+
+    def in_units(self, rows: int, cols: int) -> Self:
+        return dataclasses.replace(self, width=ceil_div(self.width, cols))
+
+
+class Tile(PlaneOrder):
+    """Tiles of ``rows`` x ``cols`` elements in row-major order, each walked row by row.
+
+    Tiles at the lower and right border are smaller when the extents are no multiples.
+
+    >>> [Tile(2, 2).coordinates(i, (3, 3)) for i in (3, 4, 6, 8)]
+    [(1, 1), (0, 2), (2, 0), (2, 2)]
+    """
+
+    rows: int
+    cols: int
+
+    def __post_init__(self) -> None:
+        integer(self, "rows")
+        integer(self, "cols")
+
+    def plane(self, i: Index, height: Index, width: Index) -> tuple[Index, Index]:
+        per_band = width * self.rows
+        band = i // per_band
+        # A band of tiles is an array of its own, walked in columns as wide as a tile.
+        band_height = minimum(height - band * self.rows, self.rows)
+        row, start, x, _ = _column(i % per_band, band_height, width, self.cols)
+        return band * self.rows + row, start + x
+
+    def in_units(self, rows: int, cols: int) -> Self:
+        return dataclasses.replace(
+            self, rows=ceil_div(self.rows, rows), cols=ceil_div(self.cols, cols)
+        )
+
+
+class Swizzle(PlaneOrder):
+    """Groups of ``group`` rows, each walked column by column: ``Column`` transposed.
+
+    At block grain this is Triton's grouped ordering of a matrix product and NVIDIA's
+    thread-group tiling.
+
+    >>> [Swizzle(2).coordinates(i, (3, 2)) for i in range(6)]
+    [(0, 0), (1, 0), (0, 1), (1, 1), (2, 0), (2, 1)]
+    """
+
+    group: int
+
+    def __post_init__(self) -> None:
+        integer(self, "group")
+
+    def plane(self, i: Index, height: Index, width: Index) -> tuple[Index, Index]:
+        col, start, y, _ = _column(i, width, height, self.group)
+        return start + y, col
+
+    def in_units(self, rows: int, cols: int) -> Self:
+        return dataclasses.replace(self, group=ceil_div(self.group, rows))

@@ -1,0 +1,208 @@
+"""Schedules: at most one answer to each question, composed with ``|``."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, TypeAlias, cast
+
+from .blocks import Block, Lanes, PerThread, Stage
+from .chooser import Auto, Chooser
+from .errors import ScheduleError, ScheduleTypeError
+from .hints import Hints
+from .layers import Layer, shortest_form
+from .orders import Order, Row
+from .residency import Residency
+from .resolved import Resolved, fit, resolve
+
+
+@dataclasses.dataclass(frozen=True, repr=False, eq=False)
+class Schedule:
+    """An immutable set of layers; a layer that is ``None`` is left to ``chooser``.
+
+    ``a | b`` has the layers of both, and each layer may come from one side only. ``Auto()``, the
+    schedule without layers, is neutral. A schedule of one layer equals that layer, and printing
+    gives the code that makes the schedule.
+
+    >>> from treadle.skeletons.schedules import Column
+    >>> PerThread(rows=8) | Column(256) | Block(8, 32)
+    Column(256) | Block(8, 32) | PerThread(rows=8)
+    """
+
+    order: Order | None = None
+    block: Block | None = None
+    per_thread: PerThread | None = None
+    lanes: Lanes | None = None
+    stage: Stage | None = None
+    residency: Residency | None = None
+    hints: Hints | None = None
+    chooser: Chooser = dataclasses.field(default_factory=Auto)
+
+    def __post_init__(self) -> None:
+        _refuse_threads_of_a_rectangle(self)
+        _refuse_part_of_a_thread(self)
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """The layers that are fixed, in printing order."""
+        values = (getattr(self, slot) for slot in SLOTS)
+        return tuple(value for value in values if value is not None and value != Auto())
+
+    def __or__(self, other: ScheduleLike) -> Schedule:
+        merged = {layer.slot: layer for layer in self.layers}
+        for layer in as_schedule(other).layers:
+            if layer.slot in merged:
+                raise _twice(merged[layer.slot], layer)
+            merged[layer.slot] = layer
+        return _from_layers(merged)
+
+    def __ror__(self, other: object) -> Schedule:
+        return as_schedule(other) | self
+
+    def replace(self, *layers: Layer) -> Schedule:
+        """This schedule with these layers instead of those it has of the same kind.
+
+        >>> from treadle.skeletons.schedules import Column
+        >>> (Column(8) | Block(8, 32)).replace(Column(64))
+        Column(64) | Block(8, 32)
+        """
+        merged = {layer.slot: layer for layer in self.layers}
+        for new in layers:
+            for layer in as_schedule(new).layers:
+                merged[layer.slot] = layer
+        return _from_layers(merged)
+
+    def resolve(
+        self,
+        ndim: int,
+        *,
+        order: Order | None = None,
+        block: Block | None = None,
+        per_thread: PerThread | None = None,
+    ) -> Resolved:
+        """What is visited, in which order and by what grains, for an operation of rank ``ndim``.
+
+        The keywords are what was chosen for layers left open; without them the order is
+        ``Row()``, a thread has one output, and blocks (where blocks are visited) are 8 x 32.
+        A chosen block never changes the grain: where elements are visited it says how many
+        threads a block has.
+        Raises ``ScheduleError`` when a layer does not fit the rank.
+
+        >>> from treadle.skeletons.schedules import Column
+        >>> (Column(40) | Block(8, 32)).resolve(2).order
+        Column(2)
+        """
+        order = self.order or order or Row()
+        return resolve(
+            ndim,
+            order,
+            order.grain or ("thread" if self.block is None else "block"),
+            self.block or block,
+            self.per_thread or per_thread,
+            self.lanes,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Schedule | Layer):
+            return self.layers == as_schedule(other).layers
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        # A schedule of one layer equals that layer, so their hashes are equal too.
+        layers = self.layers or (Auto(),)
+        return hash(layers[0]) if len(layers) == 1 else hash(layers)
+
+    def __repr__(self) -> str:
+        return " | ".join(map(repr, self.layers)) or repr(Auto())
+
+
+SLOTS = tuple(field.name for field in dataclasses.fields(Schedule))
+ScheduleLike: TypeAlias = Schedule | Layer
+
+
+def as_schedule(value: object) -> Schedule:
+    """The schedule that a value stands for: itself, or the one with only this layer.
+
+    Raises ``ScheduleTypeError`` for anything else.
+
+    >>> from treadle.skeletons.schedules import Column
+    >>> as_schedule(Column(8)).order, as_schedule(Column(8)).block
+    (Column(8), None)
+    """
+    if isinstance(value, Schedule):
+        return value
+    if isinstance(value, Layer):
+        if value.slot not in SLOTS:
+            raise ScheduleTypeError(f"{value!r} is no layer of a schedule: {', '.join(SLOTS)}.")
+        return _from_layers({value.slot: value})
+    if isinstance(value, type) and issubclass(value, Layer):
+        raise ScheduleTypeError(
+            f"{value.__name__} is the class, not a layer.", hint=f"Write {shortest_form(value)}."
+        )
+    raise ScheduleTypeError(
+        f"a schedule is made of layers, got {value!r} ({type(value).__name__}).",
+        hint="For example Column(256), or Row() | Block(8, 32) | PerThread(rows=8), or Auto().",
+    )
+
+
+def _from_layers(layers: dict[str, Layer]) -> Schedule:
+    return Schedule(**cast("dict[str, Any]", layers))
+
+
+_EXAMPLES = {
+    "order": "an order",
+    "block": "a block",
+    "per_thread": "a number of outputs per thread",
+    "lanes": "an axis of lanes",
+    "stage": "a staging",
+    "residency": "a residency",
+    "hints": "one set of hints",
+    "chooser": "a chooser",
+}
+
+
+def _twice(old: Layer, new: Layer) -> ScheduleError:
+    if isinstance(old, Hints):
+        return ScheduleError(
+            f"both sides have hints: {old!r} and {new!r}.", hint="Write one Hints(...) with all."
+        )
+    article = _EXAMPLES[old.slot]
+    return ScheduleError(
+        f"a schedule has one layer of each kind, and {old!r} and {new!r} are both {article}.",
+        hint=f"Keep one of them; to exchange it in a schedule, write schedule.replace({new!r}).",
+    )
+
+
+def _refuse_threads_of_a_rectangle(schedule: Schedule) -> None:
+    order, block = schedule.order, schedule.block
+    if order is None or block is None or order.grain != "thread":
+        return
+    count = 1
+    for extent in block.extents:
+        count *= extent
+    if any(extent > 1 for extent in block.extents[:-1]):
+        visiting_blocks = dataclasses.replace(order, grain=None)
+        raise ScheduleError(
+            f"{order!r} visits single elements and a block is the next so many of them, so that "
+            f"{block!r} cannot be a rectangle.",
+            hint=f"Write {visiting_blocks!r} | {block!r} to visit blocks, or "
+            f"{order!r} | Block({count}).",
+        )
+
+
+def _refuse_part_of_a_thread(schedule: Schedule) -> None:
+    block, per_thread = schedule.block, schedule.per_thread
+    if block is None or per_thread is None:
+        return
+    if schedule.order is not None and schedule.order.grain == "thread":
+        patch: tuple[int, ...] = (per_thread.rows * per_thread.cols,)
+    else:
+        patch = per_thread.extents
+    rank = max(len(patch), len(block.extents))
+    covered, patch = fit(block.extents, rank), fit(patch, rank)
+    if any(extent % size for extent, size in zip(covered, patch, strict=True)):
+        whole = [-(-extent // size) * size for extent, size in zip(covered, patch, strict=True)]
+        raise ScheduleError(
+            f"{block!r} is not made of whole threads of {per_thread!r}: a block covers its extents "
+            "in elements.",
+            hint=f"Write Block({', '.join(map(str, whole))}).",
+        )

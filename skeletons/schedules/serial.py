@@ -1,0 +1,127 @@
+"""Schedules as plain dictionaries, for stores and files. Never pickle: reading runs no code of
+the file, except that a user's own order is imported from the module that it names.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from . import blocks, chooser, curves, hints, orders, residency, table
+from .errors import ScheduleError, ScheduleTypeError
+from .layers import Layer
+from .schedule import SLOTS, Schedule, ScheduleLike, as_schedule
+
+VERSION = 1
+
+_BUILT_IN: dict[str, type[Layer]] = {
+    cls.__name__: cls
+    for cls in (
+        orders.Row, orders.Column, orders.ZigZag, orders.Tile, orders.Swizzle,
+        curves.Morton, curves.Hilbert, table.Table,
+        blocks.Block, blocks.PerThread, blocks.Lanes, blocks.Stage,
+        residency.Grid, residency.Clusters, residency.Agents, residency.LocalityGraph,
+        hints.Hints, chooser.Auto, chooser.Tuned,
+    )
+}  # fmt: skip
+
+
+def to_dict(schedule: ScheduleLike) -> dict[str, Any]:
+    """The schedule as a dictionary of strings, numbers and lists, fit for JSON.
+
+    Raises ``ScheduleError`` for an order that no other process could import.
+
+    >>> to_dict(orders.Column(256) | blocks.Block(8, 32))["order"]
+    {'kind': 'Column', 'width': 256}
+    """
+    result: dict[str, Any] = {"version": VERSION}
+    for layer in as_schedule(schedule).layers:
+        arguments = {name: _plain(value, layer) for name, value in layer.arguments().items()}
+        result[layer.slot] = {"kind": _kind(layer), **arguments}
+    return result
+
+
+def from_dict(data: Mapping[str, Any]) -> Schedule:
+    """The schedule that ``to_dict`` wrote; raises ``ScheduleError`` for anything else.
+
+    >>> from_dict(to_dict(orders.Column(256) | blocks.Block(8, 32)))
+    Column(256) | Block(8, 32)
+    """
+    if not isinstance(data, Mapping) or data.get("version") != VERSION:
+        raise ScheduleError(
+            f"not a schedule of version {VERSION}: {data!r}.",
+            hint="Write it with to_dict(schedule).",
+        )
+    schedule = Schedule()
+    for slot, entry in data.items():
+        if slot == "version":
+            continue
+        if slot not in SLOTS or not isinstance(entry, Mapping) or "kind" not in entry:
+            raise ScheduleError(f"not a layer of a schedule: {slot!r}: {entry!r}.")
+        arguments = {key: _frozen(value) for key, value in entry.items() if key != "kind"}
+        try:
+            layer = _class_of(entry["kind"]).from_arguments(arguments)
+        except (KeyError, TypeError) as error:
+            raise ScheduleError(
+                f"a stored layer is damaged: {slot!r}: {entry!r} ({error})."
+            ) from error
+        if layer.slot != slot:
+            raise ScheduleError(f"{layer!r} is no {slot} of a schedule.")
+        schedule = schedule | layer
+    return schedule
+
+
+def _kind(layer: Layer) -> str:
+    cls = type(layer)
+    if _BUILT_IN.get(cls.__name__) is cls:
+        return cls.__name__
+    kind = f"{cls.__module__}:{cls.__qualname__}"
+    if cls.__module__ == "__main__" or "<locals>" in kind:
+        raise ScheduleError(
+            f"{layer!r} cannot be stored: another process could not import its class ({kind}).",
+            hint="Define the class at the top level of a module.",
+        )
+    return kind
+
+
+def _class_of(kind: object) -> type[Layer]:
+    if isinstance(kind, str) and kind in _BUILT_IN:
+        return _BUILT_IN[kind]
+    module, _, name = kind.partition(":") if isinstance(kind, str) else ("", "", "")
+    found: Any = None
+    if module and name:
+        try:
+            found = importlib.import_module(module)
+            for part in name.split("."):
+                found = getattr(found, part)
+        except (ImportError, AttributeError) as error:
+            raise ScheduleError(
+                f"the class of a stored layer is gone: {kind!r} ({error})."
+            ) from None
+    if not (isinstance(found, type) and issubclass(found, Layer)):
+        raise ScheduleError(f"{kind!r} is no kind of layer.")
+    return found
+
+
+def _plain(value: object, layer: Layer) -> Any:
+    if isinstance(value, np.integer | np.floating | np.bool_):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, tuple | list):
+        return [_plain(item, layer) for item in value]
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        return {key: _plain(item, layer) for key, item in value.items()}
+    raise ScheduleTypeError(
+        f"{type(layer).__name__} cannot be stored: a parameter is {value!r} "
+        f"({type(value).__name__}).",
+        hint="Parameters are numbers, strings, None, and tuples of these.",
+    )
+
+
+def _frozen(value: Any) -> Any:
+    # JSON knows no tuples; parameters are never lists, which could not be hashed.
+    return tuple(_frozen(item) for item in value) if isinstance(value, list) else value

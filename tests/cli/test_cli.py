@@ -1,0 +1,164 @@
+"""The command line as a person meets it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("PIL")
+pytest.importorskip("matplotlib")
+pytest.importorskip("scipy")
+
+from typer.testing import CliRunner
+
+from treadle import cli
+
+NAMES = [
+    "black_scholes", "canny", "equalise", "heat", "kmeans", "life", "mandelbrot", "nbody", "spmv",
+]  # fmt: skip
+
+
+def invoke(*args: str) -> tuple[int, str]:
+    result = CliRunner().invoke(cli.app, args)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.output
+
+
+def test_examples_lists_each_with_a_line() -> None:
+    code, text = invoke("examples")
+    assert code == 0
+    lines = text.splitlines()
+    for name in NAMES:
+        assert any(line.startswith(name) and len(line) > len(name) + 20 for line in lines), name
+
+
+@pytest.mark.parametrize("args", [("example",), ("example", "--help")])
+def test_example_without_a_name_lists_them(args: tuple[str, ...]) -> None:
+    code, text = invoke(*args)
+    assert code == 0
+    assert "Usage: treadle example NAME" in text
+    assert all(name in text for name in NAMES)
+
+
+def test_example_runs_and_says_where_its_picture_is(tmp_path: Path) -> None:
+    picture = tmp_path / "board.png"
+    code, text = invoke(
+        "example", "life", "--size", "24", "--generations", "4", "--output", str(picture)
+    )
+    assert code == 0, text
+    assert picture.is_file()
+    assert str(picture) in text.replace("\n", "")
+    assert "cells alive after 4 generations" in text
+
+
+def test_example_prints_its_table_on_a_chosen_backend() -> None:
+    code, text = invoke("example", "spmv", "--rows", "50", "--backend", "reference")
+    assert code == 0, text
+    assert "GB/s" in text and "uniform" in text
+
+
+def test_example_takes_dashes_for_underscores() -> None:
+    code, text = invoke("example", "black-scholes", "--options", "100")
+    assert code == 0, text
+    assert "strike" in text
+
+
+def test_example_help_tells_its_own_options() -> None:
+    code, text = invoke("example", "canny", "--help")
+    assert code == 0
+    for option in ("--image", "--output", "--size", "--strong", "--backend"):
+        assert option in text
+
+
+def test_every_option_of_every_example_is_described() -> None:
+    for name in NAMES:
+        for parameter in cli.parameters(name):
+            assert parameter in cli.MEANING, f"{name} --{parameter}"
+
+
+def test_an_unknown_example_lists_the_names() -> None:
+    code, text = invoke("example", "cany")
+    assert code == 1
+    assert "no example is called 'cany'" in text
+    assert "Did you mean canny?" in text
+    assert all(name in text for name in NAMES)
+    assert "Traceback" not in text
+
+
+def test_explaining_an_unknown_example_lists_the_names() -> None:
+    code, text = invoke("explain", "nothing")
+    assert code == 1
+    assert all(name in text for name in NAMES)
+
+
+def test_an_absent_image_is_said(tmp_path: Path) -> None:
+    code, text = invoke("example", "canny", "--image", str(tmp_path / "absent.jpg"))
+    assert code == 1
+    assert "no such image" in text and "Traceback" not in text
+
+
+def test_an_unreadable_image_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "notes.jpg"
+    path.write_text("not a picture")
+    code, text = invoke("example", "kmeans", "--image", str(path))
+    assert code == 1
+    assert "cannot read" in text and "as an image" in text and "Traceback" not in text
+
+
+def test_an_output_that_is_no_picture_is_said(tmp_path: Path) -> None:
+    code, text = invoke(
+        "example", "life", "--size", "8", "--generations", "1", "--output", str(tmp_path / "a.doc")
+    )
+    assert code == 1
+    assert ".png" in text and "Traceback" not in text
+
+
+def test_an_unknown_backend_is_said() -> None:
+    code, text = invoke("example", "spmv", "--rows", "10", "--backend", "abacus")
+    assert code == 1
+    assert "abacus" in text and "native" in text and "Traceback" not in text
+
+
+def test_a_wrong_option_shows_the_usage() -> None:
+    code, text = invoke("example", "life", "--image", "me.jpg")
+    assert code == 2
+    assert "No such option" in text
+    code, text = invoke("example", "life", "--size", "0")
+    assert code == 2
+    assert "--size" in text
+
+
+def test_explain_shows_kernels() -> None:
+    code, text = invoke("explain", "heat")
+    assert code == 0, text
+    assert "euler" in text
+
+
+def test_backends_names_each() -> None:
+    code, text = invoke("backends")
+    assert code == 0
+    for name in ("reference", "native", "cuda"):
+        assert name in text
+
+
+def test_version() -> None:
+    code, text = invoke("version")
+    assert code == 0
+    assert text.startswith("treadle ") and "numpy" in text and "python" in text
+
+
+def test_as_a_module_and_without_heavy_imports() -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "treadle", "--help"], capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    assert "examples" in run.stdout
+    probe = (
+        "import sys, treadle.cli; "
+        "print([m for m in ('scipy', 'matplotlib', 'PIL', 'rich.progress') if m in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=False)
+    assert run.stdout.strip() == "[]", run.stdout + run.stderr

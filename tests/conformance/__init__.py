@@ -1,0 +1,1 @@
+"""The conformance suite: what the language promises, on every backend, against NumPy and SciPy."""

@@ -1,0 +1,419 @@
+"""where, cond, and loops, on scalars in kernels and on Arrays outside."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import treadle as td
+
+from .helpers import EXTENTS, assert_same, small, wide
+
+
+@pytest.mark.parametrize("n", EXTENTS)
+def test_where_and_cond_in_kernels(check, n):
+    a = wide("int32", n)
+    b = small("float32", n)
+    check(
+        {
+            "where": (
+                lambda: td.map(lambda x, y: td.where(x > 0, x, y), a, b),
+                np.where(a > 0, a, b),
+            ),
+            "cond": (
+                lambda: td.map(lambda x, y: td.cond(x > 0, y, -y), a, b),
+                np.where(a > 0, b, -b),
+            ),
+            "promoted": (
+                lambda: td.map(lambda x, y: td.cond(x > 0, x, y), a, b),
+                np.where(a > 0, a, b),
+            ),
+            "nested": (
+                lambda: td.map(
+                    lambda x: td.cond(x > 0, td.cond(x % 2 == 0, 1, 2), td.where(x < -5, 3, 4)), a
+                ),
+                np.where(a > 0, np.where(a % 2 == 0, 1, 2), np.where(a < -5, 3, 4)),
+            ),
+            "tuples": (
+                lambda: td.map(lambda x, y: td.cond(x > 0, (x, y), (-x, y + 1)), a, b),
+                (np.where(a > 0, a, -a), np.where(a > 0, b, b + 1)),
+            ),
+            "of a literal": (
+                lambda: td.map(lambda x: td.cond(x > 0, 1.5, 2), a),
+                np.where(a > 0, 1.5, 2.0),
+            ),
+        }
+    )
+
+
+def test_cond_never_reads_the_other_side(run):
+    """A guarded index is neither read nor checked, in kernels, loops, folds and permutes."""
+    a = np.arange(10.0)
+    used = td.use(a)
+    table = td.use(np.array([1, 2, 3]))
+    nothing = td.use(np.zeros(0))
+    i = np.arange(20)
+    halved = np.where(i < 10, np.minimum(i, 9) * 1.0, -1.0)
+
+    def guarded(k):
+        return td.cond((k >= 0) & (k < 10), used[k], -1.0)
+
+    def shared(k):
+        value = used[k] * 2  # used twice, under the guard both times
+        return td.cond(k < 10, value + value, 0.0)
+
+    programs = {
+        "index": (td.generate((20,), guarded), halved),
+        "shifted": (
+            td.generate((20,), lambda k: guarded(k - 5) + guarded(k + 5)),
+            np.array([*([-1.0] * 5), *range(10), *([-1.0] * 5)])
+            + np.array([*range(5, 10), *([-1.0] * 15)]),
+        ),
+        "shared": (td.generate((20,), shared), np.where(i < 10, np.minimum(i, 9) * 4.0, 0.0)),
+        "both sides": (
+            td.generate(
+                (13,), lambda k: td.cond(k < 10, used[k], td.cast(table[k - 10], td.float64))
+            ),
+            np.concatenate([a, [1.0, 2.0, 3.0]]),
+        ),
+        "nested": (
+            td.generate(
+                (20,),
+                lambda k: td.cond(k < 10, td.cond(used[k] > 4, used[k - 4], used[k + 5]), -1.0),
+            ),
+            np.array([*range(5, 10), *range(1, 6), *([-1.0] * 10)]),
+        ),
+        "of an empty array": (
+            td.generate((5,), lambda k: td.cond(k < 0, nothing[k], 3.5)),
+            np.full(5, 3.5),
+        ),
+        "in a loop": (
+            td.generate(
+                (4,),
+                lambda k: td.loop(6, lambda j, s: s + td.cond(k + j < 4, used[k + j], 0.0), 0.0),
+            ),
+            np.array([6.0, 6.0, 5.0, 3.0]),
+        ),
+        "in a fold": (
+            td.fold(lambda x, y: x + y, 0.0, td.generate((20,), guarded)),
+            np.array(45.0 - 10),
+        ),
+        "in a permute": (
+            td.permute(
+                lambda n, o: n + o,
+                np.zeros(3, "i8"),
+                lambda k: td.cond(k < 3, table[k] - 1, td.ignore),
+                np.ones(20, "i8"),
+            ),
+            np.ones(3, "i8"),
+        ),
+        "division": (
+            td.map(lambda x: td.cond(x != 0, 12 // x, -1), np.array([0, 3, 5])),
+            np.array([-1, 4, 2]),
+        ),
+    }
+    for label, (expression, want) in programs.items():
+        assert_same(run(expression, check=True), want, label=f"checked {label}")
+    unchecked = run({label: expression for label, (expression, _) in programs.items()})
+    for label, (_, want) in programs.items():
+        assert_same(unchecked[label], want, label=label)
+
+
+def test_where_evaluates_both_sides(run):
+    used = td.use(np.arange(10.0))
+    expression = td.generate((20,), lambda k: td.where(k < 10, used[k], -1.0))
+    with pytest.raises(td.IndexOutOfBounds):
+        run(expression, check=True)
+
+
+def test_cond_on_arrays(run):
+    a, b = small("int32", (4, 5), 1), small("int32", (4, 5), 2)
+    ua, ub = td.use(a), td.use(b)
+    for threshold in (-1000, 1000):
+        chosen = td.cond(td.sum(ua) > threshold, ua * 2, ub - 1)
+        want = a * 2 if a.sum() > threshold else b - 1
+        assert_same(run(chosen), want)
+        assert_same(run(chosen + ub), want + b)
+        pair = td.cond(td.the(td.sum(ua)) > threshold, td.zip(ua, ub), td.zip(ub, ua))
+        assert_same(run(pair), (a, b) if a.sum() > threshold else (b, a))
+
+
+def test_cond_on_arrays_evaluates_one_side(run):
+    """The side not chosen would fail its checks."""
+    a = td.use(np.arange(5))
+    bad = td.generate((3,), lambda i: a[i + 100])
+    good = td.generate((3,), lambda i: a[i])
+    assert_same(run(td.cond(td.sum(a) > 0, good, bad), check=True), np.arange(3))
+    assert_same(run(td.cond(td.sum(a) < 0, bad, good), check=True), np.arange(3))
+
+
+# ---------------------------------------------------------------------------------------------
+# Loops on scalars
+
+
+def collatz(n):
+    steps = 0
+    while n != 1:
+        n = n // 2 if n % 2 == 0 else 3 * n + 1
+        steps += 1
+    return steps
+
+
+def test_while_loop_on_scalars(check):
+    a, b = np.arange(1, 98), np.arange(98, 1, -1)
+
+    def steps(n):
+        return td.while_loop(
+            lambda s: s[0] != 1,
+            lambda s: (td.cond(s[0] % 2 == 0, s[0] // 2, 3 * s[0] + 1), s[1] + 1),
+            (n, 0),
+        )[1]
+
+    def gcd(x, y):
+        return td.while_loop(lambda s: s[1] != 0, lambda s: (s[1], s[0] % s[1]), (x, y))[0]
+
+    def mandelbrot(x, y):
+        def body(s):
+            z, k = s
+            return z * z + (x + y * 1j), k + 1
+
+        return td.while_loop(
+            lambda s: (td.real(s[0] * td.conj(s[0])) <= 4.0) & (s[1] < 30), body, (0j, 0)
+        )[1]
+
+    x = np.linspace(-2, 0.5, 7)
+    check(
+        {
+            "collatz": (lambda: td.map(steps, a), np.array([collatz(int(n)) for n in a])),
+            "gcd": (lambda: td.map(gcd, a, b), np.gcd(a, b)),
+            "one state": (
+                lambda: td.map(lambda n: td.while_loop(lambda s: s < 100, lambda s: s * 2, n), a),
+                np.array([n * 2 ** max(0, int(np.ceil(np.log2(100 / n)))) for n in a]),
+            ),
+            "no turn": (
+                lambda: td.map(lambda n: td.while_loop(lambda s: s < 0, lambda s: s - 1, n), a),
+                a,
+            ),
+            "complex state": (
+                lambda: td.generate(
+                    (7,), lambda i: mandelbrot(-2 + i * (2.5 / 6), td.float64(0.25))
+                ),
+                np.array([escape(v + 0.25j) for v in x]),
+            ),
+        }
+    )
+
+
+def escape(c):
+    z, k = 0j, 0
+    while abs(z * z.conjugate()) <= 4 and k < 30:
+        z, k = z * z + c, k + 1
+    return k
+
+
+def test_iterate_and_loop_on_scalars(check):
+    a = np.arange(20)
+    m, v = small("int64", (5, 7), 1), small("int64", (7, 6), 2)
+    um, uv = td.use(m), td.use(v)
+    f = small("float32", 9)
+    uf = td.use(f)
+    check(
+        {
+            "iterate": (
+                lambda: td.map(lambda x: td.iterate(5, lambda s: s * 3 + 1, x), a),
+                a * 243 + 121,
+            ),
+            "iterate 0": (lambda: td.map(lambda x: td.iterate(0, lambda s: s * 3, x), a), a),
+            "iterate x times": (
+                lambda: td.map(lambda x: td.iterate(x, lambda s: s + 2, td.int64(1)), a),
+                1 + 2 * a,
+            ),
+            "iterate a tuple": (
+                lambda: td.map(
+                    lambda x: td.iterate(x, lambda s: (s[1], s[0] + s[1]), (0, 1))[0], a
+                ),
+                np.array([fibonacci(int(n)) for n in a]),
+            ),
+            "loop": (
+                lambda: td.map(lambda x: td.loop(x, lambda k, s: s + k * k, 0), a),
+                np.array([sum(k * k for k in range(n)) for n in a]),
+            ),
+            "product": (
+                lambda: td.generate(
+                    (5, 6), lambda i, j: td.loop(7, lambda k, s: s + um[i, k] * uv[k, j], 0)
+                ),
+                m @ v,
+            ),
+            "float state": (
+                lambda: td.generate(
+                    (3,), lambda i: td.loop(9, lambda k, s: s + uf[k], td.float32(0))
+                ),
+                np.full(3, f.sum()),
+            ),
+            "loop in a loop": (
+                lambda: td.map(
+                    lambda x: td.loop(
+                        x, lambda k, s: td.loop(k, lambda j, t: t + j * k, s), td.int64(0)
+                    ),
+                    a,
+                ),
+                np.array([sum(j * k for k in range(n) for j in range(k)) for n in a]),
+            ),
+            "to the extent": (
+                lambda: td.generate(
+                    (5,), lambda i: td.loop(um.shape[1], lambda k, s: s + um[i, k], 0)
+                ),
+                m.sum(axis=1),
+            ),
+        }
+    )
+
+
+def fibonacci(n):
+    a, b = 0, 1
+    for _ in range(n):
+        a, b = b, a + b
+    return a
+
+
+# ---------------------------------------------------------------------------------------------
+# Loops on Arrays
+
+
+def test_while_loop_on_arrays(check):
+    a = np.array([1.0, 5.0, 100.0, 3.0])
+
+    def halve():
+        return td.while_loop(lambda x: td.max(x) > 1, lambda x: x / 2, td.use(a))
+
+    def counted():
+        def body(state):
+            x, k = state
+            return x + td.cast(k, td.float64), k + 1
+
+        return td.while_loop(lambda s: s[1] < 10, body, (td.use(a), td.unit(0)))
+
+    def growing_sum():
+        return td.while_loop(
+            lambda s: td.the(td.sum(s)) < 1000, lambda s: s + td.use(a), td.fill((4,), 0.0)
+        )
+
+    want, turns = np.zeros(4), 0
+    while want.sum() < 1000:
+        want, turns = want + a, turns + 1
+    assert turns > 3
+    check(
+        {
+            "one array": (halve, a / 128),
+            "a tuple": (counted, (a + 45, np.array(10))),
+            "captured": (growing_sum, want),
+            "no turn": (
+                lambda: td.while_loop(lambda x: td.max(x) > 1e9, lambda x: x * 2, td.use(a)),
+                a,
+            ),
+            "then used": (lambda: td.sum(halve()) * 2, np.array((a / 128).sum() * 2)),
+        }
+    )
+
+
+def test_iterate_and_loop_on_arrays(check):
+    a = small("int64", (5, 6), high=50)
+    used = td.use(a)
+    smooth = np.array([0.0, 0.0, 64.0, 0.0, 0.0])
+
+    def diffuse(x):
+        return td.stencil(lambda w: (w[-1] + w[1]) / 2, x, boundary=td.wrap)
+
+    want = smooth
+    for _ in range(3):
+        want = (np.roll(want, 1) + np.roll(want, -1)) / 2
+    pair = (a, a.sum())
+    for _ in range(3):
+        pair = (pair[0] + pair[1], pair[0].max())
+    check(
+        {
+            "iterate": (lambda: td.iterate(4, lambda x: x * 2 + 1, used), a * 16 + 15),
+            "iterate 0": (lambda: td.iterate(0, lambda x: x * 2 + 1, used), a),
+            "iterate a computed count": (
+                lambda: td.iterate(td.the(td.unit(2) + 1), lambda x: x + 5, used),
+                a + 15,
+            ),
+            "loop": (lambda: td.loop(5, lambda k, x: x + k * k, used), a + 30),
+            "loop 0": (lambda: td.loop(0, lambda k, x: x + k * k, used), a),
+            "stencil": (lambda: td.iterate(3, diffuse, smooth), want),
+            "roll": (
+                lambda: td.iterate(7, lambda x: td.roll(x, 1, axis=1), used),
+                np.roll(a, 7, 1),
+            ),
+            "tuple": (
+                lambda: td.iterate(3, lambda s: (s[0] + s[1], td.max(s[0])), (used, td.sum(used))),
+                pair,
+            ),
+            "nested": (
+                lambda: td.loop(3, lambda i, x: td.loop(2, lambda j, y: y + i * 10 + j, x), used),
+                a + 63,
+            ),
+            "index in a kernel": (
+                lambda: td.loop(4, lambda k, x: td.imap(lambda i, j, v: v + k * i - j, x), used),
+                a + 6 * np.arange(5)[:, None] - 4 * np.arange(6),
+            ),
+            "input of a loop used again": (
+                lambda: td.iterate(3, lambda x: x + used, used) - used,
+                a * 3,
+            ),
+        }
+    )
+
+
+def test_many_turns(run):
+    """A thousand turns of an array loop."""
+
+    def body(state):
+        x, k = state
+        return td.roll(x, 1), k + 1
+
+    x, k = run(td.while_loop(lambda s: s[1] < 1000, body, (td.iota(7), td.unit(0))))
+    assert_same(x, np.roll(np.arange(7), 1000))
+    assert_same(k, np.array(1000))
+
+
+def test_loop_states_do_not_disturb_each_other(run):
+    """Swapped and shifted states: a turn reads the old state whole."""
+    a, b = np.arange(5), np.arange(5) * 10
+    used = td.use(a), td.use(b)
+    swapped = td.iterate(3, lambda s: (s[1], s[0]), used)
+    shifted = td.iterate(3, lambda s: (s[1] + 1, td.reverse(s[0], 0)), used)
+    want = (a, b)
+    for _ in range(3):
+        want = (want[1] + 1, want[0][::-1])
+    assert_same(run(swapped), (b, a))
+    assert_same(run(shifted), want)
+    first, second = run((swapped[0], used[0] + 0))
+    assert_same(first, b)
+    assert_same(second, a)
+
+
+def test_run_time_counts(backend):
+    """The number of turns may be an argument of a compiled function; it is traced once."""
+    traces = []
+
+    @td.jit(backend=backend)
+    def program(a, n):
+        traces.append(1)
+        return td.iterate(n, lambda x: x * 2, a), td.map(
+            lambda x: td.iterate(n, lambda s: s + 1, x), a
+        )
+
+    a = np.arange(5)
+    for n in (0, 1, 7):
+        assert_same(program(a, n), (a * 2**n, a + n))
+    assert len(traces) == 1
+
+
+def test_checked_loops_stop_where_the_index_leaves(run):
+    used = td.use(np.arange(5.0))
+    good = td.generate((1,), lambda i: td.loop(5, lambda k, s: s + used[k], 0.0))
+    bad = td.generate((1,), lambda i: td.loop(6, lambda k, s: s + used[k], 0.0))
+    assert_same(run(good, check=True), np.array([10.0]))
+    with pytest.raises(td.IndexOutOfBounds):
+        run(bad, check=True)

@@ -1,0 +1,404 @@
+"""Index space: what moves elements without computing (signatures.md, "Index space")."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import treadle as td
+
+from .helpers import DTYPES, EXTENTS, assert_same, small, wide
+
+SHAPES = ((5, 7), (1, 1), (0, 3), (3, 0), (33, 2))
+
+# What stands between the brackets, by rank.
+SLICES = {
+    1: (
+        "1:-1",
+        ":",
+        "::-1",
+        "::2",
+        "1::3",
+        "-3:",
+        ":-3",
+        "5:2",
+        "100:",
+        ":100",
+        "-100:3",
+        "::-2",
+        "7:1:-2",
+        "-2::-1",
+        "None",
+        "None, ::2",
+        ":, None",
+        "...",
+        "..., None",
+        "0:0",
+        "3:4",
+    ),
+    2: (
+        "1:-1, ::2",
+        "::-1, ::-1",
+        "1:",
+        ":, 1:-1",
+        "..., ::-2",
+        "None",
+        ":, None",
+        ":, None, ::-1",
+        "..., None",
+        "::3, 1::-1",
+        "2:0:-1, 5:100",
+        "..., 1:1",
+        "None, ..., None, 1:",
+        "-2:, -100:-1",
+        ":100, 100:",
+    ),
+    3: (
+        "1:, ::-1",
+        "..., ::2",
+        ":, ..., 0:1",
+        "::-1, :, 1:",
+        "::2, None, 1:, ::-3",
+        "..., None, :",
+    ),
+}
+# With integers, that every non-empty array here has.
+INTEGERS_IN_SLICES = {
+    1: ("0", "-1", "3"),
+    2: (
+        "0",
+        "-1",
+        ":, 2",
+        "2, 1:",
+        "1, -1",
+        "-2, -3",
+        "..., 0",
+        "None, 1",
+        "1, None, ::-1",
+        "0, ...",
+    ),
+    3: ("1", "..., 2", ":, -1, ::-1", "0, 1, 2", "1, ..., 2", "0, :, None, 1", "-1, 0"),
+}
+
+
+def take_slice(a, text):
+    return eval(f"a[{text}]", {"a": a})
+
+
+@pytest.mark.parametrize("rank", (1, 2, 3))
+def test_basic_slicing(check, rank):
+    shapes = {
+        1: ((7,), (1,), (0,), (33,)),
+        2: ((5, 7), (1, 4), (0, 3), (3, 1)),
+        3: ((2, 3, 5), (1, 4, 0)),
+    }[rank]
+    cases = {}
+    for shape in shapes:
+        a = small("int32", shape)
+        for text in SLICES[rank]:
+            cases[f"{shape}[{text}]"] = (
+                lambda a=a, t=text: take_slice(td.use(a), t),
+                take_slice(a, text),
+            )
+    a = small("int32", {1: (7,), 2: (5, 7), 3: (2, 3, 5)}[rank], 1)
+    for text in INTEGERS_IN_SLICES[rank]:
+        cases[f"integer [{text}]"] = (lambda t=text: take_slice(td.use(a), t), take_slice(a, text))
+    check(cases)
+
+
+def test_slices_of_run_time_extents(backend):
+    """One compiled program clips the bounds to whatever extent arrives."""
+
+    @td.jit(backend=backend)
+    def program(a):
+        return [a[2:5], a[-3:], a[::-1], a[:-2], a[10:3:-3], a[::2], a[40:]]
+
+    for n in EXTENTS:
+        a = wide("int64", n)
+        want = [a[2:5], a[-3:], a[::-1], a[:-2], a[10:3:-3], a[::2], a[40:]]
+        assert_same(program(a), want, label=f"extent {n}")
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_every_type_moves(check, name):
+    a = wide(name, (5, 6))
+    check(
+        {
+            "slice": (lambda: td.use(a)[::-2, 1:], a[::-2, 1:]),
+            "transpose": (lambda: td.transpose(a), a.T),
+            "reshape": (lambda: td.reshape(a, (3, 10)), a.reshape(3, 10)),
+            "concatenate": (lambda: td.concatenate([a, a[:2]]), np.concatenate([a, a[:2]])),
+            "roll": (lambda: td.roll(a, 2, 1), np.roll(a, 2, 1)),
+            "pad": (lambda: td.pad(a, 1), np.pad(a, 1)),
+            "gather": (lambda: td.gather(a, np.array([4, 0, 4])), a[[4, 0, 4]]),
+        }
+    )
+
+
+def test_reshape_and_flatten(check):
+    cases = {}
+    for source, target in (
+        ((12,), (3, 4)),
+        ((3, 4), (2, 6)),
+        ((2, 3, 4), (24,)),
+        ((6,), (1, 6, 1)),
+        ((1, 1), ()),
+        ((), (1,)),
+        ((0, 3), (5, 0)),
+        ((3, 4), (2, -1)),
+        ((3, 4), (-1,)),
+        ((3, 4), -1),
+    ):
+        a = small("int64", source)
+        cases[f"{source} to {target}"] = (lambda a=a, t=target: td.reshape(a, t), a.reshape(target))
+    for shape in ((), (0,), (3, 4), (2, 0, 3), (2, 3, 4)):
+        a = small("int16", shape)
+        cases[f"flatten {shape}"] = (lambda a=a: td.flatten(a), a.reshape(-1))
+    a = small("int64", (4, 6))
+    cases["of a transpose"] = (lambda: td.reshape(td.use(a).T, (3, 8)), a.T.reshape(3, 8))
+    cases["of a slice"] = (lambda: td.flatten(td.use(a)[::2, ::-1]), a[::2, ::-1].reshape(-1))
+    check(cases)
+
+
+def test_transpose(check):
+    cases = {}
+    for shape in ((), (3,), (5, 7), (0, 3), (1, 4), (33, 65), (2, 3, 4), (2, 3, 4, 5)):
+        a = wide("int64", shape)
+        cases[f"{shape}"] = (lambda a=a: td.transpose(a), np.transpose(a))
+        cases[f"T {shape}"] = (lambda a=a: td.use(a).T, a.T)
+    a = wide("int64", (2, 3, 4))
+    for axes in ((0, 2, 1), (1, 0, 2), (2, 0, 1), (1, 2, 0), (-1, 0, -2)):
+        cases[f"axes {axes}"] = (lambda x=axes: td.transpose(a, x), np.transpose(a, axes))
+    cases["axes by name"] = (lambda: td.transpose(a, axes=(2, 1, 0)), a.T)
+    check(cases)
+
+
+def test_broadcast_to_and_replicate(check):
+    cases = {}
+    for source, target in (
+        ((), (3,)),
+        ((1,), (4,)),
+        ((3,), (2, 3)),
+        ((3, 1), (3, 5)),
+        ((1, 3), (0, 3)),
+        ((2, 1, 3), (4, 2, 5, 3)),
+        ((0,), (2, 0)),
+    ):
+        a = small("int32", source)
+        cases[f"{source} to {target}"] = (
+            lambda a=a, t=target: td.broadcast_to(a, t),
+            np.broadcast_to(a, target).copy(),
+        )
+    a = small("int32", (2, 3))
+    for n in (0, 1, 4):
+        for axis in (0, 1, 2, -1):
+            want = np.repeat(np.expand_dims(a, axis), n, axis)
+            cases[f"replicate {n} at {axis}"] = (lambda n=n, x=axis: td.replicate(a, n, x), want)
+    cases["replicate rank 0"] = (
+        lambda: td.replicate(np.array(5, "i2"), 3, axis=0),
+        np.full(3, 5, "i2"),
+    )
+    check(cases)
+
+
+def test_reverse_and_roll(check):
+    cases = {}
+    for shape in ((7,), (0,), (1,), (3, 5), (0, 4), (2, 3, 4)):
+        a = small("int32", shape)
+        for axis in (*range(len(shape)), -1):
+            cases[f"reverse {shape} {axis}"] = (
+                lambda a=a, x=axis: td.reverse(a, x),
+                np.flip(a, axis).copy(),
+            )
+            for shift in (0, 2, -3, 100):
+                cases[f"roll {shape} {shift} {axis}"] = (
+                    lambda a=a, s=shift, x=axis: td.roll(a, s, axis=x),
+                    np.roll(a, shift, axis),
+                )
+        cases[f"roll {shape} flat"] = (lambda a=a: td.roll(a, 2), np.roll(a, 2))
+    a = small("int32", (4, 5))
+    cases["roll two axes"] = (lambda: td.roll(a, (1, -2), axis=(0, 1)), np.roll(a, (1, -2), (0, 1)))
+    check(cases)
+
+
+def test_take_and_gather(check):
+    a = small("int64", (4, 5, 3), high=1000)
+    indices = np.array([3, 0, 0, 2], "i4")
+    grid = np.array([[0, 2], [1, 1], [2, 0]])
+    v = wide("float32", 257)
+    where = small("uint8", 1000, high=255)
+    cases = {}
+    for axis in (0, 1, 2, -1):
+        bounded = indices % a.shape[axis]
+        cases[f"take {axis}"] = (
+            lambda i=bounded, x=axis: td.take(a, i, x),
+            np.take(a, bounded, axis),
+        )
+        cases[f"gather {axis}"] = (
+            lambda i=bounded, x=axis: td.gather(a, i, axis=x),
+            np.take(a, bounded, axis),
+        )
+        cases[f"take grid {axis}"] = (
+            lambda x=axis: td.take(a, grid, axis=x),
+            np.take(a, grid, axis),
+        )
+    empty = np.zeros(0, "i8")
+    cases |= {
+        "gather": (lambda: td.gather(v, where), v[where]),
+        "no indices": (lambda: td.gather(v, empty), v[:0]),
+        "none of none": (lambda: td.gather(v[:0], empty), v[:0]),
+        "computed indices": (
+            lambda: td.gather(v, td.map(lambda i: i * i % 257, td.iota(300))),
+            v[np.arange(300) ** 2 % 257],
+        ),
+    }
+    check(cases)
+
+
+def test_concatenate_and_stack(check):
+    a, b, c = (small("int32", (n, 3), n) for n in (2, 0, 5))
+    x, y = small("int8", 4, 1), small("float32", 4, 2)
+    big = [wide("int64", n, n) for n in (31, 5000, 0, 1, 70001)]
+    check(
+        {
+            "axis 0": (lambda: td.concatenate([a, b, c]), np.concatenate([a, b, c])),
+            "axis 1": (lambda: td.concatenate([a.T, c.T], axis=1), np.concatenate([a.T, c.T], 1)),
+            "axis -1": (lambda: td.concatenate((a.T, b.T), axis=-1), np.concatenate([a.T, b.T], 1)),
+            "one": (lambda: td.concatenate([a]), a),
+            "types": (lambda: td.concatenate([x, y]), np.concatenate([x, y])),
+            "large": (lambda: td.concatenate(big), np.concatenate(big)),
+            "of computed": (
+                lambda: td.concatenate([td.use(a) + 1, td.reverse(c, 0)]),
+                np.concatenate([a + 1, c[::-1]]),
+            ),
+            "stack 0": (lambda: td.stack([x, x + 1]), np.stack([x, x + 1])),
+            "stack 1": (lambda: td.stack([x, x + 1, x], axis=1), np.stack([x, x + 1, x], 1)),
+            "stack -1": (lambda: td.stack([a, a], axis=-1), np.stack([a, a], -1)),
+            "stack types": (lambda: td.stack([x, y]), np.stack([x, y])),
+            "stack rank 0": (lambda: td.stack([td.unit(1), td.unit(2)]), np.array([1, 2])),
+        }
+    )
+
+
+PAD_MODES = ("constant", "edge", "reflect", "symmetric", "wrap")
+
+
+@pytest.mark.parametrize("mode", PAD_MODES)
+def test_pad(check, mode):
+    cases = {}
+    for shape, width in (
+        ((5,), 2),
+        ((5,), (1, 3)),
+        ((5,), (0, 0)),
+        ((2,), (7, 9)),
+        ((1,), (3, 2)),
+        ((3, 4), 1),
+        ((3, 4), ((2, 0), (1, 5))),
+        ((1, 2), ((4, 4), (5, 5))),
+        ((2, 3, 2), ((1, 0), (0, 2), (3, 3))),
+    ):
+        a = small("int32", shape, high=99)
+        cases[f"{shape} {width}"] = (
+            lambda a=a, w=width: td.pad(a, w, mode=mode),
+            np.pad(a, width, mode=mode),
+        )
+    check(cases)
+
+
+def test_pad_with_constants(check):
+    a = small("float32", (2, 3))
+    check(
+        {
+            "default": (lambda: td.pad(a, 1), np.pad(a, 1)),
+            "value": (
+                lambda: td.pad(a, 2, mode="constant", constant_values=7),
+                np.pad(a, 2, constant_values=7),
+            ),
+            "empty": (
+                lambda: td.pad(a[:0], ((1, 2), (0, 1)), constant_values=3),
+                np.pad(a[:0], ((1, 2), (0, 1)), constant_values=3),
+            ),
+        }
+    )
+
+
+def test_diagonal(check):
+    cases = {}
+    for shape in ((4, 4), (3, 5), (5, 3), (1, 1), (0, 3)):
+        a = small("int32", shape)
+        for offset in (0, 1, -1, 2, -4):
+            cases[f"{shape} {offset}"] = (
+                lambda a=a, o=offset: td.diagonal(a, o),
+                np.diagonal(a, offset).copy(),
+            )
+    a = small("int32", (3, 4, 5))
+    cases["rank 3"] = (lambda: td.diagonal(a), np.diagonal(a).copy())
+    cases["other axes"] = (
+        lambda: td.diagonal(a, offset=1, axis1=1, axis2=2),
+        np.diagonal(a, 1, 1, 2).copy(),
+    )
+    cases["axes swapped"] = (
+        lambda: td.diagonal(a, offset=-1, axis1=2, axis2=0),
+        np.diagonal(a, -1, 2, 0).copy(),
+    )
+    check(cases)
+
+
+def test_backpermute(check):
+    a = wide("int64", (4, 6))
+    v = wide("float32", 33)
+    i, j = np.indices((5, 3))
+    check(
+        {
+            "transpose": (lambda: td.backpermute((6, 4), lambda i, j: (j, i), a), a.T),
+            "reverse": (lambda: td.backpermute((33,), lambda i: 32 - i, v), v[::-1]),
+            "one index as a tuple": (
+                lambda: td.backpermute((33,), lambda i: (32 - i,), v),
+                v[::-1],
+            ),
+            "wider": (
+                lambda: td.backpermute((5, 3), lambda i, j: ((i * j) % 4, i), a),
+                a[(i * j) % 4, i],
+            ),
+            "rank up": (lambda: td.backpermute((5, 3), lambda i, j: i * 3 + j, v), v[i * 3 + j]),
+            "rank down": (
+                lambda: td.backpermute((4,), lambda i: (i, i + 1), a),
+                a[np.arange(4), np.arange(4) + 1],
+            ),
+            "to rank 0": (lambda: td.backpermute((), lambda: (2, 3), a), a[2, 3]),
+            "empty": (lambda: td.backpermute((0,), lambda i: i, v), v[:0]),
+            "repeated": (
+                lambda: td.backpermute((70001,), lambda i: i % 33, v),
+                v[np.arange(70001) % 33],
+            ),
+        }
+    )
+
+
+def test_compositions(check):
+    """Index transforms stacked on each other and on computations."""
+    a = wide("int32", (6, 8, 5))
+
+    def chain(x, flip, swap, turn):
+        x = swap(x, (2, 0, 1))
+        x = x[::-1, 1:, ::2]
+        x = flip(x, 1)
+        x = turn(x, 2, 2)
+        return x[None, ..., 1, :]
+
+    check(
+        {
+            "chain": (
+                lambda: chain(td.use(a), td.reverse, td.transpose, td.roll),
+                chain(a, np.flip, np.transpose, np.roll),
+            ),
+            "chain of a map": (
+                lambda: chain(td.use(a) * 3, td.reverse, td.transpose, td.roll),
+                chain(a * 3, np.flip, np.transpose, np.roll),
+            ),
+            "sum of shifted": (
+                lambda: td.use(a)[1:] - td.use(a)[:-1] + td.reverse(a, 0)[1:],
+                a[1:] - a[:-1] + a[::-1][1:],
+            ),
+        }
+    )

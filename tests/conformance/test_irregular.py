@@ -1,0 +1,194 @@
+"""filter, compact, expand, sorting, unique, histogram."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import treadle as td
+
+from .helpers import COMPLEXES, DTYPES, EXTENTS, assert_same, dt, generator, small, wide
+
+
+@pytest.mark.parametrize("n", EXTENTS)
+def test_filter_and_compact(check, n):
+    a = wide("int32", n)
+    f = small("float32", n)
+    check(
+        {
+            "filter": (
+                lambda: td.filter(lambda x: x % 3 == 0, a),
+                (a[a % 3 == 0], np.array((a % 3 == 0).sum())),
+            ),
+            "all": (lambda: td.filter(lambda x: x == x - 0, a), (a, np.array(n))),
+            "none": (lambda: td.filter(lambda x: (x > 0) & (x < 0), a), (a[:0], np.array(0))),
+            "compact": (lambda: td.compact(a > 0, f), (f[a > 0], np.array((a > 0).sum()))),
+            "computed mask": (
+                lambda: td.compact(td.use(f) != 0, td.use(a) ^ 5),
+                ((a ^ 5)[f != 0], np.array((f != 0).sum())),
+            ),
+            "of computed": (
+                lambda: td.filter(lambda x: x > 3, td.map(lambda x: x & 7, a)),
+                ((a & 7)[(a & 7) > 3], np.array(((a & 7) > 3).sum())),
+            ),
+        }
+    )
+
+
+def test_results_of_filter_downstream(check):
+    a = wide("int32", 5000)
+    kept = a[a > 0]
+
+    def program():
+        values, count = td.filter(lambda x: x > 0, a)
+        return {
+            "sum": td.sum(values),
+            "scan": td.scanl1(lambda x, y: td.maximum(x, y), values),
+            "reversed": td.reverse(values, 0),
+            "mapped": values * 2,
+            "count": count + 1,
+            "extent": td.fill((values.shape[0],), td.int8(1)),
+            "positions": td.iota(values.shape[0]),
+            "again": td.filter(lambda x: x % 2 == 0, values)[0],
+        }
+
+    want = {
+        "sum": np.array(kept.sum(dtype="i8")),
+        "scan": np.maximum.accumulate(kept),
+        "reversed": kept[::-1],
+        "mapped": kept * np.int32(2),
+        "count": np.array(kept.size + 1),
+        "extent": np.ones(kept.size, "i1"),
+        "positions": np.arange(kept.size),
+        "again": kept[kept % 2 == 0],
+    }
+    check({"program": (program, want)})
+
+
+def test_filter_of_tuples(check):
+    a, b = wide("int32", 257, 1), small("float64", 257, 2)
+    keep = (a > 0) & (b != 0)
+    check(
+        {
+            "filter": (
+                lambda: td.filter(lambda t: (t[0] > 0) & (t[1] != 0), td.zip(a, b)),
+                ((a[keep], b[keep]), np.array(keep.sum())),
+            ),
+            "indices": (
+                lambda: td.filter(lambda t: t[1] > 0, td.indexed(a))[0],
+                (np.flatnonzero(a > 0), a[a > 0]),
+            ),
+        }
+    )
+
+
+def test_filter_compiled_once_for_every_count(backend):
+    traces = []
+
+    @td.jit(backend=backend)
+    def positive(a):
+        traces.append(1)
+        values, count = td.filter(lambda x: x > 0, a)
+        return values * 10, count, td.sum(values)
+
+    for n in (2, 33, 5000, 0):
+        a = wide("int64", n, 4)
+        kept = a[a > 0]
+        want = (kept * 10, np.array(kept.size), np.array(kept.sum()))
+        assert_same(positive(a), want, label=f"{n}")
+    assert len(traces) == 1
+
+
+@pytest.mark.parametrize("n", (0, 1, 2, 33, 257, 5000))
+def test_expand(check, n):
+    a = generator("expand", n).integers(0, 5, n)
+    want = np.concatenate([np.zeros(0, "i8"), *(x * 10 + np.arange(x) for x in a)])
+    check(
+        {
+            "expand": (lambda: td.expand(lambda x: x, lambda x, k: x * 10 + k, a), want),
+            "nothing": (lambda: td.expand(lambda x: x * 0, lambda x, k: x, a), a[:0]),
+            "always two": (
+                lambda: td.expand(lambda x: 2, lambda x, k: (x, k), a),
+                (np.repeat(a, 2), np.tile([0, 1], n)),
+            ),
+            "summed": (
+                lambda: td.sum(td.expand(lambda x: x, lambda x, k: x * 10 + k, a)),
+                np.array(want.sum()),
+            ),
+        }
+    )
+
+
+@pytest.mark.parametrize("name", [n for n in DTYPES if n not in COMPLEXES])
+def test_sort_of_every_type(check, name):
+    a = wide(name, (3, 257))
+    if dt(name).kind == "f":
+        a[:, ::50] = [np.nan, np.inf, -np.inf, 0.0, 1.0, np.nan]
+    check(
+        {
+            "last axis": (lambda: td.sort(a), np.sort(a)),
+            "axis 0": (lambda: td.sort(a, axis=0), np.sort(a, axis=0)),
+            "backwards": (lambda: td.sort(td.use(a)[:, ::-1]), np.sort(a)),
+            "unique": (lambda: td.unique(a), np.unique(a)),
+        }
+    )
+
+
+@pytest.mark.parametrize("n", EXTENTS)
+def test_sort_and_argsort_of_every_extent(check, n):
+    a = generator("sort", n).permutation(n).astype("i4")
+    check(
+        {
+            "sort": (lambda: td.sort(a), np.arange(n, dtype="i4")),
+            "argsort": (lambda: td.argsort(a), np.argsort(a)),
+            "downstream": (lambda: td.sort(td.use(a) * 2) + 1, np.arange(n, dtype="i4") * 2 + 1),
+            "gathered": (lambda: td.gather(a, td.argsort(a)), np.arange(n, dtype="i4")),
+        }
+    )
+
+
+def test_argsort_of_axes_and_ties(run):
+    a = small("int16", (7, 40))
+    rows, columns = run((td.argsort(a), td.argsort(a, axis=0)))
+    assert rows.dtype == np.int64
+    assert_same(np.take_along_axis(a, rows, 1), np.sort(a))
+    assert_same(np.take_along_axis(a, columns, 0), np.sort(a, axis=0))
+    assert_same(np.sort(rows), np.broadcast_to(np.arange(40), (7, 40)).copy())
+
+
+def test_unique(check):
+    cases = {}
+    for n in (0, 1, 2, 33, 5000):
+        a = small("int32", n)
+        cases[f"{n}"] = (lambda a=a: td.unique(a), np.unique(a))
+        cases[f"size of {n}"] = (
+            lambda a=a: td.fill((td.unique(a).shape[0],), 1),
+            np.ones(np.unique(a).size, "i8"),
+        )
+    check(cases)
+
+
+def test_histogram(check):
+    """Counts and edges as NumPy's: a number of bins, a range, explicit edges."""
+    a = small("int64", 5000, low=0, high=100)
+    f = generator("histogram").integers(0, 1000, 5000) / 8 + 0.01
+    edges = np.array([0.0, 10.0, 15.0, 60.0, 80.0])
+    cases = {}
+    for label, values, options in (
+        ("default", f, {}),
+        ("bins", f, {"bins": 7}),
+        ("integers", a, {"bins": 20}),
+        ("range", f, {"bins": 16, "range": (3.0, 99.0)}),
+        ("outside", f, {"bins": 4, "range": (500.0, 600.0)}),
+        ("edges", f, {"bins": edges}),
+        ("integers in edges", a, {"bins": edges}),
+        ("nothing", f[:0], {"bins": 3, "range": (0.0, 1.0)}),
+    ):
+        counts, bounds = np.histogram(values, **options)
+        cases[label] = (lambda v=values, o=options: td.histogram(v, **o)[0], counts)
+        cases[f"edges of {label}"] = (
+            lambda v=values, o=options: td.histogram(v, **o)[1],
+            bounds,
+            4,
+        )
+    check(cases)

@@ -1,0 +1,281 @@
+"""matmul and its relatives: every shape, every type, integers exact."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import treadle as td
+
+from .helpers import COMPLEXES, FLOATS, INTEGERS, NUMBERS, assert_same, dt, generator, small, wide
+
+SHAPES = (
+    (0, 3, 4),
+    (3, 0, 4),
+    (3, 4, 0),
+    (0, 0, 0),
+    (1, 1, 1),
+    (1, 7, 1),
+    (5, 1, 6),
+    (2, 3, 5),
+    (7, 11, 13),
+    (31, 33, 32),
+    (64, 64, 64),
+    (65, 63, 67),
+    (1, 257, 33),
+    (97, 5, 1),
+)
+
+
+def product(a, b):
+    """NumPy's product, in the type of its arguments."""
+    if a.dtype == b.dtype and a.dtype.name in ("bfloat16", "float16"):
+        return np.matmul(a.astype("f4"), b.astype("f4")).astype(a.dtype)
+    return np.matmul(a, b)
+
+
+@pytest.mark.parametrize("name", ("int32", "int64", "float32", "float64"))
+def test_every_shape(check, name):
+    """Whole numbers: exact in any order of additions."""
+    cases = {}
+    for m, k, n in SHAPES:
+        a, b = small(name, (m, k), 1), small(name, (k, n), 2)
+        cases[f"{m}×{k}×{n}"] = (lambda a=a, b=b: td.matmul(a, b), product(a, b))
+    check(cases)
+
+
+def test_run_time_shapes(backend):
+    @td.jit(backend=backend)
+    def program(a, b):
+        return a @ b, td.strassen(a, b)
+
+    for m, k, n in SHAPES:
+        a, b = small("float64", (m, k), 1), small("float64", (k, n), 2)
+        assert_same(program(a, b), (a @ b, a @ b), label=f"{m}×{k}×{n}")
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_every_type(check, name):
+    low, high = (-1, 2) if name in ("bfloat16", "float16") else (-4, 5)
+    a, b = small(name, (17, 33), 1, low, high), small(name, (33, 9), 2, low, high)
+    u, v = small(name, 33, 3, low, high), small(name, 33, 4, low, high)
+    want = product(a, b)
+    cases = {
+        "matmul": (lambda: td.matmul(a, b), want),
+        "@": (lambda: td.use(a) @ td.use(b), want),
+        "transposed": (lambda: td.use(b).T @ td.use(a).T, product(b.T, a.T)),
+        "strided": (lambda: td.use(a)[::2, ::-1] @ td.use(b)[::-1], product(a[::2, ::-1], b[::-1])),
+        "vector @ matrix": (lambda: td.matmul(u, b), product(u[None], b)[0]),
+        "matrix @ vector": (lambda: td.matmul(a, v), product(a, v[:, None])[:, 0]),
+        "vector @ vector": (lambda: td.matmul(u, v), product(u[None], v[:, None])[0, 0]),
+        "strassen": (lambda: td.strassen(a, b), want),
+    }
+    if name in INTEGERS:
+        a2, b2 = wide(name, (17, 33), 5), wide(name, (33, 9), 6)
+        exact = np.matmul(a2, b2)
+        cases |= {
+            "wrapping": (lambda: td.matmul(a2, b2), exact),
+            "wrapping strassen": (lambda: td.strassen(a2, b2), exact),
+            "wrapping winograd": (lambda: td.strassen(a2, b2, variant="winograd"), exact),
+        }
+    check(cases)
+
+
+@pytest.mark.parametrize("name", ("int32", "int64", "uint32", "float64"))
+def test_larger_products(check, name):
+    """Full-range integers stay exact beyond one tile; floats hold small whole numbers."""
+    make = small if name == "float64" else wide
+    a, b = make(name, (129, 257), 1), make(name, (257, 127), 2)
+    check(
+        {
+            "matmul": (lambda: td.matmul(a, b), np.matmul(a, b)),
+            "two levels": (lambda: td.strassen(a, b, levels=2), np.matmul(a, b)),
+        }
+    )
+
+
+@pytest.mark.parametrize("variant", ("strassen", "winograd"))
+@pytest.mark.parametrize("levels", (1, 2))
+def test_strassen(check, variant, levels):
+    cases = {}
+    for m, k, n in SHAPES:
+        a, b = small("int64", (m, k), 1), small("int64", (k, n), 2)
+        cases[f"{m}×{k}×{n}"] = (
+            lambda a=a, b=b: td.strassen(a, b, levels=levels, variant=variant),
+            a @ b,
+        )
+    check(cases)
+
+
+def test_algorithms_of_matmul(check):
+    a, b = small("float32", (37, 50), 1), small("float32", (50, 41), 2)
+    cases = {
+        f"{name} {levels}": (lambda n=name, x=levels: td.matmul(a, b, algorithm=n, levels=x), a @ b)
+        for name, levels in (
+            ("auto", None),
+            ("standard", None),
+            ("strassen", None),
+            ("winograd", None),
+            ("strassen", 2),
+            ("winograd", 2),
+        )
+    }
+    check(cases)
+
+
+@pytest.mark.parametrize("name", ("float32", "float64", *COMPLEXES))
+def test_random_floats(run, name):
+    """The norm-wise error of a product is small, by any algorithm."""
+    rng = generator("random", name)
+    a = rng.standard_normal((65, 130)).astype(dt(name))
+    b = rng.standard_normal((130, 70)).astype(dt(name))
+    if name in COMPLEXES:
+        a, b = a + a[::-1] * dt(name).type(1j), b - b[:, ::-1] * dt(name).type(1j)
+    exact = a.astype("G") @ b.astype("G") if name in COMPLEXES else a.astype("g") @ b.astype("g")
+    scale = np.abs(a).max() * np.abs(b).max() * 130
+    products = run((td.matmul(a, b), td.strassen(a, b), td.strassen(a, b, levels=2)))
+    for got, factor in zip(products, (1, 10, 60), strict=True):
+        assert got.dtype == dt(name)
+        error = np.abs(got - exact).max()
+        assert error <= factor * np.finfo(dt(name)).eps * scale
+
+
+def test_batched(check):
+    a, b = small("float64", (4, 3, 5, 6), 1), small("float64", (4, 3, 6, 2), 2)
+    i, j = small("int32", (7, 9, 4), 3), small("int32", (7, 4, 3), 4)
+    v = small("float64", 6, 5)
+    check(
+        {
+            "two leading axes": (lambda: td.matmul(a, b), a @ b),
+            "broadcast left": (lambda: td.matmul(a[0, 0], b), a[0, 0] @ b),
+            "broadcast right": (lambda: td.matmul(a, b[0]), a @ b[0]),
+            "broadcast ones": (lambda: td.matmul(a[:, :1], b[:1]), a[:, :1] @ b[:1]),
+            "integers": (lambda: td.use(i) @ td.use(j), i @ j),
+            "with a vector": (lambda: td.matmul(a, v), a @ v),
+            "no batches": (lambda: td.matmul(a[:0], b[:0]), a[:0] @ b[:0]),
+            "no inner": (lambda: td.matmul(i[:, :, :0], j[:, :0]), i[:, :, :0] @ j[:, :0]),
+            "small batches": (
+                lambda: td.matmul(small("float32", (50, 2, 2), 6), small("float32", (50, 2, 2), 7)),
+                small("float32", (50, 2, 2), 6) @ small("float32", (50, 2, 2), 7),
+            ),
+            "strassen": (lambda: td.strassen(a, b), a @ b),
+        }
+    )
+
+
+def test_alpha_beta_c(check):
+    a, b = small("float64", (9, 7), 1), small("float64", (7, 11), 2)
+    c = small("float64", (9, 11), 3)
+    i, j, k = (small("int32", s, 4) for s in ((3, 4), (4, 5), (3, 5)))
+    check(
+        {
+            "alpha": (lambda: td.matmul(a, b, alpha=2), 2 * (a @ b)),
+            "beta": (lambda: td.matmul(a, b, beta=3, c=c), a @ b + 3 * c),
+            "both": (lambda: td.matmul(a, b, alpha=-2, beta=0.5, c=c), -2 * (a @ b) + 0.5 * c),
+            "beta 0": (lambda: td.matmul(a, b, alpha=1, beta=0, c=c), a @ b),
+            "integers": (lambda: td.matmul(i, j, alpha=3, beta=-1, c=k), np.int32(3) * (i @ j) - k),
+            "strassen": (
+                lambda: td.matmul(a, b, algorithm="strassen", alpha=2, beta=1, c=c),
+                2 * (a @ b) + c,
+            ),
+        }
+    )
+
+
+def test_beta_zero_ignores_c(run):
+    """As in BLAS, c is not read when beta is 0: a NaN in it does not spread."""
+    a, b = small("float64", (3, 4), 1), small("float64", (4, 5), 2)
+    assert_same(run(td.matmul(a, b, beta=0, c=np.full((3, 5), np.nan))), a @ b)
+
+
+def test_fused_operands_and_epilogues(check):
+    a, b = small("float32", (33, 20), 1), small("float32", (20, 17), 2)
+    bias, r = small("float32", 17, 3), small("float32", (33, 17), 4)
+    ua, ub = td.use(a), td.use(b)
+    p = a @ b
+    check(
+        {
+            "prologue": (lambda: td.matmul(ua * 2 + 1, td.map(lambda x: -x, ub)), (a * 2 + 1) @ -b),
+            "generated": (
+                lambda: td.generate((3, 20), lambda i, j: td.cast(i - j, td.float32)) @ ub,
+                np.subtract.outer(np.arange(3), np.arange(20)).astype("f4") @ b,
+            ),
+            "bias and activation": (
+                lambda: td.maximum(ua @ ub + bias, 0),
+                np.maximum(p + bias, np.float32(0)),
+            ),
+            "zip": (lambda: (ua @ ub) * 2 - r, p * 2 - r),
+            "sum of rows": (lambda: td.sum(ua @ ub, axis=1), p.sum(axis=1)),
+            "twice": (lambda: (ua @ ub) + (ua @ ub), p + p),
+            "chain": (lambda: ua @ ub @ td.use(r).T, p @ r.T),
+        }
+    )
+
+
+def plus(x, y):
+    return x + y
+
+
+def test_the_idiom_is_a_product(backend):
+    """fold(+) of map(*) of replicated rows and columns, recognised or not."""
+    a, b = wide("int32", (9, 7), 1), wide("int32", (7, 5), 2)
+
+    def program(x, y):
+        rows = td.replicate(x, y.shape[1], 1)
+        columns = td.replicate(td.transpose(y), x.shape[0], 0)
+        return td.fold(plus, 0, td.map(lambda p, q: p * q, rows, columns))
+
+    for recognise in (True, False):
+        compiled = td.jit(program, backend=backend, recognise=recognise)
+        assert_same(compiled(a, b), a @ b, label=f"recognise={recognise}")
+        shape = compiled(a[:0], b).shape
+        assert shape == (0, 5)
+
+
+def test_dot_outer_tensordot(check):
+    u, v = small("int64", 97, 1), small("int64", 97, 2)
+    a, b = small("int64", (5, 7), 3), small("int64", (7, 4), 4)
+    t, s = small("int64", (3, 4, 5), 5), small("int64", (4, 5, 6), 6)
+    check(
+        {
+            "dot 1·1": (lambda: td.dot(u, v), np.array(u @ v)),
+            "dot 2·2": (lambda: td.dot(a, b), a @ b),
+            "dot 2·1": (lambda: td.dot(a, v[:7]), a @ v[:7]),
+            "dot N·2": (lambda: td.dot(t, s[0]), np.dot(t, s[0])),
+            "dot N·N": (
+                lambda: td.dot(t, small("int64", (2, 5, 3), 7)),
+                np.dot(t, small("int64", (2, 5, 3), 7)),
+            ),
+            "empty dot": (lambda: td.dot(u[:0], v[:0]), np.array(0)),
+            "outer": (lambda: td.outer(u[:9], v[:5]), np.outer(u[:9], v[:5])),
+            "outer flattens": (lambda: td.outer(a, b), np.outer(a, b)),
+            "outer of nothing": (lambda: td.outer(u[:0], v[:3]), np.outer(u[:0], v[:3])),
+            "tensordot": (lambda: td.tensordot(t, s), np.tensordot(t, s)),
+            "tensordot 1": (lambda: td.tensordot(a, b, axes=1), np.tensordot(a, b, 1)),
+            "tensordot 0": (lambda: td.tensordot(a, b, axes=0), np.tensordot(a, b, 0)),
+            "tensordot of axes": (
+                lambda: td.tensordot(t, s, axes=([1, 2], [0, 1])),
+                np.tensordot(t, s, ([1, 2], [0, 1])),
+            ),
+            "tensordot of crossed axes": (
+                lambda: td.tensordot(t, s[:, :, :3], axes=([0, 1], [2, 0])),
+                np.tensordot(t, s[:, :, :3], ([0, 1], [2, 0])),
+            ),
+        }
+    )
+
+
+def test_matmul_of_mixed_types(check):
+    i, f = small("int32", (3, 4), 1), small("float32", (4, 5), 2)
+    h = small("float16", (4, 5), 3)
+    check(
+        {
+            "int32 @ float32": (lambda: td.matmul(i, f), i @ f),
+            "int8 @ int32": (
+                lambda: td.matmul(i.astype("i1"), f.astype("i4")),
+                i.astype("i1") @ f.astype("i4"),
+            ),
+            "float32 @ float16": (lambda: td.matmul(f.T, h), f.T @ h),
+        }
+    )
+    assert {"float32", "float64"} < set(FLOATS)

@@ -1,0 +1,471 @@
+"""Stencils, correlate and convolve: every rank, every boundary, arrays of any size."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.ndimage
+
+import treadle as td
+
+from .helpers import EXTENTS, NUMBERS, assert_same, neighbour, small, wide
+
+NAMED = ("clamp", "mirror", "symmetric", "wrap")
+SCIPY_MODES = {"clamp": "nearest", "mirror": "mirror", "symmetric": "reflect", "wrap": "wrap"}
+
+
+def boundaries():
+    """(label, treadle's boundary, the oracle's)."""
+    named = [(name, getattr(td, name), name) for name in NAMED]
+    return [
+        *named,
+        ("constant", td.constant(7), ("constant", 7)),
+        ("function", td.function(by_coordinates), ("function", by_coordinates)),
+    ]
+
+
+def by_coordinates(*source):
+    return sum((3 + 10 * k) * i for k, i in enumerate(source)) + 1000
+
+
+BOUNDARIES = ("clamp", "mirror", "symmetric", "wrap", "constant", "function")
+
+
+def boundary_named(label, rank):
+    """The boundary of that label for arrays of that rank."""
+    del rank
+    return next((mine, theirs) for name, mine, theirs in boundaries() if name == label)
+
+
+def weighted(offsets):
+    """A kernel with one distinct weight per offset (so that no two taps can be exchanged)."""
+    weights = [2 * k + 1 for k in range(len(offsets))]
+
+    def kernel(w):
+        return sum(c * w[o] for c, o in zip(weights, offsets, strict=True))
+
+    def oracle(a, boundary):
+        terms = zip(weights, offsets, strict=True)
+        with np.errstate(all="ignore"):
+            total = np.zeros_like(a)
+            for c, o in terms:
+                offset = o if isinstance(o, tuple) else (o,)
+                total = total + a.dtype.type(c) * neighbour(a, offset, boundary)
+        return total
+
+    return kernel, oracle
+
+
+OFFSETS_1D = (-3, -1, 0, 2)
+OFFSETS_2D = ((-1, 0), (0, -2), (0, 0), (0, 1), (2, 1), (-1, -1))
+OFFSETS_3D = ((0, 0, 0), (-1, 0, 0), (0, 2, 0), (0, 0, -1), (1, -1, 2))
+
+
+@pytest.mark.parametrize("label", BOUNDARIES)
+def test_one_dimension(check, label):
+    kernel, oracle = weighted(OFFSETS_1D)
+    far_kernel, far_oracle = weighted((-40, 0, 35))
+    mine, theirs = boundary_named(label, 1)
+    cases = {}
+    for n in (0, 1, 2, 3, 4, 31, 33, 257):
+        a = wide("int64", n)
+        cases[f"{n}"] = (lambda a=a: td.stencil(kernel, a, boundary=mine), oracle(a, theirs))
+        cases[f"far {n}"] = (
+            lambda a=a: td.stencil(far_kernel, a, boundary=mine),
+            far_oracle(a, theirs),
+        )
+    check(cases)
+
+
+@pytest.mark.parametrize("label", BOUNDARIES)
+def test_two_dimensions(check, label):
+    kernel, oracle = weighted(OFFSETS_2D)
+    mine, theirs = boundary_named(label, 2)
+    cases = {}
+    for shape in ((1, 1), (1, 5), (5, 1), (2, 2), (2, 3), (0, 4), (4, 0), (5, 33), (32, 31)):
+        a = wide("int64", shape)
+        cases[f"{shape}"] = (lambda a=a: td.stencil(kernel, a, boundary=mine), oracle(a, theirs))
+    check(cases)
+
+
+@pytest.mark.parametrize("label", BOUNDARIES)
+def test_three_dimensions(check, label):
+    kernel, oracle = weighted(OFFSETS_3D)
+    mine, theirs = boundary_named(label, 3)
+    cases = {}
+    for shape in ((1, 1, 1), (3, 4, 5), (1, 2, 9), (2, 0, 3), (2, 1, 1)):
+        a = wide("int64", shape)
+        cases[f"{shape}"] = (lambda a=a: td.stencil(kernel, a, boundary=mine), oracle(a, theirs))
+    check(cases)
+
+
+def test_run_time_extents(backend):
+    """The same compiled stencil for every extent, arrays smaller than the stencil included."""
+    kernel, oracle = weighted(OFFSETS_2D)
+
+    @td.jit(backend=backend)
+    def program(a):
+        return [td.stencil(kernel, a, boundary=b) for b in (td.clamp, td.mirror, td.wrap)]
+
+    for shape in ((2, 2), (3, 2), (2, 40), (40, 3), (33, 65), (5, 1), (0, 3)):
+        a = wide("int64", shape, 1)
+        want = [oracle(a, name) for name in ("clamp", "mirror", "wrap")]
+        assert_same(program(a), want, label=f"{shape}")
+
+
+@pytest.mark.parametrize("n", [n for n in EXTENTS if n > 100])
+def test_large_arrays(check, n):
+    a = wide("int32", n)
+    rows = wide("int32", (3, n))
+    kernel, oracle = weighted((-2, -1, 0, 1, 2))
+    box, box_oracle = weighted(tuple((i, j) for i in (-1, 0, 1) for j in (-2, -1, 0, 1, 2)))
+    check(
+        {
+            "line": (lambda: td.stencil(kernel, a), oracle(a, "clamp")),
+            "rows": (lambda: td.stencil(box, rows, boundary=td.mirror), box_oracle(rows, "mirror")),
+            "columns": (
+                lambda: td.stencil(box, rows.T, boundary=td.wrap),
+                box_oracle(rows.T, "wrap"),
+            ),
+        }
+    )
+
+
+def test_clamp_is_the_default_and_mirror_repeats_a_single_element(check):
+    a = np.array([5, 6, 7])
+    one = np.array([[9]])
+    check(
+        {
+            "default": (
+                lambda: td.stencil(lambda w: w[-1] * 100 + w[1], a),
+                np.array([506, 507, 607]),
+            ),
+            "mirror": (
+                lambda: td.stencil(lambda w: w[-1] * 100 + w[1], a, boundary=td.mirror),
+                np.array([606, 507, 606]),
+            ),
+            "symmetric": (
+                lambda: td.stencil(lambda w: w[-2] * 100 + w[2], a, boundary=td.symmetric),
+                np.array([607, 507, 506]),
+            ),
+            "wrap": (
+                lambda: td.stencil(lambda w: w[-1] * 100 + w[1], a, boundary=td.wrap),
+                np.array([706, 507, 605]),
+            ),
+            "mirror of one": (
+                lambda: td.stencil(lambda w: w[-3, 2] * 10 + w[0, 1], one, boundary=td.mirror),
+                np.array([[99]]),
+            ),
+        }
+    )
+
+
+@pytest.mark.parametrize("name", ("bool", *NUMBERS))
+def test_every_element_type(check, name):
+    a = small(name, (6, 9), low=-2, high=3)
+
+    def kernel(w):
+        return w[-1, 0] + w[0, -1] + w[0, 1] + w[1, 0]
+
+    cases = {}
+    for label, mine, theirs in boundaries():
+        if label in ("function", "constant"):
+            continue
+        taps = [neighbour(a, o, theirs) for o in ((-1, 0), (0, -1), (0, 1), (1, 0))]
+        cases[label] = (
+            lambda b=mine: td.stencil(kernel, a, boundary=b),
+            ((taps[0] + taps[1]) + taps[2]) + taps[3],
+        )
+    check(cases)
+
+
+def test_function_boundary_is_cast_to_the_element_type(check):
+    a = np.zeros((2, 3), "u1")
+    f = np.zeros(3, "f4")
+    i, j = np.indices((2, 3))
+    check(
+        {
+            "wraps": (
+                lambda: td.stencil(
+                    lambda w: w[0, 3], a, boundary=td.function(lambda i, j: i * 1000 + j)
+                ),
+                (i * 1000 + j + 3).astype("u1"),
+            ),
+            "floats": (
+                lambda: td.stencil(lambda w: w[-3], f, boundary=td.function(lambda i: i * 0.5)),
+                ((np.arange(3) - 3) * 0.5).astype("f4"),
+            ),
+            "all coordinates, one of them inside": (
+                lambda: td.stencil(
+                    lambda w: w[-1, 1],
+                    np.full((2, 3), 9),
+                    boundary=td.function(lambda i, j: i * 100 + j),
+                ),
+                np.array([[-99, -98, -97], [9, 9, 3]]),
+            ),
+            "constant": (
+                lambda: td.stencil(lambda w: w[5], f + 1, boundary=td.constant(2.5)),
+                np.full(3, 2.5, "f4"),
+            ),
+            "captured": (lambda: captured_boundary(f), np.array([0, 0, 15], "f4")),
+        }
+    )
+
+
+def captured_boundary(f):
+    table = td.use(np.array([10.0, 15.0, 20.0], "f4"))
+    return td.stencil(lambda w: w[1], f, boundary=td.function(lambda i: table[i - 2]))
+
+
+def test_several_inputs(check):
+    a, b = wide("int64", (5, 7), 1), small("int32", (5, 7), 2)
+    c = small("float64", (5, 7), 3)
+
+    def kernel(u, v):
+        return u[-1, 0] * 3 + v[0, 2] - u[0, 0] * v[-2, 1]
+
+    def oracle(left, right):
+        with np.errstate(all="ignore"):
+            return (
+                neighbour(a, (-1, 0), left) * 3
+                + neighbour(b, (0, 2), right)
+                - a * neighbour(b, (-2, 1), right)
+            )
+
+    three = neighbour(a, (0, 1), "wrap") + neighbour(b, (1, 0), "clamp") + c
+    check(
+        {
+            "two boundaries": (
+                lambda: td.stencil(kernel, a, b, boundary=(td.wrap, td.constant(2))),
+                oracle("wrap", ("constant", 2)),
+            ),
+            "a list of boundaries": (
+                lambda: td.stencil(kernel, a, b, boundary=[td.mirror, td.symmetric]),
+                oracle("mirror", "symmetric"),
+            ),
+            "one boundary for both": (
+                lambda: td.stencil(kernel, a, b, boundary=td.mirror),
+                oracle("mirror", "mirror"),
+            ),
+            "default": (lambda: td.stencil(kernel, a, b), oracle("clamp", "clamp")),
+            "three": (
+                lambda: td.stencil(
+                    lambda u, v, w: u[0, 1] + v[1, 0] + w[0, 0],
+                    a,
+                    b,
+                    c,
+                    boundary=(td.wrap, td.clamp, td.clamp),
+                ),
+                three,
+            ),
+        }
+    )
+
+
+def test_tuple_elements(check):
+    a, b = wide("int64", (4, 5), 1), small("float32", (4, 5), 2)
+
+    def kernel(w):
+        x, y = w[0, 1]
+        return x - w[-1, 0][0], y + w[0, -1][1], w[1, 1][0] > 0
+
+    for_a = {o: neighbour(a, o, "mirror") for o in ((0, 1), (-1, 0), (1, 1))}
+    for_b = {o: neighbour(b, o, "mirror") for o in ((0, 1), (0, -1))}
+    check(
+        {
+            "tuples in and out": (
+                lambda: td.stencil(kernel, td.zip(a, b), boundary=td.mirror),
+                (for_a[0, 1] - for_a[-1, 0], for_b[0, 1] + for_b[0, -1], for_a[1, 1] > 0),
+            ),
+            "constant tuple": (
+                lambda: td.stencil(
+                    lambda w: (w[0, -1][0], w[0, -1][1]),
+                    td.zip(a, b),
+                    boundary=td.constant((5, 2.5)),
+                ),
+                (neighbour(a, (0, -1), ("constant", 5)), neighbour(b, (0, -1), ("constant", 2.5))),
+            ),
+        }
+    )
+
+
+def test_stencils_of_computed_arrays_and_of_stencils(check):
+    """Each stencil sees its input's border as its own boundary says, fused or not."""
+    a = wide("int64", (9, 11))
+    smooth_kernel, smooth_oracle = weighted(((-1, 0), (0, -1), (0, 0), (1, 1)))
+    edge_kernel, edge_oracle = weighted(((0, -1), (0, 1), (2, 0)))
+
+    def twice(first, second):
+        smooth = td.stencil(smooth_kernel, a, boundary=first, name="smooth")
+        return td.stencil(edge_kernel, smooth, boundary=second)
+
+    i, j = np.indices((6, 7))
+    grid = i * 7 - j * j
+    cases = {
+        "of a map": (
+            lambda: td.stencil(edge_kernel, td.use(a) * 2 + 1),
+            edge_oracle(a * 2 + 1, "clamp"),
+        ),
+        "of generate": (
+            lambda: td.stencil(
+                edge_kernel, td.generate((6, 7), lambda i, j: i * 7 - j * j), boundary=td.wrap
+            ),
+            edge_oracle(grid, "wrap"),
+        ),
+        "of a slice": (
+            lambda: td.stencil(edge_kernel, td.use(a)[2:7, ::-2]),
+            edge_oracle(a[2:7, ::-2], "clamp"),
+        ),
+        "then mapped": (
+            lambda: td.stencil(edge_kernel, a) * 2 - td.use(a),
+            edge_oracle(a, "clamp") * 2 - a,
+        ),
+        "shared": (lambda: gradient(a), gradient_oracle(a)),
+    }
+    named = [(name, mine, theirs) for name, mine, theirs in boundaries() if name != "function"]
+    for name, mine, theirs in named:
+        cases[f"twice {name}"] = (
+            lambda b=mine: twice(td.clamp, b),
+            edge_oracle(smooth_oracle(a, "clamp"), theirs),
+        )
+        cases[f"{name} first"] = (
+            lambda b=mine: twice(b, td.mirror),
+            edge_oracle(smooth_oracle(a, theirs), "mirror"),
+        )
+    check(cases)
+
+
+def gradient(a):
+    smooth = td.stencil(lambda w: w[-1, 0] + w[0, 0] + w[1, 0], a, boundary=td.mirror)
+    dx = td.stencil(lambda w: w[0, 1] - w[0, -1], smooth)
+    dy = td.stencil(lambda w: w[1, 0] - w[-1, 0], smooth)
+    return dx * dx + dy * dy
+
+
+def gradient_oracle(a):
+    with np.errstate(all="ignore"):
+        smooth = sum(neighbour(a, (k, 0), "mirror") for k in (-1, 0, 1))
+        dx = neighbour(smooth, (0, 1), "clamp") - neighbour(smooth, (0, -1), "clamp")
+        dy = neighbour(smooth, (1, 0), "clamp") - neighbour(smooth, (-1, 0), "clamp")
+        return dx * dx + dy * dy
+
+
+def test_life(check):
+    """Several generations on a torus, against NumPy."""
+    board = small("int8", (16, 33), low=0, high=2)
+
+    def step(cells):
+        def rule(w):
+            around = sum(w[i, j] for i in (-1, 0, 1) for j in (-1, 0, 1) if (i, j) != (0, 0))
+            return td.where(
+                (around == 3) | ((around == 2) & (w[0, 0] == 1)), td.int8(1), td.int8(0)
+            )
+
+        return td.stencil(rule, cells, boundary=td.wrap)
+
+    want = board
+    for _ in range(4):
+        shifts = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if (i, j) != (0, 0)]
+        around = sum(np.roll(want, s, (0, 1)) for s in shifts)
+        want = ((around == 3) | ((around == 2) & (want == 1))).astype("i1")
+    check({"life": (lambda: td.iterate(4, step, td.use(board)), want)})
+
+
+# ---------------------------------------------------------------------------------------------
+# correlate and convolve
+
+WINDOWS = {1: ((1,), (2,), (3,), (4,), (7,)), 2: ((3, 3), (1, 5), (4, 2), (5, 4), (2, 2))}
+
+
+@pytest.mark.parametrize("label", (*NAMED, "constant"))
+@pytest.mark.parametrize("rank", (1, 2))
+def test_correlate_and_convolve_against_scipy(check, rank, label):
+    """Whole numbers in float64: exact; even and odd windows have SciPy's centres."""
+    a = small("float64", {1: (33,), 2: (9, 14)}[rank], high=9)
+    mine, theirs = boundary_named(label, rank)
+    del theirs
+    mode = SCIPY_MODES.get(label, "constant")
+    cases = {}
+    for window in WINDOWS[rank]:
+        w = small("float64", window, 1, low=-3, high=7)
+        for name in ("correlate", "convolve"):
+            want = getattr(scipy.ndimage, name)(a, w, mode=mode, cval=7.0)
+            cases[f"{name} {window}"] = (
+                lambda n=name, w=w: getattr(td, n)(a, w, boundary=mine),
+                want,
+            )
+    check(cases)
+
+
+def test_correlate_of_run_time_windows(backend):
+    """The window is an argument: one program, any size of it."""
+    traces = []
+
+    @td.jit(backend=backend)
+    def program(a, w):
+        traces.append(1)
+        return td.correlate(a, w), td.convolve(a, w, td.mirror)
+
+    a = small("float64", (12, 17), high=9)
+    for window in ((3, 3), (5, 5), (2, 4), (7, 3), (9, 9)):
+        w = small("float64", window, 2, low=-3, high=7)
+        want = (
+            scipy.ndimage.correlate(a, w, mode="nearest"),
+            scipy.ndimage.convolve(a, w, mode="mirror"),
+        )
+        assert_same(program(a, w), want, label=f"{window}")
+    assert len(traces) == 1
+
+
+def test_recognised_windows(check):
+    """Box and separable windows mean the same as any other."""
+    a = small("int64", (20, 31), high=50)
+    f = small("float32", (20, 31), high=50)
+    box, column, row = np.ones((5, 5), "i8"), np.array([1, 2, 3, 2, 1]), np.array([1, -2, 4])
+    product = np.outer(column, row)
+    oracle = scipy.ndimage.correlate
+    check(
+        {
+            "box": (lambda: td.correlate(a, box), oracle(a, box, mode="nearest")),
+            "separable": (lambda: td.correlate(a, product), oracle(a, product, mode="nearest")),
+            "general": (
+                lambda: td.correlate(a, small("int64", (5, 3), 3)),
+                oracle(a, small("int64", (5, 3), 3), mode="nearest"),
+            ),
+            "box float32": (
+                lambda: td.correlate(f, box.astype("f4")),
+                oracle(f, box.astype("f4"), mode="nearest"),
+            ),
+            "box by stencil": (
+                lambda: td.stencil(
+                    lambda w: sum(w[i, j] for i in range(-2, 3) for j in range(-2, 3)),
+                    a,
+                    boundary=td.mirror,
+                ),
+                oracle(a, box, mode="mirror"),
+            ),
+            "separable by stencil": (
+                lambda: td.stencil(
+                    lambda w: sum(
+                        int(product[i + 2, j + 1]) * w[i, j]
+                        for i in range(-2, 3)
+                        for j in range(-1, 2)
+                    ),
+                    a,
+                ),
+                oracle(a, product, mode="nearest"),
+            ),
+            "rank 3": (
+                lambda: td.correlate(small("int64", (4, 5, 6)), np.ones((3, 2, 3), "i8")),
+                oracle(small("int64", (4, 5, 6)), np.ones((3, 2, 3), "i8"), mode="nearest"),
+            ),
+            "smaller than the window": (
+                lambda: td.correlate(a[:2, :3], box),
+                sum(
+                    neighbour(a[:2, :3], (i, j), "clamp")
+                    for i in range(-2, 3)
+                    for j in range(-2, 3)
+                ),
+            ),
+        }
+    )

@@ -1,0 +1,56 @@
+"""Orders and awkward shapes for hypothesis."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from hypothesis import strategies as st
+
+from treadle.skeletons.schedules import (
+    Column,
+    Hilbert,
+    Morton,
+    Order,
+    Row,
+    Swizzle,
+    Table,
+    Tile,
+    ZigZag,
+)
+
+MOST = 3000
+AWKWARD = [1, 2, 3, 4, 5, 7, 8, 9, 11, 13, 15, 16, 17, 23, 31, 32, 33, 61, 63, 64, 65, 127, 129]
+LONG = [257, 509, 1021, 1024, 1025]
+
+
+@st.composite
+def shapes(draw: st.DrawFn) -> tuple[int, ...]:
+    """1 to 5 axes of 1, primes, 2**k and its neighbours; flat, tall; sometimes empty."""
+    rank = draw(st.integers(1, 5))
+    extents: list[int] = []
+    for _ in range(rank):
+        room = MOST // math.prod(extents)
+        pool = [n for n in AWKWARD + (LONG if rank <= 2 else []) if n <= max(room, 1)]
+        extents.append(draw(st.sampled_from(pool)))
+    if draw(st.integers(0, 24)) == 24:
+        extents[draw(st.integers(0, rank - 1))] = 0
+    return tuple(draw(st.permutations(extents)))
+
+
+lengths = st.one_of(st.integers(1, 40), st.sampled_from([63, 64, 65, 127, 1000, 2**31]))
+
+PARAMETRIC: dict[str, st.SearchStrategy[Order]] = {
+    "Row": st.builds(Row),
+    "Column": st.builds(Column, lengths),
+    "ZigZag": st.builds(ZigZag, lengths),
+    "Tile": st.builds(Tile, lengths, lengths),
+    "Swizzle": st.builds(Swizzle, lengths),
+    "Morton": st.builds(Morton),
+    "Hilbert": st.builds(Hilbert),
+}
+
+
+def table_for(shape: tuple[int, ...], seed: int) -> Table:
+    """A random permutation of the ids of a shape."""
+    return Table(np.random.default_rng(seed).permutation(math.prod(shape)))

@@ -1,0 +1,69 @@
+"""treadle: a purely functional array language for Python, compiled for CPUs and GPUs.
+
+    import treadle as td
+
+Programs build typed expressions; nothing runs until `td.run` or a `td.jit`-compiled function is
+called; the same program runs on every backend with the same meaning.
+"""
+
+from __future__ import annotations
+
+import os as _os
+
+if not _os.path.isdir(_os.path.join(_os.path.dirname(__file__), "dsl")):
+    # A checkout on a file system without symbolic links: the rooms lie beside this folder.
+    __path__.append(_os.path.dirname(_os.path.dirname(_os.path.abspath(__file__))))
+
+from treadle.backend.registry import backends
+from treadle.dsl.array import Array, use
+from treadle.dsl.configuration import config, precision
+from treadle.dsl.errors import (
+    BackendUnavailable,
+    CompilationError,
+    DeviceOutOfMemory,
+    DTypeError,
+    IndexOutOfBounds,
+    NestedParallelismError,
+    ScheduleError,
+    ShapeError,
+    TracingError,
+    TreadleError,
+)
+from treadle.dsl.functions import *  # noqa: F403
+from treadle.dsl.functions import NAMES as _FUNCTIONS
+from treadle.dsl.functions import complex_, ignore
+from treadle.dsl.jit import jit, run
+from treadle.dsl.operations.control import cond, iterate, loop, while_loop
+from treadle.dsl.operations.elementwise import imap, indexed, map, unzip, zip
+from treadle.dsl.operations.folds import (
+    all, amax, amin, any, argmax, argmin, count_nonzero, fold, fold1, fold1_seg, fold_seg, max,
+    mean, min, prod, std, sum, var,
+)  # fmt: skip
+from treadle.dsl.operations.foreign import compute, foreign, foreign_array
+from treadle.dsl.operations.index_space import (
+    backpermute, broadcast_to, concatenate, diagonal, expand_dims, flatten, flip, gather, pad, ravel,
+    replicate, reshape, reverse, roll, squeeze, stack, swapaxes, take, take_along_axis, transpose,
+)  # fmt: skip
+from treadle.dsl.operations.irregular import argsort, compact, expand, filter, sort, unique
+from treadle.dsl.operations.linalg import dot, matmul, outer, strassen, tensordot
+from treadle.dsl.operations.making import (
+    arange, eye, fill, full, full_like, generate, iota, linspace, ones, ones_like, the, unit, zeros,
+    zeros_like,
+)  # fmt: skip
+from treadle.dsl.operations.permuting import bincount, histogram, overwrite, permute, scatter
+from treadle.dsl.operations.scans import (
+    cummax, cummin, cumprod, cumsum, scanl, scanl1, scanl1_seg, scanl_seg, scanl_total,
+    scanl_total_seg, scanr, scanr1, scanr1_seg, scanr_seg, scanr_total, scanr_total_seg,
+)  # fmt: skip
+from treadle.dsl.operations.stencils import clamp, convolve, correlate, mirror, stencil, symmetric, wrap
+from treadle.dsl.operations.stencils import constant_boundary as constant
+from treadle.dsl.operations.stencils import function_boundary as function
+from treadle.dsl.program import Program
+from treadle.dsl.scalar import Scalar
+from treadle.dsl.types import (
+    bfloat16, bool_, complex64, complex128, float16, float32, float64, int8, int16, int32, int64,
+    uint8, uint16, uint32, uint64,
+)  # fmt: skip
+from treadle.skeletons import schedules as schedule
+
+__version__ = "0.1.0"

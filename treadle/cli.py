@@ -1,0 +1,267 @@
+"""The command line: runs and explains the examples, and says what works on this machine.
+
+Nothing heavy is imported before a command needs it, so ``treadle --help`` is quick.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from difflib import get_close_matches
+from importlib import import_module
+from importlib.resources import files
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+app = typer.Typer(
+    name="treadle",
+    help="A purely functional array language whose thread order is a value that you choose.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+# What an example's parameter means, whichever the example: its `main` says which it has.
+MEANING = {
+    "output": "A folder for the picture, or the picture's own path, ending in .png.",
+    "image": "A picture of your own; without one, a portrait of Grace Hopper.",
+    "size": "Pixels along the longer side, or cells along the side.",
+    "strong": "How steep a strong edge is, in grey levels (0 to 1) per pixel.",
+    "generations": "How many generations to play.",
+    "steps": "How many steps in time to take.",
+    "seed": "Where the random numbers start.",
+    "zoom": "Pixels per cell.",
+    "x": "The middle of the window: real part.",
+    "y": "The middle of the window: imaginary part.",
+    "span": "The width of the window.",
+    "limit": "After how many turns a point counts as inside.",
+    "bodies": "How many bodies.",
+    "options": "How many options to price.",
+    "shown": "How many of them to list.",
+    "rows": "How many rows the matrices have.",
+    "colours": "How many colours.",
+    "most": "After how many turns to stop at the latest.",
+}
+
+
+class Mistake(Exception):
+    """Something the person at the keyboard can put right; its text says how."""
+
+
+def main() -> None:
+    """Runs the command line; a mistake of the user's ends in a message and exit code 1."""
+    app()
+
+
+@app.command()
+def examples() -> None:
+    """List the examples, one line each."""
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for name in _names():
+        table.add_row(f"[bold]{name}[/bold]", _first_line(name))
+    _console().print(table)
+    _console().print("\nRun one: treadle example canny   (and --help after it for its options)")
+
+
+@app.command(
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+    add_help_option=False,
+)
+def example(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(help="Which one.", show_default=False)] = "",
+) -> None:
+    """Run an example; `treadle example NAME --help` tells its options."""
+    if name in ("", "-h", "--help"):
+        _console().print("Usage: treadle example NAME [OPTIONS]\n", markup=False)
+        examples()
+        return
+    with _friendly():
+        module = _example(name)
+    one = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    one.command(help=inspect.getdoc(module.main))(_runner(module))
+    one(args=ctx.args, prog_name=f"treadle example {name}")
+
+
+@app.command()
+def explain(name: Annotated[str, typer.Argument(help="Which example.")]) -> None:
+    """Show what an example's program becomes: its kernels, what was fused, and why."""
+    with _friendly():
+        text = _example(name).program().explain()
+    _console().print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command()
+def backends() -> None:
+    """Show which backends work here and, for those that don't, why and what to install."""
+    from rich.table import Table
+    from rich.text import Text
+
+    import treadle as td
+
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for name, state in td.backends().items():
+        works = state.startswith("works")
+        table.add_row(Text(name, style="bold green" if works else "bold red"), Text(state))
+    _console().print(table)
+
+
+@app.command()
+def version() -> None:
+    """Show the version of treadle, of Python and of what it computes with."""
+    import platform
+    from importlib.metadata import PackageNotFoundError
+    from importlib.metadata import version as installed
+
+    import treadle
+
+    typer.echo(f"treadle {treadle.__version__}")
+    for package in ("numpy", "llvmlite", "numba", "cupy-cuda13x", "cupy-cuda12x", "dask"):
+        try:
+            typer.echo(f"{package} {installed(package)}")
+        except PackageNotFoundError:
+            continue
+    typer.echo(f"python {platform.python_version()} on {platform.platform()}")
+
+
+def parameters(name: str) -> list[str]:
+    """The names of the options that an example has of its own."""
+    return list(inspect.signature(_example(name).main).parameters)
+
+
+def _names() -> list[str]:
+    listed = (path.name for path in files("treadle.examples").iterdir())
+    return sorted(name[:-3] for name in listed if name.endswith(".py") and name[0] != "_")
+
+
+def _first_line(name: str) -> str:
+    source = files("treadle.examples").joinpath(f"{name}.py").read_text(encoding="utf-8")
+    return (ast.get_docstring(ast.parse(source)) or "").partition("\n")[0]
+
+
+def _example(name: str) -> ModuleType:
+    name, names = name.replace("-", "_"), _names()
+    if name not in names:
+        close = get_close_matches(name, names, n=1)
+        guess = f" Did you mean {close[0]}?" if close else ""
+        raise Mistake(f"no example is called {name!r}.{guess}\nThere are: {', '.join(names)}")
+    return import_module(f"treadle.examples.{name}")
+
+
+def _runner(module: ModuleType) -> Callable[..., None]:
+    """A command with the options of the example's `main`, and the choice of a backend."""
+
+    def run(backend: str | None = None, **given: Any) -> None:
+        import treadle as td
+
+        with _friendly():
+            with td.config(backend=backend) if backend else nullcontext(), _progress(module):
+                made = module.main(**given)
+            _present(made)
+
+    signature = inspect.signature(module.main, eval_str=True)
+    options = [_option(p) for p in signature.parameters.values()]
+    options.append(
+        inspect.Parameter(
+            "backend",
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=Annotated[str | None, typer.Option(help="See `treadle backends`.")],
+        )
+    )
+    run.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in options}
+    return run
+
+
+def _option(parameter: inspect.Parameter) -> inspect.Parameter:
+    whole = parameter.annotation in (int, int | None)
+    least = None if not whole else 0 if parameter.name == "seed" else 1
+    option = typer.Option(help=MEANING.get(parameter.name), min=least)
+    annotated = Annotated[parameter.annotation, option]  # type: ignore[name-defined]
+    return parameter.replace(annotation=annotated, kind=inspect.Parameter.KEYWORD_ONLY)
+
+
+@contextmanager
+def _friendly() -> Iterator[None]:
+    """Turns a mistake into its message and exit code 1; anything else is a bug and is shown."""
+    from treadle import TreadleError
+    from treadle.examples._show import ExampleError
+
+    try:
+        yield
+    except (Mistake, ExampleError, TreadleError) as mistake:
+        message = str(mistake)
+    except ModuleNotFoundError as missing:
+        if (missing.name or "treadle").partition(".")[0] == "treadle":
+            raise
+        message = f"this needs {missing.name}: pip install 'treadle[plot]' {missing.name}"
+    else:
+        return
+    _console(stderr=True).print("[bold red]error:[/bold red]", end=" ")
+    _console(stderr=True).print(message, markup=False, highlight=False, soft_wrap=True)
+    raise typer.Exit(1)
+
+
+@contextmanager
+def _progress(module: ModuleType) -> Iterator[None]:
+    """Shows what the example is doing, for how long and how far it is, while it runs."""
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    from treadle.examples._show import listening
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(24),
+        TimeElapsedColumn(),
+    )
+    console = _console(stderr=True)
+    shown = console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=not shown) as progress:
+        task = progress.add_task(module.__name__.rpartition(".")[2], total=None)
+
+        def listen(what: str, done: int, total: int | None) -> None:
+            progress.update(task, description=what, completed=done, total=total)
+
+        with listening(listen):
+            yield
+
+
+def _present(made: Any) -> None:
+    """Prints an example's notes and tables, and where its picture is."""
+    from rich.table import Table
+
+    console = _console()
+    for note in made.notes:
+        console.print(note, markup=False, highlight=False, soft_wrap=True)
+        console.print()
+    for table in made.tables:
+        shown = Table(title=table.title, title_justify="left", title_style="bold", box=None)
+        for name, first in zip(table.columns, table.rows[0] if table.rows else (), strict=False):
+            shown.add_column(name, justify="left" if isinstance(first, str) else "right")
+        for cells in table.cells():
+            shown.add_row(*cells)
+        console.print(shown)
+        console.print()
+    if made.picture:
+        console.print(f"picture: {made.picture}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _console(*, stderr: bool = False) -> Console:
+    from rich.console import Console
+
+    return Console(stderr=stderr)
+
+
+if __name__ == "__main__":
+    main()
