@@ -12,11 +12,13 @@ they read), vertical (neighbouring rows do), streaming (read once), random (plac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from .expr import Apply, Const, Expr, Extent, Index, Loop, Param, Read, Var, While, walk
-from .graph import Fold, Leaf, Node, Permute
+from .expr import (
+    Apply, Const, Expr, Extent, Index, Loop, Param, Read, Var, While, substitute, walk,
+)  # fmt: skip
+from .graph import Fold, Leaf, Matmul, Node, Permute
 
 Monomial = tuple[Expr, ...]
 Polynomial = dict[Monomial, int]
@@ -50,13 +52,14 @@ def _polynomial(e: Expr, done: dict[Expr, Polynomial | None]) -> Polynomial | No
         return {(e,): 1}
     if not isinstance(e, Apply):
         return None
+    own: Polynomial | None = {(e,): 1} if e.type.is_integer and _fixed(e) else None
     if e.op.name == "cast" and e.type.is_integer and e.args[0].type.is_integer:
         return done[e.args[0]]
     if e.op.name not in ("add", "subtract", "multiply", "negative"):
-        return None
+        return own
     parts = [done[a] for a in e.args]
     if parts[0] is None or parts[-1] is None:
-        return None
+        return own
     left, right = parts[0], parts[-1]
     if e.op.name == "negative":
         return {m: -c for m, c in left.items()}
@@ -74,6 +77,11 @@ def _polynomial(e: Expr, done: dict[Expr, Polynomial | None]) -> Polynomial | No
     for m, c in terms:
         total[m] = total.get(m, 0) + c
     return {m: c for m, c in total.items() if c}
+
+
+def _fixed(e: Expr) -> bool:
+    """Whether an expression has one value for a whole launch: only extents and numbers in it."""
+    return all(isinstance(x, Const | Extent | Param | Apply) for x in walk((e,)))
 
 
 def _atom_order(e: Expr) -> tuple[int, int, int]:
@@ -117,17 +125,31 @@ def domain(node: Node) -> tuple[int, int]:
     from .passes.vertical import domain_rank
 
     rank = domain_rank(node)
+    if isinstance(node, Matmul):
+        return rank, rank + 1
     return (len(node.outer) if isinstance(node, Fold) and node.outer else rank), rank
+
+
+def read_bodies(node: Node) -> tuple[Expr, ...]:
+    """What reads elements, over the axes of the domain; a product's k is the last axis."""
+    from .passes.vertical import per_element
+
+    if isinstance(node, Matmul):
+        rank = len(node.batch) + 2
+        left = substitute((node.left,), {Index(rank - 1): Index(rank)})
+        right = substitute((node.right,), {Index(rank - 2): Index(rank)})
+        return (*left, *right, *node.epilogue)
+    if isinstance(node, Permute):
+        own = (node.valid, *node.target, *node.values)
+    else:
+        own = per_element(node)
+    combine = getattr(node, "combine", None)
+    return own + (combine.results if combine is not None else ())
 
 
 def accesses(node: Node) -> list[Access]:
     """The accesses of a kernel, array by array in order of first use."""
-    from .passes.vertical import per_element
-
-    combine = getattr(node, "combine", None)
-    bodies = per_element(node) + (combine.results if combine is not None else ())
-    if isinstance(node, Permute):
-        bodies = (node.valid, *node.target, *node.values)
+    bodies = read_bodies(node)
     counting = counters(bodies)
     groups: dict[tuple[object, ...], list[tuple[int, ...]]] = {}
     heads: dict[tuple[object, ...], tuple[Leaf, frozenset[int], str, str | None]] = {}
@@ -204,13 +226,23 @@ def _with_classes(access: Access, outer: int) -> Access:
             missing and missing[-1] != outer - 1)))  # fmt: skip
     else:
         last = len(access.linear) - 1
-        several = [len({o[k] for o in access.offsets}) > 1 for k in range(last + 1)]
+        several = [
+            len({o[k] for o in access.offsets}) > 1 or _slides(access.linear[k], outer)
+            for k in range(last + 1)
+        ]
         missing = [k for k in range(outer) if k not in access.mentioned]
         horizontal = (last >= 0 and several[last]) or (outer > 0 and outer - 1 in missing)
         vertical = any(several[:last]) or any(k != outer - 1 for k in missing)
         classes = _reuse(horizontal, vertical)
     return Access(access.leaf, access.linear, access.offsets, access.kind, access.boundary,
                   access.mentioned, classes)  # fmt: skip
+
+
+def _slides(terms: Sequence[tuple[Monomial, int]], outer: int) -> bool:
+    """Whether an axis moves with the element and with a loop inside it, as in `i + k`."""
+    atoms = {atom for monomial, _ in terms for atom in monomial}
+    inside = any(isinstance(a, Var) or (isinstance(a, Index) and a.axis >= outer) for a in atoms)
+    return inside and any(isinstance(a, Index) and a.axis < outer for a in atoms)
 
 
 def _reuse(horizontal: bool, vertical: bool) -> tuple[str, ...]:
@@ -269,8 +301,3 @@ def show_polynomial(p: Polynomial, name: Callable[[Expr], str]) -> str:
     if p.get(()):
         terms.append(((), p[()]))
     return show_terms(terms, name) or "0"
-
-
-def extents_of(leaf: Leaf) -> Iterator[Expr]:
-    """The extents of a leaf, axis by axis."""
-    yield from leaf.shape

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
-
-import numpy as np
 
 from . import simplify
 from .array import Array, as_array, broadcast_map, is_arraylike
 from .errors import DTypeError, TracingError
 from .expr import Const, Expr
 from .graph import Label
-from .primitives import TABLE
+from .primitives import TABLE, floating
 from .scalar import Scalar, apply_primitive, as_strong, as_truth, lift, unify
 from .tracing import enclosing_kernel
-from .types import ScalarType, as_type, bool_, children_of, flatten, float64, is_composite
+from .types import ScalarType, as_type, bool_, children_of, flatten, float64, int64, is_composite
 
 
 def _arrays_among(values: tuple[Any, ...]) -> bool:
@@ -151,14 +150,22 @@ def reciprocal(x: Any) -> Any:
     return elementwise("true_divide", 1, x)
 
 
+def _scaled(x: Any, factor: float, name: str) -> Any:
+    def build(values: list[Expr]) -> Expr:
+        value = simplify.cast(values[0], floating(values[0].type), values[0].weak)
+        return apply_primitive("multiply", [value, Const(factor, float64, True)])
+
+    return _lifted(build, name, (x,))
+
+
 def degrees(x: Any) -> Any:
     """Radians to degrees."""
-    return elementwise("multiply", x, 180.0 / np.pi)
+    return _scaled(x, 180.0 / math.pi, "degrees")
 
 
 def radians(x: Any) -> Any:
     """Degrees to radians."""
-    return elementwise("multiply", x, np.pi / 180.0)
+    return _scaled(x, math.pi / 180.0, "radians")
 
 
 deg2rad, rad2deg = radians, degrees
@@ -167,7 +174,7 @@ deg2rad, rad2deg = radians, degrees
 def logaddexp(x: Any, y: Any) -> Any:
     """log(eˣ + eʸ) without overflow."""
     high, low = maximum(x, y), minimum(x, y)
-    return where(equal(high, low), high + np.log(2.0), high + log1p(exp(low - high)))
+    return where(equal(high, low), high + math.log(2.0), high + log1p(exp(low - high)))
 
 
 def heaviside(x: Any, at_zero: Any) -> Any:
@@ -310,7 +317,7 @@ def choose_index(p: Expr, a: Any, b: Any, both: bool) -> MaybeIndex:
     if x.place is not None and y.place is not None and len(x.place) != len(y.place):
         raise TracingError("the two sides give indices of different rank.")
     rank = len(x.place or y.place or ())
-    zero = tuple(Const(0, as_type(np.int64)) for _ in range(rank))
+    zero = tuple(Const(0, int64) for _ in range(rank))
     left, right = x.place or zero, y.place or zero
     if both:
         valid = simplify.select(p, x.valid, y.valid)
@@ -388,6 +395,16 @@ def truth_type() -> ScalarType:
     return bool_
 
 
+def _with_labels() -> None:
+    """`name=` and `schedule=` on every element-wise function, as on all operations."""
+    from .operations.common import operation
+
+    wrapped: dict[int, Any] = {}
+    for name in NAMES:
+        function = globals()[name]
+        globals()[name] = wrapped.setdefault(id(function), operation(function))
+
+
 NAMES = sorted(
     name for name, value in globals().items()
     if callable(value) and not name.startswith("_") and name in (
@@ -399,3 +416,5 @@ NAMES = sorted(
         }
     )
 )  # fmt: skip
+
+_with_labels()

@@ -92,11 +92,14 @@ class Jit:
         chosen = replace(settings(), **self._changes)
         inputs: list[Input] = []
         params: list[Param] = []
-        symbols = [symbol(a, inputs, params, f"argument {k}") for k, a in enumerate(args)]
+        names = _names_of(self._function, len(args))
+        symbols = [symbol(a, inputs, params, n) for a, n in zip(args, names, strict=True)]
         result = self._function(*symbols)
         leaves, tree = flatten_results(result)
         program = Program(leaves, tree, chosen, _backend(self._backend), inputs, params,
                           getattr(self._function, "__name__", "program"), self._overrides)  # fmt: skip
+        data, _ = split_arguments(signature(args)[0])
+        program.example_shapes = tuple(tuple(map(int, a.shape)) for a in data)
         self._programs[(key, settings())] = program
         return program
 
@@ -142,6 +145,18 @@ def jit(function: Any = None, *, backend: str | None = None, fast_math: bool | N
         return Jit(f, backend, changes)
 
     return wrap if function is None else wrap(function)
+
+
+def _names_of(function: Any, count: int) -> list[str]:
+    """The names of a function's positional parameters, for explanations and errors."""
+    import inspect
+
+    try:
+        found = [p.name for p in inspect.signature(function).parameters.values()
+                 if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]  # fmt: skip
+    except (TypeError, ValueError):
+        found = []
+    return (found + [f"argument {k}" for k in range(len(found), count)])[:count]
 
 
 # --- arguments -------------------------------------------------------------------------------

@@ -175,14 +175,15 @@ def _rem(a: Any, b: Any) -> Any:
 def _left_shift(a: Any, b: Any) -> Any:
     bits = np.asarray(a).dtype.itemsize * 8
     inside = (b >= 0) & (b < bits)
-    return np.where(inside, np.left_shift(a, np.where(inside, b, 0)), 0).astype(a.dtype)
+    shifted = np.left_shift(a, np.where(inside, b, 0).astype(a.dtype))
+    return np.where(inside, shifted, np.zeros((), a.dtype))
 
 
 def _right_shift(a: Any, b: Any) -> Any:
     bits = np.asarray(a).dtype.itemsize * 8
     inside = (b >= 0) & (b < bits)
-    fill = np.where(np.asarray(a) < 0, -1, 0)
-    return np.where(inside, np.right_shift(a, np.where(inside, b, 0)), fill).astype(a.dtype)
+    fill = np.where(np.asarray(a) < 0, -1, 0).astype(a.dtype)
+    return np.where(inside, np.right_shift(a, np.where(inside, b, 0).astype(a.dtype)), fill)
 
 
 def _power(a: Any, b: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .configuration import Settings
-from .errors import TracingError
+from .errors import DeviceOutOfMemory, TracingError
 from .expr import Param, walk
 from .graph import Input, Leaf, Node, inner_inputs, topological
 from .values import Tree
@@ -34,6 +34,7 @@ class Program:
         self.arguments = tuple(arguments)
         self.history = passes.run_passes(self.source_roots, settings, backend)
         self.roots = self.history.roots
+        self.example_shapes: tuple[tuple[int, ...], ...] | None = None
         self._executable: Any = None
 
     # --- running ---
@@ -48,7 +49,15 @@ class Program:
     def execute(self, data: Sequence[Any], params: Sequence[Any] = ()) -> Any:
         """Run on the data of the arguments; captured arrays are read by reference."""
         held = [*data, *(node.source for node in self.inputs[len(self.arguments) :])]
-        return self.tree.build(self.executable(held, params))
+        try:
+            return self.tree.build(self.executable(held, params))
+        except MemoryError as error:
+            if isinstance(error, DeviceOutOfMemory):
+                raise
+            raise DeviceOutOfMemory(
+                f"'{self.name}' ran out of memory on {self.backend}: {error}.",
+                hint="Use smaller arrays, or compute in parts.",
+            ) from None
 
     def __call__(self, *args: Any) -> Any:
         """Run on arguments of the traced ranks and types."""

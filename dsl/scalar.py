@@ -177,6 +177,10 @@ class Operators:
         """np.sin(x) on a traced value is td.sin(x)."""
         from . import functions
 
+        if ufunc.__name__ == "matmul" and method == "__call__" and not kwargs:
+            from .operations.linalg import matmul
+
+            return matmul(*inputs)
         name = {"divide": "true_divide"}.get(ufunc.__name__, ufunc.__name__)
         target = getattr(functions, name, None)
         if method != "__call__" or kwargs or target is None:

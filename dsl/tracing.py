@@ -34,6 +34,14 @@ def enclosing_kernel() -> tuple[str, Location | None] | None:
     return _state.stack[-1] if _state.stack else None
 
 
+_ARGUMENTS = {
+    "generate": "It gets one index per axis: lambda i, j: … for rank 2.",
+    "imap": "It gets the index first, then one element per array: lambda i, j, x: ….",
+    "fold": "It combines two elements: lambda x, y: ….",
+    "fold1": "It combines two elements: lambda x, y: ….",
+    "stencil": "It gets one neighbourhood per array: lambda w: w[-1, 0] + w[1, 0].",
+    "permute": "The combination gets (new, old), the index function one index per axis.",
+}
 _UNNESTED = {
     "sum": "td.sum(a, axis=1) outside, and index the result: sums[i]",
     "fold": "td.fold(f, init, a, axis=…) outside, and index the result",
@@ -68,8 +76,18 @@ def call_scalar_function(
             where=where,
         )
     with scalar_function_of(operation, where):
-        result = function(*arguments)
-    return result
+        try:
+            return function(*arguments)
+        except TypeError as error:
+            inside = error.__traceback__ is not None and error.__traceback__.tb_next is not None
+            if inside or isinstance(error, TracingError):
+                raise
+            raise TracingError(
+                f"the function given to {operation} cannot take {len(arguments)} argument(s): "
+                f"{error}.",
+                hint=_ARGUMENTS.get(operation, "It gets one argument per array."),
+                where=where,
+            ) from None
 
 
 def check_result(value: Any, operation: str, function: Any = None) -> None:

@@ -87,7 +87,8 @@ def colour(values: NDArray[Any], palette: str, low: float = 0.0, high: float = 1
 
     unit = (np.asarray(values, dtype=np.float64) - low) / max(high - low, 1e-300)
     rgba: Pixels = np.asarray(colormaps[palette](np.clip(unit, 0, 1), bytes=True))
-    return rgba[..., :3]
+    rgb: Pixels = rgba[..., :3]
+    return rgb
 
 
 def blend(amount: NDArray[Any], none: Sequence[int], full: Sequence[int]) -> Pixels:

@@ -285,6 +285,11 @@ class Emitter:
         regs = self._compute(name, type_, args, lanes)
         return self.remember(key, self.in_register(type_, regs, lanes))  # type: ignore[no-any-return]
 
+    def combine(self, name: str, type_: ScalarType, args: list[Value],
+                lanes: int) -> tuple[Reg, ...]:  # fmt: skip
+        """A primitive on registers of `lanes` lanes, whatever loop we are in."""
+        return self._compute(name, type_, args, lanes)
+
     def _linear(self, name: str, args: list[Value]) -> Poly | None:
         a = args[0].poly
         assert a is not None

@@ -10,11 +10,10 @@ lane number (which decides between vector load, broadcast and gather) can be rea
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
-from treadle.dsl.types import ScalarType, int64
+from treadle.dsl.types import ScalarType
 
 from .text import Reg
 
@@ -94,7 +93,7 @@ class Value:
     type: ScalarType
     regs: tuple[Reg, ...]
     lanes: int
-    key: Hashable
+    key: int
     poly: Poly | None = None
     const: Any = None
 
@@ -127,12 +126,3 @@ def memory_element(t: ScalarType) -> str:
 
 def parts(t: ScalarType) -> int:
     return 2 if t.is_complex else 1
-
-
-def lane_key(number: int) -> Hashable:
-    return ("p", Poly.atom(number).key)
-
-
-def poly_value(poly: Poly, lanes: int) -> Value:
-    """A value that is written out when it is needed."""
-    return Value(int64, (), lanes, ("p", poly.key), poly, poly.value)

@@ -2,28 +2,73 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from .. import simplify
 from ..array import Array
-from ..errors import DTypeError, Location, ShapeError, TracingError
+from ..errors import DTypeError, Location, ShapeError, TracingError, TreadleError
 from ..expr import Expr, Var
-from ..graph import Combine, Label, canonical_combine
+from ..graph import Combine, Input, Label, Leaf, Node, canonical_combine
 from ..scalar import Scalar, as_strong, fit_weak, lift
 from ..tracing import call_scalar_function, flatten_result
 from ..types import ScalarType, Structure, flatten
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def operation(function: Callable[P, R]) -> Callable[..., R]:
+    """A public operation: errors without treadle's frames, and `name=`, `schedule=` on all of them.
+
+    Functions that do not take the two themselves have their resulting arrays relabelled.
+    """
+    taken = {"name", "schedule"} & set(inspect.signature(function).parameters)
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            extra = {k: kwargs.pop(k) for k in ("name", "schedule") if k in kwargs and k not in taken}
+            result: Any = function(*args, **kwargs)
+            if any(v is not None for v in extra.values()):
+                result = relabel(result, extra.get("name"), extra.get("schedule"))
+            return result
+        except TreadleError as error:
+            raise error.with_traceback(None) from error.__cause__
+
+    return call
+
+
+def relabel(result: Any, name: str | None, schedule: Any) -> Any:
+    """The same arrays, their operation under another name and schedule."""
+    if isinstance(result, tuple):
+        return tuple(relabel(r, name, schedule) for r in result)
+    if not isinstance(result, Array):
+        return result
+    renamed: dict[Node, Node] = {}
+    leaves = []
+    for leaf in result._leaves:
+        node = leaf.node
+        if not isinstance(node, Input) and node not in renamed:
+            asked = label_of(node.label.operation, name, schedule, node.label.deterministic)
+            label = Label(asked.operation, asked.name or node.label.name,
+                          asked.schedule if schedule is not None else node.label.schedule,
+                          asked.deterministic)  # fmt: skip
+            renamed[node] = node.with_(label=label)
+        leaves.append(Leaf(renamed.get(node, node), leaf.component))
+    return Array(leaves, result.structure, result._shape)
 
 
 def label_of(operation: str, name: str | None, schedule: Any, deterministic: bool = False) -> Label:
     """A label, with the schedule checked to be one."""
     if name is not None and not isinstance(name, str):
         raise TracingError(f"name must be a string, got {type(name).__name__}.")
-    if schedule is not None and not hasattr(schedule, "__or__"):
-        raise TracingError(
-            f"schedule must be a value of td.schedule, got {type(schedule).__name__}.",
-            hint="For example schedule=td.schedule.Column(256).",
-        )
+    if schedule is not None:
+        from treadle.skeletons.schedules import as_schedule
+
+        schedule = as_schedule(schedule)
     return Label(operation, name, schedule, deterministic)
 
 

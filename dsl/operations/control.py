@@ -8,14 +8,14 @@ from typing import Any
 from .. import expr as ir
 from .. import simplify
 from ..array import Array, as_array, is_arraylike, show_shape
-from ..errors import DTypeError, Location, ShapeError, TracingError, user_facing, user_location
+from ..errors import DTypeError, Location, ShapeError, TracingError, user_location
 from ..expr import Expr, Proj, Var
 from ..functions import Ignore, MaybeIndex, choose_index
 from ..graph import ArrayLoop, Branch, Check, Input, Label, Leaf, Output, known
 from ..scalar import Scalar, as_index, as_strong, as_truth, lift, unify
 from ..tracing import enclosing_kernel, forbid_nesting
 from ..types import LEAF, ScalarType, Structure, flatten, int64
-from .common import keep_type, label_of
+from .common import keep_type, label_of, operation
 
 # --- conditionals ----------------------------------------------------------------------------
 
@@ -36,7 +36,7 @@ def _predicate(p: Any, operation: str) -> Expr:
     return as_truth(lift(p, operation))
 
 
-@user_facing
+@operation
 def cond(p: Any, then: Any, else_: Any) -> Any:
     """`then` if p else `else_`: only the chosen side is evaluated, scalars or arrays.
 
@@ -113,7 +113,7 @@ def _regroup(leaves: Sequence[Leaf], like: Sequence[Array], structure: Structure
 # --- loops -----------------------------------------------------------------------------------
 
 
-@user_facing
+@operation
 def while_loop(pred: Callable[..., Any], body: Callable[..., Any], init: Any, *,
                name: str | None = None) -> Any:  # fmt: skip
     """`while pred(state): state = body(state)`; a tuple state stays one argument.
@@ -123,13 +123,13 @@ def while_loop(pred: Callable[..., Any], body: Callable[..., Any], init: Any, *,
     return _loop("while_loop", None, pred, body, init, name)
 
 
-@user_facing
+@operation
 def iterate(n: Any, f: Callable[..., Any], init: Any, *, name: str | None = None) -> Any:
     """`f` applied `n` times."""
     return _loop("iterate", n, None, lambda k, state: f(state), init, name)
 
 
-@user_facing
+@operation
 def loop(n: Any, f: Callable[..., Any], init: Any, *, name: str | None = None) -> Any:
     """`state = f(k, state)` for k = 0 … n − 1; the index takes part in the access analysis."""
     return _loop("loop", n, None, f, init, name)

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..array import Array, as_array, same_shape
-from ..errors import DTypeError, ShapeError, user_facing, user_location
+from ..errors import DTypeError, ShapeError, user_location
 from ..expr import Expr, Index
 from ..graph import Check, Generate, Label, indices
 from ..scalar import Scalar
 from ..tracing import forbid_nesting
 from ..types import LEAF, Structure, tuple_of
-from .common import label_of, trace_elements
+from .common import label_of, operation, trace_elements
 
 
 def _same_shapes(arrays: Sequence[Array], operation: str) -> tuple[Check, ...]:
@@ -22,7 +22,7 @@ def _same_shapes(arrays: Sequence[Array], operation: str) -> tuple[Check, ...]:
     return checks
 
 
-@user_facing
+@operation
 def map(f: Callable[..., Any], a: Any, *more: Any, name: str | None = None,
         schedule: Any = None) -> Array:  # fmt: skip
     """`f(x, y, …)` for the elements of arrays of equal shape; tuple elements arrive as tuples.
@@ -34,7 +34,7 @@ def map(f: Callable[..., Any], a: Any, *more: Any, name: str | None = None,
     return _map(f, (a, *more), "map", name, schedule, with_index=False)
 
 
-@user_facing
+@operation
 def imap(f: Callable[..., Any], a: Any, *more: Any, name: str | None = None,
          schedule: Any = None) -> Array:  # fmt: skip
     """`map` whose function gets the index first: `f(i, j, …, x, …)`."""
@@ -57,7 +57,7 @@ def _map(f: Callable[..., Any], operands: Sequence[Any], operation: str, name: s
     return Array(node.leaves, structure, shape)
 
 
-@user_facing
+@operation
 def zip(*arrays: Any) -> Array:
     """Tuples of the elements of arrays of equal shape; costs nothing.
 
@@ -94,7 +94,7 @@ def unzip_flat(array: Array) -> list[Array]:
     return [Array((leaf,), LEAF, array._shape) for leaf in array._leaves]
 
 
-@user_facing
+@operation
 def unzip(a: Any) -> Any:
     """The arrays of the components of tuple elements, as a tuple (named tuples keep their class)."""
     array = as_array(a, "unzip")
@@ -109,7 +109,7 @@ def unzip(a: Any) -> Any:
     return tuple(parts)
 
 
-@user_facing
+@operation
 def indexed(a: Any) -> Array:
     """Elements `(i, j, …, x)`: every element with its index in front."""
     forbid_nesting("indexed")

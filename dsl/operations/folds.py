@@ -7,14 +7,14 @@ from typing import Any
 
 from .. import simplify
 from ..array import Array, as_array, map_over
-from ..errors import DTypeError, ShapeError, user_facing, user_location
+from ..errors import DTypeError, ShapeError, user_location
 from ..expr import Const, Expr, Index, constant
 from ..graph import Check, Combine, Fold, FoldSeg, Generate, Label, Leaf, Shape, known
 from ..scalar import Scalar, apply_primitive
 from ..tracing import forbid_nesting
 from ..primitives import real_part
 from ..types import LEAF, ScalarType, Structure, float32, float64, int64, uint64
-from .common import fit_to, label_of, normalise_axes, normalise_axis, trace_combine
+from .common import fit_to, label_of, normalise_axes, normalise_axis, operation, trace_combine
 
 
 def split_axes(array: Array, axes: Sequence[int]) -> tuple[Shape, Shape, list[Expr]]:
@@ -43,7 +43,7 @@ def _not_empty(array: Array, axes: Sequence[int], operation: str) -> tuple[Check
     return tuple(checks)
 
 
-@user_facing
+@operation
 def fold(f: Callable[..., Any], init: Any, a: Any, axis: Any = -1, *, name: str | None = None,
          schedule: Any = None, deterministic: bool = False) -> Array:  # fmt: skip
     """Reduce along `axis` (an int, a tuple, or None for all) with an associative `f`.
@@ -57,7 +57,7 @@ def fold(f: Callable[..., Any], init: Any, a: Any, axis: Any = -1, *, name: str 
     return _fold(f, (init,), a, axis, "fold", name, schedule, deterministic)
 
 
-@user_facing
+@operation
 def fold1(f: Callable[..., Any], a: Any, axis: Any = -1, *, name: str | None = None,
           schedule: Any = None, deterministic: bool = False) -> Array:  # fmt: skip
     """`fold` without an initial value; an empty axis is a `ShapeError`."""
@@ -147,7 +147,7 @@ def known_source(array: Array) -> Any:
     return None
 
 
-@user_facing
+@operation
 def fold_seg(f: Callable[..., Any], init: Any, a: Any, lengths: Any, *, name: str | None = None,
              schedule: Any = None) -> Array:  # fmt: skip
     """`fold` of each segment of the last axis; empty segments give `init`.
@@ -159,7 +159,7 @@ def fold_seg(f: Callable[..., Any], init: Any, a: Any, lengths: Any, *, name: st
     return _fold_seg(f, (init,), a, lengths, "fold_seg", name, schedule)
 
 
-@user_facing
+@operation
 def fold1_seg(f: Callable[..., Any], a: Any, lengths: Any, *, name: str | None = None,
               schedule: Any = None) -> Array:  # fmt: skip
     """`fold1` of each segment of the last axis; an empty segment is a `ShapeError`."""
@@ -271,7 +271,7 @@ def _narrow(target: ScalarType, wide: ScalarType) -> Callable[[Expr], Expr] | No
     return None if target == wide else (lambda e: simplify.cast(e, target))
 
 
-@user_facing
+@operation
 def sum(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
     """Sum; small integers and booleans in 64 bits, as NumPy."""
     array = as_array(a, "sum")
@@ -281,7 +281,7 @@ def sum(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
                   _narrow(summed_type(t), wide))  # fmt: skip
 
 
-@user_facing
+@operation
 def prod(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
     """Product; small integers and booleans in 64 bits, as NumPy."""
     array = as_array(a, "prod")
@@ -291,13 +291,13 @@ def prod(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
                   _narrow(summed_type(t), wide))  # fmt: skip
 
 
-@user_facing
+@operation
 def min(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
     """The least element; NaN if there is one; an empty axis is a `ShapeError`."""
     return reduce(as_array(a, "min"), axis, keepdims, "min", lambda e: e, "minimum", None)
 
 
-@user_facing
+@operation
 def max(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
     """The greatest element; NaN if there is one; an empty axis is a `ShapeError`."""
     return reduce(as_array(a, "max"), axis, keepdims, "max", lambda e: e, "maximum", None)
@@ -306,7 +306,7 @@ def max(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
 amin, amax = min, max
 
 
-@user_facing
+@operation
 def all(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
     """Whether every element is nonzero."""
     from ..scalar import as_truth
@@ -314,7 +314,7 @@ def all(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
     return reduce(as_array(a, "all"), axis, keepdims, "all", as_truth, "logical_and", True)
 
 
-@user_facing
+@operation
 def any(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
     """Whether some element is nonzero."""
     from ..scalar import as_truth
@@ -322,7 +322,7 @@ def any(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
     return reduce(as_array(a, "any"), axis, keepdims, "any", as_truth, "logical_or", False)
 
 
-@user_facing
+@operation
 def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
     """How many elements are nonzero (int64)."""
     from ..scalar import as_truth
@@ -331,7 +331,7 @@ def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
                   lambda e: simplify.cast(as_truth(e), int64), "add", 0)  # fmt: skip
 
 
-@user_facing
+@operation
 def mean(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
     """Arithmetic mean; integers in float64; an empty axis gives NaN."""
     from .index_space import product
@@ -351,7 +351,7 @@ def mean(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
                   finish)  # fmt: skip
 
 
-@user_facing
+@operation
 def var(a: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Array:
     """Variance, in two passes."""
     from ..functions import absolute, cast, square, subtract
@@ -366,7 +366,7 @@ def var(a: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Arra
     return sum(squares, axis, keepdims) / cast(count, squares.types[0])  # type: ignore[no-any-return]
 
 
-@user_facing
+@operation
 def std(a: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Array:
     """Standard deviation."""
     from ..functions import sqrt
@@ -374,13 +374,13 @@ def std(a: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Arra
     return sqrt(var(a, axis, ddof, keepdims))  # type: ignore[no-any-return]
 
 
-@user_facing
+@operation
 def argmin(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
     """Index of the first least element (int64); of the first NaN if there is one."""
     return _argument(a, axis, keepdims, "argmin", "less")
 
 
-@user_facing
+@operation
 def argmax(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
     """Index of the first greatest element (int64); of the first NaN if there is one."""
     return _argument(a, axis, keepdims, "argmax", "greater")

@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 
 from ..array import Array, as_array
-from ..errors import DTypeError, ShapeError, TracingError, user_facing, user_location
+from ..errors import DTypeError, ShapeError, TracingError, user_location
 from ..expr import Foreign
 from ..graph import Barrier, Label, Library, Output
 from ..library import LibraryOperation
 from ..scalar import Scalar, as_strong, lift
 from ..tracing import forbid_nesting
 from ..types import LEAF, ScalarType, as_type
+from .common import operation
 
 
-@user_facing
+@operation
 def foreign(f: Any, *scalars: Any) -> Scalar:
     """Call a Numba-compiled scalar function inside a kernel, on every backend that can.
 
@@ -96,7 +97,7 @@ def compile_scalar_function(f: Any, types: tuple[ScalarType, ...]) -> CompiledSc
     return made
 
 
-@user_facing
+@operation
 def foreign_array(implementations: Mapping[str, Callable[..., Any]], *arrays: Any,
                   fallback: Callable[..., Any], name: str | None = None) -> Any:  # fmt: skip
     """Whole arrays through a function per backend name; `fallback` is a treadle function.
@@ -141,7 +142,7 @@ def foreign_array(implementations: Mapping[str, Callable[..., Any]], *arrays: An
     return made[0] if single else tuple(made)
 
 
-@user_facing
+@operation
 def compute(a: Any) -> Any:
     """Materialise here: nothing fuses across."""
     forbid_nesting("compute")

@@ -9,13 +9,13 @@ import numpy as np
 
 from .. import simplify
 from ..array import Array, as_array, as_shape, is_arraylike, map_over, show_shape, stretched
-from ..errors import DTypeError, IndexOutOfBounds, ShapeError, TracingError, user_facing, user_location
+from ..errors import DTypeError, IndexOutOfBounds, ShapeError, TracingError, user_location
 from ..expr import Cond, Const, Expr, Index, Proj, constant
 from ..graph import Check, Generate, Label, Shape, indices, known
 from ..scalar import Scalar, apply_primitive, as_index, fit_weak, lift, unify
 from ..tracing import call_scalar_function, flatten_result, forbid_nesting
 from ..types import Structure
-from .common import label_of, normalise_axes, normalise_axis
+from .common import label_of, normalise_axes, normalise_axis, operation
 
 
 def plus(a: Expr, b: Expr) -> Expr:
@@ -68,7 +68,7 @@ def delinear(at: Expr, shape: Shape) -> tuple[Expr, ...]:
     return (at, *reversed(place)) if shape else ()
 
 
-@user_facing
+@operation
 def reshape(a: Any, shape: Any) -> Array:
     """The same elements in row-major order under another shape; one extent may be −1.
 
@@ -128,7 +128,7 @@ def _is_one(e: Expr) -> bool:
     return isinstance(e, Const) and int(e.value) == 1
 
 
-@user_facing
+@operation
 def flatten(a: Any) -> Array:
     """All elements in row-major order, rank 1."""
     array = as_array(a, "flatten")
@@ -142,7 +142,7 @@ def _has_extent(array: Array) -> bool:
 ravel = flatten
 
 
-@user_facing
+@operation
 def squeeze(a: Any, axis: Any = None) -> Array:
     """Drop axes of extent 1."""
     array = as_array(a, "squeeze")
@@ -157,7 +157,7 @@ def squeeze(a: Any, axis: Any = None) -> Array:
     return array[tuple(0 if k in axes else slice(None) for k in range(array.ndim))]
 
 
-@user_facing
+@operation
 def expand_dims(a: Any, axis: int) -> Array:
     """Insert an axis of extent 1."""
     array = as_array(a, "expand_dims")
@@ -168,7 +168,7 @@ def expand_dims(a: Any, axis: int) -> Array:
 # --- transposes and slices -------------------------------------------------------------------
 
 
-@user_facing
+@operation
 def transpose(a: Any, axes: Any = None, *, name: str | None = None, schedule: Any = None) -> Array:
     """Axes in another order; reversed by default."""
     forbid_nesting("transpose")
@@ -186,7 +186,7 @@ def transpose(a: Any, axes: Any = None, *, name: str | None = None, schedule: An
     return map_over(array, place, shape, label_of("transpose", name, schedule))
 
 
-@user_facing
+@operation
 def swapaxes(a: Any, first: int, second: int) -> Array:
     """Two axes exchanged."""
     array = as_array(a, "swapaxes")
@@ -314,7 +314,7 @@ def _integer_index(value: Any, n: Expr, axis: int, checks: list[Check]) -> Expr:
     return e if v >= 0 else plus(n, e)
 
 
-@user_facing
+@operation
 def reverse(a: Any, axis: Any = None) -> Array:
     """Backwards along an axis, several, or (None) all."""
     array = as_array(a, "reverse")
@@ -326,7 +326,7 @@ def reverse(a: Any, axis: Any = None) -> Array:
 flip = reverse
 
 
-@user_facing
+@operation
 def broadcast_to(a: Any, shape: Any) -> Array:
     """Stretch extents of 1 and add leading axes, as NumPy."""
     forbid_nesting("broadcast_to")
@@ -353,7 +353,7 @@ def broadcast_to(a: Any, shape: Any) -> Array:
                     tuple(checks))  # fmt: skip
 
 
-@user_facing
+@operation
 def replicate(a: Any, n: Any, axis: int = 0) -> Array:
     """Insert an axis along which the array repeats `n` times."""
     forbid_nesting("replicate")
@@ -365,7 +365,7 @@ def replicate(a: Any, n: Any, axis: int = 0) -> Array:
     return map_over(array, place, shape, Label("replicate"))
 
 
-@user_facing
+@operation
 def roll(a: Any, shift: Any, axis: Any = None) -> Array:
     """Elements move by `shift`, wrapping around; axis None rolls the flattened array."""
     forbid_nesting("roll")
@@ -390,16 +390,18 @@ def _roll_axis(array: Array, shift: Any, axis: int) -> Array:
     return map_over(array, place, array._shape, Label("roll"))
 
 
-@user_facing
-def diagonal(a: Any, offset: int = 0) -> Array:
-    """The diagonal of the last two axes (rank 2: as NumPy)."""
+@operation
+def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
+    """The diagonal of two axes, as NumPy's last axis of the result."""
     forbid_nesting("diagonal")
     array = as_array(a, "diagonal")
     if array.ndim < 2:
         raise ShapeError(f"diagonal needs rank 2 at least, got {array.ndim}.")
-    if array.ndim > 2:  # NumPy takes the first two axes and puts the diagonal last
-        order = (*range(2, array.ndim), 0, 1)
-        array = transpose(array, order)
+    first, second = (normalise_axis(x, array.ndim, "diagonal") for x in (axis1, axis2))
+    if first == second:
+        raise ShapeError("diagonal: the two axes are the same.")
+    rest = [k for k in range(array.ndim) if k not in (first, second)]
+    array = transpose(array, (*rest, first, second)) if (first, second) != (0, 1) or rest else array
     rows, cols = array._shape[-2:]
     down, right = max(-offset, 0), max(offset, 0)
     extent = greatest(least(minus(rows, constant(down)), minus(cols, constant(right))), constant(0))
@@ -412,7 +414,7 @@ def diagonal(a: Any, offset: int = 0) -> Array:
 # --- gathers ---------------------------------------------------------------------------------
 
 
-@user_facing
+@operation
 def backpermute(shape: Any, f: Callable[..., Any], a: Any, *, name: str | None = None,
                 schedule: Any = None) -> Array:  # fmt: skip
     """`out[ix] = a[f(*ix)]`."""
@@ -432,14 +434,14 @@ def backpermute(shape: Any, f: Callable[..., Any], a: Any, *, name: str | None =
     return map_over(array, place, extents, label_of("backpermute", name, schedule))
 
 
-@user_facing
+@operation
 def gather(a: Any, indices: Any, axis: int = 0, *, name: str | None = None,
            schedule: Any = None) -> Array:  # fmt: skip
     """Elements (or slices) of `a` at integer `indices` along `axis`, as NumPy's take."""
     return _take(a, indices, axis, label_of("gather", name, schedule))
 
 
-@user_facing
+@operation
 def take(a: Any, indices: Any, axis: Any = None) -> Array:
     """As NumPy's take: axis None takes from the flattened array; indices count from the start."""
     if axis is None:
@@ -473,7 +475,7 @@ def _int64() -> Any:
     return int64
 
 
-@user_facing
+@operation
 def take_along_axis(a: Any, indices: Any, axis: int = -1) -> Array:
     """As NumPy: one index per element along `axis`."""
     array, chosen = as_array(a), as_array(indices)
@@ -512,7 +514,7 @@ def _common_elements(arrays: Sequence[Array], operation: str) -> tuple[Structure
     return structure, types
 
 
-@user_facing
+@operation
 def concatenate(arrays: Any, axis: int = 0) -> Array:
     """Joined along an existing axis; only the source of an element is read."""
     forbid_nesting("concatenate")
@@ -574,7 +576,7 @@ def _joined(parts: Sequence[Array], ends: Sequence[Expr], axis: int, rank: int,
     return choose(0, len(parts))
 
 
-@user_facing
+@operation
 def stack(arrays: Any, axis: int = 0) -> Array:
     """Joined along a new axis."""
     parts = [as_array(a, "stack") for a in arrays]
@@ -586,7 +588,7 @@ def stack(arrays: Any, axis: int = 0) -> Array:
     return concatenate([p[(slice(None),) * k + (None,)] for p in parts], k)
 
 
-@user_facing
+@operation
 def pad(a: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0) -> Array:
     """As NumPy's pad: modes constant, edge, reflect, symmetric and wrap."""
     forbid_nesting("pad")

@@ -9,17 +9,17 @@ import numpy as np
 
 from .. import simplify
 from ..array import Array, as_array
-from ..errors import DTypeError, ShapeError, user_facing, user_location
+from ..errors import DTypeError, ShapeError, user_location
 from ..expr import Expr, Index, Read, constant
 from ..graph import Generate, Label, Library, Output, Permute, indices
 from ..library import LibraryOperation
 from ..scalar import Scalar, apply_primitive, as_index, as_truth
 from ..tracing import forbid_nesting
 from ..types import LEAF, int64
-from .common import label_of, normalise_axis, trace_elements
+from .common import label_of, normalise_axis, operation, trace_elements
 
 
-@user_facing
+@operation
 def compact(mask: Any, a: Any, *, name: str | None = None, schedule: Any = None) -> tuple[
         Array, Array]:  # fmt: skip
     """(the elements of `a` where `mask` holds in row-major order, their number as a rank-0 array).
@@ -63,7 +63,7 @@ def _zero(t: Any) -> Expr:
     return Const(0, t)
 
 
-@user_facing
+@operation
 def filter(p: Callable[..., Any], a: Any, *, name: str | None = None,
            schedule: Any = None) -> tuple[Array, Array]:  # fmt: skip
     """`compact` by a predicate on the elements: (values, count)."""
@@ -78,7 +78,7 @@ def filter(p: Callable[..., Any], a: Any, *, name: str | None = None,
     return compact(Array(mask.leaves), array, name=name, schedule=schedule)
 
 
-@user_facing
+@operation
 def expand(count: Callable[..., Any], get: Callable[..., Any], a: Any, *,
            name: str | None = None, schedule: Any = None) -> Array:  # fmt: skip
     """Concatenates, for every element x of `a`, `get(x, k)` for k < count(x)."""
@@ -143,19 +143,19 @@ def _sorted(a: Any, axis: int | None, operation: str, index: bool) -> Array:
     return Array(made.leaves, LEAF, array._shape)
 
 
-@user_facing
+@operation
 def sort(a: Any, axis: int | None = -1) -> Array:
     """Ascending along an axis (NumPy's sort; NaN last)."""
     return _sorted(a, axis, "sort", False)
 
 
-@user_facing
+@operation
 def argsort(a: Any, axis: int | None = -1) -> Array:
     """The indices (int64) that sort along an axis; stable."""
     return _sorted(a, axis, "argsort", True)
 
 
-@user_facing
+@operation
 def unique(a: Any) -> Array:
     """The distinct elements, ascending; the extent is known once the kernels ran."""
     forbid_nesting("unique")

@@ -8,13 +8,13 @@ from typing import Any
 
 from .. import simplify
 from ..array import Array, as_array, broadcast_shapes, map_over, show_shape
-from ..errors import DTypeError, ShapeError, TracingError, user_facing, user_location
+from ..errors import DTypeError, ShapeError, TracingError, user_location
 from ..expr import Expr, Index, constant
 from ..graph import Check, Label, Matmul, known
 from ..scalar import apply_primitive, as_strong, fit_weak, lift
 from ..tracing import forbid_nesting
 from ..types import LEAF, promote
-from .common import label_of, normalise_axes
+from .common import label_of, normalise_axes, operation
 
 ALGORITHMS = ("auto", "standard", "strassen", "winograd")
 PRECISIONS = (None, "float32", "tf32", "fp16x3", "bf16x6", "tf32x3")
@@ -34,7 +34,7 @@ class MatmulOptions:
     scaling: str | None = None
 
 
-@user_facing
+@operation
 def matmul(a: Any, b: Any, *, algorithm: Any = "auto", levels: int | None = None,
            precision: str | None = None, execution: str | None = None, deterministic: bool = False,
            scaling: str | None = None, alpha: Any = 1, beta: Any = 0, c: Any = None,
@@ -53,7 +53,7 @@ def matmul(a: Any, b: Any, *, algorithm: Any = "auto", levels: int | None = None
     return _scaled(product, alpha, beta, c)
 
 
-@user_facing
+@operation
 def strassen(a: Any, b: Any, *, levels: int = 1, variant: str = "strassen",
              execution: str | None = None, name: str | None = None) -> Array:  # fmt: skip
     """a @ b by `levels` levels of Strassen's or Winograd's algorithm."""
@@ -173,7 +173,7 @@ def as_scale(e: Expr, t: Any) -> Expr:
     return e if e.weak else simplify.cast(as_strong(e), t)
 
 
-@user_facing
+@operation
 def dot(a: Any, b: Any) -> Array:
     """As NumPy's: inner product of vectors, product of matrices, sum over a's last and b's second
     to last axis otherwise; a scalar operand scales."""
@@ -197,7 +197,7 @@ def dot(a: Any, b: Any) -> Array:
     return tensordot(x, y, ((x.ndim - 1,), (y.ndim - 2,)))
 
 
-@user_facing
+@operation
 def outer(a: Any, b: Any) -> Array:
     """The product of every element of a with every element of b (both flattened)."""
     from .index_space import flatten
@@ -206,7 +206,7 @@ def outer(a: Any, b: Any) -> Array:
     return x[:, None] * y[None, :]  # type: ignore[no-any-return]
 
 
-@user_facing
+@operation
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Array:
     """As NumPy's, by way of matmul."""
     from .index_space import reshape, transpose

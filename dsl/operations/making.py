@@ -9,16 +9,16 @@ import numpy as np
 
 from .. import simplify
 from ..array import Array, as_array, as_shape
-from ..errors import ShapeError, TracingError, user_facing, user_location
+from ..errors import ShapeError, TracingError, user_location
 from ..expr import Const, Expr, Index, constant
 from ..graph import Generate
 from ..scalar import Scalar, apply_primitive, as_index, as_strong, lift
 from ..tracing import flatten_result, forbid_nesting
 from ..types import DEFAULT_OF_KIND, LEAF, as_type, int64, kind_of_literal
-from .common import label_of, trace_elements
+from .common import label_of, operation, trace_elements
 
 
-@user_facing
+@operation
 def generate(shape: Any, f: Callable[..., Any], *, name: str | None = None,
              schedule: Any = None) -> Array:  # fmt: skip
     """The array of `shape` whose element at (i, j, …) is `f(i, j, …)`.
@@ -37,7 +37,7 @@ def generate(shape: Any, f: Callable[..., Any], *, name: str | None = None,
     return Array(node.leaves, structure, extents)
 
 
-@user_facing
+@operation
 def fill(shape: Any, value: Any, *, name: str | None = None, schedule: Any = None) -> Array:
     """`value` everywhere."""
     forbid_nesting("fill")
@@ -48,7 +48,7 @@ def fill(shape: Any, value: Any, *, name: str | None = None, schedule: Any = Non
     return Array(node.leaves, structure, extents)
 
 
-@user_facing
+@operation
 def unit(value: Any) -> Array:
     """The rank-0 array of one value."""
     forbid_nesting("unit")
@@ -58,7 +58,7 @@ def unit(value: Any) -> Array:
     return Array(node.leaves, structure, ())
 
 
-@user_facing
+@operation
 def the(a: Any) -> Any:
     """The value of a rank-0 array as a scalar."""
     array = as_array(a, "the")
@@ -70,7 +70,7 @@ def the(a: Any) -> Any:
     return array._scalar_at(())
 
 
-@user_facing
+@operation
 def iota(n: Any, dtype: Any = int64) -> Array:
     """0, 1, …, n − 1."""
     forbid_nesting("iota")
@@ -80,7 +80,7 @@ def iota(n: Any, dtype: Any = int64) -> Array:
     return Array(node.leaves)
 
 
-@user_facing
+@operation
 def full(shape: Any, value: Any, dtype: Any = None) -> Array:
     """`value` everywhere, in `dtype`."""
     forbid_nesting("full")
@@ -89,40 +89,40 @@ def full(shape: Any, value: Any, dtype: Any = None) -> Array:
     return fill(shape, value)
 
 
-@user_facing
+@operation
 def zeros(shape: Any, dtype: Any = float) -> Array:
     """0 everywhere."""
     return full(shape, 0, dtype)
 
 
-@user_facing
+@operation
 def ones(shape: Any, dtype: Any = float) -> Array:
     """1 everywhere."""
     return full(shape, 1, dtype)
 
 
-@user_facing
+@operation
 def zeros_like(a: Any, dtype: Any = None) -> Array:
     """0 in the shape (and type) of `a`."""
     array = as_array(a)
     return full(array.shape, 0, array.types[0] if dtype is None else dtype)
 
 
-@user_facing
+@operation
 def ones_like(a: Any, dtype: Any = None) -> Array:
     """1 in the shape (and type) of `a`."""
     array = as_array(a)
     return full(array.shape, 1, array.types[0] if dtype is None else dtype)
 
 
-@user_facing
+@operation
 def full_like(a: Any, value: Any, dtype: Any = None) -> Array:
     """`value` in the shape (and type) of `a`."""
     array = as_array(a)
     return full(array.shape, value, array.types[0] if dtype is None else dtype)
 
 
-@user_facing
+@operation
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Array:
     """As NumPy's; bounds may be integer scalars (run-time values) or Python numbers."""
     forbid_nesting("arange")
@@ -159,7 +159,7 @@ def _line(count: Expr, first: Expr, delta: Expr, target: Any) -> Array:
     return Array(node.leaves)
 
 
-@user_facing
+@operation
 def linspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True,
              dtype: Any = None) -> Array:  # fmt: skip
     """`num` evenly spaced values from start to stop; the last one is exactly `stop`."""
@@ -186,7 +186,7 @@ def linspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True,
     return Array(node.leaves)
 
 
-@user_facing
+@operation
 def eye(n: Any, m: Any = None, k: int = 0, dtype: Any = float) -> Array:
     """1 on the k-th diagonal, 0 elsewhere."""
     forbid_nesting("eye")

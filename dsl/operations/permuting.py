@@ -9,14 +9,14 @@ import numpy as np
 
 from .. import simplify
 from ..array import Array, as_array, same_shape
-from ..errors import DTypeError, ShapeError, user_facing, user_location
+from ..errors import DTypeError, ShapeError, user_location
 from ..expr import Const, Expr, Index, constant
 from ..functions import MaybeIndex, as_maybe_index
 from ..graph import Generate, Label, Permute, indices
 from ..scalar import Scalar, apply_primitive, as_index, as_strong, lift
 from ..tracing import call_scalar_function, check_result, forbid_nesting
 from ..types import as_type, float64, int64
-from .common import label_of, trace_combine
+from .common import label_of, operation, trace_combine
 
 
 class Overwrite:
@@ -32,7 +32,7 @@ class Overwrite:
 overwrite = Overwrite()
 
 
-@user_facing
+@operation
 def permute(combine: Callable[..., Any], defaults: Any, f: Callable[..., Any], a: Any, *,
             name: str | None = None, schedule: Any = None,
             deterministic: bool = False) -> Array:  # fmt: skip
@@ -82,7 +82,7 @@ def permute(combine: Callable[..., Any], defaults: Any, f: Callable[..., Any], a
     return Array(node.leaves, target.structure, target._shape)
 
 
-@user_facing
+@operation
 def scatter(defaults: Any, indices: Any, a: Any, combine: Callable[..., Any] = overwrite, *,
             name: str | None = None, schedule: Any = None) -> Array:  # fmt: skip
     """`out[indices[k]] = combine(a[k], out[indices[k]])` along the first axis of `defaults`."""
@@ -111,7 +111,7 @@ def scatter(defaults: Any, indices: Any, a: Any, combine: Callable[..., Any] = o
     )  # fmt: skip
 
 
-@user_facing
+@operation
 def bincount(a: Any, weights: Any = None, minlength: int = 0, length: Any = None) -> Array:
     """Counts (or sums of weights) of the non-negative integers in `a`.
 
@@ -170,7 +170,7 @@ def _checked_like(source: Array, like: Array) -> Array:
     return Array(held.leaves, source.structure, source._shape)
 
 
-@user_facing
+@operation
 def histogram(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> tuple[Array, Array]:
     """As NumPy's: (counts, edges).  `bins` is a number or an array of edges.
 

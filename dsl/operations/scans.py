@@ -7,13 +7,13 @@ from typing import Any
 
 from .. import simplify
 from ..array import Array, as_array, map_over
-from ..errors import DTypeError, ShapeError, user_facing, user_location
+from ..errors import DTypeError, ShapeError, user_location
 from ..expr import Cond, Expr, Index, Proj, Read, constant
 from ..graph import Generate, Label, Leaf, Scan
 from ..scalar import apply_primitive
 from ..tracing import forbid_nesting
 from ..types import LEAF, bool_, tuple_of
-from .common import fit_to, label_of, normalise_axis, trace_combine
+from .common import fit_to, label_of, normalise_axis, operation, trace_combine
 
 
 def scan_array(f: Callable[..., Any], init: tuple[Any, ...], a: Any, axis: int, form: str,
@@ -42,7 +42,7 @@ def _with_total(prefix: Array) -> tuple[Array, Array]:
     return prefix, totals
 
 
-@user_facing
+@operation
 def scanl(f: Callable[..., Any], init: Any, a: Any, axis: int = -1, *, name: str | None = None,
           schedule: Any = None) -> Array:  # fmt: skip
     """init, f(init, a₀), f(f(init, a₀), a₁), …: length n + 1; `f` associative.
@@ -54,14 +54,14 @@ def scanl(f: Callable[..., Any], init: Any, a: Any, axis: int = -1, *, name: str
     return scan_array(f, (init,), a, axis, "exclusive", False, "scanl", name, schedule)
 
 
-@user_facing
+@operation
 def scanl1(f: Callable[..., Any], a: Any, axis: int = -1, *, name: str | None = None,
            schedule: Any = None) -> Array:  # fmt: skip
     """a₀, f(a₀, a₁), …: length n."""
     return scan_array(f, (), a, axis, "inclusive", False, "scanl1", name, schedule)
 
 
-@user_facing
+@operation
 def scanl_total(f: Callable[..., Any], init: Any, a: Any, axis: int = -1, *,
                 name: str | None = None, schedule: Any = None) -> tuple[Array, Array]:  # fmt: skip
     """The first n elements of `scanl`, and its last."""
@@ -70,21 +70,21 @@ def scanl_total(f: Callable[..., Any], init: Any, a: Any, axis: int = -1, *,
     )
 
 
-@user_facing
+@operation
 def scanr(f: Callable[..., Any], init: Any, a: Any, axis: int = -1, *, name: str | None = None,
           schedule: Any = None) -> Array:  # fmt: skip
     """From the right: element k is aₖ combined with all after it and `init`; length n + 1."""
     return scan_array(f, (init,), a, axis, "exclusive", True, "scanr", name, schedule)
 
 
-@user_facing
+@operation
 def scanr1(f: Callable[..., Any], a: Any, axis: int = -1, *, name: str | None = None,
            schedule: Any = None) -> Array:  # fmt: skip
     """From the right without an initial value: length n."""
     return scan_array(f, (), a, axis, "inclusive", True, "scanr1", name, schedule)
 
 
-@user_facing
+@operation
 def scanr_total(f: Callable[..., Any], init: Any, a: Any, axis: int = -1, *,
                 name: str | None = None, schedule: Any = None) -> tuple[Array, Array]:  # fmt: skip
     """The last n elements of `scanr`, and its first."""
@@ -248,14 +248,14 @@ def _total_seg(f: Callable[..., Any], init: Any, a: Any, lengths: Any, backward:
             Array(totals.leaves, array.structure, shape))  # fmt: skip
 
 
-@user_facing
+@operation
 def scanl_seg(f: Callable[..., Any], init: Any, a: Any, lengths: Any, *,
               name: str | None = None, schedule: Any = None) -> Array:  # fmt: skip
     """`scanl` of each segment of the last axis, results concatenated (n + 1 for each)."""
     return _exclusive_seg(f, init, a, lengths, False, "scanl_seg", name, schedule)
 
 
-@user_facing
+@operation
 def scanl1_seg(f: Callable[..., Any], a: Any, lengths: Any, *, name: str | None = None,
                schedule: Any = None) -> Array:  # fmt: skip
     """`scanl1` of each segment of the last axis."""
@@ -263,21 +263,21 @@ def scanl1_seg(f: Callable[..., Any], a: Any, lengths: Any, *, name: str | None 
     return _segmented_inclusive(f, a, lengths, False, "scanl1_seg", name, schedule)[0]
 
 
-@user_facing
+@operation
 def scanl_total_seg(f: Callable[..., Any], init: Any, a: Any, lengths: Any, *,
                     name: str | None = None, schedule: Any = None) -> tuple[Array, Array]:  # fmt: skip
     """`scanl_total` of each segment of the last axis."""
     return _total_seg(f, init, a, lengths, False, "scanl_total_seg", name, schedule)
 
 
-@user_facing
+@operation
 def scanr_seg(f: Callable[..., Any], init: Any, a: Any, lengths: Any, *,
               name: str | None = None, schedule: Any = None) -> Array:  # fmt: skip
     """`scanr` of each segment of the last axis, results concatenated (n + 1 for each)."""
     return _exclusive_seg(f, init, a, lengths, True, "scanr_seg", name, schedule)
 
 
-@user_facing
+@operation
 def scanr1_seg(f: Callable[..., Any], a: Any, lengths: Any, *, name: str | None = None,
                schedule: Any = None) -> Array:  # fmt: skip
     """`scanr1` of each segment of the last axis."""
@@ -285,7 +285,7 @@ def scanr1_seg(f: Callable[..., Any], a: Any, lengths: Any, *, name: str | None 
     return _segmented_inclusive(f, a, lengths, True, "scanr1_seg", name, schedule)[0]
 
 
-@user_facing
+@operation
 def scanr_total_seg(f: Callable[..., Any], init: Any, a: Any, lengths: Any, *,
                     name: str | None = None, schedule: Any = None) -> tuple[Array, Array]:  # fmt: skip
     """`scanr_total` of each segment of the last axis."""
@@ -315,25 +315,25 @@ def _cumulative(a: Any, axis: int | None, operation: str, primitive: str, widen:
     return Array(node.leaves, LEAF, array._shape)
 
 
-@user_facing
+@operation
 def cumsum(a: Any, axis: int | None = None) -> Array:
     """Running sums; axis None: of the flattened array."""
     return _cumulative(a, axis, "cumsum", "add", True)
 
 
-@user_facing
+@operation
 def cumprod(a: Any, axis: int | None = None) -> Array:
     """Running products."""
     return _cumulative(a, axis, "cumprod", "multiply", True)
 
 
-@user_facing
+@operation
 def cummax(a: Any, axis: int | None = None) -> Array:
     """Running maxima."""
     return _cumulative(a, axis, "cummax", "maximum", False)
 
 
-@user_facing
+@operation
 def cummin(a: Any, axis: int | None = None) -> Array:
     """Running minima."""
     return _cumulative(a, axis, "cummin", "minimum", False)

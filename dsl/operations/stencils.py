@@ -7,13 +7,13 @@ from typing import Any
 
 from .. import simplify
 from ..array import Array, as_array, same_shape
-from ..errors import Location, ShapeError, TracingError, user_facing, user_location
+from ..errors import Location, ShapeError, TracingError, user_location
 from ..expr import Cond, Const, Expr, Index, Loop, Proj, Read, Var, constant
 from ..graph import Check, Generate, known
 from ..scalar import Scalar, apply_primitive
 from ..tracing import call_scalar_function, forbid_nesting
 from ..types import bool_, int64
-from .common import fit_to, label_of, trace_elements
+from .common import fit_to, label_of, operation, trace_elements
 
 
 class BoundaryCondition:
@@ -193,7 +193,7 @@ class Neighbourhood:
         raise TracingError("a neighbourhood cannot be iterated.", hint="Index it: w[-1, 0].")
 
 
-@user_facing
+@operation
 def stencil(f: Callable[..., Any], a: Any, *more: Any, boundary: Any = clamp,
             name: str | None = None, schedule: Any = None) -> Array:  # fmt: skip
     """Every element from its neighbourhood: `f(w, …)`, one neighbourhood per input.
@@ -229,7 +229,7 @@ def stencil(f: Callable[..., Any], a: Any, *more: Any, boundary: Any = clamp,
     return Array(node.leaves, structure, shape)
 
 
-@user_facing
+@operation
 def correlate(a: Any, weights: Any, boundary: Any = clamp, *, name: str | None = None,
               schedule: Any = None) -> Array:  # fmt: skip
     """Σₖ w[k]·a[i + k − centre] of "same" size, centre = extent // 2 (scipy.ndimage.correlate).
@@ -239,7 +239,7 @@ def correlate(a: Any, weights: Any, boundary: Any = clamp, *, name: str | None =
     return _correlate(a, weights, boundary, "correlate", name, schedule)
 
 
-@user_facing
+@operation
 def convolve(a: Any, weights: Any, boundary: Any = clamp, *, name: str | None = None,
              schedule: Any = None) -> Array:  # fmt: skip
     """`correlate` with the weights flipped on every axis (scipy.ndimage.convolve)."""

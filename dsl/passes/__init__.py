@@ -18,12 +18,14 @@ from .epilogues import fuse_epilogues
 from .fma import form_fma
 from .horizontal import fuse_horizontal
 from .recognise import recognise_matmul
+from .separable import recognise_separable
 from .vertical import fuse_vertical
 
 Pass = Callable[[Sequence[Leaf], Context], "list[Leaf]"]
 
 
 PASSES: tuple[tuple[str, Pass], ...] = (
+    ("recognise_separable", recognise_separable),  # 9 × 9 box → 9 + 9
     ("form_fma", form_fma),  # a·b + c inside one operation
     ("fuse_vertical", fuse_vertical),  # producers into consumers
     ("recognise_matmul", recognise_matmul),  # Σ a[i, k]·b[k, j]

@@ -107,7 +107,7 @@ def find_uses(roots: Sequence[Leaf]) -> dict[Node, Uses]:
         of(leaf.node).whole = "it is a result"
     for node in topological(roots):
         for leaf in node.operands():
-            of(leaf.node).whole = f"'{node.label}' uses it whole"
+            of(leaf.node).whole = f"{node.label} uses it whole"
         if isinstance(node, ArrayLoop):
             for leaf in node.inner_roots():
                 of(leaf.node).whole = "it is the state of a loop"
@@ -146,7 +146,7 @@ def find_uses(roots: Sequence[Leaf]) -> dict[Node, Uses]:
 def decide(node: Node, use: Uses, size: int) -> str | None:
     """None to inline `node`, else the reason why it is computed into memory."""
     if not isinstance(node, Generate):
-        return "only independent elements can be inlined"
+        return "its results are known only when it has finished"
     if use.whole is not None:
         return use.whole
     if node.label.schedule is not None:

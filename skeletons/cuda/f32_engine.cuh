@@ -375,7 +375,10 @@ __device__ __forceinline__ void multiply(float (&acc)[8][16], float (&a)[2][2][4
 template <class LA, class LB, class Epilogue, Mode MODE, int TERMS>
 __device__ __forceinline__ void run(const Arguments &g) {
     extern __shared__ __align__(128) unsigned char memory[];
-    const int t = threadIdx.x;
+#ifndef TILE_SWAP
+#define TILE_SWAP 1
+#endif
+    const int t = TILE_SWAP ? (threadIdx.x < PRODUCERS ? (int)threadIdx.x + CONSUMERS : (int)threadIdx.x - PRODUCERS) : (int)threadIdx.x;
     u32 base = shared_address(memory), table = base + STAGES * STAGE;
     if (t == 0)
         for (int s = 0; s < STAGES; s++) {

@@ -7,6 +7,9 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef long long i64;
 
+#ifndef TILE_HINT
+#define TILE_HINT 10000000
+#endif
 namespace tile {
 
 __device__ __forceinline__ u32 shared_address(const void *p) { return (u32)__cvta_generic_to_shared(p); }
@@ -36,8 +39,8 @@ __device__ __forceinline__ void barrier_arrive(u32 bar) {
 __device__ __forceinline__ void barrier_wait(u32 bar, u32 parity) {
     asm volatile(
         "{\n.reg .pred done;\n"
-        "again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-        "@!done bra again;\n}" ::"r"(bar), "r"(parity) : "memory");
+        "again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1, %2;\n"
+        "@!done bra again;\n}" ::"r"(bar), "r"(parity), "n"(TILE_HINT) : "memory");
 }
 __device__ __forceinline__ void barrier_expect(u32 bar, u32 bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes) : "memory");

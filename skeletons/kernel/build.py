@@ -109,7 +109,7 @@ class Builder:
 
     def __post_init__(self) -> None:
         self._scalars: dict[Expr, Var] = {}
-        self._buffers: dict[Leaf, Buffer] = {}
+        self.buffers: dict[Leaf, Buffer] = {}
         self._names: set[str] = set()
         self._same: dict[Expr, Expr] = {}
         self._below: dict[Var, Expr] = {}
@@ -120,13 +120,14 @@ class Builder:
 
     # --- extents and other host values ---
 
-    def _root(self, e: Expr) -> Expr:
+    def root(self, e: Expr) -> Expr:
+        """The representative of all host expressions known to be equal to `e`."""
         while e in self._same:
             e = self._same[e]
         return e
 
     def _join(self, a: Expr, b: Expr) -> None:
-        a, b = self._root(a), self._root(b)
+        a, b = self.root(a), self.root(b)
         if a is b:
             return
         if isinstance(b, Const):
@@ -135,11 +136,11 @@ class Builder:
 
     def same(self, a: Expr, b: Expr) -> bool:
         """Whether two extents are equal, by being the same or by a check of the node."""
-        return self._root(a) is self._root(b)
+        return self.root(a) is self.root(b)
 
     def scalar(self, host: Expr, name: str) -> Expr:
         """A host expression as a scalar of the kernel (a constant stays one)."""
-        host = self._root(host)
+        host = self.root(host)
         if isinstance(host, Const):
             return Const(host.value, host.type)
         found = self._scalars.get(host)
@@ -165,22 +166,22 @@ class Builder:
 
     def input(self, leaf: Leaf) -> Buffer:
         """The buffer an array is read from."""
-        found = self._buffers.get(leaf)
+        found = self.buffers.get(leaf)
         if found is None:
             size = at.product(self.shape(leaf.shape))
             name = self._unique(_identifier(_array_name(leaf)))
-            found = self._buffers[leaf] = Buffer(name, leaf.type, "input", size, leaf)
+            found = self.buffers[leaf] = Buffer(name, leaf.type, "input", size, leaf)
         return found
 
     def outputs(self, role: str = "output") -> tuple[Buffer, ...]:
         """The buffers of the node's own components."""
         made = []
         for leaf in self.node.leaves:
-            if leaf not in self._buffers:
+            if leaf not in self.buffers:
                 name = self._unique("out" if len(self.node.outputs) == 1 else "out0")
                 size = at.product(self.shape(leaf.shape))
-                self._buffers[leaf] = Buffer(name, leaf.type, role, size, leaf)
-            made.append(self._buffers[leaf])
+                self.buffers[leaf] = Buffer(name, leaf.type, role, size, leaf)
+            made.append(self.buffers[leaf])
         return tuple(made)
 
     def scratch(self, name: str, types: Sequence[ScalarType], size: Expr) -> tuple[Buffer, ...]:
@@ -218,7 +219,7 @@ class Builder:
 
     def held(self, e: Expr) -> Expr | None:
         if e in self._same:
-            e = self._root(e)
+            e = self.root(e)
             if isinstance(e, Const):
                 return e
         return self._scalars.get(e)
@@ -239,14 +240,14 @@ class Builder:
     def stays_below(self, variable: Expr, extent: Expr) -> None:
         """A loop variable runs over 0 … extent − 1: reads at it along such an axis are in range."""
         if isinstance(variable, Var):
-            self._below[variable] = self._root(extent)
+            self._below[variable] = self.root(extent)
 
     def check_index(self, array: str, indices: Sequence[Expr], shape: Sequence[Expr],
                     into: Linearizer) -> Expr:  # fmt: skip
         """Report every axis out of range; the condition that none is."""
         ok: Expr = TRUE
         for axis, (index, host) in enumerate(zip(indices, shape, strict=True)):
-            if isinstance(index, Var) and self._below.get(index) is self._root(host):
+            if isinstance(index, Var) and self._below.get(index) is self.root(host):
                 continue
             extent = self.extent(host)
             inside = at.in_range(index, extent)
@@ -308,7 +309,7 @@ class Builder:
 
     def _all_buffers(self) -> list[Buffer]:
         kinds = {"input": 0, "update": 1, "output": 2}
-        return sorted(self._buffers.values(), key=lambda b: kinds[b.role])
+        return sorted(self.buffers.values(), key=lambda b: kinds[b.role])
 
     def lowered(self, *kernels: Kernel) -> Lowered:
         used = {b for k in kernels for b in k.buffers}

@@ -25,6 +25,7 @@ import numpy as np
 
 from treadle.dsl import simplify
 from treadle.dsl.expr import (
+    TRUE,
     Apply,
     Cond,
     Const,
@@ -37,8 +38,9 @@ from treadle.dsl.expr import (
     While,
     constant,
 )
-from treadle.dsl.types import ScalarType
+from treadle.dsl.types import ScalarType, int64
 
+from .arithmetic import integer
 from .ir import Assign, Body, Declare, For, If, Let, Load, Statement
 from .ir import While as WhileStatement
 
@@ -119,6 +121,38 @@ class Linearizer:
             for key in self._scope:
                 del self._memo[key]
             self.out, self._scope = outer, outer_scope
+
+    @contextmanager
+    def loop(self, name: str, start: Expr | int, stop: Expr | int, kind: str = "serial",
+             step: int = 1) -> Iterator[Var]:  # fmt: skip
+        """`for name in start .. stop`; yields the variable, the body is what is emitted inside."""
+        var = Var(name, int64)
+        with self.body() as inside:
+            yield var
+        self.append(For(var, integer(start), integer(stop), tuple(inside), kind, step))
+
+    @contextmanager
+    def when(self, condition: Expr) -> Iterator[None]:
+        """`if condition`; nothing but a scope when the condition always holds."""
+        with self.body() as inside:
+            yield
+        self.append(*(inside if condition is TRUE else [If(condition, tuple(inside))]))
+
+    @contextmanager
+    def when_always(self, bindings: dict[Expr, Expr]) -> Iterator[None]:
+        """A scope of its own for `bindings`, in the same list of statements."""
+        with self.body(bindings) as inside:
+            yield
+        self.append(*inside)
+
+    @contextmanager
+    def otherwise(self) -> Iterator[None]:
+        """The other side of the `if` just emitted by `when`."""
+        last = self.out[-1]
+        assert isinstance(last, If) and not last.other
+        with self.body() as inside:
+            yield
+        self.out[-1] = If(last.condition, last.then, tuple(inside))
 
     # --- emission ---
 
@@ -228,6 +262,8 @@ class Linearizer:
                 made = self._apply(node)
             case Read():
                 made = self.leaves.read(node, tuple(self._value(a) for a in node.args), self)
+            case Load():
+                made = Load(node.buffer, self._value(node.index))
             case Proj():
                 state = self._memo[node.args[0]]
                 assert isinstance(state, tuple)
@@ -298,7 +334,7 @@ class Linearizer:
                 cost += node.op.cost
             elif isinstance(node, Cond):
                 cost += 1.0
-            elif isinstance(node, Read | While | Loop | Foreign):
+            elif isinstance(node, Read | Load | While | Loop | Foreign):
                 return False
             if cost > _CHEAP_SIDE:
                 return False

@@ -32,7 +32,7 @@ from treadle.dsl.operations.stencils import resolve_index
 from . import arithmetic as at
 from .affine import Affine, affine_forms, loop_counts
 from .build import Builder
-from .ir import Buffer, Load
+from .ir import Load
 
 
 def has_boundary(roots: Iterable[Expr]) -> bool:
@@ -131,16 +131,16 @@ def interior(roots: Sequence[Expr], domain: Shape, builder: Builder) -> Interior
         shape = read.node.outputs[read.component].shape
         found.axes[read] = {a: k for a, (k, _) in spans.items()}
         for a, (k, span) in spans.items():
-            lows[k][span.base_low] = min(lows[k].get(span.base_low, 0), span.low)
-            key = (builder._root(shape[a]), span.base_high)
-            highs[k][key] = max(highs[k].get(key, 0), span.high)
+            lows[k][span.base_low] = min(lows[k].get(span.base_low, span.low), span.low)
+            key = (builder.root(shape[a]), span.base_high)
+            highs[k][key] = max(highs[k].get(key, span.high), span.high)
     if not found.axes:
         return None
     for k, n in enumerate(domain):
         low: Expr = constant(0)
         for base, least in lows[k].items():
             low = at.maximum(low, at.subtract(-least, base))
-        high = builder._root(n)
+        high = builder.root(n)
         for (extent, base), most in highs[k].items():
             high = at.minimum(high, at.subtract(extent, at.add(base, most)))
         low = at.minimum(low, n)
@@ -277,23 +277,27 @@ def _linear_read(e: Read, domain: Shape, first: int, builder: Builder) -> bool:
     return all(builder.same(a, b) for a, b in zip(shape, domain[first:], strict=True))
 
 
-def linear_loads(reads: Sequence[Read], builder: Builder, position: Expr) -> dict[Expr, Expr]:
-    """Bindings of identity reads to loads at `position`."""
-    made: dict[Expr, Expr] = {}
+def collapsed(roots: Sequence[Expr], reads: Sequence[Read], count: int, builder: Builder,
+              position: Expr) -> tuple[Expr, ...]:  # fmt: skip
+    """`a[i, j, k]` → `a[(i·n₁·n₂) + p]` for the last `count` axes of `reads` (from `collapse`)."""
+    memo: dict[Expr, Expr] = {}
     for read in reads:
-        buffer: Buffer = builder.input(Leaf(read.node, read.component))
-        made[read] = Load(buffer, position)
-    return made
+        leaf = Leaf(read.node, read.component)
+        cut = len(read.args) - count
+        extents = builder.shape(leaf.shape)
+        start = at.multiply(at.linear(read.args[:cut], extents[:cut]), at.product(extents[cut:]))
+        memo[read] = Load(builder.input(leaf), at.add(start, position))
+    return rewrite(roots, lambda e: e, memo)
 
 
 __all__ = [
     "Interior",
     "collapse",
+    "collapsed",
     "has_boundary",
     "interior",
     "is_identity_read",
     "is_transposing",
-    "linear_loads",
     "resolve",
     "resolve_axes",
     "row_offsets",

@@ -1,0 +1,276 @@
+"""Loads and stores: the coefficient of the lane number in the index decides how.
+
+    0           one scalar load                     1    one vector load or store
+    −1          a vector load, reversed             2…4  overlapping vector loads and shuffles
+    otherwise   gather, scatter
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from treadle.dsl.types import bool_, int64
+from treadle.skeletons.kernel.ir import Buffer
+
+from .floats import from_storage, to_storage
+from .lanes import BITS, Lanes, deinterleave, interleave
+from .text import Reg, constants, literal, suffix, vector
+from .values import LANE, Poly, Value, memory_element, parts, register_element
+
+if TYPE_CHECKING:
+    from .emitter import Emitter
+
+
+def lane_step(em: Emitter, index: Value) -> tuple[Poly, int | None]:
+    """The index as uniform part + step · lane; step None: not of that form."""
+    poly = index.poly
+    assert poly is not None
+    uniform: dict[tuple[int, ...], int] = {}
+    step = 0
+    for monomial, coefficient in poly.terms.items():
+        if monomial == (LANE,):
+            step = coefficient
+        elif any(a == LANE or em.atoms[a].lanes for a in monomial):
+            return poly, None
+        else:
+            uniform[monomial] = coefficient
+    return Poly(uniform), step
+
+
+def _align(e: str) -> int:
+    return max(BITS[e] // 8, 1)
+
+
+def _group(buffer: Buffer) -> str:
+    """The type of one element in memory, both parts of a complex number together."""
+    e = memory_element(buffer.type)
+    return f"[2 x {e}]" if buffer.type.is_complex else e
+
+
+def pointer(em: Emitter, buffer: Buffer, index: Poly) -> Reg:
+    """The address of an element: constants are added last, so that neighbours share the rest."""
+    constant = index.terms.get((), 0)
+    key = ("pointer", buffer, index.key)
+    found = em.memo.get(key)
+    if found is not None:
+        return found  # type: ignore[no-any-return]
+    group = _group(buffer)
+    if not index.terms:
+        return em.pointers[buffer]
+    if constant and len(index.terms) > 1:
+        rest = {m: c for m, c in index.terms.items() if m}
+        base, offset = pointer(em, buffer, Poly(rest)), str(constant)
+    else:
+        base, offset = em.pointers[buffer], em.reg(em.polynomial(index), 0)
+    made = em.code.emit(f"getelementptr {group}, ptr {base}, i64 {offset}")
+    return em.remember(key, made)  # type: ignore[no-any-return]
+
+
+def load(em: Emitter, buffer: Buffer, index: Value) -> Value:
+    """`buffer[index]`, shared with an equal load since the last store to the buffer."""
+    key = ("load", buffer, index.key, em.version(buffer))
+    held = em.memo.get(key)
+    if held is not None:
+        return held  # type: ignore[no-any-return]
+    if index.type != int64:
+        raise AssertionError(f"{buffer.name} is indexed by {index.type}")
+    lanes = index.lanes
+    regs: tuple[Reg, ...]
+    invariant = ", !invariant.load !0" if buffer.role == "input" else ""
+    base, step = (index.poly, 0) if not lanes else lane_step(em, index)
+    assert base is not None
+    if step == 0:
+        lanes = 0
+        regs = _load_scalar(em, buffer, base, invariant)
+    elif step in (1, -1) and not (buffer.type.is_complex and step == -1):
+        regs = _load_vector(em, buffer, base, step, lanes, invariant)
+    elif step in (2, 3, 4) and em.mask is None and not buffer.type.is_complex:
+        regs = _load_strided(em, buffer, base, step, lanes, invariant)
+    else:
+        regs = _gather(em, buffer, base, step, index, lanes)
+    v = Lanes(em.code, lanes)
+    regs = tuple(from_storage(v, buffer.type, r) for r in regs)
+    return em.remember(key, em.in_register(buffer.type, regs, lanes))  # type: ignore[no-any-return]
+
+
+def _load_scalar(em: Emitter, buffer: Buffer, base: Poly, invariant: str) -> tuple[Reg, ...]:
+    e = memory_element(buffer.type)
+    at = pointer(em, buffer, base)
+    first = em.code.emit(f"load {e}, ptr {at}, align {_align(e)}{invariant}")
+    if parts(buffer.type) == 1:
+        return (first,)
+    second = em.code.emit(f"getelementptr {e}, ptr {at}, i64 1")
+    return first, em.code.emit(f"load {e}, ptr {second}, align {_align(e)}{invariant}")
+
+
+def _load_vector(em: Emitter, buffer: Buffer, base: Poly, step: int, lanes: int,
+                 invariant: str) -> tuple[Reg, ...]:  # fmt: skip
+    """Consecutive elements, forwards or backwards."""
+    e, mask = memory_element(buffer.type), em.mask
+    backwards = list(range(lanes - 1, -1, -1))
+    if step == -1:
+        first = base.plus(Poly.constant(-(lanes - 1)))
+        assert first is not None
+        base = first
+        if mask is not None:
+            mask = Lanes(em.code, lanes).shuffle("i1", mask, "poison", backwards)
+    count = lanes * parts(buffer.type)
+    if mask is not None and buffer.type.is_complex:
+        mask = interleave(em.code, "i1", mask, mask, lanes)
+    at = pointer(em, buffer, base)
+    t = vector(e, count)
+    if mask is None:
+        got = em.code.emit(f"load {t}, ptr {at}, align {_align(e)}{invariant}")
+    else:
+        m = vector("i1", count)
+        name = f"llvm.masked.load.{suffix(e, count)}.p0"
+        em.module.declarations.setdefault(
+            name, f"declare {t} @{name}(ptr captures(none), {m}, {t})"
+        )
+        got = em.code.emit(
+            f"call {t} @{name}(ptr align {_align(e)} {at}, {m} {mask}, {t} zeroinitializer)"
+        )
+    if buffer.type.is_complex:
+        return deinterleave(em.code, e, got, lanes)
+    if step == -1:
+        got = Lanes(em.code, lanes).shuffle(e, got, "poison", backwards)
+    return (got,)
+
+
+def _load_strided(em: Emitter, buffer: Buffer, base: Poly, step: int, lanes: int,
+                  invariant: str) -> tuple[Reg, ...]:  # fmt: skip
+    """Every second to fourth element: vectors that end at the last one needed, then shuffles."""
+    e = memory_element(buffer.type)
+    t, v = vector(e, lanes), Lanes(em.code, lanes)
+    starts = [k * lanes for k in range(step - 1)] + [step * (lanes - 1) + 1 - lanes]
+    result = ""
+    covered = 0
+    for start in starts:
+        place = base.plus(Poly.constant(start))
+        assert place is not None
+        at = pointer(em, buffer, place)
+        got = em.code.emit(f"load {t}, ptr {at}, align {_align(e)}{invariant}")
+        inside = [k for k in range(covered, lanes) if k * step < start + lanes]
+        picks = [k if k < covered else -1 for k in range(lanes)]
+        for k in inside:
+            picks[k] = lanes + k * step - start
+        if result:
+            result = v.shuffle(e, result, got, picks)
+        else:
+            result = v.shuffle(e, got, "poison", [p - lanes if p >= 0 else -1 for p in picks])
+        covered += len(inside)
+    return (result,)
+
+
+def _pointers(em: Emitter, buffer: Buffer, base: Poly, step: int | None, index: Value,
+              lanes: int) -> Reg:  # fmt: skip
+    """A vector of addresses."""
+    if step is not None:
+        at, offsets = pointer(em, buffer, base), constants(
+            "i64", (k * step for k in range(lanes)))  # fmt: skip
+    else:
+        poly = index.poly
+        assert poly is not None
+        uniform = {m: c for m, c in poly.terms.items()
+                   if not any(a == LANE or em.atoms[a].lanes for a in m)}  # fmt: skip
+        rest = {m: c for m, c in poly.terms.items() if m not in uniform}
+        at = pointer(em, buffer, Poly(uniform))
+        offsets = em.reg(em.polynomial(Poly(rest)), lanes)
+    return em.code.emit(f"getelementptr {_group(buffer)}, ptr {at}, {vector('i64', lanes)} {offsets}")
+
+
+def _part_pointers(em: Emitter, buffer: Buffer, places: Reg, lanes: int) -> list[Reg]:
+    if not buffer.type.is_complex:
+        return [places]
+    e = memory_element(buffer.type)
+    second = em.code.emit(f"getelementptr {e}, {vector('ptr', lanes)} {places}, i64 1")
+    return [places, second]
+
+
+def _gather(em: Emitter, buffer: Buffer, base: Poly, step: int | None, index: Value,
+            lanes: int) -> tuple[Reg, ...]:  # fmt: skip
+    e = memory_element(buffer.type)
+    t, m, p = vector(e, lanes), vector("i1", lanes), vector("ptr", lanes)
+    name = f"llvm.masked.gather.{suffix(e, lanes)}.v{lanes}p0"
+    em.module.declarations.setdefault(name, f"declare {t} @{name}({p}, {m}, {t})")
+    mask = em.mask or literal("i1", 1, lanes)
+    places = _pointers(em, buffer, base, step, index, lanes)
+    return tuple(
+        em.code.emit(
+            f"call {t} @{name}({p} align {_align(e)} {at}, {m} {mask}, {t} zeroinitializer)"
+        )
+        for at in _part_pointers(em, buffer, places, lanes)
+    )
+
+
+def store(em: Emitter, buffer: Buffer, index: Value, value: Value) -> None:
+    """`buffer[index] = value` for every active lane; of lanes with one index the last wins."""
+    lanes = em.lanes if index.lanes or value.lanes else 0
+    base, step = (index.poly, 0) if not index.lanes else lane_step(em, index)
+    assert base is not None
+    e = memory_element(buffer.type)
+    if step == 0:
+        if lanes:
+            value = last_active(em, value)
+        v = Lanes(em.code, 0)
+        at = pointer(em, buffer, base)
+        for k, r in enumerate(em.regs(value, 0)):
+            place = em.code.emit(f"getelementptr {e}, ptr {at}, i64 {k}") if k else at
+            em.code.do(f"store {e} {to_storage(v, buffer.type, r)}, ptr {place}, align {_align(e)}")
+    else:
+        v = Lanes(em.code, lanes)
+        regs = [to_storage(v, buffer.type, r) for r in em.regs(value, lanes)]
+        if step == 1:
+            _store_vector(em, buffer, base, regs, lanes)
+        else:
+            _scatter(em, buffer, base, step, index, regs, lanes)
+    em.touch((buffer,))
+    if value.type != bool_ and value.lanes == lanes and step != 0:
+        em.remember(("load", buffer, index.key, em.version(buffer)), value)
+
+
+def _store_vector(em: Emitter, buffer: Buffer, base: Poly, regs: list[Reg], lanes: int) -> None:
+    e, mask = memory_element(buffer.type), em.mask
+    count = lanes * len(regs)
+    value = regs[0]
+    if len(regs) == 2:
+        value = interleave(em.code, e, regs[0], regs[1], lanes)
+        if mask is not None:
+            mask = interleave(em.code, "i1", mask, mask, lanes)
+    at, t = pointer(em, buffer, base), vector(e, count)
+    if mask is None:
+        em.code.do(f"store {t} {value}, ptr {at}, align {_align(e)}")
+        return
+    name = f"llvm.masked.store.{suffix(e, count)}.p0"
+    m = vector("i1", count)
+    em.module.declarations.setdefault(name, f"declare void @{name}({t}, ptr captures(none), {m})")
+    em.code.do(f"call void @{name}({t} {value}, ptr align {_align(e)} {at}, {m} {mask})")
+
+
+def _scatter(em: Emitter, buffer: Buffer, base: Poly, step: int | None, index: Value,
+             regs: list[Reg], lanes: int) -> None:  # fmt: skip
+    e = memory_element(buffer.type)
+    t, m, p = vector(e, lanes), vector("i1", lanes), vector("ptr", lanes)
+    name = f"llvm.masked.scatter.{suffix(e, lanes)}.v{lanes}p0"
+    em.module.declarations.setdefault(name, f"declare void @{name}({t}, {p}, {m})")
+    mask = em.mask or literal("i1", 1, lanes)
+    places = _pointers(em, buffer, base, step, index, lanes)
+    for value, at in zip(regs, _part_pointers(em, buffer, places, lanes), strict=True):
+        em.code.do(f"call void @{name}({t} {value}, {p} align {_align(e)} {at}, {m} {mask})")
+
+
+def last_active(em: Emitter, value: Value) -> Value:
+    """The value of the last active lane, as a uniform value."""
+    if not value.lanes:
+        return value
+    lane: Reg = str(value.lanes - 1)
+    if em.mask is not None:
+        word = f"i{value.lanes}"
+        bits = em.code.emit(f"bitcast {vector('i1', value.lanes)} {em.mask} to {word}")
+        zeros = Lanes(em.code, 0).call_immediate("ctlz", word, bits, True)
+        narrow = em.code.emit(f"sub {word} {value.lanes - 1}, {zeros}")
+        lane = narrow if word == "i64" else em.code.emit(f"zext {word} {narrow} to i64")
+    e = register_element(value.type)
+    v = Lanes(em.code, value.lanes)
+    regs = tuple(v.extract(e, r, lane) for r in em.regs(value))
+    return em.in_register(value.type, regs, 0)

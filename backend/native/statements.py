@@ -1,0 +1,389 @@
+"""The statements of kernel IR: straight-line code, branches, masks and loops.
+
+`copies` are the interleaved copies that an unrolled loop makes of a body: each simple statement is
+written for all of them before the next, and loops whose bounds they share run them together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from treadle.dsl.expr import Const, Expr
+from treadle.dsl.types import bool_, int64
+from treadle.skeletons.kernel.ir import (
+    Assign,
+    Atomic,
+    Body,
+    Comment,
+    Declare,
+    For,
+    If,
+    InvalidKernel,
+    Let,
+    Reduce,
+    Report,
+    Statement,
+    Store,
+    While,
+)
+
+from . import atomics, memory
+from .analysis import is_varying, lanes_for, modified, nodes, varying_variables, worth_skipping
+from .emitter import Copy, Emitter
+from .lanes import Lanes
+from .reduction import reduce
+from .text import Reg, literal, vector
+from .values import LANE, Poly, Value
+
+#: A vector loop of more operations is written once, masked, instead of twice.
+_WRITE_ONCE = 600
+
+
+def block(em: Emitter, body: Body, copies: Sequence[Copy]) -> None:
+    """Statements in order, for every copy."""
+    for s in body:
+        statement(em, s, copies)
+
+
+def statement(em: Emitter, s: Statement, copies: Sequence[Copy]) -> None:
+    match s:
+        case Comment():
+            em.code.remark(s.text)
+        case Let():
+            for c in copies:
+                c.values[s.var] = em.value(s.value, c)
+        case Declare():
+            for c in copies:
+                em.declare(s.var, em.value(s.value, c), c)
+        case Assign():
+            for c in copies:
+                _check_assignment(em, s, c)
+                em.assign(s.var, em.value(s.value, c), c)
+        case Store():
+            for c in copies:
+                memory.store(em, s.buffer, em.value(s.index, c), em.value(s.value, c))
+        case If():
+            _if(em, s, copies)
+        case For():
+            _for(em, s, copies)
+        case While():
+            _while(em, s, copies)
+        case Reduce():
+            for c in copies:
+                reduce(em, s, c)
+        case Atomic():
+            for c in copies:
+                atomics.atomic(em, s, c)
+        case Report():
+            for c in copies:
+                atomics.report(em, s, c)
+        case _:
+            raise AssertionError(f"{type(s).__name__} in kernel IR")
+
+
+def _check_assignment(em: Emitter, s: Assign, copy: Copy) -> None:
+    if s.var in em.varying and not copy.slots[s.var].lanes:
+        raise InvalidKernel(
+            f"{em.kernel.name}: {s.var.name} is declared outside a vector loop that assigns it"
+        )
+
+
+# --- branches ---------------------------------------------------------------------------------
+
+
+def _if(em: Emitter, s: If, copies: Sequence[Copy]) -> None:
+    if em.lanes and is_varying(s.condition, em.varying):
+        for c in copies:
+            condition = em.reg(em.value(s.condition, c), em.lanes)
+            _masked_block(em, s.then, condition, c)
+            if s.other:
+                inverse = Lanes(em.code, em.lanes).inverse(condition)
+                _masked_block(em, s.other, inverse, c)
+        return
+    shared = em.same(s.condition, copies)
+    if shared is None:
+        for c in copies:
+            _branch(em, s, em.value(s.condition, c), [c])
+    else:
+        _branch(em, s, shared, copies)
+
+
+def _branch(em: Emitter, s: If, condition: Value, copies: Sequence[Copy]) -> None:
+    """A real branch on a uniform condition."""
+    if condition.const is not None:
+        block(em, s.then if bool(condition.const) else s.other, copies)
+        return
+    then, other, done = em.code.label("then"), em.code.label("else"), em.code.label("endif")
+    em.code.branch(em.reg(condition, 0), then, other if s.other else done)
+    em.code.start(then)
+    with em.scope():
+        block(em, s.then, copies)
+    em.code.jump(done)
+    if s.other:
+        em.code.start(other)
+        with em.scope():
+            block(em, s.other, copies)
+        em.code.jump(done)
+    em.code.start(done)
+    em.touch(modified((s,)))
+
+
+def narrowed(em: Emitter, condition: Reg) -> Reg:
+    """The active lanes for which `condition` holds."""
+    if em.mask is None:
+        return condition
+    return Lanes(em.code, em.lanes).both(em.mask, condition)
+
+
+def _masked_block(em: Emitter, body: Body, condition: Reg, copy: Copy) -> None:
+    mask = narrowed(em, condition)
+    if not worth_skipping(body):
+        with em.masked(mask):
+            block(em, body, [copy])
+        return
+    some, done = em.code.label("some"), em.code.label("none")
+    em.code.branch(Lanes(em.code, em.lanes).any(mask), some, done)
+    em.code.start(some)
+    with em.masked(mask):
+        block(em, body, [copy])
+    em.code.jump(done)
+    em.code.start(done)
+    em.touch(modified(body))
+
+
+# --- loops ------------------------------------------------------------------------------------
+
+
+def _constant(e: Value) -> int | None:
+    return None if e.const is None else int(e.const)
+
+
+def _for(em: Emitter, s: For, copies: Sequence[Copy]) -> None:
+    if s.step < 1:
+        raise InvalidKernel(f"{em.kernel.name}: a loop with step {s.step}")
+    if s.kind == "unrolled":
+        start, stop = em.same(s.start, copies), em.same(s.stop, copies)
+        if start is not None and stop is not None:
+            length = em.apply("subtract", int64, [stop, start], False).const
+            if length is not None:
+                _unrolled(em, s, copies, start, int(length))
+                return
+    differ = is_varying(s.start, em.varying) or is_varying(s.stop, em.varying)
+    if em.lanes and differ:
+        for c in copies:
+            _masked_for(em, s, c)
+        return
+    start, stop = em.same(s.start, copies), em.same(s.stop, copies)
+    if start is None or stop is None:
+        for c in copies:
+            _uniform_for(em, s, [c], em.value(s.start, c), em.value(s.stop, c))
+    else:
+        _uniform_for(em, s, copies, start, stop)
+
+
+def _unrolled(em: Emitter, s: For, copies: Sequence[Copy], start: Value, length: int) -> None:
+    """Every iteration a copy, all of them interleaved."""
+    made = []
+    for c in copies:
+        for k in range(0, length, s.step):
+            one = Copy(c)
+            offset = em.polynomial(Poly.constant(k))
+            one.values[s.var] = em.apply("add", int64, [start, offset], True)
+            made.append(one)
+    if made:
+        block(em, s.body, made)
+
+
+def _uniform_for(em: Emitter, s: For, copies: Sequence[Copy], start: Value, stop: Value) -> None:
+    if s.kind == "vector" and not em.lanes:
+        _vector_for(em, s, copies, start, stop)
+        return
+    first, last = em.reg(start, 0), em.reg(stop, 0)
+    head, body, done = em.code.label("for"), em.code.label("body"), em.code.label("endfor")
+    before = em.code.block
+    em.code.jump(head)
+    em.code.start(head)
+    i, at = em.code.phi("i64", first, before, "i")
+    em.code.branch(em.code.emit(f"icmp slt i64 {i}, {last}"), body, done)
+    em.code.start(body)
+    em.touch(modified(s.body))
+    em.depth += 1
+    with em.scope():
+        index = em.in_register(int64, (i,), 0)
+        for c in copies:
+            c.values[s.var] = index
+        block(em, s.body, copies)
+    em.depth -= 1
+    after = em.code.emit(f"add i64 {i}, {s.step}")
+    em.code.complete(at, after, em.code.block)
+    em.code.jump(head)
+    em.code.start(done)
+    em.touch(modified(s.body))
+
+
+def _vector_for(em: Emitter, s: For, copies: Sequence[Copy], start: Value, stop: Value) -> None:
+    """W iterations at once, and the rest under a mask."""
+    lanes = lanes_for(s.body, em.target)
+    trips = _trips(em, start, stop, s.step)
+    before_varying = em.varying
+    em.varying = before_varying | varying_variables(s.body, {s.var})
+    once = nodes(s.body) * len(copies) > _WRITE_ONCE
+    constant = _constant(trips)
+    total = em.reg(trips, 0)
+    whole = total if once else em.code.emit(f"and i64 {total}, {-lanes}")
+    if constant is not None and not once:
+        whole = str(constant // lanes * lanes) if constant > 0 else "0"
+
+    def body(k: Reg, mask: Reg | None) -> None:
+        em.lanes, em.mask = lanes, mask
+        with em.scope():
+            base = em.in_register(int64, (k,), 0)
+            lane = em.polynomial(Poly({(LANE,): s.step}))
+            offset = em.apply("multiply", int64, [base, em.constant(int64, s.step)], True)
+            index = em.apply("add", int64, [start, em.apply("add", int64, [offset, lane], True)],
+                             True)  # fmt: skip
+            for c in copies:
+                c.values[s.var] = index
+            block(em, s.body, copies)
+        em.lanes, em.mask = 0, None
+
+    def tail_mask(k: Reg) -> Reg:
+        rest = em.code.emit(f"sub i64 {total}, {k}")
+        short = em.code.intrinsic("llvm.smin.i64", "i64", [("i64", rest), ("i64", str(lanes))])
+        count = em.code.emit(f"trunc i64 {short} to i32")
+        v = Lanes(em.code, lanes)
+        return v.compare("ugt", "i32", v.splat("i32", count), v.iota("i32"))
+
+    em.depth += 1
+    if whole != "0":
+        head, inner, done = em.code.label("vector"), em.code.label("group"), em.code.label("rest")
+        before = em.code.block
+        em.code.jump(head)
+        em.code.start(head)
+        k, at = em.code.phi("i64", "0", before, "k")
+        em.code.branch(em.code.emit(f"icmp slt i64 {k}, {whole}"), inner, done)
+        em.code.start(inner)
+        em.touch(modified(s.body))
+        body(k, tail_mask(k) if once else None)
+        after = em.code.emit(f"add i64 {k}, {lanes}")
+        em.code.complete(at, after, em.code.block)
+        em.code.jump(head)
+        em.code.start(done)
+        em.touch(modified(s.body))
+    if not once and not (constant is not None and max(constant, 0) % lanes == 0):
+        tail, done = em.code.label("tail"), em.code.label("endvector")
+        em.code.branch(em.code.emit(f"icmp sgt i64 {total}, {whole}"), tail, done)
+        em.code.start(tail)
+        body(whole, tail_mask(whole))
+        em.code.jump(done)
+        em.code.start(done)
+        em.touch(modified(s.body))
+    em.depth -= 1
+    em.varying = before_varying
+
+
+def _trips(em: Emitter, start: Value, stop: Value, step: int) -> Value:
+    """How many iterations; not below zero when it is a multiple of nothing."""
+    length = em.apply("subtract", int64, [stop, start], False)
+    if step != 1:
+        up = em.apply("add", int64, [length, em.constant(int64, step - 1)], True)
+        length = em.apply("floor_divide", int64, [up, em.constant(int64, step)], False)
+    if length.const is not None:
+        return length
+    return em.apply("maximum", int64, [length, em.constant(int64, 0)], True)
+
+
+def _masked_for(em: Emitter, s: For, copy: Copy) -> None:
+    """A serial loop inside a vector loop whose bounds differ between lanes."""
+    start, stop = em.value(s.start, copy), em.value(s.stop, copy)
+    v, m = Lanes(em.code, em.lanes), vector("i1", em.lanes)
+    stops = em.reg(stop, em.lanes)
+    head, body, done = em.code.label("for"), em.code.label("body"), em.code.label("endfor")
+    entry_mask = em.mask or literal("i1", 1, em.lanes)
+    before = em.code.block
+    em.code.jump(head)
+    em.code.start(head)
+    k, at = em.code.phi("i64", "0", before, "k")
+    active, at_mask = em.code.phi(m, entry_mask, before, "active")
+    em.touch(modified(s.body))
+    em.depth += 1
+    with em.scope():
+        count = em.in_register(int64, (k,), 0)
+        index = em.apply("add", int64, [start, count], True)
+        copy.values[s.var] = index
+        inside = v.compare("slt", "i64", em.reg(index, em.lanes), stops)
+        mask = v.both(active, inside)
+        em.code.branch(v.any(mask), body, done)
+        em.code.start(body)
+        with em.masked(mask):
+            block(em, s.body, [copy])
+        after = em.code.emit(f"add i64 {k}, {s.step}")
+        em.code.complete(at, after, em.code.block)
+        em.code.complete(at_mask, mask, em.code.block)
+        em.code.jump(head)
+        em.code.start(done)
+    em.depth -= 1
+    em.touch(modified(s.body))
+
+
+def _while(em: Emitter, s: While, copies: Sequence[Copy]) -> None:
+    both = s.before + s.body
+    if em.lanes and is_varying(s.condition, em.varying):
+        for c in copies:
+            _masked_while(em, s, c)
+        return
+    if len(copies) > 1:
+        for c in copies:
+            _while(em, s, [c])
+        return
+    copy = copies[0]
+    head, body, done = em.code.label("while"), em.code.label("body"), em.code.label("endwhile")
+    em.code.jump(head)
+    em.code.start(head)
+    em.touch(modified(both))
+    em.depth += 1
+    with em.scope():
+        block(em, s.before, copies)
+        em.code.branch(em.reg(em.value(s.condition, copy), 0), body, done)
+        em.code.start(body)
+        with em.scope():
+            block(em, s.body, copies)
+        em.code.jump(head)
+        em.code.start(done)
+    em.depth -= 1
+    em.touch(modified(both))
+
+
+def _masked_while(em: Emitter, s: While, copy: Copy) -> None:
+    """Until every lane is done; a lane that is done keeps its values."""
+    both = s.before + s.body
+    v, m = Lanes(em.code, em.lanes), vector("i1", em.lanes)
+    outer = em.mask
+    head, body, done = em.code.label("while"), em.code.label("body"), em.code.label("endwhile")
+    before = em.code.block
+    em.code.jump(head)
+    em.code.start(head)
+    active, at = em.code.phi(m, outer or literal("i1", 1, em.lanes), before, "active")
+    em.touch(modified(both))
+    em.depth += 1
+    with em.masked(active):
+        block(em, s.before, [copy])
+        condition = em.reg(em.value(s.condition, copy), em.lanes)
+        mask = v.both(active, condition)
+        em.code.branch(v.any(mask), body, done)
+        em.code.start(body)
+        with em.masked(mask):
+            block(em, s.body, [copy])
+        em.code.complete(at, mask, em.code.block)
+        em.code.jump(head)
+        em.code.start(done)
+    em.depth -= 1
+    em.touch(modified(both))
+
+
+def true_value(em: Emitter) -> Value:
+    return em.constant(bool_, True)
+
+
+def is_constant(e: Expr) -> bool:
+    return isinstance(e, Const)

@@ -1,0 +1,408 @@
+"""`explain`: what a program became, in words a scientist can follow; and its picture.
+
+For every kernel, in order of launch: what was fused into it, where it reads, how many bytes it
+moves and how much it computes; then why kernels are apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from .access import Access, accesses, counters, index_map, read_bodies, show_access
+from .expr import Apply
+from .graph import (
+    ArrayLoop, Branch, Fold, FoldSeg, Input, Library, Matmul, Node, Permute, Scan, inner_inputs,
+    topological,
+)  # fmt: skip
+from .names import Names, address, in_order, is_kernel, operations, place
+from .passes import cost
+from .passes.vertical import per_element
+
+WIDTH = 96
+INDENT = "  "
+
+_CLASSES = {
+    "horizontal": "elements of one row share what they read (one piece of memory serves several)",
+    "vertical": "neighbouring rows share what they read (cheap while it stays in the cache)",
+    "streaming": "every element is read once: nothing to gain from a cache",
+    "random": "the places depend on data: no order can be planned",
+}
+_BORDERS = {
+    "clamp": "outside, the nearest element at the edge",
+    "mirror": "outside, the array reflected at its edge element",
+    "symmetric": "outside, the array reflected beyond its edge",
+    "wrap": "outside, the opposite side",
+    "constant": "outside, a given value",
+    "function": "outside, a given function of the place",
+}
+
+
+def explain(program: Any) -> str:
+    """The whole explanation as text, lines of at most about 96 characters."""
+    names = Names(program)
+    words: dict[str, str] = {}
+    lines = [_headline(program), ""]
+    lines += _inputs(names)
+    for depth, node, under in in_order(program.roots):
+        block = _kernel(node, names, words) if is_kernel(node) else _steering(node, names)
+        if under:
+            block[0] += f"   ({under})"
+        lines += [INDENT * 2 * depth + line for line in block]
+        lines.append("")
+    lines += _recognised(program)
+    lines += _apart(program, names)
+    if words:
+        lines.append("Words")
+        lines += _table([(word, meaning) for word, meaning in words.items()])
+    return "\n".join(lines).rstrip() + "\n"
+
+
+# --- head ------------------------------------------------------------------------------------
+
+
+def _headline(program: Any) -> str:
+    written = len(operations(program.source_roots))
+    launched = sum(1 for _, n, _ in in_order(program.roots) if is_kernel(n))
+    text = (
+        f"{program.name} on {program.backend}: {_count(written, 'operation')} written, "
+        f"{_count(launched, 'kernel')} launched"
+    )
+    if program.backend == "reference":
+        text += "\n(the reference backend runs every operation as it was written)"
+    return text
+
+
+def _inputs(names: Names) -> list[str]:
+    rows = []
+    for node in names.program.inputs:
+        values = [
+            f"{names.extents[e]} = {names.known[e]}"
+            for e in node.shape if e in names.extents and e in names.known
+        ]  # fmt: skip
+        rows.append((names.inputs[node], names.type(node.leaf()), ", ".join(values)))
+    for param in names.program.params:
+        rows.append((param.name, str(param.type), "a number given at each call"))
+    return ["Inputs", *_table(rows), ""] if rows else []
+
+
+# --- kernels ---------------------------------------------------------------------------------
+
+
+def _title(node: Node, names: Names) -> str:
+    number = names.number(node)
+    text = str(node.label)
+    if number is not None and not node.label.name:
+        text += f" {address(number)}"
+    where = place(node.where)
+    return f"{text} at {where}" if where else text
+
+
+def _steering(node: Node, names: Names) -> list[str]:
+    """A loop or a branch: what repeats, or what decides."""
+    name = names.loops[node]
+    if isinstance(node, ArrayLoop):
+        turns = "until its test fails" if node.count is None else (
+            f"{names.extent(node.count)} times")  # fmt: skip
+        states = [
+            f"{names.inputs[s]} starts as {names.array(first)}, becomes {names.array(new)}"
+            for s, first, new in zip(node.state, node.init, node.body, strict=True)
+        ]
+        return [f"Repeat {turns}: {_title(node, names)}", *_rows([(name, states)])]
+    if isinstance(node, Branch):
+        sides = [
+            f"{names.array(a)} or {names.array(b)}"
+            for a, b in zip(node.then, node.other, strict=True)
+        ]
+        return [f"Choose: {_title(node, names)}", *_rows([(name, sides)])]
+    return [f"Keep in memory: {_title(node, names)}"]
+
+
+def _kernel(node: Node, names: Names, words: dict[str, str]) -> list[str]:
+    rows: list[tuple[str, list[str]]] = []
+    if node.fused:
+        rows.append(("fused in", _fused(node)))
+    found = accesses(node)
+    reads = _reads(node, found, names, words)
+    if reads:
+        rows.append(("reads", reads))
+    rows.append(("writes", _writes(node, names, words)))
+    rows += _costs(node, found, names, words)
+    schedule = node.label.schedule
+    rows.append(("schedule", [repr(schedule) if schedule is not None else "chosen by treadle"]))
+    return [f"Kernel {names.kernels[node]}: {_title(node, names)}", *_rows(rows)]
+
+
+def _fused(node: Node) -> list[str]:
+    """Labels with places; equal ones are counted."""
+    counts: dict[str, int] = {}
+    for label, where in node.fused:
+        spot = place(where)
+        text = f"{label} at {spot}" if spot else str(label)
+        counts[text] = counts.get(text, 0) + 1
+    shown = [text if n == 1 else f"{text} ({n} times)" for text, n in counts.items()]
+    if len(shown) > 12:
+        shown = [*shown[:10], f"and {sum(list(counts.values())[10:])} more"]
+    return shown
+
+
+def _reads(node: Node, found: Sequence[Access], names: Names, words: dict[str, str]) -> list[str]:
+    rows: list[tuple[str, ...]] = []
+    for access in found:
+        for word in access.classes:
+            words.setdefault(word, _CLASSES[word])
+        if access.boundary is not None:
+            words.setdefault(access.boundary, _BORDERS[access.boundary])
+        leaf = access.leaf
+        rows.append((f"{names.array(leaf)}: {show_access(access, names.atom)}",
+                     names.type(leaf), ", ".join(access.classes)))  # fmt: skip
+    for leaf in node.operands():
+        rows.append((f"{names.array(leaf)}: whole", names.type(leaf), "streaming"))
+        words.setdefault("streaming", _CLASSES["streaming"])
+    lines = _table(rows, "")
+    if max(map(len, lines), default=0) <= WIDTH - 13:
+        return lines
+    return [line for first, *rest in rows for line in (first, INDENT + ", ".join(rest))]
+
+
+def _writes(node: Node, names: Names, words: dict[str, str]) -> list[str]:
+    types = [names.type(leaf) for leaf in node.leaves]
+    if isinstance(node, Permute):
+        target = Access(node.leaf(), None, ((),), "data", None, frozenset())
+        kind, linear, offset = index_map(node.target, counters(node.target))
+        if linear is not None:
+            target = Access(node.leaf(), linear, (offset,), kind, None, frozenset())
+        how = "overwriting" if node.combine is None else f"combined with {_combining(node)}"
+        words.setdefault("scattered", "written at computed places; equal places are combined")
+        return [f"{t}  scattered at {show_access(target, names.atom)}, {how}" for t in types]
+    if isinstance(node, Fold) and node.inner:
+        inner = names.shape(node.inner)
+        return [f"{t}  each from {inner} elements by {_combining(node)}" for t in types]
+    if isinstance(node, FoldSeg):
+        return [f"{t}  one per segment, by {_combining(node)}" for t in types]
+    if isinstance(node, Scan):
+        way = "from the end" if node.reverse else "from the start"
+        return [f"{t}  running {_combining(node)} along axis {node.axis}, {way}" for t in types]
+    if isinstance(node, Matmul):
+        return [f"{t}  sums of {names.extent(node.k)} products" for t in types]
+    return types
+
+
+def _combining(node: Any) -> str:
+    """The name of a combining function: `add`, or "a function of yours"."""
+    ops = [
+        r.op.name if isinstance(r, Apply) and set(r.args) <= {*node.combine.left,
+                                                              *node.combine.right} else ""
+        for r in node.combine.results
+    ]  # fmt: skip
+    return " and ".join(dict.fromkeys(ops)) if all(ops) else "a function of yours"
+
+
+def _costs(node: Node, found: Sequence[Access], names: Names, words: dict[str, str]) -> list[
+        tuple[str, list[str]]]:  # fmt: skip
+    """Memory, work and intensity."""
+    leaves = dict.fromkeys([*(a.leaf for a in found), *node.operands()])
+    results = list(node.leaves)
+    each, elements = _work(node, names)
+    sizes = {le: names.size(le.shape) for le in leaves}
+    if elements is not None and not counters(read_bodies(node)):
+        for leaf in dict.fromkeys(a.leaf for a in found if a.leaf not in node.operands()):
+            reads = elements * sum(a.count for a in found if a.leaf == leaf)
+            size = sizes[leaf]
+            sizes[leaf] = reads if size is None else min(size, reads)
+    total_read = _total(sizes.values(), [le.type.bytes for le in leaves])
+    total_written = _total([names.size(le.shape) for le in results],
+                           [le.type.bytes for le in results])  # fmt: skip
+    per_read = sum(le.type.bytes for le in leaves)
+    per_written = sum(le.type.bytes for le in results)
+    moved = f"{per_read} B read + {per_written} B written per element"
+    if total_read is not None and total_written is not None:
+        moved = f"{_bytes(total_read)} read + {_bytes(total_written)} written"
+    rows = [("memory", [moved])]
+    if isinstance(node, Library):
+        rows.append(("work", [f"a library's {node.operation.name}"]))
+        return rows
+    if not each:
+        rows.append(("work", ["only moves elements"]))
+        return rows
+    words.setdefault("operations", "counted in additions: a division is 8, an exponential 20")
+    unit = "product" if isinstance(node, Matmul) else "element"
+    work = f"{_count_of(each, 'operation')} per {unit}"
+    if elements is not None:
+        work += f", {_number(each * elements)} in all"
+    rows.append(("work", [work]))
+    byte: float | None = per_read + per_written or None
+    if total_read is not None and total_written is not None and elements is not None:
+        byte = (total_read + total_written) or None
+        each *= elements
+    if byte is not None:
+        rate = each / byte
+        limit = cost.ROUND_TRIP / 12
+        verdict = "memory is the limit" if rate < limit else "arithmetic is the limit"
+        rows.append(("intensity", [f"{_count_of(rate, 'operation')} per byte: {verdict}"]))
+    return rows
+
+
+def _work(node: Node, names: Names) -> tuple[float, int | None]:
+    """(additions per element of the domain, number of elements of the domain)."""
+    if isinstance(node, Matmul):
+        size = names.size((*node.batch, node.m, node.n, node.k))
+        return 2.0, size
+    each = cost.operations(per_element(node))
+    combine = getattr(node, "combine", None)
+    if combine is not None:
+        each += cost.operations(combine.results)
+    shape: Any = getattr(node, "shape", None)
+    if isinstance(node, Fold):
+        shape = (*node.outer, *node.inner)
+    elif isinstance(node, Permute):
+        shape = node.domain
+    return each, names.size(shape) if shape is not None else None
+
+
+def _total(sizes: Iterable[int | None], each: Iterable[int]) -> int | None:
+    total = 0
+    for size, n in zip(sizes, each, strict=True):
+        if size is None:
+            return None
+        total += size * n
+    return total
+
+
+# --- decisions -------------------------------------------------------------------------------
+
+
+def _recognised(program: Any) -> list[str]:
+    notes = program.history.context.notes if program.history.context else []
+    return ["Recognised", *(f"{INDENT}{note}" for note in dict.fromkeys(notes)), ""] if notes else []
+
+
+def _apart(program: Any, names: Names) -> list[str]:
+    """Why kernels that read each other's results are not one kernel."""
+    kept = program.history.context.kept if program.history.context else {}
+    read_by: dict[Node, list[int]] = {}
+    for node in topological(program.roots):
+        if node in names.kernels:
+            for leaf in dict.fromkeys(leaf.node for leaf in node.inputs()):
+                read_by.setdefault(leaf, []).append(names.kernels[node])
+        for leaf_ in inner_inputs(node):
+            read_by.setdefault(leaf_.node, [])
+    rows = []
+    for node, number in names.kernels.items():
+        readers = read_by.get(node)
+        reason = kept.get(node)
+        if not readers or not reason:
+            continue
+        into = ", ".join(map(str, readers))
+        rows.append((f"kernel {number} into {into}", reason))
+    return ["Not fused", *_table(rows), ""] if rows else []
+
+
+# --- text ------------------------------------------------------------------------------------
+
+
+def _rows(rows: Sequence[tuple[str, list[str]]]) -> list[str]:
+    """Headed lines, further lines of a heading below its first."""
+    width = max([9, *(len(head) for head, _ in rows)]) + 2
+    lines = []
+    for head, texts in rows:
+        for k, text in enumerate(texts):
+            lines.append(f"{INDENT}{head if k == 0 else '':<{width}}{text}".rstrip())
+    return lines
+
+
+def _table(rows: Sequence[tuple[str, ...]], indent: str = INDENT) -> list[str]:
+    """Aligned columns, two spaces apart."""
+    if not rows:
+        return []
+    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        cells = [f"{cell:<{w}}" for cell, w in zip(row, widths, strict=True)]
+        lines += _wrapped(indent + "  ".join(cells).rstrip(), sum(widths[:-1]) + 2 * len(
+            widths[:-1]) + len(indent))  # fmt: skip
+    return lines
+
+
+def _wrapped(line: str, hanging: int) -> list[str]:
+    if len(line) <= WIDTH or hanging > WIDTH // 2:
+        return [line]
+    import textwrap
+
+    return [line[:hanging] + part if k == 0 else " " * hanging + part for k, part in enumerate(
+        textwrap.wrap(line[hanging:], WIDTH - hanging))]  # fmt: skip
+
+
+def _count(n: int, word: str) -> str:
+    return f"{n} {word}" if n == 1 else f"{n} {word}s"
+
+
+def _count_of(x: float, word: str) -> str:
+    return f"{_number(x)} {word}" if x == 1 else f"{_number(x)} {word}s"
+
+
+def _number(x: float) -> str:
+    for size, unit in ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if x >= size:
+            return f"{x / size:.3g}{unit}"
+    return f"{x:.0f}" if x >= 100 else f"{x:.2g}"
+
+
+def _bytes(n: float) -> str:
+    for size, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if n >= size:
+            return f"{n / size:.3g} {unit}"
+    return f"{n:.0f} B"
+
+
+# --- picture ---------------------------------------------------------------------------------
+
+
+def graphviz(program: Any) -> str:
+    """The fused graph in Graphviz's DOT: kernels as boxes, arrays on the edges."""
+    names = Names(program)
+    lines = [
+        f"digraph {_quoted(program.name)} {{",
+        '  rankdir=TB; node [fontname="Helvetica", fontsize=11];',
+        '  edge [fontname="Helvetica", fontsize=10];',
+    ]
+    ids: dict[Node, str] = {}
+    inner: list[Node] = []
+    for node in topological(program.roots):
+        ids[node] = f"n{len(ids)}"
+        if isinstance(node, Input):
+            label = f"{names.inputs.get(node, node.name)}\\n{names.type(node.leaf())}"
+            lines.append(f"  {ids[node]} [shape=ellipse, label={_quoted(label)}];")
+            continue
+        lines.append(f"  {ids[node]} {_box(node, names)};")
+        if isinstance(node, ArrayLoop | Branch):
+            inner.append(node)
+    for node in ids:
+        for leaf in node.inputs():
+            if leaf.node in ids:
+                lines.append(f"  {ids[leaf.node]} -> {ids[node]} "
+                             f"[label={_quoted(names.type(leaf))}];")  # fmt: skip
+    for node in inner:
+        for leaf in inner_inputs(node):
+            lines.append(f"  {ids[leaf.node]} -> {ids[node]} "
+                         f"[style=dashed, label={_quoted(names.type(leaf))}];")  # fmt: skip
+    for k, leaf in enumerate(program.roots):
+        lines.append(f"  out{k} [shape=ellipse, style=bold, label={_quoted(f'result {k}')}];")
+        lines.append(f"  {ids[leaf.node]} -> out{k} [label={_quoted(names.type(leaf))}];")
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _box(node: Node, names: Names) -> str:
+    if not is_kernel(node):
+        return f"[shape=box, style=rounded, label={_quoted(_title(node, names))}]"
+    head = f"kernel {names.kernels[node]}\\n{_title(node, names)}"
+    parts = [head, *(f"+ {text}" for text in _fused(node))]
+    if node.label.schedule is not None:
+        parts.append(repr(node.label.schedule))
+    text = "\\n".join(parts)
+    return f"[shape=box, label={_quoted(text)}]"
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace('"', '\\"')
+    return f'"{escaped}"'

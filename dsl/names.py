@@ -1,0 +1,232 @@
+"""Names that a program's texts share: of inputs, extents, kernels and of places in the source.
+
+Operations are numbered as written, dependencies first: `#3` addresses the third one in
+`Program.scheduled` and `Program.tune`, named or not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .access import AXES, polynomial, show_polynomial
+from .errors import Location
+from .expr import Apply, Const, Expr, Extent, Index, Param, Read, Var, walk
+from .graph import Barrier, Branch, ArrayLoop, Input, Leaf, Node, inner_inputs, topological
+from .primitives import convert
+
+
+def is_kernel(node: Node) -> bool:
+    """Whether a node of the optimised graph is launched (loops and branches only steer)."""
+    return not isinstance(node, Input | ArrayLoop | Branch | Barrier)
+
+
+def operations(roots: Sequence[Leaf]) -> list[Node]:
+    """The operations of a graph as written, dependencies first: number k is the k-th, from 1."""
+    return [node for node in topological(roots) if not isinstance(node, Input)]
+
+
+def address(number: int) -> str:
+    return f"#{number}"
+
+
+def place(where: Location | None) -> str:
+    """`file.py:12`, or nothing when the place is not known."""
+    return where.short() if where is not None else ""
+
+
+def regions(roots: Sequence[Leaf]) -> dict[Node, frozenset[Node]]:
+    """The loop states every node depends on."""
+    from .passes.vertical import regions as found
+
+    return found(roots)
+
+
+def in_order(roots: Sequence[Leaf]) -> Iterator[tuple[int, Node, str]]:
+    """(depth, node, what it stands under) in order of launch; kernels inside loops and branches
+    follow their loop or branch one level deeper, loop-invariant ones come before it."""
+    region = regions(roots)
+    done: set[Node] = set()
+
+    def emit(leaves: Sequence[Leaf], depth: int, under: str) -> Iterator[tuple[int, Node, str]]:
+        for node in topological(leaves, inside=False):
+            if node in done or isinstance(node, Input):
+                continue
+            done.add(node)
+            if isinstance(node, ArrayLoop):
+                bound = frozenset(node.bound)
+                invariant = [
+                    n.leaf() for n in topological(node.inner_roots(), inside=False)
+                    if not isinstance(n, Input) and not region[n] & bound
+                ]  # fmt: skip
+                yield from emit(invariant, depth, under)
+                yield depth, node, under
+                yield from emit(node.inner_roots(), depth + 1, "")
+            elif isinstance(node, Branch):
+                yield depth, node, under
+                yield from emit(node.then, depth + 1, "if it holds")
+                yield from emit(node.other, depth + 1, "otherwise")
+            else:
+                yield depth, node, under
+
+    yield from emit(roots, 0, "")
+
+
+class Names:
+    """The names that one program's explanation uses, and the extents it knows."""
+
+    def __init__(self, program: Any) -> None:
+        self.program = program
+        self.inputs: dict[Node, str] = {}
+        self.extents: dict[Expr, str] = {}
+        self.known: dict[Expr, int] = {}
+        self.kernels: dict[Node, int] = {}
+        self.loops: dict[Node, str] = {}
+        self._numbers = {node: k for k, node in enumerate(operations(program.source_roots), 1)}
+        self._name_inputs()
+        self._name_kernels()
+
+    def _name_inputs(self) -> None:
+        arguments = set(self.program.arguments)
+        shapes = dict(
+            zip(self.program.arguments, getattr(self.program, "example_shapes", None) or (),
+                strict=False)
+        )  # fmt: skip
+        count = Counter(_plain_name(n) for n in self.program.inputs)
+        numbers: Counter[str] = Counter()
+        for node in self.program.inputs:
+            name = _plain_name(node)
+            numbers[name] += 1
+            unique = node in arguments or count[name] == 1
+            self.inputs[node] = name if unique else f"{name}{numbers[name]}"
+            shape = shapes.get(node)
+            if shape is None and node.source is not None:
+                shape = tuple(int(n) for n in node.source.shape)
+            for axis, extent in enumerate(node.shape):
+                if isinstance(extent, Extent):
+                    self.extents[extent] = f"n{len(self.extents) + 1}"
+                    if shape is not None:
+                        self.known[extent] = int(shape[axis])
+
+    def _name_kernels(self) -> None:
+        for _, node, _ in in_order(self.program.roots):
+            if is_kernel(node):
+                self.kernels[node] = len(self.kernels) + 1
+            else:
+                self.loops[node] = f"{node.label.operation}{len(self.loops) + 1}"
+            for extra in getattr(node, "bound", ()):
+                self.inputs.setdefault(extra, f"state{len(self.inputs)}")
+                for axis, extent in enumerate(extra.shape):
+                    if isinstance(extent, Extent):
+                        self._state_extent(node, extra, axis, extent)
+
+    def _state_extent(self, loop: Any, state: Input, axis: int, extent: Extent) -> None:
+        """A state has its first value's shape."""
+        if state in loop.state:
+            first = loop.init[loop.state.index(state)].shape[axis]
+            self.extents[extent] = self.extent(first)
+            value = self.value(first)
+            if value is not None:
+                self.known[extent] = value
+
+    # --- words ---
+    def array(self, leaf: Leaf) -> str:
+        """How an array is called: an input's name, `kernel 3`, or a loop's result."""
+        node = leaf.node
+        part = f".{leaf.component}" if len(node.outputs) > 1 else ""
+        if node in self.inputs:
+            return self.inputs[node]
+        if node in self.kernels:
+            return f"kernel {self.kernels[node]}{part}"
+        if isinstance(node, Barrier):
+            return self.array(node.arguments[leaf.component])
+        return f"{self.loops.get(node, str(node.label))}{part}"
+
+    def number(self, node: Node) -> int | None:
+        """The number of the written operation that a kernel stands for."""
+        found = self._numbers.get(node)
+        if found is not None:
+            return found
+        same = [(w, k) for w, k in self._numbers.items()
+                if w.where is node.where and _same_label(w, node)]  # fmt: skip
+        alike = [k for w, k in same if type(w) is type(node)] or [k for _, k in same]
+        return alike[0] if alike else None
+
+    def atom(self, e: Expr) -> str:
+        if isinstance(e, Index):
+            return AXES[e.axis] if e.axis < len(AXES) else f"i{e.axis}"
+        if isinstance(e, Extent):
+            return self.extents.get(e, f"{self.inputs.get(e.node, 'array')}.shape[{e.axis}]")
+        return e.name if isinstance(e, Param | Var) else self._formula(e)
+
+    def extent(self, e: Expr) -> str:
+        """An extent as text: `n1 - 2`, or `?` when only the data tell."""
+        p = polynomial(e)
+        return self._formula(e) if p is None else show_polynomial(p, self.atom)
+
+    def _formula(self, e: Expr) -> str:
+        """What is no polynomial: a function of others."""
+        if not isinstance(e, Apply):
+            return "?"
+        parts = [self.extent(a) for a in e.args]
+        if any("?" in part for part in parts):
+            return "?"
+        if e.op.name == "maximum" and "0" in parts:
+            return parts[1 - parts.index("0")]
+        if len(parts) == 2 and e.op.symbol:
+            left, right = (f"({p})" if " " in p else p for p in parts)
+            return f"({left} {e.op.symbol} {right})"
+        name = {"minimum": "min", "maximum": "max"}.get(e.op.name, e.op.name)
+        return f"{name}({', '.join(parts)})"
+
+    def shape(self, shape: Sequence[Expr]) -> str:
+        return "[" + ", ".join(self.extent(e) for e in shape) + "]"
+
+    def type(self, leaf: Leaf) -> str:
+        """`float32[n1, n2]`."""
+        return f"{leaf.type}{self.shape(leaf.shape)}" if leaf.shape else f"{leaf.type}"
+
+    # --- numbers ---
+    def value(self, e: Expr) -> int | None:
+        """An extent's value for the known shapes, None when something is not known."""
+        return evaluate(e, self.known)
+
+    def size(self, shape: Sequence[Expr]) -> int | None:
+        """The number of elements of a shape, when known."""
+        total = 1
+        for e in shape:
+            n = self.value(e)
+            if n is None:
+                return None
+            total *= max(n, 0)
+        return total
+
+
+def _plain_name(node: Input) -> str:
+    return node.name.replace(" ", "")
+
+
+def _same_label(a: Node, b: Node) -> bool:
+    return (a.label.operation, a.label.name) == (b.label.operation, b.label.name)
+
+
+def evaluate(e: Expr, known: Mapping[Expr, int]) -> int | None:
+    """An integer expression over known extents; None when it needs anything else."""
+    values: dict[Expr, Any] = {}
+    for node in walk((e,)):
+        if isinstance(node, Const):
+            values[node] = node.value
+        elif node in known:
+            values[node] = known[node]
+        elif isinstance(node, Apply) and all(a in values for a in node.args):
+            args = [np.asarray(values[a], a.type.numpy) for a in node.args]
+            with np.errstate(all="ignore"):
+                values[node] = convert(np.asarray(node.op.numpy(*args)), node.type)[()]
+    found = values.get(e)
+    return None if found is None else int(found)
+
+
+__all__ = ["Names", "address", "evaluate", "in_order", "inner_inputs", "is_kernel", "operations"]

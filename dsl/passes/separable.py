@@ -1,0 +1,194 @@
+"""recognise_separable: a linear stencil whose weights are an outer product becomes one pass an axis.
+
+A 9 × 9 box or Gaussian costs 81 multiplications in one pass and 18 in two.  The weights must be
+literals of the stencil's function, the boundary one that treats axes independently, and the saving
+must exceed a round trip through memory.  An explicit schedule suppresses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..expr import Apply, Const, Expr, Index, Read, walk
+from ..graph import Generate, Label, Leaf, Node
+from ..primitives import TABLE
+from ..simplify import apply
+from .base import Context
+from .cost import ROUND_TRIP
+from .rebuild import rewrite_graph
+
+Offsets = tuple[int, ...]
+_INDEPENDENT = ("clamp", "mirror", "symmetric", "wrap")
+
+
+def recognise_separable(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
+    """Linear stencils with separable weights as a chain of one-dimensional ones."""
+    if not context.settings.recognise:
+        return list(roots)
+
+    def change(node: Node) -> Node:
+        made = _separated(node)
+        if made is None:
+            return node
+        context.notes.append(
+            f"{node.label}: its weights are an outer product, so it runs one axis after the other"
+        )
+        return made
+
+    return rewrite_graph(roots, change)
+
+
+def _separated(node: Node) -> Node | None:
+    if not isinstance(node, Generate) or len(node.elements) != 1 or len(node.shape) < 2:
+        return None
+    element = node.elements[0]
+    if node.label.schedule is not None or element.type.kind != "float":
+        return None
+    found = linear_form(element)
+    if found is None:
+        return None
+    read, weights = found
+    if read.boundary not in _INDEPENDENT or read.node.outputs[read.component].shape != node.shape:
+        return None
+    low = np.min(list(weights), axis=0)
+    high = np.max(list(weights), axis=0)
+    table = np.zeros(tuple(high - low + 1), np.float64)
+    for offsets, weight in weights.items():
+        table[tuple(np.subtract(offsets, low))] = weight
+    factors = outer_factors(table)
+    if factors is None:
+        return None
+    taps = sum(int(np.count_nonzero(f)) for f in factors)
+    passes = sum(1 for f in factors if len(f) > 1)
+    if np.count_nonzero(table) - taps <= ROUND_TRIP * (passes - 1) or passes < 2:
+        return None
+    return _chain(node, read, factors, low)
+
+
+def linear_form(element: Expr) -> tuple[Read, dict[Offsets, float]] | None:
+    """Σ weight·a[i + offset…] with constant weights over one array: a sample read and weights."""
+    forms: dict[Expr, dict[Offsets, float] | float] = {}
+    sample: Read | None = None
+    for e in walk((element,)):
+        if isinstance(e, Const):
+            forms[e] = float(e.value) if not e.type.is_complex else np.nan
+        elif isinstance(e, Read):
+            offsets = _offsets(e)
+            if offsets is None or e.type != element.type:
+                return None
+            if sample is not None and (e.node, e.component, e.boundary) != (
+                sample.node, sample.component, sample.boundary
+            ):  # fmt: skip
+                return None
+            sample = e
+            forms[e] = {offsets: 1.0}
+        elif isinstance(e, Apply) and e.type == element.type:
+            made = _combined(e.op.name, [forms.get(a) for a in e.args])
+            if made is None:
+                return None
+            forms[e] = made
+        elif isinstance(e, Index) or (isinstance(e, Apply) and e.type.is_integer):
+            continue  # part of a read's place
+        else:
+            return None
+    result = forms.get(element)
+    if sample is None or not isinstance(result, dict):
+        return None
+    return sample, result
+
+
+def _offsets(read: Read) -> Offsets | None:
+    offsets = []
+    for axis, a in enumerate(read.args):
+        if isinstance(a, Index) and a.axis == axis:
+            offsets.append(0)
+        elif (
+            isinstance(a, Apply) and a.op.name == "add" and isinstance(a.args[1], Const)
+            and isinstance(a.args[0], Index) and a.args[0].axis == axis
+        ):  # fmt: skip
+            offsets.append(int(a.args[1].value))
+        else:
+            return None
+    return tuple(offsets)
+
+
+def _combined(name: str, parts: list[Any]) -> dict[Offsets, float] | None:
+    if any(p is None for p in parts):
+        return None
+    if name == "negative" and isinstance(parts[0], dict):
+        return {k: -v for k, v in parts[0].items()}
+    if len(parts) != 2:
+        return None
+    a, b = parts
+    if name == "add" and 0.0 in (x for x in parts if isinstance(x, float)):  # Python's sum()
+        return a if isinstance(a, dict) else b if isinstance(b, dict) else None
+    if name in ("add", "subtract") and isinstance(a, dict) and isinstance(b, dict):
+        total = dict(a)
+        for k, v in b.items():
+            total[k] = total.get(k, 0.0) + (v if name == "add" else -v)
+        return total
+    if name == "multiply" and isinstance(a, float) and isinstance(b, dict):
+        a, b = b, a
+    if name == "multiply" and isinstance(a, dict) and isinstance(b, float):
+        return {k: v * b for k, v in a.items()}
+    if name == "true_divide" and isinstance(a, dict) and isinstance(b, float) and b:
+        return {k: v / b for k, v in a.items()}
+    return None
+
+
+def outer_factors(table: Any) -> list[Any] | None:
+    """One vector per axis whose outer product is `table` (to rounding), else None."""
+    if not np.isfinite(table).all() or not table.any():
+        return None
+    peak = np.unravel_index(np.argmax(np.abs(table)), table.shape)
+    factors = []
+    for axis in range(table.ndim):
+        line = tuple(slice(None) if k == axis else p for k, p in enumerate(peak))
+        factors.append(table[line] / table[peak])
+    factors[0] = factors[0] * table[peak]
+    product = factors[0]
+    for f in factors[1:]:
+        product = np.multiply.outer(product, f)
+    close = np.abs(product - table).max() <= 1e-13 * np.abs(table).max()
+    return factors if close else None
+
+
+def _chain(node: Generate, read: Read, factors: list[Any], low: Any) -> Node:
+    """The last axis first: its reads are contiguous."""
+    source, component = read.node, read.component
+    made: Any = None
+    axes = [k for k in reversed(range(len(factors))) if len(factors[k]) > 1]
+    scale = [k for k in range(len(factors)) if len(factors[k]) == 1]
+    for position, axis in enumerate(axes):
+        last = position == len(axes) - 1
+        factor = factors[axis]
+        if last:
+            for k in scale:
+                factor = factor * factors[k][0]
+        total: Expr | None = None
+        for step, weight in enumerate(factor):
+            if not weight:
+                continue
+            place: list[Expr] = []
+            for k in range(len(factors)):
+                # An axis of one weight still shifts; that shift belongs to the first pass.
+                shift = int(low[k]) + (step if k == axis else 0)
+                move = k == axis or (position == 0 and k in scale)
+                place.append(_plus(Index(k), shift if move else 0))
+            value: Expr = Read(source, component, tuple(place), read.boundary)
+            term = value if weight == 1 else apply(
+                TABLE["multiply"], (value, Const(weight, read.type)), read.type)  # fmt: skip
+            total = term if total is None else apply(TABLE["add"], (total, term), read.type)
+        assert total is not None
+        label = node.label if last else Label(f"{node.label.operation} (axis {axis})")
+        made = Generate(node.shape, (total,), label=label, where=node.where,
+                        checks=node.checks if last else (), fused=node.fused if last else ())  # fmt: skip
+        source, component = made, 0
+    return made  # type: ignore[no-any-return]
+
+
+def _plus(e: Expr, n: int) -> Expr:
+    return e if n == 0 else apply(TABLE["add"], (e, Const(n, e.type)), e.type)

@@ -1,0 +1,281 @@
+"""Generate: independent elements, with map, zip, every index transform and stencils.
+
+    tasks                          tiles of rows × columns, 64 … 256 kB each
+      for row (serial)
+        for column (vector)        whole contiguous runs of the last axis
+          out[row, column] = element
+
+A domain whose arrays are all read in place and densely is one long row (`transform.collapse`).
+Boundary reads are plain in the interior of the domain; several rows are computed together where
+they read the same rows (`unrolled`); a transposing read walks in narrow columns so that the cache
+lines it touches are used whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from treadle.dsl.expr import Expr, Index, Read, Var, constant
+from treadle.dsl.graph import Generate
+from treadle.dsl.types import int64
+
+from .kernel import affine, tiling, transform
+from .kernel import arithmetic as at
+from .kernel.build import (
+    Builder,
+    LoweringContext,
+    element_bytes,
+    element_cost,
+    flop_count,
+)
+from .kernel.ir import Buffer, Comment, Kernel, Lowered, Store
+from .kernel.linearize import Linearizer
+from .kernel.tiling import Tile, Tiling
+
+#: A task moves about this many bytes: it fits in a second-level cache and outlasts its dispatch.
+TASK_BYTES = 1 << 17
+#: A task of heavy elements does about this many additions' worth of work.
+TASK_COST = 1 << 18
+#: Outputs per thread along the rows, where neighbouring rows share their reads.
+UNROLLED_ROWS = 4
+#: Width and height of what a transposing read covers at a time.
+TRANSPOSE_COLUMNS, TRANSPOSE_ROWS = 32, 64
+
+
+def lower_generate(node: Generate, context: LoweringContext) -> Lowered:
+    """One kernel."""
+    builder = Builder(node, context)
+    outs = builder.outputs()
+    rank = len(node.shape)
+    plan = tiling.plan_of(builder, rank)
+    task = Var("task", int64)
+    into = builder.emitter()
+    domain, roots = node.shape, node.elements
+    if rank == 0:
+        _store(builder, into, outs, (), (), roots)
+        return builder.lowered(_kernel(builder, node, constant(1), task, into))
+    if plan is not None and plan.grain == "thread":
+        tasks = _elements_in_order(plan, builder, node, outs, task, into)
+        return builder.lowered(_kernel(builder, node, tasks, task, into))
+
+    if rank > 1 and plan is None:
+        reads = transform.collapse(roots, domain, builder)
+        if reads is not None:
+            tasks = _one_row(builder, node, outs, reads, task, into)
+            return builder.lowered(_kernel(builder, node, tasks, task, into, collapsed=True))
+    unroll = _unrolled_rows(builder, roots, rank)
+    wide = elements_per_task(builder, roots, outs)
+    chosen: Tiling
+    transposing = plan is None and transform.is_transposing(roots, rank)
+    if plan is not None:
+        chosen = tiling.scheduled_tiling(plan, builder, domain)
+    elif transposing:
+        chosen = tiling.default_tiling(builder, domain, wide, columns=16 * TRANSPOSE_COLUMNS,
+                                       rows=TRANSPOSE_ROWS)  # fmt: skip
+        builder.notes.append("transposing reads: columns of "
+                             f"{TRANSPOSE_COLUMNS} within {TRANSPOSE_ROWS} rows")  # fmt: skip
+    else:
+        chosen = tiling.default_tiling(builder, domain, wide, unroll)
+    box = transform.interior(roots, domain, builder)
+    body = _Rows(builder, node, outs, unroll, box)
+    inner = body.transposed if transposing and box is None else body.tile
+    chosen.emit(into, task, inner)
+    return builder.lowered(_kernel(builder, node, chosen.tasks, task, into))
+
+
+def elements_per_task(builder: Builder, roots: Sequence[Expr], outs: Sequence[Buffer]) -> int:
+    """A power of two: about TASK_BYTES of traffic, less if elements are heavy."""
+    size = max(element_bytes(roots, [b.type for b in outs]), 1)
+    cost = max(element_cost(roots), 1.0)
+    wanted = min(TASK_BYTES / size, max(TASK_COST / cost, 64.0))
+    return int(1 << max(int(wanted).bit_length() - 1, 6))
+
+
+def _unrolled_rows(builder: Builder, roots: Sequence[Expr], rank: int) -> int:
+    asked = tiling.rows_per_thread(builder, rank)
+    if builder.context.check:
+        return 1
+    if asked is not None:
+        return asked
+    shared = transform.row_offsets(roots, rank) > 1 and not transform.is_transposing(roots, rank)
+    return UNROLLED_ROWS if shared else 1
+
+
+def _kernel(builder: Builder, node: Generate, tasks: Expr, task: Var, into: Linearizer,
+            collapsed: bool = False) -> Kernel:  # fmt: skip
+    rank = len(node.shape)
+    outs = builder.outputs()
+    names = {(leaf.node, leaf.component): b.name for leaf, b in builder.buffers.items()}
+    accesses = affine.read_accesses(node.elements, names)
+    accesses += tuple(affine.write_access(b.name, rank) for b in outs)
+    comments = [f"schedule: {tiling.shown_schedule(builder)}"]
+    if collapsed:
+        comments.append(f"{rank} contiguous axes as one")
+    return builder.kernel("", tasks, task, tuple(into.out), accesses=accesses,
+                          flops=flop_count(node.elements), comments=comments,
+                          schedule=builder.node.label.schedule)  # fmt: skip
+
+
+def _store(builder: Builder, into: Linearizer, outs: Sequence[Buffer], indices: Sequence[Expr],
+           extents: Sequence[Expr], roots: Sequence[Expr], position: Expr | None = None) -> None:  # fmt: skip
+    """The element at `indices`, computed and stored."""
+    with into.when_always({Index(k): i for k, i in enumerate(indices)}):
+        values = into.emit(roots)
+        where = at.linear(indices, extents) if position is None else position
+        into.append(*(Store(b, where, v) for b, v in zip(outs, values, strict=True)))
+
+
+def _one_row(builder: Builder, node: Generate, outs: Sequence[Buffer],
+             reads: Sequence[Read], task: Var, into: Linearizer) -> Expr:  # fmt: skip
+    """A dense domain of any rank as one row."""
+    rank = len(node.shape)
+    size = at.product(node.shape)
+    total = builder.scalar(size, "size")
+    elements = elements_per_task(builder, node.elements, outs)
+    start, stop = tiling.block_range(into, "at", task, elements, total)
+    with into.loop("p", start, stop, "vector") as p:
+        roots = transform.collapsed(node.elements, reads, rank, builder, p)
+        _store(builder, into, outs, (), (), roots, p)
+    return builder.scalar(at.ceil_div(size, elements), "blocks")
+
+
+class _Rows:
+    """The loops over one tile: the interior in several rows at a time, borders one by one."""
+
+    def __init__(self, builder: Builder, node: Generate, outs: Sequence[Buffer], unroll: int,
+                 box: transform.Interior | None) -> None:  # fmt: skip
+        self.builder, self.outs, self.unroll, self.box = builder, outs, unroll, box
+        self.domain = node.shape
+        self.rank = len(node.shape)
+        self.extents = builder.shape(node.shape)
+        roots = node.elements
+        last = self.rank - 1
+        if box is None:
+            resolved = transform.resolve(roots, builder)
+            self.inside = self.between = self.anywhere = resolved
+        else:
+            self.inside = transform.resolve(roots, builder, box.safe(range(self.rank)))
+            self.between = transform.resolve(roots, builder, box.safe([last]))
+            self.anywhere = transform.resolve(roots, builder)
+
+    def _element(self, into: Linearizer, tile: Tile, row: Expr | None, col: Expr,
+                 roots: Sequence[Expr]) -> None:  # fmt: skip
+        indices = (*tile.leading, col) if row is None else (*tile.leading, row, col)
+        for k, index in enumerate(indices):
+            self.builder.stays_below(index, self.domain[k])
+        _store(self.builder, into, self.outs, indices, self.extents, roots)
+
+    def _row(self, into: Linearizer, tile: Tile, row: Expr | None, cols: tuple[Expr, Expr],
+             roots: Sequence[Expr], kind: str = "vector") -> None:  # fmt: skip
+        with into.loop("j", *cols, kind) as j:
+            self._element(into, tile, row, j, roots)
+
+    def tile(self, into: Linearizer, tile: Tile) -> None:
+        if self.box is not None:
+            self._with_border(into, tile)
+        elif self.rank == 1:
+            self._row(into, tile, None, tile.cols, self.inside)
+        else:
+            first = self._several_rows(into, tile, tile.rows, tile.cols)
+            with into.loop("i", first, tile.rows[1]) as i:
+                self._row(into, tile, i, tile.cols, self.inside)
+
+    def _several_rows(self, into: Linearizer, tile: Tile, rows: tuple[Expr, Expr],
+                      cols: tuple[Expr, Expr]) -> Expr:  # fmt: skip
+        """`unroll` rows at a time; the first row left over."""
+        if self.unroll == 1:
+            return rows[0]
+        count = at.multiply(at.floor_divide(at.subtract(rows[1], rows[0]), self.unroll),
+                            self.unroll)  # fmt: skip
+        stop = into.let(at.add(rows[0], count), "rows_left")
+        with into.loop("i", rows[0], stop, step=self.unroll) as i:
+            with into.loop("j", *cols, "vector") as j:
+                with into.loop("u", 0, self.unroll, "unrolled") as u:
+                    self._element(into, tile, at.add(i, u), j, self.inside)
+        return stop
+
+    def _with_border(self, into: Linearizer, tile: Tile) -> None:
+        """Plain reads inside the box, resolving ones around it."""
+        box, rank = self.box, self.rank
+        assert box is not None
+        c0, c1 = tile.cols
+        left = into.let(at.minimum(at.maximum(c0, box.low[-1]), c1), "left")
+        right = into.let(at.maximum(left, at.minimum(c1, box.high[-1])), "right")
+        if rank == 1:
+            into.append(Comment("interior"))
+            self._row(into, tile, None, (left, right), self.inside)
+            into.append(Comment("border"))
+            self._sides(into, tile, None, left, right)
+            return
+        r0, r1 = tile.rows
+        inner = at.both(*(
+            at.both(at.less_equal(box.low[k], i), at.less(i, box.high[k]))
+            for k, i in enumerate(tile.leading)
+        ))  # fmt: skip
+        top = into.let(at.minimum(at.maximum(r0, box.low[-2]), r1), "top")
+        bottom = at.maximum(top, at.minimum(r1, box.high[-2]))
+        bottom = into.let(at.select(inner, bottom, top), "bottom")
+        into.append(Comment("interior"))
+        if self.unroll > 1:
+            below = self._several_rows(into, tile, (top, bottom), (left, right))
+        else:
+            with into.loop("i", top, bottom) as i:
+                self._row(into, tile, i, (left, right), self.inside)
+            below = bottom
+        into.append(Comment("rows at the border (and those left over)"))
+        with into.loop("part", 0, 2) as part:
+            upper = at.equal(part, 0)
+            with into.loop("i", at.select(upper, r0, below), at.select(upper, top, r1)) as i:
+                self._row(into, tile, i, (left, right), self.between)
+        into.append(Comment("columns at the border"))
+        with into.loop("i", r0, r1) as i:
+            self._sides(into, tile, i, left, right)
+
+    def _sides(self, into: Linearizer, tile: Tile, row: Expr | None, left: Expr, right: Expr
+               ) -> None:  # fmt: skip
+        c0, c1 = tile.cols
+        with into.loop("side", 0, 2) as side:
+            first = at.equal(side, 0)
+            cols = (at.select(first, c0, right), at.select(first, left, c1))
+            self._row(into, tile, row, cols, self.anywhere, "serial")
+
+    def transposed(self, into: Linearizer, tile: Tile) -> None:
+        """Narrow columns: the lines read for one row are still in the cache for the next."""
+        c0, c1 = tile.cols
+        with into.loop("column", c0, c1, step=TRANSPOSE_COLUMNS) as column:
+            stop = into.let(at.minimum(at.add(column, TRANSPOSE_COLUMNS), c1), "column_stop")
+            with into.loop("i", *tile.rows) as i:
+                self._row(into, tile, i, (column, stop), self.inside)
+
+
+def _elements_in_order(plan: tiling.Resolved, builder: Builder, node: Generate,
+                       outs: Sequence[Buffer], task: Var, into: Linearizer) -> Expr:  # fmt: skip
+    """Thread grain: ids one after the other, each at the coordinates that the order gives it."""
+    roots = transform.resolve(node.elements, builder)
+    extents = builder.shape(node.shape)
+    ids_host = tiling.host_ids(plan, node.shape)
+    ids = builder.scalar(ids_host, "ids")
+    elements = elements_per_task(builder, roots, outs)
+    start, stop = tiling.block_range(into, "id", task, elements, ids)
+    with into.loop("id", start, stop, "vector") as ident:
+        exists, origin = tiling.unit_origin(plan, builder, node.shape, into, ident)
+        with into.when(exists):
+            _unit(builder, into, outs, extents, plan.unit, origin, [], roots)
+    return builder.scalar(at.ceil_div(ids_host, elements), "blocks")
+
+
+def _unit(builder: Builder, into: Linearizer, outs: Sequence[Buffer], extents: Sequence[Expr],
+          unit: Sequence[int], origin: Sequence[Expr], done: list[Expr], roots: Sequence[Expr]
+          ) -> None:  # fmt: skip
+    """The outputs of one thread: small loops over the axes that have several."""
+    k = len(done)
+    if k == len(unit):
+        _store(builder, into, outs, done, extents, roots)
+        return
+    if unit[k] == 1:
+        _unit(builder, into, outs, extents, unit, origin, [*done, origin[k]], roots)
+        return
+    with into.loop(f"u{k}", 0, unit[k], "unrolled") as u:
+        index = at.add(origin[k], u)
+        with into.when(at.less(index, extents[k])):
+            _unit(builder, into, outs, extents, unit, origin, [*done, index], roots)

@@ -1,0 +1,224 @@
+"""How the elements of a domain are dealt out to tasks.
+
+A task covers a rectangle of rows and columns (the last two axes) of one or several planes (the
+axes before).  `default_tiling` chooses rectangles of about a given number of elements, whatever
+the extents turn out to be at run time:
+
+    tasks = ⌈planes / group⌉ · ⌈rows / height⌉ · ⌈columns / width⌉
+
+where a task takes several planes only if it has all their rows, and several rows only if it has
+all their columns.  `scheduled_tiling` takes blocks, and their order, from a schedule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from treadle.dsl import simplify
+from treadle.dsl.expr import TRUE, Expr, Var, constant
+from treadle.dsl.graph import Shape
+from treadle.dsl.scalar import Scalar, lift
+from treadle.dsl.types import int64
+from treadle.skeletons.schedules import Resolved, as_schedule
+
+from . import arithmetic as at
+from .build import Builder
+from .linearize import Linearizer
+
+
+@dataclass(frozen=True)
+class Tile:
+    """The part of one plane that a task computes: half-open ranges of rows and columns.
+
+    `leading` are the coordinates of the plane.  Rank 1 has no rows: `rows` is (0, 1).
+    """
+
+    leading: tuple[Expr, ...]
+    rows: tuple[Expr, Expr]
+    cols: tuple[Expr, Expr]
+
+
+Inner = Callable[[Linearizer, Tile], None]
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """`tasks` of them; `emit` writes the loops over the tiles of task `task` around `inner`."""
+
+    tasks: Expr
+    emit: Callable[[Linearizer, Var, Inner], None]
+
+
+def block_range(into: Linearizer, name: str, block: Expr, size: Expr | int, extent: Expr) -> (
+        tuple[Expr, Expr]):  # fmt: skip
+    """The elements [block·size, min((block + 1)·size, extent))."""
+    start = into.let(at.multiply(block, size), f"{name}_start")
+    stop = into.let(at.minimum(at.add(start, size), extent), f"{name}_stop")
+    return start, stop
+
+
+def default_tiling(builder: Builder, domain: Shape, elements: int, row_multiple: int = 1,
+                   columns: int | None = None, rows: int | None = None) -> Tiling:  # fmt: skip
+    """Tiles of about `elements` elements, whole rows if they fit.
+
+    `columns` bounds the width of a tile (default `elements`), `rows` fixes its height; heights
+    are multiples of `row_multiple`.
+    """
+    width = columns or elements
+    rank = len(domain)
+    extents = builder.shape(domain)
+    cols_host = domain[-1]
+    across = builder.scalar(at.ceil_div(cols_host, width), "blocks_across")
+    if rank == 1:
+
+        def emit_1d(into: Linearizer, task: Var, inner: Inner) -> None:
+            inner(into, Tile((), (constant(0), constant(1)),
+                             block_range(into, "col", task, width, extents[0])))  # fmt: skip
+
+        return Tiling(across, emit_1d)
+
+    rows_host = domain[-2]
+    if rows is None:
+        wanted = at.maximum(at.floor_divide(elements, at.maximum(cols_host, 1)), 1)
+        wanted = at.multiply(at.ceil_div(wanted, row_multiple), row_multiple)
+        height = builder.scalar(wanted, "block_rows")
+        down = builder.scalar(at.ceil_div(rows_host, wanted), "blocks_down")
+    else:
+        height = constant(rows)
+        down = builder.scalar(at.ceil_div(rows_host, rows), "blocks_down")
+    planes_host = at.product(domain[:-2])
+    group_host = at.maximum(
+        at.floor_divide(elements, at.maximum(at.multiply(rows_host, cols_host), 1)), 1
+    )
+    single = rank == 2 or rows is not None
+    groups = (
+        builder.scalar(planes_host, "planes") if single
+        else builder.scalar(at.ceil_div(planes_host, group_host), "plane_groups")
+    )  # fmt: skip
+
+    def emit(into: Linearizer, task: Var, inner: Inner) -> None:
+        group, row_block, col_block = at.row_major(task, (groups, down, across))
+        tile_rows = block_range(into, "row", row_block, height, extents[-2])
+        tile_cols = block_range(into, "col", col_block, width, extents[-1])
+        if rank == 2:
+            inner(into, Tile((), tile_rows, tile_cols))
+            return
+        start, stop = group, at.add(group, 1)
+        if not single:
+            size = builder.scalar(group_host, "group")
+            planes = builder.scalar(planes_host, "planes")
+            start, stop = block_range(into, "plane", group, size, planes)
+        with into.loop("plane", start, stop) as plane:
+            inner(into, Tile(coordinates(builder, into, plane, domain[:-2]), tile_rows, tile_cols))
+
+    return Tiling(at.product((groups, down, across)), emit)
+
+
+def coordinates(builder: Builder, into: Linearizer, index: Expr, extents: Shape,
+                name: str = "i") -> tuple[Expr, ...]:  # fmt: skip
+    """The coordinates of a linear id over `extents` (host), each named."""
+    found = at.row_major(index, builder.shape(extents))
+    named = tuple(into.let(c, f"{name}{k}") for k, c in enumerate(found))
+    for c, extent in zip(named, extents, strict=True):
+        builder.stays_below(c, extent)
+    return named
+
+
+# --- schedules -------------------------------------------------------------------------------
+
+
+def plan_of(builder: Builder, rank: int) -> Resolved | None:
+    """The user's schedule for a domain of this rank; None when the defaults apply.
+
+    The row order over single elements is what the defaults do, in larger steps.
+    """
+    given = builder.context.schedule
+    given = builder.node.label.schedule if given is None else given
+    if given is None or rank == 0:
+        return None
+    schedule = as_schedule(given)
+    if schedule.order is None and schedule.block is None:
+        return None
+    plan = schedule.resolve(rank)
+    if plan.grain == "thread" and type(plan.order).__name__ == "Row":
+        return None
+    return plan
+
+
+def rows_per_thread(builder: Builder, rank: int) -> int | None:
+    """PerThread(rows=…) of the schedule, if it has one."""
+    given = builder.context.schedule
+    given = builder.node.label.schedule if given is None else given
+    per_thread = None if given is None else as_schedule(given).per_thread
+    return per_thread.rows if per_thread is not None and rank >= 2 else None
+
+
+def shown_schedule(builder: Builder) -> str:
+    given = builder.context.schedule
+    given = builder.node.label.schedule if given is None else given
+    return "default" if given is None else repr(given)
+
+
+def _expr(value: Any) -> Expr:
+    e = lift(value)
+    return simplify.cast(e, int64)
+
+
+def host_grid(plan: Resolved, domain: Shape) -> tuple[Expr, ...]:
+    """The number of units along each axis, as host expressions."""
+    return tuple(n if unit == 1 else at.ceil_div(n, unit)
+                 for n, unit in zip(domain, plan.unit, strict=True))  # fmt: skip
+
+
+def host_ids(plan: Resolved, domain: Shape) -> Expr:
+    """The number of ids the order visits, as a host expression."""
+    grid = tuple(Scalar(n) for n in host_grid(plan, domain))
+    return _expr(plan.order.linear_size(grid))
+
+
+def unit_origin(plan: Resolved, builder: Builder, domain: Shape, into: Linearizer, ident: Expr
+                ) -> tuple[Expr, tuple[Expr, ...]]:  # fmt: skip
+    """Whether unit `ident` of the order exists, and its first element."""
+    grid = builder.shape(host_grid(plan, domain))
+    places = plan.order.coordinates(Scalar(ident), tuple(Scalar(n) for n in grid))
+    found = into.emit([_expr(p) for p in places])
+    exists = TRUE if plan.order.dense else at.both(
+        *(at.less(p, n) for p, n in zip(found, grid, strict=True)))  # fmt: skip
+    named = [into.let(at.multiply(p, unit), f"i{k}")
+             for k, (p, unit) in enumerate(zip(found, plan.unit, strict=True))]  # fmt: skip
+    for k, (e, unit) in enumerate(zip(named, plan.unit, strict=True)):
+        if unit == 1 and plan.order.dense:
+            builder.stays_below(e, domain[k])
+    return exists, tuple(named)
+
+
+def scheduled_tiling(plan: Resolved, builder: Builder, domain: Shape) -> Tiling:
+    """The blocks of the schedule, in its order: a task is a block."""
+    extents = builder.shape(domain)
+    tasks = builder.scalar(host_ids(plan, domain), "blocks")
+    units = plan.unit
+
+    def emit(into: Linearizer, task: Var, inner: Inner) -> None:
+        exists, origin = unit_origin(plan, builder, domain, into, task)
+        with into.when(exists):
+            ranges = [
+                (o, into.let(at.minimum(at.add(o, unit), n), f"stop{k}"))
+                for k, (o, unit, n) in enumerate(zip(origin, units, extents, strict=True))
+            ]
+            _nest(builder, domain, into, [], ranges, inner)
+
+    return Tiling(tasks, emit)
+
+
+def _nest(builder: Builder, domain: Shape, into: Linearizer, done: list[Expr],
+          ranges: Sequence[tuple[Expr, Expr]], inner: Inner) -> None:  # fmt: skip
+    """Serial loops over the leading axes of a block."""
+    if len(ranges) <= 2:
+        rows = ranges[0] if len(ranges) == 2 else (constant(0), constant(1))
+        inner(into, Tile(tuple(done), rows, ranges[-1]))
+        return
+    with into.loop(f"i{len(done)}", *ranges[0]) as i:
+        builder.stays_below(i, domain[len(done)])
+        _nest(builder, domain, into, [*done, i], ranges[1:], inner)

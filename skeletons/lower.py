@@ -1,0 +1,25 @@
+"""`lower`: from a node of the array graph to kernels."""
+
+from __future__ import annotations
+
+from treadle.dsl.graph import Generate, Node
+
+from .generate import lower_generate
+from .kernel.build import LoweringContext, Site, Stride
+from .kernel.ir import Lowered
+
+__all__ = ["LoweringContext", "Site", "Stride", "lower"]
+
+
+def lower(node: Node, context: LoweringContext | None = None) -> Lowered:
+    """The kernels that compute `node`, in order, with the scratch memory between them.
+
+    Arrays that the node reads are input buffers, whoever computes them; its own components are
+    output buffers (for a Permute "update" buffers, which hold the defaults when the first kernel
+    starts).  Library, Barrier, ArrayLoop and Branch are the executor's: `TypeError`.
+    """
+    context = context or LoweringContext()
+    match node:
+        case Generate():
+            return lower_generate(node, context)
+    raise TypeError(f"{type(node).__name__} is not lowered to kernels")

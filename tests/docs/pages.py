@@ -1,0 +1,101 @@
+"""What the tests of the documentation share: pages, the code in them, and running it."""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import io
+import linecache
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import treadle as td
+
+ROOT = Path(__file__).resolve().parents[2]
+UPDATE = bool(os.environ.get("TREADLE_UPDATE_DOCS"))
+PAGES = ["README.md", "CONTRIBUTING.md", *sorted(f"docs/{p.name}" for p in ROOT.glob("docs/*.md"))]
+
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```[ ]*\n", re.MULTILINE | re.DOTALL)
+NATIVE_ONLY = "<!-- native -->"
+
+
+@dataclass(frozen=True)
+class Block:
+    """Python of a page, and the output that the page promises, if it promises any."""
+
+    page: str
+    line: int
+    code: str
+    promised: str | None
+    promised_at: tuple[int, int]
+    native_only: bool
+
+    @property
+    def file(self) -> str:
+        return f"{Path(self.page).name}:{self.line}"
+
+
+def blocks(page: str) -> Iterator[Block]:
+    """The ```python blocks of a page, in order; a ```text block right behind one is its output.
+
+    `<!-- native -->` above the output says that it is what the native backend prints.
+    """
+    text = (ROOT / page).read_text(encoding="utf-8")
+    fences = list(FENCE.finditer(text))
+    for fence, after in zip(fences, [*fences, None][1:], strict=True):
+        if fence[1] != "python":
+            continue
+        between = text[fence.end() : after.start()].strip() if after else None
+        follows = after is not None and after[1] == "text" and between in ("", NATIVE_ONLY)
+        yield Block(
+            page,
+            text.count("\n", 0, fence.start()) + 1,
+            fence[2],
+            after[2] if follows and after else None,
+            after.span(2) if follows and after else (0, 0),
+            between == NATIVE_ONLY,
+        )
+
+
+def execute(block: Block, names: dict[str, object]) -> str:
+    """Runs a block; what it printed, and the last lines of the traceback of a treadle error."""
+    lines = block.code.splitlines(keepends=True)
+    linecache.cache[block.file] = (len(block.code), None, lines, block.file)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        try:
+            exec(compile(block.code, block.file, "exec"), names)
+        except td.TreadleError as error:
+            if block.promised is None:
+                raise
+            print(f"{type(error).__name__}: {error}")
+    return printed.getvalue().replace(block.file, "example.py")
+
+
+def agrees(promised: str, printed: str) -> bool:
+    """Equal but for the end of lines; `...` in the promise stands for anything."""
+    ends = [re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE) for text in (promised, printed)]
+    return doctest.OutputChecker().check_output(*ends, doctest.ELLIPSIS)
+
+
+def update(page: str, replacements: list[tuple[tuple[int, int], str]]) -> None:
+    """Writes new text into a page, at places counted in the old text."""
+    path = ROOT / page
+    text = path.read_text(encoding="utf-8")
+    for (first, last), new in sorted(replacements, reverse=True):
+        text = text[:first] + re.sub(r"[ \t]+$", "", new, flags=re.MULTILINE) + text[last:]
+    path.write_text(text, encoding="utf-8")
+
+
+def native_works() -> bool:
+    """Whether the native backend runs a small program on this machine."""
+    try:
+        return bool(td.run(td.iota(3) + 1, backend="native")[2] == 3)
+    except (td.TreadleError, ImportError):
+        return False
+
+
+BACKENDS = ["reference", "native"] if native_works() else ["reference"]

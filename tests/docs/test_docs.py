@@ -1,0 +1,62 @@
+"""Every piece of Python in the README and the docs runs, and prints what the page says.
+
+`TREADLE_UPDATE_DOCS=1 pytest tests/docs` writes what is printed into the pages instead.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import treadle as td
+
+sys.path.insert(0, str(Path(__file__).parent))
+import pages
+
+
+@pytest.mark.parametrize("backend", pages.BACKENDS)
+@pytest.mark.parametrize("page", pages.PAGES)
+def test_code(page: str, backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "__main__"}
+    replacements = []
+    with np.printoptions(), td.config(backend=backend):
+        for block in pages.blocks(page):
+            printed = pages.execute(block, names)
+            if block.promised is None or (block.native_only and backend != "native"):
+                continue
+            if pages.agrees(block.promised, printed):
+                continue
+            if pages.UPDATE and backend == pages.BACKENDS[-1]:
+                replacements.append((block.promised_at, printed))
+                continue
+            pytest.fail(
+                f"{page}:{block.line} on {backend} prints\n{printed}\n"
+                f"but the page says\n{block.promised}",
+                pytrace=False,
+            )
+    if replacements:
+        pages.update(page, replacements)
+
+
+@pytest.mark.parametrize("page", pages.PAGES)
+def test_links(page: str) -> None:
+    """What a page links to or shows is there."""
+    text = (pages.ROOT / page).read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
+        if "://" not in target:
+            assert ((pages.ROOT / page).parent / target).exists(), f"{page} links to {target}"
+
+
+def test_make_targets() -> None:
+    """The commands that the pages tell a reader to type exist."""
+    makefile = (pages.ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([\w-]+):", makefile, re.MULTILINE))
+    for page in pages.PAGES:
+        text = (pages.ROOT / page).read_text(encoding="utf-8")
+        for target in re.findall(r"(?:^|`)make ([a-z-]+)", text, re.MULTILINE):
+            assert target in targets, f"{page} says `make {target}`"

@@ -1,0 +1,36 @@
+"""The examples in the docstrings of the package run."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+import treadle as td
+
+sys.path.insert(0, str(Path(__file__).parent))
+import pages
+
+MODULES = ["treadle"] + [
+    "treadle." + ".".join(path.relative_to(pages.ROOT).with_suffix("").parts)
+    for room in ("dsl", "backend", "skeletons")
+    for path in sorted((pages.ROOT / room).rglob("*.py"))
+    if path.name != "__init__.py"
+]
+
+
+@pytest.mark.parametrize("backend", pages.BACKENDS)
+@pytest.mark.parametrize("name", MODULES)
+def test_docstrings(name: str, backend: str) -> None:
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] in ("", "treadle"):
+            raise
+        pytest.skip(f"needs {missing.name}")
+    with td.config(backend=backend):
+        result = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
+    assert result.failed == 0
