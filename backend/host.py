@@ -14,6 +14,7 @@ import numpy as np
 from treadle.dsl.expr import Apply, Cond, Const, Expr, Extent, Param, Proj, Read, walk
 from treadle.dsl.graph import Leaf, Node
 from treadle.dsl.primitives import convert
+from treadle.skeletons.kernel.build import Stride
 
 # Extents stay far below 2^63, so wrapping need not be modelled for these.
 _INTEGER_FORMS = {
@@ -32,6 +33,10 @@ def _floor_divide(a: int, b: int) -> int:
 
 def _remainder(a: int, b: int) -> int:
     return a % b if b else 0
+
+
+def _stride(array: Any, axis: int) -> int:
+    return int(array.strides[axis] // array.itemsize)
 
 
 def _general(op: Any, type_: Any, *args: Any) -> Any:
@@ -56,7 +61,7 @@ class HostCompiler:
         lines: list[str] = []
         names: dict[Expr, str] = {}
         space: dict[str, Any] = {"_floor_divide": _floor_divide, "_remainder": _remainder,
-                                 "_general": _general}  # fmt: skip
+                                 "_general": _general, "_stride": _stride}  # fmt: skip
         for e in walk(roots):
             text = self._one(e, names, space)
             if text is None:
@@ -83,6 +88,8 @@ class HostCompiler:
             return repr(int(e.value)) if e.type.is_integer else held(e.value)
         if isinstance(e, Extent):
             return f"A[{self.slot(Leaf(e.node, 0))}].shape[{e.axis}]"
+        if isinstance(e, Stride):
+            return f"_stride(A[{self.slot(e.leaf)}], {e.axis})"
         if isinstance(e, Param):
             where = self.param_index[e]
             t = held(e.type.numpy.type)

@@ -21,6 +21,11 @@ LIMIT = 1 << 30
 _FREE = 3  # references to an idle block: the pool's list, the loop variable, the argument
 
 
+def _aligned(raw: Any) -> int:
+    """Offset of the first 64-byte boundary."""
+    return -int(raw.ctypes.data) % 64
+
+
 class Pool:
     """Blocks by size in bytes; thread-safe; at most `limit` bytes are kept idle."""
 
@@ -40,7 +45,7 @@ class Pool:
         with self._lock:
             for block in self._blocks.get(size, ()):
                 if sys.getrefcount(block) == _FREE:
-                    return np.ndarray(shape, dtype, block)
+                    return np.ndarray(shape, dtype, block, _aligned(block))
             try:
                 raw = np.empty(size + 64, np.uint8)
             except MemoryError:
@@ -52,15 +57,12 @@ class Pool:
                         f"no memory for an array of shape {shape} ({dtype}): {size:,} bytes.",
                         hint="Use smaller arrays, or compute in parts.",
                     ) from None
-            offset = -raw.ctypes.data % 64
-            # A memoryview, not a view: its references are the arrays made on it and nothing else.
-            block = memoryview(raw)[offset : offset + size]
             if self._held + size > self.limit:
                 self._drop()
             if self._held + size <= self.limit:
-                self._blocks.setdefault(size, []).append(block)
+                self._blocks.setdefault(size, []).append(raw)
                 self._held += size
-            return np.ndarray(shape, dtype, block)
+            return np.ndarray(shape, dtype, raw, _aligned(raw))
 
     def _drop(self, everything: bool = False) -> None:
         """Forget idle blocks, oldest sizes first, down to half the limit."""

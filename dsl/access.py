@@ -16,7 +16,18 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from .expr import (
-    Apply, Const, Expr, Extent, Index, Loop, Param, Read, Var, While, substitute, walk,
+    Apply,
+    Const,
+    Expr,
+    Extent,
+    Index,
+    Loop,
+    Param,
+    Read,
+    Var,
+    While,
+    substitute,
+    walk,
 )  # fmt: skip
 from .graph import Fold, Leaf, Matmul, Node, Permute
 
@@ -291,7 +302,7 @@ def show_terms(terms: Iterable[tuple[Monomial, int]], name: Callable[[Expr], str
         size = abs(c)
         body = factors if size == 1 and factors else (f"{size}·{factors}" if factors else str(size))
         sign = "-" if c < 0 else "+"
-        text = (f"{text} {sign} {body}" if text else (f"-{body}" if c < 0 else body))
+        text = f"{text} {sign} {body}" if text else (f"-{body}" if c < 0 else body)
     return text
 
 

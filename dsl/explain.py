@@ -12,7 +12,17 @@ from typing import Any
 from .access import Access, accesses, counters, index_map, read_bodies, show_access
 from .expr import Apply
 from .graph import (
-    ArrayLoop, Branch, Fold, FoldSeg, Input, Library, Matmul, Node, Permute, Scan, inner_inputs,
+    ArrayLoop,
+    Branch,
+    Fold,
+    FoldSeg,
+    Input,
+    Library,
+    Matmul,
+    Node,
+    Permute,
+    Scan,
+    inner_inputs,
     topological,
 )  # fmt: skip
 from .names import Names, address, in_order, is_kernel, operations, place
@@ -274,7 +284,9 @@ def _total(sizes: Iterable[int | None], each: Iterable[int]) -> int | None:
 
 def _recognised(program: Any) -> list[str]:
     notes = program.history.context.notes if program.history.context else []
-    return ["Recognised", *(f"{INDENT}{note}" for note in dict.fromkeys(notes)), ""] if notes else []
+    return (
+        ["Recognised", *(f"{INDENT}{note}" for note in dict.fromkeys(notes)), ""] if notes else []
+    )
 
 
 def _apart(program: Any, names: Names) -> list[str]:

@@ -213,7 +213,7 @@ def symbol(a: Any, inputs: list[Input], params: list[Param], name: str) -> Any:
     kind = kind_of_literal(a)
     if kind is not None or isinstance(a, np.generic):
         t = DEFAULT_OF_KIND[kind] if kind is not None else as_type(a.dtype)
-        param = Param(f"p{len(params)}", t, weak=kind is not None and kind != "bool")
+        param = Param(name if name.isidentifier() else f"p{len(params)}", t, weak=kind is not None and kind != "bool")
         params.append(param)
         return Scalar(param)
     if is_arraylike(a):

@@ -14,8 +14,8 @@ import numpy as np
 
 from .access import AXES, polynomial, show_polynomial
 from .errors import Location
-from .expr import Apply, Const, Expr, Extent, Index, Param, Read, Var, walk
-from .graph import Barrier, Branch, ArrayLoop, Input, Leaf, Node, inner_inputs, topological
+from .expr import Apply, Const, Expr, Extent, Index, Param, Var, walk
+from .graph import ArrayLoop, Barrier, Branch, Input, Leaf, Node, inner_inputs, topological
 from .primitives import convert
 
 

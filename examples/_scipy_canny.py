@@ -37,8 +37,9 @@ def slope(smoothed: Array) -> tuple[Array, Array, Array]:
     return np.sqrt(dx * dx + dy * dy), dx, dy
 
 
-def thin(length: Array, dx: Array, dy: Array, strong: float) -> Array:
+def thin(gradient: tuple[Array, Array, Array], strong: float) -> Array:
     """2 on a strong ridge of the gradient, 1 on a weak one, 0 elsewhere."""
+    length, dx, dy = gradient
     padded, (h, w) = np.pad(length, 1), length.shape
     near = {
         (i, j): padded[1 + i : 1 + i + h, 1 + j : 1 + j + w] for i in (-1, 0, 1) for j in (-1, 0, 1)
@@ -60,7 +61,7 @@ def join(ridges: Array) -> Array:
 
 def edges(rgb: Array, strong: float) -> Array:
     """All four stages."""
-    return join(thin(*slope(smooth(rgb)), strong))
+    return join(thin(slope(smooth(rgb)), strong))
 
 
 def compare(
@@ -78,8 +79,8 @@ def compare(
     contests: list[Contest] = [
         ("blur", blur, smooth, (rgb,)),
         ("Sobel", gradient, slope, (grey,)),
-        ("thin", ridges, thin, (*steep, strong)),
-        ("join (loop)", joined, join, (thin(*steep, strong),)),
+        ("thin", ridges, thin, (steep, strong)),
+        ("join (loop)", joined, join, (thin(steep, strong),)),
         ("all as one", everything, edges, (rgb, strong)),
     ]
     same = np.mean(everything(rgb, strong) == edges(rgb, strong))

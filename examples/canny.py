@@ -30,7 +30,7 @@ def slope(smoothed: td.Array) -> tuple[td.Array, ...]:
     return td.unzip(td.stencil(sobel, smoothed, name="sobel"))
 
 
-def thin(length: td.Array, dx: td.Array, dy: td.Array, strong: float) -> td.Array:
+def thin(gradient: tuple[td.Array, ...], strong: float) -> td.Array:
     """2 on a strong ridge of the gradient, 1 on a weak one, 0 elsewhere."""
 
     def ridge(m, wx, wy):
@@ -41,7 +41,7 @@ def thin(length: td.Array, dx: td.Array, dy: td.Array, strong: float) -> td.Arra
         top = td.where(level, tops(0, 1), td.where(steep, tops(1, 0), slant))
         return td.cast(top & (c >= 0.4 * strong), td.uint8) + td.cast(top & (c >= strong), td.uint8)
 
-    return td.stencil(ridge, length, dx, dy, boundary=td.constant(0), name="thin")
+    return td.stencil(ridge, *gradient, boundary=td.constant(0), name="thin")
 
 
 def join(ridges: td.Array) -> td.Array:
@@ -59,7 +59,7 @@ def join(ridges: td.Array) -> td.Array:
 @td.jit
 def edges(rgb: td.Array, strong: float) -> td.Array:
     """The whole detector as one program."""
-    return join(thin(*slope(smooth(rgb)), strong))
+    return join(thin(slope(smooth(rgb)), strong))
 
 
 def program() -> td.Program:

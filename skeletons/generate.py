@@ -145,18 +145,18 @@ class _Rows:
     def __init__(self, builder: Builder, node: Generate, outs: Sequence[Buffer], unroll: int,
                  box: transform.Interior | None) -> None:  # fmt: skip
         self.builder, self.outs, self.unroll, self.box = builder, outs, unroll, box
-        self.domain = node.shape
+        self.domain = domain = node.shape
         self.rank = len(node.shape)
         self.extents = builder.shape(node.shape)
         roots = node.elements
         last = self.rank - 1
         if box is None:
-            resolved = transform.resolve(roots, builder)
+            resolved = transform.resolve(roots, builder, domain)
             self.inside = self.between = self.anywhere = resolved
         else:
-            self.inside = transform.resolve(roots, builder, box.safe(range(self.rank)))
-            self.between = transform.resolve(roots, builder, box.safe([last]))
-            self.anywhere = transform.resolve(roots, builder)
+            self.inside = transform.resolve(roots, builder, domain, box.safe(range(self.rank)))
+            self.between = transform.resolve(roots, builder, domain, box.safe([last]))
+            self.anywhere = transform.resolve(roots, builder, domain)
 
     def _element(self, into: Linearizer, tile: Tile, row: Expr | None, col: Expr,
                  roots: Sequence[Expr]) -> None:  # fmt: skip
@@ -251,7 +251,7 @@ class _Rows:
 def _elements_in_order(plan: tiling.Resolved, builder: Builder, node: Generate,
                        outs: Sequence[Buffer], task: Var, into: Linearizer) -> Expr:  # fmt: skip
     """Thread grain: ids one after the other, each at the coordinates that the order gives it."""
-    roots = transform.resolve(node.elements, builder)
+    roots = transform.resolve(node.elements, builder, node.shape)
     extents = builder.shape(node.shape)
     ids_host = tiling.host_ids(plan, node.shape)
     ids = builder.scalar(ids_host, "ids")

@@ -204,7 +204,7 @@ def _friendly() -> Iterator[None]:
     except ModuleNotFoundError as missing:
         if (missing.name or "treadle").partition(".")[0] == "treadle":
             raise
-        message = f"this needs {missing.name}: pip install 'treadle[plot]' {missing.name}"
+        message = f"this needs {missing.name}: pip install 'treadle[plot]' scipy"
     else:
         return
     _console(stderr=True).print("[bold red]error:[/bold red]", end=" ")

@@ -25,8 +25,10 @@ import engine
 HERE = os.path.dirname(os.path.abspath(__file__))
 torch.backends.cuda.matmul.allow_tf32 = False
 
+BIG = ['-DTILE_CONSUMER_REGS=216', '-DTILE_PRODUCER_REGS=72']
 VARIANTS = {
-    'standard': dict(flags=['-DTILE_CONSUMER_REGS=216', '-DTILE_PRODUCER_REGS=72']),
+    "tma standard": dict(tma=True), "tma strassen atomic": dict(tma=True, algorithm="strassen", mode="atomic"),
+    'standard': dict(flags=BIG),
     'standard atomic': dict(mode='atomic'),
     'strassen owner': dict(algorithm='strassen'),
     'strassen atomic': dict(algorithm='strassen', mode='atomic'),

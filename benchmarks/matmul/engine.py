@@ -68,13 +68,16 @@ def ceil(a, b):
 class Engine:
     """One compiled variant: layouts of A and B ('k' or 'r' contiguous), algorithm, execution."""
 
-    def __init__(self, a='k', b='r', vector=True, algorithm='standard', mode='owner', flags=(), group=8, post=None):
+    def __init__(self, a='k', b='r', vector=True, algorithm='standard', mode='owner', flags=(), group=8, post=None, tma=False):
         self.algorithm = {'standard': STANDARD, 'strassen': STRASSEN}[algorithm]
         self.split = 1 if algorithm == 'standard' else 2
         self.mode, self.group = mode, group
         lay = {'k': 'K_CONTIGUOUS', 'r': 'R_CONTIGUOUS', 's': 'STRIDED'}
         self.flags = [f'-DTILE_LAYOUT_A={lay[a]}', f'-DTILE_LAYOUT_B={lay[b]}', f'-DTILE_VECTOR={"true" if vector else "false"}',
                       f'-DTILE_MODE={mode.upper()}', f'-DTILE_TERMS={2 if self.split == 2 else 1}', *flags]
+        self.layout, self.tma, self.maps = (a, b), tma, {}
+        if tma:
+            self.flags += ['-DTILE_TMA=1', f'-DTILE_PAD_A={4 if a == "k" else 0}', f'-DTILE_PAD_B={4 if b == "k" else 0}']
         self.source = os.path.join(SKELETONS, 'f32_matmul.cu')
         self.post = post
         self.kernel = None
@@ -84,11 +87,31 @@ class Engine:
     def build(self):
         return cu.build(self.source, self.flags)
 
+    def shared_bytes(self):
+        """What f32_engine.cuh lays out (SHARED_BYTES and the feed's own)."""
+        value = dict(f[2:].split('=') for f in self.flags)
+        get = lambda name, default: int(value.get(name, default))
+        stage = 8 * 4 * (BM + get('TILE_PAD_A', 4) + BN + get('TILE_PAD_B', 4)) + 16
+        size = get('TILE_STAGES', 8) * (ceil(stage, 128) * 128) + 2048 + 256
+        if self.tma:
+            terms, raw = get('TILE_TERMS', 1), get('TILE_RAW', 4)
+            size += raw * (terms * 32 * (BM + BN) + 16)
+        return size
+
+    def map(self, x, layout, tile, contiguous):
+        """The tensor map of an operand; boxes of one stage."""
+        key = (x.data_ptr(), *x.shape, *x.stride(), tile)
+        if key not in self.maps:
+            y = x if layout == contiguous else x.T
+            box = (tile, 8) if layout == 'k' else (8, tile)
+            rows, cols = y.shape
+            self.maps[key] = cu.tensor_map_2d(y.data_ptr(), rows, cols, max(y.stride(0), cols), *box, None)
+        return self.maps[key]
+
     def load(self):
         if self.kernel is None:
             torch.zeros(1, device='cuda')  # creates the context
-            stages = next((int(f.split('=')[1]) for f in self.flags if f.startswith('-DTILE_STAGES=')), 8)
-            smem = stages * (8 * (BM + 4) * 4 + 8 * (BN + 4) * 4 + 128) + 2048 + 128
+            smem = self.shared_bytes()
             blob = self.build()
             if self.post:
                 blob = self.post(blob)
@@ -103,14 +126,16 @@ class Engine:
         (m, k), n = a.shape, b.shape[1]
         if m == 0 or n == 0:
             return c
+        if k == 0:
+            return c.mul_(beta) if beta else c.zero_()
         g.a, g.b, g.c = a.data_ptr(), b.data_ptr(), c.data_ptr()
         g.a_row, g.a_col = a.stride()
         g.b_row, g.b_col = b.stride()
         g.c_row = c.stride(0)
         g.m, g.n, g.k = m, n, k
         if self.split == 2:
-            # multiples of four keep every quadrant's rows aligned for sixteen-byte loads
-            g.qm, g.qn, g.qk = (ceil(ceil(x, 2), 4) * 4 for x in (m, n, k))
+            # multiples of eight: quadrants start on sixteen bytes and no k-step of the copy engine crosses into the next
+            g.qm, g.qn, g.qk = (ceil(ceil(x, 2), 8) * 8 for x in (m, n, k))
         else:
             g.qm, g.qn, g.qk = m, n, k
         g.alpha, g.beta = alpha, beta
@@ -118,13 +143,15 @@ class Engine:
         g.products = len(self.algorithm)
         g.items = g.tiles_m * g.tiles_n * (g.products if self.mode == 'atomic' else 1)
         g.product = self.products
+        ma = self.map(a, self.layout[0], BM, 'k') if self.tma else cu.aligned_map()
+        mb = self.map(b, self.layout[1], BN, 'r') if self.tma else ma
         if self.mode == 'atomic':
             if beta == 0:
                 c.zero_()
             elif beta != 1:
                 c.mul_(beta)
         work = g.items * (max(1, ceil(g.qk, 8)) if self.mode == 'atomic' else 4)  # in the atomic execution a block takes no fewer than 4 k-steps
-        self.kernel((max(1, min(work // 4, self.sms)), 1, 1), THREADS, g, stream=torch.cuda.current_stream().cuda_stream)
+        self.kernel((max(1, min(work // 4, self.sms)), 1, 1), THREADS, g, ma, mb, stream=torch.cuda.current_stream().cuda_stream)
         return c
 
 

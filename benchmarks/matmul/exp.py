@@ -21,7 +21,7 @@ with ThreadPoolExecutor(8) as ex: list(ex.map(lambda e: cu.build(e[1].source,e[1
 torch.manual_seed(0)
 for n,e in engs:
     e.load(); out=[]
-    for (M,N,K) in ((1000,1100,900),(257,511,1030),(1,1,1),(4096,4096,512)):
+    for (M,N,K) in ((1000,1100,900),(257,511,1030),(256,512,1024),(508,516,520),(4096,4096,512)):
         a=torch.randn(M,K,device='cuda'); b=torch.randn(K,N,device='cuda')
         if not e.flags[2].endswith('true') or (K%4==0 and N%4==0 ):
             c=torch.full((M,N),float('nan'),device='cuda'); e(a,b,c); out.append('%.1e'%E.relative_error(c,a,b))

@@ -16,6 +16,7 @@ from . import rebuild
 from .base import Context
 from .epilogues import fuse_epilogues
 from .fma import form_fma
+from .guard import guard_reads
 from .horizontal import fuse_horizontal
 from .recognise import recognise_matmul
 from .separable import recognise_separable
@@ -31,6 +32,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("recognise_matmul", recognise_matmul),  # Σ a[i, k]·b[k, j]
     ("fuse_horizontal", fuse_horizontal),  # siblings over the same extents
     ("fuse_epilogues", fuse_epilogues),  # consumers into the write-back
+    ("guard_reads", guard_reads),  # where(p, a[i - 1], x) reads only where p
 )
 
 

@@ -26,16 +26,29 @@ namespace tile {
 
 constexpr int BM = 128, BN = 256, BK = 8;
 constexpr int CONSUMERS = 256, PRODUCERS = 128, THREADS = CONSUMERS + PRODUCERS;
-constexpr int PITCH_A = BM + 4, PITCH_B = BN + 4; // floats
+#ifndef TILE_PAD_A
+#define TILE_PAD_A 4
+#endif
+#ifndef TILE_PAD_B
+#define TILE_PAD_B 4
+#endif
+// Floats from one k to the next; the pad of four keeps transposing stores free of
+// bank conflicts, none is needed (or allowed to the copy engine) without transposing.
+constexpr int PITCH_A = BM + TILE_PAD_A, PITCH_B = BN + TILE_PAD_B;
 constexpr int OFF_B = BK * PITCH_A * 4;
 constexpr int OFF_FULL = OFF_B + BK * PITCH_B * 4, OFF_EMPTY = OFF_FULL + 8;
-constexpr int STAGE = OFF_FULL + 128;
+constexpr int STAGE = (OFF_FULL + 16 + 127) / 128 * 128;
 #ifndef TILE_STAGES
 #define TILE_STAGES 8
 #endif
 constexpr int STAGES = TILE_STAGES;
+// With the copy engine the raw tiles of the terms land in a second ring first.
+#ifndef TILE_RAW
+#define TILE_RAW 4
+#endif
+constexpr int RAW_STAGES = TILE_RAW, RAW_A = BM * BK * 4, RAW_B = BN * BK * 4;
 constexpr int TABLE = 2 * CONSUMERS * 4; // per-thread fragment offsets
-constexpr int SHARED_BYTES = STAGES * STAGE + TABLE + 128;
+constexpr int SHARED_BYTES = STAGES * STAGE + TABLE + 128; // and what the feed keeps
 #ifndef TILE_CONSUMER_REGS
 #define TILE_CONSUMER_REGS 208
 #endif
@@ -203,8 +216,14 @@ template <int Q> __device__ __forceinline__ void add(float (&x)[Q][4], const flo
         for (int j = 0; j < 4; j++) x[q][j] = fmaf(f, y[q][j], x[q][j]);
 }
 
-template <int NA, int NB, class LA, class LB>
-__device__ __forceinline__ void produce(const Arguments &g, const Product &w, int tm, int tn, int s, int stages, Ring &ring, int t) {
+// Feeds the ring from global memory through the producers' registers: any layout, any strides.
+template <class LA, class LB> struct Registers {
+static constexpr int shared_bytes = 0;
+Ring ring;
+__device__ __forceinline__ Registers(u32 base, u32, const TensorMap *, const TensorMap *) : ring{base, base, 0} {}
+__device__ static __forceinline__ void init(u32) {}
+
+template <int NA, int NB> __device__ __forceinline__ void produce(const Arguments &g, const Product &w, int tm, int tn, int s, int stages, int t) {
     const float *pa[NA], *pb[NB];
     const float fa = NA > 1 ? w.a[1].factor : 0.f, fb = NB > 1 ? w.b[1].factor : 0.f;
     const i64 step_a = BK * g.a_col, step_b = BK * g.b_row;
@@ -278,6 +297,123 @@ __device__ __forceinline__ void produce(const Arguments &g, const Product &w, in
         ring.next();
     }
 }
+};
+
+// Feeds the ring by the copy engine: row-major or column-major operands, sixteen-byte
+// aligned.  Boxes of single terms that need no transposing go straight into the stage;
+// all others land raw, and the producers transpose, transform and add them.
+template <int ROWS, int PITCH, Layout L, class Transform, bool SWAP> struct Box {
+    static constexpr int QUADS = ROWS * BK / 4 / PRODUCERS, BYTES = ROWS * BK * 4;
+    typedef Loader<ROWS, PITCH, L, true, Transform, SWAP> Plain;
+    // whether a single term may skip the producers
+    static constexpr bool straight = L == R_CONTIGUOUS && PITCH == ROWS && Transform::identity;
+    __device__ static __forceinline__ void copy(u32 to, const TensorMap *map, int r0, int k0, u32 bar) {
+        if (L == K_CONTIGUOUS) copy_box(to, map, k0, r0, bar);
+        else copy_box(to, map, r0, k0, bar);
+    }
+    __device__ static __forceinline__ void read(float (&v)[QUADS][4], u32 raw, const Extent &e, int k0, int t) {
+#pragma unroll
+        for (int q = 0; q < QUADS; q++) {
+            lds128(v[q], raw + t * 16 + q * PRODUCERS * 16);
+            if (!Transform::identity) {
+#pragma unroll
+                for (int j = 0; j < 4; j++) {
+                    int r = Plain::quad_r(t, q) + (L == R_CONTIGUOUS ? j : 0), k = Plain::quad_k(t, q) + (L == R_CONTIGUOUS ? 0 : j);
+                    v[q][j] = r < e.rows && k0 + k < e.depth ? Plain::transformed(v[q][j], e.r0 + r, e.k0 + k0 + k) : 0.f;
+                }
+            }
+        }
+    }
+    __device__ static __forceinline__ void store(u32 at, const float (&v)[QUADS][4], int t) { Plain::store(at, v, t); }
+};
+
+template <class LA, class LB, int TERMS> struct CopyEngine {
+    static constexpr int SLOT = TERMS * (RAW_A + RAW_B) - (TERMS == 1 && LB::straight ? RAW_B : 0), OFF_RAW_B = TERMS * RAW_A;
+    static constexpr int shared_bytes = RAW_STAGES * SLOT + RAW_STAGES * 16;
+    Ring ring;
+    u32 raw;            // the ring of raw tiles; its barriers lie behind it
+    int slot;
+    u32 parity;
+    const TensorMap *ma, *mb;
+    __device__ __forceinline__ CopyEngine(u32 base, u32 extra, const TensorMap *a, const TensorMap *b)
+        : ring{base, base, 0}, raw(extra), slot(0), parity(0), ma(a), mb(b) {}
+    __device__ static __forceinline__ void init(u32 extra) {
+        for (int i = 0; i < RAW_STAGES; i++) {
+            barrier_init(extra + RAW_STAGES * SLOT + i * 16, 1);
+            barrier_init(extra + RAW_STAGES * SLOT + i * 16 + 8, PRODUCERS / 32);
+        }
+    }
+    template <int NA, int NB> __device__ __forceinline__ void request(const Arguments &g, const Product &w, int tm, int tn, int s, int at) {
+        u32 to = raw + at * SLOT, bar = raw + RAW_STAGES * SLOT + at * 16;
+        constexpr u32 bytes = (NA > 1 || !LA::straight ? NA * LA::BYTES : 0) + (NB > 1 || !LB::straight ? NB * LB::BYTES : 0);
+        barrier_expect(bar, bytes);
+        if (NA > 1 || !LA::straight) {
+#pragma unroll
+            for (int i = 0; i < NA; i++) LA::copy(to + i * RAW_A, ma, w.a[i].row * g.qm + tm * BM, w.a[i].col * g.qk + s * BK, bar);
+        }
+        if (NB > 1 || !LB::straight) {
+#pragma unroll
+            for (int i = 0; i < NB; i++) LB::copy(to + OFF_RAW_B + i * RAW_B, mb, w.b[i].col * g.qn + tn * BN, w.b[i].row * g.qk + s * BK, bar);
+        }
+    }
+    template <int NA, int NB> __device__ __forceinline__ void produce(const Arguments &g, const Product &w, int tm, int tn, int from, int to, int t) {
+        const float fa = NA > 1 ? w.a[1].factor : 0.f, fb = NB > 1 ? w.b[1].factor : 0.f;
+        constexpr bool raw_a = NA > 1 || !LA::straight, raw_b = NB > 1 || !LB::straight;
+        const bool first = t == 0, leader = (t & 31) == 0;
+        if (first && (raw_a || raw_b)) // all slots are free here
+            for (int i = 0; i < RAW_STAGES - 1 && from + i < to; i++) {
+                int at = slot + i < RAW_STAGES ? slot + i : slot + i - RAW_STAGES;
+                barrier_wait(raw + RAW_STAGES * SLOT + at * 16 + 8, (slot + i < RAW_STAGES ? parity : parity ^ 1) ^ 1);
+                request<NA, NB>(g, w, tm, tn, from + i, at);
+            }
+        __syncwarp();
+#pragma unroll 1
+        for (int s = from; s < to; s++) {
+            u32 here = raw + slot * SLOT, bar = raw + RAW_STAGES * SLOT + slot * 16;
+            if (first && (raw_a || raw_b) && s + RAW_STAGES - 1 < to) {
+                // the slot before this one, as soon as all producers have read it
+                int at = slot ? slot - 1 : RAW_STAGES - 1;
+                barrier_wait(raw + RAW_STAGES * SLOT + at * 16 + 8, slot ? parity : parity ^ 1);
+                request<NA, NB>(g, w, tm, tn, s + RAW_STAGES - 1, at);
+            }
+            float va[NA][LA::QUADS][4], vb[NB][LB::QUADS][4];
+            if (raw_a || raw_b) barrier_wait(bar, parity);
+            if (raw_a) {
+#pragma unroll
+                for (int i = 0; i < NA; i++) LA::read(va[i], here + i * RAW_A, extent_a(g, w.a[i], tm), s * BK, t);
+            }
+            if (raw_b) {
+#pragma unroll
+                for (int i = 0; i < NB; i++) LB::read(vb[i], here + OFF_RAW_B + i * RAW_B, extent_b(g, w.b[i], tn), s * BK, t);
+            }
+            barrier_wait(ring.at + OFF_EMPTY, ring.parity ^ 1);
+            if (first && (!raw_a || !raw_b)) {
+                proxy_fence();
+                barrier_bytes(ring.at + OFF_FULL, (raw_a ? 0 : LA::BYTES) + (raw_b ? 0 : LB::BYTES));
+                if (!raw_a) LA::copy(ring.at, ma, w.a[0].row * g.qm + tm * BM, w.a[0].col * g.qk + s * BK, ring.at + OFF_FULL);
+                if (!raw_b) LB::copy(ring.at + OFF_B, mb, w.b[0].col * g.qn + tn * BN, w.b[0].row * g.qk + s * BK, ring.at + OFF_FULL);
+            }
+            if (raw_a) {
+                if (NA > 1) add(va[0], va[NA - 1], fa);
+                LA::store(ring.at, va[0], t);
+            }
+            if (raw_b) {
+                if (NB > 1) add(vb[0], vb[NB - 1], fb);
+                LB::store(ring.at + OFF_B, vb[0], t);
+            }
+            __syncwarp();
+            if (leader) {
+                barrier_arrive(ring.at + OFF_FULL);
+                if (raw_a || raw_b) barrier_arrive(bar + 8);
+            }
+            ring.next();
+            if (raw_a || raw_b) {
+                slot++;
+                if (slot == RAW_STAGES) { slot = 0; parity ^= 1; }
+            }
+        }
+    }
+};
 
 // ---------------------------------------------------------------- consumers
 
@@ -372,19 +508,18 @@ __device__ __forceinline__ void multiply(float (&acc)[8][16], float (&a)[2][2][4
 
 // ---------------------------------------------------------------- the kernel
 
-template <class LA, class LB, class Epilogue, Mode MODE, int TERMS>
-__device__ __forceinline__ void run(const Arguments &g) {
+template <class Feed, class Epilogue, Mode MODE, int TERMS>
+__device__ __forceinline__ void run(const Arguments &g, const TensorMap *ma, const TensorMap *mb) {
     extern __shared__ __align__(128) unsigned char memory[];
-#ifndef TILE_SWAP
-#define TILE_SWAP 1
-#endif
-    const int t = TILE_SWAP ? (threadIdx.x < PRODUCERS ? (int)threadIdx.x + CONSUMERS : (int)threadIdx.x - PRODUCERS) : (int)threadIdx.x;
-    u32 base = shared_address(memory), table = base + STAGES * STAGE;
-    if (t == 0)
+    const int t = threadIdx.x;
+    u32 base = shared_address(memory), table = base + STAGES * STAGE, extra = table + TABLE + 128;
+    if (t == 0) {
+        Feed::init(extra);
         for (int s = 0; s < STAGES; s++) {
             barrier_init(base + s * STAGE + OFF_FULL, PRODUCERS / 32);
             barrier_init(base + s * STAGE + OFF_EMPTY, CONSUMERS / 32);
         }
+    }
     if (t < CONSUMERS) {
         // Through shared memory, so that ptxas keeps the sums instead of the index arithmetic.
         Place at(t);
@@ -425,7 +560,7 @@ __device__ __forceinline__ void run(const Arguments &g) {
         }
     } else {
         fewer_registers<TILE_PRODUCER_REGS>();
-        Ring ring = {base, base, 0};
+        Feed feed(base, extra, ma, mb);
         const int p = t - CONSUMERS;
         Walk<MODE> walk(g, stages);
         while (walk.next(g, stages)) {
@@ -434,15 +569,15 @@ __device__ __forceinline__ void run(const Arguments &g) {
             tile_of(g, MODE == OWNER ? item : item / g.products, tm, tn);
             for (int r = 0; r < each; r++) {
                 const Product &w = g.product[MODE == OWNER ? r : item % g.products];
-                if (TERMS == 1 || (w.na == 1 && w.nb == 1)) produce<1, 1, LA, LB>(g, w, tm, tn, walk.from, walk.from + walk.count, ring, p);
-                else if (w.na == 1) produce<1, TERMS, LA, LB>(g, w, tm, tn, walk.from, walk.from + walk.count, ring, p);
-                else if (w.nb == 1) produce<TERMS, 1, LA, LB>(g, w, tm, tn, walk.from, walk.from + walk.count, ring, p);
-                else produce<TERMS, TERMS, LA, LB>(g, w, tm, tn, walk.from, walk.from + walk.count, ring, p);
+                if (TERMS == 1 || (w.na == 1 && w.nb == 1)) feed.template produce<1, 1>(g, w, tm, tn, walk.from, walk.from + walk.count, p);
+                else if (w.na == 1) feed.template produce<1, TERMS>(g, w, tm, tn, walk.from, walk.from + walk.count, p);
+                else if (w.nb == 1) feed.template produce<TERMS, 1>(g, w, tm, tn, walk.from, walk.from + walk.count, p);
+                else feed.template produce<TERMS, TERMS>(g, w, tm, tn, walk.from, walk.from + walk.count, p);
             }
         }
         // one stage without data: the consumers load fragments one stage ahead
-        barrier_wait(ring.at + OFF_EMPTY, ring.parity ^ 1);
-        if ((t & 31) == 0) barrier_arrive(ring.at + OFF_FULL);
+        barrier_wait(feed.ring.at + OFF_EMPTY, feed.ring.parity ^ 1);
+        if ((t & 31) == 0) barrier_arrive(feed.ring.at + OFF_FULL);
     }
 }
 

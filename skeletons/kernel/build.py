@@ -154,6 +154,12 @@ class Builder:
     def shape(self, host: Iterable[Expr]) -> tuple[Expr, ...]:
         return tuple(self.extent(e) for e in host)
 
+    def node_shape(self, read: Read) -> tuple[Expr, ...]:
+        """The extents of the array read, made scalars so that expressions over them find them."""
+        shape = read.node.outputs[read.component].shape
+        self.shape(shape)
+        return shape
+
     def _unique(self, name: str) -> str:
         made, count = name, 0
         while made in self._names:

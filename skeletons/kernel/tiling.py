@@ -20,6 +20,7 @@ from treadle.dsl import simplify
 from treadle.dsl.expr import TRUE, Expr, Var, constant
 from treadle.dsl.graph import Shape
 from treadle.dsl.scalar import Scalar, lift
+from treadle.dsl.tracing import scalar_function_of
 from treadle.dsl.types import int64
 from treadle.skeletons.schedules import Resolved, as_schedule
 
@@ -182,7 +183,8 @@ def unit_origin(plan: Resolved, builder: Builder, domain: Shape, into: Linearize
                 ) -> tuple[Expr, tuple[Expr, ...]]:  # fmt: skip
     """Whether unit `ident` of the order exists, and its first element."""
     grid = builder.shape(host_grid(plan, domain))
-    places = plan.order.coordinates(Scalar(ident), tuple(Scalar(n) for n in grid))
+    with scalar_function_of("schedule", None):  # a table is read as a kernel reads an array
+        places = plan.order.coordinates(Scalar(ident), tuple(Scalar(n) for n in grid))
     found = into.emit([_expr(p) for p in places])
     exists = TRUE if plan.order.dense else at.both(
         *(at.less(p, n) for p, n in zip(found, grid, strict=True)))  # fmt: skip

@@ -62,9 +62,11 @@ def resolve_axes(read: Read, axes: Sequence[int]) -> Expr:
     return Read(read.node, read.component, tuple(place))
 
 
-def resolve(roots: Sequence[Expr], builder: Builder, safe_axes: dict[Read, set[int]] | None = None
-            ) -> tuple[Expr, ...]:  # fmt: skip
+def resolve(roots: Sequence[Expr], builder: Builder, domain: Shape,
+            safe_axes: dict[Read, set[int]] | None = None) -> tuple[Expr, ...]:  # fmt: skip
     """`roots` with every boundary read resolved; `safe_axes` need no care.
+
+    Nor does an axis that is read at the very index of a `domain` of the same extent.
 
     The plain reads made here are in range by construction: checked mode leaves them alone.
     """
@@ -75,9 +77,13 @@ def resolve(roots: Sequence[Expr], builder: Builder, safe_axes: dict[Read, set[i
     def change(e: Expr) -> Expr:
         if not isinstance(e, Read) or e.boundary is None:
             return e
-        for extent in e.node.outputs[e.component].shape:
-            builder.extent(extent)
-        axes = [k for k in range(len(e.args)) if k not in safe_axes.get(e, ())]
+        shape = builder.node_shape(e)
+        axes = [
+            k for k, (index, extent) in enumerate(zip(e.args, shape, strict=True))
+            if k not in safe_axes.get(e, ()) and not (
+                isinstance(index, Index) and index.axis < len(domain)
+                and builder.same(domain[index.axis], extent))
+        ]  # fmt: skip
         made = resolve_axes(e, axes)
         inner = made if isinstance(made, Read) else made.args[0].scoped[0]  # Proj(Cond(…))
         if inner not in own:

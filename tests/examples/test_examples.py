@@ -108,7 +108,7 @@ def test_canny_stage_by_stage(portrait: Path) -> None:
         assert_allclose(found, expected, atol=2e-6)
     ridges = numpy_thin(*slope, 0.08)
     assert set(np.unique(ridges)) == {0, 1, 2}
-    found = td.jit(canny.thin)(*slope, 0.08)
+    found = td.jit(canny.thin)(slope, 0.08)
     assert found.dtype == np.uint8
     assert_array_equal(found, ridges)
     assert_array_equal(td.jit(canny.join)(ridges), numpy_join(ridges))

@@ -211,7 +211,7 @@ def evaluate(e: Expr, known: dict[Expr, Any], arrays: Arrays) -> Any:
         elif isinstance(x, Const):
             values[x] = x.value
         elif isinstance(x, Extent):
-            values[x] = arrays[Leaf(x.node, 0)].shape[x.axis]
+            values[x] = arrays.get(Leaf(x.node, 0), x.node.source).shape[x.axis]
         elif isinstance(x, Stride):
             values[x] = arrays[x.leaf].strides[x.axis] // arrays[x.leaf].itemsize
         elif isinstance(x, Read):
@@ -241,7 +241,7 @@ def execute(lowered: ir.Lowered, node: Node, arrays: Arrays, parameters: dict[Ex
         ir.verify(kernel)
         for var, host in zip(kernel.scalars, kernel.scalar_values, strict=True):
             value = evaluate(host, parameters, arrays)
-            known[var] = value.item() if var.type.name in ("int64", "bool") else value
+            known[var] = int(value) if var.type.name in ("int64", "bool") else value
     for leaf in node.leaves:
         shape = tuple(int(evaluate(e, parameters, arrays)) for e in leaf.shape)
         if isinstance(node, Permute):
@@ -262,7 +262,7 @@ def execute(lowered: ir.Lowered, node: Node, arrays: Arrays, parameters: dict[Ex
         held = []
         for b in kernel.buffers:
             if b.leaf is not None:
-                array = arrays[b.leaf]
+                array = arrays[b.leaf] if b.leaf in arrays else b.leaf.node.source
                 held.append(_flat(array))
                 assert b.role == "input" or array.flags.c_contiguous
             elif b.role == "local":
@@ -300,7 +300,8 @@ def run(*roots: Leaf, check: bool = False, schedule: Any = None, seed: int = 0,
     values: dict[Expr, Any] = dict(parameters or {})
     for node in topological(roots):
         if isinstance(node, Input):
-            arrays[node.leaf()] = node.source
+            dense = np.ascontiguousarray(node.source).reshape(node.source.shape)
+            arrays[node.leaf()] = node.source if node.leaf() in strided else dense
             continue
         chosen = context
         if schedule is not None and node is roots[0].node:

@@ -1,0 +1,110 @@
+"""LLVM: text to an object file, object file to addresses."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from treadle.dsl.errors import CompilationError
+
+from . import mathlib
+from .target import Target
+
+_lock = threading.RLock()
+_names = itertools.count()
+
+
+@functools.lru_cache(maxsize=1)
+def _initialise() -> None:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+
+
+def _machine(target: Target) -> Any:
+    _initialise()
+    triple = llvm.Target.from_triple(llvm.get_process_triple())
+    return triple.create_target_machine(
+        cpu=target.cpu, features=target.features, opt=3, reloc="pic", codemodel="small", jit=True
+    )
+
+
+@functools.cache
+def _shared_machine(target: Target) -> Any:
+    return _machine(target)
+
+
+@functools.lru_cache(maxsize=1)
+def _jit() -> Any:
+    return llvm.create_lljit_compiler(_machine(Target.host()))
+
+
+def _optimised(text: str, target: Target) -> tuple[Any, Any]:
+    machine = _shared_machine(target)
+    try:
+        module = llvm.parse_assembly(text)
+        module.verify()
+    except RuntimeError as error:
+        raise CompilationError(
+            f"LLVM refused the code made for a kernel: {str(error).strip()}", source=text
+        ) from error
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options.loop_vectorization = False
+    options.slp_vectorization = False
+    options.loop_unrolling = False
+    options.loop_interleaving = False
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    return module, machine
+
+
+def to_object(text: str, target: Target) -> bytes:
+    """Optimised machine code for LLVM IR, as an object file."""
+    with _lock:
+        module, machine = _optimised(text, target)
+        return bytes(machine.emit_object(module))
+
+
+def to_assembly(text: str, target: Target) -> str:
+    """The same as text to read."""
+    with _lock:
+        module, machine = _optimised(text, target)
+        return str(machine.emit_assembly(module))
+
+
+@dataclass(frozen=True)
+class Linked:
+    """Code in memory, for as long as this object lives."""
+
+    addresses: Mapping[str, int]
+    tracker: Any
+
+
+def link(image: bytes, exports: Iterable[str], symbols: Iterable[str],
+         foreign: Mapping[str, int]) -> Linked:  # fmt: skip
+    """Load an object file whose undefined symbols are `symbols` (of libm) and `foreign`."""
+    with _lock:
+        library = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
+        for symbol in symbols:
+            address = mathlib.address_of(symbol)
+            if address:
+                library.import_symbol(symbol, address)
+        for symbol, address in foreign.items():
+            library.import_symbol(symbol, address)
+        wanted = list(exports)
+        for name in wanted:
+            library.export_symbol(name)
+        try:
+            tracker = library.link(_jit(), f"treadle.{next(_names)}")
+        except RuntimeError as error:
+            raise CompilationError(f"LLVM could not load compiled code: {error}") from error
+        return Linked({name: tracker[name] for name in wanted}, tracker)
+
+
+def version() -> str:
+    return f"llvmlite {getattr(llvm, '__version__', '')} LLVM {llvm.llvm_version_info}"
