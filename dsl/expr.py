@@ -309,19 +309,22 @@ def primitive(name: str) -> Primitive:
 def walk(roots: Iterable[Expr]) -> Iterator[Expr]:
     """Every node once, children first."""
     seen: set[Expr] = set()
-    stack: list[tuple[Expr, bool]] = [(r, False) for r in reversed(list(roots))]
+    stack: list[Expr | None] = list(roots)
+    stack.reverse()
     while stack:
-        node, ready = stack.pop()
-        if ready:
-            yield node
+        node = stack.pop()
+        if node is None:  # the children of the next one are done
+            yield stack.pop()  # type: ignore[misc]
             continue
         if node in seen:
             continue
         seen.add(node)
-        stack.append((node, True))
-        for child in reversed(node.args + node.scoped):
-            if child not in seen:
-                stack.append((child, False))
+        children = node.args + node.scoped if node.scoped else node.args
+        if children:
+            stack += (node, None)
+            stack += [child for child in children[::-1] if child not in seen]
+        else:
+            yield node
 
 
 def rewrite(
@@ -331,25 +334,30 @@ def rewrite(
 ) -> tuple[Expr, ...]:
     """Rebuild bottom-up; `change` sees each node over its already rewritten children."""
     memo = {} if memo is None else memo
-    stack: list[tuple[Expr, bool]] = [(r, False) for r in reversed(roots)]
+    stack: list[Expr | None] = [r for r in roots[::-1] if r not in memo]
     while stack:
-        node, ready = stack.pop()
+        node = stack.pop()
+        if node is None:  # the children of the next one are done
+            node = stack.pop()
+            assert node is not None
+            if node in memo:
+                continue
+            args = tuple([memo[c] for c in node.args])
+            scoped = tuple([memo[c] for c in node.scoped]) if node.scoped else ()
+            if args != node.args or scoped != node.scoped:
+                memo[node] = change(node.rebuild(args, scoped))
+            else:
+                memo[node] = change(node)
+            continue
         if node in memo:
             continue
-        if not ready:
-            stack.append((node, True))
-            for child in reversed(node.args + node.scoped):
-                if child not in memo:
-                    stack.append((child, False))
-            continue
-        rebuilt = node
-        if node.args or node.scoped:
-            args = tuple(memo[c] for c in node.args)
-            scoped = tuple(memo[c] for c in node.scoped)
-            if args != node.args or scoped != node.scoped:
-                rebuilt = node.rebuild(args, scoped)
-        memo[node] = change(rebuilt)
-    return tuple(memo[r] for r in roots)
+        children = node.args + node.scoped if node.scoped else node.args
+        if children:
+            stack += (node, None)
+            stack += [child for child in children[::-1] if child not in memo]
+        else:
+            memo[node] = change(node)
+    return tuple([memo[r] for r in roots])
 
 
 def substitute(roots: Sequence[Expr], mapping: dict[Expr, Expr]) -> tuple[Expr, ...]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from treadle.dsl.expr import Expr, Index, Read, Var, constant
+from treadle.dsl.expr import Expr, Index, Var, constant
 from treadle.dsl.graph import Generate
 from treadle.dsl.types import int64
 
@@ -59,9 +59,10 @@ def lower_generate(node: Generate, context: LoweringContext) -> Lowered:
         return builder.lowered(_kernel(builder, node, tasks, task, into))
 
     if rank > 1 and plan is None:
-        reads = transform.collapse(roots, domain, builder)
-        if reads is not None:
-            tasks = _one_row(builder, node, outs, reads, task, into)
+        p = Var("p", int64)
+        row = transform.collapse(roots, domain, builder, p)
+        if row is not None:
+            tasks = _one_row(builder, node, outs, row, p, task, into)
             return builder.lowered(_kernel(builder, node, tasks, task, into, collapsed=True))
     unroll = _unrolled_rows(builder, roots, rank)
     wide = elements_per_task(builder, roots, outs)
@@ -125,16 +126,14 @@ def _store(builder: Builder, into: Linearizer, outs: Sequence[Buffer], indices: 
         into.append(*(Store(b, where, v) for b, v in zip(outs, values, strict=True)))
 
 
-def _one_row(builder: Builder, node: Generate, outs: Sequence[Buffer],
-             reads: Sequence[Read], task: Var, into: Linearizer) -> Expr:  # fmt: skip
-    """A dense domain of any rank as one row."""
-    rank = len(node.shape)
+def _one_row(builder: Builder, node: Generate, outs: Sequence[Buffer], roots: Sequence[Expr],
+             p: Var, task: Var, into: Linearizer) -> Expr:  # fmt: skip
+    """A dense domain of any rank as one row, `roots` over the position `p`."""
     size = at.product(node.shape)
     total = builder.scalar(size, "size")
     elements = elements_per_task(builder, node.elements, outs)
     start, stop = tiling.block_range(into, "at", task, elements, total)
-    with into.loop("p", start, stop, "vector") as p:
-        roots = transform.collapsed(node.elements, reads, rank, builder, p)
+    with into.loop(p, start, stop, "vector"):
         _store(builder, into, outs, (), (), roots, p)
     return builder.scalar(at.ceil_div(size, elements), "blocks")
 

@@ -316,7 +316,7 @@ class Emitter:
         if name == "complex":
             return regs[0][0], regs[1][0]
         if source.is_complex:
-            return apply_complex(v, self.target, name, source, regs)
+            return apply_complex(v, self.target, name, source, regs, [a.const for a in args])
         flat = [r[0] for r in regs]
         consts = [a.const for a in args]
         if source.kind == "bool":

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
 from treadle.backend.host import HostCompiler
-from treadle.backend.memory import POOL
 from treadle.backend.plan import Plan, Planner, Step, data_checks
-from treadle.dsl.errors import IndexOutOfBounds
 from treadle.dsl.expr import Apply, Const, Expr, Index, Read, substitute
-from treadle.dsl.graph import ArrayLoop, Barrier, Branch, Leaf, Library, Matmul, Node, Permute
+from treadle.dsl.graph import ArrayLoop, Barrier, Branch, Leaf, Library, Matmul
 from treadle.dsl.program import host_array
 from treadle.dsl.relations import verify_checks
 
-Slots = list[Any]
-Params = Sequence[Any]
+from .steps import KernelStep, Params, Slots
+
 Action = Callable[[Slots, Params], None]
 
 
@@ -42,12 +42,13 @@ class Executable:
         self.checks = [(c, self.host.compile((c.left, c.right))) for c in self.planner.plan.checks]
         self.kernel_steps: list[KernelStep] = []
         self.actions = self._actions(self.planner.plan)
+        self._compile_all()
         self.results = self.planner.plan.results
         self.inputs = len(program.inputs)
 
     def __call__(self, data: Sequence[Any], params: Params) -> list[Any]:
         """One array per root; results never alias inputs nor each other."""
-        slots: Slots = [contiguous(d) for d in data]
+        slots: Slots = [readable(d) for d in data]
         slots += [None] * (self.planner.count - len(slots))
         for check, values in self.checks:
             left_right = values(slots, params)
@@ -63,6 +64,14 @@ class Executable:
             taken.add(slot)
             found.append(array)
         return found
+
+    def _compile_all(self) -> None:
+        """Compile every kernel now, several at a time (LLVM runs without the interpreter lock)."""
+        jobs = [(launch, step.dense.fast_math) for step in self.kernel_steps
+                for launch in step.dense.launches]  # fmt: skip
+        if len(jobs) > 1:
+            with ThreadPoolExecutor(min(len(jobs), os.cpu_count() or 1)) as pool:
+                list(pool.map(lambda job: job[0].compiled(job[1]), jobs))
 
     def source(self) -> str:
         """LLVM IR of every kernel."""
@@ -181,15 +190,13 @@ class Executable:
         return act
 
 
-def contiguous(value: Any) -> Any:
-    """Host data as the kernels read it: C-contiguous, aligned, native byte order."""
+def readable(value: Any) -> Any:
+    """Host data as the kernels read it: aligned, in native byte order, strides in whole elements."""
     if type(value) is np.ndarray and value.flags.carray and value.dtype.isnative:
         return value
     array = host_array(value.get() if hasattr(value, "__cuda_array_interface__") else value)
-    flags = array.flags
-    if flags.c_contiguous and flags.aligned:
-        return array
-    return np.array(array, order="C")
+    whole = all(s % array.itemsize == 0 for s in array.strides)
+    return array if array.flags.aligned and whole else np.array(array, order="C")
 
 
 def _release(slots_to_drop: list[int]) -> Action:
@@ -208,129 +215,6 @@ def _copy_slots(pairs: list[tuple[int, int]]) -> Action:
             slots[target] = slots[source]
 
     return act
-
-
-class KernelStep:
-    """One node run by compiled kernels: outputs allocated, arguments packed, launched in order."""
-
-    def __init__(self, owner: Executable, node: Node, released: set[int]) -> None:
-        from treadle.skeletons.lower import LoweringContext, lower
-
-        self.owner, self.node = owner, node
-        settings = owner.program.settings
-        context = LoweringContext(check=settings.check)
-        self.lowered = lower(node, context)
-        self.fast_math = settings.fast_math
-        slots = owner.planner.slots
-        self.targets = [slots[o] for o in node.leaves]
-        self.types = [o.type.numpy for o in node.outputs]
-        self.reuse: list[int | None] = [None] * len(self.targets)
-        self.defaults: list[int] = []
-        if isinstance(node, Permute):
-            self.defaults = [slots[d] for d in node.defaults]
-            for k, slot in enumerate(self.defaults):
-                if slot in released and self.defaults.count(slot) == 1 and slot >= len(owner.program.inputs):
-                    self.reuse[k] = slot
-        hosts: list[Expr] = []
-        self.shapes = []
-        for out in node.outputs:
-            self.shapes.append((len(hosts), len(hosts) + len(out.shape)))
-            hosts += out.shape
-        self.launches: list[Launch] = []
-        scratch = {b: k for k, b in enumerate(self.lowered.scratch)}
-        self.scratch_sizes = len(hosts)
-        bound: dict[Expr, Expr] = {}
-        for kernel in self.lowered.kernels:
-            bound.update(zip(kernel.scalars, kernel.scalar_values, strict=True))
-        hosts += substitute([b.size for b in self.lowered.scratch], bound)
-        for kernel in self.lowered.kernels:
-            mapping: dict[Expr, Expr] = dict(zip(kernel.scalars, kernel.scalar_values, strict=True))
-            start = len(hosts)
-            hosts += kernel.scalar_values
-            end = len(hosts)
-            hosts += substitute([kernel.tasks], mapping)
-            sources: list[tuple[str, int]] = []
-            for b in kernel.buffers:
-                if b in scratch:
-                    sources.append(("scratch", scratch[b]))
-                elif b.leaf.node is node:
-                    sources.append(("out", b.leaf.component))
-                else:
-                    sources.append(("in", slots[b.leaf]))
-            self.launches.append(Launch(kernel, sources, start, end))
-        self.host = owner.host.compile(hosts)
-        self.errors = np.zeros(4, np.int64)
-        self.check = settings.check
-
-    def compiled(self) -> list[Any]:
-        return [launch.compiled(self.fast_math) for launch in self.launches]
-
-    def __call__(self, slots: Slots, params: Params) -> None:
-        values = self.host(slots, params)
-        outs = []
-        for k, (start, end) in enumerate(self.shapes):
-            shape = tuple([v if v > 0 else 0 for v in values[start:end]])
-            reused = self.reuse[k]
-            if reused is not None:
-                array = slots[reused]
-            else:
-                array = POOL.allocate(shape, self.types[k])
-                if self.defaults:
-                    np.copyto(array, slots[self.defaults[k]])
-            outs.append(array)
-        scratch = []
-        for k, b in enumerate(self.lowered.scratch):
-            size = max(int(values[self.scratch_sizes + k]), 1)
-            block = POOL.allocate((size,), b.type.numpy)
-            if b.name.startswith("zero_"):
-                block.fill(0)
-            scratch.append(block)
-        errors = self.errors.ctypes.data if self.check else 0
-        for launch in self.launches:
-            launch.run(slots, outs, scratch, values, errors, self.fast_math)
-            if self.check and self.errors[0]:
-                self._report(launch)
-        for slot, array in zip(self.targets, outs, strict=True):
-            slots[slot] = array
-
-    def _report(self, launch: Launch) -> None:
-        site, index, extent, _ = (int(v) for v in self.errors)
-        self.errors[:] = 0
-        operation, array, axis, where = launch.kernel.sites[site - 1]
-        raise IndexOutOfBounds(
-            f"{operation}: index {index} is out of range for axis {axis} of {array}, which has "
-            f"extent {extent}.",
-            where=where,
-        )
-
-
-class Launch:
-    """One kernel of a step and where its arguments come from."""
-
-    def __init__(self, kernel: Any, sources: list[tuple[str, int]], start: int, end: int) -> None:
-        self.kernel, self.sources, self.start, self.end = kernel, sources, start, end
-        self._compiled: Any = None
-
-    def compiled(self, fast_math: bool) -> Any:
-        if self._compiled is None:
-            from .compile import compile_kernel
-
-            self._compiled = compile_kernel(self.kernel, fast_math=fast_math)
-        return self._compiled
-
-    def run(self, slots: Slots, outs: list[Any], scratch: list[Any], values: Sequence[Any],
-            errors: int, fast_math: bool) -> None:  # fmt: skip
-        tasks = int(values[self.end])
-        if tasks <= 0:
-            return
-        addresses = [address(slots[k] if kind == "in" else outs[k] if kind == "out" else scratch[k])
-                     for kind, k in self.sources]  # fmt: skip
-        self.compiled(fast_math).launch(addresses, values[self.start : self.end], tasks, errors)
-
-
-def address(array: Any) -> int:
-    """Address of the first element."""
-    return int(array.__array_interface__["data"][0])
 
 
 # --- operands of BLAS as strided views ---------------------------------------------------------

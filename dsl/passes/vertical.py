@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..expr import Expr, Index, Read, rewrite, substitute, walk
 from ..graph import (
@@ -248,49 +249,64 @@ def fuse_vertical(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     """The graph with cheap or once-used producers inside their consumers."""
     uses = find_uses(roots)
     builder, inliner = Rebuilder(), Inliner()
-    inlined: dict[Node, Node] = {}  # original → rebuilt (never emitted)
-    carried: dict[Node, tuple[tuple[Check, ...], tuple[tuple[Label, Location | None], ...]]] = {}
-    sizes: dict[Node, int] = {}
+    taken = _Taken()
     for node in topological(roots):
         if isinstance(node, Input):
             continue
         made = builder.node(node)
         changes, eaten = _expand_fields(made, inliner)
-        checks, fused = made.checks, made.fused
-        size = len(per_element(made))
-        for producer in eaten:
-            more_checks, more_fused = carried[producer]
-            checks += tuple(c for c in more_checks if c not in checks)
-            fused += tuple(f for f in more_fused if f not in fused)
-            size += sizes[producer]
-        size += sum(1 for _ in walk(per_element(node)))
-        final = made.with_(**changes, checks=checks, fused=fused) if (
-            changes or checks != made.checks or fused != made.fused) else made  # fmt: skip
+        size = len(per_element(made)) + sum(1 for _ in walk(per_element(node)))
+        size += sum(taken.sizes[producer] for producer in eaten)
         use = uses.get(node)
         reason = "it is unused" if use is None else decide(node, use, size)
-        if reason is None and use is not None and not _readers_agree(node, use):
+        if reason is None and use is not None and not use.reads:
             reason = "its readers need it whole"
-        if reason is None:
-            assert isinstance(final, Generate)
-            inliner.bodies[final] = final.elements
-            inlined[node] = final
-            builder.nodes[node] = final
-            carried[final] = (checks, ((final.label, final.where), *fused))
-            sizes[final] = size
+        if reason is None:  # never emitted: its readers take the elements
+            inliner.bodies[made] = changes.get("elements", made.elements)
+            taken.keep(made, eaten, size)
+            if made is not node:
+                builder.nodes[node] = made
             continue
+        if eaten:
+            checks, fused = taken.of(made, eaten)
+            changes.update(checks=checks, fused=fused)
+        final = made.with_(**changes) if changes else made
         if final is not node:
             builder.nodes[node] = final
         context.kept[final] = reason
     return [builder.leaf(r) for r in roots]
 
 
-def _readers_agree(node: Node, use: Uses) -> bool:
-    return bool(use.reads)
+class _Taken:
+    """What went into kernels: the checks and labels of inlined operations, and their sizes."""
+
+    def __init__(self) -> None:
+        self.producers: dict[Node, list[Node]] = {}
+        self.sizes: dict[Node, int] = {}
+
+    def keep(self, node: Node, eaten: list[Node], size: int) -> None:
+        self.producers[node], self.sizes[node] = eaten, size
+
+    def of(self, node: Node, eaten: list[Node]) -> tuple[
+            tuple[Check, ...], tuple[tuple[Label, Location | None], ...]]:  # fmt: skip
+        """Checks and fused labels of a kernel: its own, then its producers', depth first."""
+        checks, fused = dict.fromkeys(node.checks), dict.fromkeys(node.fused)
+        stack, seen = list(reversed(eaten)), set[Node]()
+        while stack:
+            producer = stack.pop()
+            if producer in seen:
+                continue
+            seen.add(producer)
+            checks.update(dict.fromkeys(producer.checks))
+            fused[(producer.label, producer.where)] = None
+            fused.update(dict.fromkeys(producer.fused))
+            stack += reversed(self.producers[producer])
+        return tuple(checks), tuple(fused)
 
 
-def _expand_fields(node: Node, inliner: Inliner) -> tuple[dict[str, object], list[Node]]:
+def _expand_fields(node: Node, inliner: Inliner) -> tuple[dict[str, Any], list[Node]]:
     """The element fields of `node` with inlined reads expanded, and the nodes that went in."""
-    changes: dict[str, object] = {}
+    changes: dict[str, Any] = {}
     eaten: dict[Node, None] = {}
 
     def expand(es: tuple[Expr, ...]) -> tuple[Expr, ...]:

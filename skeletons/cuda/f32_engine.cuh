@@ -42,11 +42,6 @@ constexpr int STAGE = (OFF_FULL + 16 + 127) / 128 * 128;
 #define TILE_STAGES 8
 #endif
 constexpr int STAGES = TILE_STAGES;
-// With the copy engine the raw tiles of the terms land in a second ring first.
-#ifndef TILE_RAW
-#define TILE_RAW 4
-#endif
-constexpr int RAW_STAGES = TILE_RAW, RAW_A = BM * BK * 4, RAW_B = BN * BK * 4;
 constexpr int TABLE = 2 * CONSUMERS * 4; // per-thread fragment offsets
 constexpr int SHARED_BYTES = STAGES * STAGE + TABLE + 128; // and what the feed keeps
 #ifndef TILE_CONSUMER_REGS
@@ -128,47 +123,48 @@ template <Mode MODE> struct Walk {
 // ---------------------------------------------------------------- producers
 
 // One operand's share of a stage: ROWS x 8 elements, four-element quads dealt to
-// 128 threads.  r is the row of A or the column of B.
+// 128 threads so that each thread's quads lie at constant distances: one pointer a
+// term.  r is the row of A or the column of B.
 template <int ROWS, int PITCH, Layout L, bool VECTOR, class Transform, bool SWAP> struct Loader {
     static constexpr int QUADS = ROWS * BK / 4 / PRODUCERS;
-    static_assert(QUADS * PRODUCERS * 4 == ROWS * BK, "");
+    static_assert(QUADS * PRODUCERS * 4 == ROWS * BK && QUADS % 2 == 0 && BK == 8, "");
 
-    __device__ static __forceinline__ int quad_r(int t, int q) {
-        return L != R_CONTIGUOUS ? (t >> 1) + q * (PRODUCERS / 2) : (t % (ROWS / 4)) * 4;
-    }
-    __device__ static __forceinline__ int quad_k(int t, int q) {
-        return L != R_CONTIGUOUS ? (t & 1) * 4 : t / (ROWS / 4) + q * (PRODUCERS / (ROWS / 4));
+    __device__ static __forceinline__ int quad_r(int t, int q) { return L != R_CONTIGUOUS ? t + q / 2 * PRODUCERS : (t % 16 + q * 16) * 4; }
+    __device__ static __forceinline__ int quad_k(int t, int q) { return L != R_CONTIGUOUS ? q % 2 * 4 : t / 16; }
+    // the q-th quad of a thread whose first element is *p
+    __device__ static __forceinline__ const float *quad(const float *p, i64 sr, i64 sk, int q) {
+        return L == R_CONTIGUOUS ? p + q * 64 : p + q / 2 * PRODUCERS * sr + (L == STRIDED ? q % 2 * 4 * sk : q % 2 * 4);
     }
     __device__ static __forceinline__ float transformed(float x, int r, int k) {
         if (Transform::identity) return x;
         return SWAP ? Transform::apply(x, k, r) : Transform::apply(x, r, k);
     }
-    // p points at element (quad_r(t, 0), quad_k(t, 0)) of this stage
-    __device__ static __forceinline__ void load(float (&v)[QUADS][4], const float *p, i64 sr, i64 sk, int r0, int k0, int t) {
+    __device__ static __forceinline__ void load(float (&v)[QUADS][4], const float *p, i64 sr, i64 sk) {
 #pragma unroll
         for (int q = 0; q < QUADS; q++) {
-            const float *e = L != R_CONTIGUOUS ? p + q * (PRODUCERS / 2) * sr : p + q * (PRODUCERS / (ROWS / 4)) * sk;
+            const float *e = quad(p, sr, sk, q);
             if (VECTOR) ldg128(v[q], e);
             else {
-                i64 s = L == STRIDED ? sk : 1;
 #pragma unroll
-                for (int j = 0; j < 4; j++) v[q][j] = __ldg(e + j * s);
-            }
-            if (!Transform::identity) {
-#pragma unroll
-                for (int j = 0; j < 4; j++)
-                    v[q][j] = transformed(v[q][j], r0 + quad_r(t, q) + (L == R_CONTIGUOUS ? j : 0), k0 + quad_k(t, q) + (L != R_CONTIGUOUS ? j : 0));
+                for (int j = 0; j < 4; j++) v[q][j] = __ldg(e + j * (L == STRIDED ? sk : 1));
             }
         }
     }
-    // one quad, with zeros outside r < rows, k < depth (counted from this stage's origin); added to v times f
+    __device__ static __forceinline__ void transform(float (&v)[QUADS][4], int r0, int k0, int t) {
+        if (Transform::identity) return;
+#pragma unroll
+        for (int q = 0; q < QUADS; q++)
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+                v[q][j] = transformed(v[q][j], r0 + quad_r(t, q) + (L == R_CONTIGUOUS ? j : 0), k0 + quad_k(t, q) + (L == R_CONTIGUOUS ? 0 : j));
+    }
+    // One quad, with zeros outside r < rows, k < depth (counted from this stage's origin); added to v times f.
     __device__ static __forceinline__ void load_edge(float (&v)[4], float f, const float *p, i64 sr, i64 sk, int r0, int k0, int rows, int depth, int t, int q) {
-        p += L != R_CONTIGUOUS ? q * (PRODUCERS / 2) * sr : q * (PRODUCERS / (ROWS / 4)) * sk;
-        i64 s = L == STRIDED ? sk : 1;
+        p = quad(p, sr, sk, q);
 #pragma unroll
         for (int j = 0; j < 4; j++) {
-            int r = quad_r(t, q) + (L == R_CONTIGUOUS ? j : 0), k = quad_k(t, q) + (L != R_CONTIGUOUS ? j : 0);
-            if (r < rows && k < depth) v[j] = fmaf(f, transformed(__ldg(p + j * s), r0 + r, k0 + k), v[j]);
+            int r = quad_r(t, q) + (L == R_CONTIGUOUS ? j : 0), k = quad_k(t, q) + (L == R_CONTIGUOUS ? 0 : j);
+            if (r < rows && k < depth) v[j] = fmaf(f, transformed(__ldg(p + j * (L == STRIDED ? sk : 1)), r0 + r, k0 + k), v[j]);
         }
     }
     __device__ static __forceinline__ void store_quad(u32 at, const float (&v)[4], int t, int q) {
@@ -187,7 +183,7 @@ template <int ROWS, int PITCH, Layout L, bool VECTOR, class Transform, bool SWAP
 
 struct Ring {
     u32 base, at;
-    u32 parity; // of the phase that the next use of `at` completes
+    u32 parity; // of the phase that this use of `at` completes
     __device__ __forceinline__ void next() {
         at += STAGE;
         if (at == base + STAGES * STAGE) { at = base; parity ^= 1; }
@@ -218,10 +214,16 @@ template <int Q> __device__ __forceinline__ void add(float (&x)[Q][4], const flo
 
 // Feeds the ring from global memory through the producers' registers: any layout, any strides.
 template <class LA, class LB> struct Registers {
-static constexpr int shared_bytes = 0;
+template <class Operand, int N> __device__ static __forceinline__ void load(float (&v)[N][Operand::QUADS][4], const float *(&p)[N], i64 sr, i64 sk, i64 step) {
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        p[i] += step;
+        Operand::load(v[i], p[i], sr, sk);
+    }
+}
+
 Ring ring;
-__device__ __forceinline__ Registers(u32 base, u32, const TensorMap *, const TensorMap *) : ring{base, base, 0} {}
-__device__ static __forceinline__ void init(u32) {}
+__device__ __forceinline__ Registers(u32 base) : ring{base, base, 0} {}
 
 template <int NA, int NB> __device__ __forceinline__ void produce(const Arguments &g, const Product &w, int tm, int tn, int s, int stages, int t) {
     const float *pa[NA], *pb[NB];
@@ -240,24 +242,29 @@ template <int NA, int NB> __device__ __forceinline__ void produce(const Argument
         pb[i] = g.b + (i64)(e.r0 + LB::quad_r(t, 0)) * g.b_col + (i64)(e.k0 + LB::quad_k(t, 0) + s * BK) * g.b_row;
         fast = min(fast, e.rows >= BN ? max(e.depth, 0) / BK : 0);
     }
+    const int from = s;
+    float va[NA][LA::QUADS][4], vb[NB][LB::QUADS][4];
+    if (s < fast) {
+        load<LA>(va, pa, g.a_row, g.a_col, 0);
+        load<LB>(vb, pb, g.b_col, g.b_row, 0);
+    }
 #pragma unroll 1
-    for (; s < fast; s++) {
-        float va[NA][LA::QUADS][4], vb[NB][LB::QUADS][4];
-#pragma unroll
-        for (int i = 0; i < NA; i++) {
-            LA::load(va[i], pa[i], g.a_row, g.a_col, w.a[i].row * g.qm + tm * BM, w.a[i].col * g.qk + s * BK, t);
-            pa[i] += step_a;
-        }
-#pragma unroll
-        for (int i = 0; i < NB; i++) {
-            LB::load(vb[i], pb[i], g.b_col, g.b_row, w.b[i].col * g.qn + tn * BN, w.b[i].row * g.qk + s * BK, t);
-            pb[i] += step_b;
-        }
+    while (s < fast) {
+        // One operand's loads fly while the other is stored.  After the last step they read
+        // the same elements again: cheaper than a branch that ptxas would copy registers for.
+        s++;
+        const bool more = s < fast;
         barrier_wait(ring.at + OFF_EMPTY, ring.parity ^ 1);
+#pragma unroll
+        for (int i = 0; i < NA; i++) LA::transform(va[i], w.a[i].row * g.qm + tm * BM, w.a[i].col * g.qk + (s - 1) * BK, t);
         if (NA > 1) add(va[0], va[NA - 1], fa);
         LA::store(ring.at, va[0], t);
+        load<LA>(va, pa, g.a_row, g.a_col, more ? step_a : 0);
+#pragma unroll
+        for (int i = 0; i < NB; i++) LB::transform(vb[i], w.b[i].col * g.qn + tn * BN, w.b[i].row * g.qk + (s - 1) * BK, t);
         if (NB > 1) add(vb[0], vb[NB - 1], fb);
         LB::store(ring.at + OFF_B, vb[0], t);
+        load<LB>(vb, pb, g.b_col, g.b_row, more ? step_b : 0);
         __syncwarp();
         if ((t & 31) == 0) barrier_arrive(ring.at + OFF_FULL);
         ring.next();
@@ -265,6 +272,12 @@ template <int NA, int NB> __device__ __forceinline__ void produce(const Argument
     // Fringes: tiles that reach outside a quadrant, and the last k-step.  The
     // empty asm keeps ptxas from holding the extents through the loop above.
     asm volatile("" : "+r"(tm), "+r"(tn));
+    if (fast > from && fast < stages) {
+#pragma unroll
+        for (int i = 0; i < NA; i++) pa[i] += step_a;
+#pragma unroll
+        for (int i = 0; i < NB; i++) pb[i] += step_b;
+    }
 #pragma unroll 1
     for (; s < stages; s++) {
         barrier_wait(ring.at + OFF_EMPTY, ring.parity ^ 1);
@@ -297,122 +310,6 @@ template <int NA, int NB> __device__ __forceinline__ void produce(const Argument
         ring.next();
     }
 }
-};
-
-// Feeds the ring by the copy engine: row-major or column-major operands, sixteen-byte
-// aligned.  Boxes of single terms that need no transposing go straight into the stage;
-// all others land raw, and the producers transpose, transform and add them.
-template <int ROWS, int PITCH, Layout L, class Transform, bool SWAP> struct Box {
-    static constexpr int QUADS = ROWS * BK / 4 / PRODUCERS, BYTES = ROWS * BK * 4;
-    typedef Loader<ROWS, PITCH, L, true, Transform, SWAP> Plain;
-    // whether a single term may skip the producers
-    static constexpr bool straight = L == R_CONTIGUOUS && PITCH == ROWS && Transform::identity;
-    __device__ static __forceinline__ void copy(u32 to, const TensorMap *map, int r0, int k0, u32 bar) {
-        if (L == K_CONTIGUOUS) copy_box(to, map, k0, r0, bar);
-        else copy_box(to, map, r0, k0, bar);
-    }
-    __device__ static __forceinline__ void read(float (&v)[QUADS][4], u32 raw, const Extent &e, int k0, int t) {
-#pragma unroll
-        for (int q = 0; q < QUADS; q++) {
-            lds128(v[q], raw + t * 16 + q * PRODUCERS * 16);
-            if (!Transform::identity) {
-#pragma unroll
-                for (int j = 0; j < 4; j++) {
-                    int r = Plain::quad_r(t, q) + (L == R_CONTIGUOUS ? j : 0), k = Plain::quad_k(t, q) + (L == R_CONTIGUOUS ? 0 : j);
-                    v[q][j] = r < e.rows && k0 + k < e.depth ? Plain::transformed(v[q][j], e.r0 + r, e.k0 + k0 + k) : 0.f;
-                }
-            }
-        }
-    }
-    __device__ static __forceinline__ void store(u32 at, const float (&v)[QUADS][4], int t) { Plain::store(at, v, t); }
-};
-
-template <class LA, class LB, int TERMS> struct CopyEngine {
-    static constexpr int SLOT = TERMS * (RAW_A + RAW_B) - (TERMS == 1 && LB::straight ? RAW_B : 0), OFF_RAW_B = TERMS * RAW_A;
-    static constexpr int shared_bytes = RAW_STAGES * SLOT + RAW_STAGES * 16;
-    Ring ring;
-    u32 raw;            // the ring of raw tiles; its barriers lie behind it
-    int slot;
-    u32 parity;
-    const TensorMap *ma, *mb;
-    __device__ __forceinline__ CopyEngine(u32 base, u32 extra, const TensorMap *a, const TensorMap *b)
-        : ring{base, base, 0}, raw(extra), slot(0), parity(0), ma(a), mb(b) {}
-    __device__ static __forceinline__ void init(u32 extra) {
-        for (int i = 0; i < RAW_STAGES; i++) {
-            barrier_init(extra + RAW_STAGES * SLOT + i * 16, 1);
-            barrier_init(extra + RAW_STAGES * SLOT + i * 16 + 8, PRODUCERS / 32);
-        }
-    }
-    template <int NA, int NB> __device__ __forceinline__ void request(const Arguments &g, const Product &w, int tm, int tn, int s, int at) {
-        u32 to = raw + at * SLOT, bar = raw + RAW_STAGES * SLOT + at * 16;
-        constexpr u32 bytes = (NA > 1 || !LA::straight ? NA * LA::BYTES : 0) + (NB > 1 || !LB::straight ? NB * LB::BYTES : 0);
-        barrier_expect(bar, bytes);
-        if (NA > 1 || !LA::straight) {
-#pragma unroll
-            for (int i = 0; i < NA; i++) LA::copy(to + i * RAW_A, ma, w.a[i].row * g.qm + tm * BM, w.a[i].col * g.qk + s * BK, bar);
-        }
-        if (NB > 1 || !LB::straight) {
-#pragma unroll
-            for (int i = 0; i < NB; i++) LB::copy(to + OFF_RAW_B + i * RAW_B, mb, w.b[i].col * g.qn + tn * BN, w.b[i].row * g.qk + s * BK, bar);
-        }
-    }
-    template <int NA, int NB> __device__ __forceinline__ void produce(const Arguments &g, const Product &w, int tm, int tn, int from, int to, int t) {
-        const float fa = NA > 1 ? w.a[1].factor : 0.f, fb = NB > 1 ? w.b[1].factor : 0.f;
-        constexpr bool raw_a = NA > 1 || !LA::straight, raw_b = NB > 1 || !LB::straight;
-        const bool first = t == 0, leader = (t & 31) == 0;
-        if (first && (raw_a || raw_b)) // all slots are free here
-            for (int i = 0; i < RAW_STAGES - 1 && from + i < to; i++) {
-                int at = slot + i < RAW_STAGES ? slot + i : slot + i - RAW_STAGES;
-                barrier_wait(raw + RAW_STAGES * SLOT + at * 16 + 8, (slot + i < RAW_STAGES ? parity : parity ^ 1) ^ 1);
-                request<NA, NB>(g, w, tm, tn, from + i, at);
-            }
-        __syncwarp();
-#pragma unroll 1
-        for (int s = from; s < to; s++) {
-            u32 here = raw + slot * SLOT, bar = raw + RAW_STAGES * SLOT + slot * 16;
-            if (first && (raw_a || raw_b) && s + RAW_STAGES - 1 < to) {
-                // the slot before this one, as soon as all producers have read it
-                int at = slot ? slot - 1 : RAW_STAGES - 1;
-                barrier_wait(raw + RAW_STAGES * SLOT + at * 16 + 8, slot ? parity : parity ^ 1);
-                request<NA, NB>(g, w, tm, tn, s + RAW_STAGES - 1, at);
-            }
-            float va[NA][LA::QUADS][4], vb[NB][LB::QUADS][4];
-            if (raw_a || raw_b) barrier_wait(bar, parity);
-            if (raw_a) {
-#pragma unroll
-                for (int i = 0; i < NA; i++) LA::read(va[i], here + i * RAW_A, extent_a(g, w.a[i], tm), s * BK, t);
-            }
-            if (raw_b) {
-#pragma unroll
-                for (int i = 0; i < NB; i++) LB::read(vb[i], here + OFF_RAW_B + i * RAW_B, extent_b(g, w.b[i], tn), s * BK, t);
-            }
-            barrier_wait(ring.at + OFF_EMPTY, ring.parity ^ 1);
-            if (first && (!raw_a || !raw_b)) {
-                proxy_fence();
-                barrier_bytes(ring.at + OFF_FULL, (raw_a ? 0 : LA::BYTES) + (raw_b ? 0 : LB::BYTES));
-                if (!raw_a) LA::copy(ring.at, ma, w.a[0].row * g.qm + tm * BM, w.a[0].col * g.qk + s * BK, ring.at + OFF_FULL);
-                if (!raw_b) LB::copy(ring.at + OFF_B, mb, w.b[0].col * g.qn + tn * BN, w.b[0].row * g.qk + s * BK, ring.at + OFF_FULL);
-            }
-            if (raw_a) {
-                if (NA > 1) add(va[0], va[NA - 1], fa);
-                LA::store(ring.at, va[0], t);
-            }
-            if (raw_b) {
-                if (NB > 1) add(vb[0], vb[NB - 1], fb);
-                LB::store(ring.at + OFF_B, vb[0], t);
-            }
-            __syncwarp();
-            if (leader) {
-                barrier_arrive(ring.at + OFF_FULL);
-                if (raw_a || raw_b) barrier_arrive(bar + 8);
-            }
-            ring.next();
-            if (raw_a || raw_b) {
-                slot++;
-                if (slot == RAW_STAGES) { slot = 0; parity ^= 1; }
-            }
-        }
-    }
 };
 
 // ---------------------------------------------------------------- consumers
@@ -509,24 +406,25 @@ __device__ __forceinline__ void multiply(float (&acc)[8][16], float (&a)[2][2][4
 // ---------------------------------------------------------------- the kernel
 
 template <class Feed, class Epilogue, Mode MODE, int TERMS>
-__device__ __forceinline__ void run(const Arguments &g, const TensorMap *ma, const TensorMap *mb) {
+__device__ __forceinline__ void run(const Arguments &g) {
     extern __shared__ __align__(128) unsigned char memory[];
     const int t = threadIdx.x;
-    u32 base = shared_address(memory), table = base + STAGES * STAGE, extra = table + TABLE + 128;
-    if (t == 0) {
-        Feed::init(extra);
+    u32 base = shared_address(memory), table = base + STAGES * STAGE;
+    if (t == 0)
         for (int s = 0; s < STAGES; s++) {
             barrier_init(base + s * STAGE + OFF_FULL, PRODUCERS / 32);
             barrier_init(base + s * STAGE + OFF_EMPTY, CONSUMERS / 32);
         }
-    }
     if (t < CONSUMERS) {
         // Through shared memory, so that ptxas keeps the sums instead of the index arithmetic.
         Place at(t);
         sts32(table + t * 8, (u32)(at.row * 4));
         sts32(table + t * 8 + 4, (u32)(OFF_B + at.col * 4));
     }
-    if (t == 0) sts32(table + CONSUMERS * 8, 0u);
+    if (t == 0) {
+        sts32(table + CONSUMERS * 8, 0u);
+        sts32(table + CONSUMERS * 8 + 4, base);
+    }
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     __syncthreads();
     const int each = MODE == OWNER ? g.products : 1, stages = max(1, (g.qk + BK - 1) / BK);
@@ -560,7 +458,7 @@ __device__ __forceinline__ void run(const Arguments &g, const TensorMap *ma, con
         }
     } else {
         fewer_registers<TILE_PRODUCER_REGS>();
-        Feed feed(base, extra, ma, mb);
+        Feed feed(lds32(table + CONSUMERS * 8 + 4));
         const int p = t - CONSUMERS;
         Walk<MODE> walk(g, stages);
         while (walk.next(g, stages)) {

@@ -29,22 +29,10 @@
 #define TILE_TERMS 1
 #endif
 
-#ifndef TILE_TMA
-#define TILE_TMA 0
-#endif
 
-// The maps describe A and B as they lie in memory; without TILE_TMA they are not read.
-extern "C" __global__ void __launch_bounds__(tile::THREADS, 1)
-matmul_f32(const __grid_constant__ tile::Arguments g, const __grid_constant__ tile::TensorMap map_a, const __grid_constant__ tile::TensorMap map_b) {
+extern "C" __global__ void __launch_bounds__(tile::THREADS, 1) matmul_f32(const __grid_constant__ tile::Arguments g) {
     using namespace tile;
-#if TILE_TMA
-    typedef Box<BM, PITCH_A, TILE_LAYOUT_A, TILE_A, false> LA;
-    typedef Box<BN, PITCH_B, TILE_LAYOUT_B, TILE_B, true> LB;
-    typedef CopyEngine<LA, LB, TILE_TERMS> Feed;
-#else
     typedef Loader<BM, PITCH_A, TILE_LAYOUT_A, TILE_VECTOR, TILE_A, false> LA;
     typedef Loader<BN, PITCH_B, TILE_LAYOUT_B, TILE_VECTOR, TILE_B, true> LB;
-    typedef Registers<LA, LB> Feed;
-#endif
-    run<Feed, TILE_EPILOGUE, TILE_MODE, TILE_TERMS>(g, &map_a, &map_b);
+    run<Registers<LA, LB>, TILE_EPILOGUE, TILE_MODE, TILE_TERMS>(g);
 }

@@ -37,8 +37,9 @@ from treadle.dsl.expr import (
     Var,
     While,
     constant,
+    primitive,
 )
-from treadle.dsl.types import ScalarType, int64
+from treadle.dsl.types import ScalarType, bool_, int64
 
 from .arithmetic import integer
 from .ir import Assign, Body, Declare, For, If, Let, Load, Statement
@@ -123,10 +124,10 @@ class Linearizer:
             self.out, self._scope = outer, outer_scope
 
     @contextmanager
-    def loop(self, name: str, start: Expr | int, stop: Expr | int, kind: str = "serial",
+    def loop(self, name: str | Var, start: Expr | int, stop: Expr | int, kind: str = "serial",
              step: int = 1) -> Iterator[Var]:  # fmt: skip
         """`for name in start .. stop`; yields the variable, the body is what is emitted inside."""
-        var = Var(name, int64)
+        var = Var(name, int64) if isinstance(name, str) else name
         with self.body() as inside:
             yield var
         self.append(For(var, integer(start), integer(stop), tuple(inside), kind, step))
@@ -304,7 +305,11 @@ class Linearizer:
         results = tuple(self.declare(zero(t), "chosen") for t in node.types)
         then_body = self._assigning(node.then, results)
         other_body = self._assigning(node.other, results)
-        self.append(If(predicate, then_body, other_body))
+        if not then_body:
+            predicate = simplify.apply(primitive("logical_not"), (predicate,), bool_)
+            then_body, other_body = other_body, ()
+        if then_body:
+            self.append(If(predicate, then_body, other_body))
         return results
 
     def _as_var(self, e: Expr) -> Var:
@@ -315,9 +320,11 @@ class Linearizer:
         return var
 
     def _assigning(self, values: Sequence[Expr], to: Sequence[Var]) -> Body:
+        """`to = values` in a scope of its own; the variables hold zeros already."""
         with self.body() as inside:
             found = self.emit(values)
-            self.append(*(Assign(v, e) for v, e in zip(to, found, strict=True)))
+            self.append(*(Assign(v, e) for v, e in zip(to, found, strict=True)
+                          if e is not zero(v.type)))  # fmt: skip
         return tuple(inside)
 
     def _only_computes(self, roots: Sequence[Expr]) -> bool:

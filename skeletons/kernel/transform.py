@@ -27,6 +27,7 @@ from treadle.dsl.expr import (
     walk,
 )
 from treadle.dsl.graph import Leaf, Shape, is_identity_read
+from treadle.dsl.operations.index_space import linear
 from treadle.dsl.operations.stencils import resolve_index
 
 from . import arithmetic as at
@@ -246,27 +247,25 @@ def is_transposing(roots: Iterable[Expr], rank: int) -> bool:
 # --- contiguous domains ----------------------------------------------------------------------
 
 
-def collapse(roots: Sequence[Expr], domain: Shape, builder: Builder, first: int = 0) -> (
-        list[Read] | None):  # fmt: skip
-    """The reads that become one linear load when the axes from `first` on are one.
+def collapse(roots: Sequence[Expr], domain: Shape, builder: Builder, position: Expr,
+             first: int = 0) -> tuple[Expr, ...] | None:  # fmt: skip
+    """`a[…, i, j]` → `a[(…)·n·m + position]`, with the axes from `first` on as one.
 
-    Allowed when those indices occur only in reads `a[…, i_first, …]` whose trailing axes they
-    are, on dense arrays of the same trailing extents; else None.
+    Allowed when the indices of those axes occur only as the trailing indices of reads of dense
+    arrays of the same trailing extents, or together as their row-major position; else None.
     """
-    rank = len(domain)
-    own = {Index(k) for k in range(first, rank)}
-    found: list[Read] = []
-    allowed: set[Expr] = set()
+    own = {Index(k) for k in range(first, len(domain))}
+    whole = linear([Index(k) for k in range(first, len(domain))], domain[first:])
+    if len(own) > 1:
+        roots = rewrite(roots, lambda e: e, {whole: position})
+    memo: dict[Expr, Expr] = {}
     for e in walk(roots):
         if isinstance(e, Read) and any(a in own for a in e.args):
             if not _linear_read(e, domain, first, builder):
                 return None
-            found.append(e)
-            allowed.add(e)
-    for e in walk(roots):
-        if e not in allowed and any(c in own for c in e.args + e.scoped):
-            return None
-    return None if any(r in own for r in roots) else found
+            memo[e] = _linear_load(e, len(own), builder, position)
+    roots = rewrite(roots, lambda e: e, memo)
+    return None if any(e in own for e in walk(roots)) else roots
 
 
 def _linear_read(e: Read, domain: Shape, first: int, builder: Builder) -> bool:
@@ -283,23 +282,17 @@ def _linear_read(e: Read, domain: Shape, first: int, builder: Builder) -> bool:
     return all(builder.same(a, b) for a, b in zip(shape, domain[first:], strict=True))
 
 
-def collapsed(roots: Sequence[Expr], reads: Sequence[Read], count: int, builder: Builder,
-              position: Expr) -> tuple[Expr, ...]:  # fmt: skip
-    """`a[i, j, k]` → `a[(i·n₁·n₂) + p]` for the last `count` axes of `reads` (from `collapse`)."""
-    memo: dict[Expr, Expr] = {}
-    for read in reads:
-        leaf = Leaf(read.node, read.component)
-        cut = len(read.args) - count
-        extents = builder.shape(leaf.shape)
-        start = at.multiply(at.linear(read.args[:cut], extents[:cut]), at.product(extents[cut:]))
-        memo[read] = Load(builder.input(leaf), at.add(start, position))
-    return rewrite(roots, lambda e: e, memo)
+def _linear_load(read: Read, count: int, builder: Builder, position: Expr) -> Load:
+    leaf = Leaf(read.node, read.component)
+    cut = len(read.args) - count
+    extents = builder.shape(leaf.shape)
+    start = at.multiply(at.linear(read.args[:cut], extents[:cut]), at.product(extents[cut:]))
+    return Load(builder.input(leaf), at.add(start, position))
 
 
 __all__ = [
     "Interior",
     "collapse",
-    "collapsed",
     "has_boundary",
     "interior",
     "is_identity_read",

@@ -1,0 +1,230 @@
+"""Every primitive on every type against its meaning, in vectors, tails and scalars."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+from treadle.backend.native.target import Target
+from treadle.dsl.expr import Apply, Const
+from treadle.dsl.primitives import TABLE, Primitive, convert
+from treadle.dsl.types import ALL_TYPES, ScalarType, bool_, complex64, complex128, float32, float64
+
+from .helpers import avx2, buffer, elementwise, k, run
+from .ulps import distance, samples
+
+HOSTS = [None, *([avx2()] if avx2() else [])]
+EXACT = frozenset(
+    ("add", "subtract", "multiply", "true_divide", "negative", "absolute", "sign", "sqrt",
+     "minimum", "maximum", "fmin", "fmax", "copysign", "nextafter", "floor", "ceil", "trunc",
+     "rint", "real", "imag", "conjugate", "floor_divide", "remainder", "quot", "rem", "fmod")
+)  # fmt: skip
+ULPS = 4.0
+
+
+def _cases() -> list[Any]:
+    made = []
+    for name, op in TABLE.items():
+        for t in ALL_TYPES:
+            if name in ("cast", "select", "complex"):
+                continue
+            rule = op.rule(t)
+            if rule is not None and rule[0] == t:
+                made.append(pytest.param(op, t, rule[1], id=f"{name}-{t.name}"))
+    return made
+
+
+def _arguments(op: Primitive, t: ScalarType) -> list[np.ndarray[Any, Any]]:
+    rng = np.random.default_rng(7)
+    base = samples(t, rng)
+    if op.arity == 1:
+        return [base]
+    grids = np.meshgrid(*[base if k < 2 else samples(t, rng, 3)[:9] for k in range(op.arity)])
+    return [np.ascontiguousarray(g.ravel()) for g in grids]
+
+
+def _native(op: Primitive, t: ScalarType, result: ScalarType, args: list[np.ndarray[Any, Any]],
+            target: Target | None, kind: str) -> np.ndarray[Any, Any]:  # fmt: skip
+    inputs = [buffer(f"x{j}", t) for j in range(op.arity)]
+    program = elementwise(inputs, buffer("out", result, "output"),
+                          lambda *a: Apply(op, a, result), kind)  # fmt: skip
+    out = np.zeros(max(len(args[0]), 1), result.numpy)
+    run(program, [*args, out], [len(args[0])], target=target)
+    return out[: len(args[0])]
+
+
+def _reference(op: Primitive, t: ScalarType, args: list[np.ndarray[Any, Any]]) -> Any:
+    """The meaning, in more digits than the type where results are rounded."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        if t.is_float and op.name not in EXACT and op.name not in ("signbit",):
+            wide = np.longdouble if t == float64 and op.name not in ("erf", "erfc") else np.float64
+            return op.numpy(*(a.astype(wide) for a in args))
+        return op.numpy(*args)
+
+
+@pytest.mark.parametrize(("op", "t", "result"), _cases())
+def test_primitive(op: Primitive, t: ScalarType, result: ScalarType) -> None:
+    args = _arguments(op, t)
+    for target in HOSTS:
+        found = _native(op, t, result, args, target, "vector")
+        serial = _native(op, t, result, args, target, "serial")
+        same = found.tobytes() == serial.tobytes()
+        if not same and t.is_inexact and result != bool_:
+            same = bool(np.array_equal(found, serial, equal_nan=True))
+        assert same, "scalars and vectors differ"
+        check(op, t, result, args, found)
+
+
+def check(op: Primitive, t: ScalarType, result: ScalarType, args: list[np.ndarray[Any, Any]],
+          found: np.ndarray[Any, Any]) -> None:  # fmt: skip
+    reference = _reference(op, t, args)
+    if t.is_complex and result != bool_:
+        _check_complex(op, t, args, found, reference)
+        return
+    if not t.is_inexact or result == bool_:
+        reference = convert(reference, result)
+        bad = found != reference
+        assert not bad.any(), [(*(a[bad][0] for a in args), found[bad][0], reference[bad][0])]
+        return
+    if op.name in EXACT:
+        exact = np.asarray(reference).astype(t.numpy)
+        same = (found == exact) | ((found != found) & (exact != exact))
+        if op.name not in ("minimum", "maximum", "fmin", "fmax", "sign"):
+            f, x = found.astype("f8"), exact.astype("f8")
+            same &= (np.signbit(f) == np.signbit(x)) | np.isnan(x)
+        if t.bits == 16 and op.name in ("floor_divide", "quot"):
+            return  # the quotient's whole part depends on the precision of the division
+        bad = ~same
+        assert not bad.any(), [(*(a[bad][0] for a in args), found[bad][0], exact[bad][0])]
+        return
+    if op.name == "fma":
+        return  # its rounding is tested apart
+    off = distance(found, np.asarray(reference), t)
+    worst = int(np.argmax(off))
+    limit = ULPS if t.bits > 16 else 1.0
+    assert off[worst] <= limit, (
+        f"{off[worst]} ulp at {[a[worst] for a in args]}: {found[worst]}, not {reference[worst]}"
+    )
+
+
+def _check_complex(op: Primitive, t: ScalarType, args: list[np.ndarray[Any, Any]],
+                   found: np.ndarray[Any, Any], reference: Any) -> None:  # fmt: skip
+    with np.errstate(all="ignore"):
+        wide = np.asarray(op.numpy(*(a.astype(complex128.numpy) for a in args)))
+    if op.name in ("power", "true_divide", "multiply", "fma"):
+        usable = np.isfinite(wide) & (np.abs(wide) < 1e30) & np.isfinite(found)
+    else:
+        usable = np.isfinite(wide)
+    eps = float(np.finfo(t.numpy).eps)
+    off = np.abs(found.astype(wide.dtype) - wide)[usable]
+    size = np.maximum(np.abs(wide)[usable], eps)
+    scale = 64.0 if op.name == "power" else 8.0
+    bad = off > scale * eps * size
+    where = np.flatnonzero(usable)[bad]
+    assert not bad.any(), [(*(a[where[0]] for a in args), found[where[0]], wide[where[0]])]
+
+
+def _sources() -> list[Any]:
+    return [pytest.param(a, b, id=f"{a}-{b}") for a in ALL_TYPES for b in ALL_TYPES if a != b]
+
+
+@pytest.mark.parametrize(("source", "result"), _sources())
+def test_cast(source: ScalarType, result: ScalarType) -> None:
+    x = samples(source, np.random.default_rng(3), 200)
+    if source.is_float and source.bits > 16:
+        extra = np.array([1 + 2.0**-11 + 2.0**-40, 1 + 2.0**-11, 65519.999, 65520.0, 2.0**31,
+                          -(2.0**31), 2.0**63, 2.0**64, 127.5, 128.0, 255.5, -0.5])  # fmt: skip
+        x = np.concatenate([x, extra.astype(source.numpy)])
+    for target in HOSTS:
+        for kind in ("vector", "serial"):
+            program = elementwise([buffer("x", source)], buffer("o", result, "output"),
+                                  lambda a: Apply(TABLE["cast"], (a,), result), kind)  # fmt: skip
+            out = np.zeros(len(x), result.numpy)
+            run(program, [x, out], [len(x)], target=target)
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                reference = convert(x, result)
+            bad = ~((out == reference) | ((out != out) & (reference != reference)))
+            assert not bad.any(), (x[bad][0], out[bad][0], reference[bad][0])
+
+
+@pytest.mark.parametrize("t", ALL_TYPES, ids=str)
+def test_select_and_tails(t: ScalarType) -> None:
+    rng = np.random.default_rng(5)
+    for size in (0, 1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 1000):
+        base = samples(t, rng, 8)
+        a, b = rng.choice(base, max(size, 1)), rng.choice(base, max(size, 1))
+        p = rng.integers(0, 2, max(size, 1)).astype(np.bool_)
+        program = elementwise(
+            [buffer("p", bool_), buffer("a", t), buffer("b", t)], buffer("o", t, "output"),
+            lambda c, x, y: Apply(TABLE["select"], (c, x, y), x.type),
+        )  # fmt: skip
+        guard = np.zeros(size + 130, t.numpy)
+        guard[:] = base[-1]
+        run(program, [p, a, b, guard], [size])
+        expected = np.where(p, a, b)[:size]
+        assert np.array_equal(guard[:size], expected, equal_nan=t.is_inexact)
+        assert (guard[size:] == base[-1]).all() or base[-1] != base[-1]
+
+
+def test_fma_rounds_once() -> None:
+    x = [buffer(c, float32) for c in "abc"]
+    program = elementwise(x, buffer("o", float32, "output"),
+                          lambda *a: Apply(TABLE["fma"], a, float32))  # fmt: skip
+    a = np.full(40, 1 + 2.0**-12, np.float32)
+    c = np.full(40, -1.0, np.float32)
+    out = np.zeros(40, np.float32)
+    run(program, [a, a, c, out], [40])
+    assert (out == np.float32(2.0**-11 + 2.0**-24)).all()
+
+
+def test_complex_parts() -> None:
+    for t, part in ((complex64, float32), (complex128, float64)):
+        r, i = buffer("r", part), buffer("i", part)
+        program = elementwise([r, i], buffer("o", t, "output"),
+                              lambda a, b, t=t: Apply(TABLE["complex"], (a, b), t))  # fmt: skip
+        x, y = np.arange(37).astype(part.numpy), -np.arange(37).astype(part.numpy)
+        out = np.zeros(37, t.numpy)
+        run(program, [x, y, out], [37])
+        assert (out == x + 1j * y).all()
+
+
+@pytest.mark.parametrize("exponent", [0, 1, 2, 3, 7, -1, -2])
+def test_integer_power_of_a_constant(exponent: int) -> None:
+    from treadle.dsl.types import int32
+
+    x = samples(int32, np.random.default_rng(2))
+    program = elementwise([buffer("x", int32)], buffer("o", int32, "output"), lambda a: Apply(
+        TABLE["power"], (a, Const(exponent, int32)), int32))  # fmt: skip
+    out = np.zeros_like(x)
+    run(program, [x, out], [len(x)])
+    assert (out == TABLE["power"].numpy(x, np.full_like(x, exponent))).all()
+
+
+def test_division_by_constants() -> None:
+    from treadle.dsl.types import int32, int64, uint8
+
+    for t in (int32, int64, uint8):
+        x = samples(t, np.random.default_rng(2))
+        for d in (0, 1, -1, 2, -2, 3, 7, 16, 100):
+            if d < 0 and not t.signed:
+                continue
+            for name in ("floor_divide", "remainder", "quot", "rem"):
+                program = elementwise(
+                    [buffer("x", t)], buffer("o", t, "output"),
+                    lambda a, name=name, d=d, t=t: Apply(TABLE[name], (a, Const(d, t)), t),
+                )  # fmt: skip
+                out = np.zeros_like(x)
+                run(program, [x, out], [len(x)])
+                assert (out == TABLE[name].numpy(x, np.full_like(x, d))).all(), (name, t, d)
+
+
+def test_empty() -> None:
+    program = elementwise([buffer("x", float32)], buffer("o", float32, "output"), lambda a: a)
+    out = np.full(4, 9, np.float32)
+    run(program, [out, out], [0])
+    assert (out == 9).all() and k(0).value == 0
