@@ -75,6 +75,8 @@ class Planner:
                 if not _depends_on_data(c):
                     checks.append(c)
             if isinstance(node, ArrayLoop):
+                for held in node.bound:
+                    self.slot(held.leaf())
                 inside = finished | set(node.bound)
                 step.inner = [self.sub_plan(node.inner_roots(), inside, bound | set(node.bound))]
                 checks += step.inner[0].checks

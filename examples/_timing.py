@@ -17,12 +17,12 @@ Contest = tuple[str, Callable[..., Any], Callable[..., Any], tuple[Any, ...]]
 def timed(f: Callable[..., Any], *args: Any, most: int = 9, budget: float = 0.5) -> float:
     """Median seconds of a call, after one that compiles and warms the caches.
 
-    Calls 3 to `most` times, within about `budget` seconds. Arguments and results are host arrays,
+    Calls up to `most` times; after the third only while `budget` seconds are not over. Arguments and results are host arrays,
     so a call has finished when it returns.
     """
     f(*args)
     seconds: list[float] = []
-    while len(seconds) < 3 or (len(seconds) < most and sum(seconds) < budget):
+    while len(seconds) < most and (len(seconds) < 3 or sum(seconds) < budget):
         start = perf_counter()
         f(*args)
         seconds.append(perf_counter() - start)

@@ -53,7 +53,7 @@ def main(
     window = (2 * height, 2 * width, x, y, span / (2 * width), limit)
     stage(f"iterating {4 * height * width:,} points")
     counts, smooth = escape(*window)
-    seconds = timed(escape, *window, most=3, budget=0)
+    seconds = timed(escape, *window, most=1)
     pixels = colour(0.8 * np.log(np.maximum(smooth, 1)) % 1, "twilight_shifted")
     pixels[counts == limit] = 0
     pixels = pixels.reshape(height, 2, width, 2, 3).mean(axis=(1, 3)).astype(np.uint8)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from treadle.dsl.graph import Generate, Node
+from treadle.dsl.graph import Fold, FoldSeg, Generate, Node, Permute, Scan
 
+from .fold import lower_fold, lower_fold_seg
 from .generate import lower_generate
 from .kernel.build import LoweringContext, Site, Stride
 from .kernel.ir import Lowered
+from .permute import lower_permute
+from .scan import lower_scan
 
 __all__ = ["LoweringContext", "Site", "Stride", "lower"]
 
@@ -22,4 +25,12 @@ def lower(node: Node, context: LoweringContext | None = None) -> Lowered:
     match node:
         case Generate():
             return lower_generate(node, context)
+        case Fold():
+            return lower_fold(node, context)
+        case FoldSeg():
+            return lower_fold_seg(node, context)
+        case Scan():
+            return lower_scan(node, context)
+        case Permute():
+            return lower_permute(node, context)
     raise TypeError(f"{type(node).__name__} is not lowered to kernels")

@@ -12,7 +12,7 @@ import numpy as np
 from treadle.backend.host import HostCompiler
 from treadle.backend.plan import Plan, Planner, Step, data_checks
 from treadle.dsl.expr import Apply, Const, Expr, Index, Read, substitute
-from treadle.dsl.graph import ArrayLoop, Barrier, Branch, Leaf, Library, Matmul
+from treadle.dsl.graph import ArrayLoop, Barrier, Branch, Input, Leaf, Library, Matmul
 from treadle.dsl.program import host_array
 from treadle.dsl.relations import verify_checks
 
@@ -36,9 +36,8 @@ class Executable:
     def __init__(self, program: Any) -> None:
         self.program = program
         self.planner = Planner(program.roots, program.inputs)
-        slots = self.planner.slots
-        self.host = HostCompiler(lambda leaf: slots[leaf],
-                                 {p: k for k, p in enumerate(program.params)})  # fmt: skip
+        self.tables: list[tuple[int, Any]] = []
+        self.host = HostCompiler(self.slot_of, {p: k for k, p in enumerate(program.params)})
         self.checks = [(c, self.host.compile((c.left, c.right))) for c in self.planner.plan.checks]
         self.kernel_steps: list[KernelStep] = []
         self.actions = self._actions(self.planner.plan)
@@ -50,6 +49,8 @@ class Executable:
         """One array per root; results never alias inputs nor each other."""
         slots: Slots = [readable(d) for d in data]
         slots += [None] * (self.planner.count - len(slots))
+        for slot, table in self.tables:
+            slots[slot] = table
         for check, values in self.checks:
             left_right = values(slots, params)
             verify_checks((check,), lambda e, c=check, v=left_right: v[0] if e is c.left else v[1])  # type: ignore[misc]
@@ -63,6 +64,15 @@ class Executable:
                 array = np.array(array)
             taken.add(slot)
             found.append(array)
+        return found
+
+    def slot_of(self, leaf: Leaf) -> int:
+        """The slot of a leaf; arrays that a schedule brought along get one when first asked for."""
+        found = self.planner.slots.get(leaf)
+        if found is None:
+            assert isinstance(leaf.node, Input) and leaf.node.source is not None, leaf
+            found = self.planner.slot(leaf)
+            self.tables.append((found, np.ascontiguousarray(leaf.node.source)))
         return found
 
     def _compile_all(self) -> None:
@@ -153,7 +163,6 @@ class Executable:
         count = None if node.count is None else self.host.compile((node.count,))
 
         def act(slots: Slots, params: Params) -> None:
-            slots += [None] * (self.planner.count - len(slots))
             for s, i in zip(state, init, strict=True):
                 slots[s] = slots[i]
             limit = None if count is None else int(count(slots, params)[0])

@@ -163,7 +163,9 @@ def _nextafter(v: Lanes, t: ScalarType, a: Reg, b: Reg) -> Reg:
         result = from_storage(v, t, moved)
     else:
         result = v.from_bits(e, moved)
-    result = v.select(e, v.compare("oeq", e, a, b), b, result)
+    # Equal arguments give the second, but NumPy's float16 gives the first: −0 and 0 differ.
+    equal = a if t.name == "float16" else b
+    result = v.select(e, v.compare("oeq", e, a, b), equal, result)
     return v.select(e, v.compare("uno", e, a, b), v.op("fadd", e, a, b), result)
 
 

@@ -84,7 +84,6 @@ class Variant:
         self.scratch = [(len(hosts) + k, b) for k, b in enumerate(lowered.scratch)]
         hosts += substitute([b.size for b in lowered.scratch], bound)
         numbers = {b: k for k, b in enumerate(lowered.scratch)}
-        self.tables: list[Any] = []  # arrays that the schedule brought along
         self.launches: list[Launch] = []
         for kernel in lowered.kernels:
             start = len(hosts)
@@ -99,11 +98,8 @@ class Variant:
                     sources.append((2, numbers[b]))
                 elif b.leaf.node is node:
                     sources.append((1, b.leaf.component))
-                elif b.leaf not in slots:
-                    sources.append((3, len(self.tables)))
-                    self.tables.append(np.ascontiguousarray(b.leaf.node.source))
                 else:
-                    sources.append((0, slots[b.leaf]))
+                    sources.append((0, owner.slot_of(b.leaf)))
             self.launches.append(Launch(kernel, sources, start, end))
         self.host = owner.host.compile(hosts)
 
@@ -133,7 +129,7 @@ class Variant:
             self._run_checked(slots, outs, scratch, values)
         else:
             for launch in self.launches:
-                launch.run((slots, outs, scratch, self.tables), values, 0, self.fast_math)
+                launch.run((slots, outs, scratch), values, 0, self.fast_math)
         for slot, array in zip(self.targets, outs, strict=True):
             slots[slot] = array
 
@@ -142,8 +138,7 @@ class Variant:
         """Launch with a buffer for out-of-range indices, read after every kernel."""
         errors = np.zeros(4, np.int64)
         for launch in self.launches:
-            launch.run((slots, outs, scratch, self.tables), values, errors.ctypes.data,
-                       self.fast_math)
+            launch.run((slots, outs, scratch), values, errors.ctypes.data, self.fast_math)
             if errors[0]:
                 site, index, extent, _ = (int(v) for v in errors)
                 place = launch.kernel.sites[site - 1]
@@ -157,8 +152,7 @@ class Variant:
 class Launch:
     """One kernel of a step and where its arguments come from.
 
-    `sources` are (space, number): 0 a slot of the program, 1 an output of the step, 2 scratch,
-    3 a table of the schedule.
+    `sources` are (space, number): 0 a slot of the program, 1 an output of the step, 2 scratch.
     `values[start:end]` are the kernel's scalars and `values[end]` its number of tasks.
     """
 

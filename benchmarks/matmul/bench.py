@@ -27,7 +27,6 @@ torch.backends.cuda.matmul.allow_tf32 = False
 
 BIG = ['-DTILE_CONSUMER_REGS=216', '-DTILE_PRODUCER_REGS=72']
 VARIANTS = {
-    "tma standard": dict(tma=True), "tma strassen atomic": dict(tma=True, algorithm="strassen", mode="atomic"),
     'standard': dict(flags=BIG),
     'standard atomic': dict(mode='atomic'),
     'strassen owner': dict(algorithm='strassen'),

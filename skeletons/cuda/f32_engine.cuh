@@ -57,13 +57,13 @@ constexpr int SHARED_BYTES = STAGES * STAGE + TABLE + 128; // and what the feed 
 // coefficient 1 (the host moves signs into the others and into gamma).
 struct Term { int row, col; float factor; };          // quadrant, coefficient
 struct Target { int row, col; float factor; int first, last; };
-struct Product { int na, nb, nc, pad; Term a[2], b[2]; Target c[2]; };
+struct Product { int na, nb, nc, pad; Term a[2], b[2]; Target c[4]; }; // four targets: a second level outside
 
 struct Arguments {
     const float *a, *b;
     float *c;
     i64 a_row, a_col, b_row, b_col, c_row;            // strides in elements; C's columns are contiguous
-    int m, n, k;                                      // whole extents
+    int a_rows, a_depth, b_depth, b_cols, c_rows, c_cols; // whole extents; what lies outside reads as zero
     int qm, qn, qk;                                   // extents of a quadrant (of everything when there is one product)
     float alpha, beta;
     int tiles_m, tiles_n, group;                      // tiles of a quadrant; rows of tiles walked together
@@ -128,12 +128,22 @@ template <Mode MODE> struct Walk {
 template <int ROWS, int PITCH, Layout L, bool VECTOR, class Transform, bool SWAP> struct Loader {
     static constexpr int QUADS = ROWS * BK / 4 / PRODUCERS;
     static_assert(QUADS * PRODUCERS * 4 == ROWS * BK && QUADS % 2 == 0 && BK == 8, "");
+    static_assert(L == R_CONTIGUOUS || L == K_CONTIGUOUS || !VECTOR, "sixteen-byte loads need a contiguous index");
 
-    __device__ static __forceinline__ int quad_r(int t, int q) { return L != R_CONTIGUOUS ? t + q / 2 * PRODUCERS : (t % 16 + q * 16) * 4; }
-    __device__ static __forceinline__ int quad_k(int t, int q) { return L != R_CONTIGUOUS ? q % 2 * 4 : t / 16; }
+    // Vector loads along k: a thread takes whole rows.  Scalar ones: neighbours share a row, for fewer lines a load.
+    static constexpr bool ROWWISE = VECTOR;
+    __device__ static __forceinline__ int quad_r(int t, int q) {
+        if (L == R_CONTIGUOUS) return (t % 16 + q * 16) * 4;
+        return ROWWISE ? t + q / 2 * PRODUCERS : t / 2 + q * (PRODUCERS / 2);
+    }
+    __device__ static __forceinline__ int quad_k(int t, int q) {
+        if (L == R_CONTIGUOUS) return t / 16;
+        return ROWWISE ? q % 2 * 4 : t % 2 * 4;
+    }
     // the q-th quad of a thread whose first element is *p
     __device__ static __forceinline__ const float *quad(const float *p, i64 sr, i64 sk, int q) {
-        return L == R_CONTIGUOUS ? p + q * 64 : p + q / 2 * PRODUCERS * sr + (L == STRIDED ? q % 2 * 4 * sk : q % 2 * 4);
+        if (L == R_CONTIGUOUS) return p + q * 64;
+        return ROWWISE ? p + q / 2 * PRODUCERS * sr + q % 2 * 4 : p + q * (PRODUCERS / 2) * sr;
     }
     __device__ static __forceinline__ float transformed(float x, int r, int k) {
         if (Transform::identity) return x;
@@ -151,9 +161,8 @@ template <int ROWS, int PITCH, Layout L, bool VECTOR, class Transform, bool SWAP
         }
     }
     __device__ static __forceinline__ void transform(float (&v)[QUADS][4], int r0, int k0, int t) {
-        if (Transform::identity) return;
 #pragma unroll
-        for (int q = 0; q < QUADS; q++)
+        for (int q = 0; q < (Transform::identity ? 0 : QUADS); q++)
 #pragma unroll
             for (int j = 0; j < 4; j++)
                 v[q][j] = transformed(v[q][j], r0 + quad_r(t, q) + (L == R_CONTIGUOUS ? j : 0), k0 + quad_k(t, q) + (L == R_CONTIGUOUS ? 0 : j));
@@ -194,14 +203,14 @@ struct Ring {
 struct Extent { int r0, k0, rows, depth; };
 __device__ __forceinline__ Extent extent_a(const Arguments &g, const Term &x, int tm) {
     Extent e = {x.row * g.qm + tm * BM, x.col * g.qk, 0, 0};
-    e.rows = min(g.m, (x.row + 1) * g.qm) - e.r0;
-    e.depth = min(g.qk, g.k - e.k0);
+    e.rows = min(g.a_rows, (x.row + 1) * g.qm) - e.r0;
+    e.depth = min(g.qk, g.a_depth - e.k0);
     return e;
 }
 __device__ __forceinline__ Extent extent_b(const Arguments &g, const Term &x, int tn) {
     Extent e = {x.col * g.qn + tn * BN, x.row * g.qk, 0, 0};
-    e.rows = min(g.n, (x.col + 1) * g.qn) - e.r0;
-    e.depth = min(g.qk, g.k - e.k0);
+    e.rows = min(g.b_cols, (x.col + 1) * g.qn) - e.r0;
+    e.depth = min(g.qk, g.b_depth - e.k0);
     return e;
 }
 
@@ -217,8 +226,8 @@ template <class LA, class LB> struct Registers {
 template <class Operand, int N> __device__ static __forceinline__ void load(float (&v)[N][Operand::QUADS][4], const float *(&p)[N], i64 sr, i64 sk, i64 step) {
 #pragma unroll
     for (int i = 0; i < N; i++) {
-        p[i] += step;
         Operand::load(v[i], p[i], sr, sk);
+        p[i] += step;
     }
 }
 
@@ -242,29 +251,21 @@ template <int NA, int NB> __device__ __forceinline__ void produce(const Argument
         pb[i] = g.b + (i64)(e.r0 + LB::quad_r(t, 0)) * g.b_col + (i64)(e.k0 + LB::quad_k(t, 0) + s * BK) * g.b_row;
         fast = min(fast, e.rows >= BN ? max(e.depth, 0) / BK : 0);
     }
-    const int from = s;
-    float va[NA][LA::QUADS][4], vb[NB][LB::QUADS][4];
-    if (s < fast) {
-        load<LA>(va, pa, g.a_row, g.a_col, 0);
-        load<LB>(vb, pb, g.b_col, g.b_row, 0);
-    }
 #pragma unroll 1
-    while (s < fast) {
-        // One operand's loads fly while the other is stored.  After the last step they read
-        // the same elements again: cheaper than a branch that ptxas would copy registers for.
-        s++;
-        const bool more = s < fast;
+    for (; s < fast; s++) {
+        // all loads fly before the first is waited for
+        float va[NA][LA::QUADS][4], vb[NB][LB::QUADS][4];
+        load<LA>(va, pa, g.a_row, g.a_col, step_a);
+        load<LB>(vb, pb, g.b_col, g.b_row, step_b);
         barrier_wait(ring.at + OFF_EMPTY, ring.parity ^ 1);
 #pragma unroll
-        for (int i = 0; i < NA; i++) LA::transform(va[i], w.a[i].row * g.qm + tm * BM, w.a[i].col * g.qk + (s - 1) * BK, t);
+        for (int i = 0; i < NA; i++) LA::transform(va[i], w.a[i].row * g.qm + tm * BM, w.a[i].col * g.qk + s * BK, t);
         if (NA > 1) add(va[0], va[NA - 1], fa);
         LA::store(ring.at, va[0], t);
-        load<LA>(va, pa, g.a_row, g.a_col, more ? step_a : 0);
 #pragma unroll
-        for (int i = 0; i < NB; i++) LB::transform(vb[i], w.b[i].col * g.qn + tn * BN, w.b[i].row * g.qk + (s - 1) * BK, t);
+        for (int i = 0; i < NB; i++) LB::transform(vb[i], w.b[i].col * g.qn + tn * BN, w.b[i].row * g.qk + s * BK, t);
         if (NB > 1) add(vb[0], vb[NB - 1], fb);
         LB::store(ring.at + OFF_B, vb[0], t);
-        load<LB>(vb, pb, g.b_col, g.b_row, more ? step_b : 0);
         __syncwarp();
         if ((t & 31) == 0) barrier_arrive(ring.at + OFF_FULL);
         ring.next();
@@ -272,12 +273,6 @@ template <int NA, int NB> __device__ __forceinline__ void produce(const Argument
     // Fringes: tiles that reach outside a quadrant, and the last k-step.  The
     // empty asm keeps ptxas from holding the extents through the loop above.
     asm volatile("" : "+r"(tm), "+r"(tn));
-    if (fast > from && fast < stages) {
-#pragma unroll
-        for (int i = 0; i < NA; i++) pa[i] += step_a;
-#pragma unroll
-        for (int i = 0; i < NB; i++) pb[i] += step_b;
-    }
 #pragma unroll 1
     for (; s < stages; s++) {
         barrier_wait(ring.at + OFF_EMPTY, ring.parity ^ 1);
@@ -329,7 +324,7 @@ __device__ __forceinline__ int row_of(int i) { return (i & 3) + (i >> 2) * 32; }
 template <class Epilogue>
 __device__ __forceinline__ void write_back(const Arguments &g, const Target &d, bool atomic, const float (&acc)[8][16], int tm, int tn, const Place &at) {
     int r0 = tm * BM + at.row, c0 = tn * BN + at.col;               // in the quadrant
-    int rows = min(g.m - d.row * g.qm, g.qm), cols = min(g.n - d.col * g.qn, g.qn);
+    int rows = min(g.c_rows - d.row * g.qm, g.qm), cols = min(g.c_cols - d.col * g.qn, g.qn);
     float f = d.factor * g.alpha;
     float *base = g.c + (i64)(d.row * g.qm + r0) * g.c_row + d.col * g.qn + c0;
     bool vector = !((u64)g.c & 15) && !(g.c_row & 3) && !(d.col * g.qn & 3) && (tn + 1) * BN <= cols && (tm + 1) * BM <= rows;

@@ -92,6 +92,10 @@ def both(*conditions: Expr) -> Expr:
     return total
 
 
+def negate(condition: Expr) -> Expr:
+    return simplify.apply(primitive("logical_not"), (condition,), bool_)
+
+
 def select(condition: Expr, a: Int, b: Int) -> Expr:
     return simplify.select(condition, integer(a), integer(b))
 

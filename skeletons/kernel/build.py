@@ -318,6 +318,7 @@ class Builder:
         return sorted(self.buffers.values(), key=lambda b: kinds[b.role])
 
     def lowered(self, *kernels: Kernel) -> Lowered:
+        kernels = tuple(k for k in kernels if not at.is_constant(k.tasks, 0))
         used = {b for k in kernels for b in k.buffers}
         scratch = tuple(b for b in self.scratches if b in used)
         return Lowered(kernels, scratch, tuple(self.notes))

@@ -25,6 +25,7 @@ import numpy as np
 
 from treadle.dsl import simplify
 from treadle.dsl.expr import (
+    FALSE,
     TRUE,
     Apply,
     Cond,
@@ -134,10 +135,13 @@ class Linearizer:
 
     @contextmanager
     def when(self, condition: Expr) -> Iterator[None]:
-        """`if condition`; nothing but a scope when the condition always holds."""
+        """`if condition`; no test where the answer is known."""
         with self.body() as inside:
             yield
-        self.append(*(inside if condition is TRUE else [If(condition, tuple(inside))]))
+        if condition is TRUE:
+            self.append(*inside)
+        elif condition is not FALSE:
+            self.append(If(condition, tuple(inside)))
 
     @contextmanager
     def when_always(self, bindings: dict[Expr, Expr]) -> Iterator[None]:
@@ -147,13 +151,16 @@ class Linearizer:
         self.append(*inside)
 
     @contextmanager
-    def otherwise(self) -> Iterator[None]:
-        """The other side of the `if` just emitted by `when`."""
-        last = self.out[-1]
-        assert isinstance(last, If) and not last.other
+    def otherwise(self, condition: Expr) -> Iterator[None]:
+        """The other side of the `when(condition)` just emitted."""
         with self.body() as inside:
             yield
-        self.out[-1] = If(last.condition, last.then, tuple(inside))
+        if condition is FALSE:
+            self.append(*inside)
+        elif condition is not TRUE:
+            last = self.out[-1]
+            assert isinstance(last, If) and last.condition is condition
+            self.out[-1] = If(condition, last.then, tuple(inside))
 
     # --- emission ---
 

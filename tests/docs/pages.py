@@ -73,7 +73,13 @@ def execute(block: Block, names: dict[str, object]) -> str:
                 raise
             print(f"{type(error).__name__}: {error}")
     places = re.compile(re.escape(Path(block.page).name) + r":\d+")
-    return places.sub("example.py", printed.getvalue()).rstrip("\n") + "\n"
+    return _renumbered(places.sub("example.py", printed.getvalue()).rstrip("\n") + "\n")
+
+
+def _renumbered(text: str) -> str:
+    """The numbers of nodes, %7, in order of appearance: they count what was traced before."""
+    order: dict[str, str] = {}
+    return re.sub(r"%\d+", lambda m: order.setdefault(m[0], f"%{len(order)}"), text)
 
 
 def agrees(promised: str, printed: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import operator
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -53,16 +54,19 @@ def preamble() -> dict[str, Any]:
 
 def signature(name: str) -> str:
     """As the page writes it: without types, and without what it says once for all operations."""
-    thing = getattr(td, name)
-    if inspect.isclass(thing) or not callable(thing) or not hasattr(thing, "__name__"):
+    thing = operator.attrgetter(name)(td)
+    if inspect.isclass(thing):
+        if not issubclass(thing, td.schedule.Layer) or thing is td.schedule.Layer:
+            return name
+    elif not inspect.isroutine(thing):
         return name
     parts, starred = [], False
     for p in inspect.signature(thing).parameters.values():
-        if p.name in SAID_ONCE and p.kind is p.KEYWORD_ONLY:
+        if p.name in SAID_ONCE and p.kind is p.KEYWORD_ONLY and name != "run":
             continue
         if p.kind is p.KEYWORD_ONLY and not starred:
-            starred = True
             parts.append("*")
+        starred = starred or p.kind in (p.KEYWORD_ONLY, p.VAR_POSITIONAL)
         prefix = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
         parts.append(prefix + p.name + ("" if p.default is p.empty else f"={_short(p.default)}"))
     return f"{name}({', '.join(parts)})"
@@ -77,8 +81,14 @@ def _short(default: Any) -> str:
 
 
 def evaluate(example: str, names: dict[str, Any]) -> str:
-    """What an example gives, as the page writes it."""
-    value = eval(example, names)
+    """What an example gives, as the page writes it; of `with …: expression`, the expression."""
+    statement = ast.parse(example).body[0]
+    inner = statement.body if isinstance(statement, ast.With) else [statement]
+    inner[-1] = ast.parse(f"result = {ast.unparse(inner[-1])}").body[0]
+    body = [statement] if isinstance(statement, ast.With) else inner
+    names = dict(names)
+    exec(compile(ast.Module(body, []), "example", "exec"), names)
+    value = names["result"]
     return shown(value if not _traced(value) else td.run(value))
 
 
@@ -102,9 +112,15 @@ def shown(value: Any) -> str:
 
 
 def public_names() -> set[str]:
+    """Of the package, and of `td.schedule`."""
+    return _of_the_package() | {f"schedule.{name}" for name in td.schedule.__all__}
+
+
+def _of_the_package() -> set[str]:
     """What `treadle/__init__.py` makes public: `__all__`, or else what it imports by name."""
-    if hasattr(td, "__all__"):
-        return {name for name in td.__all__ if not name.startswith("_")}
+    listed = getattr(td, "__all__", None)
+    if listed is not None:
+        return {name for name in listed if not name.startswith("_")}
     source = (pages.ROOT / "treadle" / "__init__.py").read_text(encoding="utf-8")
     imported = {
         alias.asname or alias.name

@@ -61,3 +61,11 @@ def test_make_targets() -> None:
         text = (pages.ROOT / page).read_text(encoding="utf-8")
         for target in re.findall(r"(?:^|`)make ([a-z-]+)", text, re.MULTILINE):
             assert target in targets, f"{page} says `make {target}`"
+
+
+def test_the_design_lists_the_passes() -> None:
+    """docs/design.md has a row for every pass, in order."""
+    from treadle.dsl.passes import PASSES
+
+    text = (pages.ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE) == [name for name, _ in PASSES]

@@ -52,5 +52,5 @@ def test_examples(backend: str) -> None:
 
 def test_every_row_has_a_meaning_and_the_example_uses_the_name() -> None:
     for row in page.rows():
-        assert len(row.meaning) > 5, row
+        assert row.meaning.strip(), row
         assert any(f"td.{name}" in row.example for name in row.names), row

@@ -1,0 +1,148 @@
+"""Measures treadle on the CPU beside NumPy, SciPy, Numba and JAX.
+
+    python -m benchmarks.cpu [--quick] [--only NAME] [--out benchmarks/results/mine.json]
+
+Prints a table; writes JSON, the table in Markdown, and a picture.  A full run takes some minutes
+and wants a quiet machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gc
+import os
+import sys
+import warnings
+from datetime import UTC, datetime
+from pathlib import Path
+from time import perf_counter
+
+from benchmarks import harness
+
+HERE = Path(__file__).resolve().parent
+NOTES = HERE / "NOTES-cpu.md"
+
+
+def arguments(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.cpu", description=__doc__.split("\n")[0])  # type: ignore[union-attr]
+    parser.add_argument("--quick", action="store_true",
+                        help="smaller data and fewer repetitions: about a minute")  # fmt: skip
+    parser.add_argument("--tiny", action="store_true",
+                        help="tiny data: checks every result, measures nothing worth reading")  # fmt: skip
+    parser.add_argument("--only", action="append", default=[], metavar="NAME",
+                        help="only works whose name or group contains NAME (may be repeated)")  # fmt: skip
+    parser.add_argument("--out", type=Path, metavar="FILE.json",
+                        help="where the results go (default: benchmarks/results/cpu-<date>.json)")  # fmt: skip
+    parser.add_argument("--backend", default="native", help="treadle's backend")
+    parser.add_argument("--list", action="store_true", help="list the works and stop")
+    return parser.parse_args(argv)
+
+
+def one_line(row: harness.Row) -> str:
+    work, mine, peers, ratio, of, _, met, error = harness.cells(row)
+    parts = [f"{work}: treadle {mine}", peers and f"({peers})", ratio and f"× {ratio}", of,
+             error and f"error {error}", met and f"target met: {met}", row.note]  # fmt: skip
+    return "  ".join(p for p in parts if p)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The command; returns the exit status: 1 when a result is wrong or a work failed."""
+    options = arguments(argv)
+    warnings.filterwarnings("ignore", category=RuntimeWarning)
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")  # peers on the CPU, also where there is a GPU
+    started = perf_counter()
+    from benchmarks.works import (
+        ceilings, elementwise, folds, loops, moving, overheads, products, stencils,
+    )  # fmt: skip
+    from benchmarks.works.common import Scale, jax
+
+    scale = Scale("tiny" if options.tiny else "quick" if options.quick else "full", options.backend)
+    budget = {"full": 0.6, "quick": 0.2, "tiny": 0.0}[scale.name]
+    wanted_names = [name.lower() for name in options.only]
+
+    def wanted(*names: str) -> bool:
+        return not wanted_names or any(w in n.lower() for w in wanted_names for n in names)
+
+    works = [
+        work for module in (elementwise, stencils, folds, moving, products, loops)
+        for work in module.works(scale) if wanted(work.name, work.group)
+    ]  # fmt: skip
+    if options.list:
+        print("\n".join(f"{w.group}: {w.name}" for w in works))
+        return 0
+    if jax is None:
+        print("JAX is not installed: its columns stay empty (pip install jax)", file=sys.stderr)
+
+    report = harness.Report(scale.name)
+    copies = ceilings.Copies()
+    top = harness.Ceilings(copies, ceilings.fma, ceilings.fma64)
+    report.ceilings = peaks(copies, scale.name)
+    print("ceilings: " + ", ".join(f"{k} {v:.0f}" for k, v in report.ceilings.items()), flush=True)
+    for work in works:
+        gc.collect()
+        with contextlib.suppress(KeyboardInterrupt):
+            rows = guarded(work, top, budget)
+            report.rows += rows
+            for row in rows:
+                print(one_line(row), flush=True)
+            continue
+        print("interrupted: writing what there is", file=sys.stderr)
+        break
+    else:
+        for row in overheads.overheads(scale, budget, lambda n: wanted(n, overheads.GROUP)):
+            report.rows.append(row)
+            print(one_line(row), flush=True)
+    harness.give_reasons(report.rows, harness.read_notes(NOTES))
+    report.seconds = perf_counter() - started
+    print()
+    harness.print_table(report.rows)
+    met = [r.met for r in report.rows if r.met is not None]
+    wrong = [r.work for r in report.rows if r.correct is False]
+    print(f"{sum(met)} of {len(met)} targets met; {report.seconds:.0f} s")
+    if wrong:
+        print("WRONG or failed: " + "; ".join(wrong), file=sys.stderr)
+    if not options.tiny or options.out is not None:
+        today = datetime.now(UTC).strftime("%Y-%m-%d")
+        partial = options.quick or options.tiny or bool(options.only)
+        name = f"cpu-{today}{'-partial' if partial else ''}.json"
+        for path in report.write(options.out or HERE / "results" / name):
+            shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+            print(f"wrote {shown}")
+    return 1 if wrong else 0
+
+
+def peaks(copies: object, scale: str) -> dict[str, float]:
+    """The ceilings by themselves: copies in and out of the caches, multiply-adds; GB/s, GFLOP/s."""
+    from benchmarks.works import ceilings
+
+    found: dict[str, float] = {}
+    assert isinstance(copies, ceilings.Copies)
+    budget = 0.0 if scale == "tiny" else 0.2
+    for where, size in (("memory", 256e6), ("cache", 8e6)):
+        ways = copies.ways(size)
+        for run in ways.values():
+            run()
+        for name, samples in harness.interleave(ways, budget).items():
+            rate = size / harness.timing(samples).median / 1e9
+            found[f"{name} in {where} GB/s"] = round(rate, 2)
+    for name, make in (("float32", ceilings.fma), ("float64", ceilings.fma64)):
+        run, flops = make()
+        run()
+        seconds = harness.timing(harness.interleave({"": run}, budget)[""]).median
+        found[f"multiply-adds {name} GFLOP/s"] = round(flops / seconds / 1e9, 1)
+    return found
+
+
+def guarded(work: harness.Work, top: harness.Ceilings, budget: float) -> list[harness.Row]:
+    """The rows of a work; one failed row when not even its data could be made."""
+    try:
+        return harness.measure(work, top, budget)
+    except Exception as error:
+        message = (str(error).strip().splitlines() or [""])[0][:200]
+        return [harness.Row(work.name, work.group, None, {}, correct=False, met=False,
+                            note=f"{type(error).__name__}: {message}")]  # fmt: skip
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,224 @@
+"""Reductions and scans."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba as nb
+import numpy as np
+
+import treadle as td
+from benchmarks.harness import Case, Goal, Work
+
+from .common import Run, Scale, by_jax, count, jnp, uniform
+
+GROUP = "Folds and scans"
+GOALS = (Goal("Numba", 1.0),)
+
+
+# --- sums and their like by Numba: as written, and with floats allowed to change order -------
+
+
+def _sum(x: Any) -> Any:
+    total = np.float32(0)
+    for i in nb.prange(x.size):
+        total += x[i]
+    return total
+
+
+def _dot(x: Any, y: Any) -> Any:
+    total = np.float32(0)
+    for i in nb.prange(x.size):
+        total += x[i] * y[i]
+    return total
+
+
+def _three(x: Any) -> Any:
+    total, high, low = np.float32(0), np.float32(-np.inf), np.float32(np.inf)
+    for i in nb.prange(x.size):
+        v = x[i]
+        total += v
+        high = max(high, v)
+        low = min(low, v)
+    return total / np.float32(x.size), high, low
+
+
+def _rows(a: Any, out: Any) -> None:
+    for i in nb.prange(a.shape[0]):
+        row, total = a[i], np.float32(0)
+        for j in range(row.size):
+            total += row[j]
+        out[i] = total
+
+
+def _columns(a: Any, out: Any) -> None:
+    parts = nb.get_num_threads()
+    height, width = a.shape
+    for p in nb.prange(parts):  # each core takes columns of its own
+        low, high = width * p // parts, width * (p + 1) // parts
+        piece = out[low:high]
+        piece[:] = 0
+        for i in range(height):
+            row = a[i, low:high]
+            for j in range(row.size):
+                piece[j] += row[j]
+
+
+def _argmax(x: Any) -> Any:
+    parts = nb.get_num_threads()
+    best, at = np.empty(parts, x.dtype), np.empty(parts, np.int64)
+    n = x.size
+    for p in nb.prange(parts):
+        low, high = n * p // parts, n * (p + 1) // parts
+        value, place = x[low], low
+        for i in range(low, high):
+            if x[i] > value:
+                value, place = x[i], i
+        best[p], at[p] = value, place
+    return at[np.argmax(best)]
+
+
+def both(f: Any) -> dict[str, Any]:
+    """Numba with and without the licence to reorder floats (without it sums stay scalar)."""
+    return {
+        "Numba": nb.njit(parallel=True)(f),
+        "Numba fastmath": nb.njit(parallel=True, fastmath=True)(f),
+    }
+
+
+def reduction(f: Any, ours: Any, numpy: Any, jax: Any, data: Any, scale: Scale,
+              out: Any = None, fast: bool = True, **about: Any) -> Case:  # fmt: skip
+    """A case from the same reduction in four languages; `out`, if given, is Numba's."""
+    arrays = data if isinstance(data, tuple) else (data,)
+    compiled = td.jit(ours, backend=scale.backend)
+    peers: dict[str, Run] = {"NumPy": lambda: numpy(*arrays)}
+    for name, g in both(f).items():
+        if not fast and name != "Numba":
+            continue
+        if out is None:
+            peers[name] = lambda g=g: g(*arrays)  # type: ignore[misc]
+        else:
+            peers[name] = lambda g=g: (g(*arrays, out), out)[1]  # type: ignore[misc]
+    peers.update(by_jax(jax, *arrays))
+    size = float(sum(a.nbytes for a in arrays)) + (out.nbytes if out is not None else 0)
+    return Case({"": lambda: compiled(*arrays)}, peers, bytes=size, goals=GOALS, **about)
+
+
+def total(n: int, scale: Scale) -> Case:
+    x = uniform(n)
+    return reduction(_sum, td.sum, np.sum, lambda x: jnp.sum(x), x, scale,
+                     exact=lambda: np.sum(x, dtype=np.float64), tolerance=1e-6, flops=1.0 * n)  # fmt: skip
+
+
+def dot(n: int, scale: Scale) -> Case:
+    x, y = uniform(n), uniform(n, 0.5, 1.5)
+    return reduction(_dot, lambda x, y: td.sum(x * y), np.dot, lambda x, y: jnp.dot(x, y),
+                     (x, y), scale, tolerance=1e-6, flops=2.0 * n,
+                     exact=lambda: np.dot(x.astype(np.float64), y))  # fmt: skip
+
+
+def three(n: int, scale: Scale) -> Case:
+    x = uniform(n)
+    return reduction(
+        _three, lambda x: (td.mean(x), td.max(x), td.min(x)),
+        lambda x: (x.mean(), x.max(), x.min()),
+        lambda x: (jnp.mean(x), jnp.max(x), jnp.min(x)), x, scale, tolerance=1e-6, flops=3.0 * n,
+        exact=lambda: (np.mean(x, dtype=np.float64), x.max(), x.min()),
+    )  # fmt: skip
+
+
+def axis_sum(axis: int, shape: tuple[int, int], scale: Scale) -> Case:
+    a = uniform(shape)
+    out = np.empty(shape[1 - axis], np.float32)
+    return reduction(
+        (_columns, _rows)[axis], lambda a: td.sum(a, axis=axis), lambda a: a.sum(axis=axis),
+        lambda a: jnp.sum(a, axis=axis), a, scale, out=out, tolerance=1e-5, flops=1.0 * a.size,
+        exact=lambda: a.sum(axis=axis, dtype=np.float64),
+    )  # fmt: skip
+
+
+def argmax(n: int, scale: Scale) -> Case:
+    x = uniform(n)
+    return reduction(_argmax, td.argmax, np.argmax, lambda x: jnp.argmax(x), x, scale, fast=False,
+                     exact=lambda: np.argmax(x), tolerance=0.0, flops=1.0 * n)  # fmt: skip
+
+
+# --- scan ------------------------------------------------------------------------------------
+
+
+@nb.njit(parallel=True)
+def scan_by_numba(x: Any, out: Any, piece: int) -> None:
+    """Piece by piece through the cache; in each piece every core sums, then scans its share."""
+    parts = nb.get_num_threads()
+    sums = np.zeros((parts, 16), np.float32)
+    carry = np.float64(0)
+    for begin in range(0, x.size, piece):
+        n = min(piece, x.size - begin)
+        for p in nb.prange(parts - 1):
+            low, high = begin + n * p // parts, begin + n * (p + 1) // parts
+            lanes = np.zeros(16, np.float32)
+            for i in range(low, high - 15, 16):
+                for k in range(16):
+                    lanes[k] += x[i + k]
+            total = np.float32(0)
+            for k in range(16):
+                total += lanes[k]
+            for i in range(high - (high - low) % 16, high):
+                total += x[i]
+            sums[p, 0] = total
+        start = carry
+        for p in range(parts):
+            before, start = start, start + sums[p, 0]
+            sums[p, 0] = before
+        for p in nb.prange(parts):
+            low, high = begin + n * p // parts, begin + n * (p + 1) // parts
+            running = sums[p, 0]
+            for i in range(low, high):
+                running += x[i]
+                out[i] = running
+        carry = np.float64(out[begin + n - 1])
+        sums[:, 0] = 0
+
+
+def cumulative(n: int, scale: Scale) -> Case:
+    x = uniform(n)
+    outs = [np.empty_like(x) for _ in range(2)]
+
+    def by_numba() -> Any:
+        scan_by_numba(x, outs[0], 1 << 18)
+        return outs[0]
+
+    ours = td.jit(lambda x: td.cumsum(x), backend=scale.backend)
+    return Case(
+        ours={"": lambda: ours(x)},
+        peers={
+            "NumPy": lambda: np.cumsum(x, out=outs[1]),
+            "Numba": by_numba,
+            **by_jax(lambda x: jnp.cumsum(x), x),
+        },
+        exact=lambda: np.cumsum(x, dtype=np.float64),
+        bytes=8.0 * n, flops=1.0 * n, goals=GOALS, tolerance=1e-4,
+    )  # fmt: skip
+
+
+def works(scale: Scale) -> list[Work]:
+    """Beyond the L3 cache; the sum, the dot product and the scan inside it too."""
+    made: list[Work] = []
+
+    def add(name: str, build: Any) -> None:
+        made.append(Work(name, GROUP, build))
+
+    large, small = scale.n(32 << 20, 16 << 20), scale.n(1 << 20, tiny=997)
+    for n in (large, small):
+        add(f"sum of {count(n)}", lambda n=n: total(n, scale))
+    for n in (large // 2, small // 2):
+        add(f"dot product of {count(n)}", lambda n=n: dot(n, scale))
+    add(f"mean, max and min of {count(large)}", lambda: three(large, scale))
+    shape = (scale.n(8192, tiny=37), scale.n(4096, 2048, tiny=53))
+    for axis in (0, 1):
+        add(f"sum along axis {axis} of {shape[0]} × {shape[1]}",
+            lambda axis=axis: axis_sum(axis, shape, scale))  # fmt: skip
+    add(f"argmax of {count(large)}", lambda: argmax(large, scale))
+    for n in (scale.n(16 << 20), small):
+        add(f"cumulative sum of {count(n)}", lambda n=n: cumulative(n, scale))
+    return made

@@ -1,0 +1,162 @@
+"""Loops: inside a kernel (Mandelbrot), and over whole arrays (the Game of Life)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba as nb
+import numpy as np
+
+import treadle as td
+from benchmarks.harness import Case, Goal, Work, mismatches
+
+from .common import Scale, by_jax, generator, jax, jnp
+
+GROUP = "Loops"
+
+
+# --- Mandelbrot ------------------------------------------------------------------------------
+
+
+def _mandelbrot(left: float, top: float, step: float, limit: int, out: Any) -> None:
+    height, width = out.shape
+    for i in nb.prange(height):
+        y = top - step * i
+        for j in range(width):
+            x = left + step * j
+            zx = zy = 0.0
+            turns = 0
+            while zx * zx + zy * zy <= 4.0 and turns < limit:
+                zx, zy = zx * zx - zy * zy + x, 2.0 * zx * zy + y
+                turns += 1
+            out[i, j] = turns
+
+
+mandelbrot_by_numba = nb.njit(parallel=True)(_mandelbrot)
+mandelbrot_alone = nb.njit(_mandelbrot)
+
+
+def mandelbrot(height: int, width: int, scale: Scale) -> Case:
+    left, top, step, limit = -2.2, 1.2, 2.4 / height, 300
+    out = np.empty((height, width), np.int32)
+
+    def by_numba() -> Any:
+        before = nb.set_parallel_chunksize(4)  # rows differ in cost: small pieces, taken in turn
+        mandelbrot_by_numba(left, top, step, limit, out)
+        nb.set_parallel_chunksize(before)
+        return out
+
+    def written(height: int, width: int, left: float, top: float, step: float, limit: int) -> Any:
+        def point(i: Any, j: Any) -> Any:
+            x = left + step * td.cast(j, td.float64)
+            y = top - step * td.cast(i, td.float64)
+
+            def inside(state: Any) -> Any:
+                zx, zy, turns = state
+                return (zx * zx + zy * zy <= 4.0) & (turns < limit)
+
+            def turn(state: Any) -> Any:
+                zx, zy, turns = state
+                return zx * zx - zy * zy + x, 2.0 * zx * zy + y, turns + 1
+
+            return td.while_loop(inside, turn, (td.float64(0), td.float64(0), td.int32(0)))[2]
+
+        return td.generate((height, width), point)
+
+    def exact() -> Any:
+        made = np.empty((height, width), np.int32)
+        mandelbrot_alone(left, top, step, limit, made)
+        return made
+
+    turns = float(exact().sum(dtype=np.int64))
+    ours = td.jit(written, backend=scale.backend)
+    return Case(
+        ours={"": lambda: ours(height, width, left, top, step, limit)},
+        peers={"Numba": by_numba},
+        exact=exact, error=mismatches,
+        # Orbits are chaotic: rounding (a fused multiply-add) decides when some points leave.
+        tolerance=0.02, flops=7.0 * turns, ceiling="", goals=(Goal("Numba", 1.0),),
+    )  # fmt: skip
+
+
+# --- the Game of Life ------------------------------------------------------------------------
+
+
+@nb.njit(parallel=True)
+def generation_by_numba(a: Any, out: Any) -> None:
+    height, width = a.shape
+    for y in nb.prange(height):
+        north, here, south = a[(y - 1) % height], a[y], a[(y + 1) % height]
+        o = out[y]
+        for x in range(width - 2):
+            n = (
+                north[x] + north[x + 1] + north[x + 2] + here[x] + here[x + 2]
+                + south[x] + south[x + 1] + south[x + 2]
+            )  # fmt: skip
+            o[x + 1] = (n == 3) | ((here[x + 1] == 1) & (n == 2))
+        for x in (0, width - 1):
+            left, right = (x - 1) % width, (x + 1) % width
+            n = (
+                north[left] + north[x] + north[right] + here[left] + here[right]
+                + south[left] + south[x] + south[right]
+            )  # fmt: skip
+            o[x] = (n == 3) | ((here[x] == 1) & (n == 2))
+
+
+@nb.njit
+def life_by_numba(a: Any, turns: int) -> Any:
+    now, following = a.copy(), np.empty_like(a)
+    for _ in range(turns):
+        generation_by_numba(now, following)
+        now, following = following, now
+    return now
+
+
+NEAR = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if (i, j) != (0, 0)]
+
+
+def life(side: int, turns: int, scale: Scale) -> Case:
+    board = (generator().random((side, side)) < 0.3).astype(np.uint8)
+
+    def rule(w: Any) -> Any:
+        n = sum(w[at] for at in NEAR)
+        return td.cast((n == 3) | ((w[0, 0] == 1) & (n == 2)), td.uint8)
+
+    def written(board: Any, turns: int) -> Any:
+        return td.iterate(turns, lambda b: td.stencil(rule, b, boundary=td.wrap), board)
+
+    def rolled(m: Any, board: Any) -> Any:
+        n = sum(m.roll(board, at, (0, 1)) for at in NEAR)
+        return ((n == 3) | ((board == 1) & (n == 2))).astype(np.uint8)
+
+    def exact() -> Any:
+        now = board
+        for _ in range(turns):
+            now = rolled(np, now)
+        return now
+
+    def looped(board: Any) -> Any:
+        return jax.lax.fori_loop(0, turns, lambda _, b: rolled(jnp, b), board)
+
+    ours = td.jit(written, backend=scale.backend)
+    return Case(
+        ours={"": lambda: ours(board, turns)},
+        peers={"Numba": lambda: life_by_numba(board, turns), **by_jax(looped, board)},
+        exact=exact, error=mismatches, tolerance=0.0,
+        bytes=2.0 * turns * board.size, goals=(Goal("Numba", 1.5),),
+    )  # fmt: skip
+
+
+def works(scale: Scale) -> list[Work]:
+    """A loop in a kernel; a loop over boards of 1 MB and 16 MB."""
+    height = scale.n(1200, 600, 24)
+    width = height * 4 // 3
+    made = [Work(f"Mandelbrot set, {width} × {height}, float64", GROUP,
+                 lambda: mandelbrot(height, width, scale))]  # fmt: skip
+    for side, turns in (
+        (scale.n(1024, tiny=20), scale.n(100, 50, 4)),
+        (scale.n(4096, tiny=32), scale.n(20, 10, 3)),
+    ):
+        made.append(Work(f"Game of Life, {turns} generations of {side}²", GROUP,
+                         lambda s=side, t=turns: life(s, t, scale)))  # type: ignore[misc]  # fmt: skip
+    return made

@@ -1,0 +1,192 @@
+"""Combining functions as kernel code: identities, application, blocks of a reduction.
+
+Everything here keeps the order of the operands: `left` is what comes first in the array.
+Operators are associative, so they may be regrouped; only operators known to commute
+(`folds.is_commutative`) are reordered, by `ir.Reduce`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from treadle.dsl.expr import FALSE, TRUE, Apply, Const, Expr, Var
+from treadle.dsl.graph import Combine
+from treadle.dsl.operations.folds import is_commutative
+from treadle.dsl.types import ScalarType
+
+from .kernel import arithmetic as at
+from .kernel.ir import Assign, Reduce
+from .kernel.linearize import Linearizer, zero
+
+Values = tuple[Expr, ...]
+Elements = Callable[[Linearizer, Expr], Values]
+"""The components of the element at a position, emitted into a body."""
+
+#: Partial results are combined in groups of this many: a tree of two levels, for accuracy.
+GROUP = 64
+
+
+def _identity(op: str, t: ScalarType) -> Const | None:
+    if t.kind == "bool":
+        return {"logical_and": TRUE, "logical_or": FALSE, "logical_xor": FALSE}.get(op)
+    if op == "add":
+        return Const(-0.0 if t.is_inexact else 0, t) if not t.is_complex else (
+            Const(complex(-0.0, -0.0), t))  # fmt: skip
+    if op == "multiply":
+        return None if t.is_complex else Const(1, t)  # (1 + 0i)·∞ is NaN
+    if op in ("minimum", "maximum"):
+        return Const(t.highest if op == "minimum" else t.lowest, t)
+    if op in ("fmin", "fmax"):
+        return Const(float("nan"), t) if t.is_float else None
+    if op == "bitwise_and":
+        return Const(-1 if t.signed else t.highest, t)
+    if op in ("bitwise_or", "bitwise_xor"):
+        return Const(0, t)
+    return None
+
+
+def identities(combine: Combine) -> tuple[Const, ...] | None:
+    """Neutral elements of a combination of known primitives; None if one is not known.
+
+    They are neutral for every bit: −0.0 for sums, NaN for fmin.
+    """
+    if not is_commutative(combine):
+        return None
+    found = []
+    for result in combine.results:
+        assert isinstance(result, Apply)
+        neutral = _identity(result.op.name, result.type)
+        if neutral is None:
+            return None
+        found.append(neutral)
+    return tuple(found)
+
+
+def apply_combine(into: Linearizer, combine: Combine, left: Sequence[Expr],
+                  right: Sequence[Expr]) -> Values:  # fmt: skip
+    """`combine(left, right)`, each result a variable or a constant."""
+    left = [into.let(e, "a") for e in left]
+    right = [into.let(e, "b") for e in right]
+    bindings: dict[Expr, Expr] = dict(
+        zip((*combine.left, *combine.right), (*left, *right), strict=True)
+    )
+    with into.when_always(bindings):
+        return into.emit(combine.results, named=True)
+
+
+def combine_simple(into: Linearizer, combine: Combine, left: Sequence[Expr],
+                   right: Sequence[Expr]) -> Values:  # fmt: skip
+    """`apply_combine`, with results that are used once left as expressions."""
+    left = [into.let(e, "a") for e in left]
+    right = [into.let(e, "b") for e in right]
+    bindings: dict[Expr, Expr] = dict(
+        zip((*combine.left, *combine.right), (*left, *right), strict=True)
+    )
+    with into.when_always(bindings):
+        return into.emit(combine.results)
+
+
+def accumulate(into: Linearizer, combine: Combine, accumulators: Sequence[Var],
+               values: Sequence[Expr], swapped: bool = False) -> None:  # fmt: skip
+    """`accumulators = combine(accumulators, values)`; `swapped`: combine(values, accumulators)."""
+    sides = (values, accumulators) if swapped else (accumulators, values)
+    results = combine_simple(into, combine, *sides)
+    if len(results) > 1:
+        results = tuple(into.let(r, "r") for r in results)
+    into.append(*(Assign(a, r) for a, r in zip(accumulators, results, strict=True)))
+
+
+def declare(into: Linearizer, values: Sequence[Expr], name: str = "total") -> tuple[Var, ...]:
+    return tuple(into.declare(v, name) for v in values)
+
+
+def zeros(combine: Combine) -> Values:
+    return tuple(zero(r.type) for r in combine.results)
+
+
+def reduce_range(into: Linearizer, combine: Combine, accumulators: Sequence[Var], start: Expr,
+                 stop: Expr, element: Elements, name: str = "k") -> None:  # fmt: skip
+    """Accumulate elements start … stop − 1 from the left.
+
+    Operators known to commute use interleaved accumulators (`ir.Reduce`).
+    """
+    if is_commutative(combine):
+        k = Var(name, start.type)
+        with into.body() as inside:
+            values = element(into, k)
+        into.append(Reduce(k, start, stop, tuple(inside), values, tuple(accumulators), combine))
+        return
+    with into.loop(name, start, stop) as k:
+        accumulate(into, combine, accumulators, element(into, k))
+
+
+def fold_range(into: Linearizer, combine: Combine, start: Expr, stop: Expr, element: Elements,
+               name: str = "k") -> tuple[Var, ...]:  # fmt: skip
+    """The combination of elements start … stop − 1; without elements, an identity or zeros.
+
+    Begins with the identity where there is one, else with the first element.
+    """
+    neutral = identities(combine)
+    total = declare(into, neutral if neutral is not None else zeros(combine))
+    if neutral is not None:
+        reduce_range(into, combine, total, start, stop, element, name)
+        return total
+    with into.when(at.less(start, stop)):
+        first = element(into, start)
+        assign(into, total, first)
+        reduce_range(into, combine, total, at.add(start, 1), stop, element, name)
+    return total
+
+
+def assign(into: Linearizer, variables: Sequence[Var], values: Sequence[Expr]) -> None:
+    into.append(*(Assign(v, e) for v, e in zip(variables, values, strict=True)))
+
+
+def fold_serial(into: Linearizer, combine: Combine, start: Expr, stop: Expr, element: Elements,
+                name: str = "k") -> tuple[Var, ...]:  # fmt: skip
+    """Elements start … stop − 1 (at least one), one after the other."""
+    total = declare(into, element(into, start))
+    with into.loop(name, at.add(start, 1), stop) as k:
+        accumulate(into, combine, total, element(into, k))
+    return total
+
+
+def fold_tree(into: Linearizer, combine: Combine, count: Expr, partial: Elements
+              ) -> tuple[Var, ...]:  # fmt: skip
+    """Partial results 0 … count − 1 (at least one), in order, in groups of GROUP."""
+    total = declare(into, zeros(combine))
+    with into.loop("group", 0, count, step=GROUP) as group:
+        stop = into.let(at.minimum(at.add(group, GROUP), count), "group_stop")
+        part = fold_serial(into, combine, group, stop, partial, "b")
+        first = at.equal(group, 0)
+        with into.when(first):
+            assign(into, total, part)
+        with into.otherwise(first):
+            accumulate(into, combine, total, part)
+    return total
+
+
+def fold_partials(into: Linearizer, combine: Combine, count: Expr, partial: Elements
+                  ) -> tuple[Var, ...]:  # fmt: skip
+    """`fold_tree`, or `Reduce` for operators that commute."""
+    if identities(combine) is not None:
+        return fold_range(into, combine, at.integer(0), count, partial, "b")
+    return fold_tree(into, combine, count, partial)
+
+
+def fold_runs(into: Linearizer, combine: Combine, start: Expr, stop: Expr, run: Elements
+              ) -> tuple[Var, ...]:  # fmt: skip
+    """Results of runs start … stop − 1, in order; without a run, an identity or zeros."""
+    neutral = identities(combine)
+    total = declare(into, neutral if neutral is not None else zeros(combine))
+    with into.loop("lead", start, stop) as lead:
+        values = run(into, lead)
+        if neutral is not None:
+            accumulate(into, combine, total, values)
+        else:
+            first = at.equal(lead, start)
+            with into.when(first):
+                assign(into, total, values)
+            with into.otherwise(first):
+                accumulate(into, combine, total, values)
+    return total

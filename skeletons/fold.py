@@ -1,0 +1,438 @@
+"""Fold: reductions, in blocks whose size depends on nothing but the extents.
+
+    blocks     tasks over (row, block): the partial result of one block of the inner axes
+    combine    tasks over rows: partial results in order, `init` on the left, epilogue
+
+When the inner axes are a single block, the first kernel finishes the row itself and the second
+has no tasks.  Three shapes of the first kernel:
+
+    along      the inner axis is contiguous, the operator commutes: `Reduce` along it
+    lanes      any other operator: a vector of blocks, each lane folding its own in order
+    across     the last outer axis is contiguous (sums over axis 0): a vector of columns
+
+FoldSeg: a task is a group of segments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from treadle.dsl.expr import Expr, Index, Read, Var, constant, walk
+from treadle.dsl.graph import Fold, FoldSeg
+from treadle.dsl.operations.folds import is_commutative
+from treadle.dsl.types import int64
+
+from .combining import (
+    Elements,
+    apply_combine,
+    assign,
+    combine_simple,
+    declare,
+    fold_partials,
+    fold_range,
+    fold_runs,
+    fold_serial,
+    fold_tree,
+    identities,
+    zeros,
+)
+from .kernel import affine, tiling, transform
+from .kernel import arithmetic as at
+from .kernel.build import Builder, LoweringContext, flop_count
+from .kernel.ir import Access, Buffer, Kernel, Load, Lowered, Store
+from .kernel.linearize import Linearizer
+
+#: Elements of a block where a commuting operator is reduced along it.
+BLOCK = 8192
+#: Elements of a block that one lane folds: no multiple of 1024, so that the lanes' lines fall
+#: into different sets of the cache.
+LANE_BLOCK = 1040
+#: Blocks of a task where lanes fold blocks of their own.
+LANE_UNITS = 64
+#: Rows of a block, and columns of a task, where columns are folded side by side.
+ACROSS_ROWS, ACROSS_COLUMNS = 1024, 2048
+#: Rows folded between two visits of the accumulators in memory.
+ACROSS_STEP = 8
+#: Segments of a task.
+SEGMENTS = 64
+
+
+def lower_fold(node: Fold, context: LoweringContext) -> Lowered:
+    """One or two kernels (module docstring)."""
+    builder = Builder(node, context)
+    if _runs_across(node):
+        return _Across(builder, node).lower()
+    return _Along(builder, node).lower()
+
+
+def _runs_across(node: Fold) -> bool:
+    """Whether most reads are contiguous along the last outer axis, not the last inner one."""
+    ro, ri = len(node.outer), len(node.inner)
+    if ro == 0 or ri == 0:
+        return False
+    forms = affine.affine_forms(node.elements)
+    score = 0
+    for e in walk(node.elements):
+        if isinstance(e, Read) and e.args:
+            form = forms.get(e.args[-1])
+            if form is not None and form.variables.get(Index(ro - 1)) == 1:
+                score += 1
+            elif form is not None and form.variables.get(Index(ro + ri - 1)) == 1:
+                score -= 1
+    return score > 0
+
+
+class _Fold:
+    """What all ways of folding share: the outer coordinates and the end of a row."""
+
+    def __init__(self, builder: Builder, node: Fold | FoldSeg, outer: tuple[Expr, ...]) -> None:
+        self.builder, self.node = builder, node
+        self.combine, self.outer = node.combine, outer
+        self.outs = builder.outputs()
+        self.epilogue = transform.resolve(node.epilogue, builder, outer)
+        self.extents = builder.shape(outer)
+
+    def finish(self, into: Linearizer, coordinates: Sequence[Expr], total: Sequence[Expr],
+               count: Expr) -> None:  # fmt: skip
+        """`init` on the left of a row's `total` over `count` elements; epilogue; store."""
+        with into.when_always({Index(k): c for k, c in enumerate(coordinates)}):
+            result = tuple(total)
+            if self.node.init is not None:
+                init = into.emit(self.node.init, named=True)
+                if identities(self.combine) is not None:
+                    result = apply_combine(into, self.combine, init, total)
+                else:
+                    chosen = declare(into, init, "result")
+                    with into.when(at.less(0, count)):
+                        made = combine_simple(into, self.combine, init, total)
+                        made = tuple(into.let(m, "r") for m in made)
+                        assign(into, chosen, made)
+                    result = chosen
+            into.bind(dict(zip(self.node.results, result, strict=True)))
+            stored = into.emit(self.epilogue)
+            where = at.linear(coordinates, self.extents)
+            into.append(*(Store(b, where, v) for b, v in zip(self.outs, stored, strict=True)))
+
+    def partials(self, size: Expr) -> tuple[Buffer, ...]:
+        types = [r.type for r in self.combine.results]
+        return self.builder.scratch("partial", types, size)
+
+    def accesses(self) -> tuple[Access, ...]:
+        names = {(le.node, le.component): b.name for le, b in self.builder.buffers.items()}
+        found = affine.read_accesses((*self.node.elements, *self.node.epilogue), names)
+        return found + tuple(affine.write_access(b.name, len(self.extents)) for b in self.outs)
+
+    def kernel(self, suffix: str, tasks: Expr, task: Var, into: Linearizer, comment: str) -> Kernel:
+        roots = (*self.node.elements, *self.combine.results)
+        return self.builder.kernel(
+            suffix, tasks, task, tuple(into.out), accesses=self.accesses(),
+            flops=flop_count(roots) if suffix != "combine" else 0.0, comments=(comment,),
+            schedule=self.node.label.schedule,
+        )  # fmt: skip
+
+
+class _Along(_Fold):
+    """Blocks of the inner axes, reduced along the last one."""
+
+    def __init__(self, builder: Builder, node: Fold) -> None:
+        super().__init__(builder, node, node.outer)
+        self.inner = node.inner
+        self.elements = transform.resolve(node.elements, builder, (*node.outer, *node.inner))
+        self.position = Var("p", int64)
+        self.linear: tuple[Expr, ...] | None = None
+        if len(self.inner) > 1:
+            self.linear = transform.collapse(
+                self.elements, (*node.outer, *node.inner), builder, self.position, len(node.outer)
+            )
+        self.lanes = not is_commutative(node.combine)
+        self._measure(LANE_BLOCK if self.lanes else BLOCK)
+
+    def _measure(self, block: int) -> None:
+        """The numbers of rows, blocks and elements, as host expressions and scalars.
+
+        The inner axes are `lead` rows of `run` contiguous elements (one row when they collapse);
+        a block is a part of one of these rows or several whole ones.
+        """
+        scalar = self.builder.scalar
+        inner = (at.product(self.inner),) if self.linear is not None else self.inner
+        run = inner[-1] if inner else constant(1)
+        lead = at.product(inner[:-1])
+        count, rows = at.multiply(lead, run), at.product(self.outer)
+        group = at.maximum(at.floor_divide(block, at.maximum(run, 1)), 1)
+        if len(inner) <= 1:
+            group = constant(1)
+        parts = at.maximum(at.ceil_div(run, block), 1)
+        blocks = at.multiply(at.maximum(at.ceil_div(lead, group), 1), parts)
+        if len(inner) <= 1:
+            blocks = parts
+        self.block = block
+        self.single_row = len(inner) <= 1
+        self.run, self.lead = scalar(run, "run"), scalar(lead, "lead")
+        self.count, self.rows = scalar(count, "count"), scalar(rows, "rows")
+        self.group, self.parts = scalar(group, "group"), scalar(parts, "parts")
+        self.blocks = scalar(blocks, "blocks")
+        self.host_rows, self.host_blocks, self.host_count = rows, blocks, count
+
+    def lower(self) -> Lowered:
+        scalar = self.builder.scalar
+        self.several = not at.is_constant(self.host_blocks, 1)
+        self.scratch = self.partials(
+            scalar(at.multiply(self.host_rows, self.host_blocks), "partials")
+        )
+        first = self._lanes() if self.lanes else self._rows()
+        return self.builder.lowered(first, self._combine())
+
+    def _rows(self) -> Kernel:
+        """A task: one block of one row, or all of several rows."""
+        per_task_host = at.select(
+            at.equal(self.host_blocks, 1),
+            at.maximum(at.floor_divide(self.block, at.maximum(self.host_count, 1)), 1), 1,
+        )  # fmt: skip
+        per_task = self.builder.scalar(per_task_host, "rows_per_task")
+        groups = self.builder.scalar(at.ceil_div(self.host_rows, per_task_host), "row_groups")
+        into, task = self.builder.emitter(), Var("task", int64)
+        block = into.let(at.remainder(task, self.blocks), "block")
+        start, stop = tiling.block_range(
+            into, "row", at.floor_divide(task, self.blocks), per_task, self.rows
+        )
+        with into.loop("row", start, stop) as row:
+            self._one(into, row, block)
+        return self.kernel("blocks", at.multiply(groups, self.blocks), task, into,
+                           f"blocks of {self.block} elements, partial results in order")  # fmt: skip
+
+    def _lanes(self) -> Kernel:
+        """A task: a vector of (row, block) pairs, each folded by one lane."""
+        units_host = at.multiply(self.host_rows, self.host_blocks)
+        length = at.minimum(at.maximum(self.host_count, 1), self.block)
+        per_task_host = at.maximum(at.floor_divide(LANE_UNITS * 256, length), LANE_UNITS)
+        units = self.builder.scalar(units_host, "units")
+        per_task = self.builder.scalar(per_task_host, "units_per_task")
+        tasks = self.builder.scalar(at.ceil_div(units_host, per_task_host), "unit_groups")
+        into, task = self.builder.emitter(), Var("task", int64)
+        start, stop = tiling.block_range(into, "unit", task, per_task, units)
+        with into.loop("unit", start, stop, "vector") as unit:
+            row, block = at.floor_divide(unit, self.blocks), at.remainder(unit, self.blocks)
+            if at.is_constant(self.host_rows, 1):
+                row, block = constant(0), unit
+            self._one(into, into.let(row, "row"), into.let(block, "block"))
+        return self.kernel("blocks", tasks, task, into,
+                           f"a lane folds {self.block} elements in order")  # fmt: skip
+
+    def _one(self, into: Linearizer, row: Expr, block: Expr) -> None:
+        """One block of one row: to the output if it is the only one, else a partial result."""
+        at_row = tiling.coordinates(self.builder, into, row, self.outer)
+        total = self._fold_block(into, at_row, block)
+        place = at.add(at.multiply(row, self.blocks), block)
+        alone = at.equal(self.blocks, 1)
+        with into.when(alone):
+            self.finish(into, at_row, total, self.count)
+        with into.otherwise(alone):
+            into.append(*(Store(b, place, t) for b, t in zip(self.scratch, total, strict=True)))
+
+    def _fold_block(self, into: Linearizer, at_row: Sequence[Expr], block: Expr) -> tuple[Var, ...]:
+        rank = len(self.outer)
+        bindings: dict[Expr, Expr] = {Index(k): c for k, c in enumerate(at_row)}
+        roots = self.elements if self.linear is None else self.linear
+        last = self.position if self.linear is not None else Index(rank + len(self.inner) - 1)
+
+        def element(lead: dict[Expr, Expr]) -> Elements:
+            def emit(inner: Linearizer, k: Expr) -> tuple[Expr, ...]:
+                if self.linear is None and self.inner:
+                    self.builder.stays_below(k, self.inner[-1])
+                with inner.when_always({**bindings, **lead, last: k}):
+                    return inner.emit(roots)
+
+            return emit
+
+        if self.single_row:
+            start, stop = tiling.block_range(into, "block", block, self.block, self.run)
+            return fold_range(into, self.combine, start, stop, element({}))
+        first, end = tiling.block_range(
+            into, "lead", at.floor_divide(block, self.parts), self.group, self.lead
+        )
+        start, stop = tiling.block_range(
+            into, "run", at.remainder(block, self.parts), self.block, self.run
+        )
+
+        def one_run(inner: Linearizer, lead: Expr) -> tuple[Expr, ...]:
+            places = tiling.coordinates(self.builder, inner, lead, self.inner[:-1], "k")
+            where: dict[Expr, Expr] = {Index(rank + k): c for k, c in enumerate(places)}
+            return fold_range(inner, self.combine, start, stop, element(where))
+
+        return fold_runs(into, self.combine, first, end, one_run)
+
+    def _combine(self) -> Kernel:
+        """Partial results in order, for a group of rows per task."""
+        per_task_host = at.maximum(at.floor_divide(4096, self.host_blocks), 1)
+        tasks_host = at.select(at.less(1, self.host_blocks),
+                               at.ceil_div(self.host_rows, per_task_host), 0)  # fmt: skip
+        per_task = self.builder.scalar(per_task_host, "rows_per_combine")
+        into, task = self.builder.emitter(), Var("task", int64)
+        start, stop = tiling.block_range(into, "row", task, per_task, self.rows)
+        with into.loop("row", start, stop) as row:
+            at_row = tiling.coordinates(self.builder, into, row, self.outer)
+            base = into.let(at.multiply(row, self.blocks), "base")
+
+            def partial(_: Linearizer, b: Expr) -> tuple[Expr, ...]:
+                return tuple(Load(s, at.add(base, b)) for s in self.scratch)
+
+            total = fold_partials(into, self.combine, self.blocks, partial)
+            self.finish(into, at_row, total, self.count)
+        return self.kernel("combine", self.builder.scalar(tasks_host, "combines"), task, into,
+                           "partial results from left to right")  # fmt: skip
+
+
+@dataclass
+class _Sizes:
+    """Extents of a fold across columns."""
+
+    planes: Expr
+    columns: Expr
+    count: Expr
+    height: Expr
+    blocks: Expr
+    across: Expr
+
+
+class _Across(_Fold):
+    """A vector of columns, folded side by side; accumulators of a task lie in its own memory."""
+
+    def __init__(self, builder: Builder, node: Fold) -> None:
+        super().__init__(builder, node, node.outer)
+        self.inner = node.inner
+        self.elements = transform.resolve(node.elements, builder, (*node.outer, *node.inner))
+        scalar = builder.scalar
+        count = at.product(node.inner)
+        columns = node.outer[-1]
+        blocks = at.maximum(at.ceil_div(count, ACROSS_ROWS), 1)
+        self.host_planes = at.product(node.outer[:-1])
+        self.host_blocks, self.host_columns = blocks, columns
+        self.size = _Sizes(
+            scalar(self.host_planes, "planes"), scalar(columns, "columns"), scalar(count, "count"),
+            constant(ACROSS_ROWS), scalar(blocks, "blocks"),
+            scalar(at.ceil_div(columns, ACROSS_COLUMNS), "across"),
+        )  # fmt: skip
+        self.scratch = self.partials(
+            scalar(at.product((blocks, self.host_planes, columns)), "partials")
+        )
+
+    def lower(self) -> Lowered:
+        return self.builder.lowered(self._blocks(), self._combine())
+
+    def _blocks(self) -> Kernel:
+        size = self.size
+        into, task = self.builder.emitter(), Var("task", int64)
+        plane, block, across = (
+            into.let(c, name) for c, name in zip(
+                at.row_major(task, (size.planes, size.blocks, size.across)),
+                ("plane", "block", "across"), strict=True)
+        )  # fmt: skip
+        at_plane = tiling.coordinates(self.builder, into, plane, self.outer[:-1])
+        rows = tiling.block_range(into, "row", block, ACROSS_ROWS, size.count)
+        cols = tiling.block_range(into, "col", across, ACROSS_COLUMNS, size.columns)
+        types = [r.type for r in self.combine.results]
+        held = self.builder.local("column", types, ACROSS_COLUMNS)
+
+        with into.loop("step", *rows, step=ACROSS_STEP) as step:
+            stop = into.let(at.minimum(at.add(step, ACROSS_STEP), rows[1]), "step_stop")
+            with into.loop("j", *cols, "vector") as j:
+                total = fold_serial(into, self.combine, step, stop, self._column(at_plane, j))
+                slot = into.let(at.subtract(j, cols[0]), "slot")
+                with into.when(at.less(rows[0], step)):
+                    old = [Load(b, slot) for b in held]
+                    made = combine_simple(into, self.combine, old, total)
+                    made = tuple(into.let(m, "r") for m in made)
+                    assign(into, total, made)
+                into.append(*(Store(b, slot, t) for b, t in zip(held, total, strict=True)))
+        empty = at.less_equal(rows[1], rows[0])
+        with into.loop("j", *cols, "vector") as j:
+            self.builder.stays_below(j, self.outer[-1])
+            slot = into.let(at.subtract(j, cols[0]), "slot")
+            total = declare(into, identities(self.combine) or zeros(self.combine))
+            with into.when(at.negate(empty)):
+                assign(into, total, [Load(b, slot) for b in held])
+            alone = at.equal(size.blocks, 1)
+            with into.when(alone):
+                self.finish(into, (*at_plane, j), total, size.count)
+            with into.otherwise(alone):
+                place = self._place(plane, block, j)
+                into.append(*(Store(b, place, t) for b, t in zip(self.scratch, total, strict=True)))
+        tasks = at.product((size.planes, size.blocks, size.across))
+        return self.kernel("blocks", tasks, task, into,
+                           f"columns side by side, blocks of {ACROSS_ROWS} rows")  # fmt: skip
+
+    def _place(self, plane: Expr, block: Expr, j: Expr) -> Expr:
+        size = self.size
+        row = at.add(at.multiply(plane, size.blocks), block)
+        return at.add(at.multiply(row, size.columns), j)
+
+    def _column(self, at_plane: Sequence[Expr], j: Expr) -> Elements:
+        """The elements of column `j`, by their position along the inner axes."""
+
+        def element(into: Linearizer, k: Expr) -> tuple[Expr, ...]:
+            self.builder.stays_below(j, self.outer[-1])
+            inner: tuple[Expr, ...] = (k,)
+            if len(self.inner) == 1:
+                self.builder.stays_below(k, self.inner[0])
+            else:
+                inner = tiling.coordinates(self.builder, into, k, self.inner, "k")
+            places = (*at_plane, j, *inner)
+            with into.when_always({Index(n): c for n, c in enumerate(places)}):
+                return into.emit(self.elements)
+
+        return element
+
+    def _combine(self) -> Kernel:
+        size = self.size
+        into, task = self.builder.emitter(), Var("task", int64)
+        plane = into.let(at.floor_divide(task, size.across), "plane")
+        at_plane = tiling.coordinates(self.builder, into, plane, self.outer[:-1])
+        cols = tiling.block_range(into, "col", at.remainder(task, size.across), ACROSS_COLUMNS,
+                                  size.columns)  # fmt: skip
+        with into.loop("j", *cols, "vector") as j:
+            self.builder.stays_below(j, self.outer[-1])
+
+            def partial(_: Linearizer, b: Expr) -> tuple[Expr, ...]:
+                place = self._place(plane, b, j)
+                return tuple(Load(s, place) for s in self.scratch)
+
+            total = fold_tree(into, self.combine, size.blocks, partial)
+            self.finish(into, (*at_plane, j), total, size.count)
+        tasks = at.select(at.less(1, self.host_blocks), at.multiply(
+            self.host_planes, at.ceil_div(self.host_columns, ACROSS_COLUMNS)), 0)  # fmt: skip
+        return self.kernel("combine", self.builder.scalar(tasks, "combines"), task, into,
+                           "partial results from top to bottom")  # fmt: skip
+
+
+# --- segments --------------------------------------------------------------------------------
+
+
+def lower_fold_seg(node: FoldSeg, context: LoweringContext) -> Lowered:
+    """One kernel; tasks over (row, group of segments)."""
+    builder = Builder(node, context)
+    outer = (*node.outer, node.segments)
+    fold = _Fold(builder, node, outer)
+    offsets = builder.input(node.offsets)
+    elements = transform.resolve(node.elements, builder, node.outer)
+    segments = builder.scalar(node.segments, "segments")
+    groups = builder.scalar(at.ceil_div(node.segments, SEGMENTS), "groups")
+    rows = builder.scalar(at.product(node.outer), "rows")
+    into, task = builder.emitter(), Var("task", int64)
+    at_row = tiling.coordinates(builder, into, at.floor_divide(task, groups), node.outer)
+    first, end = tiling.block_range(into, "segment", at.remainder(task, groups), SEGMENTS, segments)
+    bindings: dict[Expr, Expr] = {Index(k): c for k, c in enumerate(at_row)}
+
+    def element(inner: Linearizer, k: Expr) -> tuple[Expr, ...]:
+        with inner.when_always({**bindings, Index(len(at_row)): k}):
+            return inner.emit(elements)
+
+    with into.loop("segment", first, end) as segment:
+        builder.stays_below(segment, node.segments)
+        place = [builder.position(node.offsets, [at.add(segment, k)]) for k in (0, 1)]
+        start = into.let(Load(offsets, place[0]), "start")
+        stop = into.let(Load(offsets, place[1]), "stop")
+        total = fold_range(into, node.combine, start, stop, element)
+        fold.finish(into, (*at_row, segment), total, at.subtract(stop, start))
+    kernel = fold.kernel("", at.multiply(rows, groups), task, into, f"{SEGMENTS} segments a task")
+    return builder.lowered(kernel)

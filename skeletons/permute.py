@@ -1,0 +1,305 @@
+"""Permute: scatter with combination, into buffers that hold the defaults already.
+
+    private     small targets, operators with an identity (histograms): each of a number of
+                chunks of the source accumulates into copies of its own; a second kernel adds the
+                copies to the target.  Chunks depend on the extents only, so the result does too
+    atomic      any other operator on one component of up to eight bytes: indivisible updates
+    locked      tuples, complex128: whole elements under one of LOCKS spin locks
+    stores      overwrite of one component: whichever store comes last stays
+    serial      asked for by deterministic=True: one task, in the order of the source
+
+`private` is chosen at run time by the extents; the kernels of the other way then have no tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from treadle.dsl.expr import TRUE, Apply, Const, Expr, Index, Read, Var, constant, walk
+from treadle.dsl.graph import Combine, Permute
+from treadle.dsl.types import int32, int64
+
+from .combining import Values, accumulate, assign, combine_simple, declare, identities
+from .generate import elements_per_task
+from .kernel import affine, tiling, transform
+from .kernel import arithmetic as at
+from .kernel.build import Builder, LoweringContext, element_cost, flop_count
+from .kernel.ir import Access, Assign, Atomic, Buffer, Kernel, Load, Lowered, Store
+from .kernel.linearize import Linearizer, zero
+from .kernel.tiling import Tile
+
+#: Targets of at most this many elements are accumulated in private copies.
+PRIVATE_TARGET = 1 << 16
+#: At most this many chunks, of at least so many source elements.
+CHUNKS, CHUNK_ELEMENTS = 64, 1 << 15
+#: Small targets have this many copies a chunk, used in turn: neighbours that meet in one element
+#: then do not wait for each other.
+COPIES, COPIED_TARGET = 4, 2048
+#: Elements of the source whose places are computed ahead, by a vector loop.
+STAGE = 1024
+#: Elements of the target that one task of the second kernel combines.
+GATHER = 1024
+LOCKS = 1024
+_CHEAP_PLACE = 4.0
+
+Action = Callable[[Linearizer, Expr, Values], None]
+
+
+def lower_permute(node: Permute, context: LoweringContext) -> Lowered:
+    """Up to three kernels (module docstring)."""
+    return _Permute(Builder(node, context), node).lower()
+
+
+class _Permute:
+    def __init__(self, builder: Builder, node: Permute) -> None:
+        self.builder, self.node, self.combine = builder, node, node.combine
+        self.outs = builder.outputs("update")
+        self.target_shape = node.defaults[0].shape
+        self.size_host = at.product(self.target_shape)
+        self.size = builder.scalar(self.size_host, "targets")
+        self.domain = node.domain or (constant(1),)
+        self.count_host = at.product(self.domain)
+        roots = (node.valid, *node.target, *node.values)
+        roots = transform.resolve(roots, builder, self.domain)
+        self.line = Var("p", int64)
+        self.collapsed = None
+        if len(self.domain) > 1:
+            self.collapsed = transform.collapse(roots, self.domain, builder, self.line)
+        if self.collapsed is not None:
+            roots, self.domain = self.collapsed, (self.count_host,)
+        rank = len(node.target)
+        self.valid, self.target, self.values = roots[0], roots[1 : rank + 1], roots[rank + 1 :]
+        self.elements = elements_per_task(builder, roots, self.outs)
+        self.tiling = tiling.default_tiling(builder, self.domain, self.elements)
+
+    # --- elements of the source ---
+
+    def _bindings(self, tile: Tile, row: Expr, col: Expr) -> dict[Expr, Expr]:
+        if self.collapsed is not None:
+            return {self.line: col}
+        places = (*tile.leading, row, col) if len(self.domain) > 1 else (col,)
+        for k, index in enumerate(places):
+            self.builder.stays_below(index, self.domain[k])
+        return {Index(k): i for k, i in enumerate(places)}
+
+    def _locate(self, into: Linearizer, found: Callable[[Linearizer, Expr], None]) -> None:
+        """`found(position)` if the element has a place in the target; checked if asked."""
+        with into.when(into.value(self.valid)):
+            place = into.emit(self.target)
+            ok: Expr = TRUE
+            if self.builder.context.check:
+                place = tuple(into.let(i, "at") for i in place)
+                ok = self.builder.check_index("defaults", place, self.target_shape, into)
+            with into.when(ok):
+                found(into, at.linear(place, self.builder.shape(self.target_shape)))
+
+    def _direct(self, into: Linearizer, tile: Tile, row: Expr, col: Expr, act: Action) -> None:
+        with into.when_always(self._bindings(tile, row, col)):
+            def found(inner: Linearizer, position: Expr) -> None:
+                where = inner.let(position, "place")
+                act(inner, where, inner.emit(self.values, named=len(self.values) > 1))
+
+            self._locate(into, found)
+
+    # --- strategies ---
+
+    def lower(self) -> Lowered:
+        builder = self.builder
+        if self.node.label.deterministic:
+            builder.notes.append("deterministic: one task, in the order of the source")
+            return builder.lowered(self._each("serial", constant(1), serial=True))
+        neutral = None if self.combine is None else identities(self.combine)
+        if neutral is None:
+            return builder.lowered(self._each(self._way(), self.tiling.tasks))
+        sub_host = at.select(at.less_equal(self.size_host, COPIED_TARGET), COPIES, 1)
+        least = at.maximum(at.multiply(at.multiply(self.size_host, 8), sub_host), CHUNK_ELEMENTS)
+        chunks_host = at.minimum(
+            at.maximum(at.floor_divide(self.count_host, least), 1), CHUNKS
+        )
+        worth = at.both(
+            at.less_equal(self.size_host, PRIVATE_TARGET),
+            at.less_equal(at.multiply(self.size_host, 2), at.add(self.count_host, 4096)),
+        )
+        chunks_host = at.select(worth, chunks_host, 0)
+        chunks = builder.scalar(chunks_host, "chunks")
+        self.sub = builder.scalar(sub_host, "copies")
+        length = at.product((chunks_host, sub_host, self.size_host))
+        copies = builder.scratch("private", [b.type for b in self.outs],
+                                 builder.scalar(length, "private_size"))  # fmt: skip
+        private = self._private(copies, chunks, neutral)
+        gather = self._gather(copies, chunks, chunks_host)
+        others = at.select(at.equal(chunks, 0), self.tiling.tasks, 0)
+        return builder.lowered(private, gather, self._each(self._way(), others))
+
+    def _way(self) -> str:
+        single = len(self.outs) == 1 and self.outs[0].type.bits <= 64
+        if not single:
+            return "locked"
+        overwrites = self.combine is None and not self.outs[0].type.is_complex
+        return "stores" if overwrites else "atomic"
+
+    def _each(self, way: str, tasks: Expr, serial: bool = False) -> Kernel:
+        """Every element of the source at once, against the target itself."""
+        into, task = self.builder.emitter(), Var("task", int64)
+        locks = None
+        if way == "locked":
+            (locks,) = self.builder.scratch("zero_locks", [int32], constant(LOCKS))
+
+        def act(inner: Linearizer, where: Expr, values: Values) -> None:
+            if way in ("stores", "serial"):
+                _update(inner, self.outs, where, values, self.combine)
+            else:
+                inner.append(Atomic(self.outs, where, values, self.combine, locks))
+
+        def loops(inner: Linearizer, tile: Tile) -> None:
+            with inner.loop("i", *tile.rows) as row:
+                with inner.loop("j", *tile.cols, "serial" if serial else "vector") as col:
+                    self._direct(inner, tile, row, col, act)
+
+        if serial:
+            with into.loop("tile", 0, self.tiling.tasks) as tile_number:
+                self.tiling.emit(into, tile_number, loops)
+        else:
+            self.tiling.emit(into, task, loops)
+        return self.kernel(way, tasks, task, into, f"{way} updates")
+
+    def _private(self, copies: tuple[Buffer, ...], chunks: Expr, neutral: Sequence[Const]
+                 ) -> Kernel:  # fmt: skip
+        """A task: one chunk of the source into its own copies of the target."""
+        into, task = self.builder.emitter(), Var("task", int64)
+        size = self.size
+        base = into.let(at.product((task, self.sub, size)), "base")
+        with into.loop("t", base, at.add(base, at.multiply(self.sub, size)), "vector") as t:
+            into.append(*(Store(b, t, v) for b, v in zip(copies, neutral, strict=True)))
+        step = at.select(at.equal(self.sub, 1), 0, size)
+        bases = [into.let(at.add(base, at.multiply(step, u)), "copy") for u in range(COPIES)]
+        per_chunk = into.let(at.ceil_div(self.tiling.tasks, chunks), "tiles_per_chunk")
+        first, end = tiling.block_range(into, "tile", task, per_chunk, self.tiling.tasks)
+        body = _Staged(self, copies, bases)
+        with into.loop("tile", first, end) as number:
+            self.tiling.emit(into, number, body.tile)
+        return self.kernel("private", chunks, task, into, "a copy of the target for each chunk")
+
+    def _gather(self, copies: tuple[Buffer, ...], chunks: Expr, chunks_host: Expr) -> Kernel:
+        """The copies, in order, and the defaults."""
+        assert self.combine is not None
+        into, task = self.builder.emitter(), Var("task", int64)
+        start, stop = tiling.block_range(into, "target", task, GATHER, self.size)
+        count = at.multiply(chunks, self.sub)
+        with into.loop("t", start, stop, "vector") as t:
+            total = declare(into, [Load(b, t) for b in copies])
+            with into.loop("c", 1, count) as c:
+                where = at.add(at.multiply(c, self.size), t)
+                accumulate(into, self.combine, total, [Load(b, where) for b in copies])
+            _update(into, self.outs, t, total, self.combine)
+        tasks = at.select(at.less(0, chunks_host), at.ceil_div(self.size_host, GATHER), 0)
+        return self.kernel("gather", self.builder.scalar(tasks, "gathers"), task, into,
+                           "the copies and the defaults")  # fmt: skip
+
+    def kernel(self, suffix: str, tasks: Expr, task: Var, into: Linearizer, comment: str) -> Kernel:
+        node = self.node
+        names = {(le.node, le.component): b.name for le, b in self.builder.buffers.items()}
+        roots = (node.valid, *node.target, *node.values)
+        accesses = affine.read_accesses(roots, names)
+        forms, variables = affine.affine_forms(roots), affine.variable_names(roots)
+        where = affine.index_map(node.target, forms, variables)
+        accesses += tuple(Access(b.name, True, *where) for b in self.outs)
+        combined = () if self.combine is None else self.combine.results
+        return self.builder.kernel(suffix, tasks, task, tuple(into.out), accesses=accesses,
+                                   flops=flop_count((*roots, *combined)), comments=(comment,),
+                                   schedule=node.label.schedule)  # fmt: skip
+
+
+def _update(into: Linearizer, buffers: Sequence[Buffer], where: Expr, values: Sequence[Expr],
+            combine: Combine | None) -> None:  # fmt: skip
+    """`buffers[where] = combine(values, buffers[where])`, by one thread."""
+    if combine is not None:
+        where = into.let(where, "place")
+        old = [into.let(Load(b, where), "old") for b in buffers]
+        values = combine_simple(into, combine, values, old)
+        if len(values) > 1:
+            values = [into.let(v, "r") for v in values]
+    into.append(*(Store(b, where, v) for b, v in zip(buffers, values, strict=True)))
+
+
+class _Staged:
+    """The loops of a private chunk: places ahead in vectors if they are costly, then updates."""
+
+    def __init__(self, permute: _Permute, copies: tuple[Buffer, ...], bases: Sequence[Expr]) -> None:
+        self.permute, self.copies, self.bases = permute, copies, bases
+        self.staged = _is_costly((permute.valid, *permute.target, *permute.values))
+        builder = permute.builder
+        if self.staged:
+            (self.places,) = builder.local("place", [int64], STAGE)
+            self.varying = [any(isinstance(e, Index | Read | Var) for e in walk([v]))
+                            for v in permute.values]  # fmt: skip
+            self.held = [
+                builder.local("value", [v.type], STAGE)[0] if varies else None
+                for v, varies in zip(permute.values, self.varying, strict=True)
+            ]
+
+    def tile(self, into: Linearizer, tile: Tile) -> None:
+        with into.loop("i", *tile.rows) as row:
+            if not self.staged:
+                self._in_turn(into, *tile.cols, lambda x, j, u: self._direct(x, tile, row, j, u))
+                return
+            with into.loop("part", *tile.cols, step=STAGE) as part:
+                stop = into.let(at.minimum(at.add(part, STAGE), tile.cols[1]), "part_stop")
+                with into.loop("j", part, stop, "vector") as j:
+                    self._ahead(into, tile, row, j, at.subtract(j, part))
+                self._in_turn(into, constant(0), at.subtract(stop, part), self._held)
+
+    def _in_turn(self, into: Linearizer, start: Expr, stop: Expr,
+                 one: Callable[[Linearizer, Expr, int], None]) -> None:  # fmt: skip
+        """Elements one after the other, the copies taking turns."""
+        turns = at.multiply(at.floor_divide(at.subtract(stop, start), COPIES), COPIES)
+        left = into.let(at.add(start, turns), "left_over")
+        with into.loop("q", start, left, step=COPIES) as q:
+            for u in range(COPIES):
+                one(into, at.add(q, u), u)
+        with into.loop("q", left, stop) as q:
+            one(into, q, 0)
+
+    def _update(self, into: Linearizer, where: Expr, values: Sequence[Expr], copy: int) -> None:
+        place = at.add(self.bases[copy], where)
+        _update(into, self.copies, place, values, self.permute.combine)
+
+    def _direct(self, into: Linearizer, tile: Tile, row: Expr, col: Expr, copy: int) -> None:
+        self.permute._direct(
+            into, tile, row, col, lambda x, where, values: self._update(x, where, values, copy)
+        )
+
+    def _ahead(self, into: Linearizer, tile: Tile, row: Expr, col: Expr, slot: Expr) -> None:
+        """The place (−1: none) and the values of one element."""
+        permute = self.permute
+        slot = into.let(slot, "slot")
+        with into.when_always(permute._bindings(tile, row, col)):
+            place = into.declare(constant(-1), "place")
+            wanted = [v for v, b in zip(permute.values, self.held, strict=True) if b is not None]
+            held = declare(into, [zero(v.type) for v in wanted], "value")
+
+            def found(inner: Linearizer, position: Expr) -> None:
+                inner.append(Assign(place, position))
+                assign(inner, held, inner.emit(wanted))
+
+            permute._locate(into, found)
+            into.append(Store(self.places, slot, place))
+            stores = zip([b for b in self.held if b is not None], held, strict=True)
+            into.append(*(Store(b, slot, v) for b, v in stores))
+
+    def _held(self, into: Linearizer, slot: Expr, copy: int) -> None:
+        place = into.let(Load(self.places, slot), "place")
+        with into.when(at.less_equal(0, place)):
+            values = [
+                into.value(v) if b is None else Load(b, slot)
+                for v, b in zip(self.permute.values, self.held, strict=True)
+            ]
+            self._update(into, place, values, copy)
+
+
+def _is_costly(roots: Sequence[Expr]) -> bool:
+    """Whether a vector loop pays for the way through memory."""
+    reads = sum(isinstance(e, Read) for e in walk(roots))
+    control = any(not isinstance(e, Apply | Read) and (bool(e.args) or bool(e.scoped))
+                  for e in walk(roots))  # fmt: skip
+    return control or element_cost(roots) - reads > _CHEAP_PLACE

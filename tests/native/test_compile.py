@@ -1,0 +1,272 @@
+"""Code quality, caches, threads, forks."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from treadle.backend.native import compile as compiler
+from treadle.backend.native import threads
+from treadle.backend.native.compile import compile_kernel
+from treadle.backend.native.disk_cache import DiskCache
+from treadle.backend.native.target import Target
+from treadle.dsl.errors import CompilationError
+from treadle.dsl.expr import Var
+from treadle.dsl.types import complex64, complex128, float16, float32, float64, int8, int64, uint64
+from treadle.skeletons.kernel.ir import Buffer, For, Kernel, Load, Store
+
+from .helpers import N, TASK, add, ap, avx2, buffer, elementwise, k, kernel, lit, mul, run
+
+i = Var("i", int64)
+
+
+def saxpy(factor: float = 2.5) -> Kernel:
+    x, y, o = buffer("x", float32), buffer("y", float32), buffer("o", float32, "output")
+    body = (For(i, mul(TASK, k(1000)), ap("minimum", N, mul(add(TASK, k(1)), k(1000))), (
+        Store(o, i, add(mul(Load(x, i), lit(factor, float32)), Load(y, i))),), "vector"),)  # fmt: skip
+    return kernel("saxpy", [x, y, o], body)
+
+
+@pytest.mark.skipif(not Target.host().is_x86, reason="x86 assembly")
+def test_saxpy_is_vector_code_alone() -> None:
+    for target, register in ((None, "zmm"), (avx2(), "ymm")):
+        if target is None and Target.host().vector_bytes < 64:
+            continue
+        text = compile_kernel(saxpy(), target=target).assembly()
+        assert re.search(rf"vmulps.*%{register}", text) and re.search(rf"vaddps.*%{register}", text)
+        assert "ss\t" not in text.replace("vbroadcastss\t", "")  # no scalar float32 arithmetic
+        assert "vfmadd" not in text  # contraction is off
+
+
+def test_fast_math_contracts() -> None:
+    if not Target.host().is_x86 or Target.host().vector_bytes < 32:
+        pytest.skip("needs FMA")
+    assert "vfmadd" in compile_kernel(saxpy(), fast_math=True).assembly()
+
+
+def test_mathematics_is_vector_calls() -> None:
+    program = elementwise([buffer("x", float32)], buffer("o", float32, "output"),
+                          lambda a: ap("exp", a))  # fmt: skip
+    compiled = compile_kernel(program)
+    if "_ZGV" not in compiled.llvm_ir:
+        pytest.skip("no libmvec")
+    assert "_ZGV" in compiled.assembly()
+
+
+def test_scalars_of_every_type() -> None:
+    for t, value in ((int8, -3), (uint64, 2**63 + 5), (float16, 0.1), (float64, 1e300),
+                     (complex64, 1 + 2j), (complex128, 3 - 4j), (float32, 1e300), (int8, 300)):  # fmt: skip
+        s, o = Var("s", t), buffer("o", t, "output")
+        program = kernel("scalar", [o], (For(i, k(0), N, (Store(o, i, s),), "vector"),), [N, s])
+        out = np.zeros(20, t.numpy)
+        run(program, [out], [20, value])
+        with np.errstate(over="ignore"):
+            expected = t.numpy.type(np.int64(value).astype(t.numpy) if value == 300 else value)
+        assert (out == expected).all()
+
+
+def test_refused_code_carries_its_source() -> None:
+    x, o = Buffer("x", float64, "input", k(4)), Buffer("o", float32, "output", k(4))
+    bad = Kernel("bad", (x, o), (), (), k(1), TASK, (Store(o, k(0), Load(x, k(0))),))
+    with pytest.raises(CompilationError) as caught:
+        compile_kernel(bad)
+    assert "define internal void @bad" in caught.value.source
+
+
+# --- caches -----------------------------------------------------------------------------------
+
+
+def fresh(cache: DiskCache, factor: float) -> compiler.CompiledKernel:
+    compiler.forget()
+    return compile_kernel(saxpy(factor), cache=cache)
+
+
+def works(compiled: compiler.CompiledKernel, factor: float) -> bool:
+    x, out = np.arange(50, dtype=np.float32), np.zeros(50, np.float32)
+    compiled.launch([x.ctypes.data, x.ctypes.data, out.ctypes.data], [50], 1)
+    return bool((out == x * np.float32(factor) + x).all())
+
+
+def test_memory_cache() -> None:
+    assert compile_kernel(saxpy(3.5)) is compile_kernel(saxpy(3.5))
+    assert compile_kernel(saxpy(3.5)) is not compile_kernel(saxpy(3.25))
+    assert compile_kernel(saxpy(3.5)) is not compile_kernel(saxpy(3.5), fast_math=True)
+
+
+def test_disk_cache(tmp_path: Path) -> None:
+    cache = DiskCache(tmp_path)
+    assert not fresh(cache, 1.5).from_disk
+    again = fresh(cache, 1.5)
+    assert again.from_disk and works(again, 1.5)
+    assert "saxpy" in again.llvm_ir and "saxpy" in again.assembly()
+    assert not fresh(cache, 1.75).from_disk
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip", "empty", "foreign", "header"])
+def test_damaged_files_are_dropped(tmp_path: Path, damage: str) -> None:
+    cache = DiskCache(tmp_path)
+    fresh(cache, 1.5)
+    (path,) = tmp_path.rglob("*.o")
+    data = bytearray(path.read_bytes())
+    if damage == "cut":
+        data = data[: len(data) // 2]
+    elif damage == "flip":
+        data[-20] ^= 1
+    elif damage == "empty":
+        data = bytearray()
+    elif damage == "foreign":
+        data = bytearray(b"something else entirely" * 10)
+    else:
+        data[16] ^= 0xFF
+    path.write_bytes(data)
+    made = fresh(cache, 1.5)
+    assert not made.from_disk and works(made, 1.5)
+    assert fresh(cache, 1.5).from_disk
+
+
+def test_code_that_does_not_load_is_made_again(tmp_path: Path) -> None:
+    cache = DiskCache(tmp_path)
+    fresh(cache, 1.5)
+    (path,) = tmp_path.rglob("*.o")
+    cache.put(path.stem, b"\x7fELF but no more", {"symbols": []})
+    made = fresh(cache, 1.5)
+    assert not made.from_disk and works(made, 1.5)
+
+
+def test_unusable_directory_is_no_cache(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    cache = DiskCache(tmp_path / "file")
+    assert works(fresh(cache, 1.5), 1.5) and not fresh(cache, 1.5).from_disk
+
+
+def test_cache_is_bounded(tmp_path: Path) -> None:
+    cache = DiskCache(tmp_path, limit=4000)
+    for n in range(12):
+        cache.put(f"{n:02d}abc", bytes(1000), {"symbols": []})
+        os.utime(cache.path(f"{n:02d}abc"), (n + 1, n + 1))
+        cache.trim()
+    left = sorted(p.stem for p in tmp_path.rglob("*.o"))
+    assert left == ["09abc", "10abc", "11abc"]
+
+
+_CHILD = """
+import sys
+from treadle.backend.native import compile as compiler
+from tests.native.test_compile import saxpy, works
+for n in range(6):
+    assert works(compiler.compile_kernel(saxpy(n + 0.5)), n + 0.5)
+print("fine")
+"""
+
+
+def test_two_processes_share_a_directory(tmp_path: Path) -> None:
+    root = str(Path(__file__).parents[2])
+    environment = {**os.environ, "TREADLE_CACHE_DIR": str(tmp_path), "PYTHONPATH": root}
+    running = [
+        subprocess.Popen([sys.executable, "-c", _CHILD], env=environment, cwd=root,
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]  # fmt: skip
+    for process in running:
+        out, err = process.communicate(timeout=120)
+        assert out.strip() == "fine", err
+    assert not list(tmp_path.rglob("*.tmp"))
+    assert len(list(tmp_path.rglob("*.o"))) == 6
+
+
+# --- threads ----------------------------------------------------------------------------------
+
+
+def check_parallel(size: int = 100_003) -> None:
+    x, out = np.arange(size, dtype=np.float32), np.zeros(size, np.float32)
+    compiled = compile_kernel(saxpy())
+    compiled.launch([x.ctypes.data, x.ctypes.data, out.ctypes.data], [size], -(-size // 1000))
+    assert (out == x * np.float32(2.5) + x).all()
+
+
+def test_parallel_tasks() -> None:
+    check_parallel()
+
+
+def test_python_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "_gomp", lambda: None)
+    monkeypatch.setattr(threads, "thread_count", lambda: 3)
+    check_parallel()
+    check_parallel()
+
+
+def test_many_callers_at_once() -> None:
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            for _ in range(30):
+                check_parallel(20_000)
+        except BaseException as error:
+            failures.append(error)
+
+    running = [threading.Thread(target=work) for _ in range(6)]
+    for t in running:
+        t.start()
+    for t in running:
+        t.join()
+    assert not failures
+
+
+def test_launcher_is_reusable() -> None:
+    compiled = compile_kernel(saxpy())
+    launch = compiled.bind()
+    x = np.ones(10, np.float32)
+    for size in (1, 5, 10):
+        out = np.zeros(10, np.float32)
+        launch([x.ctypes.data, x.ctypes.data, out.ctypes.data], [size], 1, 0, 10.0)
+        assert out.sum() == size * 3.5
+    launch.pack([x.ctypes.data, x.ctypes.data, out.ctypes.data], [3], 0)
+    out[:] = 0
+    launch.run(1)
+    assert out.sum() == 3 * 3.5
+
+
+def _in_child(queue: Any) -> None:
+    try:
+        check_parallel()
+        queue.put(threads.runtime())
+    except BaseException as error:
+        queue.put(repr(error))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_after_a_fork() -> None:
+    """The parent's threads are gone in the child: it makes its own."""
+    check_parallel()
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=_in_child, args=(queue,))
+    child.start()
+    try:
+        assert queue.get(timeout=60) in ("python", "serial")
+        child.join(timeout=60)
+        assert child.exitcode == 0
+    finally:
+        if child.is_alive():
+            child.kill()
+    check_parallel()
+
+
+def test_thread_count_from_the_environment() -> None:
+    code = "from treadle.backend.native import threads; print(threads.thread_count())"
+    root = str(Path(__file__).parents[2])
+    environment = {**os.environ, "TREADLE_NUM_THREADS": "5", "PYTHONPATH": root}
+    out = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True,
+                         text=True, check=True)  # fmt: skip
+    assert out.stdout.strip() == "5"

@@ -1,0 +1,248 @@
+"""Branches, masks, loops: each lane as if it were alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from treadle.dsl.expr import Var
+from treadle.dsl.types import float32, float64, int32, int64
+from treadle.skeletons.kernel.ir import (
+    Assign,
+    Declare,
+    For,
+    If,
+    InvalidKernel,
+    Let,
+    Load,
+    Store,
+    While,
+)
+
+from .helpers import N, TASK, add, ap, avx2, buffer, cast, k, kernel, less, lit, mul, run
+
+TARGETS = [None, *([avx2()] if avx2() else [])]
+KINDS = ("vector", "serial")
+i, j = Var("i", int64), Var("j", int64)
+
+
+def mandelbrot(kind: str, width: int, turns: int) -> Any:
+    out = buffer("out", int32, "output")
+    zr, zi, count = Var("zr", float32), Var("zi", float32), Var("count", int32)
+    cr, ci, next_r = Var("cr", float32), Var("ci", float32), Var("next_r", float32)
+    inside = ap(
+        "logical_and",
+        less(add(mul(zr, zr), mul(zi, zi)), lit(4, float32)),
+        less(count, lit(turns, int32)),
+    )
+    body = (
+        For(i, k(0), N, (
+            Let(cr, add(mul(cast(i, float32), lit(3 / width, float32)), lit(-2, float32))),
+            Let(ci, add(mul(cast(TASK, float32), lit(2 / width, float32)), lit(-1, float32))),
+            Declare(zr, lit(0, float32)), Declare(zi, lit(0, float32)),
+            Declare(count, lit(0, int32)),
+            While((), inside, (
+                Let(next_r, add(ap("subtract", mul(zr, zr), mul(zi, zi)), cr)),
+                Assign(zi, add(mul(mul(lit(2, float32), zr), zi), ci)),
+                Assign(zr, next_r),
+                Assign(count, add(count, lit(1, int32))),
+            )),
+            Store(out, add(mul(TASK, N), i), count),
+        ), kind),
+    )  # fmt: skip
+    return kernel("mandelbrot", [out], body, tasks=N)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_mandelbrot(target: Any) -> None:
+    width, turns = 77, 60
+    out = np.zeros((width, width), np.int32)
+    compiled = run(mandelbrot("vector", width, turns), [out], [width], width, target=target)
+    serial = np.zeros_like(out)
+    run(mandelbrot("serial", width, turns), [serial], [width], width, target=target)
+    assert (out == serial).all() and out.max() == turns and out.min() == 1
+    step = np.arange(width, dtype=np.float32)
+    cr = (step * np.float32(3 / width) - 2)[None, :] + np.zeros((width, 1), np.float32)
+    ci = (step * np.float32(2 / width) - 1)[:, None] + np.zeros((1, width), np.float32)
+    zr, zi, count = np.zeros_like(cr), np.zeros_like(ci), np.zeros_like(out)
+    for _ in range(turns):
+        active = zr * zr + zi * zi < 4
+        zr, zi = (np.where(active, zr * zr - zi * zi + cr, zr),
+                  np.where(active, 2 * zr * zi + ci, zi))  # fmt: skip
+        count += active
+    assert (out == count).all()
+    if target is None and compiled.target.vector_bytes == 64:
+        assert "zmm" in compiled.assembly()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_of_different_lengths(kind: str) -> None:
+    """Sparse rows: a loop whose bounds differ between lanes, then a branch that does."""
+    rows, v, y = buffer("rows", int64), buffer("v", float64), buffer("y", float64, "output")
+    total = Var("total", float64)
+    body = (
+        For(i, k(0), N, (
+            Declare(total, lit(0, float64)),
+            For(j, Load(rows, i), Load(rows, add(i, k(1))), (
+                Assign(total, add(total, Load(v, j))),
+            )),
+            If(less(total, lit(3, float64)), (Store(y, i, total),),
+               (Store(y, i, ap("negative", total)),)),
+        ), kind),
+    )  # fmt: skip
+    program = kernel("rows", [rows, v, y], body)
+    rng = np.random.default_rng(4)
+    for target in TARGETS:
+        for m in (0, 1, 7, 8, 9, 100):
+            starts = np.concatenate([[0], np.cumsum(rng.integers(0, 20, m))]).astype(np.int64)
+            numbers, out = rng.random(starts[-1] + 1), np.full(m + 20, -9.0)
+            run(program, [starts, numbers, out], [m], target=target)
+            sums = [sum(numbers[starts[r] : starts[r + 1]].tolist(), 0.0) for r in range(m)]
+            assert out[:m].tolist() == [s if s < 3 else -s for s in sums]
+            assert (out[m:] == -9).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nested_branches_and_steps(kind: str) -> None:
+    o, a, s = buffer("o", int64, "output"), Var("a", int64), Var("s", int64)
+    body = (
+        For(i, k(0), N, (
+            Declare(a, k(0)),
+            If(less(ap("remainder", i, k(5)), k(3)), (
+                Declare(s, i),
+                For(j, k(0), ap("remainder", i, k(7)), (
+                    If(less(s, k(40)), (Assign(s, add(s, j)), Assign(a, add(a, s)))),
+                ), step=2),
+                If(less(a, k(50)), (Assign(a, add(a, k(1000))),), (Assign(a, mul(a, k(2))),)),
+            ), (Assign(a, ap("negative", i)),)),
+            Store(o, i, a),
+        ), kind),
+    )  # fmt: skip
+    program = kernel("nested", [o], body)
+
+    def one(x: int) -> int:
+        if x % 5 >= 3:
+            return -x
+        total, at = 0, x
+        for step in range(0, x % 7, 2):
+            if at < 40:
+                at += step
+                total += at
+        return total + 1000 if total < 50 else total * 2
+
+    for target in TARGETS:
+        for m in (1, 8, 15, 31, 64, 97):
+            out = np.zeros(m, np.int64)
+            run(program, [out], [m], target=target)
+            assert out.tolist() == [one(x) for x in range(m)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_while_with_work_before_its_test(kind: str) -> None:
+    """Collatz: `before` computes the condition's values each turn."""
+    x, o = buffer("x", int64), buffer("o", int32, "output")
+    n, turns, odd = Var("n", int64), Var("turns", int32), Var("odd", int64)
+    body = (
+        For(i, k(0), N, (
+            Declare(n, Load(x, i)), Declare(turns, lit(0, int32)),
+            While((Let(odd, ap("bitwise_and", n, k(1))),), ap("not_equal", n, k(1)), (
+                If(ap("equal", odd, k(1)), (Assign(n, add(mul(n, k(3)), k(1))),),
+                   (Assign(n, ap("quot", n, k(2))),)),
+                Assign(turns, add(turns, lit(1, int32))),
+            )),
+            Store(o, i, turns),
+        ), kind),
+    )  # fmt: skip
+    program = kernel("collatz", [x, o], body)
+
+    def collatz(value: int) -> int:
+        count = 0
+        while value != 1:
+            value = 3 * value + 1 if value % 2 else value // 2
+            count += 1
+        return count
+
+    source = np.arange(1, 101)
+    out = np.zeros(100, np.int32)
+    run(program, [source, out], [100])
+    assert out.tolist() == [collatz(int(v)) for v in source]
+
+
+@pytest.mark.parametrize("inner", ["serial", "vector"])
+def test_unrolled_copies_share_their_loads(inner: str) -> None:
+    """A 3×3 box over four rows at once reads each of six rows three times, not twelve rows."""
+    w, row = Var("w", int64), Var("row", int64)
+    x, o = buffer("x", float32), buffer("o", float32, "output")
+    r, top = Var("r", int64), Var("top", int64)
+    at = mul(add(top, r), w)
+    taps = [Load(x, add(mul(add(top, r, k(dy)), w), i, k(dx)))
+            for dy in (-1, 0, 1) for dx in (-1, 0, 1)]  # fmt: skip
+    body = (
+        Let(top, add(mul(TASK, k(4)), k(1))),
+        For(i, k(1), add(w, k(-1)), (
+            For(r, k(0), k(4), (Store(o, add(at, i), add(*taps)),), "unrolled"),
+        ), inner),
+    )  # fmt: skip
+    program = kernel("box", [x, o], body, scalars=[w])
+    width, height = 70, 10
+    source = np.random.default_rng(1).random((height, width)).astype(np.float32)
+    out = np.zeros_like(source)
+    compiled = run(program, [source, out], [width], 2)
+    expected = np.zeros_like(source)
+    total = np.zeros((8, width - 2), np.float32)
+    for dy in (0, 1, 2):
+        for dx in (0, 1, 2):
+            total = source[dy : dy + 8, dx : dx + width - 2] + total
+    expected[1:9, 1:-1] = total
+    assert np.allclose(out, expected, rtol=1e-6)
+    text = compiled.llvm_ir
+    main = text[: text.index("tail")] if inner == "vector" else text
+    assert main.count("!invariant.load") == 18
+    assert row.type == int64
+
+
+def test_unrolled_reductions_run_together() -> None:
+    """Four dot products in one loop: nested loops of equal bounds are one loop."""
+    x, y, o = buffer("x", float64), buffer("y", float64), buffer("o", float64, "output")
+    r, total = Var("r", int64), Var("total", float64)
+    body = (
+        For(r, k(0), k(4), (
+            Declare(total, lit(0, float64)),
+            For(j, k(0), N, (
+                Assign(total, add(total, mul(Load(x, add(mul(r, N), j)), Load(y, j)))),)),
+            Store(o, r, total),
+        ), "unrolled"),
+    )  # fmt: skip
+    program = kernel("dots", [x, y, o], body)
+    a, b, out = np.random.rand(4, 33), np.random.rand(33), np.zeros(4)
+    compiled = run(program, [a, b, out], [33])
+    assert np.allclose(out, a @ b)
+    assert compiled.llvm_ir.count("icmp slt i64 %i") == 1
+
+
+def test_assignment_to_a_shared_variable_is_refused() -> None:
+    o, a = buffer("o", int64, "output"), Var("a", int64)
+    body = (
+        Declare(a, k(0)),
+        For(i, k(0), N, (Assign(a, i), Store(o, i, a)), "vector"),
+    )
+    with pytest.raises(InvalidKernel, match="outside a vector loop"):
+        run(kernel("shared", [o], body), [np.zeros(4, np.int64)], [4])
+
+
+def test_a_thousand_operations() -> None:
+    """Long chains neither recurse nor repeat shared parts."""
+    x, o = buffer("x", float32), buffer("o", float32, "output")
+    e: Any = Load(x, i)
+    for _ in range(1000):
+        e = add(mul(e, e), lit(0.1, float32))
+    program = kernel("long", [x, o], (For(i, k(0), N, (Store(o, i, e),), "vector"),))
+    source = np.linspace(0, 0.5, 100).astype(np.float32)
+    out = np.zeros_like(source)
+    run(program, [source, out], [100])
+    value = source
+    for _ in range(1000):
+        value = value * value + np.float32(0.1)
+    assert (out == value).all()

@@ -1,0 +1,188 @@
+"""Gathers, strides, reversal, scatters, complex arrays, local buffers; nothing past the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from treadle.dsl.expr import Expr, Var
+from treadle.dsl.types import (
+    ALL_TYPES,
+    ScalarType,
+    bool_,
+    complex64,
+    complex128,
+    float32,
+    int32,
+    int64,
+)
+from treadle.skeletons.kernel.ir import For, Let, Load, Store
+
+from .helpers import N, add, ap, avx2, buffer, cast, k, kernel, less, mul, run
+
+TARGETS = [None, *([avx2()] if avx2() else [])]
+SIZES = (0, 1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 65, 100, 1000)
+i = Var("i", int64)
+PATTERNS: dict[str, Any] = {
+    "forward": (i, lambda m: np.arange(m)),
+    "shifted": (add(i, k(3)), lambda m: np.arange(m) + 3),
+    "reversed": (ap("subtract", add(N, k(-1)), i), lambda m: np.arange(m)[::-1]),
+    "every second": (mul(i, k(2)), lambda m: 2 * np.arange(m)),
+    "every third": (add(mul(i, k(3)), k(1)), lambda m: 3 * np.arange(m) + 1),
+    "every fourth": (mul(i, k(4)), lambda m: 4 * np.arange(m)),
+    "every fifth": (mul(i, k(5)), lambda m: 5 * np.arange(m)),
+    "every second back": (mul(ap("subtract", add(N, k(-1)), i), k(2)),
+                          lambda m: 2 * np.arange(m)[::-1]),
+    "one": (k(2), lambda m: np.full(m, 2)),
+    "run-time stride": (mul(i, ap("minimum", N, k(3))), lambda m: np.arange(m) * min(m, 3)),
+    "not linear": (ap("remainder", mul(i, i), add(N, k(1))),
+                   lambda m: np.arange(m) ** 2 % (m + 1)),
+}  # fmt: skip
+
+
+def values(t: ScalarType, count: int) -> np.ndarray[Any, Any]:
+    numbers = np.random.default_rng(count).integers(0, 100, count)
+    if t.is_complex:
+        return (numbers + 1j * numbers[::-1]).astype(t.numpy)
+    return (numbers % 2 if t.kind == "bool" else numbers).astype(t.numpy)
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("t", [float32, int64, complex64, complex128, bool_], ids=str)
+def test_load(pattern: str, t: ScalarType) -> None:
+    index, positions = PATTERNS[pattern]
+    x, o = buffer("x", t), buffer("o", t, "output")
+    program = kernel("load", [x, o], (For(i, k(0), N, (Store(o, i, Load(x, index)),), "vector"),))
+    for target in TARGETS:
+        for m in SIZES:
+            at = positions(m)
+            source = values(t, int(at.max(initial=0)) + 4)
+            out = values(t, m + 70)
+            rest = out[m:].copy()
+            run(program, [source, out], [m], target=target)
+            assert (out[:m] == source[at]).all()
+            assert (out[m:] == rest).all()
+
+
+@pytest.mark.parametrize("pattern", [p for p in PATTERNS if p not in ("one", "not linear")])
+@pytest.mark.parametrize("t", [float32, complex64, int64, bool_], ids=str)
+def test_store(pattern: str, t: ScalarType) -> None:
+    index, positions = PATTERNS[pattern]
+    x, o = buffer("x", t), buffer("o", t, "output")
+    program = kernel("store", [x, o], (For(i, k(0), N, (Store(o, index, Load(x, i)),), "vector"),))
+    for target in TARGETS:
+        for m in SIZES:
+            source, at = values(t, max(m, 1)), positions(m)
+            out = values(t, int(at.max(initial=0)) + 70)
+            expected = out.copy()
+            expected[at] = source[:m]
+            run(program, [source, out], [m], target=target)
+            assert (out == expected).all()
+
+
+def test_store_to_one_place_keeps_the_last() -> None:
+    x, o = buffer("x", float32), buffer("o", float32, "output")
+    program = kernel("last", [x, o], (For(i, k(0), N, (Store(o, k(1), Load(x, i)),), "vector"),))
+    for m in (1, 15, 16, 17, 33, 100):
+        source, out = np.arange(m, dtype=np.float32), np.zeros(3, np.float32)
+        run(program, [source, out], [m])
+        assert out.tolist() == [0, m - 1, 0]
+
+
+@pytest.mark.parametrize("t", ALL_TYPES, ids=str)
+def test_gather(t: ScalarType) -> None:
+    x, at, o = buffer("x", t), buffer("at", int32), buffer("o", t, "output")
+    body = (For(i, k(0), N, (Store(o, i, Load(x, cast(Load(at, i), int64))),), "vector"),)
+    program = kernel("gather", [x, at, o], body)
+    for target in TARGETS:
+        for m in SIZES:
+            source = values(t, 1000)
+            places = np.random.default_rng(m).integers(0, 1000, max(m, 1)).astype(np.int32)
+            out = np.zeros(m + 1, t.numpy)
+            run(program, [source, places, out], [m], target=target)
+            assert (out[:m] == source[places[:m]]).all()
+
+
+def test_index_through_variables() -> None:
+    """Linear indices are found through Let, in any association."""
+    row, w = Var("row", int64), Var("w", int64)
+    x, o = buffer("x", float32), buffer("o", float32, "output")
+    index: Expr = add(mul(add(row, k(1)), w), add(i, k(-1)))
+    body = (
+        Let(row, k(2)),
+        For(i, k(1), w, (Store(o, i, Load(x, index)),), "vector"),
+    )
+    program = kernel("through", [x, o], body, scalars=[w])
+    source, out = np.arange(400, dtype=np.float32), np.zeros(100, np.float32)
+    compiled = run(program, [source, out], [100])
+    assert (out[1:] == source[300:399]).all()
+    assert "gather" not in compiled.llvm_ir
+
+
+def test_loops_with_steps() -> None:
+    o = buffer("o", int64, "output")
+    for kind in ("serial", "vector"):
+        program = kernel("steps", [o], (For(i, k(3), N, (Store(o, i, i),), kind, 3),))
+        for m in (0, 3, 4, 50, 51, 52, 200):
+            out = np.zeros(m + 1, np.int64)
+            run(program, [out], [m])
+            expected = np.zeros(m + 1, np.int64)
+            expected[3:m:3] = np.arange(3, m, 3)
+            assert (out == expected).all()
+
+
+def test_local_buffer() -> None:
+    """A task's own memory: written in one loop, read in the next."""
+    j = Var("j", int64)
+    x, o = buffer("x", float32), buffer("o", float32, "output")
+    held = buffer("held", float32, "local", k(100))
+    body = (
+        For(i, k(0), N, (Store(held, i, mul(Load(x, i), Load(x, i))),), "vector"),
+        For(j, k(0), N, (Store(o, j, Load(held, ap("subtract", add(N, k(-1)), j))),), "vector"),
+    )
+    program = kernel("local", [x, held, o], body)
+    for m in (1, 16, 33, 100):
+        source, out = np.arange(m, dtype=np.float32), np.zeros(m, np.float32)
+        compiled = run(program, [source, out], [m])
+        assert (out == (source**2)[::-1]).all()
+    assert [b.name for b in compiled.buffers] == ["x", "o"]
+
+
+def test_loads_see_stores() -> None:
+    """A store ends the sharing of loads of its own buffer, and of no other."""
+    a, b = Var("a", float32), Var("b", float32)
+    x, u = buffer("x", float32), buffer("u", float32, "update")
+    body = (
+        Let(a, Load(u, k(0))),
+        Store(u, k(0), add(a, Load(x, k(0)))),
+        Let(b, Load(u, k(0))),
+        Store(u, k(1), add(b, Load(x, k(0)))),
+    )
+    program = kernel("sees", [x, u], body)
+    out = np.array([1, 0], np.float32)
+    compiled = run(program, [np.array([10], np.float32), out], [1])
+    assert out.tolist() == [11, 21]
+    assert compiled.llvm_ir.count("load float, ptr %a0") <= 1
+
+
+def test_condition_guards_loads() -> None:
+    """A lane that is not active never reads: an index far outside is harmless."""
+    x, o = buffer("x", float32), buffer("o", float32, "output")
+    v = Var("v", float32)
+    far = mul(i, k(1 << 40))
+    from treadle.skeletons.kernel.ir import Assign, Declare, If
+
+    body = (
+        For(i, k(0), N, (
+            Declare(v, cast(i, float32)),
+            If(less(i, k(1)), (Assign(v, Load(x, far)),)),
+            Store(o, i, v),
+        ), "vector"),
+    )  # fmt: skip
+    program = kernel("guard", [x, o], body)
+    for m in (1, 5, 40):
+        out = np.zeros(m, np.float32)
+        run(program, [np.array([7], np.float32), out], [m])
+        assert out.tolist() == [7.0, *map(float, range(1, m))]

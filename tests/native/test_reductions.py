@@ -1,0 +1,184 @@
+"""Reductions: right, precise, and the same bits whatever surrounds them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from treadle.dsl.expr import Expr, Var
+from treadle.dsl.graph import Combine
+from treadle.dsl.types import (
+    ScalarType,
+    bool_,
+    complex64,
+    float16,
+    float32,
+    float64,
+    int8,
+    int64,
+    uint16,
+)
+from treadle.skeletons.kernel.ir import Body, Declare, For, Kernel, Let, Load, Reduce, Store
+
+from .helpers import N, add, ap, avx2, buffer, cast, k, kernel, lit, mul, run
+
+TARGETS = [None, *([avx2()] if avx2() else [])]
+SIZES = (0, 1, 3, 15, 16, 17, 63, 64, 65, 127, 128, 1000, 8191, 8192, 8193, 100_000)
+i = Var("i", int64)
+
+
+def reduction(op: str, t: ScalarType, first: Any, value: Any = None,
+              body: Body = ()) -> Kernel:  # fmt: skip
+    x, o = buffer("x", t), buffer("o", t, "output", k(1))
+    acc, left, right = Var("acc", t), Var("left", t), Var("right", t)
+    taken: Expr = Load(x, i) if value is None else value(Load(x, i))
+    combine = Combine((left,), (right,), (ap(op, left, right),))
+    made = (
+        Declare(acc, lit(first, t)),
+        Reduce(i, k(0), N, body, (taken,), (acc,), combine),
+        Store(o, k(0), acc),
+    )
+    return kernel("reduce", [x, o], made)
+
+
+def values(t: ScalarType, m: int) -> np.ndarray[Any, Any]:
+    rng = np.random.default_rng(m)
+    if t.is_complex:
+        return (rng.random(m) + 1j * rng.random(m)).astype(t.numpy)
+    if t.is_float:
+        return rng.random(m).astype(t.numpy)
+    return rng.integers(0 if not t.signed else -100, 100, m).astype(t.numpy)
+
+
+@pytest.mark.parametrize("op", ["add", "multiply", "minimum", "maximum", "fmin", "bitwise_xor",
+                                "bitwise_and", "bitwise_or"])  # fmt: skip
+@pytest.mark.parametrize("t", [float32, float64, complex64, int8, uint16, int64, float16], ids=str)
+def test_reduce(op: str, t: ScalarType) -> None:
+    if t.is_inexact and op.startswith("bitwise") or t.is_complex and op[1:] in ("in", "inimum"):
+        pytest.skip("not defined")
+    if t.is_complex and op in ("minimum", "maximum", "fmin"):
+        pytest.skip("not defined")
+    ufunc = getattr(np, op)
+    program = reduction(op, t, 1)
+    for target in TARGETS:
+        for m in SIZES if t != float16 else SIZES[:12]:
+            x, out = values(t, m), np.zeros(1, t.numpy)
+            run(program, [x, out], [m], target=target)
+            wide = {"f": np.float64, "c": np.complex128}.get(x.dtype.kind, t.numpy)
+            expected = ufunc.reduce(x.astype(wide), initial=t.numpy.type(1), dtype=wide)
+            if t.is_inexact:
+                error = 1e-2 if t == float16 else 2e-6
+                assert np.allclose(out[0], expected, rtol=error, atol=1e-6 if t == float16 else 1e-30), (m, out, expected)
+            else:
+                assert out[0] == expected.astype(t.numpy)
+
+
+def test_precision() -> None:
+    x = np.random.default_rng(0).random(1 << 22).astype(np.float32)
+    out = np.zeros(1, np.float32)
+    run(reduction("add", float32, 0), [x, out], [len(x)])
+    exact = x.astype(np.float64).sum()
+    assert abs(out[0] - exact) / exact < 3e-7
+
+
+def test_bits_do_not_depend_on_the_body_or_the_vectors() -> None:
+    """Fused work, other vector lengths and longer bodies leave the sum's bits alone."""
+    x = np.random.default_rng(1).normal(0, 1, 20_011).astype(np.float32)
+    sums = []
+    doubled = x * np.float32(2)
+    heavy = x.copy()
+    for _ in range(80):
+        heavy = heavy * np.float32(0.5) + np.float32(0.25)
+
+    def long(v: Expr) -> Expr:
+        for _ in range(80):
+            v = add(mul(v, lit(0.5, float32)), lit(0.25, float32))
+        return v
+
+    for target in TARGETS:
+        for source, value in ((doubled, None), (x, lambda v: mul(v, lit(2, float32))),
+                              (heavy, None), (x, long)):  # fmt: skip
+            out = np.zeros(1, np.float32)
+            run(reduction("add", float32, 0, value), [source, out], [len(x)], target=target)
+            sums.append(out.tobytes())
+    assert len(set(sums)) == 2 and sums[0] == sums[1] and sums[2] == sums[3]
+
+
+def test_nan_and_signed_zero() -> None:
+    for op, data, expected in (
+        ("minimum", [1.0, np.nan, -1.0], np.nan), ("fmin", [1.0, np.nan, -1.0], -1.0),
+        ("fmax", [np.nan] * 70, 1.0), ("maximum", [2.0] * 70 + [np.nan], np.nan),
+    ):  # fmt: skip
+        x, out = np.array(data), np.zeros(1)
+        run(reduction(op, float64, 1), [x, out], [len(x)])
+        assert np.array_equal(out[0], expected, equal_nan=True)
+    out = np.ones(1)
+    run(reduction("add", float64, -0.0), [np.full(70, -0.0), out], [70])
+    assert out[0] == 0 and np.signbit(out[0])
+
+
+def test_several_at_once() -> None:
+    """Sum, maximum and count in one pass, of different types."""
+    x, s, m, c = (buffer("x", float32), buffer("s", float64, "output", k(1)),
+                  buffer("m", float32, "output", k(1)), buffer("c", int64, "output", k(1)))  # fmt: skip
+    types = (float64, float32, int64)
+    acc = tuple(Var(f"acc{n}", t) for n, t in enumerate(types))
+    left = tuple(Var(f"l{n}", t) for n, t in enumerate(types))
+    right = tuple(Var(f"r{n}", t) for n, t in enumerate(types))
+    v = Var("v", float32)
+    combine = Combine(left, right, (add(left[0], right[0]), ap("maximum", left[1], right[1]),
+                                    add(right[2], left[2])))  # fmt: skip
+    body = (
+        Declare(acc[0], lit(0, float64)), Declare(acc[1], lit(-1, float32)), Declare(acc[2], k(0)),
+        Reduce(i, k(0), N, (Let(v, Load(x, i)),),
+               (cast(v, float64), v, cast(ap("less", v, lit(0.5, float32), type_=bool_), int64)),
+               acc, combine),
+        Store(s, k(0), acc[0]), Store(m, k(0), acc[1]), Store(c, k(0), acc[2]),
+    )  # fmt: skip
+    program = kernel("several", [x, s, m, c], body)
+    for target in TARGETS:
+        for size in (0, 1, 64, 1000):
+            data = np.random.default_rng(size).random(size).astype(np.float32)
+            outs = [np.zeros(1), np.zeros(1, np.float32), np.zeros(1, np.int64)]
+            run(program, [data, *outs], [size], target=target)
+            assert np.isclose(outs[0][0], data.astype(np.float64).sum(), rtol=1e-14)
+            assert outs[1][0] == (data.max() if size else -1)
+            assert outs[2][0] == (data < 0.5).sum()
+
+
+def test_pairs_that_are_no_known_primitive() -> None:
+    """Argmin: the smaller value, of equal ones the smaller index."""
+    x, o = buffer("x", float32), buffer("o", int64, "output", k(1))
+    best, at = Var("best", float32), Var("at", int64)
+    l0, l1, r0, r1 = Var("l0", float32), Var("l1", int64), Var("r0", float32), Var("r1", int64)
+    earlier = ap("logical_and", ap("equal", l0, r0), ap("less", l1, r1))
+    first = ap("logical_or", ap("less", l0, r0), earlier)
+    results = (ap("select", first, l0, r0, type_=float32), ap("select", first, l1, r1, type_=int64))
+    body = (
+        Declare(best, lit(np.inf, float32)), Declare(at, k(-1)),
+        Reduce(i, k(0), N, (), (Load(x, i), i), (best, at), Combine((l0, l1), (r0, r1), results)),
+        Store(o, k(0), at),
+    )  # fmt: skip
+    data = np.random.default_rng(0).integers(0, 50, 1000).astype(np.float32)
+    out = np.zeros(1, np.int64)
+    run(kernel("argmin", [x, o], body), [data, out], [1000])
+    assert out[0] == np.argmin(data)
+
+
+def test_inside_a_vector_loop() -> None:
+    """One reduction per lane."""
+    x, o = buffer("x", float64), buffer("o", float64, "output")
+    j, acc, left, right = Var("j", int64), Var("acc", float64), Var("l", float64), Var("r", float64)
+    combine = Combine((left,), (right,), (add(left, right),))
+    body = (
+        For(j, k(0), N, (
+            Declare(acc, lit(0, float64)),
+            Reduce(i, k(0), j, (), (Load(x, add(mul(i, N), j)),), (acc,), combine),
+            Store(o, j, acc),
+        ), "vector"),
+    )  # fmt: skip
+    data, out = np.random.default_rng(0).random((37, 37)), np.zeros(37)
+    run(kernel("columns", [x, o], body), [data, out], [37])
+    assert np.allclose(out, [data[:c, c].sum() for c in range(37)])
