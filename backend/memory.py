@@ -7,6 +7,7 @@ array (views included, whose base it is).
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from typing import Any
@@ -24,6 +25,14 @@ _FREE = 3  # references to an idle block: the pool's list, the loop variable, th
 def _aligned(raw: Any) -> int:
     """Offset of the first 64-byte boundary."""
     return -int(raw.ctypes.data) % 64
+
+
+def free_bytes() -> int:
+    """Physical memory that is free now, 0 where the system does not say."""
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError, AttributeError):
+        return 0
 
 
 class Pool:
@@ -54,8 +63,9 @@ class Pool:
                     raw = np.empty(size + 64, np.uint8)
                 except MemoryError:
                     raise DeviceOutOfMemory(
-                        f"no memory for an array of shape {shape} ({dtype}): {size:,} bytes.",
-                        hint="Use smaller arrays, or compute in parts.",
+                        f"no memory for an array of shape {shape} ({dtype}): {size:,} bytes asked "
+                        f"for, {self._held:,} held for reuse, {free_bytes():,} free.",
+                        hint="Use smaller arrays, or compute in parts; the program stays usable.",
                     ) from None
             if self._held + size > self.limit:
                 self._drop()

@@ -25,15 +25,30 @@ NOTES = HERE / "NOTES-cpu.md"
 
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.cpu", description=__doc__.split("\n")[0])  # type: ignore[union-attr]
-    parser.add_argument("--quick", action="store_true",
-                        help="smaller data and fewer repetitions: about a minute")  # fmt: skip
-    parser.add_argument("--tiny", action="store_true",
-                        help="tiny data: checks every result, measures nothing worth reading")  # fmt: skip
-    parser.add_argument("--only", action="append", default=[], metavar="NAME",
-                        help="only works whose name or group contains NAME (may be repeated)")  # fmt: skip
-    parser.add_argument("--out", type=Path, metavar="FILE.json",
-                        help="where the results go (default: benchmarks/results/cpu-<date>.json)")  # fmt: skip
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.cpu", description=__doc__.split("\n")[0]
+    )  # type: ignore[union-attr]
+    parser.add_argument(
+        "--quick", action="store_true", help="smaller data and fewer repetitions: about a minute"
+    )
+    parser.add_argument(
+        "--tiny",
+        action="store_true",
+        help="tiny data: checks every result, measures nothing worth reading",
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="only works whose name or group contains NAME (may be repeated)",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="FILE.json",
+        help="where the results go (default: benchmarks/results/cpu-<date>.json)",
+    )
     parser.add_argument("--backend", default="native", help="treadle's backend")
     parser.add_argument("--list", action="store_true", help="list the works and stop")
     return parser.parse_args(argv)
@@ -41,8 +56,15 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
 
 def one_line(row: harness.Row) -> str:
     work, mine, peers, ratio, of, _, met, error = harness.cells(row)
-    parts = [f"{work}: treadle {mine}", peers and f"({peers})", ratio and f"× {ratio}", of,
-             error and f"error {error}", met and f"target met: {met}", row.note]  # fmt: skip
+    parts = [
+        f"{work}: treadle {mine}",
+        peers and f"({peers})",
+        ratio and f"× {ratio}",
+        of,
+        error and f"error {error}",
+        met and f"target met: {met}",
+        row.note,
+    ]
     return "  ".join(p for p in parts if p)
 
 
@@ -53,8 +75,15 @@ def main(argv: list[str] | None = None) -> int:
     os.environ.setdefault("JAX_PLATFORMS", "cpu")  # peers on the CPU, also where there is a GPU
     started = perf_counter()
     from benchmarks.works import (
-        ceilings, elementwise, folds, loops, moving, overheads, products, stencils,
-    )  # fmt: skip
+        ceilings,
+        elementwise,
+        folds,
+        loops,
+        moving,
+        overheads,
+        products,
+        stencils,
+    )
     from benchmarks.works.common import Scale, jax
 
     scale = Scale("tiny" if options.tiny else "quick" if options.quick else "full", options.backend)
@@ -65,9 +94,11 @@ def main(argv: list[str] | None = None) -> int:
         return not wanted_names or any(w in n.lower() for w in wanted_names for n in names)
 
     works = [
-        work for module in (elementwise, stencils, folds, moving, products, loops)
-        for work in module.works(scale) if wanted(work.name, work.group)
-    ]  # fmt: skip
+        work
+        for module in (elementwise, stencils, folds, moving, products, loops)
+        for work in module.works(scale)
+        if wanted(work.name, work.group)
+    ]
     if options.list:
         print("\n".join(f"{w.group}: {w.name}" for w in works))
         return 0
@@ -140,8 +171,17 @@ def guarded(work: harness.Work, top: harness.Ceilings, budget: float) -> list[ha
         return harness.measure(work, top, budget)
     except Exception as error:
         message = (str(error).strip().splitlines() or [""])[0][:200]
-        return [harness.Row(work.name, work.group, None, {}, correct=False, met=False,
-                            note=f"{type(error).__name__}: {message}")]  # fmt: skip
+        return [
+            harness.Row(
+                work.name,
+                work.group,
+                None,
+                {},
+                correct=False,
+                met=False,
+                note=f"{type(error).__name__}: {message}",
+            )
+        ]
 
 
 if __name__ == "__main__":

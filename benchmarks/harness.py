@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from statistics import quantiles
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 #: A sample lasts at least this long: shorter calls are repeated within it.
 SAMPLE_SECONDS = 2e-3
+#: Before a sample: the threads of the contender before stop waiting actively for more work.
+PAUSE_SECONDS = 4e-3
 
 
 # --- what is measured ------------------------------------------------------------------------
@@ -151,6 +153,7 @@ def mismatches(found: Any, exact: Any) -> float:
 
 
 def _sample(run: Run, calls: int) -> float:
+    sleep(PAUSE_SECONDS)
     if calls > 1:
         run()  # what another contender has pushed out of the caches comes back
     start = perf_counter()
@@ -238,8 +241,13 @@ def measure(work: Work, ceilings: Ceilings, budget: float) -> list[Row]:
     right = {n: t for n, t in peers.items() if t.error is not None and t.error <= case.tolerance}
     rows = []
     for name, label in zip(ours, case.ours, strict=True):
-        row = Row(f"{work.name}, {label}" if label else work.name, work.group,
-                  measured.get(name), peers, ceiling=case.ceiling)  # fmt: skip
+        row = Row(
+            f"{work.name}, {label}" if label else work.name,
+            work.group,
+            measured.get(name),
+            peers,
+            ceiling=case.ceiling,
+        )
         notes = [f"{n} failed: {failures[n]}" for n in (name, *case.peers) if n in failures]
         notes += [f"{n} is off by {peers[n].error:.1e}" for n in peers if n not in right]
         row.note = "; ".join(notes)
@@ -276,8 +284,11 @@ def judge(goals: Sequence[Goal], row: Row) -> bool | None:
             if row.of_ceiling is not None:
                 verdicts.append(row.of_ceiling >= goal.factor)
         elif row.treadle is not None:
-            chosen = [t.median for n, t in row.peers.items()
-                      if goal.against == "best" or n.startswith(goal.against)]  # fmt: skip
+            chosen = [
+                t.median
+                for n, t in row.peers.items()
+                if goal.against == "best" or n.startswith(goal.against)
+            ]
             if chosen:
                 verdicts.append(min(chosen) / row.treadle.median >= goal.factor)
     if row.correct is False:
@@ -344,8 +355,9 @@ def commit() -> dict[str, Any]:
 
     def git(*args: str) -> str | None:
         try:
-            done = subprocess.run(["git", *args], cwd=ROOT, capture_output=True, text=True,
-                                  timeout=20, check=True)  # fmt: skip
+            done = subprocess.run(
+                ["git", *args], cwd=ROOT, capture_output=True, text=True, timeout=20, check=True
+            )
         except (OSError, subprocess.SubprocessError):
             return None
         return done.stdout.strip()
@@ -410,8 +422,16 @@ def cells(row: Row) -> tuple[str, ...]:
     )
 
 
-HEADS = ("work", "treadle ms", "peers ms, fastest first", "× best peer", "of the ceiling",
-         "target", "met", "error")  # fmt: skip
+HEADS = (
+    "work",
+    "treadle ms",
+    "peers ms, fastest first",
+    "× best peer",
+    "of the ceiling",
+    "target",
+    "met",
+    "error",
+)
 
 
 def print_table(rows: Sequence[Row]) -> None:
@@ -461,8 +481,13 @@ def markdown(rows: Sequence[Row], about: Mapping[str, Any]) -> str:
     for row in rows:
         if row.group != group:
             group = row.group
-            lines += ["", f"## {group}", "", "| " + " | ".join(HEADS) + " |",
-                      "|" + " --- |" * len(HEADS)]  # fmt: skip
+            lines += [
+                "",
+                f"## {group}",
+                "",
+                "| " + " | ".join(HEADS) + " |",
+                "|" + " --- |" * len(HEADS),
+            ]
         lines.append("| " + " | ".join(cells(row)) + " |")
     missed = [r for r in rows if r.met is False]
     if missed:
@@ -517,23 +542,33 @@ class Report:
 
     def about(self) -> dict[str, Any]:
         return {
-            "date": self.date, "scale": self.scale, "device": device(), "versions": versions(),
-            **commit(), "ceilings": self.ceilings, "seconds": round(self.seconds, 1),
-        }  # fmt: skip
+            "date": self.date,
+            "scale": self.scale,
+            "device": device(),
+            "versions": versions(),
+            **commit(),
+            "ceilings": self.ceilings,
+            "seconds": round(self.seconds, 1),
+        }
 
     def write(self, path: Path) -> list[Path]:
         """JSON at `path`, and the table and the picture beside it."""
         path.parent.mkdir(parents=True, exist_ok=True)
         about = self.about()
-        text = json.dumps({**about, "rows": [asdict(r) for r in self.rows]}, indent=1,
-                          ensure_ascii=False)  # fmt: skip
+        text = json.dumps(
+            {**about, "rows": [asdict(r) for r in self.rows]}, indent=1, ensure_ascii=False
+        )
         path.write_text(text + "\n")
         path.with_suffix(".md").write_text(markdown(self.rows, about))
         written = [path, path.with_suffix(".md")]
         try:
             picture = path.with_suffix(".png")
             where = about["device"]
-            plot(self.rows, picture, f"treadle on {where['cpu']}, {where['cores']} cores, {self.date}")
+            plot(
+                self.rows,
+                picture,
+                f"treadle on {where['cpu']}, {where['cores']} cores, {self.date}",
+            )
             written.append(picture)
         except ImportError:
             pass

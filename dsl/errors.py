@@ -11,6 +11,7 @@ import functools
 import linecache
 import os
 import sys
+import textwrap
 from collections.abc import Callable
 from types import CodeType
 from typing import Any, ParamSpec, TypeVar
@@ -140,7 +141,8 @@ class TreadleError(Exception):
         for words, place in self.also:
             parts.append(f"  {words}" + (f"\n{place.render()}" if place is not None else ""))
         if self.hint:
-            parts.append("  " + self.hint.replace("\n", "\n  "))
+            for line in self.hint.split("\n"):
+                parts.append(textwrap.fill(line, 98, initial_indent="  ", subsequent_indent="  "))
         return "\n".join(parts)
 
 

@@ -17,8 +17,8 @@ Contest = tuple[str, Callable[..., Any], Callable[..., Any], tuple[Any, ...]]
 def timed(f: Callable[..., Any], *args: Any, most: int = 9, budget: float = 0.5) -> float:
     """Median seconds of a call, after one that compiles and warms the caches.
 
-    Calls up to `most` times; after the third only while `budget` seconds are not over. Arguments and results are host arrays,
-    so a call has finished when it returns.
+    Calls up to `most` times, after the third only while `budget` seconds are not over. Arguments
+    and results are host arrays, so a call has finished when it returns.
     """
     f(*args)
     seconds: list[float] = []

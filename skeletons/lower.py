@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from treadle.dsl.graph import Fold, FoldSeg, Generate, Node, Permute, Scan
+from treadle.dsl.graph import Fold, FoldSeg, Generate, Matmul, Node, Permute, Scan
 
 from .fold import lower_fold, lower_fold_seg
 from .generate import lower_generate
 from .kernel.build import LoweringContext, Site, Stride
 from .kernel.ir import Lowered
+from .matmul import lower_matmul
 from .permute import lower_permute
 from .scan import lower_scan
 
@@ -33,4 +34,6 @@ def lower(node: Node, context: LoweringContext | None = None) -> Lowered:
             return lower_scan(node, context)
         case Permute():
             return lower_permute(node, context)
+        case Matmul():
+            return lower_matmul(node, context)
     raise TypeError(f"{type(node).__name__} is not lowered to kernels")

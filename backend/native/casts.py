@@ -20,9 +20,11 @@ def cast(v: Lanes, source: ScalarType, target: ScalarType, a: tuple[Reg, ...]) -
         return (_truth(v, source, a),)
     if target.is_complex:
         real = complex_part(target)
-        first = cast_real(v, real if source.is_complex else source, real, a[0]) if not (
-            source.is_complex
-        ) else cast_real(v, complex_part(source), real, a[0])
+        first = (
+            cast_real(v, real if source.is_complex else source, real, a[0])
+            if not (source.is_complex)
+            else cast_real(v, complex_part(source), real, a[0])
+        )
         second = (
             cast_real(v, complex_part(source), real, a[1])
             if source.is_complex

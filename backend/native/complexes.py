@@ -155,9 +155,7 @@ def divide(r: Real, z: Pair, w: Pair) -> Pair:
     first, second = r.pick(real_larger, z[0], z[1]), r.pick(real_larger, z[1], z[0])
     real = r.mul(r.add(first, r.mul(second, ratio)), scale)
     up, down = r.mul(z[1], ratio), r.mul(z[0], ratio)
-    imaginary = r.mul(
-        r.pick(real_larger, r.sub(z[1], down), r.sub(up, z[0])), scale
-    )
+    imaginary = r.mul(r.pick(real_larger, r.sub(z[1], down), r.sub(up, z[0])), scale)
     positive = r.size(w[0])
     return (
         r.pick(zero, r.div(z[0], positive), real),
@@ -222,9 +220,7 @@ def _log_size(r: Real, x: Reg, y: Reg) -> Reg:
     scale = r.pick(huge, r.lit(0.25), r.lit(1.0))
     far = r.f("log", r.f("hypot", r.mul(a, scale), r.mul(b, scale)))
     far = r.add(far, r.pick(huge, r.lit(math.log(4.0)), r.lit(0.0)))
-    close = r.v.both(
-        r.test("ogt", a, r.lit(0.6)), r.test("olt", r.add(a, b), r.lit(1.75))
-    )
+    close = r.v.both(r.test("ogt", a, r.lit(0.6)), r.test("olt", r.add(a, b), r.lit(1.75)))
     return r.pick(close, near, far)
 
 

@@ -156,6 +156,7 @@ class Emitter:
             return self.polynomial(Poly.constant(int(value)))
         number = self.number(("c", type_.name, bytes(type_.numpy.type(value).tobytes())))
         e = register_element(type_)
+        regs: tuple[Reg, ...]
         if type_.is_complex:
             regs = (literal(e, float(value.real)), literal(e, float(value.imag)))
         elif type_.is_float:
@@ -219,10 +220,7 @@ class Emitter:
         v = Lanes(self.code, lanes)
         result = ""
         for a in monomial:
-            if a == LANE:
-                factor = v.iota("i64")
-            else:
-                factor = self.reg(self.atoms[a], lanes)
+            factor = v.iota("i64") if a == LANE else self.reg(self.atoms[a], lanes)
             result = v.op("mul", "i64", result, factor) if result else factor
         return result
 
@@ -276,7 +274,7 @@ class Emitter:
                 return self.polynomial(found)
         numbers = [a.key for a in args]
         if commutative:
-            numbers.sort()  # type: ignore[type-var]
+            numbers.sort()
         key = self.number((name, type_.name, source.name, *numbers))
         held = self.memo.get(key)
         if held is not None:
@@ -410,9 +408,7 @@ class Emitter:
         code.do("ret void")
         name = re.sub(r"[^A-Za-z0-9_.]", "_", kernel.name)
         inner = ", ".join([*arguments, "i64 %begin", "i64 %end"])
-        self.module.functions.append(
-            code.finish(f"define internal void @{name}({inner}) #2")
-        )
+        self.module.functions.append(code.finish(f"define internal void @{name}({inner}) #2"))
         passed = ", ".join([*given, "i64 %begin", "i64 %end"])
         lines = ["define void @entry(ptr %args, i64 %begin, i64 %end) #0 {", *loads,
                  f"  call void @{name}({passed})", "  ret void", "}", ""]  # fmt: skip

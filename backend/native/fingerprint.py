@@ -107,8 +107,9 @@ class _Writer:
                 lock = -1 if s.locks is None else self.buffer(s.locks)
                 size = -1 if s.locks is None else x(s.locks.size)
                 where = [self.buffer(b) for b in s.buffers]
-                self.out.append(f"Atomic {where} {lock} {size} {x(s.index)} "
-                                f"{[x(v) for v in s.values]} {self.combine(s.combine)}")  # fmt: skip
+                values = [x(v) for v in s.values]
+                how = self.combine(s.combine)
+                self.out.append(f"Atomic {where} {lock} {size} {x(s.index)} {values} {how}")
             case If():
                 self.out.append(f"If {x(s.condition)}")
                 self.body(s.then)

@@ -122,9 +122,7 @@ def _divide(v: Lanes, name: str, e: str, a: Reg, b: Reg) -> Reg:
     by_zero = v.compare("oeq", e, b, zero)
     rest = mathlib.fmod(v.code, e, v.lanes, a, b)
     some = v.compare("une", e, rest, zero)
-    differ = v.op(
-        "xor", "i1", v.compare("olt", e, b, zero), v.compare("olt", e, rest, zero)
-    )
+    differ = v.op("xor", "i1", v.compare("olt", e, b, zero), v.compare("olt", e, rest, zero))
     wrong = v.both(some, differ)
     if name == "remainder":
         moved = v.select(e, wrong, v.op("fadd", e, rest, b), rest)
@@ -152,9 +150,7 @@ def _nextafter(v: Lanes, t: ScalarType, a: Reg, b: Reg) -> Reg:
     up = v.compare("olt", e, a, b)
     positive = v.compare("ogt", e, a, zero)
     grow = v.inverse(v.op("xor", "i1", up, positive))
-    moved = v.select(
-        i, grow, v.op("add", i, bits, v.lit(i, 1)), v.op("sub", i, bits, v.lit(i, 1))
-    )
+    moved = v.select(i, grow, v.op("add", i, bits, v.lit(i, 1)), v.op("sub", i, bits, v.lit(i, 1)))
     least = v.select(i, up, v.lit(i, 1), v.lit(i, (1 << (t.bits - 1)) | 1))
     moved = v.select(i, v.compare("oeq", e, a, zero), least, moved)
     if t.name == "float16":

@@ -84,15 +84,14 @@ class Lanes:
         t = self.type(element)
         one = self.code.emit(f"insertelement {t} poison, {element} {a}, i64 0")
         zero = constants("i32", [0] * self.lanes)
-        return self.code.emit(
-            f"shufflevector {t} {one}, {t} poison, <{self.lanes} x i32> {zero}"
-        )
+        return self.code.emit(f"shufflevector {t} {one}, {t} poison, <{self.lanes} x i32> {zero}")
 
     def extract(self, element: str, a: Reg, lane: int | Reg) -> Reg:
         return self.code.emit(f"extractelement {self.type(element)} {a}, i64 {lane}")
 
     def insert(self, element: str, a: Reg, value: Reg, lane: int | Reg) -> Reg:
-        return self.code.emit(f"insertelement {self.type(element)} {a}, {element} {value}, i64 {lane}")
+        t = self.type(element)
+        return self.code.emit(f"insertelement {t} {a}, {element} {value}, i64 {lane}")
 
     def shuffle(self, element: str, a: Reg, b: Reg, picks: list[int]) -> Reg:
         """The lanes `picks` of `a` followed by `b` (−1: any)."""

@@ -1,8 +1,8 @@
 """Loads and stores: the coefficient of the lane number in the index decides how.
 
-    0           one scalar load                     1    one vector load or store
-    −1          a vector load, reversed             2…4  overlapping vector loads and shuffles
-    otherwise   gather, scatter
+0           one scalar load                     1    one vector load or store
+−1          a vector load, reversed             2…4  overlapping vector loads and shuffles
+otherwise   gather, scatter
 """
 
 from __future__ import annotations
@@ -176,7 +176,8 @@ def _pointers(em: Emitter, buffer: Buffer, base: Poly, step: int | None, index: 
         rest = {m: c for m, c in poly.terms.items() if m not in uniform}
         at = pointer(em, buffer, Poly(uniform))
         offsets = em.reg(em.polynomial(Poly(rest)), lanes)
-    return em.code.emit(f"getelementptr {_group(buffer)}, ptr {at}, {vector('i64', lanes)} {offsets}")
+    t = vector("i64", lanes)
+    return em.code.emit(f"getelementptr {_group(buffer)}, ptr {at}, {t} {offsets}")
 
 
 def _part_pointers(em: Emitter, buffer: Buffer, places: Reg, lanes: int) -> list[Reg]:

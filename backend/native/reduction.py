@@ -268,9 +268,7 @@ class _Reduction:
                 old = self._get(t, slot)
                 new = self._combine(k, old, value, self.lanes)
                 if mask is not None:
-                    new = tuple(
-                        v.select(e, mask, n, o) for n, o in zip(new, old, strict=True)
-                    )
+                    new = tuple(v.select(e, mask, n, o) for n, o in zip(new, old, strict=True))
                 self._set(t, slot, new)
 
     def _tree(self, k: int) -> tuple[Reg, ...]:

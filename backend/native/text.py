@@ -61,8 +61,8 @@ class Module:
     def declare(self, name: str, result: str, arguments: Iterable[str], pure: bool = True) -> None:
         """Declare an external function or intrinsic."""
         if name not in self.declarations:
-            attributes = " #1" if pure else ""
-            self.declarations[name] = f"declare {result} @{name}({', '.join(arguments)}){attributes}"
+            end = " #1" if pure else ""
+            self.declarations[name] = f"declare {result} @{name}({', '.join(arguments)}){end}"
 
     def text(self, attributes: str) -> str:
         """The whole module."""

@@ -3,6 +3,7 @@ import ctypes
 import hashlib
 import os
 import subprocess
+import threading
 
 lib = ctypes.CDLL('libcuda.so.1')
 P = ctypes.c_void_p
@@ -75,12 +76,13 @@ def build(source, flags=(), out=None, post=None):
     os.makedirs(out, exist_ok=True)
     path = os.path.join(out, os.path.basename(source)[:-3] + '-' + h.hexdigest()[:16] + '.cubin')
     if not os.path.exists(path):
-        r = subprocess.run(['nvcc', '-gencode=arch=compute_90a,code=sm_90a', '-cubin', '-std=c++17', '-Xptxas', '-v', *flags, source, '-o', path + '.tmp'],
+        tmp = f'{path}.{os.getpid()}.{threading.get_ident()}'
+        r = subprocess.run(['nvcc', '-gencode=arch=compute_90a,code=sm_90a', '-cubin', '-std=c++17', '-Xptxas', '-v', *flags, source, '-o', tmp],
                            capture_output=True, text=True)
         if r.returncode:
             raise RuntimeError(r.stderr)
         with open(path + '.log', 'w') as f:
             f.write(r.stderr)
-        os.rename(path + '.tmp', path)
+        os.rename(tmp, path)
     with open(path, 'rb') as f:
         return f.read()

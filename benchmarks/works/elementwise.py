@@ -61,8 +61,11 @@ def chain(n: int, scale: Scale) -> Case:
             **by_jax(lambda a, x, y: jnp.sqrt((a * x + y) * (a * x + y) + 1), a, x, y),
         },
         exact=lambda: np.sqrt((2.5 * x.astype(np.float64) + y) ** 2 + 1),
-        bytes=12.0 * n, flops=5.0 * n, goals=FUSED, tolerance=1e-6,
-    )  # fmt: skip
+        bytes=12.0 * n,
+        flops=5.0 * n,
+        goals=FUSED,
+        tolerance=1e-6,
+    )
 
 
 # --- sines and exponentials ------------------------------------------------------------------
@@ -95,8 +98,11 @@ def waves(n: int, scale: Scale) -> Case:
             **by_jax(lambda x: written(jnp)(x), x),
         },
         exact=lambda: written(np)(x.astype(np.float64)),
-        bytes=8.0 * n, ceiling="copy", goals=COMPUTE, tolerance=1e-6,
-    )  # fmt: skip
+        bytes=8.0 * n,
+        ceiling="copy",
+        goals=COMPUTE,
+        tolerance=1e-6,
+    )
 
 
 # --- Black-Scholes ---------------------------------------------------------------------------
@@ -134,7 +140,11 @@ def pricing(m: Any, erf: Any) -> Any:
 def black_scholes(n: int, scale: Scale) -> Case:
     from scipy import special
 
-    given = spot, strike, years = uniform(n, 10, 50), uniform(n, 12, 45)[::-1].copy(), uniform(n, 0.1, 3)
+    given = spot, strike, years = (
+        uniform(n, 10, 50),
+        uniform(n, 12, 45)[::-1].copy(),
+        uniform(n, 0.1, 3),
+    )
     call, put = np.empty_like(spot), np.empty_like(spot)
 
     def by_numba() -> Any:
@@ -154,8 +164,11 @@ def black_scholes(n: int, scale: Scale) -> Case:
             **by_jax(lambda *a: pricing(jnp, erf)(*a), *given),
         },
         exact=lambda: pricing(np, special.erf)(*(g.astype(np.float64) for g in given)),
-        bytes=20.0 * n, ceiling="copy", goals=COMPUTE, tolerance=2e-6,
-    )  # fmt: skip
+        bytes=20.0 * n,
+        ceiling="copy",
+        goals=COMPUTE,
+        tolerance=2e-6,
+    )
 
 
 def works(scale: Scale) -> list[Work]:
@@ -167,7 +180,16 @@ def works(scale: Scale) -> list[Work]:
     ):
         for n in (scale.n(large, large // 2), scale.n(small, tiny=999)):
             made.append(Work(f"{title}, {count(n)}", GROUP, lambda b=build, n=n: b(n, scale)))  # type: ignore[misc]
-    for n in (scale.n(16 << 20, 8 << 20), scale.n(4 << 20, 4 << 20, 777), scale.n(128 << 10, tiny=99)):
-        made.append(Work(f"Black-Scholes, call and put, {count(n)}", GROUP,
-                         lambda n=n: black_scholes(n, scale)))  # type: ignore[misc]  # fmt: skip
+    for n in (
+        scale.n(16 << 20, 8 << 20),
+        scale.n(4 << 20, 4 << 20, 777),
+        scale.n(128 << 10, tiny=99),
+    ):
+        made.append(
+            Work(
+                f"Black-Scholes, call and put, {count(n)}",
+                GROUP,
+                lambda n=n: black_scholes(n, scale),
+            )
+        )  # type: ignore[misc]
     return made

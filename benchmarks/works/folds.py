@@ -86,8 +86,17 @@ def both(f: Any) -> dict[str, Any]:
     }
 
 
-def reduction(f: Any, ours: Any, numpy: Any, jax: Any, data: Any, scale: Scale,
-              out: Any = None, fast: bool = True, **about: Any) -> Case:  # fmt: skip
+def reduction(
+    f: Any,
+    ours: Any,
+    numpy: Any,
+    jax: Any,
+    data: Any,
+    scale: Scale,
+    out: Any = None,
+    fast: bool = True,
+    **about: Any,
+) -> Case:
     """A case from the same reduction in four languages; `out`, if given, is Numba's."""
     arrays = data if isinstance(data, tuple) else (data,)
     compiled = td.jit(ours, backend=scale.backend)
@@ -106,41 +115,80 @@ def reduction(f: Any, ours: Any, numpy: Any, jax: Any, data: Any, scale: Scale,
 
 def total(n: int, scale: Scale) -> Case:
     x = uniform(n)
-    return reduction(_sum, td.sum, np.sum, lambda x: jnp.sum(x), x, scale,
-                     exact=lambda: np.sum(x, dtype=np.float64), tolerance=1e-6, flops=1.0 * n)  # fmt: skip
+    return reduction(
+        _sum,
+        td.sum,
+        np.sum,
+        lambda x: jnp.sum(x),
+        x,
+        scale,
+        exact=lambda: np.sum(x, dtype=np.float64),
+        tolerance=1e-6,
+        flops=1.0 * n,
+    )
 
 
 def dot(n: int, scale: Scale) -> Case:
     x, y = uniform(n), uniform(n, 0.5, 1.5)
-    return reduction(_dot, lambda x, y: td.sum(x * y), np.dot, lambda x, y: jnp.dot(x, y),
-                     (x, y), scale, tolerance=1e-6, flops=2.0 * n,
-                     exact=lambda: np.dot(x.astype(np.float64), y))  # fmt: skip
+    return reduction(
+        _dot,
+        lambda x, y: td.sum(x * y),
+        np.dot,
+        lambda x, y: jnp.dot(x, y),
+        (x, y),
+        scale,
+        tolerance=1e-6,
+        flops=2.0 * n,
+        exact=lambda: np.dot(x.astype(np.float64), y),
+    )
 
 
 def three(n: int, scale: Scale) -> Case:
     x = uniform(n)
     return reduction(
-        _three, lambda x: (td.mean(x), td.max(x), td.min(x)),
+        _three,
+        lambda x: (td.mean(x), td.max(x), td.min(x)),
         lambda x: (x.mean(), x.max(), x.min()),
-        lambda x: (jnp.mean(x), jnp.max(x), jnp.min(x)), x, scale, tolerance=1e-6, flops=3.0 * n,
+        lambda x: (jnp.mean(x), jnp.max(x), jnp.min(x)),
+        x,
+        scale,
+        tolerance=1e-6,
+        flops=3.0 * n,
         exact=lambda: (np.mean(x, dtype=np.float64), x.max(), x.min()),
-    )  # fmt: skip
+    )
 
 
 def axis_sum(axis: int, shape: tuple[int, int], scale: Scale) -> Case:
     a = uniform(shape)
     out = np.empty(shape[1 - axis], np.float32)
     return reduction(
-        (_columns, _rows)[axis], lambda a: td.sum(a, axis=axis), lambda a: a.sum(axis=axis),
-        lambda a: jnp.sum(a, axis=axis), a, scale, out=out, tolerance=1e-5, flops=1.0 * a.size,
+        (_columns, _rows)[axis],
+        lambda a: td.sum(a, axis=axis),
+        lambda a: a.sum(axis=axis),
+        lambda a: jnp.sum(a, axis=axis),
+        a,
+        scale,
+        out=out,
+        tolerance=1e-5,
+        flops=1.0 * a.size,
         exact=lambda: a.sum(axis=axis, dtype=np.float64),
-    )  # fmt: skip
+    )
 
 
 def argmax(n: int, scale: Scale) -> Case:
     x = uniform(n)
-    return reduction(_argmax, td.argmax, np.argmax, lambda x: jnp.argmax(x), x, scale, fast=False,
-                     exact=lambda: np.argmax(x), tolerance=0.0, flops=1.0 * n)  # fmt: skip
+    return reduction(
+        _argmax,
+        td.argmax,
+        np.argmax,
+        lambda x: jnp.argmax(x),
+        x,
+        scale,
+        fast=False,
+        exact=lambda: np.argmax(x),
+        tolerance=0.0,
+        flops=1.0 * n,
+    )
 
 
 # --- scan ------------------------------------------------------------------------------------
@@ -197,8 +245,11 @@ def cumulative(n: int, scale: Scale) -> Case:
             **by_jax(lambda x: jnp.cumsum(x), x),
         },
         exact=lambda: np.cumsum(x, dtype=np.float64),
-        bytes=8.0 * n, flops=1.0 * n, goals=GOALS, tolerance=1e-4,
-    )  # fmt: skip
+        bytes=8.0 * n,
+        flops=1.0 * n,
+        goals=GOALS,
+        tolerance=1e-4,
+    )
 
 
 def works(scale: Scale) -> list[Work]:
@@ -216,8 +267,10 @@ def works(scale: Scale) -> list[Work]:
     add(f"mean, max and min of {count(large)}", lambda: three(large, scale))
     shape = (scale.n(8192, tiny=37), scale.n(4096, 2048, tiny=53))
     for axis in (0, 1):
-        add(f"sum along axis {axis} of {shape[0]} × {shape[1]}",
-            lambda axis=axis: axis_sum(axis, shape, scale))  # fmt: skip
+        add(
+            f"sum along axis {axis} of {shape[0]} × {shape[1]}",
+            lambda axis=axis: axis_sum(axis, shape, scale),
+        )
     add(f"argmax of {count(large)}", lambda: argmax(large, scale))
     for n in (scale.n(16 << 20), small):
         add(f"cumulative sum of {count(n)}", lambda n=n: cumulative(n, scale))

@@ -73,34 +73,40 @@ def mandelbrot(height: int, width: int, scale: Scale) -> Case:
     return Case(
         ours={"": lambda: ours(height, width, left, top, step, limit)},
         peers={"Numba": by_numba},
-        exact=exact, error=mismatches,
+        exact=exact,
+        error=mismatches,
         # Orbits are chaotic: rounding (a fused multiply-add) decides when some points leave.
-        tolerance=0.02, flops=7.0 * turns, ceiling="", goals=(Goal("Numba", 1.0),),
-    )  # fmt: skip
+        tolerance=0.02,
+        flops=7.0 * turns,
+        ceiling="",
+        goals=(Goal("Numba", 1.0),),
+    )
 
 
 # --- the Game of Life ------------------------------------------------------------------------
 
 
+@nb.njit(inline="always")
+def rule_of_bytes(n: Any, me: Any) -> Any:
+    return np.uint8(np.uint8(n == 3) | (np.uint8(n == 2) & me))
+
+
 @nb.njit(parallel=True)
 def generation_by_numba(a: Any, out: Any) -> None:
     height, width = a.shape
+    u8 = np.uint8  # Numba adds bytes as 64-bit integers; cut back at once they stay bytes
     for y in nb.prange(height):
         north, here, south = a[(y - 1) % height], a[y], a[(y + 1) % height]
         o = out[y]
         for x in range(width - 2):
-            n = (
-                north[x] + north[x + 1] + north[x + 2] + here[x] + here[x + 2]
-                + south[x] + south[x + 1] + south[x + 2]
-            )  # fmt: skip
-            o[x + 1] = (n == 3) | ((here[x + 1] == 1) & (n == 2))
+            n = u8(u8(north[x] + north[x + 1]) + u8(north[x + 2] + here[x]))
+            n = u8(n + u8(u8(here[x + 2] + south[x]) + u8(south[x + 1] + south[x + 2])))
+            o[x + 1] = rule_of_bytes(n, here[x + 1])
         for x in (0, width - 1):
             left, right = (x - 1) % width, (x + 1) % width
-            n = (
-                north[left] + north[x] + north[right] + here[left] + here[right]
-                + south[left] + south[x] + south[right]
-            )  # fmt: skip
-            o[x] = (n == 3) | ((here[x] == 1) & (n == 2))
+            n = u8(u8(north[left] + north[x]) + u8(north[right] + here[left]))
+            n = u8(n + u8(u8(here[right] + south[left]) + u8(south[x] + south[right])))
+            o[x] = rule_of_bytes(n, here[x])
 
 
 @nb.njit
@@ -142,21 +148,34 @@ def life(side: int, turns: int, scale: Scale) -> Case:
     return Case(
         ours={"": lambda: ours(board, turns)},
         peers={"Numba": lambda: life_by_numba(board, turns), **by_jax(looped, board)},
-        exact=exact, error=mismatches, tolerance=0.0,
-        bytes=2.0 * turns * board.size, goals=(Goal("Numba", 1.5),),
-    )  # fmt: skip
+        exact=exact,
+        error=mismatches,
+        tolerance=0.0,
+        bytes=2.0 * turns * board.size,
+        goals=(Goal("Numba", 1.5),),
+    )
 
 
 def works(scale: Scale) -> list[Work]:
     """A loop in a kernel; a loop over boards of 1 MB and 16 MB."""
     height = scale.n(1200, 600, 24)
     width = height * 4 // 3
-    made = [Work(f"Mandelbrot set, {width} × {height}, float64", GROUP,
-                 lambda: mandelbrot(height, width, scale))]  # fmt: skip
+    made = [
+        Work(
+            f"Mandelbrot set, {width} × {height}, float64",
+            GROUP,
+            lambda: mandelbrot(height, width, scale),
+        )
+    ]
     for side, turns in (
         (scale.n(1024, tiny=20), scale.n(100, 50, 4)),
         (scale.n(4096, tiny=32), scale.n(20, 10, 3)),
     ):
-        made.append(Work(f"Game of Life, {turns} generations of {side}²", GROUP,
-                         lambda s=side, t=turns: life(s, t, scale)))  # type: ignore[misc]  # fmt: skip
+        made.append(
+            Work(
+                f"Game of Life, {turns} generations of {side}²",
+                GROUP,
+                lambda s=side, t=turns: life(s, t, scale),
+            )
+        )  # type: ignore[misc]
     return made

@@ -42,7 +42,9 @@ def histogram(n: int, bins: int, dtype: Any, scale: Scale) -> Case:
 
     def permuted(x: Any) -> Any:
         zeros, ones = td.zeros(bins, td.int32), td.fill(x.shape, td.int32(1))
-        return td.permute(lambda new, old: new + old, zeros, lambda i: td.cast(x[i], td.int64), ones)
+        return td.permute(
+            lambda new, old: new + old, zeros, lambda i: td.cast(x[i], td.int64), ones
+        )
 
     by_permute = td.jit(permuted, backend=scale.backend)
     by_bincount = td.jit(lambda x: td.bincount(x, length=bins), backend=scale.backend)
@@ -54,9 +56,12 @@ def histogram(n: int, bins: int, dtype: Any, scale: Scale) -> Case:
             **by_jax(lambda x: jnp.bincount(x, length=bins), x),
         },
         exact=lambda: np.bincount(x, minlength=bins),
-        bytes=float(x.nbytes + 4 * bins), flops=1.0 * n, ceiling="copy", tolerance=0.0,
+        bytes=float(x.nbytes + 4 * bins),
+        flops=1.0 * n,
+        ceiling="copy",
+        tolerance=0.0,
         goals=(Goal("NumPy", 3.0), Goal("Numba", 1.0)),
-    )  # fmt: skip
+    )
 
 
 # --- transposition ---------------------------------------------------------------------------
@@ -89,8 +94,10 @@ def transpose(n: int, scale: Scale) -> Case:
     return Case(
         ours={"": lambda: ours(a)},
         peers={"NumPy": by_numpy, "Numba": by_numba, **by_jax(lambda a: jnp.transpose(a), a)},
-        exact=lambda: a.T, bytes=8.0 * n * n, tolerance=0.0,
-    )  # fmt: skip
+        exact=lambda: a.T,
+        bytes=8.0 * n * n,
+        tolerance=0.0,
+    )
 
 
 # --- sparse products -------------------------------------------------------------------------
@@ -132,8 +139,10 @@ def sparse_product(rows: int, scale: Scale) -> Case:
         peers={"SciPy": lambda: matrix @ x, "Numba": by_numba},
         exact=lambda: matrix.astype(np.float64) @ x.astype(np.float64),
         bytes=float(data.nbytes + columns.nbytes + starts.nbytes + 2 * x.nbytes),
-        flops=2.0 * entries, goals=(Goal("SciPy", 1.0), Goal("Numba", 1.0)), tolerance=1e-5,
-    )  # fmt: skip
+        flops=2.0 * entries,
+        goals=(Goal("SciPy", 1.0), Goal("Numba", 1.0)),
+        tolerance=1e-5,
+    )
 
 
 def works(scale: Scale) -> list[Work]:
@@ -146,12 +155,17 @@ def works(scale: Scale) -> list[Work]:
     n = scale.n(16 << 20)
     small = scale.n(1 << 20, tiny=500)
     for bins, dtype, size in (
-        (256, np.uint8, n), (256, np.int32, n), (256, np.int32, small), (1 << 20, np.int32, n),
-    ):  # fmt: skip
+        (256, np.uint8, n),
+        (256, np.int32, n),
+        (256, np.int32, small),
+        (1 << 20, np.int32, n),
+    ):
         name = f"histogram, {count(bins)} bins, {count(size)} {np.dtype(dtype).name}"
         add(name, lambda b=bins, d=dtype, s=size: histogram(s, b, d, scale))
     for side in (scale.n(8192, 4096, 67), scale.n(1024, tiny=33)):
         add(f"transpose of {side}²", lambda side=side: transpose(side, scale))
     rows = scale.n(1 << 20, 1 << 19, 300)
-    add(f"sparse (CSR) matrix times vector, {count(rows)} rows", lambda: sparse_product(rows, scale))
+    add(
+        f"sparse (CSR) matrix times vector, {count(rows)} rows", lambda: sparse_product(rows, scale)
+    )
     return made

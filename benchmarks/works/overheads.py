@@ -24,8 +24,16 @@ from .common import Run, Scale, jax, jnp
 GROUP = "Overheads"
 
 
-def row(name: str, unit: str, value: float | None, goal: Goal | None, *, peers: Any = None,
-        spread: Timing | None = None, note: str = "") -> Row:  # fmt: skip
+def row(
+    name: str,
+    unit: str,
+    value: float | None,
+    goal: Goal | None,
+    *,
+    peers: Any = None,
+    spread: Timing | None = None,
+    note: str = "",
+) -> Row:
     """A row whose result is a number of `unit`, with a limit."""
     made = Row(name, GROUP, spread, peers or {}, unit=unit, value=value, note=note)
     made.target = "" if goal is None else f"{goal} {unit}".strip()
@@ -39,12 +47,20 @@ def row(name: str, unit: str, value: float | None, goal: Goal | None, *, peers: 
 
 def per(timing_: Timing, count: int) -> Timing:
     """The time of one of `count` equal parts."""
-    return Timing(timing_.median / count, timing_.low / count, timing_.high / count,
-                  timing_.least / count, timing_.samples, timing_.error, timing_.first)  # fmt: skip
+    return Timing(
+        timing_.median / count,
+        timing_.low / count,
+        timing_.high / count,
+        timing_.least / count,
+        timing_.samples,
+        timing_.error,
+        timing_.first,
+    )
 
 
-def raced(name: str, ours: Run, peers: Mapping[str, Run], goal: Goal, budget: float,
-          parts: int = 1) -> Row:  # fmt: skip
+def raced(
+    name: str, ours: Run, peers: Mapping[str, Run], goal: Goal, budget: float, parts: int = 1
+) -> Row:
     """Microseconds a call (or for one of its `parts`)."""
     runs = {"treadle": ours, **peers}
     for run in runs.values():
@@ -67,8 +83,13 @@ def small_call(scale: Scale, budget: float) -> Row:
     if jax is not None:
         by_jax = jax.jit(lambda x: jnp.sqrt(2 * x + 1))
         peers["JAX"] = lambda: jax.block_until_ready(by_jax(x))
-    return raced("calling a compiled program on 10 elements", lambda: ours(x), peers,
-                 Goal("value", 15.0), budget)  # fmt: skip
+    return raced(
+        "calling a compiled program on 10 elements",
+        lambda: ours(x),
+        peers,
+        Goal("value", 15.0),
+        budget,
+    )
 
 
 def turns(scale: Scale, budget: float) -> Row:
@@ -90,11 +111,20 @@ def turns(scale: Scale, budget: float) -> Row:
 
     peers: dict[str, Run] = {"NumPy": by_numpy}
     if jax is not None:
-        looped = jax.jit(lambda x: jax.lax.while_loop(
-            lambda s: s[0] < n, lambda s: (s[0] + 1, s[1] * 0.5 + 1), (0, x))[1])  # fmt: skip
+        looped = jax.jit(
+            lambda x: jax.lax.while_loop(
+                lambda s: s[0] < n, lambda s: (s[0] + 1, s[1] * 0.5 + 1), (0, x)
+            )[1]
+        )
         peers["JAX"] = lambda: jax.block_until_ready(looped(x))
-    return raced(f"a turn of a while_loop over 64 elements ({n} turns)", lambda: ours(x), peers,
-                 Goal("value", 5.0), budget, n)  # fmt: skip
+    return raced(
+        f"a turn of a while_loop over 64 elements ({n} turns)",
+        lambda: ours(x),
+        peers,
+        Goal("value", 5.0),
+        budget,
+        n,
+    )
 
 
 # --- first calls, in processes of their own --------------------------------------------------
@@ -114,12 +144,15 @@ def ten(td):
     return f
 '''
 
-FIRST = '''
+FIRST = (
+    """
 import json, time, sys
 import numpy as np
 import treadle as td
 from treadle.dsl import passes
-''' + TEN + '''
+"""
+    + TEN
+    + """
 a = np.random.default_rng(0).random((64, 64), dtype=np.float32)
 f = td.jit(ten(td), backend=sys.argv[1])
 t0 = time.perf_counter()
@@ -137,9 +170,10 @@ t5 = time.perf_counter()
 kernels = len(program.kernels)
 print(json.dumps({"trace_and_passes": t1 - t0, "code": t2 - t1, "again": t3 - t2,
                   "passes": t4 - t3, "warm_trace_and_passes": t5 - t4, "kernels": kernels}))
-'''  # fmt: skip
+"""
+)
 
-IMPORT = '''
+IMPORT = """
 import json, sys, time
 t0 = time.perf_counter()
 import numpy
@@ -148,7 +182,7 @@ import treadle
 t2 = time.perf_counter()
 names = [n for n in ("cupy", "numba", "scipy", "jax", "matplotlib") if n in sys.modules]
 print(json.dumps({"import": t2 - t0, "numpy": t1 - t0, "loaded": names}))
-'''
+"""
 
 
 def elsewhere(source: str, *args: str, cache: str | None = None) -> dict[str, Any]:
@@ -159,8 +193,14 @@ def elsewhere(source: str, *args: str, cache: str | None = None) -> dict[str, An
     )
     if cache is not None:
         environment["TREADLE_CACHE_DIR"] = cache
-    done = subprocess.run([sys.executable, "-c", source, *args], capture_output=True, text=True,
-                          timeout=120, env=environment, check=False)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", source, *args],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=environment,
+        check=False,
+    )
     if done.returncode:
         raise RuntimeError((done.stderr.strip().splitlines() or ["no message"])[-1])
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -174,6 +214,7 @@ def jax_first_call() -> dict[str, Timing]:
     x = np.random.default_rng(0).random((64, 64), dtype=np.float32)
     samples = []
     for k in range(3):
+
         def ten(a: Any, k: int = k) -> Any:
             p = jnp.pad(a * 0.5 + 0.25, 1, mode="edge")
             near = p[:-2, 1:-1] + p[1:-1, :-2] + 4 * p[1:-1, 1:-1] + p[1:-1, 2:] + p[2:, 1:-1]
@@ -204,17 +245,35 @@ def first_calls(scale: Scale, repeats: int) -> list[Row]:
     both = cold + warm
     made = typical(cold, "code")
     return [
-        row("10 operations, first in a process: trace and passes", "ms",
-            typical(both, "trace_and_passes"), Goal("value", 10.0)),
-        row("10 operations, later in a process: trace and passes", "ms",
-            typical(both, "warm_trace_and_passes"), Goal("value", 10.0),
-            note=f"of it passes {typical(both, 'passes'):.1f} ms"),
-        row("10 operations: native code, cold", "ms", made, Goal("value", 60.0),
+        row(
+            "10 operations, first in a process: trace and passes",
+            "ms",
+            typical(both, "trace_and_passes"),
+            Goal("value", 10.0),
+        ),
+        row(
+            "10 operations, later in a process: trace and passes",
+            "ms",
+            typical(both, "warm_trace_and_passes"),
+            Goal("value", 10.0),
+            note=f"of it passes {typical(both, 'passes'):.1f} ms",
+        ),
+        row(
+            "10 operations: native code, cold",
+            "ms",
+            made,
+            Goal("value", 60.0),
             peers=jax_first_call(),
-            note=f"{kernels}; with lowering and the first run; JAX: its whole first call"),
-        row("10 operations: native code from the disk cache", "ms", typical(warm, "code"),
-            Goal("value", 10.0), note=f"{kernels}; with lowering and the first run"),
-    ]  # fmt: skip
+            note=f"{kernels}; with lowering and the first run; JAX: its whole first call",
+        ),
+        row(
+            "10 operations: native code from the disk cache",
+            "ms",
+            typical(warm, "code"),
+            Goal("value", 10.0),
+            note=f"{kernels}; with lowering and the first run",
+        ),
+    ]
 
 
 def importing(repeats: int) -> list[Row]:
@@ -270,16 +329,25 @@ def large_programs(scale: Scale) -> list[Row]:
     rows = []
     for size, t, c in zip(sizes, traced, coded, strict=False):
         rows.append(row(f"{size} operations: trace and passes", "ms", t * 1e3, None))
-        rows.append(row(f"{size} operations: native code, cold, and the first run", "ms", c * 1e3,
-                        None))  # fmt: skip
+        rows.append(
+            row(f"{size} operations: native code, cold, and the first run", "ms", c * 1e3, None)
+        )
     if len(coded) == len(sizes):
         growth = (traced[-1] + coded[-1]) / (traced[0] + coded[0])
         linear = sizes[-1] / sizes[0]
-        rows.append(row(f"{sizes[-1]} operations: time over that of {sizes[0]}", "×", growth,
-                        Goal("value", 1.25 * linear), note=f"linear is {linear:g}"))  # fmt: skip
+        rows.append(
+            row(
+                f"{sizes[-1]} operations: time over that of {sizes[0]}",
+                "×",
+                growth,
+                Goal("value", 1.25 * linear),
+                note=f"linear is {linear:g}",
+            )
+        )
     else:
-        rows.append(row(f"{sizes[len(coded)]} operations", "ms", None, Goal("value", 0),
-                        note=failed))  # fmt: skip
+        rows.append(
+            row(f"{sizes[len(coded)]} operations", "ms", None, Goal("value", 0), note=failed)
+        )
     return rows
 
 
@@ -301,6 +369,13 @@ def overheads(scale: Scale, budget: float, wanted: Callable[[str], bool]) -> lis
             rows += make()
         except Exception as error:
             message = (str(error).strip().splitlines() or [""])[0][:200]
-            rows.append(row(name.removeprefix("overheads: "), "ms", None, Goal("value", 0.0),
-                            note=f"{type(error).__name__}: {message}"))  # fmt: skip
+            rows.append(
+                row(
+                    name.removeprefix("overheads: "),
+                    "ms",
+                    None,
+                    Goal("value", 0.0),
+                    note=f"{type(error).__name__}: {message}",
+                )
+            )
     return rows

@@ -29,9 +29,12 @@ def product(n: int, dtype: Any, scale: Scale) -> Case:
         ours={"": lambda: ours(a, b)},
         peers={"NumPy": lambda: np.matmul(a, b, out=out), **jax},
         exact=lambda: a.astype(np.float64) @ b.astype(np.float64),
-        flops=2.0 * n**3, bytes=3.0 * a.nbytes, ceiling="" if whole else "fma",
-        goals=(Goal("NumPy", 5.0 if whole else 0.98),), tolerance=0.0 if whole else 1e-5,
-    )  # fmt: skip
+        flops=2.0 * n**3,
+        bytes=3.0 * a.nbytes,
+        ceiling="" if whole else "fma",
+        goals=(Goal("NumPy", 5.0 if whole else 0.98),),
+        tolerance=0.0 if whole else 1e-5,
+    )
 
 
 def strassen(n: int, scale: Scale) -> Case:
@@ -44,17 +47,19 @@ def strassen(n: int, scale: Scale) -> Case:
         ours={"standard": lambda: standard(a, b), "1 level": lambda: one(a, b)},
         peers={"NumPy": lambda: np.matmul(a, b, out=out)},
         exact=lambda: a @ b,
-        flops=2.0 * n**3, bytes=3.0 * a.nbytes, ceiling="fma64", goals=(Goal("NumPy", 0.98),),
+        flops=2.0 * n**3,
+        bytes=3.0 * a.nbytes,
+        ceiling="fma64",
+        goals=(Goal("NumPy", 0.98),),
         tolerance=1e-12,
-    )  # fmt: skip
+    )
 
 
 def works(scale: Scale) -> list[Work]:
     """Sizes at which BLAS is at its best, and one at which Strassen's algorithm pays."""
     made = []
     for n in (scale.n(1024, tiny=32), scale.n(2048, 1536, 48)):
-        made.append(Work(f"matmul float32, {n}", GROUP,
-                         lambda n=n: product(n, np.float32, scale)))  # type: ignore[misc]  # fmt: skip
+        made.append(Work(f"matmul float32, {n}", GROUP, lambda n=n: product(n, np.float32, scale)))  # type: ignore[misc]
     n = scale.n(1024, 512, 40)
     made.append(Work(f"matmul int32, {n}", GROUP, lambda: product(n, np.int32, scale)))
     large = scale.n(4096, 2048, 64)

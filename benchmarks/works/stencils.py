@@ -87,8 +87,9 @@ def jax_stencils(a: Any, w: Any) -> dict[str, Run]:
         padded = jnp.pad(a, r, mode="edge")
         return sum(
             float(w[i, j]) * padded[i : i + height, j : j + width]
-            for i in range(w.shape[0]) for j in range(w.shape[1])
-        )  # fmt: skip
+            for i in range(w.shape[0])
+            for j in range(w.shape[1])
+        )
 
     return {**by_jax(conv, a, w, name="JAX conv"), **by_jax(slices, a, name="JAX slices")}
 
@@ -141,8 +142,10 @@ def stencil_case(w: Any, n: int, scale: Scale, line: Any = None, run_time: bool 
         peers["SciPy correlate"] = lambda: ndimage.correlate(a, w, result, mode="nearest")
     elif line is None:
         peers["SciPy uniform_filter"] = lambda: ndimage.uniform_filter(
-            a, size, result, mode="nearest")  # fmt: skip
+            a, size, result, mode="nearest"
+        )
     else:
+
         def separate() -> Any:
             ndimage.correlate1d(a, line, 0, result, mode="nearest")
             return ndimage.correlate1d(result, line, 1, result, mode="nearest")
@@ -152,11 +155,15 @@ def stencil_case(w: Any, n: int, scale: Scale, line: Any = None, run_time: bool 
         run = peers[name]
         peers[name] = lambda run=run: (run(), result)[1]  # type: ignore[misc]
     return Case(
-        ours=ours, peers={**peers, **jax_stencils(a, w)},
+        ours=ours,
+        peers={**peers, **jax_stencils(a, w)},
         exact=lambda: exact_stencil(a, w),
-        bytes=8.0 * n * n, flops=2.0 * w.size * n * n,
-        ceiling="fma" if size >= 9 and run_time else "copy", goals=GOALS, tolerance=2e-6,
-    )  # fmt: skip
+        bytes=8.0 * n * n,
+        flops=2.0 * w.size * n * n,
+        ceiling="fma" if size >= 9 and run_time else "copy",
+        goals=GOALS,
+        tolerance=2e-6,
+    )
 
 
 def exact_stencil(a: Any, w: Any) -> Any:
@@ -191,7 +198,12 @@ def seven_by_numba(a: Any, out: Any) -> None:
             o = out[z, y]
             for x in range(width - 2):
                 o[x + 1] = c * here[x + 1] + s * (
-                    here[x] + here[x + 2] + north[x + 1] + south[x + 1] + above[x + 1] + below[x + 1]
+                    here[x]
+                    + here[x + 2]
+                    + north[x + 1]
+                    + south[x + 1]
+                    + above[x + 1]
+                    + below[x + 1]
                 )
             for x in (0, width - 1):
                 left, right = max(x - 1, 0), min(x + 1, width - 1)
@@ -236,8 +248,11 @@ def seven(n: int, scale: Scale) -> Case:
             **by_jax(lambda a: shifted(a, jnp.pad), a, name="JAX slices"),
         },
         exact=lambda: shifted(a.astype(np.float64), np.pad),
-        bytes=8.0 * n**3, flops=8.0 * n**3, goals=GOALS, tolerance=2e-6,
-    )  # fmt: skip
+        bytes=8.0 * n**3,
+        flops=8.0 * n**3,
+        goals=GOALS,
+        tolerance=2e-6,
+    )
 
 
 def works(scale: Scale) -> list[Work]:
@@ -246,8 +261,9 @@ def works(scale: Scale) -> list[Work]:
     made = []
     for size in (3, 5, 9):
         for n in (large, small):
-            made.append(Work(f"{size}×{size} on {n}²", GROUP,
-                             lambda s=size, n=n: general(s, n, scale)))  # type: ignore[misc]  # fmt: skip
+            made.append(
+                Work(f"{size}×{size} on {n}²", GROUP, lambda s=size, n=n: general(s, n, scale))
+            )  # type: ignore[misc]
     made.append(Work(f"9×9 box on {large}²", GROUP, lambda: box(9, large, scale)))
     made.append(Work(f"9×9 Gaussian on {large}²", GROUP, lambda: gaussian(9, large, scale)))
     for n in (scale.n(256, 224, 19), scale.n(96, tiny=7)):

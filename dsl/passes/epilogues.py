@@ -20,49 +20,63 @@ from .vertical import regions
 
 
 def fuse_epilogues(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
-    """Repeat until no consumer can be taken in (a chain is eaten one by one)."""
-    current = list(roots)
-    for _ in range(1000):
-        found = _find(current, context)
-        if found is None:
-            return current
-        current = _merge(current, *found, context)
-    return current
-
-
-def _shape_of(node: Node) -> tuple[Expr, ...]:
-    return node.outputs[0].shape
-
-
-def _find(roots: Sequence[Leaf], context: Context) -> tuple[Any, Generate] | None:
-    """A producer and the one node that consumes it, element by element."""
-    consumers: dict[Node, set[Node]] = {}
-    whole: set[Node] = set()
+    """One walk, producers first; a chain of consumers is eaten one by one."""
     order = list(topological(roots))
+    uses = _Uses(order, roots)
+    builder = Rebuilder()
+    heads: dict[Node, Any] = {}  # a producer or what it ate last → the kernel so far
     for node in order:
-        for leaf in node.inputs():
-            consumers.setdefault(leaf.node, set()).add(node)
-        for leaf in inner_inputs(node):
-            whole.add(leaf.node)
-    region = regions(roots)
-    for node in order:
+        if isinstance(node, Generate):
+            last = next((p for p in uses.producers(node) if p in heads), None)
+            if last is not None:
+                merged = _merge(heads.pop(last), node, builder)
+                context.kept[merged] = context.kept.get(node, "")
+                heads[node] = merged
+                for k in range(len(node.outputs)):
+                    builder.leaves[Leaf(node, k)] = Leaf(merged, k)
+                continue
+        made = builder.node(node)
+        if made is not node:
+            builder.nodes[node] = made
+            if node in context.kept:
+                context.kept[made] = context.kept[node]
         if not isinstance(node, Fold | FoldSeg | Scan | Matmul):
             continue
         if isinstance(node, Scan) and node.form == "total":
             continue
         if isinstance(node, Matmul) and context.backend == "native":
-            continue  # BLAS writes plain products
-        users = consumers.get(node, set())
-        if len(users) != 1 or node in whole or any(r.node is node for r in roots):
+            context.kept[made] = "the library's matrix product writes plain products"
             continue
-        (user,) = users
-        if not isinstance(user, Generate) or user.label.schedule is not None:
-            continue
-        if user.shape != _shape_of(node) or region[user] != region[node]:
-            continue
-        if _reads_only_here(user, node):
-            return node, user
-    return None
+        heads[node] = made
+    return [builder.leaf(r) for r in roots]
+
+
+class _Uses:
+    """Who consumes whom, in a graph that is not changed."""
+
+    def __init__(self, order: Sequence[Node], roots: Sequence[Leaf]) -> None:
+        self.place = {node: k for k, node in enumerate(order)}
+        self.region = regions(roots)
+        self.consumers: dict[Node, set[Node]] = {}
+        self.whole: set[Node] = {leaf.node for leaf in roots}
+        for node in order:
+            for leaf in node.inputs():
+                self.consumers.setdefault(leaf.node, set()).add(node)
+            self.whole |= {leaf.node for leaf in inner_inputs(node)}
+
+    def producers(self, user: Generate) -> list[Node]:
+        """What only `user` consumes, element by element, over the same extents."""
+        if user.label.schedule is not None:
+            return []
+        found = {leaf.node for leaf in user.inputs() if self._only(leaf.node, user)}
+        return sorted(found, key=self.place.__getitem__)
+
+    def _only(self, node: Node, user: Generate) -> bool:
+        return (
+            node not in self.whole and len(self.consumers[node]) == 1
+            and user.shape == node.outputs[0].shape
+            and self.region[user] == self.region[node] and _reads_only_here(user, node)
+        )  # fmt: skip
 
 
 def _reads_only_here(user: Generate, node: Node) -> bool:
@@ -79,30 +93,19 @@ def _reads_only_here(user: Generate, node: Node) -> bool:
     return True
 
 
-def _merge(roots: Sequence[Leaf], node: Any, user: Generate, context: Context) -> list[Leaf]:
-    """The producer stores the consumer's elements."""
+def _merge(head: Any, user: Generate, builder: Rebuilder) -> Any:
+    """The kernel `head` stores the elements of `user` in place of its own results."""
 
     def change(e: Expr) -> Expr:
-        if isinstance(e, Read) and e.node is node:
-            return node.epilogue[e.component]  # type: ignore[no-any-return]
+        if isinstance(e, Read) and e.node is head:
+            return head.epilogue[e.component]  # type: ignore[no-any-return]
         return e
 
-    epilogue = rewrite(user.elements, change)
-    fused = (*node.fused, (user.label, user.where), *user.fused)
-    merged = node.with_(epilogue=epilogue, fused=fused, checks=(*node.checks, *user.checks))
-    context.kept[merged] = context.kept.get(user, "")
-    builder = Rebuilder()
-    for k in range(len(user.outputs)):
-        builder.leaves[Leaf(user, k)] = Leaf(merged, k)
-    for other in topological(roots):
-        if other is user or other is node:
-            continue
-        made = builder.node(other)
-        if made is not other:
-            builder.nodes[other] = made
-            if other in context.kept:
-                context.kept[made] = context.kept[other]
-    return [builder.leaf(r) for r in roots]
+    elements = builder.exprs(user.elements)
+    epilogue = rewrite(elements, change)
+    fused = (*head.fused, (user.label, user.where), *user.fused)
+    return head.with_(epilogue=epilogue, fused=fused,
+                      checks=(*head.checks, *builder.field(user.checks)))  # fmt: skip
 
 
 __all__ = ["ArrayLoop", "Branch", "fuse_epilogues"]

@@ -144,8 +144,11 @@ def find_uses(roots: Sequence[Leaf]) -> dict[Node, Uses]:
     return uses
 
 
-def decide(node: Node, use: Uses, size: int) -> str | None:
-    """None to inline `node`, else the reason why it is computed into memory."""
+def decide(node: Node, use: Uses, size: int, body: tuple[Expr, ...]) -> str | None:
+    """None to inline `node`, else the reason why it is computed into memory.
+
+    `body` are its elements with what was inlined into them: what a reader would compute again.
+    """
     if not isinstance(node, Generate):
         return "its results are known only when it has finished"
     if use.whole is not None:
@@ -154,18 +157,18 @@ def decide(node: Node, use: Uses, size: int) -> str | None:
         return "it has a schedule of its own"
     if any(isinstance(e, Read) for c in node.checks for e in walk((c.left, c.right))):
         return "its elements are checked first"
-    view = cost.is_view(node.elements)
+    view, times = cost.is_view(body), use.times
     if use.by_matmul and not view:
         return "a matrix product reads every element many times"
-    if view or cost.is_formula(node.elements):
+    if view or (times <= 1 and size <= LARGEST and not use.by_other_region):
+        return None
+    if cost.is_formula(body):
         return None
     if use.by_other_region:
         return "it does not change in the loop that reads it"
     if size > LARGEST:
         return f"the fused kernel would exceed {LARGEST} operations"
-    work, reads, times = cost.operations(node.elements), cost.loads(node.elements), use.times
-    if times <= 1:
-        return None
+    work, reads = cost.operations(body), cost.loads(body)
     again = work * (times - 1) + 2 * max(reads - 1, 0) * times
     if again <= cost.ROUND_TRIP:
         return None
@@ -258,11 +261,12 @@ def fuse_vertical(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
         size = len(per_element(made)) + sum(1 for _ in walk(per_element(node)))
         size += sum(taken.sizes[producer] for producer in eaten)
         use = uses.get(node)
-        reason = "it is unused" if use is None else decide(node, use, size)
+        body = changes.get("elements") or getattr(made, "elements", ())
+        reason = "it is unused" if use is None else decide(node, use, size, body)
         if reason is None and use is not None and not use.reads:
             reason = "its readers need it whole"
         if reason is None:  # never emitted: its readers take the elements
-            inliner.bodies[made] = changes.get("elements", made.elements)
+            inliner.bodies[made] = body
             taken.keep(made, eaten, size)
             if made is not node:
                 builder.nodes[node] = made

@@ -44,6 +44,12 @@ constexpr int STAGE = (OFF_FULL + 16 + 127) / 128 * 128;
 constexpr int STAGES = TILE_STAGES;
 constexpr int TABLE = 2 * CONSUMERS * 4; // per-thread fragment offsets
 constexpr int SHARED_BYTES = STAGES * STAGE + TABLE + 128; // and what the feed keeps
+// One lane arrives for its warp, behind a __syncwarp.  compute-sanitizer's racecheck
+// follows only threads that arrive themselves: for it, let every lane arrive.
+#ifndef TILE_EVERY_LANE_ARRIVES
+#define TILE_EVERY_LANE_ARRIVES 0
+#endif
+constexpr int ARRIVALS_PER_WARP = TILE_EVERY_LANE_ARRIVES ? 32 : 1;
 #ifndef TILE_CONSUMER_REGS
 #define TILE_CONSUMER_REGS 208
 #endif
@@ -190,6 +196,11 @@ template <int ROWS, int PITCH, Layout L, bool VECTOR, class Transform, bool SWAP
     }
 };
 
+__device__ __forceinline__ void warp_arrive(u32 bar, bool leader) {
+    __syncwarp();
+    if (TILE_EVERY_LANE_ARRIVES || leader) barrier_arrive(bar);
+}
+
 struct Ring {
     u32 base, at;
     u32 parity; // of the phase that this use of `at` completes
@@ -266,8 +277,7 @@ template <int NA, int NB> __device__ __forceinline__ void produce(const Argument
         for (int i = 0; i < NB; i++) LB::transform(vb[i], w.b[i].col * g.qn + tn * BN, w.b[i].row * g.qk + s * BK, t);
         if (NB > 1) add(vb[0], vb[NB - 1], fb);
         LB::store(ring.at + OFF_B, vb[0], t);
-        __syncwarp();
-        if ((t & 31) == 0) barrier_arrive(ring.at + OFF_FULL);
+        warp_arrive(ring.at + OFF_FULL, (t & 31) == 0);
         ring.next();
     }
     // Fringes: tiles that reach outside a quadrant, and the last k-step.  The
@@ -300,8 +310,7 @@ template <int NA, int NB> __device__ __forceinline__ void produce(const Argument
         for (int i = 0; i < NA; i++) pa[i] += step_a;
 #pragma unroll
         for (int i = 0; i < NB; i++) pb[i] += step_b;
-        __syncwarp();
-        if ((t & 31) == 0) barrier_arrive(ring.at + OFF_FULL);
+        warp_arrive(ring.at + OFF_FULL, (t & 31) == 0);
         ring.next();
     }
 }
@@ -394,7 +403,7 @@ __device__ __forceinline__ void multiply(float (&acc)[8][16], float (&a)[2][2][4
                 acc[i][j] = fmaf(a[p][i >> 2][i & 3], b[p][j >> 2][j & 3], acc[i][j]);
             }
         }
-        if (leader) barrier_arrive(cur + OFF_EMPTY);
+        warp_arrive(cur + OFF_EMPTY, leader);
     }
 }
 
@@ -407,8 +416,8 @@ __device__ __forceinline__ void run(const Arguments &g) {
     u32 base = shared_address(memory), table = base + STAGES * STAGE;
     if (t == 0)
         for (int s = 0; s < STAGES; s++) {
-            barrier_init(base + s * STAGE + OFF_FULL, PRODUCERS / 32);
-            barrier_init(base + s * STAGE + OFF_EMPTY, CONSUMERS / 32);
+            barrier_init(base + s * STAGE + OFF_FULL, PRODUCERS / 32 * ARRIVALS_PER_WARP);
+            barrier_init(base + s * STAGE + OFF_EMPTY, CONSUMERS / 32 * ARRIVALS_PER_WARP);
         }
     if (t < CONSUMERS) {
         // Through shared memory, so that ptxas keeps the sums instead of the index arithmetic.
@@ -470,7 +479,7 @@ __device__ __forceinline__ void run(const Arguments &g) {
         }
         // one stage without data: the consumers load fragments one stage ahead
         barrier_wait(feed.ring.at + OFF_EMPTY, feed.ring.parity ^ 1);
-        if ((t & 31) == 0) barrier_arrive(feed.ring.at + OFF_FULL);
+        warp_arrive(feed.ring.at + OFF_FULL, (t & 31) == 0);
     }
 }
 

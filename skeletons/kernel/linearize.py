@@ -410,5 +410,5 @@ def _is_plain(e: Expr) -> bool:
 
 def _name_for(e: Expr) -> str:
     if isinstance(e, Load):
-        return e.buffer.name
+        return f"{e.buffer.name}_x"
     return "t"

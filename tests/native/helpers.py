@@ -66,7 +66,9 @@ def kernel(name: str, buffers: Sequence[Buffer], body: Body, scalars: Sequence[V
     return made
 
 
-def elementwise(inputs: Sequence[Buffer], output: Buffer, make: Any, kind: str = "vector") -> Kernel:
+def elementwise(
+    inputs: Sequence[Buffer], output: Buffer, make: Any, kind: str = "vector"
+) -> Kernel:
     """out[i] = make(in0[i], in1[i], …)"""
     i = Var("i", int64)
     value = make(*(Load(b, i) for b in inputs))
@@ -74,8 +76,14 @@ def elementwise(inputs: Sequence[Buffer], output: Buffer, make: Any, kind: str =
     return kernel("elementwise", [*inputs, output], body)
 
 
-def run(program: Kernel, arrays: Sequence[np.ndarray[Any, Any]], scalars: Sequence[Any],
-        tasks: int = 1, target: Target | None = None, errors: int = 0) -> CompiledKernel:  # fmt: skip
+def run(
+    program: Kernel,
+    arrays: Sequence[np.ndarray[Any, Any]],
+    scalars: Sequence[Any],
+    tasks: int = 1,
+    target: Target | None = None,
+    errors: int = 0,
+) -> CompiledKernel:
     compiled = compile_kernel(program, target=target)
     compiled.launch([a.ctypes.data for a in arrays], scalars, tasks, errors)
     return compiled

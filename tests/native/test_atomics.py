@@ -27,7 +27,7 @@ from treadle.dsl.types import (
 )
 from treadle.skeletons.kernel.ir import Atomic, Body, Buffer, For, If, Kernel, Load, Report, Store
 
-from .helpers import N, TASK, add, ap, avx2, buffer, cast, k, kernel, less, lit, mul, run
+from .helpers import TASK, N, add, ap, avx2, buffer, cast, k, kernel, less, lit, mul, run
 
 TARGETS = [None, *([avx2()] if avx2() else [])]
 i = Var("i", int64)
@@ -48,11 +48,16 @@ def histogram(t: ScalarType, op: str | None, locks: Buffer | None = None) -> Ker
     return kernel("histogram", buffers, over_tasks(update), tasks=k(40))
 
 
-@pytest.mark.parametrize("op", ["add", "minimum", "maximum", "bitwise_xor", "bitwise_or", "multiply"])
-@pytest.mark.parametrize("t", [int8, int16, int32, int64, uint8, uint32, uint64, float16, float32,
-                               float64, complex64], ids=str)  # fmt: skip
+OPS = ("add", "minimum", "maximum", "bitwise_xor", "bitwise_or", "multiply")
+TYPES = (int8, int16, int32, int64, uint8, uint32, uint64, float16, float32, float64, complex64)
+
+
+@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("t", TYPES, ids=str)
 def test_contention(op: str, t: ScalarType) -> None:
-    if t.is_inexact and op.startswith("bit") or t.is_complex and op != "add" and op != "multiply":
+    if (t.is_inexact and op.startswith("bit")) or (
+        t.is_complex and op != "add" and op != "multiply"
+    ):
         pytest.skip("not defined")
     rng = np.random.default_rng(1)
     tasks, each = 40, 257
@@ -94,8 +99,8 @@ def test_locks() -> None:
     np.add.at(expected, at, x)
     assert (out == expected).all() and not held.any()
 
-    where, v, best, index = (buffer("at", int32), buffer("v", float32),
-                             buffer("best", float32, "update"), buffer("index", int64, "update"))  # fmt: skip
+    where, v = buffer("at", int32), buffer("v", float32)
+    best, index = buffer("best", float32, "update"), buffer("index", int64, "update")
     l0, l1, r0, r1 = Var("l0", float32), Var("l1", int64), Var("r0", float32), Var("r1", int64)
     first = ap("logical_or", less(l0, r0), ap("logical_and", ap("equal", l0, r0), less(l1, r1)))
     results = (ap("select", first, l0, r0, type_=float32), ap("select", first, l1, r1, type_=int64))

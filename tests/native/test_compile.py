@@ -21,18 +21,29 @@ from treadle.backend.native.disk_cache import DiskCache
 from treadle.backend.native.target import Target
 from treadle.dsl.errors import CompilationError
 from treadle.dsl.expr import Var
-from treadle.dsl.types import complex64, complex128, float16, float32, float64, int8, int64, uint64
+from treadle.dsl.types import (
+    ScalarType,
+    complex64,
+    complex128,
+    float16,
+    float32,
+    float64,
+    int8,
+    int64,
+    uint64,
+)
 from treadle.skeletons.kernel.ir import Buffer, For, Kernel, Load, Store
 
-from .helpers import N, TASK, add, ap, avx2, buffer, elementwise, k, kernel, lit, mul, run
+from .helpers import TASK, N, add, ap, avx2, buffer, elementwise, k, kernel, lit, mul, run
 
 i = Var("i", int64)
 
 
 def saxpy(factor: float = 2.5) -> Kernel:
     x, y, o = buffer("x", float32), buffer("y", float32), buffer("o", float32, "output")
-    body = (For(i, mul(TASK, k(1000)), ap("minimum", N, mul(add(TASK, k(1)), k(1000))), (
-        Store(o, i, add(mul(Load(x, i), lit(factor, float32)), Load(y, i))),), "vector"),)  # fmt: skip
+    start, stop = mul(TASK, k(1000)), ap("minimum", N, mul(add(TASK, k(1)), k(1000)))
+    value = add(mul(Load(x, i), lit(factor, float32)), Load(y, i))
+    body = (For(i, start, stop, (Store(o, i, value),), "vector"),)
     return kernel("saxpy", [x, y, o], body)
 
 
@@ -63,8 +74,11 @@ def test_mathematics_is_vector_calls() -> None:
 
 
 def test_scalars_of_every_type() -> None:
-    for t, value in ((int8, -3), (uint64, 2**63 + 5), (float16, 0.1), (float64, 1e300),
-                     (complex64, 1 + 2j), (complex128, 3 - 4j), (float32, 1e300), (int8, 300)):  # fmt: skip
+    cases: list[tuple[ScalarType, Any]] = [
+        (int8, -3), (uint64, 2**63 + 5), (float16, 0.1), (float64, 1e300), (complex64, 1 + 2j),
+        (complex128, 3 - 4j), (float32, 1e300), (int8, 300),
+    ]  # fmt: skip
+    for t, value in cases:
         s, o = Var("s", t), buffer("o", t, "output")
         program = kernel("scalar", [o], (For(i, k(0), N, (Store(o, i, s),), "vector"),), [N, s])
         out = np.zeros(20, t.numpy)

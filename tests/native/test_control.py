@@ -21,7 +21,7 @@ from treadle.skeletons.kernel.ir import (
     While,
 )
 
-from .helpers import N, TASK, add, ap, avx2, buffer, cast, k, kernel, less, lit, mul, run
+from .helpers import TASK, N, add, ap, avx2, buffer, cast, k, kernel, less, lit, mul, run
 
 TARGETS = [None, *([avx2()] if avx2() else [])]
 KINDS = ("vector", "serial")

@@ -56,7 +56,7 @@ def values(t: ScalarType, m: int) -> np.ndarray[Any, Any]:
                                 "bitwise_and", "bitwise_or"])  # fmt: skip
 @pytest.mark.parametrize("t", [float32, float64, complex64, int8, uint16, int64, float16], ids=str)
 def test_reduce(op: str, t: ScalarType) -> None:
-    if t.is_inexact and op.startswith("bitwise") or t.is_complex and op[1:] in ("in", "inimum"):
+    if (t.is_inexact and op.startswith("bitwise")) or (t.is_complex and op[1:] in ("in", "inimum")):
         pytest.skip("not defined")
     if t.is_complex and op in ("minimum", "maximum", "fmin"):
         pytest.skip("not defined")
@@ -70,7 +70,9 @@ def test_reduce(op: str, t: ScalarType) -> None:
             expected = ufunc.reduce(x.astype(wide), initial=t.numpy.type(1), dtype=wide)
             if t.is_inexact:
                 error = 1e-2 if t == float16 else 2e-6
-                assert np.allclose(out[0], expected, rtol=error, atol=1e-6 if t == float16 else 1e-30), (m, out, expected)
+                assert np.allclose(
+                    out[0], expected, rtol=error, atol=1e-6 if t == float16 else 1e-30
+                ), (m, out, expected)
             else:
                 assert out[0] == expected.astype(t.numpy)
 
