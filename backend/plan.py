@@ -153,12 +153,15 @@ class Planner:
 def used_leaves(node: Node) -> set[Leaf]:
     """Every leaf whose array a node (or the host for it) touches."""
     found = set(node.inputs())
-    hosts: list[Expr] = list(node.expressions())
+    # Addresses need the extents of whatever is read, also those known only at run time.
+    hosts: list[Expr] = [*node.expressions(), *(e for leaf in found for e in leaf.shape)]
     for c in node.checks:
         hosts += [c.left, c.right]
     for e in walk(hosts):
         if isinstance(e, Extent):
             found.add(Leaf(e.node, 0))
+        elif isinstance(e, Read):
+            found.add(Leaf(e.node, e.component))
     if isinstance(node, ArrayLoop):
         found |= set(node.inner_roots())
     if isinstance(node, Branch):

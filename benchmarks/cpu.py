@@ -25,9 +25,8 @@ NOTES = HERE / "NOTES-cpu.md"
 
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.cpu", description=__doc__.split("\n")[0]
-    )  # type: ignore[union-attr]
+    first_line = (__doc__ or "").partition("\n")[0]
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.cpu", description=first_line)
     parser.add_argument(
         "--quick", action="store_true", help="smaller data and fewer repetitions: about a minute"
     )
@@ -50,6 +49,11 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
         help="where the results go (default: benchmarks/results/cpu-<date>.json)",
     )
     parser.add_argument("--backend", default="native", help="treadle's backend")
+    parser.add_argument(
+        "--one-core",
+        action="store_true",
+        help="one thread for all and processor time: for looking into causes",
+    )
     parser.add_argument("--list", action="store_true", help="list the works and stop")
     return parser.parse_args(argv)
 
@@ -71,6 +75,8 @@ def one_line(row: harness.Row) -> str:
 def main(argv: list[str] | None = None) -> int:
     """The command; returns the exit status: 1 when a result is wrong or a work failed."""
     options = arguments(argv)
+    if options.one_core and not os.environ.get(harness.ONE_CORE):
+        alone(sys.argv[1:] if argv is None else argv)
     warnings.filterwarnings("ignore", category=RuntimeWarning)
     os.environ.setdefault("JAX_PLATFORMS", "cpu")  # peers on the CPU, also where there is a GPU
     started = perf_counter()
@@ -135,12 +141,23 @@ def main(argv: list[str] | None = None) -> int:
         print("WRONG or failed: " + "; ".join(wrong), file=sys.stderr)
     if not options.tiny or options.out is not None:
         today = datetime.now(UTC).strftime("%Y-%m-%d")
-        partial = options.quick or options.tiny or bool(options.only)
+        partial = scale.name != "full" or bool(options.only) or options.one_core
         name = f"cpu-{today}{'-partial' if partial else ''}.json"
         for path in report.write(options.out or HERE / "results" / name):
             shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
             print(f"wrote {shown}")
     return 1 if wrong else 0
+
+
+def alone(argv: list[str]) -> None:
+    """Start again on one core, with one thread for every library."""
+    names = ("TREADLE", "OMP", "NUMBA", "OPENBLAS", "MKL")
+    environment = {**os.environ, harness.ONE_CORE: "1"}
+    environment.update({f"{name}_NUM_THREADS": "1" for name in names})
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    command = [sys.executable, "-m", "benchmarks.cpu", *argv]
+    os.execve(sys.executable, command, environment)
 
 
 def peaks(copies: object, scale: str) -> dict[str, float]:

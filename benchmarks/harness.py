@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from statistics import quantiles
-from time import perf_counter, sleep
+from time import perf_counter, process_time, sleep
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,11 @@ ROOT = Path(__file__).resolve().parent.parent
 SAMPLE_SECONDS = 2e-3
 #: Before a sample: the threads of the contender before stop waiting actively for more work.
 PAUSE_SECONDS = 4e-3
+
+#: Set by `--one-core`: one thread for everybody, and processor time, which other programs on the
+#: machine disturb less.  Such results are for finding out why, not for the record.
+ONE_CORE = "BENCHMARKS_ONE_CORE"
+clock = process_time if os.environ.get(ONE_CORE) else perf_counter
 
 
 # --- what is measured ------------------------------------------------------------------------
@@ -156,10 +161,10 @@ def _sample(run: Run, calls: int) -> float:
     sleep(PAUSE_SECONDS)
     if calls > 1:
         run()  # what another contender has pushed out of the caches comes back
-    start = perf_counter()
+    start = clock()
     for _ in range(calls):
         run()
-    return (perf_counter() - start) / calls
+    return (clock() - start) / calls
 
 
 def interleave(runs: Mapping[str, Run], budget: float, most: int = 40) -> dict[str, list[float]]:
@@ -512,7 +517,7 @@ def plot(rows: Sequence[Row], path: Path, title: str) -> None:
         return
     figure, axes = pyplot.subplots(figsize=(9, 1.2 + 0.27 * len(shown)), layout="constrained")
     groups = list(dict.fromkeys(r.group for r in shown))
-    colours = dict(zip(groups, pyplot.get_cmap("tab10").colors * 3, strict=False))  # type: ignore[attr-defined]
+    colours = {g: f"C{k}" for k, g in enumerate(groups)}
     for y, row in enumerate(shown):
         ratio = row.ratio or 0.0
         axes.barh(y, ratio - 1, left=1, color=colours[row.group], height=0.72)

@@ -186,6 +186,10 @@ class ScheduleError(TreadleError, ValueError):
     """A schedule that is malformed or illegal where it stands."""
 
 
+class StorageError(TreadleError, ValueError):
+    """A file that is no stored program, or a program that cannot be stored; says why."""
+
+
 def user_facing(function: Callable[P, R]) -> Callable[P, R]:
     """Public entry point: its errors reach the user without treadle's own frames."""
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from .types import ScalarType, bool_, int64
 
 if TYPE_CHECKING:
     from .graph import Node
+
+E = TypeVar("E", bound="Expr")
 
 _interned: weakref.WeakValueDictionary[tuple[Any, ...], Expr] = weakref.WeakValueDictionary()
 _fresh = itertools.count()
@@ -47,10 +49,10 @@ class Expr:
         return show(self)
 
 
-def _intern(cls: type[Any], key: tuple[Any, ...]) -> tuple[Any, bool]:
+def _intern(cls: type[E], key: tuple[Any, ...]) -> tuple[E, bool]:
     found = _interned.get((cls, *key))
     if found is not None:
-        return found, False
+        return cast("E", found), False
     made = object.__new__(cls)
     _interned[(cls, *key)] = made
     return made, True

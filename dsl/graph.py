@@ -92,13 +92,15 @@ class Combine:
 class Node:
     """Base of the array graph."""
 
-    __slots__ = ("__weakref__", "_key", "checks", "fused", "label", "outputs", "uid", "where")
+    __slots__ = ("__weakref__", "_inputs", "_key", "checks", "fused", "label", "outputs", "uid",
+                 "where")  # fmt: skip
     outputs: tuple[Output, ...]
     label: Label
     where: Location | None
     checks: tuple[Check, ...]
     fused: tuple[tuple[Label, Location | None], ...]
     uid: int
+    _inputs: tuple[Leaf, ...]
     fields: tuple[str, ...] = ()
 
     def leaf(self, component: int = 0) -> Leaf:
@@ -121,7 +123,11 @@ class Node:
         return ()
 
     def inputs(self) -> tuple[Leaf, ...]:
-        """Every leaf the node depends on, in order of first use."""
+        """Every leaf the node depends on, in order of first use (found once: nodes never change)."""
+        try:
+            return self._inputs
+        except AttributeError:
+            pass
         seen: dict[Leaf, None] = dict.fromkeys(self.operands())
         for e in walk(self.expressions()):
             if isinstance(e, Read):
@@ -130,13 +136,15 @@ class Node:
             for e in walk((check.left, check.right)):
                 if isinstance(e, Read):
                     seen[Leaf(e.node, e.component)] = None
-        return tuple(seen)
+        self._inputs = tuple(seen)
+        return self._inputs
 
     def with_(self, **changes: Any) -> Any:
         """A copy with other fields; `where`, `checks` and `fused` are carried over."""
         values = {f: getattr(self, f) for f in self.fields}
         values.update((k, v) for k, v in changes.items() if k in self.fields)
-        made = type(self)(
+        cls: Any = type(self)
+        made = cls(
             *values.values(),
             label=changes.get("label", self.label),
             where=self.where,
@@ -157,7 +165,7 @@ def _make(
     checks: tuple[Check, ...] = (),
     fused: tuple[Any, ...] = (),
 ) -> Any:
-    key = (cls, values, label, checks, tuple(f[0] for f in fused))
+    key: tuple[Any, ...] = (cls, values, label, checks, tuple(f[0] for f in fused))
     try:
         found = _interned.get(key)
     except TypeError:  # an unhashable option: do not share

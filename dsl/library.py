@@ -24,3 +24,21 @@ class LibraryOperation:
     def on(self, backend: str) -> Callable[..., Any]:
         """The implementation for a backend."""
         return dict(self.implementations).get(backend, self.numpy)
+
+
+_BUILTIN: dict[str, Callable[..., Callable[..., Any]]] = {}
+
+
+def register(name: str, make: Callable[..., Callable[..., Any]]) -> None:
+    """Make an operation of treadle's own known by name: `make(*parameters)` is its function."""
+    _BUILTIN[name] = make
+
+
+def builtin(name: str, parameters: tuple[Any, ...]) -> LibraryOperation:
+    """One of treadle's own operations; KeyError when there is none of that name."""
+    return LibraryOperation(name, parameters, _BUILTIN[name](*parameters))
+
+
+def is_builtin(operation: LibraryOperation) -> bool:
+    """Whether name and parameters are enough to make the operation again, in any process."""
+    return operation.name in _BUILTIN and not operation.implementations

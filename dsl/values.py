@@ -13,41 +13,29 @@ from .types import Structure, children_of, is_composite, kind_of_literal
 
 
 class Tree:
-    """The shape of a nested value around arrays; `rebuild` puts flat results back."""
+    """The shape of a nested value around arrays; `build` puts flat results back.
 
-    def __init__(self, build: Callable[[Sequence[Any]], Any], count: int) -> None:
-        self.build, self.count = build, count
+    `description` says the same as plain data: ("array", Structure), ("list", trees),
+    ("dict", keys, trees) or ("tuple", class, trees).
+    """
 
-
-def flatten_results(value: Any) -> tuple[list[Leaf], Tree]:
-    """The buffers that a nested value of Arrays needs, and how to put them back together."""
-    if isinstance(value, Array):
-        structure = value.structure
-        return list(value._leaves), Tree(structure.build, structure.count)
-    if isinstance(value, Scalar) or kind_of_literal(value) is not None or is_arraylike(value):
-        return flatten_results(as_array(value, "run"))
-    if isinstance(value, dict):
-        return _joined(list(value.values()), lambda parts: dict(zip(value, parts, strict=True)))
-    if isinstance(value, list):
-        return _joined(value, list)
-    if is_composite(value):
-        structure = Structure(type(value), ())
-        cls = structure.cls
-        make = (lambda parts: tuple(parts)) if cls is tuple else (lambda parts: cls(*parts))  # type: ignore[misc]
-        return _joined(list(children_of(value)), make)
-    raise TracingError(
-        f"a program gives Arrays, or tuples, lists and dicts of them, not {type(value).__name__}.",
-        hint="Did the function forget to return an expression?" if value is None else None,
-    )
+    def __init__(self, build: Callable[[Sequence[Any]], Any], count: int,
+                 description: tuple[Any, ...]) -> None:  # fmt: skip
+        self.build, self.count, self.description = build, count, description
 
 
-def _joined(values: list[Any], make: Callable[[list[Any]], Any]) -> tuple[list[Leaf], Tree]:
-    leaves: list[Leaf] = []
-    trees: list[Tree] = []
-    for v in values:
-        more, tree = flatten_results(v)
-        leaves += more
-        trees.append(tree)
+def array_tree(structure: Structure) -> Tree:
+    """One array, its elements of a structure."""
+    return Tree(structure.build, structure.count, ("array", structure))
+
+
+def joined_tree(trees: Sequence[Tree], kind: str, detail: Any = None) -> Tree:
+    """A list, a dict (detail: its keys) or a tuple (detail: its class) of nested values."""
+    make: Callable[[list[Any]], Any] = list
+    if kind == "dict":
+        make = lambda parts: dict(zip(detail, parts, strict=True))  # noqa: E731
+    elif kind == "tuple":
+        make = tuple if detail is tuple else lambda parts: detail(*parts)
 
     def build(flat: Sequence[Any]) -> Any:
         parts, at = [], 0
@@ -56,4 +44,33 @@ def _joined(values: list[Any], make: Callable[[list[Any]], Any]) -> tuple[list[L
             at += tree.count
         return make(parts)
 
-    return leaves, Tree(build, len(leaves))
+    head = (kind,) if detail is None else (kind, detail)
+    return Tree(build, sum(tree.count for tree in trees), (*head, tuple(trees)))
+
+
+def flatten_results(value: Any) -> tuple[list[Leaf], Tree]:
+    """The buffers that a nested value of Arrays needs, and how to put them back together."""
+    if isinstance(value, Array):
+        return list(value._leaves), array_tree(value.structure)
+    if isinstance(value, Scalar) or kind_of_literal(value) is not None or is_arraylike(value):
+        return flatten_results(as_array(value, "run"))
+    if isinstance(value, dict):
+        return _joined(list(value.values()), "dict", tuple(value))
+    if isinstance(value, list):
+        return _joined(value, "list")
+    if is_composite(value):
+        return _joined(list(children_of(value)), "tuple", type(value))
+    raise TracingError(
+        f"a program gives Arrays, or tuples, lists and dicts of them, not {type(value).__name__}.",
+        hint="Did the function forget to return an expression?" if value is None else None,
+    )
+
+
+def _joined(values: list[Any], kind: str, detail: Any = None) -> tuple[list[Leaf], Tree]:
+    leaves: list[Leaf] = []
+    trees: list[Tree] = []
+    for v in values:
+        more, tree = flatten_results(v)
+        leaves += more
+        trees.append(tree)
+    return leaves, joined_tree(trees, kind, detail)

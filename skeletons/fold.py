@@ -119,8 +119,7 @@ class _Fold:
         return self.builder.scratch("partial", types, size)
 
     def accesses(self) -> tuple[Access, ...]:
-        names = {(le.node, le.component): b.name for le, b in self.builder.buffers.items()}
-        found = affine.read_accesses((*self.node.elements, *self.node.epilogue), names)
+        found = affine.read_accesses((*self.node.elements, *self.node.epilogue), self.builder.buffers)
         return found + tuple(affine.write_access(b.name, len(self.extents)) for b in self.outs)
 
     def kernel(self, suffix: str, tasks: Expr, task: Var, into: Linearizer, comment: str) -> Kernel:
@@ -199,7 +198,7 @@ class _Along(_Fold):
         with into.loop("row", start, stop) as row:
             self._one(into, row, block)
         return self.kernel("blocks", at.multiply(groups, self.blocks), task, into,
-                           f"blocks of {self.block} elements, partial results in order")  # fmt: skip
+                           f"blocks of {self.block} elements")
 
     def _lanes(self) -> Kernel:
         """A task: a vector of (row, block) pairs, each folded by one lane."""

@@ -31,6 +31,7 @@ from .kernel.build import (
 from .kernel.ir import Buffer, Comment, Kernel, Lowered, Store
 from .kernel.linearize import Linearizer
 from .kernel.tiling import Tile, Tiling
+from .schedules import Resolved
 
 #: A task moves about this many bytes: it fits in a second-level cache and outlasts its dispatch.
 TASK_BYTES = 1 << 17
@@ -52,7 +53,7 @@ def lower_generate(node: Generate, context: LoweringContext) -> Lowered:
     into = builder.emitter()
     domain, roots = node.shape, node.elements
     if rank == 0:
-        _store(builder, into, outs, (), (), roots)
+        _store(into, outs, (), (), roots)
         return builder.lowered(_kernel(builder, node, constant(1), task, into))
     if plan is not None and plan.grain == "thread":
         tasks = _elements_in_order(plan, builder, node, outs, task, into)
@@ -106,8 +107,7 @@ def _kernel(builder: Builder, node: Generate, tasks: Expr, task: Var, into: Line
             collapsed: bool = False) -> Kernel:  # fmt: skip
     rank = len(node.shape)
     outs = builder.outputs()
-    names = {(leaf.node, leaf.component): b.name for leaf, b in builder.buffers.items()}
-    accesses = affine.read_accesses(node.elements, names)
+    accesses = affine.read_accesses(node.elements, builder.buffers)
     accesses += tuple(affine.write_access(b.name, rank) for b in outs)
     comments = [f"schedule: {tiling.shown_schedule(builder)}"]
     if collapsed:
@@ -117,8 +117,9 @@ def _kernel(builder: Builder, node: Generate, tasks: Expr, task: Var, into: Line
                           schedule=builder.node.label.schedule)  # fmt: skip
 
 
-def _store(builder: Builder, into: Linearizer, outs: Sequence[Buffer], indices: Sequence[Expr],
-           extents: Sequence[Expr], roots: Sequence[Expr], position: Expr | None = None) -> None:  # fmt: skip
+def _store(into: Linearizer, outs: Sequence[Buffer], indices: Sequence[Expr],
+           extents: Sequence[Expr], roots: Sequence[Expr], position: Expr | None = None
+           ) -> None:  # fmt: skip
     """The element at `indices`, computed and stored."""
     with into.when_always({Index(k): i for k, i in enumerate(indices)}):
         values = into.emit(roots)
@@ -134,7 +135,7 @@ def _one_row(builder: Builder, node: Generate, outs: Sequence[Buffer], roots: Se
     elements = elements_per_task(builder, node.elements, outs)
     start, stop = tiling.block_range(into, "at", task, elements, total)
     with into.loop(p, start, stop, "vector"):
-        _store(builder, into, outs, (), (), roots, p)
+        _store(into, outs, (), (), roots, p)
     return builder.scalar(at.ceil_div(size, elements), "blocks")
 
 
@@ -162,7 +163,7 @@ class _Rows:
         indices = (*tile.leading, col) if row is None else (*tile.leading, row, col)
         for k, index in enumerate(indices):
             self.builder.stays_below(index, self.domain[k])
-        _store(self.builder, into, self.outs, indices, self.extents, roots)
+        _store(into, self.outs, indices, self.extents, roots)
 
     def _row(self, into: Linearizer, tile: Tile, row: Expr | None, cols: tuple[Expr, Expr],
              roots: Sequence[Expr], kind: str = "vector") -> None:  # fmt: skip
@@ -187,10 +188,12 @@ class _Rows:
         count = at.multiply(at.floor_divide(at.subtract(rows[1], rows[0]), self.unroll),
                             self.unroll)  # fmt: skip
         stop = into.let(at.add(rows[0], count), "rows_left")
-        with into.loop("i", rows[0], stop, step=self.unroll) as i:
-            with into.loop("j", *cols, "vector") as j:
-                with into.loop("u", 0, self.unroll, "unrolled") as u:
-                    self._element(into, tile, at.add(i, u), j, self.inside)
+        with (
+            into.loop("i", rows[0], stop, step=self.unroll) as i,
+            into.loop("j", *cols, "vector") as j,
+            into.loop("u", 0, self.unroll, "unrolled") as u,
+        ):
+            self._element(into, tile, at.add(i, u), j, self.inside)
         return stop
 
     def _with_border(self, into: Linearizer, tile: Tile) -> None:
@@ -247,7 +250,7 @@ class _Rows:
                 self._row(into, tile, i, (column, stop), self.inside)
 
 
-def _elements_in_order(plan: tiling.Resolved, builder: Builder, node: Generate,
+def _elements_in_order(plan: Resolved, builder: Builder, node: Generate,
                        outs: Sequence[Buffer], task: Var, into: Linearizer) -> Expr:  # fmt: skip
     """Thread grain: ids one after the other, each at the coordinates that the order gives it."""
     roots = transform.resolve(node.elements, builder, node.shape)
@@ -269,7 +272,7 @@ def _unit(builder: Builder, into: Linearizer, outs: Sequence[Buffer], extents: S
     """The outputs of one thread: small loops over the axes that have several."""
     k = len(done)
     if k == len(unit):
-        _store(builder, into, outs, done, extents, roots)
+        _store(into, outs, done, extents, roots)
         return
     if unit[k] == 1:
         _unit(builder, into, outs, extents, unit, origin, [*done, origin[k]], roots)

@@ -75,8 +75,7 @@ class _Matmul:
                 self._pack_right(into, depth, depth_stop, strip, strip_stop)
                 self._multiply(into, rows, depth, depth_stop, strip, strip_stop, cols[0])
         self._finish(into, rows, cols)
-        names = {(le.node, le.component): b.name for le, b in builder.buffers.items()}
-        accesses = affine.read_accesses(self.epilogue, names)
+        accesses = affine.read_accesses(self.epilogue, builder.buffers)
         accesses += tuple(affine.write_access(b.name, self.rank + 2) for b in self.outs)
         kernel = builder.kernel(
             "", at.product((batches, down, across)), task, tuple(into.out), accesses=accesses,
@@ -97,7 +96,8 @@ class _Matmul:
             value = into.value(root)
         return simplify.cast(value, self.type)
 
-    def _pack_left(self, into: Linearizer, rows: tuple[Expr, Expr], depth: Expr, stop: Expr) -> None:
+    def _pack_left(self, into: Linearizer, rows: tuple[Expr, Expr], depth: Expr, stop: Expr
+                   ) -> None:  # fmt: skip
         """Rows beyond the last are zero, so that rows may be taken TOGETHER."""
         with into.loop("r", 0, ROWS) as r:
             i = into.let(at.add(rows[0], r), "i")
@@ -127,17 +127,19 @@ class _Matmul:
         height = at.subtract(rows[1], rows[0])
         width = at.subtract(strip_stop, strip)
         offset = at.subtract(strip, first)
-        with into.loop("r", 0, height, step=TOGETHER) as r:
-            with into.loop("j", 0, width, "vector") as j:
-                places = [at.add(at.add(at.multiply(at.add(r, u), COLUMNS), offset), j)
-                          for u in range(TOGETHER)]  # fmt: skip
-                sums = [into.declare(Load(self.sums, p), "sum") for p in places]
-                with into.loop("k", 0, at.subtract(stop, depth)) as k:
-                    right = into.let(Load(self.rights, at.add(at.multiply(k, STRIP), j)), "r")
-                    for u, total in enumerate(sums):
-                        left = Load(self.lefts, at.add(at.multiply(at.add(r, u), DEPTH), k))
-                        into.append(Assign(total, self._add(total, self._times(left, right))))
-                into.append(*(Store(self.sums, p, s) for p, s in zip(places, sums, strict=True)))
+        with (
+            into.loop("r", 0, height, step=TOGETHER) as r,
+            into.loop("j", 0, width, "vector") as j,
+        ):
+            places = [at.add(at.add(at.multiply(at.add(r, u), COLUMNS), offset), j)
+                      for u in range(TOGETHER)]  # fmt: skip
+            sums = [into.declare(Load(self.sums, p), "sum") for p in places]
+            with into.loop("k", 0, at.subtract(stop, depth)) as k:
+                right = into.let(Load(self.rights, at.add(at.multiply(k, STRIP), j)), "r")
+                for u, total in enumerate(sums):
+                    left = Load(self.lefts, at.add(at.multiply(at.add(r, u), DEPTH), k))
+                    into.append(Assign(total, self._add(total, self._times(left, right))))
+            into.append(*(Store(self.sums, p, s) for p, s in zip(places, sums, strict=True)))
 
     def _times(self, a: Expr, b: Expr) -> Expr:
         name = "logical_and" if self.type.kind == "bool" else "multiply"

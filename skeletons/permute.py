@@ -152,9 +152,9 @@ class _Permute:
                 inner.append(Atomic(self.outs, where, values, self.combine, locks))
 
         def loops(inner: Linearizer, tile: Tile) -> None:
-            with inner.loop("i", *tile.rows) as row:
-                with inner.loop("j", *tile.cols, "serial" if serial else "vector") as col:
-                    self._direct(inner, tile, row, col, act)
+            kind = "serial" if serial else "vector"
+            with inner.loop("i", *tile.rows) as i, inner.loop("j", *tile.cols, kind) as j:
+                self._direct(inner, tile, i, j, act)
 
         if serial:
             with into.loop("tile", 0, self.tiling.tasks) as tile_number:
@@ -198,9 +198,8 @@ class _Permute:
 
     def kernel(self, suffix: str, tasks: Expr, task: Var, into: Linearizer, comment: str) -> Kernel:
         node = self.node
-        names = {(le.node, le.component): b.name for le, b in self.builder.buffers.items()}
         roots = (node.valid, *node.target, *node.values)
-        accesses = affine.read_accesses(roots, names)
+        accesses = affine.read_accesses(roots, self.builder.buffers)
         forms, variables = affine.affine_forms(roots), affine.variable_names(roots)
         where = affine.index_map(node.target, forms, variables)
         accesses += tuple(Access(b.name, True, *where) for b in self.outs)
@@ -225,7 +224,8 @@ def _update(into: Linearizer, buffers: Sequence[Buffer], where: Expr, values: Se
 class _Staged:
     """The loops of a private chunk: places ahead in vectors if they are costly, then updates."""
 
-    def __init__(self, permute: _Permute, copies: tuple[Buffer, ...], bases: Sequence[Expr]) -> None:
+    def __init__(self, permute: _Permute, copies: tuple[Buffer, ...], bases: Sequence[Expr]
+                 ) -> None:  # fmt: skip
         self.permute, self.copies, self.bases = permute, copies, bases
         self.staged = _is_costly((permute.valid, *permute.target, *permute.values))
         builder = permute.builder

@@ -37,7 +37,7 @@ from .combining import (
 from .kernel import affine, tiling, transform
 from .kernel import arithmetic as at
 from .kernel.build import Builder, LoweringContext, element_cost, flop_count
-from .kernel.ir import Assign, Body, Buffer, Kernel, Load, Lowered, Store
+from .kernel.ir import Assign, Buffer, Kernel, Let, Load, Lowered, Store
 from .kernel.linearize import Linearizer
 
 #: Elements of a block; a multiple of STAGE.
@@ -133,8 +133,7 @@ class _Scan:
             return into.emit(self.node.init, named=True)
 
     def kernel(self, suffix: str, tasks: Expr, task: Var, into: Linearizer, comment: str) -> Kernel:
-        names = {(le.node, le.component): b.name for le, b in self.builder.buffers.items()}
-        accesses = affine.read_accesses((*self.node.elements, *self.node.epilogue), names)
+        accesses = affine.read_accesses((*self.node.elements, *self.node.epilogue), self.builder.buffers)
         accesses += tuple(affine.write_access(b.name, len(self.out_shape)) for b in self.outs)
         roots = (*self.node.elements, *self.combine.results)
         return self.builder.kernel(suffix, tasks, task, tuple(into.out), accesses=accesses,
@@ -340,8 +339,6 @@ class _Along(_Scan):
 
 
 def _copied(into: Linearizer, v: Var) -> Var:
-    from .kernel.ir import Let
-
     var = Var("before", v.type)
     into.append(Let(var, v))
     return var
@@ -406,5 +403,3 @@ class _Across(_Scan):
         if inclusive:
             self.store(into, others, p, total)
 
-
-assert Body

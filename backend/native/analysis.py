@@ -20,6 +20,7 @@ from treadle.skeletons.kernel.ir import (
     Statement,
     Store,
     While,
+    children,
     expressions,
     statements,
 )
@@ -109,8 +110,16 @@ def worth_skipping(body: Body) -> bool:
 
 
 def nodes(body: Body) -> int:
-    """The number of operations in `body`: the size of its code."""
-    return sum(1 for s in statements(body) for _ in _operations(s))
+    """The number of operations written for `body`: the size of its code."""
+    total = 0
+    for s in body:
+        copies = 1
+        if isinstance(s, For) and s.kind == "unrolled":
+            if isinstance(s.start, Const) and isinstance(s.stop, Const):
+                copies = max(1, -(-int(s.stop.value - s.start.value) // s.step))
+        inner = sum(nodes(b) for b in children(s))
+        total += sum(1 for _ in _operations(s)) + copies * inner
+    return total
 
 
 def _operations(s: Statement) -> Iterator[Expr]:

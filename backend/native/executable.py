@@ -119,7 +119,7 @@ class Executable:
             return self._loop(node, step)
         if isinstance(node, Branch):
             return self._branch(node, step)
-        if isinstance(node, Matmul) and node.epilogue == (node.result,):
+        if isinstance(node, Matmul) and not _in_language(node):
             return self._matmul(node)
         made = KernelStep(self, node, set(step.release))
         self.kernel_steps.append(made)
@@ -208,6 +208,15 @@ def readable(value: Any) -> Any:
     return array if array.flags.aligned and whole else np.array(array, order="C")
 
 
+def _in_language(node: Matmul) -> bool:
+    """Whether a product runs as a kernel of ours: 64-bit integers and booleans, or an epilogue."""
+    t = node.left.type
+    plain = node.options.algorithm in ("auto", "standard")
+    return node.epilogue != (node.result,) or (
+        plain and (t.kind == "bool" or (t.is_integer and t.bits == 64))
+    )
+
+
 def _release(slots_to_drop: list[int]) -> Action:
     drop = tuple(slots_to_drop)
 
@@ -241,12 +250,12 @@ def operand_view(host: HostCompiler, slots: dict[Leaf, int], e: Expr, shape: Seq
     slot = slots[Leaf(e.node, e.component)]
     rank = len(shape)
     # An affine map is known from its value at the origin and at the unit vectors.
-    points = [
+    points: list[dict[Expr, Expr]] = [
         {Index(k): Const(int(k == at), Index(0).type) for k in range(rank)} for at in range(-1, rank)
     ]
     hosts: list[Expr] = list(shape)
     for p in points:
-        hosts += substitute(e.args, dict(p))
+        hosts += substitute(e.args, p)
     values_of = host.compile(hosts)
     axes = len(e.args)
 

@@ -105,6 +105,86 @@ def check():
     return not bad
 
 
+def check_fused():
+    """The slots: transforms of both operands and an epilogue, in all executions that take them."""
+    torch.manual_seed(3)
+    include = ['-include', os.path.join(HERE, 'fused_example.cuh')]
+    cases = {'transform A': ['-DTILE_A=SquareShifted'], 'generate B': ['-DTILE_B=Generated'], 'epilogue': ['-DTILE_EPILOGUE=BiasRelu'],
+             'all': ['-DTILE_A=SquareShifted', '-DTILE_B=Generated', '-DTILE_EPILOGUE=BiasRelu']}
+    todo = [(c, alg, l, make(l, algorithm=alg, flags=include + f)) for c, f in cases.items() for alg in ('standard', 'strassen') for l in ('nn', 'tn', 'nn unaligned')]
+    build([e for *_, e in todo])
+    ok = True
+    for c, alg, l, e in todo:
+        worst = 0.0
+        for m, n, k in ((260, 516, 1028), (129, 257, 67), (1000, 1100, 900)):
+            if l != 'nn unaligned':
+                m, n, k = (-(-x // 4) * 4 for x in (m, n, k))
+            a = operand(m, k, 'r' if l == 'tn' else 'c', 'normal')
+            b = operand(k, n, 'c', 'normal')
+            x, y = a.double(), b.double()
+            i, j, kk = (torch.arange(z, device='cuda') for z in (m, n, k))
+            if c in ('transform A', 'all'):
+                x = x * x + 0.25 * ((i[:, None] + kk) & 3)
+            if c in ('generate B', 'all'):
+                y = 0.125 * ((kk[:, None] * 3 + j * 5) % 17).double() - 1.0
+            want = -0.5 * (x @ y)
+            if c in ('epilogue', 'all'):
+                want = (want + 0.5 * (i[:, None] & 1) - 0.25 * (j & 3)).clamp_min(0)
+            out = torch.full((m, n), float('nan'), device='cuda')
+            e(a, b, out, -0.5)
+            err = ((out.double() - want).norm() / want.norm()).item()
+            worst = max(worst, err if err == err else float('inf'))
+        ok &= worst < 4e-6
+        print(f'fused {c:12s} {alg:9s} {l:13s} worst relative error {worst:.1e}', flush=True)
+    return ok
+
+
+def check_int32():
+    """Exactness modulo 2^32, against NumPy."""
+    import numpy as np
+    rng = np.random.default_rng(4)
+    todo = [(alg, mode, l, make(l, algorithm=alg, mode=mode, dtype=torch.int32)) for alg in ('standard', 'strassen') for mode in ('owner', 'atomic') for l in ('nn', 'nn unaligned')]
+    build([e for *_, e in todo])
+    ok = True
+    for m, n, k in ((1, 1, 1), (129, 257, 67), (508, 516, 700)):
+        a, b, c0 = (rng.integers(-2 ** 31, 2 ** 31, s, dtype=np.int64).astype(np.int32) for s in ((m, k), (k, n), (m, n)))
+        with np.errstate(over='ignore'):
+            want = (np.int32(3) * (a @ b) - np.int32(5) * c0).astype(np.int32)
+        ta, tb = torch.from_numpy(a).cuda(), torch.from_numpy(b).cuda()
+        for alg, mode, l, e in todo:
+            if not fits(LAYOUTS[l], m, n, k, e.split):
+                continue
+            c = torch.from_numpy(c0.copy()).cuda()
+            e(ta, tb, c, 3, -5)
+            same = bool((c.cpu().numpy() == want).all())
+            ok &= same
+            if not same:
+                print(f'FAIL int32 {alg} {mode} {l} {m}x{n}x{k}')
+    print('int32 exact modulo 2^32:', ok, flush=True)
+    return ok
+
+
+def check_two_levels():
+    todo = {m: engine.TwoLevel(mode=m) for m in ('atomic', 'owner')}
+    build(todo.values())
+    ok = True
+    for m, n, k in ((4, 4, 4), (36, 68, 100), (516, 1028, 260), (1000, 1100, 900), (4092, 2052, 1036)):
+        a, b = torch.randn(m, k, device='cuda'), torch.randn(k, n, device='cuda')
+        for name, e in todo.items():
+            for beta in (0.0, 2.0):
+                c = torch.full((m, n), float('nan'), device='cuda')
+                c0 = torch.randn(m, n, device='cuda')
+                if beta:
+                    c.copy_(c0)
+                e(a, b, c, -0.5, beta)
+                err = engine.relative_error(c, a, b, -0.5, beta, c0)
+                if not err < 8e-6:
+                    ok = False
+                    print(f'FAIL two levels {name} {m}x{n}x{k} beta {beta}: {err:.1e}')
+    print('two levels:', ok, flush=True)
+    return ok
+
+
 def measure(functions, reps):
     """Interleaved runs, so that drift hits all alike: lists of milliseconds."""
     for f in functions:
@@ -153,7 +233,36 @@ def cublas_version():
 
 
 def candidates():
-    return {name: make('nn', **kw) for name, kw in VARIANTS.items()}
+    out = {name: make('nn', **kw) for name, kw in VARIANTS.items()}
+    out['two levels atomic'] = engine.TwoLevel()
+    out['two levels owner'] = engine.TwoLevel(mode='owner')
+    return out
+
+
+def int32(sizes):
+    """Throughput of the int32 engine; the peer is CuPy's matmul where CuPy is installed."""
+    try:
+        import cupy
+    except ImportError:
+        cupy = None
+    todo = {f'{alg} {mode}': make('nn', algorithm=alg, mode=mode, dtype=torch.int32, flags=BIG if alg == 'standard' else ()) for alg in ('standard', 'strassen') for mode in ('owner', 'atomic')}
+    build(todo.values())
+    rows = []
+    for n in sizes:
+        a, b = (torch.randint(-2 ** 31, 2 ** 31 - 1, (n, n), device='cuda', dtype=torch.int32) for _ in range(2))
+        c = torch.empty(n, n, device='cuda', dtype=torch.int32)
+        fs = [lambda e=e: e(a, b, c) for e in todo.values()]
+        med = [statistics.median(t) for t in measure(fs, 5)]
+        flop = 2 * n ** 3 / 1e9
+        row = {'n': n, 'variants': {k: {'ms': t, 'tops': flop / t} for k, t in zip(todo, med)}}
+        if cupy is not None and n <= 8192:
+            x, y, z = (cupy.from_dlpack(v) for v in (a, b, c))
+            stream = cupy.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream)
+            with stream:
+                row['cupy_tops'] = flop / statistics.median(measure([lambda: cupy.matmul(x, y, out=z)], 3)[0])
+        rows.append(row)
+        print('int32', n, '  '.join(f"{k} {v['tops']:.2f}" for k, v in row['variants'].items()), 'CuPy', f"{row.get('cupy_tops', float('nan')):.2f}", 'TOP/s', flush=True)
+    return rows
 
 
 def time(sizes, save, seconds=0.6):
@@ -182,6 +291,7 @@ def time(sizes, save, seconds=0.6):
             row['cublas_error'] = engine.relative_error(c, a, b)
         rows.append(row)
         del a, b, c
+    ints = int32([x for x in sizes if 1024 <= x <= 16384 and x & x - 1 == 0]) if save else []
     names = list(todo)
     print(f"{'n':>6} {'cuBLAS':>8}  " + '  '.join(f'{x:>22}' for x in names))
     for r in rows:
@@ -191,7 +301,7 @@ def time(sizes, save, seconds=0.6):
         path = os.path.join(HERE, 'results', f"{env['date'][:10]}-{env['device'].replace(' ', '-').lower()}-{save}.json")
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, 'w') as f:
-            json.dump({'environment': env, 'what': 'float32 square matmul, random normal data, medians of CUDA events, interleaved with cuBLAS (torch.mm, TF32 off)', 'rows': rows}, f, indent=1)
+            json.dump({'environment': env, 'what': 'float32 square matmul, random normal data, medians of CUDA events, interleaved with cuBLAS (torch.mm, TF32 off)', 'rows': rows, 'int32': ints}, f, indent=1)
         print('wrote', path)
 
 
@@ -220,7 +330,7 @@ if __name__ == '__main__':
     p.add_argument('--save', nargs='?', const='float32', default=None)
     o = p.parse_args()
     if o.what == 'check':
-        sys.exit(0 if check() else 1)
+        sys.exit(0 if all([check(), check_fused(), check_int32(), check_two_levels()]) else 1)
     elif o.what == 'time':
         sizes = [int(x) for x in o.args[0].split(',')] if o.args else [512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 20480]
         time(sizes, o.save)

@@ -1,6 +1,7 @@
 """Building and launching the float32 tile engine (skeletons/cuda/f32_matmul.cu) on PyTorch tensors."""
 import ctypes
 import os
+import struct
 
 import torch
 
@@ -9,15 +10,15 @@ import cu
 SKELETONS = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'skeletons', 'cuda')
 BM, BN, THREADS = 128, 256, 384
 
-I, F, L, P = ctypes.c_int, ctypes.c_float, ctypes.c_longlong, ctypes.c_void_p
+I, F, W, L, P = ctypes.c_int, ctypes.c_float, ctypes.c_uint32, ctypes.c_longlong, ctypes.c_void_p
 
 
 class Term(ctypes.Structure):
-    _fields_ = [('row', I), ('col', I), ('factor', F)]
+    _fields_ = [('row', I), ('col', I), ('factor', W)]
 
 
 class Target(ctypes.Structure):
-    _fields_ = [('row', I), ('col', I), ('factor', F), ('first', I), ('last', I)]
+    _fields_ = [('row', I), ('col', I), ('factor', W), ('first', I), ('last', I)]
 
 
 class Product(ctypes.Structure):
@@ -26,7 +27,7 @@ class Product(ctypes.Structure):
 
 class Arguments(ctypes.Structure):
     _fields_ = [('a', P), ('b', P), ('c', P), ('a_row', L), ('a_col', L), ('b_row', L), ('b_col', L), ('c_row', L),
-                ('a_rows', I), ('a_depth', I), ('b_depth', I), ('b_cols', I), ('c_rows', I), ('c_cols', I), ('qm', I), ('qn', I), ('qk', I), ('alpha', F), ('beta', F),
+                ('a_rows', I), ('a_depth', I), ('b_depth', I), ('b_cols', I), ('c_rows', I), ('c_cols', I), ('qm', I), ('qn', I), ('qk', I), ('alpha', W), ('beta', W),
                 ('tiles_m', I), ('tiles_n', I), ('group', I), ('products', I), ('items', I), ('product', Product * 7)]
 
 
@@ -47,7 +48,12 @@ STRASSEN = [
 ]
 
 
-def products(algorithm):
+def word(x, dtype=torch.float32):
+    """A scalar as the engine's 32-bit word."""
+    return struct.unpack('<I', struct.pack('<f', x))[0] if dtype == torch.float32 else int(x) & 0xFFFFFFFF
+
+
+def products(algorithm, dtype=torch.float32):
     out = (Product * 7)()
     targets = [q for _, _, cs in algorithm for q, _ in cs]
     seen = []
@@ -56,9 +62,9 @@ def products(algorithm):
         for dst, src in ((p.a, a), (p.b, b)):
             assert src[0][1] == 1
             for d, (q, f) in zip(dst, src):
-                d.row, d.col, d.factor = q >> 1, q & 1, f
+                d.row, d.col, d.factor = q >> 1, q & 1, word(f, dtype)
         for d, (q, f) in zip(p.c, c):
-            d.row, d.col, d.factor = q >> 1, q & 1, f
+            d.row, d.col, d.factor = q >> 1, q & 1, word(f, dtype)
             d.first = q not in seen
             seen.append(q)
             d.last = seen.count(q) == targets.count(q)
@@ -72,7 +78,7 @@ def ceil(a, b):
 class Engine:
     """One compiled variant: layouts of A and B ('k' or 'r' contiguous), algorithm, execution."""
 
-    def __init__(self, a='k', b='r', vector=True, algorithm='standard', mode='owner', flags=(), group=8, post=None):
+    def __init__(self, a='k', b='r', vector=True, algorithm='standard', mode='owner', flags=(), group=8, post=None, dtype=torch.float32):
         self.algorithm = {'standard': STANDARD, 'strassen': STRASSEN}[algorithm]
         self.split = 1 if algorithm == 'standard' else 2
         self.mode, self.group = mode, group
@@ -80,9 +86,12 @@ class Engine:
         self.flags = [f'-DTILE_LAYOUT_A={lay[a]}', f'-DTILE_LAYOUT_B={lay[b]}', f'-DTILE_VECTOR={"true" if vector else "false"}',
                       f'-DTILE_MODE={mode.upper()}', f'-DTILE_TERMS={2 if self.split == 2 else 1}', *flags]
         self.source = os.path.join(SKELETONS, 'f32_matmul.cu')
+        self.dtype = dtype
+        if dtype == torch.int32:
+            self.flags.append('-DTILE_ARITHMETIC=tile::Int32')
         self.post = post
         self.kernel = None
-        self.products = products(self.algorithm)
+        self.products = products(self.algorithm, dtype)
         self.sms = None
 
     def build(self):
@@ -90,7 +99,7 @@ class Engine:
 
     def shared_bytes(self):
         """What f32_engine.cuh lays out (SHARED_BYTES)."""
-        value = dict(f[2:].split('=') for f in self.flags)
+        value = dict(f[2:].split('=') for f in self.flags if '=' in f)
         get = lambda name, default: int(value.get(name, default))
         stage = 8 * 4 * (BM + get('TILE_PAD_A', 4) + BN + get('TILE_PAD_B', 4)) + 16
         size = get('TILE_STAGES', 8) * (ceil(stage, 128) * 128) + 2048 + 256
@@ -122,7 +131,7 @@ class Engine:
         g.c_row = c.stride(0)
         (g.a_rows, g.a_depth), (g.b_depth, g.b_cols), (g.c_rows, g.c_cols) = a.shape, b.shape, c.shape
         g.qm, g.qn, g.qk = quadrants
-        g.alpha, g.beta = alpha, beta
+        g.alpha, g.beta = word(alpha, self.dtype), word(beta, self.dtype)
         g.tiles_m, g.tiles_n, g.group = ceil(g.qm, BM), ceil(g.qn, BN), self.group
         g.products = len(self.algorithm)
         g.items = g.tiles_m * g.tiles_n * (g.products if self.mode == 'atomic' else 1)
@@ -175,7 +184,7 @@ class TwoLevel:
                 t[s].nc = len(mine)
                 for d, (i, co, ci, f) in zip(t[s].c, mine):
                     d.row, d.col = place(co, ci)
-                    d.factor, d.first, d.last = f, order[d.row, d.col][0] == i, order[d.row, d.col][-1] == i
+                    d.factor, d.first, d.last = word(f), order[d.row, d.col][0] == i, order[d.row, d.col][-1] == i
             self.tables.append(t)
 
     def build(self):

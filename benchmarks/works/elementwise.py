@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numba as nb
@@ -140,11 +141,9 @@ def pricing(m: Any, erf: Any) -> Any:
 def black_scholes(n: int, scale: Scale) -> Case:
     from scipy import special
 
-    given = spot, strike, years = (
-        uniform(n, 10, 50),
-        uniform(n, 12, 45)[::-1].copy(),
-        uniform(n, 0.1, 3),
-    )
+    spot, strike = uniform(n, 10, 50), uniform(n, 12, 45)[::-1].copy()
+    years = np.roll(uniform(n, 0.1, 3), n // 3)
+    given = (spot, strike, years)
     call, put = np.empty_like(spot), np.empty_like(spot)
 
     def by_numba() -> Any:
@@ -172,24 +171,16 @@ def black_scholes(n: int, scale: Scale) -> Case:
 
 
 def works(scale: Scale) -> list[Work]:
-    """Each beyond the L3 cache and, but for the option prices of 4 M, inside it."""
+    """Each beyond the L3 cache and inside it (Black-Scholes of 4 M is just beyond)."""
     made = []
     for title, build, large, small in (
         ("a·x + y, then √(z² + 1)", chain, 16 << 20, 256 << 10),
         ("sin, cos and exp", waves, 16 << 20, 512 << 10),
     ):
         for n in (scale.n(large, large // 2), scale.n(small, tiny=999)):
-            made.append(Work(f"{title}, {count(n)}", GROUP, lambda b=build, n=n: b(n, scale)))  # type: ignore[misc]
-    for n in (
-        scale.n(16 << 20, 8 << 20),
-        scale.n(4 << 20, 4 << 20, 777),
-        scale.n(128 << 10, tiny=99),
-    ):
-        made.append(
-            Work(
-                f"Black-Scholes, call and put, {count(n)}",
-                GROUP,
-                lambda n=n: black_scholes(n, scale),
-            )
-        )  # type: ignore[misc]
+            made.append(Work(f"{title}, {count(n)}", GROUP, partial(build, n, scale)))
+    sizes = (scale.n(16 << 20, 8 << 20), scale.n(4 << 20, tiny=777), scale.n(128 << 10, tiny=99))
+    for n in sizes:
+        name = f"Black-Scholes, call and put, {count(n)}"
+        made.append(Work(name, GROUP, partial(black_scholes, n, scale)))
     return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numba as nb
@@ -86,6 +87,11 @@ def both(f: Any) -> dict[str, Any]:
     }
 
 
+def _into(out: Any, g: Any, *arrays: Any) -> Any:
+    g(*arrays, out)
+    return out
+
+
 def reduction(
     f: Any,
     ours: Any,
@@ -102,12 +108,8 @@ def reduction(
     compiled = td.jit(ours, backend=scale.backend)
     peers: dict[str, Run] = {"NumPy": lambda: numpy(*arrays)}
     for name, g in both(f).items():
-        if not fast and name != "Numba":
-            continue
-        if out is None:
-            peers[name] = lambda g=g: g(*arrays)  # type: ignore[misc]
-        else:
-            peers[name] = lambda g=g: (g(*arrays, out), out)[1]  # type: ignore[misc]
+        if fast or name == "Numba":
+            peers[name] = partial(g, *arrays) if out is None else partial(_into, out, g, *arrays)
     peers.update(by_jax(jax, *arrays))
     size = float(sum(a.nbytes for a in arrays)) + (out.nbytes if out is not None else 0)
     return Case({"": lambda: compiled(*arrays)}, peers, bytes=size, goals=GOALS, **about)
@@ -254,24 +256,20 @@ def cumulative(n: int, scale: Scale) -> Case:
 
 def works(scale: Scale) -> list[Work]:
     """Beyond the L3 cache; the sum, the dot product and the scan inside it too."""
-    made: list[Work] = []
-
-    def add(name: str, build: Any) -> None:
-        made.append(Work(name, GROUP, build))
-
     large, small = scale.n(32 << 20, 16 << 20), scale.n(1 << 20, tiny=997)
-    for n in (large, small):
-        add(f"sum of {count(n)}", lambda n=n: total(n, scale))
-    for n in (large // 2, small // 2):
-        add(f"dot product of {count(n)}", lambda n=n: dot(n, scale))
-    add(f"mean, max and min of {count(large)}", lambda: three(large, scale))
+    middle = scale.n(16 << 20)
     shape = (scale.n(8192, tiny=37), scale.n(4096, 2048, tiny=53))
-    for axis in (0, 1):
-        add(
-            f"sum along axis {axis} of {shape[0]} × {shape[1]}",
-            lambda axis=axis: axis_sum(axis, shape, scale),
-        )
-    add(f"argmax of {count(large)}", lambda: argmax(large, scale))
-    for n in (scale.n(16 << 20), small):
-        add(f"cumulative sum of {count(n)}", lambda n=n: cumulative(n, scale))
-    return made
+    sides = f"{shape[0]} × {shape[1]}"
+    builds = {
+        f"sum of {count(large)}": partial(total, large, scale),
+        f"sum of {count(small)}": partial(total, small, scale),
+        f"dot product of {count(middle)}": partial(dot, middle, scale),
+        f"dot product of {count(small // 2)}": partial(dot, small // 2, scale),
+        f"mean, max and min of {count(large)}": partial(three, large, scale),
+        f"sum along axis 0 of {sides}": partial(axis_sum, 0, shape, scale),
+        f"sum along axis 1 of {sides}": partial(axis_sum, 1, shape, scale),
+        f"argmax of {count(large)}": partial(argmax, large, scale),
+        f"cumulative sum of {count(middle)}": partial(cumulative, middle, scale),
+        f"cumulative sum of {count(small)}": partial(cumulative, small, scale),
+    }
+    return [Work(name, GROUP, build) for name, build in builds.items()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numba as nb
@@ -160,22 +161,12 @@ def works(scale: Scale) -> list[Work]:
     """A loop in a kernel; a loop over boards of 1 MB and 16 MB."""
     height = scale.n(1200, 600, 24)
     width = height * 4 // 3
-    made = [
-        Work(
-            f"Mandelbrot set, {width} × {height}, float64",
-            GROUP,
-            lambda: mandelbrot(height, width, scale),
-        )
-    ]
+    name = f"Mandelbrot set, {width} × {height}, float64"
+    made = [Work(name, GROUP, partial(mandelbrot, height, width, scale))]
     for side, turns in (
         (scale.n(1024, tiny=20), scale.n(100, 50, 4)),
         (scale.n(4096, tiny=32), scale.n(20, 10, 3)),
     ):
-        made.append(
-            Work(
-                f"Game of Life, {turns} generations of {side}²",
-                GROUP,
-                lambda s=side, t=turns: life(s, t, scale),
-            )
-        )  # type: ignore[misc]
+        name = f"Game of Life, {turns} generations of {side}²"
+        made.append(Work(name, GROUP, partial(life, side, turns, scale)))
     return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numba as nb
@@ -147,13 +148,8 @@ def sparse_product(rows: int, scale: Scale) -> Case:
 
 def works(scale: Scale) -> list[Work]:
     """Beyond the caches, and one of each kind inside."""
-    made: list[Work] = []
-
-    def add(name: str, build: Any) -> None:
-        made.append(Work(name, GROUP, build))
-
-    n = scale.n(16 << 20)
-    small = scale.n(1 << 20, tiny=500)
+    made = []
+    n, small = scale.n(16 << 20), scale.n(1 << 20, tiny=500)
     for bins, dtype, size in (
         (256, np.uint8, n),
         (256, np.int32, n),
@@ -161,11 +157,10 @@ def works(scale: Scale) -> list[Work]:
         (1 << 20, np.int32, n),
     ):
         name = f"histogram, {count(bins)} bins, {count(size)} {np.dtype(dtype).name}"
-        add(name, lambda b=bins, d=dtype, s=size: histogram(s, b, d, scale))
+        made.append(Work(name, GROUP, partial(histogram, size, bins, dtype, scale)))
     for side in (scale.n(8192, 4096, 67), scale.n(1024, tiny=33)):
-        add(f"transpose of {side}²", lambda side=side: transpose(side, scale))
+        made.append(Work(f"transpose of {side}²", GROUP, partial(transpose, side, scale)))
     rows = scale.n(1 << 20, 1 << 19, 300)
-    add(
-        f"sparse (CSR) matrix times vector, {count(rows)} rows", lambda: sparse_product(rows, scale)
-    )
+    name = f"sparse (CSR) matrix times vector, {count(rows)} rows"
+    made.append(Work(name, GROUP, partial(sparse_product, rows, scale)))
     return made

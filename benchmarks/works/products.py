@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -59,9 +60,9 @@ def works(scale: Scale) -> list[Work]:
     """Sizes at which BLAS is at its best, and one at which Strassen's algorithm pays."""
     made = []
     for n in (scale.n(1024, tiny=32), scale.n(2048, 1536, 48)):
-        made.append(Work(f"matmul float32, {n}", GROUP, lambda n=n: product(n, np.float32, scale)))  # type: ignore[misc]
+        made.append(Work(f"matmul float32, {n}", GROUP, partial(product, n, np.float32, scale)))
     n = scale.n(1024, 512, 40)
-    made.append(Work(f"matmul int32, {n}", GROUP, lambda: product(n, np.int32, scale)))
+    made.append(Work(f"matmul int32, {n}", GROUP, partial(product, n, np.int32, scale)))
     large = scale.n(4096, 2048, 64)
-    made.append(Work(f"Strassen float64, {large}", GROUP, lambda: strassen(large, scale)))
+    made.append(Work(f"Strassen float64, {large}", GROUP, partial(strassen, large, scale)))
     return made

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numba as nb
@@ -138,22 +138,19 @@ def stencil_case(w: Any, n: int, scale: Scale, line: Any = None, run_time: bool 
         correlate = td.jit(lambda a, w: td.correlate(a, w), backend=scale.backend)
         ours["run-time weights"] = lambda: correlate(a, w)
     peers: dict[str, Run] = {"Numba": by_numba}
-    if run_time:
-        peers["SciPy correlate"] = lambda: ndimage.correlate(a, w, result, mode="nearest")
-    elif line is None:
-        peers["SciPy uniform_filter"] = lambda: ndimage.uniform_filter(
-            a, size, result, mode="nearest"
-        )
-    else:
 
-        def separate() -> Any:
+    def by_scipy() -> Any:
+        if run_time:
+            ndimage.correlate(a, w, result, mode="nearest")
+        elif line is None:
+            ndimage.uniform_filter(a, size, result, mode="nearest")
+        else:
             ndimage.correlate1d(a, line, 0, result, mode="nearest")
-            return ndimage.correlate1d(result, line, 1, result, mode="nearest")
+            ndimage.correlate1d(result, line, 1, result, mode="nearest")
+        return result
 
-        peers["SciPy correlate1d"] = lambda: (separate(), result)[1]
-    for name in [k for k in peers if k.startswith("SciPy")]:
-        run = peers[name]
-        peers[name] = lambda run=run: (run(), result)[1]  # type: ignore[misc]
+    separable = "uniform_filter" if line is None else "correlate1d"
+    peers[f"SciPy {'correlate' if run_time else separable}"] = by_scipy
     return Case(
         ours=ours,
         peers={**peers, **jax_stencils(a, w)},
@@ -261,11 +258,9 @@ def works(scale: Scale) -> list[Work]:
     made = []
     for size in (3, 5, 9):
         for n in (large, small):
-            made.append(
-                Work(f"{size}×{size} on {n}²", GROUP, lambda s=size, n=n: general(s, n, scale))
-            )  # type: ignore[misc]
-    made.append(Work(f"9×9 box on {large}²", GROUP, lambda: box(9, large, scale)))
-    made.append(Work(f"9×9 Gaussian on {large}²", GROUP, lambda: gaussian(9, large, scale)))
+            made.append(Work(f"{size}×{size} on {n}²", GROUP, partial(general, size, n, scale)))
+    made.append(Work(f"9×9 box on {large}²", GROUP, partial(box, 9, large, scale)))
+    made.append(Work(f"9×9 Gaussian on {large}²", GROUP, partial(gaussian, 9, large, scale)))
     for n in (scale.n(256, 224, 19), scale.n(96, tiny=7)):
-        made.append(Work(f"7-point on {n}³", GROUP, lambda n=n: seven(n, scale)))  # type: ignore[misc]
+        made.append(Work(f"7-point on {n}³", GROUP, partial(seven, n, scale)))
     return made

@@ -154,7 +154,8 @@ def squeeze(a: Any, axis: Any = None) -> Array:
         value = known(array._shape[k])
         if value is not None and int(value) != 1:
             raise ShapeError(f"squeeze: axis {k} has extent {int(value)}, not 1.")
-    return array[tuple(0 if k in axes else slice(None) for k in range(array.ndim))]
+    picked = tuple(0 if k in axes else slice(None) for k in range(array.ndim))
+    return slice_array(array, picked)
 
 
 @operation
@@ -162,7 +163,7 @@ def expand_dims(a: Any, axis: int) -> Array:
     """Insert an axis of extent 1."""
     array = as_array(a, "expand_dims")
     k = normalise_axis(axis, array.ndim + 1, "expand_dims")
-    return array[(slice(None),) * k + (None,)]
+    return slice_array(array, (slice(None),) * k + (None,))
 
 
 # --- transposes and slices -------------------------------------------------------------------

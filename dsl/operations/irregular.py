@@ -12,7 +12,7 @@ from ..array import Array, as_array
 from ..errors import DTypeError, ShapeError, user_location
 from ..expr import Expr, Index, Read, constant
 from ..graph import Generate, Label, Library, Output, Permute, indices
-from ..library import LibraryOperation
+from ..library import builtin, register
 from ..scalar import Scalar, apply_primitive, as_index, as_truth
 from ..tracing import forbid_nesting
 from ..types import LEAF, int64
@@ -123,6 +123,15 @@ def _plain(a: Any, operation: str) -> Array:
     return array
 
 
+def _sorter(function: Callable[..., Any]) -> Callable[[int], Callable[[Any], Any]]:
+    """axis ↦ the stable sort along it."""
+    return lambda axis: lambda x: function(x, axis=axis, kind="stable")
+
+
+register("sort", _sorter(np.sort))
+register("argsort", _sorter(np.argsort))
+
+
 def _sorted(a: Any, axis: int | None, operation: str, index: bool) -> Array:
     forbid_nesting(operation)
     from .index_space import flatten
@@ -133,12 +142,8 @@ def _sorted(a: Any, axis: int | None, operation: str, index: bool) -> Array:
     if array.ndim == 0:
         raise ShapeError(f"{operation} needs an axis; the array has rank 0.")
     k = normalise_axis(axis, array.ndim, operation)
-
-    def numpy(x: Any) -> Any:
-        return np.argsort(x, axis=k, kind="stable") if index else np.sort(x, axis=k, kind="stable")
-
     out = Output(array._shape, int64 if index else array.types[0])
-    made = Library(LibraryOperation(operation, (k,), numpy), array._leaves, (out,),
+    made = Library(builtin(operation, (k,)), array._leaves, (out,),
                    label=Label(operation), where=user_location())  # fmt: skip
     return Array(made.leaves, LEAF, array._shape)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from ..expr import Apply, Expr, rewrite, walk
 from ..graph import Combine, Leaf, Node
@@ -21,7 +22,7 @@ def form_fma(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     """Products used once, in an addition of the same float type, become fused multiply-adds."""
 
     def change(node: Node) -> Node:
-        changes = {}
+        changes: dict[str, Any] = {}
         for field in ("elements", "epilogue"):
             value = getattr(node, field, ())
             if value:
@@ -30,9 +31,9 @@ def form_fma(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
                     changes[field] = made
         combine = getattr(node, "combine", None)
         if isinstance(combine, Combine):
-            made = contract(combine.results)
-            if made != combine.results:
-                changes["combine"] = Combine(combine.left, combine.right, made)
+            results = contract(combine.results)
+            if results != combine.results:
+                changes["combine"] = Combine(combine.left, combine.right, results)
         return node.with_(**changes) if changes else node
 
     return rewrite_graph(roots, change)

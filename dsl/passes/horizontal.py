@@ -77,14 +77,11 @@ def _branch_only(roots: Sequence[Leaf]) -> set[Node]:
     """Nodes needed only by sides of conds: merging them would compute the other side too."""
     from ..graph import Branch
 
-    outside = set(topological(roots, inside=False))
-    branchy: set[Node] = set()
-    for node in topological(roots):
-        if isinstance(node, Branch):
-            for inner in topological((*node.then, *node.other)):
-                if inner not in outside:
-                    branchy.add(inner)
-    return branchy
+    sides = [
+        leaf for node in topological(roots) if isinstance(node, Branch)
+        for leaf in (*node.then, *node.other)
+    ]  # fmt: skip
+    return set(topological(sides)) - set(topological(roots, inside=False))
 
 
 def _clusters(group: list[Node]) -> list[list[Node]]:

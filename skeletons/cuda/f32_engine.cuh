@@ -77,11 +77,38 @@ struct Arguments {
     Product product[7];
 };
 
+// Elements travel in 32-bit registers declared float; only these give them a meaning.
+struct Float32 {
+    typedef float T;
+    __device__ static __forceinline__ float mad(float a, float b, float c) { return fmaf(a, b, c); }
+    __device__ static __forceinline__ float mul(float a, float b) { return a * b; }
+    __device__ static __forceinline__ float add(float a, float b) { return a + b; }
+    __device__ static __forceinline__ bool zero(float a) { return a == 0.f; }
+    __device__ static __forceinline__ T value(float a) { return a; }
+    __device__ static __forceinline__ float word(T a) { return a; }
+    __device__ static __forceinline__ void red(float *p, float v) { red32(p, v); }
+    __device__ static __forceinline__ void red(float *p, const float (&v)[4]) { red128(p, v); }
+};
+struct Int32 { // exact modulo 2^32
+    typedef int T;
+    __device__ static __forceinline__ int value(float a) { return __float_as_int(a); }
+    __device__ static __forceinline__ float word(int a) { return __int_as_float(a); }
+    __device__ static __forceinline__ float mul(float a, float b) { return word((int)((u32)value(a) * (u32)value(b))); }
+    __device__ static __forceinline__ float add(float a, float b) { return word((int)((u32)value(a) + (u32)value(b))); }
+    __device__ static __forceinline__ float mad(float a, float b, float c) { return add(mul(a, b), c); }
+    __device__ static __forceinline__ bool zero(float a) { return value(a) == 0; }
+    __device__ static __forceinline__ void red(float *p, float v) { red32(reinterpret_cast<int *>(p), value(v)); }
+    __device__ static __forceinline__ void red(float *p, const float (&v)[4]) {
+#pragma unroll
+        for (int j = 0; j < 4; j++) red(p + j, v[j]);
+    }
+};
+
 // Fused producers and consumers.  `apply(x, i, k)` sees the element's own
 // indices in the whole operand; the epilogue sees the finished value of C(i, j).
 struct Plain {
     static constexpr bool identity = true;
-    __device__ static __forceinline__ float apply(float x, int, int) { return x; }
+    template <class T> __device__ static __forceinline__ T apply(T x, int, int) { return x; }
 };
 
 enum Layout { K_CONTIGUOUS, R_CONTIGUOUS, STRIDED };  // which index of the tile walks memory in steps of one
@@ -131,7 +158,7 @@ template <Mode MODE> struct Walk {
 // One operand's share of a stage: ROWS x 8 elements, four-element quads dealt to
 // 128 threads so that each thread's quads lie at constant distances: one pointer a
 // term.  r is the row of A or the column of B.
-template <int ROWS, int PITCH, Layout L, bool VECTOR, class Transform, bool SWAP> struct Loader {
+template <class Arithmetic, int ROWS, int PITCH, Layout L, bool VECTOR, class Transform, bool SWAP> struct Loader {
     static constexpr int QUADS = ROWS * BK / 4 / PRODUCERS;
     static_assert(QUADS * PRODUCERS * 4 == ROWS * BK && QUADS % 2 == 0 && BK == 8, "");
     static_assert(L == R_CONTIGUOUS || L == K_CONTIGUOUS || !VECTOR, "sixteen-byte loads need a contiguous index");
@@ -153,7 +180,7 @@ template <int ROWS, int PITCH, Layout L, bool VECTOR, class Transform, bool SWAP
     }
     __device__ static __forceinline__ float transformed(float x, int r, int k) {
         if (Transform::identity) return x;
-        return SWAP ? Transform::apply(x, k, r) : Transform::apply(x, r, k);
+        return Arithmetic::word(Transform::apply(Arithmetic::value(x), SWAP ? k : r, SWAP ? r : k));
     }
     __device__ static __forceinline__ void load(float (&v)[QUADS][4], const float *p, i64 sr, i64 sk) {
 #pragma unroll
@@ -179,7 +206,7 @@ template <int ROWS, int PITCH, Layout L, bool VECTOR, class Transform, bool SWAP
 #pragma unroll
         for (int j = 0; j < 4; j++) {
             int r = quad_r(t, q) + (L == R_CONTIGUOUS ? j : 0), k = quad_k(t, q) + (L == R_CONTIGUOUS ? 0 : j);
-            if (r < rows && k < depth) v[j] = fmaf(f, transformed(__ldg(p + j * (L == STRIDED ? sk : 1)), r0 + r, k0 + k), v[j]);
+            if (r < rows && k < depth) v[j] = Arithmetic::mad(f, transformed(__ldg(p + j * (L == STRIDED ? sk : 1)), r0 + r, k0 + k), v[j]);
         }
     }
     __device__ static __forceinline__ void store_quad(u32 at, const float (&v)[4], int t, int q) {
@@ -225,15 +252,15 @@ __device__ __forceinline__ Extent extent_b(const Arguments &g, const Term &x, in
     return e;
 }
 
-template <int Q> __device__ __forceinline__ void add(float (&x)[Q][4], const float (&y)[Q][4], float f) {
+template <class Arithmetic, int Q> __device__ __forceinline__ void add(float (&x)[Q][4], const float (&y)[Q][4], float f) {
 #pragma unroll
     for (int q = 0; q < Q; q++)
 #pragma unroll
-        for (int j = 0; j < 4; j++) x[q][j] = fmaf(f, y[q][j], x[q][j]);
+        for (int j = 0; j < 4; j++) x[q][j] = Arithmetic::mad(f, y[q][j], x[q][j]);
 }
 
 // Feeds the ring from global memory through the producers' registers: any layout, any strides.
-template <class LA, class LB> struct Registers {
+template <class Arithmetic, class LA, class LB> struct Registers {
 template <class Operand, int N> __device__ static __forceinline__ void load(float (&v)[N][Operand::QUADS][4], const float *(&p)[N], i64 sr, i64 sk, i64 step) {
 #pragma unroll
     for (int i = 0; i < N; i++) {
@@ -271,11 +298,11 @@ template <int NA, int NB> __device__ __forceinline__ void produce(const Argument
         barrier_wait(ring.at + OFF_EMPTY, ring.parity ^ 1);
 #pragma unroll
         for (int i = 0; i < NA; i++) LA::transform(va[i], w.a[i].row * g.qm + tm * BM, w.a[i].col * g.qk + s * BK, t);
-        if (NA > 1) add(va[0], va[NA - 1], fa);
+        if (NA > 1) add<Arithmetic>(va[0], va[NA - 1], fa);
         LA::store(ring.at, va[0], t);
 #pragma unroll
         for (int i = 0; i < NB; i++) LB::transform(vb[i], w.b[i].col * g.qn + tn * BN, w.b[i].row * g.qk + s * BK, t);
-        if (NB > 1) add(vb[0], vb[NB - 1], fb);
+        if (NB > 1) add<Arithmetic>(vb[0], vb[NB - 1], fb);
         LB::store(ring.at + OFF_B, vb[0], t);
         warp_arrive(ring.at + OFF_FULL, (t & 31) == 0);
         ring.next();
@@ -292,7 +319,7 @@ template <int NA, int NB> __device__ __forceinline__ void produce(const Argument
 #pragma unroll
             for (int i = 0; i < NA; i++) {
                 Extent e = extent_a(g, w.a[i], tm);
-                LA::load_edge(v, i ? fa : 1.f, pa[i], g.a_row, g.a_col, e.r0, e.k0 + s * BK, e.rows, e.depth - s * BK, t, q);
+                LA::load_edge(v, i ? fa : Arithmetic::word(1), pa[i], g.a_row, g.a_col, e.r0, e.k0 + s * BK, e.rows, e.depth - s * BK, t, q);
             }
             LA::store_quad(ring.at, v, t, q);
         }
@@ -302,7 +329,7 @@ template <int NA, int NB> __device__ __forceinline__ void produce(const Argument
 #pragma unroll
             for (int i = 0; i < NB; i++) {
                 Extent e = extent_b(g, w.b[i], tn);
-                LB::load_edge(v, i ? fb : 1.f, pb[i], g.b_col, g.b_row, e.r0, e.k0 + s * BK, e.rows, e.depth - s * BK, t, q);
+                LB::load_edge(v, i ? fb : Arithmetic::word(1), pb[i], g.b_col, g.b_row, e.r0, e.k0 + s * BK, e.rows, e.depth - s * BK, t, q);
             }
             LB::store_quad(ring.at + OFF_B, v, t, q);
         }
@@ -330,14 +357,14 @@ struct Place {
 };
 __device__ __forceinline__ int row_of(int i) { return (i & 3) + (i >> 2) * 32; }
 
-template <class Epilogue>
+template <class Arithmetic, class Epilogue>
 __device__ __forceinline__ void write_back(const Arguments &g, const Target &d, bool atomic, const float (&acc)[8][16], int tm, int tn, const Place &at) {
     int r0 = tm * BM + at.row, c0 = tn * BN + at.col;               // in the quadrant
     int rows = min(g.c_rows - d.row * g.qm, g.qm), cols = min(g.c_cols - d.col * g.qn, g.qn);
-    float f = d.factor * g.alpha;
+    float f = Arithmetic::mul(d.factor, g.alpha);
     float *base = g.c + (i64)(d.row * g.qm + r0) * g.c_row + d.col * g.qn + c0;
     bool vector = !((u64)g.c & 15) && !(g.c_row & 3) && !(d.col * g.qn & 3) && (tn + 1) * BN <= cols && (tm + 1) * BM <= rows;
-    bool add = atomic || !d.first, beta = !atomic && d.first && g.beta != 0.f, fin = !Epilogue::identity && d.last;
+    bool add = atomic || !d.first, beta = !atomic && d.first && !Arithmetic::zero(g.beta), fin = !Epilogue::identity && d.last;
     if (vector && !beta && !fin) {
 #pragma unroll
         for (int i = 0; i < 8; i++) {
@@ -346,8 +373,8 @@ __device__ __forceinline__ void write_back(const Arguments &g, const Target &d, 
             for (int q = 0; q < 4; q++) {
                 float v[4];
 #pragma unroll
-                for (int j = 0; j < 4; j++) v[j] = f * acc[i][q * 4 + j];
-                if (add) red128(p + q * 16, v);
+                for (int j = 0; j < 4; j++) v[j] = Arithmetic::mul(f, acc[i][q * 4 + j]);
+                if (add) Arithmetic::red(p + q * 16, v);
                 else *reinterpret_cast<float4 *>(p + q * 16) = make_float4(v[0], v[1], v[2], v[3]);
             }
         }
@@ -359,12 +386,12 @@ __device__ __forceinline__ void write_back(const Arguments &g, const Target &d, 
             for (int j = 0; j < 16; j++) {
                 int c = (j & 3) + (j >> 2) * 16;
                 if (r0 + row_of(i) < rows && c0 + c < cols) {
-                    float v = f * acc[i][j];
-                    if (add && !fin) red32(p + c, v);
+                    float v = Arithmetic::mul(f, acc[i][j]);
+                    if (add && !fin) Arithmetic::red(p + c, v);
                     else {
-                        if (add) v += __ldcg(p + c);
-                        if (beta) v = fmaf(g.beta, __ldcg(p + c), v);
-                        if (fin) v = Epilogue::apply(v, d.row * g.qm + r0 + row_of(i), d.col * g.qn + c0 + c);
+                        if (add) v = Arithmetic::add(v, __ldcg(p + c));
+                        if (beta) v = Arithmetic::mad(g.beta, __ldcg(p + c), v);
+                        if (fin) v = Arithmetic::word(Epilogue::apply(Arithmetic::value(v), d.row * g.qm + r0 + row_of(i), d.col * g.qn + c0 + c));
                         p[c] = v;
                     }
                 }
@@ -375,6 +402,7 @@ __device__ __forceinline__ void write_back(const Arguments &g, const Target &d, 
 
 // The loop everything else exists for.  On entry the first k-step's fragments
 // are in registers; on exit, those of whatever stage comes next.
+template <class Arithmetic>
 __device__ __forceinline__ void multiply(float (&acc)[8][16], float (&a)[2][2][4], float (&b)[2][4][4], Ring &ring, int stages, u32 oa, u32 ob, bool leader) {
 #pragma unroll 1
     for (int s = 0; s < stages; s++) {
@@ -390,18 +418,13 @@ __device__ __forceinline__ void multiply(float (&acc)[8][16], float (&a)[2][2][4
 #pragma unroll
             for (int q = 0; q < 2; q++) lds128(a[p ^ 1][q], (k == BK - 1 ? na : ca + (k + 1) * PITCH_A * 4) + q * 128);
             // column-wise in a snake: each FFMA shares one operand with the one before it
-#ifndef TILE_ORDER
-#define TILE_ORDER 0
-#endif
 #pragma unroll
-            for (int x = 0; x < 128; x++) {
-                int j = TILE_ORDER == 0 ? x / 8 : x % 16, i = TILE_ORDER == 0 ? x % 8 : x / 16;
-                if (TILE_ORDER == 0 && (j & 1)) i = 7 - i;
-                if (TILE_ORDER == 1 && (i & 1)) j = 15 - j;
-                if (TILE_ORDER >= 2) { int h = x / 64, y = x % 64; j = h * 8 + (TILE_ORDER == 2 ? y / 8 : y % 8); i = TILE_ORDER == 2 ? y % 8 : y / 8;
-                    if (TILE_ORDER == 2 && (j & 1)) i = 7 - i; if (TILE_ORDER == 3 && (i & 1)) j = h * 8 + 7 - (j & 7); }
-                acc[i][j] = fmaf(a[p][i >> 2][i & 3], b[p][j >> 2][j & 3], acc[i][j]);
-            }
+            for (int j = 0; j < 16; j++)
+#pragma unroll
+                for (int ii = 0; ii < 8; ii++) {
+                    int i = j & 1 ? 7 - ii : ii;
+                    acc[i][j] = Arithmetic::mad(a[p][i >> 2][i & 3], b[p][j >> 2][j & 3], acc[i][j]);
+                }
         }
         warp_arrive(cur + OFF_EMPTY, leader);
     }
@@ -409,7 +432,7 @@ __device__ __forceinline__ void multiply(float (&acc)[8][16], float (&a)[2][2][4
 
 // ---------------------------------------------------------------- the kernel
 
-template <class Feed, class Epilogue, Mode MODE, int TERMS>
+template <class Arithmetic, class Feed, class Epilogue, Mode MODE, int TERMS>
 __device__ __forceinline__ void run(const Arguments &g) {
     extern __shared__ __align__(128) unsigned char memory[];
     const int t = threadIdx.x;
@@ -454,10 +477,10 @@ __device__ __forceinline__ void run(const Arguments &g) {
                 for (int i = 0; i < 8; i++)
 #pragma unroll
                     for (int j = 0; j < 16; j++) acc[i][j] = zero;
-                multiply(acc, a, b, ring, walk.count, oa, ob, leader);
+                multiply<Arithmetic>(acc, a, b, ring, walk.count, oa, ob, leader);
                 const Product &w = g.product[MODE == OWNER ? r : item % g.products];
                 const Place at(t);
-                for (int d = 0; d < w.nc; d++) write_back<Epilogue>(g, w.c[d], MODE == ATOMIC, acc, tm, tn, at);
+                for (int d = 0; d < w.nc; d++) write_back<Arithmetic, Epilogue>(g, w.c[d], MODE == ATOMIC, acc, tm, tn, at);
             }
         }
     } else {

@@ -29,10 +29,13 @@
 #define TILE_TERMS 1
 #endif
 
+#ifndef TILE_ARITHMETIC
+#define TILE_ARITHMETIC tile::Float32
+#endif
 
 extern "C" __global__ void __launch_bounds__(tile::THREADS, 1) matmul_f32(const __grid_constant__ tile::Arguments g) {
     using namespace tile;
-    typedef Loader<BM, PITCH_A, TILE_LAYOUT_A, TILE_VECTOR, TILE_A, false> LA;
-    typedef Loader<BN, PITCH_B, TILE_LAYOUT_B, TILE_VECTOR, TILE_B, true> LB;
-    run<Registers<LA, LB>, TILE_EPILOGUE, TILE_MODE, TILE_TERMS>(g);
+    typedef Loader<TILE_ARITHMETIC, BM, PITCH_A, TILE_LAYOUT_A, TILE_VECTOR, TILE_A, false> LA;
+    typedef Loader<TILE_ARITHMETIC, BN, PITCH_B, TILE_LAYOUT_B, TILE_VECTOR, TILE_B, true> LB;
+    run<TILE_ARITHMETIC, Registers<TILE_ARITHMETIC, LA, LB>, TILE_EPILOGUE, TILE_MODE, TILE_TERMS>(g);
 }

@@ -42,26 +42,6 @@ __device__ __forceinline__ void barrier_wait(u32 bar, u32 parity) {
         "again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1, %2;\n"
         "@!done bra again;\n}" ::"r"(bar), "r"(parity), "n"(TILE_HINT) : "memory");
 }
-__device__ __forceinline__ void barrier_expect(u32 bar, u32 bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes) : "memory");
-}
-
-// Announces bytes that the copy engine will deliver in the current phase.
-__device__ __forceinline__ void barrier_bytes(u32 bar, u32 bytes) {
-    asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(bytes) : "memory");
-}
-// Orders this thread's view of shared memory before what the copy engine does next.
-__device__ __forceinline__ void proxy_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-
-// The driver's CUtensorMap, opaque here (cuTensorMapEncodeTiled fills it in).
-struct alignas(64) TensorMap { u64 opaque[16]; };
-
-// One box of a row-major matrix to shared memory, column c and row r first; zeros outside the matrix.
-__device__ __forceinline__ void copy_box(u32 to, const TensorMap *map, int c, int r, u32 bar) {
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(to),
-                 "l"(map), "r"(c), "r"(r), "r"(bar) : "memory");
-}
-
 template <int N> __device__ __forceinline__ void more_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N)); }
 template <int N> __device__ __forceinline__ void fewer_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N)); }
 
@@ -70,6 +50,7 @@ __device__ __forceinline__ void red128(float *p, const float (&v)[4]) {
     asm volatile("red.global.add.v4.f32 [%0], {%1,%2,%3,%4};" ::"l"(p), "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3]) : "memory");
 }
 __device__ __forceinline__ void red32(float *p, float v) { asm volatile("red.global.add.f32 [%0], %1;" ::"l"(p), "f"(v) : "memory"); }
+__device__ __forceinline__ void red32(int *p, int v) { asm volatile("red.global.add.s32 [%0], %1;" ::"l"(p), "r"(v) : "memory"); }
 
 __device__ __forceinline__ void ldg128(float (&v)[4], const float *p) {
     asm volatile("ld.global.nc.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3]) : "l"(p));

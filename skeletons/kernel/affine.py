@@ -11,13 +11,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from treadle.dsl.expr import Apply, Const, Expr, Extent, Index, Loop, Param, Read, Var, walk
+from treadle.dsl.graph import Leaf
 
-from .ir import Access
+from .ir import Access, Buffer
 
 
 @dataclass(frozen=True)
 class Affine:
-    """Σ coefficient·term + constant; terms are Index, Var, or expressions over run-time constants."""
+    """Σ coefficient·term + constant; terms are Index, Var, or run-time constants."""
 
     terms: tuple[tuple[Expr, int], ...]
     constant: int
@@ -113,21 +114,18 @@ def index_map(indices: Sequence[Expr], forms: dict[Expr, Affine | None],
     return tuple(coefficients), tuple(offsets)
 
 
-def read_accesses(roots: Sequence[Expr], name_of: dict[tuple[object, int], str]) -> tuple[
-        Access, ...]:  # fmt: skip
-    """One Access per distinct index map of every array read under `roots`.
-
-    `name_of` maps (node, component) to the buffer's name.
-    """
+def read_accesses(roots: Sequence[Expr], buffers: dict[Leaf, Buffer]) -> tuple[Access, ...]:
+    """One Access per distinct index map of every array of `buffers` read under `roots`."""
     forms, names = affine_forms(roots), variable_names(roots)
     found: dict[tuple[object, ...], Access] = {}
     for e in walk(roots):
         if not isinstance(e, Read):
             continue
         coefficients, offset = index_map(e.args, forms, names)
-        array = name_of.get((e.node, e.component))
-        if array is None:
+        buffer = buffers.get(Leaf(e.node, e.component))
+        if buffer is None:
             continue
+        array = buffer.name
         key = (array, tuple(None if c is None else tuple(sorted(c.items())) for c in coefficients),
                offset, e.boundary)  # fmt: skip
         old = found.get(key)

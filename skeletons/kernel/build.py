@@ -65,7 +65,7 @@ class Stride(Expr):
         if new:
             _fill(made, int64)
             made.leaf, made.axis = leaf, axis
-        return made  # type: ignore[no-any-return]
+        return made
 
 
 @dataclass(frozen=True)
@@ -376,8 +376,7 @@ def element_cost(roots: Iterable[Expr]) -> float:
 
 def flop_count(roots: Iterable[Expr]) -> float:
     """Arithmetic on numbers that are no indices, per element."""
-    return sum(e.op.cost for e in walk(roots)
-               if isinstance(e, Apply) and (e.type.is_inexact or e.type.name != "int64"))  # fmt: skip
+    return sum(e.op.cost for e in walk(roots) if isinstance(e, Apply) and e.type.name != "int64")
 
 
 def element_bytes(roots: Sequence[Expr], outputs: Sequence[ScalarType]) -> int:

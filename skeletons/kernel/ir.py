@@ -55,7 +55,7 @@ class Load(Expr):
         if new:
             _fill(made, buffer.type, (index,))
             made.buffer = buffer
-        return made  # type: ignore[no-any-return]
+        return made
 
     @property
     def index(self) -> Expr:
@@ -350,9 +350,9 @@ def show(kernel: Kernel) -> str:
             case Reduce():
                 out.append(f"{pad}reduce {name(s.var)} in {text(s.start)} .. {text(s.stop)}:")
                 block(s.body, depth + 1, out)
-                for acc, value, how in zip(s.accumulators, s.values, s.combine.results,
+                for acc, value, result in zip(s.accumulators, s.values, s.combine.results,
                                            strict=True):  # fmt: skip
-                    out.append(f"{pad}  {name(acc)} <- {text(value)} by {text(how)}")
+                    out.append(f"{pad}  {name(acc)} <- {text(value)} by {text(result)}")
             case Report():
                 out.append(f"{pad}report {s.site} unless {text(s.ok)}: {text(s.index)} of "
                            f"{text(s.extent)}")  # fmt: skip

@@ -355,9 +355,10 @@ class Linearizer:
             stack.extend(node.args + node.scoped)
         return True
 
-    def _state(self, variables: Sequence[Var], init: Sequence[Expr]) -> dict[Var, Var]:
-        return {v: self.declare(self._value(e), v.name)
-                for v, e in zip(variables, init, strict=True)}  # fmt: skip
+    def _state(self, variables: Sequence[Var], init: Sequence[Expr]) -> tuple[
+            Var, ...]:  # fmt: skip
+        return tuple(self.declare(self._value(e), v.name)
+                     for v, e in zip(variables, init, strict=True))  # fmt: skip
 
     def _step(self, values: Sequence[Expr], state: Sequence[Var]) -> None:
         """Assign all next values at once: each sees the old state."""
@@ -376,9 +377,9 @@ class Linearizer:
         return var
 
     def _while(self, node: While) -> Value:
-        state = self._state(node.vars, node.args)
-        results = tuple(state.values())
-        with self.body(dict(state)) as before:
+        results = self._state(node.vars, node.args)
+        state: dict[Expr, Expr] = dict(zip(node.vars, results, strict=True))
+        with self.body(state) as before:
             condition = self.value(node.scoped[0])
             with self.body() as inside:
                 self._step(node.scoped[1:], results)
@@ -387,8 +388,8 @@ class Linearizer:
 
     def _loop(self, node: Loop) -> Value:
         count = self._value(node.count)
-        state = self._state(node.vars[1:], node.args[1:])
-        results = tuple(state.values())
+        results = self._state(node.vars[1:], node.args[1:])
+        state: dict[Expr, Expr] = dict(zip(node.vars[1:], results, strict=True))
         index = Var(node.vars[0].name, node.vars[0].type)
         with self.body({**state, node.vars[0]: index}) as inside:
             self._step(node.scoped, results)

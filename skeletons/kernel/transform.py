@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from treadle.dsl.expr import (
     TRUE,
+    Apply,
     Cond,
     Const,
     Expr,
@@ -194,9 +195,8 @@ def _split(e: Expr) -> tuple[Expr, int]:
     """`e` as something plus a constant, so that equal somethings share one bound."""
     if isinstance(e, Const):
         return constant(0), int(e.value)
-    if e.args and getattr(e, "op", None) is not None and e.op.name == "add":  # type: ignore[attr-defined]
-        if isinstance(e.args[1], Const):
-            return e.args[0], int(e.args[1].value)
+    if isinstance(e, Apply) and e.op.name == "add" and isinstance(e.args[1], Const):
+        return e.args[0], int(e.args[1].value)
     return e, 0
 
 
@@ -238,9 +238,9 @@ def is_transposing(roots: Iterable[Expr], rank: int) -> bool:
     for e in walk(roots):
         if isinstance(e, Read) and len(e.args) >= 2:
             maps = [f.variables if (f := forms.get(i)) is not None else {} for i in e.args]
-            if any(last in m for m in maps[:-1]) and last not in maps[-1]:
-                if any(isinstance(v, Index) for v in maps[-1]):
-                    return True
+            across = any(last in m for m in maps[:-1]) and last not in maps[-1]
+            if across and any(isinstance(v, Index) for v in maps[-1]):
+                return True
     return False
 
 

@@ -223,16 +223,16 @@ def check_cases(cases, *, backend, ulps: float = 0, **options):
     for label, (thunk, *_) in cases.items():
         try:
             built[label] = thunk()
-        except Exception as error:  # noqa: BLE001 - every failure is reported below
+        except Exception as error:
             failures.append(f"{label}: building raised {type(error).__name__}: {error}")
     try:
         results = td.run(built, backend=backend, **options)
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:
         results, before = {}, len(failures)
         for label, expression in built.items():
             try:
                 results[label] = td.run(expression, backend=backend, **options)
-            except Exception as single:  # noqa: BLE001
+            except Exception as single:
                 failures.append(f"{label}: running raised {type(single).__name__}: {single}")
         if len(failures) == before:
             failures.append(f"together, but not alone: {type(error).__name__}: {error}")

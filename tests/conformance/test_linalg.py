@@ -212,6 +212,46 @@ def test_fused_operands_and_epilogues(check):
     )
 
 
+@pytest.mark.parametrize("name", ("float32", "float64", "int32", "int64", "complex128"))
+def test_operands_are_any_view_of_an_array(check, name):
+    """Reshaped transposes and slices, broadcasts and diagonals, on either side."""
+    a, b = small(name, (6, 4), 1), small(name, (2, 4, 3), 2)
+    row = small(name, 4, 3)
+
+    def td_views():
+        return {
+            "reshaped transpose": td.reshape(td.transpose(b, (1, 0, 2)), (4, 6)),
+            "reshaped slice": td.reshape(td.use(b)[:, :, :2], (4, 4)),
+            "reshaped reversal": td.reshape(td.reverse(b, 2), (4, 6)),
+            "rolled": td.roll(td.use(a).T, 1, 1),
+            "broadcast": td.broadcast_to(td.use(row)[:, None], (4, 5)),
+            "replicated": td.replicate(row, 5, 1),
+            "diagonal": td.diagonal(td.replicate(a.T, 6, 2), 0, 1, 2),
+            "concatenated": td.concatenate([a.T, a.T], axis=1),
+            "strided": td.use(b)[1, :, ::-2],
+        }
+
+    views = {
+        "reshaped transpose": b.transpose(1, 0, 2).reshape(4, 6),
+        "reshaped slice": b[:, :, :2].reshape(4, 4),
+        "reshaped reversal": b[:, :, ::-1].reshape(4, 6),
+        "rolled": np.roll(a.T, 1, 1),
+        "broadcast": np.broadcast_to(row[:, None], (4, 5)),
+        "replicated": np.repeat(row[:, None], 5, 1),
+        "diagonal": a.T,
+        "concatenated": np.concatenate([a.T, a.T], axis=1),
+        "strided": b[1, :, ::-2],
+    }
+    cases = {}
+    for label, view in views.items():
+        cases[f"{label}, right"] = (lambda k=label: td.use(a) @ td_views()[k], a @ view)
+        cases[f"{label}, left"] = (
+            lambda k=label: td_views()[k].T @ td.use(a.T),
+            np.ascontiguousarray(view.T) @ a.T,
+        )
+    check(cases)
+
+
 def plus(x, y):
     return x + y
 

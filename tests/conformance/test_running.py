@@ -626,7 +626,7 @@ def test_config_is_per_thread():
     def elsewhere():
         try:
             outcome.append(td.run(a))
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             outcome.append(error)
 
     try:

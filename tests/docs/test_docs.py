@@ -69,3 +69,15 @@ def test_the_design_lists_the_passes() -> None:
 
     text = (pages.ROOT / "docs" / "design.md").read_text(encoding="utf-8")
     assert re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE) == [name for name, _ in PASSES]
+
+
+def test_the_guide_lists_the_environment() -> None:
+    """docs/guide.md has a row for every environment variable that the package reads."""
+    text = (pages.ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
+    read = {
+        name
+        for room in ("dsl", "backend", "skeletons", "treadle", "examples")
+        for path in (pages.ROOT / room).rglob("*.py")
+        for name in re.findall(r"environ\W.*\b(TREADLE_\w+)", path.read_text(encoding="utf-8"))
+    }
+    assert read == set(re.findall(r"^\| `(TREADLE_\w+)` \|", text, re.MULTILINE))

@@ -93,7 +93,7 @@ def tuples(a, b):
 
 @case(F)
 def broadcasting(a):
-    return a - td.mean(a, axis=0) + td.arange(11) * a[:, :1]
+    return a - td.mean(a, axis=0) + td.arange(11) * a[:, 0][:, None]
 
 
 @case(V)

@@ -9,6 +9,10 @@ import numpy as np
 from treadle.dsl.types import ScalarType
 
 Numbers = np.ndarray[Any, Any]
+_LARGEST = {
+    "float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": float(np.finfo("f").max),
+    "float64": float(np.finfo("d").max),
+}  # fmt: skip
 
 
 def spacing(reference: Numbers, t: ScalarType) -> Numbers:
@@ -25,8 +29,7 @@ def distance(found: Numbers, reference: Numbers, t: ScalarType) -> Numbers:
     wide = reference.dtype.type
     f = found.astype(wide)
     with np.errstate(all="ignore"):
-        top = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38,
-               "float32": float(np.finfo("f").max), "float64": float(np.finfo("d").max)}[t.name]  # fmt: skip
+        top = _LARGEST[t.name]
         fits = np.isfinite(reference) & (np.abs(reference) <= wide(top))
         off = np.abs(f - reference) / spacing(np.where(fits, reference, 1), t)
         # A result past the largest number may be rounded to infinity or to the largest.
@@ -51,8 +54,8 @@ def integers(t: ScalarType, rng: np.random.Generator, count: int = 24) -> Number
 def floats(t: ScalarType, rng: np.random.Generator, count: int = 24) -> Numbers:
     least = {"float16": 6e-8, "bfloat16": 1e-40, "float32": 1e-45, "float64": 5e-324}[t.name]
     large = {"float16": 6e4, "bfloat16": 3e38, "float32": 3.4e38, "float64": 1.7e308}[t.name]
-    edges = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, np.inf, -np.inf, np.nan, least, -least,
-             large, -large, 3.0, 1e-3, 100.0]  # fmt: skip
+    edges = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, np.inf, -np.inf, np.nan]
+    edges += [least, -least, large, -large, 3.0, 1e-3, 100.0]
     spread = 10.0 ** rng.uniform(-6, 4, count) * rng.choice([-1, 1], count)
     return np.concatenate([np.array(edges), rng.normal(0, 2, count), spread]).astype(t.numpy)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from treadle.dsl.expr import Apply, Const, Expr, Extent, Foreign, Param, Read, Var, walk
 from treadle.dsl.graph import Input, Leaf, Node, Permute, topological
-from treadle.dsl.primitives import TABLE, convert
+from treadle.dsl.primitives import convert
 from treadle.skeletons.kernel import ir
 from treadle.skeletons.kernel.build import LoweringContext, Stride
 from treadle.skeletons.lower import lower
@@ -52,7 +52,8 @@ class _Source:
         self.lines: list[str] = []
         self.constants: dict[str, Any] = {
             "primitive": primitive, "fdiv": _floor_divide, "rem": _remainder, "np": np,
-            "load": _load, "store": _store, "same": _same_type, "first": lambda p, a, b: a if p else b,
+            "load": _load, "store": _store, "same": _same_type,
+            "first": lambda p, a, b: a if p else b,
         }  # fmt: skip
         self.names: dict[Any, str] = {}
 
@@ -262,7 +263,7 @@ def execute(lowered: ir.Lowered, node: Node, arrays: Arrays, parameters: dict[Ex
         held = []
         for b in kernel.buffers:
             if b.leaf is not None:
-                array = arrays[b.leaf] if b.leaf in arrays else b.leaf.node.source
+                array = arrays.get(b.leaf, getattr(b.leaf.node, "source", None))
                 held.append(_flat(array))
                 assert b.role == "input" or array.flags.c_contiguous
             elif b.role == "local":
@@ -317,5 +318,3 @@ def run_array(array: Any, **options: Any) -> Any:
     found = run(*array._leaves, **options)
     return array.structure.build(found)
 
-
-assert TABLE

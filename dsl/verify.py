@@ -1,0 +1,201 @@
+"""A verifier of the array graph: what every pass must leave intact.
+
+`verify(roots)` raises `BrokenGraph` at the first thing that is wrong: a read of a component that
+does not exist or with the wrong number of indices, an index or a variable outside its scope, types
+that disagree, a cycle.  Tests run it after every pass; programs do not pay for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from .expr import Apply, Cond, Expr, Index, Loop, Proj, Read, Var, While, walk
+from .graph import (
+    ArrayLoop, Branch, Combine, Fold, FoldSeg, Generate, Input, Leaf, Matmul, Node, Permute, Scan,
+    inner_inputs, topological,
+)  # fmt: skip
+from .types import bool_, int64
+
+
+class BrokenGraph(AssertionError):
+    """A graph that no pass may produce: an error of treadle's, not of a user's."""
+
+
+def verify(roots: Sequence[Leaf]) -> None:
+    """Check every node reachable from `roots`, bodies of loops and branches included."""
+    _no_cycles(roots)
+    free: dict[Expr, frozenset[Var]] = {}
+    for node in topological(roots):
+        for leaf in (*node.operands(), *inner_inputs(node)):
+            _need(leaf.component < len(leaf.node.outputs), node, f"no component {leaf}")
+        for what, body, axes, variables in _bodies(node):
+            for e in walk(body):
+                _expression(node, what, e)
+                if isinstance(e, Index):
+                    _need(e.axis < axes, node, f"{what} uses axis {e.axis} of {axes}")
+                free[e] = _free(e, free)
+            for e in body:
+                outside = [v.name for v in free[e] if v not in variables]
+                _need(not outside, node, f"{what} has unbound variables {outside}")
+        _types(node)
+
+
+def _need(holds: bool, node: Node, message: str) -> None:
+    if not holds:
+        raise BrokenGraph(f"{node!r}: {message}")
+
+
+def _no_cycles(roots: Sequence[Leaf]) -> None:
+    """A node may not need itself, not even through a loop's body."""
+    open_, closed = set[Node](), set[Node]()
+    stack: list[tuple[Node, bool]] = [(leaf.node, False) for leaf in roots]
+    while stack:
+        node, leaving = stack.pop()
+        if leaving:
+            open_.discard(node)
+            closed.add(node)
+        elif node not in closed:
+            _need(node not in open_, node, "it depends on itself")
+            open_.add(node)
+            stack.append((node, True))
+            needed = {leaf.node for leaf in (*node.inputs(), *inner_inputs(node))}
+            for other in needed:
+                _need(other not in open_, node, f"a cycle through {other!r}")
+                if other not in closed:
+                    stack.append((other, False))
+
+
+def _bodies(node: Node) -> Iterator[tuple[str, Sequence[Expr], int, Iterable[Var]]]:
+    """(what, expressions, number of axes in scope, variables in scope)."""
+    host: list[Expr] = [e for o in node.outputs for e in o.shape]
+    host += [e for c in node.checks for e in (c.left, c.right)]
+    match node:
+        case Generate():
+            yield "the elements", node.elements, len(node.shape), ()
+        case Fold():
+            host += [*node.outer, *node.inner, *(node.init or ())]
+            outer = len(node.outer)
+            yield "the elements", node.elements, outer + len(node.inner), ()
+            yield "the epilogue", node.epilogue, outer, node.results
+        case FoldSeg():
+            host += [*node.outer, node.segments, *(node.init or ())]
+            yield "the elements", node.elements, len(node.outer) + 1, ()
+            yield "the epilogue", node.epilogue, len(node.outer) + 1, node.results
+        case Scan():
+            host += [*node.shape, *(node.init or ())]
+            yield "the elements", node.elements, len(node.shape), ()
+            yield "the epilogue", node.epilogue, len(node.shape), node.results
+        case Permute():
+            host += node.domain
+            own = (node.valid, *node.target, *node.values)
+            yield "the sources", own, len(node.domain), ()
+        case Matmul():
+            host += [*node.batch, node.m, node.n, node.k]
+            rank = len(node.batch) + 2
+            yield "the operands", (node.left, node.right), rank, ()
+            yield "the epilogue", node.epilogue, rank, (node.result,)
+        case ArrayLoop():
+            host += [] if node.count is None else [node.count]
+        case Branch():
+            host.append(node.predicate)
+    combine = getattr(node, "combine", None)
+    if combine is not None:
+        yield "the combination", combine.results, 0, (*combine.left, *combine.right)
+    yield "the host's numbers", host, 0, ()
+
+
+def _free(e: Expr, free: dict[Expr, frozenset[Var]]) -> frozenset[Var]:
+    """The variables that are not bound inside."""
+    if isinstance(e, Var):
+        return frozenset((e,))
+    inside = frozenset[Var]().union(*(free[s] for s in e.scoped)) - frozenset(e.vars if (
+        isinstance(e, Read | Loop | While)) else ())  # fmt: skip
+    return inside.union(*(free[a] for a in e.args))
+
+
+def _expression(node: Node, what: str, e: Expr) -> None:
+    """One expression against its children."""
+    if isinstance(e, Read):
+        outputs = e.node.outputs
+        _need(0 <= e.component < len(outputs), node, f"{what} reads component {e.component} of "
+              f"{e.node!r}, which has {len(outputs)}")  # fmt: skip
+        rank = len(outputs[e.component].shape)
+        _need(len(e.args) == rank, node, f"{what} reads {e.node!r} of rank {rank} at {len(e.args)} "
+              "indices")  # fmt: skip
+        _need(all(a.type == int64 for a in e.args), node, f"{what} has an index that is no int64")
+        _need(e.type == outputs[e.component].type, node, f"{what} reads {e.node!r} as {e.type}")
+        _need(all(s.type == e.type for s in e.scoped), node, f"{what} has a border of another type")
+    elif isinstance(e, Apply):
+        _need(len(e.args) == e.op.arity, node, f"{what}: {e.op.name} of {len(e.args)} arguments")
+        types = [a.type for a in e.args]
+        if e.op.name == "select":
+            _need(types[0] == bool_ and types[1] == types[2] == e.type, node,
+                  f"{what}: select of {types}")  # fmt: skip
+        else:
+            _need(len(set(types)) <= 1, node, f"{what}: {e.op.name} of {types}")
+            rule = None if e.op.name in ("cast", "complex") else e.op.rule(types[0])
+            if rule is not None:
+                _need(rule == (types[0], e.type), node, f"{what}: {e.op.name} of {types[0]} gives "
+                      f"{e.type}")  # fmt: skip
+    elif isinstance(e, Cond):
+        _need(e.args[0].type == bool_, node, f"{what}: a condition that is no truth value")
+        _same(node, what, e.then, e.types)
+        _same(node, what, e.other, e.types)
+    elif isinstance(e, While):
+        _need(e.scoped[0].type == bool_, node, f"{what}: a test that is no truth value")
+        _same(node, what, e.args, e.types)
+        _same(node, what, e.scoped[1:], e.types)
+    elif isinstance(e, Loop):
+        _need(e.args[0].type == int64, node, f"{what}: a count that is no int64")
+        _same(node, what, e.args[1:], e.types)
+        _same(node, what, e.scoped, e.types)
+    elif isinstance(e, Proj):
+        types_ = e.args[0].types  # type: ignore[attr-defined]
+        _need(e.which < len(types_) and types_[e.which] == e.type, node, f"{what}: a wrong result")
+
+
+def _same(node: Node, what: str, values: Sequence[Expr], types: Sequence[Any]) -> None:
+    found = [v.type for v in values]
+    _need(found == list(types), node, f"{what}: types {found} where {list(types)} are meant")
+
+
+def _types(node: Node) -> None:
+    """Elements, variables, results and outputs of a node agree."""
+    if isinstance(node, Input):
+        return
+    stored = getattr(node, "epilogue", None) or getattr(node, "elements", None)
+    if stored is not None:
+        outputs = [o.type for o in node.outputs[: len(stored)]]
+        _same(node, "what is stored", stored, outputs)
+    if isinstance(node, Fold | FoldSeg | Scan):
+        types = [e.type for e in node.elements]
+        _same(node, "the results", node.results, types)
+        if node.init is not None:
+            _same(node, "the initial value", node.init, types)
+        _combine(node, node.combine, types)
+    elif isinstance(node, Permute):
+        types = [d.type for d in node.defaults]
+        _same(node, "the values", node.values, types)
+        rank = len(node.defaults[0].shape)
+        _need(len(node.target) == rank, node, f"a target of {len(node.target)} indices, not {rank}")
+        _same(node, "the target", node.target, [int64] * rank)
+        _same(node, "the validity", (node.valid,), [bool_])
+        if node.combine is not None:
+            _combine(node, node.combine, types)
+    elif isinstance(node, Matmul):
+        _same(node, "the operands", (node.left, node.right), [node.result.type] * 2)
+    elif isinstance(node, ArrayLoop):
+        types = [leaf.type for leaf in node.init]
+        _need([s.type for s in node.state] == types == [b.type for b in node.body], node,
+              "a state that changes its type")  # fmt: skip
+    elif isinstance(node, Branch):
+        types = [o.type for o in node.outs]
+        for side in (node.then, node.other):
+            _need([leaf.type for leaf in side] == types, node, "sides of different types")
+
+
+def _combine(node: Node, combine: Combine, types: Sequence[Any]) -> None:
+    _same(node, "the left operands", combine.left, types)
+    _same(node, "the right operands", combine.right, types)
+    _same(node, "the combination", combine.results, types)

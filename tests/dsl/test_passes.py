@@ -1,0 +1,268 @@
+"""Every pass keeps meaning and order: each stage runs on the reference evaluator, and verifies."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+import treadle as td
+from treadle.backend.reference.evaluate import run
+from treadle.dsl import passes
+from treadle.dsl.configuration import Settings
+from treadle.dsl.expr import Cond, Index, Read, Var, walk
+from treadle.dsl.graph import Fold, Generate, Input, Matmul, topological
+from treadle.dsl.program import Program
+from treadle.dsl.values import flatten_results
+from treadle.dsl.verify import BrokenGraph, verify
+
+from .zoo import ZOO
+
+BACKENDS = ("native", "cuda")
+
+
+def lowered(name):
+    function, arguments = ZOO[name]
+    return td.jit(function, backend="reference").lower(*arguments)
+
+
+def bound(program, arguments):
+    """Inputs and params with their data."""
+    arrays = [a for a in arguments if isinstance(a, np.ndarray)]
+    scalars = [a for a in arguments if not isinstance(a, np.ndarray)]
+    captured = [n.source for n in program.inputs[len(arrays) :]]
+    inputs = dict(zip(program.inputs, [*arrays, *captured], strict=True))
+    return inputs, dict(zip(program.params, scalars, strict=True))
+
+
+def assert_same(found, wanted):
+    """Exact, but for the rounding that fused multiply-adds and separated stencils change."""
+    assert found.dtype == wanted.dtype and found.shape == wanted.shape
+    if found.dtype.kind in "fc" and found.size:
+        finite = np.abs(wanted[np.isfinite(wanted)])
+        step = np.finfo(found.dtype).eps * (finite.max() if finite.size else 1.0)
+        np.testing.assert_allclose(found, wanted, rtol=1e-6 if found.itemsize == 4 else 1e-13,
+                                   atol=8 * step)  # fmt: skip
+    else:
+        np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", ZOO)
+def test_every_stage_means_the_same(name, backend):
+    program = lowered(name)
+    inputs, params = bound(program, ZOO[name].arguments)
+    verify(program.source_roots)
+    wanted = run(program.source_roots, inputs, params, check=True)
+    history = passes.run_passes(program.source_roots, Settings(), backend)
+    assert history.stages
+    for stage, roots in history.stages:
+        verify(roots)
+        try:
+            for found, want in zip(run(roots, inputs, params, check=True), wanted, strict=True):
+                assert_same(found, want)
+        except Exception as error:
+            error.add_note(f"after {stage}")
+            raise
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_passes_are_idempotent_on_their_input(name):
+    """The same graph gives the same kernels twice: nothing is kept between runs."""
+    program = lowered(name)
+    first = passes.run_passes(program.source_roots, Settings(), "native")
+    second = passes.run_passes(program.source_roots, Settings(), "native")
+    assert len(list(topological(first.roots))) == len(list(topological(second.roots)))
+
+
+# --- what fuses ------------------------------------------------------------------------------
+
+
+def program(expression, backend="native", **settings):
+    leaves, tree = flatten_results(expression)
+    return Program(leaves, tree, Settings(**settings), backend)
+
+
+def kinds(expression, **settings):
+    return [type(k).__name__ for k in program(expression, **settings).kernels]
+
+
+A = np.linspace(0, 1, 77).reshape(7, 11)
+
+
+def test_maps_become_one_kernel():
+    assert kinds(td.sum(td.exp(td.use(A)) * 2)) == ["Fold"]
+    assert kinds(td.use(A)[1:, ::2].T + 1) == ["Generate"]
+
+
+def test_siblings_share_a_kernel():
+    a = td.use(A)
+    assert kinds((a + 1, a * 2, td.exp(a))) == ["Generate"]
+    assert kinds((td.sum(a, axis=0), td.sum(a * a, axis=0))) == ["Fold"]
+
+
+def test_consumers_go_into_the_write_back():
+    a = td.use(A)
+    assert kinds(td.sqrt(td.sum(a, axis=1)) + 1) == ["Fold"]
+    assert kinds(td.exp(td.cumsum(a, axis=1))) == ["Scan"]
+
+
+def test_a_costly_producer_read_often_is_kept():
+    a = td.use(A)
+    made = program(td.stencil(lambda w: w[0, 1] + w[0, -1] + w[1, 0], td.exp(td.sin(a))))
+    assert len(made.kernels) == 2
+    assert "computing it again would cost" in made.history.context.kept[made.kernels[0]]
+
+
+def test_a_view_does_not_hide_costly_work():
+    """The cost of computing again is that of everything that went in."""
+    a = td.use(A)
+    view = td.transpose(td.exp(td.sin(a)))
+    assert len(program(td.stencil(lambda w: w[0, 1] + w[0, -1] + w[1, 0], view)).kernels) == 2
+    b = a
+    for k in range(12):
+        b = td.sqrt(b) + td.sum(b, axis=1)[:, None] * k
+    work = max(len(list(walk(n.expressions()))) for n in program(b).kernels)
+    assert work < 150
+
+
+def test_an_explicit_schedule_is_a_kernel_of_its_own():
+    a = td.use(A)
+    b = td.map(lambda x: x + 1, a, schedule=td.schedule.Row())
+    assert len(program(b * 2).kernels) == 2
+
+
+def test_one_sided_work_stays_in_its_branch():
+    a = td.use(A)
+    made = program(td.cond(td.the(td.sum(a) > 1), td.exp(a), td.cos(a)))
+    assert [type(k).__name__ for k in made.kernels] == ["Fold", "Generate", "Generate", "Branch"]
+
+
+# --- idioms ----------------------------------------------------------------------------------
+
+
+def by_hand(schedule=None):
+    a, b = td.use(A), td.use(A.T.copy())
+    left, right = td.replicate(a, 7, 1), td.replicate(b.T, 7, 0)
+    return td.fold(lambda x, y: x + y, 0.0, td.map(lambda x, y: x * y, left, right),
+                   schedule=schedule)  # fmt: skip
+
+
+def test_a_product_by_hand_is_recognised():
+    made = program(by_hand())
+    assert [type(k) for k in made.kernels] == [Matmul]
+    assert any("matmul" in note for note in made.history.context.notes)
+
+
+def test_an_explicit_schedule_suppresses_recognition():
+    made = program(by_hand(td.schedule.Column(4)))
+    assert [type(k) for k in made.kernels] == [Fold]
+
+
+def test_recognition_can_be_switched_off():
+    assert kinds(by_hand(), recognise=False) == ["Fold"]
+    with td.config(recognise=False):
+        lower = td.jit(by_hand, backend="reference").lower()
+        assert not lower.settings.recognise
+
+
+# --- guards ----------------------------------------------------------------------------------
+
+
+def test_sharing_never_hoists_a_guarded_read():
+    """A read that a condition guards is below a Cond in every stage, and never runs outside."""
+    a = np.arange(5.0)
+
+    def guarded(a):
+        b = td.exp(a) * 2
+        return td.generate(
+            (9,), lambda i: td.cond(i < 5, b[i] + b[i] * a[i], 0.0) + td.cond(i < 5, b[i], 1.0)
+        )
+
+    lower = td.jit(guarded, backend="reference").lower(a)
+    for _, roots in passes.run_passes(lower.source_roots, Settings(), "native").stages:
+        for node in topological(roots):
+            if isinstance(node, Generate) and "generate" in str(node.label):
+                for e in unguarded(node.elements):
+                    assert not isinstance(e, Read)
+        run(roots, {lower.inputs[0]: a}, {}, check=True)
+
+
+def unguarded(roots):
+    """Expressions that are evaluated whatever the conditions say."""
+    stack, seen = list(roots), set()
+    while stack:
+        e = stack.pop()
+        if e not in seen:
+            seen.add(e)
+            yield e
+            stack += [*e.args, *(() if isinstance(e, Cond) else e.scoped)]
+
+
+# --- speed -----------------------------------------------------------------------------------
+
+
+def chain(n):
+    a = td.use(np.arange(8.0))
+    for k in range(n // 2):
+        a = a * 1.5 + float(k)
+    return a
+
+
+def folds(n):
+    a = td.use(np.ones((4, 4)))
+    for k in range(n // 4):
+        a = a * 1.5 + td.sqrt(td.sum(a * float(k), axis=1))[:, None]
+    return a
+
+
+def choices(n):
+    a = td.use(np.arange(8.0))
+    for k in range(n // 5):
+        a = td.cond(td.the(a[0] > k), a + 1, a - float(k))
+    return a
+
+
+def seconds(build, n):
+    """Processor time of the passes on about `n` operations, the best of three."""
+    best = 1e9
+    for extra in range(3):
+        leaves, _ = flatten_results(build(n + 5 * extra))
+        start = time.process_time()
+        passes.run_passes(leaves, Settings(), "native")
+        best = min(best, time.process_time() - start)
+    return best
+
+
+@pytest.mark.parametrize("build", [chain, folds, choices])
+def test_passes_take_linear_time(build):
+    seconds(build, 50)
+    assert seconds(build, 1000) < 4 * 2.5 * seconds(build, 250) + 0.05
+
+
+def test_a_thousand_operations_take_little_time():
+    assert seconds(chain, 1000) < 0.5  # 0.1 s on an idle machine
+
+
+# --- the verifier itself ---------------------------------------------------------------------
+
+
+def test_the_verifier_finds_what_is_wrong():
+    source = Input("x", td.float64, (False, False))
+    label = td.use(A)._leaves[0].node.label
+    i, j = Index(0), Index(1)
+
+    def node(*elements, shape=source.shape):
+        return Generate(shape, elements, label=label)
+
+    verify([node(Read(source, 0, (i, j))).leaf()])
+    wrong = {
+        "indices": node(Read(source, 0, (i,))),
+        "axis": node(Read(source, 0, (i, Index(2)))),
+    }
+    for word, broken in wrong.items():
+        with pytest.raises(BrokenGraph, match=word):
+            verify([broken.leaf()])
+    with pytest.raises(BrokenGraph, match="unbound"):
+        verify([node(Var("x", td.float64)).leaf()])
