@@ -12,7 +12,14 @@ from dataclasses import dataclass, field
 
 from treadle.dsl.expr import Expr, Extent, Read, walk
 from treadle.dsl.graph import (
-    ArrayLoop, Barrier, Branch, Check, Input, Leaf, Node, topological,
+    ArrayLoop,
+    Barrier,
+    Branch,
+    Check,
+    Input,
+    Leaf,
+    Node,
+    topological,
 )  # fmt: skip
 from treadle.dsl.passes.vertical import regions
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 from treadle.dsl.errors import BackendUnavailable
@@ -38,7 +38,7 @@ _PLANNED = {
 }
 
 
-@lru_cache(maxsize=None)
+@cache
 def load(name: str) -> Any:
     """The module of a backend that works here; `BackendUnavailable` says why it does not."""
     backend = BACKENDS.get(name)
@@ -58,7 +58,7 @@ def load(name: str) -> Any:
     return importlib.import_module(backend.module)
 
 
-@lru_cache(maxsize=None)
+@cache
 def why_not(name: str) -> str | None:
     """None when the backend works here, else the reason and what to install."""
     backend = BACKENDS.get(name)

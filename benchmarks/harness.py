@@ -510,7 +510,7 @@ def plot(rows: Sequence[Row], path: Path, title: str) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
-    from matplotlib import pyplot
+    from matplotlib import patches, pyplot
 
     shown = [r for r in rows if r.ratio is not None and r.treadle is not None]
     if not shown:
@@ -529,7 +529,7 @@ def plot(rows: Sequence[Row], path: Path, title: str) -> None:
     axes.set_xlabel("times as fast as the best peer (named at the bar)")
     axes.set_title(title, fontsize=9)
     axes.margins(x=0.2)
-    handles = [pyplot.Rectangle((0, 0), 1, 1, color=colours[g]) for g in groups]
+    handles = [patches.Patch(color=colours[g]) for g in groups]
     axes.legend(handles, groups, fontsize=7, loc="lower right")
     figure.savefig(path, dpi=130)
     pyplot.close(figure)
@@ -569,11 +569,8 @@ class Report:
         try:
             picture = path.with_suffix(".png")
             where = about["device"]
-            plot(
-                self.rows,
-                picture,
-                f"treadle on {where['cpu']}, {where['cores']} cores, {self.date}",
-            )
+            title = f"treadle on {where['cpu']}, {where['cores']} cores, {self.date}"
+            plot(self.rows, picture, title)
             written.append(picture)
         except ImportError:
             pass

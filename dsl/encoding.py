@@ -15,10 +15,24 @@ from typing import Any
 
 import numpy as np
 
+from . import errors as errors_module
 from . import graph as graph_module
 from .errors import Location, StorageError
 from .expr import (
-    Apply, Cond, Const, Expr, Extent, Foreign, Index, Loop, Param, Proj, Read, Var, While, walk,
+    Apply,
+    Cond,
+    Const,
+    Expr,
+    Extent,
+    Foreign,
+    Index,
+    Loop,
+    Param,
+    Proj,
+    Read,
+    Var,
+    While,
+    walk,
 )  # fmt: skip
 from .graph import Check, Combine, Input, Label, Leaf, Node, Output, topological
 from .library import LibraryOperation, builtin, is_builtin
@@ -71,8 +85,8 @@ class Encoder:
 
     def graph(self, roots: Sequence[Leaf], inputs: Sequence[Input] = ()) -> list[Any]:
         """The table holds everything that `roots` need; returns their references."""
-        for node in inputs:
-            self._input(node)
+        for source in inputs:
+            self._input(source)
         for node in topological(roots):
             if isinstance(node, Input):
                 self._input(node)
@@ -95,6 +109,8 @@ class Encoder:
         return self._add(node, ["input", node.type.name, ones, node.kind, *name])
 
     def _node(self, node: Node) -> None:
+        for state in getattr(node, "bound", ()):  # used in the body or not
+            self._input(state)
         fields = [getattr(node, name) for name in node.fields]
         for e in walk([e for f in (fields, node.checks) for e in _expressions(f)]):
             if e not in self.numbers:
@@ -261,7 +277,8 @@ class Decoder:
 
     # --- references ---
     def expr(self, n: int) -> Expr:
-        return _of(self.made[_index(n)], Expr)
+        found: Expr = _of(self.made[_index(n)], Expr)
+        return found
 
     def exprs(self, numbers: Sequence[int]) -> tuple[Expr, ...]:
         return tuple(self.expr(n) for n in numbers)
@@ -273,7 +290,8 @@ class Decoder:
         return _of(self.made[_index(n)], kind)
 
     def leaf(self, value: Any) -> Leaf:
-        return _of(self.value(value), Leaf)
+        found: Leaf = _of(self.value(value), Leaf)
+        return found
 
     # --- entries ---
     def _input(self, type_: str, ones: list[bool], kind: str, name: str, where: Any) -> Input:
@@ -292,7 +310,8 @@ class Decoder:
 
     def _check(self, left: int, right: int, relation: str, error: str, message: str,
                hint: str | None, where: Any) -> Check:  # fmt: skip
-        if relation not in ("==", ">=") or error not in ("ShapeError", "DTypeError"):
+        kind = getattr(errors_module, error)
+        if relation not in ("==", ">=") or not issubclass(kind, errors_module.TreadleError):
             raise ValueError("an unknown check")
         return Check(self.expr(left), self.expr(right), message, error, relation, hint,
                      place_of(where))  # fmt: skip

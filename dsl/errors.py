@@ -34,9 +34,9 @@ def _is_internal(filename: str) -> bool:
     if known is None:
         real = os.path.realpath(filename)
         known = real.startswith(_INTERNAL) or filename.startswith("<treadle")
-        known = known or os.path.basename(os.path.dirname(real)) == "treadle" and real.endswith(
+        known = known or (os.path.basename(os.path.dirname(real)) == "treadle" and real.endswith(
             ("__init__.py",)
-        )
+        ))
         known = known or filename in ("<frozen importlib._bootstrap>", functools.__file__)
         _internal_files[filename] = known
     return known

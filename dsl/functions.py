@@ -341,9 +341,9 @@ def where(p: Any, a: Any, b: Any) -> Any:
     if isinstance(a, Array) and isinstance(b, Array) and not a.structure.is_leaf:
         return _where_arrays_of_tuples(p, a, b)
     for side in (a, b):
-        if isinstance(side, list | dict | str) or side is None or callable(side) and not isinstance(
+        if isinstance(side, list | dict | str) or side is None or (callable(side) and not isinstance(
             side, ScalarType | Scalar | Array
-        ):
+        )):
             raise TracingError(
                 f"where takes values, got {type(side).__name__}.",
                 hint="Write td.where(p, a, b) with values, not functions; td.cond also takes "

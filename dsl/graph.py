@@ -330,8 +330,8 @@ class Scan(Node):
             results = epilogue = result_variables(elements)
         node = _make(cls, (shape, axis, elements, combine, init, form, reverse, results, epilogue),
                      label, where, checks, fused)  # fmt: skip
-        from .simplify import apply
         from .expr import primitive
+        from .simplify import apply
 
         length = shape[axis]
         if form == "exclusive":

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .array import Array, is_arraylike, normalise_source
-from .configuration import Settings, settings
+from .configuration import settings
 from .errors import TracingError, TreadleError, user_facing, user_location
 from .expr import Param
 from .graph import Input
@@ -237,7 +237,7 @@ def split_arguments(flat: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     data: list[Any] = []
     scalars: list[Any] = []
     for a in flat:
-        if type(a) is _ndarray or hasattr(a, "shape") and not isinstance(a, np.generic):
+        if type(a) is _ndarray or (hasattr(a, "shape") and not isinstance(a, np.generic)):
             data.append(a)
         else:
             scalars.append(a)

@@ -6,10 +6,34 @@ from collections.abc import Iterable
 from typing import Any
 
 from .expr import (
-    Apply, Cond, Const, Expr, Extent, Foreign, Index, Loop, Param, Proj, Read, Var, While, walk,
+    Apply,
+    Cond,
+    Const,
+    Expr,
+    Extent,
+    Foreign,
+    Index,
+    Loop,
+    Param,
+    Proj,
+    Read,
+    Var,
+    While,
+    walk,
 )  # fmt: skip
 from .graph import (
-    ArrayLoop, Branch, Fold, FoldSeg, Generate, Input, Leaf, Library, Matmul, Node, Permute, Scan,
+    ArrayLoop,
+    Branch,
+    Fold,
+    FoldSeg,
+    Generate,
+    Input,
+    Leaf,
+    Library,
+    Matmul,
+    Node,
+    Permute,
+    Scan,
     topological,
 )  # fmt: skip
 

@@ -12,7 +12,16 @@ from . import simplify
 from .errors import DTypeError, TracingError
 from .expr import Const, Expr
 from .primitives import TABLE
-from .types import DEFAULT_OF_KIND, ScalarType, as_type, bool_, float64, int64, kind_of_literal, promote
+from .types import (
+    DEFAULT_OF_KIND,
+    ScalarType,
+    as_type,
+    bool_,
+    float64,
+    int64,
+    kind_of_literal,
+    promote,
+)
 
 _HINT_IF = (
     "While a program is traced its values are not known.  Write td.where(p, a, b) for both sides, "

@@ -12,8 +12,20 @@ from typing import Any
 
 from .expr import Apply, Cond, Expr, Index, Loop, Proj, Read, Var, While, walk
 from .graph import (
-    ArrayLoop, Branch, Combine, Fold, FoldSeg, Generate, Input, Leaf, Matmul, Node, Permute, Scan,
-    inner_inputs, topological,
+    ArrayLoop,
+    Branch,
+    Combine,
+    Fold,
+    FoldSeg,
+    Generate,
+    Input,
+    Leaf,
+    Matmul,
+    Node,
+    Permute,
+    Scan,
+    inner_inputs,
+    topological,
 )  # fmt: skip
 from .types import bool_, int64
 

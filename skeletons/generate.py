@@ -40,7 +40,8 @@ TASK_COST = 1 << 18
 #: Outputs per thread along the rows, where neighbouring rows share their reads.
 UNROLLED_ROWS = 4
 #: Width and height of what a transposing read covers at a time.
-TRANSPOSE_COLUMNS, TRANSPOSE_ROWS = 32, 64
+TRANSPOSE_COLUMNS, TRANSPOSE_ROWS = 16, 64
+CHEAP_TRANSPOSE = 4.0
 
 
 def lower_generate(node: Generate, context: LoweringContext) -> Lowered:
@@ -149,6 +150,8 @@ class _Rows:
         self.rank = len(node.shape)
         self.extents = builder.shape(node.shape)
         roots = node.elements
+        # Where there is little to compute, single loads beat the gathers of a vector.
+        self.gathering = "serial" if element_cost(roots) <= CHEAP_TRANSPOSE else "vector"
         last = self.rank - 1
         if box is None:
             resolved = transform.resolve(roots, builder, domain)
@@ -247,7 +250,7 @@ class _Rows:
         with into.loop("column", c0, c1, step=TRANSPOSE_COLUMNS) as column:
             stop = into.let(at.minimum(at.add(column, TRANSPOSE_COLUMNS), c1), "column_stop")
             with into.loop("i", *tile.rows) as i:
-                self._row(into, tile, i, (column, stop), self.inside)
+                self._row(into, tile, i, (column, stop), self.inside, self.gathering)
 
 
 def _elements_in_order(plan: Resolved, builder: Builder, node: Generate,

@@ -26,6 +26,7 @@ from treadle.dsl.errors import (
     NestedParallelismError,
     ScheduleError,
     ShapeError,
+    StorageError,
     TracingError,
     TreadleError,
 )
@@ -36,33 +37,113 @@ from treadle.dsl.jit import jit, run
 from treadle.dsl.operations.control import cond, iterate, loop, while_loop
 from treadle.dsl.operations.elementwise import imap, indexed, map, unzip, zip
 from treadle.dsl.operations.folds import (
-    all, amax, amin, any, argmax, argmin, count_nonzero, fold, fold1, fold1_seg, fold_seg, max,
-    mean, min, prod, std, sum, var,
+    all,
+    amax,
+    amin,
+    any,
+    argmax,
+    argmin,
+    count_nonzero,
+    fold,
+    fold1,
+    fold1_seg,
+    fold_seg,
+    max,
+    mean,
+    min,
+    prod,
+    std,
+    sum,
+    var,
 )  # fmt: skip
 from treadle.dsl.operations.foreign import compute, foreign, foreign_array
 from treadle.dsl.operations.index_space import (
-    backpermute, broadcast_to, concatenate, diagonal, expand_dims, flatten, flip, gather, pad, ravel,
-    replicate, reshape, reverse, roll, squeeze, stack, swapaxes, take, take_along_axis, transpose,
+    backpermute,
+    broadcast_to,
+    diagonal,
+    expand_dims,
+    flatten,
+    flip,
+    gather,
+    ravel,
+    replicate,
+    reshape,
+    reverse,
+    roll,
+    squeeze,
+    swapaxes,
+    take,
+    take_along_axis,
+    transpose,
 )  # fmt: skip
 from treadle.dsl.operations.irregular import argsort, compact, expand, filter, sort, unique
+from treadle.dsl.operations.joining import concatenate, pad, stack
 from treadle.dsl.operations.linalg import dot, matmul, outer, strassen, tensordot
 from treadle.dsl.operations.making import (
-    arange, eye, fill, full, full_like, generate, iota, linspace, ones, ones_like, the, unit, zeros,
+    arange,
+    eye,
+    fill,
+    full,
+    full_like,
+    generate,
+    iota,
+    linspace,
+    ones,
+    ones_like,
+    the,
+    unit,
+    zeros,
     zeros_like,
 )  # fmt: skip
 from treadle.dsl.operations.permuting import bincount, histogram, overwrite, permute, scatter
 from treadle.dsl.operations.scans import (
-    cummax, cummin, cumprod, cumsum, scanl, scanl1, scanl1_seg, scanl_seg, scanl_total,
-    scanl_total_seg, scanr, scanr1, scanr1_seg, scanr_seg, scanr_total, scanr_total_seg,
+    cummax,
+    cummin,
+    cumprod,
+    cumsum,
+    scanl,
+    scanl1,
+    scanl1_seg,
+    scanl_seg,
+    scanl_total,
+    scanl_total_seg,
+    scanr,
+    scanr1,
+    scanr1_seg,
+    scanr_seg,
+    scanr_total,
+    scanr_total_seg,
 )  # fmt: skip
-from treadle.dsl.operations.stencils import clamp, convolve, correlate, mirror, stencil, symmetric, wrap
+from treadle.dsl.operations.stencils import (
+    clamp,
+    convolve,
+    correlate,
+    mirror,
+    stencil,
+    symmetric,
+    wrap,
+)
 from treadle.dsl.operations.stencils import constant_boundary as constant
 from treadle.dsl.operations.stencils import function_boundary as function
 from treadle.dsl.program import Program
 from treadle.dsl.scalar import Scalar
+from treadle.dsl.serialise import load
 from treadle.dsl.types import (
-    bfloat16, bool_, complex64, complex128, float16, float32, float64, int8, int16, int32, int64,
-    uint8, uint16, uint32, uint64,
+    bfloat16,
+    bool_,
+    complex64,
+    complex128,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
 )  # fmt: skip
 from treadle.skeletons import schedules as schedule
 

@@ -25,7 +25,10 @@ from treadle.skeletons.kernel.ir import (
     statements,
 )
 
+from .lanes import BITS
+from .mathlib import FUNCTIONS
 from .target import Target
+from .values import register_element
 
 
 def modified(body: Iterable[Statement]) -> set[Any]:
@@ -114,9 +117,9 @@ def nodes(body: Body) -> int:
     total = 0
     for s in body:
         copies = 1
-        if isinstance(s, For) and s.kind == "unrolled":
-            if isinstance(s.start, Const) and isinstance(s.stop, Const):
-                copies = max(1, -(-int(s.stop.value - s.start.value) // s.step))
+        if isinstance(s, For) and s.kind == "unrolled" and isinstance(s.stop, Const):
+            first = int(s.start.value) if isinstance(s.start, Const) else 0
+            copies = max(1, -(-(int(s.stop.value) - first) // s.step))
         inner = sum(nodes(b) for b in children(s))
         total += sum(1 for _ in _operations(s)) + copies * inner
     return total
@@ -129,31 +132,32 @@ def _operations(s: Statement) -> Iterator[Expr]:
 def lanes_for(body: Body, target: Target) -> int:
     """How many lanes a vector loop runs at once.
 
-    One vector of the widest type that a quarter of the values have, at least eight lanes; two
-    vectors, for more independent work, when the body is short.
+    One vector of the widest type that a quarter of the values have, at least eight lanes.  Two of
+    them, for more independent work, unless the body calls mathematical functions (each call saves
+    every live register) or is long.
     """
     weight: dict[int, float] = {}
-    size = 0
+    calls = False
     for s in statements(body):
-        values: list[Expr] = [s.value] if isinstance(s, Store | Assign | Declare | Let) else []
+        values: list[Expr] = []
+        if isinstance(s, Store | Assign | Declare | Let) and not _is_index(s.value):
+            values.append(s.value)
         for node in walk(expressions(s)):
-            if isinstance(node, Apply):
-                size += 1
-                if not (node.type.is_integer and node.type.bits == 64):
-                    values.append(node)
-            elif isinstance(node, Load):
-                size += 1
+            if isinstance(node, Load) or (isinstance(node, Apply) and not _is_index(node)):
                 values.append(node)
-        if isinstance(s, Let) and s.value.type.is_integer and s.value.type.bits == 64:
-            values = [v for v in values if v is not s.value]
+                calls |= isinstance(node, Apply) and node.op.name in FUNCTIONS
+            calls |= isinstance(node, Foreign)
         for e in values:
-            t = e.type
-            bits = 64 if t.bits == 128 else 32 if t.bits == 64 and t.is_complex else t.bits
-            bits = 32 if t.is_float and t.bits == 16 else bits
-            if t.kind != "bool":
+            bits = BITS[register_element(e.type)]
+            if bits > 1:
                 weight[bits] = weight.get(bits, 0.0) + 1.0
     total = sum(weight.values())
-    frequent = [bits for bits, w in weight.items() if w >= total / 4]
-    widest = max(frequent, default=8)
+    widest = max((bits for bits, w in weight.items() if w >= total / 4), default=8)
     lanes = max(8, min(64, target.vector_bytes * 8 // widest))
-    return lanes * 2 if size <= 40 and lanes <= 32 and target.vector_bytes >= 32 else lanes
+    twice = target.vector_bytes >= 32 and lanes <= 32 and not calls and nodes(body) <= 1000
+    return lanes * 2 if twice else lanes
+
+
+def _is_index(e: Expr) -> bool:
+    """int64 arithmetic: mostly of indices, which the lanes of the values should not follow."""
+    return e.type.is_integer and e.type.bits == 64 and not isinstance(e, Load)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from treadle.dsl.errors import CompilationError
 from treadle.dsl.expr import Var
 from treadle.skeletons.kernel.ir import Buffer, Kernel
 
@@ -48,7 +49,8 @@ class CompiledKernel:
     def llvm_ir(self) -> str:
         """The LLVM IR before optimisation."""
         if self._llvm_ir is None:
-            self._llvm_ir = emit(self.kernel, self.target, self.fast_math)[0]
+            _, functions = fingerprint(self.kernel, self.target, self.fast_math)
+            self._llvm_ir = emit(self.kernel, self.target, self.fast_math, functions)[0]
         return self._llvm_ir
 
     def assembly(self) -> str:
@@ -140,7 +142,8 @@ def _fit(value: Any, var: Var) -> Any:
         return float(np.asarray(value).astype(t.numpy))
 
 
-_memory: OrderedDict[tuple[Any, ...], CompiledKernel] = OrderedDict()
+#: Code by key.  Kernels are not kept: their buffers may hold on to arrays.
+_memory: OrderedDict[tuple[Any, ...], tuple[engine.Linked, list[Any]]] = OrderedDict()
 _memory_lock = threading.Lock()
 _MEMORY_LIMIT = 1024
 _disk = DiskCache()
@@ -160,37 +163,34 @@ def compile_kernel(kernel: Kernel, *, fast_math: bool = False, target: Target | 
         held = _memory.get(key)
         if held is not None:
             _memory.move_to_end(key)
-            return held
+            return CompiledKernel(kernel, target, fast_math, held[0], False, None)
     foreign = {f"foreign.{k}": int(f.address) for k, f in enumerate(functions)}
-    made = _from_disk(kernel, target, fast_math, digest, foreign, disk)
-    if made is None:
-        text, emitter = emit(kernel, target, fast_math)
-        if emitter.foreign != functions:  # the order of the fingerprint is the emitter's
-            foreign = {f"foreign.{k}": int(f.address) for k, f in enumerate(emitter.foreign)}
+    text: str | None = None
+    linked = _from_disk(digest, foreign, disk)
+    from_disk = linked is not None
+    if linked is None:
+        text, emitter = emit(kernel, target, fast_math, functions)
         image = engine.to_object(text, target)
         symbols = sorted(emitter.module.symbols)
         linked = engine.link(image, ["entry"], symbols, foreign)
         disk.put(digest, image, {"symbols": symbols})
-        made = CompiledKernel(kernel, target, fast_math, linked, False, text)
     with _memory_lock:
-        _memory[key] = made
+        _memory[key] = linked, functions
         while len(_memory) > _MEMORY_LIMIT:
             _memory.popitem(last=False)
-    return made
+    return CompiledKernel(kernel, target, fast_math, linked, from_disk, text)
 
 
-def _from_disk(kernel: Kernel, target: Target, fast_math: bool, digest: str,
-               foreign: dict[str, int], disk: DiskCache) -> CompiledKernel | None:  # fmt: skip
+def _from_disk(digest: str, foreign: dict[str, int], disk: DiskCache) -> engine.Linked | None:
     found = disk.get(digest)
     if found is None:
         return None
     image, about = found
     try:
-        linked = engine.link(image, ["entry"], list(about["symbols"]), foreign)
-    except Exception:  # a file that is whole but does not load here
+        return engine.link(image, ["entry"], list(about["symbols"]), foreign)
+    except CompilationError:  # a file that is whole but does not load here
         disk.drop(digest)
         return None
-    return CompiledKernel(kernel, target, fast_math, linked, True, None)
 
 
 def forget() -> None:

@@ -427,9 +427,15 @@ class Emitter:
         return first if all(x.key == first.key for x in values) else None
 
 
-def emit(kernel: Kernel, target: Target, fast_math: bool = False) -> tuple[str, Emitter]:
-    """The LLVM IR of a kernel, and the emitter with what it learnt (symbols, foreign functions)."""
+def emit(
+    kernel: Kernel, target: Target, fast_math: bool = False, foreign: Sequence[Any] = ()
+) -> tuple[str, Emitter]:
+    """The LLVM IR of a kernel, and the emitter with the symbols it needs.
+
+    The foreign function at position k of `foreign` is called `foreign.k`.
+    """
     emitter = Emitter(kernel, target, fast_math)
+    emitter.foreign = list(foreign)
     return emitter.emit(), emitter
 
 

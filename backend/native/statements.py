@@ -35,8 +35,10 @@ from .reduction import reduce
 from .text import Reg, literal, vector
 from .values import LANE, Poly, Value
 
-#: A vector loop of more operations is written once, masked, instead of twice.
-_WRITE_ONCE = 600
+#: A vector loop of more operations is written once, masked, instead of twice: masks cost nothing
+#: with AVX-512, and something before it.
+_WRITE_ONCE = {64: 400}
+_WRITE_ONCE_SHORT = 2000
 
 
 def block(em: Emitter, body: Body, copies: Sequence[Copy]) -> None:
@@ -227,7 +229,8 @@ def _vector_for(em: Emitter, s: For, copies: Sequence[Copy], start: Value, stop:
     trips = _trips(em, start, stop, s.step)
     before_varying = em.varying
     em.varying = before_varying | varying_variables(s.body, {s.var})
-    once = nodes(s.body) * len(copies) > _WRITE_ONCE
+    limit = _WRITE_ONCE.get(em.target.vector_bytes, _WRITE_ONCE_SHORT)
+    once = nodes(s.body) * len(copies) > limit
     constant = _constant(trips)
     total = em.reg(trips, 0)
     whole = total if once else em.code.emit(f"and i64 {total}, {-lanes}")

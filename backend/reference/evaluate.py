@@ -10,8 +10,20 @@ import numpy as np
 from treadle.dsl.errors import IndexOutOfBounds
 from treadle.dsl.expr import Expr, Extent, Index, Param, Var
 from treadle.dsl.graph import (
-    ArrayLoop, Barrier, Branch, Fold, FoldSeg, Generate, Input, Leaf, Library, Matmul, Node, Permute,
-    Scan, topological,
+    ArrayLoop,
+    Barrier,
+    Branch,
+    Fold,
+    FoldSeg,
+    Generate,
+    Input,
+    Leaf,
+    Library,
+    Matmul,
+    Node,
+    Permute,
+    Scan,
+    topological,
 )  # fmt: skip
 from treadle.dsl.relations import verify_checks
 

@@ -10,7 +10,20 @@ import numpy as np
 
 from treadle.dsl.errors import IndexOutOfBounds
 from treadle.dsl.expr import (
-    Apply, Cond, Const, Expr, Extent, Foreign, Index, Loop, Param, Proj, Read, Var, While, substitute,
+    Apply,
+    Cond,
+    Const,
+    Expr,
+    Extent,
+    Foreign,
+    Index,
+    Loop,
+    Param,
+    Proj,
+    Read,
+    Var,
+    While,
+    substitute,
 )  # fmt: skip
 from treadle.dsl.graph import Leaf
 from treadle.dsl.operations.stencils import resolve_read

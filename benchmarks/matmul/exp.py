@@ -1,6 +1,6 @@
 import torch, sys, os, time, json
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import engine as E, cu, sass_order as S
+import engine as E, cu, sass_order as S, patch_yield as Y
 torch.backends.cuda.matmul.allow_tf32 = False
 def timer(fs, reps):
     """interleaved medians, ms"""

@@ -239,7 +239,7 @@ def first_calls(scale: Scale, repeats: int) -> list[Row]:
             warm.append(elsewhere(FIRST, scale.backend, cache=cache))
 
     def typical(runs: list[dict[str, Any]], key: str) -> float:
-        return median(r[key] for r in runs) * 1e3
+        return float(median(r[key] for r in runs)) * 1e3
 
     kernels = f"{cold[0]['kernels']} kernels"
     both = cold + warm

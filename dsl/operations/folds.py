@@ -10,9 +10,9 @@ from ..array import Array, as_array, map_over
 from ..errors import DTypeError, ShapeError, user_location
 from ..expr import Const, Expr, Index, constant
 from ..graph import Check, Combine, Fold, FoldSeg, Generate, Label, Leaf, Shape, known
+from ..primitives import real_part
 from ..scalar import Scalar, apply_primitive
 from ..tracing import forbid_nesting
-from ..primitives import real_part
 from ..types import LEAF, ScalarType, Structure, float32, float64, int64, uint64
 from .common import fit_to, label_of, normalise_axes, normalise_axis, operation, trace_combine
 

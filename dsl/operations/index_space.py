@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from .. import simplify
 from ..array import Array, as_array, as_shape, is_arraylike, map_over, show_shape, stretched
 from ..errors import DTypeError, IndexOutOfBounds, ShapeError, TracingError, user_location
-from ..expr import Cond, Const, Expr, Index, Proj, constant
-from ..graph import Check, Generate, Label, Shape, indices, known
-from ..scalar import Scalar, apply_primitive, as_index, fit_weak, lift, unify
+from ..expr import Const, Expr, Index, constant
+from ..graph import Check, Label, Shape, indices, known
+from ..scalar import Scalar, apply_primitive, as_index
 from ..tracing import call_scalar_function, flatten_result, forbid_nesting
-from ..types import Structure
 from .common import label_of, normalise_axes, normalise_axis, operation
 
 
@@ -244,7 +241,7 @@ def _bound_down(value: Any, n: Expr) -> Expr:
 def slice_array(array: Array, index: Any) -> Array:
     """NumPy's basic indexing; a single integer array gathers along the first axis."""
     forbid_nesting("slice")
-    if isinstance(index, Array) and index.ndim > 0 or is_arraylike(index) or isinstance(index, list):
+    if (isinstance(index, Array) and index.ndim > 0) or is_arraylike(index) or isinstance(index, list):
         chosen = as_array(index, "an index")
         if chosen.types[0].kind == "bool":
             raise TracingError(
@@ -493,155 +490,3 @@ def take_along_axis(a: Any, indices: Any, axis: int = -1) -> Array:
 
 def _identity(rank: int) -> tuple[Expr, ...]:
     return indices(rank)
-
-
-# --- joining and padding ---------------------------------------------------------------------
-
-
-def _common_elements(arrays: Sequence[Array], operation: str) -> tuple[Structure, list[Any]]:
-    """Structure and types that arrays joined together have in common."""
-    structure = arrays[0].structure
-    for other in arrays[1:]:
-        if not structure.same_nesting(other.structure):
-            raise DTypeError(f"{operation}: the arrays have elements of different structure.")
-    types = []
-    for parts in zip(*(a.types for a in arrays), strict=True):
-        from ..types import promote
-
-        common = parts[0]
-        for t in parts[1:]:
-            common = promote(common, False, t, False)[0]
-        types.append(common)
-    return structure, types
-
-
-@operation
-def concatenate(arrays: Any, axis: int = 0) -> Array:
-    """Joined along an existing axis; only the source of an element is read."""
-    forbid_nesting("concatenate")
-    parts = [as_array(a, "concatenate") for a in arrays]
-    if not parts:
-        raise ShapeError("concatenate needs at least one array.")
-    rank = parts[0].ndim
-    if any(p.ndim != rank for p in parts):
-        raise ShapeError(
-            "concatenate needs arrays of equal rank, got " +
-            ", ".join(str(p.ndim) for p in parts) + ".",
-        )  # fmt: skip
-    if rank == 0:
-        raise ShapeError("rank-0 arrays cannot be concatenated.", hint="Use td.stack.")
-    k = normalise_axis(axis, rank, "concatenate")
-    checks: list[Check] = []
-    for p in parts[1:]:
-        for x in range(rank):
-            e, g = p._shape[x], parts[0]._shape[x]
-            if x == k or e is g:
-                continue
-            u, v = known(g), known(e)
-            if u is not None and v is not None and int(u) != int(v):
-                raise ShapeError(
-                    f"concatenate along axis {k}: axis {x} has {int(u)} against {int(v)}; shapes "
-                    f"{show_shape(parts[0]._shape)} and {show_shape(p._shape)}."
-                )
-            checks.append(Check(g, e, f"concatenate: axis {x} has extent {{left}} against "
-                                "{right}.", where=user_location()))  # fmt: skip
-    structure, types = _common_elements(parts, "concatenate")
-    ends: list[Expr] = []
-    total: Expr = constant(0)
-    for p in parts:
-        total = plus(total, p._shape[k])
-        ends.append(total)
-    shape = (*parts[0]._shape[:k], total, *parts[0]._shape[k + 1 :])
-    elements = _joined(parts, ends, k, rank, types)
-    node = Generate(shape, elements, label=Label("concatenate"), where=user_location(),
-                    checks=tuple(checks))  # fmt: skip
-    return Array(node.leaves, structure, shape)
-
-
-def _joined(parts: Sequence[Array], ends: Sequence[Expr], axis: int, rank: int,
-            types: Sequence[Any]) -> tuple[Expr, ...]:  # fmt: skip
-    """A balanced tree of `cond`s on the position, so that n parts cost log n comparisons."""
-
-    def choose(low: int, high: int) -> tuple[Expr, ...]:
-        if high - low == 1:
-            place: list[Expr] = list(indices(rank))
-            if low:
-                place[axis] = minus(place[axis], ends[low - 1])
-            values = parts[low]._element(place)
-            return tuple(simplify.cast(v, t) for v, t in zip(values, types, strict=True))
-        middle = (low + high) // 2
-        left, right = choose(low, middle), choose(middle, high)
-        node = Cond(apply_primitive("less", [Index(axis), ends[middle - 1]]), left, right)
-        return tuple(Proj(node, c) for c in range(len(left)))
-
-    return choose(0, len(parts))
-
-
-@operation
-def stack(arrays: Any, axis: int = 0) -> Array:
-    """Joined along a new axis."""
-    parts = [as_array(a, "stack") for a in arrays]
-    if not parts:
-        raise ShapeError("stack needs at least one array.")
-    k = normalise_axis(axis, parts[0].ndim + 1, "stack")
-    if any(p.ndim != parts[0].ndim for p in parts):
-        raise ShapeError("stack needs arrays of equal shape.")
-    return concatenate([p[(slice(None),) * k + (None,)] for p in parts], k)
-
-
-@operation
-def pad(a: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0) -> Array:
-    """As NumPy's pad: modes constant, edge, reflect, symmetric and wrap."""
-    forbid_nesting("pad")
-    from .stencils import resolve_index
-
-    array = as_array(a, "pad")
-    widths = _pad_widths(pad_width, array.ndim)
-    kinds = {"edge": "clamp", "reflect": "mirror", "symmetric": "symmetric", "wrap": "wrap"}
-    if mode != "constant" and mode not in kinds:
-        raise ShapeError(
-            f"pad: unknown mode {mode!r}.",
-            hint="Modes: constant, edge, reflect, symmetric, wrap.",
-        )
-    shape = tuple(plus(e, constant(lo + hi)) for e, (lo, hi) in
-                  zip(array._shape, widths, strict=True))  # fmt: skip
-    place: list[Expr] = [minus(Index(k), constant(lo)) for k, (lo, _) in enumerate(widths)]
-    if mode != "constant":
-        place = [resolve_index(kinds[mode], p, n)
-                 for p, n in zip(place, array._shape, strict=True)]  # fmt: skip
-        return map_over(array, place, shape, Label("pad"))
-    inside: Expr = Const(True, _bool())
-    for p, n in zip(place, array._shape, strict=True):
-        low = apply_primitive("greater_equal", [p, constant(0)])
-        high = apply_primitive("less", [p, n])
-        inside = apply_primitive("logical_and", [inside, apply_primitive("logical_and",
-                                                                         [low, high])])  # fmt: skip
-    values = tuple(array._element(place))
-    outside = tuple(fit_weak(lift(constant_values, "pad"), v.type) for v in values)
-    chosen = Cond(inside, values, outside)
-    elements = tuple(Proj(chosen, k) for k in range(len(values)))
-    node = Generate(shape, elements, label=Label("pad"), where=user_location())
-    return Array(node.leaves, array.structure, shape)
-
-
-def _bool() -> Any:
-    from ..types import bool_
-
-    return bool_
-
-
-def _pad_widths(pad_width: Any, rank: int) -> list[tuple[int, int]]:
-    try:
-        pairs = np.broadcast_to(np.asarray(pad_width), (rank, 2))
-    except ValueError:
-        raise ShapeError(
-            f"pad: pad_width {pad_width!r} does not fit an array of rank {rank}.",
-            hint="Give n, (before, after), or one (before, after) per axis.",
-        ) from None
-    if pairs.dtype.kind not in "iu" or (pairs < 0).any():
-        raise ShapeError("pad: widths are integers, not negative.")
-    return [(int(lo), int(hi)) for lo, hi in pairs]
-
-
-def unify_two(a: Expr, b: Expr) -> list[Expr]:
-    return unify([a, b], "where")[0]

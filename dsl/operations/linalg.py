@@ -11,7 +11,7 @@ from ..array import Array, as_array, broadcast_shapes, map_over, show_shape
 from ..errors import DTypeError, ShapeError, TracingError, user_location
 from ..expr import Expr, Index, constant
 from ..graph import Check, Label, Matmul, known
-from ..scalar import apply_primitive, as_strong, fit_weak, lift
+from ..scalar import apply_primitive, as_strong, fit_weak
 from ..tracing import forbid_nesting
 from ..types import LEAF, promote
 from .common import label_of, normalise_axes, operation

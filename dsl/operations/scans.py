@@ -148,8 +148,8 @@ def segment_of_position(offsets: Leaf, segments: Expr, extent: Expr, shift: int)
     """The segment that each of `extent` positions belongs to, segment s starting at
     offsets[s] + shift·s."""
     from ..graph import Permute, canonical_combine
-    from .common import state_variables
     from ..types import int64
+    from .common import state_variables
 
     zero = Generate((extent,), (constant(0),), label=Label("segments"), where=user_location())
     start = apply_primitive("add", [

@@ -11,8 +11,18 @@ from typing import Any
 
 from ..expr import Expr, Read, rewrite, walk
 from ..graph import (
-    ArrayLoop, Branch, Fold, FoldSeg, Generate, Leaf, Matmul, Node, Scan, inner_inputs,
-    is_identity_read, topological,
+    ArrayLoop,
+    Branch,
+    Fold,
+    FoldSeg,
+    Generate,
+    Leaf,
+    Matmul,
+    Node,
+    Scan,
+    inner_inputs,
+    is_identity_read,
+    topological,
 )  # fmt: skip
 from .base import Context
 from .rebuild import Rebuilder
@@ -96,10 +106,10 @@ def _reads_only_here(user: Generate, node: Node) -> bool:
 def _merge(head: Any, user: Generate, builder: Rebuilder) -> Any:
     """The kernel `head` stores the elements of `user` in place of its own results."""
 
+    stored: tuple[Expr, ...] = head.epilogue
+
     def change(e: Expr) -> Expr:
-        if isinstance(e, Read) and e.node is head:
-            return head.epilogue[e.component]  # type: ignore[no-any-return]
-        return e
+        return stored[e.component] if isinstance(e, Read) and e.node is head else e
 
     elements = builder.exprs(user.elements)
     epilogue = rewrite(elements, change)

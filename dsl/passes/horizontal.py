@@ -11,7 +11,15 @@ from typing import Any
 
 from ..expr import Expr, Var, substitute
 from ..graph import (
-    Combine, Fold, Generate, Input, Leaf, Node, canonical_combine, inner_inputs, result_variables,
+    Combine,
+    Fold,
+    Generate,
+    Input,
+    Leaf,
+    Node,
+    canonical_combine,
+    inner_inputs,
+    result_variables,
     topological,
 )  # fmt: skip
 from .base import Context

@@ -7,7 +7,17 @@ from typing import Any
 
 from ..expr import Expr, Read, rewrite
 from ..graph import (
-    ArrayLoop, Barrier, Branch, Check, Combine, Input, Leaf, Library, Node, Output, Permute,
+    ArrayLoop,
+    Barrier,
+    Branch,
+    Check,
+    Combine,
+    Input,
+    Leaf,
+    Library,
+    Node,
+    Output,
+    Permute,
     topological,
 )  # fmt: skip
 

@@ -14,12 +14,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..errors import Location
 from ..expr import Expr, Index, Read, rewrite, substitute, walk
 from ..graph import (
-    ArrayLoop, Branch, Check, Fold, FoldSeg, Generate, Input, Label, Leaf, Matmul, Node, Permute,
-    Scan, is_identity_read, topological,
+    ArrayLoop,
+    Branch,
+    Check,
+    Fold,
+    FoldSeg,
+    Generate,
+    Input,
+    Label,
+    Leaf,
+    Matmul,
+    Node,
+    Permute,
+    Scan,
+    is_identity_read,
+    topological,
 )  # fmt: skip
-from ..errors import Location
 from ..operations.stencils import resolve_read
 from . import cost
 from .base import Context
@@ -261,7 +274,7 @@ def fuse_vertical(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
         size = len(per_element(made)) + sum(1 for _ in walk(per_element(node)))
         size += sum(taken.sizes[producer] for producer in eaten)
         use = uses.get(node)
-        body = changes.get("elements") or getattr(made, "elements", ())
+        body: tuple[Expr, ...] = changes.get("elements") or getattr(made, "elements", ())
         reason = "it is unused" if use is None else decide(node, use, size, body)
         if reason is None and use is not None and not use.reads:
             reason = "its readers need it whole"

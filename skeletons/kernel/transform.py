@@ -28,7 +28,7 @@ from treadle.dsl.expr import (
     walk,
 )
 from treadle.dsl.graph import Leaf, Shape, is_identity_read
-from treadle.dsl.operations.index_space import linear
+from treadle.dsl.operations.index_space import delinear, linear
 from treadle.dsl.operations.stencils import resolve_index
 
 from . import arithmetic as at
@@ -92,7 +92,7 @@ def resolve(roots: Sequence[Expr], builder: Builder, domain: Shape,
             builder.safe.add(inner)
         return made
 
-    return rewrite(roots, change, memo)
+    return flat_reads(rewrite(roots, change, memo), builder)
 
 
 @dataclass
@@ -257,7 +257,7 @@ def collapse(roots: Sequence[Expr], domain: Shape, builder: Builder, position: E
     own = {Index(k) for k in range(first, len(domain))}
     whole = linear([Index(k) for k in range(first, len(domain))], domain[first:])
     if len(own) > 1:
-        roots = rewrite(roots, lambda e: e, {whole: position})
+        roots = flat_reads(rewrite(roots, lambda e: e, {whole: position}), builder)
     memo: dict[Expr, Expr] = {}
     for e in walk(roots):
         if isinstance(e, Read) and any(a in own for a in e.args):
@@ -266,6 +266,28 @@ def collapse(roots: Sequence[Expr], domain: Shape, builder: Builder, position: E
             memo[e] = _linear_load(e, len(own), builder, position)
     roots = rewrite(roots, lambda e: e, memo)
     return None if any(e in own for e in walk(roots)) else roots
+
+
+def flat_reads(roots: Sequence[Expr], builder: Builder) -> tuple[Expr, ...]:
+    """`a[p // m, p % m]` → `a[p]`: a reshaped read of a dense array of rows of m.
+
+    Checked mode keeps the coordinates, which it reports.
+    """
+    if builder.context.check:
+        return tuple(roots)
+
+    def change(e: Expr) -> Expr:
+        if not isinstance(e, Read) or e.boundary is not None or len(e.args) < 2:
+            return e
+        leaf = Leaf(e.node, e.component)
+        split = next((a for a in reversed(e.args) if isinstance(a, Apply)), None)
+        if split is None or split.op.name != "remainder" or leaf in builder.context.strided:
+            return e
+        if delinear(split.args[0], leaf.shape) != e.args:
+            return e
+        return Load(builder.input(leaf), split.args[0])
+
+    return rewrite(roots, change)
 
 
 def _linear_read(e: Read, domain: Shape, first: int, builder: Builder) -> bool:
@@ -293,6 +315,7 @@ def _linear_load(read: Read, count: int, builder: Builder, position: Expr) -> Lo
 __all__ = [
     "Interior",
     "collapse",
+    "flat_reads",
     "has_boundary",
     "interior",
     "is_identity_read",

@@ -1,0 +1,213 @@
+"""Programs in files: `program.save(path)` and `td.load(path)`.
+
+A file is one JSON document: format, versions, a SHA-256 of the payload, and the payload: the graph
+as written (encoding.py), arguments, settings, results and the data of captured arrays.  Reading
+never runs code from the file; the only names it imports are classes of results (named tuples and
+dataclasses) and of schedules that the user wrote.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from .configuration import Settings
+from .encoding import TYPES, Decoder, Encoder, decode_tree, encode_tree
+from .errors import StorageError, TreadleError, user_facing
+from .expr import Const, Param
+from .graph import Input, Leaf
+from .program import Program
+
+FORMAT = "treadle program"
+VERSION = 1
+
+
+def _treadle_version() -> str:
+    import treadle
+
+    return str(treadle.__version__)
+
+
+# --- writing ---------------------------------------------------------------------------------
+
+
+@user_facing
+def save(program: Program, path: Any) -> None:
+    """Write a program to a file, whole or not at all.
+
+    `StorageError` for what no file can hold: foreign functions, library operations that are
+    Python functions, classes of results that another process could not import.
+    """
+    payload = _payload(program)
+    document = {
+        "format": FORMAT,
+        "version": VERSION,
+        "treadle": _treadle_version(),
+        "sha256": _checksum(payload),
+        "payload": payload,
+    }
+    write_atomically(path, _text(document))
+
+
+def _payload(program: Program) -> dict[str, Any]:
+    encoder = Encoder(program.params, full=True)
+    roots = encoder.graph(program.source_roots, program.inputs)
+    return {
+        "name": program.name,
+        "backend": program.backend,
+        "settings": asdict(program.settings),
+        "params": [[p.name, p.type.name, p.weak] for p in program.params],
+        "table": encoder.table,
+        "roots": roots,
+        "arguments": [encoder.numbers[node] for node in program.arguments],
+        "inputs": [encoder.numbers[node] for node in program.inputs],
+        "data": [
+            _data(node) if node.source is not None else None
+            for node in program.inputs[len(program.arguments) :]
+        ],
+        "results": encode_tree(program.tree),
+        "example_shapes": [list(s) for s in program.example_shapes or ()],
+    }
+
+
+def _data(node: Input) -> str:
+    """A captured array as base64 of NumPy's own format."""
+    source = node.source
+    held = source.get() if hasattr(source, "__cuda_array_interface__") else np.asarray(source)
+    plain = held if held.dtype.isbuiltin == 1 else held.view(f"u{held.dtype.itemsize}")
+    file = io.BytesIO()
+    np.save(file, plain, allow_pickle=False)
+    return base64.b64encode(file.getvalue()).decode("ascii")
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def _checksum(payload: Any) -> str:
+    return hashlib.sha256(_text(payload).encode()).hexdigest()
+
+
+def write_atomically(path: Any, text: str) -> None:
+    """A file that is either the old one or the new one, never a part."""
+    target = os.fspath(path)
+    folder = os.path.dirname(os.path.abspath(target))
+    try:
+        handle, temporary = tempfile.mkstemp(dir=folder, prefix=".treadle-")
+    except OSError as error:
+        raise StorageError(f"cannot write to {folder}: {error.strerror}.") from None
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except OSError as error:
+        raise StorageError(f"cannot write {target}: {error.strerror}.") from None
+    finally:
+        if os.path.exists(temporary):
+            os.unlink(temporary)
+
+
+# --- reading ---------------------------------------------------------------------------------
+
+
+@user_facing
+def load(path: Any) -> Program:
+    """The program of a file that `Program.save` wrote, ready to run.
+
+    `StorageError` for a file that is damaged, of another format or of another version.
+    """
+    name = os.fspath(path)
+    try:
+        with open(name, encoding="utf-8") as file:
+            document = json.load(file)
+    except OSError as error:
+        raise StorageError(f"cannot read {name}: {error.strerror}.") from None
+    except (ValueError, RecursionError):
+        raise _damaged(name, "it is not a complete JSON document") from None
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise StorageError(f"{name} is no stored treadle program.",
+                           hint="Write one with program.save(path).")  # fmt: skip
+    if document.get("version") != VERSION:
+        raise StorageError(
+            f"{name} has format version {document.get('version')!r}, this treadle "
+            f"({_treadle_version()}) reads version {VERSION}; it was written by treadle "
+            f"{document.get('treadle')!r}.",
+            hint="Lower the function again and save it with this version.",
+        )
+    payload = document.get("payload")
+    try:
+        intact = _checksum(payload) == document.get("sha256")
+    except RecursionError:
+        intact = False
+    if not intact:
+        raise _damaged(name, "its checksum does not match")
+    return _program(name, payload)
+
+
+def _damaged(name: str, why: str) -> StorageError:
+    return StorageError(f"{name} is damaged: {why}.", hint="Save the program again.")
+
+
+def _program(name: str, payload: Any) -> Program:
+    from .verify import BrokenGraph, verify
+
+    try:
+        params = [Param(str(p), TYPES[t], bool(weak)) for p, t, weak in payload["params"]]
+        decoder = Decoder(params)
+        decoder.table(payload["table"])
+        roots = [decoder.leaf(r) for r in payload["roots"]]
+        inputs = [decoder.node(n, Input) for n in payload["inputs"]]
+        arguments = [decoder.node(n, Input) for n in payload["arguments"]]
+        for node, data in zip(inputs[len(arguments) :], payload["data"], strict=True):
+            node.source = None if data is None else _array(data, node)
+        tree = decode_tree(payload["results"])
+        if tree.count != len(roots) or inputs[: len(arguments)] != arguments:
+            raise ValueError("its parts do not fit together")
+        verify(roots)
+        made = Program(roots, tree, Settings(**payload["settings"]), str(payload["backend"]),
+                       arguments, params, str(payload["name"]))  # fmt: skip
+        shapes = tuple(tuple(map(int, s)) for s in payload["example_shapes"])
+        made.example_shapes = shapes or None
+    except StorageError:
+        raise
+    except (ArithmeticError, AssertionError, AttributeError, BrokenGraph, LookupError,
+            RecursionError, TreadleError, TypeError, ValueError) as error:  # fmt: skip
+        raise _damaged(name, f"{type(error).__name__}: {error}") from None
+    return made
+
+
+def _array(data: str, node: Input) -> Any:
+    """The data of a captured array, which must be what its input says."""
+    held = np.load(io.BytesIO(base64.b64decode(data, validate=True)), allow_pickle=False)
+    if node.type.numpy.isbuiltin != 1:
+        held = held.view(node.type.numpy)
+    ones = tuple(isinstance(e, Const) for e in node.shape)
+    if held.dtype != node.type.numpy or tuple(n == 1 for n in held.shape) != ones:
+        raise ValueError(f"the data of {node.name} are {held.dtype} of shape {held.shape}")
+    return held
+
+
+# --- keys ------------------------------------------------------------------------------------
+
+
+def canonical_key(roots: Sequence[Leaf], settings: Settings) -> str:
+    """SHA-256 of what a program means, for caches.
+
+    Equal for equal programs in any process: inputs, parameters and variables are numbered in order
+    of first use; names, places in the source and data do not count; schedules and settings do.
+    """
+    encoder = Encoder((), full=False)
+    found = encoder.graph(roots)
+    text = _text([FORMAT, VERSION, asdict(settings), encoder.table, found])
+    return hashlib.sha256(text.encode()).hexdigest()
