@@ -18,13 +18,22 @@ from treadle.skeletons.kernel.build import Stride
 
 # Extents stay far below 2^63, so wrapping need not be modelled for these.
 _INTEGER_FORMS = {
-    "add": "({0} + {1})", "subtract": "({0} - {1})", "multiply": "({0} * {1})",
-    "minimum": "min({0}, {1})", "maximum": "max({0}, {1})", "negative": "(-{0})",
-    "floor_divide": "_floor_divide({0}, {1})", "remainder": "_remainder({0}, {1})",
-    "less": "({0} < {1})", "less_equal": "({0} <= {1})", "greater": "({0} > {1})",
-    "greater_equal": "({0} >= {1})", "equal": "({0} == {1})", "not_equal": "({0} != {1})",
+    "add": "({0} + {1})",
+    "subtract": "({0} - {1})",
+    "multiply": "({0} * {1})",
+    "minimum": "min({0}, {1})",
+    "maximum": "max({0}, {1})",
+    "negative": "(-{0})",
+    "floor_divide": "_floor_divide({0}, {1})",
+    "remainder": "_remainder({0}, {1})",
+    "less": "({0} < {1})",
+    "less_equal": "({0} <= {1})",
+    "greater": "({0} > {1})",
+    "greater_equal": "({0} >= {1})",
+    "equal": "({0} == {1})",
+    "not_equal": "({0} != {1})",
     "select": "({1} if {0} else {2})",
-}  # fmt: skip
+}
 
 
 def _floor_divide(a: int, b: int) -> int:
@@ -56,12 +65,18 @@ class HostCompiler:
     def __init__(self, slot: Callable[[Leaf], int], param_index: dict[Param, int]) -> None:
         self.slot, self.param_index = slot, param_index
 
-    def compile(self, roots: Sequence[Expr]) -> Callable[[Sequence[Any], Sequence[Any]], tuple[Any, ...]]:
+    def compile(
+        self, roots: Sequence[Expr]
+    ) -> Callable[[Sequence[Any], Sequence[Any]], tuple[Any, ...]]:
         """A function from (arrays by slot, params) to the values of `roots`."""
         lines: list[str] = []
         names: dict[Expr, str] = {}
-        space: dict[str, Any] = {"_floor_divide": _floor_divide, "_remainder": _remainder,
-                                 "_general": _general, "_stride": _stride}  # fmt: skip
+        space: dict[str, Any] = {
+            "_floor_divide": _floor_divide,
+            "_remainder": _remainder,
+            "_general": _general,
+            "_stride": _stride,
+        }
         for e in walk(roots):
             text = self._one(e, names, space)
             if text is None:
@@ -102,16 +117,23 @@ class HostCompiler:
         if isinstance(e, Apply):
             args = [names[a] for a in e.args]
             integral = all(not a.type.is_inexact for a in e.args)
-            if e.op.name == "cast" and e.type.is_integer and e.type.bits == 64 and (
-                e.args[0].type.is_integer or e.args[0].type.kind == "bool") and (
-                e.args[0].type.name != "uint64"):  # fmt: skip
+            if (
+                e.op.name == "cast"
+                and e.type.is_integer
+                and e.type.bits == 64
+                and (e.args[0].type.is_integer or e.args[0].type.kind == "bool")
+                and (e.args[0].type.name != "uint64")
+            ):
                 return f"int({args[0]})"
-            if e.op.name in _INTEGER_FORMS and integral and (
-                e.type.kind == "bool" or e.type.bits == 64
+            if (
+                e.op.name in _INTEGER_FORMS
+                and integral
+                and (e.type.kind == "bool" or e.type.bits == 64)
             ):
                 return _INTEGER_FORMS[e.op.name].format(*args)
-            typed = ", ".join(f"{held(a.type.numpy.type)}({n})"
-                              for a, n in zip(e.args, args, strict=True))  # fmt: skip
+            typed = ", ".join(
+                f"{held(a.type.numpy.type)}({n})" for a, n in zip(e.args, args, strict=True)
+            )
             value = f"_general({held(e.op)}, {held(e.type)}, {typed})"
             return f"int({value})" if e.type.is_integer else value
         if isinstance(e, Cond):

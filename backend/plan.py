@@ -20,7 +20,7 @@ from treadle.dsl.graph import (
     Leaf,
     Node,
     topological,
-)  # fmt: skip
+)
 from treadle.dsl.passes.vertical import regions
 
 
@@ -72,7 +72,7 @@ class Planner:
         steps: list[Step] = []
         checks: list[Check] = []
         wanted: list[Leaf] = list(roots)
-        pending = [n for n in self._needed(wanted, done)]
+        pending = self._needed(wanted, done, bound)
         finished = set(done)
         for node in pending:
             if node in finished:
@@ -100,7 +100,9 @@ class Planner:
         self._releases(plan, {self.slot(r) for r in roots})
         return plan
 
-    def _needed(self, roots: Sequence[Leaf], done: set[Node]) -> list[Node]:
+    def _needed(
+        self, roots: Sequence[Leaf], done: set[Node], bound: frozenset[Node]
+    ) -> list[Node]:
         """Nodes to run here, dependencies first; loop bodies ask for their invariants."""
         order: list[Node] = []
         seen: set[Node] = set(done)
@@ -118,21 +120,20 @@ class Planner:
             stack.append((node, True))
             needed = [leaf.node for leaf in node.inputs()]
             if isinstance(node, ArrayLoop):
-                needed += self._invariants(node)
+                needed += self._invariants(node, bound)
             stack += [(n, False) for n in reversed(needed) if n not in seen]
         return order
 
-    def _invariants(self, loop: ArrayLoop) -> list[Node]:
-        """Nodes inside a loop's body that its state does not reach."""
-        bound = set(loop.bound)
-        found = []
+    def _invariants(self, loop: ArrayLoop, bound: frozenset[Node]) -> list[Node]:
+        """Nodes inside a loop's body that only the states of enclosing loops reach."""
         exclusive = _branch_nodes(loop.inner_roots())
-        for node in topological(loop.inner_roots()):
-            if isinstance(node, Input) or node in exclusive:
-                continue
-            if not (self.region[node] & bound):
-                found.append(node)
-        return found
+        return [
+            node
+            for node in topological(loop.inner_roots())
+            if not isinstance(node, Input)
+            and node not in exclusive
+            and self.region[node] <= bound
+        ]
 
     def _releases(self, plan: Plan, kept: set[int]) -> None:
         """Slots made in this plan are released after their last use in it."""

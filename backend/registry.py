@@ -26,12 +26,14 @@ class Backend:
 BACKENDS: dict[str, Backend] = {
     b.name: b
     for b in (
-        Backend("reference", "treadle.backend.reference.executable",
-                "NumPy, the meaning of the language: slow and plain"),
-        Backend("native", "treadle.backend.native.executable",
-                "LLVM, all CPU cores"),
+        Backend(
+            "reference",
+            "treadle.backend.reference.executable",
+            "NumPy, the meaning of the language: slow and plain",
+        ),
+        Backend("native", "treadle.backend.native.executable", "LLVM, all CPU cores"),
     )
-}  # fmt: skip
+}
 _PLANNED = {
     "cuda": "NVIDIA GPUs: this version of treadle has no CUDA backend yet.",
     "dask": "many machines: this version of treadle has no Dask backend yet.",
@@ -49,9 +51,7 @@ def load(name: str) -> Any:
                 f"the backend {name!r} is not available: {_PLANNED[name]}",
                 hint=f"Backends here: {working}.",
             )
-        raise BackendUnavailable(
-            f"there is no backend {name!r}.", hint=f"Backends: {working}."
-        )
+        raise BackendUnavailable(f"there is no backend {name!r}.", hint=f"Backends: {working}.")
     reason = why_not(name)
     if reason is not None:
         raise BackendUnavailable(f"the backend {name!r} does not work here: {reason}")

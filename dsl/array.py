@@ -32,8 +32,9 @@ class Array(Operators):
     __slots__ = ("_leaves", "_shape", "structure")
     structure: Structure
 
-    def __init__(self, leaves: Sequence[Leaf], structure: Structure = LEAF,
-                 shape: Shape | None = None) -> None:  # fmt: skip
+    def __init__(
+        self, leaves: Sequence[Leaf], structure: Structure = LEAF, shape: Shape | None = None
+    ) -> None:
         self._leaves = tuple(leaves)
         self.structure = structure
         self._shape = self._leaves[0].shape if shape is None else shape
@@ -62,8 +63,11 @@ class Array(Operators):
 
         total: Any = 1
         for extent in self.shape:
-            total = multiply(total, extent) if isinstance(extent, Scalar) or not isinstance(
-                total, int) else total * extent  # fmt: skip
+            total = (
+                multiply(total, extent)
+                if isinstance(extent, Scalar) or not isinstance(total, int)
+                else total * extent
+            )
         return total
 
     def __repr__(self) -> str:
@@ -356,8 +360,13 @@ def use(value: Any) -> Array:
         node = held[1]()
         if held[0]() is source and node is not None and _matches(node, source):
             return Array(node.leaves)
-    node = Input("input", as_type(source.dtype), tuple(int(n) == 1 for n in source.shape),
-                 source=source, where=user_location())  # fmt: skip
+    node = Input(
+        "input",
+        as_type(source.dtype),
+        tuple(int(n) == 1 for n in source.shape),
+        source=source,
+        where=user_location(),
+    )
     try:
         key = id(source)
         _used[key] = (weakref.ref(source), weakref.ref(node, lambda _: _used.pop(key, None)))
@@ -452,12 +461,16 @@ def broadcast_shapes(shapes: Sequence[Shape], operation: str) -> tuple[Shape, tu
                     f"{int(u)} against {int(v)}.",
                     hint="Extents must be equal or 1; a[:, None] inserts an axis of extent 1.",
                 )
-            checks.append(Check(
-                chosen, e,
-                f"{operation} cannot broadcast: axis {axis} has extent {{left}} in one operand "
-                "and {right} in another.",
-                hint="Extents must be equal or 1.", where=user_location(),
-            ))  # fmt: skip
+            checks.append(
+                Check(
+                    chosen,
+                    e,
+                    f"{operation} cannot broadcast: axis {axis} has extent {{left}} in one operand "
+                    "and {right} in another.",
+                    hint="Extents must be equal or 1.",
+                    where=user_location(),
+                )
+            )
         result.append(chosen if chosen is not None else ir.constant(1))
     return tuple(result), tuple(checks)
 
@@ -507,8 +520,9 @@ def broadcast_map(
     return Array(node.leaves, structure)
 
 
-def map_over(array: Array, place: Sequence[Expr], shape: Shape, label: Label,
-             checks: tuple[Check, ...] = ()) -> Array:  # fmt: skip
+def map_over(
+    array: Array, place: Sequence[Expr], shape: Shape, label: Label, checks: tuple[Check, ...] = ()
+) -> Array:
     """An index transform: result[ix] = array[place(ix)], for every component."""
     elements = tuple(array._element(place))
     node = Generate(shape, elements, label=label, where=user_location(), checks=checks)

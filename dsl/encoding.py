@@ -200,7 +200,11 @@ class Encoder:
         self._add(e, entry)
 
     def _variable(self, v: Var) -> list[Any]:
-        return ["var", v.type.name, *([v.name, canonical(v.name, v.type) is v] if self.full else [])]
+        return [
+            "var",
+            v.type.name,
+            *([v.name, canonical(v.name, v.type) is v] if self.full else []),
+        ]
 
     def _bound(self, e: Expr) -> list[int]:
         """Variables of a binder, also those its body does not mention."""

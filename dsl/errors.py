@@ -23,9 +23,15 @@ _HERE = os.path.dirname(os.path.realpath(__file__))
 _ROOT = os.path.dirname(_HERE)
 _INTERNAL = tuple(
     os.path.join(_ROOT, *part) + os.sep
-    for part in (("dsl",), ("backend",), ("skeletons",), ("treadle", "dsl"),
-                 ("treadle", "backend"), ("treadle", "skeletons"))
-)  # fmt: skip
+    for part in (
+        ("dsl",),
+        ("backend",),
+        ("skeletons",),
+        ("treadle", "dsl"),
+        ("treadle", "backend"),
+        ("treadle", "skeletons"),
+    )
+)
 _internal_files: dict[str, bool] = {}
 
 
@@ -34,9 +40,9 @@ def _is_internal(filename: str) -> bool:
     if known is None:
         real = os.path.realpath(filename)
         known = real.startswith(_INTERNAL) or filename.startswith("<treadle")
-        known = known or (os.path.basename(os.path.dirname(real)) == "treadle" and real.endswith(
-            ("__init__.py",)
-        ))
+        known = known or (
+            os.path.basename(os.path.dirname(real)) == "treadle" and real.endswith(("__init__.py",))
+        )
         known = known or filename in ("<frozen importlib._bootstrap>", functools.__file__)
         _internal_files[filename] = known
     return known

@@ -58,8 +58,9 @@ def _intern(cls: type[E], key: tuple[Any, ...]) -> tuple[E, bool]:
     return made, True
 
 
-def _fill(e: Expr, type_: Any, args: Any = (), scoped: Any = (), vars_: Any = (),
-          weak: bool = False) -> None:  # fmt: skip
+def _fill(
+    e: Expr, type_: Any, args: Any = (), scoped: Any = (), vars_: Any = (), weak: bool = False
+) -> None:
     e.type, e.args, e.scoped, e.vars, e.weak = type_, args, scoped, vars_, weak
 
 
@@ -141,8 +142,9 @@ class Apply(Expr):
     __slots__ = ("op",)
     op: Primitive
 
-    def __new__(cls, op: Primitive, args: tuple[Expr, ...], type_: ScalarType,
-                weak: bool = False) -> Apply:  # fmt: skip
+    def __new__(
+        cls, op: Primitive, args: tuple[Expr, ...], type_: ScalarType, weak: bool = False
+    ) -> Apply:
         made, new = _intern(cls, (op.name, args, type_, weak))
         if new:
             _fill(made, type_, args, weak=weak)
@@ -180,9 +182,15 @@ class Read(Expr):
     component: int
     boundary: str | None
 
-    def __new__(cls, node: Node, component: int, indices: tuple[Expr, ...],
-                boundary: str | None = None, value: tuple[Expr, ...] = (),
-                vars_: tuple[Var, ...] = ()) -> Read:  # fmt: skip
+    def __new__(
+        cls,
+        node: Node,
+        component: int,
+        indices: tuple[Expr, ...],
+        boundary: str | None = None,
+        value: tuple[Expr, ...] = (),
+        vars_: tuple[Var, ...] = (),
+    ) -> Read:
         made, new = _intern(cls, (node, component, indices, boundary, value, vars_))
         if new:
             _fill(made, node.outputs[component].type, indices, value, vars_)
@@ -225,8 +233,9 @@ class While(Expr):
     __slots__ = ("types",)
     types: tuple[ScalarType, ...]
 
-    def __new__(cls, init: tuple[Expr, ...], vars_: tuple[Var, ...], predicate: Expr,
-                body: tuple[Expr, ...]) -> While:  # fmt: skip
+    def __new__(
+        cls, init: tuple[Expr, ...], vars_: tuple[Var, ...], predicate: Expr, body: tuple[Expr, ...]
+    ) -> While:
         made, new = _intern(cls, (init, vars_, predicate, body))
         if new:
             _fill(made, None, init, (predicate, *body), vars_)
@@ -243,8 +252,9 @@ class Loop(Expr):
     __slots__ = ("types",)
     types: tuple[ScalarType, ...]
 
-    def __new__(cls, count: Expr, init: tuple[Expr, ...], vars_: tuple[Var, ...],
-                body: tuple[Expr, ...]) -> Loop:  # fmt: skip
+    def __new__(
+        cls, count: Expr, init: tuple[Expr, ...], vars_: tuple[Var, ...], body: tuple[Expr, ...]
+    ) -> Loop:
         made, new = _intern(cls, (count, init, vars_, body))
         if new:
             _fill(made, None, (count, *init), body, vars_)

@@ -207,8 +207,9 @@ def round(x: Any, decimals: int = 0) -> Any:
                 return v
             wide = simplify.cast(v, float64)
             down = apply_primitive("true_divide", [wide, Const(scale, float64, True)])
-            up = apply_primitive("multiply", [apply_primitive("rint", [down]),
-                                              Const(scale, float64, True)])  # fmt: skip
+            up = apply_primitive(
+                "multiply", [apply_primitive("rint", [down]), Const(scale, float64, True)]
+            )
             return simplify.cast(up, v.type)
         first, second = ("multiply", "true_divide") if decimals > 0 else ("true_divide", "multiply")
         factor = Const(scale, float64, True)
@@ -272,8 +273,10 @@ def cast(x: Any, dtype: Any) -> Any:
         return as_truth(value) if target.kind == "bool" else simplify.cast(value, target)
 
     if isinstance(x, Array) and not x.structure.is_leaf:
-        raise DTypeError("cast works on scalars, but the elements are tuples.",
-                         hint="Take them apart with td.unzip(a).")  # fmt: skip
+        raise DTypeError(
+            "cast works on scalars, but the elements are tuples.",
+            hint="Take them apart with td.unzip(a).",
+        )
     return _lifted(build, "cast", (x,))
 
 
@@ -321,8 +324,9 @@ def choose_index(p: Expr, a: Any, b: Any, both: bool) -> MaybeIndex:
     left, right = x.place or zero, y.place or zero
     if both:
         valid = simplify.select(p, x.valid, y.valid)
-        return MaybeIndex(valid, tuple(simplify.select(p, u, v)
-                                       for u, v in zip(left, right, strict=True)))  # fmt: skip
+        return MaybeIndex(
+            valid, tuple(simplify.select(p, u, v) for u, v in zip(left, right, strict=True))
+        )
     node = Cond(p, (x.valid, *left), (y.valid, *right))
     return MaybeIndex(Proj(node, 0), tuple(Proj(node, k + 1) for k in range(rank)))
 
@@ -341,9 +345,11 @@ def where(p: Any, a: Any, b: Any) -> Any:
     if isinstance(a, Array) and isinstance(b, Array) and not a.structure.is_leaf:
         return _where_arrays_of_tuples(p, a, b)
     for side in (a, b):
-        if isinstance(side, list | dict | str) or side is None or (callable(side) and not isinstance(
-            side, ScalarType | Scalar | Array
-        )):
+        if (
+            isinstance(side, list | dict | str)
+            or side is None
+            or (callable(side) and not isinstance(side, ScalarType | Scalar | Array))
+        ):
             raise TracingError(
                 f"where takes values, got {type(side).__name__}.",
                 hint="Write td.where(p, a, b) with values, not functions; td.cond also takes "
@@ -406,15 +412,48 @@ def _with_labels() -> None:
 
 
 NAMES = sorted(
-    name for name, value in globals().items()
-    if callable(value) and not name.startswith("_") and name in (
-        set(TABLE) | {
-            "divide", "mod", "abs", "fabs", "bitwise_not", "asin", "acos", "atan", "atan2",
-            "asinh", "acosh", "atanh", "conj", "bitwise_count", "square", "reciprocal", "degrees",
-            "radians", "deg2rad", "rad2deg", "logaddexp", "heaviside", "angle", "round", "around",
-            "pow", "cast", "where", "clip", "isclose",
+    name
+    for name, value in globals().items()
+    if callable(value)
+    and not name.startswith("_")
+    and name
+    in (
+        set(TABLE)
+        | {
+            "divide",
+            "mod",
+            "abs",
+            "fabs",
+            "bitwise_not",
+            "asin",
+            "acos",
+            "atan",
+            "atan2",
+            "asinh",
+            "acosh",
+            "atanh",
+            "conj",
+            "bitwise_count",
+            "square",
+            "reciprocal",
+            "degrees",
+            "radians",
+            "deg2rad",
+            "rad2deg",
+            "logaddexp",
+            "heaviside",
+            "angle",
+            "round",
+            "around",
+            "pow",
+            "cast",
+            "where",
+            "clip",
+            "isclose",
         }
     )
-)  # fmt: skip
+)
 
 _with_labels()
+
+__all__ = [*NAMES]  # what `from treadle.dsl.functions import *` gives

@@ -27,8 +27,9 @@ def _backend(name: str | None) -> str:
 
 
 @user_facing
-def run(expr: Any, *, backend: str | None = None, schedule: Any = None,
-        check: bool | None = None) -> Any:  # fmt: skip
+def run(
+    expr: Any, *, backend: str | None = None, schedule: Any = None, check: bool | None = None
+) -> Any:
     """Compute an expression (or a tuple, list or dict of them) and return arrays.
 
     Host inputs give NumPy results.  `schedule` is for the operation that makes the result.
@@ -39,8 +40,10 @@ def run(expr: Any, *, backend: str | None = None, schedule: Any = None,
     """
     if schedule is not None:
         if not isinstance(expr, Array):
-            raise TracingError("schedule= needs a single array to run.",
-                               hint="Give schedules per operation: schedule=… or .scheduled(…).")  # fmt: skip
+            raise TracingError(
+                "schedule= needs a single array to run.",
+                hint="Give schedules per operation: schedule=… or .scheduled(…).",
+            )
         expr = expr.scheduled(schedule)
     chosen = settings()
     if check is not None:
@@ -54,8 +57,13 @@ def run(expr: Any, *, backend: str | None = None, schedule: Any = None,
 class Jit:
     """A function compiled once per (rank, type) signature of its arguments."""
 
-    def __init__(self, function: Callable[..., Any], backend: str | None,
-                 changes: dict[str, Any], overrides: dict[str, Any] | None = None) -> None:  # fmt: skip
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        backend: str | None,
+        changes: dict[str, Any],
+        overrides: dict[str, Any] | None = None,
+    ) -> None:
         functools.update_wrapper(self, function)
         self._function, self._backend, self._changes = function, backend, changes
         self._overrides = overrides or {}
@@ -71,6 +79,8 @@ class Jit:
         try:
             if kwargs:
                 args = self._positional(args, kwargs)
+            if any(isinstance(a, Array | Scalar) for a in args):
+                return self._function(*args)  # inside another program: part of it
             flat, key = signature(args)
             program = self._programs.get((key, settings()))
             if program is None:
@@ -96,8 +106,16 @@ class Jit:
         symbols = [symbol(a, inputs, params, n) for a, n in zip(args, names, strict=True)]
         result = self._function(*symbols)
         leaves, tree = flatten_results(result)
-        program = Program(leaves, tree, chosen, _backend(self._backend), inputs, params,
-                          getattr(self._function, "__name__", "program"), self._overrides)  # fmt: skip
+        program = Program(
+            leaves,
+            tree,
+            chosen,
+            _backend(self._backend),
+            inputs,
+            params,
+            getattr(self._function, "__name__", "program"),
+            self._overrides,
+        )
         data, _ = split_arguments(signature(args)[0])
         program.example_shapes = tuple(tuple(map(int, a.shape)) for a in data)
         self._programs[(key, settings())] = program
@@ -120,12 +138,19 @@ class Jit:
     def tune(self, *args: Any, **options: Any) -> Jit:
         """Time promising schedules for arguments like these; returns the tuned function."""
         tuned = self.lower(*args).tune(*args, **options)
-        return Jit(self._function, self._backend, self._changes,
-                   {**self._overrides, **tuned.overrides})  # fmt: skip
+        return Jit(
+            self._function, self._backend, self._changes, {**self._overrides, **tuned.overrides}
+        )
 
 
-def jit(function: Any = None, *, backend: str | None = None, fast_math: bool | None = None,
-        recognise: bool | None = None, deterministic: bool | None = None) -> Any:  # fmt: skip
+def jit(
+    function: Any = None,
+    *,
+    backend: str | None = None,
+    fast_math: bool | None = None,
+    recognise: bool | None = None,
+    deterministic: bool | None = None,
+) -> Any:
     """Compile a function of arrays (decorator, or `td.jit(f, backend=…)`).
 
     Traces once per (rank, type) signature; extents are run-time values; Python scalars among the
@@ -136,8 +161,15 @@ def jit(function: Any = None, *, backend: str | None = None, fast_math: bool | N
     >>> double(np.array([1, 2]))
     array([2, 4])
     """
-    changes = {k: v for k, v in (("fast_math", fast_math), ("recognise", recognise),
-                                 ("deterministic", deterministic)) if v is not None}  # fmt: skip
+    changes = {
+        k: v
+        for k, v in (
+            ("fast_math", fast_math),
+            ("recognise", recognise),
+            ("deterministic", deterministic),
+        )
+        if v is not None
+    }
 
     def wrap(f: Any) -> Jit:
         if not callable(f):
@@ -152,8 +184,11 @@ def _names_of(function: Any, count: int) -> list[str]:
     import inspect
 
     try:
-        found = [p.name for p in inspect.signature(function).parameters.values()
-                 if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]  # fmt: skip
+        found = [
+            p.name
+            for p in inspect.signature(function).parameters.values()
+            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        ]
     except (TypeError, ValueError):
         found = []
     return (found + [f"argument {k}" for k in range(len(found), count)])[:count]
@@ -213,13 +248,22 @@ def symbol(a: Any, inputs: list[Input], params: list[Param], name: str) -> Any:
     kind = kind_of_literal(a)
     if kind is not None or isinstance(a, np.generic):
         t = DEFAULT_OF_KIND[kind] if kind is not None else as_type(a.dtype)
-        param = Param(name if name.isidentifier() else f"p{len(params)}", t, weak=kind is not None and kind != "bool")
+        param = Param(
+            name if name.isidentifier() else f"p{len(params)}",
+            t,
+            weak=kind is not None and kind != "bool",
+        )
         params.append(param)
         return Scalar(param)
     if is_arraylike(a):
         source = normalise_source(a)
-        node = Input(name, as_type(source.dtype), tuple(int(n) == 1 for n in source.shape),
-                     kind="argument", where=user_location())  # fmt: skip
+        node = Input(
+            name,
+            as_type(source.dtype),
+            tuple(int(n) == 1 for n in source.shape),
+            kind="argument",
+            where=user_location(),
+        )
         inputs.append(node)
         return Array(node.leaves, LEAF)
     if isinstance(a, dict):
@@ -261,5 +305,3 @@ def bind(program: Program, args: Sequence[Any]) -> tuple[list[Any], list[Any]]:
                 hint="Lower the function again for arguments like these.",
             )
     return data, scalars
-
-

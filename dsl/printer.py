@@ -20,7 +20,7 @@ from .expr import (
     Var,
     While,
     walk,
-)  # fmt: skip
+)
 from .graph import (
     ArrayLoop,
     Branch,
@@ -35,7 +35,7 @@ from .graph import (
     Permute,
     Scan,
     topological,
-)  # fmt: skip
+)
 
 MAX = 400
 
@@ -97,6 +97,7 @@ def _array(node: Node) -> str:
 
 def show_node(node: Node) -> str:
     """One node: what it computes, and from what."""
+
     def many(es: Iterable[Expr]) -> str:
         return _group([show(e) for e in es])
 
@@ -111,20 +112,28 @@ def show_node(node: Node) -> str:
         case Fold():
             inner = ", ".join(show(e) for e in node.inner)
             start = "" if node.init is None else f" from {many(node.init)}"
-            return f"{head} over ({inner}) of {many(node.elements)} by " \
-                   f"{many(node.combine.results)}{start}{_epilogue(node)}"  # fmt: skip
+            return (
+                f"{head} over ({inner}) of {many(node.elements)} by "
+                f"{many(node.combine.results)}{start}{_epilogue(node)}"
+            )
         case FoldSeg():
-            return f"{head} segments of {many(node.elements)} by {many(node.combine.results)}" \
-                   f"{_epilogue(node)}"  # fmt: skip
+            return (
+                f"{head} segments of {many(node.elements)} by {many(node.combine.results)}"
+                f"{_epilogue(node)}"
+            )
         case Scan():
             way = "backward" if node.reverse else "forward"
-            return f"{head} {node.form} {way} along {node.axis} of {many(node.elements)} by " \
-                   f"{many(node.combine.results)}{_epilogue(node)}"  # fmt: skip
+            return (
+                f"{head} {node.form} {way} along {node.axis} of {many(node.elements)} by "
+                f"{many(node.combine.results)}{_epilogue(node)}"
+            )
         case Permute():
             how = "overwrite" if node.combine is None else many(node.combine.results)
             defaults = ", ".join(f"%{d.node.uid}" for d in node.defaults)
-            return f"{head} into {defaults} at ({many(node.target)}) if {show(node.valid)} " \
-                   f"<- {many(node.values)} by {how}"  # fmt: skip
+            return (
+                f"{head} into {defaults} at ({many(node.target)}) if {show(node.valid)} "
+                f"<- {many(node.values)} by {how}"
+            )
         case Matmul():
             return f"{head} {show(node.left)} @ {show(node.right)}{_epilogue(node)}"
         case Library():

@@ -21,9 +21,17 @@ class Program:
     `source_roots` the graph as written, `roots` after the passes.
     """
 
-    def __init__(self, roots: Sequence[Leaf], tree: Tree, settings: Settings, backend: str,
-                 arguments: Sequence[Input] = (), params: Sequence[Param] = (),
-                 name: str = "program", overrides: dict[str, Any] | None = None) -> None:  # fmt: skip
+    def __init__(
+        self,
+        roots: Sequence[Leaf],
+        tree: Tree,
+        settings: Settings,
+        backend: str,
+        arguments: Sequence[Input] = (),
+        params: Sequence[Param] = (),
+        name: str = "program",
+        overrides: dict[str, Any] | None = None,
+    ) -> None:
         from . import passes
 
         self.tree, self.settings, self.backend, self.name = tree, settings, backend, name
@@ -81,8 +89,15 @@ class Program:
     def source(self, backend: str | None = None, arch: str | None = None) -> str:
         """The code that runs: LLVM IR of each kernel (NumPy runs the graph itself)."""
         if backend is not None and backend != self.backend:
-            other = Program(self.source_roots, self.tree, self.settings, backend, self.arguments,
-                            self.params, self.name)  # fmt: skip
+            other = Program(
+                self.source_roots,
+                self.tree,
+                self.settings,
+                backend,
+                self.arguments,
+                self.params,
+                self.name,
+            )
             return other.source(arch=arch)
         return str(self.executable.source())
 
@@ -102,8 +117,16 @@ class Program:
                     f"the program has no operation named {wanted!r}.",
                     hint=f"Named operations: {known}.  Name one with name=… where it is built.",
                 )
-        return Program(self.source_roots, self.tree, self.settings, self.backend, self.arguments,
-                       self.params, self.name, schedules)  # fmt: skip
+        return Program(
+            self.source_roots,
+            self.tree,
+            self.settings,
+            self.backend,
+            self.arguments,
+            self.params,
+            self.name,
+            schedules,
+        )
 
     def __str__(self) -> str:
         from .printer import show_graph

@@ -380,9 +380,7 @@ def apply_primitive(name: str, operands: Sequence[Expr]) -> Expr:
     ruled = op.rule(type_)
     if ruled is None:
         shown = ", ".join(str(e.type) for e in operands)
-        raise DTypeError(
-            f"{name} is not defined for {shown}.", hint=_hint_for(name, type_)
-        )
+        raise DTypeError(f"{name} is not defined for {shown}.", hint=_hint_for(name, type_))
     argument, result = ruled
     if argument != type_:
         values = [simplify.cast(v, argument, weak) for v in values]

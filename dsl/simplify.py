@@ -16,11 +16,18 @@ from .primitives import TABLE, Primitive, convert
 from .types import ScalarType, bool_
 
 _LOGICAL_ON_BOOL = {
-    "add": "logical_or", "maximum": "logical_or", "fmax": "logical_or", "bitwise_or": "logical_or",
-    "multiply": "logical_and", "minimum": "logical_and", "fmin": "logical_and",
-    "bitwise_and": "logical_and", "bitwise_xor": "logical_xor", "not_equal": "logical_xor",
+    "add": "logical_or",
+    "maximum": "logical_or",
+    "fmax": "logical_or",
+    "bitwise_or": "logical_or",
+    "multiply": "logical_and",
+    "minimum": "logical_and",
+    "fmin": "logical_and",
+    "bitwise_and": "logical_and",
+    "bitwise_xor": "logical_xor",
+    "not_equal": "logical_xor",
     "invert": "logical_not",
-}  # fmt: skip
+}
 _INTEGER_IDENTITY = ("floor", "ceil", "trunc", "rint", "conjugate", "real")
 
 

@@ -56,7 +56,9 @@ def forbid_nesting(operation: str) -> None:
     if outer is None:
         return
     name, where = outer
-    instead = _UNNESTED.get(operation, f"td.{operation}(…) outside, and index its result: result[i]")
+    instead = _UNNESTED.get(
+        operation, f"td.{operation}(…) outside, and index its result: result[i]"
+    )
     raise NestedParallelismError(
         f"'{operation}' was started inside the scalar function of '{name}': one thread cannot "
         "start a parallel operation.",

@@ -19,8 +19,9 @@ class Tree:
     ("dict", keys, trees) or ("tuple", class, trees).
     """
 
-    def __init__(self, build: Callable[[Sequence[Any]], Any], count: int,
-                 description: tuple[Any, ...]) -> None:  # fmt: skip
+    def __init__(
+        self, build: Callable[[Sequence[Any]], Any], count: int, description: tuple[Any, ...]
+    ) -> None:
         self.build, self.count, self.description = build, count, description
 
 

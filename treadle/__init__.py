@@ -55,7 +55,7 @@ from treadle.dsl.operations.folds import (
     std,
     sum,
     var,
-)  # fmt: skip
+)
 from treadle.dsl.operations.foreign import compute, foreign, foreign_array
 from treadle.dsl.operations.index_space import (
     backpermute,
@@ -75,7 +75,7 @@ from treadle.dsl.operations.index_space import (
     take,
     take_along_axis,
     transpose,
-)  # fmt: skip
+)
 from treadle.dsl.operations.irregular import argsort, compact, expand, filter, sort, unique
 from treadle.dsl.operations.joining import concatenate, pad, stack
 from treadle.dsl.operations.linalg import dot, matmul, outer, strassen, tensordot
@@ -94,7 +94,7 @@ from treadle.dsl.operations.making import (
     unit,
     zeros,
     zeros_like,
-)  # fmt: skip
+)
 from treadle.dsl.operations.permuting import bincount, histogram, overwrite, permute, scatter
 from treadle.dsl.operations.scans import (
     cummax,
@@ -113,7 +113,7 @@ from treadle.dsl.operations.scans import (
     scanr_seg,
     scanr_total,
     scanr_total_seg,
-)  # fmt: skip
+)
 from treadle.dsl.operations.stencils import (
     clamp,
     convolve,
@@ -144,7 +144,7 @@ from treadle.dsl.types import (
     uint16,
     uint32,
     uint64,
-)  # fmt: skip
+)
 from treadle.skeletons import schedules as schedule
 
 __version__ = "0.1.0"

@@ -77,8 +77,11 @@ class Executable:
 
     def _compile_all(self) -> None:
         """Compile every kernel now, several at a time (LLVM runs without the interpreter lock)."""
-        jobs = [(launch, step.dense.fast_math) for step in self.kernel_steps
-                for launch in step.dense.launches]  # fmt: skip
+        jobs = [
+            (launch, step.dense.fast_math)
+            for step in self.kernel_steps
+            for launch in step.dense.launches
+        ]
         if len(jobs) > 1:
             with ThreadPoolExecutor(min(len(jobs), os.cpu_count() or 1)) as pool:
                 list(pool.map(lambda job: job[0].compiled(job[1]), jobs))
@@ -110,8 +113,10 @@ class Executable:
     def _action(self, step: Step) -> Action:
         node = step.node
         if isinstance(node, Barrier):
-            pairs = [(self.planner.slots[o], self.planner.slots[a])
-                     for o, a in zip(node.leaves, node.arguments, strict=True)]  # fmt: skip
+            pairs = [
+                (self.planner.slots[o], self.planner.slots[a])
+                for o, a in zip(node.leaves, node.arguments, strict=True)
+            ]
             return _copy_slots(pairs)
         if isinstance(node, Library):
             return self._library(node)
@@ -142,8 +147,9 @@ class Executable:
         from .products import product
 
         left = operand_view(self.host, self.planner.slots, node.left, (*node.batch, node.m, node.k))
-        right = operand_view(self.host, self.planner.slots, node.right,
-                             (*node.batch, node.k, node.n))  # fmt: skip
+        right = operand_view(
+            self.host, self.planner.slots, node.right, (*node.batch, node.k, node.n)
+        )
         slot = self.planner.slots[node.leaf()]
         t = node.left.type
 
@@ -238,8 +244,9 @@ def _copy_slots(pairs: list[tuple[int, int]]) -> Action:
 # --- operands of BLAS as strided views ---------------------------------------------------------
 
 
-def operand_view(host: HostCompiler, slots: dict[Leaf, int], e: Expr, shape: Sequence[Expr]) -> (
-    Callable[[Slots, Params], Any]):  # fmt: skip
+def operand_view(
+    host: HostCompiler, slots: dict[Leaf, int], e: Expr, shape: Sequence[Expr]
+) -> Callable[[Slots, Params], Any]:
     """A function giving the operand as a NumPy view: index maps that are affine cost no copy."""
     casts = []
     while isinstance(e, Apply) and e.op.name == "cast":
@@ -251,7 +258,8 @@ def operand_view(host: HostCompiler, slots: dict[Leaf, int], e: Expr, shape: Seq
     rank = len(shape)
     # An affine map is known from its value at the origin and at the unit vectors.
     points: list[dict[Expr, Expr]] = [
-        {Index(k): Const(int(k == at), Index(0).type) for k in range(rank)} for at in range(-1, rank)
+        {Index(k): Const(int(k == at), Index(0).type) for k in range(rank)}
+        for at in range(-1, rank)
     ]
     hosts: list[Expr] = list(shape)
     for p in points:

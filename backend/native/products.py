@@ -27,8 +27,10 @@ def exact_small(a: Any, b: Any) -> Any:
     k, step = a.shape[-1], 1 << 20
     total = np.zeros((), np.int64)
     for start in range(0, max(k, 1), step):
-        part = np.matmul(a[..., start : start + step].astype(np.float64),
-                         b[..., start : start + step, :].astype(np.float64))  # fmt: skip
+        part = np.matmul(
+            a[..., start : start + step].astype(np.float64),
+            b[..., start : start + step, :].astype(np.float64),
+        )
         total = total + part.astype(np.int64)
     return total.astype(a.dtype)
 
@@ -116,8 +118,11 @@ def _blocks(x: Any, down: int, across: int, rows: int, cols: int) -> list[Any]:
     pad = [(0, 0)] * (x.ndim - 2)
     pad += [(0, down * rows - x.shape[-2]), (0, across * cols - x.shape[-1])]
     whole = np.pad(x, pad) if any(after for _, after in pad) else x
-    return [whole[..., i * rows : (i + 1) * rows, j * cols : (j + 1) * cols]
-            for i in range(down) for j in range(across)]  # fmt: skip
+    return [
+        whole[..., i * rows : (i + 1) * rows, j * cols : (j + 1) * cols]
+        for i in range(down)
+        for j in range(across)
+    ]
 
 
 def _combination(blocks: list[Any], coefficients: Any, dtype: Any) -> Any:
@@ -128,9 +133,15 @@ def _combination(blocks: list[Any], coefficients: Any, dtype: Any) -> Any:
         if total is None:
             total = block if coefficient == 1 else (block * np.asarray(coefficient).astype(dtype))
         else:
-            total = total + block if coefficient == 1 else (
-                total - block if coefficient == -1
-                else total + block * np.asarray(coefficient).astype(dtype))  # fmt: skip
+            total = (
+                total + block
+                if coefficient == 1
+                else (
+                    total - block
+                    if coefficient == -1
+                    else total + block * np.asarray(coefficient).astype(dtype)
+                )
+            )
     return total
 
 
@@ -151,7 +162,8 @@ def product(a: Any, b: Any, t: ScalarType, options: Any) -> Any:
         if algorithm is None or t.kind == "bool" or not options.levels:
             return leaf(a, b)
         if t.is_float and t.bits == 16:
-            wide = bilinear(a.astype(np.float32), b.astype(np.float32), algorithm, options.levels,
-                            blas)  # fmt: skip
+            wide = bilinear(
+                a.astype(np.float32), b.astype(np.float32), algorithm, options.levels, blas
+            )
             return wide.astype(t.numpy)
         return bilinear(a, b, algorithm, options.levels, leaf)

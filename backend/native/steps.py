@@ -22,8 +22,9 @@ class KernelStep:
     def __init__(self, owner: Any, node: Node, released: set[int]) -> None:
         self.owner, self.node, self.released = owner, node, released
         slots = owner.planner.slots
-        self.outside = [(slots[leaf], leaf) for leaf in node.inputs()
-                        if slots[leaf] < len(owner.program.inputs)]  # fmt: skip
+        self.outside = [
+            (slots[leaf], leaf) for leaf in node.inputs() if slots[leaf] < len(owner.program.inputs)
+        ]
         self.variants: dict[frozenset[Leaf], Variant] = {}
         self.dense = self.variant(frozenset())
 
@@ -44,8 +45,10 @@ class KernelStep:
         elif isinstance(self.node, Generate | Fold | Scan):
             self.variant(frozenset(strided))(slots, params)
         else:
-            whole = [np.ascontiguousarray(a) if k < len(self.owner.program.inputs) else a
-                     for k, a in enumerate(slots)]  # fmt: skip
+            whole = [
+                np.ascontiguousarray(a) if k < len(self.owner.program.inputs) else a
+                for k, a in enumerate(slots)
+            ]
             self.dense(whole, params)
             for slot in self.dense.targets:
                 slots[slot] = whole[slot]
@@ -54,8 +57,9 @@ class KernelStep:
 class Variant:
     """Compiled kernels of a node: outputs allocated, arguments packed, launched in order."""
 
-    def __init__(self, owner: Any, node: Node, released: set[int],
-                 strided: frozenset[Leaf]) -> None:  # fmt: skip
+    def __init__(
+        self, owner: Any, node: Node, released: set[int], strided: frozenset[Leaf]
+    ) -> None:
         from treadle.skeletons.lower import LoweringContext, lower
 
         settings = owner.program.settings
@@ -133,8 +137,9 @@ class Variant:
         for slot, array in zip(self.targets, outs, strict=True):
             slots[slot] = array
 
-    def _run_checked(self, slots: Slots, outs: list[Any], scratch: list[Any],
-                     values: Sequence[Any]) -> None:  # fmt: skip
+    def _run_checked(
+        self, slots: Slots, outs: list[Any], scratch: list[Any], values: Sequence[Any]
+    ) -> None:
         """Launch with a buffer for out-of-range indices, read after every kernel."""
         errors = np.zeros(4, np.int64)
         for launch in self.launches:
@@ -168,8 +173,9 @@ class Launch:
             self._compiled = compile_kernel(self.kernel, fast_math=fast_math)
         return self._compiled
 
-    def run(self, spaces: tuple[list[Any], ...], values: Sequence[Any], errors: int,
-            fast_math: bool) -> None:  # fmt: skip
+    def run(
+        self, spaces: tuple[list[Any], ...], values: Sequence[Any], errors: int, fast_math: bool
+    ) -> None:
         tasks = values[self.end]
         if tasks <= 0:
             return

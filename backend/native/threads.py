@@ -97,10 +97,17 @@ def _gomp() -> Any:
     """`GOMP_parallel(function, data, threads, flags)`, or None."""
     if os.environ.get("TREADLE_THREADS", "").lower() == "python":
         return None
+    # Threads that spin between kernels starve whoever shares the cores; libgomp reads this once,
+    # when it is loaded.
+    asked = os.environ.get("OMP_WAIT_POLICY")
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     try:
         function = ctypes.CDLL("libgomp.so.1").GOMP_parallel
     except (OSError, AttributeError):
         return None
+    finally:
+        if asked is None:
+            del os.environ["OMP_WAIT_POLICY"]
     function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint]
     function.restype = None
     return function

@@ -24,7 +24,7 @@ from treadle.dsl.graph import (
     Permute,
     Scan,
     topological,
-)  # fmt: skip
+)
 from treadle.dsl.relations import verify_checks
 
 from .scalars import Lanes, Machine, combine_values
@@ -32,8 +32,9 @@ from .scalars import Lanes, Machine, combine_values
 Arrays = tuple[Any, ...]
 
 
-def run(roots: Sequence[Leaf], bindings: dict[Node, Any], params: dict[Param, Any],
-        check: bool) -> list[Any]:  # fmt: skip
+def run(
+    roots: Sequence[Leaf], bindings: dict[Node, Any], params: dict[Param, Any], check: bool
+) -> list[Any]:
     """The arrays of `roots`; `bindings` gives the data of inputs, `params` the scalars'."""
     machine = Evaluator(bindings, params, check)
     machine.compute(roots)
@@ -43,8 +44,13 @@ def run(roots: Sequence[Leaf], bindings: dict[Node, Any], params: dict[Param, An
 class Evaluator:
     """Evaluates nodes on demand; loops and branches evaluate theirs in a child."""
 
-    def __init__(self, bindings: dict[Node, Any], params: dict[Param, Any], check: bool,
-                 parent: Evaluator | None = None) -> None:  # fmt: skip
+    def __init__(
+        self,
+        bindings: dict[Node, Any],
+        params: dict[Param, Any],
+        check: bool,
+        parent: Evaluator | None = None,
+    ) -> None:
         self.bindings, self.params, self.check, self.parent = bindings, params, check, parent
         self.done: dict[Node, Arrays] = {}
         self.machine = Machine(self.array, self.host_value, check)
@@ -88,8 +94,9 @@ class Evaluator:
         return tuple(max(int(self.scalar(e)), 0) for e in shape)
 
     # --- elements over a domain ---
-    def over(self, shape: tuple[int, ...], roots: Sequence[Expr],
-             extra: dict[Expr, Any] | None = None) -> list[Any]:  # fmt: skip
+    def over(
+        self, shape: tuple[int, ...], roots: Sequence[Expr], extra: dict[Expr, Any] | None = None
+    ) -> list[Any]:
         """`roots` at every index of `shape`, as arrays of that shape."""
         count = int(np.prod(shape, dtype=np.int64))
         places = np.indices(shape, np.int64).reshape(len(shape), count)
@@ -116,8 +123,9 @@ class Evaluator:
             case Library():
                 result = node.operation.on("reference")(*(self.array(a) for a in node.arguments))
                 parts = result if isinstance(result, tuple) else (result,)
-                return tuple(np.asarray(p, o.type.numpy) for p, o in
-                             zip(parts, node.outputs, strict=True))  # fmt: skip
+                return tuple(
+                    np.asarray(p, o.type.numpy) for p, o in zip(parts, node.outputs, strict=True)
+                )
             case Barrier():
                 return tuple(self.array(a) for a in node.arguments)
             case ArrayLoop():
@@ -138,8 +146,9 @@ class Evaluator:
             right = [v[..., 1:n:2] for v in values]
             pairs = combine_values(self.machine, combine, left, right)
             if n % 2:
-                pairs = [np.concatenate([p, v[..., -1:]], -1)
-                         for p, v in zip(pairs, values, strict=True)]  # fmt: skip
+                pairs = [
+                    np.concatenate([p, v[..., -1:]], -1) for p, v in zip(pairs, values, strict=True)
+                ]
             values = pairs
         return [v[..., 0] for v in values]
 
@@ -184,8 +193,12 @@ class Evaluator:
         if n <= 1:
             return values
         even = n - n % 2
-        pairs = combine_values(self.machine, combine, [v[..., 0:even:2] for v in values],
-                               [v[..., 1:even:2] for v in values])  # fmt: skip
+        pairs = combine_values(
+            self.machine,
+            combine,
+            [v[..., 0:even:2] for v in values],
+            [v[..., 1:even:2] for v in values],
+        )
         sums = self.inclusive(pairs, combine)
         results = [np.array(v) for v in values]
         for out, s in zip(results, sums, strict=True):
@@ -241,8 +254,11 @@ class Evaluator:
                 )
             inside &= ~bad
         del rest
-        at = np.ravel_multi_index(tuple(i[inside] for i in target), extents) if extents else (
-            np.zeros(int(inside.sum()), np.int64))  # fmt: skip
+        at = (
+            np.ravel_multi_index(tuple(i[inside] for i in target), extents)
+            if extents
+            else (np.zeros(int(inside.sum()), np.int64))
+        )
         values = [v[inside] for v in values]
         self.scatter(outs, np.asarray(at), values, node.combine)
         return tuple(outs)
@@ -255,13 +271,16 @@ class Evaluator:
             first = np.r_[True, at[1:] != at[:-1]]
             if first.all():
                 break
-            rank = np.arange(len(at)) - np.maximum.accumulate(np.where(first, np.arange(len(at)), 0))
+            rank = np.arange(len(at)) - np.maximum.accumulate(
+                np.where(first, np.arange(len(at)), 0)
+            )
             keep = rank % 2 == 0
             has_mate = np.r_[keep[:-1] & ~keep[1:] & (at[1:] == at[:-1]), False]
             mates = np.flatnonzero(has_mate) + 1
             left, right = [v[has_mate] for v in values], [v[mates] for v in values]
-            merged = right if combine is None else combine_values(
-                self.machine, combine, right, left)  # fmt: skip
+            merged = (
+                right if combine is None else combine_values(self.machine, combine, right, left)
+            )
             for v, m in zip(values, merged, strict=True):
                 v[has_mate] = m
             at, values = at[keep], [v[keep] for v in values]
@@ -291,8 +310,7 @@ class Evaluator:
         turn = 0
         limit = None if node.count is None else int(self.scalar(node.count))
         while limit is None or turn < limit:
-            bound: dict[Node, Any] = {**self.bindings,
-                                      **dict(zip(node.state, state, strict=True))}  # fmt: skip
+            bound: dict[Node, Any] = {**self.bindings, **dict(zip(node.state, state, strict=True))}
             if node.index is not None:
                 bound[node.index] = np.asarray(turn, np.int64)
             child = Evaluator(bound, self.params, self.check, self)

@@ -26,8 +26,12 @@ class Executable:
         """`data` for `program.inputs`, `params` for `program.params`; one array per root."""
         inputs: Sequence[Input] = self.program.inputs
         names: Sequence[Param] = self.program.params
-        return run(self.program.source_roots, dict(zip(inputs, data, strict=True)),
-                   dict(zip(names, params, strict=True)), self.program.settings.check)  # fmt: skip
+        return run(
+            self.program.source_roots,
+            dict(zip(inputs, data, strict=True)),
+            dict(zip(names, params, strict=True)),
+            self.program.settings.check,
+        )
 
     def source(self) -> str:
         from treadle.dsl.printer import show_graph

@@ -24,7 +24,7 @@ from treadle.dsl.expr import (
     Var,
     While,
     substitute,
-)  # fmt: skip
+)
 from treadle.dsl.graph import Leaf
 from treadle.dsl.operations.stencils import resolve_read
 from treadle.dsl.primitives import convert
@@ -36,8 +36,14 @@ Value = Any  # an array of lanes, or a 0-d array when every lane agrees
 class Lanes:
     """The values of expressions on a set of lanes; sub-sets share what the parent computed."""
 
-    def __init__(self, count: int, leaves: dict[Expr, Value], machine: Machine,
-                 parent: Lanes | None = None, chosen: Any = None) -> None:  # fmt: skip
+    def __init__(
+        self,
+        count: int,
+        leaves: dict[Expr, Value],
+        machine: Machine,
+        parent: Lanes | None = None,
+        chosen: Any = None,
+    ) -> None:
         self.count, self.values, self.machine = count, leaves, machine
         self.parent, self.chosen = parent, chosen
 
@@ -157,8 +163,9 @@ class Lanes:
         state = [np.array(self.full(self._get(a))) for a in e.args[1:]]
         for k in range(int(count.max()) if self.count else 0):
             active = count > k
-            extra: dict[Expr, Value] = {v: s[active] for v, s in
-                                        zip(e.vars[1:], state, strict=True)}  # fmt: skip
+            extra: dict[Expr, Value] = {
+                v: s[active] for v, s in zip(e.vars[1:], state, strict=True)
+            }
             extra[e.vars[0]] = np.asarray(k, np.int64)
             for s, value in zip(state, self.subset(active, extra).evaluate(e.scoped), strict=True):
                 s[active] = value
@@ -173,8 +180,9 @@ class Lanes:
 class Machine:
     """What expressions need from outside: arrays, host values, and where errors belong."""
 
-    def __init__(self, array: Callable[[Leaf], Any], host_value: Callable[[Expr], Any],
-                 check: bool) -> None:  # fmt: skip
+    def __init__(
+        self, array: Callable[[Leaf], Any], host_value: Callable[[Expr], Any], check: bool
+    ) -> None:
         self.array, self.host_value, self.check = array, host_value, check
         self.operation: str = "an operation"
         self.where: Any = None
@@ -193,8 +201,9 @@ def apply(e: Apply, args: Sequence[Value]) -> Value:
         return result if result.dtype == e.type.numpy else convert(result, e.type)
 
 
-def combine_values(machine: Machine, combine: Any, left: Sequence[Value],
-                   right: Sequence[Value]) -> list[Value]:  # fmt: skip
+def combine_values(
+    machine: Machine, combine: Any, left: Sequence[Value], right: Sequence[Value]
+) -> list[Value]:
     """A combining function on arrays of any (equal) shape."""
     shape = np.shape(left[0])
     size = int(np.prod(shape))

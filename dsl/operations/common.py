@@ -30,7 +30,9 @@ def operation(function: Callable[P, R]) -> Callable[..., R]:
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
-            extra = {k: kwargs.pop(k) for k in ("name", "schedule") if k in kwargs and k not in taken}
+            extra = {
+                k: kwargs.pop(k) for k in ("name", "schedule") if k in kwargs and k not in taken
+            }
             result: Any = function(*args, **kwargs)
             if any(v is not None for v in extra.values()):
                 result = relabel(result, extra.get("name"), extra.get("schedule"))
@@ -53,9 +55,12 @@ def relabel(result: Any, name: str | None, schedule: Any) -> Any:
         node = leaf.node
         if not isinstance(node, Input) and node not in renamed:
             asked = label_of(node.label.operation, name, schedule, node.label.deterministic)
-            label = Label(asked.operation, asked.name or node.label.name,
-                          asked.schedule if schedule is not None else node.label.schedule,
-                          asked.deterministic)  # fmt: skip
+            label = Label(
+                asked.operation,
+                asked.name or node.label.name,
+                asked.schedule if schedule is not None else node.label.schedule,
+                asked.deterministic,
+            )
             renamed[node] = node.with_(label=label)
         leaves.append(Leaf(renamed.get(node, node), leaf.component))
     return Array(leaves, result.structure, result._shape)
@@ -93,8 +98,9 @@ def normalise_axis(axis: Any, ndim: int, operation: str) -> int:
         raise ShapeError(
             f"{operation}: axis {value} does not exist in an array of rank {ndim}.",
             hint=f"Axes run from 0 to {ndim - 1}; negative ones count from the end."
-            if ndim else "A rank-0 array has no axes.",
-        )  # fmt: skip
+            if ndim
+            else "A rank-0 array has no axes.",
+        )
     return int(value) % ndim
 
 
@@ -125,17 +131,17 @@ def flatten_value(value: Any, structure: Structure, what: str, operation: str) -
     return leaves
 
 
-def fit_to(value: Any, structure: Structure, types: Sequence[ScalarType], what: str,
-           operation: str) -> tuple[Expr, ...]:  # fmt: skip
+def fit_to(
+    value: Any, structure: Structure, types: Sequence[ScalarType], what: str, operation: str
+) -> tuple[Expr, ...]:
     """A value with the nesting of the elements, each component in its element's type."""
     leaves = flatten_value(value, structure, what, operation)
-    return tuple(
-        fit_weak(lift(leaf, operation), t) for leaf, t in zip(leaves, types, strict=True)
-    )
+    return tuple(fit_weak(lift(leaf, operation), t) for leaf, t in zip(leaves, types, strict=True))
 
 
-def state_variables(structure: Structure, types: Sequence[ScalarType], name: str) -> tuple[
-    tuple[Var, ...], Any]:  # fmt: skip
+def state_variables(
+    structure: Structure, types: Sequence[ScalarType], name: str
+) -> tuple[tuple[Var, ...], Any]:
     """Fresh variables of the given types, flat and as the user's function sees them."""
     variables = tuple(Var(f"{name}{k}", t) for k, t in enumerate(types))
     return variables, structure.build([Scalar(v) for v in variables])
@@ -156,8 +162,9 @@ def trace_combine(
     return canonical_combine(left, right, results)
 
 
-def keep_type(value: Any, structure: Structure, types: Sequence[ScalarType], what: str,
-              of: str) -> tuple[Expr, ...]:  # fmt: skip
+def keep_type(
+    value: Any, structure: Structure, types: Sequence[ScalarType], what: str, of: str
+) -> tuple[Expr, ...]:
     """The flat result of a function that must return what it got."""
     leaves, found = flatten_result(value, what)
     if not found.same_nesting(structure):
@@ -182,8 +189,9 @@ def keep_type(value: Any, structure: Structure, types: Sequence[ScalarType], wha
     return tuple(results)
 
 
-def read_with(array: Array, place: Sequence[Expr], types: Sequence[ScalarType] | None = None) -> (
-    tuple[Expr, ...]):  # fmt: skip
+def read_with(
+    array: Array, place: Sequence[Expr], types: Sequence[ScalarType] | None = None
+) -> tuple[Expr, ...]:
     """The components of an element, cast to `types`."""
     values = array._element(place)
     if types is None:

@@ -61,8 +61,10 @@ def cond(p: Any, then: Any, else_: Any) -> Any:
     predicate = _predicate(p, "cond")
     if enclosing_kernel() is None and any(_is_array(v) for v in (*left, *right)):
         return _array_cond(predicate, left, right, structure)
-    pairs = [unify([lift(x, "cond"), lift(y, "cond")], "cond")[0]
-             for x, y in zip(left, right, strict=True)]  # fmt: skip
+    pairs = [
+        unify([lift(x, "cond"), lift(y, "cond")], "cond")[0]
+        for x, y in zip(left, right, strict=True)
+    ]
     pairs = [[as_strong(e) for e in pair] for pair in pairs]
     if isinstance(predicate, ir.Const):
         chosen = [pair[0 if bool(predicate.value) else 1] for pair in pairs]
@@ -71,8 +73,9 @@ def cond(p: Any, then: Any, else_: Any) -> Any:
     return structure.build([Scalar(Proj(node, k)) for k in range(len(pairs))])
 
 
-def _array_cond(predicate: Expr, left: Sequence[Any], right: Sequence[Any],
-                structure: Structure) -> Any:  # fmt: skip
+def _array_cond(
+    predicate: Expr, left: Sequence[Any], right: Sequence[Any], structure: Structure
+) -> Any:
     where = user_location()
     then = [as_array(v, "cond") for v in left]
     other = [as_array(v, "cond") for v in right]
@@ -90,12 +93,19 @@ def _array_cond(predicate: Expr, left: Sequence[Any], right: Sequence[Any],
                 f"{y.structure.describe(y.types)}.",
                 hint="Convert one: a.astype(td.float64).",
             )
-        shape = tuple(u if u is v else simplify.select(predicate, u, v)
-                      for u, v in zip(x._shape, y._shape, strict=True))  # fmt: skip
+        shape = tuple(
+            u if u is v else simplify.select(predicate, u, v)
+            for u, v in zip(x._shape, y._shape, strict=True)
+        )
         outs += [Output(shape, t) for t in x.types]
-    node = Branch(predicate, tuple(le for x in then for le in x._leaves),
-                  tuple(le for y in other for le in y._leaves), tuple(outs), label=Label("cond"),
-                  where=where)  # fmt: skip
+    node = Branch(
+        predicate,
+        tuple(le for x in then for le in x._leaves),
+        tuple(le for y in other for le in y._leaves),
+        tuple(outs),
+        label=Label("cond"),
+        where=where,
+    )
     return _regroup(node.leaves, then, structure)
 
 
@@ -114,8 +124,9 @@ def _regroup(leaves: Sequence[Leaf], like: Sequence[Array], structure: Structure
 
 
 @operation
-def while_loop(pred: Callable[..., Any], body: Callable[..., Any], init: Any, *,
-               name: str | None = None) -> Any:  # fmt: skip
+def while_loop(
+    pred: Callable[..., Any], body: Callable[..., Any], init: Any, *, name: str | None = None
+) -> Any:
     """`while pred(state): state = body(state)`; a tuple state stays one argument.
 
     On scalars it runs inside a kernel; with an array in the state it is a loop over arrays.
@@ -135,14 +146,21 @@ def loop(n: Any, f: Callable[..., Any], init: Any, *, name: str | None = None) -
     return _loop("loop", n, None, f, init, name)
 
 
-def _loop(operation: str, count: Any, pred: Callable[..., Any] | None, body: Callable[..., Any],
-          init: Any, name: str | None) -> Any:  # fmt: skip
+def _loop(
+    operation: str,
+    count: Any,
+    pred: Callable[..., Any] | None,
+    body: Callable[..., Any],
+    init: Any,
+    name: str | None,
+) -> Any:
     for function in (pred, body):
         if function is not None and not callable(function):
             raise TracingError(f"{operation} needs functions, got {type(function).__name__}.")
     if isinstance(init, list):
-        raise TracingError(f"the state of {operation} is a list.",
-                           hint="Use a tuple: (x, y) instead of [x, y].")  # fmt: skip
+        raise TracingError(
+            f"the state of {operation} is a list.", hint="Use a tuple: (x, y) instead of [x, y]."
+        )
     leaves, structure = flatten(init, _is_array)
     where = user_location()
     if enclosing_kernel() is None and any(_is_array(v) for v in leaves):
@@ -150,9 +168,15 @@ def _loop(operation: str, count: Any, pred: Callable[..., Any] | None, body: Cal
     return _scalar_loop(operation, count, pred, body, leaves, structure, where)
 
 
-def _scalar_loop(operation: str, count: Any, pred: Callable[..., Any] | None,
-                 body: Callable[..., Any], init: Sequence[Any], structure: Structure,
-                 where: Location | None) -> Any:  # fmt: skip
+def _scalar_loop(
+    operation: str,
+    count: Any,
+    pred: Callable[..., Any] | None,
+    body: Callable[..., Any],
+    init: Sequence[Any],
+    structure: Structure,
+    where: Location | None,
+) -> Any:
     start = tuple(as_strong(lift(v, operation)) for v in init)
     types = [e.type for e in start]
     state = tuple(Var(f"s{k}", t) for k, t in enumerate(types))
@@ -170,14 +194,23 @@ def _scalar_loop(operation: str, count: Any, pred: Callable[..., Any] | None,
     return structure.build([Scalar(Proj(node, k)) for k in range(len(start))])
 
 
-def _array_loop(operation: str, count: Any, pred: Callable[..., Any] | None,
-                body: Callable[..., Any], init: Sequence[Any], structure: Structure,
-                name: str | None, where: Location | None) -> Any:  # fmt: skip
+def _array_loop(
+    operation: str,
+    count: Any,
+    pred: Callable[..., Any] | None,
+    body: Callable[..., Any],
+    init: Sequence[Any],
+    structure: Structure,
+    name: str | None,
+    where: Location | None,
+) -> Any:
     forbid_nesting(operation)
     # Scalars in the state travel as rank-0 arrays and are given back as scalars.
     scalar = [not _is_array(v) for v in init]
-    arrays = [as_array(Scalar(as_strong(lift(v))) if s else v, operation)
-              for v, s in zip(init, scalar, strict=True)]  # fmt: skip
+    arrays = [
+        as_array(Scalar(as_strong(lift(v))) if s else v, operation)
+        for v, s in zip(init, scalar, strict=True)
+    ]
     states: list[Input] = []
     inside: list[Any] = []
     for array, is_scalar in zip(arrays, scalar, strict=True):
@@ -200,10 +233,16 @@ def _array_loop(operation: str, count: Any, pred: Callable[..., Any] | None,
 
         predicate = Generate((), (truth,), label=Label("predicate"), where=where).leaf()
     node = ArrayLoop(
-        tuple(states), tuple(le for a in arrays for le in a._leaves), tuple(next_leaves),
-        predicate, None if pred is not None else as_index(count, operation), index,
-        label=label_of(operation, name, None), where=where, checks=tuple(checks),
-    )  # fmt: skip
+        tuple(states),
+        tuple(le for a in arrays for le in a._leaves),
+        tuple(next_leaves),
+        predicate,
+        None if pred is not None else as_index(count, operation),
+        index,
+        label=label_of(operation, name, None),
+        where=where,
+        checks=tuple(checks),
+    )
     results = _regroup(node.leaves, arrays, Structure(tuple, (LEAF,) * len(arrays)))
     shown = [r._scalar_at(()) if s else r for r, s in zip(results, scalar, strict=True)]
     return structure.build(shown)
@@ -221,13 +260,21 @@ def index_scalar(index: Input) -> Scalar:
     return Scalar(index.leaf().at())
 
 
-def _next_state(result: Any, structure: Structure, arrays: Sequence[Array],
-                scalar: Sequence[bool], operation: str, where: Location | None) -> tuple[
-                    list[Leaf], list[Check]]:  # fmt: skip
+def _next_state(
+    result: Any,
+    structure: Structure,
+    arrays: Sequence[Array],
+    scalar: Sequence[bool],
+    operation: str,
+    where: Location | None,
+) -> tuple[list[Leaf], list[Check]]:
     """The leaves of the next state, of the state's types and shapes."""
     if isinstance(result, list):
-        raise TracingError(f"the body of {operation} returned a list.",
-                           hint="Return a tuple: (x, y) instead of [x, y].", where=where)  # fmt: skip
+        raise TracingError(
+            f"the body of {operation} returned a list.",
+            hint="Return a tuple: (x, y) instead of [x, y].",
+            where=where,
+        )
     found, nesting = flatten(result, _is_array)
     if not nesting.same_nesting(structure):
         raise DTypeError(
@@ -270,8 +317,14 @@ def _next_state(result: Any, structure: Structure, arrays: Sequence[Array],
                         where=where,
                     )
                 continue
-            checks.append(Check(new, old, f"the body of {operation} changed the extent of axis "
-                                f"{axis} of its state from {{right}} to {{left}}.",
-                                where=where))  # fmt: skip
+            checks.append(
+                Check(
+                    new,
+                    old,
+                    f"the body of {operation} changed the extent of axis "
+                    f"{axis} of its state from {{right}} to {{left}}.",
+                    where=where,
+                )
+            )
         leaves += made._leaves
     return leaves, checks

@@ -23,8 +23,9 @@ def _same_shapes(arrays: Sequence[Array], operation: str) -> tuple[Check, ...]:
 
 
 @operation
-def map(f: Callable[..., Any], a: Any, *more: Any, name: str | None = None,
-        schedule: Any = None) -> Array:  # fmt: skip
+def map(
+    f: Callable[..., Any], a: Any, *more: Any, name: str | None = None, schedule: Any = None
+) -> Array:
     """`f(x, y, …)` for the elements of arrays of equal shape; tuple elements arrive as tuples.
 
     >>> import numpy as np, treadle as td
@@ -35,14 +36,21 @@ def map(f: Callable[..., Any], a: Any, *more: Any, name: str | None = None,
 
 
 @operation
-def imap(f: Callable[..., Any], a: Any, *more: Any, name: str | None = None,
-         schedule: Any = None) -> Array:  # fmt: skip
+def imap(
+    f: Callable[..., Any], a: Any, *more: Any, name: str | None = None, schedule: Any = None
+) -> Array:
     """`map` whose function gets the index first: `f(i, j, …, x, …)`."""
     return _map(f, (a, *more), "imap", name, schedule, with_index=True)
 
 
-def _map(f: Callable[..., Any], operands: Sequence[Any], operation: str, name: str | None,
-         schedule: Any, with_index: bool) -> Array:  # fmt: skip
+def _map(
+    f: Callable[..., Any],
+    operands: Sequence[Any],
+    operation: str,
+    name: str | None,
+    schedule: Any,
+    with_index: bool,
+) -> Array:
     forbid_nesting(operation)
     where = user_location()
     arrays = [as_array(o, operation) for o in operands]
@@ -52,8 +60,9 @@ def _map(f: Callable[..., Any], operands: Sequence[Any], operation: str, name: s
     arguments = [Scalar(i) for i in place] if with_index else []
     arguments += [array._scalar_at(place) for array in arrays]
     elements, structure = trace_elements(f, arguments, operation, where)
-    node = Generate(shape, elements, label=label_of(operation, name, schedule), where=where,
-                    checks=checks)  # fmt: skip
+    node = Generate(
+        shape, elements, label=label_of(operation, name, schedule), where=where, checks=checks
+    )
     return Array(node.leaves, structure, shape)
 
 
@@ -71,8 +80,9 @@ def zip(*arrays: Any) -> Array:
     parts = [as_array(a, "zip") for a in arrays]
     checks = _same_shapes(parts, "zip")
     structure = tuple_of([p.structure for p in parts])
-    return _with_checks(Array([le for p in parts for le in p._leaves], structure,
-                              parts[0]._shape), checks, "zip")  # fmt: skip
+    return _with_checks(
+        Array([le for p in parts for le in p._leaves], structure, parts[0]._shape), checks, "zip"
+    )
 
 
 def _with_checks(array: Array, checks: tuple[Check, ...], operation: str) -> Array:
@@ -80,8 +90,13 @@ def _with_checks(array: Array, checks: tuple[Check, ...], operation: str) -> Arr
     if not checks:
         return array
     place = indices(array.ndim)
-    node = Generate(array._shape, tuple(array._element(place)), label=Label(operation),
-                    where=user_location(), checks=checks)  # fmt: skip
+    node = Generate(
+        array._shape,
+        tuple(array._element(place)),
+        label=Label(operation),
+        where=user_location(),
+        checks=checks,
+    )
     return Array(node.leaves, array.structure, array._shape)
 
 

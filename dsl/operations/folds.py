@@ -32,20 +32,38 @@ def _not_empty(array: Array, axes: Sequence[int], operation: str) -> tuple[Check
     checks = []
     for k in axes:
         extent = known(array._shape[k])
-        text = f"{operation} of an empty axis: axis {k} has extent {{left}} and there is no " \
-               "neutral element."  # fmt: skip
+        text = (
+            f"{operation} of an empty axis: axis {k} has extent {{left}} and there is no "
+            "neutral element."
+        )
         hint = "td.fold(f, init, a) gives init for an empty axis."
         if extent is not None and int(extent) == 0:
             raise ShapeError(text.format(left=0), hint=hint)
         if not isinstance(array._shape[k], Const):
-            checks.append(Check(array._shape[k], constant(1), text, relation=">=", hint=hint,
-                                where=user_location()))  # fmt: skip
+            checks.append(
+                Check(
+                    array._shape[k],
+                    constant(1),
+                    text,
+                    relation=">=",
+                    hint=hint,
+                    where=user_location(),
+                )
+            )
     return tuple(checks)
 
 
 @operation
-def fold(f: Callable[..., Any], init: Any, a: Any, axis: Any = -1, *, name: str | None = None,
-         schedule: Any = None, deterministic: bool = False) -> Array:  # fmt: skip
+def fold(
+    f: Callable[..., Any],
+    init: Any,
+    a: Any,
+    axis: Any = -1,
+    *,
+    name: str | None = None,
+    schedule: Any = None,
+    deterministic: bool = False,
+) -> Array:
     """Reduce along `axis` (an int, a tuple, or None for all) with an associative `f`.
 
     `f` need not be commutative; `init` is combined once, on the left; an empty axis gives `init`.
@@ -58,26 +76,50 @@ def fold(f: Callable[..., Any], init: Any, a: Any, axis: Any = -1, *, name: str 
 
 
 @operation
-def fold1(f: Callable[..., Any], a: Any, axis: Any = -1, *, name: str | None = None,
-          schedule: Any = None, deterministic: bool = False) -> Array:  # fmt: skip
+def fold1(
+    f: Callable[..., Any],
+    a: Any,
+    axis: Any = -1,
+    *,
+    name: str | None = None,
+    schedule: Any = None,
+    deterministic: bool = False,
+) -> Array:
     """`fold` without an initial value; an empty axis is a `ShapeError`."""
     return _fold(f, (), a, axis, "fold1", name, schedule, deterministic)
 
 
-def _fold(f: Callable[..., Any], init: tuple[Any, ...], a: Any, axis: Any, operation: str,
-          name: str | None, schedule: Any, deterministic: bool) -> Array:  # fmt: skip
+def _fold(
+    f: Callable[..., Any],
+    init: tuple[Any, ...],
+    a: Any,
+    axis: Any,
+    operation: str,
+    name: str | None,
+    schedule: Any,
+    deterministic: bool,
+) -> Array:
     forbid_nesting(operation)
     where = user_location()
     array = as_array(a, operation)
     axes = normalise_axes(axis, array.ndim, operation)
     checks = () if init else _not_empty(array, axes, operation)
     types = array.types
-    start = fit_to(init[0], array.structure, types, "the initial value", operation) if init else None
+    start = (
+        fit_to(init[0], array.structure, types, "the initial value", operation) if init else None
+    )
     combine = trace_combine(f, array.structure, types, operation, where)
     outer, inner, place = split_axes(array, axes)
-    node = Fold(outer, inner, tuple(array._element(place)), combine, start,
-                label=label_of(operation, name, schedule, deterministic), where=where,
-                checks=checks)  # fmt: skip
+    node = Fold(
+        outer,
+        inner,
+        tuple(array._element(place)),
+        combine,
+        start,
+        label=label_of(operation, name, schedule, deterministic),
+        where=where,
+        checks=checks,
+    )
     return Array(node.leaves, array.structure, outer)
 
 
@@ -109,14 +151,21 @@ def segment_offsets(lengths: Any, extent: Expr, operation: str) -> tuple[Leaf, E
     total = offsets._element((array._shape[0],))[0]
     where = user_location()
     checks = (
-        Check(smallest._element(())[0], constant(0),
-              f"{operation}: a segment has the negative length {{left}}.", relation=">=",
-              where=where),
-        Check(total, extent,
-              f"{operation}: the segment lengths sum to {{left}}, but the axis has extent "
-              "{right}.", where=where,
-              hint="Every element belongs to one segment: the lengths must add up to the extent."),
-    )  # fmt: skip
+        Check(
+            smallest._element(())[0],
+            constant(0),
+            f"{operation}: a segment has the negative length {{left}}.",
+            relation=">=",
+            where=where,
+        ),
+        Check(
+            total,
+            extent,
+            f"{operation}: the segment lengths sum to {{left}}, but the axis has extent {{right}}.",
+            where=where,
+            hint="Every element belongs to one segment: the lengths must add up to the extent.",
+        ),
+    )
     source = known_source(array)
     if source is not None:
         import numpy as np
@@ -130,8 +179,13 @@ def segment_offsets(lengths: Any, extent: Expr, operation: str) -> tuple[Leaf, E
                 checks[1].message.format(left=int(held.sum(dtype=np.int64)), right=int(have)),
                 hint=checks[1].hint,
             )
-    held_node = Generate(offsets._shape, tuple(offsets._element((Index(0),))),
-                         label=Label("offsets"), where=where, checks=checks)  # fmt: skip
+    held_node = Generate(
+        offsets._shape,
+        tuple(offsets._element((Index(0),))),
+        label=Label("offsets"),
+        where=where,
+        checks=checks,
+    )
     return held_node.leaf(), array._shape[0], lengths64
 
 
@@ -148,8 +202,15 @@ def known_source(array: Array) -> Any:
 
 
 @operation
-def fold_seg(f: Callable[..., Any], init: Any, a: Any, lengths: Any, *, name: str | None = None,
-             schedule: Any = None) -> Array:  # fmt: skip
+def fold_seg(
+    f: Callable[..., Any],
+    init: Any,
+    a: Any,
+    lengths: Any,
+    *,
+    name: str | None = None,
+    schedule: Any = None,
+) -> Array:
     """`fold` of each segment of the last axis; empty segments give `init`.
 
     >>> import numpy as np, treadle as td
@@ -160,14 +221,22 @@ def fold_seg(f: Callable[..., Any], init: Any, a: Any, lengths: Any, *, name: st
 
 
 @operation
-def fold1_seg(f: Callable[..., Any], a: Any, lengths: Any, *, name: str | None = None,
-              schedule: Any = None) -> Array:  # fmt: skip
+def fold1_seg(
+    f: Callable[..., Any], a: Any, lengths: Any, *, name: str | None = None, schedule: Any = None
+) -> Array:
     """`fold1` of each segment of the last axis; an empty segment is a `ShapeError`."""
     return _fold_seg(f, (), a, lengths, "fold1_seg", name, schedule)
 
 
-def _fold_seg(f: Callable[..., Any], init: tuple[Any, ...], a: Any, lengths: Any, operation: str,
-              name: str | None, schedule: Any) -> Array:  # fmt: skip
+def _fold_seg(
+    f: Callable[..., Any],
+    init: tuple[Any, ...],
+    a: Any,
+    lengths: Any,
+    operation: str,
+    name: str | None,
+    schedule: Any,
+) -> Array:
     forbid_nesting(operation)
     where = user_location()
     array = as_array(a, operation)
@@ -186,13 +255,22 @@ def _fold_seg(f: Callable[..., Any], init: tuple[Any, ...], a: Any, lengths: Any
         checks = (Check(smallest._element(())[0], constant(1), text, relation=">=", where=where),)
     start = (
         fit_to(init[0], array.structure, array.types, "the initial value", operation)
-        if init else None
-    )  # fmt: skip
+        if init
+        else None
+    )
     combine = trace_combine(f, array.structure, array.types, operation, where)
     place = [Index(k) for k in range(array.ndim)]
-    node = FoldSeg(array._shape[:-1], segments, offsets, tuple(array._element(place)), combine,
-                   start, label=label_of(operation, name, schedule), where=where,
-                   checks=checks)  # fmt: skip
+    node = FoldSeg(
+        array._shape[:-1],
+        segments,
+        offsets,
+        tuple(array._element(place)),
+        combine,
+        start,
+        label=label_of(operation, name, schedule),
+        where=where,
+        checks=checks,
+    )
     return Array(node.leaves, array.structure, (*array._shape[:-1], segments))
 
 
@@ -231,8 +309,16 @@ def reduce(
     outer, inner, place = split_axes(array, axes)
     value = element(array._element(place)[0])
     start = None if init is None else (Const(init, value.type),)
-    node = Fold(outer, inner, (value,), simple_combine(primitive, value.type), start,
-                label=Label(operation), where=user_location(), checks=checks)  # fmt: skip
+    node = Fold(
+        outer,
+        inner,
+        (value,),
+        simple_combine(primitive, value.type),
+        start,
+        label=Label(operation),
+        where=user_location(),
+        checks=checks,
+    )
     result = Array(node.leaves, LEAF, outer)
     if finish is not None:
         ends = tuple(finish(e) for e in result._element([Index(k) for k in range(len(outer))]))
@@ -277,8 +363,16 @@ def sum(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
     array = as_array(a, "sum")
     t = array.types[0]
     wide = wide_type(t)
-    return reduce(array, axis, keepdims, "sum", lambda e: simplify.cast(e, wide), "add", 0,
-                  _narrow(summed_type(t), wide))  # fmt: skip
+    return reduce(
+        array,
+        axis,
+        keepdims,
+        "sum",
+        lambda e: simplify.cast(e, wide),
+        "add",
+        0,
+        _narrow(summed_type(t), wide),
+    )
 
 
 @operation
@@ -287,8 +381,16 @@ def prod(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
     array = as_array(a, "prod")
     t = array.types[0]
     wide = wide_type(t)
-    return reduce(array, axis, keepdims, "prod", lambda e: simplify.cast(e, wide), "multiply", 1,
-                  _narrow(summed_type(t), wide))  # fmt: skip
+    return reduce(
+        array,
+        axis,
+        keepdims,
+        "prod",
+        lambda e: simplify.cast(e, wide),
+        "multiply",
+        1,
+        _narrow(summed_type(t), wide),
+    )
 
 
 @operation
@@ -327,8 +429,15 @@ def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
     """How many elements are nonzero (int64)."""
     from ..scalar import as_truth
 
-    return reduce(as_array(a, "count_nonzero"), axis, keepdims, "count_nonzero",
-                  lambda e: simplify.cast(as_truth(e), int64), "add", 0)  # fmt: skip
+    return reduce(
+        as_array(a, "count_nonzero"),
+        axis,
+        keepdims,
+        "count_nonzero",
+        lambda e: simplify.cast(as_truth(e), int64),
+        "add",
+        0,
+    )
 
 
 @operation
@@ -347,8 +456,7 @@ def mean(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
         share = simplify.cast(simplify.cast(count, real_part(wide)), wide)
         return simplify.cast(apply_primitive("true_divide", [total, share]), target)
 
-    return reduce(array, axis, keepdims, "mean", lambda e: simplify.cast(e, wide), "add", 0,
-                  finish)  # fmt: skip
+    return reduce(array, axis, keepdims, "mean", lambda e: simplify.cast(e, wide), "add", 0, finish)
 
 
 @operation
@@ -361,8 +469,9 @@ def var(a: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Arra
     centred = subtract(array, mean(array, axis, keepdims=True))
     squares = square(absolute(centred))
     axes = normalise_axes(axis, array.ndim, "var")
-    count = Scalar(apply_primitive("subtract", [product([array._shape[k] for k in axes]),
-                                                constant(int(ddof))]))  # fmt: skip
+    count = Scalar(
+        apply_primitive("subtract", [product([array._shape[k] for k in axes]), constant(int(ddof))])
+    )
     return sum(squares, axis, keepdims) / cast(count, squares.types[0])  # type: ignore[no-any-return]
 
 
@@ -395,9 +504,8 @@ def _argument(a: Any, axis: Any, keepdims: bool, operation: str, better: str) ->
     if not array.structure.is_leaf:
         raise DTypeError(f"{operation} works on scalars, but the elements are tuples.")
     axes = (
-        tuple(range(array.ndim)) if axis is None
-        else (normalise_axis(axis, array.ndim, operation),)
-    )  # fmt: skip
+        tuple(range(array.ndim)) if axis is None else (normalise_axis(axis, array.ndim, operation),)
+    )
     checks = _not_empty(array, axes, operation)
     outer, inner, place = split_axes(array, axes)
     at = linear([Index(len(outer) + k) for k in range(len(inner))], inner)
@@ -416,8 +524,16 @@ def _argument(a: Any, axis: Any, keepdims: bool, operation: str, better: str) ->
 
     structure: Structure = tuple_of([LEAF, LEAF])
     combine = trace_combine(pick, structure, (value.type, int64), operation, user_location())
-    node = Fold(outer, inner, (value, at), combine, None, label=Label(operation),
-                where=user_location(), checks=checks)  # fmt: skip
+    node = Fold(
+        outer,
+        inner,
+        (value, at),
+        combine,
+        None,
+        label=Label(operation),
+        where=user_location(),
+        checks=checks,
+    )
     result = Array((node.leaf(1),), LEAF, outer)
     return keep_dimensions(result, axes, array.ndim) if keepdims else result
 

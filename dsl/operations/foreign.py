@@ -32,8 +32,9 @@ def foreign(f: Any, *scalars: Any) -> Scalar:
 class CompiledScalarFunction:
     """A Numba function for one signature: callable from Python and by address (C ABI)."""
 
-    def __init__(self, function: Any, arguments: tuple[ScalarType, ...], result: ScalarType,
-                 name: str) -> None:  # fmt: skip
+    def __init__(
+        self, function: Any, arguments: tuple[ScalarType, ...], result: ScalarType, name: str
+    ) -> None:
         self.function, self.arguments, self.result, self.name = function, arguments, result, name
         self._address: Any = None
 
@@ -74,8 +75,10 @@ def compile_scalar_function(f: Any, types: tuple[ScalarType, ...]) -> CompiledSc
         raise TracingError(f"foreign needs a function, got {type(f).__name__}.")
     dispatcher = f if hasattr(f, "py_func") else numba.njit(f)
     if any(t.bits == 16 and t.is_float for t in types):
-        raise DTypeError("foreign functions take no half-precision arguments.",
-                         hint="Cast: td.cast(x, td.float32).")  # fmt: skip
+        raise DTypeError(
+            "foreign functions take no half-precision arguments.",
+            hint="Cast: td.cast(x, td.float32).",
+        )
     try:
         dispatcher.compile(tuple(_numba_type(t) for t in types))
         signature = dispatcher.overloads[tuple(_numba_type(t) for t in types)].signature
@@ -98,8 +101,12 @@ def compile_scalar_function(f: Any, types: tuple[ScalarType, ...]) -> CompiledSc
 
 
 @operation
-def foreign_array(implementations: Mapping[str, Callable[..., Any]], *arrays: Any,
-                  fallback: Callable[..., Any], name: str | None = None) -> Any:  # fmt: skip
+def foreign_array(
+    implementations: Mapping[str, Callable[..., Any]],
+    *arrays: Any,
+    fallback: Callable[..., Any],
+    name: str | None = None,
+) -> Any:
     """Whole arrays through a function per backend name; `fallback` is a treadle function.
 
     The fallback gives shapes and types (and runs where no implementation is given):
@@ -134,10 +141,14 @@ def foreign_array(implementations: Mapping[str, Callable[..., Any]], *arrays: An
                 )
         return parts[0] if single else tuple(parts)
 
-    operation = LibraryOperation(name or "foreign_array", (id(chosen),), numpy,
-                                 ((backend, numpy),))  # fmt: skip
-    node = Library(operation, tuple(le for a in operands for le in a._leaves), outs,
-                   label=Label("foreign_array", name), where=user_location())  # fmt: skip
+    operation = LibraryOperation(name or "foreign_array", (id(chosen),), numpy, ((backend, numpy),))
+    node = Library(
+        operation,
+        tuple(le for a in operands for le in a._leaves),
+        outs,
+        label=Label("foreign_array", name),
+        where=user_location(),
+    )
     made = [Array((le,), LEAF, le.shape) for le in node.leaves]
     return made[0] if single else tuple(made)
 

@@ -89,8 +89,10 @@ def reshape(a: Any, shape: Any) -> Array:
     total = product(target)
     if total is not size:
         have, want = known(size), known(total)
-        text = f"reshape: {{left}} elements do not fit the shape with {{right}}; the array is " \
-               f"{show_shape(array._shape)}."  # fmt: skip
+        text = (
+            f"reshape: {{left}} elements do not fit the shape with {{right}}; the array is "
+            f"{show_shape(array._shape)}."
+        )
         if have is not None and want is not None:
             if int(have) != int(want):
                 raise ShapeError(
@@ -98,9 +100,15 @@ def reshape(a: Any, shape: Any) -> Array:
                     f"fit the shape {show_shape(target)}, which holds {int(want)}.",
                     hint="The products of the extents must agree; -1 lets one be computed.",
                 )
-        checks = (Check(size, total, text, where=user_location(),
-                        hint="The products of the extents must agree; -1 lets one be "
-                        "computed."),)  # fmt: skip
+        checks = (
+            Check(
+                size,
+                total,
+                text,
+                where=user_location(),
+                hint="The products of the extents must agree; -1 lets one be computed.",
+            ),
+        )
     if target == array._shape:
         return array
     place = _reshaped_place(array._shape, target)
@@ -171,8 +179,11 @@ def transpose(a: Any, axes: Any = None, *, name: str | None = None, schedule: An
     """Axes in another order; reversed by default."""
     forbid_nesting("transpose")
     array = as_array(a, "transpose")
-    order = tuple(reversed(range(array.ndim))) if axes is None else tuple(
-        normalise_axis(x, array.ndim, "transpose") for x in axes)  # fmt: skip
+    order = (
+        tuple(reversed(range(array.ndim)))
+        if axes is None
+        else tuple(normalise_axis(x, array.ndim, "transpose") for x in axes)
+    )
     if sorted(order) != list(range(array.ndim)):
         raise ShapeError(
             f"transpose: axes {tuple(axes)!r} are no permutation of the {array.ndim} axes."
@@ -226,8 +237,9 @@ def _slice_axis(s: slice, n: Expr) -> tuple[Expr, Expr, int]:
     # For negative steps bounds are clipped into −1 … n − 1.
     start = last if s.start is None else _bound_down(s.start, n)
     stop = constant(-1) if s.stop is None else _bound_down(s.stop, n)
-    span = apply_primitive("floor_divide", [
-        plus(minus(start, stop), constant(-step - 1)), constant(-step)])  # fmt: skip
+    span = apply_primitive(
+        "floor_divide", [plus(minus(start, stop), constant(-step - 1)), constant(-step)]
+    )
     return start, greatest(span, constant(0)), step
 
 
@@ -241,7 +253,11 @@ def _bound_down(value: Any, n: Expr) -> Expr:
 def slice_array(array: Array, index: Any) -> Array:
     """NumPy's basic indexing; a single integer array gathers along the first axis."""
     forbid_nesting("slice")
-    if (isinstance(index, Array) and index.ndim > 0) or is_arraylike(index) or isinstance(index, list):
+    if (
+        (isinstance(index, Array) and index.ndim > 0)
+        or is_arraylike(index)
+        or isinstance(index, list)
+    ):
         chosen = as_array(index, "an index")
         if chosen.types[0].kind == "bool":
             raise TracingError(
@@ -305,10 +321,16 @@ def _integer_index(value: Any, n: Expr, axis: int, checks: list[Check]) -> Expr:
         raise IndexOutOfBounds(
             f"index {v} is out of range for axis {axis} with extent {int(extent)}."
         )
-    checks.append(Check(
-        n, constant(needed), f"index {v} is out of range for axis {axis} with extent {{left}}.",
-        error="IndexOutOfBounds", relation=">=", where=user_location(),
-    ))  # fmt: skip
+    checks.append(
+        Check(
+            n,
+            constant(needed),
+            f"index {v} is out of range for axis {axis} with extent {{left}}.",
+            error="IndexOutOfBounds",
+            relation=">=",
+            where=user_location(),
+        )
+    )
     return e if v >= 0 else plus(n, e)
 
 
@@ -317,8 +339,11 @@ def reverse(a: Any, axis: Any = None) -> Array:
     """Backwards along an axis, several, or (None) all."""
     array = as_array(a, "reverse")
     axes = normalise_axes(axis, array.ndim, "reverse")
-    return array[tuple(slice(None, None, -1) if k in axes else slice(None)
-                       for k in range(array.ndim))] if axes else array  # fmt: skip
+    return (
+        array[tuple(slice(None, None, -1) if k in axes else slice(None) for k in range(array.ndim))]
+        if axes
+        else array
+    )
 
 
 flip = reverse
@@ -331,8 +356,7 @@ def broadcast_to(a: Any, shape: Any) -> Array:
     array = as_array(a, "broadcast_to")
     target = as_shape(shape, "broadcast_to")
     if len(target) < array.ndim:
-        raise ShapeError(
-            f"broadcast_to: rank {array.ndim} does not fit into rank {len(target)}.")
+        raise ShapeError(f"broadcast_to: rank {array.ndim} does not fit into rank {len(target)}.")
     checks: list[Check] = []
     offset = len(target) - array.ndim
     for axis, e in enumerate(array._shape):
@@ -345,10 +369,17 @@ def broadcast_to(a: Any, shape: Any) -> Array:
                 f"broadcast_to: {show_shape(array._shape)} does not stretch to "
                 f"{show_shape(target)}: axis {offset + axis} has {int(value)} against {int(want)}."
             )
-        checks.append(Check(e, goal, "broadcast_to: extent {left} does not stretch to {right}.",
-                            where=user_location()))  # fmt: skip
-    return map_over(array, stretched(array._shape, target), target, Label("broadcast_to"),
-                    tuple(checks))  # fmt: skip
+        checks.append(
+            Check(
+                e,
+                goal,
+                "broadcast_to: extent {left} does not stretch to {right}.",
+                where=user_location(),
+            )
+        )
+    return map_over(
+        array, stretched(array._shape, target), target, Label("broadcast_to"), tuple(checks)
+    )
 
 
 @operation
@@ -413,8 +444,9 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
 
 
 @operation
-def backpermute(shape: Any, f: Callable[..., Any], a: Any, *, name: str | None = None,
-                schedule: Any = None) -> Array:  # fmt: skip
+def backpermute(
+    shape: Any, f: Callable[..., Any], a: Any, *, name: str | None = None, schedule: Any = None
+) -> Array:
     """`out[ix] = a[f(*ix)]`."""
     forbid_nesting("backpermute")
     where = user_location()
@@ -433,8 +465,9 @@ def backpermute(shape: Any, f: Callable[..., Any], a: Any, *, name: str | None =
 
 
 @operation
-def gather(a: Any, indices: Any, axis: int = 0, *, name: str | None = None,
-           schedule: Any = None) -> Array:  # fmt: skip
+def gather(
+    a: Any, indices: Any, axis: int = 0, *, name: str | None = None, schedule: Any = None
+) -> Array:
     """Elements (or slices) of `a` at integer `indices` along `axis`, as NumPy's take."""
     return _take(a, indices, axis, label_of("gather", name, schedule))
 
@@ -462,8 +495,11 @@ def _take(a: Any, index_array: Any, axis: int, label: Label) -> Array:
     if label.operation == "take" or isinstance(index_array, list):
         n = array._shape[k]
         at = simplify.select(apply_primitive("less", [at, constant(0)]), plus(at, n), at)
-    place = [*(Index(j) for j in range(k)), at,
-             *(Index(j + r - 1) for j in range(k + 1, array.ndim))]  # fmt: skip
+    place = [
+        *(Index(j) for j in range(k)),
+        at,
+        *(Index(j + r - 1) for j in range(k + 1, array.ndim)),
+    ]
     return map_over(array, place, shape, label)
 
 

@@ -20,8 +20,9 @@ from .common import label_of, normalise_axis, operation, trace_elements
 
 
 @operation
-def compact(mask: Any, a: Any, *, name: str | None = None, schedule: Any = None) -> tuple[
-        Array, Array]:  # fmt: skip
+def compact(
+    mask: Any, a: Any, *, name: str | None = None, schedule: Any = None
+) -> tuple[Array, Array]:
     """(the elements of `a` where `mask` holds in row-major order, their number as a rank-0 array).
 
     `values.shape[0]` is known once the kernels ran, and usable downstream.
@@ -39,16 +40,29 @@ def compact(mask: Any, a: Any, *, name: str | None = None, schedule: Any = None)
     truth = as_truth(flat_mask._element((Index(0),))[0])
     from .scans import scan_array
 
-    ones = Generate(flat_mask._shape, (simplify.cast(truth, int64),), label=Label("mask"),
-                    where=where, checks=checks)  # fmt: skip
-    places = scan_array(lambda x, y: x + y, (0,), Array(ones.leaves), 0, "exclusive", False,
-                        "places", None, None)  # fmt: skip
+    ones = Generate(
+        flat_mask._shape,
+        (simplify.cast(truth, int64),),
+        label=Label("mask"),
+        where=where,
+        checks=checks,
+    )
+    places = scan_array(
+        lambda x, y: x + y, (0,), Array(ones.leaves), 0, "exclusive", False, "places", None, None
+    )
     n = flat._shape[0]
     at = places._element((Index(0),))[0]
-    empty = Generate((n,), tuple(_zero(t) for t in flat.types), label=Label("compact"),
-                     where=where)  # fmt: skip
-    packed = Permute((n,), truth, (at,), tuple(flat._element((Index(0),))), empty.leaves, None,
-                     label=label_of("compact", name, schedule), where=where)  # fmt: skip
+    empty = Generate((n,), tuple(_zero(t) for t in flat.types), label=Label("compact"), where=where)
+    packed = Permute(
+        (n,),
+        truth,
+        (at,),
+        tuple(flat._element((Index(0),))),
+        empty.leaves,
+        None,
+        label=label_of("compact", name, schedule),
+        where=where,
+    )
     count_read = places._element((n,))[0]
     count = Array(Generate((), (count_read,), label=Label("count"), where=where).leaves)
     total = count._element(())[0]
@@ -64,8 +78,9 @@ def _zero(t: Any) -> Expr:
 
 
 @operation
-def filter(p: Callable[..., Any], a: Any, *, name: str | None = None,
-           schedule: Any = None) -> tuple[Array, Array]:  # fmt: skip
+def filter(
+    p: Callable[..., Any], a: Any, *, name: str | None = None, schedule: Any = None
+) -> tuple[Array, Array]:
     """`compact` by a predicate on the elements: (values, count)."""
     forbid_nesting("filter")
     array = as_array(a, "filter")
@@ -79,8 +94,14 @@ def filter(p: Callable[..., Any], a: Any, *, name: str | None = None,
 
 
 @operation
-def expand(count: Callable[..., Any], get: Callable[..., Any], a: Any, *,
-           name: str | None = None, schedule: Any = None) -> Array:  # fmt: skip
+def expand(
+    count: Callable[..., Any],
+    get: Callable[..., Any],
+    a: Any,
+    *,
+    name: str | None = None,
+    schedule: Any = None,
+) -> Array:
     """Concatenates, for every element x of `a`, `get(x, k)` for k < count(x)."""
     forbid_nesting("expand")
     from .index_space import flatten
@@ -93,8 +114,9 @@ def expand(count: Callable[..., Any], get: Callable[..., Any], a: Any, *,
         raise DTypeError("the count function of expand must return one integer.")
     length = apply_primitive("maximum", [as_index(Scalar(lengths[0]), "expand"), constant(0)])
     counts = Array(Generate(array._shape, (length,), label=Label("counts"), where=where).leaves)
-    offsets = scan_array(lambda x, y: x + y, (0,), counts, 0, "exclusive", False, "offsets", None,
-                         None)  # fmt: skip
+    offsets = scan_array(
+        lambda x, y: x + y, (0,), counts, 0, "exclusive", False, "offsets", None, None
+    )
     n = array._shape[0]
     last = Generate((), (offsets._element((n,))[0],), label=Label("count"), where=where)
     total: Expr = Read(last, 0, ())
@@ -118,8 +140,10 @@ def _owner(offsets: Array, segments: Expr, total: Expr, owner: Callable[..., Arr
 def _plain(a: Any, operation: str) -> Array:
     array = as_array(a, operation)
     if not array.structure.is_leaf:
-        raise DTypeError(f"{operation} works on scalars, but the elements are tuples.",
-                         hint="Sort keys and gather: order = td.argsort(keys).")  # fmt: skip
+        raise DTypeError(
+            f"{operation} works on scalars, but the elements are tuples.",
+            hint="Sort keys and gather: order = td.argsort(keys).",
+        )
     return array
 
 
@@ -143,8 +167,13 @@ def _sorted(a: Any, axis: int | None, operation: str, index: bool) -> Array:
         raise ShapeError(f"{operation} needs an axis; the array has rank 0.")
     k = normalise_axis(axis, array.ndim, operation)
     out = Output(array._shape, int64 if index else array.types[0])
-    made = Library(builtin(operation, (k,)), array._leaves, (out,),
-                   label=Label(operation), where=user_location())  # fmt: skip
+    made = Library(
+        builtin(operation, (k,)),
+        array._leaves,
+        (out,),
+        label=Label(operation),
+        where=user_location(),
+    )
     return Array(made.leaves, LEAF, array._shape)
 
 
@@ -169,16 +198,19 @@ def unique(a: Any) -> Array:
     array = flatten(_plain(a, "unique"))
     ordered = sort(array)
     first = ordered._element((Index(0),))[0]
-    before = apply_primitive("maximum", [
-        apply_primitive("subtract", [Index(0), constant(1)]), constant(0)])  # fmt: skip
+    before = apply_primitive(
+        "maximum", [apply_primitive("subtract", [Index(0), constant(1)]), constant(0)]
+    )
     previous = ordered._element((before,))[0]
     differs = apply_primitive("not_equal", [first, previous])
     if array.types[0].is_inexact:  # NumPy counts all NaN as one
-        both = apply_primitive("logical_and", [
-            apply_primitive("isnan", [first]), apply_primitive("isnan", [previous])])  # fmt: skip
+        both = apply_primitive(
+            "logical_and", [apply_primitive("isnan", [first]), apply_primitive("isnan", [previous])]
+        )
         differs = apply_primitive("logical_and", [differs, apply_primitive("logical_not", [both])])
-    is_new = apply_primitive("logical_or", [
-        apply_primitive("equal", [Index(0), constant(0)]), differs])  # fmt: skip
+    is_new = apply_primitive(
+        "logical_or", [apply_primitive("equal", [Index(0), constant(0)]), differs]
+    )
     mask = Generate(ordered._shape, (is_new,), label=Label("unique"), where=user_location())
     values, _ = compact(Array(mask.leaves), ordered, name="unique")
     return values

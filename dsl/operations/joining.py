@@ -44,9 +44,10 @@ def concatenate(arrays: Any, axis: int = 0) -> Array:
     rank = parts[0].ndim
     if any(p.ndim != rank for p in parts):
         raise ShapeError(
-            "concatenate needs arrays of equal rank, got " +
-            ", ".join(str(p.ndim) for p in parts) + ".",
-        )  # fmt: skip
+            "concatenate needs arrays of equal rank, got "
+            + ", ".join(str(p.ndim) for p in parts)
+            + ".",
+        )
     if rank == 0:
         raise ShapeError("rank-0 arrays cannot be concatenated.", hint="Use td.stack.")
     k = normalise_axis(axis, rank, "concatenate")
@@ -62,8 +63,14 @@ def concatenate(arrays: Any, axis: int = 0) -> Array:
                     f"concatenate along axis {k}: axis {x} has {int(u)} against {int(v)}; shapes "
                     f"{show_shape(parts[0]._shape)} and {show_shape(p._shape)}."
                 )
-            checks.append(Check(g, e, f"concatenate: axis {x} has extent {{left}} against "
-                                "{right}.", where=user_location()))  # fmt: skip
+            checks.append(
+                Check(
+                    g,
+                    e,
+                    f"concatenate: axis {x} has extent {{left}} against {{right}}.",
+                    where=user_location(),
+                )
+            )
     structure, types = _common_elements(parts, "concatenate")
     ends: list[Expr] = []
     total: Expr = constant(0)
@@ -72,13 +79,15 @@ def concatenate(arrays: Any, axis: int = 0) -> Array:
         ends.append(total)
     shape = (*parts[0]._shape[:k], total, *parts[0]._shape[k + 1 :])
     elements = _joined(parts, ends, k, rank, types)
-    node = Generate(shape, elements, label=Label("concatenate"), where=user_location(),
-                    checks=tuple(checks))  # fmt: skip
+    node = Generate(
+        shape, elements, label=Label("concatenate"), where=user_location(), checks=tuple(checks)
+    )
     return Array(node.leaves, structure, shape)
 
 
-def _joined(parts: Sequence[Array], ends: Sequence[Expr], axis: int, rank: int,
-            types: Sequence[Any]) -> tuple[Expr, ...]:  # fmt: skip
+def _joined(
+    parts: Sequence[Array], ends: Sequence[Expr], axis: int, rank: int, types: Sequence[Any]
+) -> tuple[Expr, ...]:
     """A balanced tree of `cond`s on the position, so that n parts cost log n comparisons."""
 
     def choose(low: int, high: int) -> tuple[Expr, ...]:
@@ -122,19 +131,20 @@ def pad(a: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0
             f"pad: unknown mode {mode!r}.",
             hint="Modes: constant, edge, reflect, symmetric, wrap.",
         )
-    shape = tuple(plus(e, constant(lo + hi)) for e, (lo, hi) in
-                  zip(array._shape, widths, strict=True))  # fmt: skip
+    shape = tuple(
+        plus(e, constant(lo + hi)) for e, (lo, hi) in zip(array._shape, widths, strict=True)
+    )
     place: list[Expr] = [minus(Index(k), constant(lo)) for k, (lo, _) in enumerate(widths)]
     if mode != "constant":
-        place = [resolve_index(kinds[mode], p, n)
-                 for p, n in zip(place, array._shape, strict=True)]  # fmt: skip
+        place = [resolve_index(kinds[mode], p, n) for p, n in zip(place, array._shape, strict=True)]
         return map_over(array, place, shape, Label("pad"))
     inside: Expr = Const(True, bool_)
     for p, n in zip(place, array._shape, strict=True):
         low = apply_primitive("greater_equal", [p, constant(0)])
         high = apply_primitive("less", [p, n])
-        inside = apply_primitive("logical_and", [inside, apply_primitive("logical_and",
-                                                                         [low, high])])  # fmt: skip
+        inside = apply_primitive(
+            "logical_and", [inside, apply_primitive("logical_and", [low, high])]
+        )
     values = tuple(array._element(place))
     outside = tuple(fit_weak(lift(constant_values, "pad"), v.type) for v in values)
     chosen = Cond(inside, values, outside)

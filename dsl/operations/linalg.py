@@ -18,8 +18,17 @@ from .common import label_of, normalise_axes, operation
 
 ALGORITHMS = ("auto", "standard", "strassen", "winograd")
 PRECISIONS = (None, "float32", "tf32", "fp16x3", "bf16x6", "tf32x3")
-EXECUTIONS = (None, "sequential", "streams", "atomic", "batched", "owner", "persistent", "hybrid",
-              "recursive")  # fmt: skip
+EXECUTIONS = (
+    None,
+    "sequential",
+    "streams",
+    "atomic",
+    "batched",
+    "owner",
+    "persistent",
+    "hybrid",
+    "recursive",
+)
 
 
 @dataclass(frozen=True)
@@ -35,10 +44,22 @@ class MatmulOptions:
 
 
 @operation
-def matmul(a: Any, b: Any, *, algorithm: Any = "auto", levels: int | None = None,
-           precision: str | None = None, execution: str | None = None, deterministic: bool = False,
-           scaling: str | None = None, alpha: Any = 1, beta: Any = 0, c: Any = None,
-           schedule: Any = None, name: str | None = None) -> Array:  # fmt: skip
+def matmul(
+    a: Any,
+    b: Any,
+    *,
+    algorithm: Any = "auto",
+    levels: int | None = None,
+    precision: str | None = None,
+    execution: str | None = None,
+    deterministic: bool = False,
+    scaling: str | None = None,
+    alpha: Any = 1,
+    beta: Any = 0,
+    c: Any = None,
+    schedule: Any = None,
+    name: str | None = None,
+) -> Array:
     """alpha · a @ b + beta · c, with NumPy's rules for ranks and batched leading axes.
 
     >>> import numpy as np, treadle as td
@@ -48,39 +69,60 @@ def matmul(a: Any, b: Any, *, algorithm: Any = "auto", levels: int | None = None
     """
     forbid_nesting("matmul")
     options = _options(algorithm, levels, precision, execution, deterministic, scaling)
-    product = _product(as_array(a, "matmul"), as_array(b, "matmul"), options,
-                       label_of("matmul", name, schedule, deterministic))  # fmt: skip
+    product = _product(
+        as_array(a, "matmul"),
+        as_array(b, "matmul"),
+        options,
+        label_of("matmul", name, schedule, deterministic),
+    )
     return _scaled(product, alpha, beta, c)
 
 
 @operation
-def strassen(a: Any, b: Any, *, levels: int = 1, variant: str = "strassen",
-             execution: str | None = None, name: str | None = None) -> Array:  # fmt: skip
+def strassen(
+    a: Any,
+    b: Any,
+    *,
+    levels: int = 1,
+    variant: str = "strassen",
+    execution: str | None = None,
+    name: str | None = None,
+) -> Array:
     """a @ b by `levels` levels of Strassen's or Winograd's algorithm."""
     if variant not in ("strassen", "winograd"):
         raise TracingError(
             f"strassen: unknown variant {variant!r}.", hint='Variants: "strassen", "winograd".'
         )
-    return matmul(a, b, algorithm=variant, levels=levels, execution=execution,
-                  name=name)  # fmt: skip
+    return matmul(a, b, algorithm=variant, levels=levels, execution=execution, name=name)
 
 
-def _options(algorithm: Any, levels: int | None, precision: str | None, execution: str | None,
-             deterministic: bool, scaling: str | None) -> MatmulOptions:  # fmt: skip
+def _options(
+    algorithm: Any,
+    levels: int | None,
+    precision: str | None,
+    execution: str | None,
+    deterministic: bool,
+    scaling: str | None,
+) -> MatmulOptions:
     if isinstance(algorithm, str) and algorithm not in ALGORITHMS:
         raise TracingError(
             f"matmul: unknown algorithm {algorithm!r}.",
             hint="Algorithms: " + ", ".join(map(repr, ALGORITHMS)) + ", or a BilinearAlgorithm.",
         )
     if precision not in PRECISIONS:
-        raise TracingError(f"matmul: unknown precision {precision!r}.",
-                           hint="Precisions: " + ", ".join(map(repr, PRECISIONS[1:])))  # fmt: skip
+        raise TracingError(
+            f"matmul: unknown precision {precision!r}.",
+            hint="Precisions: " + ", ".join(map(repr, PRECISIONS[1:])),
+        )
     if execution not in EXECUTIONS:
-        raise TracingError(f"matmul: unknown execution {execution!r}.",
-                           hint="Executions: " + ", ".join(map(repr, EXECUTIONS[1:])))  # fmt: skip
+        raise TracingError(
+            f"matmul: unknown execution {execution!r}.",
+            hint="Executions: " + ", ".join(map(repr, EXECUTIONS[1:])),
+        )
     if scaling not in (None, "outer", "inner-outer"):
-        raise TracingError(f"matmul: unknown scaling {scaling!r}.",
-                           hint='Scalings: "outer", "inner-outer".')  # fmt: skip
+        raise TracingError(
+            f"matmul: unknown scaling {scaling!r}.", hint='Scalings: "outer", "inner-outer".'
+        )
     if levels is not None and (not isinstance(levels, int) or levels < 0):
         raise TracingError(f"matmul: levels must be a number ≥ 0, got {levels!r}.")
     if levels is None and algorithm not in ("auto", "standard"):
@@ -117,12 +159,23 @@ def _product(a: Array, b: Array, options: MatmulOptions, label: Label) -> Array:
         place += [Index(lead), Index(lead + 1)]
         return simplify.cast(array._element(place)[0], t)
 
-    node = Matmul(batch, left._shape[-2], right._shape[-1], left._shape[-1], operand(left),
-                  operand(right), options, label=label, where=user_location(),
-                  checks=(*checks, *more))  # fmt: skip
+    node = Matmul(
+        batch,
+        left._shape[-2],
+        right._shape[-1],
+        left._shape[-1],
+        operand(left),
+        operand(right),
+        options,
+        label=label,
+        where=user_location(),
+        checks=(*checks, *more),
+    )
     result = Array(node.leaves)
     if a.ndim == 1 or b.ndim == 1:
-        keep = [*range(lead)] + ([] if a.ndim == 1 else [lead]) + ([] if b.ndim == 1 else [lead + 1])
+        keep = (
+            [*range(lead)] + ([] if a.ndim == 1 else [lead]) + ([] if b.ndim == 1 else [lead + 1])
+        )
         full: list[Expr] = [constant(0)] * (lead + 2)
         for position, axis in enumerate(keep):
             full[axis] = Index(position)
@@ -134,14 +187,24 @@ def _inner_check(a: Array, b: Array, k: Expr, other: Expr) -> tuple[Check, ...]:
     if k is other:
         return ()
     u, v = known(k), known(other)
-    text = (f"matmul: inner extents differ: {show_shape(a._shape)} @ {show_shape(b._shape)}: "
-            "{left} against {right}.")  # fmt: skip
-    hint = "The last axis of the left and the second to last of the right must agree; " \
-           "a.T transposes."  # fmt: skip
+    text = (
+        f"matmul: inner extents differ: {show_shape(a._shape)} @ {show_shape(b._shape)}: "
+        "{left} against {right}."
+    )
+    hint = (
+        "The last axis of the left and the second to last of the right must agree; a.T transposes."
+    )
     if u is not None and v is not None and int(u) != int(v):
         raise ShapeError(text.format(left=int(u), right=int(v)), hint=hint)
-    return (Check(k, other, "matmul: inner extents differ: {left} against {right}.", hint=hint,
-                  where=user_location()),)  # fmt: skip
+    return (
+        Check(
+            k,
+            other,
+            "matmul: inner extents differ: {left} against {right}.",
+            hint=hint,
+            where=user_location(),
+        ),
+    )
 
 
 def _scaled(product: Array, alpha: Any, beta: Any, c: Any) -> Array:
@@ -156,8 +219,9 @@ def _scaled(product: Array, alpha: Any, beta: Any, c: Any) -> Array:
     def build(values: Sequence[Expr]) -> list[Expr]:
         value = apply_primitive("multiply", [values[0], fit_weak(as_scale(values[1], t), t)])
         if c is not None:
-            added = apply_primitive("multiply", [
-                simplify.cast(values[2], t), fit_weak(as_scale(values[3], t), t)])  # fmt: skip
+            added = apply_primitive(
+                "multiply", [simplify.cast(values[2], t), fit_weak(as_scale(values[3], t), t)]
+            )
             value = apply_primitive("add", [value, added])
         return [value]
 
@@ -187,10 +251,19 @@ def dot(a: Any, b: Any) -> Array:
         from ..graph import Fold
         from .folds import simple_combine
 
-        value = apply_primitive("multiply", [simplify.cast(v._element((Index(0),))[0], t)
-                                             for v in (x, y)])  # fmt: skip
-        node = Fold((), x._shape, (value,), simple_combine("add", t), (Const(0, t),),
-                    label=Label("dot"), where=user_location(), checks=checked)  # fmt: skip
+        value = apply_primitive(
+            "multiply", [simplify.cast(v._element((Index(0),))[0], t) for v in (x, y)]
+        )
+        node = Fold(
+            (),
+            x._shape,
+            (value,),
+            simple_combine("add", t),
+            (Const(0, t),),
+            label=Label("dot"),
+            where=user_location(),
+            checks=checked,
+        )
         return Array(node.leaves, LEAF, ())
     if y.ndim <= 2:
         return matmul(x, y) if x.ndim <= 2 or y.ndim == 1 else tensordot(x, y, 1)

@@ -19,8 +19,9 @@ from .common import label_of, operation, trace_elements
 
 
 @operation
-def generate(shape: Any, f: Callable[..., Any], *, name: str | None = None,
-             schedule: Any = None) -> Array:  # fmt: skip
+def generate(
+    shape: Any, f: Callable[..., Any], *, name: str | None = None, schedule: Any = None
+) -> Array:
     """The array of `shape` whose element at (i, j, …) is `f(i, j, …)`.
 
     >>> import treadle as td
@@ -43,8 +44,12 @@ def fill(shape: Any, value: Any, *, name: str | None = None, schedule: Any = Non
     forbid_nesting("fill")
     leaves, structure = flatten_result(value, "fill")
     extents = as_shape(shape, "fill")
-    node = Generate(extents, tuple(as_strong(e) for e in leaves),
-                    label=label_of("fill", name, schedule), where=user_location())  # fmt: skip
+    node = Generate(
+        extents,
+        tuple(as_strong(e) for e in leaves),
+        label=label_of("fill", name, schedule),
+        where=user_location(),
+    )
     return Array(node.leaves, structure, extents)
 
 
@@ -53,8 +58,12 @@ def unit(value: Any) -> Array:
     """The rank-0 array of one value."""
     forbid_nesting("unit")
     leaves, structure = flatten_result(value, "unit")
-    node = Generate((), tuple(as_strong(e) for e in leaves), label=label_of("unit", None, None),
-                    where=user_location())  # fmt: skip
+    node = Generate(
+        (),
+        tuple(as_strong(e) for e in leaves),
+        label=label_of("unit", None, None),
+        where=user_location(),
+    )
     return Array(node.leaves, structure, ())
 
 
@@ -128,8 +137,9 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Ar
     forbid_nesting("arange")
     if stop is None:
         start, stop = 0, start
-    numbers = [kind_of_literal(v) is not None or isinstance(v, np.generic)
-               for v in (start, stop, step)]  # fmt: skip
+    numbers = [
+        kind_of_literal(v) is not None or isinstance(v, np.generic) for v in (start, stop, step)
+    ]
     if all(numbers):
         host = np.arange(start, stop, step, dtype=None if dtype is None else as_type(dtype).numpy)
         target = as_type(host.dtype)
@@ -144,8 +154,9 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Ar
     low, high = as_index(start, "arange"), as_index(stop, "arange")
     span = apply_primitive("subtract", [high, low])
     toward = constant(step - 1 if step > 0 else step + 1)
-    whole = apply_primitive("floor_divide", [
-        apply_primitive("add", [span, toward]), constant(step)])  # fmt: skip
+    whole = apply_primitive(
+        "floor_divide", [apply_primitive("add", [span, toward]), constant(step)]
+    )
     count = apply_primitive("maximum", [whole, constant(0)])
     return _line(count, low, constant(step), int64 if dtype is None else as_type(dtype))
 
@@ -154,14 +165,19 @@ def _line(count: Expr, first: Expr, delta: Expr, target: Any) -> Array:
     first, delta = as_strong(first), as_strong(delta)
     k = simplify.cast(Index(0), delta.type)
     value = apply_primitive("add", [first, apply_primitive("multiply", [k, delta])])
-    node = Generate((count,), (simplify.cast(value, target),),
-                    label=label_of("arange", None, None), where=user_location())  # fmt: skip
+    node = Generate(
+        (count,),
+        (simplify.cast(value, target),),
+        label=label_of("arange", None, None),
+        where=user_location(),
+    )
     return Array(node.leaves)
 
 
 @operation
-def linspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True,
-             dtype: Any = None) -> Array:  # fmt: skip
+def linspace(
+    start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype: Any = None
+) -> Array:
     """`num` evenly spaced values from start to stop; the last one is exactly `stop`."""
     forbid_nesting("linspace")
     from ..types import float64
@@ -174,15 +190,23 @@ def linspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True,
     k = simplify.cast(Index(0), float64)
     value = apply_primitive("add", [apply_primitive("multiply", [k, step]), a])
     if endpoint:
-        last = apply_primitive("logical_and", [
-            apply_primitive("equal", [Index(0), gaps]),
-            apply_primitive("greater", [gaps, constant(0)])])  # fmt: skip
+        last = apply_primitive(
+            "logical_and",
+            [
+                apply_primitive("equal", [Index(0), gaps]),
+                apply_primitive("greater", [gaps, constant(0)]),
+            ],
+        )
         value = simplify.select(last, b, value)
     target = as_type(dtype) if dtype is not None else float64
     if target.is_integer:
         value = apply_primitive("floor", [value])
-    node = Generate((count,), (simplify.cast(value, target),),
-                    label=label_of("linspace", None, None), where=user_location())  # fmt: skip
+    node = Generate(
+        (count,),
+        (simplify.cast(value, target),),
+        label=label_of("linspace", None, None),
+        where=user_location(),
+    )
     return Array(node.leaves)
 
 
@@ -192,8 +216,9 @@ def eye(n: Any, m: Any = None, k: int = 0, dtype: Any = float) -> Array:
     forbid_nesting("eye")
     extents = as_shape((n, n if m is None else m), "eye")
     target = as_type(dtype)
-    on = apply_primitive("equal", [
-        apply_primitive("add", [Index(0), as_index(k, "eye")]), Index(1)])  # fmt: skip
+    on = apply_primitive(
+        "equal", [apply_primitive("add", [Index(0), as_index(k, "eye")]), Index(1)]
+    )
     element = simplify.select(on, Const(1, target), Const(0, target))
     node = Generate(extents, (element,), label=label_of("eye", None, None), where=user_location())
     return Array(node.leaves)

@@ -33,9 +33,16 @@ overwrite = Overwrite()
 
 
 @operation
-def permute(combine: Callable[..., Any], defaults: Any, f: Callable[..., Any], a: Any, *,
-            name: str | None = None, schedule: Any = None,
-            deterministic: bool = False) -> Array:  # fmt: skip
+def permute(
+    combine: Callable[..., Any],
+    defaults: Any,
+    f: Callable[..., Any],
+    a: Any,
+    *,
+    name: str | None = None,
+    schedule: Any = None,
+    deterministic: bool = False,
+) -> Array:
     """Scatter with combination, from a copy of `defaults`.
 
     For every source index, `out[f(*ix)] = combine(new, old)`; `f` may return `td.ignore`.
@@ -69,28 +76,43 @@ def permute(combine: Callable[..., Any], defaults: Any, f: Callable[..., Any], a
             hint=f"Return {target.ndim} indices, or td.ignore.",
             where=where,
         )
-    values = tuple(simplify.cast(v, t) for v, t in
-                   zip(source._element(place), target.types, strict=True))  # fmt: skip
+    values = tuple(
+        simplify.cast(v, t) for v, t in zip(source._element(place), target.types, strict=True)
+    )
     combined = None
     if not isinstance(combine, Overwrite):
         combined = trace_combine(combine, target.structure, target.types, "permute", where)
     node = Permute(
-        source._shape, chosen.valid, chosen.place or (constant(0),) * target.ndim, values,
-        target._leaves, combined, label=label_of("permute", name, schedule, deterministic),
+        source._shape,
+        chosen.valid,
+        chosen.place or (constant(0),) * target.ndim,
+        values,
+        target._leaves,
+        combined,
+        label=label_of("permute", name, schedule, deterministic),
         where=where,
-    )  # fmt: skip
+    )
     return Array(node.leaves, target.structure, target._shape)
 
 
 @operation
-def scatter(defaults: Any, indices: Any, a: Any, combine: Callable[..., Any] = overwrite, *,
-            name: str | None = None, schedule: Any = None) -> Array:  # fmt: skip
+def scatter(
+    defaults: Any,
+    indices: Any,
+    a: Any,
+    combine: Callable[..., Any] = overwrite,
+    *,
+    name: str | None = None,
+    schedule: Any = None,
+) -> Array:
     """`out[indices[k]] = combine(a[k], out[indices[k]])` along the first axis of `defaults`."""
     forbid_nesting("scatter")
     target, source, at = as_array(defaults), as_array(a), as_array(indices, "scatter")
     if not at.structure.is_leaf or not at.types[0].is_integer:
-        raise DTypeError(f"scatter needs integer indices, got {at.dtype}.",
-                         hint="Convert them: td.cast(indices, td.int64).")  # fmt: skip
+        raise DTypeError(
+            f"scatter needs integer indices, got {at.dtype}.",
+            hint="Convert them: td.cast(indices, td.int64).",
+        )
     if target.ndim == 0:
         raise ShapeError("scatter needs defaults of rank 1 at least.")
     if source.ndim != at.ndim + target.ndim - 1:
@@ -102,13 +124,22 @@ def scatter(defaults: Any, indices: Any, a: Any, combine: Callable[..., Any] = o
     checks += same_shape(target._shape[1:], source._shape[at.ndim :], "scatter")
     if checks:
         place = tuple(Index(k) for k in range(source.ndim))
-        held = Generate(source._shape, tuple(source._element(place)), label=Label("scatter"),
-                        where=user_location(), checks=checks)  # fmt: skip
+        held = Generate(
+            source._shape,
+            tuple(source._element(place)),
+            label=Label("scatter"),
+            where=user_location(),
+            checks=checks,
+        )
         source = Array(held.leaves, source.structure, source._shape)
     return permute(
-        combine, target, lambda *ix: (at[ix[: at.ndim]], *ix[at.ndim :]), source,
-        name=name or "scatter", schedule=schedule,
-    )  # fmt: skip
+        combine,
+        target,
+        lambda *ix: (at[ix[: at.ndim]], *ix[at.ndim :]),
+        source,
+        name=name or "scatter",
+        schedule=schedule,
+    )
 
 
 @operation
@@ -125,16 +156,28 @@ def bincount(a: Any, weights: Any = None, minlength: int = 0, length: Any = None
 
     values = flatten(as_array(a, "bincount"))
     if not values.types[0].is_integer:
-        raise DTypeError(f"bincount needs integers, got {values.types[0]}.",
-                         hint="Convert them: td.cast(a, td.int64).")  # fmt: skip
+        raise DTypeError(
+            f"bincount needs integers, got {values.types[0]}.",
+            hint="Convert them: td.cast(a, td.int64).",
+        )
     if length is None:
-        top = the(fold(lambda x, y: Scalar(apply_primitive("maximum", [lift(x), lift(y)])), -1,
-                       _as_int64(values)))  # fmt: skip
-        extent: Any = Scalar(apply_primitive("maximum", [
-            apply_primitive("add", [lift(top), constant(1)]), constant(int(minlength))]))  # fmt: skip
+        top = the(
+            fold(
+                lambda x, y: Scalar(apply_primitive("maximum", [lift(x), lift(y)])),
+                -1,
+                _as_int64(values),
+            )
+        )
+        extent: Any = Scalar(
+            apply_primitive(
+                "maximum",
+                [apply_primitive("add", [lift(top), constant(1)]), constant(int(minlength))],
+            )
+        )
     else:
-        extent = Scalar(apply_primitive("maximum", [as_index(length, "bincount"),
-                                                    constant(int(minlength))]))  # fmt: skip
+        extent = Scalar(
+            apply_primitive("maximum", [as_index(length, "bincount"), constant(int(minlength))])
+        )
     if weights is None:
         source = fill(values.shape, Scalar(constant(1)))
         kind = int64
@@ -165,13 +208,20 @@ def _checked_like(source: Array, like: Array) -> Array:
     checks = same_shape(like._shape, source._shape, "bincount")
     if not checks:
         return source
-    held = Generate(source._shape, tuple(source._element((Index(0),))), label=Label("bincount"),
-                    where=user_location(), checks=checks)  # fmt: skip
+    held = Generate(
+        source._shape,
+        tuple(source._element((Index(0),))),
+        label=Label("bincount"),
+        where=user_location(),
+        checks=checks,
+    )
     return Array(held.leaves, source.structure, source._shape)
 
 
 @operation
-def histogram(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> tuple[Array, Array]:
+def histogram(
+    a: Any, bins: Any = 10, range: Any = None, weights: Any = None
+) -> tuple[Array, Array]:
     """As NumPy's: (counts, edges).  `bins` is a number or an array of edges.
 
     Counts are int64 (float64 with weights); without `range` the extremes of `a` are used.
@@ -198,16 +248,18 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) ->
                     raise ShapeError("histogram: the range must be finite.")
             if isinstance(low, int | float) and isinstance(high, int | float) and low > high:
                 raise ShapeError("histogram: the range's maximum must not be below its minimum.")
-            low_x, high_x = (Scalar(simplify.cast(as_strong(lift(v)), float64))
-                             for v in (low, high))  # fmt: skip
+            low_x, high_x = (
+                Scalar(simplify.cast(as_strong(lift(v)), float64)) for v in (low, high)
+            )
         from ..functions import where
 
         same = low_x == high_x
         low_s = where(same, low_x - 0.5, low_x)
         high_s = where(same, high_x + 0.5, high_x)
         step = (high_s - low_s) / float(count)
-        edges = generate((count + 1,), lambda k: where(
-            k == count, high_s, k.astype(float64) * step + low_s))  # fmt: skip
+        edges = generate(
+            (count + 1,), lambda k: where(k == count, high_s, k.astype(float64) * step + low_s)
+        )
         if values.types[0].is_complex:
             raise DTypeError("histogram needs real numbers.")
 

@@ -16,8 +16,17 @@ from ..types import LEAF, bool_, tuple_of
 from .common import fit_to, label_of, normalise_axis, operation, trace_combine
 
 
-def scan_array(f: Callable[..., Any], init: tuple[Any, ...], a: Any, axis: int, form: str,
-               backward: bool, operation: str, name: str | None, schedule: Any) -> Array:  # fmt: skip
+def scan_array(
+    f: Callable[..., Any],
+    init: tuple[Any, ...],
+    a: Any,
+    axis: int,
+    form: str,
+    backward: bool,
+    operation: str,
+    name: str | None,
+    schedule: Any,
+) -> Array:
     """A Scan node; for form "total" the Array holds only the prefixes (see `_with_total`)."""
     forbid_nesting(operation)
     where = user_location()
@@ -26,11 +35,21 @@ def scan_array(f: Callable[..., Any], init: tuple[Any, ...], a: Any, axis: int, 
         raise ShapeError(f"{operation} needs an axis; the array has rank 0.")
     k = normalise_axis(axis, array.ndim, operation)
     types = array.types
-    start = fit_to(init[0], array.structure, types, "the initial value", operation) if init else None
+    start = (
+        fit_to(init[0], array.structure, types, "the initial value", operation) if init else None
+    )
     combine = trace_combine(f, array.structure, types, operation, where)
-    node = Scan(array._shape, k, tuple(array._element([Index(j) for j in range(array.ndim)])),
-                combine, start, form, backward, label=label_of(operation, name, schedule),
-                where=where)  # fmt: skip
+    node = Scan(
+        array._shape,
+        k,
+        tuple(array._element([Index(j) for j in range(array.ndim)])),
+        combine,
+        start,
+        form,
+        backward,
+        label=label_of(operation, name, schedule),
+        where=where,
+    )
     count = array.structure.count
     return Array(node.leaves[:count], array.structure, node.outputs[0].shape)
 
@@ -43,8 +62,15 @@ def _with_total(prefix: Array) -> tuple[Array, Array]:
 
 
 @operation
-def scanl(f: Callable[..., Any], init: Any, a: Any, axis: int = -1, *, name: str | None = None,
-          schedule: Any = None) -> Array:  # fmt: skip
+def scanl(
+    f: Callable[..., Any],
+    init: Any,
+    a: Any,
+    axis: int = -1,
+    *,
+    name: str | None = None,
+    schedule: Any = None,
+) -> Array:
     """init, f(init, a₀), f(f(init, a₀), a₁), …: length n + 1; `f` associative.
 
     >>> import numpy as np, treadle as td
@@ -55,15 +81,23 @@ def scanl(f: Callable[..., Any], init: Any, a: Any, axis: int = -1, *, name: str
 
 
 @operation
-def scanl1(f: Callable[..., Any], a: Any, axis: int = -1, *, name: str | None = None,
-           schedule: Any = None) -> Array:  # fmt: skip
+def scanl1(
+    f: Callable[..., Any], a: Any, axis: int = -1, *, name: str | None = None, schedule: Any = None
+) -> Array:
     """a₀, f(a₀, a₁), …: length n."""
     return scan_array(f, (), a, axis, "inclusive", False, "scanl1", name, schedule)
 
 
 @operation
-def scanl_total(f: Callable[..., Any], init: Any, a: Any, axis: int = -1, *,
-                name: str | None = None, schedule: Any = None) -> tuple[Array, Array]:  # fmt: skip
+def scanl_total(
+    f: Callable[..., Any],
+    init: Any,
+    a: Any,
+    axis: int = -1,
+    *,
+    name: str | None = None,
+    schedule: Any = None,
+) -> tuple[Array, Array]:
     """The first n elements of `scanl`, and its last."""
     return _with_total(
         scan_array(f, (init,), a, axis, "total", False, "scanl_total", name, schedule)
@@ -71,22 +105,37 @@ def scanl_total(f: Callable[..., Any], init: Any, a: Any, axis: int = -1, *,
 
 
 @operation
-def scanr(f: Callable[..., Any], init: Any, a: Any, axis: int = -1, *, name: str | None = None,
-          schedule: Any = None) -> Array:  # fmt: skip
+def scanr(
+    f: Callable[..., Any],
+    init: Any,
+    a: Any,
+    axis: int = -1,
+    *,
+    name: str | None = None,
+    schedule: Any = None,
+) -> Array:
     """From the right: element k is aₖ combined with all after it and `init`; length n + 1."""
     return scan_array(f, (init,), a, axis, "exclusive", True, "scanr", name, schedule)
 
 
 @operation
-def scanr1(f: Callable[..., Any], a: Any, axis: int = -1, *, name: str | None = None,
-           schedule: Any = None) -> Array:  # fmt: skip
+def scanr1(
+    f: Callable[..., Any], a: Any, axis: int = -1, *, name: str | None = None, schedule: Any = None
+) -> Array:
     """From the right without an initial value: length n."""
     return scan_array(f, (), a, axis, "inclusive", True, "scanr1", name, schedule)
 
 
 @operation
-def scanr_total(f: Callable[..., Any], init: Any, a: Any, axis: int = -1, *,
-                name: str | None = None, schedule: Any = None) -> tuple[Array, Array]:  # fmt: skip
+def scanr_total(
+    f: Callable[..., Any],
+    init: Any,
+    a: Any,
+    axis: int = -1,
+    *,
+    name: str | None = None,
+    schedule: Any = None,
+) -> tuple[Array, Array]:
     """The last n elements of `scanr`, and its first."""
     return _with_total(
         scan_array(f, (init,), a, axis, "total", True, "scanr_total", name, schedule)
@@ -96,9 +145,15 @@ def scanr_total(f: Callable[..., Any], init: Any, a: Any, axis: int = -1, *,
 # --- segmented: a scan over (starts a segment, value) ------------------------------------------
 
 
-def _segmented_inclusive(f: Callable[..., Any], a: Any, lengths: Any, backward: bool,
-                         operation: str, name: str | None, schedule: Any) -> tuple[
-                             Array, Leaf, Expr, Array]:  # fmt: skip
+def _segmented_inclusive(
+    f: Callable[..., Any],
+    a: Any,
+    lengths: Any,
+    backward: bool,
+    operation: str,
+    name: str | None,
+    schedule: Any,
+) -> tuple[Array, Leaf, Expr, Array]:
     """Inclusive scan of each segment of the last axis, with the offsets and their check."""
     from .folds import segment_offsets
 
@@ -110,8 +165,9 @@ def _segmented_inclusive(f: Callable[..., Any], a: Any, lengths: Any, backward: 
     rank = array.ndim
     flag = heads._element((Index(rank - 1),))[0]
     place = [Index(k) for k in range(rank)]
-    joined = Generate(array._shape, (flag, *array._element(place)), label=Label("heads"),
-                      where=user_location())  # fmt: skip
+    joined = Generate(
+        array._shape, (flag, *array._element(place)), label=Label("heads"), where=user_location()
+    )
     structure = tuple_of([LEAF, array.structure])
     pairs = Array(joined.leaves, structure, array._shape)
 
@@ -132,15 +188,24 @@ def _heads(offsets: Leaf, segments: Expr, extent: Expr, backward: bool) -> Array
     """True where a segment starts (or, backward, ends)."""
     from ..graph import Permute
 
-    none = Generate((extent,), (simplify.cast(constant(0), bool_),), label=Label("heads"),
-                    where=user_location())  # fmt: skip
+    none = Generate(
+        (extent,), (simplify.cast(constant(0), bool_),), label=Label("heads"), where=user_location()
+    )
     at: Expr = offsets.at(Index(0))
     after = offsets.at(apply_primitive("add", [Index(0), constant(1)]))
     full = apply_primitive("less", [at, after])
     if backward:
         at = apply_primitive("subtract", [after, constant(1)])
-    node = Permute((segments,), full, (at,), (simplify.cast(constant(1), bool_),), none.leaves,
-                   None, label=Label("heads"), where=user_location())  # fmt: skip
+    node = Permute(
+        (segments,),
+        full,
+        (at,),
+        (simplify.cast(constant(1), bool_),),
+        none.leaves,
+        None,
+        label=Label("heads"),
+        where=user_location(),
+    )
     return Array(node.leaves)
 
 
@@ -152,16 +217,34 @@ def segment_of_position(offsets: Leaf, segments: Expr, extent: Expr, shift: int)
     from .common import state_variables
 
     zero = Generate((extent,), (constant(0),), label=Label("segments"), where=user_location())
-    start = apply_primitive("add", [
-        offsets.at(Index(0)), apply_primitive("multiply", [Index(0), constant(shift)])])  # fmt: skip
+    start = apply_primitive(
+        "add", [offsets.at(Index(0)), apply_primitive("multiply", [Index(0), constant(shift)])]
+    )
     left, _ = state_variables(LEAF, (int64,), "new")
     right, _ = state_variables(LEAF, (int64,), "old")
     largest = canonical_combine(left, right, (apply_primitive("maximum", [left[0], right[0]]),))
     inside = apply_primitive("less", [start, extent])
-    marks = Permute((segments,), inside, (start,), (Index(0),), zero.leaves, largest,
-                    label=Label("segments"), where=user_location())  # fmt: skip
-    return scan_array(lambda x, y: _maximum(x, y), (), Array(marks.leaves), 0, "inclusive", False,
-                      "segments", None, None)  # fmt: skip
+    marks = Permute(
+        (segments,),
+        inside,
+        (start,),
+        (Index(0),),
+        zero.leaves,
+        largest,
+        label=Label("segments"),
+        where=user_location(),
+    )
+    return scan_array(
+        lambda x, y: _maximum(x, y),
+        (),
+        Array(marks.leaves),
+        0,
+        "inclusive",
+        False,
+        "segments",
+        None,
+        None,
+    )
 
 
 def _maximum(x: Any, y: Any) -> Any:
@@ -170,8 +253,16 @@ def _maximum(x: Any, y: Any) -> Any:
     return maximum(x, y)
 
 
-def _exclusive_seg(f: Callable[..., Any], init: Any, a: Any, lengths: Any, backward: bool,
-                   operation: str, name: str | None, schedule: Any) -> Array:  # fmt: skip
+def _exclusive_seg(
+    f: Callable[..., Any],
+    init: Any,
+    a: Any,
+    lengths: Any,
+    backward: bool,
+    operation: str,
+    name: str | None,
+    schedule: Any,
+) -> Array:
     """`scanl`/`scanr` of each segment: n + 1 results each, concatenated."""
     forbid_nesting(operation)
     values, offsets, segments, array = _segmented_inclusive(
@@ -184,8 +275,10 @@ def _exclusive_seg(f: Callable[..., Any], init: Any, a: Any, lengths: Any, backw
     # Position inside its segment, and the element that the segment's prefix ends with.
     begin = apply_primitive("add", [_at(offsets, segment), segment])
     inside = apply_primitive("subtract", [Index(last), begin])
-    length = apply_primitive("subtract", [
-        _at(offsets, apply_primitive("add", [segment, constant(1)])), _at(offsets, segment)])  # fmt: skip
+    length = apply_primitive(
+        "subtract",
+        [_at(offsets, apply_primitive("add", [segment, constant(1)])), _at(offsets, segment)],
+    )
     alone = apply_primitive("equal", [inside, length if backward else constant(0)])
     source = apply_primitive("subtract", [Index(last), segment])
     if not backward:
@@ -200,8 +293,15 @@ def _at(leaf: Leaf, index: Expr) -> Read:
     return Read(leaf.node, leaf.component, (index,))
 
 
-def _with_init(f: Callable[..., Any], init: Any, values: Array, alone: Expr, source: Expr,
-               backward: bool, operation: str) -> tuple[Expr, ...]:  # fmt: skip
+def _with_init(
+    f: Callable[..., Any],
+    init: Any,
+    values: Array,
+    alone: Expr,
+    source: Expr,
+    backward: bool,
+    operation: str,
+) -> tuple[Expr, ...]:
     """`init` where `alone`, else init combined with the prefix that ends at `source`."""
     from ..expr import substitute
 
@@ -217,8 +317,16 @@ def _with_init(f: Callable[..., Any], init: Any, values: Array, alone: Expr, sou
     return tuple(Proj(node, k) for k in range(len(start)))
 
 
-def _total_seg(f: Callable[..., Any], init: Any, a: Any, lengths: Any, backward: bool,
-               operation: str, name: str | None, schedule: Any) -> tuple[Array, Array]:  # fmt: skip
+def _total_seg(
+    f: Callable[..., Any],
+    init: Any,
+    a: Any,
+    lengths: Any,
+    backward: bool,
+    operation: str,
+    name: str | None,
+    schedule: Any,
+) -> tuple[Array, Array]:
     """`scanl_total`/`scanr_total` of each segment: (n results each, one total per segment)."""
     forbid_nesting(operation)
     values, offsets, segments, array = _segmented_inclusive(
@@ -244,50 +352,82 @@ def _total_seg(f: Callable[..., Any], init: Any, a: Any, lengths: Any, backward:
     ends = _with_init(f, init, values, empty, at, backward, operation)
     shape = (*array._shape[:-1], segments)
     totals = Generate(shape, ends, label=Label(operation), where=user_location())
-    return (Array(prefix.leaves, array.structure, array._shape),
-            Array(totals.leaves, array.structure, shape))  # fmt: skip
+    return (
+        Array(prefix.leaves, array.structure, array._shape),
+        Array(totals.leaves, array.structure, shape),
+    )
 
 
 @operation
-def scanl_seg(f: Callable[..., Any], init: Any, a: Any, lengths: Any, *,
-              name: str | None = None, schedule: Any = None) -> Array:  # fmt: skip
+def scanl_seg(
+    f: Callable[..., Any],
+    init: Any,
+    a: Any,
+    lengths: Any,
+    *,
+    name: str | None = None,
+    schedule: Any = None,
+) -> Array:
     """`scanl` of each segment of the last axis, results concatenated (n + 1 for each)."""
     return _exclusive_seg(f, init, a, lengths, False, "scanl_seg", name, schedule)
 
 
 @operation
-def scanl1_seg(f: Callable[..., Any], a: Any, lengths: Any, *, name: str | None = None,
-               schedule: Any = None) -> Array:  # fmt: skip
+def scanl1_seg(
+    f: Callable[..., Any], a: Any, lengths: Any, *, name: str | None = None, schedule: Any = None
+) -> Array:
     """`scanl1` of each segment of the last axis."""
     forbid_nesting("scanl1_seg")
     return _segmented_inclusive(f, a, lengths, False, "scanl1_seg", name, schedule)[0]
 
 
 @operation
-def scanl_total_seg(f: Callable[..., Any], init: Any, a: Any, lengths: Any, *,
-                    name: str | None = None, schedule: Any = None) -> tuple[Array, Array]:  # fmt: skip
+def scanl_total_seg(
+    f: Callable[..., Any],
+    init: Any,
+    a: Any,
+    lengths: Any,
+    *,
+    name: str | None = None,
+    schedule: Any = None,
+) -> tuple[Array, Array]:
     """`scanl_total` of each segment of the last axis."""
     return _total_seg(f, init, a, lengths, False, "scanl_total_seg", name, schedule)
 
 
 @operation
-def scanr_seg(f: Callable[..., Any], init: Any, a: Any, lengths: Any, *,
-              name: str | None = None, schedule: Any = None) -> Array:  # fmt: skip
+def scanr_seg(
+    f: Callable[..., Any],
+    init: Any,
+    a: Any,
+    lengths: Any,
+    *,
+    name: str | None = None,
+    schedule: Any = None,
+) -> Array:
     """`scanr` of each segment of the last axis, results concatenated (n + 1 for each)."""
     return _exclusive_seg(f, init, a, lengths, True, "scanr_seg", name, schedule)
 
 
 @operation
-def scanr1_seg(f: Callable[..., Any], a: Any, lengths: Any, *, name: str | None = None,
-               schedule: Any = None) -> Array:  # fmt: skip
+def scanr1_seg(
+    f: Callable[..., Any], a: Any, lengths: Any, *, name: str | None = None, schedule: Any = None
+) -> Array:
     """`scanr1` of each segment of the last axis."""
     forbid_nesting("scanr1_seg")
     return _segmented_inclusive(f, a, lengths, True, "scanr1_seg", name, schedule)[0]
 
 
 @operation
-def scanr_total_seg(f: Callable[..., Any], init: Any, a: Any, lengths: Any, *,
-                    name: str | None = None, schedule: Any = None) -> tuple[Array, Array]:  # fmt: skip
+def scanr_total_seg(
+    f: Callable[..., Any],
+    init: Any,
+    a: Any,
+    lengths: Any,
+    *,
+    name: str | None = None,
+    schedule: Any = None,
+) -> tuple[Array, Array]:
     """`scanr_total` of each segment of the last axis."""
     return _total_seg(f, init, a, lengths, True, "scanr_total_seg", name, schedule)
 
@@ -310,8 +450,17 @@ def _cumulative(a: Any, axis: int | None, operation: str, primitive: str, widen:
     k = normalise_axis(axis, array.ndim, operation)
     t = summed_type(array.types[0]) if widen else array.types[0]
     element = simplify.cast(array._element([Index(j) for j in range(array.ndim)])[0], t)
-    node = Scan(array._shape, k, (element,), simple_combine(primitive, t), None, "inclusive",
-                False, label=Label(operation), where=user_location())  # fmt: skip
+    node = Scan(
+        array._shape,
+        k,
+        (element,),
+        simple_combine(primitive, t),
+        None,
+        "inclusive",
+        False,
+        label=Label(operation),
+        where=user_location(),
+    )
     return Array(node.leaves, LEAF, array._shape)
 
 

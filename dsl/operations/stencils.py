@@ -64,8 +64,7 @@ def resolve_index(kind: str, i: Expr, n: Expr) -> Expr:
         return apply_primitive("remainder", [i, n])
     if kind == "mirror":
         # The period is 2(n − 1); at n = 1 every index is 0.
-        period = apply_primitive("maximum", [
-            apply_primitive("multiply", [last, constant(2)]), one])  # fmt: skip
+        period = apply_primitive("maximum", [apply_primitive("multiply", [last, constant(2)]), one])
         r = apply_primitive("remainder", [i, period])
         back = apply_primitive("subtract", [period, r])
         folded = apply_primitive("minimum", [r, back])
@@ -79,8 +78,10 @@ def resolve_index(kind: str, i: Expr, n: Expr) -> Expr:
 
 
 def in_range(i: Expr, n: Expr) -> Expr:
-    return apply_primitive("logical_and", [
-        apply_primitive("greater_equal", [i, constant(0)]), apply_primitive("less", [i, n])])  # fmt: skip
+    return apply_primitive(
+        "logical_and",
+        [apply_primitive("greater_equal", [i, constant(0)]), apply_primitive("less", [i, n])],
+    )
 
 
 def resolve_read(read: Read) -> Expr:
@@ -126,8 +127,9 @@ class _Border:
         self.values: tuple[tuple[Expr, ...], ...] = ((),) * len(array._leaves)
         self.variables: tuple[Var, ...] = ()
         if self.kind == "constant":
-            fitted = fit_to(condition.payload, array.structure, array.types, "the boundary value",
-                            "stencil")  # fmt: skip
+            fitted = fit_to(
+                condition.payload, array.structure, array.types, "the boundary value", "stencil"
+            )
             self.values = tuple((v,) for v in fitted)
         elif self.kind == "function":
             self.variables = tuple(coordinate(k) for k in range(array.ndim))
@@ -135,17 +137,25 @@ class _Border:
                 condition.payload, [Scalar(v) for v in self.variables], "stencil", where
             )
             self.values = tuple(
-                (simplify.cast(v, t),) for v, t in
-                zip(fit_loosely(result, array), array.types, strict=True)
-            )  # fmt: skip
+                (simplify.cast(v, t),)
+                for v, t in zip(fit_loosely(result, array), array.types, strict=True)
+            )
 
     def read(self, array: Array, place: Sequence[Expr]) -> Any:
         """The neighbour at `place`, as the user's function sees it."""
         reads = [
-            Scalar(Read(leaf.node, leaf.component, tuple(place), self.kind, value,
-                        self.variables if value else ()))
+            Scalar(
+                Read(
+                    leaf.node,
+                    leaf.component,
+                    tuple(place),
+                    self.kind,
+                    value,
+                    self.variables if value else (),
+                )
+            )
             for leaf, value in zip(array._leaves, self.values, strict=True)
-        ]  # fmt: skip
+        ]
         return array.structure.build(reads)
 
 
@@ -194,8 +204,14 @@ class Neighbourhood:
 
 
 @operation
-def stencil(f: Callable[..., Any], a: Any, *more: Any, boundary: Any = clamp,
-            name: str | None = None, schedule: Any = None) -> Array:  # fmt: skip
+def stencil(
+    f: Callable[..., Any],
+    a: Any,
+    *more: Any,
+    boundary: Any = clamp,
+    name: str | None = None,
+    schedule: Any = None,
+) -> Array:
     """Every element from its neighbourhood: `f(w, …)`, one neighbourhood per input.
 
     >>> import numpy as np, treadle as td
@@ -224,14 +240,16 @@ def stencil(f: Callable[..., Any], a: Any, *more: Any, boundary: Any = clamp,
     ]
     elements, structure = trace_elements(f, windows, "stencil", where)
     shape = arrays[0]._shape
-    node = Generate(shape, elements, label=label_of("stencil", name, schedule), where=where,
-                    checks=checks)  # fmt: skip
+    node = Generate(
+        shape, elements, label=label_of("stencil", name, schedule), where=where, checks=checks
+    )
     return Array(node.leaves, structure, shape)
 
 
 @operation
-def correlate(a: Any, weights: Any, boundary: Any = clamp, *, name: str | None = None,
-              schedule: Any = None) -> Array:  # fmt: skip
+def correlate(
+    a: Any, weights: Any, boundary: Any = clamp, *, name: str | None = None, schedule: Any = None
+) -> Array:
     """Σₖ w[k]·a[i + k − centre] of "same" size, centre = extent // 2 (scipy.ndimage.correlate).
 
     The weights may be a run-time array of any size.
@@ -240,8 +258,9 @@ def correlate(a: Any, weights: Any, boundary: Any = clamp, *, name: str | None =
 
 
 @operation
-def convolve(a: Any, weights: Any, boundary: Any = clamp, *, name: str | None = None,
-             schedule: Any = None) -> Array:  # fmt: skip
+def convolve(
+    a: Any, weights: Any, boundary: Any = clamp, *, name: str | None = None, schedule: Any = None
+) -> Array:
     """`correlate` with the weights flipped on every axis (scipy.ndimage.convolve)."""
     return _correlate(a, weights, boundary, "convolve", name, schedule)
 
@@ -249,8 +268,9 @@ def convolve(a: Any, weights: Any, boundary: Any = clamp, *, name: str | None = 
 UNROLLED_TAPS = 400
 
 
-def _correlate(a: Any, weights: Any, boundary: Any, operation: str, name: str | None,
-               schedule: Any) -> Array:  # fmt: skip
+def _correlate(
+    a: Any, weights: Any, boundary: Any, operation: str, name: str | None, schedule: Any
+) -> Array:
     from ..types import promote
 
     forbid_nesting(operation)
@@ -277,8 +297,11 @@ def _correlate(a: Any, weights: Any, boundary: Any, operation: str, name: str | 
     if unrolled:  # the program is specialised to the extents of the weights
         sizes = [constant(int(e)) for e in extents]
         text = f"{operation}: the weights' extent changed from {{right}} to {{left}}."
-        checks = tuple(Check(e, n, text, where=where) for e, n in
-                       zip(kernel._shape, sizes, strict=True) if e is not n)  # fmt: skip
+        checks = tuple(
+            Check(e, n, text, where=where)
+            for e, n in zip(kernel._shape, sizes, strict=True)
+            if e is not n
+        )
 
     def term(k: Sequence[Expr]) -> Expr:
         """w[k] · a[i ± (k − centre)]."""
@@ -289,15 +312,21 @@ def _correlate(a: Any, weights: Any, boundary: Any, operation: str, name: str | 
             place.append(apply_primitive("add", [Index(axis), step]))
         value = border.read(array, place)
         weight = kernel._element(list(k))[0]
-        return apply_primitive("multiply", [simplify.cast(weight, t),
-                                            simplify.cast(value._expr, t)])  # fmt: skip
+        return apply_primitive(
+            "multiply", [simplify.cast(weight, t), simplify.cast(value._expr, t)]
+        )
 
     if unrolled:
         element = _unrolled(term, [int(e) for e in extents], t)
     else:
         element = _looped(term, kernel, t)
-    node = Generate(array._shape, (element,), label=label_of(operation, name, schedule),
-                    where=where, checks=checks)  # fmt: skip
+    node = Generate(
+        array._shape,
+        (element,),
+        label=label_of(operation, name, schedule),
+        where=where,
+        checks=checks,
+    )
     return Array(node.leaves)
 
 

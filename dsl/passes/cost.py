@@ -63,6 +63,25 @@ def is_view(elements: Iterable[Expr]) -> bool:
     return True
 
 
+def is_affine_view(elements: Iterable[Expr]) -> bool:
+    """A view whose places are affine in the indices: strides, which BLAS takes as they are."""
+    return all(_affine(a) for e in elements for a in e.args)
+
+
+def _affine(e: Expr) -> bool:
+    varies: dict[Expr, bool] = {}
+    for x in walk((e,)):
+        moving = [varies[a] for a in x.args]
+        varies[x] = isinstance(x, Index) or any(moving)
+        if not any(moving):
+            continue
+        name = x.op.name if isinstance(x, Apply) else ""
+        product = name == "multiply" and sum(moving) == 1
+        if not (name in ("add", "subtract", "negative") or product):
+            return False
+    return True
+
+
 def is_formula(elements: Iterable[Expr]) -> bool:
     """No reads, few operations: cheaper to compute again than to read."""
     found = tuple(elements)

@@ -84,5 +84,3 @@ def _plain(e: Expr) -> bool:
         e = e.args[0]
     return isinstance(e, Read) and e.boundary is None and all(
         isinstance(a, Index | Const) for a in e.args)  # fmt: skip
-
-

@@ -80,8 +80,10 @@ def linear_form(element: Expr) -> tuple[Read, dict[Offsets, float]] | None:
             if offsets is None or e.type != element.type:
                 return None
             if sample is not None and (e.node, e.component, e.boundary) != (
-                sample.node, sample.component, sample.boundary
-            ):  # fmt: skip
+                sample.node,
+                sample.component,
+                sample.boundary,
+            ):
                 return None
             sample = e
             forms[e] = {offsets: 1.0}
@@ -106,9 +108,12 @@ def _offsets(read: Read) -> Offsets | None:
         if isinstance(a, Index) and a.axis == axis:
             offsets.append(0)
         elif (
-            isinstance(a, Apply) and a.op.name == "add" and isinstance(a.args[1], Const)
-            and isinstance(a.args[0], Index) and a.args[0].axis == axis
-        ):  # fmt: skip
+            isinstance(a, Apply)
+            and a.op.name == "add"
+            and isinstance(a.args[1], Const)
+            and isinstance(a.args[0], Index)
+            and a.args[0].axis == axis
+        ):
             offsets.append(int(a.args[1].value))
         else:
             return None
@@ -179,13 +184,22 @@ def _chain(node: Generate, read: Read, factors: list[Any], low: Any) -> Node:
                 move = k == axis or (position == 0 and k in scale)
                 place.append(_plus(Index(k), shift if move else 0))
             value: Expr = Read(source, component, tuple(place), read.boundary)
-            term = value if weight == 1 else apply(
-                TABLE["multiply"], (value, Const(weight, read.type)), read.type)  # fmt: skip
+            term = (
+                value
+                if weight == 1
+                else apply(TABLE["multiply"], (value, Const(weight, read.type)), read.type)
+            )
             total = term if total is None else apply(TABLE["add"], (total, term), read.type)
         assert total is not None
         label = node.label if last else Label(f"{node.label.operation} (axis {axis})")
-        made = Generate(node.shape, (total,), label=label, where=node.where,
-                        checks=node.checks if last else (), fused=node.fused if last else ())  # fmt: skip
+        made = Generate(
+            node.shape,
+            (total,),
+            label=label,
+            where=node.where,
+            checks=node.checks if last else (),
+            fused=node.fused if last else (),
+        )
         source, component = made, 0
     return made  # type: ignore[no-any-return]
 

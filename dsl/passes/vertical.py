@@ -171,7 +171,7 @@ def decide(node: Node, use: Uses, size: int, body: tuple[Expr, ...]) -> str | No
     if any(isinstance(e, Read) for c in node.checks for e in walk((c.left, c.right))):
         return "its elements are checked first"
     view, times = cost.is_view(body), use.times
-    if use.by_matmul and not view:
+    if use.by_matmul and not (view and cost.is_affine_view(body)):
         return "a matrix product reads every element many times"
     if view or (times <= 1 and size <= LARGEST and not use.by_other_region):
         return None

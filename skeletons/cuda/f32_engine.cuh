@@ -351,8 +351,12 @@ struct Place {
     int row, col; // within the block tile
     __device__ __forceinline__ Place(int t) {
         int lane = t & 31, warp = t >> 5;
-        row = (warp & 1) * 64 + (lane >> 2) * 4;
-        col = (warp >> 1) * 64 + (lane & 3) * 4;
+#ifndef TILE_LANES
+#define TILE_LANES 0
+#endif
+        int lm = TILE_LANES == 0 ? lane >> 2 : TILE_LANES == 1 ? lane >> 1 & 7 : lane & 7, ln = TILE_LANES == 0 ? lane & 3 : TILE_LANES == 1 ? (lane & 1) | lane >> 4 << 1 : lane >> 3;
+        row = (warp & 1) * 64 + lm * 4;
+        col = (warp >> 1) * 64 + ln * 4;
     }
 };
 __device__ __forceinline__ int row_of(int i) { return (i & 3) + (i >> 2) * 32; }

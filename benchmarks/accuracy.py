@@ -1,0 +1,138 @@
+"""How exact the native backend's functions are: the table of docs/accuracy.md.
+
+`python -m benchmarks.accuracy` prints the largest error of every function in units in the last
+place (ulp) of its type; `--write` puts the table into docs/accuracy.md.  The reference of float32
+is NumPy in float64, that of float64 NumPy in extended precision (x86's 80 bits) or, for erf and
+erfc, libm (itself within 1 ulp).
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import treadle as td
+from treadle.backend.native import mathlib
+from treadle.backend.native.target import Target
+from treadle.dsl.primitives import TABLE
+
+Numbers = np.ndarray[Any, Any]
+ONE = ("sqrt", *(n for n, (_, k) in mathlib.FUNCTIONS.items() if k == 1))
+TWO = tuple(n for n, (_, k) in mathlib.FUNCTIONS.items() if k == 2)
+COUNT = 1 << 19
+#: Where people compute: (low, high) per function; every bit pattern is tried as well.
+RANGES = {
+    "exp": (-87, 88), "exp2": (-126, 127), "expm1": (-20, 88), "sinh": (-80, 80),
+    "cosh": (-80, 80), "tanh": (-9, 9), "sin": (-100, 100), "cos": (-100, 100), "tan": (-100, 100),
+    "arcsin": (-1, 1), "arccos": (-1, 1), "arctanh": (-1, 1), "erf": (-4, 4), "erfc": (-4, 9),
+    "log1p": (-1, 10), "arccosh": (1, 100),
+}  # fmt: skip
+
+
+def every_pattern(dtype: Any, rng: np.random.Generator) -> Numbers:
+    """Random bit patterns: every exponent, infinities, NaNs and subnormals among them."""
+    size = np.dtype(dtype).itemsize
+    made: Numbers = rng.integers(0, 256, COUNT * size, np.uint8).view(dtype)
+    return made
+
+
+def ulps(found: Numbers, reference: Numbers, dtype: Any) -> Numbers:
+    """Errors in units in the last place; ∞ where one is NaN or infinite and the other is not."""
+    about = np.finfo(dtype)
+    _, exponent = np.frexp(np.abs(reference))
+    least = about.minexp - about.nmant
+    unit = np.ldexp(np.ones_like(reference), np.maximum(exponent - about.nmant - 1, least))
+    with np.errstate(all="ignore"):
+        off = np.abs(found.astype(reference.dtype) - reference) / unit
+        rounded = reference.astype(dtype)
+    same = (np.isnan(found) & np.isnan(reference)) | (found == rounded)
+    return np.where(same & ~np.isfinite(off), 0, np.where(np.isnan(off), np.inf, off))
+
+
+def reference_of(name: str, args: list[Numbers], dtype: Any) -> Numbers:
+    wide = np.float64 if dtype == np.float32 or name in ("erf", "erfc") else np.longdouble
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        return np.asarray(TABLE[name].numpy(*(a.astype(wide) for a in args)))
+
+
+def measure(name: str, dtype: Any) -> tuple[float, float]:
+    """The largest error over the range where people compute, and over all bit patterns."""
+    rng = np.random.default_rng(1)
+    arity = TABLE[name].arity
+    low, high = RANGES.get(name, (0, 100))
+    if name in ("arctan2", "hypot", "arctan", "arcsinh", "cbrt"):
+        low = -100
+    if name == "power":
+        low, high = 0, 20
+    usual = [rng.uniform(low, high, COUNT).astype(dtype) for _ in range(arity)]
+    wild = [every_pattern(dtype, rng) for _ in range(arity)]
+    worst = []
+    for args in (usual, wild):
+        found = td.run(getattr(td, name)(*args), backend="native")
+        worst.append(float(ulps(found, reference_of(name, args, dtype), dtype).max()))
+    return worst[0], worst[1]
+
+
+def table() -> str:
+    target = Target.host()
+    lines = [
+        "| function | float32: usual | every bit pattern | float64: usual | every bit pattern | "
+        "routine |",
+        "| --- | ---: | ---: | ---: | ---: | --- |",
+    ]
+    for name in (*ONE, *TWO):
+        cells = [f"{e:.2f}" for dtype in (np.float32, np.float64) for e in measure(name, dtype)]
+        routine = "one instruction"
+        if name in mathlib.FUNCTIONS:
+            found = mathlib.routine(name, "float", target)
+            routine = f"`{found.symbol}`" if found.lanes else f"`{found.symbol}` per lane"
+        lines.append(f"| {name} | {' | '.join(cells)} | {routine} |")
+        print(lines[-1], file=sys.stderr)
+    return "\n".join(lines)
+
+
+def page(text: str) -> str:
+    libc = " ".join(platform.libc_ver())
+    return f"""# Accuracy of the native backend
+
+The largest error found, in units in the last place of the type, over {COUNT:,} random arguments in
+the range where people compute and over as many random bit patterns (huge numbers, subnormals,
+infinities and NaNs among them).  Made by `python -m benchmarks.accuracy --write` on
+{platform.machine()} with {libc} and NumPy {np.__version__}.
+
+{text}
+
+- `+ − × ÷`, `sqrt`, `fma`, comparisons, roundings, `minimum … fmax`, `copysign`, `nextafter`,
+  `fmod` and all conversions are exact or correctly rounded; no product and sum are fused unless
+  the program says `fma` (or asks for `fast_math`).
+- A function has one routine.  Vectors, the tail of an array and single numbers all go through it,
+  so a value's bits never depend on where it stands.
+- float16 and bfloat16 compute in float32 and round after every operation: ½ ulp, and for the
+  functions above at most 1 ulp.
+- complex64 functions compute in float64.  complex128 functions follow Kahan's formulas (1987):
+  a few ulp of the result's size; `power` loses as many digits as its exponent times the logarithm
+  has.
+- Integers agree bit for bit with every other backend: they wrap, shifts by the width or more give
+  0, division by zero gives 0.
+- Where the system has no vector routine, the scalar one of its C library is called for each
+  number.
+"""
+
+
+def main() -> int:
+    text = table()
+    print(text)
+    if "--write" in sys.argv[1:]:
+        path = Path(__file__).resolve().parent.parent / "docs" / "accuracy.md"
+        path.write_text(page(text), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

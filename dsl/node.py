@@ -1,0 +1,292 @@
+"""The base of the array graph: nodes, their components, and what they carry."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from .errors import Location
+from .expr import Const, Expr, Extent, Index, Read, Var, substitute, walk
+from .types import ScalarType
+
+_interned: weakref.WeakValueDictionary[tuple[Any, ...], Node] = weakref.WeakValueDictionary()
+_fresh = itertools.count()
+
+
+def fresh_uid() -> int:
+    """A number no other node has."""
+    return next(_fresh)
+
+
+Shape = tuple[Expr, ...]
+
+
+class Output(NamedTuple):
+    shape: Shape
+    type: ScalarType
+
+
+class Leaf(NamedTuple):
+    """One component of a node: one buffer."""
+
+    node: Node
+    component: int
+
+    @property
+    def shape(self) -> Shape:
+        return self.node.outputs[self.component].shape
+
+    @property
+    def type(self) -> ScalarType:
+        return self.node.outputs[self.component].type
+
+    def at(self, *indices: Expr) -> Read:
+        return Read(self.node, self.component, tuple(indices))
+
+
+@dataclass(frozen=True)
+class Label:
+    """What the user wrote: operation, given name, schedule and place."""
+
+    operation: str
+    name: str | None = None
+    schedule: Any = None
+    deterministic: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.operation} '{self.name}'" if self.name else self.operation
+
+
+@dataclass(frozen=True)
+class Check:
+    """A relation that run-time extents must satisfy: `left` `relation` `right` before any kernel.
+
+    `message` and `hint` are format strings over `left` and `right`; `error` names the class.
+    """
+
+    left: Expr
+    right: Expr
+    message: str
+    error: str = "ShapeError"
+    relation: str = "=="
+    hint: str | None = None
+    where: Location | None = None
+
+
+@dataclass(frozen=True)
+class Combine:
+    """A binary function on elements: `results` over `left` and `right`, one each per component."""
+
+    left: tuple[Var, ...]
+    right: tuple[Var, ...]
+    results: tuple[Expr, ...]
+
+
+class Node:
+    """Base of the array graph."""
+
+    __slots__ = (
+        "__weakref__",
+        "_inputs",
+        "_key",
+        "checks",
+        "fused",
+        "label",
+        "outputs",
+        "uid",
+        "where",
+    )
+    outputs: tuple[Output, ...]
+    label: Label
+    where: Location | None
+    checks: tuple[Check, ...]
+    fused: tuple[tuple[Label, Location | None], ...]
+    uid: int
+    _inputs: tuple[Leaf, ...]
+    fields: tuple[str, ...] = ()
+
+    def leaf(self, component: int = 0) -> Leaf:
+        return Leaf(self, component)
+
+    @property
+    def leaves(self) -> tuple[Leaf, ...]:
+        return tuple(Leaf(self, k) for k in range(len(self.outputs)))
+
+    def expressions(self) -> tuple[Expr, ...]:
+        """Every scalar expression of the node, shapes included."""
+        return (*self.bodies(), *(e for o in self.outputs for e in o.shape))
+
+    def bodies(self) -> tuple[Expr, ...]:
+        """The expressions evaluated per element."""
+        return ()
+
+    def operands(self) -> tuple[Leaf, ...]:
+        """Leaves used whole, not through a `Read`."""
+        return ()
+
+    def inner(self) -> tuple[Leaf, ...]:
+        """Leaves used inside the node's own sub-programs."""
+        return ()
+
+    def inputs(self) -> tuple[Leaf, ...]:
+        """Every leaf the node depends on, in order of first use (found once: nodes never change)."""
+        try:
+            return self._inputs
+        except AttributeError:
+            pass
+        seen: dict[Leaf, None] = dict.fromkeys(self.operands())
+        for e in walk(self.expressions()):
+            if isinstance(e, Read):
+                seen[Leaf(e.node, e.component)] = None
+        for check in self.checks:
+            for e in walk((check.left, check.right)):
+                if isinstance(e, Read):
+                    seen[Leaf(e.node, e.component)] = None
+        self._inputs = tuple(seen)
+        return self._inputs
+
+    def with_(self, **changes: Any) -> Any:
+        """A copy with other fields; `where`, `checks` and `fused` are carried over."""
+        values = {f: getattr(self, f) for f in self.fields}
+        values.update((k, v) for k, v in changes.items() if k in self.fields)
+        cls: Any = type(self)
+        made = cls(
+            *values.values(),
+            label=changes.get("label", self.label),
+            where=self.where,
+            checks=changes.get("checks", self.checks),
+            fused=changes.get("fused", self.fused),
+        )
+        return made
+
+    def __repr__(self) -> str:
+        return f"%{self.uid} {self.label}"
+
+
+def make_node(
+    cls: type[Any],
+    values: tuple[Any, ...],
+    label: Label,
+    where: Location | None,
+    checks: tuple[Check, ...] = (),
+    fused: tuple[Any, ...] = (),
+) -> Any:
+    key: tuple[Any, ...] = (cls, values, label, checks, tuple(f[0] for f in fused))
+    try:
+        found = _interned.get(key)
+    except TypeError:  # an unhashable option: do not share
+        found, key = None, ()
+    if found is not None:
+        return found
+    node = object.__new__(cls)
+    for field, value in zip(cls.fields, values, strict=True):
+        setattr(node, field, value)
+    node.label, node.where, node.checks, node.fused = label, where, checks, fused
+    node.uid = next(_fresh)
+    node._key = key
+    if key:
+        _interned[key] = node
+    return node
+
+
+def result_variables(elements: tuple[Expr, ...]) -> tuple[Var, ...]:
+    """Canonical result variables: one per type and position, so equal folds stay equal."""
+    return tuple(_result_variable(k, e.type) for k, e in enumerate(elements))
+
+
+_results: dict[tuple[int, str], Var] = {}
+
+
+def _result_variable(k: int, type_: ScalarType) -> Var:
+    return _results.setdefault((k, type_.name), Var(f"result{k}", type_))
+
+
+def canonical_combine(
+    left: tuple[Var, ...], right: tuple[Var, ...], results: tuple[Expr, ...]
+) -> Combine:
+    """Rename a combining function's variables to canonical ones, so equal functions are equal."""
+    new_left = tuple(_combine_variable("left", k, v.type) for k, v in enumerate(left))
+    new_right = tuple(_combine_variable("right", k, v.type) for k, v in enumerate(right))
+    mapping: dict[Expr, Expr] = dict(zip((*left, *right), (*new_left, *new_right), strict=True))
+    return Combine(new_left, new_right, substitute(results, mapping))
+
+
+def _combine_variable(side: str, k: int, type_: ScalarType) -> Var:
+    key = (hash(side), f"{side}{k}{type_.name}")
+    return _results.setdefault(key, Var(f"{side}{k}", type_))
+
+
+
+
+def indices(rank: int) -> tuple[Index, ...]:
+    return tuple(Index(k) for k in range(rank))
+
+
+def inner_inputs(node: Node) -> tuple[Leaf, ...]:
+    """Leaves that a loop or a branch uses inside its own sub-programs."""
+    return node.inner()
+
+
+def topological(roots: Iterable[Leaf], inside: bool = True) -> Iterator[Node]:
+    """Every reachable node once, dependencies first (iterative).
+
+    With `inside`, the bodies of loops and branches are visited too.
+    """
+    seen: set[Node] = set()
+    stack: list[tuple[Node, bool]] = [(leaf.node, False) for leaf in reversed(list(roots))]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            yield node
+            continue
+        if node in seen:
+            continue
+        seen.add(node)
+        stack.append((node, True))
+        needed = list(node.inputs())
+        if inside:
+            needed += node.inner()
+        for leaf in reversed(needed):
+            if leaf.node not in seen:
+                stack.append((leaf.node, False))
+
+
+def is_identity_read(e: Expr, rank: int) -> bool:
+    """`a[i, j, …]` at the very index of the element."""
+    return (
+        isinstance(e, Read)
+        and e.boundary is None
+        and len(e.args) == rank
+        and all(isinstance(a, Index) and a.axis == k for k, a in enumerate(e.args))
+    )
+
+
+def known(e: Expr) -> Any:
+    """The value of an extent expression when all its leaves are known now, else None."""
+    if isinstance(e, Const):
+        return e.value[()]
+    values: dict[Expr, Any] = {}
+    for node in walk((e,)):
+        if isinstance(node, Const):
+            values[node] = node.value
+        elif isinstance(node, Extent):
+            source = getattr(node.node, "source", None)
+            if source is None:
+                return None
+            values[node] = source.shape[node.axis]
+        elif node.scoped or not node.args:
+            return None
+        else:
+            op = getattr(node, "op", None)
+            if op is None:
+                return None
+            import numpy as np
+
+            from .primitives import convert
+
+            args = [np.asarray(values[a], a.type.numpy) for a in node.args]
+            values[node] = convert(np.asarray(op.numpy(*args)), node.type)[()]
+    return values[e]
