@@ -522,7 +522,7 @@ class ArrayLoop(Node):
     def inner_roots(self) -> tuple[Leaf, ...]:
         return self.body if self.predicate is None else (*self.body, self.predicate)
 
-    def inner(self) -> tuple[Leaf, ...]:
+    def inside(self) -> tuple[Leaf, ...]:
         return self.inner_roots()
 
     @property
@@ -559,5 +559,5 @@ class Branch(Node):
     def bodies(self) -> tuple[Expr, ...]:
         return (self.predicate,)
 
-    def inner(self) -> tuple[Leaf, ...]:
+    def inside(self) -> tuple[Leaf, ...]:
         return (*self.then, *self.other)

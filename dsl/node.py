@@ -127,7 +127,7 @@ class Node:
         """Leaves used whole, not through a `Read`."""
         return ()
 
-    def inner(self) -> tuple[Leaf, ...]:
+    def inside(self) -> tuple[Leaf, ...]:
         """Leaves used inside the node's own sub-programs."""
         return ()
 
@@ -227,7 +227,7 @@ def indices(rank: int) -> tuple[Index, ...]:
 
 def inner_inputs(node: Node) -> tuple[Leaf, ...]:
     """Leaves that a loop or a branch uses inside its own sub-programs."""
-    return node.inner()
+    return node.inside()
 
 
 def topological(roots: Iterable[Leaf], inside: bool = True) -> Iterator[Node]:
@@ -248,7 +248,7 @@ def topological(roots: Iterable[Leaf], inside: bool = True) -> Iterator[Node]:
         stack.append((node, True))
         needed = list(node.inputs())
         if inside:
-            needed += node.inner()
+            needed += node.inside()
         for leaf in reversed(needed):
             if leaf.node not in seen:
                 stack.append((leaf.node, False))
