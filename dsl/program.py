@@ -43,6 +43,7 @@ class Program:
         self.history = passes.run_passes(self.source_roots, settings, backend)
         self.roots = self.history.roots
         self.example_shapes: tuple[tuple[int, ...], ...] | None = None
+        self.tuning: Any = None
         self._executable: Any = None
 
     # --- running ---
@@ -108,10 +109,13 @@ class Program:
         return graphviz(self)
 
     def scheduled(self, **schedules: Any) -> Program:
-        """The same meaning under other schedules, by operation name."""
-        names = {n.label.name for n in topological(self.source_roots) if n.label.name}
+        """The same meaning under other schedules, by operation name, or by number (`"#3"`, as
+        `explain` numbers operations: `program.scheduled(**{"#3": Row()})`)."""
+        written = [n for n in topological(self.source_roots) if not isinstance(n, Input)]
+        names = {n.label.name for n in written if n.label.name}
+        numbers = {f"#{k}" for k in range(1, len(written) + 1)}
         for wanted in schedules:
-            if wanted not in names:
+            if wanted not in names | numbers:
                 known = ", ".join(sorted(names)) or "none"
                 raise TracingError(
                     f"the program has no operation named {wanted!r}.",

@@ -8,12 +8,12 @@ from typing import Any
 from .. import simplify
 from ..array import Array, as_array, map_over
 from ..errors import DTypeError, ShapeError, user_location
-from ..expr import Const, Expr, Index, constant
+from ..expr import Const, Expr, Index, Read, constant
 from ..graph import Check, Combine, Fold, FoldSeg, Generate, Label, Leaf, Shape, known
 from ..primitives import real_part
 from ..scalar import Scalar, apply_primitive
 from ..tracing import forbid_nesting
-from ..types import LEAF, ScalarType, Structure, float32, float64, int64, uint64
+from ..types import LEAF, ScalarType, float32, float64, int64, uint64
 from .common import fit_to, label_of, normalise_axes, normalise_axis, operation, trace_combine
 
 
@@ -496,7 +496,6 @@ def argmax(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
 
 
 def _argument(a: Any, axis: Any, keepdims: bool, operation: str, better: str) -> Array:
-    from ..types import tuple_of
     from .index_space import linear
 
     forbid_nesting(operation)
@@ -508,33 +507,39 @@ def _argument(a: Any, axis: Any, keepdims: bool, operation: str, better: str) ->
     )
     checks = _not_empty(array, axes, operation)
     outer, inner, place = split_axes(array, axes)
-    at = linear([Index(len(outer) + k) for k in range(len(inner))], inner)
     value = array._element(place)[0]
-
-    def pick(x: Any, y: Any) -> Any:
-        from ..functions import isnan, where
-
-        (u, i), (v, j) = x, y
-        wins = Scalar(apply_primitive(better, [u._expr, v._expr])) | (
-            Scalar(apply_primitive("equal", [u._expr, v._expr])) & (i < j)
-        )
-        if value.type.is_inexact:
-            wins = where(isnan(u), ~isnan(v) | (i < j), wins & ~isnan(v))
-        return where(wins, u, v), where(wins, i, j)
-
-    structure: Structure = tuple_of([LEAF, LEAF])
-    combine = trace_combine(pick, structure, (value.type, int64), operation, user_location())
-    node = Fold(
+    # Two vectorised passes: the extreme itself, then the first place where it stands.
+    best = "minimum" if better == "less" else "maximum"
+    extreme = Fold(
         outer,
         inner,
-        (value, at),
-        combine,
+        (value,),
+        simple_combine(best, value.type),
         None,
         label=Label(operation),
         where=user_location(),
         checks=checks,
     )
-    result = Array((node.leaf(1),), LEAF, outer)
+    found = Read(extreme, 0, tuple(Index(k) for k in range(len(outer))))
+    hit = apply_primitive("equal", [value, found])
+    if value.type.is_inexact:
+        nan = apply_primitive(
+            "logical_and", [apply_primitive("isnan", [e]) for e in (value, found)]
+        )
+        hit = apply_primitive("logical_or", [hit, nan])
+    at = linear([Index(len(outer) + k) for k in range(len(inner))], inner)
+    never = Const(int64.highest, int64)
+    node = Fold(
+        outer,
+        inner,
+        (simplify.select(hit, at, never),),
+        simple_combine("minimum", int64),
+        (never,),
+        label=Label(operation),
+        where=user_location(),
+        checks=checks,
+    )
+    result = Array(node.leaves, LEAF, outer)
     return keep_dimensions(result, axes, array.ndim) if keepdims else result
 
 

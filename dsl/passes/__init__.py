@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..configuration import Settings
-from ..graph import Label, Leaf, topological
+from ..graph import Input, Label, Leaf, topological
 from . import rebuild
 from .base import Context
 from .epilogues import fuse_epilogues
@@ -58,18 +58,25 @@ def run_passes(roots: Sequence[Leaf], settings: Settings, backend: str) -> Histo
 
 
 def reschedule(roots: Sequence[Leaf], schedules: dict[str, Any]) -> list[Leaf]:
-    """Give named operations other schedules."""
+    """Give operations other schedules: by name, or by number as written (`#3`, dsl/names.py)."""
     if not schedules:
         return list(roots)
-
-    def change(node: Any) -> Any:
-        wanted = schedules.get(node.label.name) if node.label.name else None
-        if wanted is None:
-            return node
-        label = Label(node.label.operation, node.label.name, wanted, node.label.deterministic)
-        return node.with_(label=label)
-
-    return rebuild.rewrite_graph(roots, change)
+    builder = rebuild.Rebuilder()
+    number = 0
+    for node in topological(roots):
+        if isinstance(node, Input):
+            continue
+        number += 1
+        made = builder.node(node)
+        wanted = schedules.get(f"#{number}")
+        if node.label.name:
+            wanted = schedules.get(node.label.name, wanted)
+        if wanted is not None:
+            label = Label(node.label.operation, node.label.name, wanted, node.label.deterministic)
+            made = made.with_(label=label)
+        if made is not node:
+            builder.nodes[node] = made
+    return [builder.leaf(r) for r in roots]
 
 
 __all__ = ["History", "reschedule", "run_passes", "topological"]

@@ -274,7 +274,7 @@ def fuse_vertical(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
         size = len(per_element(made)) + sum(1 for _ in walk(per_element(node)))
         size += sum(taken.sizes[producer] for producer in eaten)
         use = uses.get(node)
-        body: tuple[Expr, ...] = changes.get("elements") or getattr(made, "elements", ())
+        body: tuple[Expr, ...] = changes.get("elements", getattr(made, "elements", ()))
         reason = "it is unused" if use is None else decide(node, use, size, body)
         if reason is None and use is not None and not use.reads:
             reason = "its readers need it whole"

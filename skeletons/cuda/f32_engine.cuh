@@ -351,12 +351,8 @@ struct Place {
     int row, col; // within the block tile
     __device__ __forceinline__ Place(int t) {
         int lane = t & 31, warp = t >> 5;
-#ifndef TILE_LANES
-#define TILE_LANES 0
-#endif
-        int lm = TILE_LANES == 0 ? lane >> 2 : TILE_LANES == 1 ? lane >> 1 & 7 : lane & 7, ln = TILE_LANES == 0 ? lane & 3 : TILE_LANES == 1 ? (lane & 1) | lane >> 4 << 1 : lane >> 3;
-        row = (warp & 1) * 64 + lm * 4;
-        col = (warp >> 1) * 64 + ln * 4;
+        row = (warp & 1) * 64 + (lane >> 2) * 4;
+        col = (warp >> 1) * 64 + (lane & 3) * 4;
     }
 };
 __device__ __forceinline__ int row_of(int i) { return (i & 3) + (i >> 2) * 32; }
@@ -413,14 +409,21 @@ __device__ __forceinline__ void multiply(float (&acc)[8][16], float (&a)[2][2][4
         u32 cur = ring.at;
         ring.next();
         barrier_wait(ring.at + OFF_FULL, ring.parity);
-        u32 ca = cur + oa, cb = cur + ob, na = ring.at + oa, nb = ring.at + ob;
+#ifndef TILE_UNROLL
+#define TILE_UNROLL 8
+#endif
+        u32 ca = cur, na;
+#pragma unroll 1
+        for (int h = 0; h < BK; h += TILE_UNROLL) {
+        na = h + TILE_UNROLL == BK ? ring.at : ca + TILE_UNROLL * 4 * PITCH_A;
+        u32 cb = ca + (h * 4) * (PITCH_B - PITCH_A), nb = h + TILE_UNROLL == BK ? ring.at : cb + TILE_UNROLL * 4 * PITCH_B;
 #pragma unroll
-        for (int k = 0; k < BK; k++) {
+        for (int k = 0; k < TILE_UNROLL; k++) {
             const int p = k & 1;
 #pragma unroll
-            for (int q = 0; q < 4; q++) lds128(b[p ^ 1][q], (k == BK - 1 ? nb : cb + (k + 1) * PITCH_B * 4) + q * 64);
+            for (int q = 0; q < 4; q++) lds128(b[p ^ 1][q], (k == TILE_UNROLL - 1 ? nb : cb + (k + 1) * PITCH_B * 4) + ob + q * 64);
 #pragma unroll
-            for (int q = 0; q < 2; q++) lds128(a[p ^ 1][q], (k == BK - 1 ? na : ca + (k + 1) * PITCH_A * 4) + q * 128);
+            for (int q = 0; q < 2; q++) lds128(a[p ^ 1][q], (k == TILE_UNROLL - 1 ? na : ca + (k + 1) * PITCH_A * 4) + oa + q * 128);
             // column-wise in a snake: each FFMA shares one operand with the one before it
 #pragma unroll
             for (int j = 0; j < 16; j++)
@@ -429,6 +432,8 @@ __device__ __forceinline__ void multiply(float (&acc)[8][16], float (&a)[2][2][4
                     int i = j & 1 ? 7 - ii : ii;
                     acc[i][j] = Arithmetic::mad(a[p][i >> 2][i & 3], b[p][j >> 2][j & 3], acc[i][j]);
                 }
+        }
+        ca = na;
         }
         warp_arrive(cur + OFF_EMPTY, leader);
     }

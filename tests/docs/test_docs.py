@@ -81,3 +81,15 @@ def test_the_guide_lists_the_environment() -> None:
         for name in re.findall(r"environ\W.*\b(TREADLE_\w+)", path.read_text(encoding="utf-8"))
     }
     assert read == set(re.findall(r"^\| `(TREADLE_\w+)` \|", text, re.MULTILINE))
+
+
+def test_every_error_is_shown() -> None:
+    """docs/errors.md has a section and a row for every class of error."""
+    text = (pages.ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+    classes = {
+        name
+        for name, value in vars(td).items()
+        if isinstance(value, type) and issubclass(value, td.TreadleError)
+    } - {"TreadleError"}
+    assert set(re.findall(r"^## (\w+)$", text, re.MULTILINE)) == classes
+    assert set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)) == classes

@@ -1,0 +1,108 @@
+"""What tuning found, kept between runs: one JSON file per key, checked when read.
+
+Files are written aside and moved into place, so that concurrent writers leave whole files; one
+that is damaged is deleted and measured again.  A store that cannot be used is no store: nothing
+here raises.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import platform
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+FORMAT = "treadle tuning"
+VERSION = 1
+
+
+def directory() -> Path:
+    """`tuning` in `TREADLE_CACHE_DIR`, or in the user's cache directory of this platform."""
+    asked = os.environ.get("TREADLE_CACHE_DIR")
+    if asked:
+        return Path(asked) / "tuning"
+    home = Path.home()
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", str(home))) / "treadle" / "cache" / "tuning"
+    if sys.platform == "darwin":
+        return home / "Library" / "Caches" / "treadle" / "tuning"
+    return Path(os.environ.get("XDG_CACHE_HOME", str(home / ".cache"))) / "treadle" / "tuning"
+
+
+def key(*parts: Any) -> str:
+    """The name of an entry: a hash of everything that it depends on."""
+    return hashlib.sha256(_text(parts).encode()).hexdigest()
+
+
+def get(name: str) -> Any:
+    """The value kept under a key, or None; a damaged entry is deleted."""
+    try:
+        path = directory() / f"{name}.json"
+        text = path.read_text(encoding="utf-8")
+    except (OSError, RuntimeError, ValueError):
+        return None
+    try:
+        document = json.loads(text)
+        if (document["format"], document["version"], document["key"]) == (FORMAT, VERSION, name):
+            if document["sha256"] == hashlib.sha256(_text(document["value"]).encode()).hexdigest():
+                return document["value"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        pass
+    with contextlib.suppress(OSError):
+        path.unlink()
+    return None
+
+
+def put(name: str, value: Any) -> None:
+    """Keep a value of JSON's types, if that is possible."""
+    document = {"format": FORMAT, "version": VERSION, "key": name, "value": value,
+                "sha256": hashlib.sha256(_text(value).encode()).hexdigest()}  # fmt: skip
+    temporary = None
+    try:
+        folder = directory()
+        folder.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=folder, suffix=".tmp")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(_text(document))
+        os.replace(temporary, folder / f"{name}.json")
+    except (OSError, RuntimeError):
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+
+
+def drop(name: str) -> None:
+    """Forget an entry that turned out to be unusable."""
+    with contextlib.suppress(OSError, RuntimeError):
+        (directory() / f"{name}.json").unlink()
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def machine() -> list[Any]:
+    """What timings on this host depend on: processor, cores, versions."""
+    from importlib import metadata
+
+    versions = []
+    for package in ("numpy", "llvmlite"):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            versions.append(f"{package} {metadata.version(package)}")
+    import treadle
+
+    return [_processor(), os.cpu_count(), platform.machine(), platform.system(), versions,
+            f"treadle {treadle.__version__}"]  # fmt: skip
+
+
+def _processor() -> str:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor()

@@ -1,0 +1,24 @@
+"""Blocks of a few elements, so that small arrays have several of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from treadle.skeletons import combining, fold, generate, matmul, permute, scan
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = {
+        fold: {"BLOCK": 8, "LANE_BLOCK": 5, "LANE_UNITS": 3, "ACROSS_ROWS": 6,
+               "ACROSS_COLUMNS": 4, "ACROSS_STEP": 3, "SEGMENTS": 2},
+        scan: {"BLOCK": 16, "STAGE": 8, "GROUPED": 4, "ACROSS_COLUMNS": 5, "ACROSS_STEP": 3},
+        permute: {"CHUNK_ELEMENTS": 16, "STAGE": 8, "COPIES": 3, "GATHER": 4},
+        matmul: {"ROWS": 8, "COLUMNS": 6, "DEPTH": 5, "STRIP": 3, "TOGETHER": 2},
+        generate: {"TASK_BYTES": 512, "TASK_COST": 1 << 14, "TRANSPOSE_COLUMNS": 4,
+                   "TRANSPOSE_ROWS": 8},
+        combining: {"GROUP": 3},
+    }  # fmt: skip
+    for module, values in sizes.items():
+        for name, value in values.items():
+            monkeypatch.setattr(module, name, value)

@@ -1,0 +1,109 @@
+"""Permute by the interpreter: every strategy, on targets small and large."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from interpret import Reported, run_array
+
+import treadle as td
+from treadle.skeletons import permute
+from treadle.skeletons.kernel import ir
+from treadle.skeletons.lower import lower
+
+SHAPES = [(0,), (1,), (5,), (300,), (17, 9), (3, 0)]
+
+
+@pytest.fixture(params=["usual", "small blocks", "never private", "one copy"])
+def sizes(request, monkeypatch):
+    if request.param != "usual":
+        request.getfixturevalue("small_blocks")
+    if request.param == "never private":
+        monkeypatch.setattr(permute, "PRIVATE_TARGET", 0)
+    if request.param == "one copy":
+        monkeypatch.setattr(permute, "COPIED_TARGET", 0)
+
+
+@pytest.mark.usefixtures("sizes")
+@pytest.mark.parametrize("targets", [1, 3, 10, 600])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_combinations(shape, targets):
+    rng = np.random.default_rng(0)
+    at, values = rng.integers(-2, targets, shape), rng.integers(0, 100, shape)
+    start = rng.integers(0, 100, targets)
+    there, x = at >= 0, td.use(at)
+
+    def place(*ix):
+        return td.cond(x[ix] >= 0, x[ix], td.ignore)
+
+    def scattered(f, defaults, source, **options):
+        return td.permute(f, defaults, place, source, **options)
+
+    sums, most, modular = start.copy(), start.copy(), start.copy()
+    np.add.at(sums, at[there], values[there])
+    np.maximum.at(most, at[there], values[there])
+    last = start.copy()
+    for i, v in zip(at.ravel(), values.ravel(), strict=True):
+        if i >= 0:
+            modular[i], last[i] = (modular[i] + v) % 1000, v
+    added = scattered(lambda new, old: new + old, start, values)
+    assert np.array_equal(run_array(added), sums)
+    assert np.array_equal(run_array(added, check=True, seed=1), sums)
+    greatest = scattered(lambda new, old: td.maximum(new, old), start, values)
+    assert np.array_equal(run_array(greatest), most)
+    own = scattered(lambda new, old: (new + old) % 1000, start, values)
+    assert np.array_equal(run_array(own), modular)
+    pairs = scattered(lambda new, old: (new[0] + old[0], td.maximum(new[1], old[1])),
+                      td.zip(start, start * 1.0), td.zip(values, values * 1.0))  # fmt: skip
+    first, second = run_array(pairs)
+    assert np.array_equal(first, sums) and np.array_equal(second, most)
+    kept = scattered(td.overwrite, td.zip(start, start), td.zip(values, values * 2))
+    first, second = run_array(kept)
+    for t in range(targets):
+        meeting = values[at == t]
+        if meeting.size:
+            assert first[t] in meeting and second[t] == 2 * first[t]
+        else:
+            assert first[t] == second[t] == start[t]
+    assert np.array_equal(run_array(scattered(td.overwrite, start, values, deterministic=True)),
+                          last)  # fmt: skip
+
+
+def test_targets_are_checked():
+    at = td.use(np.array([0, 3, -1, 2]))
+    made = td.permute(lambda new, old: new + old, np.zeros(3), lambda i: at[i], np.ones(4))
+    with pytest.raises(Reported) as caught:
+        run_array(made, check=True)
+    found = sorted((site.array, index, extent) for site, index, extent in caught.value.args[0])
+    assert found == [("defaults", -1, 3), ("defaults", 3, 3)]
+
+
+def test_histograms():
+    image = np.random.default_rng(0).random((20, 30))
+    uniform, _ = td.histogram(image, bins=7, range=(0.0, 1.0))
+    assert np.array_equal(run_array(uniform), np.histogram(image, 7, (0, 1))[0])
+    edges = np.array([0, 0.2, 0.5, 0.9])
+    searched, _ = td.histogram(image, bins=edges)
+    assert np.array_equal(run_array(searched), np.histogram(image, edges)[0])
+
+
+def test_rank_two_targets_and_rank_zero_sources():
+    image = np.random.default_rng(0).integers(0, 9, (20, 30))
+    made = td.permute(lambda new, old: new + old, np.zeros((4, 5), "i8"),
+                      lambda i, j: (i % 4, j % 5), image)  # fmt: skip
+    want = np.zeros((4, 5), "i8")
+    for i, j in np.ndindex(20, 30):
+        want[i % 4, j % 5] += image[i, j]
+    assert np.array_equal(run_array(made, check=True), want)
+    single = td.permute(lambda new, old: new + old, np.zeros(3, "i8"), lambda: 1,
+                        np.array(5))  # fmt: skip
+    assert np.array_equal(run_array(single), [0, 5, 0])
+
+
+def test_tuples_are_never_torn():
+    at = td.use(np.array([0, 0]))
+    pairs = td.zip(np.array([1, 2]), np.array([1.0, 2.0]))
+    made = td.permute(td.overwrite, td.zip(np.zeros(1, "i8"), np.zeros(1)), lambda i: at[i], pairs)
+    (kernel,) = lower(made._leaves[0].node).kernels
+    (update,) = [s for s in ir.statements(kernel.body) if isinstance(s, ir.Atomic)]
+    assert update.locks is not None and update.locks.name.startswith("zero_")
