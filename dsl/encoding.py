@@ -17,6 +17,7 @@ import numpy as np
 
 from . import errors as errors_module
 from . import graph as graph_module
+from . import node as node_module
 from .errors import Location, StorageError
 from .expr import (
     Apply,
@@ -148,12 +149,12 @@ class Encoder:
         if isinstance(value, MatmulOptions):
             options = asdict(value)
             if not isinstance(value.algorithm, str):
-                raise _refused(node, "a product by an algorithm of your own", "Name one instead.")
+                raise _refused(node, "a product by an algorithm of your own", "Name one.")
             return ["matmul", options]
         if isinstance(value, LibraryOperation):
             if not is_builtin(value):
-                raise _refused(node, f"the library operation {value.name!r}, a Python function",
-                               "Leave it out of the stored program and call it between two.")  # fmt: skip
+                what = f"the library operation {value.name!r}, a Python function"
+                raise _refused(node, what, "Store a program for each side, and call it between.")
             return ["library", value.name, list(value.parameters)]
         if isinstance(value, tuple):
             return ["tuple", *(self.value(v, node) for v in value)]
@@ -250,8 +251,8 @@ def canonical(name: str, type_: ScalarType) -> Var | None:
     if kind == "outside":
         return coordinate(k)
     if kind == "result":
-        return graph_module._result_variable(k, type_)
-    return graph_module._combine_variable(kind, k, type_)
+        return node_module._result_variable(k, type_)
+    return node_module._combine_variable(kind, k, type_)
 
 
 # --- reading ---------------------------------------------------------------------------------

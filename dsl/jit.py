@@ -68,6 +68,7 @@ class Jit:
         self._function, self._backend, self._changes = function, backend, changes
         self._overrides = overrides or {}
         self._programs: dict[Any, Program] = {}
+        self.tuning: Any = None
 
     def __repr__(self) -> str:
         return f"<treadle.jit of {getattr(self._function, '__name__', 'a function')}>"
@@ -138,9 +139,11 @@ class Jit:
     def tune(self, *args: Any, **options: Any) -> Jit:
         """Time promising schedules for arguments like these; returns the tuned function."""
         tuned = self.lower(*args).tune(*args, **options)
-        return Jit(
+        made = Jit(
             self._function, self._backend, self._changes, {**self._overrides, **tuned.overrides}
         )
+        made.tuning = tuned.tuning
+        return made
 
 
 def jit(

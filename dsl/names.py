@@ -86,6 +86,9 @@ class Names:
         self.kernels: dict[Node, int] = {}
         self.loops: dict[Node, str] = {}
         self._numbers = {node: k for k, node in enumerate(operations(program.source_roots), 1)}
+        self._places: dict[Any, list[tuple[Node, int]]] = {}
+        for node, k in self._numbers.items():
+            self._places.setdefault(_written_as(node), []).append((node, k))
         self._name_inputs()
         self._name_kernels()
 
@@ -150,8 +153,7 @@ class Names:
         found = self._numbers.get(node)
         if found is not None:
             return found
-        same = [(w, k) for w, k in self._numbers.items()
-                if w.where is node.where and _same_label(w, node)]  # fmt: skip
+        same = self._places.get(_written_as(node), [])
         alike = [k for w, k in same if type(w) is type(node)] or [k for _, k in same]
         return alike[0] if alike else None
 
@@ -209,8 +211,9 @@ def _plain_name(node: Input) -> str:
     return node.name.replace(" ", "")
 
 
-def _same_label(a: Node, b: Node) -> bool:
-    return (a.label.operation, a.label.name) == (b.label.operation, b.label.name)
+def _written_as(node: Node) -> tuple[int, str, str | None]:
+    """What a kernel keeps of the operation it came from."""
+    return id(node.where), node.label.operation, node.label.name
 
 
 def evaluate(e: Expr, known: Mapping[Expr, int]) -> int | None:

@@ -121,7 +121,7 @@ class Program:
                     f"the program has no operation named {wanted!r}.",
                     hint=f"Named operations: {known}.  Name one with name=… where it is built.",
                 )
-        return Program(
+        made = Program(
             self.source_roots,
             self.tree,
             self.settings,
@@ -131,6 +131,9 @@ class Program:
             self.name,
             schedules,
         )
+        made.overrides = {**self.overrides, **schedules}
+        made.example_shapes = self.example_shapes
+        return made
 
     def __str__(self) -> str:
         from .printer import show_graph

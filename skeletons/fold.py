@@ -119,7 +119,9 @@ class _Fold:
         return self.builder.scratch("partial", types, size)
 
     def accesses(self) -> tuple[Access, ...]:
-        found = affine.read_accesses((*self.node.elements, *self.node.epilogue), self.builder.buffers)
+        found = affine.read_accesses(
+            (*self.node.elements, *self.node.epilogue), self.builder.buffers
+        )
         return found + tuple(affine.write_access(b.name, len(self.extents)) for b in self.outs)
 
     def kernel(self, suffix: str, tasks: Expr, task: Var, into: Linearizer, comment: str) -> Kernel:
@@ -197,8 +199,13 @@ class _Along(_Fold):
         )
         with into.loop("row", start, stop) as row:
             self._one(into, row, block)
-        return self.kernel("blocks", at.multiply(groups, self.blocks), task, into,
-                           f"blocks of {self.block} elements")
+        return self.kernel(
+            "blocks",
+            at.multiply(groups, self.blocks),
+            task,
+            into,
+            f"blocks of {self.block} elements",
+        )
 
     def _lanes(self) -> Kernel:
         """A task: a vector of (row, block) pairs, each folded by one lane."""

@@ -47,8 +47,8 @@ class _Matmul:
         batch = node.batch
         self.rank = len(batch)
         self.outs = builder.outputs()
-        self.left, = transform.resolve((node.left,), builder, (*batch, node.m, node.k))
-        self.right, = transform.resolve((node.right,), builder, (*batch, node.k, node.n))
+        (self.left,) = transform.resolve((node.left,), builder, (*batch, node.m, node.k))
+        (self.right,) = transform.resolve((node.right,), builder, (*batch, node.k, node.n))
         self.epilogue = transform.resolve(node.epilogue, builder, (*batch, node.m, node.n))
         self.m, self.n, self.k = (builder.extent(e) for e in (node.m, node.n, node.k))
         self.type = accumulator_type(node.left.type)
@@ -66,6 +66,8 @@ class _Matmul:
         self.batch = tiling.coordinates(builder, into, which, node.batch, "batch")
         rows = tiling.block_range(into, "row", row_block, ROWS, self.m)
         cols = tiling.block_range(into, "col", col_block, COLUMNS, self.n)
+        height = at.multiply(at.ceil_div(at.subtract(rows[1], rows[0]), TOGETHER), TOGETHER)
+        self.height = into.let(height, "height")
         self._clear(into)
         with into.loop("depth", 0, self.k, step=DEPTH) as depth:
             depth_stop = into.let(at.minimum(at.add(depth, DEPTH), self.k), "depth_stop")
@@ -73,7 +75,7 @@ class _Matmul:
             with into.loop("strip", *cols, step=STRIP) as strip:
                 strip_stop = into.let(at.minimum(at.add(strip, STRIP), cols[1]), "strip_stop")
                 self._pack_right(into, depth, depth_stop, strip, strip_stop)
-                self._multiply(into, rows, depth, depth_stop, strip, strip_stop, cols[0])
+                self._multiply(into, depth, depth_stop, strip, strip_stop, cols[0])
         self._finish(into, rows, cols)
         accesses = affine.read_accesses(self.epilogue, builder.buffers)
         accesses += tuple(affine.write_access(b.name, self.rank + 2) for b in self.outs)
@@ -85,13 +87,11 @@ class _Matmul:
         return builder.lowered(kernel)
 
     def _clear(self, into: Linearizer) -> None:
-        with into.loop("c", 0, ROWS * COLUMNS, "vector") as c:
+        with into.loop("c", 0, at.multiply(self.height, COLUMNS), "vector") as c:
             into.append(Store(self.sums, c, zero(self.type)))
 
     def _operand(self, into: Linearizer, root: Expr, last: Sequence[Expr]) -> Expr:
-        bindings: dict[Expr, Expr] = {
-            Index(a): i for a, i in enumerate((*self.batch, *last))
-        }
+        bindings: dict[Expr, Expr] = {Index(a): i for a, i in enumerate((*self.batch, *last))}
         with into.when_always(bindings):
             value = into.value(root)
         return simplify.cast(value, self.type)
@@ -99,7 +99,7 @@ class _Matmul:
     def _pack_left(self, into: Linearizer, rows: tuple[Expr, Expr], depth: Expr, stop: Expr
                    ) -> None:  # fmt: skip
         """Rows beyond the last are zero, so that rows may be taken TOGETHER."""
-        with into.loop("r", 0, ROWS) as r:
+        with into.loop("r", 0, self.height) as r:
             i = into.let(at.add(rows[0], r), "i")
             base = into.let(at.multiply(r, DEPTH), "base")
             inside = at.less(i, rows[1])
@@ -122,13 +122,12 @@ class _Matmul:
                 value = self._operand(into, self.right, (k, j))
                 into.append(Store(self.rights, at.add(base, at.subtract(j, strip)), value))
 
-    def _multiply(self, into: Linearizer, rows: tuple[Expr, Expr], depth: Expr, stop: Expr,
-                  strip: Expr, strip_stop: Expr, first: Expr) -> None:  # fmt: skip
-        height = at.subtract(rows[1], rows[0])
+    def _multiply(self, into: Linearizer, depth: Expr, stop: Expr, strip: Expr, strip_stop: Expr,
+                  first: Expr) -> None:  # fmt: skip
         width = at.subtract(strip_stop, strip)
         offset = at.subtract(strip, first)
         with (
-            into.loop("r", 0, height, step=TOGETHER) as r,
+            into.loop("r", 0, self.height, step=TOGETHER) as r,
             into.loop("j", 0, width, "vector") as j,
         ):
             places = [at.add(at.add(at.multiply(at.add(r, u), COLUMNS), offset), j)

@@ -95,6 +95,7 @@ class _Permute:
 
     def _direct(self, into: Linearizer, tile: Tile, row: Expr, col: Expr, act: Action) -> None:
         with into.when_always(self._bindings(tile, row, col)):
+
             def found(inner: Linearizer, position: Expr) -> None:
                 where = inner.let(position, "place")
                 act(inner, where, inner.emit(self.values, named=len(self.values) > 1))
@@ -113,9 +114,7 @@ class _Permute:
             return builder.lowered(self._each(self._way(), self.tiling.tasks))
         sub_host = at.select(at.less_equal(self.size_host, COPIED_TARGET), COPIES, 1)
         least = at.maximum(at.multiply(at.multiply(self.size_host, 8), sub_host), CHUNK_ELEMENTS)
-        chunks_host = at.minimum(
-            at.maximum(at.floor_divide(self.count_host, least), 1), CHUNKS
-        )
+        chunks_host = at.minimum(at.maximum(at.floor_divide(self.count_host, least), 1), CHUNKS)
         worth = at.both(
             at.less_equal(self.size_host, PRIVATE_TARGET),
             at.less_equal(at.multiply(self.size_host, 2), at.add(self.count_host, 4096)),

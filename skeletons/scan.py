@@ -133,7 +133,9 @@ class _Scan:
             return into.emit(self.node.init, named=True)
 
     def kernel(self, suffix: str, tasks: Expr, task: Var, into: Linearizer, comment: str) -> Kernel:
-        accesses = affine.read_accesses((*self.node.elements, *self.node.epilogue), self.builder.buffers)
+        accesses = affine.read_accesses(
+            (*self.node.elements, *self.node.epilogue), self.builder.buffers
+        )
         accesses += tuple(affine.write_access(b.name, len(self.out_shape)) for b in self.outs)
         roots = (*self.node.elements, *self.combine.results)
         return self.builder.kernel(suffix, tasks, task, tuple(into.out), accesses=accesses,
@@ -161,8 +163,10 @@ class _Along(_Scan):
         self.blocks = scalar(self.host_blocks, "blocks")
         self.length = scalar(at.select(at.equal(self.host_blocks, 1), n, BLOCK), "length")
         self.rows = scalar(rows, "rows")
-        self.grouped = self.neutral is not None and sum(
-            e.op.cost for e in walk(node.combine.results) if isinstance(e, Apply)) <= 4
+        self.grouped = (
+            self.neutral is not None
+            and sum(e.op.cost for e in walk(node.combine.results) if isinstance(e, Apply)) <= 4
+        )
         self.stage_in = _costly(self.elements)
         self.stage_out = _costly(self.epilogue)
         types = [r.type for r in node.combine.results]
@@ -402,4 +406,3 @@ class _Across(_Scan):
                 self.advance(into, total, x)
         if inclusive:
             self.store(into, others, p, total)
-

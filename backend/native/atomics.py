@@ -254,7 +254,6 @@ def _locked(em: Emitter, s: Atomic, copy: Copy, index: Reg, values: list[tuple[R
 def report(em: Emitter, s: Report, copy: Copy) -> None:
     """Unless `ok` in every active lane: (site + 1, index, extent) of the first one to come."""
     code = em.code
-    em.reports = True
     ok, index, extent = (em.value(e, copy) for e in (s.ok, s.index, s.extent))
     lanes = em.lanes if ok.lanes else 0
     v = Lanes(code, lanes)

@@ -25,6 +25,7 @@ from treadle.skeletons.kernel.ir import Body, Buffer, Kernel, Load
 from . import casts, memory
 from .complexes import apply_complex
 from .floats import apply_float
+from .half import CONVERSIONS
 from .integers import apply_bool, apply_integer
 from .lanes import Lanes
 from .target import Target
@@ -40,6 +41,8 @@ from .values import (
 
 _POLYNOMIAL = frozenset(("add", "subtract", "multiply", "negative"))
 FAST = "reassoc nsz arcp contract afn "
+#: Bytes of local buffers on the stack; beyond, they are allocated.
+_STACK = 256 * 1024
 
 
 @dataclass(eq=False)
@@ -83,8 +86,8 @@ class Emitter:
         self.atom_depth: dict[int, int] = {LANE: 0}
         self.pointers: dict[Buffer, Reg] = {}
         self.foreign: list[Any] = []
-        self.errors = "%errors"
-        self.reports = False
+        self.errors = ""
+        self.streaming = False  # vector stores go past the caches
 
     # --- numbering and sharing ------------------------------------------------------------
 
@@ -296,8 +299,19 @@ class Emitter:
         b = args[1].poly
         assert b is not None
         if name == "multiply":
+            # Indices are multiplied out; data, where that would cost more operations, is not.
+            if (
+                (self._is_data(a) or self._is_data(b))
+                and not (a.value is not None and len(b.terms) <= 1)
+                and not (b.value is not None and len(a.terms) <= 1)
+            ):
+                return None
             return a.times(b)
         return a.plus(b, 1 if name == "add" else -1)
+
+    def _is_data(self, poly: Poly) -> bool:
+        """Whether values other than the lane's number differ between lanes in it."""
+        return any(a != LANE and self.atoms[a].lanes for m in poly.terms for a in m)
 
     def _compute(self, name: str, type_: ScalarType, args: list[Value],
                  lanes: int) -> tuple[Reg, ...]:  # fmt: skip
@@ -376,10 +390,19 @@ class Emitter:
             slot += 1
             return reg
 
+        heap: list[Reg] = []
+        stack = 0
         for b in kernel.buffers:
             if b.role == "local":
-                t = memory_element(b.type)
-                self.pointers[b] = code.allocate(t, 64, self.local_size(b) * parts(b.type))
+                size = self.local_size(b) * b.type.bytes
+                if stack + size <= _STACK:
+                    stack += size
+                    count = self.local_size(b) * parts(b.type)
+                    self.pointers[b] = code.allocate(memory_element(b.type), 64, count)
+                else:
+                    self.module.declare("malloc", "ptr", ["i64"], pure=False)
+                    self.pointers[b] = code.emit(f"call ptr @malloc(i64 {max(size, 1)})")
+                    heap.append(self.pointers[b])
             else:
                 self.pointers[b] = incoming("ptr", " noalias")
         self.errors = incoming("ptr", " noalias")
@@ -405,6 +428,9 @@ class Emitter:
         code.complete(at, after, code.block)
         code.jump(head)
         code.start(done)
+        for pointer in heap:
+            self.module.declare("free", "void", ["ptr"], pure=False)
+            code.do(f"call void @free(ptr {pointer})")
         code.do("ret void")
         name = re.sub(r"[^A-Za-z0-9_.]", "_", kernel.name)
         inner = ", ".join([*arguments, "i64 %begin", "i64 %end"])
@@ -413,7 +439,10 @@ class Emitter:
         lines = ["define void @entry(ptr %args, i64 %begin, i64 %end) #0 {", *loads,
                  f"  call void @{name}({passed})", "  ret void", "}", ""]  # fmt: skip
         self.module.functions.append("\n".join(lines))
-        return self.module.text(self.target.attributes)
+        text = self.module.text(self.target.attributes)
+        if self.target.is_x86 and "+f16c" not in self.target.features and " half" in text:
+            text += CONVERSIONS
+        return text
 
     def local_size(self, buffer: Buffer) -> int:
         if not isinstance(buffer.size, Const):

@@ -215,12 +215,9 @@ def readable(value: Any) -> Any:
 
 
 def _in_language(node: Matmul) -> bool:
-    """Whether a product runs as a kernel of ours: 64-bit integers and booleans, or an epilogue."""
-    t = node.left.type
+    """Whether a product runs as a kernel of ours: integers and booleans, or a fused epilogue."""
     plain = node.options.algorithm in ("auto", "standard")
-    return node.epilogue != (node.result,) or (
-        plain and (t.kind == "bool" or (t.is_integer and t.bits == 64))
-    )
+    return node.epilogue != (node.result,) or (plain and not node.left.type.is_inexact)
 
 
 def _release(slots_to_drop: list[int]) -> Action:

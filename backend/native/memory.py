@@ -240,7 +240,8 @@ def _store_vector(em: Emitter, buffer: Buffer, base: Poly, regs: list[Reg], lane
             mask = interleave(em.code, "i1", mask, mask, lanes)
     at, t = pointer(em, buffer, base), vector(e, count)
     if mask is None:
-        em.code.do(f"store {t} {value}, ptr {at}, align {_align(e)}")
+        how = "align 64, !nontemporal !1" if em.streaming else f"align {_align(e)}"
+        em.code.do(f"store {t} {value}, ptr {at}, {how}")
         return
     name = f"llvm.masked.store.{suffix(e, count)}.p0"
     m = vector("i1", count)

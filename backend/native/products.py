@@ -1,4 +1,4 @@
-"""Matrix products on the host: BLAS, Strassen-like recursions over BLAS, exact integers.
+"""Matrix products on the host: BLAS, and Strassen-like recursions over the standard product.
 
 Operands are NumPy arrays of one type, (batch…, m, k) and (batch…, k, n), with any strides.
 """
@@ -6,6 +6,7 @@ Operands are NumPy arrays of one type, (batch…, m, k) and (batch…, k, n), wi
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,6 @@ from treadle.dsl.types import ScalarType
 from treadle.skeletons.algorithms import NAMED, BilinearAlgorithm
 
 Product = Callable[[Any, Any], Any]
-LIMB = 11  # bits: 2²²·k stays below 2⁵³ for k < 2³¹
 
 
 def blas(a: Any, b: Any) -> Any:
@@ -22,52 +22,45 @@ def blas(a: Any, b: Any) -> Any:
     return np.matmul(a, b)
 
 
-def exact_small(a: Any, b: Any) -> Any:
-    """Integers of at most 16 bits through float64: every sum stays below 2⁵³ for k < 2²¹."""
-    k, step = a.shape[-1], 1 << 20
-    total = np.zeros((), np.int64)
-    for start in range(0, max(k, 1), step):
-        part = np.matmul(
-            a[..., start : start + step].astype(np.float64),
-            b[..., start : start + step, :].astype(np.float64),
-        )
-        total = total + part.astype(np.int64)
-    return total.astype(a.dtype)
+@lru_cache(maxsize=32)
+def own_kernel(t: ScalarType) -> Product:
+    """The language's own product kernel, for types that BLAS does not know; integers wrap."""
+    from treadle.dsl.configuration import Settings
+    from treadle.dsl.expr import Index
+    from treadle.dsl.graph import Input, Label, Leaf, Matmul
+    from treadle.dsl.operations.linalg import MatmulOptions
+    from treadle.dsl.program import Program
+    from treadle.dsl.values import flatten_results
 
+    left = Input("left", t, (False, False), kind="argument")
+    right = Input("right", t, (False, False), kind="argument")
+    (m, k), n = left.shape, right.shape[1]
+    place = (Index(0), Index(1))
+    node = Matmul(
+        (), m, n, k, Leaf(left, 0).at(*place), Leaf(right, 0).at(*place),
+        MatmulOptions("standard"), label=Label("matmul"),
+    )  # fmt: skip
+    from treadle.dsl.array import Array
 
-def limbs32(a: Any, b: Any) -> Any:
-    """32-bit integers modulo 2³²: three 11-bit limbs, six float64 products, each exact."""
-    if a.shape[-1] > 1 << 30:
-        half = a.shape[-1] // 2
-        return limbs32(a[..., :half], b[..., :half, :]) + limbs32(a[..., half:], b[..., half:, :])
-    x, y = ([part.astype(np.float64) for part in _split(v)] for v in (a, b))
-    mask = np.uint64(0xFFFFFFFF)
+    leaves, tree = flatten_results(Array(node.leaves))
+    program = Program(leaves, tree, Settings(), "native", (left, right))
 
-    def exact(p: Any) -> Any:
-        return p.astype(np.int64).view(np.uint64) & mask
+    def product(a: Any, b: Any) -> Any:
+        if a.ndim == 2 and b.ndim == 2:
+            return program.execute((np.ascontiguousarray(a), np.ascontiguousarray(b)))
+        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        a, b = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
+        out = np.zeros((*batch, a.shape[-2], b.shape[-1]), a.dtype)
+        for at in np.ndindex(*batch):
+            out[at] = product(a[at], b[at])
+        return out
 
-    low = exact(np.matmul(x[0], y[0]))
-    middle = exact(np.matmul(x[0], y[1]) + np.matmul(x[1], y[0]))
-    high = exact(np.matmul(x[0], y[2]) + np.matmul(x[1], y[1]) + np.matmul(x[2], y[0]))
-    total = low + (middle << np.uint64(LIMB)) + (high << np.uint64(2 * LIMB))
-    return (total & mask).astype(np.uint32).view(a.dtype)
-
-
-def _split(v: Any) -> list[Any]:
-    """Limbs of 32-bit values as unsigned numbers: v = l₀ + 2¹¹·l₁ + 2²²·l₂ (mod 2³²)."""
-    u = np.ascontiguousarray(v).view(np.uint32)
-    low = np.uint32((1 << LIMB) - 1)
-    return [u & low, (u >> np.uint32(LIMB)) & low, u >> np.uint32(2 * LIMB)]
+    return product
 
 
 def half_precision(a: Any, b: Any) -> Any:
     """float16 and bfloat16, accumulated in float32."""
     return np.matmul(a.astype(np.float32), b.astype(np.float32)).astype(a.dtype)
-
-
-def wrapping(a: Any, b: Any) -> Any:
-    """64-bit integers and booleans: NumPy's own loops, which wrap (bool: or of ands)."""
-    return np.matmul(a, b)
 
 
 def standard_for(t: ScalarType) -> Product:
@@ -76,11 +69,7 @@ def standard_for(t: ScalarType) -> Product:
         return blas
     if t.is_float:
         return half_precision
-    if t.is_integer and t.bits <= 16:
-        return exact_small
-    if t.is_integer and t.bits == 32:
-        return limbs32
-    return wrapping
+    return own_kernel(t)
 
 
 def algorithm_of(choice: Any) -> BilinearAlgorithm | None:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from treadle.dsl.expr import Const, Expr
-from treadle.dsl.types import bool_, int64
+from treadle.dsl.types import int64
 from treadle.skeletons.kernel.ir import (
     Assign,
     Atomic,
@@ -28,17 +27,13 @@ from treadle.skeletons.kernel.ir import (
 )
 
 from . import atomics, memory
-from .analysis import is_varying, lanes_for, modified, nodes, varying_variables, worth_skipping
+from .analysis import is_varying, modified, worth_skipping
 from .emitter import Copy, Emitter
 from .lanes import Lanes
 from .reduction import reduce
 from .text import Reg, literal, vector
-from .values import LANE, Poly, Value
-
-#: A vector loop of more operations is written once, masked, instead of twice: masks cost nothing
-#: with AVX-512, and something before it.
-_WRITE_ONCE = {64: 400}
-_WRITE_ONCE_SHORT = 2000
+from .values import Poly, Value
+from .vector import VectorLoop
 
 
 def block(em: Emitter, body: Body, copies: Sequence[Copy]) -> None:
@@ -156,10 +151,6 @@ def _masked_block(em: Emitter, body: Body, condition: Reg, copy: Copy) -> None:
 # --- loops ------------------------------------------------------------------------------------
 
 
-def _constant(e: Value) -> int | None:
-    return None if e.const is None else int(e.const)
-
-
 def _for(em: Emitter, s: For, copies: Sequence[Copy]) -> None:
     if s.step < 1:
         raise InvalidKernel(f"{em.kernel.name}: a loop with step {s.step}")
@@ -198,7 +189,7 @@ def _unrolled(em: Emitter, s: For, copies: Sequence[Copy], start: Value, length:
 
 def _uniform_for(em: Emitter, s: For, copies: Sequence[Copy], start: Value, stop: Value) -> None:
     if s.kind == "vector" and not em.lanes:
-        _vector_for(em, s, copies, start, stop)
+        VectorLoop(em, s, copies, start, stop).emit()
         return
     first, last = em.reg(start, 0), em.reg(stop, 0)
     head, body, done = em.code.label("for"), em.code.label("body"), em.code.label("endfor")
@@ -221,79 +212,6 @@ def _uniform_for(em: Emitter, s: For, copies: Sequence[Copy], start: Value, stop
     em.code.jump(head)
     em.code.start(done)
     em.touch(modified(s.body))
-
-
-def _vector_for(em: Emitter, s: For, copies: Sequence[Copy], start: Value, stop: Value) -> None:
-    """W iterations at once, and the rest under a mask."""
-    lanes = lanes_for(s.body, em.target)
-    trips = _trips(em, start, stop, s.step)
-    before_varying = em.varying
-    em.varying = before_varying | varying_variables(s.body, {s.var})
-    limit = _WRITE_ONCE.get(em.target.vector_bytes, _WRITE_ONCE_SHORT)
-    once = nodes(s.body) * len(copies) > limit
-    constant = _constant(trips)
-    total = em.reg(trips, 0)
-    whole = total if once else em.code.emit(f"and i64 {total}, {-lanes}")
-    if constant is not None and not once:
-        whole = str(constant // lanes * lanes) if constant > 0 else "0"
-
-    def body(k: Reg, mask: Reg | None) -> None:
-        em.lanes, em.mask = lanes, mask
-        with em.scope():
-            base = em.in_register(int64, (k,), 0)
-            lane = em.polynomial(Poly({(LANE,): s.step}))
-            offset = em.apply("multiply", int64, [base, em.constant(int64, s.step)], True)
-            index = em.apply("add", int64, [start, em.apply("add", int64, [offset, lane], True)],
-                             True)  # fmt: skip
-            for c in copies:
-                c.values[s.var] = index
-            block(em, s.body, copies)
-        em.lanes, em.mask = 0, None
-
-    def tail_mask(k: Reg) -> Reg:
-        rest = em.code.emit(f"sub i64 {total}, {k}")
-        short = em.code.intrinsic("llvm.smin.i64", "i64", [("i64", rest), ("i64", str(lanes))])
-        count = em.code.emit(f"trunc i64 {short} to i32")
-        v = Lanes(em.code, lanes)
-        return v.compare("ugt", "i32", v.splat("i32", count), v.iota("i32"))
-
-    em.depth += 1
-    if whole != "0":
-        head, inner, done = em.code.label("vector"), em.code.label("group"), em.code.label("rest")
-        before = em.code.block
-        em.code.jump(head)
-        em.code.start(head)
-        k, at = em.code.phi("i64", "0", before, "k")
-        em.code.branch(em.code.emit(f"icmp slt i64 {k}, {whole}"), inner, done)
-        em.code.start(inner)
-        em.touch(modified(s.body))
-        body(k, tail_mask(k) if once else None)
-        after = em.code.emit(f"add i64 {k}, {lanes}")
-        em.code.complete(at, after, em.code.block)
-        em.code.jump(head)
-        em.code.start(done)
-        em.touch(modified(s.body))
-    if not once and not (constant is not None and max(constant, 0) % lanes == 0):
-        tail, done = em.code.label("tail"), em.code.label("endvector")
-        em.code.branch(em.code.emit(f"icmp sgt i64 {total}, {whole}"), tail, done)
-        em.code.start(tail)
-        body(whole, tail_mask(whole))
-        em.code.jump(done)
-        em.code.start(done)
-        em.touch(modified(s.body))
-    em.depth -= 1
-    em.varying = before_varying
-
-
-def _trips(em: Emitter, start: Value, stop: Value, step: int) -> Value:
-    """How many iterations; not below zero when it is a multiple of nothing."""
-    length = em.apply("subtract", int64, [stop, start], False)
-    if step != 1:
-        up = em.apply("add", int64, [length, em.constant(int64, step - 1)], True)
-        length = em.apply("floor_divide", int64, [up, em.constant(int64, step)], False)
-    if length.const is not None:
-        return length
-    return em.apply("maximum", int64, [length, em.constant(int64, 0)], True)
 
 
 def _masked_for(em: Emitter, s: For, copy: Copy) -> None:
@@ -382,11 +300,3 @@ def _masked_while(em: Emitter, s: While, copy: Copy) -> None:
         em.code.start(done)
     em.depth -= 1
     em.touch(modified(both))
-
-
-def true_value(em: Emitter) -> Value:
-    return em.constant(bool_, True)
-
-
-def is_constant(e: Expr) -> bool:
-    return isinstance(e, Const)

@@ -1,4 +1,4 @@
-"""The machine code is made for: CPU, features, vector width."""
+"""The machine code is made for: CPU, features, vector width, cache."""
 
 from __future__ import annotations
 
@@ -6,17 +6,23 @@ import functools
 import os
 import platform
 from dataclasses import dataclass
+from pathlib import Path
 
 import llvmlite.binding as llvm
 
 
 @dataclass(frozen=True)
 class Target:
-    """A CPU by LLVM's name, its features (`+avx2,-sse4a,…`) and the bytes of one vector."""
+    """A CPU by LLVM's name, its features (`+avx2,-sse4a,…`) and the bytes of one vector.
+
+    Results of at least `streaming_bytes` are written past the caches where that can be done;
+    0: never.
+    """
 
     cpu: str
     features: str
     vector_bytes: int
+    streaming_bytes: int = 0
 
     @property
     def attributes(self) -> str:
@@ -30,6 +36,14 @@ class Target:
     def is_x86(self) -> bool:
         return platform.machine().lower() in ("x86_64", "amd64")
 
+    def with_vectors_of(self, size: int) -> Target:
+        """The same CPU restricted to vectors of 32 or 16 bytes."""
+        features = ",".join(
+            f"-{f[1:]}" if f[1:].startswith(("avx512", "avx10")) else f
+            for f in self.features.split(",")
+        )
+        return Target(self.cpu, features, size, self.streaming_bytes)
+
     @staticmethod
     @functools.lru_cache(maxsize=1)
     def host() -> Target:
@@ -40,12 +54,26 @@ class Target:
             size = 64
         elif features.get("avx2") and features.get("fma"):
             size = 32
+        found = Target(llvm.get_host_cpu_name(), features.flatten(), size)
+        if found.is_x86:
+            found = Target(found.cpu, found.features, size, _last_cache() * 3 // 4)
         asked = os.environ.get("TREADLE_VECTOR_BYTES", "")
-        if asked.isdigit():
-            size = min(size, max(16, int(asked)))
-        flat = features.flatten()
+        if asked in ("16", "32") and int(asked) < size:
+            return found.with_vectors_of(int(asked))
         if size < 64 and features.get("avx512f"):
-            flat = ",".join(
-                f"-{f[1:]}" if f[1:].startswith(("avx512", "avx10")) else f for f in flat.split(",")
-            )
-        return Target(llvm.get_host_cpu_name(), flat, size)
+            return found.with_vectors_of(size)
+        return found
+
+
+def _last_cache() -> int:
+    """The bytes of the largest cache; 32 MB where nobody says."""
+    largest = 0
+    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
+        try:
+            text = path.read_text().strip()
+        except OSError:
+            continue
+        unit = {"K": 1 << 10, "M": 1 << 20}.get(text[-1:], 1)
+        digits = text.rstrip("KM")
+        largest = max(largest, int(digits) * unit if digits.isdigit() else 0)
+    return largest or 32 << 20

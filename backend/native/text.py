@@ -74,6 +74,7 @@ class Module:
                 "attributes #1 = { nounwind willreturn memory(none) }",
                 f"attributes #2 = {{ nounwind noinline {attributes} }}",
                 "!0 = !{}",
+                "!1 = !{i32 1}",
                 "",
             ]
         )

@@ -2,8 +2,8 @@
 
     python bench.py check                       every variant against float64, odd shapes, poisoned output
     python bench.py time  [sizes] [--save]      square products, interleaved with cuBLAS, medians of events
-    python bench.py sanitize KERNEL             one small launch, to run under compute-sanitizer
-    python bench.py profile KERNEL SIZE         two launches, to run under ncu
+    compute-sanitizer --tool racecheck python bench.py sanitize 'strassen atomic/nn' [size]
+    ncu -k matmul_f32 python bench.py profile 'standard owner/nn' 4096
 
 Needs nvcc (CUDA 13), PyTorch and a GPU of compute capability 9.0.  With --save
 the numbers go to results/<date>-<device>.json.
@@ -25,9 +25,8 @@ import engine
 HERE = os.path.dirname(os.path.abspath(__file__))
 torch.backends.cuda.matmul.allow_tf32 = False
 
-BIG = ['-DTILE_CONSUMER_REGS=216', '-DTILE_PRODUCER_REGS=72']
 VARIANTS = {
-    'standard': dict(flags=BIG),
+    'standard owner': dict(),
     'standard atomic': dict(mode='atomic'),
     'strassen owner': dict(algorithm='strassen'),
     'strassen atomic': dict(algorithm='strassen', mode='atomic'),
@@ -99,7 +98,7 @@ def check():
                 limit = (2e-6 if e.split == 1 else 4e-6) * max(1, k / 4000) ** 0.5
                 if not (err < limit and guard):
                     print(f'FAIL {v} {l} {m}x{n}x{k} alpha {alpha} beta {beta}: error {err:.2e} guard {guard}', flush=True)
-        print(f'{v:16s} {l:13s} {count} products, worst relative error {worst[v, l]:.1e}', flush=True)
+        print(f'{v:15s} {l:13s} {count} products, worst relative error {worst[v, l]:.1e}', flush=True)
     bad = [k for k, x in worst.items() if not x < 8e-6]
     print('check:', 'FAILED ' + str(bad) if bad else 'passed')
     return not bad
@@ -239,13 +238,42 @@ def candidates():
     return out
 
 
+def ragged():
+    """Extents that fill no tile: the fringe paths, and what cuBLAS makes of the same."""
+    aligned = {name: make('nn', **kw) for name, kw in VARIANTS.items() if 'owner' not in name or 'standard' in name}
+    unaligned = {name: make('nn unaligned', **kw) for name, kw in VARIANTS.items() if 'owner' not in name or 'standard' in name}
+    build([*aligned.values(), *unaligned.values()])
+    rows = []
+    for m, n, k in ((4100, 4100, 4100), (4097, 4097, 4097), (5000, 5000, 5000), (8191, 8191, 8191), (16384, 512, 4096), (512, 16384, 4096), (2048, 2048, 65536)):
+        todo = aligned if n % 4 == 0 and k % 4 == 0 else unaligned
+        a, b, c = (torch.randn(s, device='cuda') for s in ((m, k), (k, n), (m, n)))
+        fs = [lambda: torch.mm(a, b, out=c)] + [lambda e=e: e(a, b, c) for e in todo.values()]
+        med = [statistics.median(t) for t in measure(fs, 9)]
+        flop = 2 * m * n * k / 1e9
+        rows.append({'m': m, 'n': n, 'k': k, 'cublas_tflops': flop / med[0], 'variants': {x: {'ms': t, 'tflops': flop / t, 'ratio': med[0] / t} for x, t in zip(todo, med[1:])}})
+        print(f'{m}x{n}x{k} cuBLAS {flop / med[0]:.2f}  ' + '  '.join(f'{x} {flop / t:.2f} ({med[0] / t:.3f}x)' for x, t in zip(todo, med[1:])), flush=True)
+    return rows
+
+
+def fused():
+    """What the slots cost: the fused product against the bare one."""
+    include = ['-include', os.path.join(HERE, 'fused_example.cuh')]
+    cases = {'bare': [], 'transform A': ['-DTILE_A=SquareShifted'], 'generate B': ['-DTILE_B=Generated'], 'epilogue': ['-DTILE_EPILOGUE=BiasRelu']}
+    todo = {name: make('nn', flags=(include if f else []) + f) for name, f in cases.items()}
+    build(todo.values())
+    a, b, c = (torch.randn(8192, 8192, device='cuda') for _ in range(3))
+    med = [statistics.median(t) for t in measure([lambda e=e: e(a, b, c) for e in todo.values()], 7)]
+    print('fused, 8192: ' + '  '.join(f'{name} {t:.3f} ms ({t / med[0]:.3f})' for name, t in zip(todo, med)), flush=True)
+    return {name: {'ms': t, 'of_bare': t / med[0]} for name, t in zip(todo, med)}
+
+
 def int32(sizes):
     """Throughput of the int32 engine; the peer is CuPy's matmul where CuPy is installed."""
     try:
         import cupy
     except ImportError:
         cupy = None
-    todo = {f'{alg} {mode}': make('nn', algorithm=alg, mode=mode, dtype=torch.int32, flags=BIG if alg == 'standard' else ()) for alg in ('standard', 'strassen') for mode in ('owner', 'atomic')}
+    todo = {f'{alg} {mode}': make('nn', algorithm=alg, mode=mode, dtype=torch.int32) for alg in ('standard', 'strassen') for mode in ('owner', 'atomic')}
     build(todo.values())
     rows = []
     for n in sizes:
@@ -291,6 +319,8 @@ def time(sizes, save, seconds=0.6):
             row['cublas_error'] = engine.relative_error(c, a, b)
         rows.append(row)
         del a, b, c
+    edge = ragged() if save else []
+    slots = fused() if save else {}
     ints = int32([x for x in sizes if 1024 <= x <= 16384 and x & x - 1 == 0]) if save else []
     names = list(todo)
     print(f"{'n':>6} {'cuBLAS':>8}  " + '  '.join(f'{x:>22}' for x in names))
@@ -301,16 +331,14 @@ def time(sizes, save, seconds=0.6):
         path = os.path.join(HERE, 'results', f"{env['date'][:10]}-{env['device'].replace(' ', '-').lower()}-{save}.json")
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, 'w') as f:
-            json.dump({'environment': env, 'what': 'float32 square matmul, random normal data, medians of CUDA events, interleaved with cuBLAS (torch.mm, TF32 off)', 'rows': rows, 'int32': ints}, f, indent=1)
+            json.dump({'environment': env, 'what': 'float32 square matmul, random normal data, medians of CUDA events, interleaved with cuBLAS (torch.mm, TF32 off)', 'rows': rows, 'ragged': edge, 'fused': slots, 'int32': ints}, f, indent=1)
         print('wrote', path)
 
 
 def one(name, n, launches):
     v, _, l = name.partition('/')
-    kw = dict(VARIANTS[v])
-    if launches == 1:  # for racecheck
-        kw['flags'] = [*kw.get('flags', ()), '-DTILE_EVERY_LANE_ARRIVES=1']
-    e = make(l or 'nn', **kw)
+    extra = ['-DTILE_EVERY_LANE_ARRIVES=1'] if launches == 1 else []  # for racecheck
+    e = engine.TwoLevel(mode=v.split()[-1], flags=extra) if v.startswith('two') else make(l or 'nn', flags=extra, **VARIANTS[v])
     a, b = torch.randn(n, n, device='cuda'), torch.randn(n, n, device='cuda')
     if l in ('nt', 'tt'):
         b = b.T

@@ -72,6 +72,9 @@ def build(source, flags=(), out=None, post=None):
     for f in sorted(os.listdir(here)):
         if f.endswith('.cuh') or f == os.path.basename(source):
             h.update(open(os.path.join(here, f), 'rb').read())
+    for f in flags:
+        if os.path.isfile(f):
+            h.update(open(f, 'rb').read())
     out = out or os.path.join(os.path.dirname(os.path.abspath(__file__)), 'build')
     os.makedirs(out, exist_ok=True)
     path = os.path.join(out, os.path.basename(source)[:-3] + '-' + h.hexdigest()[:16] + '.cubin')

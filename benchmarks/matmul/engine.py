@@ -78,7 +78,7 @@ def ceil(a, b):
 class Engine:
     """One compiled variant: layouts of A and B ('k' or 'r' contiguous), algorithm, execution."""
 
-    def __init__(self, a='k', b='r', vector=True, algorithm='standard', mode='owner', flags=(), group=8, post=None, dtype=torch.float32):
+    def __init__(self, a='k', b='r', vector=True, algorithm='standard', mode='owner', flags=(), group=16, dtype=torch.float32):
         self.algorithm = {'standard': STANDARD, 'strassen': STRASSEN}[algorithm]
         self.split = 1 if algorithm == 'standard' else 2
         self.mode, self.group = mode, group
@@ -89,7 +89,6 @@ class Engine:
         self.dtype = dtype
         if dtype == torch.int32:
             self.flags.append('-DTILE_ARITHMETIC=tile::Int32')
-        self.post = post
         self.kernel = None
         self.products = products(self.algorithm, dtype)
         self.sms = None
@@ -100,9 +99,8 @@ class Engine:
     def shared_bytes(self):
         """What f32_engine.cuh lays out (SHARED_BYTES)."""
         value = dict(f[2:].split('=') for f in self.flags if '=' in f)
-        get = lambda name, default: int(value.get(name, default))
-        stage = 8 * 4 * (BM + get('TILE_PAD_A', 4) + BN + get('TILE_PAD_B', 4)) + 16
-        size = get('TILE_STAGES', 8) * (ceil(stage, 128) * 128) + 2048 + 256
+        stage = ceil(8 * 4 * (BM + 4 + BN + 4) + 16, 128) * 128
+        size = int(value.get('TILE_STAGES', 8)) * stage + 2048 + 128
         return size
 
     def load(self):
@@ -110,8 +108,6 @@ class Engine:
             torch.zeros(1, device='cuda')  # creates the context
             smem = self.shared_bytes()
             blob = self.build()
-            if self.post:
-                blob = self.post(blob)
             self.kernel = cu.Kernel(blob, 'matmul_f32', smem)
             self.sms = torch.cuda.get_device_properties(0).multi_processor_count
         return self

@@ -185,14 +185,19 @@ print(json.dumps({"import": t2 - t0, "numpy": t1 - t0, "loaded": names}))
 """
 
 
-def elsewhere(source: str, *args: str, cache: str | None = None) -> dict[str, Any]:
-    """What a fresh Python prints; with a cache directory of its own."""
+def elsewhere(source: str, *args: str, folder: str, cache: str = "none") -> dict[str, Any]:
+    """What a fresh Python prints; with a cache of its own for native code in `folder`.
+
+    Its byte code is kept in `folder` too: after a first process it is there, as it would be for
+    an installed package.
+    """
     environment = dict(os.environ)
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    environment["PYTHONPYCACHEPREFIX"] = str(Path(folder) / "bytecode")
+    environment["TREADLE_CACHE_DIR"] = str(Path(folder) / cache)
     environment["PYTHONPATH"] = os.pathsep.join(
         [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     )
-    if cache is not None:
-        environment["TREADLE_CACHE_DIR"] = cache
     done = subprocess.run(
         [sys.executable, "-c", source, *args],
         capture_output=True,
@@ -233,10 +238,10 @@ def first_calls(scale: Scale, repeats: int) -> list[Row]:
     """Ten operations in fresh processes: with an empty disk cache, then with a full one."""
     cold, warm = [], []
     with tempfile.TemporaryDirectory() as folder:
+        elsewhere(FIRST, scale.backend, folder=folder)
         for k in range(repeats):
-            cache = str(Path(folder) / str(k))
-            cold.append(elsewhere(FIRST, scale.backend, cache=cache))
-            warm.append(elsewhere(FIRST, scale.backend, cache=cache))
+            cold.append(elsewhere(FIRST, scale.backend, folder=folder, cache=str(k)))
+            warm.append(elsewhere(FIRST, scale.backend, folder=folder, cache=str(k)))
 
     def typical(runs: list[dict[str, Any]], key: str) -> float:
         return float(median(r[key] for r in runs)) * 1e3
@@ -278,8 +283,9 @@ def first_calls(scale: Scale, repeats: int) -> list[Row]:
 
 def importing(repeats: int) -> list[Row]:
     """`import treadle` in a fresh process, NumPy included."""
-    elsewhere(IMPORT)
-    runs = [elsewhere(IMPORT) for _ in range(repeats)]
+    with tempfile.TemporaryDirectory() as folder:
+        elsewhere(IMPORT, folder=folder)
+        runs = [elsewhere(IMPORT, folder=folder) for _ in range(repeats)]
     value = median(r["import"] for r in runs)
     note = f"NumPy alone {median(r['numpy'] for r in runs):.3f} s"
     loaded = runs[0]["loaded"]

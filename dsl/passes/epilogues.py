@@ -54,11 +54,16 @@ def fuse_epilogues(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
             continue
         if isinstance(node, Scan) and node.form == "total":
             continue
-        if isinstance(node, Matmul) and context.backend == "native":
+        if isinstance(node, Matmul) and context.backend == "native" and _is_library_product(node):
             context.kept[made] = "the library's matrix product writes plain products"
             continue
         heads[node] = made
     return [builder.leaf(r) for r in roots]
+
+
+def _is_library_product(node: Matmul) -> bool:
+    """BLAS, or a recursion over the standard product: both write plain products."""
+    return node.left.type.is_inexact or node.options.algorithm not in ("auto", "standard")
 
 
 class _Uses:
@@ -94,13 +99,8 @@ def _reads_only_here(user: Generate, node: Node) -> bool:
     hosts = [*user.shape, *(e for c in user.checks for e in (c.left, c.right))]
     if any(isinstance(e, Read) and e.node is node for e in walk(hosts)):
         return False
-    for e in walk(user.elements):
-        if not isinstance(e, Read):
-            continue
-        if e.node is node:
-            if not is_identity_read(e, rank):
-                return False
-    return True
+    reads = (e for e in walk(user.elements) if isinstance(e, Read) and e.node is node)
+    return all(is_identity_read(e, rank) for e in reads)
 
 
 def _merge(head: Any, user: Generate, builder: Rebuilder) -> Any:

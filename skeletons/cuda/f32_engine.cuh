@@ -1,4 +1,5 @@
 // The float32 matrix-product engine for Hopper (sm_90a): FFMA, no tensor cores.
+// (int32, exact modulo 2^32, is the same engine with IMAD.)
 //
 //   C = epilogue(alpha * A B + beta * C)                       one product
 //   C_i += gamma_ir alpha (sum_j a_jr A_j)(sum_j b_jr B_j)     a bilinear algorithm
@@ -11,14 +12,25 @@
 // with zeros, and write k-major tiles into a ring of stages.  Each stage has two
 // mbarriers: `full` (producers -> consumers) and `empty` (back).
 //
-// Sizes that matter, and why:
+// Choices that matter, and why (measured on an H200; benchmarks/matmul/NOTES.md):
 //   BK = 8      one stage is one pass of the unrolled loop: 1 024 FFMAs, 48
-//               LDS.128 and about a dozen others, 17 KB of code.  Twice that
-//               no longer streams from the instruction cache (measured: -4 %).
+//               LDS.128, 18 others, 17 KB of code.  Twice that no longer streams
+//               from the instruction cache; half of it pays for a second jump
+//               back (-6 %).
 //   A as [k][m] the eight values of a k-step then lie in registers of both
 //               parities, so ptxas can read a, b and the accumulator from
-//               different register banks; as [m][k] quads they cannot (-7 %).
-//   pitch 132   the transposing four-byte stores of the producers hit 32 banks.
+//               different register banks; as [m][k] quads it cannot (-10 %).
+//   registers   setmaxnreg moves them from producers to consumers.  A producer
+//               branch that is short of registers makes ptxas forget the banks
+//               in the consumer's loop as well (1.16 -> 1.6 clocks an FFMA): when
+//               changing anything, count with benchmarks/matmul/sass_stats.py.
+//   producers   in the last warps of the block: in the first ones -2 ... -6 %.
+//               What limits them is the number of their instructions, since the
+//               scheduler prefers the FFMA streams: one pointer a term, all else
+//               in immediate offsets.
+//   lanes       8 x 4 over rows and columns in the plain order.  Pairing lanes so
+//               that a warp's LDS.128 merges into two wavefronts saves 3 % power
+//               and costs 2 % time.
 #pragma once
 #include "f32_ptx.cuh"
 
@@ -26,15 +38,9 @@ namespace tile {
 
 constexpr int BM = 128, BN = 256, BK = 8;
 constexpr int CONSUMERS = 256, PRODUCERS = 128, THREADS = CONSUMERS + PRODUCERS;
-#ifndef TILE_PAD_A
-#define TILE_PAD_A 4
-#endif
-#ifndef TILE_PAD_B
-#define TILE_PAD_B 4
-#endif
-// Floats from one k to the next; the pad of four keeps transposing stores free of
-// bank conflicts, none is needed (or allowed to the copy engine) without transposing.
-constexpr int PITCH_A = BM + TILE_PAD_A, PITCH_B = BN + TILE_PAD_B;
+// Floats from one k to the next: transposing stores of a warp (lanes along m or n) never
+// meet in a bank, and rows stay aligned for sixteen-byte loads.
+constexpr int PITCH_A = BM + 4, PITCH_B = BN + 4;
 constexpr int OFF_B = BK * PITCH_A * 4;
 constexpr int OFF_FULL = OFF_B + BK * PITCH_B * 4, OFF_EMPTY = OFF_FULL + 8;
 constexpr int STAGE = (OFF_FULL + 16 + 127) / 128 * 128;
@@ -43,19 +49,22 @@ constexpr int STAGE = (OFF_FULL + 16 + 127) / 128 * 128;
 #endif
 constexpr int STAGES = TILE_STAGES;
 constexpr int TABLE = 2 * CONSUMERS * 4; // per-thread fragment offsets
-constexpr int SHARED_BYTES = STAGES * STAGE + TABLE + 128; // and what the feed keeps
+constexpr int SHARED_BYTES = STAGES * STAGE + TABLE + 128;
 // One lane arrives for its warp, behind a __syncwarp.  compute-sanitizer's racecheck
 // follows only threads that arrive themselves: for it, let every lane arrive.
 #ifndef TILE_EVERY_LANE_ARRIVES
 #define TILE_EVERY_LANE_ARRIVES 0
 #endif
+#ifndef TILE_EDGE
+#define TILE_EDGE 2
+#endif
+constexpr int EDGE = TILE_EDGE; // quads in flight in the fringes
 constexpr int ARRIVALS_PER_WARP = TILE_EVERY_LANE_ARRIVES ? 32 : 1;
+// 256 consumers and 128 producers share the 384 * 168 registers of the launch.
 #ifndef TILE_CONSUMER_REGS
 #define TILE_CONSUMER_REGS 208
 #endif
-#ifndef TILE_PRODUCER_REGS
-#define TILE_PRODUCER_REGS 88 // 256 * 208 + 128 * 88 = 384 * 168, the registers of the launch
-#endif
+constexpr int CONSUMER_REGS = TILE_CONSUMER_REGS, PRODUCER_REGS = 504 - 2 * CONSUMER_REGS;
 
 // ---------------------------------------------------------------- arguments
 
@@ -182,31 +191,48 @@ template <class Arithmetic, int ROWS, int PITCH, Layout L, bool VECTOR, class Tr
         if (Transform::identity) return x;
         return Arithmetic::word(Transform::apply(Arithmetic::value(x), SWAP ? k : r, SWAP ? r : k));
     }
-    __device__ static __forceinline__ void load(float (&v)[QUADS][4], const float *p, i64 sr, i64 sk) {
+    // A whole k-step.  EDGE: zeros for r >= rows (counted from the tile's origin).
+    template <bool EDGE> __device__ static __forceinline__ void load(float (&v)[QUADS][4], const float *p, i64 sr, i64 sk, int rows, int t) {
 #pragma unroll
         for (int q = 0; q < QUADS; q++) {
             const float *e = quad(p, sr, sk, q);
-            if (VECTOR) ldg128(v[q], e);
-            else {
+            if (EDGE) {
 #pragma unroll
-                for (int j = 0; j < 4; j++) v[q][j] = __ldg(e + j * (L == STRIDED ? sk : 1));
+                for (int j = 0; j < 4; j++) v[q][j] = 0.f;
+            }
+            if (VECTOR) {
+                if (!EDGE || quad_r(t, q) < rows) ldg128(v[q], e);
+            } else {
+#pragma unroll
+                for (int j = 0; j < 4; j++)
+                    if (!EDGE || quad_r(t, q) + (L == R_CONTIGUOUS ? j : 0) < rows) v[q][j] = __ldg(e + j * (L == STRIDED ? sk : 1));
             }
         }
     }
-    __device__ static __forceinline__ void transform(float (&v)[QUADS][4], int r0, int k0, int t) {
+    template <bool EDGE> __device__ static __forceinline__ void transform(float (&v)[QUADS][4], int r0, int k0, int rows, int t) {
 #pragma unroll
         for (int q = 0; q < (Transform::identity ? 0 : QUADS); q++)
 #pragma unroll
-            for (int j = 0; j < 4; j++)
-                v[q][j] = transformed(v[q][j], r0 + quad_r(t, q) + (L == R_CONTIGUOUS ? j : 0), k0 + quad_k(t, q) + (L == R_CONTIGUOUS ? 0 : j));
+            for (int j = 0; j < 4; j++) {
+                int r = quad_r(t, q) + (L == R_CONTIGUOUS ? j : 0);
+                if (!EDGE || r < rows) v[q][j] = transformed(v[q][j], r0 + r, k0 + quad_k(t, q) + (L == R_CONTIGUOUS ? 0 : j));
+            }
     }
     // One quad, with zeros outside r < rows, k < depth (counted from this stage's origin); added to v times f.
     __device__ static __forceinline__ void load_edge(float (&v)[4], float f, const float *p, i64 sr, i64 sk, int r0, int k0, int rows, int depth, int t, int q) {
+        const int r = quad_r(t, q), k = quad_k(t, q);
+        float x[4] = {0.f, 0.f, 0.f, 0.f};
         p = quad(p, sr, sk, q);
+        if (VECTOR && (L == R_CONTIGUOUS ? r + 4 <= rows && k < depth : r < rows && k + 4 <= depth)) ldg128(x, p);
+        else {
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+                if (L == R_CONTIGUOUS ? r + j < rows && k < depth : r < rows && k + j < depth) x[j] = __ldg(p + j * (L == STRIDED ? sk : 1));
+        }
 #pragma unroll
         for (int j = 0; j < 4; j++) {
-            int r = quad_r(t, q) + (L == R_CONTIGUOUS ? j : 0), k = quad_k(t, q) + (L == R_CONTIGUOUS ? 0 : j);
-            if (r < rows && k < depth) v[j] = Arithmetic::mad(f, transformed(__ldg(p + j * (L == STRIDED ? sk : 1)), r0 + r, k0 + k), v[j]);
+            int rj = r + (L == R_CONTIGUOUS ? j : 0), kj = k + (L == R_CONTIGUOUS ? 0 : j);
+            if (Transform::identity || (rj < rows && kj < depth)) v[j] = Arithmetic::mad(f, transformed(x[j], r0 + rj, k0 + kj), v[j]);
         }
     }
     __device__ static __forceinline__ void store_quad(u32 at, const float (&v)[4], int t, int q) {
@@ -261,59 +287,79 @@ template <class Arithmetic, int Q> __device__ __forceinline__ void add(float (&x
 
 // Feeds the ring from global memory through the producers' registers: any layout, any strides.
 template <class Arithmetic, class LA, class LB> struct Registers {
-template <class Operand, int N> __device__ static __forceinline__ void load(float (&v)[N][Operand::QUADS][4], const float *(&p)[N], i64 sr, i64 sk, i64 step) {
-#pragma unroll
-    for (int i = 0; i < N; i++) {
-        Operand::load(v[i], p[i], sr, sk);
-        p[i] += step;
-    }
-}
-
 Ring ring;
 __device__ __forceinline__ Registers(u32 base) : ring{base, base, 0} {}
 
-template <int NA, int NB> __device__ __forceinline__ void produce(const Arguments &g, const Product &w, int tm, int tn, int s, int stages, int t) {
-    const float *pa[NA], *pb[NB];
+// Whole k-steps up to `until`.
+template <bool EDGE, int NA, int NB>
+__device__ __forceinline__ void steady(const Arguments &g, const Product &w, int tm, int tn, const float *(&pa)[NA], const float *(&pb)[NB], int &s, int until, int t) {
     const float fa = NA > 1 ? w.a[1].factor : 0.f, fb = NB > 1 ? w.b[1].factor : 0.f;
     const i64 step_a = BK * g.a_col, step_b = BK * g.b_row;
-    int fast = stages; // whole k-steps of tiles that lie inside all their quadrants
-#pragma unroll
-    for (int i = 0; i < NA; i++) {
-        Extent e = extent_a(g, w.a[i], tm);
-        pa[i] = g.a + (i64)(e.r0 + LA::quad_r(t, 0)) * g.a_row + (i64)(e.k0 + LA::quad_k(t, 0) + s * BK) * g.a_col;
-        fast = min(fast, e.rows >= BM ? max(e.depth, 0) / BK : 0);
-    }
-#pragma unroll
-    for (int i = 0; i < NB; i++) {
-        Extent e = extent_b(g, w.b[i], tn);
-        pb[i] = g.b + (i64)(e.r0 + LB::quad_r(t, 0)) * g.b_col + (i64)(e.k0 + LB::quad_k(t, 0) + s * BK) * g.b_row;
-        fast = min(fast, e.rows >= BN ? max(e.depth, 0) / BK : 0);
-    }
 #pragma unroll 1
-    for (; s < fast; s++) {
+    for (; s < until; s++) {
         // all loads fly before the first is waited for
         float va[NA][LA::QUADS][4], vb[NB][LB::QUADS][4];
-        load<LA>(va, pa, g.a_row, g.a_col, step_a);
-        load<LB>(vb, pb, g.b_col, g.b_row, step_b);
+#pragma unroll
+        for (int i = 0; i < NA; i++) {
+            LA::template load<EDGE>(va[i], pa[i], g.a_row, g.a_col, extent_a(g, w.a[i], tm).rows, t);
+            pa[i] += step_a;
+        }
+#pragma unroll
+        for (int i = 0; i < NB; i++) {
+            LB::template load<EDGE>(vb[i], pb[i], g.b_col, g.b_row, extent_b(g, w.b[i], tn).rows, t);
+            pb[i] += step_b;
+        }
         barrier_wait(ring.at + OFF_EMPTY, ring.parity ^ 1);
 #pragma unroll
-        for (int i = 0; i < NA; i++) LA::transform(va[i], w.a[i].row * g.qm + tm * BM, w.a[i].col * g.qk + s * BK, t);
+        for (int i = 0; i < NA; i++) {
+            Extent e = extent_a(g, w.a[i], tm);
+            LA::template transform<EDGE>(va[i], e.r0, e.k0 + s * BK, e.rows, t);
+        }
         if (NA > 1) add<Arithmetic>(va[0], va[NA - 1], fa);
         LA::store(ring.at, va[0], t);
 #pragma unroll
-        for (int i = 0; i < NB; i++) LB::transform(vb[i], w.b[i].col * g.qn + tn * BN, w.b[i].row * g.qk + s * BK, t);
+        for (int i = 0; i < NB; i++) {
+            Extent e = extent_b(g, w.b[i], tn);
+            LB::template transform<EDGE>(vb[i], e.r0, e.k0 + s * BK, e.rows, t);
+        }
         if (NB > 1) add<Arithmetic>(vb[0], vb[NB - 1], fb);
         LB::store(ring.at + OFF_B, vb[0], t);
         warp_arrive(ring.at + OFF_FULL, (t & 31) == 0);
         ring.next();
     }
-    // Fringes: tiles that reach outside a quadrant, and the last k-step.  The
-    // empty asm keeps ptxas from holding the extents through the loop above.
+}
+
+template <int NA, int NB> __device__ __forceinline__ void produce(const Arguments &g, const Product &w, int tm, int tn, int s, int stages, int t) {
+    const float *pa[NA], *pb[NB];
+    const float fa = NA > 1 ? w.a[1].factor : 0.f, fb = NB > 1 ? w.b[1].factor : 0.f;
+    const i64 step_a = BK * g.a_col, step_b = BK * g.b_row;
+    int whole = stages; // up to the last whole k-step of all terms
+    bool inside = true;
+#pragma unroll
+    for (int i = 0; i < NA; i++) {
+        Extent e = extent_a(g, w.a[i], tm);
+        pa[i] = g.a + (i64)(e.r0 + LA::quad_r(t, 0)) * g.a_row + (i64)(e.k0 + LA::quad_k(t, 0) + s * BK) * g.a_col;
+        whole = min(whole, max(e.depth, 0) / BK);
+        inside = inside && e.rows >= BM;
+    }
+#pragma unroll
+    for (int i = 0; i < NB; i++) {
+        Extent e = extent_b(g, w.b[i], tn);
+        pb[i] = g.b + (i64)(e.r0 + LB::quad_r(t, 0)) * g.b_col + (i64)(e.k0 + LB::quad_k(t, 0) + s * BK) * g.b_row;
+        whole = min(whole, max(e.depth, 0) / BK);
+        inside = inside && e.rows >= BN;
+    }
+    if (inside) steady<false, NA, NB>(g, w, tm, tn, pa, pb, s, whole, t);
+    else {
+        asm volatile("" : "+r"(tm), "+r"(tn)); // keeps ptxas from holding the extents through the other loop
+        steady<true, NA, NB>(g, w, tm, tn, pa, pb, s, whole, t);
+    }
+    // The last k-step, element by element.
     asm volatile("" : "+r"(tm), "+r"(tn));
 #pragma unroll 1
     for (; s < stages; s++) {
         barrier_wait(ring.at + OFF_EMPTY, ring.parity ^ 1);
-#pragma unroll 1
+#pragma unroll EDGE
         for (int q = 0; q < LA::QUADS; q++) {
             float v[4] = {0.f, 0.f, 0.f, 0.f};
 #pragma unroll
@@ -323,7 +369,7 @@ template <int NA, int NB> __device__ __forceinline__ void produce(const Argument
             }
             LA::store_quad(ring.at, v, t, q);
         }
-#pragma unroll 1
+#pragma unroll EDGE
         for (int q = 0; q < LB::QUADS; q++) {
             float v[4] = {0.f, 0.f, 0.f, 0.f};
 #pragma unroll
@@ -409,21 +455,14 @@ __device__ __forceinline__ void multiply(float (&acc)[8][16], float (&a)[2][2][4
         u32 cur = ring.at;
         ring.next();
         barrier_wait(ring.at + OFF_FULL, ring.parity);
-#ifndef TILE_UNROLL
-#define TILE_UNROLL 8
-#endif
-        u32 ca = cur, na;
-#pragma unroll 1
-        for (int h = 0; h < BK; h += TILE_UNROLL) {
-        na = h + TILE_UNROLL == BK ? ring.at : ca + TILE_UNROLL * 4 * PITCH_A;
-        u32 cb = ca + (h * 4) * (PITCH_B - PITCH_A), nb = h + TILE_UNROLL == BK ? ring.at : cb + TILE_UNROLL * 4 * PITCH_B;
+        u32 ca = cur + oa, cb = cur + ob, na = ring.at + oa, nb = ring.at + ob;
 #pragma unroll
-        for (int k = 0; k < TILE_UNROLL; k++) {
+        for (int k = 0; k < BK; k++) {
             const int p = k & 1;
 #pragma unroll
-            for (int q = 0; q < 4; q++) lds128(b[p ^ 1][q], (k == TILE_UNROLL - 1 ? nb : cb + (k + 1) * PITCH_B * 4) + ob + q * 64);
+            for (int q = 0; q < 4; q++) lds128(b[p ^ 1][q], (k == BK - 1 ? nb : cb + (k + 1) * PITCH_B * 4) + q * 64);
 #pragma unroll
-            for (int q = 0; q < 2; q++) lds128(a[p ^ 1][q], (k == TILE_UNROLL - 1 ? na : ca + (k + 1) * PITCH_A * 4) + oa + q * 128);
+            for (int q = 0; q < 2; q++) lds128(a[p ^ 1][q], (k == BK - 1 ? na : ca + (k + 1) * PITCH_A * 4) + q * 128);
             // column-wise in a snake: each FFMA shares one operand with the one before it
 #pragma unroll
             for (int j = 0; j < 16; j++)
@@ -432,8 +471,6 @@ __device__ __forceinline__ void multiply(float (&acc)[8][16], float (&a)[2][2][4
                     int i = j & 1 ? 7 - ii : ii;
                     acc[i][j] = Arithmetic::mad(a[p][i >> 2][i & 3], b[p][j >> 2][j & 3], acc[i][j]);
                 }
-        }
-        ca = na;
         }
         warp_arrive(cur + OFF_EMPTY, leader);
     }
@@ -465,7 +502,7 @@ __device__ __forceinline__ void run(const Arguments &g) {
     __syncthreads();
     const int each = MODE == OWNER ? g.products : 1, stages = max(1, (g.qk + BK - 1) / BK);
     if (t < CONSUMERS) {
-        more_registers<TILE_CONSUMER_REGS>();
+        more_registers<CONSUMER_REGS>();
         u32 oa = lds32(table + t * 8), ob = lds32(table + t * 8 + 4);
         const float zero = __uint_as_float(lds32(table + CONSUMERS * 8));
         const bool leader = (t & 31) == 0;
@@ -493,7 +530,7 @@ __device__ __forceinline__ void run(const Arguments &g) {
             }
         }
     } else {
-        fewer_registers<TILE_PRODUCER_REGS>();
+        fewer_registers<PRODUCER_REGS>();
         Feed feed(lds32(table + CONSUMERS * 8 + 4));
         const int p = t - CONSUMERS;
         Walk<MODE> walk(g, stages);

@@ -1,18 +1,28 @@
-// Standard float32 products and one-level bilinear algorithms (Strassen,
-// Winograd's ⟨2,2,2;7⟩ without reused sums) on the tile engine.
+// The float32 (or int32) product kernel: standard, and one level of Strassen or any other
+// ⟨2,2,2;7⟩ algorithm whose operands are sums of at most two quadrants.  The algorithm is
+// data (tile::Arguments::product); macros choose what is compiled:
 //
-// The macros are the slots for fused code: a struct with `identity` and
-// `apply(x, i, k)` each (see tile::Plain).
+//   TILE_LAYOUT_A   K_CONTIGUOUS (row-major A), R_CONTIGUOUS (A transposed), STRIDED
+//   TILE_LAYOUT_B   R_CONTIGUOUS (row-major B), K_CONTIGUOUS (B transposed), STRIDED
+//   TILE_VECTOR     true: sixteen-byte loads; base pointers, leading strides and the quadrant
+//                   extents along the contiguous index must be multiples of four elements
+//   TILE_MODE       OWNER (deterministic) or ATOMIC (balanced; C scaled by beta beforehand)
+//   TILE_TERMS      1: standard, 2: operands of up to two terms
+//   TILE_ARITHMETIC tile::Float32 or tile::Int32
+//   TILE_A, TILE_B, TILE_EPILOGUE   the slots for fused code: structs like tile::Plain
+//
+// Launch: tile::THREADS threads, tile::SHARED_BYTES of dynamic shared memory, as many blocks
+// as multiprocessors or fewer.  The 16-byte path covers all tiles inside their quadrants;
+// fringes go element by element, padded with zeros in the tiles only.
+//
+//   nvcc -gencode=arch=compute_90a,code=sm_90a -std=c++17 -cubin -Xptxas -v f32_matmul.cu
+#ifndef TILE_TERMS
+#define TILE_TERMS 1
+#endif
+#if TILE_TERMS == 1 && !defined(TILE_CONSUMER_REGS)
+#define TILE_CONSUMER_REGS 216 // the producers of single terms need fewer
+#endif
 #include "f32_engine.cuh"
-#ifndef TILE_A
-#define TILE_A tile::Plain
-#endif
-#ifndef TILE_B
-#define TILE_B tile::Plain
-#endif
-#ifndef TILE_EPILOGUE
-#define TILE_EPILOGUE tile::Plain
-#endif
 #ifndef TILE_LAYOUT_A
 #define TILE_LAYOUT_A K_CONTIGUOUS
 #endif
@@ -25,12 +35,17 @@
 #ifndef TILE_MODE
 #define TILE_MODE OWNER
 #endif
-#ifndef TILE_TERMS
-#define TILE_TERMS 1
-#endif
-
 #ifndef TILE_ARITHMETIC
 #define TILE_ARITHMETIC tile::Float32
+#endif
+#ifndef TILE_A
+#define TILE_A tile::Plain
+#endif
+#ifndef TILE_B
+#define TILE_B tile::Plain
+#endif
+#ifndef TILE_EPILOGUE
+#define TILE_EPILOGUE tile::Plain
 #endif
 
 extern "C" __global__ void __launch_bounds__(tile::THREADS, 1) matmul_f32(const __grid_constant__ tile::Arguments g) {

@@ -15,24 +15,46 @@ from treadle.dsl.types import bool_, int64
 Int = Expr | int
 
 
+_constants: dict[int, Expr] = {k: constant(k) for k in range(-64, 1025)}
+
+
 def integer(value: Int) -> Expr:
-    return constant(value) if isinstance(value, int) else value
+    if isinstance(value, int):
+        return _constants.get(value) or constant(value)
+    return value
 
 
 def _apply(name: str, a: Int, b: Int) -> Expr:
     return simplify.apply(primitive(name), (integer(a), integer(b)), int64)
 
 
+def _known(a: Int, b: Int) -> tuple[int, int] | None:
+    """Both values, when they are constants far from the ends of int64."""
+    found = []
+    for e in (a, b):
+        value = e if isinstance(e, int) else int(e.value) if isinstance(e, Const) else None
+        if value is None or not -_SMALL < value < _SMALL:
+            return None
+        found.append(value)
+    return found[0], found[1]
+
+
+_SMALL = 1 << 31
+
+
 def add(a: Int, b: Int) -> Expr:
-    return _apply("add", a, b)
+    known = _known(a, b)
+    return integer(known[0] + known[1]) if known else _apply("add", a, b)
 
 
 def subtract(a: Int, b: Int) -> Expr:
-    return _apply("subtract", a, b)
+    known = _known(a, b)
+    return integer(known[0] - known[1]) if known else _apply("subtract", a, b)
 
 
 def multiply(a: Int, b: Int) -> Expr:
-    return _apply("multiply", a, b)
+    known = _known(a, b)
+    return integer(known[0] * known[1]) if known else _apply("multiply", a, b)
 
 
 def floor_divide(a: Int, b: Int) -> Expr:
@@ -120,10 +142,10 @@ def row_major(index: Expr, extents: tuple[Expr, ...]) -> tuple[Expr, ...]:
 
 def linear(coordinates: Iterable[Int], extents: Iterable[Int]) -> Expr:
     """The row-major position of coordinates: the inverse of `row_major`."""
-    position: Expr = constant(0)
+    position: Expr | None = None
     for at, extent in zip(coordinates, extents, strict=True):
-        position = add(multiply(position, extent), at)
-    return position
+        position = integer(at) if position is None else add(multiply(position, extent), at)
+    return integer(0) if position is None else position
 
 
 def is_constant(e: Expr, value: int) -> bool:

@@ -112,6 +112,7 @@ class Builder:
         self.buffers: dict[Leaf, Buffer] = {}
         self._names: set[str] = set()
         self._same: dict[Expr, Expr] = {}
+        self._extents = 0
         self._below: dict[Var, Expr] = {}
         self._sites: dict[tuple[str, int], int] = {}
         for check in self.node.checks:
@@ -142,14 +143,18 @@ class Builder:
         """A host expression as a scalar of the kernel (a constant stays one)."""
         host = self.root(host)
         if isinstance(host, Const):
-            return Const(host.value, host.type)
+            return Const(host.value, host.type) if host.weak else host
         found = self._scalars.get(host)
         if found is None:
             found = self._scalars[host] = Var(self._unique(name), host.type)
         return found
 
     def extent(self, host: Expr) -> Expr:
-        return self.scalar(host, f"n{sum(v.name[0] == 'n' for v in self._scalars.values())}")
+        found = self.held(host)
+        if found is None:
+            self._extents += not isinstance(host, Const)
+            found = self.scalar(host, f"n{self._extents - 1}")
+        return found
 
     def shape(self, host: Iterable[Expr]) -> tuple[Expr, ...]:
         return tuple(self.extent(e) for e in host)
@@ -224,7 +229,7 @@ class Builder:
         return e
 
     def held(self, e: Expr) -> Expr | None:
-        if e in self._same:
+        if self._same and e in self._same:
             e = self.root(e)
             if isinstance(e, Const):
                 return e

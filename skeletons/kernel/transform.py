@@ -1,8 +1,8 @@
 """Transformations, each from an element expression to a cheaper or differently ordered one.
 
-    resolve      w[-1] at the border        →  plain reads that mean it
-    interior     boundary reads in a box    →  plain reads, where every one is in range
-    collapse     a[i, j] + b[i, j] over n×m →  a[p] + b[p] over n·m, where all is contiguous
+resolve      w[-1] at the border        →  plain reads that mean it
+interior     boundary reads in a box    →  plain reads, where every one is in range
+collapse     a[i, j] + b[i, j] over n×m →  a[p] + b[p] over n·m, where all is contiguous
 """
 
 from __future__ import annotations

@@ -35,7 +35,11 @@ def directory() -> Path:
 
 
 def key(*parts: Any) -> str:
-    """The name of an entry: a hash of everything that it depends on."""
+    """The name of an entry: a hash of everything that it depends on.
+
+    >>> len(key("program", [10, 11])), key(1) == key(1), key(1) == key(2)
+    (64, True, False)
+    """
     return hashlib.sha256(_text(parts).encode()).hexdigest()
 
 
@@ -48,9 +52,10 @@ def get(name: str) -> Any:
         return None
     try:
         document = json.loads(text)
-        if (document["format"], document["version"], document["key"]) == (FORMAT, VERSION, name):
-            if document["sha256"] == hashlib.sha256(_text(document["value"]).encode()).hexdigest():
-                return document["value"]
+        head = [document[k] for k in ("format", "version", "key", "sha256")]
+        checksum = hashlib.sha256(_text(document["value"]).encode()).hexdigest()
+        if head == [FORMAT, VERSION, name, checksum]:
+            return document["value"]
     except (ValueError, KeyError, TypeError, RecursionError):
         pass
     with contextlib.suppress(OSError):

@@ -23,7 +23,7 @@ from .blocks import Block, PerThread
 from .errors import ScheduleError
 from .orders import Column, Row, Tile
 from .schedule import Schedule, ScheduleLike, as_schedule
-from .serial import from_dict, to_dict
+from .tuning_table import Timing, TuningTable, reduced
 
 if TYPE_CHECKING:
     from treadle.dsl.program import Program
@@ -37,89 +37,6 @@ ROWS_PER_THREAD = (2, 4, 8)
 # What a block covers: threads on a GPU, a task on a CPU.
 _BLOCKS = {"cuda": ((4, 64), (8, 32), (16, 32), (32, 32))}
 _CPU_BLOCKS = ((16, 256), (32, 512), (64, 128))
-
-
-@dataclass(frozen=True)
-class Timing:
-    """One measurement: the whole program with `operation` under `schedule` (None: as it was)."""
-
-    operation: str
-    schedule: Schedule | None
-    ms: float
-
-
-class TuningTable:
-    """All timings of a tuning, and the winners; prints as a table.
-
-    `rows` are `Timing`s; `winners` maps operations to schedules; `before` and `after` are
-    milliseconds of the whole program; `best` is code to paste.
-    """
-
-    def __init__(self, rows: Sequence[Timing], winners: Mapping[str, Schedule], before: float,
-                 after: float, complete: bool = True, stored: bool = False) -> None:  # fmt: skip
-        self.rows, self.winners = list(rows), dict(winners)
-        self.before, self.after = before, after
-        self.complete, self.stored = complete, stored
-
-    @property
-    def best(self) -> str:
-        """Code that gives a program these schedules."""
-        named = [f"{k}={_code(s)}" for k, s in self.winners.items() if k.isidentifier()]
-        others = [f'"{k}": {_code(s)}' for k, s in self.winners.items() if not k.isidentifier()]
-        if others:
-            named.append(f"**{{{', '.join(others)}}}")
-        return f"program.scheduled({', '.join(named)})"
-
-    def __str__(self) -> str:
-        if not self.rows:
-            return "nothing to tune: no operation over two axes or more is a kernel of its own\n"
-        cells = [("operation", "schedule", "ms", "")]
-        for operation in dict.fromkeys(row.operation for row in self.rows):
-            rows = sorted((r for r in self.rows if r.operation == operation), key=lambda r: r.ms)
-            for row in rows:
-                winner = self.winners.get(operation) == row.schedule
-                shown = "as it was" if row.schedule is None else repr(row.schedule)
-                cells.append((operation, shown, f"{row.ms:.3f}", "best" if winner else ""))
-        widths = [max(len(c[k]) for c in cells) for k in range(4)]
-        lines = [
-            f"{a:<{widths[0]}}  {b:<{widths[1]}}  {c:>{widths[2]}}  {d}".rstrip()
-            for a, b, c, d in cells
-        ]
-        gain = f"{self.before:.3f} ms before, {self.after:.3f} ms after"
-        origin = " (remembered)" if self.stored else "" if self.complete else " (stopped early)"
-        return "\n".join([*lines, "", gain + origin, self.best]) + "\n"
-
-    __repr__ = __str__
-
-    def to_dict(self) -> dict[str, Any]:
-        """For the store."""
-        return {
-            "rows": [[r.operation, _stored(r.schedule), r.ms] for r in self.rows],
-            "winners": {k: to_dict(s) for k, s in self.winners.items()},
-            "before": self.before,
-            "after": self.after,
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> TuningTable:
-        """What `to_dict` gave; ValueError, KeyError or TypeError for anything else."""
-        rows = [Timing(str(o), None if s is None else from_dict(s), float(ms))
-                for o, s, ms in data["rows"]]  # fmt: skip
-        winners = {str(k): from_dict(s) for k, s in data["winners"].items()}
-        return cls(rows, winners, float(data["before"]), float(data["after"]), stored=True)
-
-
-def _stored(schedule: Schedule | None) -> Any:
-    return None if schedule is None else to_dict(schedule)
-
-
-def _code(schedule: Schedule) -> str:
-    """The schedule as code after `import treadle as td` (orders of one's own as they print)."""
-    own = __package__ or ""
-    return " | ".join(
-        f"td.schedule.{layer!r}" if type(layer).__module__.startswith(own) else repr(layer)
-        for layer in as_schedule(schedule).layers
-    )
 
 
 # --- candidates ------------------------------------------------------------------------------
@@ -221,7 +138,9 @@ class _Session:
     def over(self) -> bool:
         return time.perf_counter() >= self.deadline
 
-    def runner(self, schedule: Schedule | None, overrides: Mapping[str, Schedule]) -> _Runner | None:
+    def runner(
+        self, schedule: Schedule | None, overrides: Mapping[str, Schedule]
+    ) -> _Runner | None:
         """A candidate, warmed up; None when the backend refuses it or a bit differs."""
         from treadle.dsl.errors import TreadleError
 
@@ -241,8 +160,13 @@ class _Session:
         once = time.perf_counter() - start
         return _Runner(schedule, run, max(1, math.ceil(SHORTEST / max(once, 1e-7))), [])
 
-    def try_all(self, operation: str, chosen: Mapping[str, Schedule], options: Sequence[
-            Schedule | None], tick: Callable[[str, float | None], None]) -> _Runner | None:  # fmt: skip
+    def try_all(
+        self,
+        operation: str,
+        chosen: Mapping[str, Schedule],
+        options: Sequence[Schedule | None],
+        tick: Callable[[str, float | None], None],
+    ) -> _Runner | None:
         """Times of all options for one operation, interleaved; the slower half leaves each round
         after the second.  The rows are kept even when interrupted."""
         runners: list[_Runner] = []
@@ -266,7 +190,8 @@ class _Session:
                     active = sorted(active, key=lambda r: r.ms)[: max(2, (len(active) + 1) // 2)]
         finally:
             self.rows += [Timing(operation, r.schedule, r.ms) for r in runners if r.times]
-        return _winner(runners)
+        best: _Runner | None = _winner(runners)
+        return best
 
 
 def _winner(found: Sequence[Any]) -> Any:
@@ -279,14 +204,8 @@ def _winner(found: Sequence[Any]) -> Any:
 
 
 def with_schedules(program: Program, schedules: Mapping[str, ScheduleLike]) -> Program:
-    """The program under further schedules; `overrides` holds all of them."""
-    from treadle.dsl.program import Program
-
-    made = Program(program.source_roots, program.tree, program.settings, program.backend,
-                   program.arguments, program.params, program.name, dict(schedules))  # fmt: skip
-    made.overrides = {**program.overrides, **made.overrides}
-    made.example_shapes = program.example_shapes
-    return made
+    """The program under further schedules; its `overrides` hold all of them."""
+    return program.scheduled(**schedules)
 
 
 # --- the public function ---------------------------------------------------------------------
@@ -310,7 +229,7 @@ def tune(program: Program, args: Sequence[Any], *, budget: float = BUDGET, keep:
         if table.complete and table.rows:
             store.put(name, table.to_dict())
     if keep is not None or tolerance is not None:
-        table.winners = _reduced(table, keep, tolerance or 0.0)
+        table.winners = reduced(table, keep, tolerance or 0.0)
     tuned = with_schedules(program, table.winners)
     tuned.tuning = table
     return tuned
@@ -440,45 +359,3 @@ def _remembered(name: str, program: Program) -> TuningTable | None:
         store.drop(name)
         return None
     return table
-
-
-# --- fewer kernels ---------------------------------------------------------------------------
-
-
-def fewest(
-    times: Mapping[str, Mapping[Schedule | None, float]], keep: int | None, tolerance: float
-) -> dict[str, Schedule | None]:
-    """For every test point one schedule, with few different ones in all.
-
-    A schedule is acceptable at a point when it is among its `keep` best and at most `tolerance`
-    of the best performance is lost (time ≤ best / (1 − tolerance)); the schedule acceptable at
-    most points goes first, then the one for most of the rest, and so on.
-
-    >>> a, b = as_schedule(Row()), as_schedule(Column(64))
-    >>> fewest({"x": {a: 1.0, b: 1.1}, "y": {a: 2.0, b: 1.0}}, 10, 0.15) == {"x": b, "y": b}
-    True
-    """
-    acceptable: dict[str, dict[Schedule | None, float]] = {}
-    for point, found in times.items():
-        ranked = sorted(found.items(), key=lambda item: item[1])[:keep]
-        limit = ranked[0][1] / (1 - tolerance)
-        acceptable[point] = {s: ms for s, ms in ranked if ms <= limit}
-    chosen: dict[str, Schedule | None] = {}
-    while len(chosen) < len(acceptable):
-        left = [p for p in acceptable if p not in chosen]
-        score: dict[Schedule | None, tuple[int, float]] = {}
-        for p in left:
-            best = min(acceptable[p].values())
-            for s, ms in acceptable[p].items():
-                count, loss = score.get(s, (0, 0.0))
-                score[s] = (count - 1, loss + ms / best)
-        winner = min(score, key=lambda s: score[s])
-        chosen.update({p: winner for p in left if winner in acceptable[p]})
-    return {point: chosen[point] for point in times}
-
-
-def _reduced(table: TuningTable, keep: int | None, tolerance: float) -> dict[str, Schedule]:
-    times: dict[str, dict[Schedule | None, float]] = {}
-    for row in table.rows:
-        times.setdefault(row.operation, {})[row.schedule] = row.ms
-    return {op: s for op, s in fewest(times, keep, tolerance).items() if s is not None}

@@ -46,11 +46,17 @@ def test_code(page: str, backend: str, tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("page", pages.PAGES)
 def test_links(page: str) -> None:
-    """What a page links to or shows is there."""
+    """What a page links to or shows is there, and so is the heading that a link names."""
     text = (pages.ROOT / page).read_text(encoding="utf-8")
-    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
-        if "://" not in target:
-            assert ((pages.ROOT / page).parent / target).exists(), f"{page} links to {target}"
+    for target, heading in re.findall(r"\]\(([^)#\s]*)#?([^)\s]*)\)", text):
+        if "://" in target:
+            continue
+        path = (pages.ROOT / page).parent / target if target else pages.ROOT / page
+        assert path.exists(), f"{page} links to {target}"
+        if heading:
+            found = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+            slugs = [re.sub(r"[^\w -]", "", each).lower().replace(" ", "-") for each in found]
+            assert heading in slugs, f"{page} links to {target}#{heading}"
 
 
 def test_make_targets() -> None:

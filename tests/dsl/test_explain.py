@@ -129,3 +129,10 @@ def test_captured_data_and_unnamed_operations_have_names():
     text = td.jit(lambda a: a * held, backend="reference").lower(np.zeros(3)).explain()
     assert "a " in text and "input " in text
     assert "multiply #1" in text
+
+
+def test_other_schedules_keep_the_shapes():
+    program = PROGRAMS["blur_and_sum"]().scheduled(blur=td.schedule.Row())
+    text = program.explain()
+    assert "schedule   Row()" in text and "n1 = 480" in text
+    assert program.overrides == {"blur": td.schedule.Row()}

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    try:
-        parser.addoption("--update-golden", action="store_true", default=False,
-                         help="write the golden files of tests/golden instead of comparing")  # fmt: skip
-    except ValueError:
-        pass  # another conftest has it
+    with contextlib.suppress(ValueError):  # another conftest may have it
+        parser.addoption("--update-golden", action="store_true", help="write the golden files")
 
 
 @pytest.fixture

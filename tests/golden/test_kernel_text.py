@@ -19,7 +19,7 @@ from treadle.skeletons.lower import LoweringContext, lower
 IMAGE = np.zeros((5, 7), "f4")
 ROW = np.zeros(7, "f4")
 COUNTS = np.zeros(7, "i4")
-LENGTHS = np.zeros(3, "i8")
+LENGTHS = np.array([4, 0, 3])
 
 
 def plus(x, y):

@@ -94,8 +94,4 @@ def avx2() -> Target | None:
     host = Target.host()
     if host.vector_bytes <= 32 or not host.is_x86:
         return None
-    flat = ",".join(
-        f"-{f[1:]}" if f[1:].startswith(("avx512", "avx10")) else f
-        for f in host.features.split(",")
-    )
-    return Target(host.cpu, flat, 32)
+    return host.with_vectors_of(32)

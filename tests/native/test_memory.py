@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from treadle.backend.native.target import Target
 from treadle.dsl.expr import Expr, Var
 from treadle.dsl.types import (
     ALL_TYPES,
@@ -150,6 +151,20 @@ def test_local_buffer() -> None:
     assert [b.name for b in compiled.buffers] == ["x", "o"]
 
 
+def test_large_local_buffer() -> None:
+    """Beyond what a thread's stack should hold."""
+    j = Var("j", int64)
+    x, o = buffer("x", int64), buffer("o", int64, "output")
+    held = buffer("held", int64, "local", k(200_000))
+    body = (
+        For(i, k(0), N, (Store(held, i, Load(x, i)),), "vector"),
+        For(j, k(0), N, (Store(o, j, Load(held, j)),), "vector"),
+    )
+    source, out = np.arange(200_000), np.zeros(200_000, np.int64)
+    run(kernel("large", [x, held, o], body), [source, out], [200_000], 3)
+    assert (out == source).all()
+
+
 def test_loads_see_stores() -> None:
     """A store ends the sharing of loads of its own buffer, and of no other."""
     a, b = Var("a", float32), Var("b", float32)
@@ -186,3 +201,26 @@ def test_condition_guards_loads() -> None:
         out = np.zeros(m, np.float32)
         run(program, [np.array([7], np.float32), out], [m])
         assert out.tolist() == [7.0, *map(float, range(1, m))]
+
+
+@pytest.mark.parametrize("t", [float32, complex64], ids=str)
+def test_streaming_stores(t: ScalarType) -> None:
+    """Large aligned results go past the caches; others, and small ones, do not; all are right."""
+    host = Target.host()
+    if not host.is_x86:
+        pytest.skip("x86 only")
+    target = Target(host.cpu, host.features, host.vector_bytes, 4096)
+    x, o = buffer("x", t), buffer("o", t, "output")
+    body = (For(i, k(0), N, (Store(o, i, ap("negative", Load(x, i))),), "vector"),)
+    program = kernel("stream", [x, o], body)
+    space = np.zeros(5000, t.numpy)
+    first = -(space.ctypes.data // t.bytes) % (64 // t.bytes)
+    for offset in (0, 1):
+        for m in (1, 100, 1024, 1025, 3000):
+            source = values(t, m)
+            out = space[first + offset : first + offset + m]
+            compiled = run(program, [source, out], [m], target=target)
+            assert (out == -source).all()
+    assert "vmovnt" in compiled.assembly()
+    small = run(kernel("no", [x, o], body), [source, out], [m], target=host.with_vectors_of(16))
+    assert small.llvm_ir.count("nontemporal") <= 2

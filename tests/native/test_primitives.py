@@ -18,6 +18,7 @@ from treadle.dsl.types import (
     bool_,
     complex64,
     complex128,
+    float16,
     float32,
     float64,
     int32,
@@ -213,6 +214,20 @@ def test_fma_rounds_once() -> None:
     out = np.zeros(40, np.float32)
     run(program, [a, a, c, out], [40])
     assert (out == np.float32(2.0**-11 + 2.0**-24)).all()
+
+
+def test_plain_x86() -> None:
+    """A CPU without AVX: no half-precision, fused or rounding instructions."""
+    if not Target.host().is_x86:
+        pytest.skip("x86 only")
+    plain = Target("x86-64", "", 16)
+    names = ("add", "fma", "exp", "rint", "floor_divide", "minimum", "power", "nextafter")
+    for t in (float16, float32):
+        for name in names:
+            op = TABLE[name]
+            args = _arguments(op.arity, t)
+            (out,) = _run(t, op.arity, [t], lambda *a: [Apply(op, a, t)], args, plain, "vector")
+            check(op, t, t, args, out)
 
 
 def test_complex_parts() -> None:

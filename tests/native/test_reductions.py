@@ -142,7 +142,7 @@ def test_several_at_once() -> None:
     for target in TARGETS:
         for size in (0, 1, 64, 1000):
             data = np.random.default_rng(size).random(size).astype(np.float32)
-            outs = [np.zeros(1), np.zeros(1, np.float32), np.zeros(1, np.int64)]
+            outs: list[Any] = [np.zeros(1), np.zeros(1, np.float32), np.zeros(1, np.int64)]
             run(program, [data, *outs], [size], target=target)
             assert np.isclose(outs[0][0], data.astype(np.float64).sum(), rtol=1e-14)
             assert outs[1][0] == (data.max() if size else -1)

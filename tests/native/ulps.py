@@ -21,7 +21,8 @@ def spacing(reference: Numbers, t: ScalarType) -> Numbers:
         "float16": (11, -24), "bfloat16": (8, -133), "float32": (24, -149), "float64": (53, -1074),
     }[t.name]  # fmt: skip
     _, exponent = np.frexp(np.abs(reference))
-    return np.ldexp(np.ones_like(reference), np.maximum(exponent - digits, least))
+    unit: Numbers = np.ldexp(np.ones_like(reference), np.maximum(exponent - digits, least))
+    return unit
 
 
 def distance(found: Numbers, reference: Numbers, t: ScalarType) -> Numbers:

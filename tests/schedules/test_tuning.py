@@ -11,8 +11,13 @@ import pytest
 import treadle as td
 from treadle.skeletons.schedules import Block, Column, Row, as_schedule, store, tuning
 from treadle.skeletons.schedules.tuning import (
-    Timing, TuningTable, candidates, extents_class, fewest, same_bits, subjects, tune,
-)  # fmt: skip
+    candidates,
+    extents_class,
+    same_bits,
+    subjects,
+    tune,
+)
+from treadle.skeletons.schedules.tuning_table import Timing, TuningTable, _code, fewest
 
 A = np.linspace(0, 1, 64 * 300, dtype=np.float32).reshape(64, 300)
 
@@ -56,7 +61,7 @@ def test_candidates_fit(backend, extents):
     assert found[0] == Row() and len(set(found)) == len(found) <= 25
     for schedule in found:
         schedule.resolve(len(extents))
-        assert eval(tuning._code(schedule), {"td": td}) == schedule
+        assert eval(_code(schedule), {"td": td}) == schedule
     if extents[-1] == 4096:
         assert Column(64) in found and Column(256) in found
 
@@ -118,6 +123,7 @@ def test_a_compiled_function_can_be_tuned(clock):
     f = td.jit(lambda a: td.stencil(lambda w: w[0, 1], a), backend="reference")
     tuned = f.tune(A, progress=False)
     assert [k.label.schedule for k in tuned.lower(A).kernels] == [Column(64)]
+    assert tuned.tuning.winners == {"#1": Column(64)}
     np.testing.assert_array_equal(tuned(A), f(A))
 
 

@@ -182,7 +182,10 @@ class _Source:
         return self.constants["kernel"]
 
 
-def _load(buffer: np.ndarray, index: int, name: str) -> Any:
+def _load(buffer: Any, index: int, name: str) -> Any:
+    if isinstance(buffer, dict):
+        assert index in buffer, f"load {name}[{index}], strided"
+        return buffer[index]
     assert 0 <= index < buffer.size, f"load {name}[{index}] of {buffer.size}"
     value = buffer[index]
     return value.item() if buffer.dtype in (np.int64, np.bool_) else value
@@ -282,13 +285,18 @@ def execute(lowered: ir.Lowered, node: Node, arrays: Arrays, parameters: dict[Ex
     return reports
 
 
-def _flat(array: np.ndarray) -> np.ndarray:
-    """The memory of an array from its first element on (for strided ones too)."""
+def _flat(array: np.ndarray) -> Any:
+    """The memory of an array; of a strided one the elements by their distance from the first."""
     if array.flags.c_contiguous:
         return array.reshape(-1)
-    span = 1 + sum((n - 1) * (s // array.itemsize) for n, s in zip(array.shape, array.strides,
-                                                                   strict=True))  # fmt: skip
-    return np.lib.stride_tricks.as_strided(array, (span,), (array.itemsize,))
+    steps = [s // array.itemsize for s in array.strides]
+    held = {}
+    for ix in np.ndindex(*array.shape):
+        value = array[ix]
+        held[sum(i * s for i, s in zip(ix, steps, strict=True))] = (
+            value.item() if array.dtype in (np.int64, np.bool_) else value
+        )
+    return held
 
 
 def run(*roots: Leaf, check: bool = False, schedule: Any = None, seed: int = 0,
@@ -317,4 +325,3 @@ def run_array(array: Any, **options: Any) -> Any:
     """`td.run` by this interpreter: an array, or a tuple for tuple elements."""
     found = run(*array._leaves, **options)
     return array.structure.build(found)
-
