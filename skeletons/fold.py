@@ -25,6 +25,7 @@ from treadle.dsl.types import int64
 
 from .combining import (
     Elements,
+    accumulate,
     apply_combine,
     assign,
     combine_simple,
@@ -35,6 +36,7 @@ from .combining import (
     fold_serial,
     fold_tree,
     identities,
+    reduce_range,
     zeros,
 )
 from .kernel import affine, tiling, transform
@@ -56,6 +58,8 @@ ACROSS_ROWS, ACROSS_COLUMNS = 1024, 2048
 ACROSS_STEP = 8
 #: Segments of a task.
 SEGMENTS = 64
+#: Segments below this many elements are folded serially.
+SHORT_SEGMENT = 64
 
 
 def lower_fold(node: Fold, context: LoweringContext) -> Lowered:
@@ -414,6 +418,22 @@ class _Across(_Fold):
 # --- segments --------------------------------------------------------------------------------
 
 
+def _fold_segment(into: Linearizer, combine: Combine, start: Expr, stop: Expr,
+                  element: Elements) -> tuple[Var, ...]:  # fmt: skip
+    """Short segments one element after the other, long ones in interleaved partial results: the
+    partial results of a `Reduce` cost more to combine than a short segment has elements."""
+    neutral = identities(combine)
+    if neutral is None:
+        return fold_range(into, combine, start, stop, element)
+    total = declare(into, neutral)
+    short = into.let(at.less(at.subtract(stop, start), SHORT_SEGMENT), "short")
+    with into.when(short), into.loop("k", start, stop) as k:
+        accumulate(into, combine, total, element(into, k))
+    with into.otherwise(short):
+        reduce_range(into, combine, total, start, stop, element)
+    return total
+
+
 def lower_fold_seg(node: FoldSeg, context: LoweringContext) -> Lowered:
     """One kernel; tasks over (row, group of segments)."""
     builder = Builder(node, context)
@@ -438,7 +458,7 @@ def lower_fold_seg(node: FoldSeg, context: LoweringContext) -> Lowered:
         place = [builder.position(node.offsets, [at.add(segment, k)]) for k in (0, 1)]
         start = into.let(Load(offsets, place[0]), "start")
         stop = into.let(Load(offsets, place[1]), "stop")
-        total = fold_range(into, node.combine, start, stop, element)
+        total = _fold_segment(into, node.combine, start, stop, element)
         fold.finish(into, (*at_row, segment), total, at.subtract(stop, start))
     kernel = fold.kernel("", at.multiply(rows, groups), task, into, f"{SEGMENTS} segments a task")
     return builder.lowered(kernel)

@@ -71,7 +71,7 @@ class Emitter:
 
     def __init__(self, kernel: Kernel, target: Target, fast_math: bool) -> None:
         self.kernel, self.target = kernel, target
-        self.module = Module()
+        self.module = Module(target.vector_bytes)
         self.code = Code(self.module, FAST if fast_math else "")
         self.lanes = 0  # of the vector loop we are in
         self.mask: Reg | None = None  # None: every lane

@@ -7,7 +7,7 @@ from typing import Any
 from treadle.dsl.types import ScalarType
 
 from .lanes import Lanes
-from .text import Reg, vector
+from .text import Code, Reg
 
 _COMPARE = {
     "equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt",
@@ -174,6 +174,8 @@ def _truncated(v: Lanes, t: ScalarType, a: Reg, b: Reg, constant: bool) -> Reg:
     numbers, 53 bits those of 32-bit ones (a quotient that is no integer is at least 1/|b| away).
     """
     e = f"i{t.bits}"
+    if v.lanes and t.bits == 64 and v.code.module.vector_bytes == 64:
+        return _truncated_long(v, t, a, b)
     if v.lanes == 0 or t.bits == 64 or constant:
         return v.op("sdiv" if t.signed else "udiv", e, a, b)
     f = "double" if t.bits == 32 else "float"
@@ -183,6 +185,37 @@ def _truncated(v: Lanes, t: ScalarType, a: Reg, b: Reg, constant: bool) -> Reg:
     if t.bits < 32:  # through i32: direct conversions to short integers are slow
         return v.convert("trunc", "i32", e, v.convert(to_int, f, "i32", ratio))
     return v.convert(to_int, f, e, ratio)
+
+
+def _truncated_long(v: Lanes, t: ScalarType, a: Reg, b: Reg) -> Reg:
+    """64-bit quotients: as float64 numbers when all are below 2^51 (by the same argument, 53 bits
+    decide those), else one by one.  A helper function; AVX-512 has the conversions."""
+    name = f"treadle.{'s' if t.signed else 'u'}div.{v.lanes}"
+    type_ = v.type("i64")
+    module = v.code.module
+    if name not in module.helpers:
+        module.helpers.add(name)
+        code = Code(module)
+        w = Lanes(code, v.lanes)
+        if t.signed:
+            half, span = w.lit("i64", 1 << 51), w.lit("i64", 1 << 52)
+            fits = [
+                w.compare("ult", "i64", w.op("add", "i64", x, half), span) for x in ("%a", "%b")
+            ]
+        else:
+            fits = [w.compare("ult", "i64", x, w.lit("i64", 1 << 51)) for x in ("%a", "%b")]
+        slow, fast = code.label("slow"), code.label("fast")
+        code.branch(w.any(w.inverse(w.both(*fits))), slow, fast)
+        code.start(slow)
+        how = "sdiv" if t.signed else "udiv"
+        code.do(f"ret {type_} {w.op(how, 'i64', '%a', '%b')}")
+        code.start(fast)
+        x, y = (w.convert("sitofp", "i64", "double", r) for r in ("%a", "%b"))
+        ratio = w.op("fdiv", "double", x, y)
+        code.do(f"ret {type_} {w.convert('fptosi', 'double', 'i64', ratio)}")
+        head = f"define internal {type_} @{name}({type_} %a, {type_} %b) #2"
+        module.functions.append(code.finish(head))
+    return v.code.emit(f"call {type_} @{name}({type_} {a}, {type_} {b})")
 
 
 def _power(v: Lanes, t: ScalarType, a: Reg, b: Reg, exponent: Any) -> Reg:
@@ -229,7 +262,3 @@ def power_of(v: Lanes, e: str, multiply: str, a: Reg, exponent: int, one: Reg) -
         if exponent:
             square = v.op(multiply, e, square, square)
     return result or one
-
-
-def bool_vector_type(lanes: int) -> str:
-    return vector("i1", lanes)

@@ -52,7 +52,8 @@ def constants(element: str, values: Iterable[int]) -> Reg:
 class Module:
     """Declarations and functions of one LLVM module; helper functions are made once by name."""
 
-    def __init__(self) -> None:
+    def __init__(self, vector_bytes: int = 16) -> None:
+        self.vector_bytes = vector_bytes
         self.declarations: dict[str, str] = {}
         self.functions: list[str] = []
         self.helpers: set[str] = set()

@@ -19,8 +19,15 @@
 #ifndef TILE_TERMS
 #define TILE_TERMS 1
 #endif
-#if TILE_TERMS == 1 && !defined(TILE_CONSUMER_REGS)
-#define TILE_CONSUMER_REGS 216 // the producers of single terms need fewer
+#ifndef TILE_VECTOR
+#define TILE_VECTOR true
+#endif
+#ifndef TILE_CONSUMER_REGS // what the producers of each variant leave over
+#if TILE_VECTOR
+#define TILE_CONSUMER_REGS (TILE_TERMS == 1 ? 216 : 208)
+#else
+#define TILE_CONSUMER_REGS (TILE_TERMS == 1 ? 200 : 192)
+#endif
 #endif
 #include "f32_engine.cuh"
 #ifndef TILE_LAYOUT_A
@@ -28,9 +35,6 @@
 #endif
 #ifndef TILE_LAYOUT_B
 #define TILE_LAYOUT_B R_CONTIGUOUS
-#endif
-#ifndef TILE_VECTOR
-#define TILE_VECTOR true
 #endif
 #ifndef TILE_MODE
 #define TILE_MODE OWNER

@@ -266,6 +266,24 @@ def test_division_by_constants() -> None:
             assert (out == expected).all(), (name, t, d)
 
 
+def test_long_division() -> None:
+    """64-bit quotients around what float64 numbers decide."""
+    edges = [1, 2, 3, 7, 1 << 26, (1 << 51) - 1, 1 << 51, (1 << 51) + 1, 1 << 53, (1 << 62) + 1]
+    near = [e + d for e in edges for d in (-1, 0, 1)]
+    products = [p * q + d for p in (3, 94906267, 33554393) for q in (5, 67108859, 33554467)
+                for d in (-1, 0, 1)]  # fmt: skip
+    x = np.array([s * e for e in near + products for s in (1, -1)], np.int64)
+    a, b = (np.ascontiguousarray(g.ravel()) for g in np.meshgrid(x, x))
+    small = np.abs(a) < 1 << 51
+    for chosen in (slice(None), small & (np.abs(b) < 1 << 51)):
+        args = [np.ascontiguousarray(a[chosen]), np.ascontiguousarray(b[chosen])]
+        for name in ("quot", "floor_divide"):
+            (out,) = _run(int64, 2, [int64], lambda *v, name=name: [Apply(TABLE[name], v, int64)],
+                          args, None, "vector")  # fmt: skip
+            with np.errstate(all="ignore"):
+                assert (out == TABLE[name].numpy(*args)).all()
+
+
 def test_empty() -> None:
     program = elementwise([buffer("x", float32)], buffer("o", float32, "output"), lambda a: a)
     out = np.full(4, 9, np.float32)
