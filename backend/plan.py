@@ -100,9 +100,7 @@ class Planner:
         self._releases(plan, {self.slot(r) for r in roots})
         return plan
 
-    def _needed(
-        self, roots: Sequence[Leaf], done: set[Node], bound: frozenset[Node]
-    ) -> list[Node]:
+    def _needed(self, roots: Sequence[Leaf], done: set[Node], bound: frozenset[Node]) -> list[Node]:
         """Nodes to run here, dependencies first; loop bodies ask for their invariants."""
         order: list[Node] = []
         seen: set[Node] = set(done)
@@ -130,9 +128,7 @@ class Planner:
         return [
             node
             for node in topological(loop.inner_roots())
-            if not isinstance(node, Input)
-            and node not in exclusive
-            and self.region[node] <= bound
+            if not isinstance(node, Input) and node not in exclusive and self.region[node] <= bound
         ]
 
     def _releases(self, plan: Plan, kept: set[int]) -> None:

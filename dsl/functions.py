@@ -11,7 +11,7 @@ from .array import Array, as_array, broadcast_map, is_arraylike
 from .errors import DTypeError, TracingError
 from .expr import Const, Expr
 from .graph import Label
-from .primitives import TABLE, floating
+from .primitives import floating
 from .scalar import Scalar, apply_primitive, as_strong, as_truth, lift, unify
 from .tracing import enclosing_kernel
 from .types import ScalarType, as_type, bool_, children_of, flatten, float64, int64, is_composite
@@ -401,59 +401,122 @@ def truth_type() -> ScalarType:
     return bool_
 
 
+__all__ = [
+    "abs",
+    "absolute",
+    "acos",
+    "acosh",
+    "add",
+    "angle",
+    "arccos",
+    "arccosh",
+    "arcsin",
+    "arcsinh",
+    "arctan",
+    "arctan2",
+    "arctanh",
+    "around",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "bitwise_and",
+    "bitwise_count",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_xor",
+    "cast",
+    "cbrt",
+    "ceil",
+    "clip",
+    "clz",
+    "conj",
+    "conjugate",
+    "copysign",
+    "cos",
+    "cosh",
+    "ctz",
+    "deg2rad",
+    "degrees",
+    "divide",
+    "equal",
+    "erf",
+    "erfc",
+    "exp",
+    "exp2",
+    "expm1",
+    "fabs",
+    "floor",
+    "floor_divide",
+    "fmax",
+    "fmin",
+    "fmod",
+    "greater",
+    "greater_equal",
+    "heaviside",
+    "hypot",
+    "imag",
+    "invert",
+    "isclose",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "left_shift",
+    "less",
+    "less_equal",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "logaddexp",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "maximum",
+    "minimum",
+    "mod",
+    "multiply",
+    "negative",
+    "nextafter",
+    "not_equal",
+    "popcount",
+    "pow",
+    "power",
+    "quot",
+    "rad2deg",
+    "radians",
+    "real",
+    "reciprocal",
+    "rem",
+    "remainder",
+    "right_shift",
+    "rint",
+    "round",
+    "sign",
+    "signbit",
+    "sin",
+    "sinh",
+    "sqrt",
+    "square",
+    "subtract",
+    "tan",
+    "tanh",
+    "true_divide",
+    "trunc",
+    "where",
+]
+
+
 def _with_labels() -> None:
     """`name=` and `schedule=` on every element-wise function, as on all operations."""
     from .operations.common import operation
 
     wrapped: dict[int, Any] = {}
-    for name in NAMES:
+    for name in __all__:
         function = globals()[name]
         globals()[name] = wrapped.setdefault(id(function), operation(function))
 
 
-NAMES = sorted(
-    name
-    for name, value in globals().items()
-    if callable(value)
-    and not name.startswith("_")
-    and name
-    in (
-        set(TABLE)
-        | {
-            "divide",
-            "mod",
-            "abs",
-            "fabs",
-            "bitwise_not",
-            "asin",
-            "acos",
-            "atan",
-            "atan2",
-            "asinh",
-            "acosh",
-            "atanh",
-            "conj",
-            "bitwise_count",
-            "square",
-            "reciprocal",
-            "degrees",
-            "radians",
-            "deg2rad",
-            "rad2deg",
-            "logaddexp",
-            "heaviside",
-            "angle",
-            "round",
-            "around",
-            "pow",
-            "cast",
-            "where",
-            "clip",
-            "isclose",
-        }
-    )
-)
-
 _with_labels()
-
-__all__ = [*NAMES]  # what `from treadle.dsl.functions import *` gives

@@ -509,7 +509,8 @@ class ArrayLoop(Node):
         checks: tuple[Check, ...] = (),
         fused: tuple[Any, ...] = (),
     ) -> ArrayLoop:
-        node = make_node(cls, (state, init, body, predicate, count, index), label, where, checks, fused)
+        values = (state, init, body, predicate, count, index)
+        node = make_node(cls, values, label, where, checks, fused)
         node.outputs = tuple(Output(i.shape, i.type) for i in init)
         return node  # type: ignore[no-any-return]
 

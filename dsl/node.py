@@ -132,7 +132,7 @@ class Node:
         return ()
 
     def inputs(self) -> tuple[Leaf, ...]:
-        """Every leaf the node depends on, in order of first use (found once: nodes never change)."""
+        """Every leaf the node depends on, in order of first use (found once)."""
         try:
             return self._inputs
         except AttributeError:
@@ -217,8 +217,6 @@ def canonical_combine(
 def _combine_variable(side: str, k: int, type_: ScalarType) -> Var:
     key = (hash(side), f"{side}{k}{type_.name}")
     return _results.setdefault(key, Var(f"{side}{k}", type_))
-
-
 
 
 def indices(rank: int) -> tuple[Index, ...]:

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from treadle.dsl.expr import Expr, Index, Read, Var, constant, walk
-from treadle.dsl.graph import Fold, FoldSeg
+from treadle.dsl.graph import Combine, Fold, FoldSeg
 from treadle.dsl.operations.folds import is_commutative
 from treadle.dsl.types import int64
 

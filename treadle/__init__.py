@@ -31,7 +31,6 @@ from treadle.dsl.errors import (
     TreadleError,
 )
 from treadle.dsl.functions import *  # noqa: F403
-from treadle.dsl.functions import NAMES as _FUNCTIONS
 from treadle.dsl.functions import complex_, ignore
 from treadle.dsl.jit import jit, run
 from treadle.dsl.operations.control import cond, iterate, loop, while_loop

@@ -178,9 +178,8 @@ class Executable:
                     slots[index] = np.asarray(turn, np.int64)
                 for one in inner:
                     one(slots, params)
-                if node.predicate is not None:
-                    if not slots[results[-1]][()]:
-                        break
+                if node.predicate is not None and not slots[results[-1]][()]:
+                    break
                 following = [slots[r] for r in results[: len(state)]]
                 for s, value in zip(state, following, strict=True):
                     slots[s] = value
@@ -206,7 +205,7 @@ class Executable:
 
 
 def readable(value: Any) -> Any:
-    """Host data as the kernels read it: aligned, in native byte order, strides in whole elements."""
+    """Host data as kernels read it: aligned, in native byte order, strides in whole elements."""
     if type(value) is np.ndarray and value.flags.carray and value.dtype.isnative:
         return value
     array = host_array(value.get() if hasattr(value, "__cuda_array_interface__") else value)

@@ -111,7 +111,7 @@ def unzip_flat(array: Array) -> list[Array]:
 
 @operation
 def unzip(a: Any) -> Any:
-    """The arrays of the components of tuple elements, as a tuple (named tuples keep their class)."""
+    """The arrays of the components of tuple elements, as a tuple."""
     array = as_array(a, "unzip")
     if array.structure.is_leaf:
         raise DTypeError(

@@ -93,13 +93,12 @@ def reshape(a: Any, shape: Any) -> Array:
             f"reshape: {{left}} elements do not fit the shape with {{right}}; the array is "
             f"{show_shape(array._shape)}."
         )
-        if have is not None and want is not None:
-            if int(have) != int(want):
-                raise ShapeError(
-                    f"reshape: {int(have)} elements of shape {show_shape(array._shape)} do not "
-                    f"fit the shape {show_shape(target)}, which holds {int(want)}.",
-                    hint="The products of the extents must agree; -1 lets one be computed.",
-                )
+        if have is not None and want is not None and int(have) != int(want):
+            raise ShapeError(
+                f"reshape: {int(have)} elements of shape {show_shape(array._shape)} do not "
+                f"fit the shape {show_shape(target)}, which holds {int(want)}.",
+                hint="The products of the extents must agree; -1 lets one be computed.",
+            )
         checks = (
             Check(
                 size,
@@ -296,7 +295,7 @@ def slice_array(array: Array, index: Any) -> Array:
             shape.append(extent)
             plain = plain and part == slice(None)
             continue
-        if isinstance(part, float | str) or isinstance(part, tuple | list) or is_arraylike(part):
+        if isinstance(part, (float | str, tuple | list)) or is_arraylike(part):
             raise TracingError(
                 f"an index of type {type(part).__name__} is not supported.",
                 hint="Indices are integers, slices, None and ...; gather with td.take(a, indices, "

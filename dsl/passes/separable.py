@@ -1,4 +1,4 @@
-"""recognise_separable: a linear stencil whose weights are an outer product becomes one pass an axis.
+"""recognise_separable: a linear stencil whose weights are an outer product runs axis by axis.
 
 A 9 × 9 box or Gaussian costs 81 multiplications in one pass and 18 in two.  The weights must be
 literals of the stencil's function, the boundary one that treats axes independently, and the saving

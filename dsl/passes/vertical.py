@@ -49,11 +49,7 @@ class Uses:
     reads: dict[tuple[Node, Expr], float] = field(default_factory=dict)
     by_matmul: bool = False
     by_other_region: bool = False
-
-    @property
-    def times(self) -> float:
-        """Evaluations of an element, were it inlined."""
-        return sum(self.reads.values())
+    times: float = 0.0  # evaluations of an element, were it inlined
 
 
 def domain_rank(node: Node) -> int:
@@ -154,7 +150,37 @@ def find_uses(roots: Sequence[Leaf]) -> dict[Node, Uses]:
             use.reads[(node, e)] = factor
             use.by_matmul |= isinstance(node, Matmul)
             use.by_other_region |= region[e.node] != region[node]
+    _join_readers(roots, uses)
     return uses
+
+
+def _join_readers(roots: Sequence[Leaf], uses: dict[Node, Uses]) -> None:
+    """Readers that end up in one kernel, at one index, compute an element once: `sqrt(b) + b` is
+    one use of b.  From consumers to producers, so that the kernels of all readers are known."""
+    owners: dict[Node, Node] = {}  # a node that is inlined at its reader's own index → its kernel
+    for node in reversed(list(topological(roots))):
+        use = uses.get(node)
+        if use is None:
+            continue
+        joined: dict[tuple[Node, tuple[Expr, ...], str | None], float] = {}
+        identical = True
+        for (reader, e), factor in use.reads.items():
+            assert isinstance(e, Read)
+            key = (owners.get(reader, reader), e.args, e.boundary)
+            joined[key] = max(factor, joined.get(key, 0.0))
+            identical = identical and is_identity_read(e, domain_rank(reader))
+        use.times = sum(joined.values())
+        alone = identical and len(joined) == 1 and use.times <= 1
+        free = not (use.whole or use.by_matmul or use.by_other_region)
+        free = free and node.label.schedule is None
+        if alone and free and isinstance(node, Generate) and not _checked_by_data(node):
+            ((owner, _, _),) = joined
+            owners[node] = owner
+
+
+def _checked_by_data(node: Node) -> bool:
+    """Whether checks that read arrays guard the elements."""
+    return any(isinstance(e, Read) for c in node.checks for e in walk((c.left, c.right)))
 
 
 def decide(node: Node, use: Uses, size: int, body: tuple[Expr, ...]) -> str | None:
@@ -168,7 +194,7 @@ def decide(node: Node, use: Uses, size: int, body: tuple[Expr, ...]) -> str | No
         return use.whole
     if node.label.schedule is not None:
         return "it has a schedule of its own"
-    if any(isinstance(e, Read) for c in node.checks for e in walk((c.left, c.right))):
+    if _checked_by_data(node):
         return "its elements are checked first"
     view, times = cost.is_view(body), use.times
     if use.by_matmul and not (view and cost.is_affine_view(body)):
@@ -271,8 +297,9 @@ def fuse_vertical(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
             continue
         made = builder.node(node)
         changes, eaten = _expand_fields(made, inliner)
-        size = len(per_element(made)) + sum(1 for _ in walk(per_element(node)))
-        size += sum(taken.sizes[producer] for producer in eaten)
+        own = len(per_element(made)) + sum(1 for _ in walk(per_element(node)))
+        inside, members = taken.extent(eaten)
+        size = own + inside
         use = uses.get(node)
         body: tuple[Expr, ...] = changes.get("elements", getattr(made, "elements", ()))
         reason = "it is unused" if use is None else decide(node, use, size, body)
@@ -280,7 +307,8 @@ def fuse_vertical(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
             reason = "its readers need it whole"
         if reason is None:  # never emitted: its readers take the elements
             inliner.bodies[made] = body
-            taken.keep(made, eaten, size)
+            shared = use is None or len({reader for reader, _ in use.reads}) > 1
+            taken.keep(made, eaten, own, size, members, shared)
             if made is not node:
                 builder.nodes[node] = made
             continue
@@ -299,10 +327,32 @@ class _Taken:
 
     def __init__(self) -> None:
         self.producers: dict[Node, list[Node]] = {}
+        self.members: dict[Node, set[Node]] = {}  # all that is in it, itself included
+        self.shared: set[Node] = set()
+        self.own: dict[Node, int] = {}
         self.sizes: dict[Node, int] = {}
 
-    def keep(self, node: Node, eaten: list[Node], size: int) -> None:
-        self.producers[node], self.sizes[node] = eaten, size
+    def extent(self, eaten: Sequence[Node]) -> tuple[int, set[Node]]:
+        """The operations in producers and theirs, each counted once, and who they are."""
+        size, members = 0, set[Node]()
+        for producer in sorted(eaten, key=self.sizes.__getitem__, reverse=True):
+            if not members:  # the set of an only reader is passed on, not copied
+                size = self.sizes[producer]
+                kept = producer in self.shared
+                members = set(self.members[producer]) if kept else self.members.pop(producer)
+            elif producer not in members:
+                new = self.members[producer] - members
+                size += sum(self.own[n] for n in new)
+                members |= new
+        return size, members
+
+    def keep(self, node: Node, eaten: list[Node], own: int, size: int, members: set[Node],
+             shared: bool) -> None:  # fmt: skip
+        if shared or node in self.sizes:  # two nodes may have become one
+            self.shared.add(node)
+        self.producers[node], self.own[node], self.sizes[node] = eaten, own, size
+        members.add(node)
+        self.members[node] = members
 
     def of(self, node: Node, eaten: list[Node]) -> tuple[
             tuple[Check, ...], tuple[tuple[Label, Location | None], ...]]:  # fmt: skip

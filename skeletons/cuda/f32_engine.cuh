@@ -55,10 +55,6 @@ constexpr int SHARED_BYTES = STAGES * STAGE + TABLE + 128;
 #ifndef TILE_EVERY_LANE_ARRIVES
 #define TILE_EVERY_LANE_ARRIVES 0
 #endif
-#ifndef TILE_EDGE
-#define TILE_EDGE 2
-#endif
-constexpr int EDGE = TILE_EDGE; // quads in flight in the fringes
 constexpr int ARRIVALS_PER_WARP = TILE_EVERY_LANE_ARRIVES ? 32 : 1;
 // 256 consumers and 128 producers share the 384 * 168 registers of the launch.
 #ifndef TILE_CONSUMER_REGS
@@ -359,7 +355,7 @@ template <int NA, int NB> __device__ __forceinline__ void produce(const Argument
 #pragma unroll 1
     for (; s < stages; s++) {
         barrier_wait(ring.at + OFF_EMPTY, ring.parity ^ 1);
-#pragma unroll EDGE
+#pragma unroll 2
         for (int q = 0; q < LA::QUADS; q++) {
             float v[4] = {0.f, 0.f, 0.f, 0.f};
 #pragma unroll
@@ -369,7 +365,7 @@ template <int NA, int NB> __device__ __forceinline__ void produce(const Argument
             }
             LA::store_quad(ring.at, v, t, q);
         }
-#pragma unroll EDGE
+#pragma unroll 2
         for (int q = 0; q < LB::QUADS; q++) {
             float v[4] = {0.f, 0.f, 0.f, 0.f};
 #pragma unroll

@@ -24,7 +24,7 @@
 #endif
 #ifndef TILE_CONSUMER_REGS // what the producers of each variant leave over
 #if TILE_VECTOR
-#define TILE_CONSUMER_REGS (TILE_TERMS == 1 ? 216 : 208)
+#define TILE_CONSUMER_REGS (TILE_TERMS == 1 ? 224 : 208)
 #else
 #define TILE_CONSUMER_REGS (TILE_TERMS == 1 ? 200 : 192)
 #endif

@@ -127,6 +127,17 @@ def test_a_view_does_not_hide_costly_work():
     assert work < 150
 
 
+def test_readers_in_one_kernel_share_what_they_read():
+    """`sqrt(b) + b` computes b once, however costly, and however long the chain."""
+    b = td.exp(td.sin(td.use(A)))
+    assert kinds((b * b + b) * (td.sqrt(b) - 1)) == ["Generate"]
+    for _ in range(40):
+        b = td.sqrt(b) + b * b
+    made = program(b)
+    assert [type(k).__name__ for k in made.kernels] == ["Generate"]
+    assert len(list(walk(made.kernels[0].elements))) < 200
+
+
 def test_an_explicit_schedule_is_a_kernel_of_its_own():
     a = td.use(A)
     b = td.map(lambda x: x + 1, a, schedule=td.schedule.Row())
