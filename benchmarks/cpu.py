@@ -93,7 +93,7 @@ def main(argv: list[str] | None = None) -> int:
     from benchmarks.works.common import Scale, jax
 
     scale = Scale("tiny" if options.tiny else "quick" if options.quick else "full", options.backend)
-    budget = {"full": 0.6, "quick": 0.2, "tiny": 0.0}[scale.name]
+    budget = {"full": 0.45, "quick": 0.15, "tiny": 0.0}[scale.name]
     wanted_names = [name.lower() for name in options.only]
 
     def wanted(*names: str) -> bool:

@@ -512,7 +512,7 @@ def plot(rows: Sequence[Row], path: Path, title: str) -> None:
     matplotlib.use("Agg")
     from matplotlib import patches, pyplot
 
-    shown = [r for r in rows if r.ratio is not None and r.treadle is not None]
+    shown = [r for r in rows if r.ratio is not None and r.value is None]
     if not shown:
         return
     figure, axes = pyplot.subplots(figsize=(9, 1.2 + 0.27 * len(shown)), layout="constrained")
@@ -525,12 +525,13 @@ def plot(rows: Sequence[Row], path: Path, title: str) -> None:
     axes.axvline(1, color="black", linewidth=0.8)
     axes.set_xscale("log")
     axes.set_yticks(range(len(shown)), [r.work for r in shown], fontsize=7)
-    axes.invert_yaxis()
+    axes.set_ylim(len(shown) - 0.4, -0.6)
     axes.set_xlabel("times as fast as the best peer (named at the bar)")
     axes.set_title(title, fontsize=9)
-    axes.margins(x=0.2)
+    low, high = axes.get_xlim()
+    axes.set_xlim(low, high * 3)  # room for the labels
     handles = [patches.Patch(color=colours[g]) for g in groups]
-    axes.legend(handles, groups, fontsize=7, loc="lower right")
+    figure.legend(handles, groups, fontsize=7, loc="outside lower center", ncols=3)
     figure.savefig(path, dpi=130)
     pyplot.close(figure)
 

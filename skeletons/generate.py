@@ -39,6 +39,8 @@ TASK_BYTES = 1 << 17
 TASK_COST = 1 << 18
 #: Outputs per thread along the rows, where neighbouring rows share their reads.
 UNROLLED_ROWS = 4
+#: … if at least this share of the reads of a row is also made by the row before.
+SHARED_READS = 0.4
 #: Width and height of what a transposing read covers at a time.
 TRANSPOSE_COLUMNS, TRANSPOSE_ROWS = 16, 64
 CHEAP_TRANSPOSE = 4.0
@@ -100,8 +102,9 @@ def _unrolled_rows(builder: Builder, roots: Sequence[Expr], rank: int) -> int:
         return 1
     if asked is not None:
         return asked
-    shared = transform.row_offsets(roots, rank) > 1 and not transform.is_transposing(roots, rank)
-    return UNROLLED_ROWS if shared else 1
+    if transform.is_transposing(roots, rank):
+        return 1
+    return UNROLLED_ROWS if transform.row_sharing(roots, rank) >= SHARED_READS else 1
 
 
 def _kernel(builder: Builder, node: Generate, tasks: Expr, task: Var, into: Linearizer,

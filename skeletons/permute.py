@@ -29,7 +29,7 @@ from .kernel.linearize import Linearizer, zero
 from .kernel.tiling import Tile
 
 #: Targets of at most this many elements are accumulated in private copies.
-PRIVATE_TARGET = 1 << 16
+PRIVATE_TARGET = 1 << 21
 #: At most this many chunks, of at least so many source elements.
 CHUNKS, CHUNK_ELEMENTS = 64, 1 << 15
 #: Small targets have this many copies a chunk, used in turn: neighbours that meet in one element

@@ -110,7 +110,8 @@ struct Int32 { // exact modulo 2^32
 };
 
 // Fused producers and consumers.  `apply(x, i, k)` sees the element's own
-// indices in the whole operand; the epilogue sees the finished value of C(i, j).
+// indices in the whole operand; the epilogue sees the finished value of C(i, j)
+// (OWNER only).  Both work on the arithmetic's own type.
 struct Plain {
     static constexpr bool identity = true;
     template <class T> __device__ static __forceinline__ T apply(T x, int, int) { return x; }
@@ -407,16 +408,23 @@ __device__ __forceinline__ void write_back(const Arguments &g, const Target &d, 
     float *base = g.c + (i64)(d.row * g.qm + r0) * g.c_row + d.col * g.qn + c0;
     bool vector = !((u64)g.c & 15) && !(g.c_row & 3) && !(d.col * g.qn & 3) && (tn + 1) * BN <= cols && (tm + 1) * BM <= rows;
     bool add = atomic || !d.first, beta = !atomic && d.first && !Arithmetic::zero(g.beta), fin = !Epilogue::identity && d.last;
-    if (vector && !beta && !fin) {
+    const bool read = beta || (add && fin); // the old value is needed here, not in the L2
+    if (vector) {
 #pragma unroll
         for (int i = 0; i < 8; i++) {
             float *p = base + row_of(i) * g.c_row;
 #pragma unroll
             for (int q = 0; q < 4; q++) {
-                float v[4];
+                float v[4], old[4] = {0.f, 0.f, 0.f, 0.f};
+                if (read) ldcg128(old, p + q * 16);
 #pragma unroll
-                for (int j = 0; j < 4; j++) v[j] = Arithmetic::mul(f, acc[i][q * 4 + j]);
-                if (add) Arithmetic::red(p + q * 16, v);
+                for (int j = 0; j < 4; j++) {
+                    v[j] = Arithmetic::mul(f, acc[i][q * 4 + j]);
+                    if (read) v[j] = add ? Arithmetic::add(v[j], old[j]) : Arithmetic::mad(g.beta, old[j], v[j]);
+                    if (!Epilogue::identity)
+                        if (fin) v[j] = Arithmetic::word(Epilogue::apply(Arithmetic::value(v[j]), d.row * g.qm + r0 + row_of(i), d.col * g.qn + c0 + q * 16 + j));
+                }
+                if (add && !fin) Arithmetic::red(p + q * 16, v);
                 else *reinterpret_cast<float4 *>(p + q * 16) = make_float4(v[0], v[1], v[2], v[3]);
             }
         }
@@ -476,6 +484,7 @@ __device__ __forceinline__ void multiply(float (&acc)[8][16], float (&a)[2][2][4
 
 template <class Arithmetic, class Feed, class Epilogue, Mode MODE, int TERMS>
 __device__ __forceinline__ void run(const Arguments &g) {
+    static_assert(MODE == OWNER || Epilogue::identity, "no block of the atomic execution sees a finished value");
     extern __shared__ __align__(128) unsigned char memory[];
     const int t = threadIdx.x;
     u32 base = shared_address(memory), table = base + STAGES * STAGE;

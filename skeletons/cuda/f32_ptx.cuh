@@ -56,4 +56,9 @@ __device__ __forceinline__ void ldg128(float (&v)[4], const float *p) {
     asm volatile("ld.global.nc.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3]) : "l"(p));
 }
 
+// From the L2, past an L1 that may hold what stood there before a reduction.
+__device__ __forceinline__ void ldcg128(float (&v)[4], const float *p) {
+    asm volatile("ld.global.cg.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3]) : "l"(p) : "memory");
+}
+
 } // namespace tile

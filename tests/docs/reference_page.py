@@ -128,6 +128,6 @@ def _of_the_package() -> set[str]:
         if isinstance(node, ast.ImportFrom) and node.module != "__future__"
         for alias in node.names
     }
-    from treadle.dsl.functions import NAMES
+    from treadle.dsl.functions import __all__ as functions
 
-    return {name for name in {*imported, *NAMES} if name != "*" and not name.startswith("_")}
+    return {name for name in {*imported, *functions} if name != "*" and not name.startswith("_")}
