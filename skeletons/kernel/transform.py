@@ -210,7 +210,8 @@ def _is_host(e: Expr) -> bool:
 
 def row_sharing(roots: Iterable[Expr], rank: int) -> float:
     """The share of reads that the next row of the domain (one more along the second to last axis)
-    would find among this row's reads: 6 of 9 for a 3 × 3 stencil, 2 of 7 for a 7-point star."""
+    would find among this row's reads: 6 of 9 for a 3 × 3 stencil, 2 of 7 for a 7-point star.  Reads
+    in a loop over rows count whole: its turns are the same for every row."""
     if rank < 2:
         return 0.0
     roots = tuple(roots)
@@ -231,9 +232,11 @@ def row_sharing(roots: Iterable[Expr], rank: int) -> float:
                 here.append(index)
                 there.append(index)
                 continue
-            terms = (*sorted(form.variables.items(), key=lambda t: t[0].axis), *form.terms)
+            step = form.variables.get(row, 0)
+            turning = any(isinstance(v, Var) for v in form.variables)
+            terms = frozenset(form.terms)
             here.append((terms, form.constant))
-            there.append((terms, form.constant + form.variables.get(row, 0)))
+            there.append((terms, form.constant + (0 if turning else step)))
         places.add(tuple(here))
         moved.append(tuple(there))
     return sum(m in places for m in moved) / len(moved) if moved else 0.0

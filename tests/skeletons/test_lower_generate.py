@@ -136,8 +136,10 @@ def test_run_time_weights_split_the_border(monkeypatch):
 
 def test_rows_share_their_reads():
     a = integers((9, 11))
-    text = str(kernel(td.stencil(lambda w: w[-1, 0] + w[1, 0], a)))
+    text = str(kernel(td.stencil(lambda w: w[-1, 0] + w[0, 0] + w[1, 0], a)))
     assert "unrolled" in text
+    alone = str(kernel(td.stencil(lambda w: w[0, -1] + w[1, 0], a)))
+    assert "unrolled" not in alone
     wide = td.stencil(lambda w: w[-1, 0] + w[1, 0], a, schedule=sc.PerThread(rows=2))
     assert ".. 2 unrolled" in str(kernel(wide))
 
