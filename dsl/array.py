@@ -10,9 +10,10 @@ import numpy as np
 
 from . import expr as ir
 from .errors import DTypeError, ShapeError, TracingError, user_location
-from .expr import Const, Expr, Index, Read
+from .expr import Apply, Const, Expr, Index, Read
 from .graph import Check, Generate, Input, Label, Leaf, Shape, indices, known
 from .scalar import Operators, Scalar
+from .simplify import is_const
 from .tracing import enclosing_kernel, forbid_nesting
 from .types import LEAF, ScalarType, Structure, as_type
 
@@ -133,6 +134,17 @@ class Array(Operators):
         from .operations.index_space import slice_array
 
         return slice_array(self, index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise TracingError(
+            "arrays are never changed in place.",
+            hint="Make a new one: td.where(mask, value, a), td.scatter(a, indices, values), or "
+            "td.concatenate([…]).",
+        )
+
+    def item(self) -> Any:
+        """Refused: the value is not there before the program runs."""
+        raise self._no_value("item()")
 
     # --- methods with NumPy's names ---
     @property
@@ -454,6 +466,13 @@ def broadcast_shapes(shapes: Sequence[Shape], operation: str) -> tuple[Shape, tu
             if u is not None and int(u) == 1:
                 chosen = e
                 continue
+            if _at_most_one(e) and not _at_most_one(chosen):
+                checks.append(_must_be_one(e, operation))
+                continue
+            if _at_most_one(chosen) and not _at_most_one(e):
+                checks.append(_must_be_one(chosen, operation))
+                chosen = e
+                continue
             if u is not None and v is not None and int(u) != int(v):
                 shown = " and ".join(show_shape(s) for s in shapes)
                 raise ShapeError(
@@ -475,6 +494,20 @@ def broadcast_shapes(shapes: Sequence[Shape], operation: str) -> tuple[Shape, tu
     return tuple(result), tuple(checks)
 
 
+def _at_most_one(e: Expr) -> bool:
+    """An extent like that of `a[:1]`: 1, or 0 when `a` is empty."""
+    return isinstance(e, Apply) and e.op.name == "minimum" and any(is_const(x, 1) for x in e.args)
+
+
+def _must_be_one(e: Expr, operation: str) -> Check:
+    return Check(
+        e,
+        ir.constant(1),
+        f"{operation} cannot broadcast: an operand is empty (extent {{left}}).",
+        where=user_location(),
+    )
+
+
 def stretched(shape: Shape, target: Shape) -> tuple[Expr, ...]:
     """Indices into an array of `shape` for an element of the broadcast shape `target`."""
     offset = len(target) - len(shape)
@@ -482,7 +515,7 @@ def stretched(shape: Shape, target: Shape) -> tuple[Expr, ...]:
     for axis, e in enumerate(shape):
         one = known(e)
         goal = target[offset + axis]
-        if goal is not e and one is not None and int(one) == 1:
+        if goal is not e and (_at_most_one(e) or (one is not None and int(one) == 1)):
             place.append(ir.constant(0))
         else:
             place.append(Index(offset + axis))

@@ -7,6 +7,8 @@ caret, and a hint.
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import functools
 import linecache
 import os
@@ -32,6 +34,14 @@ _INTERNAL = tuple(
         ("treadle", "skeletons"),
     )
 )
+# Frames between a user and treadle that are neither's: generated methods, context managers.
+_PASSED_THROUGH = (
+    "<frozen importlib._bootstrap>",
+    "<string>",
+    functools.__file__,
+    contextlib.__file__,
+    dataclasses.__file__,
+)
 _internal_files: dict[str, bool] = {}
 
 
@@ -43,7 +53,7 @@ def _is_internal(filename: str) -> bool:
         known = known or (
             os.path.basename(os.path.dirname(real)) == "treadle" and real.endswith(("__init__.py",))
         )
-        known = known or filename in ("<frozen importlib._bootstrap>", functools.__file__)
+        known = known or filename in _PASSED_THROUGH
         _internal_files[filename] = known
     return known
 
@@ -164,6 +174,22 @@ class IndexOutOfBounds(TreadleError, IndexError):
     """An index outside its array, found in checked mode."""
 
 
+def out_of_range(
+    operation: str, array: str, axis: int, index: int, extent: int, where: Location | None
+) -> IndexOutOfBounds:
+    """The error of checked mode, the same on every backend."""
+    if extent:
+        hint = f"Indices run from 0 to {extent - 1}; inside kernels they never count from the end."
+    else:
+        hint = "The axis is empty."
+    return IndexOutOfBounds(
+        f"{operation}: index {index} is out of range for axis {axis} of {array}, which has "
+        f"extent {extent}.",
+        hint=hint,
+        where=where,
+    )
+
+
 class NestedParallelismError(TreadleError, TypeError):
     """A collective operation started inside a scalar function."""
 
@@ -194,6 +220,13 @@ class ScheduleError(TreadleError, ValueError):
 
 class StorageError(TreadleError, ValueError):
     """A file that is no stored program, or a program that cannot be stored; says why."""
+
+
+for _error in list(globals().values()):
+    if isinstance(_error, type) and issubclass(_error, TreadleError):
+        _error.__module__ = (
+            "treadle"  # tracebacks read treadle.ShapeError, which is its public name
+        )
 
 
 def user_facing(function: Callable[P, R]) -> Callable[P, R]:

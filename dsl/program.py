@@ -36,6 +36,7 @@ class Program:
 
         self.tree, self.settings, self.backend, self.name = tree, settings, backend, name
         self.overrides = dict(overrides or {})
+        _check_names(roots, self.overrides)
         self.source_roots = passes.reschedule(roots, self.overrides)
         self.params = tuple(params)
         self.inputs = _inputs_of(self.source_roots, arguments)
@@ -111,16 +112,6 @@ class Program:
     def scheduled(self, **schedules: Any) -> Program:
         """The same meaning under other schedules, by operation name, or by number (`"#3"`, as
         `explain` numbers operations: `program.scheduled(**{"#3": Row()})`)."""
-        written = [n for n in topological(self.source_roots) if not isinstance(n, Input)]
-        names = {n.label.name for n in written if n.label.name}
-        numbers = {f"#{k}" for k in range(1, len(written) + 1)}
-        for wanted in schedules:
-            if wanted not in names | numbers:
-                known = ", ".join(sorted(names)) or "none"
-                raise TracingError(
-                    f"the program has no operation named {wanted!r}.",
-                    hint=f"Named operations: {known}.  Name one with name=… where it is built.",
-                )
         made = Program(
             self.source_roots,
             self.tree,
@@ -151,6 +142,22 @@ class Program:
         from treadle.skeletons.schedules.tuning import tune
 
         return tune(self, args, **options)
+
+
+def _check_names(roots: Sequence[Leaf], schedules: dict[str, Any]) -> None:
+    """Schedules may only be given to operations that are there."""
+    if not schedules:
+        return
+    written = [n for n in topological(roots) if not isinstance(n, Input)]
+    names = {n.label.name for n in written if n.label.name}
+    numbers = {f"#{k}" for k in range(1, len(written) + 1)}
+    for wanted in schedules:
+        if wanted not in names | numbers:
+            known = ", ".join(sorted(names)) or "none"
+            raise TracingError(
+                f"the program has no operation named {wanted!r}.",
+                hint=f"Named operations: {known}.  Name one with name=… where it is built.",
+            )
 
 
 def _inputs_of(roots: Sequence[Leaf], arguments: Sequence[Input]) -> tuple[Input, ...]:

@@ -229,9 +229,9 @@ class Scalar(Operators):
     def __repr__(self) -> str:
         return f"Scalar({self._expr!r}: {self._expr.type})"
 
-    def _no_value(self, what: str) -> TracingError:
+    def _no_value(self, what: str, hint: str = _HINT_IF) -> TracingError:
         return TracingError(
-            f"{what} needs the value of a traced scalar ({self._expr.type}).", hint=_HINT_IF
+            f"{what} needs the value of a traced scalar ({self._expr.type}).", hint=hint
         )
 
     def __bool__(self) -> bool:
@@ -242,17 +242,24 @@ class Scalar(Operators):
     def __int__(self) -> int:
         if isinstance(self._expr, Const):
             return int(self._expr.value)
-        raise self._no_value("int()")
+        raise self._no_value("int()", "Convert with td.cast(x, td.int64).")
 
     def __index__(self) -> int:
         if isinstance(self._expr, Const) and self._expr.type.is_integer:
             return int(self._expr.value)
-        raise self._no_value("a Python index, range() or a length")
+        raise self._no_value(
+            "a Python index, range() or a length",
+            "To read an array at this index inside a kernel make it treadle's first: "
+            "a = td.use(a), then a[i].  For a loop of run-time length write td.loop(n, f, init).",
+        )
 
     def __float__(self) -> float:
         if isinstance(self._expr, Const):
             return float(self._expr.value)
-        raise self._no_value("float()")
+        raise self._no_value(
+            "float() (or a function of math)",
+            "Use td's functions, td.sin instead of math.sin; convert with td.cast(x, td.float64).",
+        )
 
     def __complex__(self) -> complex:
         if isinstance(self._expr, Const):
@@ -273,7 +280,11 @@ class Scalar(Operators):
         )
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
-        raise self._no_value("a NumPy conversion")
+        raise self._no_value(
+            "a NumPy conversion",
+            "To read a NumPy array inside a kernel write a = td.use(a) first; use td's functions, "
+            "td.sqrt instead of np.sqrt.",
+        )
 
 
 def _is_operand(value: Any) -> bool:
@@ -346,6 +357,12 @@ def fit_weak(e: Expr, type_: ScalarType) -> Expr:
                 f"the literal {value} does not fit in {type_} ({type_.lowest} … {type_.highest}).",
                 hint=f"Say what you mean: td.int64({value}), or td.cast(td.int64({value}), "
                 f"td.{type_}) to wrap.",
+            )
+    if isinstance(e, Const) and e.weak and type_.is_integer and e.type.is_inexact:
+        if e.type.is_complex or not float(e.value).is_integer():
+            raise DTypeError(
+                f"the literal {e.value} does not fit in {type_}.",
+                hint=f"Round it, or convert the array: a.astype(td.{e.type}).",
             )
     return simplify.cast(e, type_)
 

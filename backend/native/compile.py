@@ -49,13 +49,18 @@ class CompiledKernel:
     def llvm_ir(self) -> str:
         """The LLVM IR before optimisation."""
         if self._llvm_ir is None:
-            _, functions = fingerprint(self.kernel, self.target, self.fast_math)
-            self._llvm_ir = emit(self.kernel, self.target, self.fast_math, functions)[0]
+            self._llvm_ir = self._emit()[0]
         return self._llvm_ir
+
+    def _emit(self) -> tuple[str, bool]:
+        _, functions = fingerprint(self.kernel, self.target, self.fast_math)
+        text, emitter = emit(self.kernel, self.target, self.fast_math, functions)
+        return text, emitter.thorough
 
     def assembly(self) -> str:
         """The machine code as text."""
-        return engine.to_assembly(self.llvm_ir, self.target)
+        text, thorough = self._emit()
+        return engine.to_assembly(text, self.target, thorough)
 
     def bind(self) -> Launcher:
         """A callable with memory of its own for the arguments; one per thread at a time."""
@@ -170,7 +175,7 @@ def compile_kernel(kernel: Kernel, *, fast_math: bool = False, target: Target | 
     from_disk = linked is not None
     if linked is None:
         text, emitter = emit(kernel, target, fast_math, functions)
-        image = engine.to_object(text, target)
+        image = engine.to_object(text, target, emitter.thorough)
         symbols = sorted(emitter.module.symbols)
         linked = engine.link(image, ["entry"], symbols, foreign)
         disk.put(digest, image, {"symbols": symbols})

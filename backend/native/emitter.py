@@ -88,6 +88,7 @@ class Emitter:
         self.foreign: list[Any] = []
         self.errors = ""
         self.streaming = False  # vector stores go past the caches
+        self.thorough = False  # there is something for LLVM to move out of loops
 
     # --- numbering and sharing ------------------------------------------------------------
 
@@ -218,6 +219,10 @@ class Emitter:
         constant = 0 if monomial else 1
         depth = max((self.atom_depth[a] for a in monomial), default=0)
         return (2 * varying + constant, depth, monomial)
+
+    def depth_of(self, poly: Poly) -> int:
+        """How many loops its innermost atom is in."""
+        return max((self.atom_depth[a] for m in poly.terms for a in m), default=0)
 
     def _product(self, monomial: tuple[int, ...], lanes: int) -> Reg:
         v = Lanes(self.code, lanes)

@@ -95,6 +95,8 @@ def load(em: Emitter, buffer: Buffer, index: Value) -> Value:
 
 def _load_scalar(em: Emitter, buffer: Buffer, base: Poly, invariant: str) -> tuple[Reg, ...]:
     e = memory_element(buffer.type)
+    if em.depth > 1 and em.depth_of(base) < em.depth:
+        em.thorough = True
     at = pointer(em, buffer, base)
     first = em.code.emit(f"load {e}, ptr {at}, align {_align(e)}{invariant}")
     if parts(buffer.type) == 1:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from treadle.backend.memory import POOL
-from treadle.dsl.errors import IndexOutOfBounds
+from treadle.dsl.errors import out_of_range
 from treadle.dsl.expr import Expr, substitute
 from treadle.dsl.graph import Fold, Generate, Leaf, Node, Permute, Scan
 
@@ -147,10 +147,8 @@ class Variant:
             if errors[0]:
                 site, index, extent, _ = (int(v) for v in errors)
                 place = launch.kernel.sites[site - 1]
-                raise IndexOutOfBounds(
-                    f"{place.operation}: index {index} is out of range for axis {place.axis} of "
-                    f"{place.array}, which has extent {extent}.",
-                    where=place.where,
+                raise out_of_range(
+                    place.operation, place.array, place.axis, index, extent, place.where
                 )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from treadle.dsl.errors import IndexOutOfBounds
+from treadle.dsl.errors import out_of_range
 from treadle.dsl.expr import Expr, Extent, Index, Param, Var
 from treadle.dsl.graph import (
     ArrayLoop,
@@ -247,10 +247,8 @@ class Evaluator:
         for axis, (i, n) in enumerate(zip(target, extents, strict=True)):
             bad = (i < 0) | (i >= n)
             if self.check and bad.any():
-                raise IndexOutOfBounds(
-                    f"{node.label} wrote at index {int(i[bad][0])}, but axis {axis} of its "
-                    f"defaults has extent {n}.",
-                    where=node.where,
+                raise out_of_range(
+                    str(node.label), "its defaults", axis, int(i[bad][0]), n, node.where
                 )
             inside &= ~bad
         del rest

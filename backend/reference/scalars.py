@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from treadle.dsl.errors import IndexOutOfBounds
+from treadle.dsl.errors import out_of_range
 from treadle.dsl.expr import (
     Apply,
     Cond,
@@ -119,11 +119,8 @@ class Lanes:
             outside = (i < 0) | (i >= n)
             if self.machine.check and np.any(outside) and self.count:
                 value = int(np.broadcast_to(i, np.shape(outside))[outside].flat[0])
-                raise IndexOutOfBounds(
-                    f"{self.machine.operation} read '{e.node.label}' at index {value}, but "
-                    f"axis {axis} has extent {n}.",
-                    where=self.machine.where,
-                )
+                name = e.node.label.name or e.node.label.operation
+                raise out_of_range(self.machine.operation, name, axis, value, n, self.machine.where)
             bad = bad | outside
         if array.size == 0:
             self.values[e] = np.zeros(np.shape(bad), array.dtype)

@@ -215,12 +215,22 @@ def _bound(value: Any, n: Expr) -> Expr:
     return least(greatest(shifted, constant(0)), n)
 
 
+def _is_single(s: slice) -> bool:
+    """`k:k + 1` with k ≥ 0: at most one element, which broadcasts."""
+    start = 0 if s.start is None else s.start
+    whole = isinstance(start, int) and isinstance(s.stop, int)
+    return whole and start >= 0 and s.stop == start + 1
+
+
 def _slice_axis(s: slice, n: Expr) -> tuple[Expr, Expr, int]:
     """First source index, extent and step of one sliced axis of extent `n`."""
     step = 1 if s.step is None else s.step
     if not hasattr(step, "__index__") or int(step) == 0:
         raise ShapeError(f"the step of a slice must be a nonzero integer, got {s.step!r}.")
     step = int(step)
+    if step == 1 and _is_single(s):
+        first = constant(s.start or 0)
+        return first, least(greatest(minus(n, first), constant(0)), constant(1)), 1
     if step > 0:
         start = constant(0) if s.start is None else _bound(s.start, n)
         stop = n if s.stop is None else _bound(s.stop, n)

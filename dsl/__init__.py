@@ -1,0 +1,1 @@
+"""The language: types, scalars, arrays, operations, passes, programs.  It knows no backend."""
