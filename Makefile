@@ -31,10 +31,10 @@ demo: $(VENV)/.with-test
 	$(BIN)/treadle example canny $(DEMO_ARGS)
 
 test: $(VENV)/.with-test
-	$(BIN)/python -m pytest -q -m "not long" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -q -n auto -m "not long" $(PYTEST_ARGS)
 
 test-long: $(VENV)/.with-test
-	$(BIN)/python -m pytest -q -m long $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -q -n auto -m long $(PYTEST_ARGS)
 
 lint: $(VENV)/.with-lint
 	$(BIN)/ruff check .

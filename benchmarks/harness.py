@@ -269,7 +269,7 @@ def measure(work: Work, ceilings: Ceilings, budget: float) -> list[Row]:
         if top is not None and case.ceiling == "copy":
             row.of_ceiling = top.median / seconds
         elif top is not None:
-            row.of_ceiling = (flops / seconds) / (quantity / top.median)
+            row.of_ceiling = (flops / seconds) / (quantity / top.least)
         if peers:
             row.best = min(peers, key=lambda n: peers[n].median)
             row.ratio = peers[row.best].median / seconds

@@ -10,6 +10,7 @@ the numbers go to results/<date>-<device>.json.
 """
 import argparse
 import datetime
+import hashlib
 import json
 import os
 import statistics
@@ -27,6 +28,7 @@ torch.backends.cuda.matmul.allow_tf32 = False
 
 VARIANTS = {
     'standard owner': dict(),
+    'standard split': dict(mode='split'),
     'standard atomic': dict(mode='atomic'),
     'strassen owner': dict(algorithm='strassen'),
     'strassen atomic': dict(algorithm='strassen', mode='atomic'),
@@ -201,6 +203,15 @@ def measure(functions, reps):
     return times
 
 
+def sources():
+    """What was measured, also where no repository is at hand."""
+    h = hashlib.sha256()
+    for f in sorted(os.listdir(engine.SKELETONS)):
+        if f.startswith('f32_'):
+            h.update(open(os.path.join(engine.SKELETONS, f), 'rb').read())
+    return h.hexdigest()[:16]
+
+
 def commit():
     r = subprocess.run(['git', '-C', HERE, 'rev-parse', 'HEAD'], capture_output=True, text=True)
     return r.stdout.strip() if r.returncode == 0 else None
@@ -212,7 +223,7 @@ def environment():
     nvcc = subprocess.run(['nvcc', '--version'], capture_output=True, text=True).stdout.split('release ')[-1].split(',')[0]
     return {'device': p.name, 'sms': p.multi_processor_count, 'driver, max clock, power limit': driver, 'torch': torch.__version__,
             'cuda': torch.version.cuda, 'cublas': '.'.join(map(str, cublas_version())), 'nvcc': nvcc,
-            'date': datetime.datetime.now(datetime.timezone.utc).isoformat(timespec='seconds'), 'commit': commit()}
+            'date': datetime.datetime.now(datetime.timezone.utc).isoformat(timespec='seconds'), 'commit': commit(), 'f32 sources sha256': sources()}
 
 
 def cublas_version():

@@ -26,7 +26,7 @@ class Product(ctypes.Structure):
 
 
 class Arguments(ctypes.Structure):
-    _fields_ = [('a', P), ('b', P), ('c', P), ('a_row', L), ('a_col', L), ('b_row', L), ('b_col', L), ('c_row', L),
+    _fields_ = [('a', P), ('b', P), ('c', P), ('flags', P), ('a_row', L), ('a_col', L), ('b_row', L), ('b_col', L), ('c_row', L),
                 ('a_rows', I), ('a_depth', I), ('b_depth', I), ('b_cols', I), ('c_rows', I), ('c_cols', I), ('qm', I), ('qn', I), ('qk', I), ('alpha', W), ('beta', W),
                 ('tiles_m', I), ('tiles_n', I), ('group', I), ('products', I), ('items', I), ('product', Product * 7)]
 
@@ -89,7 +89,7 @@ class Engine:
         self.dtype = dtype
         if dtype == torch.int32:
             self.flags.append('-DTILE_ARITHMETIC=tile::Int32')
-        self.kernel = None
+        self.kernel = self.flags_ = None
         self.products = products(self.algorithm, dtype)
         self.sms = None
 
@@ -131,8 +131,12 @@ class Engine:
         g.tiles_m, g.tiles_n, g.group = ceil(g.qm, BM), ceil(g.qn, BN), self.group
         g.products = len(self.algorithm)
         g.items = g.tiles_m * g.tiles_n * (g.products if self.mode == 'atomic' else 1)
+        if self.mode == 'split':
+            if self.flags_ is None:
+                self.flags_ = torch.zeros(self.sms + 1, dtype=torch.int32, device='cuda')
+            g.flags = self.flags_.data_ptr()
         g.product = table
-        work = g.items * (max(1, ceil(g.qk, 8)) if self.mode == 'atomic' else 4)  # in the atomic execution a block takes no fewer than 4 k-steps
+        work = g.items * (4 if self.mode == 'owner' else max(1, ceil(g.qk, 8)))  # a block's share is no less than 4 k-steps
         self.kernel((max(1, min(work // 4, self.sms)), 1, 1), THREADS, g, stream=torch.cuda.current_stream().cuda_stream)
 
     def prepare(self, c, beta):

@@ -67,7 +67,8 @@ def interior(a, w, out):
                     out[y, x] = clamped(a, w, y, x)
                     out[y, width - 1 - x] = clamped(a, w, y, width - 1 - x)
 
-    return run
+    compiled: Callable[..., None] = run
+    return compiled
 
 
 def jax_stencils(a: Any, w: Any) -> dict[str, Run]:

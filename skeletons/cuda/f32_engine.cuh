@@ -73,6 +73,7 @@ struct Product { int na, nb, nc, pad; Term a[2], b[2]; Target c[4]; }; // four t
 struct Arguments {
     const float *a, *b;
     float *c;
+    u32 *flags;                                       // SPLIT: one a block, zero before and after each launch
     i64 a_row, a_col, b_row, b_col, c_row;            // strides in elements; C's columns are contiguous
     int a_rows, a_depth, b_depth, b_cols, c_rows, c_cols; // whole extents; what lies outside reads as zero
     int qm, qn, qk;                                   // extents of a quadrant (of everything when there is one product)
@@ -111,7 +112,7 @@ struct Int32 { // exact modulo 2^32
 
 // Fused producers and consumers.  `apply(x, i, k)` sees the element's own
 // indices in the whole operand; the epilogue sees the finished value of C(i, j)
-// (OWNER only).  Both work on the arithmetic's own type.
+// (not in ATOMIC).  Both work on the arithmetic's own type.
 struct Plain {
     static constexpr bool identity = true;
     template <class T> __device__ static __forceinline__ T apply(T x, int, int) { return x; }
@@ -121,7 +122,10 @@ enum Layout { K_CONTIGUOUS, R_CONTIGUOUS, STRIDED };  // which index of the tile
 // OWNER: a block computes all products of its tile, in order: deterministic, no workspace, beta and epilogue fused.
 // ATOMIC: the work is a list of (tile, product) dealt out in waves; what would be the last, partly filled waves is
 // cut along k into equal shares.  C, scaled by beta beforehand, is added to in the L2.
-enum Mode { OWNER, ATOMIC };
+// SPLIT: one product only.  The shares of ATOMIC, but the parts of an item are added to C in a fixed order, each block
+// waiting for the one behind it: deterministic, beta and epilogue fused.  The part with the last k-step comes first: its
+// block works on it first.
+enum Mode { OWNER, ATOMIC, SPLIT };
 
 __device__ __forceinline__ void tile_of(const Arguments &g, int t, int &tm, int &tn) {
     // Groups of g.group tile rows, walked column by column: the blocks that run
@@ -135,7 +139,7 @@ __device__ __forceinline__ void tile_of(const Arguments &g, int t, int &tm, int 
 // What a block does, in order: the same sequence for its producers and consumers.
 template <Mode MODE> struct Walk {
     int item, from, count; // the item and its k-steps
-    int unit, end;         // ATOMIC: position in this block's share, counted in k-steps behind the last whole wave
+    int unit, end;         // but for OWNER: position in this block's share, counted in k-steps behind the last whole wave
     __device__ static __forceinline__ int whole(const Arguments &g) { // items dealt in whole waves
         int waves = g.items / (int)gridDim.x;
         return (g.items % (int)gridDim.x ? max(waves - 1, 0) : waves) * (int)gridDim.x;
@@ -143,9 +147,10 @@ template <Mode MODE> struct Walk {
     __device__ __forceinline__ Walk(const Arguments &g, int stages) : item((int)blockIdx.x - (int)gridDim.x), from(0), count(stages) {
         if (MODE == OWNER) return;
         i64 rest = (i64)(g.items - whole(g)) * stages;
-        unit = (int)(rest * blockIdx.x / gridDim.x);
-        end = (int)(rest * (blockIdx.x + 1) / gridDim.x);
+        unit = share(rest, blockIdx.x);
+        end = share(rest, blockIdx.x + 1);
     }
+    __device__ static __forceinline__ int share(i64 rest, int block) { return (int)(rest * block / gridDim.x); }
     __device__ __forceinline__ bool next(const Arguments &g, int stages) {
         item += gridDim.x;
         if (MODE == OWNER) return item < g.items;
@@ -401,13 +406,13 @@ struct Place {
 __device__ __forceinline__ int row_of(int i) { return (i & 3) + (i >> 2) * 32; }
 
 template <class Arithmetic, class Epilogue>
-__device__ __forceinline__ void write_back(const Arguments &g, const Target &d, bool atomic, const float (&acc)[8][16], int tm, int tn, const Place &at) {
+__device__ __forceinline__ void write_back(const Arguments &g, const Target &d, bool first, bool last, const float (&acc)[8][16], int tm, int tn, const Place &at) {
     int r0 = tm * BM + at.row, c0 = tn * BN + at.col;               // in the quadrant
     int rows = min(g.c_rows - d.row * g.qm, g.qm), cols = min(g.c_cols - d.col * g.qn, g.qn);
     float f = Arithmetic::mul(d.factor, g.alpha);
     float *base = g.c + (i64)(d.row * g.qm + r0) * g.c_row + d.col * g.qn + c0;
     bool vector = !((u64)g.c & 15) && !(g.c_row & 3) && !(d.col * g.qn & 3) && (tn + 1) * BN <= cols && (tm + 1) * BM <= rows;
-    bool add = atomic || !d.first, beta = !atomic && d.first && !Arithmetic::zero(g.beta), fin = !Epilogue::identity && d.last;
+    bool add = !first, beta = first && !Arithmetic::zero(g.beta), fin = !Epilogue::identity && last;
     const bool read = beta || (add && fin); // the old value is needed here, not in the L2
     if (vector) {
 #pragma unroll
@@ -484,7 +489,8 @@ __device__ __forceinline__ void multiply(float (&acc)[8][16], float (&a)[2][2][4
 
 template <class Arithmetic, class Feed, class Epilogue, Mode MODE, int TERMS>
 __device__ __forceinline__ void run(const Arguments &g) {
-    static_assert(MODE == OWNER || Epilogue::identity, "no block of the atomic execution sees a finished value");
+    static_assert(MODE != SPLIT || TERMS == 1, "parts are of one product");
+    static_assert(MODE != ATOMIC || Epilogue::identity, "no block of the atomic execution sees a finished value");
     extern __shared__ __align__(128) unsigned char memory[];
     const int t = threadIdx.x;
     u32 base = shared_address(memory), table = base + STAGES * STAGE;
@@ -531,7 +537,22 @@ __device__ __forceinline__ void run(const Arguments &g) {
                 multiply<Arithmetic>(acc, a, b, ring, walk.count, oa, ob, leader);
                 const Product &w = g.product[MODE == OWNER ? r : item % g.products];
                 const Place at(t);
-                for (int d = 0; d < w.nc; d++) write_back<Arithmetic, Epilogue>(g, w.c[d], MODE == ATOMIC, acc, tm, tn, at);
+                // whether another part of this item comes before this one, or after it
+                const bool after = MODE == SPLIT && walk.from + walk.count < stages, before = MODE == SPLIT && walk.from > 0;
+                if (after) {
+                    if (t == 0) {
+                        while (load_acquire(g.flags + blockIdx.x + 1) == 0) {}
+                        g.flags[blockIdx.x + 1] = 0;
+                    }
+                    consumers_sync(CONSUMERS);
+                }
+                for (int d = 0; d < w.nc; d++)
+                    write_back<Arithmetic, Epilogue>(g, w.c[d], MODE != ATOMIC && w.c[d].first && !after, w.c[d].last && !before, acc, tm, tn, at);
+                if (before) {
+                    __threadfence();
+                    consumers_sync(CONSUMERS);
+                    if (t == 0) store_release(g.flags + blockIdx.x, 1);
+                }
             }
         }
     } else {

@@ -6,7 +6,8 @@
 //   TILE_LAYOUT_B   R_CONTIGUOUS (row-major B), K_CONTIGUOUS (B transposed), STRIDED
 //   TILE_VECTOR     true: sixteen-byte loads; base pointers, leading strides and the quadrant
 //                   extents along the contiguous index must be multiples of four elements
-//   TILE_MODE       OWNER (deterministic) or ATOMIC (balanced; C scaled by beta beforehand)
+//   TILE_MODE       OWNER (deterministic), SPLIT (deterministic, balanced, one product, workspace) or
+//                   ATOMIC (balanced; C scaled by beta beforehand)
 //   TILE_TERMS      1: standard, 2: operands of up to two terms
 //   TILE_ARITHMETIC tile::Float32 or tile::Int32
 //   TILE_A, TILE_B, TILE_EPILOGUE   the slots for fused code: structs like tile::Plain
