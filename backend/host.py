@@ -33,6 +33,9 @@ _INTEGER_FORMS = {
     "equal": "({0} == {1})",
     "not_equal": "({0} != {1})",
     "select": "({1} if {0} else {2})",
+    "logical_and": "({0} and {1})",
+    "logical_or": "({0} or {1})",
+    "logical_not": "(not {0})",
 }
 
 
@@ -42,6 +45,14 @@ def _floor_divide(a: int, b: int) -> int:
 
 def _remainder(a: int, b: int) -> int:
     return a % b if b else 0
+
+
+_COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
+
+
+def _wrap(value: int) -> int:
+    """An int64, as it wraps."""
+    return ((value + (1 << 63)) & ((1 << 64) - 1)) - (1 << 63)
 
 
 def _stride(array: Any, axis: int) -> int:
@@ -55,6 +66,35 @@ def _general(op: Any, type_: Any, *args: Any) -> Any:
         return convert(np.asarray(op.numpy(*args)), type_)[()]
 
 
+_SMALL = frozenset(
+    {"add", "subtract", "multiply", "minimum", "maximum", "negative", "select", "logical_and",
+     "logical_or", "logical_not", "less", "less_equal", "greater", "greater_equal", "equal",
+     "not_equal"}
+)  # fmt: skip
+_WRAPPING = ("add", "subtract", "multiply", "negative")
+
+
+def is_host_work(elements: Sequence[Expr]) -> bool:
+    """Whether rank-0 elements are a few integer operations, comparisons or truth values: exact on
+    the host, and done before a kernel would have been launched."""
+    nodes = list(walk(elements))
+    if len(nodes) > 32:
+        return False
+    for e in nodes:
+        if e.type is None or not (e.type.kind == "bool" or e.type.name == "int64"):
+            if not (isinstance(e, Const | Read | Param) and e.type and e.type.kind == "float"):
+                return False
+        if isinstance(e, Apply):
+            if e.op.name not in _SMALL:
+                return False
+        elif isinstance(e, Read):
+            if e.args or e.boundary is not None:
+                return False
+        elif not isinstance(e, Const | Param | Extent):
+            return False
+    return True
+
+
 class HostCompiler:
     """Turns host expressions into one function of (arrays, params).
 
@@ -62,8 +102,10 @@ class HostCompiler:
     `leaf_slot(leaf)`.
     """
 
-    def __init__(self, slot: Callable[[Leaf], int], param_index: dict[Param, int]) -> None:
-        self.slot, self.param_index = slot, param_index
+    def __init__(
+        self, slot: Callable[[Leaf], int], param_index: dict[Param, int], wrap: bool = False
+    ) -> None:
+        self.slot, self.param_index, self.wrap = slot, param_index, wrap
 
     def compile(
         self, roots: Sequence[Expr]
@@ -76,6 +118,7 @@ class HostCompiler:
             "_remainder": _remainder,
             "_general": _general,
             "_stride": _stride,
+            "_wrap": _wrap,
         }
         for e in walk(roots):
             text = self._one(e, names, space)
@@ -130,6 +173,10 @@ class HostCompiler:
                 and integral
                 and (e.type.kind == "bool" or e.type.bits == 64)
             ):
+                text = _INTEGER_FORMS[e.op.name].format(*args)
+                wraps = self.wrap and e.op.name in _WRAPPING and e.type.bits == 64
+                return f"_wrap{text}" if wraps else text
+            if self.wrap and e.op.name in _COMPARISONS:
                 return _INTEGER_FORMS[e.op.name].format(*args)
             typed = ", ".join(
                 f"{held(a.type.numpy.type)}({n})" for a, n in zip(e.args, args, strict=True)

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from treadle.backend.host import HostCompiler
+from treadle.backend.host import HostCompiler, is_host_work
 from treadle.backend.plan import Plan, Planner, Step, data_checks
 from treadle.dsl.expr import Apply, Const, Expr, Index, Read, substitute
-from treadle.dsl.graph import ArrayLoop, Barrier, Branch, Input, Leaf, Library, Matmul
+from treadle.dsl.graph import ArrayLoop, Barrier, Branch, Generate, Input, Leaf, Library, Matmul
 from treadle.dsl.program import host_array
 from treadle.dsl.relations import verify_checks
 
@@ -88,7 +88,8 @@ class Executable:
 
     def source(self) -> str:
         """LLVM IR of every kernel."""
-        return "\n".join(k.llvm_ir for s in self.kernel_steps for k in s.compiled())
+        text = "\n".join(k.llvm_ir for s in self.kernel_steps for k in s.compiled())
+        return text or "; no kernel: the host does everything in this program\n"
 
     # --- steps ---
     def _actions(self, plan: Plan) -> list[Action]:
@@ -126,9 +127,23 @@ class Executable:
             return self._branch(node, step)
         if isinstance(node, Matmul) and not _in_language(node):
             return self._matmul(node)
+        if isinstance(node, Generate) and not node.shape and is_host_work(node.elements):
+            return self._on_host(node)
         made = KernelStep(self, node, set(step.release))
         self.kernel_steps.append(made)
         return made
+
+    def _on_host(self, node: Generate) -> Action:
+        """Counters, predicates of loops: cheaper here than a launch."""
+        params = self.host.param_index
+        values = HostCompiler(self.slot_of, params, wrap=True).compile(node.elements)
+        targets = [(self.planner.slots[o], o.type.numpy) for o in node.leaves]
+
+        def act(slots: Slots, params: Params) -> None:
+            for (slot, t), value in zip(targets, values(slots, params), strict=True):
+                slots[slot] = np.array(value, t)
+
+        return act
 
     def _library(self, node: Library) -> Action:
         sources = [self.planner.slots[a] for a in node.arguments]

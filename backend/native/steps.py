@@ -12,6 +12,10 @@ from treadle.dsl.errors import out_of_range
 from treadle.dsl.expr import Expr, substitute
 from treadle.dsl.graph import Fold, Generate, Leaf, Node, Permute, Scan
 
+#: Nanoseconds of work that the skeletons put into a task, roughly: a few tasks are done by the
+#: calling thread alone, for waking another takes as long.
+TASK_WORK = 10_000.0
+
 Slots = list[Any]
 Params = Sequence[Any]
 
@@ -182,5 +186,5 @@ class Launch:
             launcher = self._idle.pop()
         except IndexError:
             launcher = self.compiled(fast_math).bind()
-        launcher(addresses, values[self.start : self.end], tasks, errors)
+        launcher(addresses, values[self.start : self.end], tasks, errors, tasks * TASK_WORK)
         self._idle.append(launcher)

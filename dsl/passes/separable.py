@@ -45,7 +45,7 @@ def _separated(node: Node) -> Node | None:
     if not isinstance(node, Generate) or len(node.elements) != 1 or len(node.shape) < 2:
         return None
     element = node.elements[0]
-    if node.label.schedule is not None or element.type.kind != "float":
+    if node.label.schedule is not None or element.type.kind != "float" or element.type.bits < 32:
         return None
     found = linear_form(element)
     if found is None:
@@ -58,7 +58,7 @@ def _separated(node: Node) -> Node | None:
     table = np.zeros(tuple(high - low + 1), np.float64)
     for offsets, weight in weights.items():
         table[tuple(np.subtract(offsets, low))] = weight
-    factors = outer_factors(table)
+    factors = outer_factors(table, 4 * float(np.finfo(element.type.numpy).eps))
     if factors is None:
         return None
     taps = sum(int(np.count_nonzero(f)) for f in factors)
@@ -144,8 +144,10 @@ def _combined(name: str, parts: list[Any]) -> dict[Offsets, float] | None:
     return None
 
 
-def outer_factors(table: Any) -> list[Any] | None:
-    """One vector per axis whose outer product is `table` (to rounding), else None."""
+def outer_factors(table: Any, tolerance: float) -> list[Any] | None:
+    """One vector per axis whose outer product is `table` to `tolerance` of its peak, else None.
+
+    The tolerance is a few roundings of the element type: literals were rounded to it."""
     if not np.isfinite(table).all() or not table.any():
         return None
     peak = np.unravel_index(np.argmax(np.abs(table)), table.shape)
@@ -157,7 +159,7 @@ def outer_factors(table: Any) -> list[Any] | None:
     product = factors[0]
     for f in factors[1:]:
         product = np.multiply.outer(product, f)
-    close = np.abs(product - table).max() <= 1e-13 * np.abs(table).max()
+    close = np.abs(product - table).max() <= tolerance * np.abs(table).max()
     return factors if close else None
 
 

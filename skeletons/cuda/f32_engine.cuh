@@ -56,11 +56,6 @@ constexpr int SHARED_BYTES = STAGES * STAGE + TABLE + 128;
 #define TILE_EVERY_LANE_ARRIVES 0
 #endif
 constexpr int ARRIVALS_PER_WARP = TILE_EVERY_LANE_ARRIVES ? 32 : 1;
-// 256 consumers and 128 producers share the 384 * 168 registers of the launch.
-#ifndef TILE_CONSUMER_REGS
-#define TILE_CONSUMER_REGS 208
-#endif
-constexpr int CONSUMER_REGS = TILE_CONSUMER_REGS, PRODUCER_REGS = 504 - 2 * CONSUMER_REGS;
 
 // ---------------------------------------------------------------- arguments
 
@@ -126,6 +121,12 @@ enum Layout { K_CONTIGUOUS, R_CONTIGUOUS, STRIDED };  // which index of the tile
 // waiting for the one behind it: deterministic, beta and epilogue fused.  The part with the last k-step comes first: its
 // block works on it first.
 enum Mode { OWNER, ATOMIC, SPLIT };
+
+// 256 consumers and 128 producers share the 384 * 168 registers of the launch.
+#ifndef TILE_CONSUMER_REGS
+#define TILE_CONSUMER_REGS 208
+#endif
+constexpr int CONSUMER_REGS = TILE_CONSUMER_REGS, PRODUCER_REGS = 504 - 2 * CONSUMER_REGS;
 
 __device__ __forceinline__ void tile_of(const Arguments &g, int t, int &tm, int &tn) {
     // Groups of g.group tile rows, walked column by column: the blocks that run

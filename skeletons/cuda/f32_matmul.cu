@@ -25,9 +25,9 @@
 #endif
 #ifndef TILE_CONSUMER_REGS // what the producers of each variant leave over
 #if TILE_VECTOR
-#define TILE_CONSUMER_REGS (TILE_TERMS == 1 ? 224 : 208)
+#define TILE_CONSUMER_REGS (TILE_TERMS == 2 ? 208 : TILE_MODE == SPLIT ? 216 : 224)
 #else
-#define TILE_CONSUMER_REGS (TILE_TERMS == 1 ? 200 : 192)
+#define TILE_CONSUMER_REGS (TILE_TERMS == 2 ? 192 : TILE_MODE == SPLIT ? 208 : 200)
 #endif
 #endif
 #include "f32_engine.cuh"
