@@ -24,9 +24,11 @@ from .types import (
 )
 
 _HINT_IF = (
-    "While a program is traced its values are not known.  Write td.where(p, a, b) for both sides, "
-    "td.cond(p, a, b) to evaluate only one, td.while_loop(pred, body, init) for a loop, and "
-    "p & q, p | q, ~p instead of and, or, not."
+    "While a program is traced its values are not known.  Write\n"
+    "  td.where(p, a, b)                both sides are evaluated\n"
+    "  td.cond(p, a, b)                 only one is\n"
+    "  td.while_loop(pred, body, init)  a loop that ends by its values\n"
+    "  p & q, p | q, ~p                 instead of and, or, not"
 )
 
 
