@@ -35,6 +35,8 @@ from .schedules import Resolved
 
 #: A task moves about this many bytes: it fits in a second-level cache and outlasts its dispatch.
 TASK_BYTES = 1 << 17
+#: At most so many consecutive ids of an order are taken as one piece of a row.
+LONGEST_RUN = 1024
 #: A task of heavy elements does about this many additions' worth of work.
 TASK_COST = 1 << 18
 #: Outputs per thread along the rows, where neighbouring rows share their reads.
@@ -258,7 +260,13 @@ class _Rows:
 
 def _elements_in_order(plan: Resolved, builder: Builder, node: Generate,
                        outs: Sequence[Buffer], task: Var, into: Linearizer) -> Expr:  # fmt: skip
-    """Thread grain: ids one after the other, each at the coordinates that the order gives it."""
+    """Thread grain: ids one after the other, each at the coordinates that the order gives it.
+
+    Consecutive ids that form a piece of a row are computed as one: the coordinates of its two
+    ends say so (`Order.run`).
+    """
+    if plan.order.run is not None and all(u == 1 for u in plan.unit):
+        return _runs_in_order(plan, builder, node, outs, task, into)
     roots = transform.resolve(node.elements, builder, node.shape)
     extents = builder.shape(node.shape)
     ids_host = tiling.host_ids(plan, node.shape)
@@ -269,6 +277,37 @@ def _elements_in_order(plan: Resolved, builder: Builder, node: Generate,
         exists, origin = tiling.unit_origin(plan, builder, node.shape, into, ident)
         with into.when(exists):
             _unit(builder, into, outs, extents, plan.unit, origin, [], roots)
+    return builder.scalar(at.ceil_div(ids_host, elements), "blocks")
+
+
+def _runs_in_order(plan: Resolved, builder: Builder, node: Generate, outs: Sequence[Buffer],
+                   task: Var, into: Linearizer) -> Expr:  # fmt: skip
+    """A run at a time: a piece of a row where its ids are one, else element by element."""
+    extents = builder.shape(node.shape)
+    ids_host = tiling.host_ids(plan, node.shape)
+    ids = builder.scalar(ids_host, "ids")
+    run = min(plan.order.run or 1, LONGEST_RUN)
+    elements = -(-elements_per_task(builder, node.elements, outs) // run) * run
+    start, stop = tiling.block_range(into, "id", task, elements, ids)
+    box = transform.interior(node.elements, node.shape, builder)
+    body = _Rows(builder, node, outs, 1, box)
+    with into.loop("run", start, stop, step=run) as begin:
+        last = into.let(at.subtract(at.minimum(at.add(begin, run), stop), 1), "last")
+        _, first = tiling.unit_origin(plan, builder, node.shape, into, begin)
+        _, end = tiling.unit_origin(plan, builder, node.shape, into, last)
+        low = into.let(at.minimum(first[-1], end[-1]), "low")
+        high = into.let(at.add(at.maximum(first[-1], end[-1]), 1), "high")
+        one_row = at.both(
+            *(at.equal(a, b) for a, b in zip(first[:-1], end[:-1], strict=True)),
+            at.equal(at.subtract(high, low), at.add(at.subtract(last, begin), 1)),
+        )
+        together = into.let(one_row, "together")
+        with into.when(together):
+            row = first[-2] if len(first) > 1 else constant(0)
+            body.tile(into, Tile(tuple(first[:-2]), (row, at.add(row, 1)), (low, high)))
+        with into.otherwise(together), into.loop("id", begin, at.add(last, 1), "vector") as ident:
+            _, origin = tiling.unit_origin(plan, builder, node.shape, into, ident)
+            _store(into, outs, origin, extents, body.anywhere)
     return builder.scalar(at.ceil_div(ids_host, elements), "blocks")
 
 

@@ -23,6 +23,9 @@
 #ifndef TILE_VECTOR
 #define TILE_VECTOR true
 #endif
+#ifndef TILE_MODE
+#define TILE_MODE OWNER
+#endif
 #ifndef TILE_CONSUMER_REGS // what the producers of each variant leave over
 #if TILE_VECTOR
 #define TILE_CONSUMER_REGS (TILE_TERMS == 2 ? 208 : TILE_MODE == SPLIT ? 216 : 224)
@@ -36,9 +39,6 @@
 #endif
 #ifndef TILE_LAYOUT_B
 #define TILE_LAYOUT_B R_CONTIGUOUS
-#endif
-#ifndef TILE_MODE
-#define TILE_MODE OWNER
 #endif
 #ifndef TILE_ARITHMETIC
 #define TILE_ARITHMETIC tile::Float32

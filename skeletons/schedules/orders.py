@@ -44,7 +44,6 @@ class Order(Layer):
     slot = "order"
     dense: ClassVar[bool] = True
     """Whether every id below ``linear_size`` is inside the extents, so that none is skipped."""
-
     grain: Grain | None = dataclasses.field(default=None, kw_only=True)
 
     def __init_subclass__(cls) -> None:
@@ -66,6 +65,15 @@ class Order(Layer):
     def linear_size(self, shape: tuple[Index, ...]) -> Index:
         """The number of ids, at least the number of elements; more if the order pads."""
         return product(shape)
+
+    @property
+    def run(self) -> int | None:
+        """The length of the pieces of rows that ids come in, where the order has one.
+
+        It promises that ids whose two ends lie in one row, as far apart there as the ids are, are
+        all in between: a backend may take them as one piece, having looked at the ends.
+        """
+        return None
 
     def in_units(self, rows: int, cols: int) -> Self:
         """The same order with its lengths in units of ``rows`` x ``cols`` elements, rounded up.
@@ -162,6 +170,10 @@ class Column(PlaneOrder):
 
     width: int
 
+    @property
+    def run(self) -> int:
+        return self.width
+
     def __post_init__(self) -> None:
         integer(self, "width")
 
@@ -185,6 +197,10 @@ class ZigZag(PlaneOrder):
 
     width: int
 
+    @property
+    def run(self) -> int:
+        return self.width
+
     def __post_init__(self) -> None:
         integer(self, "width")
 
@@ -207,6 +223,10 @@ class Tile(PlaneOrder):
 
     rows: int
     cols: int
+
+    @property
+    def run(self) -> int:
+        return self.cols
 
     def __post_init__(self) -> None:
         integer(self, "rows")
