@@ -15,7 +15,8 @@ FoldSeg: a task is a group of segments.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from treadle.dsl.expr import Expr, Index, Read, Var, constant, walk
@@ -58,6 +59,8 @@ ACROSS_ROWS, ACROSS_COLUMNS = 1024, 2048
 ACROSS_STEP = 8
 #: Segments of a task.
 SEGMENTS = 64
+#: Rows below this many elements are folded in the lanes of a vector.
+SHORT_ROW = 8
 #: Segments below this many elements are folded serially.
 SHORT_SEGMENT = 64
 
@@ -201,7 +204,7 @@ class _Along(_Fold):
         start, stop = tiling.block_range(
             into, "row", at.floor_divide(task, self.blocks), per_task, self.rows
         )
-        with into.loop("row", start, stop) as row:
+        with self._short_rows(into, start, stop), into.loop("row", start, stop) as row:
             self._one(into, row, block)
         return self.kernel(
             "blocks",
@@ -210,6 +213,28 @@ class _Along(_Fold):
             into,
             f"blocks of {self.block} elements",
         )
+
+    @contextmanager
+    def _short_rows(self, into: Linearizer, start: Expr, stop: Expr) -> Iterator[None]:
+        """Rows of a few elements side by side in the lanes of a vector, each serially; the body is
+        what happens to longer ones."""
+        neutral = identities(self.combine)
+        if len(self.inner) != 1 or not self.outer or neutral is None:
+            yield
+            return
+        short = into.let(at.less(self.count, min(SHORT_ROW, self.block + 1)), "short")
+        with into.when(short), into.loop("row", start, stop, "vector") as row:
+            at_row = tiling.coordinates(self.builder, into, row, self.outer)
+            total = declare(into, neutral)
+            with into.loop("k", 0, self.count) as k:
+                self.builder.stays_below(k, self.inner[0])
+                bindings: dict[Expr, Expr] = {Index(n): c for n, c in enumerate((*at_row, k))}
+                with into.when_always(bindings):
+                    values = into.emit(self.elements)
+                accumulate(into, self.combine, total, values)
+            self.finish(into, at_row, total, self.count)
+        with into.otherwise(short):
+            yield
 
     def _lanes(self) -> Kernel:
         """A task: a vector of (row, block) pairs, each folded by one lane."""

@@ -28,7 +28,7 @@
 #endif
 #ifndef TILE_CONSUMER_REGS // what the producers of each variant leave over
 #if TILE_VECTOR
-#define TILE_CONSUMER_REGS (TILE_TERMS == 2 ? 208 : TILE_MODE == SPLIT ? 216 : 224)
+#define TILE_CONSUMER_REGS (TILE_TERMS == 2 || TILE_MODE == OWNER ? 208 : 216)
 #else
 #define TILE_CONSUMER_REGS (TILE_TERMS == 2 ? 192 : TILE_MODE == SPLIT ? 208 : 200)
 #endif
