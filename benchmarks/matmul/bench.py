@@ -20,7 +20,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import torch
 
-import cu
 import engine
 
 HERE = os.path.dirname(os.path.abspath(__file__))
