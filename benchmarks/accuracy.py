@@ -109,8 +109,9 @@ infinities and NaNs among them).  Made by `python -m benchmarks.accuracy --write
 {text}
 
 - `+ − × ÷`, `sqrt`, `fma`, comparisons, roundings, `minimum … fmax`, `copysign`, `nextafter`,
-  `fmod` and all conversions are exact or correctly rounded; no product and sum are fused unless
-  the program says `fma` (or asks for `fast_math`).
+  `fmod` and all conversions are exact or correctly rounded; a product and a
+  sum in the function of one operation become one `fma` (`lambda a, b, c: a * b + c`), products and
+  sums of different operations never do: fusing them changes no bit.
 - A function has one routine.  Vectors, the tail of an array and single numbers all go through it,
   so a value's bits never depend on where it stands.
 - float16 and bfloat16 compute in float32 and round after every operation: ½ ulp, and for the

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from . import expr as ir
-from .errors import DTypeError, ShapeError, TracingError, user_location
+from .errors import DTypeError, IndexOutOfBounds, ShapeError, TracingError, user_location
 from .expr import Apply, Const, Expr, Index, Read
 from .graph import Check, Generate, Input, Label, Leaf, Shape, indices, known
 from .scalar import Operators, Scalar
@@ -134,6 +134,19 @@ class Array(Operators):
         from .operations.index_space import slice_array
 
         return slice_array(self, index)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """np.sum(a) on an Array is td.sum(a); what td lacks is refused with advice."""
+        import treadle
+
+        name = function.__name__
+        target = getattr(treadle, name, None)
+        if target is None:
+            raise TracingError(
+                f"np.{name} does not work on a treadle array, and td has no {name}.",
+                hint="td.run(a) computes the array, and NumPy takes it from there.",
+            )
+        return target(*args, **kwargs)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         raise TracingError(
@@ -301,7 +314,15 @@ def _gather_in_kernel(array: Array, index: Any) -> Any:
             also=((f"inside the scalar function of '{outer}':", where),),
             hint=f"Give every index: a[{names}]; or slice outside the kernel, before td.{outer}.",
         )
-    return array._scalar_at([as_index(p, "an index") for p in place])
+    at = [as_index(p, "an index") for p in place]
+    for axis, e in enumerate(at):
+        if isinstance(e, Const) and int(e.value) < 0:
+            raise IndexOutOfBounds(
+                f"the index {int(e.value)} is outside axis {axis}: inside kernels indices never "
+                "count from the end.",
+                hint=f"Write a.shape[{axis}] - {-int(e.value)}.",
+            )
+    return array._scalar_at(at)
 
 
 # --- bringing data in ------------------------------------------------------------------------
@@ -339,6 +360,11 @@ def as_array(value: Any, operation: str = "an operation") -> Array:
 
 def normalise_source(value: Any) -> Any:
     """Host data as an ndarray without a copy; device data as it is."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise TracingError(
+            "a masked array would lose its mask.",
+            hint="Pass the data and the mask apart, or a.filled(value).",
+        )
     if isinstance(value, np.ndarray) or hasattr(value, "__cuda_array_interface__"):
         return value
     if isinstance(value, list) or hasattr(value, "__array_interface__"):

@@ -11,7 +11,7 @@ import numpy as np
 
 from .array import Array, is_arraylike, normalise_source
 from .configuration import settings
-from .errors import TracingError, TreadleError, user_facing, user_location
+from .errors import DTypeError, TracingError, TreadleError, user_facing, user_location
 from .expr import Param
 from .graph import Input
 from .program import Program
@@ -218,6 +218,11 @@ def signature(args: Sequence[Any]) -> tuple[list[Any], Any]:
 def _key_of(a: Any, flat: list[Any]) -> Any:
     kind = kind_of_literal(a)
     if kind is not None:
+        if kind == "int" and not -(1 << 63) <= a < 1 << 63:
+            raise DTypeError(
+                f"the argument {a} does not fit in 64 bits, signed.",
+                hint="Pass np.uint64(…), or a float.",
+            )
         flat.append(a)
         return kind
     if isinstance(a, np.generic):

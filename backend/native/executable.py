@@ -185,7 +185,7 @@ class Executable:
 
         def act(slots: Slots, params: Params) -> None:
             for s, i in zip(state, init, strict=True):
-                slots[s] = slots[i]
+                slots[s] = dense(slots[i])
             limit = None if count is None else int(count(slots, params)[0])
             turn = 0
             while limit is None or turn < limit:
@@ -195,7 +195,7 @@ class Executable:
                     one(slots, params)
                 if node.predicate is not None and not slots[results[-1]][()]:
                     break
-                following = [slots[r] for r in results[: len(state)]]
+                following = [dense(slots[r]) for r in results[: len(state)]]
                 for s, value in zip(state, following, strict=True):
                     slots[s] = value
                 turn += 1
@@ -214,7 +214,7 @@ class Executable:
             for one in actions:
                 one(slots, params)
             for t, r in zip(targets, results, strict=True):
-                slots[t] = slots[r]
+                slots[t] = dense(slots[r])
 
         return act
 
@@ -226,6 +226,11 @@ def readable(value: Any) -> Any:
     array = host_array(value.get() if hasattr(value, "__cuda_array_interface__") else value)
     whole = all(s % array.itemsize == 0 for s in array.strides)
     return array if array.flags.aligned and whole else np.array(array, order="C")
+
+
+def dense(array: Any) -> Any:
+    """The array as kernels expect what a program computed: row-major, without gaps."""
+    return array if array.flags.c_contiguous else np.ascontiguousarray(array)
 
 
 def _in_language(node: Matmul) -> bool:
@@ -247,7 +252,7 @@ def _release(slots_to_drop: list[int]) -> Action:
 def _copy_slots(pairs: list[tuple[int, int]]) -> Action:
     def act(slots: Slots, params: Params) -> None:
         for target, source in pairs:
-            slots[target] = slots[source]
+            slots[target] = dense(slots[source])
 
     return act
 

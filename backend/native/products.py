@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from treadle.backend.memory import POOL
 from treadle.dsl.types import ScalarType
 from treadle.skeletons.algorithms import NAMED, BilinearAlgorithm
 
@@ -18,8 +19,10 @@ Product = Callable[[Any, Any], Any]
 
 
 def blas(a: Any, b: Any) -> Any:
-    """The library's product (float32, float64, complex)."""
-    return np.matmul(a, b)
+    """The library's product (float32, float64, complex), into memory that is warm."""
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    out = POOL.allocate((*batch, a.shape[-2], b.shape[-1]), a.dtype)
+    return np.matmul(a, b, out=out)
 
 
 @lru_cache(maxsize=32)

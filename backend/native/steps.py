@@ -110,6 +110,7 @@ class Variant:
                     sources.append((0, owner.slot_of(b.leaf)))
             self.launches.append(Launch(kernel, sources, start, end))
         self.host = owner.host.compile(hosts)
+        self.table = _table_of(node)
 
     def compiled(self) -> list[Any]:
         return [launch.compiled(self.fast_math) for launch in self.launches]
@@ -123,6 +124,8 @@ class Variant:
                 outs.append(slots[reused])
                 continue
             shape = tuple([v if v > 0 else 0 for v in values[start:end]])
+            if self.table is not None:
+                self.table.order.require(self.table.grid(shape))
             array = POOL.allocate(shape, self.types[k])
             if self.defaults:
                 np.copyto(array, slots[self.defaults[k]])
@@ -154,6 +157,16 @@ class Variant:
                 raise out_of_range(
                     place.operation, place.array, place.axis, index, extent, place.where
                 )
+
+
+def _table_of(node: Node) -> Any:
+    """The resolved schedule of a node whose order is a table: it fits one extent only."""
+    from treadle.skeletons.schedules import Table, as_schedule
+
+    if node.label.schedule is None or not isinstance(node, Generate) or not node.shape:
+        return None
+    schedule = as_schedule(node.label.schedule)
+    return schedule.resolve(len(node.shape)) if isinstance(schedule.order, Table) else None
 
 
 class Launch:

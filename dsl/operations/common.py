@@ -7,6 +7,8 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
+import numpy as np
+
 from .. import simplify
 from ..array import Array
 from ..errors import DTypeError, Location, ShapeError, TracingError, TreadleError
@@ -136,7 +138,16 @@ def fit_to(
 ) -> tuple[Expr, ...]:
     """A value with the nesting of the elements, each component in its element's type."""
     leaves = flatten_value(value, structure, what, operation)
-    return tuple(fit_weak(lift(leaf, operation), t) for leaf, t in zip(leaves, types, strict=True))
+    fitted = []
+    for leaf, t in zip(leaves, types, strict=True):
+        e = lift(leaf, operation)
+        if not e.weak and not np.can_cast(e.type.numpy, t.numpy, "same_kind"):
+            raise DTypeError(
+                f"{what} of {operation} is {e.type}, the elements are {t}.",
+                hint=f"Convert one of them: a.astype(td.{e.type}), or td.cast(x, td.{t}).",
+            )
+        fitted.append(fit_weak(e, t))
+    return tuple(fitted)
 
 
 def state_variables(

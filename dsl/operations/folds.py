@@ -28,6 +28,13 @@ def split_axes(array: Array, axes: Sequence[int]) -> tuple[Shape, Shape, list[Ex
     return outer, inner, place
 
 
+def _with_unit_axis(array: Array) -> tuple[Array, tuple[int, ...]]:
+    """Reducing over no axis at all (`axis=()`) is reducing over a new one of extent 1."""
+    place = [Index(k) for k in range(array.ndim)]
+    made = map_over(array, place, (*array._shape, constant(1)), Label("expand_dims"))
+    return made, (array.ndim,)
+
+
 def _not_empty(array: Array, axes: Sequence[int], operation: str) -> tuple[Check, ...]:
     checks = []
     for k in axes:
@@ -103,6 +110,8 @@ def _fold(
     where = user_location()
     array = as_array(a, operation)
     axes = normalise_axes(axis, array.ndim, operation)
+    if not axes:
+        array, axes = _with_unit_axis(array)
     checks = () if init else _not_empty(array, axes, operation)
     types = array.types
     start = (
@@ -304,7 +313,10 @@ def reduce(
             f"{operation} works on scalars, but the elements are tuples.",
             hint="Take them apart with td.unzip(a), or use td.fold.",
         )
-    axes = normalise_axes(axis, array.ndim, operation)
+    ndim = array.ndim
+    axes = kept = normalise_axes(axis, ndim, operation)
+    if not axes:
+        array, axes = _with_unit_axis(array)
     checks = _not_empty(array, axes, operation) if init is None else ()
     outer, inner, place = split_axes(array, axes)
     value = element(array._element(place)[0])
@@ -324,7 +336,7 @@ def reduce(
         ends = tuple(finish(e) for e in result._element([Index(k) for k in range(len(outer))]))
         made = Generate(outer, ends, label=Label(operation), where=user_location())
         result = Array(made.leaves, LEAF, outer)
-    return keep_dimensions(result, axes, array.ndim) if keepdims else result
+    return keep_dimensions(result, kept, ndim) if keepdims else result
 
 
 def keep_dimensions(result: Array, axes: Sequence[int], ndim: int) -> Array:

@@ -3,15 +3,19 @@
 Both sides of `where` are evaluated, and a checked program reports an index out of range in either.
 Unchecked, `where(i > 0, a[i - 1], 0)` is what people write; reading element −1 could leave the
 array's memory.  So a select whose side reads at a computed index becomes a `Cond`: masked loads
-on vector units, the same value, and no access that the program does not use.
+on vector units, the same value, and no access that the program does not use.  For the same reason
+a permute's write outside its target is dropped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ..expr import Apply, Cond, Const, Expr, Index, Proj, Read, rewrite, walk
-from ..graph import Leaf, Node
+from ..graph import Leaf, Node, Permute
+from ..operations.stencils import in_range
+from ..scalar import apply_primitive
 from .base import Context
 from .rebuild import rewrite_graph
 
@@ -24,19 +28,29 @@ def guard_reads(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
         return list(roots)
 
     def change(node: Node) -> Node:
-        changes = {}
+        changes: dict[str, Any] = {}
         for name in FIELDS:
             value = getattr(node, name, ())
             if value:
                 made = guarded(value)
                 if made != value:
                     changes[name] = made
+        if isinstance(node, Permute):
+            changes["valid"] = _inside(node)
         made_node: Node = node.with_(**changes) if changes else node
         if made_node is not node and node in context.kept:
             context.kept[made_node] = context.kept[node]
         return made_node
 
     return rewrite_graph(roots, change)
+
+
+def _inside(node: Permute) -> Expr:
+    """Writes outside the target are dropped: they would end in somebody else's memory."""
+    valid = node.valid
+    for i, n in zip(node.target, node.defaults[0].shape, strict=True):
+        valid = apply_primitive("logical_and", [valid, in_range(i, n)])
+    return valid
 
 
 def guarded(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:

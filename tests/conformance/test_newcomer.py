@@ -1,0 +1,80 @@
+"""What a first user broke: kept here so that it stays mended."""
+
+import numpy as np
+import pytest
+
+import treadle as td
+
+
+def layouts():
+    base = np.arange(12.0)
+    return {
+        "fortran": np.asfortranarray(base.reshape(3, 4)),
+        "transposed": base.reshape(4, 3).T,
+        "backwards": base[::-2],
+        "columns": base.reshape(3, 4)[:, ::2],
+        "broadcast": np.broadcast_to(base[:3, None], (3, 2)),
+    }
+
+
+@pytest.mark.parametrize("layout", layouts())
+def test_any_layout_may_be_the_state_of_a_loop(run, layout):
+    a = layouts()[layout]
+    x = td.use(a)
+    twice = run(td.iterate(2, lambda s: s * 2, x))
+    np.testing.assert_array_equal(twice, a * 4)
+    np.testing.assert_array_equal(run(td.iterate(0, lambda s: s * 2, x)), a)
+    np.testing.assert_array_equal(run(td.compute(x) + 1), a + 1)
+    chosen = td.cond(td.sum(x) > 0, x, x + 1)
+    np.testing.assert_array_equal(run(chosen * 1), a)
+
+
+def test_reducing_over_no_axis(run):
+    a = np.arange(6.0).reshape(2, 3)
+    for mine, numpy in ((td.sum, np.sum), (td.mean, np.mean), (td.max, np.max), (td.prod, np.prod)):
+        np.testing.assert_array_equal(run(mine(a, axis=())), numpy(a, axis=()))
+    np.testing.assert_array_equal(run(td.sum(a, axis=(), keepdims=True)), a)
+    plus_ten = td.fold(lambda x, y: x + y, 10, np.arange(4), axis=())
+    np.testing.assert_array_equal(run(plus_ten), np.arange(4) + 10)
+
+
+def test_writes_outside_are_dropped(run):
+    ones = np.ones(5)
+    beyond = td.permute(lambda new, old: new + old, np.zeros(3), lambda i: i, ones)
+    np.testing.assert_array_equal(run(beyond), [1, 1, 1])
+    below = td.permute(lambda new, old: new + old, np.zeros(3), lambda i: i - 3, ones)
+    np.testing.assert_array_equal(run(below), [1, 1, 0])
+    np.testing.assert_array_equal(run(td.scatter(np.zeros(4), [10**6], [5.0])), np.zeros(4))
+
+
+def test_a_table_of_another_extent_is_refused():
+    order = td.schedule.Table(range(5))
+    with pytest.raises(td.ScheduleError, match="12"):
+        td.run(td.map(lambda x: x + 1, np.arange(12.0), schedule=order), backend="native")
+
+
+def test_indices_in_kernels_never_count_from_the_end():
+    v = td.use(np.arange(5.0))
+    with pytest.raises(td.IndexOutOfBounds, match=r"shape\[0\] - 1"):
+        td.generate(3, lambda i: v[-1])
+
+
+def test_values_that_do_not_fit_are_refused():
+    with pytest.raises(td.DTypeError, match=r"0\.5"):
+        td.fold(lambda x, y: x + y, 0.5, np.arange(3))
+    with pytest.raises(td.DTypeError, match="float64"):
+        td.fold(lambda x, y: x + y, td.float64(1.5), np.arange(3))
+    with pytest.raises(td.DTypeError, match="64 bits"):
+        td.jit(lambda a, k: a + k)(np.arange(3), 2**63)
+    with pytest.raises(td.TracingError, match="mask"):
+        td.sum(np.ma.masked_array([1.0, 2.0], [True, False]))
+
+
+def test_numpy_functions_on_arrays(run):
+    a = np.arange(6.0).reshape(2, 3)
+    np.testing.assert_array_equal(run(np.sum(td.use(a), axis=0)), a.sum(0))
+    np.testing.assert_array_equal(
+        run(np.concatenate([td.use(a), td.use(a)])), np.concatenate([a, a])
+    )
+    with pytest.raises(td.TracingError, match="norm"):
+        np.linalg.norm(td.use(a))
