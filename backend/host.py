@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from treadle.dsl.expr import Apply, Cond, Const, Expr, Extent, Param, Proj, Read, walk
-from treadle.dsl.graph import Leaf, Node
+from treadle.dsl.graph import Leaf
 from treadle.dsl.primitives import convert
 from treadle.skeletons.kernel.build import Stride
 
@@ -191,6 +191,3 @@ class HostCompiler:
         if isinstance(e, Proj):
             return f"{names[e.args[0]]}[{e.which}]"
         raise AssertionError(f"{type(e).__name__} cannot be evaluated on the host: {e!r}")
-
-
-__all__ = ["HostCompiler", "Node"]

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from treadle.dsl.expr import Expr, Extent, Read, walk
 from treadle.dsl.graph import (
     ArrayLoop,
-    Barrier,
     Branch,
     Check,
     Input,
@@ -190,6 +189,3 @@ def _depends_on_data(check: Check) -> bool:
 def data_checks(node: Node) -> list[Check]:
     """The checks of a node that need arrays: verified just before it runs."""
     return [c for c in node.checks if _depends_on_data(c)]
-
-
-__all__ = ["Barrier", "Plan", "Planner", "Step", "data_checks", "used_leaves"]

@@ -91,11 +91,6 @@ def backends() -> Backends:
     return table
 
 
-def available() -> list[str]:
-    """Names of the backends that work here."""
-    return [name for name in BACKENDS if why_not(name) is None]
-
-
 def choose(name: str | None) -> str:
     """The backend to run on: the given one, or the fastest that works here."""
     if name is not None and name != "auto":

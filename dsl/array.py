@@ -11,7 +11,7 @@ import numpy as np
 from . import expr as ir
 from .errors import DTypeError, IndexOutOfBounds, ShapeError, TracingError, user_location
 from .expr import Apply, Const, Expr, Index, Read
-from .graph import Check, Generate, Input, Label, Leaf, Shape, indices, known
+from .graph import Check, Generate, Input, Label, Leaf, Shape, known
 from .scalar import Operators, Scalar
 from .simplify import is_const
 from .tracing import enclosing_kernel, forbid_nesting
@@ -586,7 +586,3 @@ def map_over(
     elements = tuple(array._element(place))
     node = Generate(shape, elements, label=label, where=user_location(), checks=checks)
     return Array(node.leaves, array.structure, shape)
-
-
-def identity(rank: int) -> tuple[Index, ...]:
-    return indices(rank)

@@ -16,6 +16,7 @@ from .graph import (
     Branch,
     Fold,
     FoldSeg,
+    Generate,
     Input,
     Library,
     Matmul,
@@ -139,7 +140,10 @@ def _kernel(node: Node, names: Names, words: dict[str, str]) -> list[str]:
     rows.append(("writes", _writes(node, names, words)))
     rows += _costs(node, found, names, words)
     schedule = node.label.schedule
-    rows.append(("schedule", [repr(schedule) if schedule is not None else "chosen by treadle"]))
+    shown = repr(schedule) if schedule is not None else "chosen by treadle"
+    if schedule is not None and not isinstance(node, Generate):
+        shown += " (without effect: this kind of kernel is not reordered yet)"
+    rows.append(("schedule", [shown]))
     return [f"Kernel {names.kernels[node]}: {_title(node, names)}", *_rows(rows)]
 
 

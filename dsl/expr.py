@@ -157,19 +157,6 @@ class Apply(Expr):
         return apply(self.op, args, self.type, self.weak)
 
 
-class Boundary:
-    """What a read outside its array gives: see language.md, stencils.
-
-    kind: clamp, mirror, symmetric, wrap, constant or function; the last two have a `value`
-    expression, for `function` over `vars`, the out-of-range source coordinates.
-    """
-
-    __slots__ = ("kind", "value", "vars")
-
-    def __init__(self, kind: str, value: Expr | None = None, vars_: tuple[Var, ...] = ()) -> None:
-        self.kind, self.value, self.vars = kind, value, vars_
-
-
 class Read(Expr):
     """One element of component `component` of an array node, at `args` (one index per axis).
 
@@ -377,8 +364,3 @@ def substitute(roots: Sequence[Expr], mapping: dict[Expr, Expr]) -> tuple[Expr, 
     if not mapping:
         return tuple(roots)
     return rewrite(roots, lambda e: e, dict(mapping))
-
-
-def free_of(roots: Iterable[Expr], leaves: set[Expr]) -> bool:
-    """Whether none of `leaves` occurs in `roots`."""
-    return not any(e in leaves for e in walk(roots))

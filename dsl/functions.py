@@ -14,7 +14,7 @@ from .graph import Label
 from .primitives import floating
 from .scalar import Scalar, apply_primitive, as_strong, as_truth, lift, unify
 from .tracing import enclosing_kernel
-from .types import ScalarType, as_type, bool_, children_of, flatten, float64, int64, is_composite
+from .types import ScalarType, as_type, children_of, flatten, float64, int64, is_composite
 
 
 def _arrays_among(values: tuple[Any, ...]) -> bool:
@@ -395,10 +395,6 @@ def clip(x: Any, low: Any = None, high: Any = None) -> Any:
 def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8) -> Any:
     """|a − b| ≤ atol + rtol·|b|."""
     return less_equal(absolute(subtract(a, b)), add(atol, multiply(rtol, absolute(b))))
-
-
-def truth_type() -> ScalarType:
-    return bool_
 
 
 __all__ = [

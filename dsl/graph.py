@@ -98,10 +98,7 @@ class Input(Node):
 
 
 class Generate(Node):
-    """Independent elements: component `k` at index `ix` is `elements[k]` with Index(j) = ix[j].
-
-    `ordered` tells that `elements` holds boundary reads of a stencil (a hint for labels only).
-    """
+    """Independent elements: component `k` at index `ix` is `elements[k]` with Index(j) = ix[j]."""
 
     __slots__ = ("elements", "shape")
     fields = ("shape", "elements")

@@ -10,7 +10,7 @@ import numpy as np
 from .configuration import Settings
 from .errors import DeviceOutOfMemory, TracingError
 from .expr import Param, walk
-from .graph import Input, Leaf, Node, inner_inputs, topological
+from .graph import Input, Leaf, topological
 from .values import Tree
 
 
@@ -180,6 +180,3 @@ def host_array(value: Any) -> Any:
     """Data as a NumPy array in native byte order."""
     array = np.asarray(value)
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
-
-
-__all__ = ["Node", "Program", "host_array", "inner_inputs"]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from .errors import Location, NestedParallelismError, TracingError, user_location
+from .errors import Location, NestedParallelismError, TracingError
 from .types import Structure, flatten
 
 
@@ -116,7 +116,3 @@ def flatten_result(value: Any, operation: str) -> tuple[list[Any], Structure]:
     for leaf in leaves:
         check_result(leaf, operation)
     return [lift(leaf, operation) for leaf in leaves], structure
-
-
-def here() -> Location | None:
-    return user_location()

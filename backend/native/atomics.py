@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from treadle.dsl.expr import Apply, Expr, Foreign, Var
+from treadle.dsl.expr import Apply, Expr, Foreign
 from treadle.dsl.types import ScalarType
 from treadle.skeletons.kernel.ir import Atomic, Buffer, Report
 
@@ -367,7 +367,3 @@ def _passed(em: Emitter, t: ScalarType, regs: tuple[Reg, ...]) -> list[tuple[str
     if t.is_integer and t.bits < 32:
         return [(f"i{t.bits} {'signext' if t.signed else 'zeroext'}", regs[0])]
     return [(register_element(t), r) for r in regs]
-
-
-def variables_of(s: Atomic) -> tuple[Var, ...]:
-    return () if s.combine is None else (*s.combine.left, *s.combine.right)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from treadle.dsl.types import ScalarType
 
 from .floats import round_to
@@ -91,7 +89,3 @@ def _round_to_odd(v: Lanes, a: Reg) -> Reg:
     toward_zero = v.op("sub", "i32", bits, v.convert("zext", "i1", "i32", larger))
     odd = v.op("or", "i32", toward_zero, v.convert("zext", "i1", "i32", inexact))
     return v.from_bits("float", odd)
-
-
-def infinity(e: str, v: Lanes) -> Reg:
-    return v.lit(e, math.inf)

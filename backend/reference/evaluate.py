@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from treadle.dsl.errors import out_of_range
-from treadle.dsl.expr import Expr, Extent, Index, Param, Var
+from treadle.dsl.expr import Expr, Extent, Index, Param
 from treadle.dsl.graph import (
     ArrayLoop,
     Barrier,
@@ -317,6 +317,3 @@ class Evaluator:
             state = [np.array(child.array(leaf)) for leaf in node.body]
             turn += 1
         return tuple(state)
-
-
-__all__ = ["Evaluator", "Var", "run"]

@@ -16,14 +16,11 @@ from treadle.dsl.expr import (
     Expr,
     Extent,
     Foreign,
-    Index,
     Loop,
     Param,
     Proj,
     Read,
-    Var,
     While,
-    substitute,
 )
 from treadle.dsl.graph import Leaf
 from treadle.dsl.operations.stencils import resolve_read
@@ -209,6 +206,3 @@ def combine_values(
         leaves[v] = np.asarray(x, v.type.numpy).reshape(size)
     lanes = Lanes(size, leaves, machine)
     return [np.array(lanes.full(r)).reshape(shape) for r in lanes.evaluate(combine.results)]
-
-
-__all__ = ["Index", "Lanes", "Machine", "Var", "apply", "combine_values", "substitute"]

@@ -9,7 +9,6 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from .. import simplify
 from ..array import Array
 from ..errors import DTypeError, Location, ShapeError, TracingError, TreadleError
 from ..expr import Expr, Var
@@ -198,13 +197,3 @@ def keep_type(
             )
         results.append(leaf)
     return tuple(results)
-
-
-def read_with(
-    array: Array, place: Sequence[Expr], types: Sequence[ScalarType] | None = None
-) -> tuple[Expr, ...]:
-    """The components of an element, cast to `types`."""
-    values = array._element(place)
-    if types is None:
-        return tuple(values)
-    return tuple(simplify.cast(v, t) for v, t in zip(values, types, strict=True))

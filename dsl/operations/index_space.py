@@ -136,11 +136,7 @@ def _is_one(e: Expr) -> bool:
 def flatten(a: Any) -> Array:
     """All elements in row-major order, rank 1."""
     array = as_array(a, "flatten")
-    return array if array.ndim == 1 else reshape(array, (-1,) if _has_extent(array) else (0,))
-
-
-def _has_extent(array: Array) -> bool:
-    return True
+    return array if array.ndim == 1 else reshape(array, (-1,))
 
 
 ravel = flatten

@@ -14,7 +14,7 @@ from ..expr import Const, Expr, Index, constant
 from ..graph import Generate
 from ..scalar import Scalar, apply_primitive, as_index, as_strong, lift
 from ..tracing import flatten_result, forbid_nesting
-from ..types import DEFAULT_OF_KIND, LEAF, as_type, int64, kind_of_literal
+from ..types import as_type, int64, kind_of_literal
 from .common import label_of, operation, trace_elements
 
 
@@ -222,12 +222,3 @@ def eye(n: Any, m: Any = None, k: int = 0, dtype: Any = float) -> Array:
     element = simplify.select(on, Const(1, target), Const(0, target))
     node = Generate(extents, (element,), label=label_of("eye", None, None), where=user_location())
     return Array(node.leaves)
-
-
-def default_type_of(value: Any) -> Any:
-    """The type a Python literal has alone."""
-    kind = kind_of_literal(value)
-    return None if kind is None else DEFAULT_OF_KIND[kind]
-
-
-SCALAR_STRUCTURE = LEAF

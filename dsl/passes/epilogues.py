@@ -11,8 +11,6 @@ from typing import Any
 
 from ..expr import Expr, Read, rewrite, walk
 from ..graph import (
-    ArrayLoop,
-    Branch,
     Fold,
     FoldSeg,
     Generate,
@@ -116,6 +114,3 @@ def _merge(head: Any, user: Generate, builder: Rebuilder) -> Any:
     fused = (*head.fused, (user.label, user.where), *user.fused)
     return head.with_(epilogue=epilogue, fused=fused,
                       checks=(*head.checks, *builder.field(user.checks)))  # fmt: skip
-
-
-__all__ = ["ArrayLoop", "Branch", "fuse_epilogues"]

@@ -7,17 +7,12 @@ from typing import Any
 
 from ..expr import Expr, Read, rewrite
 from ..graph import (
-    ArrayLoop,
-    Barrier,
-    Branch,
     Check,
     Combine,
     Input,
     Leaf,
-    Library,
     Node,
     Output,
-    Permute,
     topological,
 )  # fmt: skip
 
@@ -94,6 +89,3 @@ def rewrite_graph(roots: Sequence[Leaf], change: Callable[[Node], Node]) -> list
         if made is not node:
             builder.nodes[node] = made
     return [builder.leaf(r) for r in roots]
-
-
-__all__ = ["ArrayLoop", "Barrier", "Branch", "Library", "Permute", "Rebuilder", "rewrite_graph"]

@@ -16,7 +16,7 @@ range of tasks; on a GPU a task is a thread block.  The loops inside say how:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, _fill, _intern, walk
@@ -225,9 +225,6 @@ class Kernel:
     sites: tuple[Any, ...] = ()  # for Report: (operation, array, axis, Location)
     flops: float = 0.0
     schedule: Any = None
-
-    def with_body(self, body: Body) -> Kernel:
-        return replace(self, body=body)
 
     def __str__(self) -> str:
         return show(self)

@@ -136,3 +136,12 @@ def test_other_schedules_keep_the_shapes():
     text = program.explain()
     assert "schedule   Row()" in text and "n1 = 480" in text
     assert program.overrides == {"blur": td.schedule.Row()}
+
+
+def test_a_schedule_without_effect_says_so():
+    order = td.schedule.Column(8)
+    folded = td.jit(lambda a: td.sum(a, axis=1, schedule=order), backend="native")
+    mapped = td.jit(lambda a: td.map(lambda x: x + 1, a, schedule=order), backend="native")
+    a = np.ones((4, 5))
+    assert "without effect" in folded.lower(a).explain()
+    assert "without effect" not in mapped.lower(a).explain()
