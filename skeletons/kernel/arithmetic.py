@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from treadle.dsl import simplify
-from treadle.dsl.expr import TRUE, Const, Expr, constant, primitive
+from treadle.dsl.expr import FALSE, TRUE, Const, Expr, constant, primitive
 from treadle.dsl.types import bool_, int64
 
 Int = Expr | int
@@ -111,6 +111,14 @@ def both(*conditions: Expr) -> Expr:
     total: Expr = TRUE
     for condition in conditions:
         total = simplify.apply(primitive("logical_and"), (total, condition), bool_)
+    return total
+
+
+def either(*conditions: Expr) -> Expr:
+    """The disjunction; FALSE of none."""
+    total: Expr = FALSE
+    for condition in conditions:
+        total = simplify.apply(primitive("logical_or"), (total, condition), bool_)
     return total
 
 

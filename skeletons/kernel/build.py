@@ -38,17 +38,19 @@ from . import arithmetic as at
 from .ir import (
     Access,
     Assign,
-    Atomic,
     Body,
     Buffer,
+    Fetch,
+    FetchUpdate,
     If,
     Kernel,
     Load,
+    LoadVector,
     Lowered,
     Report,
-    Store,
     expressions,
     statements,
+    written,
 )
 from .linearize import Linearizer, zero
 
@@ -72,10 +74,11 @@ class Stride(Expr):
 class LoweringContext:
     """What a lowering may depend on beside the node.
 
-    `threads` and `vector_bytes` describe the machine; nothing that reaches a result depends on
-    `threads`.  `check` asks for checked mode.  `strided` holds the leaves whose element strides
-    are run-time values (`Stride`); all others are row-major and dense.  `schedule` overrides the
-    one of the node's label.
+    `target` is "cpu" or "cuda".  `threads` (CPU threads, or multiprocessors of a GPU) and
+    `vector_bytes` describe the machine; nothing that reaches a result depends on `threads`.
+    `check` asks for checked mode.  `strided` holds the leaves whose element strides are run-time
+    values (`Stride`); all others are row-major and dense.  `schedule` overrides the one of the
+    node's label.
     """
 
     target: str = "cpu"
@@ -149,6 +152,10 @@ class Builder:
             found = self._scalars[host] = Var(self._unique(name), host.type)
         return found
 
+    def is_scalar(self, variable: Expr) -> bool:
+        """Whether this is one of the scalars of the kernel."""
+        return any(v is variable for v in self._scalars.values())
+
     def extent(self, host: Expr) -> Expr:
         found = self.held(host)
         if found is None:
@@ -202,8 +209,12 @@ class Builder:
         return made
 
     def local(self, name: str, types: Sequence[ScalarType], size: int) -> tuple[Buffer, ...]:
-        """Buffers private to a task."""
+        """Buffers private to a task (CPU) or to a thread (GPU)."""
         return tuple(Buffer(self._unique(name), t, "local", constant(size)) for t in types)
+
+    def shared(self, name: str, types: Sequence[ScalarType], size: int) -> tuple[Buffer, ...]:
+        """Buffers of a GPU block."""
+        return tuple(Buffer(self._unique(name), t, "shared", constant(size)) for t in types)
 
     def position(self, leaf: Leaf, indices: Sequence[Expr]) -> Expr:
         """Where in its buffer an element is."""
@@ -283,18 +294,19 @@ class Builder:
 
     def kernel(self, suffix: str, tasks: Expr, task: Var, body: Body, *,
                accesses: tuple[Access, ...] = (), flops: float = 0.0,
-               comments: Iterable[str] = (), schedule: Any = None) -> Kernel:  # fmt: skip
-        """A kernel with the buffers and scalars that `body` uses."""
+               comments: Iterable[str] = (), schedule: Any = None,
+               **gpu: Any) -> Kernel:  # fmt: skip
+        """A kernel with the buffers and scalars that `body` uses.
+
+        `gpu`: threads, thread, resident, requires, aligned, fallback (see `Kernel`).
+        """
         buffers: dict[Buffer, None] = {}
-        roots: list[Expr] = [tasks]
+        roots: list[Expr] = [tasks, *gpu.get("requires", ())]
         for s in statements(body):
             roots += expressions(s)
-            if isinstance(s, Store):
+            buffers.update(dict.fromkeys(written(s)))
+            if isinstance(s, LoadVector | Fetch | FetchUpdate):
                 buffers[s.buffer] = None
-            elif isinstance(s, Atomic):
-                buffers.update(dict.fromkeys(s.buffers))
-                if s.locks is not None:
-                    buffers[s.locks] = None
         for e in walk(roots):
             if isinstance(e, Load):
                 buffers[e.buffer] = None
@@ -316,6 +328,7 @@ class Builder:
             sites=tuple(self.sites),
             flops=flops,
             schedule=schedule,
+            **gpu,
         )
 
     def _all_buffers(self) -> list[Buffer]:

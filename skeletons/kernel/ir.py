@@ -5,12 +5,15 @@ and `Foreign`, plus `Load`; everything with control in it has become statements 
 Statements are immutable; transformations build new ones.
 
 A kernel runs `tasks` independent tasks; `task` is the number of one.  On a CPU a thread takes a
-range of tasks; on a GPU a task is a thread block.  The loops inside say how:
+range of tasks; on a GPU a task is a block of `threads` threads, and the body is what one thread of
+it does (`thread` is its number).  The loops inside say how:
 
     serial     one iteration after the other
-    vector     iterations are independent: run W at a time (CPU: SIMD lanes with a masked tail,
-               GPU: the threads of a block, consecutive iterations in consecutive lanes)
+    vector     iterations are independent: run W at a time, SIMD lanes with a masked tail (CPU only)
     unrolled   a constant number of independent copies, interleaved (several outputs per thread)
+
+Statements that only a GPU has are in the second half: barriers, wide accesses, what passes between
+the threads of a warp and between blocks.  `show.py` prints kernels, `verify.py` checks them.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, _fill, _intern, walk
+from treadle.dsl.expr import Expr, Var, _fill, _intern
 from treadle.dsl.graph import Combine
 from treadle.dsl.types import ScalarType
 
@@ -30,7 +33,8 @@ class Buffer:
 
     role: "input" (read only), "output" (written, every element that a kernel owes), "update"
     (read and written: the target of a permute), "scratch" (lives between the kernels of one
-    lowering), "local" (private to a task; `size` is a constant).
+    lowering), "local" (private to a CPU task or to a GPU thread; `size` is a constant), "shared"
+    (of a GPU block; `size` is a constant).  Scratch whose name begins with `zero_` starts as zeros.
     Distinct buffers never overlap.  `size`: number of elements, over the kernel's scalars.
     """
 
@@ -45,7 +49,10 @@ class Buffer:
 
 
 class Load(Expr):
-    """`buffer[index]`; index is a linear int64 position.  (A kernel-IR expression.)"""
+    """`buffer[index]`; index is a linear position, int64 or (`narrow.py`) int32.
+
+    A kernel-IR expression, so equal loads are one: only for what nobody else writes meanwhile.
+    """
 
     __slots__ = ("buffer",)
     buffer: Buffer
@@ -188,6 +195,108 @@ class Report(Statement):
     extent: Expr
 
 
+# --- only on a GPU ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Barrier(Statement):
+    """All threads of the block meet; what they wrote before is seen by all of them after.
+
+    Never under a condition that differs between the threads of a block.
+    """
+
+
+@dataclass(frozen=True, eq=False)
+class Fence(Statement):
+    """What this thread wrote is seen by every block before what it writes next."""
+
+
+@dataclass(frozen=True, eq=False)
+class LoadVector(Statement):
+    """`vars = buffer[index], buffer[index + 1], …` in one access.
+
+    `index` is a multiple of the number of variables (1, 2, 4, 8 or 16; at most 16 bytes in all)
+    and the buffer is aligned (`Kernel.aligned`) to the access.  `streaming`: nobody reads it again,
+    caches need not keep it.
+    """
+
+    vars: tuple[Var, ...]
+    buffer: Buffer
+    index: Expr
+    streaming: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class StoreVector(Statement):
+    """`buffer[index], buffer[index + 1], … = values` in one access; see `LoadVector`."""
+
+    buffer: Buffer
+    index: Expr
+    values: tuple[Expr, ...]
+    streaming: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Fetch(Statement):
+    """`var = buffer[index]`, read from memory now, with acquire ordering.
+
+    For what other blocks write meanwhile (a `Load` may be served from anywhere).  Not `ordered`:
+    the element alone counts, nothing is known of what else its writer wrote.
+    """
+
+    var: Var
+    buffer: Buffer
+    index: Expr
+    ordered: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Publish(Statement):
+    """`buffer[index] = value` with release ordering: the counterpart of `Fetch`."""
+
+    buffer: Buffer
+    index: Expr
+    value: Expr
+    ordered: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class FetchUpdate(Statement):
+    """Indivisibly `var = buffer[index]; buffer[index] = op(var, value)`.
+
+    op: "add", "minimum", "maximum", "bitwise_and", "bitwise_or", "bitwise_xor", "exchange".
+    Integers of 32 or 64 bits, in memory of the device or shared.
+    """
+
+    var: Var
+    buffer: Buffer
+    index: Expr
+    value: Expr
+    op: str = "add"
+
+
+@dataclass(frozen=True, eq=False)
+class Collective(Statement):
+    """What the 32 threads of a warp do together; all of them must arrive.
+
+        shuffle       var = value of thread `args[1]` (0 … 31) of the warp
+        shuffle_up    … of the thread `args[1]` below (its own below the first)
+        shuffle_down  … of the thread `args[1]` above (its own beyond the last)
+        shuffle_xor   … of the thread whose number differs by `args[1]` (exclusive or)
+        ballot        uint32: bit t is the condition `args[0]` of thread t
+        match         uint32: bit t is whether thread t has the same `args[0]` (an integer)
+
+    Shuffles take any scalar type.
+    """
+
+    var: Var
+    op: str
+    args: tuple[Expr, ...]
+
+
+# --- kernels -------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class Access:
     """How a kernel reads or writes one array: its index map.
@@ -211,6 +320,11 @@ class Kernel:
     `scalars` are run-time int64/float… arguments (extents, program parameters), Vars free in the
     body; `scalar_values` are the host expressions (over Extent, Param, rank-0 Reads) they take.
     `tasks` and buffer sizes are expressions over `scalars`.
+
+    GPU: `threads` per block (0 on a CPU), `thread` the number of one, `resident` blocks wanted on
+    a multiprocessor at once (0: whatever fits).  A variant for well-placed data says when it is
+    right: every condition of `requires` (over `scalars`) holds and the buffers of `aligned` begin
+    at multiples of 16 bytes; otherwise `fallback` runs, with the same buffers.
     """
 
     name: str
@@ -225,8 +339,16 @@ class Kernel:
     sites: tuple[Any, ...] = ()  # for Report: (operation, array, axis, Location)
     flops: float = 0.0
     schedule: Any = None
+    threads: int = 0
+    thread: Var | None = None
+    resident: int = 0
+    requires: tuple[Expr, ...] = ()
+    aligned: tuple[Buffer, ...] = ()
+    fallback: Kernel | None = None
 
     def __str__(self) -> str:
+        from .show import show
+
         return show(self)
 
 
@@ -239,7 +361,7 @@ class Lowered:
     notes: tuple[str, ...] = field(default=())
 
 
-# --- traversal, printer, verifier -------------------------------------------------------------
+# --- traversal -------------------------------------------------------------
 
 
 def children(s: Statement) -> tuple[Body, ...]:
@@ -272,6 +394,34 @@ def expressions(s: Statement) -> tuple[Expr, ...]:
             return (s.start, s.stop, *s.values)
         case Report():
             return (s.ok, s.index, s.extent)
+        case LoadVector() | Fetch():
+            return (s.index,)
+        case StoreVector():
+            return (s.index, *s.values)
+        case Publish() | FetchUpdate():
+            return (s.index, s.value)
+        case Collective():
+            return s.args
+    return ()
+
+
+def defined(s: Statement) -> tuple[Var, ...]:
+    """The variables that a statement brings into its scope."""
+    match s:
+        case Let() | Declare() | Fetch() | FetchUpdate() | Collective():
+            return (s.var,)
+        case LoadVector():
+            return s.vars
+    return ()
+
+
+def written(s: Statement) -> tuple[Buffer, ...]:
+    """The buffers that a statement writes to."""
+    match s:
+        case Store() | StoreVector() | Publish() | FetchUpdate():
+            return (s.buffer,)
+        case Atomic():
+            return s.buffers if s.locks is None else (*s.buffers, s.locks)
     return ()
 
 
@@ -281,182 +431,3 @@ def statements(body: Body) -> Iterator[Statement]:
         yield s
         for inner in children(s):
             yield from statements(inner)
-
-
-def show_expr(e: Expr) -> str:
-    """An expression on one line."""
-    if isinstance(e, Var):
-        return f"{e.name}_{e.uid}"
-    if isinstance(e, Const):
-        return str(e.value)
-    if isinstance(e, Load):
-        return f"{e.buffer.name}[{show_expr(e.index)}]"
-    if isinstance(e, Apply):
-        if len(e.args) == 2 and e.op.symbol:
-            return f"({show_expr(e.args[0])} {e.op.symbol} {show_expr(e.args[1])})"
-        name = f"{e.type}" if e.op.name == "cast" else e.op.name
-        return f"{name}({', '.join(show_expr(a) for a in e.args)})"
-    if isinstance(e, Foreign):
-        return f"{e.function.name}({', '.join(show_expr(a) for a in e.args)})"
-    return repr(e)
-
-
-def show(kernel: Kernel) -> str:
-    """The kernel as text: what golden tests compare."""
-    names: dict[Var, str] = {}
-
-    def rename(text: str) -> str:
-        return text
-
-    def line(s: Statement, depth: int, out: list[str]) -> None:
-        pad = "  " * depth
-        match s:
-            case Comment():
-                out.append(f"{pad}// {s.text}")
-            case Let():
-                out.append(f"{pad}let {name(s.var)}: {s.var.type} = {text(s.value)}")
-            case Declare():
-                out.append(f"{pad}var {name(s.var)}: {s.var.type} = {text(s.value)}")
-            case Assign():
-                out.append(f"{pad}{name(s.var)} = {text(s.value)}")
-            case Store():
-                out.append(f"{pad}{s.buffer.name}[{text(s.index)}] = {text(s.value)}")
-            case Atomic():
-                how = "overwrite" if s.combine is None else ", ".join(
-                    text(r) for r in s.combine.results)  # fmt: skip
-                where = ", ".join(b.name for b in s.buffers)
-                values = ", ".join(text(v) for v in s.values)
-                lock = f" under {s.locks.name}" if s.locks else ""
-                out.append(f"{pad}atomic {where}[{text(s.index)}] <- {values} by {how}{lock}")
-            case If():
-                out.append(f"{pad}if {text(s.condition)}:")
-                block(s.then, depth + 1, out)
-                if s.other:
-                    out.append(f"{pad}else:")
-                    block(s.other, depth + 1, out)
-            case For():
-                step = f" step {s.step}" if s.step != 1 else ""
-                out.append(f"{pad}for {name(s.var)} in {text(s.start)} .. {text(s.stop)}{step} "
-                           f"{s.kind}:")  # fmt: skip
-                block(s.body, depth + 1, out)
-            case While():
-                out.append(f"{pad}while:")
-                block(s.before, depth + 1, out)
-                out.append(f"{pad}  break unless {text(s.condition)}")
-                block(s.body, depth + 1, out)
-            case Reduce():
-                out.append(f"{pad}reduce {name(s.var)} in {text(s.start)} .. {text(s.stop)}:")
-                block(s.body, depth + 1, out)
-                for acc, value, result in zip(s.accumulators, s.values, s.combine.results,
-                                           strict=True):  # fmt: skip
-                    out.append(f"{pad}  {name(acc)} <- {text(value)} by {text(result)}")
-            case Report():
-                out.append(f"{pad}report {s.site} unless {text(s.ok)}: {text(s.index)} of "
-                           f"{text(s.extent)}")  # fmt: skip
-            case _:
-                out.append(f"{pad}{s!r}")
-
-    def name(v: Var) -> str:
-        if v not in names:
-            taken = sum(1 for other in names if other.name == v.name)
-            names[v] = v.name if not taken else f"{v.name}_{taken}"
-        return names[v]
-
-    def text(e: Expr) -> str:
-        if isinstance(e, Var):
-            return name(e)
-        if isinstance(e, Const):
-            return str(e.value)
-        if isinstance(e, Load):
-            return f"{e.buffer.name}[{text(e.index)}]"
-        if isinstance(e, Apply):
-            if len(e.args) == 2 and e.op.symbol:
-                return f"({text(e.args[0])} {e.op.symbol} {text(e.args[1])})"
-            head = f"{e.type}" if e.op.name == "cast" else e.op.name
-            return f"{head}({', '.join(text(a) for a in e.args)})"
-        if isinstance(e, Foreign):
-            return f"{e.function.name}({', '.join(text(a) for a in e.args)})"
-        return repr(e)
-
-    def block(body: Body, depth: int, out: list[str]) -> None:
-        if not body:
-            out.append("  " * depth + "pass")
-        for s in body:
-            line(s, depth, out)
-
-    out: list[str] = [f"// {c}" for c in kernel.comments]
-    scalars = ", ".join(f"{name(v)}: {v.type}" for v in kernel.scalars)
-    buffers = ", ".join(f"{b.role} {b.name}: {b.type}[{text(b.size)}]" for b in kernel.buffers)
-    out.append(f"kernel {kernel.name}({buffers}; {scalars})")
-    out.append(f"  for {name(kernel.task)} in 0 .. {text(kernel.tasks)} tasks:")
-    block(kernel.body, 2, out)
-    return rename("\n".join(out)) + "\n"
-
-
-class InvalidKernel(AssertionError):
-    """The kernel breaks a rule of the IR: a mistake of treadle's own."""
-
-
-def verify(kernel: Kernel) -> None:
-    """Every variable defined before use, types agree, loads and stores name known buffers."""
-    known_buffers = set(kernel.buffers)
-
-    def check(e: Expr, defined: set[Var]) -> None:
-        for node in walk((e,)):
-            if isinstance(node, Var):
-                if node not in defined:
-                    raise InvalidKernel(f"{kernel.name}: {node.name} is used before it is defined")
-            elif isinstance(node, Load):
-                if node.buffer not in known_buffers:
-                    raise InvalidKernel(f"{kernel.name}: unknown buffer {node.buffer.name}")
-            elif not isinstance(node, Const | Apply | Foreign):
-                raise InvalidKernel(f"{kernel.name}: {type(node).__name__} in kernel IR")
-
-    def block(body: Body, defined: set[Var]) -> None:
-        here = set(defined)
-        for s in body:
-            if isinstance(s, While):
-                inner = set(here)
-                for b in s.before:
-                    block((b,), inner)
-                    if isinstance(b, Let | Declare):
-                        inner.add(b.var)
-                check(s.condition, inner)
-                block(s.body, inner)
-                continue
-            if isinstance(s, Reduce):
-                inner = here | {s.var}
-                check(s.start, here)
-                check(s.stop, here)
-                for b in s.body:
-                    block((b,), inner)
-                    if isinstance(b, Let | Declare):
-                        inner.add(b.var)
-                for v in s.values:
-                    check(v, inner)
-                if not set(s.accumulators) <= here:
-                    raise InvalidKernel(f"{kernel.name}: an accumulator is not declared")
-                continue
-            for e in expressions(s):
-                check(e, here)
-            if isinstance(s, Assign):
-                if s.var not in here:
-                    raise InvalidKernel(f"{kernel.name}: {s.var.name} assigned, not declared")
-                if s.var.type != s.value.type:
-                    raise InvalidKernel(f"{kernel.name}: {s.var.name} gets {s.value.type}")
-            if isinstance(s, Let | Declare):
-                if s.var.type != s.value.type:
-                    raise InvalidKernel(f"{kernel.name}: {s.var.name} gets {s.value.type}")
-                here.add(s.var)
-            if isinstance(s, Store):
-                if s.buffer not in known_buffers or s.buffer.role == "input":
-                    raise InvalidKernel(f"{kernel.name}: store to {s.buffer.name}")
-                if s.buffer.type != s.value.type:
-                    raise InvalidKernel(f"{kernel.name}: {s.buffer.name} gets {s.value.type}")
-            if isinstance(s, For):
-                block(s.body, here | {s.var})
-            elif isinstance(s, If):
-                block(s.then, here)
-                block(s.other, here)
-
-    block(kernel.body, {*kernel.scalars, kernel.task})

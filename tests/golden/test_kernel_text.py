@@ -13,7 +13,8 @@ import pytest
 
 import treadle as td
 from treadle.skeletons import schedules as sc
-from treadle.skeletons.kernel import ir
+from treadle.skeletons.kernel.narrow import narrow
+from treadle.skeletons.kernel.verify import verify
 from treadle.skeletons.lower import LoweringContext, lower
 
 IMAGE = np.zeros((5, 7), "f4")
@@ -95,15 +96,19 @@ SCHEDULES = {
 def text_of(array, **context):
     lowered = lower(array._leaves[0].node, LoweringContext(**context))
     for kernel in lowered.kernels:
-        ir.verify(kernel)
+        verify(kernel)
     parts = [str(k) for k in lowered.kernels]
     for k in lowered.kernels:
         for a in k.accesses:
             parts.append(f"// {k.name} {'writes' if a.write else 'reads'} {a.array}: "
                          f"{a.coefficients} + {a.offset}"
                          + (f" {a.boundary}" if a.boundary else "") + "\n")  # fmt: skip
-    # Where the case stands in this file is no matter.
-    return re.sub(r"_line\d+", "", re.sub(r"(\.py):\d+", r"\1", "\n".join(parts)))
+    return anywhere("\n".join(parts))
+
+
+def anywhere(text):
+    """Where the case stands in this file is no matter."""
+    return re.sub(r"_line\d+", "", re.sub(r"(\.py):\d+", r"\1", text))
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -120,6 +125,14 @@ def test_checked_mode(case, golden):
 def test_schedules(name, golden):
     made = td.stencil(blur, IMAGE, schedule=SCHEDULES[name])
     golden(f"kernels/stencil_under_{name}.txt", text_of(made))
+
+
+@pytest.mark.parametrize("case", ["broadcast", "transpose", "stencil_clamp"])
+def test_narrow(case, golden):
+    made = narrow(lower(CASES[case]()._leaves[0].node, LoweringContext()).kernels[0])
+    assert made is not None
+    verify(made)
+    golden(f"kernels/{case}_narrow.txt", anywhere(str(made).partition("otherwise")[0]))
 
 
 def test_the_text_is_the_same_every_time():

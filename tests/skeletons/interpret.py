@@ -8,6 +8,7 @@ range-checked; what nobody has written is filled with a pattern that shows.
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from treadle.dsl.graph import Input, Leaf, Node, Permute, topological
 from treadle.dsl.primitives import convert
 from treadle.skeletons.kernel import ir
 from treadle.skeletons.kernel.build import LoweringContext, Stride
+from treadle.skeletons.kernel.narrow import Reciprocal, narrow, reciprocal
+from treadle.skeletons.kernel.verify import verify
 from treadle.skeletons.lower import lower
 
 Arrays = dict[Leaf, np.ndarray]
@@ -134,6 +137,8 @@ class _Source:
                 span = f"range({self.text(s.start)}, {self.text(s.stop)}, {s.step})"
                 if s.kind != "serial" and self.reverse:
                     span = f"reversed({span})"
+                if s.var.type.name == "int32":
+                    span = f"map(np.int32, {span})"
                 self.line(d, f"for {self.name(s.var)} in {span}:")
                 self.body(s.body, d + 1)
             case ir.While():
@@ -142,8 +147,10 @@ class _Source:
                 self.line(d + 1, f"if not {self.text(s.condition)}: break")
                 self.body(s.body, d + 1)
             case ir.Reduce():
-                self.line(d, f"for {self.name(s.var)} in range({self.text(s.start)}, "
-                             f"{self.text(s.stop)}):")  # fmt: skip
+                span = f"range({self.text(s.start)}, {self.text(s.stop)})"
+                if s.var.type.name == "int32":
+                    span = f"map(np.int32, {span})"
+                self.line(d, f"for {self.name(s.var)} in {span}:")
                 self.body(s.body, d + 1)
                 self.combine(s.combine, [self.name(a) for a in s.accumulators],
                              [self.text(v) for v in s.values], d + 1)  # fmt: skip
@@ -216,6 +223,8 @@ def evaluate(e: Expr, known: dict[Expr, Any], arrays: Arrays) -> Any:
             values[x] = x.value
         elif isinstance(x, Extent):
             values[x] = arrays.get(Leaf(x.node, 0), x.node.source).shape[x.axis]
+        elif isinstance(x, Reciprocal):
+            values[x] = reciprocal(int(values[x.args[0]]), x.part)
         elif isinstance(x, Stride):
             values[x] = arrays[x.leaf].strides[x.axis] // arrays[x.leaf].itemsize
         elif isinstance(x, Read):
@@ -226,6 +235,46 @@ def evaluate(e: Expr, known: dict[Expr, Any], arrays: Arrays) -> Any:
         else:
             raise AssertionError(f"{x!r} is no host value")
     return values[e]
+
+
+def cut(value: int, type_: Any) -> int:
+    """An unbounded integer in another type; int64 stands for unbounded ones too."""
+    if type_.name == "int64":
+        return value
+    return int(convert(np.int64(((value + 2**63) % 2**64) - 2**63), type_))
+
+
+def holds(condition: Expr, known: dict[Expr, Any]) -> bool:
+    """A condition of `Kernel.requires`, in unbounded integers."""
+    values: dict[Expr, Any] = {}
+    for x in walk((condition,)):
+        args = [values[a] for a in x.args]
+        if isinstance(x, Const):
+            values[x] = x.value.item()
+        elif isinstance(x, Var):
+            values[x] = known[x]
+        else:
+            assert isinstance(x, Apply), x
+            name = x.op.name
+            if name in ("floor_divide", "remainder"):
+                values[x] = (_floor_divide if name == "floor_divide" else _remainder)(*args)
+            elif name == "cast":
+                values[x] = cut(args[0], x.type)
+            else:
+                values[x] = x.op.numpy(*(np.asarray(a, object) for a in args))
+    return bool(values[condition])
+
+
+def chosen(kernel: ir.Kernel, known: dict[Expr, Any]) -> ir.Kernel:
+    """The first variant of a kernel whose conditions hold (all arrays count as aligned)."""
+    while kernel.fallback is not None and not all(holds(c, known) for c in kernel.requires):
+        kernel = kernel.fallback
+    return kernel
+
+
+def variants(kernel: ir.Kernel) -> list[ir.Kernel]:
+    """A kernel, its fallback, the fallback of that, …"""
+    return [kernel, *(variants(kernel.fallback) if kernel.fallback else ())]
 
 
 def garbage(size: int, dtype: np.dtype) -> np.ndarray:
@@ -241,11 +290,12 @@ def execute(lowered: ir.Lowered, node: Node, arrays: Arrays, parameters: dict[Ex
     memory: dict[ir.Buffer, np.ndarray] = {}
     reports: list[tuple[Any, int, int]] = []
     known: dict[Expr, Any] = dict(parameters)
-    for kernel in lowered.kernels:
-        ir.verify(kernel)
-        for var, host in zip(kernel.scalars, kernel.scalar_values, strict=True):
-            value = evaluate(host, parameters, arrays)
-            known[var] = int(value) if var.type.name in ("int64", "bool") else value
+    for whole in lowered.kernels:
+        verify(whole)
+        for kernel in variants(whole):
+            for var, host in zip(kernel.scalars, kernel.scalar_values, strict=True):
+                value = evaluate(host, parameters, arrays)
+                known[var] = int(value) if host.type.name in ("int64", "bool") else value
     for leaf in node.leaves:
         shape = tuple(int(evaluate(e, parameters, arrays)) for e in leaf.shape)
         if isinstance(node, Permute):
@@ -260,7 +310,8 @@ def execute(lowered: ir.Lowered, node: Node, arrays: Arrays, parameters: dict[Ex
             made[:] = 0
         memory[buffer] = made
     order = random.Random(seed)
-    for kernel in lowered.kernels:
+    for whole in lowered.kernels:
+        kernel = chosen(whole, known)
         function = _Source(kernel, seed % 2 == 1).compile()
         own: list[tuple[int, int, int]] = []
         held = []
@@ -273,16 +324,21 @@ def execute(lowered: ir.Lowered, node: Node, arrays: Arrays, parameters: dict[Ex
                 held.append(None)
             else:
                 held.append(memory[b])
-        scalars = [known[v] for v in kernel.scalars]
+        scalars = [_typed(known[v], v) for v in kernel.scalars]
         tasks = list(range(int(evaluate(kernel.tasks, known, arrays))))
         order.shuffle(tasks)
         for task in tasks:
             buffers = [garbage(int(b.size.value), b.type.numpy) if h is None else h
                        for b, h in zip(kernel.buffers, held, strict=True)]  # fmt: skip
             with np.errstate(all="ignore"):
-                function(*buffers, *scalars, task, own)
+                function(*buffers, *scalars, _typed(task, kernel.task), own)
         reports += [(kernel.sites[site], index, extent) for site, index, extent in own]
     return reports
+
+
+def _typed(value: Any, var: Var) -> Any:
+    """A number as a scalar of a kernel."""
+    return np.int32(value) if var.type.name == "int32" else value
 
 
 def _flat(array: np.ndarray) -> Any:
@@ -300,9 +356,12 @@ def _flat(array: np.ndarray) -> Any:
 
 
 def run(*roots: Leaf, check: bool = False, schedule: Any = None, seed: int = 0,
-        strided: frozenset[Leaf] = frozenset(), parameters: dict[Param, Any] | None = None
-        ) -> list[np.ndarray]:  # fmt: skip
-    """Compute leaves with every node lowered on its own; `IndexError` if a check failed."""
+        strided: frozenset[Leaf] = frozenset(), parameters: dict[Param, Any] | None = None,
+        narrowed: bool | None = None) -> list[np.ndarray]:  # fmt: skip
+    """Compute leaves with every node lowered on its own; `IndexError` if a check failed.
+
+    `narrowed`: by kernels with 32-bit indices; False: only divisions are narrowed.
+    """
     arrays: Arrays = {}
     context = LoweringContext(check=check, strided=strided)
     failed: list[Any] = []
@@ -312,10 +371,14 @@ def run(*roots: Leaf, check: bool = False, schedule: Any = None, seed: int = 0,
             dense = np.ascontiguousarray(node.source).reshape(node.source.shape)
             arrays[node.leaf()] = node.source if node.leaf() in strided else dense
             continue
-        chosen = context
+        options = context
         if schedule is not None and node is roots[0].node:
-            chosen = LoweringContext(check=check, strided=strided, schedule=schedule)
-        failed += execute(lower(node, chosen), node, arrays, values, seed)
+            options = LoweringContext(check=check, strided=strided, schedule=schedule)
+        lowered = lower(node, options)
+        if narrowed is not None:
+            kernels = tuple(narrow(k, narrowed) or k for k in lowered.kernels)
+            lowered = replace(lowered, kernels=kernels)
+        failed += execute(lowered, node, arrays, values, seed)
     if failed:
         raise Reported(failed)
     return [arrays[r] for r in roots]

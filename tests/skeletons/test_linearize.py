@@ -9,13 +9,15 @@ import pytest
 from interpret import Reported, run_array
 
 import treadle as td
+from treadle.dsl.expr import walk
 from treadle.skeletons.kernel import ir
+from treadle.skeletons.kernel.verify import verify
 from treadle.skeletons.lower import LoweringContext, lower
 
 
 def kernel(array, **context):
     made = lower(array._leaves[0].node, LoweringContext(**context)).kernels[0]
-    ir.verify(made)
+    verify(made)
     return made
 
 
@@ -100,7 +102,7 @@ def test_deep_chains():
 
 def _depth(e):
     depth = {}
-    for node in ir.walk((e,)):
+    for node in walk((e,)):
         depth[node] = 1 + max((depth[a] for a in node.args), default=0)
     return depth[e]
 
