@@ -5,11 +5,14 @@
     M_r = (Σᵢ U[i, r]·A_i) · (Σⱼ V[j, r]·B_j),      C_p = Σ_r W[p, r]·M_r.
 
 `verify` checks Brent's equations over the integers.  Levels compose by the Kronecker product.
-Sources: V. Strassen, Numer. Math. 13 (1969); S. Winograd's variant with 15 additions.
+Sources: V. Strassen, Numer. Math. 13 (1969); S. Winograd's variant with 15 additions; J. Laderman,
+Bull. AMS 82 (1976).
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -89,7 +92,45 @@ WINOGRAD = BilinearAlgorithm(
             [1, 0, 0, -1, 0, 1, 1], [1, 0, 0, 0, 1, 1, 1]]),
 )  # fmt: skip
 
-NAMED = {a.name: a for a in (STANDARD, STRASSEN, WINOGRAD)}
+
+def written(name: str, m: int, k: int, n: int, products: Sequence[str], results: Sequence[str]
+            ) -> BilinearAlgorithm:  # fmt: skip
+    """An algorithm as one writes it down: indices from 1, blocks `a12`, `b21`, products `m3`.
+
+    `products` are "sum of a's * sum of b's", `results` the blocks of C row by row.
+
+    >>> whole = written("whole", 1, 1, 1, ["a11 * b11"], ["m1"])
+    >>> whole.u.tolist(), whole.w.tolist()
+    ([[1]], [[1]])
+    """
+    u = np.zeros((m * k, len(products)), np.int64)
+    v = np.zeros((k * n, len(products)), np.int64)
+    w = np.zeros((m * n, len(products)), np.int64)
+    for r, text in enumerate(products):
+        for side, table, letter, cols in zip(text.split("*"), (u, v), "ab", (k, n), strict=True):
+            for sign, i, j in re.findall(rf"([+-]?)\s*{letter}(\d)(\d)", side):
+                table[(int(i) - 1) * cols + int(j) - 1, r] = -1 if sign == "-" else 1
+    for p, text in enumerate(results):
+        for sign, r in re.findall(r"([+-]?)\s*m(\d+)", text):
+            w[p, int(r) - 1] = -1 if sign == "-" else 1
+    return BilinearAlgorithm(name, m, k, n, u, v, w)
+
+
+LADERMAN = written(
+    "laderman", 3, 3, 3,
+    ["a11+a12+a13-a21-a22-a32-a33 * b22", "a11-a21 * -b12+b22",
+     "a22 * -b11+b12+b21-b22-b23-b31+b33", "-a11+a21+a22 * b11-b12+b22",
+     "a21+a22 * -b11+b12", "a11 * b11", "-a11+a31+a32 * b11-b13+b23", "-a11+a31 * b13-b23",
+     "a31+a32 * -b11+b13", "a11+a12+a13-a22-a23-a31-a32 * b23",
+     "a32 * -b11+b13+b21-b22-b23-b31+b32", "-a13+a32+a33 * b22+b31-b32", "a13-a33 * b22-b32",
+     "a13 * b31", "a32+a33 * -b31+b32", "-a13+a22+a23 * b23+b31-b33", "a13-a23 * b23-b33",
+     "a22+a23 * -b31+b33", "a12 * b21", "a23 * b32", "a21 * b13", "a31 * b12", "a33 * b33"],
+    ["m6+m14+m19", "m1+m4+m5+m6+m12+m14+m15", "m6+m7+m9+m10+m14+m16+m18",
+     "m2+m3+m4+m6+m14+m16+m17", "m2+m4+m5+m6+m20", "m14+m16+m17+m18+m21",
+     "m6+m7+m8+m11+m12+m13+m14", "m12+m13+m14+m15+m22", "m6+m7+m8+m9+m23"],
+)  # fmt: skip
+
+NAMED = {a.name: a for a in (STANDARD, STRASSEN, WINOGRAD, LADERMAN)}
 
 
 def power(algorithm: BilinearAlgorithm, levels: int) -> BilinearAlgorithm:

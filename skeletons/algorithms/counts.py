@@ -1,0 +1,143 @@
+"""Operations, memory transactions and volume of the programs of `sequences`, in closed form.
+
+The machine is that of Li, Ranka, Sahni (2011), section III: sums move 128 bytes a transaction,
+what a product's kernel reads and writes beside its operands 64, elements have 4 bytes; the
+standard product of m×m matrices takes 2m³ − m² operations, 17m³/4096 + m²/16 transactions and
+9m³/32 + 4m² bytes (their kernel GPU8).  Their figures 3, 6, 9–14 come out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from .sequences import (
+    STRASSEN_FUSED,
+    STRASSEN_OUTER,
+    WINOGRAD_FUSED,
+    WINOGRAD_OUTER,
+    Product,
+    Program,
+    Sums,
+)
+
+PROGRAMS: dict[str, tuple[Program, Program]] = {
+    "strassen": (STRASSEN_FUSED, STRASSEN_OUTER),
+    "winograd": (WINOGRAD_FUSED, WINOGRAD_OUTER),
+}
+
+
+@dataclass(frozen=True)
+class Polynomial:
+    """cubic·n³ + square·n².
+
+    >>> print(Polynomial(Fraction(7, 4), Fraction(11, 4)))
+    7n³/4 + 11n²/4
+    """
+
+    cubic: Fraction
+    square: Fraction
+
+    def __add__(self, other: Polynomial) -> Polynomial:
+        return Polynomial(self.cubic + other.cubic, self.square + other.square)
+
+    def __mul__(self, factor: int | Fraction) -> Polynomial:
+        return Polynomial(self.cubic * factor, self.square * factor)
+
+    def of_half(self) -> Polynomial:
+        """The same count for matrices half as large, over n."""
+        return Polynomial(self.cubic / 8, self.square / 4)
+
+    def __call__(self, n: int) -> Fraction:
+        return self.cubic * n**3 + self.square * n**2
+
+    def __str__(self) -> str:
+        def term(c: Fraction, power: str) -> str:
+            top = "" if abs(c.numerator) == 1 else str(abs(c.numerator))
+            bottom = "" if c.denominator == 1 else f"/{c.denominator}"
+            return f"{top}{power}{bottom}"
+
+        sign = "-" if self.square < 0 else "+"
+        return f"{term(self.cubic, 'n³')} {sign} {term(self.square, 'n²')}"
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Arithmetic operations, memory transactions, bytes moved."""
+
+    operations: Polynomial
+    transactions: Polynomial
+    volume: Polynomial
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(
+            self.operations + other.operations,
+            self.transactions + other.transactions,
+            self.volume + other.volume,
+        )
+
+    def __mul__(self, factor: int) -> Counts:
+        return Counts(self.operations * factor, self.transactions * factor, self.volume * factor)
+
+    def of_half(self) -> Counts:
+        return Counts(self.operations.of_half(), self.transactions.of_half(), self.volume.of_half())
+
+    def saved(self, n: int) -> tuple[float, float, float]:
+        """Per cent less than the standard product of n×n matrices."""
+        pairs = (
+            (self.operations, STANDARD_COUNTS.operations),
+            (self.transactions, STANDARD_COUNTS.transactions),
+            (self.volume, STANDARD_COUNTS.volume),
+        )
+        found = [float(100 * (1 - mine(n) / theirs(n))) for mine, theirs in pairs]
+        return found[0], found[1], found[2]
+
+
+def _square(operations: int, passes: int, per_transaction: int) -> Counts:
+    """Additions, and passes over whole blocks."""
+    zero = Fraction(0)
+    return Counts(
+        Polynomial(zero, Fraction(operations)),
+        Polynomial(zero, Fraction(passes, per_transaction)),
+        Polynomial(zero, Fraction(4 * passes)),
+    )
+
+
+STANDARD_COUNTS = Counts(
+    Polynomial(Fraction(2), Fraction(-1)),
+    Polynomial(Fraction(17, 4096), Fraction(1, 16)),
+    Polynomial(Fraction(9, 32), Fraction(4)),
+)
+"""One product by the standard algorithm, its result written once."""
+
+
+def of_step(step: Sums | Product, product: Counts = STANDARD_COUNTS) -> Counts:
+    """The counts of one kernel on m×m blocks (figure 3)."""
+    if isinstance(step, Sums):
+        return _square(step.additions, step.reads + step.writes, 32)
+    return product + _square(step.additions, step.reads + step.writes - 1, 16)
+
+
+def of_program(program: Program, product: Counts = STANDARD_COUNTS) -> Counts:
+    """The counts of a program on n×n matrices whose products cost `product`."""
+    total = of_step(program[0], product)
+    for step in program[1:]:
+        total = total + of_step(step, product)
+    return total.of_half()
+
+
+def of_levels(name: str, levels: int) -> Counts:
+    """The counts of `levels` levels of "strassen" or "winograd" on n×n matrices (figures 6, 9–11).
+
+    The innermost level updates C while its products are stored; those above add in memory.
+
+    >>> print(of_levels("strassen", 1).operations, "|", of_levels("winograd", 2).volume)
+    7n³/4 + 11n²/4 | 441n³/2048 + 451n²/4
+    """
+    if levels == 0:
+        return STANDARD_COUNTS
+    fused, outer = PROGRAMS[name]
+    found = of_program(fused)
+    for _ in range(levels - 1):
+        found = of_program(outer, found)
+    return found

@@ -1,0 +1,229 @@
+"""Matrix-multiplication algorithms: exact identities, and the papers' tables from their data."""
+
+from collections import Counter
+from fractions import Fraction as F
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from treadle.skeletons.algorithms import (
+    LADERMAN,
+    NAMED,
+    STANDARD,
+    STRASSEN,
+    WINOGRAD,
+    BilinearAlgorithm,
+    error_bound,
+    growth,
+    instances,
+    power,
+    stages,
+    variants,
+)
+from treadle.skeletons.algorithms.counts import (
+    PROGRAMS,
+    STANDARD_COUNTS,
+    Polynomial,
+    of_levels,
+    of_step,
+)
+from treadle.skeletons.algorithms.sequences import Product, run
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [*NAMED.values(), power(STRASSEN, 2), power(WINOGRAD, 2), STRASSEN.compose(WINOGRAD),
+     LADERMAN.compose(STRASSEN), power(STRASSEN, 3)],
+    ids=lambda a: a.name,
+)  # fmt: skip
+def test_brents_equations(algorithm):
+    algorithm.verify()
+
+
+def test_a_wrong_table_is_refused():
+    u = STRASSEN.u.copy()
+    u[0, 0] = -1
+    with pytest.raises(ValueError, match="no ⟨2, 2, 2⟩ algorithm"):
+        BilinearAlgorithm("wrong", 2, 2, 2, u, STRASSEN.v, STRASSEN.w).verify()
+
+
+def test_products():
+    assert [a.products for a in (STANDARD, STRASSEN, WINOGRAD, LADERMAN)] == [1, 7, 7, 23]
+    assert power(STRASSEN, 2).products == 49
+
+
+def test_one_level_of_instances():
+    """Equation 3 of Huang, Yu, van de Geijn."""
+    assert [str(i) for i in instances(STRASSEN)] == [
+        "M = (A0 + A3)(B0 + B3); C0 += M; C3 += M",
+        "M = (A2 + A3)(B0); C2 += M; C3 -= M",
+        "M = (A0)(B1 - B3); C1 += M; C3 += M",
+        "M = (A3)(-B0 + B2); C0 += M; C2 += M",
+        "M = (A0 + A1)(B3); C0 -= M; C1 += M",
+        "M = (-A0 + A2)(B0 + B1); C3 += M",
+        "M = (A1 - A3)(B2 + B3); C0 += M",
+    ]
+
+
+#: Figure 5: blocks of A, of B, and of C with signs, of the 49 instances of two levels.
+FIGURE_5 = {
+    14: ({0, 5}, {2, 10, 7, 15}, {2: 1, 7: 1, 10: 1, 15: 1}),
+    15: ({4, 5}, {2, 10}, {6: 1, 7: -1, 14: 1, 15: -1}),
+    16: ({0}, {3, 11, 7, 15}, {3: 1, 7: 1, 11: 1, 15: 1}),
+    28: ({0, 2, 5, 7}, {10, 15}, {0: -1, 5: -1, 2: 1, 7: 1}),
+    29: ({4, 6, 5, 7}, {10}, {4: -1, 5: 1, 6: 1, 7: -1}),
+    31: ({5, 7}, {14, 10}, {0: -1, 4: -1, 2: 1, 6: 1}),
+    32: ({0, 2, 1, 3}, {15}, {0: 1, 1: -1, 2: -1, 3: 1}),
+    35: ({8, 0, 13, 5}, {0, 2, 5, 7}, {10: 1, 15: 1}),
+    40: ({12, 4, 8, 0}, {0, 2, 1, 3}, {15: 1}),
+    48: ({3, 11, 7, 15}, {12, 14, 13, 15}, {0: 1}),
+}
+
+
+def test_two_levels_of_instances():
+    made = instances(power(STRASSEN, 2))
+    assert len(made) == 49
+    for number, (a, b, c) in FIGURE_5.items():
+        one = made[number]
+        assert ({k for k, _ in one.a}, {k for k, _ in one.b}) == (a, b), number
+        assert dict(one.c) == c, number
+    assert all(abs(s) == 1 for i in made for _, s in (*i.a, *i.b, *i.c))
+
+
+def test_variants():
+    """Figure 6."""
+    assert {v: len(r) for v, r in variants(STANDARD).items()} == {(1, 1, 1): 1}
+    assert {v: len(r) for v, r in variants(STRASSEN).items()} == {
+        (2, 2, 2): 1, (2, 2, 1): 2, (1, 2, 2): 2, (2, 1, 2): 2,
+    }  # fmt: skip
+    assert {v: len(r) for v, r in variants(power(STRASSEN, 2)).items()} == {
+        (4, 4, 4): 1, (1, 4, 4): 4, (2, 4, 4): 4, (4, 1, 4): 4, (4, 2, 4): 4, (4, 4, 1): 4,
+        (4, 4, 2): 4, (2, 2, 4): 8, (2, 4, 2): 8, (4, 2, 2): 8,
+    }  # fmt: skip
+
+
+def test_stages():
+    """Figure 7, and for every algorithm: all instances once, no two streams on one block."""
+    assert stages(STRASSEN) == (((1, 5), (4, 6)), ((2,), (3,)), ((0,), ()))
+    for algorithm in (*NAMED.values(), power(STRASSEN, 2)):
+        made = instances(algorithm)
+        found = stages(algorithm)
+        assert Counter(r for s in found for stream in s for r in stream) == Counter(
+            range(algorithm.products)
+        )
+        for first, second in found:
+            blocks = [{p for r in stream for p, _ in made[r].c} for stream in (first, second)]
+            assert not blocks[0] & blocks[1]
+
+
+# --- sums in memory ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("which", [0, 1], ids=["fused", "outer"])
+def test_the_programs_multiply(name, which):
+    random = np.random.default_rng(3)
+    a, b = random.integers(-9, 9, (2, 6, 6))
+    quarters = [(i, j) for i in (0, 1) for j in (0, 1)]
+    blocks = {}
+    for letter, x in (("A", a), ("B", b)):
+        for i, j in quarters:
+            blocks[f"{letter}{i + 1}{j + 1}"] = x[3 * i : 3 * i + 3, 3 * j : 3 * j + 3]
+    program = PROGRAMS[name][which]
+    run(program, blocks, lambda x, y: x @ y)
+    for i, j in quarters:
+        want = (a @ b)[3 * i : 3 * i + 3, 3 * j : 3 * j + 3]
+        np.testing.assert_array_equal(blocks[f"C{i + 1}{j + 1}"], want)
+    assert sum(isinstance(s, Product) for s in program) == 7
+    assert {k for k in blocks if k.startswith("T")} <= {"T1", "T2"}  # two temporaries, no more
+
+
+def test_kernels():
+    """Figure 3: transactions and volume of the kernels beside those of a product."""
+    t = STANDARD_COUNTS
+    want = {"add": (F(3, 32), 12), "mulIncInc": (F(3, 16), 12), "mulStoreDec": (F(1, 8), 8),
+            "mulAdd": (F(1, 16), 4), "mulIncIncInc": (F(5, 16), 20), "mulSubInc": (F(3, 16), 12),
+            "mul": (F(0), 0)}  # fmt: skip
+    at = {"add": ("strassen", 0), "mul": ("strassen", 2), "mulIncInc": ("strassen", 8),
+          "mulStoreDec": ("strassen", 10), "mulAdd": ("winograd", 10),
+          "mulIncIncInc": ("winograd", 11), "mulSubInc": ("winograd", 13)}  # fmt: skip
+    for kernel, (name, index) in at.items():
+        step = PROGRAMS[name][0][index]
+        found = of_step(step)
+        product = isinstance(step, Product)
+        transactions = found.transactions + t.transactions * (-1 if product else 0)
+        volume = found.volume + t.volume * (-1 if product else 0)
+        assert transactions == Polynomial(F(0), want[kernel][0]), kernel
+        assert volume == Polynomial(F(0), F(want[kernel][1])), kernel
+
+
+FIGURES = {
+    # level: name: operations, transactions, volume (figures 6, 9, 10, 11)
+    1: {"strassen": ("7n³/4 + 11n²/4", "119n³/32768 + 35n²/64", "63n³/256 + 50n²"),
+        "winograd": ("7n³/4 + 2n²", "119n³/32768 + 29n²/64", "63n³/256 + 41n²")},
+    2: {"strassen": ("49n³/32 + 149n²/16", "833n³/262144 + 347n²/256", "441n³/2048 + 277n²/2"),
+        "winograd": ("49n³/32 + 29n²/4", "833n³/262144 + 285n²/256", "441n³/2048 + 451n²/4")},
+    3: {"strassen": ("343n³/256 + 1331n²/64", "5831n³/2097152 + 2837n²/1024",
+                     "3087n³/16384 + 2347n²/8"),
+        "winograd": ("343n³/256 + 263n²/16", "5831n³/2097152 + 2323n²/1024",
+                     "3087n³/16384 + 3813n²/16")},
+    4: {"strassen": ("2401n³/2048 + 10469n²/256", "40817n³/16777216 + 21491n²/4096",
+                     "21609n³/131072 + 18061n²/32"),
+        "winograd": ("2401n³/2048 + 2081n²/64", "40817n³/16777216 + 17573n²/4096",
+                     "21609n³/131072 + 29315n²/64")},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("levels", FIGURES)
+def test_counts(levels):
+    for name, want in FIGURES[levels].items():
+        found = of_levels(name, levels)
+        assert tuple(map(str, (found.operations, found.transactions, found.volume))) == want
+
+
+SAVED = {
+    # level: n: Strassen, Winograd: operations, transactions, volume in % (figures 7, 12, 13, 14)
+    1: {4096: ((12.5, 9.6, 8.5), (12.5, 10.2, 9.3)), 8192: ((12.5, 11.1, 10.5), (12.5, 11.3, 10.9)),
+        16384: ((12.5, 11.8, 11.5), (12.5, 11.9, 11.7))},
+    2: {4096: ((23.3, 15.8, 11.7), (23.3, 17.2, 13.9)),
+        8192: ((23.4, 19.6, 17.6), (23.4, 20.3, 18.7)),
+        16384: ((23.4, 21.5, 20.5), (23.4, 21.9, 21.1))},
+    3: {4096: ((32.7, 17.0, 7.9), (32.8, 20.0, 12.6)),
+        8192: ((32.9, 25.0, 20.4), (32.9, 26.5, 22.8)),
+        16384: ((32.9, 29.0, 26.7), (33.0, 29.7, 27.9))},
+    4: {4096: ((40.9, 10.8, -7.2), (41.0, 16.5, 2.0)),
+        8192: ((41.1, 26.1, 17.0), (41.2, 28.9, 21.6)),
+        16384: ((41.3, 33.7, 29.2), (41.3, 35.1, 31.5))},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("levels", SAVED)
+def test_what_is_saved(levels):
+    for n, rows in SAVED[levels].items():
+        for name, want in zip(("strassen", "winograd"), rows, strict=True):
+            found = of_levels(name, levels).saved(n)
+            assert found == pytest.approx(want, abs=0.051), (name, n)
+
+
+# --- rounding ---------------------------------------------------------------------------------
+
+
+def test_growth_and_bounds():
+    assert [growth(a) for a in (STANDARD, STRASSEN, WINOGRAD)] == [1, 12, 18]
+    for algorithm in (STRASSEN, WINOGRAD, LADERMAN):
+        bounds = [error_bound(algorithm, level, 1024, 1024, 1024) for level in range(4)]
+        assert all(b > a for a, b in pairwise(bounds))
+
+
+@pytest.mark.parametrize("algorithm", [STRASSEN, WINOGRAD, LADERMAN], ids=lambda a: a.name)
+def test_the_bound_holds(algorithm):
+    from treadle.backend.native.products import bilinear
+
+    random = np.random.default_rng(5)
+    a, b = random.uniform(-1, 1, (2, 72, 72)).astype(np.float32)
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    for levels in (1, 2):
+        found = bilinear(a, b, algorithm, levels, lambda x, y: x @ y)
+        bound = error_bound(algorithm, levels, 72, 72, 72) * 2.0**-24
+        assert np.abs(found - exact).max() <= bound * np.abs(a).max() * np.abs(b).max()
