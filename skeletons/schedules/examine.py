@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 
@@ -83,6 +84,21 @@ def check(order: Order, shape: Sequence[int]) -> int:
                 f"but {tuple(points[i].tolist())} with NumPy arrays."
             )
     return padding(order, extents)
+
+
+@functools.lru_cache(maxsize=256)
+def require_bijection(order: Order, ndim: int) -> None:
+    """Refuse an order that loses or repeats elements, tried on a few small shapes of this rank.
+
+    The orders of this package are proven by their tests; a user's own is tried when it is first
+    used. Raises ``ScheduleError`` with the first element that goes wrong.
+    """
+    if type(order).__module__.startswith("treadle."):
+        return
+    for extents in ((1, 1, 1), (2, 3, 5), (7, 4, 3), (3, 17, 8)):
+        shape = (1,) * (ndim - 3) + extents[max(3 - ndim, 0) :]
+        order.require(shape)
+        check(order, shape)
 
 
 def draw(order: Order, shape: Sequence[int]) -> str:

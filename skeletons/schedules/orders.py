@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar, Literal, Self
 
-from .arithmetic import Index, ceil_div, minimum, product, where
+from .arithmetic import Index, ceil_div, product, where
 from .layers import Layer
 from .validate import choice, integer
 
@@ -236,7 +236,8 @@ class Tile(PlaneOrder):
         per_band = width * self.rows
         band = i // per_band
         # A band of tiles is an array of its own, walked in columns as wide as a tile.
-        band_height = minimum(height - band * self.rows, self.rows)
+        # Its height, min(height - band * rows, rows), is a choice for the reason given above.
+        band_height = where(band < height // self.rows, self.rows, height % self.rows)
         row, start, x, _ = _column(i % per_band, band_height, width, self.cols)
         return band * self.rows + row, start + x
 

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias, cast
 from .blocks import Block, Lanes, PerThread, Stage
 from .chooser import Auto, Chooser
 from .errors import ScheduleError, ScheduleTypeError
+from .examine import require_bijection
 from .hints import Hints
 from .layers import Layer, shortest_form
 from .orders import Order, Row
@@ -92,6 +93,8 @@ class Schedule:
         Column(2)
         """
         order = self.order or order or Row()
+        if ndim:
+            require_bijection(order, ndim)
         return resolve(
             ndim,
             order,

@@ -83,6 +83,7 @@ class _Runner:
 
     schedule: Schedule | None
     run: Callable[[], Any]
+    wait: Callable[[], None]
     repeats: int
     times: list[float]
 
@@ -94,6 +95,7 @@ class _Runner:
         start = time.perf_counter()
         for _ in range(self.repeats):
             self.run()
+        self.wait()
         self.times.append((time.perf_counter() - start) / self.repeats)
 
 
@@ -129,7 +131,8 @@ class _Session:
         from treadle.dsl.jit import bind
 
         self.program = program
-        self.data, self.params = bind(program, args)
+        data, self.params = bind(program, args)
+        self.data = program.placed(data)  # copies to a GPU are no part of what is timed
         self.deadline = time.perf_counter() + budget
         self.wanted = program.execute(self.data, self.params)
         self.rows: list[Timing] = []
@@ -155,10 +158,14 @@ class _Session:
             return None
         if not same_bits(found, self.wanted):
             return None
+        program.wait()
         start = time.perf_counter()
         run()
+        program.wait()
         once = time.perf_counter() - start
-        return _Runner(schedule, run, max(1, math.ceil(SHORTEST / max(once, 1e-7))), [])
+        return _Runner(
+            schedule, run, program.wait, max(1, math.ceil(SHORTEST / max(once, 1e-7))), []
+        )
 
     def try_all(
         self,
@@ -335,7 +342,8 @@ def _key(program: Program, args: Sequence[Any]) -> str:
     data, _ = bind(program, args)
     shapes = [np.shape(n.source) for n in program.inputs[len(program.arguments) :]]
     classes = [extents_class(s) for s in [*(a.shape for a in data), *shapes]]
-    return store.key(_meaning(program, canonical_key), program.backend, classes, store.machine())
+    here = [*store.machine(), *program.machine()]
+    return store.key(_meaning(program, canonical_key), program.backend, classes, here)
 
 
 def _meaning(program: Program, canonical_key: Callable[..., str]) -> str:

@@ -1,0 +1,92 @@
+"""Caches and what they throw out, as values.
+
+>>> Cache(lines=24, line_width=4, policy=StepLru()).size
+96
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from treadle.dsl.errors import ScheduleError
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What a full cache throws out."""
+
+
+@dataclass(frozen=True)
+class Lru(Policy):
+    """The line that was not used for longest; every access counts."""
+
+
+@dataclass(frozen=True)
+class StepLru(Policy):
+    """The line that was not used for longest, all accesses of one time step being simultaneous.
+
+    A time step is one output; among lines last used in the same step the one brought in first
+    goes (the setting of Prasetya 2021, section 4.1.1).
+    """
+
+
+@dataclass(frozen=True)
+class SetAssociative(Policy):
+    """`ways` lines for every set, the least recently used of the set goes; set = line mod sets."""
+
+    ways: int = 4
+
+
+@dataclass(frozen=True)
+class Sectored(Policy):
+    """Least recently used lines of `sectors` sectors; a miss brings in one sector.
+
+    GPUs since Volta: lines of 128 bytes, 4 sectors of 32.  `ways` 0: fully associative.
+    """
+
+    sectors: int = 4
+    ways: int = 0
+
+
+@dataclass(frozen=True)
+class RandomFour(Policy):
+    """Four neighbouring lines at random go together, as measured on the L1 of Volta and Turing."""
+
+    seed: int = 0
+    together: int = 4
+
+
+@dataclass(frozen=True)
+class Cache:
+    """`lines` lines of `line_width` elements.
+
+    Errors: `ScheduleError` for sizes that make no cache.
+    """
+
+    lines: int
+    line_width: int
+    policy: Policy = field(default_factory=Lru)
+
+    def __post_init__(self) -> None:
+        if self.lines < 1 or self.line_width < 1:
+            raise ScheduleError(f"a cache of {self.lines} lines of {self.line_width} elements.",
+                                hint="Both are at least 1.")  # fmt: skip
+        ways = getattr(self.policy, "ways", 0)
+        if ways < 0 or (ways and self.lines % ways):
+            raise ScheduleError(f"{self.lines} lines do not make sets of {ways}.",
+                                hint=f"Choose a multiple of {ways} lines.")  # fmt: skip
+        if isinstance(self.policy, Sectored) and self.line_width % self.policy.sectors:
+            raise ScheduleError(
+                f"a line of {self.line_width} elements has no {self.policy.sectors} equal sectors.",
+                hint="Choose a line width that the number of sectors divides.",
+            )
+        if isinstance(self.policy, RandomFour) and self.lines % self.policy.together:
+            raise ScheduleError(
+                f"{self.lines} lines are no groups of {self.policy.together}.",
+                hint=f"Choose a multiple of {self.policy.together} lines.",
+            )
+
+    @property
+    def size(self) -> int:
+        """Elements."""
+        return self.lines * self.line_width

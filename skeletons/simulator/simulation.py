@@ -1,0 +1,136 @@
+"""Running traces through caches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treadle.dsl.errors import ScheduleError
+
+from .cache import Cache, Lru, RandomFour, Sectored, SetAssociative, StepLru
+from .patterns import Pattern, Trace
+
+_NOT_MARKED = np.zeros(0, np.bool_)
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """What happened: `misses` of `accesses`; of those `compulsory` cannot be avoided by any cache.
+
+    `optimal`: the misses of Belady's policy, which knows the future, on the same cache (lines, or
+    sectors where a miss brings in one).  `missed`: which accesses missed, when asked for.
+    """
+
+    pattern: str
+    schedule: Any
+    cache: Cache
+    trace: Trace
+    hits: int
+    misses: int
+    evictions: int
+    compulsory: int
+    optimal: int
+    missed: NDArray[np.bool_]
+
+    @property
+    def accesses(self) -> int:
+        return self.hits + self.misses
+
+    def __str__(self) -> str:
+        rate = self.misses / self.accesses if self.accesses else 0.0
+        return (
+            f"{self.pattern} under {self.schedule!r}: {self.misses:,} misses of "
+            f"{self.accesses:,} accesses ({rate:.1%}), {self.compulsory:,} compulsory, "
+            f"{self.optimal:,} at best; {self.evictions:,} lines thrown out"
+        )
+
+    def plot(self, axes: Any = None) -> Any:
+        """The spatial-temporal diagram; see `diagrams.spatial_temporal`."""
+        from .diagrams import spatial_temporal
+
+        return spatial_temporal(self, axes)
+
+
+def simulate(pattern: Any, schedule: Any = None, cache: Cache | None = None, *,
+             kernel: str | None = None, arrays: Sequence[Any] | None = None,
+             mark: bool = False, at_once: int = 1) -> Simulation:  # fmt: skip
+    """The accesses of a pattern, or of one kernel of a program, under a schedule, through a cache.
+
+    `kernel` and `arrays`: see `programs.pattern_of`.  `mark`: remember which accesses missed.
+    `at_once`: so many consecutive outputs share a time step (a warp: 32).
+
+    >>> from .patterns import stencil_pattern
+    >>> from treadle.skeletons.schedules import Column, Row
+    >>> setting = Cache(24, 4, StepLru())
+    >>> [simulate(stencil_pattern(16, 16, 7, 7), s, setting).misses for s in (Row(), Column(4))]
+    [462, 264]
+    """
+    cache = cache or Cache(256, 32)
+    if not isinstance(pattern, Pattern):
+        from .programs import pattern_of
+
+        pattern = pattern_of(pattern, kernel, arrays)
+    trace = pattern.trace(schedule, at_once)
+    return run(pattern.name, schedule, trace, cache, mark)
+
+
+def run(name: str, schedule: Any, trace: Trace, cache: Cache, mark: bool = False) -> Simulation:
+    """A trace through a cache, and through the best that a cache of its size can do."""
+    width, policy = cache.line_width, cache.policy
+    unit = width // policy.sectors if isinstance(policy, Sectored) else width
+    lines = trace.addresses // unit
+    span = trace.span // unit + 1
+    capacity = cache.lines * (width // unit)
+    missed = np.zeros(lines.size, np.bool_) if mark else _NOT_MARKED
+    hits, misses, evictions = _engine(trace, lines, span, cache, missed)
+    from . import engines
+
+    best = engines.optimal(lines, engines.next_uses(lines, span), span, capacity, _NOT_MARKED)
+    compulsory = int(np.count_nonzero(np.bincount(lines, minlength=1)))
+    return Simulation(name, schedule, cache, trace, int(hits), int(misses), int(evictions),
+                      compulsory, int(best[1]), missed)  # fmt: skip
+
+
+def _engine(trace: Trace, lines: Any, span: int, cache: Cache, missed: Any) -> Any:
+    from . import engines
+
+    policy = cache.policy
+    match policy:
+        case Lru():
+            return engines.lru(lines, span, cache.lines, missed)
+        case StepLru():
+            return engines.step_lru(lines, trace.step, span, cache.lines, missed)
+        case SetAssociative():
+            return engines.set_associative(lines, cache.lines // policy.ways, policy.ways, missed)
+        case Sectored():
+            ways = policy.ways or cache.lines
+            return engines.sectored(lines, policy.sectors, span, cache.lines // ways, ways, missed)
+        case RandomFour():
+            return engines.random_groups(lines, span, cache.lines, policy.together, policy.seed,
+                                         missed)  # fmt: skip
+    raise ScheduleError(f"{policy!r} is no policy that the simulator knows.")
+
+
+def capacity_sweep(pattern: Pattern, schedules: Sequence[Any], line_width: int,
+                   lines: Sequence[int], policy: Any = None) -> NDArray[np.int64]:  # fmt: skip
+    """Misses, one row per schedule, one column per number of lines.
+
+    >>> from .patterns import stencil_pattern
+    >>> from treadle.skeletons.schedules import Column, Row
+    >>> p = stencil_pattern(16, 16, 7, 7)
+    >>> capacity_sweep(p, [Row(), Column(4)], 4, [20, 24, 28], StepLru()).tolist()
+    [[1057, 462, 90], [1584, 264, 264]]
+    """
+    found = np.empty((len(schedules), len(lines)), np.int64)
+    for row, schedule in enumerate(schedules):
+        trace = pattern.trace(schedule)
+        for col, count in enumerate(lines):
+            cache = Cache(count, line_width, policy or Lru())
+            numbers = trace.addresses // line_width
+            misses = _engine(trace, numbers, trace.span // line_width + 1, cache, _NOT_MARKED)[1]
+            found[row, col] = misses
+    return found

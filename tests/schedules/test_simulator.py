@@ -1,0 +1,221 @@
+"""Caches in simulation: the paper's figures exactly, and every engine against a plain model."""
+
+import numpy as np
+import pytest
+
+import treadle as td
+from treadle.skeletons.schedules import Block, Column, Morton, Row, ZigZag
+from treadle.skeletons.simulator import (
+    Cache,
+    Lru,
+    RandomFour,
+    Sectored,
+    SetAssociative,
+    StepLru,
+    capacity_sweep,
+    engines,
+    matmul_pattern,
+    simulate,
+    stencil_pattern,
+    transpose_pattern,
+)
+from treadle.skeletons.simulator.formulas import cache_needed, line_loads
+from treadle.skeletons.simulator.programs import pattern_of
+
+STENCIL, PRODUCT = stencil_pattern(16, 16, 7, 7), matmul_pattern(16, 16, 16)
+
+
+# --- Prasetya 2021 ------------------------------------------------------------------------------
+
+
+def test_figure_4():
+    found = [simulate(STENCIL, s, Cache(24, 4, StepLru())) for s in (Row(), Column(4))]
+    assert [f.accesses for f in found] == [12543, 12543]
+    assert [f.misses for f in found] == [462, 264]
+    assert [f.optimal for f in found] == [276, 249]
+
+
+def test_figure_5():
+    found = [simulate(PRODUCT, s, Cache(32, 4, StepLru())) for s in (Row(), Column(4))]
+    assert [f.misses for f in found] == [1088, 320]
+    assert [f.optimal for f in found] == [848, 272]
+    assert [f.compulsory for f in found] == [128, 128]
+
+
+def test_figure_3():
+    columns = (8, 16, 32, 64, 128)
+    assert [line_loads(c, 7, 7, 256, 256, 8) for c in columns] == [25152, 16768, 12576, 10480, 9432]
+    assert [line_loads(c, 7, 7, 512, 512, 8) for c in columns] == [
+        99456, 66304, 49728, 41440, 37296,
+    ]  # fmt: skip
+    assert cache_needed(4, 7, 7) == 88  # 22 lines of 4
+
+
+def test_columns_win_in_a_window_of_sizes():
+    lines = [20, 22, 24, 26, 28]
+    found = capacity_sweep(STENCIL, [Row(), Column(4)], 4, lines, StepLru())
+    assert found.tolist() == [[1057, 462, 462, 462, 90], [1584, 264, 264, 264, 264]]
+
+
+# --- engines against plain models -----------------------------------------------------------------
+
+
+def plain_lru(keys, capacity, recency=None):
+    """Last use and arrival by line; misses and evictions."""
+    held, misses, evictions = {}, 0, 0
+    for t, key in enumerate(keys):
+        now = t if recency is None else recency[t]
+        if key in held:
+            held[key] = (now, held[key][1])
+            continue
+        misses += 1
+        if len(held) == capacity:
+            del held[min(held, key=held.get)]
+            evictions += 1
+        held[key] = (now, t)
+    return len(keys) - misses, misses, evictions
+
+
+def plain_belady(keys, capacity):
+    held, misses = set(), 0
+    for t, key in enumerate(keys):
+        if key in held:
+            continue
+        misses += 1
+        if len(held) == capacity:
+            rest = keys[t + 1 :].tolist()
+            held.remove(max(held, key=lambda k: rest.index(k) if k in rest else len(rest) + 1))
+        held.add(key)
+    return misses
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("capacity", [1, 2, 7, 16])
+def test_engines(seed, capacity):
+    random = np.random.default_rng(seed)
+    lines = random.integers(0, random.integers(2, 40), 400) + random.integers(0, 3)
+    step = np.repeat(np.arange(80, dtype=np.int32), 5)
+    span, none = int(lines.max()) + 1, np.zeros(0, bool)
+    assert engines.lru(lines, span, capacity, none) == plain_lru(lines, capacity)
+    assert engines.step_lru(lines, step, span, capacity, none) == plain_lru(lines, capacity, step)
+    whole = engines.set_associative(lines, 1, capacity, none)
+    assert whole == plain_lru(lines, capacity)
+    sets = 3
+    parts = [plain_lru(lines[lines % sets == s], capacity) for s in range(sets)]
+    assert engines.set_associative(lines, sets, capacity, none) == tuple(
+        sum(p[k] for p in parts) for k in range(3)
+    )
+    best = engines.optimal(lines, engines.next_uses(lines, span), span, capacity, none)
+    assert best[1] == plain_belady(lines, capacity)
+    assert best[1] <= plain_lru(lines, capacity)[1]
+
+
+def test_sectors_are_brought_in_one_by_one():
+    # Lines of 2 sectors: 0 and 1 are one line, 2 and 3 the next.
+    sectors, none = np.array([0, 1, 0, 2, 0, 4, 1, 3]), np.zeros(0, bool)
+    # Two lines: 4 throws out the line of 2 (0 was used later); 3 throws out that of 4.
+    hits, misses, evictions = engines.sectored(sectors, 2, 6, 1, 2, none)
+    assert (hits, misses, evictions) == (3, 5, 2)
+
+
+def test_the_random_policy_throws_out_groups():
+    lines, none = np.arange(16) % 12, np.zeros(0, bool)
+    hits, misses, evictions = engines.random_groups(lines, 12, 8, 4, 1, none)
+    assert hits + misses == 16
+    assert evictions % 4 == 0 and evictions >= 4
+    assert engines.random_groups(lines, 12, 12, 4, 1, none) == (4, 12, 0)
+
+
+def test_caches_that_are_none():
+    with pytest.raises(td.ScheduleError, match="cache of 0 lines"):
+        Cache(0, 4)
+    with pytest.raises(td.ScheduleError, match="sets of 3"):
+        Cache(8, 4, SetAssociative(3))
+    with pytest.raises(td.ScheduleError, match="equal sectors"):
+        Cache(8, 6, Sectored(4))
+
+
+@pytest.mark.parametrize(
+    "policy", [Lru(), StepLru(), SetAssociative(4), Sectored(4), RandomFour()], ids=repr
+)
+def test_every_access_is_counted(policy):
+    for pattern in (STENCIL, transpose_pattern(20, 12)):
+        for schedule in (None, Column(8), ZigZag(4), Morton(), Column(8) | Block(4, 8)):
+            found = simulate(pattern, schedule, Cache(16, 8, policy), mark=True)
+            assert found.accesses == len(found.trace.addresses)
+            assert found.missed.sum() == found.misses >= found.compulsory
+            if not isinstance(policy, RandomFour | SetAssociative | Sectored):
+                assert found.misses >= found.optimal >= found.compulsory
+            assert f"{found.misses:,} misses" in str(found)
+
+
+# --- programs ---------------------------------------------------------------------------------
+
+
+def test_a_stencil_of_a_program():
+    image = np.zeros((12, 10), np.float32)
+    box = td.jit(lambda a: td.stencil(lambda w: w[-1, 0] + w[0, -1] + w[0, 1] + w[1, 0], a))
+    pattern = pattern_of(box.lower(image))
+    assert pattern.shape == (12, 10) and pattern.span == 240
+    touched = pattern.touched(np.array([[0, 0], [5, 5]]))
+    assert sorted(touched[1].tolist()) == [45, 54, 56, 65, 175]
+    assert sorted(touched[0].tolist()) == [0, 0, 1, 10, 120]  # clamped
+
+
+def test_a_product_of_a_program():
+    a, b = np.zeros((6, 5), np.float32), np.zeros((5, 7), np.float32)
+
+    def product(a, b):
+        def element(i, j):
+            return td.loop(a.shape[1], lambda k, s: s + a[i, k] * b[k, j], td.float32(0))
+
+        return td.generate((a.shape[0], b.shape[1]), element)
+
+    pattern = pattern_of(td.jit(product).lower(a, b))
+    assert pattern.shape == (6, 7) and pattern.span == 30 + 35 + 42
+    (touched,) = pattern.touched(np.array([[2, 3]])).tolist()
+    assert touched[:-1] == [v for k in range(5) for v in (2 * 5 + k, 30 + k * 7 + 3)]
+    assert touched[-1] == 65 + 2 * 7 + 3
+    found = simulate(td.jit(product).lower(a, b), Column(2), Cache(8, 4))
+    assert found.accesses == 6 * 7 * 11
+
+
+def test_a_gather_needs_its_data():
+    x, at = np.zeros(9), np.array([8, 0, 3, 3])
+    program = td.jit(lambda x, at: td.gather(x, at)).lower(x, at)
+    with pytest.raises(td.ScheduleError, match="an index depends on data"):
+        simulate(program)
+    pattern = pattern_of(program, arrays=(x, at))
+    rows = pattern.touched(np.arange(4)[:, None]).tolist()
+    assert [row[-1] for row in rows] == [13, 14, 15, 16]
+    assert simulate(program, arrays=(x, at)).accesses == 12
+
+
+def test_a_fold_of_a_program():
+    a = np.zeros((4, 6), np.float32)
+    found = simulate(td.jit(lambda a: td.sum(a, axis=1)).lower(a), cache=Cache(4, 4))
+    assert found.accesses == 4 * 7
+    assert found.misses == found.compulsory == 7
+
+
+def test_diagrams(tmp_path):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    from treadle.skeletons.simulator.diagrams import BROUGHT, HELD, USED, states, sweep
+
+    found = simulate(STENCIL, Column(4), Cache(24, 4, StepLru()))
+    picture = states(found)
+    assert picture.shape == (357, 256)
+    assert set(np.unique(picture)) <= {0, HELD, USED, BROUGHT}
+    assert (picture[found.trace.addresses, found.trace.step] >= USED).all()
+    assert found.plot().get_title().endswith("264 misses")
+    sweep(STENCIL, [Row(), Column(4)], 4, [20, 24, 28], StepLru())
+    pyplot.close("all")
+
+
+def test_what_cannot_be_simulated():
+    a = np.zeros((4, 4))
+    with pytest.raises(td.ScheduleError, match="needs a pattern or a program, got Jit"):
+        simulate(td.jit(lambda a: a + 1))
+    program = td.jit(lambda a: td.map(lambda x: x + 1, a, name="step")).lower(a)
+    with pytest.raises(td.ScheduleError, match=r"0 kernels called 'blur'.*there are: step"):
+        simulate(program, kernel="blur")
