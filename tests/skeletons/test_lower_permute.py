@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from interpret import Reported, run_array
+from interpret import Reported, execute, run_array
 
 import treadle as td
 from treadle.skeletons import permute
 from treadle.skeletons.kernel import ir
-from treadle.skeletons.lower import lower
+from treadle.skeletons.kernel.narrow import narrow
+from treadle.skeletons.lower import LoweringContext, lower
 
 SHAPES = [(0,), (1,), (5,), (300,), (17, 9), (3, 0)]
 
@@ -107,3 +108,29 @@ def test_tuples_are_never_torn():
     (kernel,) = lower(made._leaves[0].node).kernels
     (update,) = [s for s in ir.statements(kernel.body) if isinstance(s, ir.Atomic)]
     assert update.locks is not None and update.locks.name.startswith("zero_")
+
+
+@pytest.mark.parametrize("narrowed", [False, True])
+@pytest.mark.parametrize("t", [td.int32, td.int64, td.uint8])
+def test_many_targets_are_counted_in_bytes(monkeypatch, t, narrowed):
+    monkeypatch.setattr(permute, "BYTE_COUNTS", 4)
+    monkeypatch.setattr(permute, "CHUNK_ELEMENTS", 400)
+    places = np.where(np.arange(1400) % 3 > 0, 5, np.arange(1400) % 7)
+
+    def count(a):
+        ones = td.fill(a.shape, t(3))
+        start = td.fill((9,), t(2))
+        return td.permute(lambda new, old: new + old, start, lambda i: a[i], ones)
+
+    program = td.jit(count).lower(places)
+    first, node = program.kernels
+    lowered = lower(node, LoweringContext())
+    assert {b.type.name for b in lowered.scratch} == {"uint8"}
+    if narrowed:
+        kernels = tuple(narrow(k) or k for k in lowered.kernels)
+        lowered = ir.Lowered(kernels, lowered.scratch)
+    arrays = {program.inputs[0].leaf(): places}
+    execute(lower(first, LoweringContext()), first, arrays, {})
+    execute(lowered, node, arrays, {})
+    expected = (2 + 3 * np.bincount(places, minlength=9)).astype(t.numpy)
+    assert np.array_equal(arrays[node.leaf()], expected)
