@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from treadle.dsl.expr import Expr, Index, Read, Var, constant, walk
 from treadle.dsl.graph import Combine, Fold, FoldSeg
@@ -68,12 +69,12 @@ SHORT_SEGMENT = 64
 def lower_fold(node: Fold, context: LoweringContext) -> Lowered:
     """One or two kernels (module docstring)."""
     builder = Builder(node, context)
-    if _runs_across(node):
+    if runs_across(node):
         return _Across(builder, node).lower()
     return _Along(builder, node).lower()
 
 
-def _runs_across(node: Fold) -> bool:
+def runs_across(node: Fold) -> bool:
     """Whether most reads are contiguous along the last outer axis, not the last inner one."""
     ro, ri = len(node.outer), len(node.inner)
     if ro == 0 or ri == 0:
@@ -90,7 +91,7 @@ def _runs_across(node: Fold) -> bool:
     return score > 0
 
 
-class _Fold:
+class RowFold:
     """What all ways of folding share: the outer coordinates and the end of a row."""
 
     def __init__(self, builder: Builder, node: Fold | FoldSeg, outer: tuple[Expr, ...]) -> None:
@@ -131,16 +132,17 @@ class _Fold:
         )
         return found + tuple(affine.write_access(b.name, len(self.extents)) for b in self.outs)
 
-    def kernel(self, suffix: str, tasks: Expr, task: Var, into: Linearizer, comment: str) -> Kernel:
+    def kernel(self, suffix: str, tasks: Expr, task: Var, into: Linearizer, comment: str,
+               **gpu: Any) -> Kernel:  # fmt: skip
         roots = (*self.node.elements, *self.combine.results)
         return self.builder.kernel(
             suffix, tasks, task, tuple(into.out), accesses=self.accesses(),
             flops=flop_count(roots) if suffix != "combine" else 0.0, comments=(comment,),
-            schedule=self.node.label.schedule,
+            schedule=self.node.label.schedule, **gpu,
         )  # fmt: skip
 
 
-class _Along(_Fold):
+class _Along(RowFold):
     """Blocks of the inner axes, reduced along the last one."""
 
     def __init__(self, builder: Builder, node: Fold) -> None:
@@ -330,7 +332,7 @@ class _Sizes:
     across: Expr
 
 
-class _Across(_Fold):
+class _Across(RowFold):
     """A vector of columns, folded side by side; accumulators of a task lie in its own memory."""
 
     def __init__(self, builder: Builder, node: Fold) -> None:
@@ -463,7 +465,7 @@ def lower_fold_seg(node: FoldSeg, context: LoweringContext) -> Lowered:
     """One kernel; tasks over (row, group of segments)."""
     builder = Builder(node, context)
     outer = (*node.outer, node.segments)
-    fold = _Fold(builder, node, outer)
+    fold = RowFold(builder, node, outer)
     offsets = builder.input(node.offsets)
     elements = transform.resolve(node.elements, builder, node.outer)
     segments = builder.scalar(node.segments, "segments")

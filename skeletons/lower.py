@@ -23,6 +23,10 @@ def lower(node: Node, context: LoweringContext | None = None) -> Lowered:
     starts).  Library, Barrier, ArrayLoop and Branch are the executor's: `TypeError`.
     """
     context = context or LoweringContext()
+    if context.target == "cuda":
+        from .gpu.lower import lower as lower_for_gpu
+
+        return lower_for_gpu(node, context)
     match node:
         case Generate():
             return lower_generate(node, context)

@@ -2,7 +2,10 @@
 
     private     small targets, operators with an identity (histograms): each of a number of
                 chunks of the source accumulates into copies of its own; a second kernel adds the
-                copies to the target.  Chunks depend on the extents only, so the result does too
+                copies to the target.  Chunks depend on the extents only, so the result does too.
+                Where one constant is added everywhere, the copies count, in 32 bits; in 8 where
+                the targets are many, so that a copy stays in the cache, and what no longer fits is
+                added to the target
     atomic      any other operator on one component of up to eight bytes: indivisible updates
     locked      tuples, complex128: whole elements under one of LOCKS spin locks
     stores      overwrite of one component: whichever store comes last stays
@@ -15,9 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from treadle.dsl.expr import TRUE, Apply, Const, Expr, Index, Read, Var, constant, walk
+from treadle.dsl import simplify
+from treadle.dsl.expr import TRUE, Apply, Const, Expr, Index, Read, Var, constant, primitive, walk
 from treadle.dsl.graph import Combine, Permute
-from treadle.dsl.types import int32, int64
+from treadle.dsl.passes.recognise import is_count
+from treadle.dsl.types import bool_, int32, int64, uint8, uint32, uint64
 
 from .combining import Values, accumulate, assign, combine_simple, declare, identities
 from .generate import elements_per_task
@@ -39,6 +44,10 @@ COPIES, COPIED_TARGET = 4, 2048
 STAGE = 1024
 #: Elements of the target that one task of the second kernel combines.
 GATHER = 1024
+#: Most elements that are counted: a chunk has no more than 32 bits can.
+COUNTED = 1 << 36
+#: Targets of at least so many elements are counted in bytes.
+BYTE_COUNTS = 1 << 17
 LOCKS = 1024
 _CHEAP_PLACE = 4.0
 
@@ -69,6 +78,12 @@ class _Permute:
             roots, self.domain = self.collapsed, (self.count_host,)
         rank = len(node.target)
         self.valid, self.target, self.values = roots[0], roots[1 : rank + 1], roots[rank + 1 :]
+        self.counted = self.combine is not None and all(
+            is_count(self.combine, k, v) for k, v in enumerate(node.values)
+        )
+        many = isinstance(self.size, Const) and int(self.size.value) >= BYTE_COUNTS
+        self.bytes = (self.counted and many and len(self.outs) == 1
+                      and self.outs[0].type.is_integer)  # fmt: skip
         self.elements = elements_per_task(builder, roots, self.outs)
         self.tiling = tiling.default_tiling(builder, self.domain, self.elements)
 
@@ -113,17 +128,21 @@ class _Permute:
         if neutral is None:
             return builder.lowered(self._each(self._way(), self.tiling.tasks))
         sub_host = at.select(at.less_equal(self.size_host, COPIED_TARGET), COPIES, 1)
-        least = at.maximum(at.multiply(at.multiply(self.size_host, 8), sub_host), CHUNK_ELEMENTS)
+        per_target = at.multiply(sub_host, 4 if self.bytes else 8)
+        least = at.maximum(at.multiply(self.size_host, per_target), CHUNK_ELEMENTS)
         chunks_host = at.minimum(at.maximum(at.floor_divide(self.count_host, least), 1), CHUNKS)
         worth = at.both(
             at.less_equal(self.size_host, PRIVATE_TARGET),
             at.less_equal(at.multiply(self.size_host, 2), at.add(self.count_host, 4096)),
         )
+        if self.counted:
+            worth = at.both(worth, at.less_equal(self.count_host, COUNTED))
+            neutral = tuple(Const(0, uint8 if self.bytes else uint32) for _ in self.outs)
         chunks_host = at.select(worth, chunks_host, 0)
         chunks = builder.scalar(chunks_host, "chunks")
         self.sub = builder.scalar(sub_host, "copies")
         length = at.product((chunks_host, sub_host, self.size_host))
-        copies = builder.scratch("private", [b.type for b in self.outs],
+        copies = builder.scratch("private", [n.type for n in neutral],
                                  builder.scalar(length, "private_size"))  # fmt: skip
         private = self._private(copies, chunks, neutral)
         gather = self._gather(copies, chunks, chunks_host)
@@ -185,11 +204,23 @@ class _Permute:
         into, task = self.builder.emitter(), Var("task", int64)
         start, stop = tiling.block_range(into, "target", task, GATHER, self.size)
         count = at.multiply(chunks, self.sub)
+        wide = [uint64 if self.counted else b.type for b in copies]
+        combine = _sums(len(copies)) if self.counted else self.combine
+
+        def copy_at(where: Expr) -> list[Expr]:
+            return [simplify.cast(Load(b, where), t) for b, t in zip(copies, wide, strict=True)]
+
         with into.loop("t", start, stop, "vector") as t:
-            total = declare(into, [Load(b, t) for b in copies])
+            total: Values = declare(into, copy_at(t))
             with into.loop("c", 1, count) as c:
                 where = at.add(at.multiply(c, self.size), t)
-                accumulate(into, self.combine, total, [Load(b, where) for b in copies])
+                accumulate(into, combine, total, copy_at(where))  # type: ignore[arg-type]
+            if self.counted:
+                each = zip(total, self.node.values, strict=True)
+                total = tuple(
+                    simplify.apply(primitive("multiply"), (simplify.cast(n, v.type), v), v.type)
+                    for n, v in each
+                )
             _update(into, self.outs, t, total, self.combine)
         tasks = at.select(at.less(0, chunks_host), at.ceil_div(self.size_host, GATHER), 0)
         return self.kernel("gather", self.builder.scalar(tasks, "gathers"), task, into,
@@ -218,6 +249,14 @@ def _update(into: Linearizer, buffers: Sequence[Buffer], where: Expr, values: Se
         if len(values) > 1:
             values = [into.let(v, "r") for v in values]
     into.append(*(Store(b, where, v) for b, v in zip(buffers, values, strict=True)))
+
+
+def _sums(count: int) -> Combine:
+    """Component-wise sums of uint64."""
+    left, right = ([Var(f"{side}{k}", uint64) for k in range(count)] for side in ("left", "right"))
+    results = [simplify.apply(primitive("add"), (a, b), uint64)
+               for a, b in zip(left, right, strict=True)]  # fmt: skip
+    return Combine(tuple(left), tuple(right), tuple(results))
 
 
 class _Staged:
@@ -261,7 +300,26 @@ class _Staged:
 
     def _update(self, into: Linearizer, where: Expr, values: Sequence[Expr], copy: int) -> None:
         place = at.add(self.bases[copy], where)
-        _update(into, self.copies, place, values, self.permute.combine)
+        if not self.permute.counted:
+            _update(into, self.copies, place, values, self.permute.combine)
+            return
+        place = into.let(place, "place")
+        for b in self.copies:
+            one = Const(1, b.type)
+            count = simplify.apply(primitive("add"), (Load(b, place), one), b.type)
+            count = into.let(count, "count")
+            into.append(Store(b, place, count))
+            if self.permute.bytes:
+                self._carry(into, where, count)
+
+    def _carry(self, into: Linearizer, where: Expr, count: Expr) -> None:
+        """A count that has come to 0 again has missed 256 of its kind: the target gets them."""
+        (value,), (out,) = self.permute.node.values, self.permute.outs
+        times = simplify.cast(Const(256, uint64), value.type)
+        all_of_them = simplify.apply(primitive("multiply"), (into.value(value), times), value.type)
+        none = simplify.apply(primitive("equal"), (count, zero(count.type)), bool_)
+        with into.when(none):
+            into.append(Atomic((out,), where, (all_of_them,), self.permute.combine))
 
     def _direct(self, into: Linearizer, tile: Tile, row: Expr, col: Expr, copy: int) -> None:
         self.permute._direct(

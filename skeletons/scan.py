@@ -19,6 +19,7 @@ Which of these is done depends on the operator and the extents, never on what wa
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from treadle.dsl.expr import TRUE, Apply, Expr, Index, Read, Var, constant, walk
 from treadle.dsl.graph import Scan
@@ -62,7 +63,7 @@ def lower_scan(node: Scan, context: LoweringContext) -> Lowered:
     return _Across(builder, node).lower()
 
 
-class _Scan:
+class AxisScan:
     """What both shapes share: where elements come from and where results go."""
 
     def __init__(self, builder: Builder, node: Scan) -> None:
@@ -132,7 +133,8 @@ class _Scan:
         with into.when_always({}):
             return into.emit(self.node.init, named=True)
 
-    def kernel(self, suffix: str, tasks: Expr, task: Var, into: Linearizer, comment: str) -> Kernel:
+    def kernel(self, suffix: str, tasks: Expr, task: Var, into: Linearizer, comment: str,
+               **gpu: Any) -> Kernel:  # fmt: skip
         accesses = affine.read_accesses(
             (*self.node.elements, *self.node.epilogue), self.builder.buffers
         )
@@ -140,7 +142,7 @@ class _Scan:
         roots = (*self.node.elements, *self.combine.results)
         return self.builder.kernel(suffix, tasks, task, tuple(into.out), accesses=accesses,
                                    flops=flop_count(roots), comments=(comment,),
-                                   schedule=self.node.label.schedule)  # fmt: skip
+                                   schedule=self.node.label.schedule, **gpu)  # fmt: skip
 
 
 def _costly(roots: Sequence[Expr]) -> bool:
@@ -150,7 +152,7 @@ def _costly(roots: Sequence[Expr]) -> bool:
     )
 
 
-class _Along(_Scan):
+class _Along(AxisScan):
     """The axis is contiguous."""
 
     def __init__(self, builder: Builder, node: Scan) -> None:
@@ -348,7 +350,7 @@ def _copied(into: Linearizer, v: Var) -> Var:
     return var
 
 
-class _Across(_Scan):
+class _Across(AxisScan):
     """The axis is not the last: columns side by side, their accumulators in the task's memory."""
 
     def lower(self) -> Lowered:

@@ -76,6 +76,7 @@ struct Arguments {
     int tiles_m, tiles_n, group;                      // tiles of a quadrant; rows of tiles walked together
     int products, items;
     Product product[7];
+    u64 extra[16];                                    // what a fused epilogue needs: addresses, numbers
 };
 
 // Elements travel in 32-bit registers declared float; only these give them a meaning.
@@ -107,10 +108,12 @@ struct Int32 { // exact modulo 2^32
 
 // Fused producers and consumers.  `apply(x, i, k)` sees the element's own
 // indices in the whole operand; the epilogue sees the finished value of C(i, j)
-// (not in ATOMIC).  Both work on the arithmetic's own type.
+// (not in ATOMIC), by `finish(x, i, j, extra)` with the words of the launch.  Both work on the
+// arithmetic's own type.
 struct Plain {
     static constexpr bool identity = true;
     template <class T> __device__ static __forceinline__ T apply(T x, int, int) { return x; }
+    template <class T> __device__ static __forceinline__ T finish(T x, int, int, const u64 *) { return x; }
 };
 
 enum Layout { K_CONTIGUOUS, R_CONTIGUOUS, STRIDED };  // which index of the tile walks memory in steps of one
@@ -428,7 +431,7 @@ __device__ __forceinline__ void write_back(const Arguments &g, const Target &d, 
                     v[j] = Arithmetic::mul(f, acc[i][q * 4 + j]);
                     if (read) v[j] = add ? Arithmetic::add(v[j], old[j]) : Arithmetic::mad(g.beta, old[j], v[j]);
                     if (!Epilogue::identity)
-                        if (fin) v[j] = Arithmetic::word(Epilogue::apply(Arithmetic::value(v[j]), d.row * g.qm + r0 + row_of(i), d.col * g.qn + c0 + q * 16 + j));
+                        if (fin) v[j] = Arithmetic::word(Epilogue::finish(Arithmetic::value(v[j]), d.row * g.qm + r0 + row_of(i), d.col * g.qn + c0 + q * 16 + j, g.extra));
                 }
                 if (add && !fin) Arithmetic::red(p + q * 16, v);
                 else *reinterpret_cast<float4 *>(p + q * 16) = make_float4(v[0], v[1], v[2], v[3]);
@@ -447,7 +450,7 @@ __device__ __forceinline__ void write_back(const Arguments &g, const Target &d, 
                     else {
                         if (add) v = Arithmetic::add(v, __ldcg(p + c));
                         if (beta) v = Arithmetic::mad(g.beta, __ldcg(p + c), v);
-                        if (fin) v = Arithmetic::word(Epilogue::apply(Arithmetic::value(v), d.row * g.qm + r0 + row_of(i), d.col * g.qn + c0 + c));
+                        if (fin) v = Arithmetic::word(Epilogue::finish(Arithmetic::value(v), d.row * g.qm + r0 + row_of(i), d.col * g.qn + c0 + c, g.extra));
                         p[c] = v;
                     }
                 }

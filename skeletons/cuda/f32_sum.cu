@@ -1,6 +1,10 @@
 // The outer level of a two-level product: out = x + f y, where x and y are
 // quadrants of one operand and the smaller one counts as padded with zeros.
 // Pure memory traffic; one block walks rows, a thread takes four columns.
+// SUM(f, y, x) is what x + f y means to the 32 bits of an element (default: floats).
+#ifndef SUM
+#define SUM(f, y, x) fmaf(f, y, x)
+#endif
 typedef long long i64;
 
 struct Quadrant { const float *p; i64 pitch; int rows, cols; };
@@ -24,6 +28,6 @@ extern "C" __global__ void __launch_bounds__(256) quadrant_sum(float *out, i64 p
     for (int r = blockIdx.y; r < rows; r += gridDim.y) {
         float4 a = quad(x, r, c, vector), b = quad(y, r, c, vector);
         *reinterpret_cast<float4 *>(out + r * pitch + c) =
-            make_float4(fmaf(f, b.x, a.x), fmaf(f, b.y, a.y), fmaf(f, b.z, a.z), fmaf(f, b.w, a.w));
+            make_float4(SUM(f, b.x, a.x), SUM(f, b.y, a.y), SUM(f, b.z, a.z), SUM(f, b.w, a.w));
     }
 }

@@ -1,0 +1,30 @@
+"""Fold on a GPU: rows along the inner axes, or columns side by side.
+
+    blocks     a block of threads: a part of a row, a whole row, or several short rows
+    combine    where rows are cut: the partial results of a row, in order
+
+How elements are dealt out depends on extents and on the types that are folded, never on what was
+fused or how it is stored, so that fusion never changes a bit.  `fold_rows.py` has the rows,
+`fold_columns.py` the columns (sums over axis 0), `fold_seg.py` segments.
+"""
+
+from __future__ import annotations
+
+from treadle.dsl.graph import Fold
+from treadle.skeletons.fold import runs_across
+from treadle.skeletons.kernel.build import Builder, LoweringContext
+from treadle.skeletons.kernel.ir import Lowered
+
+from .fold_columns import ColumnFold
+from .fold_rows import RowsFold
+from .fold_seg import lower_fold_seg
+
+__all__ = ["lower_fold", "lower_fold_seg"]
+
+
+def lower_fold(node: Fold, context: LoweringContext) -> Lowered:
+    """One or two kernels, each perhaps with a fallback (module docstring)."""
+    builder = Builder(node, context)
+    if runs_across(node):
+        return ColumnFold(builder, node).lower()
+    return RowsFold(builder, node).lower()

@@ -1,0 +1,307 @@
+"""Columns of a fold side by side, for sums over the first axes: reads are contiguous across.
+
+A thread folds VECTOR columns; `height` threads below each other share the rows and combine theirs
+in order through shared memory.  Operators that commute and have a neutral element take turns at
+the rows, others take consecutive ones.  Where there are few columns the rows are cut into parts,
+which a second kernel combines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from treadle.dsl.expr import TRUE, Expr, Index, Var, constant
+from treadle.dsl.graph import Fold, Shape
+from treadle.dsl.types import int64
+from treadle.skeletons.combining import Values, accumulate, assign, declare, zeros
+from treadle.skeletons.fold import RowFold
+from treadle.skeletons.kernel import arithmetic as at
+from treadle.skeletons.kernel import tiling, transform
+from treadle.skeletons.kernel.build import Builder, element_cost
+from treadle.skeletons.kernel.ir import Barrier, Kernel, Load, Lowered
+from treadle.skeletons.kernel.linearize import Linearizer
+
+from .collectives import STEPS, get, neutral_of, put
+from .common import Group, Threads, multiples
+from .fold_rows import UNROLL, how, unrolling, vector_of
+
+#: Threads of a block; of one that combines partial results.
+THREADS, COMBINE_THREADS = 256, 1024
+#: Threads side by side: a warp of vectors; where partial results are combined a sector.
+WIDTH, COMBINE_WIDTH = 32, 8
+#: Blocks that rows are cut into altogether; rows of a thread below which it does not pay.
+BLOCKS, LEAST = 2112, 8
+
+
+@dataclass(frozen=True)
+class _Sides:
+    """`columns` of `count` rows of `planes` to blocks, as scalars of the kernel.
+
+    `width` threads lie side by side, each with VECTOR columns, `height` below each other; a plane
+    has `across` such blocks side by side and `parts` below each other, of `span` rows each.
+    """
+
+    planes: Expr
+    columns: Expr
+    count: Expr
+    width: Expr
+    height: Expr
+    across: Expr
+    parts: Expr
+    span: Expr
+    tasks: Expr
+    host_parts: Expr
+
+    @classmethod
+    def of(cls, builder: Builder, outer: Shape, count: Expr, vector: int, threads: int,
+           widest: Expr | int, cut: bool, when: Expr = TRUE) -> _Sides:  # fmt: skip
+        planes, columns = at.product(outer[:-1]), outer[-1]
+        groups = at.ceil_div(columns, vector)
+        width = at.maximum(at.ceil_div(groups, at.maximum(at.ceil_div(groups, widest), 1)), 1)
+        across = at.ceil_div(groups, width)
+        height = at.floor_divide(threads, width)
+        parts: Expr = constant(1)
+        span = at.maximum(count, 1)
+        if cut:
+            most = at.minimum(
+                at.floor_divide(BLOCKS, at.maximum(at.multiply(planes, across), 1)),
+                at.floor_divide(count, at.multiply(height, LEAST)),
+            )
+            share = at.ceil_div(count, at.maximum(most, 1))
+            span = at.maximum(at.multiply(at.ceil_div(share, height), height), height)
+            parts = at.maximum(at.ceil_div(count, span), 1)
+        tasks = at.select(when, at.product((planes, parts, across)), 0)
+        names = ("planes", "columns", "count", "width", "height", "across", "parts", "span",
+                 "blocks")  # fmt: skip
+        hosts = (planes, columns, count, width, height, across, parts, span, tasks)
+        a, b, c, d, e, f, g, h, i = map(builder.scalar, hosts, names)
+        return cls(a, b, c, d, e, f, g, h, i, parts)
+
+
+Columns = Callable[[Linearizer, Sequence[Expr]], "list[list[Values]]"]
+
+
+class ColumnFold(RowFold):
+    """Columns side by side."""
+
+    def __init__(self, builder: Builder, node: Fold) -> None:
+        super().__init__(builder, node, node.outer)
+        self.inner = node.inner
+        self.roots = transform.resolve(node.elements, builder, (*node.outer, *node.inner))
+        self.column = Index(len(node.outer) - 1)
+        self.vector = vector_of(node)
+        self.neutral = neutral_of(node.combine)
+        self.types = [r.type for r in node.combine.results]
+
+    def lower(self) -> Lowered:
+        builder = self.builder
+        count = at.product(self.inner)
+        sides = _Sides.of(builder, self.outer, count, self.vector, THREADS, WIDTH, True)
+        partials = at.product((sides.host_parts, *self.outer))
+        self.scratch = self.partials(builder.scalar(partials, "partials"))
+        group = Group(builder, self.roots, self.column, self.vector)
+        first = self._blocks(sides, Group(builder, self.roots, self.column, 1), None)
+        whole = multiples(self.outer[-1], self.vector, builder)
+        if group.streams and whole is not None:
+            group.requires += tuple(whole)
+            first = self._blocks(sides, group, first)
+        return builder.lowered(first, self._combine(sides))
+
+    def _blocks(self, sides: _Sides, group: Group, fallback: Kernel | None) -> Kernel:
+        into, grid = self.builder.emitter(), Threads.of(THREADS)
+
+        def inner(inside: Linearizer, k: Expr) -> dict[Expr, Expr]:
+            found = tiling.coordinates(self.builder, inside, k, self.inner, "k")
+            return {Index(len(self.outer) + n): c for n, c in enumerate(found)}
+
+        def end(at_row: Sequence[Expr], plane: Expr, part: Expr, total: tuple[Var, ...]) -> None:
+            alone = at.equal(sides.parts, 1)
+            with into.when(alone):
+                self.finish(into, at_row, total, sides.count)
+            with into.otherwise(alone):
+                above = at.add(at.multiply(plane, sides.parts), part)
+                where = at.add(at.multiply(above, sides.columns), at_row[-1])
+                put(into, self.scratch, where, total)
+
+        self._emit(into, grid, sides, group, self.vector, inner, end)
+        wide = group.count > 1
+        gpu = grid.launch(group.requires if wide else (), group.aligned if wide else (), fallback)
+        return self.kernel("blocks", sides.tasks, grid.task, into,
+                           f"columns side by side, {how(self.combine)}", **gpu)  # fmt: skip
+
+    def _combine(self, first: _Sides) -> Kernel:
+        """Partial results of each column, from top to bottom."""
+        builder, parts = self.builder, first.host_parts
+        below = at.maximum(at.ceil_div(parts, UNROLL), 1)
+        width = at.maximum(at.floor_divide(COMBINE_THREADS, below), COMBINE_WIDTH)
+        sides = _Sides.of(builder, self.outer, parts, 1, COMBINE_THREADS, width, False,
+                          at.less(1, parts))  # fmt: skip
+        into, grid = builder.emitter(), Threads.of(COMBINE_THREADS)
+        plane, k = Var("plane", int64), Var("k", int64)
+        above = at.add(at.multiply(plane, sides.count), k)
+        roots = [Load(s, at.add(at.multiply(above, sides.columns), self.column))
+                 for s in self.scratch]  # fmt: skip
+
+        def end(at_row: Sequence[Expr], plane: Expr, part: Expr, total: tuple[Var, ...]) -> None:
+            self.finish(into, at_row, total, first.count)
+
+        self._emit(into, grid, sides, Group(builder, roots, self.column, 1), 1,
+                   lambda inside, p: {k: p}, end, plane)  # fmt: skip
+        return self.kernel("combine", sides.tasks, grid.task, into,
+                           "partial results from top to bottom", **grid.launch())  # fmt: skip
+
+    def _emit(self, into: Linearizer, grid: Threads, sides: _Sides, group: Group, vector: int,
+              inner: Callable[[Linearizer, Expr], dict[Expr, Expr]], end: Callable[..., None],
+              bound: Var | None = None) -> None:  # fmt: skip
+        plane, part, block = (
+            into.let(c, name) for c, name in zip(
+                at.row_major(grid.task, (sides.planes, sides.parts, sides.across)),
+                ("plane", "part", "block"), strict=True)
+        )  # fmt: skip
+        at_plane = tiling.coordinates(self.builder, into, plane, self.outer[:-1])
+        x = into.let(at.remainder(grid.thread, sides.width), "x")
+        y = into.let(at.floor_divide(grid.thread, sides.width), "y")
+        start, stop = tiling.block_range(into, "part", part, sides.span, sides.count)
+        own, known = self._columns(into, sides, group, vector, block, x)
+        bindings: dict[Expr, Expr] = {Index(k): c for k, c in enumerate(at_plane)}
+        if bound is not None:
+            bindings[bound] = plane
+
+        def rows(inside: Linearizer, ks: Sequence[Expr]) -> list[list[Values]]:
+            return self._rows(inside, group, own, [inner(inside, into.let(k, "k")) for k in ks])
+
+        with into.when_always(bindings):
+            if self.neutral is not None:
+                totals = self._strided(into, self.neutral, sides, y, start, stop, rows, vector,
+                                       element_cost(group.roots))  # fmt: skip
+                valid = sides.height
+            else:
+                totals, valid = self._ordered(into, sides, y, start, stop, rows, vector)
+        self._tree(into, grid, sides, y, totals, valid)
+        with into.when(at.equal(y, 0)):
+            for column, inside_, total in zip(own, known, totals, strict=True):
+                with into.when(inside_):
+                    end((*at_plane, column), plane, part, total)
+
+    def _columns(self, into: Linearizer, sides: _Sides, group: Group, vector: int, block: Expr,
+                 x: Expr) -> tuple[list[Expr], list[Expr]]:  # fmt: skip
+        """The columns of a thread, moved into the array, and whether they are its own.
+
+        Side by side where they are read together; else one of each of VECTOR neighbours, so that
+        a warp reads consecutive ones.
+        """
+        last = at.subtract(sides.columns, 1)
+        own, known = [], []
+        if group.count > 1:
+            mine = into.let(at.add(at.multiply(block, sides.width), x), "mine")
+            mine = into.let(at.multiply(mine, vector), "first")
+            first = into.let(at.minimum(mine, at.subtract(sides.columns, vector)), "column")
+            inside = into.let(at.less(mine, sides.columns), "inside")
+            return [at.add(first, k) for k in range(vector)], [inside] * vector
+        begin = into.let(at.multiply(at.multiply(block, sides.width), vector), "begin")
+        for k in range(vector):
+            mine = into.let(at.add(begin, at.add(at.multiply(sides.width, k), x)), "mine")
+            column = into.let(at.minimum(mine, last), "column")
+            self.builder.stays_below(column, self.outer[-1])
+            own.append(column)
+            known.append(at.less(mine, sides.columns))
+        return own, known
+
+    def _rows(self, into: Linearizer, group: Group, own: Sequence[Expr],
+              places: Sequence[dict[Expr, Expr]]) -> list[list[Values]]:  # fmt: skip
+        """The elements of a thread's columns in several rows, all loads in front."""
+        loaded = []
+        for bindings in places:
+            with into.when_always(bindings):
+                if group.count > 1:
+                    loaded.append(group.load(into, own[0]))
+                else:
+                    loaded.append([{} for _ in own])
+        found = []
+        for bindings, reads in zip(places, loaded, strict=True):
+            row = []
+            for column, held in zip(own, reads, strict=True):
+                with into.when_always({**bindings, self.column: column, **held}):
+                    row.append(into.emit(group.roots, named=True))
+            found.append(row)
+        return found
+
+    def _strided(self, into: Linearizer, neutral: Sequence[Expr], sides: _Sides, y: Expr,
+                 start: Expr, stop: Expr, rows: Columns, vector: int, cost: float
+                 ) -> list[tuple[Var, ...]]:  # fmt: skip
+        """Every `height`-th row."""
+        unroll = unrolling(cost * vector / 4, UNROLL if vector > 1 else 2 * UNROLL)
+        totals = [declare(into, neutral) for _ in range(vector)]
+        length = at.maximum(at.subtract(stop, start), 0)
+        all_have = into.let(at.floor_divide(length, sides.height), "all_have")
+        left = at.subtract(length, at.multiply(all_have, sides.height))
+        mine = at.add(all_have, at.select(at.less(y, left), 1, 0))
+        mine = into.let(at.select(at.less(y, sides.height), mine, 0), "mine")
+        own = at.select(at.less(y, sides.height), all_have, 0)
+        rounds = into.let(at.floor_divide(own, unroll), "rounds")
+        first = into.let(at.add(start, y), "first")
+
+        def place(k: Expr) -> Expr:
+            return at.add(first, at.multiply(k, sides.height))
+
+        def add(row: Sequence[Values]) -> None:
+            for total, value in zip(totals, row, strict=True):
+                accumulate(into, self.combine, total, value)
+
+        with into.loop("round", 0, rounds) as turn:
+            base = at.multiply(turn, unroll)
+            for row in rows(into, [place(at.add(base, u)) for u in range(unroll)]):
+                add(row)
+        base = into.let(at.multiply(rounds, unroll), "base")
+        with into.when(at.less(base, mine)):
+            held = []
+            for u in range(unroll):
+                values = [declare(into, neutral, "x") for _ in range(vector)]
+                k = at.add(base, u)
+                with into.when(at.less(k, mine)):
+                    (found,) = rows(into, [place(k)])
+                    for variables, value in zip(values, found, strict=True):
+                        assign(into, variables, value)
+                held.append(values)
+            for values in held:
+                add(values)
+        return totals
+
+    def _ordered(self, into: Linearizer, sides: _Sides, y: Expr, start: Expr, stop: Expr,
+                 rows: Columns, vector: int) -> tuple[list[tuple[Var, ...]], Expr]:  # fmt: skip
+        """Consecutive rows, and how many threads below each other have any."""
+        length = at.subtract(stop, start)
+        share = into.let(at.maximum(at.ceil_div(length, sides.height), 1), "share")
+        begin = into.let(at.minimum(at.add(start, at.multiply(y, share)), stop), "begin")
+        end = into.let(at.minimum(at.add(begin, share), stop), "end")
+        totals = [declare(into, zeros(self.combine)) for _ in range(vector)]
+        with into.when(at.less(begin, end)):
+            (row,) = rows(into, [begin])
+            for total, value in zip(totals, row, strict=True):
+                assign(into, total, value)
+            with into.loop("k", at.add(begin, 1), end) as k:
+                (row,) = rows(into, [k])
+                for total, value in zip(totals, row, strict=True):
+                    accumulate(into, self.combine, total, value)
+        valid = at.minimum(at.ceil_div(length, share), sides.height)
+        return totals, into.let(valid, "valid")
+
+    def _tree(self, into: Linearizer, grid: Threads, sides: _Sides, y: Expr,
+              totals: Sequence[tuple[Var, ...]], valid: Expr) -> None:  # fmt: skip
+        """Neighbours below each other, then every second, …, in order."""
+        held = self.builder.shared("side", self.types, grid.count * len(totals))
+        steps = [*STEPS, 32, 64, 128, 256]
+        for step in [s for s in steps if s < grid.count]:
+            with into.when(at.less(step, sides.height)):
+                role = into.let(at.remainder(y, 2 * step), "role")
+                with into.when(at.equal(role, step)):
+                    for k, total in enumerate(totals):
+                        put(into, held, at.add(grid.thread, k * grid.count), total)
+                into.append(Barrier())
+                below = at.less(at.add(y, step), valid)
+                with into.when(at.both(at.equal(role, 0), below)):
+                    other = at.add(grid.thread, at.multiply(sides.width, step))
+                    for k, total in enumerate(totals):
+                        value = get(into, held, at.add(other, k * grid.count))
+                        accumulate(into, self.combine, total, value)

@@ -1,0 +1,139 @@
+"""Segmented folds on a GPU, such as the rows of a sparse matrix.
+
+A block takes some consecutive segments.  `lanes` of its threads fold one, so many that each has
+about two elements of a segment of the block's mean length; segments that are much longer are left
+to all threads of the block, one after the other.  Which it is depends on the lengths alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from treadle.dsl.expr import Expr, Index, constant
+from treadle.dsl.graph import FoldSeg
+from treadle.dsl.types import int64
+from treadle.skeletons.fold import RowFold
+from treadle.skeletons.kernel import arithmetic as at
+from treadle.skeletons.kernel import tiling, transform
+from treadle.skeletons.kernel.build import Builder, LoweringContext
+from treadle.skeletons.kernel.ir import Barrier, Kernel, Load, Lowered
+from treadle.skeletons.kernel.linearize import Linearizer
+
+from .collectives import get, neutral_of, put
+from .common import WARP, Threads
+from .fold_rows import RowElements, RowFolder
+
+#: Threads of a block; segments that it takes at most; blocks that there should be.
+THREADS, SEGMENTS, BLOCKS = 256, 256, 2112
+#: Blocks of a multiprocessor at once, of small values: what a gather needs is many on their way.
+RESIDENT = 8
+#: Elements of a lane in a segment of mean length; in one that is left to the whole block.
+FEW, MANY = 2, 64
+
+
+def lower_fold_seg(node: FoldSeg, context: LoweringContext) -> Lowered:
+    """One kernel; blocks over (row, group of segments)."""
+    builder = Builder(node, context)
+    return builder.lowered(_Segments(builder, node).lower())
+
+
+class _Segments(RowFold):
+    def __init__(self, builder: Builder, node: FoldSeg) -> None:
+        super().__init__(builder, node, (*node.outer, node.segments))
+        self.segments = node
+        self.offsets = builder.input(node.offsets)
+        roots = transform.resolve(node.elements, builder, node.outer)
+        self.elements = RowElements(builder, roots, Index(len(node.outer)), 1)
+        self.neutral = neutral_of(node.combine)
+        self.held = builder.shared("warp", [r.type for r in node.combine.results], THREADS // WARP)
+        self.ends = builder.shared("segment_end", [int64], SEGMENTS + 1)
+
+    def lower(self) -> Kernel:
+        builder, node = self.builder, self.segments
+        rows, segments = at.product(node.outer), node.segments
+        all_segments = at.multiply(rows, segments)
+        each = at.maximum(at.minimum(at.ceil_div(all_segments, BLOCKS), SEGMENTS), 1)
+        groups = at.ceil_div(segments, each)
+        tasks = builder.scalar(at.multiply(rows, groups), "blocks")
+        each, groups = builder.scalar(each, "each"), builder.scalar(groups, "groups")
+        count = builder.scalar(segments, "segments")
+        into, grid = builder.emitter(), Threads.of(THREADS)
+        small = sum(r.type.bytes for r in node.combine.results) <= 8
+        resident = RESIDENT if small else 0
+        at_row = tiling.coordinates(builder, into, at.floor_divide(grid.task, groups), node.outer)
+        group = at.remainder(grid.task, groups)
+        first, end = tiling.block_range(into, "segment", group, each, count)
+        own = into.let(at.subtract(end, first), "own")
+        self._fetch_ends(into, grid, first, own)
+        lanes, shift = self._lanes(into, own)
+        with into.when_always({Index(k): c for k, c in enumerate(at_row)}):
+            self._side_by_side(into, grid, at_row, first, own, lanes, shift)
+            self._one_by_one(into, grid, at_row, first, own, lanes)
+        return self.kernel("", tasks, grid.task, into, f"up to {SEGMENTS} segments a block",
+                           **grid.launch(resident=resident))  # fmt: skip
+
+    def _fetch_ends(self, into: Linearizer, grid: Threads, first: Expr, own: Expr) -> None:
+        """Where the segments of the block begin and end, to shared memory."""
+        with into.loop("turn", 0, at.ceil_div(at.add(own, 1), THREADS)) as turn:
+            k = into.let(at.add(at.multiply(turn, THREADS), grid.thread), "k")
+            with into.when(at.less_equal(k, own)):
+                place = self.builder.position(self.segments.offsets, [at.add(first, k)])
+                put(into, self.ends, k, [Load(self.offsets, place)])
+        into.append(Barrier())
+
+    def _ends(self, into: Linearizer, segment: Expr) -> tuple[Expr, Expr]:
+        (start,) = get(into, self.ends, segment)
+        (stop,) = get(into, self.ends, at.add(segment, 1))
+        return start, stop
+
+    def _lanes(self, into: Linearizer, own: Expr) -> tuple[Expr, Expr]:
+        """Threads for a segment of the block, a power of two up to a warp, and its logarithm.
+
+        In order they are one or a whole warp, whose threads must keep together.
+        """
+        (begin,) = get(into, self.ends, constant(0))
+        (end,) = get(into, self.ends, own)
+        mean = into.let(at.floor_divide(at.subtract(end, begin), own), "mean")
+        lanes: Expr = constant(WARP)
+        shift: Expr = constant(5)
+        for k in (4, 3, 2, 1, 0) if self.neutral is not None else (0,):
+            few = into.let(at.less_equal(mean, FEW << k), "few")
+            lanes, shift = at.select(few, 1 << k, lanes), at.select(few, k, shift)
+        return into.let(lanes, "lanes"), into.let(shift, "shift")
+
+    def _side_by_side(self, into: Linearizer, grid: Threads, at_row: Sequence[Expr], first: Expr,
+                      own: Expr, lanes: Expr, shift: Expr) -> None:  # fmt: skip
+        """Segments that are not long, several at once."""
+        lane = into.let(at.remainder(grid.thread, lanes), "lane")
+        together = into.let(at.floor_divide(THREADS, lanes), "together")
+        mine = into.let(at.floor_divide(grid.thread, lanes), "mine")
+        with into.loop("turn", 0, at.ceil_div(own, together)) as turn:
+            number = into.let(at.add(at.multiply(turn, together), mine), "number")
+            segment = into.let(at.minimum(number, at.subtract(own, 1)), "segment")
+            start, stop = self._ends(into, segment)
+            short = at.less_equal(at.subtract(stop, start), at.multiply(lanes, MANY))
+            short = into.let(at.both(at.less(number, own), short), "short")
+            length = into.let(at.select(short, at.subtract(stop, start), 0), "length")
+            folder = RowFolder(self.combine, self.elements, lanes, shift=shift)
+            total, _ = folder.fold_warps(into, lane, start, at.add(start, length))
+            with into.when(at.both(at.equal(lane, 0), short)):
+                self._finish(into, at_row, at.add(first, segment), total, start, stop)
+
+    def _one_by_one(self, into: Linearizer, grid: Threads, at_row: Sequence[Expr], first: Expr,
+                    own: Expr, lanes: Expr) -> None:  # fmt: skip
+        """Long segments, by all threads."""
+        with into.loop("segment", 0, own) as segment:
+            start, stop = self._ends(into, segment)
+            long = at.less(at.multiply(lanes, MANY), at.subtract(stop, start))
+            with into.when(long):
+                folder = RowFolder(self.combine, self.elements, at.integer(THREADS))
+                total = folder.fold(into, grid, grid.thread, start, stop, self.held)
+                with into.when(at.equal(grid.thread, 0)):
+                    self._finish(into, at_row, at.add(first, segment), total, start, stop)
+                into.append(Barrier())
+
+    def _finish(self, into: Linearizer, at_row: Sequence[Expr], segment: Expr,
+                total: Sequence[Expr], start: Expr, stop: Expr) -> None:  # fmt: skip
+        segment = into.let(segment, "s")
+        self.builder.stays_below(segment, self.segments.segments)
+        self.finish(into, (*at_row, segment), total, at.subtract(stop, start))

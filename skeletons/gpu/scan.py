@@ -1,0 +1,39 @@
+"""Scan on a GPU: prefixes along an axis, in one pass over memory.
+
+    rows       the last axis, rows that are short or many: threads of a warp scan a row, a chunk
+               at a time
+    tiles      the last axis, few long rows: a block scans a tile and gets what comes before it
+               from the blocks of earlier tiles (`scan_tiles.py`)
+    columns    another axis: a thread per column (`scan_columns.py`)
+
+Everything is written in scan order: step p combines element p, or n − 1 − p from the right.  How
+elements are grouped depends on extents and on the types that are combined, never on what was fused
+nor on which block comes first: a scan of floats gives the same bits every time.
+"""
+
+from __future__ import annotations
+
+from treadle.dsl.graph import Scan
+from treadle.skeletons.kernel import arithmetic as at
+from treadle.skeletons.kernel.build import Builder, LoweringContext
+from treadle.skeletons.kernel.ir import Lowered
+
+from .scan_columns import ColumnScan
+from .scan_rows import RowScan
+from .scan_tiles import TileScan
+
+#: Rows of at most this many elements are scanned by a warp, and so are rows when there are many.
+SHORT_ROW, MANY_ROWS = 1024, 2048
+
+
+def lower_scan(node: Scan, context: LoweringContext) -> Lowered:
+    """One kernel of two that suit different extents, or those of `ColumnScan`."""
+    builder = Builder(node, context)
+    if node.axis != len(node.shape) - 1:
+        return ColumnScan(builder, node).lower()
+    length = node.shape[-1]
+    rows = at.product(node.shape[:-1])
+    narrow = at.either(at.less_equal(length, SHORT_ROW), at.less_equal(MANY_ROWS, rows))
+    return builder.lowered(
+        RowScan(builder, node).lower(narrow), TileScan(builder, node).lower(at.negate(narrow))
+    )

@@ -1,0 +1,329 @@
+"""The kernel of a stencil: which thread computes what, and how it reads.
+
+    blocks of threads    rectangles of a warp's width, for rows at once;
+                         one after the other, columns fastest, for walks
+      thread             `columns` neighbouring columns of a strip of rows
+        steps            (`stencil_steps.py`)
+
+A warp whose reads are all in range (the same answer for its 32 threads) reads plainly and widely;
+another one resolves the boundary once per row and column, not once per tap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from treadle.dsl import simplify
+from treadle.dsl.expr import (
+    Const,
+    Expr,
+    Index,
+    Read,
+    Var,
+    constant,
+    primitive,
+    substitute,
+    walk,
+)
+from treadle.dsl.graph import Generate
+from treadle.dsl.types import bool_, int64, uint32
+from treadle.skeletons.kernel import arithmetic as at
+from treadle.skeletons.kernel import transform
+from treadle.skeletons.kernel.build import Builder
+from treadle.skeletons.kernel.ir import Buffer, Collective, Kernel, Statement, Store, StoreVector
+from treadle.skeletons.kernel.linearize import Linearizer
+
+from .common import WARP, WIDEST, Threads, blocks, multiples, multiprocessors, threads_for
+from .elements import make_kernel
+from .jam import jam, jams
+from .stencil_steps import Steps, shared_reads
+from .stencil_stream import Stream, stream
+
+#: Threads of a block.
+THREADS = 128
+#: Threads on a multiprocessor at once that walk, where a step is much work and where it is little.
+RESIDENT_HEAVY, RESIDENT_LIGHT = 640, 512
+#: Registers of a multiprocessor, those of a thread beside values that all threads share, and how
+#: many of these a warp has room for once (its uniform registers).
+REGISTERS, OTHER_REGISTERS, UNIFORM_REGISTERS = 65_536, 80, 48
+#: Much work: so many additions per element of a step.
+HEAVY_WORK = 40.0
+#: Rows that a thread walks.
+SHORTEST, LONGEST = 4, 128
+#: Up to so many carried values, a search for fewer is not worth its time.
+FEW_CARRIED = 8
+
+
+@dataclass(frozen=True)
+class Span:
+    """The walk: its axis, and the least and the greatest offset of the reads along it."""
+
+    axis: int
+    low: int
+    high: int
+
+    @property
+    def height(self) -> int:
+        """Rows of the input that a row of outputs needs."""
+        return self.high - self.low + 1
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a thread computes: `columns` neighbours of every row, `rows` rows at a time.
+
+    `walks`: a strip of rows, `rows` of them in a step; else one step is all.  `strip` is its
+    height, None for one that keeps the machine busy.  `ahead`: the wide loads of so many steps are
+    on their way at a time.
+    """
+
+    columns: int
+    rows: int
+    walks: bool
+    strip: int | None = None
+    ahead: int = 0
+
+
+#: Blocks, the place of a thread among the threads along every axis, and whether there is one.
+_Dealt = tuple[Expr, tuple[Expr, ...], Expr]
+
+
+def _stream(roots: Sequence[Expr], newest: Var, rows: int) -> Stream:
+    """Partial results or whole taps, whichever are fewer."""
+    partial = stream(roots, newest, rows)
+    if len(partial.carried) <= FEW_CARRIED:
+        return partial
+    whole = stream(roots, newest, rows, whole_taps=True)
+    return whole if len(whole.carried) < len(partial.carried) else partial
+
+
+@dataclass
+class StencilKernel:
+    """One kernel: every thread has a `part` of each row, and goes along `shape.axis`."""
+
+    builder: Builder
+    node: Generate
+    outs: Sequence[Buffer]
+    elements: tuple[Expr, ...]
+    shape: Span
+    part: Part
+    requires: list[Expr] = field(default_factory=list)
+    threads: int | None = None
+    aligned: dict[Buffer, None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.rank = len(self.node.shape)
+        self.domain = self.node.shape
+        self.extents = self.builder.shape(self.domain)
+        self.newest = Var("y", int64)
+        #: The variables that stand for the place of a thread, except along its walk.
+        self.base = [Var(f"i{k}", int64) for k in range(self.rank)]
+        mapping: dict[Expr, Expr] = {Index(k): v for k, v in enumerate(self.base)}
+        places = [
+            {**mapping, Index(self.shape.axis): self.row(r),
+             Index(self.rank - 1): at.add(self.base[-1], k)}
+            for r in range(self.part.rows)
+            for k in range(self.part.columns)
+        ]  # fmt: skip
+        #: Loops of all elements of a thread run together.
+        self.loops = jams(self.elements)
+        points = (jam(self.elements, places) if self.loops
+                  else [substitute(self.elements, place) for place in places])  # fmt: skip
+        roots = [e for point in points for e in point]
+        self.box = transform.interior(self.elements, self.domain, self.builder)
+        if self.part.walks:
+            self.stream = _stream(roots, self.newest, self.part.rows)
+        else:
+            self.stream = Stream(self.newest, self.part.rows, tuple(roots), ())
+
+    @property
+    def work(self) -> float:
+        """Arithmetic of a step, per element of the domain."""
+        return self.stream.work / (self.part.rows * self.part.columns)
+
+    @property
+    def heavy(self) -> bool:
+        """Whether a step is much work."""
+        return self.work >= HEAVY_WORK
+
+    def row(self, r: int) -> Expr:
+        """The r-th row of outputs of a step, as expressions have it."""
+        return at.subtract(self.newest, self.shape.high + self.part.rows - 1 - r)
+
+    def kernel(self, fallback: Kernel | None) -> Kernel:
+        builder, domain, axis, part = self.builder, self.domain, self.shape.axis, self.part
+        into = builder.emitter()
+        units = list(domain)
+        units[-1] = at.ceil_div(domain[-1], part.columns)
+        rows = self._rows(at.product(n for k, n in enumerate(units) if k != axis))
+        units[axis] = at.ceil_div(domain[axis], rows)
+        grid = Threads.of(threads_for(self.threads or THREADS))
+        deal = self._in_line if part.walks and axis == self.rank - 2 else self._in_tiles
+        tasks, found, active = deal(into, grid, units)
+        active = into.let(active, "active")
+        self.place = [into.let(at.multiply(p, part.columns if k == self.rank - 1 else 1), f"i{k}")
+                      for k, p in enumerate(found)]  # fmt: skip
+        into.bind(dict(zip(self.base, self.place, strict=True)))
+        height = builder.scalar(rows, "strip")
+        first = into.let(at.multiply(self.place[axis], height), "first")
+        last = into.let(at.minimum(at.add(first, height), self.extents[axis]), "last")
+        every = Var("every", uint32)
+        inside = at.negate(at.both(active, at.negate(self._inside(first, last))))
+        into.append(Collective(every, "ballot", (inside,)))
+        plain = into.let(_all_lanes(every), "plain")
+        with into.when(active):
+            with into.when(plain):
+                self._strip(into, first, last, True)
+            with into.otherwise(plain):
+                self._strip(into, first, last, False)
+        if part.columns > 1:
+            self.requires += multiples(domain[-1], part.columns, builder) or []
+            self.requires.append(at.less_equal(2 * part.columns, self.extents[-1]))
+            self.aligned.update(dict.fromkeys(self.outs))
+        if part.walks:
+            comment = (f"{part.columns} columns a thread, walking along axis {axis}, "
+                       f"{len(self.stream.carried)} values carried")  # fmt: skip
+        else:
+            comment = f"{part.rows} × {part.columns} elements a thread"
+        return make_kernel(
+            builder, self.node, tasks, grid, into, [comment],
+            **grid.launch(self.requires, self.aligned, fallback),
+        )  # fmt: skip
+
+    def _in_line(self, into: Linearizer, grid: Threads, units: Sequence[Expr]) -> _Dealt:
+        """Threads one after the other, columns fastest."""
+        ids = at.product(units)
+        ident = into.let(grid.ident, "id")
+        found = at.row_major(ident, self.builder.shape(units))
+        active = at.less(ident, self.builder.scalar(ids, "ids"))
+        return blocks(self.builder, ids, grid.count), found, active
+
+    def _in_tiles(self, into: Linearizer, grid: Threads, units: Sequence[Expr]) -> _Dealt:
+        """Rectangles of threads: about a warp wide, as many rows of them as a block has."""
+        builder = self.builder
+        across_host = at.ceil_div(units[-1], WARP)
+        width_host = at.maximum(at.ceil_div(units[-1], at.maximum(across_host, 1)), 1)
+        height_host = at.floor_divide(grid.count, width_host)
+        down_host = at.ceil_div(units[-2], height_host)
+        tiles = (*units[:-2], down_host, across_host)
+        *lead, down, across = at.row_major(grid.task, builder.shape(tiles))
+        width, height = builder.scalar(width_host, "wide"), builder.scalar(height_host, "high")
+        own = into.let(at.floor_divide(grid.thread, width), "own")
+        row = into.let(at.add(at.multiply(down, height), own), "row")
+        column = at.add(at.multiply(across, width), at.remainder(grid.thread, width))
+        column = into.let(column, "column")
+        active = at.both(
+            at.less(own, height),
+            at.less(row, builder.extent(units[-2])),
+            at.less(column, builder.extent(units[-1])),
+        )
+        return builder.scalar(at.product(tiles), "blocks"), (*lead, row, column), active
+
+    def _rows(self, others: Expr) -> Expr:
+        """Rows of a thread: if it walks, all threads are on the machine at once where there are
+        enough of them."""
+        if not self.part.walks:
+            return constant(self.part.rows)
+        if self.part.strip is not None:
+            return constant(self.part.strip)
+        resident = RESIDENT_HEAVY if self.heavy else RESIDENT_LIGHT
+        shared = len(shared_reads(self.elements))
+        if shared:  # they are in registers too
+            own = OTHER_REGISTERS + max(shared - UNIFORM_REGISTERS, 0)
+            resident = min(resident, REGISTERS // own // THREADS * THREADS)
+        threads = multiprocessors(self.builder.context) * resident
+        total = at.multiply(self.domain[self.shape.axis], others)
+        rows = at.ceil_div(total, threads)
+        return at.minimum(at.maximum(rows, SHORTEST), LONGEST)
+
+    def _inside(self, first: Expr, last: Expr) -> Expr:
+        """Whether everything that this thread reads is in range, and all its rows exist."""
+        conditions: list[Expr] = []
+        axis, box, part = self.shape.axis, self.box, self.part
+        for k, place in enumerate(self.place):
+            begin = first if k == axis else place
+            own = part.rows if k == axis else part.columns if k == self.rank - 1 else 1
+            end = last if k == axis and part.walks else at.add(begin, own)
+            least: Expr = constant(0)
+            most = self.extents[k]
+            if k == axis and not self.loops:
+                least, most = self._rows_in_range(k)
+            elif box is not None:
+                least, most = box.low[k], box.high[k]
+            conditions += [at.less_equal(least, begin), at.less_equal(end, most)]
+        return at.both(*conditions)
+
+    def _rows_in_range(self, axis: int) -> tuple[Expr, Expr]:
+        """The rows of outputs for which all steps read rows that exist, of every array."""
+        part = self.part
+        beyond = self.shape.high + (part.rows * max(2 * part.ahead, 1) - 1 if part.walks else 0)
+        high = self.domain[axis]
+        for e in walk(self.elements):
+            if isinstance(e, Read):
+                for k, index in enumerate(e.args):
+                    if any(x is Index(axis) for x in walk((index,))):
+                        extent = e.node.outputs[e.component].shape[k]
+                        high = at.minimum(high, at.subtract(extent, max(beyond, 0)))
+        return constant(max(-self.shape.low, 0)), self.builder.scalar(high, "rows_inside")
+
+    # --- one strip ---
+
+    def _strip(self, into: Linearizer, first: Expr, last: Expr, inside: bool) -> None:
+        steps = Steps(self, inside, first, last)
+        steps.share(into)
+        if not self.part.walks:
+            steps.step(into, first)
+            return
+        start = at.subtract(first, self.shape.height - 1)
+        steps.declare(into, start)
+        stride = self.part.rows * max(self.part.ahead, 1)
+        with into.loop("row", start, last, step=stride) as row:
+            steps.turn(into, row)
+
+    def plain(self, e: Expr) -> Expr:
+        """A read as it is where everything is in range."""
+        if not isinstance(e, Read) or e.boundary is None:
+            return e
+        return Read(e.node, e.component, e.args)
+
+    def resolved(self, e: Expr) -> Expr:
+        """A read that may be out of range, as one that is not and means the same.
+
+        Steps at the ends of a strip read rows of which nothing is used: those reads are clamped.
+        """
+        if not isinstance(e, Read):
+            return e
+        self.builder.node_shape(e)
+        moving = [k for k, a in enumerate(e.args) if any(isinstance(x, Var) for x in walk((a,)))]
+        if e.boundary is None:
+            rows = [k for k in moving if any(x is self.newest for x in walk((e.args[k],)))]
+            if not rows:
+                return e
+            clamped = Read(e.node, e.component, e.args, "clamp")
+            return transform.resolve_axes(clamped, rows)
+        return transform.resolve_axes(e, moving)
+
+    # --- stores ---
+
+    def store(self, row: Expr, values: Sequence[Expr]) -> tuple[Statement, ...]:
+        """The elements of one row of the thread."""
+        place = list(self.place)
+        place[self.shape.axis] = row
+        position = at.linear(place, self.extents)
+        made: list[Statement] = []
+        components = len(self.outs)
+        for c, out in enumerate(self.outs):
+            mine = values[c::components]
+            wide = max(WIDEST // out.type.bytes, 1)
+            for k in range(0, len(mine), wide):
+                part = tuple(mine[k : k + wide])
+                where = at.add(position, k)
+                made.append(Store(out, where, part[0]) if self.part.columns == 1
+                            else StoreVector(out, where, part))  # fmt: skip
+        return tuple(made)
+
+
+def _all_lanes(ballot: Var) -> Expr:
+
+    return simplify.apply(primitive("equal"), (ballot, Const(0xFFFFFFFF, uint32)), bool_)

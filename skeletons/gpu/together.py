@@ -1,0 +1,69 @@
+"""Counted loops of neighbouring elements run together, where they share what they read.
+
+A product written with `generate` reads a row of one array and a column of the other per element;
+a rectangle of elements per thread (`jam.py`) reads each of them once for several.  Large domains
+only: small ones need every thread they can get.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from treadle.dsl.expr import Expr, Index, Loop, Read, walk
+from treadle.dsl.graph import Generate
+from treadle.skeletons.kernel import arithmetic as at
+from treadle.skeletons.kernel.build import Builder
+from treadle.skeletons.kernel.ir import Buffer, Kernel
+from treadle.skeletons.schedules import Block, PerThread, Row
+
+from . import orders
+from .common import contains, multiprocessors, unconditional
+from .elements import Elements
+
+#: Blocks and the elements of a thread, the best last: for any reads, and where neighbours are read
+#: at once.
+ROWS = (Block(64, 32), PerThread(8, 1))
+WIDE = ((Block(64, 128), PerThread(8, 4)), (Block(64, 128), PerThread(8, 8)))
+#: Bytes of the states of all loops that a thread runs together: they are to stay in registers.
+MOST_STATE = 256
+#: Threads on every multiprocessor that make several elements per thread worth it.
+ENOUGH_THREADS = 240
+#: Expressions of an element, times the elements of a thread, that a compiler takes in good time.
+MOST_EXPRESSIONS = 4096
+
+
+def together(builder: Builder, node: Generate, outs: Sequence[Buffer], fallback: Kernel) -> Kernel:
+    """Several elements per thread where their loops share reads; `fallback` elsewhere."""
+    rank = len(node.shape)
+    if rank < 2 or builder.context.check:
+        return fallback
+    reads = _reads_in_loops(node.elements)
+    if not any(not contains(e, Index(rank - 2)) for e in reads):
+        return fallback
+    axes = tuple(map(Index, range(rank)))
+    elements = Elements(builder, outs, node.elements, axes, node.shape)
+    size = sum(1 for _ in walk(elements.inside))
+    state = max(sum(v.type.bytes for v in e.vars[1:]) for e in walk(elements.inside)
+                if isinstance(e, Loop))  # fmt: skip
+    kernel = fallback
+    for block, per_thread in (ROWS, *WIDE):
+        own = per_thread.rows * per_thread.cols
+        count = math.gcd(per_thread.cols, elements.widest())
+        if size * own > MOST_EXPRESSIONS or state * own > MOST_STATE:
+            continue
+        if per_thread.cols > 1 and (count == 1 or not elements.wide_reads(count).reads):
+            continue
+        plan = (Row() | block | per_thread).resolve(rank)
+        threads = multiprocessors(builder.context) * ENOUGH_THREADS
+        enough = at.less_equal(own * threads, builder.scalar(at.product(node.shape), "size"))
+        kernel = orders.by_blocks(builder, node, elements, plan, count, kernel, [enough])
+    return kernel
+
+
+def _reads_in_loops(roots: Sequence[Expr]) -> list[Read]:
+    """The reads in counted loops that every element runs."""
+    loops = [e for e in unconditional(roots) if isinstance(e, Loop)]
+    outside = set(unconditional(roots))
+    return [e for loop in loops for e in walk(loop.scoped)
+            if isinstance(e, Read) and e not in outside]  # fmt: skip
