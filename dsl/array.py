@@ -328,9 +328,14 @@ def _gather_in_kernel(array: Array, index: Any) -> Any:
 # --- bringing data in ------------------------------------------------------------------------
 
 
+#: Classes of arrays that are used as they are: `shape` is a tuple, `dtype` NumPy's.  A backend adds
+#: the one of its device.
+PLAIN_ARRAYS: set[type] = {np.ndarray}
+
+
 def is_arraylike(value: Any) -> bool:
     """NumPy, CuPy, DLPack and `__cuda_array_interface__` arrays."""
-    if isinstance(value, np.ndarray):
+    if type(value) in PLAIN_ARRAYS or isinstance(value, np.ndarray):
         return True
     if isinstance(value, Array | Scalar | np.generic | type | ScalarType):
         return False
@@ -339,6 +344,7 @@ def is_arraylike(value: Any) -> bool:
     )
 
 
+_DLPACK_GPU = (2, 13)  # kDLCUDA, kDLCUDAManaged
 _used: dict[int, tuple[weakref.ref[Any], weakref.ref[Input]]] = {}
 
 
@@ -365,16 +371,28 @@ def normalise_source(value: Any) -> Any:
             "a masked array would lose its mask.",
             hint="Pass the data and the mask apart, or a.filled(value).",
         )
-    if isinstance(value, np.ndarray) or hasattr(value, "__cuda_array_interface__"):
+    if type(value) in PLAIN_ARRAYS or isinstance(value, np.ndarray):
         return value
+    if _on_gpu(value):
+        return value if isinstance(value.dtype, np.dtype) else _borrowed(value)
     if isinstance(value, list) or hasattr(value, "__array_interface__"):
         return np.asarray(value)
     if hasattr(value, "__dlpack__"):
-        device = value.__dlpack_device__()
-        if int(device[0]) == 1:
-            return np.from_dlpack(value)
-        return value
+        return np.from_dlpack(value)
     return np.asarray(value)
+
+
+def _on_gpu(value: Any) -> bool:
+    if hasattr(value, "__cuda_array_interface__"):
+        return True
+    return hasattr(value, "__dlpack__") and int(value.__dlpack_device__()[0]) in _DLPACK_GPU
+
+
+def _borrowed(value: Any) -> Any:
+    """An array on a GPU with types of its own (PyTorch's), as one with NumPy's; not a copy."""
+    from treadle.backend.registry import load
+
+    return load("cuda").borrowed(value)
 
 
 def use(value: Any) -> Array:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import Any
 
 from .errors import TracingError
@@ -27,6 +29,32 @@ class Settings:
     recognise: bool = True
     deterministic: bool = False
     fast_precision: bool = False
+
+
+#: The environment variables that treadle reads.
+VARIABLES = (
+    "TREADLE_BACKEND",
+    "TREADLE_CACHE_DIR",
+    "TREADLE_CHECK",
+    "TREADLE_NUM_THREADS",
+    "TREADLE_THREADS",
+    "TREADLE_VECTOR_BYTES",
+)
+
+
+_OF_TESTS = ("TREADLE_TEST_", "TREADLE_UPDATE_", "TREADLE_LONG_")
+
+
+def _warn_of_unknown_variables() -> None:
+    """A misspelt variable would be ignored in silence."""
+    for name in os.environ:
+        if name.startswith("TREADLE_") and not name.startswith((*VARIABLES, *_OF_TESTS)):
+            near = get_close_matches(name, VARIABLES, 1)
+            meant = f"; did you mean {near[0]}?" if near else "."
+            warnings.warn(f"treadle reads no variable {name}{meant}", stacklevel=2)
+
+
+_warn_of_unknown_variables()
 
 
 class _Local(threading.local):

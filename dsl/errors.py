@@ -207,11 +207,11 @@ class DeviceOutOfMemory(TreadleError, MemoryError):
 
 
 class CompilationError(TreadleError, RuntimeError):
-    """Generated code that a compiler refused; `source` holds it."""
+    """Generated code that a compiler refused; `source` holds it, `log` what the compiler said."""
 
-    def __init__(self, message: str = "", *, source: str = "", **kw: Any) -> None:
+    def __init__(self, message: str = "", *, source: str = "", log: str = "", **kw: Any) -> None:
         super().__init__(message, **kw)
-        self.source = source
+        self.source, self.log = source, log
 
 
 class ScheduleError(TreadleError, ValueError):

@@ -61,6 +61,7 @@ def explain(program: Any) -> str:
             block[0] += f"   ({under})"
         lines += [INDENT * 2 * depth + line for line in block]
         lines.append("")
+    lines += _remarks(program)
     lines += _recognised(program)
     lines += _apart(program, names)
     if words:
@@ -95,6 +96,15 @@ def _inputs(names: Names) -> list[str]:
     for param in names.program.params:
         rows.append((param.name, str(param.type), "a number given at each call"))
     return ["Inputs", *_table(rows), ""] if rows else []
+
+
+def _remarks(program: Any) -> list[str]:
+    """What the backend has to say about how it runs the program."""
+    from treadle.backend.registry import offered
+
+    remarks = offered(program.backend, "remarks")
+    found = [] if remarks is None else remarks(program)
+    return [*found, ""] if found else []
 
 
 # --- kernels ---------------------------------------------------------------------------------

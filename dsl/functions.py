@@ -324,6 +324,8 @@ def choose_index(p: Expr, a: Any, b: Any, both: bool) -> MaybeIndex:
     left, right = x.place or zero, y.place or zero
     if both:
         valid = simplify.select(p, x.valid, y.valid)
+        if x.place is None or y.place is None:  # asked for only where it is valid
+            return MaybeIndex(valid, x.place or y.place)
         return MaybeIndex(
             valid, tuple(simplify.select(p, u, v) for u, v in zip(left, right, strict=True))
         )

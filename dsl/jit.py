@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .array import Array, is_arraylike, normalise_source
-from .configuration import settings
+from .array import PLAIN_ARRAYS, Array, is_arraylike, normalise_source
+from .configuration import Settings, settings
 from .errors import DTypeError, TracingError, TreadleError, user_facing, user_location
 from .expr import Param
 from .graph import Input
@@ -67,11 +67,22 @@ class Jit:
         functools.update_wrapper(self, function)
         self._function, self._backend, self._changes = function, backend, changes
         self._overrides = overrides or {}
-        self._programs: dict[Any, Program] = {}
+        self._programs: dict[Settings, dict[Any, Program]] = {}
+        # The programs under the settings of the last call, found without hashing these.
+        self._recent: tuple[Settings, dict[Any, Program]] = (settings(), {})
+        self._programs[self._recent[0]] = self._recent[1]
         self.tuning: Any = None
 
     def __repr__(self) -> str:
         return f"<treadle.jit of {getattr(self._function, '__name__', 'a function')}>"
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("explain", "source", "graph", "kernels", "save"):
+            raise AttributeError(
+                f"a compiled function has no {name!r}: a program for certain arguments has one. "
+                f"Write f.lower(*args).{name}{'' if name == 'kernels' else '()'}."
+            )
+        raise AttributeError(f"'Jit' object has no attribute {name!r}")
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self.__call__, instance)
@@ -80,15 +91,25 @@ class Jit:
         try:
             if kwargs:
                 args = self._positional(args, kwargs)
-            if any(isinstance(a, Array | Scalar) for a in args):
-                return self._function(*args)  # inside another program: part of it
+            for a in args:
+                if isinstance(a, Array | Scalar):
+                    return self._function(*args)  # inside another program: part of it
             flat, key = signature(args)
-            program = self._programs.get((key, settings()))
+            program = self._here().get(key)
             if program is None:
                 program = self._trace(args, key)
             return program.execute(*split_arguments(flat))
         except TreadleError as error:
             raise error.with_traceback(None) from error.__cause__
+
+    def _here(self) -> dict[Any, Program]:
+        """The programs under the settings in force."""
+        chosen = settings()
+        known, programs = self._recent
+        if chosen is not known:
+            programs = self._programs.setdefault(chosen, {})
+            self._recent = chosen, programs
+        return programs
 
     def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         import inspect
@@ -119,7 +140,7 @@ class Jit:
         )
         data, _ = split_arguments(signature(args)[0])
         program.example_shapes = tuple(tuple(map(int, a.shape)) for a in data)
-        self._programs[(key, settings())] = program
+        self._here()[key] = program
         return program
 
     @user_facing
@@ -128,7 +149,7 @@ class Jit:
         if kwargs:
             args = self._positional(args, kwargs)
         _, key = signature(args)
-        return self._programs.get((key, settings())) or self._trace(args, key)
+        return self._here().get(key) or self._trace(args, key)
 
     @user_facing
     def scheduled(self, **schedules: Any) -> Jit:
@@ -199,17 +220,16 @@ def _names_of(function: Any, count: int) -> list[str]:
 
 # --- arguments -------------------------------------------------------------------------------
 
-_ndarray = np.ndarray
-
 
 def signature(args: Sequence[Any]) -> tuple[list[Any], Any]:
     """Flat run-time values (arrays and scalars) and the key that selects a program."""
     flat: list[Any] = []
     keys: list[Any] = []
     for a in args:
-        if type(a) is _ndarray:
+        if type(a) in PLAIN_ARRAYS:
             flat.append(a)
-            keys.append((a.dtype, a.ndim, 1 in a.shape and tuple(n == 1 for n in a.shape)))
+            shape = a.shape
+            keys.append((a.dtype, len(shape), 1 in shape and tuple([n == 1 for n in shape])))
         else:
             keys.append(_key_of(a, flat))
     return flat, tuple(keys)
@@ -289,7 +309,7 @@ def split_arguments(flat: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     data: list[Any] = []
     scalars: list[Any] = []
     for a in flat:
-        if type(a) is _ndarray or (hasattr(a, "shape") and not isinstance(a, np.generic)):
+        if type(a) in PLAIN_ARRAYS or (hasattr(a, "shape") and not isinstance(a, np.generic)):
             data.append(a)
         else:
             scalars.append(a)

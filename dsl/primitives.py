@@ -220,6 +220,11 @@ def _ctz(a: Any) -> Any:
     return np.where(value == 0, bits, bits - 1 - _clz(lowest)).astype(np.int32)
 
 
+def _rint(x: Any) -> Any:
+    """Integers are whole already (NumPy's goes through float64, which loses the large ones)."""
+    return x if np.asarray(x).dtype.kind in "iu" else np.rint(x)
+
+
 def _erf(a: Any) -> Any:
     """W. J. Cody's error function (SciPy's), in float64 and rounded."""
     from math import erf
@@ -309,7 +314,7 @@ _define("nextafter", 2, _real_float, np.nextafter, cost=6)
 _define("floor", 1, _ordered, np.floor)
 _define("ceil", 1, _ordered, np.ceil)
 _define("trunc", 1, _ordered, np.trunc)
-_define("rint", 1, _ordered, np.rint)
+_define("rint", 1, _ordered, _rint)
 
 _define("isnan", 1, _classify, np.isnan)
 _define("isinf", 1, _classify, np.isinf)
@@ -323,6 +328,19 @@ _define("complex", 2, lambda t: None, lambda a, b: a + 1j * b, cost=0)
 # `cast` and `select` carry their own typing (see expr.py).
 _define("cast", 1, _same, lambda a: a, cost=1)
 _define("select", 3, _same, _select, cost=1)
+
+
+def _reciprocal_divide(n: Any, multiplier: Any, shift: Any) -> Any:
+    wide = np.asarray(n).astype(np.uint64) * np.asarray(multiplier).view(np.uint32)
+    return (wide >> (np.asarray(shift).astype(np.uint64) + np.uint64(31))).astype(np.int32)
+
+
+#: `n // d` of int32 numbers 0 ≤ n and 1 ≤ d, given the reciprocal (multiplier, shift) of d
+#: (`skeletons/kernel/narrow.py`): unsigned, in 64 bits, `n · multiplier >> (31 + shift)`, which is
+#: the high half of `2n · multiplier`, shifted.  Only kernels have it: it is in no table.
+RECIPROCAL_DIVIDE = Primitive(
+    "reciprocal_divide", 3, lambda t: (t, t) if t == int32 else None, _reciprocal_divide, cost=3
+)
 
 
 def convert(value: Any, target: ScalarType) -> Any:

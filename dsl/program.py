@@ -76,6 +76,28 @@ class Program:
         data, params = bind(self, args)
         return self.execute(data, params)
 
+    def placed(self, data: Sequence[Any]) -> list[Any]:
+        """The data of the arguments where the backend works on it: on the GPU, for `cuda`."""
+        from treadle.backend.registry import offered
+
+        place = offered(self.backend, "placed")
+        return list(data) if place is None else list(place(data))
+
+    def machine(self) -> list[str]:
+        """What the backend runs on, beside this machine's processor: the GPU."""
+        from treadle.backend.registry import offered
+
+        machine = offered(self.backend, "machine")
+        return [] if machine is None else list(machine())
+
+    def wait(self) -> None:
+        """Return when what was called is done (results on a GPU may still be under way)."""
+        from treadle.backend.registry import offered
+
+        wait = offered(self.backend, "wait")
+        if wait is not None:
+            wait()
+
     # --- looking ---
     @property
     def kernels(self) -> list[Any]:
@@ -89,7 +111,12 @@ class Program:
         return explain(self)
 
     def source(self, backend: str | None = None, arch: str | None = None) -> str:
-        """The code that runs: LLVM IR of each kernel (NumPy runs the graph itself)."""
+        """The code that runs: CUDA C++ or LLVM IR of each kernel (NumPy runs the graph itself).
+
+        `source("cuda", arch="sm_90a")` needs neither a GPU nor anything installed for one.
+        """
+        from treadle.backend.registry import offered
+
         if backend is not None and backend != self.backend:
             other = Program(
                 self.source_roots,
@@ -101,7 +128,8 @@ class Program:
                 self.name,
             )
             return other.source(arch=arch)
-        return str(self.executable.source())
+        printed = offered(self.backend, "source")
+        return str(self.executable.source() if printed is None else printed(self, arch))
 
     def graph(self) -> str:
         """The fused graph in Graphviz's language."""

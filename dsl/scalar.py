@@ -12,6 +12,7 @@ from . import simplify
 from .errors import DTypeError, TracingError
 from .expr import Const, Expr
 from .primitives import TABLE
+from .tracing import current_scope, refuse_strangers
 from .types import (
     DEFAULT_OF_KIND,
     ScalarType,
@@ -205,10 +206,11 @@ class Operators:
 class Scalar(Operators):
     """One value inside a kernel (Accelerate's `Exp`): arithmetic on it builds an expression."""
 
-    __slots__ = ("_expr",)
+    __slots__ = ("_expr", "scope")
 
     def __init__(self, expression: Expr) -> None:
         self._expr = expression
+        self.scope = current_scope()
 
     @property
     def dtype(self) -> ScalarType:
@@ -285,7 +287,7 @@ class Scalar(Operators):
         raise self._no_value(
             "a NumPy conversion",
             "To read a NumPy array inside a kernel write a = td.use(a) first; use td's functions, "
-            "td.sqrt instead of np.sqrt.",
+            "td.where instead of np.where.",
         )
 
 
@@ -304,6 +306,8 @@ def lift(value: Any, operation: str = "an operation") -> Expr:
     from .array import Array, is_arraylike
 
     if isinstance(value, Scalar):
+        if value.scope is not None and value.scope is not current_scope():
+            refuse_strangers(value.scope, value._expr)
         return value._expr
     if isinstance(value, Expr):
         return value

@@ -8,12 +8,14 @@ from contextlib import contextmanager
 from typing import Any
 
 from .errors import Location, NestedParallelismError, TracingError
+from .expr import Expr, Index, Var, walk
 from .types import Structure, flatten
 
 
 class _State(threading.local):
     def __init__(self) -> None:
         self.stack: list[tuple[str, Location | None]] = []
+        self.scopes: list[object] = []
 
 
 _state = _State()
@@ -32,6 +34,23 @@ def scalar_function_of(operation: str, where: Location | None) -> Iterator[None]
 def enclosing_kernel() -> tuple[str, Location | None] | None:
     """The operation whose scalar function is being traced, if any."""
     return _state.stack[-1] if _state.stack else None
+
+
+def current_scope() -> object | None:
+    """What identifies this very call of a scalar function; None outside."""
+    return _state.scopes[-1] if _state.scopes else None
+
+
+def refuse_strangers(scope: object, e: Expr) -> None:
+    """What depends on an element means something only in the call of the function it was given to;
+    an extent, say, is the same everywhere."""
+    if scope not in _state.scopes and any(isinstance(x, Index | Var) for x in walk((e,))):
+        raise TracingError(
+            "a scalar was used outside the function that it belongs to: there is one value of it "
+            "per element of that operation, and none here.",
+            hint="Return it from its function (several values as a tuple) and use the array that "
+            "results.",
+        )
 
 
 _ARGUMENTS = {
@@ -77,9 +96,13 @@ def call_scalar_function(
             hint=f"Write td.{operation}(lambda …: …, …).",
             where=where,
         )
+    _state.scopes.append(object())
+    _belong(tuple(arguments), _state.scopes[-1])
     with scalar_function_of(operation, where):
         try:
-            return function(*arguments)
+            value = function(*arguments)
+            _belong(value, None)  # what a function returns may be used outside
+            return value
         except TypeError as error:
             inside = error.__traceback__ is not None and error.__traceback__.tb_next is not None
             if inside or isinstance(error, TracingError):
@@ -90,6 +113,17 @@ def call_scalar_function(
                 hint=_ARGUMENTS.get(operation, "It gets one argument per array."),
                 where=where,
             ) from None
+        finally:
+            _state.scopes.pop()
+
+
+def _belong(value: Any, scope: object | None) -> None:
+    """Say of every scalar in `value` which call it belongs to."""
+    from .scalar import Scalar
+
+    for leaf in flatten(value, lambda v: False)[0]:
+        if isinstance(leaf, Scalar):
+            leaf.scope = scope
 
 
 def check_result(value: Any, operation: str, function: Any = None) -> None:

@@ -145,5 +145,7 @@ from treadle.dsl.types import (
     uint64,
 )
 from treadle.skeletons import schedules as schedule
+from treadle.skeletons import simulator
+from treadle.skeletons.simulator import Cache, simulate
 
 __version__ = "0.1.0"

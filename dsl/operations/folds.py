@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from .. import simplify
@@ -553,6 +554,42 @@ def _argument(a: Any, axis: Any, keepdims: bool, operation: str, better: str) ->
     )
     result = Array(node.leaves, LEAF, outer)
     return keep_dimensions(result, axes, array.ndim) if keepdims else result
+
+
+@lru_cache(maxsize=64)
+def argument_combine(type_: ScalarType, better: str) -> Combine:
+    """Of two (value, index) the one whose value is better ("less" or "greater"), NaN best of all;
+    of equal values the one of lower index.  Commutes."""
+    from ..graph import canonical_combine
+    from .common import state_variables
+
+    left, _ = state_variables(LEAF, (type_, int64), "left")
+    right, _ = state_variables(LEAF, (type_, int64), "right")
+    (x, i), (y, j) = left, right
+    take = apply_primitive(better, [y, x])
+    same = apply_primitive("equal", [x, y])
+    if type_.is_inexact:
+        x_nan, y_nan = (apply_primitive("isnan", [e]) for e in (x, y))
+        only = apply_primitive("logical_and", [y_nan, apply_primitive("logical_not", [x_nan])])
+        take = apply_primitive("logical_or", [take, only])
+        both = apply_primitive("logical_and", [x_nan, y_nan])
+        same = apply_primitive("logical_or", [same, both])
+    earlier = apply_primitive("logical_and", [same, apply_primitive("less", [j, i])])
+    take = apply_primitive("logical_or", [take, earlier])
+    return canonical_combine(
+        left, right, (simplify.select(take, y, x), simplify.select(take, j, i))
+    )
+
+
+def argument_of(combine: Combine) -> str | None:
+    """ "less" or "greater" if it is that `argument_combine`, else None."""
+    types = [r.type for r in combine.results]
+    if len(types) != 2 or types[1] != int64 or types[0].is_complex:
+        return None
+    for better in ("less", "greater"):
+        if argument_combine(types[0], better).results == combine.results:
+            return better
+    return None
 
 
 def is_commutative(combine: Combine) -> bool:

@@ -473,13 +473,16 @@ def backpermute(
 def gather(
     a: Any, indices: Any, axis: int = 0, *, name: str | None = None, schedule: Any = None
 ) -> Array:
-    """Elements (or slices) of `a` at integer `indices` along `axis`, as NumPy's take."""
+    """Elements (or slices) of `a` at integer `indices` along `axis`.
+
+    Indices count from the start, as in kernels: −1 is outside.  `take` counts from the end too.
+    """
     return _take(a, indices, axis, label_of("gather", name, schedule))
 
 
 @operation
 def take(a: Any, indices: Any, axis: Any = None) -> Array:
-    """As NumPy's take: axis None takes from the flattened array; indices count from the start."""
+    """As NumPy's take: axis None takes from the flattened array; −1 is the last element."""
     if axis is None:
         return _take(flatten(a), indices, 0, Label("take"))
     return _take(a, indices, axis, Label("take"))

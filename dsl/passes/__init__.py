@@ -13,12 +13,15 @@ from typing import Any
 from ..configuration import Settings
 from ..graph import Input, Label, Leaf, topological
 from . import rebuild
+from .arguments import single_pass_arguments
 from .base import Context
 from .epilogues import fuse_epilogues
 from .fma import form_fma
 from .guard import guard_reads
 from .horizontal import fuse_horizontal
-from .recognise import recognise_matmul
+from .in_place import fuse_in_place
+from .pin import pin_order
+from .recognise import recognise_histogram, recognise_matmul
 from .separable import recognise_separable
 from .vertical import fuse_vertical
 
@@ -26,13 +29,17 @@ Pass = Callable[[Sequence[Leaf], Context], "list[Leaf]"]
 
 
 PASSES: tuple[tuple[str, Pass], ...] = (
+    ("single_pass_arguments", single_pass_arguments),  # argmax on a GPU
     ("recognise_separable", recognise_separable),  # 9 × 9 box → 9 + 9
     ("form_fma", form_fma),  # a·b + c inside one operation
     ("fuse_vertical", fuse_vertical),  # producers into consumers
     ("recognise_matmul", recognise_matmul),  # Σ a[i, k]·b[k, j]
+    ("recognise_histogram", recognise_histogram),  # places += 1
+    ("fuse_in_place", fuse_in_place),  # results that others read in place
     ("fuse_horizontal", fuse_horizontal),  # siblings over the same extents
     ("fuse_epilogues", fuse_epilogues),  # consumers into the write-back
     ("guard_reads", guard_reads),  # where(p, a[i - 1], x) reads only where p
+    ("pin_order", pin_order),  # deterministic=True, where it matters
 )
 
 

@@ -52,16 +52,21 @@ def fuse_epilogues(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
             continue
         if isinstance(node, Scan) and node.form == "total":
             continue
-        if isinstance(node, Matmul) and context.backend == "native" and _is_library_product(node):
+        if isinstance(node, Matmul) and _is_library_product(node, context.backend):
             context.kept[made] = "the library's matrix product writes plain products"
             continue
         heads[node] = made
     return [builder.leaf(r) for r in roots]
 
 
-def _is_library_product(node: Matmul) -> bool:
-    """BLAS, or a recursion over the standard product: both write plain products."""
-    return node.left.type.is_inexact or node.options.algorithm not in ("auto", "standard")
+def _is_library_product(node: Matmul, backend: str) -> bool:
+    """BLAS, or a recursion over the standard product: both write plain products.
+
+    A GPU has an engine of ours for float32; for the other floats cuBLAS uses tensor cores.
+    """
+    t = node.left.type
+    inexact = t.is_inexact and not (backend == "cuda" and t.name == "float32")
+    return inexact or node.options.algorithm not in ("auto", "standard")
 
 
 class _Uses:

@@ -2,6 +2,8 @@
 
 * A sum of products over replicated rows and columns — `fold(+, 0, map(*, replicate…))`, written
   any way that fuses to Σₖ a[…, i, k]·b[…, k, j] — is a matrix product.
+* A permute that adds one and the same number at every place is a histogram: skeletons count, in
+  32 bits whatever the type, and multiply at the end (a GPU's warp counts a place once).
 
 An explicit schedule on the fold suppresses recognition for it: a naive product under a column
 order stays what it says.
@@ -13,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..expr import Apply, Const, Expr, Index, Read, substitute, walk
-from ..graph import Fold, Leaf, Matmul, Node
+from ..graph import Combine, Fold, Leaf, Matmul, Node, Permute, topological
 from ..operations.linalg import MatmulOptions
 from .base import Context
 from .rebuild import rewrite_graph
@@ -33,6 +35,26 @@ def recognise_matmul(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
         return made
 
     return rewrite_graph(roots, change)
+
+
+def recognise_histogram(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
+    """Permutes that count are named for `explain()`; the graph says so already: `is_count`."""
+    for node in topological(roots):
+        if isinstance(node, Permute) and node.combine is not None and not node.label.deterministic:
+            counted = [is_count(node.combine, k, v) for k, v in enumerate(node.values)]
+            if context.settings.recognise and all(counted):
+                context.notes.append(f"{node.label}: adding a constant at every place is a count")
+    return list(roots)
+
+
+def is_count(combine: Combine, component: int, value: Expr) -> bool:
+    """Whether a component of a permute adds a constant of a type in which counts are exact."""
+    t, result = value.type, combine.results[component]
+    exact = t.is_integer or (t.is_float and t.bits >= 32)
+    return isinstance(value, Const) and exact and (
+        isinstance(result, Apply) and result.op.name == "add"
+        and {*result.args} == {combine.left[component], combine.right[component]}
+    )  # fmt: skip
 
 
 def _as_matmul(node: Node) -> Matmul | None:

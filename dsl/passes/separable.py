@@ -3,6 +3,9 @@
 A 9 × 9 box or Gaussian costs 81 multiplications in one pass and 18 in two.  The weights must be
 literals of the stencil's function, the boundary one that treats axes independently, and the saving
 must exceed a round trip through memory.  An explicit schedule suppresses it.
+
+    CPU   one operation an axis, the last axis first, through memory
+    GPU   one operation, a sum of sums: its skeleton computes the sum of every row once
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ def recognise_separable(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
         return list(roots)
 
     def change(node: Node) -> Node:
-        made = _separated(node)
+        made = _separated(node, context.backend == "cuda")
         if made is None:
             return node
         context.notes.append(
@@ -41,7 +44,11 @@ def recognise_separable(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     return rewrite_graph(roots, change)
 
 
-def _separated(node: Node) -> Node | None:
+#: Multiplications per element that nesting the sums must save.
+NESTED_SAVING = 8
+
+
+def _separated(node: Node, nested: bool) -> Node | None:
     if not isinstance(node, Generate) or len(node.elements) != 1 or len(node.shape) < 2:
         return None
     element = node.elements[0]
@@ -63,9 +70,10 @@ def _separated(node: Node) -> Node | None:
         return None
     taps = sum(int(np.count_nonzero(f)) for f in factors)
     passes = sum(1 for f in factors if len(f) > 1)
-    if np.count_nonzero(table) - taps <= ROUND_TRIP * (passes - 1) or passes < 2:
+    least = NESTED_SAVING if nested else ROUND_TRIP * (passes - 1)
+    if np.count_nonzero(table) - taps <= least or passes < 2:
         return None
-    return _chain(node, read, factors, low)
+    return (_nest if nested else _chain)(node, read, factors, low)
 
 
 def linear_form(element: Expr) -> tuple[Read, dict[Offsets, float]] | None:
@@ -204,6 +212,38 @@ def _chain(node: Generate, read: Read, factors: list[Any], low: Any) -> Node:
         )
         source, component = made, 0
     return made  # type: ignore[no-any-return]
+
+
+def _nest(node: Generate, read: Read, factors: list[Any], low: Any) -> Node:
+    """Sums along the last axis inside sums along the one before: the arithmetic of `_chain`."""
+    rank = len(factors)
+    summed = [k for k in range(rank) if len(factors[k]) > 1]
+    outer = factors[summed[0]]
+    for k in range(rank):
+        if len(factors[k]) == 1:
+            outer = outer * factors[k][0]
+
+    def along(position: int, shifts: list[int]) -> Expr:
+        if position == len(summed):
+            place = tuple(_plus(Index(k), s) for k, s in enumerate(shifts))
+            return Read(read.node, read.component, place, read.boundary)
+        axis = summed[position]
+        total: Expr | None = None
+        for step, weight in enumerate(outer if position == 0 else factors[axis]):
+            if weight:
+                moved = [s + step if k == axis else s for k, s in enumerate(shifts)]
+                value = along(position + 1, moved)
+                if weight != 1:
+                    factor = Const(weight, read.type)
+                    value = apply(TABLE["multiply"], (value, factor), read.type)
+                if total is not None:
+                    value = apply(TABLE["add"], (total, value), read.type)
+                total = value
+        assert total is not None
+        return total
+
+    made: Node = node.with_(elements=(along(0, [int(n) for n in low]),))
+    return made
 
 
 def _plus(e: Expr, n: int) -> Expr:

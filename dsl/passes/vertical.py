@@ -85,11 +85,16 @@ def per_element(node: Node) -> tuple[Expr, ...]:
 
 
 def regions(roots: Sequence[Leaf]) -> dict[Node, frozenset[Node]]:
-    """The loop states every node depends on."""
+    """The loop states every node depends on; with one state of a loop all of it, for they change
+    together."""
     found: dict[Node, frozenset[Node]] = {}
-    for node in topological(roots):
+    order = list(topological(roots))
+    loops = [node for node in order if isinstance(node, ArrayLoop)]
+    together = {held: frozenset(loop.bound) for loop in loops for held in loop.bound}
+    for node in order:
         if isinstance(node, Input):
-            found[node] = frozenset((node,)) if node.kind == "state" else frozenset()
+            alone = frozenset((node,)) if node.kind == "state" else frozenset()
+            found[node] = together.get(node, alone)
             continue
         mine: frozenset[Node] = frozenset()
         for leaf in node.inputs():

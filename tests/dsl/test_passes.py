@@ -12,7 +12,7 @@ from treadle.backend.reference.evaluate import run
 from treadle.dsl import passes
 from treadle.dsl.configuration import Settings
 from treadle.dsl.expr import Cond, Index, Read, Var, walk
-from treadle.dsl.graph import Fold, Generate, Input, Matmul, topological
+from treadle.dsl.graph import Fold, Generate, Input, Matmul, Permute, topological
 from treadle.dsl.program import Program
 from treadle.dsl.values import flatten_results
 from treadle.dsl.verify import BrokenGraph, verify
@@ -178,6 +178,43 @@ def test_recognition_can_be_switched_off():
         assert not lower.settings.recognise
 
 
+def test_scattering_ones_is_a_count():
+    at = td.use(np.arange(9) % 4)
+
+    def scattered(values, combine=lambda new, old: new + old):
+        return program(td.scatter(td.zeros(4, td.int64), at, values, combine))
+
+    def named(made):
+        return any("is a count" in note for note in made.history.context.notes)
+
+    assert named(scattered(td.ones(9, td.int64)))
+    assert named(scattered(td.fill((9,), 3)))
+    assert not named(scattered(np.ones(9, "i8")))
+    assert not named(scattered(td.ones(9, td.int64), lambda new, old: td.maximum(new, old)))
+
+
+# --- orders that are pinned ------------------------------------------------------------------
+
+
+def test_a_deterministic_program_pins_what_depends_on_an_order():
+    at = td.use(np.arange(9) % 4)
+
+    def add(new, old):
+        return new + old
+
+    def pinned(array, **options):
+        (kernel,) = [k for k in program(array, **options).kernels if isinstance(k, Permute)]
+        return kernel.label.deterministic
+
+    sums = td.permute(add, np.zeros(4), lambda i: at[i], np.ones(9))
+    counts = td.permute(add, np.zeros(4, "i4"), lambda i: at[i], np.ones(9, "i4"))
+    kept = td.permute(td.overwrite, np.zeros(4, "i4"), lambda i: at[i], np.ones(9, "i4"))
+    assert [pinned(x, deterministic=True) for x in (sums, counts, kept)] == [True, False, True]
+    assert not pinned(sums)
+    (product,) = program(td.matmul(np.ones((2, 2)), np.ones((2, 2))), deterministic=True).kernels
+    assert product.options.deterministic
+
+
 # --- guards ----------------------------------------------------------------------------------
 
 
@@ -277,3 +314,40 @@ def test_the_verifier_finds_what_is_wrong():
             verify([broken.leaf()])
     with pytest.raises(BrokenGraph, match="unbound"):
         verify([node(Var("x", td.float64)).leaf()])
+
+
+# --- fuse_in_place ------------------------------------------------------------------------------
+
+
+def test_a_result_and_what_reads_it_in_place_are_one_kernel():
+    a, b = np.arange(6.0), np.arange(6.0) + 1
+
+    def f(x, y):
+        first = td.sqrt(x * y)
+        second = first - x
+        return first, second, td.exp(second) + first
+
+    program = td.jit(f).lower(a, b)
+    (kernel,) = program.kernels
+    assert len(kernel.outputs) == 3
+    for found, want in zip(program(a, b), td.jit(f, backend="reference")(a, b), strict=True):
+        np.testing.assert_allclose(found, want, rtol=1e-15)
+
+
+def test_a_reader_elsewhere_stays_apart():
+    a = np.arange(6.0)
+
+    def shifted(x):
+        first = td.exp(x)
+        return first, first[::-1] + first
+
+    assert len(td.jit(shifted).lower(a).kernels) == 2
+
+    def around(x):  # the reader also needs a kernel that needs the result
+        first = td.exp(x)
+        total = td.the(td.sum(first))
+        return first, first / total
+
+    program = td.jit(around).lower(a)
+    assert len(program.kernels) == 3
+    np.testing.assert_allclose(program(a)[1], np.exp(a) / np.exp(a).sum())

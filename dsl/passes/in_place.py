@@ -1,0 +1,126 @@
+"""fuse_in_place: a kernel that is needed anyway, and those that read it in place, become one.
+
+A result of the program, or an array with several readers, is computed into memory.  Where another
+kernel over the same extents reads it at its own index only, both are one kernel: what was just
+computed is still in a register.
+
+    call = s·n₁ − k·n₂;  put = call − s + k        →   one kernel with two outputs
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..expr import Expr, Read, rewrite, walk
+from ..graph import Generate, Input, Leaf, Node, is_identity_read, topological
+from .base import Context
+from .horizontal import MOST_OUTPUTS, _branch_only, _common
+from .rebuild import Rebuilder
+from .vertical import LARGEST, _checked_by_data, regions
+
+
+def fuse_in_place(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
+    """Merge a `Generate` into the first one it reads in place.
+
+    Everything else that it reads must exist before that one is computed, so that the order of
+    the kernels stays as it is.
+    """
+    order = list(topological(roots))
+    clusters = _clusters(order, regions(roots), _branch_only(roots))
+    if not any(len(members) > 1 for members in clusters.values()):
+        return list(roots)
+    builder = Rebuilder()
+    done: set[Node] = set()
+    for node in order:
+        if isinstance(node, Input) or node in done:
+            continue
+        members = clusters.get(node, [node])
+        done |= set(members)
+        merged = node if len(members) == 1 else _merged(members)
+        made = builder.node(merged)
+        if made is not node:
+            builder.nodes[node] = made
+            if node in context.kept:
+                context.kept[made] = context.kept[node]
+        at = 0
+        for original in members if len(members) > 1 else ():
+            for k in range(len(original.outputs)):
+                builder.leaves[Leaf(original, k)] = Leaf(made, at)
+                at += 1
+    return [builder.leaf(r) for r in roots]
+
+
+def _clusters(
+    order: Sequence[Node], region: dict[Node, frozenset[Node]], exclusive: set[Node]
+) -> dict[Node, list[Any]]:
+    """Groups by their first node."""
+    position = {node: k for k, node in enumerate(order)}
+    first_of: dict[Node, Node] = {}
+    groups: dict[Node, list[Any]] = {}
+    sizes: dict[Node, int] = {}
+    for node in order:
+        if (
+            not isinstance(node, Generate)
+            or not node.shape
+            or node.label.schedule is not None
+            or node in exclusive
+            or _checked_by_data(node)
+        ):
+            continue
+        size = sum(1 for _ in walk(node.elements))
+        reads: dict[Node, list[Read]] = {}
+        for e in walk(node.elements):
+            if isinstance(e, Read):
+                reads.setdefault(e.node, []).append(e)
+        for producer in reads:
+            first = first_of.get(producer)
+            if first is None or first.leaf().shape != node.shape or region[first] != region[node]:
+                continue
+            outputs = sum(len(n.outputs) for n in groups[first]) + len(node.outputs)
+            if outputs > MOST_OUTPUTS or sizes[first] + size > LARGEST:
+                continue
+            if _may_join(node, reads, groups[first], position):
+                groups[first].append(node)
+                sizes[first] += size
+                first_of[node] = first
+                break
+        else:
+            first_of[node] = node
+            groups[node] = [node]
+            sizes[node] = size
+    return groups
+
+
+def _may_join(
+    node: Generate, reads: dict[Node, list[Read]], group: list[Any], position: dict[Node, int]
+) -> bool:
+    start = position[group[0]]
+    members = set(group)
+    rank = len(node.shape)
+    for leaf in node.inputs():
+        source = leaf.node
+        if source in members:
+            if not all(is_identity_read(e, rank) for e in reads.get(source, ())):
+                return False
+            if source not in reads:  # an extent or a check asks for it
+                return False
+        elif not isinstance(source, Input) and position[source] >= start:
+            return False
+    return True
+
+
+def _merged(members: list[Any]) -> Node:
+    """One node with the outputs of all; reads of one another are the values themselves."""
+    values: dict[Node, tuple[Expr, ...]] = {}
+
+    def inside(e: Expr) -> Expr:
+        if isinstance(e, Read) and e.node in values:
+            return values[e.node][e.component]
+        return e
+
+    memo: dict[Expr, Expr] = {}
+    for n in members:
+        values[n] = rewrite(n.elements, inside, memo)
+    elements = tuple(e for n in members for e in values[n])
+    return members[0].with_(elements=elements, **_common(members))  # type: ignore[no-any-return]

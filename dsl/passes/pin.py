@@ -1,0 +1,38 @@
+"""pin_order: `deterministic=True` of a program is one of every operation that needs it.
+
+Permutes whose result depends on the order of updates (sums of floats, overwriting) and products
+with executions that add in any order are told; folds and scans repeat their bits anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..graph import Leaf, Matmul, Node, Permute
+from ..operations.folds import is_commutative
+from .base import Context
+from .rebuild import rewrite_graph
+
+
+def pin_order(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
+    """Settings that pin orders become labels and options of operations."""
+    if not context.settings.deterministic:
+        return list(roots)
+
+    def change(node: Node) -> Node:
+        made: Node = node
+        if isinstance(node, Permute) and _depends_on_order(node):
+            made = node.with_(label=replace(node.label, deterministic=True))
+        elif isinstance(node, Matmul):
+            made = node.with_(options=replace(node.options, deterministic=True))
+        if made is not node and node in context.kept:
+            context.kept[made] = context.kept[node]
+        return made
+
+    return rewrite_graph(roots, change)
+
+
+def _depends_on_order(node: Permute) -> bool:
+    exact = not any(o.type.is_inexact for o in node.outputs)
+    return not (exact and node.combine is not None and is_commutative(node.combine))
