@@ -15,6 +15,7 @@ from treadle.dsl.expr import Apply, Cond, Const, Expr, Extent, Param, Proj, Read
 from treadle.dsl.graph import Leaf
 from treadle.dsl.primitives import convert
 from treadle.skeletons.kernel.build import Stride
+from treadle.skeletons.kernel.narrow import Reciprocal, reciprocal
 
 # Extents stay far below 2^63, so wrapping need not be modelled for these.
 _INTEGER_FORMS = {
@@ -50,9 +51,10 @@ def _remainder(a: int, b: int) -> int:
 _COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
 
 
-def _wrap(value: int) -> int:
-    """An int64, as it wraps."""
-    return ((value + (1 << 63)) & ((1 << 64) - 1)) - (1 << 63)
+def _wrap(value: int, bits: int = 64, signed: bool = True) -> int:
+    """An integer as it wraps."""
+    low = value & ((1 << bits) - 1)
+    return low - (1 << bits) if signed and low >> (bits - 1) else low
 
 
 def _stride(array: Any, axis: int) -> int:
@@ -69,7 +71,7 @@ def _general(op: Any, type_: Any, *args: Any) -> Any:
 _SMALL = frozenset(
     {"add", "subtract", "multiply", "minimum", "maximum", "negative", "select", "logical_and",
      "logical_or", "logical_not", "less", "less_equal", "greater", "greater_equal", "equal",
-     "not_equal"}
+     "not_equal", "cast"}
 )  # fmt: skip
 _WRAPPING = ("add", "subtract", "multiply", "negative")
 
@@ -81,11 +83,13 @@ def is_host_work(elements: Sequence[Expr]) -> bool:
     if len(nodes) > 32:
         return False
     for e in nodes:
-        if e.type is None or not (e.type.kind == "bool" or e.type.name == "int64"):
+        if e.type is None or not (e.type.kind == "bool" or e.type.is_integer):
             if not (isinstance(e, Const | Read | Param) and e.type and e.type.kind == "float"):
                 return False
         if isinstance(e, Apply):
             if e.op.name not in _SMALL:
+                return False
+            if e.op.name == "cast" and e.args[0].type.is_inexact:
                 return False
         elif isinstance(e, Read):
             if e.args or e.boundary is not None:
@@ -119,6 +123,7 @@ class HostCompiler:
             "_general": _general,
             "_stride": _stride,
             "_wrap": _wrap,
+            "_reciprocal": reciprocal,
         }
         for e in walk(roots):
             text = self._one(e, names, space)
@@ -148,6 +153,8 @@ class HostCompiler:
             return f"A[{self.slot(Leaf(e.node, 0))}].shape[{e.axis}]"
         if isinstance(e, Stride):
             return f"_stride(A[{self.slot(e.leaf)}], {e.axis})"
+        if isinstance(e, Reciprocal):
+            return f"_reciprocal({names[e.args[0]]}, {e.part!r})"
         if isinstance(e, Param):
             where = self.param_index[e]
             t = held(e.type.numpy.type)
@@ -168,14 +175,16 @@ class HostCompiler:
                 and (e.args[0].type.name != "uint64")
             ):
                 return f"int({args[0]})"
+            if self.wrap and e.op.name == "cast" and integral and e.type.is_integer:
+                return f"_wrap(int({args[0]}), {e.type.bits}, {e.type.signed})"
             if (
                 e.op.name in _INTEGER_FORMS
                 and integral
-                and (e.type.kind == "bool" or e.type.bits == 64)
+                and (e.type.kind == "bool" or e.type.bits == 64 or self.wrap)
             ):
                 text = _INTEGER_FORMS[e.op.name].format(*args)
-                wraps = self.wrap and e.op.name in _WRAPPING and e.type.bits == 64
-                return f"_wrap{text}" if wraps else text
+                wraps = self.wrap and e.op.name in _WRAPPING and e.type.is_integer
+                return f"_wrap({text}, {e.type.bits}, {e.type.signed})" if wraps else text
             if self.wrap and e.op.name in _COMPARISONS:
                 return _INTEGER_FORMS[e.op.name].format(*args)
             typed = ", ".join(

@@ -96,7 +96,7 @@ class Planner:
             steps.append(step)
             finished.add(node)
         plan = Plan(steps, [self.slot(r) for r in roots], checks)
-        self._releases(plan, {self.slot(r) for r in roots})
+        self.releases(plan, {self.slot(r) for r in roots})
         return plan
 
     def _needed(self, roots: Sequence[Leaf], done: set[Node], bound: frozenset[Node]) -> list[Node]:
@@ -130,12 +130,12 @@ class Planner:
             if not isinstance(node, Input) and node not in exclusive and self.region[node] <= bound
         ]
 
-    def _releases(self, plan: Plan, kept: set[int]) -> None:
+    def releases(self, plan: Plan, kept: set[int]) -> None:
         """Slots made in this plan are released after their last use in it."""
         made = {self.slots[le] for s in plan.steps for le in s.node.leaves} - kept
         last: dict[int, Step] = {}
         for step in plan.steps:
-            for slot in self._used(step):
+            for slot in self.used(step):
                 if slot in made:
                     last[slot] = step
             for leaf in step.node.leaves:
@@ -144,12 +144,12 @@ class Planner:
         for slot, step in last.items():
             step.release.append(slot)
 
-    def _used(self, step: Step) -> set[int]:
+    def used(self, step: Step) -> set[int]:
         used = {self.slots[leaf] for leaf in used_leaves(step.node) if leaf in self.slots}
         for inner in step.inner:
             used |= set(inner.results)
             for nested in inner.steps:
-                used |= self._used(nested)
+                used |= self.used(nested)
         return used
 
 

@@ -15,7 +15,10 @@ class Backend:
     """A place where programs run.
 
     `module` is imported on first use and offers `unavailable() -> str | None` (why it does not
-    work here, and what to do) and `Executable(program, options)`, callable on inputs.
+    work here, and what to do) and `Executable(program)`, callable on inputs; also, if it can
+    without what running needs, `source(program, arch) -> str` and `remarks(program) -> list[str]`
+    (lines of `explain` about how it runs); `placed(data)`, `wait()` and `machine()` where memory is
+    apart and calls return early (see `Program`).
     """
 
     name: str
@@ -32,10 +35,10 @@ BACKENDS: dict[str, Backend] = {
             "NumPy, the meaning of the language: slow and plain",
         ),
         Backend("native", "treadle.backend.native.executable", "LLVM, all CPU cores"),
+        Backend("cuda", "treadle.backend.cuda.executable", "an NVIDIA GPU"),
     )
 }
 _PLANNED = {
-    "cuda": "NVIDIA GPUs: this version of treadle has no CUDA backend yet.",
     "dask": "many machines: this version of treadle has no Dask backend yet.",
 }
 
@@ -91,9 +94,22 @@ def backends() -> Backends:
     return table
 
 
+def offered(name: str, what: str) -> Any:
+    """What a backend's module offers under a name, whether or not it works here, or None."""
+    backend = BACKENDS.get(name)
+    if backend is None:
+        load(name)
+        return None
+    return getattr(importlib.import_module(backend.module), what, None)
+
+
 def choose(name: str | None) -> str:
-    """The backend to run on: the given one, or the fastest that works here."""
+    """The backend to run on: the given one, or ("auto", None) the fastest that works here.
+
+    A GPU that works is the fastest.  Nothing ever moves to another backend later: what goes wrong
+    there is an error that says so.
+    """
     if name is not None and name != "auto":
         load(name)
         return name
-    return "native" if why_not("native") is None else "reference"
+    return next((n for n in ("cuda", "native") if why_not(n) is None), "reference")

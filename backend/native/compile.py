@@ -15,8 +15,8 @@ from treadle.dsl.errors import CompilationError
 from treadle.dsl.expr import Var
 from treadle.skeletons.kernel.ir import Buffer, Kernel
 
+from ..disk_cache import DiskCache
 from . import engine, threads
-from .disk_cache import DiskCache
 from .emitter import emit
 from .fingerprint import fingerprint
 from .target import Target
@@ -193,7 +193,7 @@ def _from_disk(digest: str, foreign: dict[str, int], disk: DiskCache) -> engine.
     image, about = found
     try:
         return engine.link(image, ["entry"], list(about["symbols"]), foreign)
-    except CompilationError:  # a file that is whole but does not load here
+    except (CompilationError, KeyError, TypeError):  # a whole file that does not load here
         disk.drop(digest)
         return None
 

@@ -380,6 +380,7 @@ class Emitter:
     def emit(self) -> str:
         """The text of the whole module."""
         from .statements import block
+        from .vector import FENCE
 
         kernel, code = self.kernel, self.code
         arguments, loads, given = [], [], []
@@ -436,6 +437,8 @@ class Emitter:
         for pointer in heap:
             self.module.declare("free", "void", ["ptr"], pure=False)
             code.do(f"call void @free(ptr {pointer})")
+        if FENCE in self.module.declarations:
+            code.do(f"call void @{FENCE}()")
         code.do("ret void")
         name = re.sub(r"[^A-Za-z0-9_.]", "_", kernel.name)
         inner = ", ".join([*arguments, "i64 %begin", "i64 %end"])

@@ -67,6 +67,11 @@ def apply_integer(v: Lanes, name: str, t: ScalarType, args: list[Reg], consts: l
             return v.call("smax" if t.signed else "umax", e, a, b)
         case "floor_divide" | "remainder" | "quot" | "rem" | "fmod":
             return _divide(v, name, t, a, b, consts[1])
+        case "reciprocal_divide":
+            wide = [v.convert("zext", e, "i64", x) for x in args]
+            product = v.op("mul nuw", "i64", wide[0], wide[1])
+            shift = v.op("add", "i64", wide[2], v.lit("i64", 31))
+            return v.convert("trunc", "i64", e, v.op("lshr", "i64", product, shift))
         case "negative":
             return v.negate(e, a)
         case "invert":

@@ -17,7 +17,6 @@ from treadle.skeletons.kernel.ir import (
     Declare,
     For,
     If,
-    InvalidKernel,
     Let,
     Reduce,
     Report,
@@ -25,6 +24,7 @@ from treadle.skeletons.kernel.ir import (
     Store,
     While,
 )
+from treadle.skeletons.kernel.verify import InvalidKernel
 
 from . import atomics, memory
 from .analysis import is_varying, modified, worth_skipping

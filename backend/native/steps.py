@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from treadle.backend.memory import POOL
+from treadle.backend.memory import POOL, address
 from treadle.dsl.errors import out_of_range
 from treadle.dsl.expr import Expr, substitute
 from treadle.dsl.graph import Fold, Generate, Leaf, Node, Permute, Scan
+from treadle.skeletons.kernel.ir import Kernel
+from treadle.skeletons.kernel.narrow import narrow
+from treadle.skeletons.kernel.specialise import MOST_TURNS, counting_extents, specialise
 
 #: Nanoseconds of work that the skeletons put into a task, roughly: a few tasks are done by the
 #: calling thread alone, for waking another takes as long.
@@ -20,8 +24,17 @@ Slots = list[Any]
 Params = Sequence[Any]
 
 
+#: So many kernels for different small extents, at most; the others share one for all.
+_SIZES = 8
+_NOTHING: frozenset[Leaf] = frozenset()
+
+
 class KernelStep:
-    """One node run by compiled kernels; inputs that are not dense get a variant of their own."""
+    """One node run by compiled kernels.
+
+    Inputs that are not dense get a variant of their own, and so do small extents that loops of
+    the element count with (the weights of a stencil).
+    """
 
     def __init__(self, owner: Any, node: Node, released: set[int]) -> None:
         self.owner, self.node, self.released = owner, node, released
@@ -29,14 +42,24 @@ class KernelStep:
         self.outside = [
             (slots[leaf], leaf) for leaf in node.inputs() if slots[leaf] < len(owner.program.inputs)
         ]
-        self.variants: dict[frozenset[Leaf], Variant] = {}
-        self.dense = self.variant(frozenset())
+        self.counting = counting_extents(node)
+        self.counts = [(owner.slot_of(Leaf(e.node, 0)), e.axis) for e in self.counting]
+        self.variants: dict[tuple[frozenset[Leaf], tuple[int, ...]], Variant] = {}
+        self.dense = self.variant(_NOTHING)
 
-    def variant(self, strided: frozenset[Leaf]) -> Variant:
-        """The kernels for inputs of which `strided` are not dense and row-major."""
-        found = self.variants.get(strided)
+    def variant(self, strided: frozenset[Leaf], sizes: tuple[int, ...] = ()) -> Variant:
+        """The kernels for inputs of which `strided` are not dense and row-major, and for these
+        values of the extents that loops count with (none: for all)."""
+        found = self.variants.get((strided, sizes))
         if found is None:
-            found = self.variants[strided] = Variant(self.owner, self.node, self.released, strided)
+            if sizes and len(self.variants) > _SIZES:
+                return self.variant(strided)
+            node = self.node
+            if sizes:
+                assert isinstance(node, Generate)
+                node = specialise(node, dict(zip(self.counting, sizes, strict=True)))
+            found = Variant(self.owner, self.node, node, self.released, strided)
+            self.variants[strided, sizes] = found
         return found
 
     def compiled(self) -> list[Any]:
@@ -44,7 +67,11 @@ class KernelStep:
 
     def __call__(self, slots: Slots, params: Params) -> None:
         strided = [leaf for slot, leaf in self.outside if not slots[slot].flags.c_contiguous]
-        if not strided:
+        if self.counts:
+            sizes = tuple([slots[slot].shape[axis] for slot, axis in self.counts])
+            few = 0 < math.prod(sizes) <= MOST_TURNS
+            self.variant(frozenset(strided), sizes if few else ())(slots, params)
+        elif not strided:
             self.dense(slots, params)
         elif isinstance(self.node, Generate | Fold | Scan):
             self.variant(frozenset(strided))(slots, params)
@@ -59,15 +86,23 @@ class KernelStep:
 
 
 class Variant:
-    """Compiled kernels of a node: outputs allocated, arguments packed, launched in order."""
+    """Compiled kernels of a node: outputs allocated, arguments packed, launched in order.
+
+    `lowered_as` is the node, or what it is for the extents of one call.
+    """
 
     def __init__(
-        self, owner: Any, node: Node, released: set[int], strided: frozenset[Leaf]
+        self,
+        owner: Any,
+        node: Node,
+        lowered_as: Node,
+        released: set[int],
+        strided: frozenset[Leaf],
     ) -> None:
         from treadle.skeletons.lower import LoweringContext, lower
 
         settings = owner.program.settings
-        lowered = lower(node, LoweringContext(check=settings.check, strided=strided))
+        lowered = lower(lowered_as, LoweringContext(check=settings.check, strided=strided))
         slots = owner.planner.slots
         self.fast_math, self.check = settings.fast_math, settings.check
         self.targets = [slots[o] for o in node.leaves]
@@ -81,35 +116,45 @@ class Variant:
                 mine = slot in released and self.defaults.count(slot) == 1
                 if mine and slot >= len(owner.program.inputs):
                     self.reuse[k] = slot
+        slot_of, host = owner.slot_of, owner.host
         hosts: list[Expr] = []
         self.shapes = []
         for out in node.outputs:
             self.shapes.append((len(hosts), len(hosts) + len(out.shape)))
             hosts += out.shape
-        bound: dict[Expr, Expr] = {}
+        bound: dict[Expr, Expr] = {}  # sizes of scratch may be over scalars of any kernel
         for kernel in lowered.kernels:
             bound.update(zip(kernel.scalars, kernel.scalar_values, strict=True))
         self.scratch = [(len(hosts) + k, b) for k, b in enumerate(lowered.scratch)]
         hosts += substitute([b.size for b in lowered.scratch], bound)
         numbers = {b: k for k, b in enumerate(lowered.scratch)}
-        self.launches: list[Launch] = []
+        self.launches: list[Launch | Choice] = []
         for kernel in lowered.kernels:
-            start = len(hosts)
-            hosts += kernel.scalar_values
-            end = len(hosts)
-            hosts += substitute([kernel.tasks], bound)
-            sources: list[tuple[int, int]] = []
-            for b in kernel.buffers:
-                if b.role == "local":
-                    continue
-                if b in numbers:
-                    sources.append((2, numbers[b]))
-                elif b.leaf.node is node:
-                    sources.append((1, b.leaf.component))
-                else:
-                    sources.append((0, owner.slot_of(b.leaf)))
-            self.launches.append(Launch(kernel, sources, start, end))
-        self.host = owner.host.compile(hosts)
+            variants: list[Launch] = []
+            conditions: list[Callable[[Slots, Params], tuple[Any, ...]]] = []
+            narrowed: Kernel | None = narrow(kernel, indices=False) or kernel
+            while narrowed is not None:
+                start = len(hosts)
+                hosts += narrowed.scalar_values
+                end = len(hosts)
+                known: dict[Expr, Expr] = {**bound}
+                known.update(zip(narrowed.scalars, narrowed.scalar_values, strict=True))
+                hosts += substitute([narrowed.tasks], known)
+                sources: list[tuple[int, int]] = []
+                for b in narrowed.buffers:
+                    if b.role == "local":
+                        continue
+                    if b in numbers:
+                        sources.append((2, numbers[b]))
+                    elif b.leaf.node is lowered_as:
+                        sources.append((1, b.leaf.component))
+                    else:
+                        sources.append((0, slot_of(b.leaf)))
+                variants.append(Launch(narrowed, sources, start, end))
+                conditions.append(host.compile(substitute(narrowed.requires, known)))
+                narrowed = narrowed.fallback
+            self.launches.append(Choice(variants, conditions) if len(variants) > 1 else variants[0])
+        self.host = host.compile(hosts)
         self.table = _table_of(node)
 
     def compiled(self) -> list[Any]:
@@ -137,19 +182,26 @@ class Variant:
                 block.fill(0)
             scratch.append(block)
         if self.check:
-            self._run_checked(slots, outs, scratch, values)
+            self._run_checked(slots, outs, scratch, params, values)
         else:
-            for launch in self.launches:
+            for one in self.launches:
+                launch = one if isinstance(one, Launch) else one.chosen(slots, params, values)
                 launch.run((slots, outs, scratch), values, 0, self.fast_math)
         for slot, array in zip(self.targets, outs, strict=True):
             slots[slot] = array
 
     def _run_checked(
-        self, slots: Slots, outs: list[Any], scratch: list[Any], values: Sequence[Any]
+        self,
+        slots: Slots,
+        outs: list[Any],
+        scratch: list[Any],
+        params: Params,
+        values: Sequence[Any],
     ) -> None:
         """Launch with a buffer for out-of-range indices, read after every kernel."""
         errors = np.zeros(4, np.int64)
-        for launch in self.launches:
+        for one in self.launches:
+            launch = one if isinstance(one, Launch) else one.chosen(slots, params, values)
             launch.run((slots, outs, scratch), values, errors.ctypes.data, self.fast_math)
             if errors[0]:
                 site, index, extent, _ = (int(v) for v in errors)
@@ -176,7 +228,9 @@ class Launch:
     `values[start:end]` are the kernel's scalars and `values[end]` its number of tasks.
     """
 
-    def __init__(self, kernel: Any, sources: list[tuple[int, int]], start: int, end: int) -> None:
+    def __init__(
+        self, kernel: Kernel, sources: list[tuple[int, int]], start: int, end: int
+    ) -> None:
         self.kernel, self.sources, self.start, self.end = kernel, sources, start, end
         self._compiled: Any = None
         self._idle: list[Any] = []  # launchers: one per thread at a time
@@ -194,10 +248,44 @@ class Launch:
         tasks = values[self.end]
         if tasks <= 0:
             return
-        addresses = [spaces[space][k].__array_interface__["data"][0] for space, k in self.sources]
+        addresses = [address(spaces[space][k]) for space, k in self.sources]
         try:
             launcher = self._idle.pop()
         except IndexError:
             launcher = self.compiled(fast_math).bind()
         launcher(addresses, values[self.start : self.end], tasks, errors, tasks * TASK_WORK)
         self._idle.append(launcher)
+
+
+class Choice:
+    """Variants of a kernel, each with the conditions (`Kernel.requires`) under which it is right.
+
+    The first right one runs; it is looked for when a scalar of the last variant, the one for
+    everything, has changed.
+    """
+
+    def __init__(
+        self,
+        variants: list[Launch],
+        conditions: list[Callable[[Slots, Params], tuple[Any, ...]]],
+    ) -> None:
+        self.variants, self.conditions = variants, conditions
+        last = variants[-1]
+        types = [v.type for v in last.kernel.scalars]
+        #: The scalars that conditions may be about.
+        self.watched = [last.start + k for k, t in enumerate(types) if t.is_integer]
+        self._last: tuple[list[Any] | None, Launch] = (None, last)
+
+    def compiled(self, fast_math: bool) -> Any:
+        """The variant for most arrays; others are compiled when an array asks for them."""
+        return self.variants[0].compiled(fast_math)
+
+    def chosen(self, slots: Slots, params: Params, values: Sequence[Any]) -> Launch:
+        """The variant for these scalars."""
+        key = [values[k] for k in self.watched]
+        known, launch = self._last
+        if known != key:
+            right = (all(test(slots, params)) for test in self.conditions)
+            launch = next(v for v, r in zip(self.variants, right, strict=True) if r)
+            self._last = key, launch
+        return launch

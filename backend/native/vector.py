@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from treadle.dsl.expr import Var, walk
+from treadle.dsl.expr import Const, Var, walk
 from treadle.dsl.types import int64
 from treadle.skeletons.kernel.ir import (
+    Body,
     Comment,
     For,
     Let,
@@ -28,10 +29,14 @@ if TYPE_CHECKING:
 
 #: A loop of more operations is written once, masked, instead of twice: masks cost nothing with
 #: AVX-512, and something before it.
-_WRITE_ONCE = {64: 400}
+_WRITE_ONCE = {64: 1200}
 _WRITE_ONCE_SHORT = 2000
-#: A loop of more operations is bound by them, not by memory.
-_STREAM_OPERATIONS = 60
+#: A loop of more operations a result is bound by them, not by memory.
+_STREAM_OPERATIONS = 150
+#: Shorter loops do not gain: their ends share lines with what is stored the usual way.
+_STREAM_GROUPS = 24
+#: What a function that made such stores ends with, for other cores to see them.
+FENCE = "llvm.x86.sse.sfence"
 
 
 class VectorLoop:
@@ -57,31 +62,39 @@ class VectorLoop:
             if constant is not None:
                 whole = str(constant // lanes * lanes)
         em.depth += 1
-        if whole != "0":
-            self._streamed(whole)
-        if not self.once and (constant is None or constant % lanes):
-            tail, done = em.code.label("tail"), em.code.label("endvector")
-            em.code.branch(em.code.emit(f"icmp sgt i64 {self.total}, {whole}"), tail, done)
-            em.code.start(tail)
-            self._body(whole, self._tail_mask(whole))
-            em.code.jump(done)
-            em.code.start(done)
-            em.touch(modified(self.s.body))
+        streams = None if whole == "0" else self._stream_condition()
+        if streams is not None:
+            self._streamed(whole, *streams)
+        elif whole != "0":
+            self._groups("0", whole)
+        if streams is None and not self.once and (constant is None or constant % lanes):
+            self._piece(whole, self.total)
         em.depth -= 1
         em.varying = before_varying
 
-    def _groups(self, whole: Reg) -> None:
-        """The loop over groups of W."""
+    def _piece(self, first: Reg, end: Reg) -> None:
+        """What is less than a group: iterations first … end − 1, if there are any."""
+        em = self.em
+        tail, done = em.code.label("tail"), em.code.label("endvector")
+        em.code.branch(em.code.emit(f"icmp sgt i64 {end}, {first}"), tail, done)
+        em.code.start(tail)
+        self._body(first, self._mask(first, end))
+        em.code.jump(done)
+        em.code.start(done)
+        em.touch(modified(self.s.body))
+
+    def _groups(self, first: Reg, whole: Reg) -> None:
+        """The loop over groups of W from `first` to `whole`."""
         em = self.em
         head, inner, done = em.code.label("vector"), em.code.label("group"), em.code.label("rest")
         before = em.code.block
         em.code.jump(head)
         em.code.start(head)
-        k, at = em.code.phi("i64", "0", before, "k")
+        k, at = em.code.phi("i64", first, before, "k")
         em.code.branch(em.code.emit(f"icmp slt i64 {k}, {whole}"), inner, done)
         em.code.start(inner)
         em.touch(modified(self.s.body))
-        self._body(k, self._tail_mask(k) if self.once else None)
+        self._body(k, self._mask(k, self.total) if self.once else None)
         after = em.code.emit(f"add i64 {k}, {self.lanes}")
         em.code.complete(at, after, em.code.block)
         em.code.jump(head)
@@ -108,9 +121,9 @@ class VectorLoop:
         inner = em.apply("add", int64, [offset, lane], True)
         return em.apply("add", int64, [self.start, inner], True)
 
-    def _tail_mask(self, k: Reg) -> Reg:
+    def _mask(self, k: Reg, end: Reg) -> Reg:
         em, lanes = self.em, self.lanes
-        rest = em.code.emit(f"sub i64 {self.total}, {k}")
+        rest = em.code.emit(f"sub i64 {end}, {k}")
         short = em.code.intrinsic("llvm.smin.i64", "i64", [("i64", rest), ("i64", str(lanes))])
         count = em.code.emit(f"trunc i64 {short} to i32")
         v = Lanes(em.code, lanes)
@@ -118,41 +131,63 @@ class VectorLoop:
 
     # --- results larger than the caches ---------------------------------------------------
 
-    def _streamed(self, whole: Reg) -> None:
-        """The loop, and for large aligned results a second one that writes past the caches.
+    def _streamed(self, whole: Reg, condition: Reg, lead: Reg) -> None:
+        """The loop twice: as it is, and for large results with stores that go past the caches.
 
         Such a store does not first read the line it overwrites: a quarter to a third of the
-        traffic of a short loop.
+        traffic of a short loop.  It fills whole lines, so the `lead` iterations before the first
+        one are done like the tail, which both ways share.
         """
         em, code = self.em, self.em.code
-        condition = self._stream_condition()
-        if condition is None:
-            self._groups(whole)
-            return
         stream, plain, joined = code.label("stream"), code.label("plain"), code.label("joined")
         code.branch(condition, stream, plain)
         code.start(stream)
+        after = code.emit(f"sub i64 {self.total}, {lead}")
+        groups = code.emit(f"and i64 {after}, {-self.lanes}")
+        stop = code.emit(f"add i64 {lead}, {groups}")
         em.streaming = True
         with em.scope():
-            self._groups(whole)
+            self._groups(lead, stop)
         em.streaming = False
-        em.module.declarations.setdefault("sfence", "declare void @llvm.x86.sse.sfence()")
-        code.do("call void @llvm.x86.sse.sfence()")
+        em.module.declarations.setdefault(FENCE, f"declare void @{FENCE}()")
+        streamed = code.block
         code.jump(joined)
         code.start(plain)
         with em.scope():
-            self._groups(whole)
+            self._groups("0", whole)
+        done = code.block
         code.jump(joined)
         code.start(joined)
+        before, at_before = code.phi("i64", lead, streamed)
+        reached, at_reached = code.phi("i64", stop, streamed)
+        code.complete(at_before, "0", done)
+        code.complete(at_reached, whole, done)
+        head, piece, end = code.label("pieces"), code.label("piece"), code.label("whole")
+        code.jump(head)
+        code.start(head)
+        which, at_which = code.phi("i64", "0", joined, "piece")
+        code.branch(code.emit(f"icmp slt i64 {which}, 2"), piece, end)
+        code.start(piece)
+        em.touch(modified(self.s.body))
+        lower = code.emit(f"icmp eq i64 {which}, 0")
+        first = code.emit(f"select i1 {lower}, i64 0, i64 {reached}")
+        last = code.emit(f"select i1 {lower}, i64 {before}, i64 {self.total}")
+        with em.scope():
+            self._piece(first, last)
+        code.complete(at_which, code.emit(f"add i64 {which}, 1"), code.block)
+        code.jump(head)
+        code.start(end)
+        em.touch(modified(self.s.body))
 
-    def _stream_condition(self) -> Reg | None:
-        """Whether every store is of whole cache lines of a large array; None: surely not."""
+    def _stream_condition(self) -> tuple[Reg, Reg] | None:
+        """Whether every store can be one of whole cache lines of a large array, and how many
+        iterations come before the first such line; None: surely not."""
         em, s = self.em, self.s
         limit = em.target.streaming_bytes
-        if not limit or len(self.copies) != 1 or s.step != 1 or nodes(s.body) > _STREAM_OPERATIONS:
+        if not limit or len(self.copies) != 1 or s.step != 1 or self.once:
             return None
-        stores = [one for one in s.body if isinstance(one, Store)]
-        if not stores or not all(isinstance(one, Comment | Let | Store) for one in s.body):
+        stores = _plain_stores(s.body, {})
+        if not stores or nodes(s.body) > _STREAM_OPERATIONS * len(stores):
             return None
         loaded = {
             node.buffer
@@ -160,44 +195,78 @@ class VectorLoop:
             for node in walk(expressions(one))
             if isinstance(node, Load)
         }
+        code = em.code
         tests: list[Reg] = []
+        lead: Reg | None = None
         with em.scope():
             em.lanes = self.lanes
-            for store in stores:
+            for store, values in stores:
                 found = None
                 if store.buffer.role in ("output", "scratch") and store.buffer not in loaded:
-                    found = self._store_test(store, limit)
+                    found = self._store_test(store, values, limit)
                 if found is None:
                     em.lanes = 0
                     return None
-                tests += found
+                ahead, more = found
+                tests += more
+                if lead is None:
+                    lead = ahead
+                else:
+                    tests.append(code.emit(f"icmp eq i64 {ahead}, {lead}"))
             em.lanes = 0
+        assert lead is not None
+        tests.append(code.emit(f"icmp sge i64 {self.total}, {_STREAM_GROUPS * self.lanes}"))
         result = tests[0]
         for test in tests[1:]:
-            result = em.code.emit(f"and i1 {result}, {test}")
-        return result
+            result = code.emit(f"and i1 {result}, {test}")
+        return result, lead
 
-    def _store_test(self, store: Store, limit: int) -> list[Reg] | None:
-        em, copy, buffer = self.em, self.copies[0], store.buffer
+    def _store_test(self, store: Store, values: dict[Var, int], limit: int
+                    ) -> tuple[Reg, list[Reg]] | None:  # fmt: skip
+        """The elements before a cache line begins, and what must hold besides."""
+        em, copy, buffer = self.em, type(self.copies[0])(self.copies[0]), store.buffer
         bytes_each = BITS[memory_element(buffer.type)] // 8 * parts(buffer.type)
-        known = set(copy.values) | set(copy.slots) | {self.s.var}
+        known = set(copy.values) | set(copy.slots) | {self.s.var, *values}
         for node in walk((store.index, buffer.size)):
             if isinstance(node, Load) or (isinstance(node, Var) and node not in known):
                 return None
         if self.lanes * bytes_each % 64:
             return None
         copy.values[self.s.var] = self._index(em.constant(int64, 0))
+        copy.values.update({v: em.constant(int64, k) for v, k in values.items()})
         base, step = memory.lane_step(em, em.value(store.index, copy))
         if step != 1:
             return None
         code = em.code
         address = code.emit(f"ptrtoint ptr {memory.pointer(em, buffer, base)} to i64")
-        within = code.emit(f"and i64 {address}, 63")
+        behind = code.emit(f"sub i64 0, {address}")
+        within = code.emit(f"and i64 {behind}, 63")
+        whole = code.emit(f"and i64 {within}, {bytes_each - 1}")
         size = em.reg(em.value(buffer.size, copy), 0)
-        return [
-            code.emit(f"icmp eq i64 {within}, 0"),
+        return code.emit(f"lshr i64 {within}, {bytes_each.bit_length() - 1}"), [
+            code.emit(f"icmp eq i64 {whole}, 0"),
             code.emit(f"icmp sge i64 {size}, {limit // bytes_each}"),
         ]
+
+
+def _plain_stores(body: Body, values: dict[Var, int]) -> list[tuple[Store, dict[Var, int]]] | None:
+    """The stores of straight-line code, with the variables of unrolled loops around each; None:
+    there is something else."""
+    found: list[tuple[Store, dict[Var, int]]] = []
+    for s in body:
+        if isinstance(s, Store):
+            found.append((s, values))
+        elif isinstance(s, For) and s.kind == "unrolled":
+            if not (isinstance(s.start, Const) and isinstance(s.stop, Const)):
+                return None
+            for k in range(int(s.start.value), int(s.stop.value), s.step):
+                inner = _plain_stores(s.body, {**values, s.var: k})
+                if inner is None:
+                    return None
+                found += inner
+        elif not isinstance(s, Comment | Let):
+            return None
+    return found
 
 
 def _trips(em: Emitter, start: Value, stop: Value, step: int) -> Value:

@@ -2,6 +2,10 @@
 
 `TREADLE_TEST_BACKENDS=reference,native` restricts (and insists on) the backends; tests marked
 `long` run only with `-m long` or with `TREADLE_TEST_LONG=1`.
+
+Where there is no GPU, a few instances of each test run on an emulated one; all of them (minutes):
+
+    TREADLE_TEST_BACKENDS=cuda-emulated pytest -n auto tests/conformance
 """
 
 from __future__ import annotations
@@ -14,19 +18,28 @@ import pytest
 
 import treadle as td
 
-from .helpers import check_cases, working_backends
+from .helpers import EMULATED, check_cases, emulated_cuda, emulation, working_backends
+
+#: How many instances of a test run on the emulated GPU, unless it is asked for.
+EMULATED_INSTANCES = 2
 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "long: takes minutes; runs with `-m long`")
+    config.addinivalue_line("markers", "emulated: runs on a GPU made of NumPy")
 
 
 def pytest_generate_tests(metafunc):
     if "backend" in metafunc.fixturenames:
-        metafunc.parametrize("backend", working_backends(), scope="session")
+        backends = list(working_backends())
+        if emulation():
+            backends.append(pytest.param("cuda", id=EMULATED, marks=pytest.mark.emulated))
+        metafunc.parametrize("backend", backends, scope="session")
 
 
 def pytest_collection_modifyitems(config, items):
+    if emulation() == "some":
+        _keep_some(config, items)
     if "long" in (config.getoption("-m") or "") or os.environ.get("TREADLE_TEST_LONG"):
         return
     skip = pytest.mark.skip(reason="long: run with `-m long`")
@@ -34,6 +47,32 @@ def pytest_collection_modifyitems(config, items):
     for item in items:
         if "long" in item.keywords and here in Path(item.fspath).parents:
             item.add_marker(skip)
+
+
+def _keep_some(config, items):
+    """Of each test on the emulated GPU the first instance, the last, and some evenly between."""
+    groups = {}
+    for item in items:
+        if "emulated" in item.keywords:
+            groups.setdefault(item.nodeid.split("[")[0], []).append(item)
+    dropped = set()
+    for group in groups.values():
+        count = min(EMULATED_INSTANCES, len(group))
+        places = np.linspace(0, len(group) - 1, count).astype(int)
+        dropped.update({*group} - {group[k] for k in places})
+    if dropped:
+        config.hook.pytest_deselected(items=[i for i in items if i in dropped])
+        items[:] = [i for i in items if i not in dropped]
+
+
+@pytest.fixture(autouse=True)
+def emulated(request):
+    """The emulated GPU, for the tests that run on it."""
+    if "emulated" not in request.keywords:
+        yield None
+        return
+    with emulated_cuda() as device:
+        yield device
 
 
 @pytest.fixture(autouse=True)

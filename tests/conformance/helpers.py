@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import os
 import re
+import sys
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from functools import cache
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -24,6 +28,7 @@ REALS = INTEGERS + FLOATS
 NUMBERS = REALS + COMPLEXES
 DTYPES = BOOL + NUMBERS
 KNOWN_BACKENDS = ("reference", "native", "cuda")
+EMULATED = "cuda-emulated"
 
 # One element, a vector and its ragged neighbours, primes, and a few beyond one block.
 SMALL_EXTENTS = (0, 1, 2, 31, 32, 33, 97, 257)
@@ -114,21 +119,42 @@ def backends_report() -> dict:
     return report
 
 
+def _wanted() -> list[str]:
+    wanted = os.environ.get("TREADLE_TEST_BACKENDS", "").split(",")
+    return [name.strip() for name in wanted if name.strip()]
+
+
 @cache
 def working_backends() -> tuple[str, ...]:
     """The backends under test; those that `TREADLE_TEST_BACKENDS` names must work."""
     report = backends_report()
-    wanted = [n for n in os.environ.get("TREADLE_TEST_BACKENDS", "").split(",") if n.strip()]
+    wanted = _wanted()
     if wanted:
-        wanted = [name.strip() for name in wanted]
-        missing = [name for name in wanted if not report.get(name)]
+        missing = [name for name in wanted if name != EMULATED and not report.get(name)]
         if missing:
             raise RuntimeError(f"TREADLE_TEST_BACKENDS names {missing}, which do not work here")
-        return tuple(wanted)
+        return tuple(name for name in wanted if name != EMULATED)
     working = tuple(name for name in KNOWN_BACKENDS if report.get(name))
     if not working:
         raise RuntimeError(f"no backend works here: {td.backends()}")
     return working
+
+
+def emulation() -> str:
+    """How much runs on a GPU made of NumPy: "all" where `TREADLE_TEST_BACKENDS` names
+    "cuda-emulated", "some" where nothing is named and there is no GPU, else ""."""
+    wanted = _wanted()
+    if wanted:
+        return "all" if EMULATED in wanted else ""
+    return "" if "cuda" in working_backends() else "some"
+
+
+def emulated_cuda() -> AbstractContextManager:
+    """While it lasts, the backend "cuda" runs on a GPU made of NumPy (tests/cuda/emulated.py)."""
+    folder = str(Path(__file__).parent.parent / "cuda")
+    if folder not in sys.path:
+        sys.path.append(folder)
+    return importlib.import_module("emulated").emulation()
 
 
 # ---------------------------------------------------------------------------------------------

@@ -78,3 +78,54 @@ def test_numpy_functions_on_arrays(run):
     )
     with pytest.raises(td.TracingError, match="norm"):
         np.linalg.norm(td.use(a))
+
+
+def test_a_scalar_does_not_leave_its_function():
+    kept = []
+    td.map(lambda x: (kept.append(x), x * 2)[1], np.arange(4.0))
+    for use in (
+        lambda: td.map(lambda y: y + kept[0], np.arange(5.0)),
+        lambda: td.generate((3,), lambda i: td.cast(i, td.float64) + kept[0]),
+        lambda: td.fill((3,), kept[0]),
+        lambda: td.use(np.arange(3.0)) * kept[0],
+    ):
+        with pytest.raises(td.TracingError, match="outside the function that it belongs to"):
+            use()
+
+
+def test_an_extent_may_leave_its_function(run):
+    kept = []
+    a = td.use(np.arange(4.0))
+    doubled = td.map(lambda x: (kept.append(a.shape[0]), x * 2)[1], a)
+    np.testing.assert_array_equal(run(doubled), np.arange(4.0) * 2)
+    assert run(td.fill((kept[0],), 1.0)).shape == (4,)
+
+
+def test_an_order_that_is_none_is_refused():
+    class Stuck(td.schedule.Order):
+        def coordinates(self, t, shape):
+            return t * 0, t * 0
+
+    a = td.generate((3, 4), lambda i, j: i * 10 + j, schedule=Stuck())
+    with pytest.raises(td.ScheduleError, match=r"no bijection.*both visit"):
+        td.run(a, backend="native")
+
+
+@pytest.mark.parametrize("shape", [(2**40, 2**40), (2**31, 2**31, 2)])
+def test_more_than_any_machine_holds(shape):
+    with pytest.raises(td.DeviceOutOfMemory, match="bytes asked for"):
+        td.run(td.zeros(shape), backend="native")
+
+
+def test_asking_a_function_for_what_its_programs_have():
+    with pytest.raises(AttributeError, match=r"f\.lower\(\*args\)\.explain\(\)"):
+        td.jit(lambda x: x + 1).explain()
+    assert not hasattr(td.jit(lambda x: x), "nonsense")
+
+
+def test_a_misspelt_variable(monkeypatch):
+    from treadle.dsl import configuration
+
+    monkeypatch.setenv("TREADLE_CHEK", "1")
+    with pytest.warns(UserWarning, match="did you mean TREADLE_CHECK"):
+        configuration._warn_of_unknown_variables()

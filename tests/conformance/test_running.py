@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -692,16 +693,11 @@ def test_threads_may_run_programs_at_once(backend):
     def program(x, k):
         return td.cumsum(x * k), td.sum(x) + k
 
-    results = {}
-
     def work(k):
-        results[k] = [program(a, k) for _ in range(3)]
+        return [program(a, k) for _ in range(3)]
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(work, range(4)))
     for k in range(4):
         for got in results[k]:
             assert_same(got, (np.cumsum(a * k), np.array(a.sum() + k)))

@@ -14,7 +14,8 @@ from treadle.dsl.primitives import TABLE
 from treadle.dsl.simplify import apply
 from treadle.dsl.simplify import cast as cast_to
 from treadle.dsl.types import ScalarType, bool_, int64
-from treadle.skeletons.kernel.ir import Body, Buffer, For, Kernel, Load, Store, verify
+from treadle.skeletons.kernel.ir import Body, Buffer, For, Kernel, Load, Store
+from treadle.skeletons.kernel.verify import verify
 
 N = Var("n", int64)
 TASK = Var("task", int64)

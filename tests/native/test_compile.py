@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from treadle.backend.disk_cache import DiskCache
 from treadle.backend.native import compile as compiler
 from treadle.backend.native import threads
 from treadle.backend.native.compile import compile_kernel
-from treadle.backend.native.disk_cache import DiskCache
 from treadle.backend.native.target import Target
 from treadle.dsl.errors import CompilationError
 from treadle.dsl.expr import Var
@@ -175,6 +175,7 @@ def test_cache_is_bounded(tmp_path: Path) -> None:
 
 _CHILD = """
 import sys
+from treadle.backend.disk_cache import DiskCache
 from treadle.backend.native import compile as compiler
 from tests.native.test_compile import saxpy, works
 for n in range(6):

@@ -7,19 +7,22 @@ from typing import Any
 import numpy as np
 import pytest
 
+import treadle as td
+from treadle.backend.native import steps
 from treadle.dsl.expr import Var
 from treadle.dsl.types import float32, float64, int32, int64
+from treadle.skeletons.kernel import narrow, ranges
 from treadle.skeletons.kernel.ir import (
     Assign,
     Declare,
     For,
     If,
-    InvalidKernel,
     Let,
     Load,
     Store,
     While,
 )
+from treadle.skeletons.kernel.verify import InvalidKernel
 
 from .helpers import TASK, N, add, ap, avx2, buffer, cast, k, kernel, less, lit, mul, run
 
@@ -246,3 +249,36 @@ def test_a_thousand_operations() -> None:
     for _ in range(1000):
         value = value * value + np.float32(0.1)
     assert (out == value).all()
+
+
+def test_run_time_weights_of_many_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels for the sizes that come, one for all when these are many or large."""
+    monkeypatch.setattr(steps, "_SIZES", 3)
+    rng = np.random.default_rng(0)
+    a = rng.random((20, 30)).astype("f4")
+    correlate = td.jit(lambda a, w: td.correlate(a, w))
+    for size in [(3, 3), (5, 1), (3, 3), (1, 4), (2, 2), (12, 12)]:
+        w = rng.random(size).astype("f4")
+        padded = td.run(td.correlate(a, w), backend="reference")
+        assert np.allclose(correlate(a, w), padded, rtol=1e-5)
+        assert np.allclose(correlate(a[::-1], w)[::-1], td.run(
+            td.correlate(a[::-1].copy(), w), backend="reference")[::-1], rtol=1e-5)  # fmt: skip
+    with pytest.raises(td.ShapeError):
+        correlate(a, np.zeros((3, 0, 3), "f4"))
+    assert np.array_equal(correlate(a, np.zeros((0, 3), "f4")), np.zeros_like(a))
+
+
+def test_divisions_in_32_bits_where_they_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel for small arrays and one for all; each call takes the right one."""
+    monkeypatch.setattr(ranges, "LARGEST", 5000)
+    monkeypatch.setattr(narrow, "LARGEST", 5000)
+    schedule = td.schedule.Column(8)
+    double = td.jit(lambda a: td.map(lambda x: x * 2, a, schedule=schedule))
+    small, large = np.arange(600.0).reshape(20, 30), np.arange(20_000.0).reshape(100, 200)
+    (step,) = double.lower(small).executable.kernel_steps
+    (choice,) = step.dense.launches
+    first, last = choice.variants
+    for array, variant in ((small, first), (large, last), (small, first), (small[:0], last)):
+        assert np.array_equal(double(array), array * 2)
+        assert choice._last[1] is variant
+    assert "lshr" in first.compiled(False).llvm_ir

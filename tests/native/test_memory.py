@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from treadle.backend.memory import address
 from treadle.backend.native.target import Target
 from treadle.dsl.expr import Expr, Var
 from treadle.dsl.types import (
@@ -215,7 +216,7 @@ def test_streaming_stores(t: ScalarType) -> None:
     program = kernel("stream", [x, o], body)
     space = np.zeros(5000, t.numpy)
     first = -(space.ctypes.data // t.bytes) % (64 // t.bytes)
-    for offset in (0, 1):
+    for offset in (0, 1, 7):
         for m in (1, 100, 1024, 1025, 3000):
             source = values(t, m)
             out = space[first + offset : first + offset + m]
@@ -224,3 +225,33 @@ def test_streaming_stores(t: ScalarType) -> None:
     assert "vmovnt" in compiled.assembly()
     small = run(kernel("no", [x, o], body), [source, out], [m], target=host.with_vectors_of(16))
     assert small.llvm_ir.count("nontemporal") <= 2
+
+
+@pytest.mark.parametrize("pitch", [1024, 1030])
+def test_streaming_rows(pitch: int) -> None:
+    """Several rows at a time, wherever their lines begin; nothing beyond them is written."""
+    host = Target.host()
+    if not host.is_x86:
+        pytest.skip("x86 only")
+    target = Target(host.cpu, host.features, host.vector_bytes, 4096)
+    x, o = buffer("x", float32), buffer("o", float32, "output")
+    row, u, start = Var("row", int64), Var("u", int64), Var("start", int64)
+    place = ap("add", ap("multiply", ap("add", row, u), k(pitch)), i)
+    store = Store(o, place, ap("negative", Load(x, place)))
+    inner = For(i, start, N, (For(u, k(0), k(2), (store,), "unrolled"),), "vector")
+    program = kernel("rows", [x, o], (For(row, k(0), k(4), (inner,), "serial", 2),), [N, start])
+    source = values(float32, 4 * pitch)
+    for begin in range(0, 40, 3):
+        for stop in (pitch, pitch - 5, begin + 1, begin):
+            out = np.zeros(4 * pitch, np.float32)
+            compiled = run(program, [source, out], [stop, begin], target=target)
+            expected = np.zeros((4, pitch), np.float32)
+            expected[:, begin:stop] = -source.reshape(4, pitch)[:, begin:stop]
+            assert (out.reshape(4, pitch) == expected).all()
+    assert "vmovnt" in compiled.assembly()
+
+
+def test_addresses() -> None:
+    whole = np.zeros((6, 7))
+    for a in (whole, whole[2:, 3], whole[::-1, ::2], whole[:0], np.zeros(())):
+        assert address(a) == a.ctypes.data

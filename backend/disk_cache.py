@@ -37,16 +37,20 @@ def default_directory() -> Path:
 
 
 class DiskCache:
-    """Entries by key (a hexadecimal hash).  `directory=None` follows the environment."""
+    """Entries by key (a hexadecimal hash), in a folder of each backend's own.
 
-    def __init__(self, directory: Path | None = None, limit: int = _DEFAULT_LIMIT) -> None:
-        self._directory, self.limit = directory, limit
+    `directory=None` follows the environment.
+    """
+
+    def __init__(self, directory: Path | None = None, limit: int = _DEFAULT_LIMIT, *,
+                 folder: str = "native") -> None:  # fmt: skip
+        self._directory, self.limit, self.folder = directory, limit, folder
         self._written = 0
         self._usable = True
 
     @property
     def directory(self) -> Path:
-        return (self._directory or default_directory()) / "native"
+        return (self._directory or default_directory()) / self.folder
 
     def path(self, key: str) -> Path:
         return self.directory / key[:2] / f"{key}.o"
@@ -130,8 +134,6 @@ def _decode(data: bytes) -> tuple[bytes, dict[str, Any]] | None:
         return None
     try:
         about = json.loads(body[:text_length])
-        if not isinstance(about, dict) or not all(isinstance(s, str) for s in about["symbols"]):
-            return None
-    except (ValueError, KeyError, TypeError):
+    except ValueError:
         return None
-    return body[text_length:], about
+    return (body[text_length:], about) if isinstance(about, dict) else None

@@ -1,0 +1,108 @@
+"""Operations on whole arrays that a library provides: sorting, and a user's `foreign_array`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from treadle.dsl.graph import Library
+from treadle.dsl.library import is_builtin
+
+from .device import Block, Call
+from .running import HostFunction, Run
+from .tape import DataDependent
+
+#: treadle's own operations that CuPy has too, stable and with NaN last.
+_ON_DEVICE = ("sort", "argsort")
+
+
+def library(owner: Any, node: Library) -> Callable[[Run], None]:
+    """The step of a library operation: on the device where there is an implementation for it
+    (CuPy arrays in, CuPy arrays out), else on the host."""
+    operation = node.operation
+    if is_builtin(operation) and operation.name in _ON_DEVICE and _sortable(node):
+        return _queued(owner, node)
+    if "cuda" in dict(operation.implementations):
+        return _on_device(owner, node)
+    return _on_host(owner, node)
+
+
+def _sortable(node: Library) -> bool:
+    """Whether CuPy sorts the type."""
+    return all(a.type.name != "bfloat16" for a in node.arguments)
+
+
+def _queued(owner: Any, node: Library) -> Callable[[Run], None]:
+    slots = owner.planner.slots
+    (source,), (target,) = [slots[a] for a in node.arguments], [slots[o] for o in node.leaves]
+    (out,) = node.outputs
+    shape = HostFunction(owner.host, out.shape)
+    name, (axis,) = node.operation.name, node.operation.parameters
+    module, make = owner.device.library, node.operation.numpy
+
+    def action(reads: Sequence[Any], writes: Sequence[Any]) -> None:
+        if module is np:
+            writes[0][...] = make(reads[0])
+        elif name == "sort":
+            writes[0][...] = module.sort(reads[0], axis=axis)
+        else:
+            writes[0][...] = module.argsort(reads[0], axis=axis)
+
+    def act(run: Run) -> None:
+        extents = tuple(max(int(v), 0) for v in shape(run))
+        made = run.queue.block(extents, out.type.numpy)
+        if made.size:
+            run.queue.put(Call(action, (run.block(source),), (made,)))
+        run.faces[target] = made
+
+    return act
+
+
+def _on_device(owner: Any, node: Library) -> Callable[[Run], None]:
+    """A user's function on device arrays: its extents are known once it ran."""
+    sources, targets, types = _places(owner, node)
+    function = node.operation.on("cuda")
+
+    def act(run: Run) -> None:
+        if run.queue.recording:
+            raise DataDependent("a function of the user's")
+        result = function(*(run.block(s).array for s in sources))
+        parts = result if isinstance(result, tuple) else (result,)
+        for slot, part, t in zip(targets, parts, types, strict=True):
+            found = owner.device.adopt(part)
+            if found is None:
+                run.faces[slot] = np.array(part, t, order="C")
+                continue
+            array = found[0] if found[0].dtype == t else found[0].astype(t)
+            run.faces[slot] = owner.device.block(array)
+            run.dense(slot)
+
+    return act
+
+
+def _on_host(owner: Any, node: Library) -> Callable[[Run], None]:
+    """NumPy's: the arrays go to the host and back."""
+    sources, targets, types = _places(owner, node)
+    function = node.operation.numpy
+
+    def act(run: Run) -> None:
+        result = function(*(run.on_host(s) for s in sources))
+        parts = result if isinstance(result, tuple) else (result,)
+        for slot, part, t in zip(targets, parts, types, strict=True):
+            run.faces[slot] = np.array(part, t, order="C")
+
+    return act
+
+
+def _places(owner: Any, node: Library) -> tuple[list[int], list[int], list[Any]]:
+    slots = owner.planner.slots
+    return (
+        [slots[a] for a in node.arguments],
+        [slots[o] for o in node.leaves],
+        [o.type.numpy for o in node.outputs],
+    )
+
+
+__all__ = ["Block", "library"]

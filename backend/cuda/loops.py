@@ -1,0 +1,523 @@
+"""Loops over whole arrays: recorded as turns that repeat, or driven by the host.
+
+A recorded loop keeps its state in two sets of blocks that take turns (`device.Repeat`); nothing is
+copied between turns, and nothing waits for the host unless its test is data and the device cannot
+look at it itself.  Counters and their predicates are computed ahead on the host, which tells the
+number of turns; on the device only what the arrays need of them is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from treadle.backend.host import HostCompiler, is_host_work
+from treadle.backend.plan import Plan, Step
+from treadle.dsl.expr import Expr, Foreign, Loop, Read, Var, While, walk
+from treadle.dsl.graph import (
+    ArrayLoop,
+    Branch,
+    FoldSeg,
+    Generate,
+    Library,
+    Matmul,
+    Node,
+    topological,
+)
+from treadle.skeletons.kernel.ir import Kernel
+
+from .device import Block, Code, Copy, Fill, Launch, Operation, Repeat
+from .products import by_library
+from .running import HostFunction, Run
+from .tape import DataDependent, Recorder, flattened, renamed
+from .together import Together
+
+#: A loop of at most so many operations in all is laid out turn by turn.
+INLINE = 64
+#: Counters are computed ahead for so many turns; a loop that goes on decides on the device.
+AHEAD = 1_000_000
+
+Action = Callable[[Run], None]
+_int64 = np.dtype(np.int64)
+
+
+def why_host_driven(node: ArrayLoop) -> str | None:
+    """Why the host has to drive the turns of a loop; None when the device can go on alone."""
+    for inner in topological(node.inner_roots()):
+        if isinstance(inner, Library):
+            return f"{inner.operation.name} is a library's"
+        if isinstance(inner, Matmul) and by_library(inner):
+            return "the product is cuBLAS's"
+        if isinstance(inner, Branch) and _reads((inner.predicate,)):
+            return "it chooses between arrays"
+        if any(_reads(out.shape) for out in inner.outputs):
+            return "extents depend on data"
+    if node.predicate is not None:
+        nested = [n for n in topological(node.inner_roots()) if isinstance(n, ArrayLoop)]
+        if nested:
+            return "it has a loop inside"
+    return None
+
+
+def _reads(roots: Sequence[Expr]) -> bool:
+    return any(isinstance(e, Read) for e in walk(roots))
+
+
+def _harmless(node: Node) -> bool:
+    """Whether a node may be computed from any data: it ends, and stays within its arrays (writes
+    outside are dropped)."""
+    if isinstance(node, FoldSeg | Library | ArrayLoop | Branch):
+        return False
+    found = list(walk(node.expressions()))
+    counters = {e.vars[0] for e in found if isinstance(e, Loop)}
+    for e in found:
+        if isinstance(e, While | Foreign):
+            return False
+        if isinstance(e, Read) and e.boundary is None:
+            if any(isinstance(a, Read | Var) and a not in counters for a in walk(e.args)):
+                return False
+        if isinstance(e, Loop) and _reads(e.args[:1]):
+            return False
+    return True
+
+
+class LoopStep:
+    """One `ArrayLoop`."""
+
+    def __init__(self, owner: Any, node: ArrayLoop, step: Step) -> None:
+        self.owner, self.node, self.released = owner, node, set(step.release)
+        planner = owner.planner
+        plan = step.inner[0]
+        first, rest = _predicate_first(planner, plan, node.predicate is not None)
+        self.first = owner.actions_of(first)
+        self.rest = owner.actions_of(rest)
+        self.results = plan.results
+        self.state = [planner.slot(s.leaf()) for s in node.state]
+        self.init = [planner.slots[i] for i in node.init]
+        self.targets = [planner.slots[o] for o in node.leaves]
+        self.index = None if node.index is None else planner.slot(node.index.leaf())
+        self.count = None if node.count is None else HostFunction(owner.host, (node.count,))
+        self.made = {planner.slots[le] for s in plan.steps for le in s.node.leaves}
+        self.used = planner.used(step)
+        self.advance = _advance()
+        self.harmless = all(_harmless(s.node) for s in plan.steps)
+        self.ahead = Ahead(self, [*first.steps, *rest.steps])
+        self.together = Together.of(owner, node)
+
+    def __call__(self, run: Run) -> None:
+        if run.queue.recording:
+            self.record(run)
+            return
+        try:
+            self._recorded_at_once(run)
+        except DataDependent:
+            self.drive(run)
+
+    # --- driven by the host ---
+
+    def drive(self, run: Run) -> None:
+        """Turn by turn; waits for every test."""
+        faces = run.faces
+        for s, i in zip(self.state, self.init, strict=True):
+            faces[s] = _dense(run, i)
+        limit = None if self.count is None else int(self.count(run)[0])
+        turn = 0
+        while limit is None or turn < limit:
+            if self.index is not None:
+                faces[self.index] = np.asarray(turn, np.int64)
+            for act in self.first:
+                act(run)
+            if self.node.predicate is not None and not run.on_host(self.results[-1])[()]:
+                break
+            for act in self.rest:
+                act(run)
+            following = [_dense(run, r) for r in self.results[: len(self.state)]]
+            for s, value in zip(self.state, following, strict=True):
+                faces[s] = value
+            for r in self.results:
+                if r in self.made:
+                    faces[r] = None
+            turn += 1
+        for t, s in zip(self.targets, self.state, strict=True):
+            faces[t] = faces[s]
+
+    def _recorded_at_once(self, run: Run) -> None:
+        """Record the loop alone and run it: what is around it could not be recorded."""
+        device = self.owner.device
+        if run.queue.recording or self.owner.program.settings.check:
+            raise DataDependent("checked mode")
+        for slot in self.used:
+            face = run.faces[slot]
+            if isinstance(face, np.ndarray) and face.ndim:
+                run.block(slot)
+        recorder = Recorder(device)
+        inner = Run(recorder, list(run.faces), run.params)
+        self.record(inner)
+        operations = recorder.operations
+        outside = {f for f in run.faces if isinstance(f, Block)}
+        device.compile(list({op.code: None for op in flattened(operations)
+                             if isinstance(op, Launch) and op.code.function is None}))  # fmt: skip
+        for op in flattened(operations):
+            for b in (*op.reads, *op.writes):
+                if b.array is None and b not in outside:
+                    b.array = device.empty(b.shape, b.dtype)
+        for op in operations:
+            device.run(op)
+        for t in self.targets:
+            run.faces[t] = inner.faces[t]
+
+    # --- recorded ---
+
+    def record(self, run: Run) -> None:
+        """Put the loop into a recording."""
+        queue = run.queue
+        limit = None if self.count is None else max(int(self.count(run)[0]), 0)
+        ahead = self.ahead(run, limit)
+        turns = limit if ahead is None else ahead.turns
+        front = []
+        for slot in self.init:
+            if slot in self.released and run.alone(slot):
+                front.append(run.dense(slot))
+                continue
+            face = run.faces[slot]
+            block = queue.block(face.shape, face.dtype)
+            if isinstance(face, Block):
+                queue.put(Copy(block, face))
+            else:
+                queue.put(Fill(block, np.asarray(face).reshape(())))
+            front.append(block)
+        index = [queue.block((), _int64) for _ in range(2)] if self.index is not None else []
+        known = set() if ahead is None else set(ahead.final)
+        even = self._turn(run, front, index[0] if index else None)
+        back = even.into(None)
+        odd = self._turn(run, back, index[1] if index else None)
+        odd.into(front)
+        live = _live(front, back, even, odd, known, turns is None)
+        if index and any(index[0] in op.reads for op in even.operations):
+            for side, block in zip((even, odd), index, strict=True):
+                queue.put(Fill(block, np.asarray(side is odd, np.int64)))
+                side.operations.append(Launch(self.advance, (block,), (), 1))
+        for op in _hoisted(even, odd, [*front, *back]):
+            queue.put(op)
+        if turns is not None and self.together is not None:
+            passes = turns // self.together.steps
+            launches = self.together.launches(run, self.state, front, back) if passes else None
+            if launches is not None:
+                self._repeat(run, passes, front, back, [[op] for op in launches])
+                turns -= passes * self.together.steps
+                if passes % 2:
+                    front, back, even, odd = back, front, odd, even
+        if turns is not None:
+            self._counted(run, turns, front, back, even, odd)
+        else:
+            assert even.test is not None and odd.test is not None
+            queue.put(Repeat(
+                None, tuple(front), tuple(back), tuple(even.operations), tuple(odd.operations),
+                (tuple(even.look), tuple(odd.look)), (even.test, odd.test), self.harmless,
+            ))  # fmt: skip
+        last = back if turns is not None and turns % 2 else front
+        for k, target in enumerate(self.targets):
+            if ahead is not None and k in ahead.final:
+                run.faces[target] = ahead.final[k]
+            else:
+                assert k in live
+                run.faces[target] = last[k]
+
+    def _counted(self, run: Run, turns: int, front: list[Block], back: list[Block], even: Turn,
+                 odd: Turn) -> None:  # fmt: skip
+        self._repeat(run, turns, front, back, [[*t.look, *t.operations] for t in (even, odd)])
+
+    def _repeat(self, run: Run, turns: int, front: list[Block], back: list[Block],
+                both: Sequence[Sequence[Operation]]) -> None:  # fmt: skip
+        size = sum(1 for ops in both for _ in flattened(ops))
+        if turns * size <= 2 * INLINE or turns == 1:
+            for turn in range(turns):
+                for op in both[turn % 2]:
+                    run.queue.put(op)
+        elif turns:
+            run.queue.put(Repeat(turns, tuple(front), tuple(back), tuple(both[0]), tuple(both[1])))
+
+    def _turn(self, run: Run, state: Sequence[Block], index: Block | None) -> Turn:
+        recorder = Recorder(self.owner.device)
+        inner = Run(recorder, list(run.faces), run.params)
+        for slot, block in zip(self.state, state, strict=True):
+            inner.faces[slot] = block
+        if self.index is not None:
+            inner.faces[self.index] = index
+        for act in self.first:
+            act(inner)
+        test = None if self.node.predicate is None else inner.block(self.results[-1])
+        look, recorder.operations = recorder.operations, []
+        for act in self.rest:
+            act(inner)
+        after = [inner.dense(r) for r in self.results[: len(state)]]
+        for block, old in zip(after, state, strict=True):
+            if block.shape != old.shape:
+                raise DataDependent("the state changes its shape")
+        run.shapers |= inner.shapers
+        return Turn(look, recorder.operations, list(state), after, test)
+
+
+class Turn:
+    """The operations of one turn: `look` for the test, the rest; the state `before` and `after`."""
+
+    def __init__(self, look: list[Operation], operations: list[Operation], before: list[Block],
+                 after: list[Block], test: Block | None) -> None:  # fmt: skip
+        self.look, self.operations, self.test = look, operations, test
+        self.before, self.after = before, after
+
+    def into(self, targets: list[Block] | None) -> list[Block]:
+        """Have the state left in `targets`, or (None) wherever it is convenient: what does not
+        change stays where it is."""
+        made = {b for op in flattened([*self.look, *self.operations]) for b in op.writes}
+        names: dict[Block, Block] = {}
+        copies: list[tuple[Block, Block]] = []
+        placed: list[Block] = []
+        for k, block in enumerate(self.after):
+            own = block in made and block not in placed and block not in names
+            if targets is not None:
+                target = targets[k]
+                if own:
+                    names[block] = target
+            elif own or block is self.before[k]:
+                target = block
+            else:
+                target = Block(block.shape, block.dtype)
+            if not own and target is not block:
+                copies.append((target, block))
+            placed.append(target)
+        if names:
+            self.look = list(renamed(self.look, names))
+            self.operations = list(renamed(self.operations, names))
+            self.test = names.get(self.test, self.test) if self.test is not None else None
+        self.operations += [Copy(t, names.get(s, s)) for t, s in copies]
+        self.after = placed
+        return placed
+
+
+def _live(
+    front: list[Block], back: list[Block], even: Turn, odd: Turn, known: set[int], tested: bool
+) -> set[int]:
+    """Drop operations that serve only what the host knows already; the states that are left."""
+    live = {k for k in range(len(front)) if k not in known}
+    while True:
+        for turn, after, before in ((even, back, front), (odd, front, back)):
+            wanted = {after[k] for k in live}
+            if tested and turn.test is not None:
+                wanted.add(turn.test)
+            for part in (turn.operations, turn.look):
+                for op in reversed(part):
+                    if wanted.intersection(op.writes):
+                        wanted.update(op.reads)
+            grown = live | {k for k, b in enumerate(before) if b in wanted}
+            if grown != live:
+                live = grown
+                break
+        else:
+            break
+    for turn, after in ((even, back), (odd, front)):
+        wanted = {after[k] for k in live}
+        if tested and turn.test is not None:
+            wanted.add(turn.test)
+        for part in (turn.operations, turn.look):
+            kept = []
+            for op in reversed(part):
+                if wanted.intersection(op.writes):
+                    wanted.update(op.reads)
+                    kept.append(op)
+            part[:] = reversed(kept)
+    return live
+
+
+def _hoisted(even: Turn, odd: Turn, state: Sequence[Block]) -> list[Operation]:
+    """Take out what does the same in every turn: numbers of the host, inputs made dense."""
+    parts = (even.look, even.operations, odd.look, odd.operations)
+    writers: dict[Block, int] = {}
+    for part in parts:
+        for op in flattened(part):
+            if not isinstance(op, Repeat):
+                for b in op.writes:
+                    writers[b] = writers.get(b, 0) + 1
+    kept = set(state)
+    found: list[Operation] = []
+    for part in parts:
+        stay = []
+        for op in part:
+            fixed = isinstance(op, Fill | Copy) and all(
+                writers[b] == 1 and b not in kept for b in op.writes
+            )
+            if fixed and all(b not in writers and b not in kept for b in op.reads):
+                found.append(op)
+            else:
+                stay.append(op)
+        part[:] = stay
+    return found
+
+
+def _predicate_first(planner: Any, plan: Plan, tested: bool) -> tuple[Plan, Plan]:
+    """The steps that a loop's test needs, and the others; what each releases is found anew."""
+    if not tested:
+        return Plan([], [], []), plan
+    wanted = {plan.results[-1]}
+    needed: set[int] = set()
+    for k in range(len(plan.steps) - 1, -1, -1):
+        step = plan.steps[k]
+        if wanted & {planner.slots[le] for le in step.node.leaves}:
+            needed.add(k)
+            wanted |= planner.used(step)
+    first = [s for k, s in enumerate(plan.steps) if k in needed]
+    rest = [s for k, s in enumerate(plan.steps) if k not in needed]
+    for step in plan.steps:
+        step.release = []
+    planner.releases(Plan([*first, *rest], plan.results, []), set(plan.results))
+    return Plan(first, [], []), Plan(rest, [], [])
+
+
+def _dense(run: Run, slot: int) -> Any:
+    """What a slot holds: a dense block, or a number of the host as it is."""
+    return run.dense(slot) if isinstance(run.faces[slot], Block) else run.faces[slot]
+
+
+# --- counters, ahead -----------------------------------------------------------------------------
+
+
+class Known:
+    """What the host knows about a loop: its number of turns, the last values of some states."""
+
+    def __init__(self, turns: int, final: dict[int, np.ndarray[Any, Any]]) -> None:
+        self.turns, self.final = turns, final
+
+
+class Cell:
+    """A number that host functions read as they read a rank-0 array."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __getitem__(self, place: tuple[()]) -> Any:
+        return self.value
+
+
+class Ahead:
+    """Computes the states of a loop that are numbers of the host, turn by turn."""
+
+    def __init__(self, loop: LoopStep, steps: Sequence[Step]) -> None:
+        self.loop = loop
+        planner, host = loop.owner.planner, loop.owner.host
+        self.work: list[tuple[HostFunction, list[tuple[int, Any]]]] = []
+        self.unknown: list[int] = []
+        for step in steps:
+            node: Node = step.node
+            slots = [planner.slots[o] for o in node.leaves]
+            if isinstance(node, Generate) and not node.shape and is_host_work(node.elements):
+                wrapping = HostCompiler(loop.owner.slot_of, host.param_index, wrap=True)
+                targets = [(s, o.type.numpy) for s, o in zip(slots, node.leaves, strict=True)]
+                self.work.append((HostFunction(wrapping, node.elements), targets))
+            else:
+                self.unknown += slots
+
+    def __call__(self, run: Run, limit: int | None) -> Known | None:
+        """None when the host cannot tell the number of turns."""
+        loop = self.loop
+        faces = list(run.faces)
+        state = list(zip(loop.state, loop.init, loop.results, strict=False))
+        known = {k for k, (_, i, _) in enumerate(state) if not isinstance(run.faces[i], Block)}
+        if limit is not None and (not known or limit > AHEAD):
+            return Known(limit, {})
+        while known:
+            for k, (s, i, _) in enumerate(state):
+                faces[s] = run.faces[i] if k in known else None
+            if loop.index is not None:
+                faces[loop.index] = np.asarray(0, np.int64)
+            self._turn(run, faces)
+            good = {k for k in known if isinstance(faces[state[k][2]], np.ndarray)}
+            if good == known:
+                break
+            known = good
+        if limit is not None and not known:
+            return Known(limit, {})
+        test = loop.results[-1]
+        if limit is None and not (known and isinstance(faces[test], np.ndarray)):
+            return None
+        return self._count(run, faces, sorted(known), limit)
+
+    def _count(
+        self, run: Run, faces: list[Any], known: list[int], limit: int | None
+    ) -> Known | None:
+        """Turn after turn, over numbers in cells; `faces` holds arrays where a number is known."""
+        loop = self.loop
+        cells: dict[int, Cell] = {}
+        for k in known:
+            cells[loop.state[k]] = Cell(np.asarray(run.faces[loop.init[k]])[()])
+        if loop.index is not None:
+            cells[loop.index] = Cell(0)
+        calls = []
+        for function, targets in self.work:
+            if isinstance(faces[targets[0][0]], np.ndarray):
+                run.shapers |= function.params
+                made = [cells.setdefault(slot, Cell(None)) for slot, _ in targets]
+                calls.append((function.plain, made))
+        view: list[Any] = [cells.get(slot, face) for slot, face in enumerate(faces)]
+        index = None if loop.index is None else cells[loop.index]
+        holds = None if limit is not None else view[loop.results[-1]]
+        moves = [(cells[loop.state[k]], view[loop.results[k]]) for k in known]
+        params, turn = run.params, 0
+        while limit is None or turn < limit:
+            if index is not None:
+                index.value = turn
+            for compute, made in calls:
+                for cell, value in zip(made, compute(view, params), strict=True):
+                    cell.value = value
+            if holds is not None and not holds[()]:
+                break
+            following = [source[()] for _, source in moves]
+            for (cell, _), value in zip(moves, following, strict=True):
+                cell.value = value
+            turn += 1
+            if turn > AHEAD:
+                return None
+        types = [loop.node.state[k].type.numpy for k in known]
+        return Known(turn, {
+            k: np.array(cell.value, t) for k, (cell, _), t in zip(known, moves, types, strict=True)
+        })  # fmt: skip
+
+    def _turn(self, run: Run, faces: list[Any]) -> None:
+        for slot in self.unknown:
+            faces[slot] = None
+        for function, targets in self.work:
+            if all(isinstance(faces[s], np.ndarray) for s in function.reads):
+                values = function.plain(faces, run.params)
+                for (slot, t), value in zip(targets, values, strict=True):
+                    faces[slot] = np.array(value, t)
+            else:
+                for slot, _ in targets:
+                    faces[slot] = None
+
+
+def _advance() -> Code:
+    """`index[0] += 2` by one thread."""
+    from treadle.dsl.expr import Var, constant
+    from treadle.dsl.types import int64
+    from treadle.skeletons.kernel import arithmetic as at
+    from treadle.skeletons.kernel.ir import Buffer, If, Load, Store
+
+    thread, task = Var("thread", int64), Var("task", int64)
+    index = Buffer("index", int64, "update", constant(1))
+    store = Store(index, constant(0), at.add(Load(index, constant(0)), constant(2)))
+    kernel = Kernel(
+        name="next_turn",
+        buffers=(index,),
+        scalars=(),
+        scalar_values=(),
+        tasks=constant(1),
+        task=task,
+        body=(If(at.less(thread, constant(1)), (store,)),),
+        threads=32,
+        thread=thread,
+        comments=("the index of a loop, two turns on",),
+    )
+    return Code(kernel, False)

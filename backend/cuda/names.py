@@ -1,0 +1,83 @@
+"""C++ names: what a variable may be called, and that no two visible ones are called the same."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
+_KEYWORDS = _words("""
+alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t
+char32_t class compl concept const consteval constexpr constinit const_cast continue co_await
+co_return co_yield decltype default delete do double dynamic_cast else enum explicit export extern
+false float for friend goto if inline int long mutable namespace new noexcept not not_eq nullptr
+operator or or_eq private protected public register reinterpret_cast requires return short signed
+sizeof static static_assert static_cast struct switch template this thread_local throw true try
+typedef typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq
+""")
+_CUDA = _words("""
+threadIdx blockIdx blockDim gridDim warpSize dim3 INFINITY NAN NULL main errors std char1 char2
+char3 char4 uchar2 uchar4 short2 short4 ushort2 ushort4 int2 int4 uint2 uint4 long2 float2 float4
+double2 double4 longlong2 ulonglong2 half nv_bfloat16 linux unix assert clock printf malloc free
+memcpy memset signbit isnan isinf isfinite min max abs labs llabs
+""")
+#: Functions of CUDA's mathematics: a variable of that name would hide them.
+_MATHEMATICS = _words("""
+acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh cospi erf erfc erfcinv erfinv
+exp exp10 exp2 expm1 fabs fdim floor fma fmax fmin fmod frexp hypot ilogb j0 j1 jn ldexp lgamma
+llrint llround log log10 log1p log2 logb lrint lround modf nan nearbyint nextafter norm normcdf
+pow powi rcbrt remainder remquo rhypot rint round rsqrt scalbn sin sincos sinh sinpi sqrt tan tanh
+tgamma trunc y0 y1 yn
+""")
+#: Names of the types and functions that a prelude may hold.
+OWN = _words("""
+int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 complex complex64 complex128
+Pack quot quotient rem floor_divide floor_remainder power sign minimum maximum shift_left
+shift_right saturate report fetch publish fetch_relaxed publish_relaxed load_streaming
+store_streaming square cube neighbour absolute conj read_now write_now locked atomic_update8
+atomic_update16 atomic_update32 atomic_update64 to_bits from_bits log_size whole_power to_int32
+to_uint32 to_int64 to_uint64
+""")
+_RESERVED = frozenset(
+    [*_KEYWORDS, *_CUDA, *_MATHEMATICS, *(f"{name}f" for name in _MATHEMATICS), *OWN]
+)
+
+
+def identifier(name: str) -> str:
+    """`name` as a C++ identifier that hides nothing."""
+    made = re.sub(r"[^A-Za-z0-9_]", "_", name)
+    made = re.sub(r"__+", "_", made).strip("_") or "x"
+    if made[0].isdigit():
+        made = f"a{made}"
+    return f"{made}_" if made in _RESERVED else made
+
+
+class Names:
+    """The names in use, scope by scope.  A name is free again where its scope has ended."""
+
+    def __init__(self) -> None:
+        self._scopes: list[set[str]] = [set()]
+
+    def fresh(self, wish: str) -> str:
+        """A name like `wish` that nothing visible here has."""
+        base = made = identifier(wish)
+        count = 0
+        while any(made in scope for scope in self._scopes):
+            count += 1
+            made = f"{base}_{count}"
+        self._scopes[-1].add(made)
+        return made
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Names taken inside are free again after."""
+        self._scopes.append(set())
+        try:
+            yield
+        finally:
+            self._scopes.pop()

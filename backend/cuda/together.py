@@ -1,0 +1,49 @@
+"""Several turns of a loop over a stencil in one pass; see `skeletons/gpu/temporal.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from treadle.dsl.graph import ArrayLoop
+from treadle.skeletons.gpu.temporal import temporal
+from treadle.skeletons.kernel.build import LoweringContext
+
+from .device import Block, Launch
+from .running import Run
+from .steps import Variant
+from .tape import Recorder
+
+
+class Together:
+    """The kernel that computes `steps` turns of a loop."""
+
+    def __init__(self, owner: Any, steps: int, variant: Variant) -> None:
+        self.owner, self.steps, self.variant = owner, steps, variant
+
+    @classmethod
+    def of(cls, owner: Any, loop: ArrayLoop) -> Together | None:
+        """None where turns one by one are as good, or the only way."""
+        if owner.program.settings.check:
+            return None
+        context = LoweringContext(target="cuda", threads=owner.device.multiprocessors)
+        made = temporal(loop, context)
+        if made is None:
+            return None
+        (kernel,) = made.lowered.kernels
+        return cls(owner, made.steps, Variant(owner, loop.body[0].node, kernel, ()))
+
+    def launches(self, run: Run, slots: Sequence[int], front: list[Block], back: list[Block]
+                 ) -> tuple[Launch, Launch] | None:  # fmt: skip
+        """`steps` turns from `front` into `back`, and the reverse; None where that is not right."""
+        found = []
+        for source, target in ((front, back), (back, front)):
+            inner = Run(Recorder(self.owner.device), list(run.faces), run.params)
+            for slot, block in zip(slots, source, strict=True):
+                inner.faces[slot] = block
+            launch = self.variant.launch(inner, target, [])
+            if launch is None or launch.tasks <= 0:
+                return None
+            run.shapers |= inner.shapers
+            found.append(launch)
+        return found[0], found[1]

@@ -1,0 +1,177 @@
+"""A GPU made of NumPy: the `Device` protocol over the SIMT interpreter of tests/skeletons.
+
+Its memory is `DeviceArray`s, which nothing else makes; so what mixes up the host's memory and the
+device's fails here as it would there.  Fresh memory is filled with what shows.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from treadle.backend.cuda.device import Block, Call, Code, Copy, Fill, Launch, Operation, Repeat
+from treadle.backend.cuda.device import run_repeat as repeat
+from treadle.backend.cuda.tape import replayer
+from treadle.skeletons.kernel.verify import verify
+
+_SKELETONS = str(Path(__file__).parent.parent / "skeletons")
+if _SKELETONS not in sys.path:
+    sys.path.append(_SKELETONS)
+
+from simt import Compiled  # noqa: E402
+
+ALIGNMENT = 256
+
+
+class DeviceArray(np.ndarray):
+    """An array in the memory of the emulated device."""
+
+    def get(self) -> np.ndarray:
+        """A copy on the host."""
+        return np.array(self, copy=True, subok=False)
+
+
+def on_device(value: np.ndarray) -> DeviceArray:
+    """A dense copy of a host array on the device."""
+    made = _memory(value.shape, value.dtype)
+    made[...] = value
+    return made
+
+
+def _memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> DeviceArray:
+    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    raw = np.full(size + ALIGNMENT, 0x5B, np.uint8)
+    first = -raw.ctypes.data % ALIGNMENT
+    return raw[first : first + size].view(dtype).reshape(shape).view(DeviceArray)
+
+
+class EmulatedDevice:
+    """See `backend.cuda.device.Device`."""
+
+    name, arch, multiprocessors, library = "emulated GPU", "sm_90a", 132, np
+
+    def __init__(self) -> None:
+        self._seeds = itertools.count()
+        #: Kernels launched so far, by name.
+        self.launched: dict[str, int] = {}
+
+    def is_current(self) -> bool:
+        return True
+
+    def wait(self) -> None:
+        pass
+
+    def compile(self, codes: Sequence[Code]) -> None:
+        for code in codes:
+            if code.function is None:
+                verify(code.kernel)
+                code.function = Compiled(code.kernel)
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> DeviceArray:
+        return _memory(shape, dtype)
+
+    def adopt(self, value: Any) -> tuple[Any, Any] | None:
+        if not isinstance(value, DeviceArray):
+            return None
+        return value, (value.shape, value.strides, value.ctypes.data % 16)
+
+    def block(self, array: Any) -> Block:
+        return Block(
+            array.shape, array.dtype, array, kind="input", strides=array.strides,
+            dense=array.flags.c_contiguous, aligned=array.ctypes.data % 16 == 0,
+        )  # fmt: skip
+
+    def upload(self, value: np.ndarray) -> DeviceArray:
+        assert not isinstance(value, DeviceArray), "already on the device"
+        return on_device(value)
+
+    def download(self, array: Any) -> np.ndarray:
+        return _mine(array).get()
+
+    def run(self, operation: Operation) -> None:
+        match operation:
+            case Launch():
+                self._launch(operation)
+            case Fill():
+                assert operation.value.shape == ()
+                assert operation.value.dtype == operation.block.dtype
+                _mine(operation.block.array)[...] = operation.value
+            case Copy():
+                target, source = operation.target, operation.source
+                assert target.shape == source.shape and target.dtype == source.dtype
+                assert target.dense
+                _mine(target.array)[...] = _mine(source.array)
+            case Call():
+                operation.action([_mine(b.array) for b in operation.reads],
+                                 [_mine(b.array) for b in operation.writes])  # fmt: skip
+            case Repeat():
+                repeat(self, operation)
+            case _:
+                raise AssertionError(operation)
+
+    def error(self, error: Exception) -> None:
+        return None
+
+    def prepare(self, tape: Any) -> Callable[[Sequence[Any], Sequence[Any]], list[Any]]:
+        self.compile(tape.codes)
+        return replayer(self, tape)
+
+    def _launch(self, operation: Launch) -> None:
+        code = operation.code
+        kernel = code.kernel
+        self.launched[kernel.name] = self.launched.get(kernel.name, 0) + 1
+        arrays: dict[Any, np.ndarray] = {}
+        for buffer, block in zip(code.pointers, operation.blocks, strict=True):
+            array = _mine(block.array)
+            assert array.dtype == buffer.type.numpy, (buffer, array.dtype)
+            assert (array.shape == block.shape and array.strides == block.strides) or not array.size
+            assert buffer.role == "input" or block.dense, buffer
+            assert buffer not in kernel.aligned or array.ctypes.data % 16 == 0, buffer
+            plain = array.view(np.ndarray)
+            arrays[buffer] = plain.reshape(-1) if block.dense else plain
+        _apart(kernel, arrays)
+        order = random.Random(next(self._seeds))
+        failed = code.function.launch(arrays, operation.scalars, operation.tasks, order)
+        if failed:
+            assert operation.errors is not None, f"{kernel.name} reports, and nobody listens"
+            site, index, extent = order.choice(failed)
+            _mine(operation.errors.array)[:] = (site + 1, index, extent, 0)
+
+
+def _mine(array: Any) -> DeviceArray:
+    assert isinstance(array, DeviceArray), f"{type(array).__name__} is not the device's"
+    return array
+
+
+def _apart(kernel: Any, arrays: dict[Any, np.ndarray]) -> None:
+    """Distinct buffers never overlap, unless both are only read."""
+    for a, b in itertools.combinations(arrays, 2):
+        if a.role != "input" or b.role != "input":
+            assert not np.shares_memory(arrays[a], arrays[b]), f"{kernel.name}: {a} and {b}"
+
+
+@contextmanager
+def emulation() -> Iterator[EmulatedDevice]:
+    """While it lasts, this process's backend "cuda" runs on an emulated GPU."""
+    from treadle.backend import registry
+    from treadle.backend.cuda import executable
+
+    device = EmulatedDevice()
+    names = vars(executable)
+    before = {name: names[name] for name in ("device_here", "unavailable")}
+    names.update(device_here=lambda: device, unavailable=lambda: None)
+    registry.load.cache_clear()
+    registry.why_not.cache_clear()
+    try:
+        yield device
+    finally:
+        names.update(before)
+        registry.load.cache_clear()
+        registry.why_not.cache_clear()

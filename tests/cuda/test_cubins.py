@@ -1,0 +1,89 @@
+"""Kernels of whole programs compile without a GPU, and take no more than they did.
+
+`baseline.json` holds what each kernel takes with one version of NVRTC: with that version it must be
+the same, with another one about the same.  `pytest tests/cuda/test_cubins.py --update-golden`
+writes it; tests/cuda/table.md (`python tests/cuda/cubins.py`) shows every variant.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import cubins
+import pytest
+import zoo
+
+from treadle.backend.cuda.compile import compile_kernel
+
+BASELINE = Path(__file__).parent / "baseline.json"
+#: Programs that every architecture compiles; the others only for sm_90a.
+EVERYWHERE = ("arithmetic", "casts", "turned", "stencil_clamp", "sums", "scans", "permuted",
+              "counted", "complex_numbers", "while_in_kernel")  # fmt: skip
+#: With another NVRTC, so many registers more are no regression.
+SLACK = 1.3
+
+
+def _measured(program: str, arch: str) -> dict[str, dict[str, int]]:
+    """The variants that are tried first, and the last of each, which is always right."""
+    found = {}
+    chosen: dict[str, Any] = {}
+    for name, k, kernel in cubins.variants(program, arch):
+        if k == 0:
+            chosen[f"{name} first"] = kernel
+        elif program in EVERYWHERE:
+            chosen[f"{name} last"] = kernel
+    for name, kernel in chosen.items():
+        found[name] = cubins.resources(compile_kernel(kernel, arch))
+    return found
+
+
+@pytest.mark.parametrize("program", zoo.ZOO)
+def test_kernels(program: str, nvrtc: None, updating: bool) -> None:
+    found = _measured(program, "sm_90a")
+    held = json.loads(BASELINE.read_text()) if BASELINE.exists() else {"programs": {}}
+    if updating:
+        held = {"nvrtc": cubins.nvrtc_version(), "programs": {**held["programs"], program: found}}
+        held["programs"] = {p: held["programs"][p] for p in zoo.ZOO if p in held["programs"]}
+        BASELINE.write_text(json.dumps(held, indent=1) + "\n")
+    before = held["programs"].get(program)
+    assert before is not None, f"{program} has no baseline: see --update-golden"
+    if held["nvrtc"] == cubins.nvrtc_version():
+        assert found == before, "see --update-golden"
+        return
+    assert found.keys() == before.keys(), "see --update-golden"
+    for name, now in found.items():
+        assert now["registers"] <= SLACK * before[name]["registers"] + 4, name
+        assert now["shared"] == before[name]["shared"], name
+        assert now["spills"] <= before[name]["spills"] + 32, name
+
+
+@pytest.mark.parametrize("arch", [a for a in cubins.ARCHITECTURES if a != "sm_90a"])
+@pytest.mark.parametrize("program", EVERYWHERE)
+def test_other_architectures(program: str, arch: str, nvrtc: None) -> None:
+    for name, k, kernel in cubins.variants(program, arch):
+        if k == 0:
+            assert compile_kernel(kernel, arch).arch == arch, name
+
+
+#: A register or a few, where a bound on registers buys blocks that run at the same time.
+A_FEW = 48
+#: 9 × 9 weights and 80 carried values of float64 do not fit into 255 registers.
+KNOWN = {
+    "correlated: correlate first",
+    "permuted: permute_bins last",
+    "sorted_: unique_overwrite first",
+}
+
+
+def test_nothing_spills() -> None:
+    """Registers that ran out cost memory traffic: a kernel that spills has the wrong size."""
+    held = json.loads(BASELINE.read_text())
+    spilling = {
+        f"{program}: {name}": taken["spills"]
+        for program, kernels in held["programs"].items()
+        for name, taken in kernels.items()
+        if taken["spills"] > A_FEW
+    }
+    assert spilling.keys() <= KNOWN, spilling

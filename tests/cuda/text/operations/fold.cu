@@ -1,0 +1,451 @@
+using int64 = long long;
+
+// n / d for 0 <= n, by the reciprocal of d that the host made: a multiplier and a shift.
+__device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
+  return __umulhi(2u * n, multiplier) >> shift;
+}
+
+// fold, test_kernel_text.py
+// 4 short rows a thread
+extern "C" __global__ void __launch_bounds__(256)
+fold_short(const float* __restrict__ input, float* __restrict__ out, int n0, int n1,
+                  int lanes, int per_block, int64 short_blocks, int lanes_multiplier,
+                  int lanes_shift) {
+  float row_1[16];
+  const int task = blockIdx.x;
+  const int thread = threadIdx.x;
+  const int t = quotient(thread, lanes_multiplier, lanes_shift);
+  const int lane = thread - t * lanes;
+  const int first = lane * 4;
+  const int begin = task * per_block * 4 + t;
+  #pragma unroll
+  for (int turn = 0; turn < 4; ++turn) {
+    const int row = min(begin + per_block * turn, n0 - 1);
+    const int slot = turn * 4;
+    row_1[slot] = -0.0f;
+    row_1[slot + 1] = -0.0f;
+    row_1[slot + 2] = -0.0f;
+    row_1[slot + 3] = -0.0f;
+    if (first < n1) {
+      const int at = row * n1 + first;
+      const float4 input_x = *reinterpret_cast<const float4*>(&input[at]);
+      row_1[slot] = input_x.x;
+      row_1[slot + 1] = input_x.y;
+      row_1[slot + 2] = input_x.z;
+      row_1[slot + 3] = input_x.w;
+    }
+  }
+  #pragma unroll
+  for (int turn = 0; turn < 4; ++turn) {
+    const int slot = turn * 4;
+    const float row_1_1 = row_1[slot];
+    float total = row_1_1;
+    const float row_1_2 = row_1[slot + 1];
+    float total_1 = row_1_2;
+    const float row_1_3 = row_1[slot + 2];
+    float total_2 = row_1_3;
+    const float row_1_4 = row_1[slot + 3];
+    float total_3 = row_1_4;
+    total += total_1;
+    total_2 += total_3;
+    total += total_2;
+    if (lanes > 1) {
+      const float other = __shfl_down_sync(0xffffffff, total, 1);
+      total += other;
+    }
+    if (lanes > 2) {
+      const float other = __shfl_down_sync(0xffffffff, total, 2);
+      total += other;
+    }
+    if (lanes > 4) {
+      const float other = __shfl_down_sync(0xffffffff, total, 4);
+      total += other;
+    }
+    const int row = begin + per_block * turn;
+    if (lane == 0 && row < n0) {
+      const float x = 0.0f + total;
+      out[row] = x;
+    }
+  }
+}
+
+using int64 = long long;
+
+// n / d for 0 <= n, by the reciprocal of d that the host made: a multiplier and a shift.
+__device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
+  return __umulhi(2u * n, multiplier) >> shift;
+}
+
+// fold, test_kernel_text.py
+// threads take turns
+extern "C" __global__ void __launch_bounds__(256)
+fold_blocks(const float* __restrict__ input, float* __restrict__ out,
+                   float* __restrict__ partial, int64 n0, int n1, int lanes, int parts, int span,
+                   int per_block, int units, int64 blocks, int lanes_multiplier, int lanes_shift,
+                   int parts_multiplier, int parts_shift) {
+  __shared__ float warp[16];
+  const int task = blockIdx.x;
+  const int thread = threadIdx.x;
+  const int t = quotient(thread, lanes_multiplier, lanes_shift);
+  const int lane = thread - t * lanes;
+  const int own = task * per_block + t;
+  const int unit = min(own, units - 1);
+  const int row = quotient(unit, parts_multiplier, parts_shift);
+  const int part = unit - row * parts;
+  const int part_start = part * span;
+  const int part_stop = min(part_start + span, n1);
+  float total = -0.0f;
+  float total_1 = -0.0f;
+  float total_2 = -0.0f;
+  float total_3 = -0.0f;
+  if (part_start < part_stop) {
+    const int whole = (part_stop - part_start) >> 2;
+    const int all_have = quotient(max(whole, 0), lanes_multiplier, lanes_shift);
+    const int mine = all_have + (lane < whole - all_have * lanes ? 1 : 0);
+    const int rounds = all_have >> 2;
+    const int first = part_start + lane * 4;
+    const int step = lanes * 4;
+    for (int round_ = 0; round_ < rounds; ++round_) {
+      const int p = first + round_ * 4 * step;
+      const int p_1 = first + (round_ * 4 + 1) * step;
+      const int p_2 = first + (round_ * 4 + 2) * step;
+      const int p_3 = first + (round_ * 4 + 3) * step;
+      const int at = row * n1 + p;
+      const float4 input_x = *reinterpret_cast<const float4*>(&input[at]);
+      const int at_1 = row * n1 + p_1;
+      const float4 input_x_1 = *reinterpret_cast<const float4*>(&input[at_1]);
+      const int at_2 = row * n1 + p_2;
+      const float4 input_x_2 = *reinterpret_cast<const float4*>(&input[at_2]);
+      const int at_3 = row * n1 + p_3;
+      const float4 input_x_3 = *reinterpret_cast<const float4*>(&input[at_3]);
+      total += input_x.x;
+      total_1 += input_x.y;
+      total_2 += input_x.z;
+      total_3 += input_x.w;
+      total += input_x_1.x;
+      total_1 += input_x_1.y;
+      total_2 += input_x_1.z;
+      total_3 += input_x_1.w;
+      total += input_x_2.x;
+      total_1 += input_x_2.y;
+      total_2 += input_x_2.z;
+      total_3 += input_x_2.w;
+      total += input_x_3.x;
+      total_1 += input_x_3.y;
+      total_2 += input_x_3.z;
+      total_3 += input_x_3.w;
+    }
+    const int base = rounds * 4;
+    if (base < mine) {
+      float x = -0.0f;
+      float x_1 = -0.0f;
+      float x_2 = -0.0f;
+      float x_3 = -0.0f;
+      if (base < mine) {
+        const int p = first + base * step;
+        const int at = row * n1 + p;
+        const float4 input_x = *reinterpret_cast<const float4*>(&input[at]);
+        x = input_x.x;
+        x_1 = input_x.y;
+        x_2 = input_x.z;
+        x_3 = input_x.w;
+      }
+      float x_4 = -0.0f;
+      float x_5 = -0.0f;
+      float x_6 = -0.0f;
+      float x_7 = -0.0f;
+      if (base + 1 < mine) {
+        const int p = first + (base + 1) * step;
+        const int at = row * n1 + p;
+        const float4 input_x = *reinterpret_cast<const float4*>(&input[at]);
+        x_4 = input_x.x;
+        x_5 = input_x.y;
+        x_6 = input_x.z;
+        x_7 = input_x.w;
+      }
+      float x_8 = -0.0f;
+      float x_9 = -0.0f;
+      float x_10 = -0.0f;
+      float x_11 = -0.0f;
+      if (base + 2 < mine) {
+        const int p = first + (base + 2) * step;
+        const int at = row * n1 + p;
+        const float4 input_x = *reinterpret_cast<const float4*>(&input[at]);
+        x_8 = input_x.x;
+        x_9 = input_x.y;
+        x_10 = input_x.z;
+        x_11 = input_x.w;
+      }
+      float x_12 = -0.0f;
+      float x_13 = -0.0f;
+      float x_14 = -0.0f;
+      float x_15 = -0.0f;
+      if (base + 3 < mine) {
+        const int p = first + (base + 3) * step;
+        const int at = row * n1 + p;
+        const float4 input_x = *reinterpret_cast<const float4*>(&input[at]);
+        x_12 = input_x.x;
+        x_13 = input_x.y;
+        x_14 = input_x.z;
+        x_15 = input_x.w;
+      }
+      total += x;
+      total_1 += x_1;
+      total_2 += x_2;
+      total_3 += x_3;
+      total += x_4;
+      total_1 += x_5;
+      total_2 += x_6;
+      total_3 += x_7;
+      total += x_8;
+      total_1 += x_9;
+      total_2 += x_10;
+      total_3 += x_11;
+      total += x_12;
+      total_1 += x_13;
+      total_2 += x_14;
+      total_3 += x_15;
+    }
+    const int p = first + mine * step;
+    if (p < part_stop) {
+      const float x = input[row * n1 + p];
+      total += x;
+    }
+    const int p_1 = p + 1;
+    if (p_1 < part_stop) {
+      const float x = input[row * n1 + p_1];
+      total_1 += x;
+    }
+    const int p_2 = p + 2;
+    if (p_2 < part_stop) {
+      const float x = input[row * n1 + p_2];
+      total_2 += x;
+    }
+  }
+  total += total_1;
+  total_2 += total_3;
+  total += total_2;
+  if (lanes > 1) {
+    const float other = __shfl_down_sync(0xffffffff, total, 1);
+    total += other;
+  }
+  if (lanes > 2) {
+    const float other = __shfl_down_sync(0xffffffff, total, 2);
+    total += other;
+  }
+  if (lanes > 4) {
+    const float other = __shfl_down_sync(0xffffffff, total, 4);
+    total += other;
+  }
+  if (lanes > 8) {
+    const float other = __shfl_down_sync(0xffffffff, total, 8);
+    total += other;
+  }
+  if (lanes > 16) {
+    const float other = __shfl_down_sync(0xffffffff, total, 16);
+    total += other;
+  }
+  const int lane_1 = thread & 31;
+  if (lanes > 32) {
+    if (lane_1 == 0) {
+      warp[thread >> 5] = total;
+    }
+    __syncthreads();
+    const int warps = lanes >> 5;
+    if (lane < 32) {
+      const float warp_1 = warp[(thread >> 5) + min(lane_1, warps - 1)];
+      total = warp_1;
+      if (warps > 1) {
+        const float other = __shfl_down_sync(0xffffffff, total, 1);
+        total += other;
+      }
+      if (warps > 2) {
+        const float other = __shfl_down_sync(0xffffffff, total, 2);
+        total += other;
+      }
+      if (warps > 4) {
+        const float other = __shfl_down_sync(0xffffffff, total, 4);
+        total += other;
+      }
+      if (warps > 8) {
+        const float other = __shfl_down_sync(0xffffffff, total, 8);
+        total += other;
+      }
+    }
+  }
+  if (lane == 0 && own < units) {
+    if (parts == 1) {
+      const float x = 0.0f + total;
+      out[row] = x;
+    } else {
+      partial[row * parts + part] = total;
+    }
+  }
+}
+
+using int64 = long long;
+
+// n / d for 0 <= n, by the reciprocal of d that the host made: a multiplier and a shift.
+__device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
+  return __umulhi(2u * n, multiplier) >> shift;
+}
+
+// fold, test_kernel_text.py
+// partial results from left to right
+extern "C" __global__ void __launch_bounds__(512)
+fold_combine(float* __restrict__ out, const float* __restrict__ partial, int n0, int parts,
+                    int64 units, int lanes_1, int span_1, int per_block_1, int64 blocks_1,
+                    int lanes_1_multiplier, int lanes_1_shift) {
+  __shared__ float warp[16];
+  const int task = blockIdx.x;
+  const int thread = threadIdx.x;
+  const int t = quotient(thread, lanes_1_multiplier, lanes_1_shift);
+  const int lane = thread - t * lanes_1;
+  const int own = task * per_block_1 + t;
+  const int unit = min(own, n0 - 1);
+  const int part_stop = min(span_1, parts);
+  const int base = unit * parts;
+  float total = -0.0f;
+  if (part_stop > 0) {
+    const int all_have = quotient(max(part_stop, 0), lanes_1_multiplier, lanes_1_shift);
+    const int mine = all_have + (lane < part_stop - all_have * lanes_1 ? 1 : 0);
+    const int rounds = all_have >> 3;
+    for (int round_ = 0; round_ < rounds; ++round_) {
+      const int p = lane + round_ * 8 * lanes_1;
+      const int p_1 = lane + (round_ * 8 + 1) * lanes_1;
+      const int p_2 = lane + (round_ * 8 + 2) * lanes_1;
+      const int p_3 = lane + (round_ * 8 + 3) * lanes_1;
+      const int p_4 = lane + (round_ * 8 + 4) * lanes_1;
+      const int p_5 = lane + (round_ * 8 + 5) * lanes_1;
+      const int p_6 = lane + (round_ * 8 + 6) * lanes_1;
+      const int p_7 = lane + (round_ * 8 + 7) * lanes_1;
+      const float x = partial[base + p];
+      const float x_1 = partial[base + p_1];
+      const float x_2 = partial[base + p_2];
+      const float x_3 = partial[base + p_3];
+      const float x_4 = partial[base + p_4];
+      const float x_5 = partial[base + p_5];
+      const float x_6 = partial[base + p_6];
+      const float x_7 = partial[base + p_7];
+      total += x;
+      total += x_1;
+      total += x_2;
+      total += x_3;
+      total += x_4;
+      total += x_5;
+      total += x_6;
+      total += x_7;
+    }
+    const int base_1 = rounds * 8;
+    if (base_1 < mine) {
+      float x = -0.0f;
+      if (base_1 < mine) {
+        const int p = lane + base_1 * lanes_1;
+        const float x_1 = partial[base + p];
+        x = x_1;
+      }
+      float x_1 = -0.0f;
+      if (base_1 + 1 < mine) {
+        const int p = lane + (base_1 + 1) * lanes_1;
+        const float x_2 = partial[base + p];
+        x_1 = x_2;
+      }
+      float x_2 = -0.0f;
+      if (base_1 + 2 < mine) {
+        const int p = lane + (base_1 + 2) * lanes_1;
+        const float x_3 = partial[base + p];
+        x_2 = x_3;
+      }
+      float x_3 = -0.0f;
+      if (base_1 + 3 < mine) {
+        const int p = lane + (base_1 + 3) * lanes_1;
+        const float x_4 = partial[base + p];
+        x_3 = x_4;
+      }
+      float x_4 = -0.0f;
+      if (base_1 + 4 < mine) {
+        const int p = lane + (base_1 + 4) * lanes_1;
+        const float x_5 = partial[base + p];
+        x_4 = x_5;
+      }
+      float x_5 = -0.0f;
+      if (base_1 + 5 < mine) {
+        const int p = lane + (base_1 + 5) * lanes_1;
+        const float x_6 = partial[base + p];
+        x_5 = x_6;
+      }
+      float x_6 = -0.0f;
+      if (base_1 + 6 < mine) {
+        const int p = lane + (base_1 + 6) * lanes_1;
+        const float x_7 = partial[base + p];
+        x_6 = x_7;
+      }
+      float x_7 = -0.0f;
+      if (base_1 + 7 < mine) {
+        const int p = lane + (base_1 + 7) * lanes_1;
+        const float x_8 = partial[base + p];
+        x_7 = x_8;
+      }
+      total += x;
+      total += x_1;
+      total += x_2;
+      total += x_3;
+      total += x_4;
+      total += x_5;
+      total += x_6;
+      total += x_7;
+    }
+  }
+  if (lanes_1 > 1) {
+    const float other = __shfl_down_sync(0xffffffff, total, 1);
+    total += other;
+  }
+  if (lanes_1 > 2) {
+    const float other = __shfl_down_sync(0xffffffff, total, 2);
+    total += other;
+  }
+  if (lanes_1 > 4) {
+    const float other = __shfl_down_sync(0xffffffff, total, 4);
+    total += other;
+  }
+  if (lanes_1 > 8) {
+    const float other = __shfl_down_sync(0xffffffff, total, 8);
+    total += other;
+  }
+  if (lanes_1 > 16) {
+    const float other = __shfl_down_sync(0xffffffff, total, 16);
+    total += other;
+  }
+  const int lane_1 = thread & 31;
+  if (lanes_1 > 32) {
+    if (lane_1 == 0) {
+      warp[thread >> 5] = total;
+    }
+    __syncthreads();
+    const int warps = lanes_1 >> 5;
+    if (lane < 32) {
+      const float warp_1 = warp[(thread >> 5) + min(lane_1, warps - 1)];
+      total = warp_1;
+      if (warps > 1) {
+        const float other = __shfl_down_sync(0xffffffff, total, 1);
+        total += other;
+      }
+      if (warps > 2) {
+        const float other = __shfl_down_sync(0xffffffff, total, 2);
+        total += other;
+      }
+      if (warps > 4) {
+        const float other = __shfl_down_sync(0xffffffff, total, 4);
+        total += other;
+      }
+      if (warps > 8) {
+        const float other = __shfl_down_sync(0xffffffff, total, 8);
+        total += other;
+      }
+    }
+  }
+  if (lane == 0 && own < n0) {
+    const float x = 0.0f + total;
+    out[unit] = x;
+  }
+}

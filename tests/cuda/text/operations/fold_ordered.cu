@@ -1,0 +1,501 @@
+using int64 = long long;
+using uint64 = unsigned long long;
+
+// n / d for 0 <= n, by the reciprocal of d that the host made: a multiplier and a shift.
+__device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
+  return __umulhi(2u * n, multiplier) >> shift;
+}
+
+// a / b rounded down, as Python does it; 0 for b = 0, and the lowest a by -1 wraps.
+template <class T>
+__device__ __forceinline__ T floor_divide(T a, T b) {
+  if (b == 0) return 0;
+  if (T(-1) < 0 && b == T(-1)) return T(0ull - a);
+  const T q = a / b;
+  return q * b != a && (a < 0) != (b < 0) ? T(q - 1) : q;
+}
+
+// a modulo b with the sign of b, as Python does it; 0 for b = 0.
+template <class T>
+__device__ __forceinline__ T floor_remainder(T a, T b) {
+  if (b == 0 || (T(-1) < 0 && b == T(-1))) return 0;
+  const T r = a % b;
+  return r != 0 && (r < 0) != (b < 0) ? T(r + b) : r;
+}
+
+// fold, test_kernel_text.py
+// in order
+extern "C" __global__ void __launch_bounds__(256)
+fold_blocks(const float* __restrict__ input, float* __restrict__ out0,
+                   float* __restrict__ out0_1, float* __restrict__ partial,
+                   float* __restrict__ partial_1, int64 n0, int n1, int lanes, int parts,
+                   int span, int per_block, int units, int64 blocks, int lanes_multiplier,
+                   int lanes_shift, int parts_multiplier, int parts_shift) {
+  __shared__ float warp[16];
+  __shared__ float warp_1[16];
+  const int task = blockIdx.x;
+  const int thread = threadIdx.x;
+  const int t = quotient(thread, lanes_multiplier, lanes_shift);
+  const int lane = thread - t * lanes;
+  const int own = task * per_block + t;
+  const int unit = min(own, units - 1);
+  const int row = quotient(unit, parts_multiplier, parts_shift);
+  const int part = unit - row * parts;
+  const int64 part_start = (int64)part * (int64)span;
+  const int part_stop = min((int)part_start + span, n1);
+  const int width = min(lanes, 32);
+  const int warps = max(lanes >> 5, 1);
+  const int64 tile = (int64)width * 16;
+  const int64 share = (int64)floor_divide(floor_divide(part_stop - (int)part_start + (int)tile
+      - 1, (int)tile) + warps - 1, warps) * tile;
+  const int inside = floor_remainder(lane, width);
+  const int64 begin = part_start + (uint64)(int64)(lane >> 5) * share;
+  const int64 end = min((int64)((uint64)begin + share), (int64)part_stop);
+  float total = 0.0f;
+  float total_1 = 0.0f;
+  const int turn_end = floor_divide((int)share, (int)tile);
+  for (int turn = 0; turn < turn_end; ++turn) {
+    const int64 origin = (uint64)begin + (int64)turn * tile;
+    const int64 first = (uint64)origin + (int64)inside * 16;
+    float part_1 = 0.0f;
+    float part_2 = 0.0f;
+    if ((int64)(first + 16ull) <= end) {
+      const int at = row * n1 + (int)first;
+      const float4 input_x = *reinterpret_cast<const float4*>(&input[at]);
+      const int p = (int)first + 4;
+      const int at_1 = row * n1 + p;
+      const float4 input_x_1 = *reinterpret_cast<const float4*>(&input[at_1]);
+      const int p_1 = (int)first + 8;
+      const int at_2 = row * n1 + p_1;
+      const float4 input_x_2 = *reinterpret_cast<const float4*>(&input[at_2]);
+      const int p_2 = (int)first + 12;
+      const int at_3 = row * n1 + p_2;
+      const float4 input_x_3 = *reinterpret_cast<const float4*>(&input[at_3]);
+      part_1 = input_x.x;
+      part_2 = input_x.x;
+      const float r = part_1 * input_x.y;
+      const float r_1 = part_2 * input_x.y + input_x.y;
+      part_1 = r;
+      part_2 = r_1;
+      const float r_2 = part_1 * input_x.z;
+      const float r_3 = part_2 * input_x.z + input_x.z;
+      part_1 = r_2;
+      part_2 = r_3;
+      const float r_4 = part_1 * input_x.w;
+      const float r_5 = part_2 * input_x.w + input_x.w;
+      part_1 = r_4;
+      part_2 = r_5;
+      const float r_6 = part_1 * input_x_1.x;
+      const float r_7 = part_2 * input_x_1.x + input_x_1.x;
+      part_1 = r_6;
+      part_2 = r_7;
+      const float r_8 = part_1 * input_x_1.y;
+      const float r_9 = part_2 * input_x_1.y + input_x_1.y;
+      part_1 = r_8;
+      part_2 = r_9;
+      const float r_10 = part_1 * input_x_1.z;
+      const float r_11 = part_2 * input_x_1.z + input_x_1.z;
+      part_1 = r_10;
+      part_2 = r_11;
+      const float r_12 = part_1 * input_x_1.w;
+      const float r_13 = part_2 * input_x_1.w + input_x_1.w;
+      part_1 = r_12;
+      part_2 = r_13;
+      const float r_14 = part_1 * input_x_2.x;
+      const float r_15 = part_2 * input_x_2.x + input_x_2.x;
+      part_1 = r_14;
+      part_2 = r_15;
+      const float r_16 = part_1 * input_x_2.y;
+      const float r_17 = part_2 * input_x_2.y + input_x_2.y;
+      part_1 = r_16;
+      part_2 = r_17;
+      const float r_18 = part_1 * input_x_2.z;
+      const float r_19 = part_2 * input_x_2.z + input_x_2.z;
+      part_1 = r_18;
+      part_2 = r_19;
+      const float r_20 = part_1 * input_x_2.w;
+      const float r_21 = part_2 * input_x_2.w + input_x_2.w;
+      part_1 = r_20;
+      part_2 = r_21;
+      const float r_22 = part_1 * input_x_3.x;
+      const float r_23 = part_2 * input_x_3.x + input_x_3.x;
+      part_1 = r_22;
+      part_2 = r_23;
+      const float r_24 = part_1 * input_x_3.y;
+      const float r_25 = part_2 * input_x_3.y + input_x_3.y;
+      part_1 = r_24;
+      part_2 = r_25;
+      const float r_26 = part_1 * input_x_3.z;
+      const float r_27 = part_2 * input_x_3.z + input_x_3.z;
+      part_1 = r_26;
+      part_2 = r_27;
+      const float r_28 = part_1 * input_x_3.w;
+      const float r_29 = part_2 * input_x_3.w + input_x_3.w;
+      part_1 = r_28;
+      part_2 = r_29;
+    } else {
+      for (int64 k = first; k < min((int64)(first + 16ull), end); ++k) {
+        const float input_x = input[row * n1 + (int)k];
+        if (k == first) {
+          part_1 = input_x;
+          part_2 = input_x;
+        } else {
+          const float r = part_1 * input_x;
+          const float r_1 = part_2 * input_x + input_x;
+          part_1 = r;
+          part_2 = r_1;
+        }
+      }
+    }
+    const int64 left = min((int64)((uint64)end - origin + 15ull) >> 4, (int64)width);
+    if (width > 1) {
+      const float other = __shfl_down_sync(0xffffffff, part_1, 1);
+      const float other_1 = __shfl_down_sync(0xffffffff, part_2, 1);
+      if ((int64)inside + 1 < left) {
+        const float r = part_1 * other;
+        const float r_1 = part_2 * other + other_1;
+        part_1 = r;
+        part_2 = r_1;
+      }
+    }
+    if (width > 2) {
+      const float other = __shfl_down_sync(0xffffffff, part_1, 2);
+      const float other_1 = __shfl_down_sync(0xffffffff, part_2, 2);
+      if ((int64)inside + 2 < left) {
+        const float r = part_1 * other;
+        const float r_1 = part_2 * other + other_1;
+        part_1 = r;
+        part_2 = r_1;
+      }
+    }
+    if (width > 4) {
+      const float other = __shfl_down_sync(0xffffffff, part_1, 4);
+      const float other_1 = __shfl_down_sync(0xffffffff, part_2, 4);
+      if ((int64)inside + 4 < left) {
+        const float r = part_1 * other;
+        const float r_1 = part_2 * other + other_1;
+        part_1 = r;
+        part_2 = r_1;
+      }
+    }
+    if (width > 8) {
+      const float other = __shfl_down_sync(0xffffffff, part_1, 8);
+      const float other_1 = __shfl_down_sync(0xffffffff, part_2, 8);
+      if ((int64)inside + 8 < left) {
+        const float r = part_1 * other;
+        const float r_1 = part_2 * other + other_1;
+        part_1 = r;
+        part_2 = r_1;
+      }
+    }
+    if (width > 16) {
+      const float other = __shfl_down_sync(0xffffffff, part_1, 16);
+      const float other_1 = __shfl_down_sync(0xffffffff, part_2, 16);
+      if ((int64)inside + 16 < left) {
+        const float r = part_1 * other;
+        const float r_1 = part_2 * other + other_1;
+        part_1 = r;
+        part_2 = r_1;
+      }
+    }
+    if (origin < end) {
+      if (turn == 0) {
+        total = part_1;
+        total_1 = part_2;
+      } else {
+        const float r = total * part_1;
+        const float r_1 = total_1 * part_1 + part_2;
+        total = r;
+        total_1 = r_1;
+      }
+    }
+  }
+  const int lane_1 = thread & 31;
+  if (lanes > 32) {
+    if (lane_1 == 0) {
+      warp[thread >> 5] = total;
+      warp_1[thread >> 5] = total_1;
+    }
+    __syncthreads();
+    const int warps_1 = lanes >> 5;
+    if (lane < 32) {
+      const int64 t_1 = (thread >> 5) + min(lane_1, warps_1 - 1);
+      const float warp_2 = warp[t_1];
+      const float warp_1_1 = warp_1[t_1];
+      total = warp_2;
+      total_1 = warp_1_1;
+      if (warps_1 > 1) {
+        const float other = __shfl_down_sync(0xffffffff, total, 1);
+        const float other_1 = __shfl_down_sync(0xffffffff, total_1, 1);
+        const int t_2 = floor_divide(part_stop - (int)part_start + max((int)share, 1) - 1,
+            max((int)share, 1));
+        if (lane_1 + 1 < t_2) {
+          const float r = total * other;
+          const float r_1 = total_1 * other + other_1;
+          total = r;
+          total_1 = r_1;
+        }
+      }
+      if (warps_1 > 2) {
+        const float other = __shfl_down_sync(0xffffffff, total, 2);
+        const float other_1 = __shfl_down_sync(0xffffffff, total_1, 2);
+        const int t_2 = floor_divide(part_stop - (int)part_start + max((int)share, 1) - 1,
+            max((int)share, 1));
+        if (lane_1 + 2 < t_2) {
+          const float r = total * other;
+          const float r_1 = total_1 * other + other_1;
+          total = r;
+          total_1 = r_1;
+        }
+      }
+      if (warps_1 > 4) {
+        const float other = __shfl_down_sync(0xffffffff, total, 4);
+        const float other_1 = __shfl_down_sync(0xffffffff, total_1, 4);
+        const int t_2 = floor_divide(part_stop - (int)part_start + max((int)share, 1) - 1,
+            max((int)share, 1));
+        if (lane_1 + 4 < t_2) {
+          const float r = total * other;
+          const float r_1 = total_1 * other + other_1;
+          total = r;
+          total_1 = r_1;
+        }
+      }
+      if (warps_1 > 8) {
+        const float other = __shfl_down_sync(0xffffffff, total, 8);
+        const float other_1 = __shfl_down_sync(0xffffffff, total_1, 8);
+        const int t_2 = floor_divide(part_stop - (int)part_start + max((int)share, 1) - 1,
+            max((int)share, 1));
+        if (lane_1 + 8 < t_2) {
+          const float r = total * other;
+          const float r_1 = total_1 * other + other_1;
+          total = r;
+          total_1 = r_1;
+        }
+      }
+    }
+  }
+  if (lane == 0 && own < units) {
+    if (parts == 1) {
+      float result = 1.0f;
+      float result_1 = 0.0f;
+      if (n1 > 0) {
+        const float r = 1.0f * total;
+        const float r_1 = 0.0f * total + total_1;
+        result = r;
+        result_1 = r_1;
+      }
+      out0[row] = result;
+      out0_1[row] = result_1;
+    } else {
+      partial[row * parts + part] = total;
+      partial_1[row * parts + part] = total_1;
+    }
+  }
+}
+
+using int64 = long long;
+
+// n / d for 0 <= n, by the reciprocal of d that the host made: a multiplier and a shift.
+__device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
+  return __umulhi(2u * n, multiplier) >> shift;
+}
+
+// a modulo b with the sign of b, as Python does it; 0 for b = 0.
+template <class T>
+__device__ __forceinline__ T floor_remainder(T a, T b) {
+  if (b == 0 || (T(-1) < 0 && b == T(-1))) return 0;
+  const T r = a % b;
+  return r != 0 && (r < 0) != (b < 0) ? T(r + b) : r;
+}
+
+// a / b rounded down, as Python does it; 0 for b = 0, and the lowest a by -1 wraps.
+template <class T>
+__device__ __forceinline__ T floor_divide(T a, T b) {
+  if (b == 0) return 0;
+  if (T(-1) < 0 && b == T(-1)) return T(0ull - a);
+  const T q = a / b;
+  return q * b != a && (a < 0) != (b < 0) ? T(q - 1) : q;
+}
+
+// fold, test_kernel_text.py
+// partial results from left to right
+extern "C" __global__ void __launch_bounds__(512)
+fold_combine(float* __restrict__ out0, float* __restrict__ out0_1,
+                    const float* __restrict__ partial, const float* __restrict__ partial_1,
+                    int n0, int n1, int parts, int64 units, int lanes_1, int span_1,
+                    int per_block_1, int64 blocks_1, int lanes_1_multiplier, int lanes_1_shift) {
+  __shared__ float warp[16];
+  __shared__ float warp_1[16];
+  const int task = blockIdx.x;
+  const int thread = threadIdx.x;
+  const int t = quotient(thread, lanes_1_multiplier, lanes_1_shift);
+  const int lane = thread - t * lanes_1;
+  const int own = task * per_block_1 + t;
+  const int unit = min(own, n0 - 1);
+  const int part_stop = min(span_1, parts);
+  const int base = unit * parts;
+  const int width = min(lanes_1, 32);
+  const int warps = max(lanes_1 >> 5, 1);
+  const int64 tile = (int64)width * 4;
+  const int64 share = (int64)(((part_stop + (int)tile - 1) / (int)tile + warps - 1) / warps)
+      * tile;
+  const int inside = floor_remainder(lane, width);
+  const int64 begin = (int64)(lane >> 5) * share;
+  const int64 end = min(begin + share, (int64)part_stop);
+  float total = 0.0f;
+  float total_1 = 0.0f;
+  const int turn_end = floor_divide((int)share, (int)tile);
+  for (int turn = 0; turn < turn_end; ++turn) {
+    const int64 origin = begin + (int64)turn * tile;
+    const int64 first = origin + (int64)inside * 4;
+    float part = 0.0f;
+    float part_1 = 0.0f;
+    for (int64 k = first; k < min(first + 4, end); ++k) {
+      const float x = partial[base + (int)k];
+      const float x_1 = partial_1[base + (int)k];
+      if (k == first) {
+        part = x;
+        part_1 = x_1;
+      } else {
+        const float r = part * x;
+        const float r_1 = part_1 * x + x_1;
+        part = r;
+        part_1 = r_1;
+      }
+    }
+    const int64 left = min((end - origin + 3) >> 2, (int64)width);
+    if (width > 1) {
+      const float other = __shfl_down_sync(0xffffffff, part, 1);
+      const float other_1 = __shfl_down_sync(0xffffffff, part_1, 1);
+      if ((int64)inside + 1 < left) {
+        const float r = part * other;
+        const float r_1 = part_1 * other + other_1;
+        part = r;
+        part_1 = r_1;
+      }
+    }
+    if (width > 2) {
+      const float other = __shfl_down_sync(0xffffffff, part, 2);
+      const float other_1 = __shfl_down_sync(0xffffffff, part_1, 2);
+      if ((int64)inside + 2 < left) {
+        const float r = part * other;
+        const float r_1 = part_1 * other + other_1;
+        part = r;
+        part_1 = r_1;
+      }
+    }
+    if (width > 4) {
+      const float other = __shfl_down_sync(0xffffffff, part, 4);
+      const float other_1 = __shfl_down_sync(0xffffffff, part_1, 4);
+      if ((int64)inside + 4 < left) {
+        const float r = part * other;
+        const float r_1 = part_1 * other + other_1;
+        part = r;
+        part_1 = r_1;
+      }
+    }
+    if (width > 8) {
+      const float other = __shfl_down_sync(0xffffffff, part, 8);
+      const float other_1 = __shfl_down_sync(0xffffffff, part_1, 8);
+      if ((int64)inside + 8 < left) {
+        const float r = part * other;
+        const float r_1 = part_1 * other + other_1;
+        part = r;
+        part_1 = r_1;
+      }
+    }
+    if (width > 16) {
+      const float other = __shfl_down_sync(0xffffffff, part, 16);
+      const float other_1 = __shfl_down_sync(0xffffffff, part_1, 16);
+      if ((int64)inside + 16 < left) {
+        const float r = part * other;
+        const float r_1 = part_1 * other + other_1;
+        part = r;
+        part_1 = r_1;
+      }
+    }
+    if (origin < end) {
+      if (turn == 0) {
+        total = part;
+        total_1 = part_1;
+      } else {
+        const float r = total * part;
+        const float r_1 = total_1 * part + part_1;
+        total = r;
+        total_1 = r_1;
+      }
+    }
+  }
+  const int lane_1 = thread & 31;
+  if (lanes_1 > 32) {
+    if (lane_1 == 0) {
+      warp[thread >> 5] = total;
+      warp_1[thread >> 5] = total_1;
+    }
+    __syncthreads();
+    const int warps_1 = lanes_1 >> 5;
+    if (lane < 32) {
+      const int64 t_1 = (thread >> 5) + min(lane_1, warps_1 - 1);
+      const float warp_2 = warp[t_1];
+      const float warp_1_1 = warp_1[t_1];
+      total = warp_2;
+      total_1 = warp_1_1;
+      if (warps_1 > 1) {
+        const float other = __shfl_down_sync(0xffffffff, total, 1);
+        const float other_1 = __shfl_down_sync(0xffffffff, total_1, 1);
+        const int t_2 = (part_stop + max((int)share, 1) - 1) / max((int)share, 1);
+        if (lane_1 + 1 < t_2) {
+          const float r = total * other;
+          const float r_1 = total_1 * other + other_1;
+          total = r;
+          total_1 = r_1;
+        }
+      }
+      if (warps_1 > 2) {
+        const float other = __shfl_down_sync(0xffffffff, total, 2);
+        const float other_1 = __shfl_down_sync(0xffffffff, total_1, 2);
+        const int t_2 = (part_stop + max((int)share, 1) - 1) / max((int)share, 1);
+        if (lane_1 + 2 < t_2) {
+          const float r = total * other;
+          const float r_1 = total_1 * other + other_1;
+          total = r;
+          total_1 = r_1;
+        }
+      }
+      if (warps_1 > 4) {
+        const float other = __shfl_down_sync(0xffffffff, total, 4);
+        const float other_1 = __shfl_down_sync(0xffffffff, total_1, 4);
+        const int t_2 = (part_stop + max((int)share, 1) - 1) / max((int)share, 1);
+        if (lane_1 + 4 < t_2) {
+          const float r = total * other;
+          const float r_1 = total_1 * other + other_1;
+          total = r;
+          total_1 = r_1;
+        }
+      }
+      if (warps_1 > 8) {
+        const float other = __shfl_down_sync(0xffffffff, total, 8);
+        const float other_1 = __shfl_down_sync(0xffffffff, total_1, 8);
+        const int t_2 = (part_stop + max((int)share, 1) - 1) / max((int)share, 1);
+        if (lane_1 + 8 < t_2) {
+          const float r = total * other;
+          const float r_1 = total_1 * other + other_1;
+          total = r;
+          total_1 = r_1;
+        }
+      }
+    }
+  }
+  if (lane == 0 && own < n0) {
+    float result = 1.0f;
+    float result_1 = 0.0f;
+    if (n1 > 0) {
+      const float r = 1.0f * total;
+      const float r_1 = 0.0f * total + total_1;
+      result = r;
+      result_1 = r_1;
+    }
+    out0[unit] = result;
+    out0_1[unit] = result_1;
+  }
+}

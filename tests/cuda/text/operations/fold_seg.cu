@@ -1,0 +1,238 @@
+using int64 = long long;
+using uint64 = unsigned long long;
+
+// n / d for 0 <= n, by the reciprocal of d that the host made: a multiplier and a shift.
+__device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
+  return __umulhi(2u * n, multiplier) >> shift;
+}
+
+// a / b rounded down, as Python does it; 0 for b = 0, and the lowest a by -1 wraps.
+template <class T>
+__device__ __forceinline__ T floor_divide(T a, T b) {
+  if (b == 0) return 0;
+  if (T(-1) < 0 && b == T(-1)) return T(0ull - a);
+  const T q = a / b;
+  return q * b != a && (a < 0) != (b < 0) ? T(q - 1) : q;
+}
+
+// a >> b; the sign of a (0 for unsigned) when b is negative or not less than the width.
+template <class T>
+__device__ __forceinline__ T shift_right(T a, T b) {
+  return b >= 0 && b < T(8 * sizeof(T)) ? T(a >> b) : T(a < 0 ? -1 : 0);
+}
+
+// fold_seg, test_kernel_text.py
+// up to 256 segments a block
+extern "C" __global__ void __launch_bounds__(256, 8)
+fold_seg(const int64* __restrict__ offsets, const float* __restrict__ input,
+                float* __restrict__ out, int n0, int64 n1, int blocks, int each, int64 n2,
+                int blocks_multiplier, int blocks_shift) {
+  __shared__ int64 segment_end[257];
+  __shared__ float warp[8];
+  const int task = blockIdx.x;
+  const int thread = threadIdx.x;
+  const int64 segment_start =
+      (int64)(task - quotient(task, blocks_multiplier, blocks_shift) * blocks) * (int64)each;
+  const int segment_stop = min((int)segment_start + each, n0);
+  const int64 own = (int64)segment_stop - segment_start;
+  for (int turn = 0; turn < (((int)own + 256) >> 8); ++turn) {
+    const int k = turn * 256 + thread;
+    if (k <= (int)own) {
+      segment_end[k] = offsets[(int)segment_start + k];
+    }
+  }
+  __syncthreads();
+  const int64 segment_end_1 = segment_end[0];
+  const int64 segment_end_2 = segment_end[(int)own];
+  const int64 mean = floor_divide((int64)((uint64)segment_end_2 - segment_end_1), own);
+  const bool few = mean <= 32;
+  const bool few_1 = mean <= 16;
+  const bool few_2 = mean <= 8;
+  const bool few_3 = mean <= 4;
+  const bool few_4 = mean <= 2;
+  const int64 lanes = few_4 ? 1 : few_3 ? 2 : few_2 ? 4 : few_1 ? 8 : few ? 16 : 32;
+  const int64 shift = few_4 ? 0 : few_3 ? 1 : few_2 ? 2 : few_1 ? 3 : few ? 4 : 5;
+  const int t = quotient(thread, -2147483647 - 1,
+      few_4 ? 0 : few_3 ? 1 : few_2 ? 2 : few_1 ? 3 : few ? 4 : 5);
+  const int lane = thread - t * (int)lanes;
+  const int together = 256 / (int)lanes;
+  const int turn_end = floor_divide((int)((unsigned)(int)own + together - 1u), together);
+  for (int turn = 0; turn < turn_end; ++turn) {
+    const int64 number = (int64)turn * (int64)together + (int64)t;
+    const int segment = min(number, own - 1);
+    const int64 segment_end_3 = segment_end[segment];
+    const int64 segment_end_4 = segment_end[segment + 1];
+    const bool short_ = number < own && (int64)((uint64)segment_end_4 - segment_end_3) <=
+        lanes * 64;
+    const int64 length = short_ ? (int64)((uint64)segment_end_4 - segment_end_3) : 0;
+    float total = -0.0f;
+    if (segment_end_3 < (int64)((uint64)segment_end_3 + length)) {
+      const int64 all_have = shift_right(length, shift);
+      const int64 mine = (uint64)all_have
+          + ((int64)lane < (int64)(length - (uint64)all_have * lanes) ? 1 : 0);
+      const int64 rounds = all_have >> 2;
+      const int first = (int)segment_end_3 + lane;
+      for (int64 round_ = 0; round_ < rounds; ++round_) {
+        const int p = first + (int)round_ * 4 * (int)lanes;
+        const int p_1 = first + ((int)round_ * 4 + 1) * (int)lanes;
+        const int p_2 = first + ((int)round_ * 4 + 2) * (int)lanes;
+        const int p_3 = first + ((int)round_ * 4 + 3) * (int)lanes;
+        const float x = input[p];
+        const float x_1 = input[p_1];
+        const float x_2 = input[p_2];
+        const float x_3 = input[p_3];
+        total += x;
+        total += x_1;
+        total += x_2;
+        total += x_3;
+      }
+      const int64 base = rounds * 4ull;
+      if (base < mine) {
+        float x = -0.0f;
+        if (base < mine) {
+          const int p = first + (int)base * (int)lanes;
+          const float x_1 = input[p];
+          x = x_1;
+        }
+        float x_1 = -0.0f;
+        if ((int64)(base + 1ull) < mine) {
+          const int p = first + ((int)base + 1) * (int)lanes;
+          const float x_2 = input[p];
+          x_1 = x_2;
+        }
+        float x_2 = -0.0f;
+        if ((int64)(base + 2ull) < mine) {
+          const int p = first + ((int)base + 2) * (int)lanes;
+          const float x_3 = input[p];
+          x_2 = x_3;
+        }
+        float x_3 = -0.0f;
+        if ((int64)(base + 3ull) < mine) {
+          const int p = first + ((int)base + 3) * (int)lanes;
+          const float x_4 = input[p];
+          x_3 = x_4;
+        }
+        total += x;
+        total += x_1;
+        total += x_2;
+        total += x_3;
+      }
+    }
+    if ((int)lanes > 1) {
+      const float other = __shfl_down_sync(0xffffffff, total, 1);
+      total += other;
+    }
+    if ((int)lanes > 2) {
+      const float other = __shfl_down_sync(0xffffffff, total, 2);
+      total += other;
+    }
+    if ((int)lanes > 4) {
+      const float other = __shfl_down_sync(0xffffffff, total, 4);
+      total += other;
+    }
+    if ((int)lanes > 8) {
+      const float other = __shfl_down_sync(0xffffffff, total, 8);
+      total += other;
+    }
+    if ((int)lanes > 16) {
+      const float other = __shfl_down_sync(0xffffffff, total, 16);
+      total += other;
+    }
+    if (lane == 0 && short_) {
+      const int s = (int)segment_start + segment;
+      const float x = 0.0f + total;
+      out[s] = x;
+    }
+  }
+  for (int segment = 0; segment < (int)own; ++segment) {
+    const int64 segment_end_3 = segment_end[segment];
+    const int64 segment_end_4 = segment_end[segment + 1];
+    if (lanes * 64 < (int64)((uint64)segment_end_4 - segment_end_3)) {
+      float total = -0.0f;
+      if (segment_end_3 < segment_end_4) {
+        const int64 whole = (uint64)segment_end_4 - segment_end_3;
+        const int64 all_have = max(whole, 0ll) / 256;
+        const int64 mine = all_have
+            + ((int64)thread < (int64)((uint64)whole - all_have * 256) ? 1 : 0);
+        const int64 rounds = all_have / 4;
+        const int first = (int)segment_end_3 + thread;
+        for (int64 round_ = 0; round_ < rounds; ++round_) {
+          const int p = first + (int)round_ * 1024;
+          const int p_1 = first + ((int)round_ * 4 + 1) * 256;
+          const int p_2 = first + ((int)round_ * 4 + 2) * 256;
+          const int p_3 = first + ((int)round_ * 4 + 3) * 256;
+          const float x = input[p];
+          const float x_1 = input[p_1];
+          const float x_2 = input[p_2];
+          const float x_3 = input[p_3];
+          total += x;
+          total += x_1;
+          total += x_2;
+          total += x_3;
+        }
+        const int64 base = rounds * 4;
+        if (base < mine) {
+          float x = -0.0f;
+          if (base < mine) {
+            const int p = first + (int)base * 256;
+            const float x_1 = input[p];
+            x = x_1;
+          }
+          float x_1 = -0.0f;
+          if (base + 1 < mine) {
+            const int p = first + ((int)base + 1) * 256;
+            const float x_2 = input[p];
+            x_1 = x_2;
+          }
+          float x_2 = -0.0f;
+          if (base + 2 < mine) {
+            const int p = first + ((int)base + 2) * 256;
+            const float x_3 = input[p];
+            x_2 = x_3;
+          }
+          float x_3 = -0.0f;
+          if (base + 3 < mine) {
+            const int p = first + ((int)base + 3) * 256;
+            const float x_4 = input[p];
+            x_3 = x_4;
+          }
+          total += x;
+          total += x_1;
+          total += x_2;
+          total += x_3;
+        }
+      }
+      const float other = __shfl_down_sync(0xffffffff, total, 1);
+      total += other;
+      const float other_1 = __shfl_down_sync(0xffffffff, total, 2);
+      total += other_1;
+      const float other_2 = __shfl_down_sync(0xffffffff, total, 4);
+      total += other_2;
+      const float other_3 = __shfl_down_sync(0xffffffff, total, 8);
+      total += other_3;
+      const float other_4 = __shfl_down_sync(0xffffffff, total, 16);
+      total += other_4;
+      const int lane_1 = thread & 31;
+      if (lane_1 == 0) {
+        warp[thread >> 5] = total;
+      }
+      __syncthreads();
+      if ((thread & 255) < 32) {
+        const float warp_1 = warp[(thread >> 5) + min(lane_1, 7)];
+        total = warp_1;
+        const float other_5 = __shfl_down_sync(0xffffffff, total, 1);
+        total += other_5;
+        const float other_6 = __shfl_down_sync(0xffffffff, total, 2);
+        total += other_6;
+        const float other_7 = __shfl_down_sync(0xffffffff, total, 4);
+        total += other_7;
+      }
+      if (thread == 0) {
+        const int s = (int)segment_start + segment;
+        const float x = 0.0f + total;
+        out[s] = x;
+      }
+      __syncthreads();
+    }
+  }
+}

@@ -1,0 +1,207 @@
+using int64 = long long;
+
+// n / d for 0 <= n, by the reciprocal of d that the host made: a multiplier and a shift.
+__device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
+  return __umulhi(2u * n, multiplier) >> shift;
+}
+
+// a / b rounded down, as Python does it; 0 for b = 0, and the lowest a by -1 wraps.
+template <class T>
+__device__ __forceinline__ T floor_divide(T a, T b) {
+  if (b == 0) return 0;
+  if (T(-1) < 0 && b == T(-1)) return T(0ull - a);
+  const T q = a / b;
+  return q * b != a && (a < 0) != (b < 0) ? T(q - 1) : q;
+}
+
+// Run `update` under a spin lock.  It runs inside the loop that tries, so that the threads of a
+// warp that wait never keep the one that holds the lock from going on.
+template <class F>
+__device__ __forceinline__ void locked(int* lock, F update) {
+  for (bool done = false; !done;) {
+    if (atomicCAS(lock, 0, 1) == 0) {
+      __threadfence();  // see what the last holder wrote
+      update();
+      __threadfence();  // what is written is seen before the lock is free
+      atomicExch(lock, 0);
+      done = true;
+    }
+  }
+}
+
+// Memory as other blocks see it: not a copy that this multiprocessor holds.
+template <class T>
+__device__ __forceinline__ T read_now(const T* place) {
+  return *static_cast<const volatile T*>(place);
+}
+template <class T>
+__device__ __forceinline__ void write_now(T* place, T x) {
+  *static_cast<volatile T*>(place) = x;
+}
+
+// a modulo b with the sign of b, as Python does it; 0 for b = 0.
+template <class T>
+__device__ __forceinline__ T floor_remainder(T a, T b) {
+  if (b == 0 || (T(-1) < 0 && b == T(-1))) return 0;
+  const T r = a % b;
+  return r != 0 && (r < 0) != (b < 0) ? T(r + b) : r;
+}
+
+// *place = combine(*place) as one step: tried again when somebody else came between.
+template <class T, class F>
+__device__ __forceinline__ void atomic_update32(T* place, F combine) {
+  unsigned* const word = reinterpret_cast<unsigned*>(place);
+  unsigned seen = *static_cast<volatile unsigned*>(word), expected, wanted;
+  do {
+    expected = seen;
+    T x;
+    memcpy(&x, &expected, sizeof(T));
+    x = combine(x);
+    memcpy(&wanted, &x, sizeof(T));
+    if (wanted == expected) return;
+    seen = atomicCAS(word, expected, wanted);
+  } while (seen != expected);
+}
+
+// permute, test_kernel_text.py
+// 4096 bins in shared memory
+extern "C" __global__ void __launch_bounds__(512, 2)
+permute_bins(const int* __restrict__ input, int* __restrict__ out, int n0, int count,
+                    int tiles, int copies, int groups_1, int copies_multiplier,
+                    int copies_shift) {
+  __shared__ int filled_1[4096];
+  __shared__ int bin_1[4096];
+  __shared__ int lock_1[1024];
+  const int task = blockIdx.x;
+  const int thread = threadIdx.x;
+  for (int b = thread; b < n0 * copies; b += 512) {
+    filled_1[b] = 0;
+    bin_1[b] = 0;
+  }
+  for (int b = thread; b < 1024; b += 512) {
+    lock_1[b] = 0;
+  }
+  __syncthreads();
+  const int copy = thread - quotient(thread, copies_multiplier, copies_shift) * copies;
+  const int rounds = floor_divide(tiles - task + groups_1 - 1, groups_1);
+  for (int round_ = 0; round_ < rounds; ++round_) {
+    const int first = (task + round_ * groups_1) * 4096 + thread;
+    const int first_1 = first + 512;
+    const int first_2 = first + 1024;
+    const int first_3 = first + 1536;
+    const int first_4 = first + 2048;
+    const int first_5 = first + 2560;
+    const int first_6 = first + 3072;
+    const int first_7 = first + 3584;
+    const int place = input[first];
+    const int place_1 = input[first_1];
+    const int place_2 = input[first_2];
+    const int place_3 = input[first_3];
+    const int place_4 = input[first_4];
+    const int place_5 = input[first_5];
+    const int place_6 = input[first_6];
+    const int place_7 = input[first_7];
+    const int64 at = place * copies + copy;
+    locked(&lock_1[at % 1024], [&] {
+      const int old0 = read_now(&filled_1[at]);
+      const int old1 = read_now(&bin_1[at]);
+      write_now<int>(&filled_1[at], 1);
+      write_now<int>(&bin_1[at], old0 ==
+          0 ? place : floor_remainder((int)((unsigned)place + old1), 9));
+    });
+    const int64 at_1 = place_1 * copies + copy;
+    locked(&lock_1[at_1 % 1024], [&] {
+      const int old0 = read_now(&filled_1[at_1]);
+      const int old1 = read_now(&bin_1[at_1]);
+      write_now<int>(&filled_1[at_1], 1);
+      write_now<int>(&bin_1[at_1], old0 ==
+          0 ? place_1 : floor_remainder((int)((unsigned)place_1 + old1), 9));
+    });
+    const int64 at_2 = place_2 * copies + copy;
+    locked(&lock_1[at_2 % 1024], [&] {
+      const int old0 = read_now(&filled_1[at_2]);
+      const int old1 = read_now(&bin_1[at_2]);
+      write_now<int>(&filled_1[at_2], 1);
+      write_now<int>(&bin_1[at_2], old0 ==
+          0 ? place_2 : floor_remainder((int)((unsigned)place_2 + old1), 9));
+    });
+    const int64 at_3 = place_3 * copies + copy;
+    locked(&lock_1[at_3 % 1024], [&] {
+      const int old0 = read_now(&filled_1[at_3]);
+      const int old1 = read_now(&bin_1[at_3]);
+      write_now<int>(&filled_1[at_3], 1);
+      write_now<int>(&bin_1[at_3], old0 ==
+          0 ? place_3 : floor_remainder((int)((unsigned)place_3 + old1), 9));
+    });
+    const int64 at_4 = place_4 * copies + copy;
+    locked(&lock_1[at_4 % 1024], [&] {
+      const int old0 = read_now(&filled_1[at_4]);
+      const int old1 = read_now(&bin_1[at_4]);
+      write_now<int>(&filled_1[at_4], 1);
+      write_now<int>(&bin_1[at_4], old0 ==
+          0 ? place_4 : floor_remainder((int)((unsigned)place_4 + old1), 9));
+    });
+    const int64 at_5 = place_5 * copies + copy;
+    locked(&lock_1[at_5 % 1024], [&] {
+      const int old0 = read_now(&filled_1[at_5]);
+      const int old1 = read_now(&bin_1[at_5]);
+      write_now<int>(&filled_1[at_5], 1);
+      write_now<int>(&bin_1[at_5], old0 ==
+          0 ? place_5 : floor_remainder((int)((unsigned)place_5 + old1), 9));
+    });
+    const int64 at_6 = place_6 * copies + copy;
+    locked(&lock_1[at_6 % 1024], [&] {
+      const int old0 = read_now(&filled_1[at_6]);
+      const int old1 = read_now(&bin_1[at_6]);
+      write_now<int>(&filled_1[at_6], 1);
+      write_now<int>(&bin_1[at_6], old0 ==
+          0 ? place_6 : floor_remainder((int)((unsigned)place_6 + old1), 9));
+    });
+    const int64 at_7 = place_7 * copies + copy;
+    locked(&lock_1[at_7 % 1024], [&] {
+      const int old0 = read_now(&filled_1[at_7]);
+      const int old1 = read_now(&bin_1[at_7]);
+      write_now<int>(&filled_1[at_7], 1);
+      write_now<int>(&bin_1[at_7], old0 ==
+          0 ? place_7 : floor_remainder((int)((unsigned)place_7 + old1), 9));
+    });
+  }
+  const int left = tiles * 4096 + (task * 512 + thread);
+  const int stride = groups_1 * 512;
+  const int rounds_1 = floor_divide(count - left + stride - 1, stride);
+  for (int round_ = 0; round_ < rounds_1; ++round_) {
+    const int p = left + round_ * stride;
+    const int place = input[p];
+    const int64 at = place * copies + copy;
+    locked(&lock_1[at % 1024], [&] {
+      const int old0 = read_now(&filled_1[at]);
+      const int old1 = read_now(&bin_1[at]);
+      write_now<int>(&filled_1[at], 1);
+      write_now<int>(&bin_1[at], old0 ==
+          0 ? place : floor_remainder((int)((unsigned)place + old1), 9));
+    });
+  }
+  __syncthreads();
+  for (int b = thread; b < n0; b += 512) {
+    const int base = b * copies;
+    const int last = copies - 1;
+    bool some = false;
+    int total = 0;
+    for (int c = 0; c < copies; ++c) {
+      const int slot = base + ((c + thread) & last);
+      if (filled_1[slot] != 0) {
+        if (some) {
+          const int b_1 = bin_1[slot];
+          total = floor_remainder((int)((unsigned)total + b_1), 9);
+        } else {
+          total = bin_1[slot];
+        }
+        some = true;
+      }
+    }
+    if (some) {
+      atomic_update32(&out[b],
+          [&](int old) { return floor_remainder((int)((unsigned)total + old), 9); });
+    }
+  }
+}

@@ -1,0 +1,73 @@
+using int64 = long long;
+
+// n / d for 0 <= n, by the reciprocal of d that the host made: a multiplier and a shift.
+__device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
+  return __umulhi(2u * n, multiplier) >> shift;
+}
+
+// a / b rounded down, as Python does it; 0 for b = 0, and the lowest a by -1 wraps.
+template <class T>
+__device__ __forceinline__ T floor_divide(T a, T b) {
+  if (b == 0) return 0;
+  if (T(-1) < 0 && b == T(-1)) return T(0ull - a);
+  const T q = a / b;
+  return q * b != a && (a < 0) != (b < 0) ? T(q - 1) : q;
+}
+
+// Keep the first check that fails: its number, the index and the extent.
+__device__ __noinline__ void report(int64* errors, int64 site, int64 index, int64 extent) {
+  if (atomicCAS((unsigned long long*)errors, 0ull, (unsigned long long)site) == 0) {
+    errors[1] = index;
+    errors[2] = extent;
+  }
+}
+
+// permute, test_kernel_text.py
+// 8192 bins in shared memory
+extern "C" __global__ void __launch_bounds__(512, 3)
+permute_bins(const int* __restrict__ input, int* __restrict__ out,
+                    int64* __restrict__ errors, int n0, int count, int copies, int groups_1,
+                    int copies_multiplier, int copies_shift) {
+  __shared__ int bin_2[8192];
+  const int task = blockIdx.x;
+  const int thread = threadIdx.x;
+  for (int b = thread; b < n0 * copies; b += 512) {
+    bin_2[b] = 0;
+  }
+  __syncthreads();
+  const int copy = thread - quotient(thread, copies_multiplier, copies_shift) * copies;
+  const int left = task * 512 + thread;
+  const int stride = groups_1 * 512;
+  const int rounds = floor_divide(count - left + stride - 1, stride);
+  for (int round_ = 0; round_ < rounds; ++round_) {
+    const int p = left + round_ * stride;
+    int place = -1;
+    int value = 0;
+    const int input_x = input[p];
+    const int64 at = input_x;
+    const bool ok = (int)at >= 0 && (int)at < n0;
+    if (!ok) report(errors, 1, at, (int64)n0);
+    if (ok) {
+      place = at;
+      value = input_x;
+    }
+    if (place >= 0) {
+      const int slot = place * copies + copy;
+      atomicAdd(&bin_2[slot], value);
+    }
+  }
+  __syncthreads();
+  for (int b = thread; b < n0; b += 512) {
+    const int base = b * copies;
+    const int last = copies - 1;
+    int total = 0;
+    for (int c = 0; c < copies; ++c) {
+      const int slot = base + ((c + thread) & last);
+      const int b_1 = bin_2[slot];
+      total += (unsigned)b_1;
+    }
+    if (total != 0) {
+      atomicAdd(&out[b], total);
+    }
+  }
+}

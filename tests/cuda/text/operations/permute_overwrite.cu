@@ -1,0 +1,51 @@
+using int64 = long long;
+
+// a / b rounded down, as Python does it; 0 for b = 0, and the lowest a by -1 wraps.
+template <class T>
+__device__ __forceinline__ T floor_divide(T a, T b) {
+  if (b == 0) return 0;
+  if (T(-1) < 0 && b == T(-1)) return T(0ull - a);
+  const T q = a / b;
+  return q * b != a && (a < 0) != (b < 0) ? T(q - 1) : q;
+}
+
+// permute, test_kernel_text.py
+// overwrite updates
+extern "C" __global__ void __launch_bounds__(512, 3)
+permute_overwrite(const float* __restrict__ input, const int* __restrict__ input_1,
+                         float* __restrict__ out, int64 n0, int count, int64 n1, int blocks,
+                         int tiles) {
+  const int task = blockIdx.x;
+  const int thread = threadIdx.x;
+  const int rounds = floor_divide(tiles - task + blocks - 1, blocks);
+  for (int round_ = 0; round_ < rounds; ++round_) {
+    const int first = (task + round_ * blocks) * 4096 + thread * 4;
+    const int first_1 = first + 2048;
+    const float4 input_x = *reinterpret_cast<const float4*>(&input[first]);
+    const int4 input_1_x = *reinterpret_cast<const int4*>(&input_1[first]);
+    const float4 input_x_1 = *reinterpret_cast<const float4*>(&input[first_1]);
+    const int4 input_1_x_1 = *reinterpret_cast<const int4*>(&input_1[first_1]);
+    const int p = first + 1;
+    const int p_1 = first + 2;
+    const int p_2 = first + 3;
+    const int p_3 = first_1 + 1;
+    const int p_4 = first_1 + 2;
+    const int p_5 = first_1 + 3;
+    out[input_1_x.x] = input_x.x;  // whoever is last
+    out[input_1_x.y] = input_x.y;  // whoever is last
+    out[input_1_x.z] = input_x.z;  // whoever is last
+    out[input_1_x.w] = input_x.w;  // whoever is last
+    out[input_1_x_1.x] = input_x_1.x;  // whoever is last
+    out[input_1_x_1.y] = input_x_1.y;  // whoever is last
+    out[input_1_x_1.z] = input_x_1.z;  // whoever is last
+    out[input_1_x_1.w] = input_x_1.w;  // whoever is last
+  }
+  const int left = tiles * 4096 + (task * 512 + thread);
+  const int stride = blocks * 512;
+  const int rounds_1 = floor_divide(count - left + stride - 1, stride);
+  for (int round_ = 0; round_ < rounds_1; ++round_) {
+    const int p = left + round_ * stride;
+    const int place = input_1[p];
+    out[place] = input[p];  // whoever is last
+  }
+}

@@ -1,0 +1,21 @@
+using int64 = long long;
+
+// reshape, test_kernel_text.py
+// schedule: default
+// 4 × 1 elements a thread
+extern "C" __global__ void __launch_bounds__(128)
+reshape(const float* __restrict__ input, float* __restrict__ out, int n0, int64 n1,
+               int64 n2, int64 blocks) {
+  const int task = blockIdx.x;
+  const int thread = threadIdx.x;
+  const int start = task * 512;
+  if (start + 512 <= n0) {
+    const int first = start + thread * 4;
+    const float4 input_x = *reinterpret_cast<const float4*>(&input[first]);
+    *reinterpret_cast<float4*>(&out[first]) = input_x;
+  } else {
+    for (int p = start + thread; p < n0; p += 128) {
+      out[p] = input[p];
+    }
+  }
+}

@@ -1,0 +1,54 @@
+using int64 = long long;
+
+// a modulo b with the sign of b, as Python does it; 0 for b = 0.
+template <class T>
+__device__ __forceinline__ T floor_remainder(T a, T b) {
+  if (b == 0 || (T(-1) < 0 && b == T(-1))) return 0;
+  const T r = a % b;
+  return r != 0 && (r < 0) != (b < 0) ? T(r + b) : r;
+}
+
+// n / d for 0 <= n, by the reciprocal of d that the host made: a multiplier and a shift.
+__device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
+  return __umulhi(2u * n, multiplier) >> shift;
+}
+
+// stencil, test_kernel_text.py
+// schedule: default
+// 4 × 1 elements a thread
+extern "C" __global__ void __launch_bounds__(128)
+stencil(const float* __restrict__ input, float* __restrict__ out, int n0, int low0,
+               int high0, int64 blocks, int n0_multiplier, int n0_shift) {
+  const int task = blockIdx.x;
+  const int thread = threadIdx.x;
+  const int start = task * 512;
+  if (start + 512 <= n0) {
+    const int first = start + thread * 4;
+    const bool inside = low0 <= first && first + 3 < high0;
+    if (inside) {
+      const float4 input_x = *reinterpret_cast<const float4*>(&input[first - 4]);
+      const float4 input_x_1 = *reinterpret_cast<const float4*>(&input[first]);
+      const float4 input_x_2 = *reinterpret_cast<const float4*>(&input[first + 4]);
+      const float x = input_x.w + input_x_1.y;
+      const float x_1 = input_x_1.x + input_x_1.z;
+      const float x_2 = input_x_1.y + input_x_1.w;
+      const float x_3 = input_x_1.z + input_x_2.x;
+      *reinterpret_cast<float4*>(&out[first]) = make_float4(x, x_1, x_2, x_3);
+    } else {
+      for (int k = 0; k < 4; ++k) {
+        out[first + k] = input[floor_remainder(first + k - 1, n0)]
+            + input[first + k - quotient(first + k + 1, n0_multiplier, n0_shift) * n0 + 1];
+      }
+    }
+  } else {
+    for (int p = start + thread; p < n0; p += 128) {
+      const bool inside = low0 <= p && p < high0;
+      if (inside) {
+        out[p] = input[p - 1] + input[p + 1];
+      } else {
+        out[p] = input[floor_remainder(p - 1, n0)]
+            + input[p - quotient(p + 1, n0_multiplier, n0_shift) * n0 + 1];
+      }
+    }
+  }
+}

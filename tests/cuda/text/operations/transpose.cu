@@ -1,0 +1,83 @@
+using int64 = long long;
+
+// n / d for 0 <= n, by the reciprocal of d that the host made: a multiplier and a shift.
+__device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
+  return __umulhi(2u * n, multiplier) >> shift;
+}
+
+// transpose, test_kernel_text.py
+// schedule: default
+// tiles of 64 × 64 in shared memory: input
+extern "C" __global__ void __launch_bounds__(512)
+transpose(const float* __restrict__ input, float* __restrict__ out, int n0, int n1,
+                 int64 tiles_down, int tiles_across, int tiles_across_multiplier,
+                 int tiles_across_shift) {
+  __shared__ __align__(16) float input_tile_1[4096];
+  const int task = blockIdx.x;
+  const int thread = threadIdx.x;
+  const int t = quotient(task, tiles_across_multiplier, tiles_across_shift);
+  const int i0 = t * 64;
+  const int i1 = (task - t * tiles_across) * 64;
+  const bool whole = i0 + 64 <= n0 && i1 + 64 <= n1;
+  if (whole) {
+    const int across = (thread & 15) * 4;
+    const int row = thread >> 4;
+    const int i = i0 + across;
+    #pragma unroll
+    for (int turn = 0; turn < 2; ++turn) {
+      const int along = row + turn * 32;
+      const int j = i1 + along;
+      const int at = j * n0 + i;
+      const float4 input_x = *reinterpret_cast<const float4*>(&input[at]);
+      *reinterpret_cast<float4*>(&input_tile_1[along * 64
+          + (across ^ (((along >> 2) * 4) & 63))]) = input_x;
+    }
+  } else {
+    const int across = (thread & 15) * 4;
+    const int row = thread >> 4;
+    const int i = i0 + across;
+    for (int turn = 0; turn < 2; ++turn) {
+      const int along = row + turn * 32;
+      const int j = i1 + along;
+      if (i < n0 && j < n1) {
+        const int at = j * n0 + i;
+        const float4 input_x = *reinterpret_cast<const float4*>(&input[at]);
+        *reinterpret_cast<float4*>(&input_tile_1[along * 64
+            + (across ^ (((along >> 2) * 4) & 63))]) = input_x;
+      }
+    }
+  }
+  __syncthreads();
+  if (whole) {
+    #pragma unroll
+    for (int turn = 0; turn < 2; ++turn) {
+      const int t_1 = turn * 16 + (thread >> 5);
+      const int group = (thread & 7) + (t_1 & 1) * 8;
+      const int across = (t_1 >> 1) * 4 + ((thread >> 3) & 3);
+      const int i = i0 + across;
+      const int j = i1 + group * 4;
+      const int begin = group * 256 + (across ^ ((group * 4) & 63));
+      const float x = input_tile_1[begin];
+      const float x_1 = input_tile_1[begin + 64];
+      const float x_2 = input_tile_1[begin + 128];
+      const float x_3 = input_tile_1[begin + 192];
+      *reinterpret_cast<float4*>(&out[i * n1 + j]) = make_float4(x, x_1, x_2, x_3);
+    }
+  } else {
+    for (int turn = 0; turn < 2; ++turn) {
+      const int t_1 = turn * 16 + (thread >> 5);
+      const int group = (thread & 7) + (t_1 & 1) * 8;
+      const int across = (t_1 >> 1) * 4 + ((thread >> 3) & 3);
+      const int i = i0 + across;
+      const int j = i1 + group * 4;
+      if (i < n0 && j < n1) {
+        const int begin = group * 256 + (across ^ ((group * 4) & 63));
+        const float x = input_tile_1[begin];
+        const float x_1 = input_tile_1[begin + 64];
+        const float x_2 = input_tile_1[begin + 128];
+        const float x_3 = input_tile_1[begin + 192];
+        *reinterpret_cast<float4*>(&out[i * n1 + j]) = make_float4(x, x_1, x_2, x_3);
+      }
+    }
+  }
+}

@@ -1,0 +1,217 @@
+using int8 = signed char;
+using int16 = short;
+using int64 = long long;
+using uint8 = unsigned char;
+using uint16 = unsigned short;
+using uint32 = unsigned int;
+using uint64 = unsigned long long;
+
+// A half-precision number: computes as float, rounds to nearest even where it is made.
+struct float16 {
+  unsigned short bits;
+  float16() = default;
+  __device__ __forceinline__ explicit float16(float x) {
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+  }
+  __device__ __forceinline__ explicit float16(double x) {
+    asm("cvt.rn.f16.f64 %0, %1;" : "=h"(bits) : "d"(x));
+  }
+  __device__ __forceinline__ operator float() const {
+    float x;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
+    return x;
+  }
+};
+
+// The upper half of a float: computes as float, rounds to nearest even where it is made.
+struct bfloat16 {
+  unsigned short bits;
+  bfloat16() = default;
+  __device__ __forceinline__ explicit bfloat16(float x) {
+#if __CUDA_ARCH__ >= 800
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+#else
+    const unsigned u = __float_as_uint(x);
+    bits = (x != x ? 0x7fff0000u : u + 0x7fff + (u >> 16 & 1)) >> 16;
+#endif
+  }
+  __device__ __forceinline__ operator float() const { return __uint_as_float(bits << 16); }
+};
+
+template <class T>
+struct alignas(2 * sizeof(T)) complex {
+  T real, imag;
+  complex() = default;
+  __device__ __forceinline__ complex(T r, T i) : real(r), imag(i) {}
+  template <class U>
+  __device__ __forceinline__ explicit complex(complex<U> z) : real(z.real), imag(z.imag) {}
+};
+
+using complex64 = complex<float>;
+
+using complex128 = complex<double>;
+
+// a / b rounded down, as Python does it; 0 for b = 0, and the lowest a by -1 wraps.
+template <class T>
+__device__ __forceinline__ T floor_divide(T a, T b) {
+  if (b == 0) return 0;
+  if (T(-1) < 0 && b == T(-1)) return T(0ull - a);
+  const T q = a / b;
+  return q * b != a && (a < 0) != (b < 0) ? T(q - 1) : q;
+}
+
+// a modulo b with the sign of b, as Python does it; 0 for b = 0.
+template <class T>
+__device__ __forceinline__ T floor_remainder(T a, T b) {
+  if (b == 0 || (T(-1) < 0 && b == T(-1))) return 0;
+  const T r = a % b;
+  return r != 0 && (r < 0) != (b < 0) ? T(r + b) : r;
+}
+
+// a / b towards zero; 0 for b = 0, and the lowest a by -1 wraps.
+template <class T>
+__device__ __forceinline__ T quot(T a, T b) {
+  if (b == 0) return 0;
+  if (T(-1) < 0 && b == T(-1)) return T(0ull - a);
+  return a / b;
+}
+
+// What quot leaves; 0 for b = 0.
+template <class T>
+__device__ __forceinline__ T rem(T a, T b) {
+  return b == 0 || (T(-1) < 0 && b == T(-1)) ? T(0) : T(a % b);
+}
+
+// a to the power b, wrapping; to a negative power only 1 and -1 are not 0.
+template <class T>
+__device__ __forceinline__ T power(T a, T b) {
+  if (b < 0) return a == 1 ? T(1) : a == T(-1) ? T(b & 1 ? -1 : 1) : T(0);
+  uint64 result = 1, square = uint64(a);
+  for (uint64 left = uint64(b); left != 0; left >>= 1) {
+    if (left & 1) result *= square;
+    square *= square;
+  }
+  return T(result);
+}
+
+// |a|; of the lowest number, itself.
+template <class T>
+__device__ __forceinline__ T absolute(T a) {
+  return a < 0 ? T(0ull - a) : a;
+}
+
+template <class T>
+__device__ __forceinline__ T sign(T a) {
+  return T((a > 0) - (a < 0));
+}
+
+// a << b; 0 when b is negative or not less than the width.
+template <class T>
+__device__ __forceinline__ T shift_left(T a, T b) {
+  return b >= 0 && b < T(8 * sizeof(T)) ? T(a << b) : T(0);
+}
+
+// a >> b; the sign of a (0 for unsigned) when b is negative or not less than the width.
+template <class T>
+__device__ __forceinline__ T shift_right(T a, T b) {
+  return b >= 0 && b < T(8 * sizeof(T)) ? T(a >> b) : T(a < 0 ? -1 : 0);
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+catalogue_int32(const int* __restrict__ as, const int* __restrict__ bs,
+                const int* __restrict__ cs, const bool* __restrict__ ps, int* __restrict__ add_of,
+                int* __restrict__ subtract_of, int* __restrict__ multiply_of,
+                int* __restrict__ floor_divide_of, int* __restrict__ remainder_of,
+                int* __restrict__ quot_of, int* __restrict__ rem_of, int* __restrict__ power_of,
+                int* __restrict__ fma_of, int* __restrict__ minimum_of,
+                int* __restrict__ maximum_of, int* __restrict__ fmin_of,
+                int* __restrict__ fmax_of, int* __restrict__ negative_of,
+                int* __restrict__ absolute_of, int* __restrict__ sign_of,
+                bool* __restrict__ equal_of, bool* __restrict__ not_equal_of,
+                bool* __restrict__ less_of, bool* __restrict__ less_equal_of,
+                bool* __restrict__ greater_of, bool* __restrict__ greater_equal_of,
+                int* __restrict__ bitwise_and_of, int* __restrict__ bitwise_or_of,
+                int* __restrict__ bitwise_xor_of, int* __restrict__ invert_of,
+                int* __restrict__ left_shift_of, int* __restrict__ right_shift_of,
+                int* __restrict__ popcount_of, int* __restrict__ clz_of, int* __restrict__ ctz_of,
+                int* __restrict__ fmod_of, int* __restrict__ floor_of, int* __restrict__ ceil_of,
+                int* __restrict__ trunc_of, int* __restrict__ rint_of,
+                bool* __restrict__ isnan_of, bool* __restrict__ isinf_of,
+                bool* __restrict__ isfinite_of, bool* __restrict__ signbit_of,
+                int* __restrict__ real_of, int* __restrict__ imag_of,
+                int* __restrict__ conjugate_of, int* __restrict__ select_of,
+                bool* __restrict__ cast_bool, int8* __restrict__ cast_int8,
+                int16* __restrict__ cast_int16, int* __restrict__ cast_int32,
+                int64* __restrict__ cast_int64, uint8* __restrict__ cast_uint8,
+                uint16* __restrict__ cast_uint16, uint32* __restrict__ cast_uint32,
+                uint64* __restrict__ cast_uint64, float16* __restrict__ cast_float16,
+                bfloat16* __restrict__ cast_bfloat16, float* __restrict__ cast_float32,
+                double* __restrict__ cast_float64, complex64* __restrict__ cast_complex64,
+                complex128* __restrict__ cast_complex128, int64 n) {
+  const int64 task = blockIdx.x;
+  const int64 thread = threadIdx.x;
+  const int64 i = task * 256 + thread;
+  const int a = as[i];
+  const int b = bs[i];
+  const int c = cs[i];
+  const bool p = ps[i];
+  add_of[i] = (unsigned)a + b;
+  subtract_of[i] = (unsigned)a - b;
+  multiply_of[i] = (unsigned)a * b;
+  floor_divide_of[i] = floor_divide(a, b);
+  remainder_of[i] = floor_remainder(a, b);
+  quot_of[i] = quot(a, b);
+  rem_of[i] = rem(a, b);
+  power_of[i] = power(a, b);
+  fma_of[i] = (unsigned)a * b + c;
+  minimum_of[i] = min(a, b);
+  maximum_of[i] = max(a, b);
+  fmin_of[i] = min(a, b);
+  fmax_of[i] = max(a, b);
+  negative_of[i] = (int)-(unsigned)a;
+  absolute_of[i] = absolute(a);
+  sign_of[i] = sign(a);
+  equal_of[i] = a == b;
+  not_equal_of[i] = a != b;
+  less_of[i] = a < b;
+  less_equal_of[i] = a <= b;
+  greater_of[i] = a > b;
+  greater_equal_of[i] = a >= b;
+  bitwise_and_of[i] = a & b;
+  bitwise_or_of[i] = a | b;
+  bitwise_xor_of[i] = a ^ b;
+  invert_of[i] = ~a;
+  left_shift_of[i] = shift_left(a, b);
+  right_shift_of[i] = shift_right(a, b);
+  popcount_of[i] = __popc(a);
+  clz_of[i] = __clz(a);
+  ctz_of[i] = __clz(__brev(a));
+  fmod_of[i] = rem(a, b);
+  floor_of[i] = a;
+  ceil_of[i] = a;
+  trunc_of[i] = a;
+  rint_of[i] = a;
+  isnan_of[i] = false;
+  isinf_of[i] = false;
+  isfinite_of[i] = true;
+  signbit_of[i] = a < 0;
+  real_of[i] = a;
+  imag_of[i] = 0;
+  conjugate_of[i] = a;
+  select_of[i] = p ? a : b;
+  cast_bool[i] = a != 0;
+  cast_int8[i] = a;
+  cast_int16[i] = a;
+  cast_int32[i] = a;
+  cast_int64[i] = a;
+  cast_uint8[i] = a;
+  cast_uint16[i] = a;
+  cast_uint32[i] = a;
+  cast_uint64[i] = a;
+  cast_float16[i] = float16((float)a);
+  cast_bfloat16[i] = bfloat16((float)a);
+  cast_float32[i] = (float)a;
+  cast_float64[i] = (double)a;
+  cast_complex64[i] = complex64((float)a, 0);
+  cast_complex128[i] = complex128((double)a, 0);
+}

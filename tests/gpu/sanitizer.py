@@ -1,0 +1,189 @@
+"""Every skeleton once, small, under NVIDIA's compute-sanitizer:
+
+    python tests/gpu/sanitizer.py                 memcheck, then racecheck
+    python tests/gpu/sanitizer.py synccheck       another tool
+    python tests/gpu/sanitizer.py --bare          the programs alone
+
+Needs a GPU and compute-sanitizer, which comes with the CUDA toolkit.  Prints one line per tool, and
+for one that found something the first of it; ends with status 1 then.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from glob import glob
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[2]
+TOOLS = ("memcheck", "racecheck")
+SECONDS = 240
+#: A folder for what the tools print in full.
+LOGS = os.environ.get("TREADLE_SANITIZER_LOGS")
+
+
+def programs() -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Names, and functions that build an expression over a few thousand elements."""
+    import treadle as td
+
+    rng = np.random.default_rng(0)
+    n = 5003
+    ints, more = rng.integers(0, 9, n), rng.integers(0, 9, n)
+    table = rng.integers(0, 9, (67, 131))
+    image = rng.random((70, 133)).astype("f4")
+    solid, cube = rng.random((9, 35, 40)), rng.integers(0, 9, (9, 18, 35))
+    square = rng.random((256, 256)).astype("f4")
+    unsorted, permutation = rng.integers(0, 1000, 700), rng.permutation(n)
+    places, lengths = td.use(rng.integers(0, 40, n)), np.array([0, 5, 0, 998, 3000, 1000])
+
+    def plus(x: Any, y: Any) -> Any:
+        return x + y
+
+    def affine(x: Any, y: Any) -> Any:
+        return x[0] * y[0], x[1] * y[0] + y[1]
+
+    yield "map", lambda: td.use(ints) * 2 + more
+    yield "map of bytes", lambda: td.use(ints.astype("u1")) + td.use(more.astype("u1"))
+    yield "slices", lambda: td.use(table)[::-1, 3::2] + 1
+    yield "transpose", lambda: td.transpose(td.use(table)) * 3
+    yield "transpose of rank 3", lambda: td.transpose(td.use(solid), (2, 0, 1))
+    yield "morton", lambda: td.map(lambda x: x + 1, table, schedule=td.schedule.Morton())
+    for name in ("clamp", "mirror", "symmetric", "wrap"):
+        boundary = getattr(td, name)
+        yield (
+            f"stencil {name}",
+            lambda b=boundary: td.stencil(
+                lambda w: w[-1, 0] + w[1, 0] + w[0, -2] + w[0, 1], image, boundary=b
+            ),
+        )
+    yield "stencil of rank 1", lambda: td.stencil(lambda w: w[-3] + w[2], ints)
+    yield (
+        "stencil of rank 3",
+        lambda: td.stencil(lambda w: w[-1, 0, 0] + w[0, 1, 0] + w[0, 0, -1], cube),
+    )
+    yield "sum", lambda: td.sum(td.use(ints))
+    yield "fold of rows", lambda: td.sum(td.use(table), axis=1)
+    yield "fold of columns", lambda: td.sum(td.use(table), axis=0)
+    yield "fold in order", lambda: td.fold(affine, (3, 5), td.zip(ints, more))
+    yield "argmax", lambda: td.argmax(td.use(ints))
+    yield "fold_seg", lambda: td.fold_seg(plus, 1, ints, lengths)
+    for scan in ("scanl1", "scanr1"):
+        yield scan, lambda s=scan: getattr(td, s)(plus, ints)
+        yield f"{scan} in order", lambda s=scan: getattr(td, s)(affine, td.zip(ints, more))
+        yield f"{scan} of rows", lambda s=scan: getattr(td, s)(plus, table, axis=1)
+        yield f"{scan} of columns", lambda s=scan: getattr(td, s)(plus, table, axis=0)
+    yield "filter", lambda: td.filter(lambda x: x > 4, ints)
+    yield "sort", lambda: td.sort(td.use(unsorted))
+    yield "permute", lambda: td.permute(plus, np.zeros(40, "i8"), lambda i: places[i], ints)
+    yield "permute of pairs", lambda: td.permute(
+        lambda new, old: (new[0] + old[0], td.maximum(new[1], old[1])),
+        td.zip(np.zeros(40, "i8"), np.zeros(40, "i8")), lambda i: places[i], td.zip(ints, more),
+    )  # fmt: skip
+    yield "histogram", lambda: td.bincount(td.use(ints), minlength=300)
+    yield "scatter", lambda: td.scatter(np.zeros(n, "i8"), td.use(permutation), np.arange(n))
+    yield "matmul of integers", lambda: td.matmul(table, table.T.copy())
+    yield "matmul", lambda: td.matmul(image, image.T.copy())
+    yield "matmul of tiles", lambda: td.matmul(square, square)
+    yield "loop", lambda: td.iterate(20, lambda a: td.stencil(lambda w: w[-1] + w[1], a), ints)
+
+
+def bare() -> int:
+    """Run the programs and compare with `reference`."""
+    import treadle as td
+
+    try:
+        import cupy
+
+        cupy.cuda.set_allocator(None)  # without a pool, overruns hit what is not allocated
+    except ImportError:
+        pass
+    wrong = 0
+    for name, program in programs():
+        try:
+            got = td.run(program(), backend="cuda")
+            want = td.run(program(), backend="reference")
+        except Exception as error:
+            print(f"PROGRAM {name}: {type(error).__name__}: {str(error).splitlines()[0]}")
+            wrong += 1
+            continue
+        pairs = list(zip(_parts(got), _parts(want), strict=True))
+        if not all(np.allclose(_host(g), w, rtol=1e-2) for g, w in pairs):
+            print(f"PROGRAM {name}: wrong")
+            wrong += 1
+    print(f"PROGRAMS wrong: {wrong}")
+    return wrong
+
+
+def _parts(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _host(value: Any) -> Any:
+    return value.get() if hasattr(value, "get") else value
+
+
+def sanitizer() -> str | None:
+    """Where compute-sanitizer is."""
+    found = shutil.which("compute-sanitizer")
+    homes = [os.environ.get("CUDA_HOME", ""), *sorted(glob("/usr/local/cuda*"), reverse=True)]
+    for home in (h for h in homes if h):
+        for folder in ("bin", "compute-sanitizer"):
+            path = os.path.join(home, folder, "compute-sanitizer")
+            found = found or (path if os.path.isfile(path) else None)
+    return found
+
+
+def check(tool: str, program: str) -> int:
+    """Run the programs under a tool; print a line or a few."""
+    # Calls of the driver that fail are the libraries' way of asking what there is.
+    quiet = ["--report-api-errors", "no"] if tool == "memcheck" else []
+    command = [program, "--tool", tool, *quiet, sys.executable, __file__, "--bare"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, cwd=ROOT,
+                              env=environment, check=False)  # fmt: skip
+    except subprocess.TimeoutExpired:
+        print(f"{tool}: not done in {SECONDS} s")
+        return 1
+    if LOGS:
+        (Path(LOGS) / f"sanitizer-{tool}.log").write_text(done.stdout + done.stderr)
+    lines = (done.stdout + done.stderr).splitlines()
+    found = [line.strip("= ") for line in lines
+             if re.search(r"Invalid|Error:|Warning:|Program hit|Misaligned|leaked", line)
+             and "SUMMARY" not in line]  # fmt: skip
+    at = [m[1] for line in lines if (m := re.search(r"\bat (\w+)[(+]", line))]
+    summary = [line.strip("= ") for line in lines if "SUMMARY" in line]
+    own = [line for line in lines if line.startswith("PROGRAM")]
+    print(f"{tool}: {'; '.join(summary) or 'no summary'}; {own[-1] if own else 'nothing ran'}")
+    for line in own[:-1][:4]:
+        print(f"  {line[:150]}")
+    for text, count in Counter(found).most_common(3):
+        print(f"  {count} × {text[:150]}")
+    if at:
+        print(f"  in {', '.join(f'{k} ({c})' for k, c in Counter(at).most_common(4))[:150]}")
+    if not own:
+        print("  " + " | ".join(lines[-2:])[:300])
+    clean = own and own[-1].endswith(" 0") and done.returncode == 0
+    return 0 if clean and all(re.search(r": 0 ", s) for s in summary) else 1
+
+
+def main(arguments: list[str]) -> int:
+    if arguments == ["--bare"]:
+        return bare()
+    program = sanitizer()
+    if program is None:
+        print("compute-sanitizer is not here: it comes with the CUDA toolkit")
+        return 1
+    return max(check(tool, program) for tool in arguments or TOOLS)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

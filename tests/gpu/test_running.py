@@ -1,0 +1,137 @@
+"""Programs that repeat, loops on the device, and what goes wrong."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import treadle as td
+
+A = np.random.default_rng(0).standard_normal(1000)
+
+
+def replay_of(program, *args):
+    """What replays a program for arguments like these."""
+    executable = program.lower(*args).executable
+    (found,) = executable.tapes.values()
+    return found[-1]
+
+
+def same(function, *args, calls=6):
+    cupy = pytest.importorskip("cupy")
+    want = td.jit(function, backend="reference")(*args)
+    program = td.jit(function, backend="cuda")
+    placed = [cupy.asarray(a) if isinstance(a, np.ndarray) else a for a in args]
+    for _ in range(calls):
+        for given in (args, placed):
+            for x, y in zip(_flat(program(*given)), _flat(want), strict=True):
+                x = x if isinstance(x, np.ndarray) else x.get()
+                assert x.dtype == y.dtype
+                np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-9)
+    return program
+
+
+def _flat(value):
+    return [x for part in value for x in _flat(part)] if isinstance(value, tuple) else [value]
+
+
+def test_several_kernels_become_a_graph():
+    cupy = pytest.importorskip("cupy")
+    program = td.jit(lambda x: (td.sum(x), td.cumsum(x), td.compute(x * 2) + 1), backend="cuda")
+    d = cupy.asarray(A)
+    for _ in range(10):
+        total, prefix, more = program(d)
+    assert replay_of(program, d).graphs
+    np.testing.assert_allclose(prefix.get(), np.cumsum(A), rtol=1e-9, atol=1e-9)
+    np.testing.assert_array_equal(more.get(), A * 2 + 1)
+    np.testing.assert_allclose(total.get(), A.sum())
+
+
+def test_graphs_follow_numbers_and_arrays():
+    cupy = pytest.importorskip("cupy")
+    program = td.jit(lambda x, k: (x * k, td.sum(x) * k), backend="cuda")
+    kept = []
+    for turn in range(40):
+        d = cupy.asarray(A + turn % 3)
+        k = float(turn % 4)
+        many, one = program(d, k)
+        kept.append((many, one, (A + turn % 3) * k))
+    for many, one, want in kept:
+        np.testing.assert_array_equal(many.get(), want)
+        np.testing.assert_allclose(one.get(), want.sum(), rtol=1e-9, atol=1e-9)
+
+
+def test_loops():
+    same(lambda x: td.iterate(1000, lambda s: s * 0.5 + 1, x), A)
+    same(lambda x: td.loop(301, lambda k, s: s * 0.5 + k, x), A)
+    same(lambda x: td.loop(300, lambda k, s: (s[1], td.roll(s[0], 1) * 0.5 + k), (x, x)), A)
+    same(lambda x: td.while_loop(lambda s: s[0] < 300, lambda s: (s[0] + 1, s[1] * 0.9), (0, x)), A)
+    same(lambda x: td.iterate(5, lambda s: td.iterate(60, lambda t: t * 0.9, s) + 1, x), A)
+
+
+def test_loops_that_test_themselves():
+    from treadle.backend.cuda import graphs
+    from treadle.backend.cuda.driver import CudaDevice
+
+    norm = lambda s: td.the(td.sum(s * s))
+    same(lambda x: td.while_loop(lambda s: norm(s) > 1e-3, lambda s: s * 0.9, x), A)
+    same(
+        lambda x: td.while_loop(
+            lambda s: norm(s[0]) > 1e-3, lambda s: (s[1] * 0.9, s[0], s[2] + 1), (x, x * 2, 0)
+        ),
+        A,
+    )
+    same(lambda x: td.while_loop(lambda s: norm(s) < 0, lambda s: s * 0.9, x), A)
+    assert graphs.conditional(CudaDevice.current()) is None
+
+
+def test_what_data_decides():
+    same(lambda x: td.filter(lambda v: v > 0, x), A)
+    same(lambda x: td.cond(td.sum(x) > 0, x + 1, x * 2), A)
+    same(lambda x: td.iterate(3, lambda s: td.sort(-s), x), A)
+
+
+def test_out_of_memory_and_on():
+    cupy = pytest.importorskip("cupy")
+    with pytest.raises(MemoryError, match=r"[\d,]+ bytes asked for, [\d,]+ in use") as caught:
+        td.run(td.fill((1 << 40,), 1.0), backend="cuda")
+    assert isinstance(caught.value, td.DeviceOutOfMemory)
+    # Memory that the pool only holds is given back before giving up.
+    free, _ = cupy.cuda.runtime.memGetInfo()
+    held = [cupy.empty(free // 8, "u1") for _ in range(4)]
+    del held
+    n = int(free * 0.7)
+    big = td.jit(lambda x: td.fill((n,), td.uint8(1)) + x, backend="cuda")(cupy.zeros(1, "u1"))
+    assert int(big[-1]) == 1
+    del big
+    cupy.get_default_memory_pool().free_all_blocks()
+    np.testing.assert_array_equal(td.run(td.use(A) * 2, backend="cuda"), A * 2)
+
+
+_LOST = """
+import numpy as np, treadle as td
+a = np.arange(1000)
+try:
+    td.run(td.map(lambda i: td.use(a)[i * 1_000_000_000_000], td.iota(1000)), backend="cuda")
+except td.BackendUnavailable as error:
+    print(error.message)
+try:
+    td.run(td.use(a) + 1, backend="cuda")
+except td.BackendUnavailable as error:
+    print(error.hint)
+print(td.run(td.use(a) + 1, backend="native").sum())
+"""
+
+
+def test_a_lost_gpu():
+    """In a process of its own, which it costs."""
+    done = subprocess.run(
+        [sys.executable, "-c", _LOST], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "is lost for this process" in done.stdout
+    assert 'backend="native"' in done.stdout
+    assert done.stdout.splitlines()[-1] == str(np.arange(1, 1001).sum())
