@@ -15,12 +15,13 @@ PYTHON := $(shell for p in python3 python3.13 python3.12 python3.11 python3.14 p
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long lint format bench wheel clean
+.PHONY: help demo test test-long test-gpu lint format bench wheel clean
 
 help:
 	@echo "make demo       find the edges in a photograph, and draw them"
 	@echo "make test       run the tests (a few minutes)"
 	@echo "make test-long  run the tests that take longer"
+	@echo "make test-gpu   run the tests that need a GPU, and the conformance tests on it"
 	@echo "make lint       ruff and mypy"
 	@echo "make format     let ruff put the sources in order"
 	@echo "make bench      measure against NumPy, Numba, SciPy and JAX"
@@ -35,6 +36,10 @@ test: $(VENV)/.with-test
 
 test-long: $(VENV)/.with-test
 	$(BIN)/python -m pytest -q -n auto -m long $(PYTEST_ARGS)
+
+test-gpu: $(VENV)/.with-test $(VENV)/.with-cuda13
+	TREADLE_TEST_BACKENDS=cuda $(BIN)/python -m pytest -q -n 8 -m "not long" \
+		tests/gpu tests/conformance $(PYTEST_ARGS)
 
 lint: $(VENV)/.with-lint
 	$(BIN)/ruff check .

@@ -182,10 +182,15 @@ def peaks(copies: object, scale: str) -> dict[str, float]:
     return found
 
 
-def guarded(work: harness.Work, top: harness.Ceilings, budget: float) -> list[harness.Row]:
+def guarded(
+    work: harness.Work,
+    top: harness.Ceilings,
+    budget: float,
+    sample: harness.Stopwatch = harness.host_stopwatch,
+) -> list[harness.Row]:
     """The rows of a work; one failed row when not even its data could be made."""
     try:
-        return harness.measure(work, top, budget)
+        return harness.measure(work, top, budget, sample)
     except Exception as error:
         message = (str(error).strip().splitlines() or [""])[0][:200]
         return [

@@ -157,7 +157,12 @@ def mismatches(found: Any, exact: Any) -> float:
 # --- timing ----------------------------------------------------------------------------------
 
 
-def _sample(run: Run, calls: int) -> float:
+Stopwatch = Callable[[str, Run, int], float]
+"""Seconds a call of the contender `name`, over so many calls."""
+
+
+def host_stopwatch(_: str, run: Run, calls: int) -> float:
+    """By the host's clock."""
     sleep(PAUSE_SECONDS)
     if calls > 1:
         run()  # what another contender has pushed out of the caches comes back
@@ -167,7 +172,9 @@ def _sample(run: Run, calls: int) -> float:
     return (clock() - start) / calls
 
 
-def interleave(runs: Mapping[str, Run], budget: float, most: int = 40) -> dict[str, list[float]]:
+def interleave(
+    runs: Mapping[str, Run], budget: float, most: int = 40, sample: Stopwatch = host_stopwatch
+) -> dict[str, list[float]]:
     """Samples of every contender, taken in turns: what disturbs the machine disturbs all alike.
 
     Every contender gets about `budget` seconds, but two samples at least; they must be warm.
@@ -176,7 +183,7 @@ def interleave(runs: Mapping[str, Run], budget: float, most: int = 40) -> dict[s
     calls: dict[str, int] = {}
     wanted: dict[str, int] = {}
     for name, run in runs.items():
-        once = _sample(run, 1)
+        once = sample(name, run, 1)
         calls[name] = max(1, int(np.ceil(SAMPLE_SECONDS / max(once, 1e-9))))
         # A slow call is a good sample by itself; a quick one was only an estimate.
         samples[name] = [once] if once > 0.25 else []
@@ -188,7 +195,7 @@ def interleave(runs: Mapping[str, Run], budget: float, most: int = 40) -> dict[s
         for name in order[r % len(order) :] + order[: r % len(order)]:
             due = (r + 1) * wanted[name] // rounds
             if len(samples[name]) < due:
-                samples[name].append(_sample(runs[name], calls[name]))
+                samples[name].append(sample(name, runs[name], calls[name]))
     return samples
 
 
@@ -210,7 +217,9 @@ class Ceilings:
     fma64: Callable[[], tuple[Run, float]]
 
 
-def measure(work: Work, ceilings: Ceilings, budget: float) -> list[Row]:
+def measure(
+    work: Work, ceilings: Ceilings, budget: float, sample: Stopwatch = host_stopwatch
+) -> list[Row]:
     """All rows of a work: warmed, checked, then timed in turns."""
     case = work.build()
     exact = case.exact()
@@ -238,7 +247,7 @@ def measure(work: Work, ceilings: Ceilings, budget: float) -> list[Row]:
     elif case.ceiling in ("fma", "fma64"):
         runs["ceiling"], quantity = getattr(ceilings, case.ceiling)()
         runs["ceiling"]()
-    measured = {n: timing(s) for n, s in interleave(runs, budget).items()}
+    measured = {n: timing(s) for n, s in interleave(runs, budget, sample=sample).items()}
     top = measured.pop("ceiling", None)
     for name, found in measured.items():
         found.error, found.first = errors[name], firsts[name]
@@ -311,7 +320,7 @@ def _read(path: str) -> str:
         return ""
 
 
-def device() -> dict[str, Any]:
+def processor() -> dict[str, Any]:
     """The processor: model, cores that this process may use, vector features, caches."""
     model = platform.processor() or platform.machine()
     for line in _read("/proc/cpuinfo").splitlines():
@@ -341,10 +350,13 @@ def device() -> dict[str, Any]:
     return about
 
 
-def versions() -> dict[str, str]:
+CPU_PACKAGES = ("treadle", "numpy", "numba", "llvmlite", "scipy", "jax", "jaxlib")
+
+
+def versions(packages: Sequence[str] = CPU_PACKAGES) -> dict[str, str]:
     """Python and every package that takes part."""
     found = {"python": platform.python_version()}
-    for name in ("treadle", "numpy", "numba", "llvmlite", "scipy", "jax", "jaxlib"):
+    for name in packages:
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
@@ -464,21 +476,27 @@ def print_table(rows: Sequence[Row]) -> None:
             console.print(f"  {row.work}: {row.note}", highlight=False, markup=False)
 
 
+def describe(where: Mapping[str, Any]) -> str:
+    """The device in a few words."""
+    if "gpu" in where:
+        return f"{where['gpu']}, driver {where['driver']}, CUDA {where['cuda']}"
+    name = where.get("llvm_name", where["machine"])
+    return f"{where['cpu']} ({name}), {where['cores']} cores, caches {where['caches']}"
+
+
 def markdown(rows: Sequence[Row], about: Mapping[str, Any]) -> str:
     """The table for reading, and below it why rows miss their target."""
-    where = about["device"]
     lines = [
-        "# treadle on the CPU",
+        f"# {about['title']}",
         "",
-        f"{about['date']} · {where['cpu']} ({where.get('llvm_name', where['machine'])}), "
-        f"{where['cores']} cores, caches {where['caches']} · "
+        f"{about['date']} · {describe(about['device'])} · "
         f"treadle {about['versions']['treadle']} at {str(about['commit'])[:12]}"
         f"{', with changes not committed' if about['dirty'] else ''}"
         f"{' · quick run: smaller data, fewer repetitions' if about['scale'] != 'full' else ''}",
         "",
         "Times are medians of interleaved repetitions, ± half the distance between the quartiles. "
         "“× best peer” is the best peer's time over treadle's: above 1, treadle is faster. The "
-        "ceiling is a parallel copy of the bytes that the work must move (or a loop of fused "
+        "ceiling is a copy of the bytes that the work must move (or a loop of fused "
         "multiply-adds), timed in the same rounds. The error is the largest difference from a "
         "float64 computation, over the largest value.",
     ]
@@ -538,9 +556,12 @@ def plot(rows: Sequence[Row], path: Path, title: str) -> None:
 
 @dataclass
 class Report:
-    """Everything a run found."""
+    """Everything a run found.  `device` and `packages` say where it ran."""
 
     scale: str
+    title: str = "treadle on the CPU"
+    device: Callable[[], dict[str, Any]] = processor
+    packages: Sequence[str] = CPU_PACKAGES
     rows: list[Row] = field(default_factory=list)
     ceilings: dict[str, float] = field(default_factory=dict)
     seconds: float = 0.0
@@ -548,10 +569,11 @@ class Report:
 
     def about(self) -> dict[str, Any]:
         return {
+            "title": self.title,
             "date": self.date,
             "scale": self.scale,
-            "device": device(),
-            "versions": versions(),
+            "device": self.device(),
+            "versions": versions(self.packages),
             **commit(),
             "ceilings": self.ceilings,
             "seconds": round(self.seconds, 1),
@@ -569,8 +591,7 @@ class Report:
         written = [path, path.with_suffix(".md")]
         try:
             picture = path.with_suffix(".png")
-            where = about["device"]
-            title = f"treadle on {where['cpu']}, {where['cores']} cores, {self.date}"
+            title = f"{self.title}: {describe(about['device'])}, {self.date}"
             plot(self.rows, picture, title)
             written.append(picture)
         except ImportError:

@@ -28,7 +28,7 @@ class Product(ctypes.Structure):
 class Arguments(ctypes.Structure):
     _fields_ = [('a', P), ('b', P), ('c', P), ('flags', P), ('a_row', L), ('a_col', L), ('b_row', L), ('b_col', L), ('c_row', L),
                 ('a_rows', I), ('a_depth', I), ('b_depth', I), ('b_cols', I), ('c_rows', I), ('c_cols', I), ('qm', I), ('qn', I), ('qk', I), ('alpha', W), ('beta', W),
-                ('tiles_m', I), ('tiles_n', I), ('group', I), ('products', I), ('items', I), ('product', Product * 7)]
+                ('tiles_m', I), ('tiles_n', I), ('group', I), ('products', I), ('items', I), ('product', Product * 7), ('extra', ctypes.c_uint64 * 16)]
 
 
 class Quadrant(ctypes.Structure):
