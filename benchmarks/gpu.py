@@ -59,7 +59,7 @@ def main(argv: list[str] | None = None) -> int:
     options = arguments(argv)
     started = perf_counter()
     from benchmarks.gpu_works import elementwise, folds, moving, overheads, products, stencils
-    from benchmarks.gpu_works.common import Scale, copies, cp, no_fma, sample
+    from benchmarks.gpu_works.common import Scale, copies, cp, sample
 
     scale = Scale("tiny" if options.tiny else "quick" if options.quick else "full", "cuda")
     budget = {"full": 0.25, "quick": 0.08, "tiny": 0.0}[scale.name]
@@ -83,7 +83,7 @@ def main(argv: list[str] | None = None) -> int:
     seconds = harness.timing(harness.interleave({"": copy}, 0.1, sample=sample)[""]).median
     report.ceilings = {"copy GB/s": round((1 << 32) / seconds / 1e9, 1)}
     print(f"copy: {report.ceilings['copy GB/s']} GB/s", flush=True)
-    top = harness.Ceilings(copies, no_fma, no_fma)
+    top = harness.Ceilings(copies)
     for work in works:
         gc.collect()
         cp.get_default_memory_pool().free_all_blocks()

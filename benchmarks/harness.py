@@ -32,6 +32,10 @@ SAMPLE_SECONDS = 2e-3
 #: Before a sample: the threads of the contender before stop waiting actively for more work.
 PAUSE_SECONDS = 4e-3
 
+#: A peer whose error is above this did not do the work: its time does not count.  A peer that is
+#: only less accurate than treadle must be does count, and the notes say so.
+WRONG = 1e-2
+
 #: Set by `--one-core`: one thread for everybody, and processor time, which other programs on the
 #: machine disturb less.  Such results are for finding out why, not for the record.
 ONE_CORE = "BENCHMARKS_ONE_CORE"
@@ -213,8 +217,15 @@ class Ceilings:
     """The two ceilings as contenders of their own; see works/ceilings.py."""
 
     copy: Callable[[float], Run]  # bytes, read and written together -> a copy of as many
-    fma: Callable[[], tuple[Run, float]]  # -> a loop and its operations
-    fma64: Callable[[], tuple[Run, float]]
+    fma: Callable[[], tuple[Run, float]] | None = None  # -> a loop and its operations
+    fma64: Callable[[], tuple[Run, float]] | None = None
+
+    def arithmetic(self, name: str) -> tuple[Run, float]:
+        """The loop `fma` or `fma64`; ValueError on a machine where nobody measures it."""
+        loop = {"fma": self.fma, "fma64": self.fma64}[name]
+        if loop is None:
+            raise ValueError(f"a work asks for the ceiling {name!r}, which is not measured here")
+        return loop()
 
 
 def measure(
@@ -245,14 +256,14 @@ def measure(
         runs["ceiling"], quantity = ceilings.copy(case.bytes), case.bytes
         runs["ceiling"]()
     elif case.ceiling in ("fma", "fma64"):
-        runs["ceiling"], quantity = getattr(ceilings, case.ceiling)()
+        runs["ceiling"], quantity = ceilings.arithmetic(case.ceiling)
         runs["ceiling"]()
     measured = {n: timing(s) for n, s in interleave(runs, budget, sample=sample).items()}
     top = measured.pop("ceiling", None)
     for name, found in measured.items():
         found.error, found.first = errors[name], firsts[name]
     peers = {n: measured[n] for n in case.peers if n in measured}
-    right = {n: t for n, t in peers.items() if t.error is not None and t.error <= case.tolerance}
+    right = {n: t for n, t in peers.items() if t.error is not None and t.error <= WRONG}
     rows = []
     for name, label in zip(ours, case.ours, strict=True):
         row = Row(
@@ -263,7 +274,11 @@ def measure(
             ceiling=case.ceiling,
         )
         notes = [f"{n} failed: {failures[n]}" for n in (name, *case.peers) if n in failures]
-        notes += [f"{n} is off by {peers[n].error:.1e}" for n in peers if n not in right]
+        notes += [
+            f"{n} is off by {t.error:.1e}{'' if n in right else ' and does not count'}"
+            for n, t in peers.items()
+            if t.error is None or t.error > case.tolerance
+        ]
         row.note = "; ".join(notes)
         row.target = "; ".join(str(g) for g in case.goals)
         if row.treadle is None:
@@ -279,16 +294,19 @@ def measure(
             row.of_ceiling = top.median / seconds
         elif top is not None:
             row.of_ceiling = (flops / seconds) / (quantity / top.least)
-        if peers:
-            row.best = min(peers, key=lambda n: peers[n].median)
-            row.ratio = peers[row.best].median / seconds
-        row.met = judge(case.goals, row) if case.goals else None
+        if right:
+            row.best = min(right, key=lambda n: right[n].median)
+            row.ratio = right[row.best].median / seconds
+        row.met = judge(case.goals, row, right) if case.goals else None
         rows.append(row)
     return rows
 
 
-def judge(goals: Sequence[Goal], row: Row) -> bool | None:
-    """Whether every goal is met; None when none could be measured."""
+def judge(
+    goals: Sequence[Goal], row: Row, peers: Mapping[str, Timing] | None = None
+) -> bool | None:
+    """Whether every goal is met, against `peers` (all of the row's); None when unmeasured."""
+    peers = row.peers if peers is None else peers
     verdicts: list[bool] = []
     for goal in goals:
         if goal.against == "value":
@@ -300,7 +318,7 @@ def judge(goals: Sequence[Goal], row: Row) -> bool | None:
         elif row.treadle is not None:
             chosen = [
                 t.median
-                for n, t in row.peers.items()
+                for n, t in peers.items()
                 if goal.against == "best" or n.startswith(goal.against)
             ]
             if chosen:
@@ -389,14 +407,19 @@ def commit() -> dict[str, Any]:
 
 
 def read_notes(path: Path) -> dict[str, str]:
-    """Reasons by work: a paragraph under each `## name`; the longest name that fits a row wins."""
+    """Reasons by work: a paragraph under each `## name`; the longest name that fits a row wins.
+
+    A heading of the first level ends the last of them.
+    """
     notes: dict[str, str] = {}
     name = None
     for line in path.read_text().splitlines() if path.exists() else []:
-        if line.startswith("## "):
+        if line.startswith("# "):
+            name = None
+        elif line.startswith("## "):
             name = line[3:].strip()
             notes[name] = ""
-        elif name is not None and not line.startswith("#"):
+        elif name is not None:
             notes[name] = f"{notes[name]} {line.strip()}".strip()
     return notes
 

@@ -121,10 +121,6 @@ class Copies:
 copies = Copies()
 
 
-def no_fma() -> tuple[Run, float]:
-    raise NotImplementedError("no work on a GPU asks for this ceiling")
-
-
 # --- right or wrong ----------------------------------------------------------------------------
 
 
