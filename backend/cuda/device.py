@@ -270,22 +270,3 @@ class Device(Protocol):
         """A function (arrays of the tape's inputs, parameters) → arrays of its results that
         replays a tape; results are new arrays.  `tape.replayer` does it one by one."""
         ...
-
-
-def run_repeat(device: Device, op: Repeat) -> None:
-    """A loop driven by the host: launches every turn, waits for every test."""
-    turn = 0
-    while op.turns is None or turn < op.turns:
-        side = turn % 2
-        if op.test is not None:
-            for inner in op.look[side]:
-                device.run(inner)
-            if not device.download(op.test[side].array)[()]:
-                break
-        for inner in (op.even, op.odd)[side]:
-            device.run(inner)
-        turn += 1
-    if op.turns is None and turn % 2:
-        for target, source in zip(op.front, op.back, strict=True):
-            if target is not source:
-                device.run(Copy(target, source))

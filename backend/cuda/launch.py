@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import cupy
 import numpy as np
@@ -29,20 +29,18 @@ _SEEN = 16
 _DEVICE_TO_HOST, _DEVICE_TO_DEVICE = 2, 3
 
 
-class Step:
+class Step(Protocol):
     """An operation whose blocks are positions in a list of addresses.
 
     `bind(addresses)` before `run(stream)`; bound again only when addresses change.
     """
 
-    def bind(self, addresses: Sequence[int]) -> None:
-        raise NotImplementedError
+    def bind(self, addresses: Sequence[int]) -> None: ...
 
-    def run(self, stream: int) -> None:
-        raise NotImplementedError
+    def run(self, stream: int) -> None: ...
 
 
-class LaunchStep(Step):
+class LaunchStep:
     """`values`: the scalars last computed from parameters, where they depend on these."""
 
     __slots__ = ("arguments", "handle", "places", "shared", "tasks", "threads", "values", "varying")
@@ -70,7 +68,7 @@ class LaunchStep(Step):
                      self.arguments.address, 0)  # fmt: skip
 
 
-class FillStep(Step):
+class FillStep:
     __slots__ = ("address", "count", "place", "value")
 
     def __init__(self, op: Fill, places: dict[Block, int]) -> None:
@@ -84,7 +82,7 @@ class FillStep(Step):
         fill(self.address, self.count, self.value, stream)
 
 
-class CopyStep(Step):
+class CopyStep:
     __slots__ = ("nbytes", "op", "places", "source", "target")
 
     def __init__(self, op: Copy, places: dict[Block, int]) -> None:
@@ -101,7 +99,7 @@ class CopyStep(Step):
             runtime.memcpyAsync(self.target, self.source, self.nbytes, _DEVICE_TO_DEVICE, stream)
 
 
-class ArrayStep(Step):
+class ArrayStep:
     """What needs CuPy's arrays: a library's call, a copy of a strided array."""
 
     def __init__(self, device: CudaDevice, reads: Sequence[Block], writes: Sequence[Block],
@@ -122,7 +120,7 @@ class ArrayStep(Step):
         self.action(self.arrays[: self.count], self.arrays[self.count :])
 
 
-class RepeatStep(Step):
+class RepeatStep:
     """A loop: chunks of turns as CUDA graphs; or, with a test, a conditional node; or the host."""
 
     def __init__(self, device: CudaDevice, op: Repeat, places: dict[Block, int]) -> None:

@@ -24,7 +24,7 @@ _NATIVE = {"bool": "bool", "int32": "int", "float32": "float", "float64": "doubl
 
 # Levels of C++'s operators: a higher one binds more tightly.
 PRIMARY, UNARY, PRODUCT, SUM, SHIFT, RELATION, EQUALITY = 16, 15, 13, 12, 11, 9, 8
-BIT_AND, BIT_XOR, BIT_OR, AND, OR, CHOICE, LOWEST = 7, 6, 5, 4, 3, 2, 0
+BIT_AND, BIT_XOR, BIT_OR, AND, OR, CHOICE = 7, 6, 5, 4, 3, 2
 
 
 class Term(NamedTuple):

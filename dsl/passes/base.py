@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..configuration import Settings
-from ..graph import Leaf, Node
+from ..graph import Node
 
 
 @dataclass
@@ -16,4 +16,3 @@ class Context:
     backend: str
     kept: dict[Node, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    recognised: dict[Leaf, str] = field(default_factory=dict)

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from treadle.backend.cuda.device import Block, Call, Code, Copy, Fill, Launch, Operation, Repeat
-from treadle.backend.cuda.device import run_repeat as repeat
 from treadle.backend.cuda.tape import replayer
 from treadle.skeletons.kernel.verify import verify
 
@@ -143,6 +142,25 @@ class EmulatedDevice:
             assert operation.errors is not None, f"{kernel.name} reports, and nobody listens"
             site, index, extent = order.choice(failed)
             _mine(operation.errors.array)[:] = (site + 1, index, extent, 0)
+
+
+def repeat(device: EmulatedDevice, op: Repeat) -> None:
+    """A loop driven by the host: launches every turn, waits for every test."""
+    turn = 0
+    while op.turns is None or turn < op.turns:
+        side = turn % 2
+        if op.test is not None:
+            for inner in op.look[side]:
+                device.run(inner)
+            if not device.download(op.test[side].array)[()]:
+                break
+        for inner in (op.even, op.odd)[side]:
+            device.run(inner)
+        turn += 1
+    if op.turns is None and turn % 2:
+        for target, source in zip(op.front, op.back, strict=True):
+            if target is not source:
+                device.run(Copy(target, source))
 
 
 def _mine(array: Any) -> DeviceArray:
