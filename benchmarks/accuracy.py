@@ -3,7 +3,7 @@
 `python -m benchmarks.accuracy` prints the largest error of every function in units in the last
 place (ulp) of its type; `--write` puts the table into docs/accuracy.md.  The reference of float32
 is NumPy in float64, that of float64 NumPy in extended precision (x86's 80 bits) or, for erf and
-erfc, libm (itself within 1 ulp).
+erfc, libm (itself within 1 ulp).  The part on matrix products is `benchmarks.matmul.accuracy`'s.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import platform
 import sys
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,8 @@ import treadle as td
 from treadle.backend.native import mathlib
 from treadle.backend.native.target import Target
 from treadle.dsl.primitives import TABLE
+
+from .matmul import accuracy as products
 
 Numbers = np.ndarray[Any, Any]
 ONE = ("sqrt", *(n for n, (_, k) in mathlib.FUNCTIONS.items() if k == 1))
@@ -130,8 +131,10 @@ def main() -> int:
     text = table()
     print(text)
     if "--write" in sys.argv[1:]:
-        path = Path(__file__).resolve().parent.parent / "docs" / "accuracy.md"
-        path.write_text(page(text), encoding="utf-8")
+        products.PAGE.write_text(page(text), encoding="utf-8")
+        kept = products.newest()
+        if kept is not None:
+            products.write_page(kept)
     return 0
 
 

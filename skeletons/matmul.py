@@ -10,7 +10,7 @@ and adds their product to a block of accumulators, TOGETHER rows at a time:
     for k:  r = right[k, j];  sum_u = sum_u + left[i + u, k] · r     for u < TOGETHER
 
 Integers wrap exactly, float16 and bfloat16 accumulate in float32, bool is or-of-ands.  The order
-of additions is that of k, whatever is fused.
+of additions is that of k, whatever is fused.  A schedule says in which order the blocks are made.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from .kernel import arithmetic as at
 from .kernel.build import Builder, LoweringContext, flop_count
 from .kernel.ir import Assign, Comment, Load, Lowered, Store
 from .kernel.linearize import Linearizer, zero
+from .visits import Visits
 
 ROWS, COLUMNS, DEPTH, STRIP, TOGETHER = 64, 256, 256, 32, 8
 
@@ -62,8 +63,32 @@ class _Matmul:
         across = builder.scalar(at.ceil_div(node.n, COLUMNS), "across")
         batches = builder.scalar(at.product(node.batch), "batches")
         into, task = builder.emitter(), Var("task", int64)
-        which, row_block, col_block = at.row_major(task, (batches, down, across))
-        self.batch = tiling.coordinates(builder, into, which, node.batch, "batch")
+        tasks = at.product((batches, down, across))
+        grid = (*node.batch, at.ceil_div(node.m, ROWS), at.ceil_div(node.n, COLUMNS))
+        visits = Visits.of(builder, grid, (*(1 for _ in node.batch), ROWS, COLUMNS))
+        if visits is None:
+            which, row_block, col_block = at.row_major(task, (batches, down, across))
+            self.batch = tiling.coordinates(builder, into, which, node.batch, "batch")
+            self._block(into, row_block, col_block)
+        else:
+            tasks, per_task = visits.tasks(1)
+            numbers = tiling.block_range(into, "visit", task, per_task, visits.total)
+            with into.loop("number", *numbers) as number:
+                exists, (*batch, row_block, col_block) = visits.at(into, number)
+                self.batch = tuple(batch)
+                with into.when(exists):
+                    self._block(into, row_block, col_block)
+        accesses = affine.read_accesses(self._reads(), builder.buffers)
+        accesses += tuple(affine.write_access(b.name, self.rank + 2) for b in self.outs)
+        kernel = builder.kernel(
+            "", tasks, task, tuple(into.out), accesses=accesses,
+            flops=flop_count(node.epilogue), schedule=node.label.schedule,
+            comments=(f"blocks of {ROWS} x {COLUMNS}, {TOGETHER} rows together",),
+        )  # fmt: skip
+        return builder.lowered(kernel)
+
+    def _block(self, into: Linearizer, row_block: Expr, col_block: Expr) -> None:
+        """One block of the product."""
         rows = tiling.block_range(into, "row", row_block, ROWS, self.m)
         cols = tiling.block_range(into, "col", col_block, COLUMNS, self.n)
         height = at.multiply(at.ceil_div(at.subtract(rows[1], rows[0]), TOGETHER), TOGETHER)
@@ -77,14 +102,6 @@ class _Matmul:
                 self._pack_right(into, depth, depth_stop, strip, strip_stop)
                 self._multiply(into, depth, depth_stop, strip, strip_stop, cols[0])
         self._finish(into, rows, cols)
-        accesses = affine.read_accesses(self._reads(), builder.buffers)
-        accesses += tuple(affine.write_access(b.name, self.rank + 2) for b in self.outs)
-        kernel = builder.kernel(
-            "", at.product((batches, down, across)), task, tuple(into.out), accesses=accesses,
-            flops=flop_count(node.epilogue), schedule=node.label.schedule,
-            comments=(f"blocks of {ROWS} x {COLUMNS}, {TOGETHER} rows together",),
-        )  # fmt: skip
-        return builder.lowered(kernel)
 
     def _reads(self) -> tuple[Expr, ...]:
         """Everything read, over Index(batch…, i, j) of the product and Index(rank + 2) for k."""

@@ -23,7 +23,8 @@ _DEFAULT = -1
 
 
 def gemm(out: Any, a: Any, b: Any, *, tf32: bool = False, add: bool = False) -> None:
-    """`out = a @ b` (`add`: += ): CuPy arrays of one type, equal leading axes, `out` dense.
+    """`out = a @ b` (`add`: += ): CuPy arrays of one type, equal leading axes, the columns of
+    `out` side by side.
 
     16-bit operands are accumulated in float32; `out` may then be float32 too.
     """
@@ -53,16 +54,18 @@ def _batch(out: Any, a: Any, b: Any, tf32: bool, add: bool) -> None:
     old = one if add else zero
     kind, made = _TYPES[name], _TYPES[out.dtype.name]
     handle = device.get_cublas_handle()
+    lead = out.strides[-2] // out.itemsize if m > 1 else n
     if out.ndim == 2:
         cublas.gemmEx(
             handle, right[0], left[0], n, m, k, one.ctypes.data, b.data.ptr, kind, right[1],
-            a.data.ptr, kind, left[1], old.ctypes.data, out.data.ptr, made, n, compute, _DEFAULT,
+            a.data.ptr, kind, left[1], old.ctypes.data, out.data.ptr, made, lead, compute, _DEFAULT,
         )  # fmt: skip
         return
     cublas.gemmStridedBatchedEx(
         handle, right[0], left[0], n, m, k, one.ctypes.data, b.data.ptr, kind, right[1],
         b.strides[0] // b.itemsize, a.data.ptr, kind, left[1], a.strides[0] // a.itemsize,
-        old.ctypes.data, out.data.ptr, made, n, m * n, out.shape[0], compute, _DEFAULT,
+        old.ctypes.data, out.data.ptr, made, lead, out.strides[0] // out.itemsize, out.shape[0],
+        compute, _DEFAULT,
     )  # fmt: skip
 
 

@@ -1,11 +1,16 @@
-"""The tile engine of skeletons/cuda on a Hopper GPU: float32 and 32-bit integer products.
+"""The tile engines of skeletons/cuda on a Hopper GPU: products of whole matrices.
 
     standard   one product: "owner" (whole tiles) or "split" (tiles cut along k so that every
                multiprocessor has the same share, parts added in a fixed order)
-    strassen   one level, the sums of quadrants formed while tiles are loaded: "owner", or "atomic"
-               (all products at once, added to C in the L2 cache: faster, float sums then differ
-               in their last bits from run to run), or "sequential" (a launch for every product)
-    two levels the outer level's operand sums in memory (a quarter of each operand), the inner fused
+    one level  the sums of blocks formed while tiles are loaded; the products meet in C by
+        owner       a block computes all products of its tiles, in order: deterministic
+        sequential  a launch for every product
+        streams     the dependency stages, two launches beside each other in each: deterministic
+        atomic      all products in one launch, dealt out evenly, added to C in the L2 cache
+        batched     a launch for every variant, its instances dealt out evenly, all variants
+                    beside each other, each on its share of the multiprocessors
+    two levels  the outer level's operand sums in memory (a quarter of each operand), the inner
+               one fused by any of the above ("hybrid": the faster of atomic and owner)
 
 Which is best where was measured: benchmarks/matmul/NOTES.md.
 """
@@ -13,184 +18,75 @@ Which is best where was measured: benchmarks/matmul/NOTES.md.
 from __future__ import annotations
 
 import ctypes
-import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from treadle import skeletons
-from treadle.dsl.types import ScalarType
+from treadle.skeletons.algorithms import BilinearAlgorithm, instances, stages, variants
 
-#: Tiles of the engine, threads of its blocks, k-steps of a stage; see f32_engine.cuh.
-ROWS, COLUMNS, STEP, THREADS, STAGES = 128, 256, 8, 384, 8
-_STAGE_BYTES = -(-(STEP * 4 * (ROWS + 4 + COLUMNS + 4) + 16) // 128) * 128
-SHARED_BYTES = STAGES * _STAGE_BYTES + 2048 + 128
-#: Rows of tiles that are walked together.
-GROUP = 16
-#: Steps of every multiprocessor below which the library is faster, and the least inner extent.
-LEAST_STEPS, LEAST_INNER = 64, 256
+from .engine_form import (
+    FORMS,
+    Code,
+    Form,
+    Launches,
+    Quadrant,
+    Table,
+    normalised,
+    one_table,
+    outer_tables,
+    structures,
+    sum_source,
+    tables,
+)
+
 #: How full waves of whole tiles must be: to gain nothing by cutting them (several waves, a single
 #: one); with an epilogue.
 WHOLE_WAVES, WHOLE_WAVE, FUSED_WAVES = 0.985, 0.95, 0.7
-_FOLDER = Path(str(skeletons.__file__)).parent / "cuda"
-_WORDS = 16
 
-# (terms of A, terms of B, targets in C): quadrants by rows, with their coefficients
-Terms = tuple[tuple[int, int], ...]
-Algorithm = tuple[tuple[Terms, Terms, Terms], ...]
-STANDARD: Algorithm = ((((0, 1),), ((0, 1),), ((0, 1),)),)
-STRASSEN: Algorithm = (
-    (((0, 1), (3, 1)), ((0, 1), (3, 1)), ((0, 1), (3, 1))),
-    (((2, 1), (3, 1)), ((0, 1),), ((2, 1), (3, -1))),
-    (((0, 1),), ((1, 1), (3, -1)), ((1, 1), (3, 1))),
-    (((3, 1),), ((2, 1), (0, -1)), ((0, 1), (2, 1))),
-    (((0, 1), (1, 1)), ((3, 1),), ((1, 1), (0, -1))),
-    (((2, 1), (0, -1)), ((0, 1), (1, 1)), ((3, 1),)),
-    (((1, 1), (3, -1)), ((2, 1), (3, 1)), ((0, 1),)),
-)
-
-_I, _W, _L, _P = ctypes.c_int, ctypes.c_uint32, ctypes.c_longlong, ctypes.c_void_p
+_I, _L, _P = ctypes.c_int, ctypes.c_longlong, ctypes.c_void_p
 
 
-class _Term(ctypes.Structure):
-    _fields_ = (("row", _I), ("col", _I), ("factor", _W))
+class Way(NamedTuple):
+    """Launches of an algorithm's products: by number, the mode of the kernel, and which of them run
+    beside each other (numbers of launches, group by group)."""
 
-
-class _Target(ctypes.Structure):
-    _fields_ = (("row", _I), ("col", _I), ("factor", _W), ("first", _I), ("last", _I))
-
-
-class _Product(ctypes.Structure):
-    _fields_ = (("na", _I), ("nb", _I), ("nc", _I), ("pad", _I), ("a", _Term * 2), ("b", _Term * 2),
-                ("c", _Target * 4))  # fmt: skip
-
-
-class _Arguments(ctypes.Structure):
-    """`tile::Arguments`."""
-
-    _fields_ = (
-        ("a", _P), ("b", _P), ("c", _P), ("flags", _P),
-        ("a_row", _L), ("a_col", _L), ("b_row", _L), ("b_col", _L), ("c_row", _L),
-        ("a_rows", _I), ("a_depth", _I), ("b_depth", _I), ("b_cols", _I), ("c_rows", _I),
-        ("c_cols", _I), ("qm", _I), ("qn", _I), ("qk", _I), ("alpha", _W), ("beta", _W),
-        ("tiles_m", _I), ("tiles_n", _I), ("group", _I), ("products", _I), ("items", _I),
-        ("product", _Product * 7), ("extra", ctypes.c_uint64 * _WORDS),
-    )  # fmt: skip
-
-
-class _Quadrant(ctypes.Structure):
-    _fields_ = (("p", _P), ("pitch", _L), ("rows", _I), ("cols", _I))
-
-
-@dataclass(frozen=True)
-class Code:
-    """One compiled form of the engine.
-
-    Layouts: which index of the tile walks memory in steps of one, "K", "R" (rows of A, columns of
-    B) or "S" (neither); `vector`: sixteen-byte loads; `epilogue`: the body of a function of the
-    value x and its place (i, j), and of `extra`, 64-bit words of a launch.
-    """
-
-    left: str
-    right: str
-    vector: bool
+    launches: Launches
     mode: str
-    terms: int
-    arithmetic: str
-    epilogue: str | None = None
+    beside: tuple[tuple[int, ...], ...]
 
-    def source(self) -> str:
-        """CUDA C++, all in one file."""
-        layouts = {"K": "K_CONTIGUOUS", "R": "R_CONTIGUOUS", "S": "STRIDED"}
-        defines = {
-            "TILE_LAYOUT_A": layouts[self.left], "TILE_LAYOUT_B": layouts[self.right],
-            "TILE_VECTOR": "true" if self.vector else "false", "TILE_MODE": self.mode.upper(),
-            "TILE_TERMS": str(self.terms), "TILE_ARITHMETIC": f"tile::{self.arithmetic}",
-        }  # fmt: skip
-        if self.epilogue is not None:
-            defines["TILE_EPILOGUE"] = "Fused"
-        head = "".join(f"#define {k} {v}\n" for k, v in defines.items())
-        text = _text("f32_matmul.cu")
-        if self.epilogue is not None:
-            marker = 'extern "C" __global__'
-            text = text.replace(marker, f"{self.epilogue}\n{marker}", 1)
-        return head + text
+    @property
+    def adds(self) -> bool:
+        """Whether C is cleared first, and added to in any order."""
+        return self.mode == "atomic"
 
 
-@lru_cache(maxsize=8)
-def _text(name: str) -> str:
-    """A file of skeletons/cuda with what it includes."""
-    lines = []
-    for line in (_FOLDER / name).read_text().splitlines():
-        if line.startswith('#include "'):
-            lines.append(_text(line.split('"')[1]))
-        elif line.strip() != "#pragma once":
-            lines.append(line)
-    return "\n".join(lines) + "\n"
+@lru_cache(maxsize=64)
+def way_of(algorithm: BilinearAlgorithm, execution: str) -> Way:
+    """An execution as launches.
 
-
-def word(value: float, arithmetic: str) -> int:
-    """A coefficient as the 32 bits of the engine's arithmetic."""
-    if arithmetic == "Float32":
-        return int(struct.unpack("<I", struct.pack("<f", value))[0])
-    return int(value) & 0xFFFFFFFF
-
-
-@lru_cache(maxsize=8)
-def _table(name: str, arithmetic: str) -> bytes:
-    """The products of a one-level algorithm; `first` and `last` touch of every quadrant of C."""
-    algorithm = {"standard": STANDARD, "strassen": STRASSEN}[name]
-    made = (_Product * 7)()
-    targets = [q for _, _, cs in algorithm for q, _ in cs]
-    seen: list[int] = []
-    for p, (a, b, c) in zip(made, algorithm, strict=False):
-        p.na, p.nb, p.nc = len(a), len(b), len(c)
-        for to, terms in ((p.a, a), (p.b, b)):
-            for d, (q, f) in zip(to, terms, strict=False):
-                d.row, d.col, d.factor = q >> 1, q & 1, word(f, arithmetic)
-        for d, (q, f) in zip(p.c, c, strict=False):
-            d.row, d.col, d.factor = q >> 1, q & 1, word(f, arithmetic)
-            d.first = q not in seen
-            seen.append(q)
-            d.last = seen.count(q) == targets.count(q)
-    return bytes(made)
-
-
-@lru_cache(maxsize=2)
-def _outer_tables(arithmetic: str) -> tuple[bytes, ...]:
-    """For each product of an outer level of Strassen, the inner table on the 4 × 4 grid of C."""
-    touches = [
-        (r, s, (co >> 1) * 2 + (ci >> 1), (co & 1) * 2 + (ci & 1), fo * fi)
-        for r, (_, _, outer) in enumerate(STRASSEN) for s, (_, _, inner) in enumerate(STRASSEN)
-        for co, fo in outer for ci, fi in inner
-    ]  # fmt: skip
-    order: dict[tuple[int, int], list[int]] = {}
-    for n, touch in enumerate(touches):
-        order.setdefault(touch[2:4], []).append(n)
-    tables = []
-    for r in range(len(STRASSEN)):
-        table = (_Product * 7).from_buffer_copy(_table("strassen", arithmetic))
-        for s in range(len(STRASSEN)):
-            mine = [(n, *t[2:]) for n, t in enumerate(touches) if t[:2] == (r, s)]
-            table[s].nc = len(mine)
-            for d, (n, row, col, f) in zip(table[s].c, mine, strict=False):
-                d.row, d.col, d.factor = row, col, word(f, arithmetic)
-                d.first, d.last = order[row, col][0] == n, order[row, col][-1] == n
-        tables.append(bytes(table))
-    return tuple(tables)
+    >>> from treadle.skeletons.algorithms import STRASSEN
+    >>> way_of(STRASSEN, "streams").launches
+    ((1, 5), (4, 6), (2,), (3,), (0,))
+    """
+    whole = tuple(range(len(instances(algorithm))))
+    if execution == "sequential":
+        return Way(tuple((r,) for r in whole), "owner", tuple((r,) for r in whole))
+    if execution == "streams":
+        groups = [[members for members in stage if members] for stage in stages(algorithm)]
+        launches = tuple(members for group in groups for members in group)
+        numbers = iter(range(len(launches)))
+        return Way(launches, "owner", tuple(tuple(next(numbers) for _ in g) for g in groups))
+    if execution == "batched":
+        launches = tuple(variants(algorithm).values())
+        return Way(launches, "atomic", (tuple(range(len(launches))),))
+    return Way((whole,), execution, ((0,),))
 
 
 def _ceil(a: int, b: int) -> int:
     return -(-a // b)
-
-
-def arithmetic_of(t: ScalarType) -> str | None:
-    """The engine's name for the arithmetic of a type; None for types that it does not multiply."""
-    return {"float32": "Float32", "int32": "Int32", "uint32": "Int32"}.get(t.name)
 
 
 @dataclass(frozen=True)
@@ -203,27 +99,29 @@ class Fused:
 
 
 class Matrix(NamedTuple):
-    """A matrix in the memory of the device: 32-bit elements, strides in elements."""
+    """A matrix in the memory of the device: strides in elements, `itemsize` bytes each."""
 
     address: int
     rows: int
     cols: int
     down: int
     across: int
+    itemsize: int = 4
 
     def part(self, top: int, left: int, rows: int, cols: int) -> Matrix:
         """A block of it, cut off where it ends (then perhaps empty)."""
         rows, cols = (max(min(n, end - at), 0) for n, end, at in
                       ((rows, self.rows, top), (cols, self.cols, left)))  # fmt: skip
-        address = self.address + 4 * (top * self.down + left * self.across)
-        return Matrix(address, rows, cols, self.down, self.across)
+        address = self.address + self.itemsize * (top * self.down + left * self.across)
+        return Matrix(address, rows, cols, self.down, self.across, self.itemsize)
 
 
 Size = tuple[int, int, int]
+"""Rows of C, columns of C, inner extent."""
 
 
 class Engine:
-    """The engine on one GPU."""
+    """The engines of one GPU, of which every arithmetic has one (`FORMS`)."""
 
     def __init__(self, device: Any) -> None:
         self.device = device
@@ -231,14 +129,16 @@ class Engine:
 
     # --- which way ---
 
-    def standard_mode(self, m: int, n: int, k: int, fused: bool = False) -> str | None:
+    def standard_mode(self, m: int, n: int, k: int, fused: bool = False,
+                      arithmetic: str = "Float32") -> str | None:  # fmt: skip
         """How one product is best dealt out; None where something else is better.
 
         ptxas finds no good registers for "split" with a fused epilogue.
         """
-        tiles, steps = _ceil(m, ROWS) * _ceil(n, COLUMNS), _ceil(k, STEP)
+        form = FORMS[arithmetic]
+        tiles, steps = _ceil(m, form.rows) * _ceil(n, form.columns), _ceil(k, form.step)
         processors = self.device.multiprocessors
-        if k < LEAST_INNER or tiles * steps < LEAST_STEPS * processors:
+        if k < form.least_inner or tiles * steps < form.least_steps * processors:
             return None
         filled = tiles / (_ceil(tiles, processors) * processors)
         if fused:
@@ -251,77 +151,95 @@ class Engine:
     def standard(self, out: Matrix, a: Matrix, b: Matrix, mode: str, arithmetic: str,
                  fused: Fused | None = None) -> None:  # fmt: skip
         """`out = a @ b`; `out` is dense."""
-        size = (a.rows, b.cols, a.cols)
-        self._launch(out, a, b, mode, size, _table("standard", arithmetic), arithmetic, fused)
+        form = FORMS[arithmetic]
+        self._launch(out, a, b, mode, (a.rows, b.cols, a.cols), one_table(form), form, fused)
 
-    def strassen(self, out: Matrix, a: Matrix, b: Matrix, mode: str, arithmetic: str,
-                 levels: int) -> None:  # fmt: skip
-        """`out = a @ b` by one or two levels; mode "owner", "atomic" or "sequential".
+    def product(self, out: Matrix, a: Matrix, b: Matrix, execution: str, arithmetic: str,
+                algorithm: BilinearAlgorithm, levels: int) -> None:  # fmt: skip
+        """`out = a @ b` by one or two levels of an algorithm that the form `fits`.
 
         `out` is dense; two levels want the columns of a and b side by side.
         """
-        if mode == "atomic":
-            self._clear(out.address, 4 * out.rows * out.cols)
+        form = FORMS[arithmetic]
+        way = way_of(algorithm, execution)
+        if way.adds:
+            self._clear(out.address, form.itemsize * out.rows * out.cols)
         if levels == 2:
-            self._two_levels(out, a, b, mode, arithmetic)
+            self._two_levels(out, a, b, way, form, algorithm)
             return
-        size = _quadrants(a, b, 2)
-        self._fused(out, a, b, mode, arithmetic, size, _table("strassen", arithmetic))
+        size = _block(a, b, algorithm, 1)
+        self._fused(out, a, b, way, size, tables(form, algorithm, way.launches), form)
 
-    def _fused(self, out: Matrix, a: Matrix, b: Matrix, mode: str, arithmetic: str, size: Size,
-               table: bytes) -> None:  # fmt: skip
-        if mode != "sequential":
-            self._launch(out, a, b, mode, size, table, arithmetic)
-            return
-        one = len(table) // 7
-        for r in range(len(STRASSEN)):
-            self._launch(out, a, b, "owner", size, table[r * one : (r + 1) * one], arithmetic)
+    def workspace(self, m: int, n: int, k: int, arithmetic: str, algorithm: BilinearAlgorithm,
+                  levels: int) -> int:  # fmt: skip
+        """Bytes beside operands and result."""
+        if levels < 2:
+            return 0
+        form = FORMS[arithmetic]
+        return sum(form.itemsize * r * c for r, c in _rooms(m, n, k, algorithm))
 
-    def _two_levels(self, out: Matrix, a: Matrix, b: Matrix, mode: str, arithmetic: str) -> None:
-        qm, qn, qk = size = _quadrants(a, b, 4)
-        s, t = (self.device.empty(shape, np.dtype(np.float32))
-                for shape in ((2 * qm, 2 * qk), (2 * qk, 2 * qn)))  # fmt: skip
-        for (left, right, _), table in zip(STRASSEN, _outer_tables(arithmetic), strict=True):
-            x = self._sum(a, left, 2 * qm, 2 * qk, s, arithmetic)
-            y = self._sum(b, right, 2 * qk, 2 * qn, t, arithmetic)
-            self._fused(out, x, y, mode, arithmetic, size, table)
+    def _fused(self, out: Matrix, a: Matrix, b: Matrix, way: Way, size: Size,
+               each: Sequence[Table], form: Form) -> None:  # fmt: skip
+        for group in way.beside:
+            counts = [each[number].count for number in group]
+            shares = _shares(self.device.multiprocessors, counts)
+            self._beside([
+                lambda number=number, share=share: self._launch(  # type: ignore[misc]
+                    out, a, b, way.mode, size, each[number], form, processors=share)
+                for number, share in zip(group, shares, strict=True)
+            ])  # fmt: skip
 
-    def _sum(self, x: Matrix, terms: Terms, rows: int, cols: int, room: Any, arithmetic: str
+    def _two_levels(self, out: Matrix, a: Matrix, b: Matrix, way: Way, form: Form,
+                    algorithm: BilinearAlgorithm) -> None:  # fmt: skip
+        qm, qn, qk = size = _block(a, b, algorithm, 2)
+        rows, inner, cols = algorithm.m * qm, algorithm.k * qk, algorithm.n * qn
+        number = np.dtype(f"f{form.itemsize}")
+        rooms = [self.device.empty(shape, number)
+                 for shape in _rooms(a.rows, b.cols, a.cols, algorithm)]  # fmt: skip
+        each = outer_tables(form, algorithm, algorithm, way.launches)
+        for instance, launches in zip(map(normalised, instances(algorithm)), each, strict=True):
+            x = self._sum(a, instance.a, algorithm.k, rows, inner, rooms[0], form)
+            y = self._sum(b, instance.b, algorithm.n, inner, cols, rooms[1], form)
+            self._fused(out, x, y, way, size, launches, form)
+
+    def _sum(self, x: Matrix, terms: Any, across: int, rows: int, cols: int, room: Any, form: Form
              ) -> Matrix:  # fmt: skip
-        """A view of one quadrant, or the sum of two in `room`."""
-        parts = [x.part((q >> 1) * rows, (q & 1) * cols, rows, cols) for q, _ in terms]
+        """A view of one block, or the sum of two in `room`."""
+        parts = [x.part(p // across * rows, p % across * cols, rows, cols) for p, _ in terms]
         if len(parts) == 1:
             return parts[0]
-        aligned = all(y.address % 16 == 0 and y.down % 4 == 0 for y in parts)
-        quadrants = [_Quadrant(y.address, y.down, y.rows, y.cols) for y in parts]
-        arguments = (_P(room.data.ptr), _L(cols), _I(rows), *quadrants,
-                     ctypes.c_float(terms[1][1]), _I(aligned))  # fmt: skip
-        loaded = self._load(("f32_sum.cu", arithmetic), "quadrant_sum", 256, 0)
-        self._run(loaded, arguments, (_ceil(cols, 1024), min(rows, 2048)))
-        return Matrix(room.data.ptr, rows, cols, cols, 1)
+        vector = 16 // form.itemsize
+        aligned = all(y.address % 16 == 0 and y.down % vector == 0 for y in parts)
+        quadrants = [Quadrant(y.address, y.down, y.rows, y.cols) for y in parts]
+        factor = ctypes.c_float if form.itemsize == 4 else ctypes.c_double
+        arguments = (_P(address_of(room)), _L(cols), _I(rows), *quadrants, factor(terms[1][1]),
+                     _I(aligned))  # fmt: skip
+        loaded = self._load((str(form.sums), form.arithmetic), "quadrant_sum", 256, 0)
+        self._run(loaded, arguments, (_ceil(cols, 256 * vector), min(rows, 2048)))
+        return Matrix(address_of(room), rows, cols, cols, 1, form.itemsize)
 
     # --- launching ---
 
-    def _launch(self, out: Matrix, a: Matrix, b: Matrix, mode: str, size: Size, table: bytes,
-                arithmetic: str, fused: Fused | None = None) -> None:  # fmt: skip
-        """The products of `table` on the quadrants of a and b, of extents `size` (m, n, k)."""
+    def _launch(self, out: Matrix, a: Matrix, b: Matrix, mode: str, size: Size, table: Table,
+                form: Form, fused: Fused | None = None, processors: int | None = None
+                ) -> None:  # fmt: skip
+        """The products of `table` on the blocks of a and b, of extents `size` (m, n, k)."""
         aligned = (a.address | b.address) % 16 == 0
         source = None if fused is None else fused.source
         code, template, blocks = _prepared(
-            out[1:], a[1:], b[1:], aligned, mode, size, table, arithmetic, source,
-            self.device.multiprocessors,
+            out[1:5], a[1:5], b[1:5], aligned, mode, size, table, form, source,
+            processors or self.device.multiprocessors,
         )  # fmt: skip
-        g = _Arguments.from_buffer_copy(template)
+        g = structures(form).Arguments.from_buffer_copy(template)
         g.a, g.b, g.c = a.address, b.address, out.address
-        flags = None
         if mode == "split":
-            flags = self.device.empty((self.device.multiprocessors + 1,), np.dtype(np.uint32))
-            self._clear(flags.data.ptr, flags.nbytes)
-            g.flags = flags.data.ptr
+            flags = self.device.empty((self.device.multiprocessors + 2,), np.dtype(np.uint32))
+            self._clear(address_of(flags), flags.nbytes)
+            g.flags = address_of(flags)
         if fused is not None:
             for k, w in enumerate(fused.words):
                 g.extra[k] = w
-        loaded = self._load(code, "matmul_f32", THREADS, SHARED_BYTES)
+        loaded = self._load(code, form.entry, form.threads, form.shared_bytes)
         self._run(loaded, (g,), (blocks, 1))
 
     def _load(self, what: Code | tuple[str, str], name: str, threads: int, shared: int) -> Any:
@@ -329,7 +247,7 @@ class Engine:
         if found is None:
             from .compile import compile_text
 
-            source = _sum_source(*what) if isinstance(what, tuple) else what.source()
+            source = sum_source(FORMS[what[1]]) if isinstance(what, tuple) else what.source()
             cubin = compile_text(source, name, self.device.arch, dynamic_shared_bytes=shared)
             found = self._loaded[what] = self.device.load(cubin, threads)
         return found
@@ -348,27 +266,83 @@ class Engine:
 
         runtime.memsetAsync(address, 0, size, stream_here())
 
-
-def _quadrants(a: Matrix, b: Matrix, split: int) -> Size:
-    # Multiples of eight: quadrants start on sixteen bytes, only the last k-step has a fringe.
-    m, n, k = (_ceil(_ceil(x, split), 8) * 8 for x in (a.rows, b.cols, a.cols))
-    return m, n, k
+    def _beside(self, jobs: Sequence[Callable[[], None]]) -> None:
+        beside(jobs)
 
 
-def _sum_source(name: str, arithmetic: str) -> str:
-    exact = (
-        "#define SUM(f, y, x) __int_as_float(__float_as_int(x) + (int)(f) * __float_as_int(y))\n"
-    )
-    return (exact if arithmetic == "Int32" else "") + _text(name)
+def beside(jobs: Sequence[Callable[[], None]]) -> None:
+    """Each job on a stream of its own, the first on the current one, which all wait for and which
+    waits for all: that is recorded into a graph as well."""
+    if len(jobs) == 1:
+        jobs[0]()
+        return
+    import cupy
+
+    streams = _side_streams(cupy.cuda.Device().id)
+    while len(streams) < len(jobs) - 1:
+        streams.append(cupy.cuda.Stream(non_blocking=True))
+    here = cupy.cuda.get_current_stream()
+    start = cupy.cuda.Event(disable_timing=True)
+    start.record(here)
+    jobs[0]()
+    for stream, job in zip(streams, jobs[1:], strict=False):
+        stream.wait_event(start)
+        with stream:
+            job()
+        end = cupy.cuda.Event(disable_timing=True)
+        end.record(stream)
+        here.wait_event(end)
 
 
-Layout = tuple[int, int, int, int]
+@lru_cache(maxsize=16)
+def _side_streams(device: int) -> list[Any]:
+    """Streams of a device, made when first needed and kept."""
+    return []
+
+
+def _shares(processors: int, counts: Sequence[int]) -> list[int]:
+    """Multiprocessors for launches beside each other, by their products."""
+    total, given, found = sum(counts), 0, []
+    so_far = 0
+    for count in counts:
+        so_far += count
+        upto = max(processors * so_far // total, given + 1)
+        found.append(upto - given)
+        given = upto
+    return found
+
+
+def address_of(array: Any) -> int:
+    """Of an array of CuPy, or of NumPy in the emulation."""
+    data: Any = array.data
+    found: int = data.ptr if hasattr(data, "ptr") else array.ctypes.data
+    return found
+
+
+def _extents(m: int, n: int, k: int, algorithm: BilinearAlgorithm, levels: int) -> Size:
+    # Multiples of eight: blocks start on sixteen bytes, only the last k-step has a fringe.
+    parts = algorithm.m**levels, algorithm.n**levels, algorithm.k**levels
+    qm, qn, qk = (_ceil(_ceil(x, p), 8) * 8 for x, p in zip((m, n, k), parts, strict=True))
+    return qm, qn, qk
+
+
+def _block(a: Matrix, b: Matrix, algorithm: BilinearAlgorithm, levels: int) -> Size:
+    return _extents(a.rows, b.cols, a.cols, algorithm, levels)
+
+
+def _rooms(m: int, n: int, k: int, algorithm: BilinearAlgorithm) -> list[tuple[int, int]]:
+    """Shapes of the sums of A and of B of an outer level."""
+    qm, qn, qk = _extents(m, n, k, algorithm, 2)
+    return [(algorithm.m * qm, algorithm.k * qk), (algorithm.k * qk, algorithm.n * qn)]
+
+
+Layout = tuple[int, ...]
 """Extents and strides of a matrix."""
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=512)
 def _prepared(out: Layout, a: Layout, b: Layout, aligned: bool, mode: str, size: Size,
-              table: bytes, arithmetic: str, epilogue: str | None, processors: int
+              table: Table, form: Form, epilogue: str | None, processors: int
               ) -> tuple[Code, bytes, int]:  # fmt: skip
     """Which code, its arguments but for addresses, and how many blocks."""
     (m, k, a_row, a_col), (_, n, b_row, b_col) = a, b
@@ -376,22 +350,23 @@ def _prepared(out: Layout, a: Layout, b: Layout, aligned: bool, mode: str, size:
     right = "R" if b_col == 1 else "K" if b_row == 1 else "S"
     pitches = (a_row if left == "K" else a_col, b_col if right == "K" else b_row)
     along = (k if left == "K" else m, k if right == "K" else n)
-    vector = aligned and "S" not in (left, right) and all(p % 4 == 0 for p in (*pitches, *along))
-    count = 1 if table == _table("standard", arithmetic) else len(table) // ctypes.sizeof(_Product)
-    terms = 1 if table == _table("standard", arithmetic) else 2
-    code = Code(left, right, vector, mode, terms, arithmetic, epilogue)
-    g = _Arguments()
+    whole = all(p % form.aligned == 0 for p in (*pitches, *along))
+    vector = aligned and "S" not in (left, right) and whole
+    terms = next(t for t in (1, 2, 4) if table.terms <= t)
+    code = Code(left, right, vector, mode, terms, form.arithmetic, epilogue)
+    g = structures(form).Arguments()
     g.a_row, g.a_col, g.b_row, g.b_col, g.c_row = a_row, a_col, b_row, b_col, out[2]
     g.a_rows, g.a_depth, g.b_depth, g.b_cols, g.c_rows, g.c_cols = *a[:2], *b[:2], *out[:2]
     g.qm, g.qn, g.qk = size
-    g.alpha, g.beta = word(1, arithmetic), word(0, arithmetic)
-    g.tiles_m, g.tiles_n, g.group = _ceil(g.qm, ROWS), _ceil(g.qn, COLUMNS), GROUP
-    g.products = count
-    g.items = g.tiles_m * g.tiles_n * (count if mode == "atomic" else 1)
-    ctypes.memmove(g.product, table, len(table))
+    g.alpha, g.beta = form.word(1), form.word(0)
+    g.tiles_m, g.tiles_n = _ceil(g.qm, form.rows), _ceil(g.qn, form.columns)
+    g.group, g.products = form.group, table.count
+    g.items = g.tiles_m * g.tiles_n * (table.count if mode == "atomic" else 1)
+    ctypes.memmove(g.product, table.data, len(table.data))
     # A block's share is no less than four steps.
-    work = g.items * (4 if mode == "owner" else max(1, _ceil(g.qk, STEP)))
-    return code, bytes(g), max(1, min(work // 4, processors))
+    work = g.items * (4 if mode == "owner" else max(1, _ceil(g.qk, form.step)))
+    workers = max(1, min(work // 4, processors // form.cluster))
+    return code, bytes(g), workers * form.cluster
 
 
 @lru_cache(maxsize=16)

@@ -9,47 +9,87 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from treadle.dsl.errors import ScheduleError
 from treadle.dsl.expr import Expr, Index, Var, constant
 from treadle.dsl.graph import Leaf, Matmul
+from treadle.dsl.quantities import duration
 from treadle.dsl.types import ScalarType, int32
+from treadle.skeletons.algorithms import STRASSEN, BilinearAlgorithm, instances
+from treadle.skeletons.algorithms.error import error_in_words
+from treadle.skeletons.algorithms.executions import plan
+from treadle.skeletons.algorithms.measured import MEASURED, ways
+from treadle.skeletons.algorithms.model import H200
 from treadle.skeletons.kernel.ir import Buffer, Kernel, Store
 
 from .device import Block, Call
-from .engine import Engine, Fused, Matrix, arithmetic_of, engine_for
-from .products import Operand, plain_operands
+from .engine import Engine, Fused, Matrix, address_of, engine_for
+from .engine_form import WORDS, Form, form_of
+from .products import (
+    BY_LIBRARY,
+    Card,
+    Operand,
+    Product,
+    algorithm_of,
+    by_library,
+    plain_operands,
+    refuse,
+)
 from .running import HostFunction, Run
 
-#: Words of a launch for fused code (f32_engine.cuh, `extra`).
-WORDS = 16
-#: Exact products of at least this extent take a level of Strassen by themselves.
-EXACT_STRASSEN = 3072
-#: How an `execution=` is done; all products in one launch is what "atomic" does.
-MODES = {None: "atomic", "atomic": "atomic", "batched": "atomic", "persistent": "atomic",
-         "owner": "owner", "sequential": "sequential", "streams": "sequential",
-         "hybrid": "atomic"}  # fmt: skip
+#: Executions of the engine; "hybrid" is two levels by the faster of "atomic" and "owner".
+BY_ENGINE = ("owner", "sequential", "streams", "atomic", "batched", "hybrid")
+#: The least extent that a level of the engine is used for by its name.
+LEAST = 64
 
 Action = Callable[[Run], None]
 
 
 def engine_step(owner: Any, node: Matmul, other: Action) -> Action:
-    """The step of a product: by the engine where it is the best, else `other`."""
-    engine = engine_for(owner.device)
-    if engine is None or arithmetic_of(node.left.type) is None or not plain_operands(node):
-        return other
+    """The step of a product: by an engine of ours where it is the best, else `other`."""
+    engine, form = engine_for(owner.device), form_of(node.left.type)
     fused = None
-    if node.epilogue != (node.result,):
-        if len(node.epilogue) > 1 or node.epilogue[0].type != node.left.type or node.batch:
-            return other
-        if owner.program.settings.check or not _standard(node):
-            return other
-        fused = Epilogue(owner, node)
-        if not fused.fits:
-            return other
+    possible = engine is not None and form is not None and plain_operands(node)
+    if possible and node.epilogue != (node.result,):
+        simple = len(node.epilogue) == 1 and node.epilogue[0].type == node.left.type
+        possible = simple and not node.batch and not owner.program.settings.check
+        fused = Epilogue(owner, node) if possible and _standard(node) else None
+        possible = fused is not None and fused.fits
+    error = refused(node, form if possible else None)
+    if error is not None:
+        raise error
+    if not possible or engine is None or form is None:
+        return other
     return EngineProduct(owner, node, engine, fused, other)
+
+
+def refused(node: Matmul, form: Form | None) -> ScheduleError | None:
+    """Why an execution that is asked for does not exist here; `form`: of an engine that can compute
+    the product."""
+    asked, algorithm = node.options.execution, algorithm_of(node.options.algorithm)
+    if asked is None or algorithm is None or not node.options.levels:
+        return None
+    if form is not None and asked == "persistent":
+        why = "the engine adds to C in the L2 cache, and no block knows that it is the last one"
+        return refuse(node, why, "atomic")
+    by_own = form is not None and by_engine(form, algorithm, node.options)
+    if asked in BY_LIBRARY or (by_own and asked in BY_ENGINE):
+        return None
+    known = ", ".join(BY_LIBRARY)
+    nearest = "recursive" if asked in ("hybrid", "owner") else "batched"
+    return refuse(node, f"no tile engine computes this product, only {known} exist", nearest)
+
+
+def by_engine(form: Form, algorithm: BilinearAlgorithm, options: Any) -> bool:
+    """Whether an engine computes a fast product itself: one level or two, of few terms."""
+    two = options.levels == 2 and (
+        form.sums is not None and max(len(t) for i in instances(algorithm) for t in (i.a, i.b)) <= 2
+    )
+    return form.fits(algorithm) and (options.levels == 1 or two) and options.scaling is None
 
 
 def _standard(node: Matmul) -> bool:
@@ -62,15 +102,17 @@ class EngineProduct:
     def __init__(self, owner: Any, node: Matmul, engine: Engine, fused: Epilogue | None,
                  other: Action) -> None:  # fmt: skip
         self.node, self.engine, self.fused, self.other = node, engine, fused, other
+        if isinstance(other, Product):
+            other.leaf = self._leaf
         self.left = Operand(owner, node.left, (*node.batch, node.m, node.k))
         self.right = Operand(owner, node.right, (*node.batch, node.k, node.n))
         self.slot = owner.planner.slots[node.leaf()]
-        self.arithmetic = arithmetic_of(node.left.type) or ""
 
     def __call__(self, run: Run) -> None:
         left, right = _Given(self.left, run), _Given(self.right, run)
         batch, m, k, n = left.extents[:-2], *left.extents[-2:], right.extents[-1]
-        way = self._way(m, n, k)
+        form = self._form(m, n, k)
+        way = self._way(form, m, n, k)
         if way is None:
             self.other(run)
             return
@@ -80,8 +122,9 @@ class EngineProduct:
         run.faces[self.slot] = out
         if out.size == 0:
             return
-        engine, arithmetic, fused = self.engine, self.arithmetic, self.fused
-        (mode, levels), each = way, m * n * out.itemsize
+        engine, arithmetic, fused = self.engine, form.arithmetic, self.fused
+        (mode, levels), each, size = way, m * n * out.itemsize, form.itemsize
+        algorithm = algorithm_of(self.node.options.algorithm) or STRASSEN
         places = list(np.ndindex(*batch))
 
         def action(reads: Sequence[Any], writes: Sequence[Any]) -> None:
@@ -90,37 +133,169 @@ class EngineProduct:
                     ((left, reads[0]), (right, reads[1])))  # fmt: skip
             code = None
             if fused is not None:
-                code = Fused(fused.source, (*(_address(r) for r in reads[2:]), *numbers))
-            first = _address(writes[0])
+                code = Fused(fused.source, (*(address_of(r) for r in reads[2:]), *numbers))
+            first = address_of(writes[0])
             for number, place in enumerate(places):
-                c = Matrix(first + number * each, m, n, n, 1)
+                c = Matrix(first + number * each, m, n, n, 1, size)
                 if levels:
-                    engine.strassen(c, a(place), b(place), mode, arithmetic, levels)
+                    engine.product(c, a(place), b(place), mode, arithmetic, algorithm, levels)
                 else:
                     engine.standard(c, a(place), b(place), mode, arithmetic, code)
 
         run.queue.put(Call(action, (*blocks, *read), (out,)))
 
-    def _way(self, m: int, n: int, k: int) -> tuple[str, int] | None:
-        """(mode, levels of Strassen) of the engine; None where something else is better."""
+    def _form(self, m: int, n: int, k: int) -> Form:
+        """Of the engines of the type the one whose tiles suit the extents."""
+        form = form_of(self.node.left.type, (m, k, n), self.engine.device.multiprocessors)
+        assert form is not None
+        return form
+
+    def _way(self, form: Form, m: int, n: int, k: int) -> tuple[str, int] | None:
+        """(execution, levels) of the engine; None where something else is better."""
         options = self.node.options
         if options.precision == "tf32":
             return None
-        whole = self.engine.standard_mode(m, n, k, self.fused is not None)
-        if _standard(self.node):
-            large = min(m, n, k) >= EXACT_STRASSEN and options.algorithm == "auto"
-            if whole and large and self.arithmetic == "Int32" and self.fused is None:
-                return "atomic", 1
-            return (whole, 0) if whole else None
-        mode = MODES.get(options.execution)
-        # A level on less than a tile, three and more levels: sums in memory, by the library.
-        if options.algorithm != "strassen" or options.levels > 2 or min(m, n, k) < 64:
-            return None
-        if mode is None:
-            return None
-        if options.deterministic and mode == "atomic" and self.arithmetic == "Float32":
-            mode = "owner"
-        return mode, options.levels
+        if self.fused is not None:
+            mode = self.engine.standard_mode(m, n, k, True, form.arithmetic)
+            return None if mode is None else (mode, 0)
+        return way_for(self.engine, form, options, (m, k, n))
+
+    def _leaf(self, a: Any, b: Any, out: Any) -> bool:
+        """A block's standard product by the engine, where that is better than the library's."""
+        (m, k), n = a.shape, b.shape[1]
+        form = self._form(m, n, k)
+        mode = self.engine.standard_mode(m, n, k, False, form.arithmetic)
+        if mode is None or a.dtype.itemsize != form.itemsize:
+            return False
+        self.engine.standard(_matrix(out), _matrix(a), _matrix(b), mode, form.arithmetic)
+        return True
+
+
+def way_for(engine: Engine, form: Form, options: Any, size: tuple[int, int, int]
+            ) -> tuple[str, int] | None:  # fmt: skip
+    """(execution, levels) for an (m, k) by (k, n) product; None: the library's, or ours in memory.
+
+    Deterministic floats never meet in C by atomic additions.
+    """
+    m, k, n = size
+    algorithm = algorithm_of(options.algorithm)
+    exact = not form.arithmetic.startswith("Float")
+    ordered = options.deterministic and not exact
+    if algorithm is None or not options.levels:
+        mode = engine.standard_mode(m, n, k, False, form.arithmetic)
+        fast = options.algorithm == "auto" and (options.fast or exact) and options.scaling is None
+        best = predicted(engine, form, size, fast=True, deterministic=ordered) if fast else {}
+        if best:
+            name = min(best, key=best.__getitem__)
+            if not name.startswith(("library", "standard")):
+                what, execution = name.rsplit(" ", 1)
+                return execution, 2 if what == "two levels" else 1
+        return None if mode is None else (mode, 0)
+    if options.execution == "recursive" or not by_engine(form, algorithm, options):
+        return None
+    if min(size) < LEAST and options.execution is None:
+        return None
+    if options.execution in (None, "hybrid"):
+        return _best_way(engine, form, size, options.levels, ordered), options.levels
+    if ordered and options.execution in ("atomic", "batched"):
+        raise ScheduleError(
+            f"matmul: execution {options.execution!r} adds floats in any order, but the result "
+            "must be deterministic.",
+            hint='Use execution="owner", "streams" or "sequential".',
+        )
+    return options.execution, options.levels
+
+
+def _best_way(engine: Engine, form: Form, size: tuple[int, int, int], levels: int, ordered: bool
+              ) -> str:  # fmt: skip
+    if ordered:
+        return "owner"
+    found = predicted(engine, form, size, fast=True, deterministic=False, levels=levels)
+    return min(found, key=found.__getitem__).rsplit(" ", 1)[1] if found else "atomic"
+
+
+def predicted(engine: Engine, form: Form, size: tuple[int, int, int], *, fast: bool,
+              deterministic: bool, levels: int | None = None) -> dict[str, float]:  # fmt: skip
+    """Seconds by way, of what was measured on a device of the kind; {} for other engines."""
+    if (H200.name, form.arithmetic) not in MEASURED or 0 in size:
+        return {}
+    on = replace(H200, processors=engine.device.multiprocessors,
+                 fma=H200.fma * engine.device.multiprocessors / H200.processors)  # fmt: skip
+    return ways(form.arithmetic, size, fast=fast, deterministic=deterministic, levels=levels, on=on)
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """The GPU that predictions are for, where there is none."""
+
+    arch: str = "sm_90a"
+    multiprocessors: int = H200.processors
+    load: Any = None
+
+
+def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None) -> dict[str, str]:
+    """How a product is computed, for `explain`: on `device`, where that has an engine."""
+    device = device or _Measured()
+    t, options = node.left.type, node.options
+    engine, form = engine_for(device), form_of(t, size, device.multiprocessors)
+    algorithm = algorithm_of(options.algorithm)
+    if size is None:
+        return {"algorithm": "the extents decide"} if options.levels or options.fast else {}
+    own = engine is not None and form is not None and plain_operands(node)
+    error = refused(node, form if own else None)
+    if error is not None:
+        return {"algorithm": f"none: {error.message}"}
+    way = way_for(engine, form, options, size) if own and engine and form else None
+    fused = node.epilogue != (node.result,)
+    m, k, n = size
+    if fused and own and engine is not None and form is not None:
+        mode = engine.standard_mode(m, n, k, True, form.arithmetic)
+        way = None if mode is None else (mode, 0)
+    levels = way[1] if way is not None else options.levels or 0
+    found: dict[str, str] = {}
+    if way is not None and engine is not None and form is not None:
+        execution, chosen = way[0], algorithm or STRASSEN
+        name = f"{chosen.name}, {levels} level{'s' * (levels > 1)}" if levels else "standard"
+        found["algorithm"] = f"{name}, execution {execution}, by the tile engine"
+        if levels == 2:
+            found["algorithm"] += ": outer sums in memory, the inner level fused"
+        tile = f"{form.rows} x {form.columns}, {form.step} deep"
+        found["tiles"] = f"{tile}, {form.threads} threads, {form.shared_bytes:,} bytes shared"
+        space = engine.workspace(m, n, k, form.arithmetic, chosen, levels)
+        split = 4 * (device.multiprocessors + 2) if execution == "split" else 0
+        found["workspace"] = f"{space + split:,} bytes"
+        found |= _seconds(engine, form, size, levels, execution)
+    elif levels and algorithm is not None and not fused:
+        made = plan(algorithm, options.execution or "recursive", levels, size, Card.workers)
+        width = 4 if t.bytes == 2 else t.bytes
+        found["algorithm"] = (
+            f"{algorithm.name}, {made.levels} level{'s' * (made.levels > 1)}, execution "
+            f"{made.execution}: sums in memory, leaves by the best standard product"
+        )
+        found["workspace"] = f"{made.workspace * width:,} bytes"
+        levels = made.levels
+    else:
+        found["algorithm"] = "standard, by " + (
+            "cuBLAS" if by_library(node) else "a kernel of treadle's"
+        )
+    if levels and t.is_inexact:
+        found["error"] = error_in_words(algorithm or STRASSEN, levels, size,
+                                        "float32" if t.bytes == 2 else t.name)  # fmt: skip
+    return found
+
+
+def _seconds(engine: Engine, form: Form, size: tuple[int, int, int], levels: int, execution: str
+             ) -> dict[str, str]:  # fmt: skip
+    """Predicted time, with the other ways beside it."""
+    others = predicted(engine, form, size, fast=True, deterministic=False)
+    what = {0: "standard", 1: "strassen", 2: "two levels"}[levels]
+    mine = others.get(f"{what} {execution}")
+    if mine is None:
+        return {}
+    best = min(others[v] for v in others if v.startswith(("library", "standard")))
+    why = f"{best / mine:.2f} times as fast as the best standard product" if levels else (
+        f"the library {duration(others['library'])}")  # fmt: skip
+    return {"predicted": f"{duration(mine)}; {why} (measured on an {H200.name}, interpolated)"}
 
 
 class _Given:
@@ -137,26 +312,26 @@ class _Given:
 
     def matrices(self, library: Any, array: Any, dense: bool) -> Callable[[Any], Matrix]:
         """A function of the leading indices; `dense`: with columns side by side."""
-        first, strides = _address(array) + self.offset, self.strides
+        first, strides = address_of(array) + self.offset, self.strides
         held: Any = None
         if not self.plain or (dense and strides[-1] != self.width):
             held = library.ascontiguousarray(self.view(library, array))
-            first, strides = _address(held), held.strides
+            first, strides = address_of(held), held.strides
         rows, cols = self.extents[-2:]
-        down, across = (s // 4 for s in strides[-2:])
+        down, across = (s // self.width for s in strides[-2:])
 
         def matrix(place: Sequence[int], keep: Any = held) -> Matrix:
             offset = sum(p * s for p, s in zip(place, strides, strict=False))
-            return Matrix(first + offset, rows, cols, down, across)
+            return Matrix(first + offset, rows, cols, down, across, self.width)
 
         return matrix
 
 
-def _address(array: Any) -> int:
-    """Of an array of CuPy, or of NumPy in the emulation."""
-    data: Any = array.data
-    found: int = data.ptr if hasattr(data, "ptr") else array.ctypes.data
-    return found
+def _matrix(array: Any) -> Matrix:
+    """An array of the device, two-dimensional."""
+    width = array.dtype.itemsize
+    (rows, cols), (down, across) = array.shape, (s // width for s in array.strides)
+    return Matrix(address_of(array), rows, cols, down, across, width)
 
 
 class Epilogue:

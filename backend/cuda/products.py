@@ -10,13 +10,19 @@ from typing import Any
 
 import numpy as np
 
+from treadle.dsl.errors import ScheduleError
 from treadle.dsl.expr import Apply, Const, Expr, Index, Read, substitute
 from treadle.dsl.graph import Leaf, Matmul
 from treadle.dsl.types import ScalarType
 from treadle.skeletons.algorithms import NAMED, BilinearAlgorithm
+from treadle.skeletons.algorithms.executions import Job, Kit, execute, plan
+from treadle.skeletons.algorithms.scaling import scaled, undo
 
 from .device import Call, Fill
 from .running import HostFunction, Run
+
+Leafs = Callable[[Any, Any, Any], bool]
+"""(a, b, out) → whether it made the product."""
 
 
 def by_library(node: Matmul) -> bool:
@@ -99,6 +105,7 @@ class Product:
     def __init__(self, owner: Any, node: Matmul) -> None:
         slots = owner.planner.slots
         self.owner, self.node = owner, node
+        self.leaf: Leafs | None = None
         self.left = Operand(owner, node.left, (*node.batch, node.m, node.k))
         self.right = Operand(owner, node.right, (*node.batch, node.k, node.n))
         self.slot = slots[node.leaf()]
@@ -117,15 +124,23 @@ class Product:
 
         def action(reads: Sequence[Any], writes: Sequence[Any]) -> None:
             a, b = view_left(library, reads[0]), view_right(library, reads[1])
-            product_into(library, writes[0], a, b, t, options)
+            product_into(library, writes[0], a, b, t, options, self.leaf)
 
         blocks = (run.block(self.left.slot), run.block(self.right.slot))
         run.queue.put(Call(action, blocks, (out,)))
 
 
-def product_into(library: Any, out: Any, a: Any, b: Any, t: ScalarType, options: Any) -> None:
-    """`out[...] = a @ b` as the options say; 16-bit floats accumulate in float32."""
-    algorithm = _algorithm(options.algorithm)
+#: What the library's standard product is combined into; the rest is for engines of ours.
+BY_LIBRARY = ("recursive", "sequential", "streams", "batched")
+
+
+def product_into(library: Any, out: Any, a: Any, b: Any, t: ScalarType, options: Any,
+                 leaf: Leafs | None = None) -> None:  # fmt: skip
+    """`out[...] = a @ b` as the options say; 16-bit floats accumulate in float32.
+
+    `leaf`: the standard product for the blocks of a fast one (default: the library's).
+    """
+    algorithm = algorithm_of(options.algorithm)
     wide = np.float32 if t.is_float and t.bits == 16 else None
     if algorithm is None or not options.levels:
         tf32 = options.precision == "tf32" and t.name == "float32"
@@ -138,73 +153,71 @@ def product_into(library: Any, out: Any, a: Any, b: Any, t: ScalarType, options:
         else:
             library.matmul(a, b, out=out)
         return
+    kit = Card(library, leaf)
+    made = plan(algorithm, options.execution or "recursive", options.levels,
+                (a.shape[-2], a.shape[-1], b.shape[-1]), kit.workers)  # fmt: skip
     if wide is not None:
         a, b = a.astype(wide), b.astype(wide)
-    out[...] = bilinear(library, a, b, algorithm, options.levels).astype(out.dtype)
+    rows = columns = None
+    if options.scaling is not None and t.is_inexact:
+        a, b, rows, columns = scaled(library, a, b, options.scaling)
+    target = out if out.dtype == a.dtype else library.empty(out.shape, a.dtype)
+    room = kit.empty(made.workspace, a.dtype)
+    a, b = (library.broadcast_to(x, (*out.shape[:-2], *x.shape[-2:])) for x in (a, b))
+    for at in np.ndindex(*out.shape[:-2]):
+        execute(kit, made, a[at], b[at], target[at], room)
+    if rows is not None:
+        undo(library, target, rows, columns)
+    if target is not out:
+        out[...] = target.astype(out.dtype)
 
 
-def _algorithm(choice: Any) -> BilinearAlgorithm | None:
+class Card(Kit):
+    """CuPy, with a standard product for the leaves; `streams` run on two streams."""
+
+    workers = 2
+
+    def __init__(self, library: Any, leaf: Leafs | None = None) -> None:
+        super().__init__(library)
+        self.leaf = leaf
+
+    def product(self, a: Any, b: Any, out: Any) -> None:
+        if self.leaf is not None and a.ndim == 2 and self.leaf(a, b, out):
+            return
+        if self.library is not np and a.dtype.kind in "fc":
+            from .cublas import gemm
+
+            gemm(out, a, b)
+        elif self.library is not np and not out.flags.c_contiguous:
+            out[...] = self.library.matmul(a, b)
+        else:
+            self.library.matmul(a, b, out=out)
+
+    def together(self, jobs: Sequence[Sequence[Job]]) -> None:
+        if self.library is np or len(jobs) == 1:
+            super().together(jobs)
+            return
+        from .engine import beside
+
+        def all_of(worker: int) -> None:
+            for job in jobs[worker]:
+                job(worker)
+
+        beside([lambda w=w: all_of(w) for w in range(len(jobs))])  # type: ignore[misc]
+
+
+def refuse(node: Matmul, why: str, nearest: str) -> ScheduleError:
+    """What is asked for does not exist on this device; the nearest that does."""
+    asked = node.options.execution
+    return ScheduleError(
+        f"matmul: execution {asked!r} does not exist here for {node.left.type.name}: {why}.",
+        hint=f"The nearest is execution={nearest!r}.",
+        where=node.where,
+    )
+
+
+def algorithm_of(choice: Any) -> BilinearAlgorithm | None:
+    """The algorithm an option names; None for the standard product."""
     if isinstance(choice, BilinearAlgorithm):
         return choice
     return None if choice in ("auto", "standard") else NAMED[choice]
-
-
-def bilinear(library: Any, a: Any, b: Any, algorithm: BilinearAlgorithm, levels: int) -> Any:
-    """`levels` recursive levels of `algorithm`; fringes are padded with zeros at each level.
-
-    Sums are formed in the operands' type (integers wrap, so any integer product stays exact).
-    """
-    m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
-    if levels == 0 or min(m, k, n) < max(algorithm.m, algorithm.k, algorithm.n):
-        return library.matmul(a, b)
-    rows, inner, cols = -(-m // algorithm.m), -(-k // algorithm.k), -(-n // algorithm.n)
-    blocks_a = _blocks(library, a, algorithm.m, algorithm.k, rows, inner)
-    blocks_b = _blocks(library, b, algorithm.k, algorithm.n, inner, cols)
-    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    c = library.zeros((*batch, algorithm.m * rows, algorithm.n * cols), a.dtype)
-    for r in range(algorithm.products):
-        left = _combination(blocks_a, algorithm.u[:, r])
-        right = _combination(blocks_b, algorithm.v[:, r])
-        product = bilinear(library, left, right, algorithm, levels - 1)
-        for p in np.flatnonzero(algorithm.w[:, r]):
-            i, j = divmod(int(p), algorithm.n)
-            block = c[..., i * rows : (i + 1) * rows, j * cols : (j + 1) * cols]
-            _add_scaled(block, product, int(algorithm.w[p, r]))
-    return c[..., :m, :n]
-
-
-def _blocks(library: Any, x: Any, down: int, across: int, rows: int, cols: int) -> list[Any]:
-    whole = x
-    if down * rows != x.shape[-2] or across * cols != x.shape[-1]:
-        whole = library.zeros((*x.shape[:-2], down * rows, across * cols), x.dtype)
-        whole[..., : x.shape[-2], : x.shape[-1]] = x
-    return [
-        whole[..., i * rows : (i + 1) * rows, j * cols : (j + 1) * cols]
-        for i in range(down)
-        for j in range(across)
-    ]
-
-
-def _combination(blocks: list[Any], coefficients: Any) -> Any:
-    total: Any = None
-    for block, coefficient in zip(blocks, coefficients, strict=True):
-        if not coefficient:
-            continue
-        if total is None:
-            total = block if coefficient == 1 else block * block.dtype.type(coefficient)
-        elif coefficient == 1:
-            total = total + block
-        elif coefficient == -1:
-            total = total - block
-        else:
-            total = total + block * block.dtype.type(coefficient)
-    return total
-
-
-def _add_scaled(target: Any, value: Any, coefficient: int) -> None:
-    if coefficient == 1:
-        target += value
-    elif coefficient == -1:
-        target -= value
-    else:
-        target += value * target.dtype.type(coefficient)

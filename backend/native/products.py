@@ -1,19 +1,27 @@
-"""Matrix products on the host: BLAS, and Strassen-like recursions over the standard product.
+"""Matrix products on the host: BLAS, and fast algorithms over the standard product.
 
 Operands are NumPy arrays of one type, (batch…, m, k) and (batch…, k, n), with any strides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from treadle.backend.memory import POOL
-from treadle.dsl.types import ScalarType
-from treadle.skeletons.algorithms import NAMED, BilinearAlgorithm
+from treadle.dsl.quantities import duration
+from treadle.dsl.types import ScalarType, float32
+from treadle.skeletons.algorithms import NAMED, BilinearAlgorithm, executions
+from treadle.skeletons.algorithms.error import error_in_words
+from treadle.skeletons.algorithms.executions import Job, Kit, Plan, add_up, plan
+from treadle.skeletons.algorithms.scaling import scaled, undo
+
+from .threads import thread_count
 
 Product = Callable[[Any, Any], Any]
 
@@ -75,6 +83,105 @@ def standard_for(t: ScalarType) -> Product:
     return own_kernel(t)
 
 
+# --- fast algorithms ------------------------------------------------------------------------------
+
+
+class Host(Kit):
+    """BLAS or our own kernel for products; sums by all cores, in bands that stay in a cache."""
+
+    #: Elements of a band: every operand of a sum that takes several is read from memory once.
+    BAND = 1 << 15
+    #: Elements below which one core adds.
+    ALONE = 1 << 16
+
+    def __init__(self, t: ScalarType, ordered: bool = False) -> None:
+        """`ordered`: one worker, so that additions meet in the same order in every run."""
+        super().__init__(np)
+        self.workers = 1 if ordered else thread_count()
+        self.exact = None if t.is_inexact else own_kernel(t)
+
+    def product(self, a: Any, b: Any, out: Any) -> None:
+        if self.exact is not None:
+            out[...] = self.exact(a, b)
+        else:
+            np.matmul(a, b, out=out)
+
+    def sums(self, made: Sequence[tuple[Any, Sequence[tuple[int, Any]]]],
+             shared: Sequence[tuple[int, Any]] = ()) -> None:  # fmt: skip
+        first = made[0][0]
+        rows, cols = first.shape
+        threads = thread_count() if first.size >= self.ALONE else 1
+        band = max(1, self.BAND // max(cols, 1))
+
+        def work(number: int) -> None:
+            last = rows * (number + 1) // threads
+            for top in range(rows * number // threads, last, band):
+                s = slice(top, min(top + band, last))
+                views = {id(x): x[s] for _, terms in (*made, (None, shared)) for _, x in terms}
+                targets = [views.get(id(out), out[s]) for out, _ in made]
+                add_up(np, [(out, [(c, views[id(x)]) for c, x in terms])
+                            for out, (_, terms) in zip(targets, made, strict=True)],
+                       [(c, views[id(x)]) for c, x in shared])  # fmt: skip
+
+        if threads == 1:
+            work(0)
+        else:
+            list(_pool(threads, "sums").map(work, range(threads)))
+
+    def together(self, jobs: Sequence[Sequence[Job]]) -> None:
+        if len(jobs) == 1 or self.workers == 1:
+            super().together(jobs)
+            return
+
+        def work(worker: int) -> None:
+            for job in jobs[worker]:
+                job(worker)
+
+        list(_pool(len(jobs), "jobs").map(work, range(len(jobs))))
+
+
+@lru_cache(maxsize=8)
+def _pool(threads: int, purpose: str) -> ThreadPoolExecutor:
+    """Jobs wait for sums: each has threads of its own."""
+    return ThreadPoolExecutor(threads, thread_name_prefix=f"treadle {purpose}")
+
+
+if hasattr(os, "register_at_fork"):  # threads stay behind in the parent
+    os.register_at_fork(after_in_child=_pool.cache_clear)
+
+
+def exact_step(node: Any, standard: Any, views: Callable[[], tuple[Any, Any, int]]) -> Any:
+    """The action of an integer product: our kernel, or a fast algorithm where that pays.
+
+    `standard`: the kernel's action; `views`: functions giving the operands, and the result's slot.
+    """
+    options, t = node.options, node.left.type
+    if options.algorithm != "auto" or t.is_inexact or t.kind == "bool":
+        return standard
+    if node.epilogue != (node.result,) or not all(map(_plain, (node.left, node.right))):
+        return standard
+    left, right, slot = views()
+
+    def act(slots: Any, params: Any) -> None:
+        a, b = left(slots, params), right(slots, params)
+        how = chosen(t, (a.shape[-2], a.shape[-1], b.shape[-1]), options)
+        if how is None or not how.levels:
+            standard(slots, params)
+        else:
+            slots[slot] = product(a, b, t, options)
+
+    return act
+
+
+def _plain(e: Any) -> bool:
+    """Whether an operand is an array read under an affine index map: a view."""
+    from treadle.dsl.expr import Apply, Read
+
+    while isinstance(e, Apply) and e.op.name == "cast":
+        e = e.args[0]
+    return isinstance(e, Read) and e.boundary is None
+
+
 def algorithm_of(choice: Any) -> BilinearAlgorithm | None:
     """The algorithm an option names; None for the standard product."""
     if isinstance(choice, BilinearAlgorithm):
@@ -82,80 +189,123 @@ def algorithm_of(choice: Any) -> BilinearAlgorithm | None:
     return None if choice in ("auto", "standard") else NAMED[choice]
 
 
-def bilinear(a: Any, b: Any, algorithm: BilinearAlgorithm, levels: int, leaf: Product) -> Any:
-    """`levels` recursive levels of `algorithm`; fringes are padded with zeros at each level.
+def chosen(t: ScalarType, size: tuple[int, int, int], options: Any) -> Plan | None:
+    """How a product is computed by a fast algorithm; None: by the standard one."""
+    if t.kind == "bool":
+        return None
+    algorithm, levels, execution = (
+        algorithm_of(options.algorithm),
+        options.levels,
+        options.execution,
+    )
+    if options.algorithm == "auto" and (options.fast or not t.is_inexact):
+        from . import crossover
 
-    Sums are formed in the operands' type (integers wrap, so any integer product stays exact).
-    """
-    m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
-    if levels == 0 or min(m, k, n) < max(algorithm.m, algorithm.k, algorithm.n):
-        return leaf(a, b)
-    rows, inner, cols = -(-m // algorithm.m), -(-k // algorithm.k), -(-n // algorithm.n)
-    blocks_a = _blocks(a, algorithm.m, algorithm.k, rows, inner)
-    blocks_b = _blocks(b, algorithm.k, algorithm.n, inner, cols)
-    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    c = np.zeros((*batch, algorithm.m * rows, algorithm.n * cols), a.dtype)
-    for r in range(algorithm.products):
-        left = _combination(blocks_a, algorithm.u[:, r], a.dtype)
-        right = _combination(blocks_b, algorithm.v[:, r], b.dtype)
-        product = bilinear(left, right, algorithm, levels - 1, leaf)
-        for p in np.flatnonzero(algorithm.w[:, r]):
-            i, j = divmod(int(p), algorithm.n)
-            block = c[..., i * rows : (i + 1) * rows, j * cols : (j + 1) * cols]
-            _add_scaled(block, product, int(algorithm.w[p, r]))
-    return np.ascontiguousarray(c[..., :m, :n])
+        found = crossover.chosen(_wide(t), size, options.levels)
+        algorithm, levels = found.algorithm, found.levels
+    if algorithm is None or not levels:
+        return None
+    workers = 1 if options.deterministic and t.is_inexact else thread_count()
+    return plan(algorithm, execution or "recursive", levels, size, workers)
 
 
-def _blocks(x: Any, down: int, across: int, rows: int, cols: int) -> list[Any]:
-    pad = [(0, 0)] * (x.ndim - 2)
-    pad += [(0, down * rows - x.shape[-2]), (0, across * cols - x.shape[-1])]
-    whole = np.pad(x, pad) if any(after for _, after in pad) else x
-    return [
-        whole[..., i * rows : (i + 1) * rows, j * cols : (j + 1) * cols]
-        for i in range(down)
-        for j in range(across)
-    ]
-
-
-def _combination(blocks: list[Any], coefficients: Any, dtype: Any) -> Any:
-    total: Any = None
-    for block, coefficient in zip(blocks, coefficients, strict=True):
-        if not coefficient:
-            continue
-        if total is None:
-            total = block if coefficient == 1 else (block * np.asarray(coefficient).astype(dtype))
-        else:
-            total = (
-                total + block
-                if coefficient == 1
-                else (
-                    total - block
-                    if coefficient == -1
-                    else total + block * np.asarray(coefficient).astype(dtype)
-                )
-            )
-    return total
-
-
-def _add_scaled(target: Any, value: Any, coefficient: int) -> None:
-    if coefficient == 1:
-        target += value
-    elif coefficient == -1:
-        target -= value
-    else:
-        target += value * np.asarray(coefficient).astype(target.dtype)
+def _wide(t: ScalarType) -> ScalarType:
+    return float32 if t.is_float and t.bits == 16 else t
 
 
 def product(a: Any, b: Any, t: ScalarType, options: Any) -> Any:
     """a @ b as the options say.  An empty inner axis gives zeros."""
-    leaf = standard_for(t)
-    algorithm = algorithm_of(options.algorithm)
+    size = a.shape[-2], a.shape[-1], b.shape[-1]
+    how = chosen(t, size, options)
     with np.errstate(all="ignore"):
-        if algorithm is None or t.kind == "bool" or not options.levels:
-            return leaf(a, b)
-        if t.is_float and t.bits == 16:
-            wide = bilinear(
-                a.astype(np.float32), b.astype(np.float32), algorithm, options.levels, blas
-            )
-            return wide.astype(t.numpy)
-        return bilinear(a, b, algorithm, options.levels, leaf)
+        if how is None or not how.levels:
+            return standard_for(t)(a, b)
+        wide = _wide(t)
+        a, b = (x.astype(wide.numpy, copy=False) for x in (a, b))
+        rows = columns = None
+        if options.scaling is not None and t.is_inexact:
+            a, b, rows, columns = scaled(np, a, b, options.scaling)
+        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        out = POOL.allocate((*batch, size[0], size[2]), wide.numpy)
+        kit = Host(wide, ordered=t.is_inexact and options.deterministic)
+        a, b = (np.broadcast_to(_readable(x), (*batch, *x.shape[-2:])) for x in (a, b))
+        room = POOL.allocate((how.workspace,), wide.numpy)
+        for at in np.ndindex(*batch):
+            executions.execute(kit, how, a[at], b[at], out[at], room)
+        if rows is not None:
+            undo(np, out, rows, columns)
+        return out.astype(t.numpy, copy=False)
+
+
+def _readable(x: Any) -> Any:
+    """The operand, or a copy where neither rows nor columns lie side by side: BLAS reads its blocks
+    many times."""
+    side_by_side = x.itemsize in x.strides[-2:] and min(x.strides, default=0) >= 0
+    return x if side_by_side else np.ascontiguousarray(x)
+
+
+def describe(node: Any, size: tuple[int, int, int] | None) -> dict[str, str]:
+    """How a product is computed, for `explain`; `size` (m, k, n) where it is known."""
+    t, options = node.left.type, node.options
+    library = "BLAS" if t.is_inexact else "a kernel of treadle's"
+    fused = node.epilogue != (node.result,)
+    free = options.algorithm == "auto" and (options.fast or not t.is_inexact) and not fused
+    if size is None:
+        if free or (options.levels and options.algorithm not in ("auto", "standard")):
+            return {"algorithm": f"{show(options)}; the extents decide about levels and workspace"}
+        return {"algorithm": f"standard, by {library}{options.unused_levels(t)}"}
+    how = None if fused else chosen(t, size, options)
+    if how is None or not how.levels:
+        return {"algorithm": f"standard, by {library}{_why_standard(t, options, size, free)}"}
+    wide = _wide(t)
+    parts = (how.algorithm.m, how.algorithm.k, how.algorithm.n)
+    m, k, n = (c // p**how.levels for c, p in zip(how.core, parts, strict=True))
+    found = {
+        "algorithm": f"{how.algorithm.name}, {how.levels} level{'s' * (how.levels > 1)}, "
+        f"execution {how.execution}",
+        "tiles": f"{m} x {k} by {k} x {n} at the leaves, each by {library}",
+        "workspace": f"{how.workspace * wide.bytes:,} bytes",
+    }
+    found |= _predicted(how, wide)
+    if t.is_inexact:
+        found["error"] = error_in_words(how.algorithm, how.levels, size, wide.name)
+    return found
+
+
+def show(options: Any) -> str:
+    """Algorithm, levels and execution as asked for."""
+    name = getattr(options.algorithm, "name", options.algorithm)
+    if name == "auto":
+        return "standard, or Strassen's where that is faster"
+    return f"{name}, {options.levels} levels, execution {options.execution or 'recursive'}"
+
+
+def _why_standard(t: ScalarType, options: Any, size: tuple[int, int, int], free: bool) -> str:
+    from . import crossover
+
+    if free and min(size) >= crossover.LEAST and crossover.rates(_wide(t)) is None:
+        return ": the machine is too busy to measure whether Strassen's algorithm is faster"
+    if free:
+        return ": no level of Strassen's algorithm is predicted to be faster here"
+    unused = options.unused_levels(t)
+    return unused or (" (the extents allow no level)" if options.levels else "")
+
+
+def _predicted(how: Plan, t: ScalarType) -> dict[str, str]:
+    """From the rates of this machine, once a product is large enough to measure them."""
+    from treadle.skeletons.algorithms.model import predict_recursive
+
+    from . import crossover
+
+    if how.execution != "recursive" or min(how.size) < crossover.LEAST:
+        return {}
+    rates = crossover.rates(t)
+    if rates is None:
+        return {"predicted": "nothing: the machine is too busy to measure its rates"}
+    mine, standard = (
+        predict_recursive(rates, how.algorithm, x, how.size, t.bytes) for x in (how.levels, 0)
+    )
+    return {
+        "predicted": f"{duration(mine)}, {standard / mine:.2f} times as fast as standard "
+        "(from rates measured on this machine)"
+    }

@@ -1,8 +1,8 @@
 """Count what the FFMA pipe has to share with, in the SASS of a cubin.
 
-    python sass_stats.py kernel.cubin [--nvdisasm PATH] [--dump]
+    python sass_stats.py kernel.cubin [--op FFMA|DMMA|IGMMA] [--nvdisasm PATH] [--dump]
 
-For each kernel, the loop densest in FFMAs is taken and reported:
+For each kernel, the loop densest in FFMAs (or another operation) is taken and reported:
 instructions, FFMAs, LDS/STS/others, and two static estimates of the issue
 cycles of one warp's pass through the loop: the sum of the stall counts that
 ptxas wrote into the control words, and the register-bank model (two banks,
@@ -68,7 +68,7 @@ def sources(text):
     return res
 
 
-def analyse(ins, labels):
+def analyse(ins, labels, wanted='FFMA', least=100):
     index = {i['addr']: n for n, i in enumerate(ins)}
     best = None
     for n, i in enumerate(ins):
@@ -80,9 +80,9 @@ def analyse(ins, labels):
                 m = re.search(r'0x([0-9a-f]+)', i['text'])
                 t = index.get(int(m.group(1), 16)) if m else None
             if t is not None and t <= n:
-                f = sum(op(x['text']) == 'FFMA' for x in ins[t:n + 1])
+                f = sum(op(x['text']).split('.')[0] == wanted for x in ins[t:n + 1])
                 size = n - t
-                if f >= 100 and (best is None or f / size > best[0] / best[3]):
+                if f >= least and (best is None or f / size > best[0] / best[3]):
                     best = (f, t, n, size)
     if best is None:
         return None
@@ -107,7 +107,7 @@ def analyse(ins, labels):
                 cache[slot] = r[0] if r[1] else None
             cost = max(1, *reads)
             bank += cost
-            if o == 'FFMA':
+            if o == wanted:
                 noreuse += used == 0
                 conflict += cost > 1
         else:
@@ -122,18 +122,19 @@ def main():
     p = argparse.ArgumentParser()
     p.add_argument('cubin', nargs='+')
     p.add_argument('--nvdisasm', default=shutil.which('nvdisasm') or 'nvdisasm')
+    p.add_argument('--op', default='FFMA', help='the operation that counts')
     p.add_argument('--dump', action='store_true')
     a = p.parse_args()
     for c in a.cubin:
         for name, (ins, labels) in kernels(c, a.nvdisasm).items():
-            r = analyse(ins, labels)
+            r = analyse(ins, labels, a.op, 100 if a.op == 'FFMA' else 4)
             if r is None:
                 continue
             best, body, hist, stall, bank, noreuse, conflict = r
             f = best[0]
             print(f'{c}: {name[:60]}')
-            print(f'  loop {len(body)} instr, {f} FFMA ({100 * f / len(body):.1f} %), stall-sum/FFMA {stall / f:.3f}, '
-                  f'bank-model/FFMA {bank / f:.3f}, no-reuse {noreuse}, conflicts {conflict}')
+            print(f'  loop {len(body)} instr, {f} {a.op} ({100 * f / len(body):.1f} %), stall-sum/{a.op} {stall / f:.3f}'
+                  + (f', bank-model/FFMA {bank / f:.3f}, no-reuse {noreuse}, conflicts {conflict}' if a.op == 'FFMA' else ''))
             print('  ' + ' '.join(f'{k}:{v}' for k, v in sorted(hist.items(), key=lambda kv: -kv[1])))
             if a.dump:
                 for i in body:

@@ -8,12 +8,13 @@ from typing import Any
 
 from .. import simplify
 from ..array import Array, as_array, broadcast_shapes, map_over, show_shape
+from ..configuration import settings
 from ..errors import DTypeError, ShapeError, TracingError, user_location
 from ..expr import Expr, Index, constant
 from ..graph import Check, Label, Matmul, known
 from ..scalar import apply_primitive, as_strong, fit_weak
 from ..tracing import forbid_nesting
-from ..types import LEAF, promote
+from ..types import LEAF, ScalarType, promote
 from .common import label_of, normalise_axes, operation
 
 ALGORITHMS = ("auto", "standard", "strassen", "winograd")
@@ -31,6 +32,12 @@ EXECUTIONS = (
 )
 
 
+#: Levels whose products may be listed one by one: 7⁴ of Strassen's.
+DEEPEST = 4
+#: Beyond this even a matrix of 16 384 has leaves below 64.
+DEEPEST_OF_ALL = 8
+
+
 @dataclass(frozen=True)
 class MatmulOptions:
     """How a product is computed; see matmul in the reference.  None: chosen by the model."""
@@ -41,6 +48,18 @@ class MatmulOptions:
     execution: str | None = None
     deterministic: bool = False
     scaling: str | None = None
+    #: `td.precision(fast=True)`: "auto" may choose Strassen's algorithm for floats too.
+    fast: bool = False
+
+    def unused_levels(self, t: ScalarType) -> str:
+        """What `explain` adds where levels were asked for of an algorithm that has none."""
+        free = self.algorithm == "auto" and (self.fast or not t.is_inexact)
+        if not self.levels or free or self.algorithm not in ("auto", "standard"):
+            return ""
+        return (
+            f'; levels={self.levels} changes nothing: name an algorithm, as algorithm="strassen"'
+            + (", or use td.precision(fast=True)" if self.algorithm == "auto" else "")
+        )
 
 
 @operation
@@ -61,6 +80,11 @@ def matmul(
     name: str | None = None,
 ) -> Array:
     """alpha · a @ b + beta · c, with NumPy's rules for ranks and batched leading axes.
+
+    algorithm: "auto" (Strassen's where it is faster and the result exact, or for floats inside
+    `td.precision(fast=True)`), "standard", "strassen", "winograd" or a BilinearAlgorithm; levels:
+    how often it is applied (default 1), with "auto" at most; execution: how its products meet in the result (default:
+    chosen).  scaling "outer" or "inner-outer" helps fast products of badly scaled floats.
 
     >>> import numpy as np, treadle as td
     >>> td.run(td.matmul(np.eye(2), np.array([[1.0, 2.0], [3.0, 4.0]])))
@@ -130,9 +154,34 @@ def _options(
         )
     if levels is not None and (not isinstance(levels, int) or levels < 0):
         raise TracingError(f"matmul: levels must be a number ≥ 0, got {levels!r}.")
-    if levels is None and algorithm not in ("auto", "standard"):
-        levels = 1
-    return MatmulOptions(algorithm, levels, precision, execution, deterministic, scaling)
+    if levels is not None and levels > DEEPEST_OF_ALL:
+        raise TracingError(
+            f"matmul: {levels} levels divide the extents until nothing is left to multiply.",
+            hint=f"At most {DEEPEST_OF_ALL}; one or two are the fastest on most machines.",
+        )
+    named = algorithm not in ("auto", "standard")
+    if not isinstance(algorithm, str) and not all(hasattr(algorithm, x) for x in "mknuvw"):
+        raise TracingError(
+            f"matmul: {algorithm!r} is no algorithm.",
+            hint="Give a name, or a BilinearAlgorithm with its three tables.",
+        )
+    if execution is not None and not named:
+        raise TracingError(
+            f"matmul: execution {execution!r} says how a fast algorithm's products meet, but the "
+            f"algorithm is {algorithm!r}.",
+            hint='Name one: algorithm="strassen", or "winograd".',
+        )
+    if levels is not None and levels > DEEPEST and execution not in (None, "recursive"):
+        raise TracingError(
+            f"matmul: execution {execution!r} knows the products of all levels at once, and "
+            f"{levels} levels have too many.",
+            hint=f'Up to {DEEPEST} levels, or execution="recursive".',
+        )
+    if levels is None and named:
+        levels = 2 if execution == "hybrid" else 1
+    return MatmulOptions(
+        algorithm, levels, precision, execution, deterministic, scaling, settings().fast_precision
+    )
 
 
 def _product(a: Array, b: Array, options: MatmulOptions, label: Label) -> Array:

@@ -4,10 +4,13 @@ tables        bilinear algorithms, Brent's equations, composition
 primitives    instances of the fused primitive, their variants, dependency stages
 sequences     straight-line programs over blocks: sums in memory, few temporaries
 counts        operations, memory transactions and volume of those programs, in closed form
-error         bounds on the rounding error
+executions    how the products meet in C, on arrays of any library
+scaling       powers of two for badly scaled operands
+model         predicted times;  measured: corrected by measurements
+error         bounds on the rounding error, and what is typical
 """
 
-from .error import error_bound, growth
+from .error import ErrorBound, bound_factor, error_bound, growth
 from .primitives import Instance, Stage, instances, stages, variants
 from .tables import (
     LADERMAN,
@@ -26,8 +29,10 @@ __all__ = [
     "STRASSEN",
     "WINOGRAD",
     "BilinearAlgorithm",
+    "ErrorBound",
     "Instance",
     "Stage",
+    "bound_factor",
     "error_bound",
     "growth",
     "instances",

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+from .primitives import instances
 from .sequences import (
     STRASSEN_FUSED,
     STRASSEN_OUTER,
@@ -19,7 +20,12 @@ from .sequences import (
     Product,
     Program,
     Sums,
+    kinds,
 )
+from .tables import BilinearAlgorithm
+
+RECURSIVE: dict[str, Program] = {"strassen": STRASSEN_OUTER, "winograd": WINOGRAD_OUTER}
+"""What a level runs when its products recur; others take a sum of A, one of B, and a product."""
 
 PROGRAMS: dict[str, tuple[Program, Program]] = {
     "strassen": (STRASSEN_FUSED, STRASSEN_OUTER),
@@ -140,4 +146,38 @@ def of_levels(name: str, levels: int) -> Counts:
     found = of_program(fused)
     for _ in range(levels - 1):
         found = of_program(outer, found)
+    return found
+
+
+# --- by kind of block -----------------------------------------------------------------------------
+
+
+def passes(algorithm: BilinearAlgorithm) -> dict[str, int]:
+    """How often blocks of A, B and C (their shapes) are read or written by one level's sums, as
+    `executions` runs it.
+
+    >>> from .tables import STRASSEN, WINOGRAD
+    >>> sum(passes(STRASSEN).values()), sum(passes(WINOGRAD).values())
+    (51, 41)
+    """
+    found = {"A": 0, "B": 0, "C": 0}
+    program = RECURSIVE.get(algorithm.name)
+    if program is None:
+        seen: set[int] = set()
+        for i in instances(algorithm):
+            a, b, _ = i.variant
+            found["A"] += (a + 1) * (i.a != ((i.a[0][0], 1),))
+            found["B"] += (b + 1) * (i.b != ((i.b[0][0], 1),))
+            found["C"] += 1 + sum(1 + (p in seen) for p, _ in i.c)
+            seen |= {p for p, _ in i.c}
+        return found
+    now = {name: min(of) for name, of in kinds(program).items()}
+    for step in program:
+        if not isinstance(step, Sums):
+            now |= {target: "C" for target, *_ in step.stores if target in now}
+            continue
+        name = (*step.shared, *step.made[0][1])[0][1]
+        kind = now.get(name, name[0])
+        found[kind] += step.reads + step.writes
+        now |= {target: kind for target, _ in step.made if target in now}
     return found

@@ -92,6 +92,11 @@ Stage = tuple[tuple[int, ...], tuple[int, ...]]
 """Instances (by number) of two streams that never write the same block of C."""
 
 
+#: Of more products than this the two streams are seeded by the first that fit, not the best.
+SEARCHED = 64
+
+
+@lru_cache(maxsize=32)
 def stages(algorithm: BilinearAlgorithm) -> tuple[Stage, ...]:
     """Instances in stages of two streams, without races and without atomics.
 
@@ -116,6 +121,12 @@ def stages(algorithm: BilinearAlgorithm) -> tuple[Stage, ...]:
 
 def _largest(left: Sequence[int], writes: Sequence[frozenset[int]]) -> Stage:
     best: Stage = ((left[0],), ())
+    if len(left) > SEARCHED:
+        first = left[0]
+        second = next((r for r in left if not writes[r] & writes[first]), None)
+        seeds = (first,) if second is None else (first, second)
+        found = [tuple(r for r in left if writes[r] <= writes[seed]) for seed in seeds]
+        return found[0], found[1] if len(found) > 1 else ()
     for k, first in enumerate(left):
         for second in left[k + 1 :]:
             if writes[first] & writes[second]:

@@ -7,18 +7,16 @@ A step makes its targets from sums of blocks, or adds to them a product of two b
 
 `addends` are (±1, block) pairs; the target itself among them means "update".  Block names: A11 …
 B22 inputs, C11 … C22 outputs, T1, T2 temporaries; `M` is the product, stored nowhere by itself.
+`executions` runs them on arrays, `counts` counts what they move.
 The order and the kernels are those of Li, Ranka, Sahni (2011), figures 4 and 5; for an inner node
 of the recursion (figures 8 and 15) products stand alone and their additions are Sums.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 Addends = tuple[tuple[int, str], ...]
-Blocks = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -160,30 +158,34 @@ WINOGRAD_FUSED: Program = (
 """One level of Winograd: 8 sums and 7 products that update C as they are stored."""
 
 STRASSEN_OUTER: Program = (
-    _sub("A21", "A11", "C12"),
-    _add("B11", "B12", "C21"),
-    _mul("C12", "C21", "C22"),
-    _sub("A12", "A22", "C12"),
-    _add("B21", "B22", "C21"),
-    _mul("C12", "C21", "C11"),
-    _add("A11", "A22", "C12"),
-    _add("B11", "B22", "C21"),
-    _mul("C12", "C21", "T1"),
-    Sums((("C11", ((1, "C11"), (1, "T1"))), ("C22", ((1, "C22"), (1, "T1"))))),
-    _add("A21", "A22", "T2"),
-    _mul("T2", "B11", "C21"),
+    _sub("A21", "A11", "T1"),
+    _add("B11", "B12", "T2"),
+    _mul("T1", "T2", "C22"),
+    _sub("A12", "A22", "T1"),
+    _add("B21", "B22", "T2"),
+    _mul("T1", "T2", "C11"),
+    _add("A11", "A22", "T1"),
+    _add("B11", "B22", "T2"),
+    _mul("T1", "T2", "C12"),
+    Sums((("C11", ((1, "C11"), (1, "C12"))), ("C22", ((1, "C22"), (1, "C12"))))),
+    _add("A21", "A22", "T1"),
+    _mul("T1", "B11", "C21"),
     _sub("C22", "C21", "C22"),
-    _sub("B21", "B11", "T1"),
-    _mul("A22", "T1", "T2"),
-    Sums((("C11", ((1, "C11"), (1, "T2"))), ("C21", ((1, "C21"), (1, "T2"))))),
-    _sub("B12", "B22", "T1"),
-    _mul("A11", "T1", "C12"),
+    _sub("B21", "B11", "T2"),
+    _mul("A22", "T2", "C12"),
+    Sums((("C11", ((1, "C11"), (1, "C12"))), ("C21", ((1, "C21"), (1, "C12"))))),
+    _sub("B12", "B22", "T2"),
+    _mul("A11", "T2", "C12"),
     _add("C22", "C12", "C22"),
-    _add("A11", "A12", "T2"),
-    _mul("T2", "B22", "T1"),
-    Sums((("C11", ((1, "C11"), (-1, "T1"))), ("C12", ((1, "C12"), (1, "T1"))))),
+    _add("A11", "A12", "T1"),
+    _mul("T1", "B22", "T2"),
+    Sums((("C11", ((1, "C11"), (-1, "T2"))), ("C12", ((1, "C12"), (1, "T2"))))),
 )
-"""A level of Strassen above others: its products recur, so their additions stand apart."""
+"""A level of Strassen above others: its products recur, so their additions stand apart.
+
+The paper's steps, in an order in which sums of operands lie in temporaries and never in C: so the
+blocks need not be square (T1 is A's kind, T2 B's and once C's).
+"""
 
 WINOGRAD_OUTER: Program = (
     _sub("A11", "A21", "T1"),
@@ -209,25 +211,28 @@ WINOGRAD_OUTER: Program = (
 """A level of Winograd above others."""
 
 
-def run(program: Program, blocks: Blocks, product: Callable[[Any, Any], Any]) -> None:
-    """Run a program on arrays (A11 … B22 given); C11 … C22 and temporaries appear in `blocks`."""
+def kinds(program: Program) -> dict[str, set[str]]:
+    """Which shapes every temporary takes: "A" (m, k), "B" (k, n), "C" (m, n) of a block.
+
+    >>> {name: sorted(found) for name, found in kinds(WINOGRAD_OUTER).items()}
+    {'T1': ['A', 'C'], 'T2': ['B']}
+    """
+    now: dict[str, str] = {}
+    found: dict[str, set[str]] = {}
+
+    def kind(name: str) -> str:
+        return now.get(name, name[0])
+
+    def made(name: str, what: str) -> None:
+        if name[0] not in "ABC":
+            now[name] = what
+            found.setdefault(name, set()).add(what)
+
     for step in program:
         if isinstance(step, Sums):
-            made = [(t, _total(blocks, (*step.shared, *addends))) for t, addends in step.made]
-            blocks.update(made)
-            continue
-        m = product(blocks[step.w], blocks[step.x])
-        for target, sign, addends, _ in step.stores:
-            value = m * sign if sign else None
-            if addends:
-                rest = _total(blocks, addends)
-                value = rest if value is None else value + rest
-            blocks[target] = value
-
-
-def _total(blocks: Blocks, addends: Addends) -> Any:
-    total: Any = None
-    for sign, name in addends:
-        term = blocks[name] if sign > 0 else -blocks[name]
-        total = term if total is None else total + term
-    return total
+            for target, addends in step.made:
+                made(target, kind((*step.shared, *addends)[0][1]))
+        else:
+            for target, *_ in step.stores:
+                made(target, "C")
+    return found

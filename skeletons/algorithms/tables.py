@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class BilinearAlgorithm:
     """Three integer tables: `u` (m·k, R), `v` (k·n, R), `w` (m·n, R)."""
 
@@ -31,6 +31,9 @@ class BilinearAlgorithm:
     u: Any
     v: Any
     w: Any
+
+    def __repr__(self) -> str:
+        return f"BilinearAlgorithm({self.name!r}: ⟨{self.m}, {self.k}, {self.n}; {self.products}⟩)"
 
     @property
     def products(self) -> int:

@@ -319,3 +319,10 @@ def test_matmul_of_mixed_types(check):
         }
     )
     assert {"float32", "float64"} < set(FLOATS)
+
+
+def test_too_many_levels_are_refused_and_many_end_at_small_leaves():
+    a = np.arange(40.0 * 40).reshape(40, 40) % 7
+    with pytest.raises(td.TracingError, match="9 levels"):
+        td.matmul(a, a, algorithm="strassen", levels=9)
+    assert_same(td.run(td.matmul(a, a, algorithm="strassen", levels=8)), a @ a)

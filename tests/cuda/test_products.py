@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import sys
 import types
 from typing import Any
@@ -11,7 +12,12 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.backend.cuda import cublas, engine, engine_step
+from treadle.backend.cuda import cublas, engine, engine_form, engine_step
+from treadle.dsl.operations.linalg import MatmulOptions
+from treadle.skeletons.algorithms import LADERMAN, STRASSEN
+
+FORM = engine_form.FORMS["Float32"]
+ARGUMENTS = engine_form.structures(FORM).Arguments
 
 NAMES = {number: name for name, number in cublas._TYPES.items() if name != "bfloat16"}
 
@@ -111,6 +117,18 @@ def test_broadcast_operands() -> None:
     assert np.array_equal(out, a @ b)
 
 
+def test_results_in_a_part_of_a_matrix() -> None:
+    """As blocks of C are: rows further apart than they are long."""
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 9, (2, 4, 5)).astype("f4"), rng.integers(0, 9, (2, 5, 6)).astype("f4")
+    whole = np.full((2, 9, 11), 7, "f4")
+    for out, x, y in ((whole[0, 2:6, 3:9], a[0], b[0]), (whole[:, 2:6, 3:9], a, b)):
+        whole[...] = 7
+        cublas.gemm(on_device(out), on_device(x), on_device(y))
+        assert np.array_equal(out, x @ y)
+        assert (whole == 7).sum() >= whole.size - out.size
+
+
 # --- the tile engine -----------------------------------------------------------------------------
 
 
@@ -127,6 +145,7 @@ class Tiles(engine.Engine):
             multiprocessors=132, arch="sm_90a", empty=lambda s, t: on_device(np.full(s, 9, t))
         ))  # fmt: skip
         self.launched: list[Any] = []
+        self.beside: list[int] = []
 
     def _clear(self, address: int, size: int) -> None:
         ctypes.memset(address, 0, size)
@@ -134,6 +153,11 @@ class Tiles(engine.Engine):
     def _load(self, what: Any, name: str, threads: int, shared: int) -> Any:
         self.launched.append(what)
         return what
+
+    def _beside(self, jobs: Any) -> None:
+        self.beside.append(len(jobs))
+        for job in reversed(jobs):  # launches beside each other may run in any order
+            job()
 
     def _run(self, loaded: Any, arguments: Any, blocks: tuple[int, int]) -> None:
         assert blocks[0] >= 1
@@ -154,7 +178,7 @@ def _number(word: int, t: Any) -> Any:
     return np.array([word], np.uint32).view(t)[0]
 
 
-def _multiply(code: engine.Code, g: Any) -> None:
+def _multiply(code: engine_form.Code, g: Any) -> None:
     t = np.float32 if code.arithmetic == "Float32" else np.int32
     a = _matrix(g.a, t, g.a_rows, g.a_depth, g.a_row, g.a_col)
     b = _matrix(g.b, t, g.b_depth, g.b_cols, g.b_row, g.b_col)
@@ -204,15 +228,15 @@ def test_the_engine_is_told_the_product(dtype: str, m: int, k: int, n: int, layo
         out = np.full((m, n), 7, dtype)
         tiles.standard(matrix(out), left, right, mode, kind)
         assert np.array_equal(out, a @ b)
-    for mode in ("owner", "atomic", "sequential"):
+    for mode in ("owner", "atomic", "sequential", "streams", "batched"):
         for levels in (1, 2):
             out = np.full((m, n), 7, dtype)
             if levels == 2:
                 kept = [np.ascontiguousarray(x) for x in (a, b)]
                 left, right = map(matrix, kept)
-            tiles.strassen(matrix(out), left, right, mode, kind, levels)
+            tiles.product(matrix(out), left, right, mode, kind, STRASSEN, levels)
             assert np.array_equal(out, a @ b), (mode, levels)
-    codes = [c for c in tiles.launched if isinstance(c, engine.Code)]
+    codes = [c for c in tiles.launched if isinstance(c, engine_form.Code)]
     assert {c.terms for c in codes} == {1, 2} and {c.arithmetic for c in codes} == {kind}
 
 
@@ -230,15 +254,15 @@ def test_arguments_are_laid_out_as_the_engine_reads_them() -> None:
     pytest.importorskip("cuda.bindings.nvrtc")
     from treadle.backend.cuda.compile import compile_text
 
-    code = engine.Code("K", "R", True, "owner", 1, "Float32")
+    code = engine_form.Code("K", "R", True, "owner", 1, "Float32")
     fields = ("flags", "a_row", "a_rows", "alpha", "items", "product", "extra")
-    offsets = {name: getattr(engine._Arguments, name).offset for name in fields}
-    claims = [f"sizeof(tile::Arguments) == {ctypes.sizeof(engine._Arguments)}",
-              f"tile::SHARED_BYTES == {engine.SHARED_BYTES}", f"tile::THREADS == {engine.THREADS}",
-              f"tile::BM == {engine.ROWS} && tile::BN == {engine.COLUMNS}"]  # fmt: skip
+    offsets = {name: getattr(ARGUMENTS, name).offset for name in fields}
+    claims = [f"sizeof(tile::Arguments) == {ctypes.sizeof(ARGUMENTS)}",
+              f"tile::SHARED_BYTES == {FORM.shared_bytes}", f"tile::THREADS == {FORM.threads}",
+              f"tile::BM == {FORM.rows} && tile::BN == {FORM.columns}"]  # fmt: skip
     claims += [f"__builtin_offsetof(tile::Arguments, {k}) == {v}" for k, v in offsets.items()]
     source = code.source() + "".join(f'static_assert({c}, "");\n' for c in claims)
-    made = compile_text(source, "matmul_f32", "sm_90a", dynamic_shared_bytes=engine.SHARED_BYTES)
+    made = compile_text(source, "matmul_f32", "sm_90a", dynamic_shared_bytes=FORM.shared_bytes)
     assert made.registers == 168 and made.spills == 0
 
 
@@ -253,8 +277,10 @@ def tiles(monkeypatch: pytest.MonkeyPatch) -> Tiles:
     monkeypatch.setattr("treadle.backend.cuda.executable.device_here", lambda: device)
     monkeypatch.setattr("treadle.backend.cuda.executable.unavailable", lambda: None)
     monkeypatch.setattr(engine_step, "engine_for", lambda d: made)
-    monkeypatch.setattr(engine, "LEAST_STEPS", 0)
-    monkeypatch.setattr(engine, "LEAST_INNER", 0)
+    eager = {k: dataclasses.replace(f, least_steps=0, least_inner=0)
+             for k, f in engine_form.FORMS.items()}  # fmt: skip
+    monkeypatch.setattr(engine_form, "FORMS", eager)
+    monkeypatch.setattr(engine, "FORMS", eager)
     monkeypatch.setattr(engine, "FUSED_WAVES", 0)
     made.device.library = np
     return made
@@ -285,14 +311,91 @@ def test_programs_reach_the_engine(tiles: Tiles) -> None:
     assert np.array_equal(execute(td.matmul(batch, b)), batch @ b)
     whole = (a.astype("i4"), b.astype("i4"))
     assert np.array_equal(execute(td.matmul(*whole)), whole[0] @ whole[1])
-    codes = [c for c in tiles.launched if isinstance(c, engine.Code)]
+    codes = [c for c in tiles.launched if isinstance(c, engine_form.Code)]
     assert [c.mode for c in codes[:3]] == ["split", "split", "atomic"]
     assert codes[1].left == "R" and codes[1].right == "K"
     assert codes[-1].arithmetic == "Int32"
     before = len(tiles.launched)
-    assert np.array_equal(execute(td.matmul(a.astype("f8"), b.astype("f8"))), a @ b)
-    assert np.array_equal(execute(td.matmul(a, b, algorithm="winograd")), a @ b)
+    assert np.array_equal(execute(td.matmul(a.astype("c8"), b.astype("c8"))), a @ b)
     assert len(tiles.launched) == before
+    assert np.array_equal(execute(td.matmul(a, b, algorithm="winograd")), a @ b)
+    leaves = tiles.launched[before:]  # sums in memory, the engine for the blocks' products
+    assert len(leaves) >= 7 and all(c.terms == 1 for c in leaves)
+
+
+@pytest.mark.parametrize("levels", [1, 2])
+@pytest.mark.parametrize("execution", engine_step.BY_ENGINE)
+def test_executions_reach_the_engine(tiles: Tiles, execution: str, levels: int) -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(-9, 9, (70, 65)).astype("f4"), rng.integers(-9, 9, (65, 90)).astype("f4")
+    made = td.matmul(a, b, algorithm="strassen", levels=levels, execution=execution)
+    assert np.array_equal(execute(made), a @ b)
+    outer = 7 if levels == 2 else 1
+    groups = {"streams": [2, 2, 1], "batched": [4], "sequential": [1] * 7}.get(execution, [1])
+    assert tiles.beside == groups * outer
+    assert {c.mode for c in tiles.launched if isinstance(c, engine_form.Code)} == {
+        "atomic" if execution in ("atomic", "batched", "hybrid") else "owner"
+    }
+
+
+def test_launches_beside_each_other_share_the_multiprocessors() -> None:
+    assert engine._shares(132, [1, 2, 2, 2]) == [18, 38, 38, 38]
+    assert engine._shares(2, [1, 1, 1]) == [1, 1, 1]  # one each, where there are too few
+    assert all(s >= 1 for s in engine._shares(4, [1, 9, 1]))
+
+
+def test_recursive_products_of_every_algorithm(tiles: Tiles) -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(-9, 9, (66, 37)).astype("f4"), rng.integers(-9, 9, (37, 53)).astype("f4")
+    for algorithm, most in (("strassen", 3), ("winograd", 3), (LADERMAN, 2)):
+        for levels in (1, most):
+            made = td.matmul(a, b, algorithm=algorithm, levels=levels, execution="recursive")
+            assert np.array_equal(execute(made), a @ b)
+
+
+def test_what_does_not_exist_is_refused(tiles: Tiles) -> None:
+    a = np.ones((70, 70), "f4")
+    with pytest.raises(td.ScheduleError, match="no block knows that it is the last one"):
+        execute(td.strassen(a, a, execution="persistent"))
+    with pytest.raises(td.ScheduleError, match="no tile engine computes this product"):
+        execute(td.strassen(a.astype("c8"), a.astype("c8"), execution="owner"))
+    with pytest.raises(td.ScheduleError, match="adds floats in any order"):
+        execute(td.matmul(a, a, algorithm="strassen", execution="atomic", deterministic=True))
+    exact = a.astype("i4")  # integers come out the same in any order
+    made = td.matmul(exact, exact, algorithm="strassen", execution="atomic", deterministic=True)
+    assert np.array_equal(execute(made), exact @ exact)
+
+
+def test_the_model_chooses_among_what_was_measured() -> None:
+    options = MatmulOptions()
+    form, tiles = engine_form.FORMS["Float32"], Tiles()
+    way = engine_step.way_for
+
+    def fast(n: int, **more: Any) -> Any:
+        return way(tiles, form, dataclasses.replace(options, fast=True, **more), (n, n, n))
+
+    assert way(tiles, form, options, (8192,) * 3) == ("split", 0)  # floats: nobody asked
+    assert fast(512) is None and fast(4096) == ("atomic", 1) and fast(16384) == ("atomic", 2)
+    assert fast(8192, deterministic=True)[0] == "owner"
+    exact = engine_form.FORMS["Int32"]
+    assert way(tiles, exact, options, (8192,) * 3) == ("atomic", 1)
+    assert way(tiles, exact, options, (1024,) * 3) in (None, ("split", 0), ("owner", 0))
+
+
+def test_tiles_suit_the_extents(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of several engines of a type, small tiles for few of them, tall ones for tall results."""
+    for name in ("Float64", "Float64Tall", "Float64Small"):
+        form = dataclasses.replace(engine_form.FORMS[name], measured="here")
+        monkeypatch.setitem(engine_form.FORMS, name, form)
+
+    def best(m: int, k: int, n: int) -> str:
+        form = engine_form.form_of(td.float64, (m, k, n), 132)
+        return "" if form is None else form.arithmetic
+
+    assert best(8192, 8192, 8192) == "Float64" and best(512, 4096, 512) == "Float64Small"
+    assert best(65536, 4096, 64) == "Float64Tall"
+    found = engine_form.form_of(td.float32, (64, 64, 64), 132)
+    assert found is not None and found.arithmetic == "Float32"
 
 
 @pytest.mark.usefixtures("nvrtc")
@@ -315,7 +418,54 @@ def test_epilogues_are_compiled_into_the_engine(tiles: Tiles) -> None:
     execute(made)
     (fused,) = given
     assert len(fused.words) >= 3 and 32 in fused.words  # two addresses, the length of a row
-    code = engine.Code("K", "R", True, "owner", 1, "Float32", fused.source)
+    code = engine_form.Code("K", "R", True, "owner", 1, "Float32", fused.source)
     found = compile_text(code.source(), "matmul_f32", "sm_90a",
-                         dynamic_shared_bytes=engine.SHARED_BYTES)  # fmt: skip
+                         dynamic_shared_bytes=FORM.shared_bytes)  # fmt: skip
     assert found.spills == 0 and found.registers == 168
+
+
+# --- the kernel itself, emulated on a CPU (tiles.py) ----------------------------------------------
+
+
+class EmulatedKernels(Tiles):
+    """Launches run the kernel's own text, compiled for the host; those beside each other backwards.
+
+    Shared memory, barriers and races in it are checked; of global memory only the values are.
+    """
+
+    def _run(self, loaded: Any, arguments: Any, blocks: tuple[int, int]) -> None:
+        if isinstance(loaded, tuple):
+            super()._run(loaded, arguments, blocks)
+            return
+        import tiles as emulation
+
+        kernel = emulation.library(emulation.source(loaded, "", None))
+        everything = (ctypes.c_void_p * 1)(0), (ctypes.c_uint64 * 1)(1 << 62), (ctypes.c_int * 1)(1)
+        found = kernel.run(ctypes.byref(arguments[0]), blocks[0], 1, 1, 0, 1, *everything)
+        assert found is None, found
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("dtype", ["f4", "i4"])
+def test_executions_of_the_emulated_kernel(dtype: str) -> None:
+    import tiles as emulation
+
+    if emulation.COMPILER is None:
+        pytest.skip("no g++")
+    rng = np.random.default_rng(0)
+    kind = "Float32" if dtype == "f4" else "Int32"
+    for m, k, n, most in ((150, 70, 270, 2), (7, 129, 33, 1)):
+        a, b = (rng.integers(-9, 9, shape).astype(dtype) for shape in ((m, k), (k, n)))
+        engines = EmulatedKernels()
+        engines.device.multiprocessors = 6
+        for mode in ("owner", "split"):
+            out = np.full((m, n), 7, dtype)
+            engines.standard(matrix(out), matrix(a), matrix(b), mode, kind)
+            assert np.array_equal(out, a @ b), mode
+        for execution in ("owner", "sequential", "streams", "atomic", "batched"):
+            for levels in range(1, most + 1):
+                out = np.full((m, n), 7, dtype)
+                engines.product(
+                    matrix(out), matrix(a), matrix(b), execution, kind, STRASSEN, levels
+                )
+                assert np.array_equal(out, a @ b), (execution, levels)

@@ -1,0 +1,376 @@
+"""What the host knows of a tile engine of skeletons/cuda: a `Form` for each arithmetic.
+
+A form names the file, its tile and its launch, the element's bytes, and how many terms, targets and
+products its table of a bilinear algorithm holds.  The structures below are `tile::Arguments` and
+its parts, over the form's number type.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from treadle import skeletons
+from treadle.dsl.types import ScalarType
+from treadle.skeletons.algorithms import STANDARD, BilinearAlgorithm, instances
+from treadle.skeletons.algorithms.model import H200, HOPPER_FLOAT32, predict
+from treadle.skeletons.algorithms.primitives import Instance, Terms
+
+_FOLDER = Path(str(skeletons.__file__)).parent / "cuda"
+#: Words of a launch for fused code (`extra`).
+WORDS = 16
+#: Blocks of C that a product may be added to.
+TARGETS = 4
+
+_I, _L, _P = ctypes.c_int, ctypes.c_longlong, ctypes.c_void_p
+
+
+@dataclass(frozen=True)
+class Form:
+    """A tile engine.
+
+    `types` it multiplies; `file`, `entry`, `threads`, `shared_bytes` of a launch; `rows` ×
+    `columns` of a tile (of a cluster's tiles), `step` of k in a stage, `group` rows of tiles walked
+    together;
+    `terms` of an operand, `products` of a table; `number`: what coefficients are in C; `sums`: the
+    file that adds blocks of an operand (entry `quadrant_sum`), if there is one.  `cluster`: blocks
+    that share a tile of B; `defines`: what else its text is compiled with.  `measured`: where it is
+    shown to be right and faster than what else would run (a file of benchmarks/matmul/results);
+    without that, no product of a program uses it by itself.
+    """
+
+    arithmetic: str
+    types: tuple[str, ...]
+    file: str
+    entry: str
+    itemsize: int
+    threads: int
+    shared_bytes: int
+    rows: int = 128
+    columns: int = 256
+    step: int = 8
+    group: int = 16
+    terms: int = 2
+    products: int = 7
+    number: Any = ctypes.c_uint32
+    sums: str | None = None
+    least_steps: int = 64
+    least_inner: int = 256
+    cluster: int = 1
+    defines: tuple[tuple[str, str], ...] = ()
+    measured: str = ""
+
+    def word(self, value: float) -> Any:
+        """A coefficient as the engine's arithmetic has it."""
+        if self.number is not ctypes.c_uint32:
+            return self.number(value).value
+        if self.arithmetic.startswith("Float"):
+            return int(struct.unpack("<I", struct.pack("<f", value))[0])
+        return int(value) & 0xFFFFFFFF
+
+    @property
+    def aligned(self) -> int:
+        """Elements in sixteen bytes."""
+        return 16 // self.itemsize
+
+    def fits(self, algorithm: BilinearAlgorithm) -> bool:
+        """Whether its table holds an algorithm: few terms, and one of them ±1 in every operand."""
+        made = instances(algorithm)
+        return len(made) <= self.products and all(
+            len(t) <= self.terms and any(abs(c) == 1 for _, c in t)
+            for i in made for t in (i.a, i.b)
+        ) and all(len(i.c) <= TARGETS for i in made)  # fmt: skip
+
+
+_STAGE_BYTES = -(-(8 * 4 * (128 + 4 + 256 + 4) + 16) // 128) * 128
+_HOPPER_32 = {"file": "f32_matmul.cu", "entry": "matmul_f32", "itemsize": 4, "threads": 384,
+              "shared_bytes": 8 * _STAGE_BYTES + 2048 + 128, "sums": "f32_sum.cu",
+              "measured": "2026-11-21-nvidia-h200-float32.json"}  # fmt: skip
+
+
+def float64_form(name: str = "Float64", rows: int = 128, columns: int = 128, down: int = 2, *,
+                 step: int = 16, dmma: int = 8, stages: int = 4, cluster: int = 1, group: int = 8,
+                 terms: int = 2, products: int = 7, measured: str = "") -> Form:  # fmt: skip
+    """The float64 engine with tiles of `rows` x `columns`: `down` of the eight consumer warps below
+    each other, `step` of k in a stage and `dmma` in an instruction, so many `stages`."""
+    stage = step * (8 * (rows + columns) + 64) + 16
+    defines = {
+        "TILE_BM": rows, "TILE_BN": columns, "TILE_WARPS_M": down, "TILE_BK": step,
+        "TILE_MMA_K": dmma, "TILE_STAGES": stages, "TILE_CLUSTER": cluster, "TILE_ROOM": terms,
+    }  # fmt: skip
+    return Form(
+        name, ("float64",), "f64_matmul.cu", "matmul_f64", 8, 384,
+        stages * (-(-stage // 128) * 128), rows * cluster, columns, step, group, terms, products,
+        ctypes.c_double, "f64_sum.cu", cluster=cluster, measured=measured,
+        defines=tuple((k, str(v)) for k, v in defines.items()),
+    )  # fmt: skip
+
+
+FORMS: dict[str, Form] = {
+    f.arithmetic: f
+    for f in (
+        Form("Float32", ("float32",), **_HOPPER_32),  # type: ignore[arg-type]
+        Form("Int32", ("int32", "uint32"), **_HOPPER_32),  # type: ignore[arg-type]
+        # int32 by limbs of eight bits on tensor cores
+        Form(
+            "Limbs32",
+            ("int32", "uint32"),
+            "i32_matmul.cu",
+            "matmul_i32",
+            4,
+            384,
+            3 * (8 * 4 * 2048 + 128),
+            128,
+            128,
+            64,
+            8,
+            sums="f32_sum.cu",
+        ),
+        float64_form(),
+        # float64 tiles for large products (two blocks share B), and for tall, wide and small ones
+        float64_form("Float64Cluster", cluster=2, group=4),
+        float64_form("Float64Tall", 256, 64, 4),
+        float64_form("Float64Narrow", 128, 64, 4, stages=6),
+        float64_form("Float64Wide", 64, 128, 2, stages=6),
+        float64_form("Float64Small", 64, 64, 2, stages=8),
+    )
+}
+
+
+def forms_of(t: ScalarType) -> tuple[Form, ...]:
+    """The engines of a type, as far as they were measured: tiles of several shapes."""
+    return tuple(f for f in FORMS.values() if t.name in f.types and f.measured)
+
+
+def form_of(t: ScalarType, size: tuple[int, int, int] | None = None, processors: int = 1
+           ) -> Form | None:  # fmt: skip
+    """The engine of a type, None for types that none multiplies; of several the one that the model
+    says is the fastest for an (m, k) by (k, n) product."""
+    forms = forms_of(t)
+    if size is None or len(forms) < 2:
+        return forms[0] if forms else None
+
+    def seconds(form: Form) -> float:
+        on = replace(H200, processors=processors, fma=H200.fma * processors / H200.processors)
+        cost = replace(HOPPER_FLOAT32, shape=(form.rows, form.columns, form.step))
+        return predict(on, cost, size, None, "owner", form.itemsize).seconds
+
+    return min(forms, key=seconds)
+
+
+# --- tile::Arguments ----------------------------------------------------------------------------
+
+
+class Structures:
+    """`Arguments` and `Product` of a form."""
+
+    def __init__(self, number: Any, terms: int, products: int) -> None:
+        class Term(ctypes.Structure):
+            _fields_ = (("row", _I), ("col", _I), ("factor", number))
+
+        class Target(ctypes.Structure):
+            _fields_ = (("row", _I), ("col", _I), ("factor", number), ("first", _I), ("last", _I))
+
+        class Product(ctypes.Structure):
+            _fields_ = (("na", _I), ("nb", _I), ("nc", _I), ("pad", _I), ("a", Term * terms),
+                        ("b", Term * terms), ("c", Target * TARGETS))  # fmt: skip
+
+        class Arguments(ctypes.Structure):
+            _fields_ = (
+                ("a", _P), ("b", _P), ("c", _P), ("flags", _P),
+                ("a_row", _L), ("a_col", _L), ("b_row", _L), ("b_col", _L), ("c_row", _L),
+                ("a_rows", _I), ("a_depth", _I), ("b_depth", _I), ("b_cols", _I), ("c_rows", _I),
+                ("c_cols", _I), ("qm", _I), ("qn", _I), ("qk", _I), ("alpha", number),
+                ("beta", number), ("tiles_m", _I), ("tiles_n", _I), ("group", _I),
+                ("products", _I), ("items", _I), ("product", Product * products),
+                ("extra", ctypes.c_uint64 * WORDS),
+            )  # fmt: skip
+
+        self.Product, self.Arguments = Product, Arguments
+
+
+@lru_cache(maxsize=8)
+def structures(form: Form) -> Structures:
+    """Those of a form."""
+    return Structures(form.number, form.terms, form.products)
+
+
+class Quadrant(ctypes.Structure):
+    """One block of an operand for `quadrant_sum`."""
+
+    _fields_ = (("p", _P), ("pitch", _L), ("rows", _I), ("cols", _I))
+
+
+# --- tables -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Table:
+    """Products of an algorithm for one launch: `split` blocks of (m, k, n), entries as bytes."""
+
+    split: tuple[int, int, int]
+    count: int
+    terms: int
+    data: bytes
+
+
+def normalised(instance: Instance) -> Instance:
+    """The same product with coefficient 1 on the first term of each operand: signs move into the
+    other terms and into what is added to C.
+
+    >>> print(normalised(Instance(((3, 1),), ((0, -1), (2, -1)), ((0, 1),))))
+    M = (A3)(B0 + B2); C0 -= M
+    """
+    sign = 1
+
+    def leading(terms: Terms) -> Terms:
+        nonlocal sign
+        first = next((t for t in terms if t[1] == 1), None) or next(t for t in terms if t[1] == -1)
+        sign *= first[1]
+        rest = tuple((p, c * first[1]) for p, c in terms if p != first[0])
+        return ((first[0], 1), *rest)
+
+    a, b = leading(instance.a), leading(instance.b)
+    return Instance(a, b, tuple((p, c * sign) for p, c in instance.c))
+
+
+Launches = tuple[tuple[int, ...], ...]
+"""Products of each launch, by number."""
+
+
+@lru_cache(maxsize=64)
+def tables(form: Form, algorithm: BilinearAlgorithm, launches: Launches) -> tuple[Table, ...]:
+    """A table for each launch, given which products it computes; launches run in this order, so
+    they say who comes first and last to a block of C."""
+    made = [normalised(i) for i in instances(algorithm)]
+    order = [(r, p) for launch in launches for r in launch for p, _ in made[r].c]
+    firsts = {p: (r, p) for r, p in reversed(order)}
+    lasts = {p: (r, p) for r, p in order}
+    split = algorithm.m, algorithm.k, algorithm.n
+    found = []
+    for launch in launches:
+        entries = (structures(form).Product * form.products)()
+        for entry, r in zip(entries, launch, strict=False):
+            _fill(form, entry, made[r], split, [
+                (p // split[2], p % split[2], c, firsts[p] == (r, p), lasts[p] == (r, p))
+                for p, c in made[r].c
+            ])  # fmt: skip
+        most = max(len(t) for r in launch for t in (made[r].a, made[r].b))
+        found.append(Table(split, len(launch), most, bytes(entries)))
+    return tuple(found)
+
+
+def _fill(form: Form, entry: Any, made: Instance, split: tuple[int, int, int],
+          targets: list[tuple[int, int, int, bool, bool]]) -> None:  # fmt: skip
+    entry.na, entry.nb, entry.nc = len(made.a), len(made.b), len(targets)
+    for to, terms, cols in ((entry.a, made.a, split[1]), (entry.b, made.b, split[2])):
+        for d, (p, c) in zip(to, terms, strict=False):
+            d.row, d.col, d.factor = p // cols, p % cols, form.word(c)
+    for d, (row, col, c, first, last) in zip(entry.c, targets, strict=False):
+        d.row, d.col, d.factor, d.first, d.last = row, col, form.word(c), first, last
+
+
+def one_table(form: Form) -> Table:
+    """The standard product."""
+    return tables(form, STANDARD, ((0,),))[0]
+
+
+@lru_cache(maxsize=16)
+def outer_tables(form: Form, outer: BilinearAlgorithm, inner: BilinearAlgorithm,
+                 launches: Launches) -> tuple[tuple[Table, ...], ...]:  # fmt: skip
+    """For each product of the outer level the inner level's launches, on the grid of C's blocks of
+    both levels."""
+    outers, inners = ([normalised(i) for i in instances(x)] for x in (outer, inner))
+    sequence = [(r, s) for r in range(len(outers)) for launch in launches for s in launch]
+
+    def touched(r: int, s: int) -> list[tuple[int, int, int]]:
+        return [
+            ((p // outer.n) * inner.m + q // inner.n, (p % outer.n) * inner.n + q % inner.n, c * d)
+            for p, c in outers[r].c for q, d in inners[s].c
+        ]  # fmt: skip
+
+    order = [((r, s), t[:2]) for r, s in sequence for t in touched(r, s)]
+    firsts = {place: who for who, place in reversed(order)}
+    lasts = {place: who for who, place in order}
+    split = inner.m, inner.k, inner.n
+    found = []
+    for r in range(len(outers)):
+        of_launches = []
+        for launch in launches:
+            entries = (structures(form).Product * form.products)()
+            for entry, s in zip(entries, launch, strict=False):
+                _fill(form, entry, inners[s], split, [
+                    (i, j, c, firsts[i, j] == (r, s), lasts[i, j] == (r, s))
+                    for i, j, c in touched(r, s)
+                ])  # fmt: skip
+            most = max(len(t) for s in launch for t in (inners[s].a, inners[s].b))
+            of_launches.append(Table(split, len(launch), most, bytes(entries)))
+        found.append(tuple(of_launches))
+    return tuple(found)
+
+
+# --- source -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Code:
+    """One compiled form of an engine.
+
+    Layouts: which index of the tile walks memory in steps of one, "K", "R" (rows of A, columns of
+    B) or "S" (neither); `vector`: sixteen-byte loads; `epilogue`: the body of a function of the
+    value x and its place (i, j), and of `extra`, 64-bit words of a launch.
+    """
+
+    left: str
+    right: str
+    vector: bool
+    mode: str
+    terms: int
+    arithmetic: str
+    epilogue: str | None = None
+
+    def source(self) -> str:
+        """CUDA C++, all in one file."""
+        layouts = {"K": "K_CONTIGUOUS", "R": "R_CONTIGUOUS", "S": "STRIDED"}
+        form = FORMS[self.arithmetic]
+        defines = {
+            "TILE_LAYOUT_A": layouts[self.left], "TILE_LAYOUT_B": layouts[self.right],
+            "TILE_VECTOR": "true" if self.vector else "false", "TILE_MODE": self.mode.upper(),
+            "TILE_TERMS": str(self.terms), "TILE_ARITHMETIC": f"tile::{self.arithmetic}",
+        }  # fmt: skip
+        defines |= dict(form.defines)
+        if form.products != 7:
+            defines["TILE_PRODUCTS"] = str(form.products)
+        if self.epilogue is not None:
+            defines["TILE_EPILOGUE"] = "Fused"
+        head = "".join(f"#define {k} {v}\n" for k, v in defines.items())
+        source = text(form.file)
+        if self.epilogue is not None:
+            marker = 'extern "C" __global__'
+            source = source.replace(marker, f"{self.epilogue}\n{marker}", 1)
+        return head + source
+
+
+@lru_cache(maxsize=8)
+def text(name: str) -> str:
+    """A file of skeletons/cuda with what it includes."""
+    lines = []
+    for line in (_FOLDER / name).read_text().splitlines():
+        if line.startswith('#include "'):
+            lines.append(text(line.split('"')[1]))
+        elif line.strip() != "#pragma once":
+            lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def sum_source(form: Form) -> str:
+    """The kernel that adds two blocks of an operand; integers wrap."""
+    assert form.sums is not None
+    exact = (
+        "#define SUM(f, y, x) __int_as_float(__float_as_int(x) + (int)(f) * __float_as_int(y))\n"
+    )
+    return (exact if "int32" in form.types else "") + text(form.sums)

@@ -1,0 +1,248 @@
+"""When a level of a fast algorithm is faster on this machine: measured, and kept for a while.
+
+What counts is a ratio: a level at one extent, its seven products and its sums, against the
+standard product there, in the same rounds.  Both are measured when a product large enough first
+asks, in a quarter of a second for every type, and kept as JSON beside the compiled code.
+
+A busy machine gives wrong rates, and a wrong choice stays.  So the rounds are two halves, and what
+they do not agree about, or products that seem slower the larger they are, is not believed: then
+the standard product is taken, and nothing is kept.  What is kept carries its date and the load it
+was measured under, and is measured again after a month, or an hour where the machine was busy.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from treadle.backend.disk_cache import default_directory
+from treadle.dsl.types import ScalarType, float32, float64, int32, int64
+from treadle.skeletons.algorithms import STRASSEN, WINOGRAD, BilinearAlgorithm
+from treadle.skeletons.algorithms.counts import passes
+from treadle.skeletons.algorithms.executions import execute, plan
+from treadle.skeletons.algorithms.model import Choice, Rates, choose_recursive
+
+VERSION = 2
+#: Products with a smaller extent are not worth asking for.
+LEAST = 1024
+#: Extents of the standard product that are measured; the last only if the type is quick enough.
+EXTENTS = (256, 512, 1024)
+#: Rounds, and the seconds after which no further one starts.
+ROUNDS, SECONDS = 12, 0.2
+#: By how much two halves of the rounds, or a larger product, may differ from what is expected.
+AGREE = 1.2
+#: Days that a measurement is used, of an idle machine and of a busy one.
+FRESH, FRESH_BUSY = 30.0, 1 / 24
+#: What `treadle ceilings` measures.
+TYPES = (float32, float64, int32, int64)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Rates of a type; when (seconds since 1970) and under which load for a thread they were
+    measured; whether the rounds agreed."""
+
+    rates: Rates
+    when: float
+    load: float
+    steady: bool = True
+
+    @property
+    def fresh(self) -> bool:
+        """Whether it is still to be used: a busy machine's sooner not."""
+        days = (time.time() - self.when) / 86400
+        return 0 <= days < (FRESH if self.load <= 1 else FRESH_BUSY)
+
+
+def variant(t: ScalarType) -> BilinearAlgorithm:
+    """Winograd's has fewer sums; floats are given Strassen's, which loses fewer digits."""
+    return STRASSEN if t.is_inexact else WINOGRAD
+
+
+def chosen(t: ScalarType, size: tuple[int, int, int], most: int | None = None) -> Choice:
+    """The fastest way for (m, k) by (k, n) in type `t`, by `most` levels at most."""
+    found = rates(t) if min(size) >= LEAST and most != 0 else None
+    if found is None:
+        return Choice(None, 0, "standard", 0.0, 0.0)
+    return _fastest(found, t, size, most)
+
+
+def _fastest(found: Rates, t: ScalarType, size: tuple[int, int, int], most: int | None) -> Choice:
+    """No block is divided that is smaller than LEAST."""
+    levels = int(math.log2(2 * min(size) / LEAST))
+    levels = levels if most is None else min(levels, most)
+    return choose_recursive(found, (variant(t),), size, t.bytes, levels)
+
+
+def rates(t: ScalarType) -> Rates | None:
+    """Of this machine, from the disk or measured now; None where it is too busy to measure."""
+    found = measured(t)
+    return found.rates if found.steady else None
+
+
+@lru_cache(maxsize=16)
+def measured(t: ScalarType) -> Measured:
+    """What this process goes by: kept and fresh, or measured now and kept if steady."""
+    kept = read(_path(), machine_key()).get(t.name)
+    return kept if kept is not None and kept.fresh else again(t)
+
+
+def again(t: ScalarType) -> Measured:
+    """Measured now, whatever is known; kept if the rounds agree."""
+    found = measure(t)
+    if found.steady:
+        write(_path(), machine_key(), {**read(_path(), machine_key()), t.name: found})
+    return found
+
+
+def _path() -> Path:
+    return default_directory() / "crossover.json"
+
+
+def machine_key() -> str:
+    """What the numbers depend on: the processor, its threads, NumPy."""
+    from .target import Target
+    from .threads import thread_count
+
+    return f"{Target.host().cpu}, {thread_count()} threads, NumPy {np.__version__}"
+
+
+# --- measuring ----------------------------------------------------------------------------------
+
+
+def measure(t: ScalarType, clock: Callable[[], float] = time.perf_counter) -> Measured:
+    """Interleaved rounds of standard products and of one level, as blocks of larger matrices."""
+    from .products import Host
+    from .threads import thread_count
+
+    load = _load() / thread_count()
+    kit = Host(t)
+    whole = np.ones((3, 2 * max(EXTENTS), 2 * max(EXTENTS)), t.numpy)
+
+    def product(n: int) -> None:
+        a, b, c = whole[:, :n, :n]
+        kit.product(a, b, c)
+
+    def seconds(work: Callable[[], None]) -> float:
+        before = clock()
+        work()
+        return max(clock() - before, 1e-9)
+
+    works: list[Callable[[], None]] = []
+    extents: list[int] = []
+    once = 0.0
+    for n in EXTENTS:
+        # Four rounds of the standard product and a level, or the extents before must do.
+        if len(extents) > 1 and 8 * (n / extents[-1]) ** 3 * once > SECONDS:
+            break
+        extents.append(n)
+        works.append(partial(product, n))
+        once = min(seconds(works[-1]) for _ in range(2))
+    n = extents[-1]
+    level = plan(variant(t), "recursive", 1, (n, n, n))
+    room = np.empty(level.workspace, t.numpy)
+    a, b, c = whole[:, :n, :n]
+    works.append(lambda: execute(kit, level, a, b, c, room))
+    rounds: list[list[float]] = []
+    start = clock()
+    while len(rounds) < 2 or (len(rounds) < ROUNDS and clock() - start < SECONDS):
+        rounds.append([seconds(work) for work in works])
+    return judged(t, extents, rounds, load)
+
+
+def judged(t: ScalarType, extents: Sequence[int], rounds: Sequence[Sequence[float]], load: float
+           ) -> Measured:  # fmt: skip
+    """What rounds of seconds (a product for every extent, a level at the last) say.
+
+    Sums get the rate that explains what a level took beside its products.
+    """
+    half = len(rounds) // 2
+    best, *halves = (list(map(min, zip(*part, strict=True)))
+                     for part in (rounds, rounds[:half], rounds[half:]))  # fmt: skip
+    *products, level = best
+    found = [n**3 / s for n, s in zip(extents, products, strict=True)]
+    rising = all(y * AGREE >= x for x, y in zip(found, found[1:], strict=False))
+    agreeing = all(max(x, y) <= AGREE * min(x, y) for x, y in zip(*halves, strict=True))
+    algorithm = variant(t)
+    moved = t.bytes * (extents[-1] // 2) ** 2 * sum(passes(algorithm).values())
+    beside = level - algorithm.products * products[-2]
+    enough = len(rounds) >= 4 and beside > 0
+    never_slower = [max(found[: k + 1]) for k in range(len(found))]
+    return Measured(
+        Rates(tuple(zip(extents, never_slower, strict=True)), moved / max(beside, 1e-9)),
+        time.time(), load, rising and agreeing and enough,
+    )  # fmt: skip
+
+
+def _load() -> float:
+    """Processes that wanted a processor in the last minute; 0 where the system does not say."""
+    try:
+        return os.getloadavg()[0]
+    except (OSError, AttributeError):
+        return 0.0
+
+
+def in_words(t: ScalarType, found: Measured) -> str:
+    """From which square a fast algorithm is chosen, and how much faster it should be there."""
+    if not found.steady:
+        return "the machine is too busy to measure: standard until measured again"
+    for n in (1 << k for k in range(10, 16)):
+        best = _fastest(found.rates, t, (n, n, n), None)
+        if best.algorithm is not None:
+            return f"{best.algorithm.name} from {n:,}² on, there {best.why}"
+    return "standard, up to 32,768²"
+
+
+# --- on disk --------------------------------------------------------------------------------------
+
+
+def read(path: Path, machine: str) -> dict[str, Measured]:
+    """What a file says about a machine; nothing where it cannot be trusted."""
+    try:
+        whole = json.loads(path.read_text(encoding="utf-8"))
+        if whole["version"] != VERSION or whole["machine"] != machine:
+            return {}
+        return {str(name): _checked(entry) for name, entry in whole["types"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def _checked(entry: Any) -> Measured:
+    product = tuple((int(n), float(r)) for n, r in entry["product"])
+    numbers = [float(entry["sums"]), *(r for _, r in product), *(n for n, _ in product)]
+    if len(product) < 2 or list(product) != sorted(product):
+        raise ValueError(entry)
+    if not all(math.isfinite(x) and x > 0 for x in numbers):
+        raise ValueError(entry)
+    return Measured(Rates(product, numbers[0]), float(entry["when"]), float(entry["load"]))
+
+
+def write(path: Path, machine: str, types: Mapping[str, Measured]) -> None:
+    """Replace the file as a whole; a folder that cannot be written to keeps nothing."""
+    whole = {
+        "version": VERSION, "machine": machine,
+        "types": {name: {"date": time.strftime("%Y-%m-%d", time.gmtime(m.when)), "when": m.when,
+                         "load": m.load, "product": m.rates.product, "sums": m.rates.sums}
+                  for name, m in sorted(types.items())},
+    }  # fmt: skip
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, aside = tempfile.mkstemp(dir=path.parent, suffix=".json")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                json.dump(whole, file, indent=1)
+            os.replace(aside, path)
+        except OSError:
+            os.unlink(aside)
+            raise

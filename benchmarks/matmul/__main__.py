@@ -1,0 +1,286 @@
+"""Fast products against the library's, in the three families of Huang, Yu, van de Geijn (2020).
+
+    python -m benchmarks.matmul                       on the GPU: families, executions, crossovers
+    python -m benchmarks.matmul --backend native --sizes 512,1024
+    python -m benchmarks.matmul --only square --types float32,int32 --save
+
+Families: square; k = 4 096 with m = n varying; m = n = 8 192 with k varying (`--rank`, `--panel`:
+other fixed extents).  Ways: the standard product, Strassen's algorithm by one and two levels (by
+the default execution, and with `--executions` by every one that exists), and two rivals: the
+library's product (cuBLAS, CuPy, NumPy), and a plain Strassen over it with its workspace.
+
+Every way is checked against float64 (integers: against the exact product modulo 2^32) on a sample
+of rows and columns, and timed interleaved with the others; effective TFLOP/s count 2mkn for every
+algorithm.  Last come the sizes from which each way stays ahead of the library's product, and the
+largest square product that fits into the memory with and without workspace.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import treadle as td
+from benchmarks import harness
+from benchmarks.matmul.devices import Device, device_for
+from treadle.dsl.operations.linalg import EXECUTIONS
+from treadle.skeletons.algorithms import STRASSEN
+from treadle.skeletons.algorithms.executions import Kit, execute, plan
+
+SIZES = (512, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 20480)
+RESULTS = Path(__file__).resolve().parents[1] / "results"
+#: Rows and columns that are checked.
+SAMPLE = 48
+#: Largest error over Σ|a||b| that a float32 product may have in the sample.
+TOLERANCE = 1e-4
+
+Size = tuple[int, int, int]
+"""m, k, n."""
+Run = Callable[[], Any]
+
+
+def families(sizes: tuple[int, ...], rank: int, panel: int) -> dict[str, list[Size]]:
+    """The products of each family, by their varying extent."""
+    return {
+        "square": [(n, n, n) for n in sizes],
+        f"k = {rank}": [(n, rank, n) for n in sizes],
+        f"m = n = {panel}": [(panel, k, panel) for k in sizes],
+    }
+
+
+# --- the ways -----------------------------------------------------------------------------------
+
+
+def ours(device: Device, a: Any, b: Any, executions: bool) -> dict[str, Run]:
+    """The language's own products, by name."""
+    asked: list[tuple[str, dict[str, Any]]] = [
+        ("standard", {"algorithm": "standard"}),
+        ("strassen 1", {"algorithm": "strassen", "levels": 1}),
+        ("strassen 2", {"algorithm": "strassen", "levels": 2}),
+        ("winograd 1", {"algorithm": "winograd", "levels": 1}),
+    ]
+    if executions:
+        asked += [(f"strassen {x} {e}", {"algorithm": "strassen", "levels": x, "execution": e})
+                  for e in EXECUTIONS if e for x in (1, 2)]  # fmt: skip
+    made: dict[str, Run] = {}
+    for name, options in asked:
+        try:
+            work = td.jit(lambda x, y, o=options: td.matmul(x, y, **o), backend=device.backend)
+            work(a, b)
+        except td.ScheduleError:
+            continue  # refused: it does not exist on this device
+        made[name] = lambda work=work: work(a, b)
+    return made
+
+
+def rivals(device: Device, a: Any, b: Any) -> dict[str, Run]:
+    """The library's product, and Strassen over it with sums in memory."""
+    kit = Kit(device.library)
+    size = a.shape[0], a.shape[1], b.shape[1]
+    found: dict[str, Run] = {device.peer: lambda: device.library.matmul(a, b)}
+
+    def workspace_strassen() -> Any:
+        made = plan(STRASSEN, "sequential", 1, size)
+        out = device.library.empty((size[0], size[2]), a.dtype)
+        execute(kit, made, a, b, out, kit.empty(made.workspace, a.dtype))
+        return out
+
+    found["workspace strassen"] = workspace_strassen
+    return found
+
+
+# --- checking -------------------------------------------------------------------------------------
+
+
+class Sample:
+    """Some rows of A, some columns of B, and what C must be there."""
+
+    def __init__(self, device: Device, a: Any, b: Any) -> None:
+        rng = np.random.default_rng(1)
+        self.rows = np.sort(rng.choice(a.shape[0], min(SAMPLE, a.shape[0]), replace=False))
+        self.columns = np.sort(rng.choice(b.shape[1], min(SAMPLE, b.shape[1]), replace=False))
+        x, y = device.part(a, self.rows, None), device.part(b, None, self.columns)
+        self.device, self.exact = device, x.dtype.kind in "iu"
+        if self.exact:
+            self.want = (x.astype(np.int64) @ y.astype(np.int64)).astype(x.dtype)
+        else:
+            self.want = x.astype(np.float64) @ y.astype(np.float64)
+            self.size = np.abs(x).astype(np.float64) @ np.abs(y).astype(np.float64)
+
+    def error(self, found: Any) -> float:
+        """The largest error over Σ|a||b|; of integers how many are wrong."""
+        got = self.device.part(found, self.rows, self.columns)
+        if self.exact:
+            return float(np.count_nonzero(got != self.want))
+        return float((np.abs(got - self.want) / np.maximum(self.size, 1e-300)).max())
+
+    def right(self, error: float) -> bool:
+        return error == 0 if self.exact else error < TOLERANCE
+
+
+# --- measuring ------------------------------------------------------------------------------------
+
+
+def measure(device: Device, family: str, size: Size, dtype: str, executions: bool, rounds: int
+            ) -> dict[str, Any]:  # fmt: skip
+    """One row: every way's error, milliseconds and effective TFLOP/s, and the ratio to the peer."""
+    m, k, n = size
+    a, b = device.random((m, k), dtype), device.random((k, n), dtype)
+    runs = {**rivals(device, a, b), **ours(device, a, b, executions)}
+    sample = Sample(device, a, b)
+    errors = {name: sample.error(run()) for name, run in runs.items()}
+    seconds = device.interleaved(runs, rounds)
+    base = seconds[device.peer]
+    return {
+        "family": family, "m": m, "k": k, "n": n, "type": dtype,
+        "ways": {
+            name: {"ms": 1e3 * t, "tflops": 2e-12 * m * k * n / t, "ratio": base / t,
+                   "error": errors[name], "right": sample.right(errors[name])}
+            for name, t in seconds.items()
+        },
+    }  # fmt: skip
+
+
+def varying(row: dict[str, Any]) -> int:
+    """The extent that its family varies."""
+    return int(row["k"] if row["family"].startswith("m") else row["m"])
+
+
+def crossovers(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """From which extent on a way stays ahead of the library's product, by family and type."""
+    found = []
+    for family, dtype in dict.fromkeys((r["family"], r["type"]) for r in rows):
+        mine = [r for r in rows if (r["family"], r["type"]) == (family, dtype)]
+        mine.sort(key=varying)
+        for way in dict.fromkeys(w for r in mine for w in r["ways"]):
+            ahead = None
+            for row in mine:
+                one = row["ways"].get(way)
+                if one is None or one["ratio"] <= 1 or not one["right"]:
+                    ahead = None
+                elif ahead is None:
+                    ahead = varying(row)
+            found.append({"family": family, "type": dtype, "way": way, "from": ahead})
+    return found
+
+
+def largest(free: int, itemsize: int = 4) -> dict[str, int]:
+    """The largest n of a square product in so many bytes: fused, two levels, and with the workspace
+    of sums and products in memory (`workspace strassen`)."""
+
+    def fits(needs: Callable[[int], int]) -> int:
+        low, high = 0, 1 << 22
+        while high - low > 1:
+            n = (low + high) // 2
+            low, high = (n, high) if itemsize * needs(n) <= free else (low, n)
+        return low
+
+    return {
+        "fused, no workspace": fits(lambda n: 3 * n * n),
+        "two levels, outer sums": fits(lambda n: 3 * n * n + 2 * ((n + 1) // 2) ** 2),
+        "workspace strassen": fits(
+            lambda n: 3 * n * n + plan(STRASSEN, "sequential", 1, (n, n, n)).workspace
+        ),
+    }
+
+
+# --- writing it down --------------------------------------------------------------------------
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Effective TFLOP/s (and × the library) of every way, a line for each product."""
+    ways = list(dict.fromkeys(w for r in rows for w in r["ways"]))
+    lines = ["| family | type | m × k × n | " + " | ".join(ways) + " |",
+             "| --- | --- | --- |" + " --- |" * len(ways)]  # fmt: skip
+    for r in rows:
+        cells = []
+        for way in ways:
+            one = r["ways"].get(way)
+            text = "" if one is None else f"{one['tflops']:.3g} ({one['ratio']:.2f})"
+            cells.append(text + (" WRONG" if one is not None and not one["right"] else ""))
+        head = f"| {r['family']} | {r['type']} | {r['m']} × {r['k']} × {r['n']} | "
+        lines.append(head + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def page(found: dict[str, Any]) -> str:
+    """The results as Markdown."""
+    lines = [f"Effective TFLOP/s (× {found['peer']}) on {found['device']}, {found['date']}", "",
+             table(found["rows"]), "", "| family | type | way | ahead from |",
+             "| --- | --- | --- | ---: |"]  # fmt: skip
+    lines += [f"| {c['family']} | {c['type']} | {c['way']} | {c['from'] or 'never'} |"
+              for c in found["crossovers"]]  # fmt: skip
+    lines += ["", f"Largest square float32 product in {found['free'] / 1e9:.0f} GB: "
+              + ", ".join(f"{name} {n:,}" for name, n in found["largest"].items())]  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def draw(found: dict[str, Any], path: Path) -> None:
+    """A panel for each family, a curve for each way."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    panels = list(dict.fromkeys((r["family"], r["type"]) for r in found["rows"]))
+    figure, axes = pyplot.subplots(1, len(panels), figsize=(5 * len(panels), 4), squeeze=False)
+    for axis, (family, dtype) in zip(axes[0], panels, strict=True):
+        mine = [r for r in found["rows"] if (r["family"], r["type"]) == (family, dtype)]
+        for way in dict.fromkeys(w for r in mine for w in r["ways"]):
+            points = [(varying(r), r["ways"][way]["tflops"]) for r in mine if way in r["ways"]]
+            style = "--" if way in (found["peer"], "workspace strassen") else "-"
+            axis.plot(*zip(*points, strict=True), style, marker=".", label=way)
+        axis.set(title=f"{family}, {dtype}", xlabel="varying extent", ylabel="effective TFLOP/s")
+        axis.grid(alpha=0.3)
+    axes[0][0].legend(fontsize=7)
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser("benchmarks.matmul", description=__doc__, formatter_class=raw)
+    parser.add_argument("--backend", default="cuda", choices=["cuda", "native"])
+    parser.add_argument("--sizes", default=",".join(map(str, SIZES)))
+    parser.add_argument("--types", default="float32", help="float32, float64, int32, …")
+    parser.add_argument("--only", help="a family: how its name begins")
+    parser.add_argument("--rank", type=int, default=4096)
+    parser.add_argument("--panel", type=int, default=8192)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--executions", action="store_true", help="every execution that exists")
+    parser.add_argument("--save", action="store_true", help="JSON, Markdown, plot in results")
+    given = parser.parse_args(arguments)
+    device = device_for(given.backend)
+    sizes = tuple(int(n) for n in given.sizes.split(","))
+    rows = []
+    for dtype in given.types.split(","):
+        for family, products in families(sizes, given.rank, given.panel).items():
+            if given.only and not family.startswith(given.only):
+                continue
+            for size in products:
+                rows.append(measure(device, family, size, dtype, given.executions, given.rounds))
+                print(table(rows[-1:]).splitlines()[-1], flush=True)
+    now = datetime.now(UTC)
+    found = {
+        "device": device.name, "peer": device.peer, "date": now.date().isoformat(),
+        "versions": harness.versions(), **harness.commit(), "rows": rows,
+        "crossovers": crossovers(rows), "free": device.free(), "largest": largest(device.free()),
+    }  # fmt: skip
+    print("\n" + page(found))
+    if given.save:
+        stem = RESULTS / f"matmul-{given.backend}-{found['date']}"
+        stem.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        stem.with_suffix(".md").write_text(page(found), encoding="utf-8")
+        draw(found, stem.with_suffix(".png"))
+    return 0 if all(w["right"] for r in rows for w in r["ways"].values()) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,341 @@
+"""Check and time the tile engines that no product of a program uses yet: float64 (DMMA), int32 by limbs.
+
+    python candidates.py table [--all]                  registers, spills, main loops (--all: of every layout); needs no
+                                                        GPU, leaves the cubins in build/ for `run` to load
+    python candidates.py run [--seconds 95] [--out F]   on a GPU: each group in a process of its own
+    python candidates.py group NAME [--out F]           one group: float64, cluster, limbs
+
+`run` checks every variant on integers (every sum is exact: results must be equal), odd extents, all layouts, poisoned
+results with a guard around them; owner and split bit for bit over repeated runs; then times square products,
+interleaved with cuBLAS (CuPy for int32) in the same process, medians of CUDA events.  A short table comes last, the
+numbers go to results/<date>-<device>-candidates.json.  What is expected, and why: NOTES-float64.md.
+
+Needs NumPy, CuPy, cuda-core with NVRTC (12.9 or later), and a GPU of compute capability 9.0.
+"""
+import argparse
+import datetime
+import hashlib
+import itertools
+import json
+import os
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, '..', '..'))
+
+from treadle.backend.cuda.compile import Cubin, compile_text  # noqa: E402
+from treadle.backend.cuda.engine_form import FORMS, Code, float64_form  # noqa: E402
+from treadle.skeletons.algorithms import STRASSEN  # noqa: E402
+
+# variants of the shape that are worth a measurement, beside those of FORMS
+for form in (
+    float64_form('Float64 k4', dmma=4), float64_form('Float64 6 stages', stages=6), float64_form('Float64 group 16', group=16),
+    float64_form('Float64Cluster 6 stages', cluster=2, stages=6, group=4), float64_form('Float64Cluster group 8', cluster=2, group=8),
+):
+    FORMS[form.arithmetic] = form
+
+# (form, mode, levels); mode is an execution where there are levels
+GROUPS = {
+    'float64': [('Float64', 'owner', 0), ('Float64', 'split', 0), ('Float64', 'atomic', 0), ('Float64', 'owner', 1), ('Float64', 'atomic', 1),
+                ('Float64 k4', 'owner', 0), ('Float64 6 stages', 'owner', 0), ('Float64 group 16', 'owner', 0),
+                ('Float64Narrow', 'split', 0), ('Float64Wide', 'split', 0), ('Float64Tall', 'split', 0), ('Float64Small', 'split', 0)],
+    'cluster': [('Float64Cluster', 'owner', 0), ('Float64Cluster', 'split', 0), ('Float64Cluster', 'atomic', 0),
+                ('Float64Cluster', 'owner', 1), ('Float64Cluster', 'atomic', 1), ('Float64Cluster', 'owner', 2), ('Float64Cluster', 'atomic', 2),
+                ('Float64Cluster 6 stages', 'atomic', 1), ('Float64Cluster group 8', 'atomic', 1)],
+    'limbs': [('Limbs32', 'owner', 0), ('Limbs32', 'atomic', 0), ('Limbs32', 'owner', 1), ('Limbs32', 'atomic', 1), ('Int32', 'atomic', 0), ('Int32', 'atomic', 1)],
+}
+SIZES = {'float64': (1024, 2048, 4096, 8192, 16384), 'cluster': (2048, 4096, 8192, 16384), 'limbs': (2048, 4096, 8192, 16384)}
+LAYOUTS = ('nn', 'nt', 'tn', 'tt', 'ss')
+SHAPES = ((1, 1, 1), (7, 1, 129), (127, 255, 8), (128, 256, 64), (129, 257, 17), (509, 521, 523), (1000, 1100, 900), (2050, 33, 260), (640, 1280, 0))
+HANG = 25  # seconds that a step may take
+
+
+def title(name, mode, levels):
+    return f"{name} {('', 'strassen ', 'two levels ')[levels]}{mode}"
+
+
+def layouts(variant):
+    """The engines in every layout; variants of their shapes, two levels and sums of limbs in one."""
+    name, _, levels = variant
+    return LAYOUTS if name in ('Float64', 'Float64Cluster', 'Limbs32') and levels < (1 if name == 'Limbs32' else 2) else ('nn',)
+
+
+def codes(variants):
+    """What these variants compile."""
+    found = {}
+    for v in variants:
+        for how in layouts(v):
+            left, right = {'n': 'K', 't': 'R', 's': 'S'}[how[0]], {'n': 'R', 't': 'K', 's': 'S'}[how[1]]
+            for vector in (True, False) if how != 'ss' else (False,):
+                found[Code(left, right, vector, v[1], 2 if v[2] else 1, v[0])] = None
+    return list(found)
+
+
+def made(code, arch='sm_90a'):
+    """Machine code: from build/, or compiled now."""
+    form, source = FORMS[code.arithmetic], code.source()
+    path = os.path.join(HERE, 'build', f'{form.entry}-{arch}-' + hashlib.sha256(source.encode()).hexdigest()[:20])
+    if os.path.exists(path + '.cubin'):
+        with open(path + '.cubin', 'rb') as f, open(path + '.json') as g:
+            return Cubin(form.entry, arch, f.read(), source, *json.load(g), form.shared_bytes)
+    c = compile_text(source, form.entry, arch, dynamic_shared_bytes=form.shared_bytes)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path + '.json', 'w') as g:
+        json.dump([c.registers, c.spills, c.stack, c.shared_bytes], g)
+    with open(path + '.cubin', 'wb') as f:
+        f.write(c.image)
+    return c
+
+
+def table(everything):
+    """Registers, spills and the main loop, for sm_90a."""
+    import shutil
+    import tempfile
+
+    import sass_stats
+    nvdisasm = shutil.which('nvdisasm') or next((p for p in (os.path.join(d, 'nvidia', 'cu13', 'bin', 'nvdisasm') for d in sys.path) if os.path.exists(p)), None)
+    todo = codes([v for g in GROUPS for v in GROUPS[g] if everything or v[0] != 'Int32'])
+    if not everything:
+        todo = [c for c in todo if (c.left, c.right, c.vector) == ('K', 'R', True)]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        cubins = list(pool.map(made, todo))
+    print(f"{'form':24} {'layout':6} {'vector':6} {'mode':7} terms  regs spills  shared  main loop")
+    for c, m in zip(todo, cubins):
+        loop = ''
+        if nvdisasm:
+            with tempfile.NamedTemporaryFile(suffix='.cubin') as f:
+                f.write(m.image)
+                f.flush()
+                for ins, labels in sass_stats.kernels(f.name, nvdisasm).values():
+                    wanted = {'Limbs32': 'IGMMA', 'Int32': 'IMAD'}.get(c.arithmetic, 'DMMA')
+                    r = sass_stats.analyse(ins, labels, wanted, 4)
+                    if r:
+                        loop = f'{len(r[1])} instructions, {r[0][0]} {wanted}, {r[2].get("LDS", 0)} LDS, {r[2].get("LDL", 0) + r[2].get("STL", 0)} spilled'
+        print(f'{c.arithmetic:24} {c.left + c.right:6} {c.vector!s:6} {c.mode:7} {c.terms:5} {m.registers:5} {m.spills:6} {m.dynamic_shared_bytes:7}  {loop}')
+
+
+# ---------------------------------------------------------------- on the GPU
+
+
+class Watchdog:
+    """Ends the process when a step takes too long: a kernel that waits for ever would eat the lease."""
+
+    def __init__(self):
+        self.step('start', 60)
+        threading.Thread(target=self.watch, daemon=True).start()
+
+    def step(self, what, seconds=HANG):
+        self.what, self.until = what, time.monotonic() + seconds
+
+    def watch(self):
+        while True:
+            time.sleep(0.5)
+            if time.monotonic() > self.until:
+                print(f'HANGS: {self.what}', flush=True)
+                os._exit(3)
+
+
+class Bench:
+    def __init__(self, group):
+        self.dog = Watchdog()
+        import cupy as cp
+
+        from treadle.backend.cuda.driver import CudaDevice
+        from treadle.backend.cuda.engine import Engine, Matrix
+        self.cp, self.Matrix, self.group = cp, Matrix, group
+        self.device = CudaDevice.current()
+        self.engine = Engine(self.device)
+        self.variants = GROUPS[group]
+        self.itype = group == 'limbs'
+        self.dog.step('compiling', 300)
+        started = time.monotonic()
+        todo = codes(self.variants)
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            cubins = list(pool.map(lambda c: made(c, self.device.arch), todo))
+        self.dog.step('loading')
+        for code, cubin in zip(todo, cubins):
+            self.engine._loaded[code] = self.device.load(cubin, FORMS[code.arithmetic].threads)
+        print(f'{group}: {len(todo)} kernels in {time.monotonic() - started:.1f} s', flush=True)
+
+    def matrix(self, x):
+        return self.Matrix(x.data.ptr, *x.shape, *(s // x.itemsize for s in x.strides), x.itemsize)
+
+    def product(self, variant, out, a, b):
+        name, mode, levels = variant
+        o, x, y = map(self.matrix, (out, a, b))
+        if levels:
+            self.engine.product(o, x, y, mode, name, STRASSEN, levels)
+        else:
+            if mode == 'atomic':
+                out.fill(0)
+            self.engine.standard(o, x, y, mode, name)
+
+    def operand(self, rows, cols, lies, kind):
+        cp = self.cp
+        rows, cols = max(rows, 0), max(cols, 0)
+        shape = (2 * rows, 2 * cols) if lies == 's' else (rows, cols)
+        if self.itype:
+            x = cp.random.randint(-2 ** 31, 2 ** 31 - 1, shape).astype(cp.int32)
+        elif kind == 'integers':
+            x = cp.random.randint(-8, 9, shape).astype(cp.float64)
+        else:
+            x = cp.random.standard_normal(shape)
+        return x[::2, ::2] if lies == 's' else cp.asfortranarray(x) if lies == 't' else x
+
+    def check(self):
+        cp, wrong, count = self.cp, [], 0
+        cp.random.seed(1)
+        for how, (m, n, k) in itertools.product(LAYOUTS, SHAPES):
+            a, b = self.operand(m, k, how[0], 'integers'), self.operand(k, n, how[1], 'integers')
+            want = a @ b if k else cp.zeros((m, n), a.dtype)  # small integers: every order of sums gives the same
+            for v in self.variants:
+                if v[0] == 'Int32' or how not in layouts(v) or v[2] and min(m, n, k) < 4:
+                    continue
+                what = f'{title(*v)} {how} {m}x{n}x{k}'
+                self.dog.step(what)
+                guard = cp.full((m + 2, n), 77, a.dtype) if self.itype else cp.full((m + 2, n), cp.nan)
+                out = guard[1:m + 1]
+                self.product(v, out, a, b)
+                cp.cuda.Device().synchronize()
+                edge = cp.concatenate([guard[:1], guard[-1:]])
+                kept = (edge == 77).all() if self.itype else cp.isnan(edge).all()
+                count += 1
+                if not bool((out == want).all()) or not bool(kept):
+                    wrong.append(what)
+                    if len(wrong) <= 8:
+                        print(f'WRONG {what}: {int((out != want).sum())} of {m * n} differ, guard {bool(kept)}', flush=True)
+        # determinism, and the error against cuBLAS
+        n = 1000
+        a, b = self.operand(n, n, 'n', 'normal'), self.operand(n, n, 'n', 'normal')
+        want = a @ b
+        for v in self.variants:
+            if v[1] == 'atomic' and not self.itype or v[0] == 'Int32':
+                continue
+            self.dog.step(f'{title(*v)} repeated')
+            runs = []
+            for _ in range(5):
+                out = cp.empty((n, n), a.dtype)
+                self.product(v, out, a, b)
+                runs.append(out)
+            same = all(bool((x == runs[0]).all()) for x in runs)
+            error = float(cp.linalg.norm((runs[0] - want).astype(cp.float64)) / cp.linalg.norm(want.astype(cp.float64)))
+            if not same or not error < 1e-14:
+                wrong.append(f'{title(*v)} repeated: same {same}, error {error:.1e}')
+                print('WRONG', wrong[-1], flush=True)
+        print(f'{self.group}: {count} products, {len(wrong)} wrong', flush=True)
+        return {'products': count, 'wrong': wrong}
+
+    def measure(self, functions, repetitions, calls):
+        cp = self.cp
+        times = [[] for _ in functions]
+        for r in range(repetitions + 1):
+            for f, t in zip(functions, times):
+                begin, end = cp.cuda.Event(), cp.cuda.Event()
+                begin.record()
+                for _ in range(calls):
+                    f()
+                end.record()
+                end.synchronize()
+                if r:
+                    t.append(cp.cuda.get_elapsed_time(begin, end) / calls)
+        return times
+
+    def time(self, deadline):
+        cp, rows = self.cp, []
+        for n in SIZES[self.group]:
+            if time.monotonic() > deadline:
+                print(f'no time for {n}', flush=True)
+                break
+            self.dog.step(f'timing {n}')
+            a, b = self.operand(n, n, 'n', 'normal'), self.operand(n, n, 'n', 'normal')
+            c, d = cp.empty_like(a), cp.empty_like(a)
+            peer = (lambda: cp.matmul(a, b, out=d)) if not self.itype or n <= 4096 else None
+            small = ('Float64Narrow', 'Float64Wide', 'Float64Tall', 'Float64Small')
+            todo = [v for v in self.variants if (n >= 2048 or not v[2]) and (n <= 4096 or v[0] not in small)]
+            calls = 5 if n <= 2048 else 1
+            functions = ([peer] if peer else []) + [lambda v=v: self.product(v, c, a, b) for v in todo]
+            each = 2 * n ** 3 / (60e12 if not self.itype else 40e12)
+            repetitions = max(3, min(15, int(2.0 / (each * calls * len(functions)))))
+            times = self.measure(functions, repetitions, calls)
+            flop = 2 * n ** 3 / 1e9
+            mine = times[1:] if peer else times
+            base = statistics.median(times[0]) if peer else None
+            row = {'n': n, 'repetitions': repetitions, 'peer_tflops': flop / base if base else None, 'variants': {}}
+            for v, t in zip(todo, mine):
+                med = statistics.median(t)
+                row['variants'][title(*v)] = {'ms': med, 'tflops': flop / med, 'ratio': base / med if base else None, 'spread': (max(t) - min(t)) / med}
+                if not self.itype and n <= 8192:
+                    self.product(v, c, a, b)
+                    cp.matmul(a, b, out=d)
+                    row['variants'][title(*v)]['error'] = float(cp.linalg.norm(c - d) / cp.linalg.norm(d))
+            rows.append(row)
+            best = sorted(row['variants'].items(), key=lambda x: x[1]['ms'])
+            print(f"{self.group} {n}: peer {row['peer_tflops'] or float('nan'):.1f}  " + '  '.join(f"{k} {x['tflops']:.1f}" + (f" ({x['ratio']:.3f})" if x['ratio'] else '') for k, x in best[:4]), flush=True)
+            del a, b, c, d
+            cp.get_default_memory_pool().free_all_blocks()
+        return rows
+
+
+def group(name, out, seconds):
+    deadline = time.monotonic() + seconds
+    bench = Bench(name)
+    found = {'group': name, 'device': bench.device.name, 'check': bench.check()}
+    found['rows'] = bench.time(deadline)
+    with open(out, 'w') as f:
+        json.dump(found, f, indent=1)
+    return 1 if found['check']['wrong'] else 0
+
+
+def run(seconds, out):
+    started, found, status = time.monotonic(), [], 0
+    for name in GROUPS:
+        left = seconds - (time.monotonic() - started)
+        if left < 8:
+            print(f'no time for {name}')
+            status = 1
+            break
+        part = f'{out}.{name}'
+        share = left / (len(GROUPS) - len(found))
+        try:
+            status |= subprocess.run([sys.executable, os.path.abspath(__file__), 'group', name, '--out', part, '--seconds', str(0.7 * share)], timeout=left).returncode
+        except subprocess.TimeoutExpired:
+            print(f'{name} ran out of time')
+            status = 1
+        if os.path.exists(part):
+            with open(part) as f:
+                found.append(json.load(f))
+            os.remove(part)
+    import importlib.metadata as versions
+    about = {p: versions.version(p) for p in ('numpy', 'cupy-cuda13x', 'cuda-core') if p in {d.metadata['Name'] for d in versions.distributions()}}
+    with open(out, 'w') as f:
+        json.dump({'date': datetime.datetime.now(datetime.timezone.utc).isoformat(timespec='seconds'), 'packages': about, 'groups': found}, f, indent=1)
+    for g in found:
+        names = list(dict.fromkeys(k for r in g['rows'] for k in r['variants']))
+        print(f"\n{g['group']}: {g['check']['products']} products checked, {len(g['check']['wrong'])} wrong; Top/s (x peer)")
+        print(f"{'':34}" + ''.join(f"{r['n']:>16}" for r in g['rows']))
+        print(f"{'peer':34}" + ''.join(f"{r['peer_tflops'] or float('nan'):16.1f}" for r in g['rows']))
+        for k in names:
+            cells = (r['variants'].get(k) for r in g['rows'])
+            print(f'{k:34}' + ''.join(f"{x['tflops']:8.1f} ({x['ratio'] or float('nan'):.3f})" if x else f"{'':16}" for x in cells))
+    print(f'wrote {out}; {time.monotonic() - started:.0f} s')
+    return status
+
+
+if __name__ == '__main__':
+    p = argparse.ArgumentParser()
+    p.add_argument('what', choices=['table', 'run', 'group'])
+    p.add_argument('name', nargs='?', choices=list(GROUPS))
+    p.add_argument('--seconds', type=float, default=95)
+    p.add_argument('--out')
+    p.add_argument('--all', action='store_true')
+    o = p.parse_args()
+    if o.what == 'table':
+        table(o.all)
+    else:
+        default = os.path.join(HERE, 'results', f'{datetime.date.today()}-candidates.json')
+        sys.exit(group(o.name, o.out or default, o.seconds) if o.what == 'group' else run(o.seconds, o.out or default))

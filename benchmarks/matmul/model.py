@@ -1,0 +1,127 @@
+"""The performance model against what was measured: figure 10 of Huang, Yu, van de Geijn (2020).
+
+    python -m benchmarks.matmul.model            the errors of every way, from the committed results
+    python -m benchmarks.matmul.model --write    also results/matmul-model.md and .png
+
+Nothing is fitted: instruction counts and the share of issue slots come from the machine code and a
+profiler, rates from microbenchmarks.  "raw" is the model by itself, "left out" what
+`measured.corrected` says of an extent from the measurements at the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from treadle.skeletons.algorithms.measured import MEASURED, ceilings, corrected, raw
+from treadle.skeletons.algorithms.model import H200, STRATEGIES, V100, predict_blocks
+
+HERE = Path(__file__).resolve().parent
+SOURCE = HERE / "results" / "2026-11-21-nvidia-h200-float32.json"
+RESULTS = HERE.parent / "results"
+#: Below this extent the pipelines' start and the chains of "split" dominate.
+LEAST = 1536
+
+
+def squares() -> list[dict[str, Any]]:
+    """Predicted over measured for every way and extent, raw and left out."""
+    found = []
+    for (device, arithmetic), ways in MEASURED.items():
+        on, cost = ceilings(arithmetic)
+        for way, times in ways.items():
+            for n, milliseconds in times.items():
+                size = (n, n, n)
+                said = None if way == "library" else raw(on, cost, way, size) * 1e3 / milliseconds
+                others = corrected(arithmetic, way, size, on=on, cost=cost, without=n)
+                found.append({
+                    "device": device, "arithmetic": arithmetic, "way": way, "n": n,
+                    "tflops": 2e-9 * n**3 / milliseconds, "raw": said,
+                    "left out": others * 1e3 / milliseconds,
+                })  # fmt: skip
+    return found
+
+
+def ragged() -> list[dict[str, Any]]:
+    """The same for the measured extents that fill no tile, or are no squares: none was used."""
+    found = []
+    for row in json.loads(SOURCE.read_text())["ragged"]:
+        size = row["m"], row["k"], row["n"]
+        for way, one in row["variants"].items():
+            found.append({"size": size, "way": way,
+                          "ratio": corrected("Float32", way, size) * 1e3 / one["ms"]})  # fmt: skip
+    return found
+
+
+def summary(rows: list[dict[str, Any]]) -> list[tuple[str, str, float, float, float]]:
+    """(arithmetic, way, mean raw error, mean and largest error left out), from LEAST on."""
+    found = []
+    for arithmetic, way in dict.fromkeys((r["arithmetic"], r["way"]) for r in rows):
+        mine = [r for r in rows if (r["arithmetic"], r["way"]) == (arithmetic, way)
+                and r["n"] >= LEAST and r["raw"] is not None]  # fmt: skip
+        if mine:
+            out = [abs(r["left out"] - 1) for r in mine]
+            found.append((arithmetic, way, mean(abs(r["raw"] - 1) for r in mine), mean(out),
+                          max(out)))  # fmt: skip
+    return found
+
+
+def page(rows: list[dict[str, Any]]) -> str:
+    """The errors as Markdown."""
+    lines = [f"Predicted against measured times on an {H200.name}, n ≥ {LEAST}", "",
+             "| arithmetic | way | raw, mean error | left out, mean | largest |",
+             "| --- | --- | ---: | ---: | ---: |"]  # fmt: skip
+    lines += [f"| {a} | {w} | {r:.1%} | {m:.1%} | {x:.1%} |" for a, w, r, m, x in summary(rows)]
+    lines += ["", "Extents that fill no tile, or are no squares: predicted over measured", "",
+              "| m × k × n | way | ratio |", "| --- | --- | ---: |"]  # fmt: skip
+    lines += [f"| {' × '.join(map(str, r['size']))} | {r['way']} | {r['ratio']:.2f} |"
+              for r in ragged()]  # fmt: skip
+    lines += ["", f"The paper's own model, {V100.name}, 8192³, TFLOP/s by strategy:", ""]
+    for block in STRATEGIES:
+        seconds = predict_blocks(V100, block, (8192, 8192, 8192)).seconds
+        lines.append(f"- {block.name} {block.rows} × {block.cols}: {2e-12 * 8192**3 / seconds:.1f}")
+    return "\n".join(lines) + "\n"
+
+
+def draw(rows: list[dict[str, Any]], path: Path) -> None:
+    """Measured (points) and modelled (lines) effective TFLOP/s by extent."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    kinds = list(dict.fromkeys(r["arithmetic"] for r in rows))
+    figure, axes = pyplot.subplots(1, len(kinds), figsize=(6.5 * len(kinds), 4.5), squeeze=False)
+    for axis, kind in zip(axes[0], kinds, strict=True):
+        ways = dict.fromkeys(r["way"] for r in rows if r["arithmetic"] == kind)
+        for colour, way in enumerate(ways):
+            mine = [r for r in rows if (r["arithmetic"], r["way"]) == (kind, way)]
+            axis.plot([r["n"] for r in mine], [r["tflops"] for r in mine], ".", color=f"C{colour}")
+            if mine[0]["raw"] is not None:
+                axis.plot([r["n"] for r in mine], [r["tflops"] / r["raw"] for r in mine], "--",
+                          color=f"C{colour}", label=way)  # fmt: skip
+        axis.set(title=f"{kind}: measured (points), modelled (lines)", xlabel="n", xscale="log",
+                 ylabel="effective TFLOP/s")  # fmt: skip
+        axis.grid(alpha=0.3)
+        axis.legend(fontsize=7)
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+    pyplot.close(figure)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="benchmarks.matmul.model")
+    parser.add_argument("--write", action="store_true")
+    given = parser.parse_args(arguments)
+    rows = squares()
+    print(page(rows))
+    if given.write:
+        (RESULTS / "matmul-model.md").write_text(page(rows), encoding="utf-8")
+        draw(rows, RESULTS / "matmul-model.png")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

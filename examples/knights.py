@@ -1,0 +1,66 @@
+"""How many ways a knight has: powers of a matrix, exact."""
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+import treadle as td
+from treadle.examples._show import OUTPUT, Made, Table, colour, save, stage
+from treadle.examples._timing import timed
+
+JUMPS = tuple((i, j) for i in (-2, -1, 1, 2) for j in (-2, -1, 1, 2) if abs(i) != abs(j))
+WAYS = (("standard", None), ("strassen", 1), ("winograd", 2))
+
+
+def board(side: int) -> NDArray[np.uint64]:
+    """Which square is one jump from which: side² × side², zeros and ones."""
+    i, j = np.divmod(np.arange(side * side), side)
+    reach = np.zeros((side * side, side * side), np.uint64)
+    for down, right in JUMPS:
+        inside = (i + down >= 0) & (i + down < side) & (j + right >= 0) & (j + right < side)
+        here = np.flatnonzero(inside)
+        reach[here, here + down * side + right] = 1
+    return reach
+
+
+def squarings(way: str, levels: int | None, times: int):
+    """A function of the board: walks of 2 to the power `times` jumps, modulo 2 to the 64."""
+
+    def walks(reach: td.Array) -> td.Array:
+        for _ in range(times):
+            reach = td.matmul(reach, reach, algorithm=way, levels=levels)
+        return reach
+
+    return td.jit(walks)
+
+
+def program() -> td.Program:
+    """Two jumps on a small board, by one level."""
+    return squarings("strassen", 1, 1).lower(board(4))
+
+
+def main(output: Path = OUTPUT, side: int = 24, doublings: int = 4, zoom: int = 16) -> Made:
+    """Counts the walks of 2**doublings jumps between all squares by three algorithms.
+
+    The counts are kept modulo 2**64, and the algorithms agree in every bit: sums and products of
+    integers wrap, so nothing is lost on the way.
+    """
+    reach = board(side)
+    lines, found = [], []
+    for way, levels in WAYS:
+        stage(f"{way}, {levels or 0} levels")
+        work = squarings(way, levels, doublings)
+        found.append(work(reach))
+        seconds = timed(work, reach, most=3)
+        agree = "yes" if np.array_equal(found[0], found[-1]) else "NO"
+        lines.append((way, levels or 0, 1e3 * seconds, agree))
+    corner = found[0][0].reshape(side, side)
+    # Half of the squares cannot be reached in an even number of jumps: their count is 0.
+    shade = np.log1p(corner.astype(np.float64))
+    pixels = colour(np.kron(shade, np.ones((zoom, zoom))), "magma", 0, float(shade.max() or 1))
+    picture = save(pixels, output, "knights")
+    title = f"walks of {2**doublings} jumps on a board of {side} × {side}"
+    table = Table(title, ("algorithm", "levels", "ms", "the same, bit for bit"), tuple(lines))
+    note = f"From corner to corner a knight has {int(corner[-1, -1]):,} ways (modulo 2^64)."
+    return Made({"walks": found, "board": reach}, picture, (table,), (note,))

@@ -1,0 +1,565 @@
+"""How the products of a bilinear algorithm meet in C: executions on arrays of any library.
+
+    recursive    sums in memory at every level, at most two temporaries a level (`sequences`)
+    sequential   one product after another, of all levels at once
+    streams      two workers through the dependency stages (`primitives.stages`)
+    batched      the instances of a variant in one batched product
+    atomic       every product by whoever is free, added to blocks of C under their locks
+    owner        a tile of C belongs to one worker, who computes all products that reach it
+    persistent   (tile, product) pairs from one queue, tile by tile; the tile's last one finishes it
+    hybrid       the outer level as `recursive`, the inner ones as `owner`
+
+(Huang, Yu, van de Geijn 2020, section 3.3; Li, Ranka, Sahni 2011, figures 8 and 15.)  Matrices are
+two-dimensional views; sums are formed in their type, so integers stay exact.  Extents that the
+levels do not divide are peeled: the core by the algorithm, the fringes by the standard product.
+
+All temporaries lie in one piece of memory, asked for once: `plan` says how large it is.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+
+from .counts import RECURSIVE
+from .primitives import Instance, Terms, instances, stages, variants
+from .sequences import Product, Program, Sums, kinds
+from .tables import BilinearAlgorithm, power
+
+EXECUTIONS = (
+    "recursive", "sequential", "streams", "batched", "atomic", "owner", "persistent", "hybrid",
+)  # fmt: skip
+#: Rows and columns of the tiles of `owner` and `persistent`, within a block of C.
+TILE = 512
+#: Elements that temporaries are multiples of: they start on cache lines.
+ALIGNED = 32
+#: Rows of C that are updated at once where the inner extent leaves a rest.
+FRINGE_ROWS = 256
+
+Size = tuple[int, int, int]
+"""m, k, n."""
+Job = Callable[[int], None]
+"""What a worker of the given number does."""
+
+
+class Kit:
+    """What executions need of an array library; the host's and the GPU's refine it."""
+
+    #: Workers for `streams` (two at most), `atomic`, `owner` and `persistent`.
+    workers = 1
+
+    def __init__(self, library: Any = np) -> None:
+        self.library = library
+
+    def empty(self, count: int, dtype: Any) -> Any:
+        """Memory for so many elements."""
+        return self.library.empty(count, dtype)
+
+    def product(self, a: Any, b: Any, out: Any) -> None:
+        """`out[...] = a @ b` by the standard algorithm; leading axes are a batch."""
+        self.library.matmul(a, b, out=out)
+
+    def sums(self, made: Sequence[tuple[Any, Sequence[tuple[int, Any]]]],
+             shared: Sequence[tuple[int, Any]] = ()) -> None:  # fmt: skip
+        """`out[...] = Σ c·x + Σ shared` for every (out, terms), all of one shape; an out may be
+        among the terms."""
+        add_up(self.library, made, shared)
+
+    def together(self, jobs: Sequence[Sequence[Job]]) -> None:
+        """Lists of jobs, a worker for each list; returns when all are done."""
+        for worker, mine in enumerate(jobs):
+            for job in mine:
+                job(worker)
+
+
+def add_up(library: Any, made: Sequence[tuple[Any, Sequence[tuple[int, Any]]]],
+           shared: Sequence[tuple[int, Any]]) -> None:  # fmt: skip
+    """Sums by the library's own functions, in place.
+
+    What is shared is added up in the target that is part of it, which becomes its own sum last.
+    """
+    if shared:
+        home = next(out for out, _ in made if any(x is out for _, x in shared))
+        add_up(library, ((home, shared),), ())
+        for out, terms in sorted(made, key=lambda one: one[0] is home):
+            add_up(library, ((out, ((1, home), *terms)),), ())
+        return
+    for out, terms in made:
+        # A term that is the target itself comes first: it is read before it is written.
+        first, *rest = sorted(terms, key=lambda t: t[1] is not out)
+        if not rest:
+            _scaled(library, first, out)
+        elif abs(first[0]) == 1 and abs(rest[0][0]) == 1:
+            _pair(library, first, rest.pop(0), out)
+        else:
+            _scaled(library, first, out)
+        for c, x in rest:
+            if c == 1:
+                library.add(out, x, out=out)
+            elif c == -1:
+                library.subtract(out, x, out=out)
+            else:
+                library.add(out, x * out.dtype.type(c), out=out)
+
+
+def _scaled(library: Any, term: tuple[int, Any], out: Any) -> None:
+    c, x = term
+    if c == -1:
+        library.negative(x, out=out)
+    elif c != 1:
+        library.multiply(x, out.dtype.type(c), out=out)
+    elif x is not out:
+        out[...] = x
+
+
+def _pair(library: Any, first: tuple[int, Any], second: tuple[int, Any], out: Any) -> None:
+    (c, x), (d, y) = first, second
+    if c == d:
+        library.add(x, y, out=out)
+        if c < 0:
+            library.negative(out, out=out)
+    elif c > 0:
+        library.subtract(x, y, out=out)
+    else:
+        library.subtract(y, x, out=out)
+
+
+#: With more levels than a few, leaves keep this extent: 7⁸ products of numbers take minutes.
+FEW_LEVELS, LEAST_LEAF = 4, 16
+
+
+# --- what is done ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One product: how many levels its extents allow, its core, and its workspace in elements."""
+
+    algorithm: BilinearAlgorithm
+    execution: str
+    levels: int
+    size: Size
+    core: Size
+    workspace: int
+
+
+def plan(algorithm: BilinearAlgorithm, execution: str, levels: int, size: Size,
+         workers: int = 1) -> Plan:  # fmt: skip
+    """What `execute` will do for an (m, k) by (k, n) product.
+
+    >>> from .tables import STRASSEN, WINOGRAD
+    >>> plan(STRASSEN, "recursive", 2, (100, 100, 101)).core
+    (100, 100, 100)
+    >>> n = 1024
+    >>> [plan(WINOGRAD, "recursive", x, (n, n, n)).workspace / n**2 for x in (1, 2)]
+    [0.5, 0.625]
+    """
+    parts = algorithm.m, algorithm.k, algorithm.n
+    while levels and any(
+        s < p**levels * (LEAST_LEAF if levels > FEW_LEVELS else 1)
+        for s, p in zip(size, parts, strict=True)
+    ):
+        levels -= 1
+    core = tuple(s - s % p**levels for s, p in zip(size, parts, strict=True))
+    m, k, n = core
+    return Plan(algorithm, execution, levels, size, (m, k, n),
+                _workspace(algorithm, execution, levels, size, (m, k, n), workers))  # fmt: skip
+
+
+def execute(kit: Kit, made: Plan, a: Any, b: Any, out: Any, room: Any) -> None:
+    """`out[...] = a @ b`; `room` is a flat array of `made.workspace` elements."""
+    (m, k, n), (_, whole, _) = made.core, made.size
+    if not made.levels:
+        kit.product(a, b, out)
+        return
+    space = Space(room)
+    _core(kit, made, a[:m, :k], b[:k, :n], out[:m, :n], space)
+    if k < whole:  # in bands, through a part of the same memory
+        rows = min(m, FRINGE_ROWS)
+        band = Space(room).take(rows, n)
+        for top in range(0, m, rows):
+            part = out[top : min(top + rows, m), :n]
+            rest = band[: part.shape[0]]
+            kit.product(a[top : top + part.shape[0], k:], b[k:, :n], rest)
+            kit.sums(((part, ((1, part), (1, rest))),))
+    if n < made.size[2]:
+        kit.product(a[:m], b[:, n:], out[:m, n:])
+    if m < made.size[0]:
+        kit.product(a[m:], b, out[m:])
+
+
+def _core(kit: Kit, made: Plan, a: Any, b: Any, out: Any, space: Space) -> None:
+    whole, levels = made.algorithm, made.levels
+    match made.execution:
+        case "recursive":
+            _recursive(kit, (whole,) * levels, a, b, out, space, kit.product)
+        case "hybrid":
+            inner = power(whole, levels - 1)
+
+            def fused(x: Any, y: Any, z: Any) -> None:
+                if levels == 1:
+                    kit.product(x, y, z)
+                else:
+                    with space:
+                        _tiles(kit, inner, x, y, z, space, by_owner=True)
+
+            _recursive(kit, (whole,), a, b, out, space, fused)
+        case "sequential":
+            _products(kit, _composed(whole, levels), a, b, out, space, None)
+        case "streams":
+            _products(kit, _composed(whole, levels), a, b, out, space, "stages")
+        case "atomic":
+            _products(kit, _composed(whole, levels), a, b, out, space, "locks")
+        case "batched":
+            _batched(kit, _composed(whole, levels), a, b, out, space)
+        case "owner" | "persistent":
+            _tiles(kit, _composed(whole, levels), a, b, out, space,
+                   by_owner=made.execution == "owner")  # fmt: skip
+
+
+@lru_cache(maxsize=16)
+def _composed(algorithm: BilinearAlgorithm, levels: int) -> BilinearAlgorithm:
+    return power(algorithm, levels)
+
+
+# --- memory -------------------------------------------------------------------------------------
+
+
+class Space:
+    """Matrices one behind the other in a flat array; left as a context, what was taken inside it
+    is free again."""
+
+    def __init__(self, flat: Any) -> None:
+        self.flat, self.at, self.marks = flat, 0, list[int]()
+
+    def take(self, *shape: int) -> Any:
+        count = _count(*shape)
+        found = self.flat[self.at : self.at + count].reshape(shape)
+        if found.size != count:
+            raise AssertionError(f"workspace too small for {shape}")
+        self.at += _aligned(count)
+        return found
+
+    def __enter__(self) -> Space:
+        self.marks.append(self.at)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.at = self.marks.pop()
+
+
+def _count(*shape: int) -> int:
+    count = 1
+    for extent in shape:
+        count *= extent
+    return count
+
+
+def _aligned(count: int) -> int:
+    return -(-count // ALIGNED) * ALIGNED
+
+
+def _block(size: Size, algorithm: BilinearAlgorithm) -> Size:
+    return size[0] // algorithm.m, size[1] // algorithm.k, size[2] // algorithm.n
+
+
+def _kind_counts(size: Size) -> dict[str, int]:
+    m, k, n = size
+    return {"A": m * k, "B": k * n, "C": m * n}
+
+
+def _level_space(algorithm: BilinearAlgorithm, size: Size) -> int:
+    """Elements of the temporaries of one level whose blocks have this size."""
+    counts = _kind_counts(size)
+    program = RECURSIVE.get(algorithm.name)
+    if program is not None:
+        return sum(_aligned(max(counts[k] for k in of)) for of in kinds(program).values())
+    return sum(_aligned(c) for c in counts.values())
+
+
+def _workspace(algorithm: BilinearAlgorithm, execution: str, levels: int, size: Size, core: Size,
+               workers: int) -> int:  # fmt: skip
+    if not levels:
+        return 0
+    parts = algorithm.m, algorithm.k, algorithm.n
+    m, k, n = block = tuple(c // p**levels for c, p in zip(core, parts, strict=True))
+    fringe = _aligned(min(core[0], FRINGE_ROWS) * core[2]) if core[1] < size[1] else 0
+    sums = sum(_aligned(c) for c in _kind_counts(block).values())
+    tile = sum(
+        _aligned(c) for c in (min(m, TILE) * k, k * min(n, TILE), min(m, TILE) * min(n, TILE))
+    )
+    needed = 0
+    match execution:
+        case "recursive":
+            at = core
+            for _ in range(levels):
+                at = _block(at, algorithm)
+                needed += _level_space(algorithm, at)
+        case "hybrid":
+            needed = _level_space(algorithm, _block(core, algorithm))
+            needed += workers * tile if levels > 1 else 0
+        case "sequential":
+            needed = sums
+        case "streams":
+            needed = min(2, workers) * sums
+        case "atomic":
+            needed = workers * sums
+        case "batched":
+            most = max(map(len, variants(_composed(algorithm, levels)).values()))
+            needed = sum(_aligned(most * c) for c in _kind_counts(block).values())
+        case "owner" | "persistent":
+            needed = workers * tile
+    return max(needed, fringe)
+
+
+# --- recursive ----------------------------------------------------------------------------------
+
+
+def _recursive(kit: Kit, levels: Sequence[BilinearAlgorithm], a: Any, b: Any, out: Any,
+               space: Space, leaf: Callable[[Any, Any, Any], None]) -> None:  # fmt: skip
+    if not levels:
+        leaf(a, b, out)
+        return
+    algorithm, *inner = levels
+
+    def product(x: Any, y: Any, z: Any) -> None:
+        _recursive(kit, inner, x, y, z, space, leaf)
+
+    with space:
+        program = RECURSIVE.get(algorithm.name)
+        if program is None:
+            _one_by_one(kit, algorithm, a, b, out, space, product)
+        else:
+            blocks = {
+                f"{name}{1 + p // 2}{1 + p % 2}": part
+                for name, x in (("A", a), ("B", b), ("C", out))
+                for p, part in enumerate(cut(x, 2, 2))
+            }
+            run(kit, program, blocks, space, product)
+
+
+def run(kit: Kit, program: Program, blocks: dict[str, Any], space: Space,
+        product: Callable[[Any, Any, Any], None]) -> None:  # fmt: skip
+    """A program on the blocks A11 … C22; its temporaries come out of `space`.
+
+    A product that its kernel would add to several blocks is made in memory first.
+    """
+    shapes = {"A": blocks["A11"].shape, "B": blocks["B11"].shape, "C": blocks["C11"].shape}
+    flat = {
+        name: space.take(max(_count(*shapes[k]) for k in of)) for name, of in kinds(program).items()
+    }
+    kind: dict[str, str] = {}
+
+    def target(name: str, what: str) -> Any:
+        if name in flat:
+            kind[name] = what
+            blocks[name] = flat[name][: _count(*shapes[what])].reshape(shapes[what])
+        return blocks[name]
+
+    def terms(addends: Sequence[tuple[int, str]]) -> list[tuple[int, Any]]:
+        return [(c, blocks[name]) for c, name in addends]
+
+    for step in program:
+        if isinstance(step, Sums):
+            # Terms first: a temporary may be replaced by what it is part of.
+            parts = [(name, terms(addends), (*step.shared, *addends)[0][1])
+                     for name, addends in step.made]  # fmt: skip
+            shared = terms(step.shared)
+            kit.sums([
+                (blocks[name] if any(x is blocks.get(name) for _, x in (*own, *shared))
+                 else target(name, kind.get(first, first[0])), own)
+                for name, own, first in parts
+            ], shared)  # fmt: skip
+            continue
+        _multiply(kit, step, blocks, target, space, product)
+
+
+def _multiply(kit: Kit, step: Product, blocks: dict[str, Any], target: Any, space: Space,
+              product: Callable[[Any, Any, Any], None]) -> None:  # fmt: skip
+    first, sign, addends, _ = step.stores[0]
+    if len(step.stores) == 1 and sign == 1 and not addends:
+        product(blocks[step.w], blocks[step.x], target(first, "C"))
+        return
+    with space:
+        m = space.take(*blocks["C11"].shape)
+        product(blocks[step.w], blocks[step.x], m)
+        for name, sign, addends, _ in step.stores:
+            terms = [(c, blocks[x]) for c, x in addends]
+            kit.sums(((target(name, "C"), ([(sign, m)] if sign else []) + terms),))
+
+
+def cut(x: Any, rows: int, cols: int) -> list[Any]:
+    """The blocks of a matrix that divides evenly, by rows."""
+    h, w = x.shape[-2] // rows, x.shape[-1] // cols
+    return [
+        x[..., i * h : (i + 1) * h, j * w : (j + 1) * w] for i in range(rows) for j in range(cols)
+    ]
+
+
+# --- the products of all levels at once ---------------------------------------------------------
+
+
+def _one_by_one(kit: Kit, algorithm: BilinearAlgorithm, a: Any, b: Any, out: Any, space: Space,
+                product: Callable[[Any, Any, Any], None]) -> None:  # fmt: skip
+    one = _Instances(kit, algorithm, a, b, out, space, 1)
+    for instance in instances(algorithm):
+        one.add(one.made(instance, 0, product), instance)
+
+
+class _Instances:
+    """Products of the fused primitive made in memory, and added to blocks of C."""
+
+    def __init__(self, kit: Kit, algorithm: BilinearAlgorithm, a: Any, b: Any, out: Any,
+                 space: Space, workers: int) -> None:  # fmt: skip
+        self.kit = kit
+        self.a = cut(a, algorithm.m, algorithm.k)
+        self.b = cut(b, algorithm.k, algorithm.n)
+        self.c = cut(out, algorithm.m, algorithm.n)
+        self.rooms = [
+            [space.take(*blocks[0].shape) for blocks in (self.a, self.b, self.c)]
+            for _ in range(workers)
+        ]
+        self.written: set[int] = set()
+
+    def made(
+        self, instance: Instance, worker: int, product: Callable[[Any, Any, Any], None]
+    ) -> Any:
+        x, y, m = self.rooms[worker]
+        product(self.sum(self.a, instance.a, x), self.sum(self.b, instance.b, y), m)
+        return m
+
+    def sum(self, blocks: Sequence[Any], terms: Terms, room: Any) -> Any:
+        if len(terms) == 1 and terms[0][1] == 1:
+            return blocks[terms[0][0]]
+        self.kit.sums(((room, [(c, blocks[p]) for p, c in terms]),))
+        return room
+
+    def add(self, m: Any, instance: Instance) -> None:
+        """The first product of a block is stored, the others are added."""
+        self.kit.sums([
+            (self.c[p], ([(1, self.c[p])] if p in self.written else []) + [(c, m)])
+            for p, c in instance.c
+        ])  # fmt: skip
+        self.written.update(p for p, _ in instance.c)
+
+
+def _products(kit: Kit, algorithm: BilinearAlgorithm, a: Any, b: Any, out: Any, space: Space,
+              how: str | None) -> None:  # fmt: skip
+    """Every product by itself: in order (None), in stages of two streams, or all at once."""
+    workers = 1 if how is None else min(2, kit.workers) if how == "stages" else kit.workers
+    each = _Instances(kit, algorithm, a, b, out, space, workers)
+    made = instances(algorithm)
+
+    def ordered(r: int, worker: int) -> None:
+        each.add(each.made(made[r], worker % workers, kit.product), made[r])
+
+    if how != "locks":
+        for stage in stages(algorithm) if how else ((tuple(range(len(made))),),):
+            kit.together([[partial(ordered, r) for r in stream] for stream in stage if stream])
+        return
+    locks = [threading.Lock() for _ in each.c]
+
+    def one(instance: Instance, worker: int) -> None:
+        m = each.made(instance, worker, kit.product)
+        for p, c in instance.c:
+            with locks[p]:
+                each.add(m, Instance((), (), ((p, c),)))
+
+    _from_queue(kit, [partial(one, i) for i in made])
+
+
+def _from_queue(kit: Kit, jobs: Sequence[Job]) -> None:
+    """Every job by whichever worker is free next."""
+    left = iter(jobs)
+    lock = threading.Lock()
+
+    def work(worker: int) -> None:
+        while True:
+            with lock:
+                job = next(left, None)
+            if job is None:
+                return
+            job(worker)
+
+    kit.together([[work] for _ in range(kit.workers)])
+
+
+def _batched(
+    kit: Kit, algorithm: BilinearAlgorithm, a: Any, b: Any, out: Any, space: Space
+) -> None:
+    """The instances of one variant: their operands side by side, one batched product."""
+    each = _Instances(kit, algorithm, a, b, out, space, 0)
+    made = instances(algorithm)
+    for members in variants(algorithm).values():
+        with space:
+            x, y, m = (space.take(len(members), *blocks[0].shape)
+                       for blocks in (each.a, each.b, each.c))  # fmt: skip
+            for r, left, right in zip(members, x, y, strict=True):
+                kit.sums(((left, [(c, each.a[p]) for p, c in made[r].a]),))
+                kit.sums(((right, [(c, each.b[p]) for p, c in made[r].b]),))
+            kit.product(x, y, m)
+            for r, product in zip(members, m, strict=True):
+                each.add(product, made[r])
+
+
+def _tiles(kit: Kit, algorithm: BilinearAlgorithm, a: Any, b: Any, out: Any, space: Space, *,
+           by_owner: bool) -> None:  # fmt: skip
+    """Tiles of the blocks of C, each with all its products (`by_owner`), or pair by pair.
+
+    Workers of one tile meet under its lock; whoever comes first stores, the others add.
+    """
+    p, q, r = algorithm.m, algorithm.k, algorithm.n
+    sides = [cut(a, p, q), cut(b, q, r), cut(out, p, r)]
+    (rows, depth), cols = sides[0][0].shape, sides[1][0].shape[1]
+    tall, wide = min(rows, TILE), min(cols, TILE)
+    rooms = [(space.take(tall, depth), space.take(depth, wide), space.take(tall, wide))
+             for _ in range(kit.workers)]  # fmt: skip
+    made = instances(algorithm)
+    jobs: list[Job] = []
+
+    def products(tile: _Tile, mine: Sequence[Instance], worker: int) -> None:
+        for instance in mine:
+            tile.add(instance, rooms[worker])
+
+    for top in range(0, rows, tall):
+        for left in range(0, cols, wide):
+            tile = _Tile(kit, sides, slice(top, min(top + tall, rows)),
+                         slice(left, min(left + wide, cols)))  # fmt: skip
+            if by_owner:
+                jobs.append(partial(products, tile, made))
+            else:
+                jobs += [partial(products, tile, (i,)) for i in made]
+    _from_queue(kit, jobs)
+
+
+class _Tile:
+    """The same rows and columns of every block of C."""
+
+    def __init__(self, kit: Kit, sides: Sequence[Sequence[Any]], rows: slice, cols: slice) -> None:
+        self.kit, self.lock = kit, threading.Lock()
+        self.a = [x[rows] for x in sides[0]]
+        self.b = [x[:, cols] for x in sides[1]]
+        self.c = [x[rows, cols] for x in sides[2]]
+        self.written: set[int] = set()
+
+    def add(self, instance: Instance, rooms: Sequence[Any]) -> None:
+        h, w = self.c[0].shape
+        depth = self.a[0].shape[1]
+        # Parts of flat pieces: smaller tiles at the ends stay without gaps.
+        x, y, m = (
+            room.reshape(-1)[: p * q].reshape(p, q)
+            for room, (p, q) in zip(rooms, ((h, depth), (depth, w), (h, w)), strict=True)
+        )
+        own = self.kit.sums
+        for blocks, terms, room in ((self.a, instance.a, x), (self.b, instance.b, y)):
+            own(((room, [(c, blocks[p]) for p, c in terms]),))
+        self.kit.product(x, y, m)
+        with self.lock:
+            own([(self.c[p], ([(1, self.c[p])] if p in self.written else []) + [(c, m)])
+                 for p, c in instance.c])  # fmt: skip
+            self.written.update(p for p, _ in instance.c)

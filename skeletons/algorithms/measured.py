@@ -1,0 +1,256 @@
+"""Times of square products that were measured, and predictions corrected by them.
+
+Milliseconds by extent, as committed under benchmarks/matmul/results: medians of events, random
+normal data, cuBLAS and CuPy ("library") in the same run.  A prediction for other extents is
+multiplied by measured over predicted at the square of the same volume, between measured sizes by
+interpolating logarithms; outside them the nearest one's ratio holds.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from functools import lru_cache
+from math import exp, log
+
+from .model import H200, HOPPER_FLOAT32, EngineCost, Machine, Size, predict, predict_two_levels
+from .tables import STRASSEN
+
+Table = dict[str, dict[int, float]]
+
+MEASURED: dict[tuple[str, str], Table] = {
+    ("NVIDIA H200", "Float32"): {
+        "library": {
+            512: 0.01326,
+            768: 0.03318,
+            1024: 0.05612,
+            1536: 0.18636,
+            2048: 0.34164,
+            3072: 1.28097,
+            4096: 2.71525,
+            6144: 9.1443,
+            8192: 22.3598,
+            12288: 74.3549,
+            16384: 166.422,
+            20480: 340.288,
+        },
+        "standard owner": {
+            512: 0.08305,
+            768: 0.12176,
+            1024: 0.1597,
+            1536: 0.23687,
+            2048: 0.31628,
+            3072: 1.40024,
+            4096: 2.5055,
+            6144: 8.35395,
+            8192: 20.3007,
+            12288: 65.0394,
+            16384: 157.461,
+            20480: 305.888,
+        },
+        "standard split": {
+            512: 0.09147,
+            768: 0.06345,
+            1024: 0.06901,
+            1536: 0.14413,
+            2048: 0.32317,
+            3072: 1.05101,
+            4096: 2.49061,
+            6144: 8.26459,
+            8192: 19.9401,
+            12288: 66.0834,
+            16384: 157.51,
+            20480: 312.111,
+        },
+        "standard atomic": {
+            512: 0.01767,
+            768: 0.02955,
+            1024: 0.0511,
+            1536: 0.14099,
+            2048: 0.3174,
+            3072: 1.04784,
+            4096: 2.46904,
+            6144: 8.17494,
+            8192: 19.3662,
+            12288: 64.9583,
+            16384: 155.741,
+            20480: 302.531,
+        },
+        "strassen owner": {
+            512: 0.31933,
+            768: 0.49464,
+            1024: 0.59565,
+            1536: 0.86731,
+            2048: 1.15749,
+            3072: 1.69757,
+            4096: 2.31517,
+            6144: 10.043,
+            8192: 18.26,
+            12288: 60.3375,
+            16384: 154.247,
+            20480: 293.613,
+        },
+        "strassen atomic": {
+            512: 0.02117,
+            768: 0.05378,
+            1024: 0.05585,
+            1536: 0.13807,
+            2048: 0.30206,
+            3072: 0.98045,
+            4096: 2.28816,
+            6144: 7.45021,
+            8192: 17.8009,
+            12288: 60.1783,
+            16384: 145.896,
+            20480: 288.585,
+        },
+        "two levels atomic": {
+            512: 0.2342,
+            768: 0.39658,
+            1024: 0.20344,
+            1536: 0.56294,
+            2048: 0.50876,
+            3072: 1.1134,
+            4096: 2.41899,
+            6144: 7.38341,
+            8192: 17.1269,
+            12288: 56.4137,
+            16384: 131.176,
+            20480: 255.252,
+        },
+        "two levels owner": {
+            512: 1.87749,
+            768: 2.79871,
+            1024: 2.43071,
+            1536: 3.86989,
+            2048: 4.39798,
+            3072: 6.33804,
+            4096: 8.48813,
+            6144: 12.5166,
+            8192: 17.7848,
+            12288: 74.4585,
+            16384: 133.453,
+            20480: 279.065,
+        },
+    },
+    ("NVIDIA H200", "Int32"): {
+        "library": {
+            1024: 0.27834,
+            2048: 0.7921,
+            4096: 6.15277,
+            8192: 50.1769,
+        },
+        "standard owner": {
+            1024: 0.2733,
+            2048: 0.54334,
+            4096: 4.32496,
+            8192: 34.4904,
+            16384: 271.225,
+        },
+        "standard atomic": {
+            1024: 0.09809,
+            2048: 0.55852,
+            4096: 4.27322,
+            8192: 33.7288,
+            16384: 268.683,
+        },
+        "strassen owner": {
+            1024: 1.02168,
+            2048: 1.98207,
+            4096: 3.9705,
+            8192: 31.0511,
+            16384: 246.666,
+        },
+        "strassen atomic": {
+            1024: 0.12048,
+            2048: 0.53907,
+            4096: 3.93168,
+            8192: 30.4097,
+            16384: 240.793,
+        },
+    },
+}
+"""By device and arithmetic, then variant ("standard split", "two levels atomic"), then extent."""
+
+
+def raw(on: Machine, cost: EngineCost, variant: str, size: Size) -> float:
+    """The model's own seconds for a variant of the engine."""
+    what, mode = variant.rsplit(" ", 1)
+    if what == "two levels":
+        return predict_two_levels(on, cost, size, STRASSEN, STRASSEN, mode).seconds
+    return predict(on, cost, size, STRASSEN if what == "strassen" else None, mode).seconds
+
+
+def corrected(arithmetic: str, variant: str, size: Size, *, on: Machine = H200,
+              cost: EngineCost = HOPPER_FLOAT32, without: int | None = None) -> float:  # fmt: skip
+    """Seconds of a variant, or of the "library"; `without`: as if that extent were not measured.
+
+    Inf for what was never measured on a machine of the kind.
+    """
+    known = MEASURED[H200.name, arithmetic].get(variant)
+    if known is None and variant == "standard split":  # the same shares as the atomic one's
+        return corrected(arithmetic, "standard atomic", size, on=on, cost=cost, without=without)
+    if known is None:
+        return float("inf")
+    volume = size[0] * size[1] * size[2]
+    if not volume:
+        return on.launch
+    extent = volume ** (1 / 3)
+    points = [(log(n), log(_ratio(arithmetic, variant, n))) for n in known if n != without]
+    ratio = exp(_between(points, log(extent)))
+    if variant == "library":  # its rate at that volume
+        return ratio * volume / on.fma
+    return ratio * raw(on, cost, variant, size)
+
+
+@lru_cache(maxsize=256)
+def _ratio(arithmetic: str, variant: str, n: int) -> float:
+    """Measured over predicted at a measured extent."""
+    on, cost = ceilings(arithmetic)
+    found = MEASURED[H200.name, arithmetic][variant][n] / 1e3
+    return found / (n**3 / on.fma if variant == "library" else raw(on, cost, variant, (n, n, n)))
+
+
+def ceilings(arithmetic: str, on: Machine = H200) -> tuple[Machine, EngineCost]:
+    """The machine for an arithmetic: integers have half the multiply-adds a clock."""
+    from dataclasses import replace
+
+    if arithmetic == "Int32":
+        return replace(on, fma=on.fma / 2), HOPPER_FLOAT32
+    return on, HOPPER_FLOAT32
+
+
+def _between(points: list[tuple[float, float]], at: float) -> float:
+    places = [x for x, _ in points]
+    k = bisect_left(places, at)
+    if k == 0:
+        return points[0][1]
+    if k == len(points):
+        return points[-1][1]
+    (x, y), (u, v) = points[k - 1], points[k]
+    return y + (v - y) * (at - x) / (u - x)
+
+
+STANDARD_WAYS = ("library", "standard owner", "standard split")
+FAST_WAYS = ("strassen owner", "two levels owner")
+ATOMIC_WAYS = ("strassen atomic", "two levels atomic")
+
+
+def ways(arithmetic: str, size: Size, *, fast: bool, deterministic: bool, levels: int | None = None,
+         on: Machine = H200) -> dict[str, float]:  # fmt: skip
+    """Seconds by variant: what may compute a product.
+
+    `fast`: Strassen's algorithm may be used; `levels`: it must, with so many; floats that are
+    `deterministic` take no atomic additions (integers may).
+    """
+    machine, cost = ceilings(arithmetic, on)
+    names: tuple[str, ...] = () if levels else STANDARD_WAYS
+    if fast or levels:
+        names += FAST_WAYS
+        if not deterministic or arithmetic == "Int32":
+            names += ATOMIC_WAYS
+    kind = {1: "strassen", 2: "two levels"}.get(levels or 0)
+    return {
+        v: corrected(arithmetic, v, size, on=machine, cost=cost)
+        for v in names
+        if (kind is None or v.startswith(kind))
+    }

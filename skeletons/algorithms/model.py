@@ -1,0 +1,348 @@
+"""How long a product takes: counts of a tile engine against the ceilings of a machine.
+
+Huang, Yu, van de Geijn (2020), section 5: what a thread block computes and moves (equations
+8–14), what limits its shape (13, 15–18), and the time as the slowest of arithmetic, shared memory
+and global memory (19–22): `Strategy`, `bounds`, `predict_blocks`.
+
+`predict` is that model for a persistent engine on a GPU with a large L2 cache, and with what the
+paper leaves out: issue slots (every instruction that is no multiply-add costs one), waves (whole
+tiles, or work cut evenly), the L2 cache (tiles that run together read the same rows and columns),
+updates of C, launches, and sums in memory of an outer level.  `predict_recursive` is a library's
+product with sums in memory.  Times are seconds, rates per second, sizes in elements or bytes as
+said; what was measured corrects predictions in `measured`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+from typing import NamedTuple
+
+from .counts import passes
+from .primitives import instances, variants
+from .tables import BilinearAlgorithm
+
+Size = tuple[int, int, int]
+"""m, k, n."""
+Operands = tuple[int, int, int]
+"""How many blocks of A and B are added, and of C updated: W_A, W_B, W_C."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Ceilings: multiply-adds a second, bytes a second of memory, of the L2 and of shared memory.
+
+    `slots`: instructions a second that its schedulers issue; `launch`: seconds before a kernel's
+    first result; `resident`: thread blocks at once, where the engine does not say; `registers` of
+    a thread, `shared` bytes of a multiprocessor.
+    """
+
+    name: str
+    processors: int
+    clock: float
+    fma: float
+    memory: float
+    l2: float
+    shared_rate: float
+    launch: float = 4e-6
+    registers: int = 255
+    shared: int = 96 * 1024
+    filling: float = 4.5e12
+
+
+def machine(name: str, processors: int, clock: float, *, lanes: int = 128, memory: float,
+            l2: float, shared: int = 96 * 1024, launch: float = 4e-6) -> Machine:  # fmt: skip
+    """A GPU by its multiprocessors: `lanes` multiply-adds and 128 bytes of shared memory a clock
+    each."""
+    return Machine(name, processors, clock, processors * lanes * clock, memory, l2,
+                   processors * 128 * clock, launch, 255, shared, memory)  # fmt: skip
+
+
+V100 = Machine("Tesla V100", 80, 1.53e9, 15.67e12 / 2, 1.08e12, 2.1e12, 15.67e12)
+"""The paper's machine; its memory rate holds the paper's 1 + λ = 1.2 for the L2."""
+H200 = machine("NVIDIA H200", 132, 1.98e9, memory=4.23e12, l2=5.5e12, shared=228 * 1024)
+"""Rates as measured: copy, fill, shared memory by the clock."""
+
+
+# --- the paper's model -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """Block sizes: tile (m_S, n_S, k_S) of a thread block, (m_R, n_R) of a thread (figure 3)."""
+
+    name: str
+    rows: int
+    cols: int
+    step: int
+    thread_rows: int
+    thread_cols: int
+
+    @property
+    def threads(self) -> int:
+        return self.rows // self.thread_rows * (self.cols // self.thread_cols)
+
+
+STRATEGIES = (
+    Strategy("small", 16, 16, 16, 2, 2), Strategy("medium", 32, 32, 8, 4, 4),
+    Strategy("large", 64, 64, 8, 8, 8), Strategy("tall", 128, 32, 8, 8, 4),
+    Strategy("wide", 32, 128, 8, 4, 8), Strategy("huge", 128, 128, 8, 8, 8),
+)  # fmt: skip
+
+
+def operations(block: Strategy, k: int, operands: Operands = (1, 1, 1)) -> int:
+    """Arithmetic of a thread block (equation 11)."""
+    a, b, c = operands
+    extra = (a - 1) * block.rows * k + (b - 1) * block.cols * k + (c - 1) * block.rows * block.cols
+    return 2 * block.rows * block.cols * k + extra
+
+
+def global_words(block: Strategy, k: int, operands: Operands = (1, 1, 1)) -> int:
+    """Elements that a thread block moves to and from memory (equations 8, 10, 12)."""
+    a, b, c = operands
+    return block.rows * k * a + block.cols * k * b + block.rows * block.cols * c
+
+
+def shared_words(block: Strategy, k: int) -> int:
+    """Elements that it moves to and from shared memory (equations 8, 9, 14)."""
+    fragments = block.threads * (block.thread_rows + block.thread_cols) * k
+    return (block.rows + block.cols) * k + fragments
+
+
+def registers(block: Strategy, operands: Operands = (1, 1, 1)) -> int:
+    """Registers of a thread for accumulators, fragments and prefetched operands (equation 16)."""
+    r, c = block.thread_rows, block.thread_cols
+    return r * c + (2 + operands[0]) * r + (2 + operands[1]) * c
+
+
+def bounds(block: Strategy, on: Machine, k: int = 4096, operands: Operands = (1, 1, 1),
+           itemsize: int = 4) -> dict[str, bool]:  # fmt: skip
+    """Which of the paper's conditions a shape meets (equations 13 and 15–18).
+
+    >>> bounds(STRATEGIES[5], V100)["global memory"], bounds(STRATEGIES[0], V100)["global memory"]
+    (True, False)
+    """
+    work, rate = operations(block, k, operands), 2 * on.fma
+    return {
+        "global memory": work / global_words(block, k, operands) >= itemsize * rate / on.memory,
+        "shared memory": work / shared_words(block, k) >= itemsize * rate / on.shared_rate,
+        "registers": registers(block, operands) < on.registers,
+        "shared size": itemsize * (block.rows + block.cols) * block.step < on.shared,
+        "prefetch": block.thread_rows * block.threads >= block.rows * block.step
+        and block.thread_cols * block.threads >= block.cols * block.step,
+    }
+
+
+class Parts(NamedTuple):
+    """Seconds of each resource; the slowest is what a product takes."""
+
+    arithmetic: float
+    shared: float
+    memory: float
+
+    @property
+    def seconds(self) -> float:
+        return max(self)
+
+
+def predict_blocks(on: Machine, block: Strategy, size: Size, operands: Operands = (1, 1, 1),
+                   resident: int = 2, itemsize: int = 4) -> Parts:  # fmt: skip
+    """One kernel of (m, k) by (k, n) by the paper's equations 19–22; `resident` blocks a
+    multiprocessor."""
+    m, k, n = size
+    tiles = ceil(m / block.rows) * ceil(n / block.cols)
+    active = on.processors * resident
+    waves = ceil(tiles / active)
+    return Parts(
+        waves * active * operations(block, k, operands) / (2 * on.fma),
+        waves * active * itemsize * shared_words(block, k) / on.shared_rate,
+        tiles * itemsize * global_words(block, k, operands) / on.memory,
+    )
+
+
+def predict_sequence(on: Machine, block: Strategy, size: Size, algorithm: BilinearAlgorithm,
+                     resident: int = 2, itemsize: int = 4) -> float:  # fmt: skip
+    """The instances of an algorithm one after the other, as in figure 10."""
+    m, k, n = size
+    part = ceil(m / algorithm.m), ceil(k / algorithm.k), ceil(n / algorithm.n)
+    return sum(
+        len(members) * predict_blocks(on, block, part, operands, resident, itemsize).seconds
+        for operands, members in variants(algorithm).items()
+    )
+
+
+def best_strategy(on: Machine, size: Size, operands: Operands = (1, 1, 1)) -> Strategy:
+    """The fastest preset, as predicted."""
+    return min(STRATEGIES, key=lambda s: predict_blocks(on, s, size, operands).seconds)
+
+
+# --- a persistent engine -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class EngineCost:
+    """What a stage of a tile engine issues beyond its multiply-adds, in slots of a scheduler.
+
+    `rest`: loads of fragments and loop control of the consumers; `load`: the producers' part for
+    one-term operands; `term`: for every further term; `efficiency`: of the slots that can be used;
+    `shape`: rows and columns of a tile, k-steps of a stage; `group`: rows of tiles walked together;
+    `fill`: seconds until the pipeline runs.
+    """
+
+    shape: tuple[int, int, int] = (128, 256, 8)
+    rest: int = 132
+    load: int = 45
+    term: int = 20
+    efficiency: float = 0.943
+    group: int = 16
+    fill: float = 4e-6
+
+
+#: Two consumer warps a scheduler, each 48 loads of 16 bytes and 18 others a stage of 8 k-steps; one
+#: producer warp: 45 instructions, 85 with two two-term operands (counted in the machine code).
+HOPPER_FLOAT32 = EngineCost()
+
+#: Executions that cut work along k so that every multiprocessor has the same share.
+EVEN = ("split", "atomic", "batched", "streams")
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Seconds, and the resource that takes longest."""
+
+    seconds: float
+    limit: str
+    workspace: int = 0
+
+
+def predict(on: Machine, cost: EngineCost, size: Size, algorithm: BilinearAlgorithm | None = None,
+            execution: str = "owner", itemsize: int = 4, targets: float | None = None,
+            fused: bool = True) -> Prediction:  # fmt: skip
+    """One launch (or one a product: "sequential") of the engine, C cleared before an atomic one.
+
+    `algorithm` None: the standard product.  `targets`: mean blocks of C that a product updates,
+    where it is not the algorithm's own number.
+    """
+    m, _, n = size
+    parts = (algorithm.m, algorithm.k, algorithm.n) if algorithm else (1, 1, 1)
+    rows, cols, step = cost.shape
+    qm, qk, qn = (ceil(s / p) for s, p in zip(size, parts, strict=True))
+    tiles, stages = ceil(qm / rows) * ceil(qn / cols), max(1, ceil(qk / step))
+    shapes = [i.variant for i in instances(algorithm)] if algorithm else [(1, 1, 1)]
+    lanes = on.fma / on.processors / on.clock / 4
+    multiply = rows * cols * step / lanes / 4  # slots of one of four schedulers
+    share = tiles / on.processors
+    waves = share if execution in EVEN else ceil(share)
+    slots = sum(multiply + cost.rest + cost.load + cost.term * (a + b - 2) for a, b, _ in shapes)
+    issue = waves * stages * slots / on.clock / cost.efficiency
+    # The tiles of a wave share rows of A and columns of B; every tile reads its own from the L2.
+    down = min(cost.group, ceil(qm / rows))
+    across = min(ceil(on.processors / down), ceil(qn / cols))
+    both = [(a * down * rows + b * across * cols) * qk for a, b, _ in shapes]
+    through = [(a * rows + b * cols) * qk for a, b, _ in shapes]
+    memory = max(share, 1.0) * itemsize * sum(both) / on.memory
+    l2 = tiles * itemsize * sum(through) / on.l2
+    updates = sum(c for *_, c in shapes) if targets is None else targets * len(shapes)
+    written = tiles * rows * cols * itemsize * updates
+    writing = written / on.l2
+    launches = len(shapes) if execution == "sequential" else 1
+    fixed = launches * (on.launch + cost.fill)
+    if execution == "atomic":
+        fixed += m * n * itemsize / on.filling + on.launch
+    found = {"issue slots": issue + writing, "memory": memory, "the L2 cache": l2}
+    limit = max(found, key=found.__getitem__)
+    return Prediction(found[limit] + fixed, limit)
+
+
+def predict_two_levels(on: Machine, cost: EngineCost, size: Size, outer: BilinearAlgorithm,
+                       inner: BilinearAlgorithm, execution: str = "atomic", itemsize: int = 4
+                       ) -> Prediction:  # fmt: skip
+    """The outer level's operand sums in memory, one after the other; the inner level fused."""
+    m, k, n = size
+    half = ceil(m / outer.m), ceil(k / outer.k), ceil(n / outer.n)
+    seconds, limit = 0.0, ""
+    for instance in instances(outer):
+        a, b, c = instance.variant
+        sums = (a + 1) * half[0] * half[1] * (a > 1) + (b + 1) * half[1] * half[2] * (b > 1)
+        mean = c * sum(i.variant[2] for i in instances(inner)) / inner.products
+        one = predict(on, cost, half, inner, "owner" if execution == "owner" else "split",
+                      itemsize, targets=mean)  # fmt: skip
+        seconds += one.seconds + sums * itemsize / on.memory + on.launch * ((a > 1) + (b > 1))
+        limit = one.limit
+    if execution == "atomic":
+        seconds += m * n * itemsize / on.filling
+    return Prediction(seconds, limit, itemsize * (half[0] * half[1] + half[1] * half[2]))
+
+
+# --- sums in memory ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Rates:
+    """A library's standard product: multiply-adds a second by extent, and the bytes a second of
+    sums in memory."""
+
+    product: tuple[tuple[int, float], ...]
+    sums: float
+
+    def multiply_adds(self, size: Size) -> float:
+        """A second, at the smallest extent; between measured ones linear in it."""
+        at = min(size)
+        lower = [p for p in self.product if p[0] <= at]
+        upper = [p for p in self.product if p[0] > at]
+        if not lower:
+            return self.product[0][1]
+        if not upper:
+            return lower[-1][1]
+        (x, y), (u, v) = lower[-1], upper[0]
+        return y + (v - y) * (at - x) / (u - x)
+
+
+def predict_recursive(rates: Rates, algorithm: BilinearAlgorithm, levels: int, size: Size,
+                      itemsize: int) -> float:  # fmt: skip
+    """Seconds of `levels` levels with sums in memory over a library's product."""
+    m, k, n = size
+    if not levels:
+        return m * k * n / rates.multiply_adds(size)
+    half = m // algorithm.m, k // algorithm.k, n // algorithm.n
+    if 0 in half:
+        return float("inf")
+    counts = {"A": half[0] * half[1], "B": half[1] * half[2], "C": half[0] * half[2]}
+    moved = itemsize * sum(counts[kind] * times for kind, times in passes(algorithm).items())
+    inner = predict_recursive(rates, algorithm, levels - 1, half, itemsize)
+    return algorithm.products * inner + moved / rates.sums
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen, for how long, and what the standard product would take."""
+
+    algorithm: BilinearAlgorithm | None
+    levels: int
+    execution: str
+    seconds: float
+    standard: float
+
+    @property
+    def why(self) -> str:
+        """In words."""
+        if self.algorithm is None:
+            return "no level of Strassen's algorithm is predicted to be faster"
+        return f"{self.standard / self.seconds:.2f} times as fast as the standard product"
+
+
+#: A level must promise this much before it is chosen unasked.
+MARGIN = 1.08
+
+
+def choose_recursive(rates: Rates, algorithms: tuple[BilinearAlgorithm, ...], size: Size,
+                     itemsize: int, most: int = 4) -> Choice:  # fmt: skip
+    """The fastest of the standard product and up to `most` levels with sums in memory."""
+    standard = predict_recursive(rates, algorithms[0], 0, size, itemsize) if algorithms else 0.0
+    best = Choice(None, 0, "standard", standard, standard)
+    for algorithm in algorithms:
+        for levels in range(1, most + 1):
+            seconds = predict_recursive(rates, algorithm, levels, size, itemsize)
+            if seconds * MARGIN < standard and seconds < best.seconds:
+                best = Choice(algorithm, levels, "recursive", seconds, standard)
+    return best

@@ -1,0 +1,420 @@
+"""Fast products on the host: every algorithm, execution, type, shape and layout; what they cost."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import treadle as td
+from treadle.backend.memory import POOL
+from treadle.backend.native import crossover, products
+from treadle.dsl.operations.linalg import ALGORITHMS as NAMES
+from treadle.dsl.operations.linalg import EXECUTIONS, MatmulOptions
+from treadle.dsl.types import float32, float64, int32
+from treadle.skeletons.algorithms import LADERMAN, STRASSEN, WINOGRAD, executions
+from treadle.skeletons.algorithms.executions import Kit, plan
+from treadle.skeletons.algorithms.model import Choice, Rates, choose_recursive
+
+#: 1, primes, powers of two and their neighbours, tall, wide, empty, an empty inner axis.
+SHAPES = ((1, 1, 1), (2, 2, 2), (7, 11, 13), (31, 33, 32), (65, 64, 63), (127, 3, 5), (3, 5, 129),
+          (2, 61, 2), (0, 3, 4), (3, 4, 0), (3, 0, 4), (0, 0, 0))  # fmt: skip
+ALGORITHMS = ("strassen", "winograd", LADERMAN)
+LAYOUTS = {
+    "rows": lambda x: x,
+    "transposed": lambda x: x.T.copy().T,
+    "every other": lambda x: np.repeat(x, 2, -1)[:, ::2],
+    "backwards": lambda x: np.ascontiguousarray(x[::-1])[::-1],
+}
+
+
+def whole_numbers(name: str, shape: tuple[int, ...], seed: int) -> Any:
+    """Small enough that sums are exact in every type."""
+    low = 0 if name.startswith("u") else -2
+    dtype = getattr(td, name).numpy
+    return np.random.default_rng(seed).integers(low, 3, shape).astype(dtype)
+
+
+def asked(algorithm: Any, execution: str | None, levels: int = 1, **more: Any) -> MatmulOptions:
+    return MatmulOptions(algorithm, levels, execution=execution, **more)
+
+
+@pytest.fixture(autouse=True)
+def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several tiles and bands also of small matrices, and two workers."""
+    monkeypatch.setattr(executions, "TILE", 24)
+    monkeypatch.setattr(executions, "FRINGE_ROWS", 10)
+    monkeypatch.setattr(products.Host, "ALONE", 256)
+    monkeypatch.setattr(products.Host, "BAND", 64)
+    monkeypatch.setattr(products, "thread_count", lambda: 2)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=["strassen", "winograd", "laderman"])
+@pytest.mark.parametrize("execution", EXECUTIONS)
+def test_every_shape_and_layout(algorithm: Any, execution: str | None) -> None:
+    for m, k, n in SHAPES:
+        a, b = (whole_numbers("float64", s, 1) for s in ((m, k), (k, n)))
+        for levels in (1, 2):
+            options = asked(algorithm, execution, levels)
+            for name, layout in LAYOUTS.items():
+                found = products.product(layout(a), layout(b), float64, options)
+                assert np.array_equal(found, a @ b), (m, k, n, levels, name)
+
+
+@pytest.mark.parametrize("name", ["int8", "uint16", "int32", "uint64", "int64", "float16",
+                                  "bfloat16", "float32", "complex64", "complex128"])  # fmt: skip
+def test_every_type(name: str) -> None:
+    t = getattr(td, name)
+    a, b = whole_numbers(name, (37, 21), 1), whole_numbers(name, (21, 18), 2)
+    wide = "c16" if t.is_complex else "f8" if t.is_float else "i8"
+    want = (a.astype(wide) @ b.astype(wide)).astype(t.numpy)
+    for algorithm in ALGORITHMS:
+        for execution in EXECUTIONS:
+            found = products.product(a, b, t, asked(algorithm, execution))
+            assert found.dtype == a.dtype and np.array_equal(found, want), (algorithm, execution)
+
+
+def test_integers_wrap() -> None:
+    rng = np.random.default_rng(0)
+    for name in ("int32", "uint64"):
+        about = np.iinfo(name)
+        a, b = rng.integers(about.min, about.max, (2, 33, 33), name, endpoint=True)
+        for algorithm in ALGORITHMS:
+            options = asked(algorithm, None, 2)
+            assert np.array_equal(products.product(a, b, getattr(td, name), options), a @ b)
+
+
+def test_four_levels_and_leading_axes() -> None:
+    a, b = whole_numbers("float64", (3, 1, 50, 49), 1), whole_numbers("float64", (2, 49, 48), 2)
+    for algorithm in ("strassen", "winograd"):
+        made = td.matmul(a, b, algorithm=algorithm, levels=4)
+        assert np.array_equal(td.run(made, backend="native"), a @ b)
+
+
+def test_an_algorithm_of_ones_own() -> None:
+    """STANDARD 1 × 1 × 2 in tables that a user writes: two products, halves of the columns."""
+    one = np.eye(2, dtype=int)
+    halves = td.BilinearAlgorithm("halves", 1, 1, 2, np.array([[1, 1]]), one, one)
+    halves.verify()
+    a, b = whole_numbers("float32", (6, 7), 1), whole_numbers("float32", (7, 9), 2)
+    for execution in EXECUTIONS:
+        made = td.matmul(a, b, algorithm=halves, execution=execution)
+        assert np.array_equal(td.run(made, backend="native"), a @ b)
+    with pytest.raises(td.TracingError, match="is no algorithm"):
+        td.matmul(a, b, algorithm=3)
+
+
+@pytest.mark.parametrize("execution", [e for e in EXECUTIONS if e])
+def test_deterministic(execution: str) -> None:
+    """Twenty runs, bit for bit: what owns its blocks anyway, and the others when asked."""
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((2, 61, 61)).astype("f4")
+    free = execution in ("atomic", "persistent")
+    options = asked("strassen", execution, 2, deterministic=free)
+    first = products.product(a, b, float32, options).tobytes()
+    assert all(products.product(a, b, float32, options).tobytes() == first for _ in range(20))
+
+
+def test_products_run_beside_each_other() -> None:
+    """`streams`, `atomic`, `owner` and `persistent` use their workers."""
+    seen: set[str] = set()
+    both = threading.Barrier(2, timeout=20)
+
+    class Two(products.Host):
+        def product(self, a: Any, b: Any, out: Any) -> None:
+            if len(seen) < 2:
+                seen.add(threading.current_thread().name)
+                both.wait()
+            super().product(a, b, out)
+
+    a = whole_numbers("float64", (96, 96), 1)
+    for execution in ("streams", "atomic", "owner", "persistent"):
+        seen.clear()
+        kit, made = Two(float64), plan(STRASSEN, execution, 1, (96, 96, 96), 2)
+        out, room = np.empty_like(a), np.empty(made.workspace)
+        executions.execute(kit, made, a, a, out, room)
+        assert np.array_equal(out, a @ a) and len(seen) == 2, execution
+
+
+# --- workspace ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("algorithm", [STRASSEN, WINOGRAD, LADERMAN], ids=lambda a: a.name)
+@pytest.mark.parametrize("execution", executions.EXECUTIONS)
+def test_the_workspace_is_what_is_used(algorithm: Any, execution: str) -> None:
+    """The highest element that is taken is the last one, up to what fringes may need more."""
+    for size in ((54, 54, 54), (55, 57, 61)):
+        for levels in (1, 2):
+            made = plan(algorithm, execution, levels, size, 2)
+            highest = 0
+
+            class Watched(executions.Space):
+                def take(self, *shape: int) -> Any:
+                    nonlocal highest
+                    found = super().take(*shape)
+                    highest = max(highest, self.at)
+                    return found
+
+            a, b = whole_numbers("float64", size[:2], 1), whole_numbers("float64", size[1:], 2)
+            out, room = np.empty((size[0], size[2])), np.empty(made.workspace)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(executions, "Space", Watched)
+                kit = Kit()
+                kit.workers = 2
+                executions.execute(kit, made, a, b, out, room)
+            assert np.array_equal(out, a @ b) and highest == made.workspace
+
+
+def test_no_more_than_two_temporaries_a_level() -> None:
+    """Douglas et al. (1994): at most 2/3 of n² elements over all levels."""
+    for algorithm in (STRASSEN, WINOGRAD):
+        for levels in (1, 2, 3, 4):
+            made = plan(algorithm, "recursive", levels, (1024, 1024, 1024))
+            assert made.workspace == sum(2 * (1024 >> x) ** 2 for x in range(1, levels + 1))
+            assert made.workspace < 2 / 3 * 1024**2
+
+
+def test_explain_says_the_bytes_that_the_pool_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[int] = []
+    plain = POOL.allocate
+
+    def allocate(shape: Any, dtype: Any) -> Any:
+        found = plain(shape, dtype)
+        given.append(found.nbytes)
+        return found
+
+    a = whole_numbers("float32", (300, 300), 1)
+    for execution in EXECUTIONS[1:]:
+
+        @td.jit(backend="native")
+        def program(x: Any, e: Any = execution) -> Any:
+            return td.matmul(x, x, algorithm="strassen", levels=2, execution=e)
+
+        text = program.lower(a).explain()
+        line = next(x for x in text.splitlines() if "workspace" in x)
+        with monkeypatch.context() as patch:
+            patch.setattr(POOL, "allocate", allocate)
+            given.clear()
+            program(a)
+        result, room = given
+        assert (result, f"{room:,} bytes") == (a.nbytes, line.split(maxsplit=1)[1])
+        assert "times the standard product's" in text and f"execution {execution}" in text
+
+
+# --- scaling, special values -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scaling", ["outer", "inner-outer"])
+def test_scaling_keeps_the_digits_of_small_rows(scaling: str) -> None:
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal((96, 96)).astype("f4") for _ in range(2))
+    a[:48] *= 1e-6
+    b[:, :48] *= 1e5
+    if scaling == "inner-outer":
+        a[:, ::2] *= 1e4
+        b[::2] *= 1e-4
+    exact = a.astype("f8") @ b
+    scale = np.abs(a).astype("f8") @ np.abs(b)
+
+    def error(how: str | None) -> float:
+        found = products.product(a, b, float32, asked("strassen", None, 2, scaling=how))
+        return float((np.abs(found - exact) / scale).max())
+
+    assert error(scaling) < 1e-5 < 1e-2 < error(None)
+
+
+def test_scaling_is_exact_and_takes_zeros_and_infinities() -> None:
+    a = whole_numbers("float64", (20, 20), 1)
+    a[3], a[:, 5] = 0, 0
+    for scaling in ("outer", "inner-outer"):
+        options = asked("winograd", None, scaling=scaling)
+        assert np.array_equal(products.product(a, a, float64, options), a @ a)
+        b = a.copy()
+        b[0, 0] = np.inf
+        found = products.product(b, a, float64, options)
+        assert not np.isfinite(found[:10]).all() and np.isfinite(a @ a).all()
+
+
+def test_infinities_and_nans_spread_further() -> None:
+    """One infinite element: a row of the standard product, whole blocks of a fast one."""
+    a, b = np.ones((8, 8)), np.ones((8, 8))
+    a[0, 0] = np.inf
+    spread = {
+        name: int((~np.isfinite(products.product(a, b, float64, asked(name, None)))).sum())
+        for name in ("standard", "strassen", "winograd")
+    }
+    assert spread["standard"] == 8 < spread["strassen"] <= spread["winograd"]
+    # Never fewer: what the standard product makes infinite or NaN is neither of them anywhere.
+    assert not np.isfinite(products.product(a, b, float64, asked("strassen", None))[0]).any()
+
+
+def test_subnormals_survive() -> None:
+    """On the host nothing flushes them: differences of blocks are exact, however small."""
+    tiny = np.float32(2.0**-140)
+    a = np.full((8, 8), tiny, np.float32)
+    for execution in EXECUTIONS:
+        found = products.product(
+            a, np.eye(8, dtype=np.float32), float32, asked("strassen", execution)
+        )
+        assert np.array_equal(found, a)
+
+
+# --- choosing ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def fast_here(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """A machine on which one level always pays; what was asked for."""
+    asked_for: list[Any] = []
+
+    def chosen(t: Any, size: Any, exact: bool) -> Choice:
+        asked_for.append((t.name, size, exact))
+        return Choice(WINOGRAD if exact else STRASSEN, 1, "recursive", 1.0, 2.0)
+
+    monkeypatch.setattr(crossover, "chosen", chosen)
+    return asked_for
+
+
+def test_floats_take_strassen_only_inside_fast_precision(fast_here: list[Any]) -> None:
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal((40, 40)).astype("f4")
+    plain = td.run(td.matmul(a, a), backend="native")
+    assert not fast_here
+    with td.precision(fast=True):
+        fast = td.run(td.matmul(a, a), backend="native")
+        standard = td.run(td.matmul(a, a, algorithm="standard"), backend="native")
+    assert fast_here == [("float32", (40, 40, 40), False)]
+    assert np.array_equal(plain, standard) and not np.array_equal(plain, fast)
+    assert np.array_equal(fast, td.run(td.strassen(a, a), backend="native"))
+    with td.precision(fast=True), td.precision(fast=False):
+        assert np.array_equal(td.run(td.matmul(a, a), backend="native"), plain)
+
+
+def test_integers_take_it_by_themselves(fast_here: list[Any]) -> None:
+    a = whole_numbers("int32", (40, 40), 1)
+    made = []
+    real = executions.execute
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(products.executions, "execute", lambda *x: made.append(x[1]) or real(*x))
+        assert np.array_equal(td.run(td.use(a) @ a, backend="native"), a @ a)
+        # With something fused into the write-back, or an operand made on the way: our kernel.
+        assert np.array_equal(td.run((td.use(a) @ a) + 1, backend="native"), a @ a + 1)
+    assert fast_here == [("int32", (40, 40, 40), True)] * 2
+    assert [p.algorithm for p in made] == [WINOGRAD]
+
+
+def test_the_choice_follows_the_rates() -> None:
+    memory_bound = Rates(((256, 1e11), (1024, 1e11)), 1e8)
+    quick_sums = Rates(((256, 1e11), (1024, 1e11)), 1e12)
+    n = 4096
+    assert choose_recursive(memory_bound, (STRASSEN,), (n, n, n), 4).algorithm is None
+    best = choose_recursive(quick_sums, (STRASSEN, WINOGRAD), (n, n, n), 4)
+    assert best.algorithm is WINOGRAD and best.levels == 4 and "times as fast" in best.why
+    slow_leaves = Rates(((256, 1e10), (1024, 3e10), (4096, 1e11)), 1e12)
+    assert choose_recursive(slow_leaves, (STRASSEN,), (n, n, n), 4).algorithm is None
+    assert choose_recursive(quick_sums, (STRASSEN,), (n, 1, n), 4).algorithm is None
+
+
+def test_rates_are_measured_once_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TREADLE_CACHE_DIR", str(tmp_path))
+    count = []
+    made = Rates(((256, 1e10), (512, 2e10)), 3e9)
+    monkeypatch.setattr(crossover, "measure", lambda t: count.append(t) or made)
+    crossover.rates.cache_clear()
+    path = tmp_path / "crossover.json"
+    try:
+        assert crossover.rates(int32) == made and crossover.rates(float32) == made
+        crossover.rates.cache_clear()  # another process
+        assert crossover.rates(int32) == made and count == [int32, float32]
+        whole = json.loads(path.read_text())
+        for damage in ({"version": 0}, {"machine": "another"}, {"types": {"int32": {}}},
+                       {"types": {"int32": {"product": [[256, -1]], "sums": 1}}},
+                       {"types": {"int32": {"product": [[256, 1]], "sums": float("nan")}}},
+                       {"types": 3}):  # fmt: skip
+            path.write_text(json.dumps({**whole, **damage}))
+            assert crossover.read(path, crossover.machine_key()) == {}
+        path.write_text("half a fi")
+        crossover.rates.cache_clear()
+        assert crossover.rates(int32) == made and count[2:] == [int32]
+        assert sorted(p.name for p in tmp_path.iterdir()) == ["crossover.json"]
+    finally:
+        crossover.rates.cache_clear()
+
+
+def test_small_products_measure_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crossover, "rates", lambda t: pytest.fail("measured"))
+    assert crossover.chosen(int32, (5000, 5000, 1000), True).algorithm is None
+
+
+def test_measuring_takes_the_best_and_no_slower_for_larger(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine, whose clock is the test's: the largest product took much too long."""
+    monkeypatch.setattr(crossover, "EXTENTS", (8, 16, 32))
+    monkeypatch.setattr(crossover, "SUMS", 8)
+    times = iter([0.0, 1.0, 0.0, 0.5, 0.0, 900.0, 0.0, 2.0] * crossover.ROUNDS)
+    found = crossover.measure(float32, clock=lambda: next(times))
+    rates = [rate for _, rate in found.product]
+    assert rates == sorted(rates) and rates[0] == 8**3 / 1.0 and rates[2] == rates[1]
+
+
+# --- what is refused ---------------------------------------------------------------------------
+
+
+def test_an_execution_needs_an_algorithm() -> None:
+    a = np.ones((4, 4))
+    with pytest.raises(td.TracingError, match="says how a fast algorithm's products meet"):
+        td.matmul(a, a, execution="owner")
+    with pytest.raises(td.TracingError, match="5 levels have too many"):
+        td.strassen(a, a, levels=5, execution="owner")
+    assert np.array_equal(td.run(td.strassen(a, a, levels=5), backend="native"), a @ a)
+    with pytest.raises(td.TracingError, match="unknown execution"):
+        td.matmul(a, a, algorithm="strassen", execution="magic")
+
+
+# --- error bounds ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("low", [-1, 0])
+@pytest.mark.parametrize("name", ["standard", "strassen", "winograd", "laderman"])
+def test_error_bounds_hold(name: str, low: int) -> None:
+    """The bound, and what is typical of centred and of positive data."""
+    rng = np.random.default_rng(0)
+    a, b = rng.uniform(low, 1, (2, 120, 120)).astype("f4")
+    exact = a.astype("f8") @ b
+    for levels in (0,) if name == "standard" else (1, 2):
+        found = products.product(a, b, float32, asked(name, None, levels))
+        error = np.abs(found - exact)
+        said = td.error_bound(a, b, LADERMAN if name == "laderman" else name, levels)
+        assert error.max() <= said.bound
+        assert 0.7 < np.sqrt(np.mean(error**2)) / said.typical < (2 if name == "laderman" else 1.4)
+
+
+def test_error_bounds_of_other_operands() -> None:
+    a = np.ones((4, 4), "i4")
+    assert td.error_bound(a, a, "strassen") == (0.0, 0.0)
+    half = np.ones((4, 4), "f2")
+    assert td.error_bound(half, half).bound > td.error_bound(half.astype("f4"), half).bound
+    assert td.error_bound(td.use(half) + 0, half, STRASSEN) == td.error_bound(half, half)
+    assert td.error_bound(np.ones((0, 3)), np.ones((3, 2))) == (0.0, 0.0)
+    with pytest.raises(td.ShapeError, match="no product"):
+        td.error_bound(np.ones((3, 2)), np.ones((3, 2)))
+    with pytest.raises(td.TracingError, match="no algorithm"):
+        td.error_bound(a, a, "fastest")
+    with pytest.raises(td.TracingError, match="levels must be"):
+        td.error_bound(half, half, levels=-1)
+    # More levels than the extents allow are as many as they allow, as in the product.
+    assert td.error_bound(half, half, levels=8) == td.error_bound(half, half, levels=2)
+
+
+def test_products_and_bounds_know_the_same_names() -> None:
+    a = np.ones((4, 4), "f4")
+    for name in NAMES[1:]:
+        assert td.matmul(a, a, algorithm=name) is not None and td.error_bound(a, a, name).bound
+    for refusing in (td.error_bound, lambda a, b, name: td.matmul(a, b, algorithm=name)):
+        with pytest.raises(td.TracingError, match="laderman"):
+            refusing(a, a, "laderman")
+    with pytest.raises(td.TracingError, match="chosen when the product is computed"):
+        td.error_bound(a, a, "auto")
