@@ -16,6 +16,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         parser.addoption("--update-golden", action="store_true", help="write the golden files")
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if "long" in (config.getoption("markexpr") or ""):
+        return
+    here = Path(__file__).resolve().parent
+    for item in items:
+        if here in item.path.parents and item.get_closest_marker("long"):
+            item.add_marker(pytest.mark.skip(reason="long: run with -m long"))
+
+
 @pytest.fixture(scope="session")
 def updating(request: pytest.FixtureRequest) -> bool:
     """Whether golden files are written instead of compared."""

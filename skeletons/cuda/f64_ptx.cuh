@@ -1,0 +1,153 @@
+// What the float64 engine needs beside f32_ptx.cuh: sixteen- and eight-byte accesses of doubles,
+// asynchronous copies, DMMA, clusters.  One instruction a function, so that an emulation on a CPU
+// can stand in for this file (tests/cuda/emulation).
+//
+// sm_90a has everything; sm_80 neither the large DMMA shapes (made of m8n8k4), nor try_wait,
+// setmaxnreg, clusters.
+#pragma once
+#include "f32_ptx.cuh"
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#define TILE_HOPPER 1
+#else
+#define TILE_HOPPER 0
+#endif
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define TILE_SETMAXNREG 1
+#else
+#define TILE_SETMAXNREG 0
+#endif
+
+namespace tile {
+
+__device__ __forceinline__ u32 shared_base() {
+    extern __shared__ __align__(128) unsigned char memory[];
+    return shared_address(memory);
+}
+
+// ---------------------------------------------------------------- shared memory
+
+__device__ __forceinline__ void lds(double &v, u32 at) { asm volatile("ld.shared.f64 %0, [%1];" : "=d"(v) : "r"(at)); }
+__device__ __forceinline__ void sts(u32 at, const double (&v)[2]) { asm volatile("st.shared.v2.f64 [%0], {%1,%2};" ::"r"(at), "d"(v[0]), "d"(v[1]) : "memory"); }
+
+// The same place in another block of the cluster.
+__device__ __forceinline__ u32 in_block(u32 at, u32 rank) {
+    u32 there;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(at), "r"(rank));
+    return there;
+}
+__device__ __forceinline__ void sts_cluster(u32 at, const double (&v)[2]) {
+    asm volatile("st.shared::cluster.v2.f64 [%0], {%1,%2};" ::"r"(at), "d"(v[0]), "d"(v[1]) : "memory");
+}
+__device__ __forceinline__ void arrive_cluster(u32 bar) { asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(bar) : "memory"); }
+__device__ __forceinline__ u32 cluster_rank() {
+    u32 rank;
+    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+__device__ __forceinline__ void cluster_sync() {
+    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+// Waits for the phase of this parity; CLUSTER: what other blocks wrote before they arrived is seen.
+template <bool CLUSTER> __device__ __forceinline__ void wait(u32 bar, u32 parity) {
+#if TILE_HOPPER
+    if (CLUSTER)
+        asm volatile(
+            "{\n.reg .pred done;\n"
+            "again: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1, %2;\n"
+            "@!done bra again;\n}" ::"r"(bar), "r"(parity), "n"(TILE_HINT) : "memory");
+    else barrier_wait(bar, parity);
+#else
+    asm volatile(
+        "{\n.reg .pred done;\n"
+        "again: mbarrier.test_wait.parity.shared.b64 done, [%0], %1;\n"
+        "@!done bra again;\n}" ::"r"(bar), "r"(parity) : "memory");
+#endif
+}
+__device__ __forceinline__ void barriers_made() {
+#if TILE_HOPPER
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+#else
+    __threadfence_block();
+#endif
+}
+
+// ---------------------------------------------------------------- asynchronous copies
+
+// `bytes` from global memory, zeros for the rest of sixteen (or eight).
+__device__ __forceinline__ void copy16(u32 to, const double *from, u32 bytes) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
+__device__ __forceinline__ void copy8(u32 to, const double *from, u32 bytes) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
+// One arrival of this thread at `bar`, when all copies that it started have landed.
+__device__ __forceinline__ void copies_arrive(u32 bar) { asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(bar) : "memory"); }
+
+// ---------------------------------------------------------------- global memory
+
+__device__ __forceinline__ void ldg(double (&v)[2], const double *p) { asm volatile("ld.global.nc.v2.f64 {%0,%1}, [%2];" : "=d"(v[0]), "=d"(v[1]) : "l"(p)); }
+__device__ __forceinline__ void ldg(double &v, const double *p) { asm volatile("ld.global.nc.f64 %0, [%1];" : "=d"(v) : "l"(p)); }
+// From the L2: what other blocks wrote.
+__device__ __forceinline__ void ldcg(double (&v)[2], const double *p) {
+    asm volatile("ld.global.cg.v2.f64 {%0,%1}, [%2];" : "=d"(v[0]), "=d"(v[1]) : "l"(p) : "memory");
+}
+__device__ __forceinline__ void ldcg(double &v, const double *p) { asm volatile("ld.global.cg.f64 %0, [%1];" : "=d"(v) : "l"(p) : "memory"); }
+__device__ __forceinline__ void stg(double *p, const double (&v)[2]) { asm volatile("st.global.v2.f64 [%0], {%1,%2};" ::"l"(p), "d"(v[0]), "d"(v[1]) : "memory"); }
+__device__ __forceinline__ void stg(double *p, double v) { asm volatile("st.global.f64 [%0], %1;" ::"l"(p), "d"(v) : "memory"); }
+__device__ __forceinline__ void red(double *p, double v) { asm volatile("red.global.add.f64 [%0], %1;" ::"l"(p), "d"(v) : "memory"); }
+__device__ __forceinline__ void clear_flag(u32 *p) { asm volatile("st.global.u32 [%0], 0;" ::"l"(p) : "memory"); }
+
+// ---------------------------------------------------------------- DMMA
+
+// c += a b, 16 x 8 outputs.  Lane l holds, with g = l / 4 and t = l % 4:
+//   a[2 s + h] = A(g + 8 h, 4 s + t)    b[s] = B(4 s + t, g)    c[2 h + e] = C(g + 8 h, 2 t + e)
+__device__ __forceinline__ void mma_k4(double (&c)[4], double a0, double a1, double b0) {
+#if TILE_HOPPER
+    asm volatile("mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+                 : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3]) : "d"(a0), "d"(a1), "d"(b0));
+#else
+    asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};" : "+d"(c[0]), "+d"(c[1]) : "d"(a0), "d"(b0));
+    asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};" : "+d"(c[2]), "+d"(c[3]) : "d"(a1), "d"(b0));
+#endif
+}
+__device__ __forceinline__ void mma_k8(double (&c)[4], const double *a, const double *b) {
+#if TILE_HOPPER
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3]) : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
+#else
+    mma_k4(c, a[0], a[1], b[0]);
+    mma_k4(c, a[2], a[3], b[1]);
+#endif
+}
+__device__ __forceinline__ void mma_k16(double (&c)[4], const double *a, const double *b) {
+#if TILE_HOPPER
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0,%1,%2,%3}, {%4,%5,%6,%7,%8,%9,%10,%11}, {%12,%13,%14,%15}, {%0,%1,%2,%3};"
+        : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
+        : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(a[4]), "d"(a[5]), "d"(a[6]), "d"(a[7]), "d"(b[0]), "d"(b[1]), "d"(b[2]), "d"(b[3]));
+#else
+    mma_k8(c, a, b);
+    mma_k8(c, a + 4, b + 2);
+#endif
+}
+
+// ---------------------------------------------------------------- registers
+
+// What is computed from x afterwards is computed there, not held in registers through the loops before.
+__device__ __forceinline__ void keep(int &x) { asm volatile("" : "+r"(x)); }
+__device__ __forceinline__ void keep(const double *&x) { asm volatile("" : "+l"(x)); }
+
+template <int N> __device__ __forceinline__ void registers_up() {
+#if TILE_SETMAXNREG
+    more_registers<N>();
+#endif
+}
+template <int N> __device__ __forceinline__ void registers_down() {
+#if TILE_SETMAXNREG
+    fewer_registers<N>();
+#endif
+}
+
+} // namespace tile

@@ -1,0 +1,460 @@
+// A grid of CUDA threads on one core, for code that touches the machine only through the functions
+// of skeletons/cuda/*_ptx.cuh (which instructions.h replaces).
+//
+// Every thread is a fiber.  A fiber runs until it has to wait, so what it sees of the others depends
+// only on what it waited for; the order in which fibers run is drawn from a seed.
+//
+// What goes wrong on a GPU now and then goes wrong here always:
+//   - a vector clock a warp (and one for each warp's asynchronous copies) tells whether two accesses
+//     to a word of shared memory, one of them a write, are ordered by barriers: if not, a race;
+//   - a vector clock a block does the same for global memory, ordered by flags that are released and
+//     acquired;
+//   - asynchronous copies land late, when the scheduler pleases, and their destination holds NaNs
+//     until then; shared memory starts as NaNs;
+//   - accesses outside of what the caller allowed, or misaligned, stop the launch;
+//   - so do a barrier with too many arrivals, lanes of a warp that meet at different instructions,
+//     copies that nobody waits for, and threads that all wait.
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <csetjmp>
+#include <cstdarg>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <random>
+#include <ucontext.h>
+#include <unordered_map>
+#include <vector>
+
+#define __device__
+#define __global__
+#define __forceinline__ inline __attribute__((always_inline))
+#define __launch_bounds__(...)
+#define __grid_constant__
+#define __cluster_dims__(...)
+
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef long long i64;
+
+template <class T> inline T min(T a, T b) { return b < a ? b : a; }
+template <class T> inline T max(T a, T b) { return a < b ? b : a; }
+
+namespace grid {
+
+constexpr int SHARED = 232448, WORDS = SHARED / 4; // bytes of a block, and what is watched
+constexpr u64 LIMIT = 100000000;
+constexpr u32 BASE = 1024, RANK = 1u << 18;        // shared addresses: BASE + offset, + (1 + rank) * RANK for another block's
+struct Index { unsigned x, y, z; };
+typedef std::vector<u32> Clock;
+
+struct Word { u32 writer = 0, written = 0; Clock reads; bool stored = false; }; // agents' clocks at the last write and reads;
+                                                                                // stored: and not yet for the tensor cores to see
+struct Barrier { int count = 0, left = 0; u32 phase = 0; Clock gathered, done; };
+struct Meeting { int arrived = 0; u64 times = 0; std::vector<int> warps; }; // of all threads of a block, or a few warps
+struct Warp {
+    int arrived = 0;
+    u64 times = 0;
+    const char *what = nullptr;
+    void *lane[32] = {};
+};
+struct Copy { u32 to; const void *from; u32 bytes, size; };
+struct Landing { std::vector<Copy> copies; u32 barrier; Clock clock; struct Block *block; };
+struct Block {
+    std::unique_ptr<unsigned char[]> memory{new unsigned char[SHARED]};
+    std::vector<Word> words;
+    std::unordered_map<u32, Barrier> barriers;
+    std::vector<Warp> warps;
+    Meeting all;
+    std::unordered_map<int, Meeting> some;
+    struct Cluster *cluster = nullptr;
+    int rank = 0, number = 0;
+    Clock seen; // of all blocks, for global memory
+};
+struct Cluster {
+    std::vector<Block *> blocks;
+    std::vector<Clock> clocks; // of the agents: warps, then their copies, block by block
+    Meeting all;
+};
+struct Fiber {
+    jmp_buf at;
+    ucontext_t start;
+    std::unique_ptr<char[]> stack;
+    Index thread, block_index;
+    Block *block = nullptr;
+    int warp = 0, lane = 0;
+    bool started = false, finished = false;
+    // what it waits for: a counter to move on, a barrier's phase, or just its next turn
+    const u64 *counter = nullptr;
+    u64 seen = 0;
+    u32 barrier = 0, parity = 0;
+    std::vector<Copy> copies; // begun, not yet promised to a barrier
+    std::vector<Word *> stores; // since the last fence for the tensor cores
+    // wgmma (instructions.h): what was begun, groups committed, groups waited for, whether a fence came since
+    std::shared_ptr<void> pending;
+    int groups = 0, upto = 0;
+    bool fenced = false;
+};
+struct Range { const char *begin, *end; bool writable; };
+
+inline std::vector<std::unique_ptr<Fiber>> fibers;
+inline std::vector<Range> allowed;
+inline std::deque<Landing> landings;
+inline Fiber *now;
+inline jmp_buf scheduler;
+inline char message[512];
+inline bool failed;
+struct Written { int block; u32 when; bool added; };
+inline std::unordered_map<const void *, Written> written; // elements of global memory
+inline std::unordered_map<const void *, Clock> flags;
+inline Index extent;
+inline int warps_of_block;
+inline void (*body)();
+
+[[noreturn]] inline void fail(const char *format, ...) {
+    if (!failed) {
+        va_list list;
+        va_start(list, format);
+        int n = std::snprintf(message, sizeof message, "block %u thread %u: ", now ? now->block_index.x : 0, now ? now->thread.x : 0);
+        std::vsnprintf(message + n, sizeof message - n, format, list);
+        va_end(list);
+    }
+    failed = true;
+    _longjmp(scheduler, 1);
+}
+
+// ---------------------------------------------------------------- waiting
+
+inline void turn() {
+    if (!_setjmp(now->at)) _longjmp(scheduler, 1);
+}
+inline void wait_for(const u64 &counter) {
+    now->counter = &counter;
+    now->seen = counter;
+    turn();
+}
+
+// ---------------------------------------------------------------- order
+
+inline int agents() { return 2 * warps_of_block; } // of one block
+inline Clock &clock_of(Block *b, int agent) { return b->cluster->clocks[b->rank * agents() + agent]; }
+inline Clock &my_clock() { return clock_of(now->block, now->warp); }
+inline void join(Clock &a, const Clock &b) {
+    if (b.empty()) return;
+    if (a.empty()) a.assign(b.size(), 0);
+    for (size_t i = 0; i < a.size(); i++) a[i] = std::max(a[i], b[i]);
+}
+
+inline Block *owner_of(u32 &at) {
+    Block *b = now->block;
+    if (at >= RANK) {
+        b = b->cluster->blocks[at / RANK - 1];
+        at %= RANK;
+    }
+    return b;
+}
+// An access of this warp (or its copies) to shared memory, which must be ordered after all that it conflicts with.
+inline unsigned char *shared(u32 at, u32 size, bool write, bool copy = false) {
+    Block *b = owner_of(at);
+    if (at < BASE || at + size > BASE + SHARED) fail("shared memory has no address %u", at);
+    if (at % size) fail("a shared access of %u bytes at %u", size, at);
+    const u32 agent = now->block->rank * agents() + now->warp + (copy ? warps_of_block : 0);
+    Clock &mine = now->block->cluster->clocks[agent];
+    for (u32 w = (at - BASE) / 4; w < (at - BASE + size) / 4; w++) {
+        Word &x = b->words[w];
+        if (x.written > mine[x.writer] && x.writer != agent)
+            fail("race: %s of shared word %u, which warp %u%s wrote", write ? "write" : "read", w, x.writer % agents() % warps_of_block,
+                 (int)(x.writer % agents()) >= warps_of_block ? " by an asynchronous copy" : "");
+        if (write) {
+            for (u32 i = 0; i < x.reads.size(); i++)
+                if (x.reads[i] > mine[i] && i != agent) fail("race: write of shared word %u, which warp %u reads", w, i % agents() % warps_of_block);
+            x.writer = agent;
+            x.written = mine[agent];
+            x.stored = !copy;
+            if (!copy) now->stores.push_back(&x);
+        } else {
+            if (x.reads.empty()) x.reads.assign(mine.size(), 0);
+            x.reads[agent] = mine[agent];
+        }
+    }
+    return b->memory.get() + (at - BASE);
+}
+// fence.proxy.async: what this thread stored may be read by the tensor cores.
+inline void publish() {
+    for (Word *w : now->stores) w->stored = false;
+    now->stores.clear();
+}
+inline unsigned char read_by_tensor_core(u32 at) {
+    const u32 word = at & ~3u;
+    unsigned char *p = shared(word, 4, false);
+    if (now->block->words[(word - BASE) / 4].stored) fail("the tensor cores read shared memory that was stored without fence.proxy.async");
+    return p[at & 3];
+}
+template <class T> T read_shared(u32 at) { T v; std::memcpy(&v, shared(at, sizeof v, false), sizeof v); return v; }
+template <class T> void write_shared(u32 at, const T &v) { std::memcpy(shared(at, sizeof v, true), &v, sizeof v); }
+
+// ---------------------------------------------------------------- global memory
+
+inline void check(const void *p, u32 size, bool write) {
+    const char *c = static_cast<const char *>(p);
+    if ((uintptr_t)c % size) fail("a global access of %u bytes at %p", size, p);
+    for (const Range &r : allowed)
+        if (c >= r.begin && c + size <= r.end && (r.writable || !write)) return;
+    fail("a global %s of %u bytes outside of the arrays", write ? "write" : "read", size);
+}
+// An access to what blocks write (ADD: by an atomic addition), which must be ordered after what other blocks wrote.
+inline void order(const void *p, u32 size, bool write, bool add) {
+    Block *b = now->block;
+    for (u32 i = 0; i < size; i += 4) {
+        const void *at = static_cast<const char *>(p) + i;
+        auto found = written.find(at);
+        if (found != written.end() && found->second.block != b->number && !(add && found->second.added) && found->second.when > b->seen[found->second.block])
+            fail("race: %s of global memory that block %d wrote", write ? "write" : "read", found->second.block);
+        if (write) written[at] = {b->number, b->seen[b->number], add};
+    }
+}
+template <class T> T read_global(const void *p) {
+    check(p, sizeof(T), false);
+    order(p, sizeof(T), false, false);
+    T v;
+    std::memcpy(&v, p, sizeof v);
+    return v;
+}
+template <class T> void write_global(void *p, const T &v) {
+    check(p, sizeof v, true);
+    order(p, sizeof v, true, false);
+    std::memcpy(p, &v, sizeof v);
+}
+template <class T, class F> void add_global(T *p, F sum) {
+    check(p, sizeof(T), true);
+    order(p, sizeof(T), true, true);
+    *p = sum(*p);
+}
+// Flags: what was written before the release is ordered before what comes after an acquire that sees it.
+inline void release(u32 *flag, u32 v) {
+    check(flag, 4, true);
+    join(flags[flag], now->block->seen);
+    now->block->seen[now->block->number]++;
+    *flag = v;
+}
+inline u32 acquire(const u32 *flag) {
+    check(flag, 4, false);
+    if (*flag) join(now->block->seen, flags[flag]);
+    return *flag;
+}
+
+// ---------------------------------------------------------------- meeting
+
+template <class F> void meet(Meeting &m, int threads, Cluster *c, F act) {
+    if (std::find(m.warps.begin(), m.warps.end(), now->block->rank * agents() + now->warp) == m.warps.end()) m.warps.push_back(now->block->rank * agents() + now->warp);
+    if (++m.arrived < threads) return wait_for(m.times);
+    act();
+    Clock all;
+    for (int w : m.warps) join(all, c->clocks[w]);
+    for (int w : m.warps) {
+        c->clocks[w] = all;
+        c->clocks[w][w]++;
+    }
+    m.arrived = 0;
+    m.warps.clear();
+    m.times++;
+}
+inline void meet(Meeting &m, int threads, Cluster *c) { meet(m, threads, c, [] {}); }
+// All lanes of a warp bring an argument; the last one acts on all of them.
+template <class F> void together(const char *what, void *mine, F act) {
+    Warp &w = now->block->warps[now->warp];
+    if (w.arrived && w.what != what && std::strcmp(w.what, what)) fail("lanes of a warp meet at %s and %s", w.what, what);
+    w.what = what;
+    w.lane[now->lane] = mine;
+    if (++w.arrived < 32) return wait_for(w.times);
+    act(w.lane);
+    w.arrived = 0;
+    w.times++;
+}
+
+// ---------------------------------------------------------------- mbarriers and asynchronous copies
+
+inline Barrier &barrier(Block *b, u32 at) {
+    auto found = b->barriers.find(at);
+    if (found == b->barriers.end()) fail("no barrier at %u", at);
+    return found->second;
+}
+inline void arrival(Block *b, u32 at, const Clock &clock) {
+    Barrier &x = barrier(b, at);
+    join(x.gathered, clock);
+    if (--x.left) return;
+    x.left = x.count;
+    x.phase++;
+    x.done = x.gathered;
+}
+inline void arrive(u32 at) {
+    Block *b = owner_of(at);
+    arrival(b, at, my_clock());
+    my_clock()[now->block->rank * agents() + now->warp]++;
+}
+inline void wait_barrier(u32 at, u32 parity) {
+    Barrier &x = barrier(now->block, at);
+    if ((x.phase & 1) == parity) {
+        now->barrier = at;
+        now->parity = parity;
+        turn();
+    }
+    join(my_clock(), x.done);
+}
+inline void copy(u32 to, const void *from, u32 bytes, u32 size) {
+    join(clock_of(now->block, now->warp + warps_of_block), my_clock());
+    std::memset(shared(to, size, true, true), 0xff, size);
+    if (bytes) check(from, bytes, false);
+    if ((uintptr_t)from % size && bytes) fail("an asynchronous copy of %u bytes from %p", size, from);
+    now->copies.push_back({to, from, bytes, size});
+}
+inline void copies_arrive(u32 at) {
+    const int agent = now->warp + warps_of_block;
+    Clock &c = clock_of(now->block, agent);
+    join(c, my_clock());
+    landings.push_back({std::move(now->copies), at, c, now->block});
+    now->copies.clear();
+    c[now->block->rank * agents() + agent]++;
+}
+__attribute__((noinline)) inline void land(Landing &l) {
+    now = nullptr;
+    if (_setjmp(scheduler)) return;
+    for (const Copy &c : l.copies) {
+        unsigned char *to = l.block->memory.get() + (c.to - BASE);
+        std::memset(to, 0, c.size);
+        std::memcpy(to, c.from, c.bytes);
+    }
+    arrival(l.block, l.barrier, l.clock);
+}
+
+// ---------------------------------------------------------------- running
+
+inline void first() {
+    body();
+    now->finished = true;
+    if (!now->copies.empty()) fail("asynchronous copies that nobody waits for");
+    _longjmp(scheduler, 1);
+}
+inline bool ready(Fiber &f) {
+    if (f.finished) return false;
+    if (f.counter) {
+        if (*f.counter == f.seen) return false;
+        f.counter = nullptr;
+    }
+    if (f.barrier) {
+        if ((f.block->barriers[f.barrier].phase & 1) == f.parity) return false;
+        f.barrier = 0;
+    }
+    return true;
+}
+// Neither is inlined: what a caller holds in registers would not survive the jumps back.
+__attribute__((noinline)) inline void resume(Fiber &f) {
+    now = &f;
+    if (_setjmp(scheduler)) return;
+    if (f.started) _longjmp(f.at, 1);
+    f.started = true;
+    setcontext(&f.start);
+}
+// The order of fibers.  prefer: 0 any, 1 the last threads of blocks (producers), 2 the first ones.
+inline const char *launch(void (*kernel)(), int blocks, int threads, int cluster, unsigned seed, int prefer) {
+    std::mt19937 random(seed);
+    warps_of_block = threads / 32;
+    body = kernel;
+    failed = false;
+    extent = {(unsigned)blocks, 1, 1};
+    fibers.clear();
+    landings.clear();
+    written.clear();
+    flags.clear();
+    std::vector<std::unique_ptr<Block>> made(blocks);
+    std::vector<std::unique_ptr<Cluster>> clusters(blocks / cluster);
+    for (int i = 0; i < blocks; i++) {
+        made[i].reset(new Block);
+        Block &b = *made[i];
+        std::memset(b.memory.get(), 0xff, SHARED);
+        b.words.resize(WORDS);
+        b.warps.resize(warps_of_block);
+        auto &c = clusters[i / cluster];
+        if (!c) {
+            c.reset(new Cluster);
+            c->clocks.assign(cluster * agents(), Clock(cluster * agents(), 0));
+            for (size_t a = 0; a < c->clocks.size(); a++) c->clocks[a][a] = 1;
+        }
+        b.cluster = c.get();
+        b.rank = i % cluster;
+        b.number = i;
+        b.seen.assign(blocks, 0);
+        b.seen[i] = 1;
+        c->blocks.push_back(&b);
+        for (int t = 0; t < threads; t++) {
+            fibers.emplace_back(new Fiber);
+            Fiber &f = *fibers.back();
+            f.thread = {(unsigned)t, 0, 0};
+            f.block_index = {(unsigned)i, 0, 0};
+            f.block = &b;
+            f.warp = t / 32;
+            f.lane = t % 32;
+            const size_t size = 1 << 15;
+            f.stack.reset(new char[size]);
+            getcontext(&f.start);
+            f.start.uc_stack.ss_sp = f.stack.get();
+            f.start.uc_stack.ss_size = size;
+            f.start.uc_link = nullptr;
+            makecontext(&f.start, first, 0);
+        }
+    }
+    // In sweeps over all fibers from a random place on, forwards or backwards.
+    const int all = (int)fibers.size();
+    u64 turns = 0;
+    for (int left = all; left && !failed;) {
+        const int from = random() % all, step = random() & 1 ? 1 : all - 1;
+        int ran = 0;
+        for (int pass = 0; pass < (prefer ? 2 : 1) && !(pass && ran); pass++)
+            for (int i = 0, at = from; i < all && !failed; i++, at = (at + step) % all) {
+                Fiber &f = *fibers[at];
+                const bool late = f.warp >= warps_of_block - 4;
+                if (prefer && pass == 0 && late != (prefer == 1)) continue;
+                while (ready(f)) {
+                    ran++;
+                    if (++turns > LIMIT) {
+                        std::snprintf(message, sizeof message, "no end after %llu turns", LIMIT);
+                        failed = true;
+                        break;
+                    }
+                    resume(f);
+                    if (f.finished) left--;
+                    if (failed || f.counter || f.barrier || random() % 4 == 0) break;
+                }
+            }
+        while (!landings.empty() && (random() % 3 == 0 || !ran)) {
+            Landing l = std::move(landings.front());
+            landings.pop_front();
+            land(l);
+            ran++;
+        }
+        if (!ran && !failed) {
+            now = nullptr;
+            for (auto &f : fibers)
+                if (!f->finished) { now = f.get(); break; }
+            std::snprintf(message, sizeof message, "%d threads wait for ever: block %u thread %u %s", left, now->block_index.x, now->thread.x,
+                          now->barrier ? "at an mbarrier" : "for other threads");
+            failed = true;
+        }
+    }
+    fibers.clear();
+    return failed ? message : nullptr;
+}
+
+} // namespace grid
+
+#define threadIdx (grid::now->thread)
+#define blockIdx (grid::now->block_index)
+#define gridDim (grid::extent)
+
+inline void __syncthreads() { grid::meet(grid::now->block->all, grid::warps_of_block * 32, grid::now->block->cluster); }
+inline void __syncwarp() { grid::together("__syncwarp", nullptr, [](void **) {}); }
+inline void __threadfence() {}

@@ -1,0 +1,176 @@
+// f32_ptx.cuh and f64_ptx.cuh for grid.h: the same functions, by what the PTX ISA says of their
+// instructions.
+#pragma once
+#include "grid.h"
+
+namespace tile {
+
+inline u32 shared_base() { return grid::BASE; }
+
+inline void barrier_init(u32 bar, u32 count) {
+    grid::Barrier b;
+    b.count = b.left = (int)count;
+    grid::now->block->barriers[bar] = b;
+}
+inline void barrier_arrive(u32 bar) { grid::arrive(bar); }
+inline void barriers_made() {}
+template <bool CLUSTER> inline void wait(u32 bar, u32 parity) { grid::wait_barrier(bar, parity); }
+inline void consumers_sync(int threads) { grid::meet(grid::now->block->some[1], threads, grid::now->block->cluster); }
+template <int N> inline void registers_up() {}
+template <int N> inline void registers_down() {}
+inline void keep(int &) {}
+inline void keep(const double *&) {}
+inline void keep(const int *&) {}
+
+inline u32 in_block(u32 at, u32 rank) { return at + (1 + rank) * grid::RANK; }
+inline u32 cluster_rank() { return grid::now->block->rank; }
+inline void arrive_cluster(u32 bar) { grid::arrive(bar); }
+inline void cluster_sync() {
+    grid::Cluster *c = grid::now->block->cluster;
+    grid::meet(c->all, (int)c->blocks.size() * grid::warps_of_block * 32, c);
+}
+
+struct alignas(16) Two { double x, y; };
+inline void lds(double &v, u32 at) { v = grid::read_shared<double>(at); }
+inline void sts(u32 at, const double (&v)[2]) { grid::write_shared(at, Two{v[0], v[1]}); }
+inline void sts_cluster(u32 at, const double (&v)[2]) { grid::write_shared(at, Two{v[0], v[1]}); }
+
+inline void copy16(u32 to, const double *from, u32 bytes) { grid::copy(to, from, bytes, 16); }
+inline void copy8(u32 to, const double *from, u32 bytes) { grid::copy(to, from, bytes, 8); }
+inline void copies_arrive(u32 bar) { grid::copies_arrive(bar); }
+
+inline void ldg(double (&v)[2], const double *p) {
+    Two x = grid::read_global<Two>(p);
+    v[0] = x.x;
+    v[1] = x.y;
+}
+inline void ldg(double &v, const double *p) { v = grid::read_global<double>(p); }
+inline void ldcg(double (&v)[2], const double *p) { ldg(v, p); }
+inline void ldcg(double &v, const double *p) { ldg(v, p); }
+inline void stg(double *p, const double (&v)[2]) { grid::write_global(p, Two{v[0], v[1]}); }
+inline void stg(double *p, double v) { grid::write_global(p, v); }
+inline void red(double *p, double v) { grid::add_global(p, [=](double old) { return old + v; }); }
+
+inline void clear_flag(u32 *p) { *p = 0; }
+inline void store_release(u32 *p, u32 v) { grid::release(p, v); }
+inline u32 load_acquire(const u32 *p) {
+    grid::turn();
+    return grid::acquire(p);
+}
+
+// ---------------------------------------------------------------- DMMA
+
+// mma.m16n8k<K>.f64 by the fragment layouts of the PTX ISA: with g = lane / 4, t = lane % 4,
+//   a_i = A(g + 8 (i % 2), t + 4 (i / 2))    b_i = B(t + 4 i, g)    c_i = C(g + 8 (i / 2), 2 t + i % 2)
+template <int K> inline void mma(double (&c)[4], const double *a, const double *b) {
+    struct Lane { double *c; const double *a, *b; } mine = {c, a, b};
+    grid::together(K == 4 ? "mma.m16n8k4" : K == 8 ? "mma.m16n8k8" : "mma.m16n8k16", &mine, [](void **lanes) {
+        double A[16][K], B[K][8];
+        for (int l = 0; l < 32; l++) {
+            const Lane &x = *static_cast<Lane *>(lanes[l]);
+            for (int i = 0; i < K / 2; i++) A[l / 4 + 8 * (i % 2)][l % 4 + 4 * (i / 2)] = x.a[i];
+            for (int i = 0; i < K / 4; i++) B[l % 4 + 4 * i][l / 4] = x.b[i];
+        }
+        for (int l = 0; l < 32; l++)
+            for (int i = 0; i < 4; i++) {
+                double &sum = static_cast<Lane *>(lanes[l])->c[i];
+                for (int k = 0; k < K; k++) sum = std::fma(A[l / 4 + 8 * (i / 2)][k], B[k][l % 4 * 2 + i % 2], sum);
+            }
+    });
+}
+inline void mma_k4(double (&c)[4], double a0, double a1, double b0) {
+    const double a[2] = {a0, a1};
+    mma<4>(c, a, &b0);
+}
+inline void mma_k8(double (&c)[4], const double *a, const double *b) { mma<8>(c, a, b); }
+inline void mma_k16(double (&c)[4], const double *a, const double *b) { mma<16>(c, a, b); }
+
+} // namespace tile
+
+// ---------------------------------------------------------------- wgmma on unsigned bytes (i32_ptx.cuh)
+
+namespace tile {
+
+inline u64 descriptor(u32 at, u32 along_k, u32 down) { return (u64)((at & 0x3FFFF) >> 4) | (u64)(along_k >> 4) << 16 | (u64)(down >> 4) << 32; }
+
+// Asynchronous: a thread's wgmmas wait in a list and are done, at the latest moment, when it waits for their group.
+// Until then their accumulators must stay as they are, and before each of them there is a fence since they were last
+// waited for.
+struct Wgmma { int *d; int before[64]; u64 a, b; int add; int group; };
+struct Warpgroup { grid::Meeting meeting; };
+
+inline void mma_fence() {
+    grid::together("wgmma.fence", nullptr, [](void **) {});
+    grid::now->fenced = true;
+}
+inline void mma_u8(int (&d)[64], u64 a, u64 b, int add) {
+    if (!grid::now->fenced) grid::fail("wgmma without a fence since its registers were touched");
+    Wgmma x = {d, {}, a, b, add, grid::now->groups};
+    std::memcpy(x.before, d, sizeof x.before);
+    if (!grid::now->pending) grid::now->pending = std::make_shared<std::vector<Wgmma>>();
+    static_cast<std::vector<Wgmma> *>(grid::now->pending.get())->push_back(x);
+}
+inline void mma_commit() { grid::now->groups++; }
+// A byte of a K-major matrix without swizzle.
+inline unsigned char byte_of(u64 descriptor, int row, int k) {
+    const u32 at = (u32)(descriptor & 0x3FFF) << 4, along = (u32)(descriptor >> 16 & 0x3FFF) << 4, down = (u32)(descriptor >> 32 & 0x3FFF) << 4;
+    return grid::read_by_tensor_core(at + k / 16 * along + row / 8 * down + row % 8 * 16 + k % 16);
+}
+template <int N> inline void mma_wait() {
+    // the 128 threads of a warpgroup meet; the last one does what all of them wait for
+    const int first = grid::now->warp / 4 * 4;
+    grid::now->upto = grid::now->groups - N;
+    grid::meet(grid::now->block->some[16 + first], 128, grid::now->block->cluster, [=] {
+        std::vector<grid::Fiber *> lanes;
+        for (auto &f : grid::fibers)
+            if (f->block == grid::now->block && f->warp / 4 * 4 == first) lanes.push_back(f.get());
+        auto list = [&](int t) { return static_cast<std::vector<Wgmma> *>(lanes[t]->pending.get()); };
+        if (!list(0)) return;
+        size_t done = 0;
+        for (; done < list(0)->size() && (*list(0))[done].group < lanes[0]->upto; done++) {
+            const Wgmma &one = (*list(0))[done];
+            static unsigned char A[64][32], B[128][32];
+            for (int k = 0; k < 32; k++) {
+                for (int r = 0; r < 64; r++) A[r][k] = byte_of(one.a, r, k);
+                for (int r = 0; r < 128; r++) B[r][k] = byte_of(one.b, r, k);
+            }
+            for (int t = 0; t < 128; t++) {
+                Wgmma &x = (*list(t))[done];
+                if (x.a != one.a || x.b != one.b || x.add != one.add) grid::fail("threads of a warpgroup disagree on a wgmma");
+                if (std::memcmp(x.before, x.d, sizeof x.before)) grid::fail("an accumulator changed while a wgmma was using it");
+                for (int i = 0; i < 64; i++) {
+                    const int row = 16 * (t / 32) + t % 32 / 4 + i / 2 % 2 * 8, col = i / 4 * 8 + t % 4 * 2 + i % 2;
+                    u32 sum = x.add ? (u32)x.d[i] : 0;
+                    for (int k = 0; k < 32; k++) sum += (u32)A[row][k] * B[col][k];
+                    x.d[i] = (int)sum;
+                }
+                for (size_t later = done + 1; later < list(t)->size(); later++)
+                    if ((*list(t))[later].d == x.d) std::memcpy((*list(t))[later].before, x.d, sizeof x.before);
+            }
+        }
+        for (int t = 0; t < 128; t++) list(t)->erase(list(t)->begin(), list(t)->begin() + done);
+    });
+    grid::now->fenced = false;
+}
+inline void stores_visible() { grid::publish(); }
+inline void pin(int (&)[64]) {}
+
+inline u32 permuted(u32 x, u32 y, u32 how) {
+    const u64 bytes = (u64)y << 32 | x;
+    u32 v = 0;
+    for (int i = 0; i < 4; i++) v |= (u32)(bytes >> 8 * (how >> 4 * i & 7) & 255) << 8 * i;
+    return v;
+}
+struct alignas(16) Four { u32 x[4]; };
+inline void store(u32 at, u32 v) { grid::write_shared(at, v); }
+inline void store(u32 at, u32 a, u32 b, u32 c, u32 d) { grid::write_shared(at, Four{{a, b, c, d}}); }
+inline void ldg(int &v, const int *p) { v = grid::read_global<int>(p); }
+inline void ldg(int &a, int &b, int &c, int &d, const int *p) {
+    Four x = grid::read_global<Four>(p);
+    a = (int)x.x[0], b = (int)x.x[1], c = (int)x.x[2], d = (int)x.x[3];
+}
+inline void ldcg(int &v, const int *p) { ldg(v, p); }
+inline void stg(int *p, int v) { grid::write_global(p, v); }
+inline void red(int *p, int v) { grid::add_global(p, [=](int old) { return (int)((u32)old + (u32)v); }); }
+
+} // namespace tile
