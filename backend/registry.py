@@ -14,15 +14,17 @@ from treadle.dsl.errors import BackendUnavailable
 class Backend:
     """A place where programs run.
 
-    `module` is imported on first use and offers `unavailable() -> str | None` (why it does not
-    work here, and what to do) and `Executable(program)`, callable on inputs; also, if it can
-    without what running needs, `source(program, arch) -> str` and `remarks(program) -> list[str]`
-    (lines of `explain` about how it runs); `placed(data)`, `wait()` and `machine()` where memory is
-    apart and calls return early (see `Program`).
+    `probe` is a module that is quick to import and offers `unavailable() -> str | None`: why the
+    backend does not work here, and what to do.  `module` is imported when a program runs and offers
+    `Executable(program)`, callable on inputs; also, if it can without what running needs,
+    `source(program, arch) -> str` and `remarks(program) -> list[str]` (lines of `explain` about how
+    it runs); `placed(data)`, `wait()` and `machine()` where memory is apart and calls return early
+    (see `Program`).
     """
 
     name: str
     module: str
+    probe: str
     about: str
 
 
@@ -32,10 +34,21 @@ BACKENDS: dict[str, Backend] = {
         Backend(
             "reference",
             "treadle.backend.reference.executable",
+            "treadle.backend.reference.executable",
             "NumPy, the meaning of the language: slow and plain",
         ),
-        Backend("native", "treadle.backend.native.executable", "LLVM, all CPU cores"),
-        Backend("cuda", "treadle.backend.cuda.executable", "an NVIDIA GPU"),
+        Backend(
+            "native",
+            "treadle.backend.native.executable",
+            "treadle.backend.native.availability",
+            "LLVM, all CPU cores",
+        ),
+        Backend(
+            "cuda",
+            "treadle.backend.cuda.executable",
+            "treadle.backend.cuda.executable",
+            "an NVIDIA GPU",
+        ),
     )
 }
 _PLANNED = {
@@ -43,9 +56,8 @@ _PLANNED = {
 }
 
 
-@cache
-def load(name: str) -> Any:
-    """The module of a backend that works here; `BackendUnavailable` says why it does not."""
+def require(name: str) -> Backend:
+    """The backend of this name; `BackendUnavailable` says why it does not work here."""
     backend = BACKENDS.get(name)
     if backend is None:
         working = ", ".join(repr(n) for n in BACKENDS)
@@ -58,7 +70,13 @@ def load(name: str) -> Any:
     reason = why_not(name)
     if reason is not None:
         raise BackendUnavailable(f"the backend {name!r} does not work here: {reason}")
-    return importlib.import_module(backend.module)
+    return backend
+
+
+@cache
+def load(name: str) -> Any:
+    """The module of a backend that works here (see `require`)."""
+    return importlib.import_module(require(name).module)
 
 
 @cache
@@ -68,7 +86,7 @@ def why_not(name: str) -> str | None:
     if backend is None:
         return _PLANNED.get(name, "unknown")
     try:
-        module = importlib.import_module(backend.module)
+        module = importlib.import_module(backend.probe)
     except ImportError as error:
         return f"{error}; pip install {getattr(error, 'name', None) or 'its dependencies'}"
     reason: str | None = module.unavailable()
@@ -110,6 +128,6 @@ def choose(name: str | None) -> str:
     there is an error that says so.
     """
     if name is not None and name != "auto":
-        load(name)
+        require(name)
         return name
     return next((n for n in ("cuda", "native") if why_not(n) is None), "reference")

@@ -188,6 +188,9 @@ def interleave(
     wanted: dict[str, int] = {}
     for name, run in runs.items():
         once = sample(name, run, 1)
+        for _ in range(2):  # the second and third call may still prepare those that follow
+            if once <= 0.25:
+                once = min(once, sample(name, run, 1))
         calls[name] = max(1, int(np.ceil(SAMPLE_SECONDS / max(once, 1e-9))))
         # A slow call is a good sample by itself; a quick one was only an estimate.
         samples[name] = [once] if once > 0.25 else []

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
-from .errors import TracingError
+from .errors import TracingError, did_you_mean, user_facing
 
 
 @dataclass(frozen=True)
@@ -57,11 +57,21 @@ def _warn_of_unknown_variables() -> None:
 _warn_of_unknown_variables()
 
 
+#: Equal settings are one object, on all threads: calls are repeated where `is` says so.
+_known: dict[Settings, Settings] = {}
+
+
+def _interned(made: Settings) -> Settings:
+    return _known.setdefault(made, made)
+
+
 class _Local(threading.local):
     def __init__(self) -> None:
-        self.settings = Settings(
-            backend=os.environ.get("TREADLE_BACKEND") or None,
-            check=os.environ.get("TREADLE_CHECK", "") not in ("", "0"),
+        self.settings = _interned(
+            Settings(
+                backend=os.environ.get("TREADLE_BACKEND") or None,
+                check=os.environ.get("TREADLE_CHECK", "") not in ("", "0"),
+            )
         )
 
 
@@ -73,28 +83,33 @@ def settings() -> Settings:
     return _local.settings
 
 
+#: The settings of `config`; `precision` has its own.
+_CONFIGURED = ("backend", "check", "fast_math", "recognise", "deterministic")
+
+
 @contextmanager
 def config(**changes: Any) -> Iterator[None]:
     """Defaults for a block: backend, check, fast_math, recognise, deterministic."""
-    unknown = set(changes) - {"backend", "check", "fast_math", "recognise", "deterministic"}
+    unknown = set(changes).difference(_CONFIGURED)
     if unknown:
         raise TracingError(
             f"config knows no setting {', '.join(sorted(unknown))}.",
-            hint="Settings: backend, check, fast_math, recognise, deterministic.",
+            hint=f"{did_you_mean(min(unknown), _CONFIGURED)}Settings: {', '.join(_CONFIGURED)}.",
         )
     before = _local.settings
-    _local.settings = replace(before, **changes)
+    _local.settings = _interned(replace(before, **changes))
     try:
         yield
     finally:
         _local.settings = before
 
 
+@user_facing
 @contextmanager
 def precision(fast: bool = False) -> Iterator[None]:
     """`with td.precision(fast=True)`: float products may use Strassen's algorithm."""
     before = _local.settings
-    _local.settings = replace(before, fast_precision=fast)
+    _local.settings = _interned(replace(before, fast_precision=fast))
     try:
         yield
     finally:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from .configuration import Settings
-from .errors import DeviceOutOfMemory, TracingError
+from .errors import DeviceOutOfMemory, TracingError, user_facing
 from .expr import Param, walk
 from .graph import Input, Leaf, topological
+from .types import LEAF
 from .values import Tree
 
 
@@ -46,6 +47,7 @@ class Program:
         self.example_shapes: tuple[tuple[int, ...], ...] | None = None
         self.tuning: Any = None
         self._executable: Any = None
+        self._replaying: Callable[..., Any] | None = None
 
     # --- running ---
     @property
@@ -58,9 +60,8 @@ class Program:
 
     def execute(self, data: Sequence[Any], params: Sequence[Any] = ()) -> Any:
         """Run on the data of the arguments; captured arrays are read by reference."""
-        held = [*data, *(node.source for node in self.inputs[len(self.arguments) :])]
         try:
-            return self.tree.build(self.executable(held, params))
+            return self.tree.build(self.executable(self._held(data), params))
         except MemoryError as error:
             if isinstance(error, DeviceOutOfMemory):
                 raise
@@ -69,6 +70,32 @@ class Program:
                 hint="Use smaller arrays, or compute in parts.",
             ) from None
 
+    def replay(
+        self, args: Sequence[Any], data: Sequence[Any], params: Sequence[Any]
+    ) -> Callable[..., Any] | None:
+        """After a call: a function that repeats calls like it, if the backend can; its result is
+        None for calls that are not.  `args` are NumPy arrays and numbers of Python, `data` and
+        `params` the same apart."""
+        offered = getattr(self.executable, "replay", None)
+        if offered is None:
+            return None
+        found: Callable[..., Any] | None = offered(args, self._held(data), params)
+        if found is None or self.tree.description == ("array", LEAF):
+            return found
+        if self._replaying is None:
+            again, build, single = found, self.tree.build, len(self.roots) == 1
+
+            def replay(*args: Any) -> Any:
+                flat = again(*args)
+                return flat if flat is None else build((flat,) if single else flat)
+
+            self._replaying = replay
+        return self._replaying
+
+    def _held(self, data: Sequence[Any]) -> list[Any]:
+        return [*data, *(node.source for node in self.inputs[len(self.arguments) :])]
+
+    @user_facing
     def __call__(self, *args: Any) -> Any:
         """Run on arguments of the traced ranks and types."""
         from .jit import bind
@@ -104,12 +131,14 @@ class Program:
         """The kernels in order of launch (nodes of the optimised graph)."""
         return [n for n in topological(self.roots) if not isinstance(n, Input)]
 
+    @user_facing
     def explain(self) -> str:
         """Every kernel: what was fused into it, what was not and why, bytes and operations."""
         from .explain import explain
 
         return explain(self)
 
+    @user_facing
     def source(self, backend: str | None = None, arch: str | None = None) -> str:
         """The code that runs: CUDA C++ or LLVM IR of each kernel (NumPy runs the graph itself).
 
@@ -137,9 +166,12 @@ class Program:
 
         return graphviz(self)
 
-    def scheduled(self, **schedules: Any) -> Program:
+    @user_facing
+    def scheduled(self, *unnamed: Any, **schedules: Any) -> Program:
         """The same meaning under other schedules, by operation name, or by number (`"#3"`, as
         `explain` numbers operations: `program.scheduled(**{"#3": Row()})`)."""
+        if unnamed:
+            raise unnamed_schedules("program", unnamed, operation_names([self.source_roots]))
         made = Program(
             self.source_roots,
             self.tree,
@@ -181,11 +213,34 @@ def _check_names(roots: Sequence[Leaf], schedules: dict[str, Any]) -> None:
     numbers = {f"#{k}" for k in range(1, len(written) + 1)}
     for wanted in schedules:
         if wanted not in names | numbers:
+            from treadle.skeletons.schedules.validate import did_you_mean
+
+            near = did_you_mean(wanted, names)
             known = ", ".join(sorted(names)) or "none"
+            told = f"Named operations: {known}.  Name one with name=… where it is built."
             raise TracingError(
                 f"the program has no operation named {wanted!r}.",
-                hint=f"Named operations: {known}.  Name one with name=… where it is built.",
+                hint=told if near is None else f"{near}\n{told}",
             )
+
+
+def operation_names(programs: Iterable[Sequence[Leaf]]) -> list[str]:
+    """The names that operations of these programs were given, each once."""
+    found = {n.label.name for roots in programs for n in topological(roots)
+             if not isinstance(n, Input) and n.label.name}  # fmt: skip
+    return sorted(found)
+
+
+def unnamed_schedules(what: str, given: Sequence[Any], names: Sequence[str]) -> TracingError:
+    """The error for `.scheduled(Row())`: it has to say of which operation. `names`: known ones."""
+    name = names[0] if names else "name"
+    told = f"Named operations: {', '.join(names)}." if names else (
+        "An operation gets its name where it is built, with name=…."
+    )  # fmt: skip
+    return TracingError(
+        f"scheduled takes schedules by the names of operations, got {given[0]!r} without one.",
+        hint=f"Write {what}.scheduled({name}={given[0]!r}).  {told}",
+    )
 
 
 def _inputs_of(roots: Sequence[Leaf], arguments: Sequence[Input]) -> tuple[Input, ...]:

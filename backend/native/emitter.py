@@ -88,6 +88,7 @@ class Emitter:
         self.foreign: list[Any] = []
         self.errors = ""
         self.streaming = False  # vector stores go past the caches
+        self.ahead = 0  # bytes that vector loads ask for ahead of themselves
         self.thorough = False  # there is something for LLVM to move out of loops
 
     # --- numbering and sharing ------------------------------------------------------------

@@ -9,12 +9,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import llvmlite.binding as llvm
+from treadle.dsl.errors import BackendUnavailable, CompilationError
 
-from treadle.dsl.errors import CompilationError
-
-from . import mathlib
+from .libraries import address_of
 from .target import Target
+
+try:
+    import llvmlite.binding as llvm
+except (ImportError, OSError) as error:
+    raise BackendUnavailable(
+        f"the backend 'native' does not work here: LLVM cannot be loaded ({error}).",
+        hint="pip install --force-reinstall llvmlite",
+    ) from error
 
 _lock = threading.RLock()
 _names = itertools.count()
@@ -105,7 +111,7 @@ def link(image: bytes, exports: Iterable[str], symbols: Iterable[str],
     with _lock:
         library = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
         for symbol in symbols:
-            address = mathlib.address_of(symbol)
+            address = address_of(symbol)
             if address:
                 library.import_symbol(symbol, address)
         for symbol, address in foreign.items():
@@ -118,7 +124,3 @@ def link(image: bytes, exports: Iterable[str], symbols: Iterable[str],
         except RuntimeError as error:
             raise CompilationError(f"LLVM could not load compiled code: {error}") from error
         return Linked({name: tracker[name] for name in wanted}, tracker)
-
-
-def version() -> str:
-    return f"llvmlite {getattr(llvm, '__version__', '')} LLVM {llvm.llvm_version_info}"

@@ -2,32 +2,46 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
 from treadle.backend.host import HostCompiler, is_host_work
+from treadle.backend.memory import address
 from treadle.backend.plan import Plan, Planner, Step, data_checks
 from treadle.dsl.expr import Apply, Const, Expr, Index, Read, substitute
 from treadle.dsl.graph import ArrayLoop, Barrier, Branch, Generate, Input, Leaf, Library, Matmul
 from treadle.dsl.program import host_array
 from treadle.dsl.relations import verify_checks
 
+from .loops import Loop, dense
+from .replay import LARGEST, Replays
 from .steps import KernelStep, Params, Slots
+from .tape import Action, Tape, TooLarge, Unrecordable, dependence, record
+from .threads import thread_count
 
-Action = Callable[[Slots, Params], None]
+
+def describe_product(node: Matmul, size: tuple[int, int, int] | None) -> dict[str, str]:
+    """How a product is computed, for `explain`; `size` (m, k, n) where it is known."""
+    from .products import describe
+
+    return describe(node, size)
 
 
-def unavailable() -> str | None:
-    """Why LLVM does not work here, None when it does."""
-    try:
-        import llvmlite.binding  # noqa: F401
-    except ImportError as error:
-        return f"llvmlite cannot be imported ({error}); pip install llvmlite"
-    return None
+def remarks(program: Any) -> list[str]:
+    """What came of the layers of schedules that are about blocks as wholes."""
+    from treadle.skeletons.lower import LoweringContext, layer_notes
+
+    steps = [step.node for _, step in Planner(program.roots, program.inputs).plan.walk()]
+    context = LoweringContext(threads=thread_count())
+    lines = []
+    for n in dict.fromkeys(steps):
+        library = "BLAS" if isinstance(n, Matmul) and not _in_language(n) else None
+        lines += [f"{n.label}: {note}." for note in layer_notes(n, context, library)]
+    return lines
 
 
 class Executable:
@@ -45,13 +59,12 @@ class Executable:
         self._compile_all()
         self.results = self.planner.plan.results
         self.inputs = len(program.inputs)
+        self.replays = Replays(len(program.arguments))
+        self.recordable = not program.settings.check
 
     def __call__(self, data: Sequence[Any], params: Params) -> list[Any]:
         """One array per root; results never alias inputs nor each other."""
-        slots: Slots = [readable(d) for d in data]
-        slots += [None] * (self.planner.count - len(slots))
-        for slot, table in self.tables:
-            slots[slot] = table
+        slots = self._slots(data)
         if self.checks:
             sides = self.sides(slots, params)
             if sides[::2] != sides[1::2]:  # or a relation that does not ask for equality
@@ -70,6 +83,47 @@ class Executable:
             found.append(array)
         return found
 
+    def _slots(self, data: Sequence[Any]) -> Slots:
+        slots: Slots = [readable(d) for d in data]
+        slots += [None] * (self.planner.count - len(slots))
+        for slot, table in self.tables:
+            slots[slot] = table
+        return slots
+
+    def replay(
+        self, args: Sequence[Any], data: Sequence[Any], params: Params
+    ) -> Callable[..., Any] | None:
+        """A function for calls like one that was just made: its results, one array or a tuple, or
+        None if a call is not like any that was recorded.  None: there is no such function (yet).
+
+        `args` are NumPy arrays and Python's numbers as the user gave them, `data` and `params` the
+        same apart (and captured arrays)."""
+        plain = all(type(d) is np.ndarray for d in data)
+        if self.recordable and plain and self.replays.missed(args, data):
+            try:
+                self._record(args, data, params)
+            except TooLarge:
+                pass
+            except Unrecordable:
+                self.replays.failed()
+        return self.replays.function
+
+    def _record(self, args: Sequence[Any], data: Sequence[Any], params: Params) -> None:
+        slots = self._slots(data)
+        if any(s is not d for s, d in zip(slots, data, strict=False)):
+            raise Unrecordable
+        tape = Tape(frozenset(range(self.inputs)), LARGEST, _fresh)
+        compared = [e for c in self.checks for e in (c.left, c.right)]
+        sides = dependence(compared, self.host.param_index)
+        if sides.reads:
+            raise Unrecordable
+        tape.pinned |= sides.params
+        record(self.actions, tape, slots, params)
+        results = [slots[slot] for slot in self.results]
+        if len({id(r) for r in results}) < len(results) or not all(map(tape.made, results)):
+            raise Unrecordable
+        self.replays.add(tape, args, data, results)
+
     def _verify(self, sides: Sequence[Any]) -> None:
         for k, check in enumerate(self.checks):
             known = {check.left: sides[2 * k], check.right: sides[2 * k + 1]}
@@ -85,14 +139,18 @@ class Executable:
         return found
 
     def _compile_all(self) -> None:
-        """Compile every kernel now, several at a time (LLVM runs without the interpreter lock)."""
+        """Compile every kernel now that is not on disk, several at a time (LLVM runs without the
+        interpreter lock)."""
         jobs = [
             (launch, step.dense.fast_math)
             for step in self.kernel_steps
             if not step.counts  # the extents of the first call decide
             for launch in step.dense.launches
+            if not launch.found(step.dense.fast_math)
         ]
         if len(jobs) > 1:
+            from concurrent.futures import ThreadPoolExecutor
+
             with ThreadPoolExecutor(min(len(jobs), os.cpu_count() or 1)) as pool:
                 list(pool.map(lambda job: job[0].compiled(job[1]), jobs))
 
@@ -109,7 +167,7 @@ class Executable:
                 actions.append(self._checked(check))
             actions.append(self._action(step))
             if step.release:
-                actions.append(_release(step.release))
+                actions.append(Release(step.release))
         return actions
 
     def _checked(self, check: Any) -> Action:
@@ -128,7 +186,7 @@ class Executable:
                 (self.planner.slots[o], self.planner.slots[a])
                 for o, a in zip(node.leaves, node.arguments, strict=True)
             ]
-            return _copy_slots(pairs)
+            return CopySlots(pairs)
         if isinstance(node, Library):
             return self._library(node)
         if isinstance(node, ArrayLoop):
@@ -138,22 +196,14 @@ class Executable:
         if isinstance(node, Matmul) and not _in_language(node):
             return self._matmul(node)
         if isinstance(node, Generate) and not node.shape and is_host_work(node.elements):
-            return self._on_host(node)
+            return OnHost(self, node, step)
         made = KernelStep(self, node, set(step.release))
         self.kernel_steps.append(made)
+        if isinstance(node, Matmul):
+            from .products import exact_step
+
+            return exact_step(node, made, lambda: self._operands(node))  # type: ignore[no-any-return]
         return made
-
-    def _on_host(self, node: Generate) -> Action:
-        """Counters, predicates of loops: cheaper here than a launch."""
-        params = self.host.param_index
-        values = HostCompiler(self.slot_of, params, wrap=True).compile(node.elements)
-        targets = [(self.planner.slots[o], o.type.numpy) for o in node.leaves]
-
-        def act(slots: Slots, params: Params) -> None:
-            for (slot, t), value in zip(targets, values(slots, params), strict=True):
-                slots[slot] = np.array(value, t)
-
-        return act
 
     def _library(self, node: Library) -> Action:
         sources = [self.planner.slots[a] for a in node.arguments]
@@ -171,11 +221,7 @@ class Executable:
     def _matmul(self, node: Matmul) -> Action:
         from .products import product
 
-        left = operand_view(self.host, self.planner.slots, node.left, (*node.batch, node.m, node.k))
-        right = operand_view(
-            self.host, self.planner.slots, node.right, (*node.batch, node.k, node.n)
-        )
-        slot = self.planner.slots[node.leaf()]
+        left, right, slot = self._operands(node)
         t = node.left.type
 
         def act(slots: Slots, params: Params) -> None:
@@ -184,35 +230,25 @@ class Executable:
 
         return act
 
+    def _operands(self, node: Matmul) -> tuple[Any, Any, int]:
+        """Functions giving the operands as views, and the slot of the result."""
+        slots = self.planner.slots
+        left = operand_view(self.host, slots, node.left, (*node.batch, node.m, node.k))
+        right = operand_view(self.host, slots, node.right, (*node.batch, node.k, node.n))
+        return left, right, slots[node.leaf()]
+
     def _loop(self, node: ArrayLoop, step: Step) -> Action:
-        inner = self._actions(step.inner[0])
-        results = step.inner[0].results
-        state = [self.planner.slot(s.leaf()) for s in node.state]
-        init = [self.planner.slots[i] for i in node.init]
-        targets = [self.planner.slots[o] for o in node.leaves]
-        index = None if node.index is None else self.planner.slot(node.index.leaf())
-        count = None if node.count is None else self.host.compile((node.count,))
-
-        def act(slots: Slots, params: Params) -> None:
-            for s, i in zip(state, init, strict=True):
-                slots[s] = dense(slots[i])
-            limit = None if count is None else int(count(slots, params)[0])
-            turn = 0
-            while limit is None or turn < limit:
-                if index is not None:
-                    slots[index] = np.asarray(turn, np.int64)
-                for one in inner:
-                    one(slots, params)
-                if node.predicate is not None and not slots[results[-1]][()]:
-                    break
-                following = [dense(slots[r]) for r in results[: len(state)]]
-                for s, value in zip(state, following, strict=True):
-                    slots[s] = value
-                turn += 1
-            for t, s in zip(targets, state, strict=True):
-                slots[t] = slots[s]
-
-        return act
+        slots = self.planner.slots
+        return Loop(
+            self._actions(step.inner[0]),
+            step.inner[0].results,
+            [self.planner.slot(s.leaf()) for s in node.state],
+            [slots[i] for i in node.init],
+            [slots[o] for o in node.leaves],
+            None if node.index is None else self.planner.slot(node.index.leaf()),
+            None if node.count is None else self.host.compile((node.count,)),
+            node.predicate is not None,
+        )
 
     def _branch(self, node: Branch, step: Step) -> Action:
         predicate = self.host.compile((node.predicate,))
@@ -238,33 +274,80 @@ def readable(value: Any) -> Any:
     return array if array.flags.aligned and whole else np.array(array, order="C")
 
 
-def dense(array: Any) -> Any:
-    """The array as kernels expect what a program computed: row-major, without gaps."""
-    return array if array.flags.c_contiguous else np.ascontiguousarray(array)
-
-
 def _in_language(node: Matmul) -> bool:
     """Whether a product runs as a kernel of ours: integers and booleans, or a fused epilogue."""
     plain = node.options.algorithm in ("auto", "standard")
     return node.epilogue != (node.result,) or (plain and not node.left.type.is_inexact)
 
 
-def _release(slots_to_drop: list[int]) -> Action:
-    drop = tuple(slots_to_drop)
+def _fresh(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """An array that stays with a record, not the pool's: it would never be idle there."""
+    raw = np.empty(math.prod(shape) * dtype.itemsize + 64, np.uint8)
+    return np.ndarray(shape, dtype, raw, -address(raw) % 64)
 
-    def act(slots: Slots, params: Params) -> None:
-        for s in drop:
+
+class Release:
+    """Slots that nobody reads any more."""
+
+    def __init__(self, slots_to_drop: Sequence[int]) -> None:
+        self.drop = tuple(slots_to_drop)
+
+    def __call__(self, slots: Slots, params: Params) -> None:
+        for s in self.drop:
             slots[s] = None
 
-    return act
+    def record(self, tape: Tape, slots: Slots, params: Params) -> None:
+        """Nothing is done."""
 
 
-def _copy_slots(pairs: list[tuple[int, int]]) -> Action:
-    def act(slots: Slots, params: Params) -> None:
-        for target, source in pairs:
+class CopySlots:
+    """Arrays under other numbers, dense: (target, source)."""
+
+    def __init__(self, pairs: Sequence[tuple[int, int]]) -> None:
+        self.pairs = tuple(pairs)
+
+    def __call__(self, slots: Slots, params: Params) -> None:
+        for target, source in self.pairs:
             slots[target] = dense(slots[source])
 
-    return act
+    def record(self, tape: Tape, slots: Slots, params: Params) -> None:
+        for target, source in self.pairs:
+            if not slots[source].flags.c_contiguous:
+                raise Unrecordable
+            slots[target] = slots[source]
+
+
+class OnHost:
+    """Counters, predicates of loops: cheaper here than a launch from Python.
+
+    Not so on a tape: what reads arrays is a kernel there.
+    """
+
+    def __init__(self, owner: Executable, node: Generate, step: Step) -> None:
+        index = owner.host.param_index
+        self.owner, self.node, self.released = owner, node, set(step.release)
+        self.values = HostCompiler(owner.slot_of, index, wrap=True).compile(node.elements)
+        self.dependence = dependence(node.elements, index)
+        self.targets = [(owner.planner.slots[o], o.type.numpy) for o in node.leaves]
+        self._kernel: KernelStep | None = None
+
+    def __call__(self, slots: Slots, params: Params) -> None:
+        for (slot, t), value in zip(self.targets, self.values(slots, params), strict=True):
+            slots[slot] = np.array(value, t)
+
+    def record(self, tape: Tape, slots: Slots, params: Params) -> None:
+        if not self.dependence.reads:
+            tape.pinned |= self.dependence.params
+            self(slots, params)
+            return
+        if self._kernel is None:
+            self._kernel = KernelStep(self.owner, self.node, self.released)
+        self._kernel.record(tape, slots, params)
+
+    @property
+    def ready(self) -> bool:
+        """Whether recording needs no compiler."""
+        return self._kernel is not None or not self.dependence.reads
 
 
 # --- operands of BLAS as strided views ---------------------------------------------------------

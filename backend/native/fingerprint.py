@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
-import importlib.metadata
-from pathlib import Path
 from typing import Any
 
 from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, walk
@@ -28,21 +25,8 @@ from treadle.skeletons.kernel.ir import (
     While,
 )
 
-from . import engine
+from . import machine
 from .target import Target
-
-
-@functools.lru_cache(maxsize=1)
-def _versions() -> str:
-    """treadle's, LLVM's, and the text of this back end (it may be a checkout being edited)."""
-    try:
-        own = importlib.metadata.version("treadle")
-    except importlib.metadata.PackageNotFoundError:
-        own = "0"
-    digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.read_bytes())
-    return f"{own}|{engine.version()}|{digest.hexdigest()}"
 
 
 class _Writer:
@@ -141,10 +125,11 @@ class _Writer:
 def fingerprint(kernel: Kernel, target: Target, fast_math: bool) -> tuple[str, list[Any]]:
     """A hash of all that decides the machine code, and the foreign functions it calls."""
     w = _Writer()
-    w.out.append(f"{_versions()}|{target}|{fast_math}|{kernel.name}")
+    w.out.append(f"{machine.sources()}|{machine.llvm()}|{target}|{fast_math}|{kernel.name}")
     for b in kernel.buffers:
         w.buffer(b)
     for v in (*kernel.scalars, kernel.task):
         w.out.append(f"argument {w.expression(v)}")
+    w.out.append(str([(w.buffer(b), policy) for b, policy in kernel.policies]))
     w.body(kernel.body)
     return hashlib.sha256("\n".join(w.out).encode()).hexdigest(), w.functions

@@ -7,12 +7,11 @@ through the same routine as vectors, so that a value never depends on where it w
 
 from __future__ import annotations
 
-import ctypes
-import ctypes.util
 import functools
 from dataclasses import dataclass
 
 from .lanes import Lanes, join, slice_lanes, widen
+from .libraries import address_in, libraries
 from .target import Target
 from .text import Code, Reg, literal, vector
 
@@ -37,47 +36,23 @@ class Routine:
     convention: str = ""
 
 
-@functools.lru_cache(maxsize=1)
-def _libraries() -> tuple[ctypes.CDLL | None, ctypes.CDLL | None]:
-    def load(name: str) -> ctypes.CDLL | None:
-        try:
-            return ctypes.CDLL(name)
-        except OSError:
-            return None
-
-    return load("libmvec.so.1"), load(ctypes.util.find_library("m") or "libm.so.6")
-
-
-def _address(library: ctypes.CDLL | None, symbol: str) -> int:
-    try:
-        return ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value or 0
-    except AttributeError:
-        return 0
-
-
 @functools.cache
 def routine(function: str, element: str, target: Target) -> Routine:
     """The routine for `function` on "float" or "double" elements."""
     name, arguments = FUNCTIONS[function]
     name += "f" if element == "float" else ""
     size = 4 if element == "float" else 8
-    mvec, libm = _libraries()
+    mvec, libm = libraries()
     shapes = [("n", 16, "aarch64_vector_pcs ")]
     if target.is_x86:
         shapes = [("e", 64, ""), ("d", 32, ""), ("b", 16, "")]
     for letter, width, convention in shapes:
         if width <= target.vector_bytes:
             symbol = f"_ZGV{letter}N{width // size}{'v' * arguments}_{name}"
-            address = _address(mvec, symbol)
+            address = address_in(mvec, symbol)
             if address:
                 return Routine(symbol, width // size, address, convention)
-    return Routine(name, 0, _address(libm, name))
-
-
-def address_of(symbol: str) -> int:
-    """Where an imported symbol is, 0 if it is not known here."""
-    mvec, libm = _libraries()
-    return _address(mvec, symbol) or _address(libm, symbol)
+    return Routine(name, 0, address_in(libm, name))
 
 
 def call(code: Code, target: Target, function: str, element: str, lanes: int,

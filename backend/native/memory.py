@@ -121,6 +121,11 @@ def _load_vector(em: Emitter, buffer: Buffer, base: Poly, step: int, lanes: int,
         mask = interleave(em.code, "i1", mask, mask, lanes)
     at = pointer(em, buffer, base)
     t = vector(e, count)
+    if mask is None and em.ahead and step == 1:
+        far = em.code.emit(f"getelementptr i8, ptr {at}, i64 {em.ahead}")
+        name = "llvm.prefetch.p0"
+        em.module.declarations.setdefault(name, f"declare void @{name}(ptr, i32, i32, i32)")
+        em.code.do(f"call void @{name}(ptr {far}, i32 0, i32 3, i32 1)")
     if mask is None:
         got = em.code.emit(f"load {t}, ptr {at}, align {_align(e)}{invariant}")
     else:

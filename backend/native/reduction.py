@@ -13,9 +13,18 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from treadle.dsl.expr import Apply, Expr, Var, substitute
+from treadle.dsl.expr import Apply, Expr, Var, substitute, walk
 from treadle.dsl.types import ScalarType, int64
-from treadle.skeletons.kernel.ir import Assign, Body, For, Let, Reduce
+from treadle.skeletons.kernel.ir import (
+    Assign,
+    Body,
+    For,
+    Let,
+    Load,
+    Reduce,
+    expressions,
+    statements,
+)
 
 from .analysis import modified, nodes, varying_variables
 from .lanes import Lanes, slice_lanes
@@ -27,6 +36,9 @@ if TYPE_CHECKING:
 
 PARTIALS = 64
 BLOCK = 128 * PARTIALS
+#: A reduction of one array asks for its elements this many bytes ahead, 9 % of the time of a sum
+#: from the last cache: a block ends before the processor's own prefetching has its stride back.
+_AHEAD = 2048
 #: A body of more operations is written once per vector instead of once per 64 elements.
 _HEAVY = 60
 
@@ -103,6 +115,8 @@ class _Reduction:
         self.inner = [self._slots(t) for t in self.types]
         self.outer = [self._slots(t) for t in self.types]
         self.start = em.value(s.start, copy)
+        found = walk([e for b in statements(s.body) for e in expressions(b)] + list(s.values))
+        self.ahead = _AHEAD if sum(isinstance(e, Load) for e in found) == 1 else 0
         self.varying = em.varying | varying_variables(s.body, {s.var})
 
     def _slots(self, t: ScalarType) -> list[tuple[Reg, ...]]:
@@ -240,6 +254,7 @@ class _Reduction:
         em, s = self.em, self.s
         before_varying, em.varying = em.varying, self.varying
         em.lanes, em.mask = self.lanes, mask
+        em.ahead = self.ahead
         em.depth += 1
         with em.scope():
             base = em.in_register(int64, (k,), 0)
@@ -253,7 +268,7 @@ class _Reduction:
             block(em, s.body, copies)
             self._accumulate(copies, mask)
         em.depth -= 1
-        em.lanes, em.mask, em.varying = 0, None, before_varying
+        em.lanes, em.mask, em.varying, em.ahead = 0, None, before_varying, 0
         if count == 1 and rotate:
             self._rotate()
         em.touch(changed)

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from treadle.backend.choosing import choosing
 from treadle.backend.memory import POOL, address
 from treadle.dsl.errors import out_of_range
-from treadle.dsl.expr import Expr, substitute
 from treadle.dsl.graph import Fold, Generate, Leaf, Node, Permute, Scan
-from treadle.skeletons.kernel.ir import Kernel
-from treadle.skeletons.kernel.narrow import narrow
+from treadle.dsl.types import ALL_TYPES
 from treadle.skeletons.kernel.specialise import MOST_TURNS, counting_extents, specialise
+from treadle.skeletons.schedules.examine import require_fits
+
+from . import code, recipe, threads
+from .tape import Copy, Fill, Tape, Unrecordable
+from .tape import Launch as tape_launch
+
+if TYPE_CHECKING:
+    from treadle.skeletons.kernel.ir import Kernel
 
 #: Nanoseconds of work that the skeletons put into a task, roughly: a few tasks are done by the
 #: calling thread alone, for waking another takes as long.
@@ -27,6 +35,7 @@ Params = Sequence[Any]
 #: So many kernels for different small extents, at most; the others share one for all.
 _SIZES = 8
 _NOTHING: frozenset[Leaf] = frozenset()
+_TYPES = {t.name: t for t in ALL_TYPES}
 
 
 class KernelStep:
@@ -44,13 +53,17 @@ class KernelStep:
         ]
         self.counting = counting_extents(node)
         self.counts = [(owner.slot_of(Leaf(e.node, 0)), e.axis) for e in self.counting]
-        self.variants: dict[tuple[frozenset[Leaf], tuple[int, ...]], Variant] = {}
-        self.dense = self.variant(_NOTHING)
+        self.variants: dict[tuple[frozenset[Leaf], tuple[int, ...], Any], Variant] = {}
+        self.choosing = choosing(owner, node)
+        first = None if self.choosing is None else self.choosing.first(owner.program)
+        self.dense = self.variant(_NOTHING, (), first)
 
-    def variant(self, strided: frozenset[Leaf], sizes: tuple[int, ...] = ()) -> Variant:
-        """The kernels for inputs of which `strided` are not dense and row-major, and for these
-        values of the extents that loops count with (none: for all)."""
-        found = self.variants.get((strided, sizes))
+    def variant(
+        self, strided: frozenset[Leaf], sizes: tuple[int, ...] = (), schedule: Any = None
+    ) -> Variant:
+        """The kernels for inputs of which `strided` are not dense and row-major, for these values
+        of the extents that loops count with (none: for all), under a schedule (None: its own)."""
+        found = self.variants.get((strided, sizes, schedule))
         if found is None:
             if sizes and len(self.variants) > _SIZES:
                 return self.variant(strided)
@@ -58,31 +71,48 @@ class KernelStep:
             if sizes:
                 assert isinstance(node, Generate)
                 node = specialise(node, dict(zip(self.counting, sizes, strict=True)))
-            found = Variant(self.owner, self.node, node, self.released, strided)
-            self.variants[strided, sizes] = found
+            found = Variant(self.owner, self.node, node, self.released, strided, schedule)
+            self.variants[strided, sizes, schedule] = found
         return found
 
     def compiled(self) -> list[Any]:
         return self.dense.compiled()
 
     def __call__(self, slots: Slots, params: Params) -> None:
+        variant = self.chosen(slots)
+        if variant is not None:
+            variant(slots, params)
+            return
+        whole = [
+            np.ascontiguousarray(a) if k < len(self.owner.program.inputs) else a
+            for k, a in enumerate(slots)
+        ]
+        self.dense(whole, params)
+        for slot in self.dense.targets:
+            slots[slot] = whole[slot]
+
+    def record(self, tape: Tape, slots: Slots, params: Params) -> None:
+        """What `__call__` would do, on the tape instead."""
+        variant = self.chosen(slots)
+        if variant is None:
+            raise Unrecordable
+        variant.record(tape, slots, params)
+
+    def chosen(self, slots: Slots) -> Variant | None:
+        """The kernels for these arrays; None: the dense ones, for dense copies of the inputs."""
         strided = [leaf for slot, leaf in self.outside if not slots[slot].flags.c_contiguous]
         if self.counts:
             sizes = tuple([slots[slot].shape[axis] for slot, axis in self.counts])
-            few = 0 < math.prod(sizes) <= MOST_TURNS
-            self.variant(frozenset(strided), sizes if few else ())(slots, params)
-        elif not strided:
-            self.dense(slots, params)
-        elif isinstance(self.node, Generate | Fold | Scan):
-            self.variant(frozenset(strided))(slots, params)
-        else:
-            whole = [
-                np.ascontiguousarray(a) if k < len(self.owner.program.inputs) else a
-                for k, a in enumerate(slots)
-            ]
-            self.dense(whole, params)
-            for slot in self.dense.targets:
-                slots[slot] = whole[slot]
+            if 0 < math.prod(sizes) <= MOST_TURNS:
+                return self.variant(frozenset(strided), sizes)
+        if self.choosing is not None:
+            schedule = self.choosing(lambda slot: slots[slot].shape)
+            return self.variant(frozenset(strided), (), schedule)
+        if not strided:
+            return self.dense
+        if isinstance(self.node, Generate | Fold | Scan):
+            return self.variant(frozenset(strided))
+        return None
 
 
 class Variant:
@@ -98,12 +128,11 @@ class Variant:
         lowered_as: Node,
         released: set[int],
         strided: frozenset[Leaf],
+        schedule: Any = None,
     ) -> None:
-        from treadle.skeletons.lower import LoweringContext, lower
-
         settings = owner.program.settings
-        lowered = lower(lowered_as, LoweringContext(check=settings.check, strided=strided))
         slots = owner.planner.slots
+        self.node = node
         self.fast_math, self.check = settings.fast_math, settings.check
         self.targets = [slots[o] for o in node.leaves]
         self.types = [o.type.numpy for o in node.outputs]
@@ -116,71 +145,49 @@ class Variant:
                 mine = slot in released and self.defaults.count(slot) == 1
                 if mine and slot >= len(owner.program.inputs):
                     self.reuse[k] = slot
-        slot_of, host = owner.slot_of, owner.host
-        hosts: list[Expr] = []
-        self.shapes = []
-        for out in node.outputs:
-            self.shapes.append((len(hosts), len(hosts) + len(out.shape)))
-            hosts += out.shape
-        bound: dict[Expr, Expr] = {}  # sizes of scratch may be over scalars of any kernel
-        for kernel in lowered.kernels:
-            bound.update(zip(kernel.scalars, kernel.scalar_values, strict=True))
-        self.scratch = [(len(hosts) + k, b) for k, b in enumerate(lowered.scratch)]
-        hosts += substitute([b.size for b in lowered.scratch], bound)
-        numbers = {b: k for k, b in enumerate(lowered.scratch)}
+        lower = functools.partial(recipe.lowered, owner, node, lowered_as, strided, schedule)
+        key = recipe.key_of(owner, lowered_as, strided, schedule)
+        found = recipe.find(key)
+        self._lower, self._lowered = lower, None if found is not None else lower()
+        self.fits: Sequence[tuple[Any, int, int]] = ()
+        self.filled: Mapping[int, tuple[Any, int, int, Sequence[int]]] = {}
+        if self._lowered is not None:
+            recipe.keep(key, self._lowered)
+            found = self._lowered.recipe
+            self.fits, self.filled = self._lowered.fits, self._lowered.filled
+        assert found is not None
+        self.shapes, self.dependence = found.shapes, found.dependence
+        self.scratch = [(at, _TYPES[t].numpy, zeroed) for at, t, zeroed in found.scratch]
         self.launches: list[Launch | Choice] = []
-        for kernel in lowered.kernels:
-            variants: list[Launch] = []
-            conditions: list[Callable[[Slots, Params], tuple[Any, ...]]] = []
-            narrowed: Kernel | None = narrow(kernel, indices=False) or kernel
-            while narrowed is not None:
-                start = len(hosts)
-                hosts += narrowed.scalar_values
-                end = len(hosts)
-                known: dict[Expr, Expr] = {**bound}
-                known.update(zip(narrowed.scalars, narrowed.scalar_values, strict=True))
-                hosts += substitute([narrowed.tasks], known)
-                sources: list[tuple[int, int]] = []
-                for b in narrowed.buffers:
-                    if b.role == "local":
-                        continue
-                    if b in numbers:
-                        sources.append((2, numbers[b]))
-                    elif b.leaf.node is lowered_as:
-                        sources.append((1, b.leaf.component))
-                    else:
-                        sources.append((0, slot_of(b.leaf)))
-                variants.append(Launch(narrowed, sources, start, end))
-                conditions.append(host.compile(substitute(narrowed.requires, known)))
-                narrowed = narrowed.fallback
-            self.launches.append(Choice(variants, conditions) if len(variants) > 1 else variants[0])
-        self.host = host.compile(hosts)
-        self.table = _table_of(node)
+        for place, choice in enumerate(found.launches):
+            variants = [
+                Launch(about, functools.partial(self.kernel, place, k))
+                for k, about in enumerate(choice)
+            ]
+            self.launches.append(Choice(variants) if len(variants) > 1 else variants[0])
+        self.host = found.host.function()
+
+    def kernel(self, place: int, k: int) -> Kernel:
+        """One of the kernels of a launch, lowered (again) if that was not needed so far."""
+        if self._lowered is None:
+            self._lowered = self._lower()
+        return self._lowered.kernels[place][k]
 
     def compiled(self) -> list[Any]:
         return [launch.compiled(self.fast_math) for launch in self.launches]
 
     def __call__(self, slots: Slots, params: Params) -> None:
         values = self.host(slots, params)
-        outs = []
-        for k, (start, end) in enumerate(self.shapes):
-            reused = self.reuse[k]
-            if reused is not None:
-                outs.append(slots[reused])
-                continue
-            shape = tuple([v if v > 0 else 0 for v in values[start:end]])
-            if self.table is not None:
-                self.table.order.require(self.table.grid(shape))
-            array = POOL.allocate(shape, self.types[k])
-            if self.defaults:
-                np.copyto(array, slots[self.defaults[k]])
-            outs.append(array)
-        scratch = []
-        for at, b in self.scratch:
-            block = POOL.allocate((max(int(values[at]), 1),), b.type.numpy)
-            if b.name.startswith("zero_"):
-                block.fill(0)
-            scratch.append(block)
+        if self.fits:
+            require_fits(self.node, self.fits, values, self.check)
+        outs = self._outputs(slots, values, POOL.allocate)
+        for k, slot in enumerate(self.defaults):
+            if self.reuse[k] is None:
+                np.copyto(outs[k], slots[slot])
+        scratch = self._scratch(slots, values, POOL.allocate)
+        for array, (_, _, zeroed) in zip(scratch, self.scratch, strict=True):
+            if zeroed:
+                array.fill(0)
         if self.check:
             self._run_checked(slots, outs, scratch, params, values)
         else:
@@ -189,6 +196,52 @@ class Variant:
                 launch.run((slots, outs, scratch), values, 0, self.fast_math)
         for slot, array in zip(self.targets, outs, strict=True):
             slots[slot] = array
+
+    def record(self, tape: Tape, slots: Slots, params: Params) -> None:
+        """What `__call__` would do, on the tape instead."""
+        contents = any(where for _, _, _, where in self.filled.values())
+        if self.check or self.dependence.reads or contents:
+            raise Unrecordable
+        tape.pinned |= self.dependence.params
+        values = self.host(slots, params)
+        if self.fits:
+            require_fits(self.node, self.fits, values, self.check)
+        outs = self._outputs(slots, values, tape.new)
+        for k, slot in enumerate(self.defaults):
+            if self.reuse[k] is None:
+                if not slots[slot].flags.c_contiguous:
+                    raise Unrecordable
+                tape.operations.append(Copy(outs[k], tape.named(slots, slot)))
+        scratch = self._scratch(slots, values, tape.new)
+        for array, (_, _, zeroed) in zip(scratch, self.scratch, strict=True):
+            if zeroed:
+                tape.operations.append(Fill(array))
+        for one in self.launches:
+            launch = one if isinstance(one, Launch) else one.chosen(slots, params, values)
+            launch.record(tape, (slots, outs, scratch), values, self.fast_math)
+        for slot, array in zip(self.targets, outs, strict=True):
+            slots[slot] = array
+
+    def _outputs(self, slots: Slots, values: Sequence[Any], new: Callable[..., Any]) -> list[Any]:
+        outs = []
+        for (start, end), type_, reused in zip(self.shapes, self.types, self.reuse, strict=True):
+            if reused is not None:
+                outs.append(slots[reused])
+                continue
+            shape = tuple([v if v > 0 else 0 for v in values[start:end]])
+            outs.append(new(shape, type_))
+        return outs
+
+    def _scratch(self, slots: Slots, values: Sequence[Any], new: Callable[..., Any]) -> list[Any]:
+        scratch = []
+        for number, (at, type_, _) in enumerate(self.scratch):
+            if number in self.filled:
+                make, start, end, where = self.filled[number]
+                table = make(values[start:end], [slots[s] for s in where])
+                scratch.append(np.ascontiguousarray(table))
+            else:
+                scratch.append(new((max(int(values[at]), 1),), type_))
+        return scratch
 
     def _run_checked(
         self,
@@ -211,35 +264,41 @@ class Variant:
                 )
 
 
-def _table_of(node: Node) -> Any:
-    """The resolved schedule of a node whose order is a table: it fits one extent only."""
-    from treadle.skeletons.schedules import Table, as_schedule
-
-    if node.label.schedule is None or not isinstance(node, Generate) or not node.shape:
-        return None
-    schedule = as_schedule(node.label.schedule)
-    return schedule.resolve(len(node.shape)) if isinstance(schedule.order, Table) else None
-
-
 class Launch:
-    """One kernel of a step and where its arguments come from.
+    """One kernel of a step and where its arguments come from (see `recipe.LaunchRecipe`).
 
-    `sources` are (space, number): 0 a slot of the program, 1 an output of the step, 2 scratch.
-    `values[start:end]` are the kernel's scalars and `values[end]` its number of tasks.
+    `kernel` is its IR, which is made when it is asked for.
     """
 
-    def __init__(
-        self, kernel: Kernel, sources: list[tuple[int, int]], start: int, end: int
-    ) -> None:
-        self.kernel, self.sources, self.start, self.end = kernel, sources, start, end
+    def __init__(self, about: recipe.LaunchRecipe, kernel: Callable[[], Kernel]) -> None:
+        self.about, self._kernel = about, kernel
+        self.sources, self.start, self.end = about.sources, about.start, about.end
+        self.given = about.given
         self._compiled: Any = None
         self._idle: list[Any] = []  # launchers: one per thread at a time
 
+    @property
+    def kernel(self) -> Kernel:
+        return self._kernel()
+
+    def found(self, fast_math: bool) -> bool:
+        """Whether there is machine code already, in memory or on disk."""
+        if self._compiled is None and self.about.digest:
+            held = code.find(self.about.digest)
+            if held is not None:
+                types = tuple(_TYPES[t] for t in self.about.types)
+                self._compiled = code.CompiledKernel(
+                    self._kernel, len(self.sources), types, fast_math, *held
+                )
+        return self._compiled is not None
+
     def compiled(self, fast_math: bool) -> Any:
-        if self._compiled is None:
+        if not self.found(fast_math):
             from .compile import compile_kernel
 
-            self._compiled = compile_kernel(self.kernel, fast_math=fast_math)
+            self._compiled = compile_kernel(
+                self.kernel, fast_math=fast_math, digest=self.about.digest
+            )
         return self._compiled
 
     def run(
@@ -252,9 +311,27 @@ class Launch:
         try:
             launcher = self._idle.pop()
         except IndexError:
+            threads.join_openmp()
             launcher = self.compiled(fast_math).bind()
         launcher(addresses, values[self.start : self.end], tasks, errors, tasks * TASK_WORK)
         self._idle.append(launcher)
+
+    def record(
+        self, tape: Tape, spaces: tuple[list[Any], ...], values: Sequence[Any], fast_math: bool
+    ) -> None:
+        """What `run` would do, on the tape instead."""
+        tasks = values[self.end]
+        if tasks <= 0:
+            return
+        slots = spaces[0]
+        arrays = tuple(
+            tape.named(slots, k) if space == 0 else spaces[space][k] for space, k in self.sources
+        )
+        scalars = tuple(values[self.start : self.end])
+        compiled = self.compiled(fast_math)
+        tape.operations.append(
+            tape_launch(compiled, arrays, scalars, tasks, tasks * TASK_WORK, self.given)
+        )
 
 
 class Choice:
@@ -264,17 +341,19 @@ class Choice:
     everything, has changed.
     """
 
-    def __init__(
-        self,
-        variants: list[Launch],
-        conditions: list[Callable[[Slots, Params], tuple[Any, ...]]],
-    ) -> None:
-        self.variants, self.conditions = variants, conditions
-        last = variants[-1]
-        types = [v.type for v in last.kernel.scalars]
+    def __init__(self, variants: list[Launch]) -> None:
+        self.variants = variants
+        last = variants[-1].about
         #: The scalars that conditions may be about.
-        self.watched = [last.start + k for k, t in enumerate(types) if t.is_integer]
-        self._last: tuple[list[Any] | None, Launch] = (None, last)
+        self.watched = [last.start + k for k, t in enumerate(last.types) if _TYPES[t].is_integer]
+        self._last: tuple[list[Any] | None, Launch] = (None, variants[-1])
+
+    @functools.cached_property
+    def conditions(self) -> list[Callable[[Slots, Params], tuple[Any, ...]]]:
+        return [v.about.requires.function() for v in self.variants]
+
+    def found(self, fast_math: bool) -> bool:
+        return self.variants[0].found(fast_math)
 
     def compiled(self, fast_math: bool) -> Any:
         """The variant for most arrays; others are compiled when an array asks for them."""

@@ -35,6 +35,8 @@ _WRITE_ONCE_SHORT = 2000
 _STREAM_OPERATIONS = 150
 #: Shorter loops do not gain: their ends share lines with what is stored the usual way.
 _STREAM_GROUPS = 24
+#: Policies of a schedule's `Hints` for which stores go past the caches whatever their size.
+PAST_CACHES = ("streaming", "evict_first", "no_l1")
 #: What a function that made such stores ends with, for other cores to see them.
 FENCE = "llvm.x86.sse.sfence"
 
@@ -184,7 +186,8 @@ class VectorLoop:
         iterations come before the first such line; None: surely not."""
         em, s = self.em, self.s
         limit = em.target.streaming_bytes
-        if not limit or len(self.copies) != 1 or s.step != 1 or self.once:
+        policies = dict(em.kernel.policies)
+        if not (limit or policies) or len(self.copies) != 1 or s.step != 1 or self.once:
             return None
         stores = _plain_stores(s.body, {})
         if not stores or nodes(s.body) > _STREAM_OPERATIONS * len(stores):
@@ -202,8 +205,11 @@ class VectorLoop:
             em.lanes = self.lanes
             for store, values in stores:
                 found = None
-                if store.buffer.role in ("output", "scratch") and store.buffer not in loaded:
-                    found = self._store_test(store, values, limit)
+                policy = policies.get(store.buffer)
+                own = 1 if policy in PAST_CACHES else 0 if policy else limit
+                written = store.buffer.role in ("output", "scratch")
+                if written and store.buffer not in loaded and own:
+                    found = self._store_test(store, values, own)
                 if found is None:
                     em.lanes = 0
                     return None

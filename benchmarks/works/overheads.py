@@ -276,7 +276,7 @@ def first_calls(scale: Scale, repeats: int) -> list[Row]:
             "ms",
             typical(warm, "code"),
             Goal("value", 10.0),
-            note=f"{kernels}; with lowering and the first run",
+            note=f"{kernels}; with the import of LLVM's binding and the first run",
         ),
     ]
 

@@ -16,7 +16,7 @@ import pytest
 
 from treadle.backend.disk_cache import DiskCache
 from treadle.backend.native import compile as compiler
-from treadle.backend.native import threads
+from treadle.backend.native import runtime, threads
 from treadle.backend.native.compile import compile_kernel
 from treadle.backend.native.target import Target
 from treadle.dsl.errors import CompilationError
@@ -214,10 +214,25 @@ def test_parallel_tasks() -> None:
 
 
 def test_python_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "_gomp", lambda: None)
+    monkeypatch.setattr(threads, "team", lambda: None)
     monkeypatch.setattr(threads, "thread_count", lambda: 3)
     check_parallel()
     check_parallel()
+
+
+def test_threads_by_quota(tmp_path: Path) -> None:
+    for text, cores in (("150000 100000\n", 2), ("max 100000\n", None), ("", None)):
+        (tmp_path / "cpu.max").write_text(text)
+        found = threads._quota(str(tmp_path / "cpu.max"))
+        assert found == (cores or runtime.MOST_THREADS)
+    assert threads._quota(str(tmp_path / "none")) == runtime.MOST_THREADS
+
+
+def test_more_threads_than_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever comes late finds the gate closed: nobody waits for threads that do not run."""
+    monkeypatch.setattr(threads, "thread_count", lambda: 9)
+    for _ in range(20):
+        check_parallel(20_000)
 
 
 def test_many_callers_at_once() -> None:
@@ -255,7 +270,7 @@ def test_launcher_is_reusable() -> None:
 def _in_child(queue: Any) -> None:
     try:
         check_parallel()
-        queue.put(threads.runtime())
+        queue.put(threads.runtime_name())
     except BaseException as error:
         queue.put(repr(error))
 
@@ -270,7 +285,7 @@ def test_after_a_fork() -> None:
     child = context.Process(target=_in_child, args=(queue,))
     child.start()
     try:
-        assert queue.get(timeout=60) in ("python", "serial")
+        assert queue.get(timeout=60) in ("team", "python", "serial")
         child.join(timeout=60)
         assert child.exitcode == 0
     finally:

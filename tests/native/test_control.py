@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -268,8 +269,11 @@ def test_run_time_weights_of_many_sizes(monkeypatch: pytest.MonkeyPatch) -> None
     assert np.array_equal(correlate(a, np.zeros((0, 3), "f4")), np.zeros_like(a))
 
 
-def test_divisions_in_32_bits_where_they_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_divisions_in_32_bits_where_they_fit(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """A kernel for small arrays and one for all; each call takes the right one."""
+    monkeypatch.setenv("TREADLE_CACHE_DIR", str(tmp_path))  # nobody else wants such kernels
     monkeypatch.setattr(ranges, "LARGEST", 5000)
     monkeypatch.setattr(narrow, "LARGEST", 5000)
     schedule = td.schedule.Column(8)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import treadle as td
 from treadle.dsl.expr import Expr, Var
 from treadle.dsl.graph import Combine
 from treadle.dsl.types import (
@@ -166,6 +167,30 @@ def test_pairs_that_are_no_known_primitive() -> None:
     out = np.zeros(1, np.int64)
     run(kernel("argmin", [x, o], body), [data, out], [1000])
     assert out[0] == np.argmin(data)
+
+
+@pytest.mark.parametrize("t", [np.float32, np.float64, np.int8, np.uint16, np.bool_])
+@pytest.mark.parametrize("operation", ["argmax", "argmin"])
+def test_places_of_extremes(operation: str, t: Any) -> None:
+    """The first of equal ones, the first NaN, in whichever block it lies; along any axis."""
+    rng = np.random.default_rng(5)
+    found, numpy = td.jit(getattr(td, operation), backend="native"), getattr(np, operation)
+    for size in (1, 5, 8192, 8193, 50_000):
+        data = rng.integers(0, 100, size).astype(t)
+        assert found(data) == numpy(data)
+        if data.dtype.kind == "f":
+            data[data == numpy(data)] = -np.inf
+            data[[size // 3, size // 2]] = np.nan
+            assert found(data) == size // 3
+            assert found(np.full(size, np.nan, t)) == 0
+    many = rng.integers(0, 50, (3, 70, 9)).astype(t)
+    for axis in (0, 1, 2):
+        along = td.run(getattr(td, operation)(many, axis=axis), backend="native")
+        assert np.array_equal(along, numpy(many, axis=axis))
+    rows = rng.integers(0, 1000, (3, 30_000)).astype(t)
+    both = td.run(getattr(td, operation)(rows, axis=1), backend="native")
+    assert np.array_equal(both, numpy(rows, axis=1))
+    assert found(many[:, ::-1]) == numpy(many[:, ::-1])
 
 
 def test_inside_a_vector_loop() -> None:

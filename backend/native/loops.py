@@ -1,0 +1,242 @@
+"""Loops over arrays: the first turns from Python, the rest by native code.
+
+A turn is recorded once.  What it writes for the next turn needs memory that no turn in flight
+reads, so the arrays of the state take turns too: after a few turns they are back where they began,
+and the turns of that period are the phases that native code repeats, some thousand at a time, so
+that an interrupt is heard.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from treadle.backend.memory import POOL, address
+
+from . import runtime
+from .replay import LARGEST, launch_row, usable
+from .tape import Action, Copy, Fill, Launch, Tape, TooLarge, Unrecordable, record
+
+#: Turns made by Python before a turn is recorded, if that needs no compiler, and if it does.
+EARLY, LATE = 4, 256
+#: Turns until the arrays of the state are where they were before, at most.
+LONGEST = 12
+#: Seconds of native code between two looks at what interrupts.
+BREATH = 5e-3
+_UNLIMITED = 1 << 62
+
+
+class Loop:
+    """`state = body(state)` while a predicate holds, or a number of times.
+
+    Slots: `results` of the body (the predicate last), `state` and `index` as the body reads them,
+    `init` and `targets` of the whole.
+    """
+
+    def __init__(
+        self,
+        inner: Sequence[Action],
+        results: Sequence[int],
+        state: Sequence[int],
+        init: Sequence[int],
+        targets: Sequence[int],
+        index: int | None,
+        count: Callable[..., tuple[Any, ...]] | None,
+        predicate: bool,
+    ) -> None:
+        self.inner, self.results, self.state = inner, results, state
+        self.init, self.targets, self.index = init, targets, index
+        self.count = count
+        self.predicate = results[-1] if predicate else None
+        self._native = True
+
+    def __call__(self, slots: list[Any], params: Sequence[Any]) -> None:
+        for s, i in zip(self.state, self.init, strict=True):
+            slots[s] = dense(slots[i])
+        limit = _UNLIMITED if self.count is None else int(self.count(slots, params)[0])
+        turn = 0
+        while turn < limit:
+            if self._native and turn in (EARLY, LATE) and limit - turn > EARLY:
+                if self._rest(slots, params, turn, limit):
+                    break
+            if self.index is not None:
+                slots[self.index] = np.asarray(turn, np.int64)
+            for one in self.inner:
+                one(slots, params)
+            if self.predicate is not None and not slots[self.predicate][()]:
+                break
+            following = [dense(slots[r]) for r in self.results[: len(self.state)]]
+            for s, value in zip(self.state, following, strict=True):
+                slots[s] = value
+            turn += 1
+        for t, s in zip(self.targets, self.state, strict=True):
+            slots[t] = slots[s]
+
+    def _rest(self, slots: list[Any], params: Sequence[Any], turn: int, limit: int) -> bool:
+        """Make the turns that are left by native code, if a turn can be recorded."""
+        ready = all(getattr(act, "ready", True) for act in self.inner)
+        if turn == EARLY and not ready and limit - turn < LATE * 4:
+            return False
+        if turn == EARLY and not ready and limit == _UNLIMITED:
+            return False
+        try:
+            phases = _Phases(self, list(slots), params)
+        except TooLarge:
+            return False
+        except Unrecordable:
+            self._native = False
+            return False
+        for s, array in zip(self.state, phases.run(turn, limit), strict=True):
+            slots[s] = array
+        return True
+
+
+def dense(array: Any) -> Any:
+    """The array as kernels expect what a program computed: row-major, without gaps."""
+    return array if array.flags.c_contiguous else np.ascontiguousarray(array)
+
+
+@functools.lru_cache(maxsize=1)
+def _turns() -> Any:
+    types = (ctypes.c_void_p, *[ctypes.c_int64] * 4)
+    return ctypes.CFUNCTYPE(ctypes.c_int64, *types)(runtime.replayer()["turns"])
+
+
+class _Phases:
+    """The turns of a period, as native code takes them, with memory of their own.
+
+    The memory is that of one execution: its results may be handed to the user.
+    """
+
+    def __init__(self, loop: Loop, slots: list[Any], params: Sequence[Any]) -> None:
+        if not usable():
+            raise Unrecordable
+        self.loop = loop
+        index = np.zeros((), np.int64)
+        if loop.index is not None:
+            slots[loop.index] = index
+        tape = Tape(frozenset(loop.state), LARGEST, POOL.allocate)
+        first = tuple([slots[s] for s in loop.state])
+        record(loop.inner, tape, slots, params)
+        self._rotate(tape, first, slots)
+        self._kept: list[Any] = [tape, index, slots]
+        self._tables = []
+        rows = [self._rows(tape, k, index, slots) for k in range(len(self.renamed))]
+        self._kept += rows
+        for part in (rows[: self.transient], rows[self.transient :]):
+            table = np.array([(address(r), len(r)) for r in part], np.int64)
+            self._tables.append((table, len(part)))
+
+    def _rotate(self, tape: Tape, first: tuple[Any, ...], slots: Sequence[Any]) -> None:
+        """Where the state is in each turn (`states`), and what the arrays made in a turn are
+        (`renamed`); after `transient` turns it all repeats.  The first state is never written to:
+        others may see it."""
+        loop = self.loop
+        results = loop.results[: len(first)]
+        made = {id(slots[r]): slots[r] for r in results if r not in loop.state}
+        if not all(map(tape.made, made.values())):
+            raise Unrecordable
+        blocks = list(made.values())
+        self.states = [first]
+        self.renamed: list[dict[int, Any]] = []
+        seen = {tuple(map(id, first)): 0}
+        while len(self.renamed) < LONGEST:
+            now = dict(zip(loop.state, self.states[-1], strict=True))
+            taken = {id(a) for a in now.values()}
+            names: dict[int, Any] = {}
+            for key, array in made.items():
+                names[key] = _idle(blocks, array, taken)
+                taken.add(id(names[key]))
+            following = tuple([now[r] if r in now else names[id(slots[r])] for r in results])
+            self.renamed.append(names)
+            place = tuple(map(id, following))
+            if place in seen:
+                self.transient = seen[place]
+                return
+            seen[place] = len(self.states)
+            self.states.append(following)
+        raise Unrecordable
+
+    def _rows(self, tape: Tape, turn: int, index: Any, slots: Sequence[Any]) -> Any:
+        """The operations of one turn."""
+        places = _Places(
+            dict(zip(self.loop.state, self.states[turn], strict=True)),
+            self.renamed[turn],
+            {id(a) for a in self.states[0]},
+        )
+        rows: list[tuple[int, ...]] = []
+        if self.loop.index is not None:
+            rows.append((runtime.NUMBER, address(index), 0, 0, 0, 0))
+        for op in tape.operations:
+            match op:
+                case Launch():
+                    rows.append((*launch_row(op, places, self._kept), 0))
+                case Fill():
+                    size = places.array(op.target).nbytes
+                    rows.append((runtime.FILL, places.address(op.target), 0, size, 0, 0))
+                case Copy():
+                    target, source = places.address(op.target), places.address(op.source)
+                    size = places.array(op.target).nbytes
+                    rows.append((runtime.COPY, target, source, size, 0, 0))
+        flag = self.loop.predicate
+        if flag is not None:
+            rows.append((runtime.TEST, places.address(tape.named(slots, flag)), 0, 0, 0, 0))
+        return np.array(rows, np.int64)
+
+    def run(self, first: int, limit: int) -> tuple[Any, ...]:
+        """Turns from number `first` on; the last state."""
+        turns = _turns()
+        at, many, steady = first, 16, first + self.transient
+        while at < limit:
+            (table, count), shift, stop = (
+                (self._tables[0], first, min(limit, steady))
+                if at < steady
+                else (self._tables[1], steady, limit)
+            )
+            last = min(stop, at + many)
+            began = time.perf_counter()
+            done = turns(address(table), count, shift, at, last)
+            if done < last:
+                at = done
+                break
+            at = last
+            spent = time.perf_counter() - began
+            many = many * 2 if spent < BREATH / 2 else max(1, many // 2) if spent > BREATH else many
+        place, period = at - first, len(self.states) - self.transient
+        if place >= len(self.states):
+            place = self.transient + (place - self.transient) % period
+        return self.states[place]
+
+
+def _idle(blocks: list[Any], like: Any, taken: set[int]) -> Any:
+    """One of the blocks that is not taken, or one more."""
+    for b in blocks:
+        if id(b) not in taken and b.shape == like.shape and b.dtype == like.dtype:
+            return b
+    blocks.append(POOL.allocate(like.shape, like.dtype))
+    return blocks[-1]
+
+
+class _Places:
+    """The arrays that a turn's operations name: the state by slot, what is made by identity."""
+
+    def __init__(self, state: dict[int, Any], made: dict[int, Any], hidden: set[int]) -> None:
+        self.state, self.made, self.hidden = state, made, hidden
+
+    def array(self, named: Any) -> Any:
+        if isinstance(named, int):
+            return self.state[named]
+        if id(named) in self.hidden:
+            raise Unrecordable  # a state under another name
+        return self.made.get(id(named), named)
+
+    def address(self, named: Any, place: int = 0) -> int:
+        return address(self.array(named))
+
+    def number(self, which: int, place: int) -> None:
+        """Parameters stay the same during a loop."""

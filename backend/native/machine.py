@@ -1,0 +1,73 @@
+"""What code on disk depends on beside the program, found without loading LLVM."""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import treadle
+
+#: The folders whose modules decide what becomes of a program.
+_ROOMS = ("dsl", "dsl/passes", "dsl/operations", "skeletons", "skeletons/analysis",
+          "skeletons/kernel", "skeletons/schedules", "backend", "backend/native")  # fmt: skip
+
+
+@functools.lru_cache(maxsize=1)
+def sources() -> str:
+    """treadle's version, and its files with their sizes and times: it may be a checkout that is
+    being edited."""
+    root = Path(__file__).parents[2]
+    about = [treadle.__version__]
+    for room in _ROOMS:
+        with os.scandir(root / room) as entries:
+            about += [
+                f"{entry.name} {_stamp(entry.stat())}"
+                for entry in sorted(entries, key=lambda e: e.name)
+                if entry.name.endswith((".py", ".ll"))
+            ]
+    return "\n".join(about)
+
+
+def _stamp(found: os.stat_result) -> str:
+    return f"{found.st_size} {found.st_mtime_ns}"
+
+
+@functools.lru_cache(maxsize=1)
+def llvm() -> str:
+    """Which LLVM there is: the file of its binding's library."""
+    spec = find_spec("llvmlite")
+    for folder in (spec and spec.submodule_search_locations) or ():
+        with os.scandir(Path(folder) / "binding") as entries:
+            for entry in entries:
+                if "llvmlite" in entry.name and not entry.name.endswith(".py"):
+                    return f"{entry.name} {_stamp(entry.stat())}"
+    return ""
+
+
+@functools.lru_cache(maxsize=1)
+def processor() -> str:
+    """The CPU with its features and caches."""
+    about = [platform.machine(), sys.platform]
+    try:
+        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
+            first = file.read(8192).split("\n\n")[0].splitlines()
+        moving = ("cpu MHz", "bogomips", "BogoMIPS", "apicid", "initial apicid", "core id",
+                  "processor", "physical id", "microcode")  # fmt: skip
+        about += [line for line in first if not line.startswith(moving)]
+        for path in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")):
+            about.append(path.read_text())
+    except OSError:
+        about.append(platform.processor() or platform.platform())
+    if hasattr(os, "confstr") and "CS_GNU_LIBC_VERSION" in os.confstr_names:
+        about.append(str(os.confstr("CS_GNU_LIBC_VERSION")))  # which vector routines there are
+    return "\n".join(about)
+
+
+def machine_key() -> str:
+    """All of it; `TREADLE_VECTOR_BYTES` counts too."""
+    asked = os.environ.get("TREADLE_VECTOR_BYTES", "")
+    return "\n".join((sources(), llvm(), processor(), asked))

@@ -1,0 +1,337 @@
+"""What running one node takes beside machine code: made by lowering, kept as plain data.
+
+A recipe says which expressions the host evaluates, which arrays are made, and what each launch is
+given.  It is found again by what the node means (the graph of the node alone, the slots its inputs
+lie in, the settings, the machine), in memory or on disk, so that a program met before is neither
+lowered nor compiled.  Nodes whose kernels hold on to objects of Python (foreign functions, orders
+that are tables or a user's own) have no recipe on disk; checked programs neither, whose messages
+name places.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from treadle.backend.host import HostFunction
+from treadle.dsl.encoding import Encoder
+from treadle.dsl.errors import TreadleError
+from treadle.dsl.expr import Expr, Read, substitute, walk
+from treadle.dsl.graph import Input, Leaf, Node
+
+from ..disk_cache import DiskCache
+from . import machine, threads
+from .tape import Dependence, dependence, given
+
+if TYPE_CHECKING:
+    from treadle.skeletons.kernel.ir import Kernel
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class LaunchRecipe:
+    """One kernel and where its arguments come from.
+
+    `digest` is the key of its machine code, "" if that is not known.  `sources` are (space, number)
+    of each buffer: 0 a slot of the program, 1 an output of the node, 2 scratch.  Of the host's
+    values, `start` to `end` are the kernel's scalars, of the `types`, and that at `end` is its
+    number of tasks.  `given` are the scalars that are parameters: (position, its number).
+    `requires`: the conditions under which this kernel is right.
+    """
+
+    digest: str
+    sources: tuple[tuple[int, int], ...]
+    start: int
+    end: int
+    types: tuple[str, ...]
+    given: tuple[tuple[int, int], ...]
+    requires: HostFunction
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to run a node.
+
+    `shapes` are the ranges of the host's values that are the shapes of the outputs; `scratch` has
+    (position of its size, type, whether it starts as zeros); `launches`, in order, have the kernels
+    to choose from, the last one right for everything; `dependence` is what the host's values and
+    the choice depend on.
+    """
+
+    host: HostFunction
+    shapes: tuple[tuple[int, int], ...]
+    scratch: tuple[tuple[int, str, bool], ...]
+    launches: tuple[tuple[LaunchRecipe, ...], ...]
+    dependence: Dependence
+
+    def data(self) -> dict[str, Any]:
+        """For JSON."""
+        launches = [
+            [
+                [r.digest, r.sources, r.start, r.end, r.types, r.given, r.requires.data()]
+                for r in choice
+            ]
+            for choice in self.launches
+        ]
+        depends = [self.dependence.reads, sorted(self.dependence.params)]
+        return {"format": FORMAT, "host": self.host.data(), "shapes": self.shapes,
+                "scratch": self.scratch, "launches": launches, "depends": depends}  # fmt: skip
+
+    @staticmethod
+    def of(data: Mapping[str, Any]) -> Recipe:
+        """The recipe of what `data` returned; `ValueError` and the like for anything else."""
+        if data["format"] != FORMAT:
+            raise ValueError("another format")
+        reads, params = data["depends"]
+        return Recipe(
+            HostFunction.of(data["host"]),
+            _pairs(data["shapes"]),
+            tuple((int(at), str(t), bool(zero)) for at, t, zero in data["scratch"]),
+            tuple(tuple(_launch(*r) for r in choice) for choice in data["launches"]),
+            Dependence(bool(reads), frozenset(int(p) for p in params)),
+        )
+
+
+def _launch(
+    digest: str, sources: Any, start: int, end: int, types: Any, given: Any, requires: Any
+) -> LaunchRecipe:
+    return LaunchRecipe(
+        str(digest),
+        _pairs(sources),
+        int(start),
+        int(end),
+        tuple(map(str, types)),
+        _pairs(given),
+        HostFunction.of(requires),
+    )
+
+
+def _pairs(data: Any) -> tuple[tuple[int, int], ...]:
+    return tuple((int(a), int(b)) for a, b in data)
+
+
+# --- making ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A recipe with what no file holds: the kernels, orders that may fit certain extents only (with
+    the range of the host's values that must), and scratch that Python fills, by its number:
+    (function, start, end of its values, slots of its arrays)."""
+
+    recipe: Recipe
+    kernels: tuple[tuple[Kernel, ...], ...]
+    fits: tuple[tuple[Any, int, int], ...]
+    filled: Mapping[int, tuple[Any, int, int, Sequence[int]]]
+
+    @property
+    def plain(self) -> bool:
+        """Whether the recipe says everything."""
+        return not self.fits and not self.filled
+
+
+def lowered(owner: Any, node: Node, lowered_as: Node, strided: frozenset[Leaf],
+            schedule: Any) -> Lowered:  # fmt: skip
+    """Lower a node (`lowered_as`: what it is for the extents of one call) of a program."""
+    from treadle.skeletons.kernel.narrow import narrow
+    from treadle.skeletons.lower import LoweringContext, lower
+
+    from .fingerprint import fingerprint
+    from .target import Target
+
+    settings = owner.program.settings
+    context = LoweringContext(
+        threads=threads.thread_count(), check=settings.check, strided=strided, schedule=schedule
+    )
+    made = lower(lowered_as, context)
+    slot_of, compiler = owner.slot_of, owner.host
+    hosts: list[Expr] = []
+    shapes = []
+    for out in node.outputs:
+        shapes.append((len(hosts), len(hosts) + len(out.shape)))
+        hosts += out.shape
+    bound: dict[Expr, Expr] = {}  # sizes of scratch may be over scalars of any kernel
+    for kernel in made.kernels:
+        bound.update(zip(kernel.scalars, kernel.scalar_values, strict=True))
+    scratch = [
+        (len(hosts) + k, b.type.name, b.name.startswith("zero_"))
+        for k, b in enumerate(made.scratch)
+    ]
+    hosts += substitute([b.size for b in made.scratch], bound)
+    numbers = {b: k for k, b in enumerate(made.scratch)}
+    passed: set[int] = set()  # parameters that only kernels see
+    decided: list[Expr] = []
+    launches: list[tuple[LaunchRecipe, ...]] = []
+    kernels: list[tuple[Kernel, ...]] = []
+    for kernel in made.kernels:
+        variants: list[LaunchRecipe] = []
+        versions: list[Kernel] = []
+        narrowed: Kernel | None = narrow(kernel, indices=False) or kernel
+        while narrowed is not None:
+            start = len(hosts)
+            hosts += narrowed.scalar_values
+            end = len(hosts)
+            known: dict[Expr, Expr] = {**bound}
+            known.update(zip(narrowed.scalars, narrowed.scalar_values, strict=True))
+            hosts += substitute([narrowed.tasks], known)
+            sources: list[tuple[int, int]] = []
+            for b in narrowed.buffers:
+                if b.role == "local":
+                    continue
+                if b in numbers:
+                    sources.append((2, numbers[b]))
+                elif b.leaf.node is lowered_as:
+                    sources.append((1, b.leaf.component))
+                else:
+                    sources.append((0, slot_of(b.leaf)))
+            own = given(narrowed.scalar_values, compiler.param_index)
+            requires = substitute(narrowed.requires, known)
+            digest = ""
+            if not variants:
+                digest, functions = fingerprint(narrowed, Target.host(), settings.fast_math)
+                digest = "" if functions else digest
+            types = tuple(v.type.name for v in narrowed.scalars)
+            variants.append(LaunchRecipe(digest, tuple(sources), start, end, types, own,
+                                         compiler.plan(requires)))  # fmt: skip
+            versions.append(narrowed)
+            decided += requires
+            passed |= {start + position for position, _ in own}
+            narrowed = narrowed.fallback
+        launches.append(tuple(variants))
+        kernels.append(tuple(versions))
+    fits = []
+    for order, grid in made.fits:
+        fits.append((order, len(hosts), len(hosts) + len(grid)))
+        hosts += substitute(grid, bound)
+    filled: dict[int, tuple[Any, int, int, Sequence[int]]] = {}
+    for t in made.tables:
+        where = [slot_of(leaf) for leaf in t.arrays]
+        filled[numbers[t.buffer]] = (t.make, len(hosts), len(hosts) + len(t.values), where)
+        hosts += t.values
+    decided += [e for k, e in enumerate(hosts) if k not in passed]
+    recipe = Recipe(compiler.plan(hosts), tuple(shapes), tuple(scratch), tuple(launches),
+                    dependence(decided, compiler.param_index))  # fmt: skip
+    return Lowered(recipe, tuple(kernels), tuple(fits), filled)
+
+
+# --- keeping ---------------------------------------------------------------------------------
+
+_memory: OrderedDict[str, Recipe] = OrderedDict()
+_MEMORY_LIMIT = 1024
+_disk = DiskCache(folder="recipes")
+
+
+def find(key: str | None) -> Recipe | None:
+    """The recipe kept under a key."""
+    if key is None:
+        return None
+    found = _memory.get(key)
+    if found is None:
+        stored = _disk.get(key)
+        if stored is None:
+            return None
+        try:
+            found = Recipe.of(stored[1])
+        except (ArithmeticError, LookupError, TypeError, ValueError):
+            _disk.drop(key)  # a whole file of something else
+            return None
+        _remember(key, found)
+    return found
+
+
+def keep(key: str | None, made: Lowered) -> None:
+    """Keep a recipe that says everything."""
+    if key is not None and made.plain:
+        _remember(key, made.recipe)
+        _disk.put(key, b"", made.recipe.data())
+
+
+def _remember(key: str, recipe: Recipe) -> None:
+    _memory[key] = recipe
+    while len(_memory) > _MEMORY_LIMIT:
+        _memory.popitem(last=False)
+
+
+def forget() -> None:
+    """Drop what is held in memory (tests)."""
+    _memory.clear()
+
+
+def key_of(owner: Any, lowered_as: Node, strided: frozenset[Leaf], schedule: Any) -> str | None:
+    """What a recipe depends on, as a hash; None where it cannot be kept."""
+    settings = owner.program.settings
+    if settings.check:
+        return None
+    encoder = _NodeEncoder(owner)
+    try:
+        encoder.whole(lowered_as)
+        apart = sorted(encoder.slot(leaf) for leaf in strided)
+        text = json.dumps([asdict(settings), threads.thread_count(), encoder.table, apart,
+                           _schedule(schedule), len(encoder.params)])  # fmt: skip
+    except (TreadleError, _Unplaced):
+        return None
+    return hashlib.sha256(f"{machine.machine_key()}\n{text}".encode()).hexdigest()
+
+
+def _schedule(schedule: Any) -> Any:
+    if schedule is None:
+        return None
+    from treadle.skeletons.schedules import to_dict
+
+    return to_dict(schedule)
+
+
+class _Unplaced(Exception):
+    """An array without a slot of the program: one that a schedule brought along."""
+
+
+class _NodeEncoder(Encoder):
+    """One node as plain data; of what it reads, only types, shapes and slots."""
+
+    def __init__(self, owner: Any) -> None:
+        super().__init__(owner.program.params, full=False)
+        self._slots: Mapping[Leaf, int] = owner.planner.slots
+
+    def slot(self, leaf: Leaf) -> int:
+        found = self._slots.get(leaf)
+        if found is None:
+            raise _Unplaced
+        return found
+
+    def whole(self, node: Node) -> None:
+        for leaf in node.inputs():
+            self._given(leaf.node)
+        self._node(node)
+
+    def _input(self, node: Input) -> int:
+        known = node in self.numbers
+        number = super()._input(node)
+        if not known:
+            self.table[number].append(self.slot(node.leaf()))
+        return number
+
+    def _given(self, node: Node) -> None:
+        """A node that this one reads."""
+        if node in self.numbers:
+            return
+        if isinstance(node, Input):
+            self._input(node)
+            return
+        outputs = []
+        for leaf in node.leaves:
+            for e in walk(leaf.shape):
+                if e not in self.numbers:
+                    self._expression(e, node)
+            outputs.append([leaf.type.name, [self.numbers[e] for e in leaf.shape],
+                            self._slots.get(leaf)])  # fmt: skip
+        self._add(node, ["given", outputs])
+
+    def _expression(self, e: Expr, node: Node) -> None:
+        if isinstance(e, Read):
+            self._given(e.node)
+        super()._expression(e, node)

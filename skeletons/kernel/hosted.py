@@ -1,0 +1,58 @@
+"""Host values that kernels are given as scalars and that no program can write itself."""
+
+from __future__ import annotations
+
+from treadle.dsl.expr import Expr, _fill, _intern
+from treadle.dsl.graph import Leaf
+from treadle.dsl.types import int32, int64
+
+
+class Stride(Expr):
+    """The distance, in elements, between neighbours of a leaf along one axis."""
+
+    __slots__ = ("axis", "leaf")
+    leaf: Leaf
+    axis: int
+
+    def __new__(cls, leaf: Leaf, axis: int) -> Stride:
+        made, new = _intern(cls, (leaf, axis))
+        if new:
+            _fill(made, int64)
+            made.leaf, made.axis = leaf, axis
+        return made
+
+
+class Reciprocal(Expr):
+    """One half of the reciprocal of a divisor d ≥ 1.
+
+    part "multiplier": ⌈2^(31 + s) / d⌉ as the bits of an int32; part "shift": s = ⌈log₂ d⌉.
+    0 for a divisor that is not positive or does not fit in an int32.
+    """
+
+    __slots__ = ("part",)
+    part: str
+
+    def __new__(cls, divisor: Expr, part: str) -> Reciprocal:
+        made, new = _intern(cls, (divisor, part))
+        if new:
+            _fill(made, int32, (divisor,))
+            made.part = part
+        return made
+
+    def rebuild(self, args: tuple[Expr, ...], scoped: tuple[Expr, ...]) -> Expr:
+        return Reciprocal(args[0], self.part)
+
+
+def reciprocal(divisor: int, part: str) -> int:
+    """The value of a `Reciprocal`.
+
+    >>> m, s = reciprocal(7, "multiplier") % 2**32, reciprocal(7, "shift")
+    >>> all((n * m) >> (31 + s) == n // 7 for n in (0, 6, 7, 2**31 - 1))
+    True
+    """
+    if not 1 <= divisor <= (1 << 31) - 1:
+        return 0
+    shift = (divisor - 1).bit_length()
+    if part == "shift":
+        return shift
+    return -(-(1 << (31 + shift)) // divisor) - (1 << 32)
