@@ -1,4 +1,6 @@
-"""What tuning found, kept between runs: one JSON file per key, checked when read.
+"""What was measured, kept between runs: one JSON file per key, checked when read.
+
+Timings of `tune` in one folder, the ceilings of devices in another.
 
 Files are written aside and moved into place, so that concurrent writers leave whole files; one
 that is damaged is deleted and measured again.  A store that cannot be used is no store: nothing
@@ -19,19 +21,20 @@ from typing import Any
 
 FORMAT = "treadle tuning"
 VERSION = 1
+TUNING = "tuning"
 
 
-def directory() -> Path:
-    """`tuning` in `TREADLE_CACHE_DIR`, or in the user's cache directory of this platform."""
+def directory(folder: str = TUNING) -> Path:
+    """A folder in `TREADLE_CACHE_DIR`, or in the user's cache directory of this platform."""
     asked = os.environ.get("TREADLE_CACHE_DIR")
     if asked:
-        return Path(asked) / "tuning"
+        return Path(asked) / folder
     home = Path.home()
     if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", str(home))) / "treadle" / "cache" / "tuning"
+        return Path(os.environ.get("LOCALAPPDATA", str(home))) / "treadle" / "cache" / folder
     if sys.platform == "darwin":
-        return home / "Library" / "Caches" / "treadle" / "tuning"
-    return Path(os.environ.get("XDG_CACHE_HOME", str(home / ".cache"))) / "treadle" / "tuning"
+        return home / "Library" / "Caches" / "treadle" / folder
+    return Path(os.environ.get("XDG_CACHE_HOME", str(home / ".cache"))) / "treadle" / folder
 
 
 def key(*parts: Any) -> str:
@@ -43,10 +46,10 @@ def key(*parts: Any) -> str:
     return hashlib.sha256(_text(parts).encode()).hexdigest()
 
 
-def get(name: str) -> Any:
+def get(name: str, folder: str = TUNING) -> Any:
     """The value kept under a key, or None; a damaged entry is deleted."""
     try:
-        path = directory() / f"{name}.json"
+        path = directory(folder) / f"{name}.json"
         text = path.read_text(encoding="utf-8")
     except (OSError, RuntimeError, ValueError):
         return None
@@ -63,28 +66,28 @@ def get(name: str) -> Any:
     return None
 
 
-def put(name: str, value: Any) -> None:
+def put(name: str, value: Any, folder: str = TUNING) -> None:
     """Keep a value of JSON's types, if that is possible."""
     document = {"format": FORMAT, "version": VERSION, "key": name, "value": value,
                 "sha256": hashlib.sha256(_text(value).encode()).hexdigest()}  # fmt: skip
     temporary = None
     try:
-        folder = directory()
-        folder.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=folder, suffix=".tmp")
+        place = directory(folder)
+        place.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=place, suffix=".tmp")
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(_text(document))
-        os.replace(temporary, folder / f"{name}.json")
+        os.replace(temporary, place / f"{name}.json")
     except (OSError, RuntimeError):
         if temporary is not None:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
 
 
-def drop(name: str) -> None:
+def drop(name: str, folder: str = TUNING) -> None:
     """Forget an entry that turned out to be unusable."""
     with contextlib.suppress(OSError, RuntimeError):
-        (directory() / f"{name}.json").unlink()
+        (directory(folder) / f"{name}.json").unlink()
 
 
 def _text(value: Any) -> str:
@@ -101,11 +104,12 @@ def machine() -> list[Any]:
             versions.append(f"{package} {metadata.version(package)}")
     import treadle
 
-    return [_processor(), os.cpu_count(), platform.machine(), platform.system(), versions,
+    return [processor(), os.cpu_count(), platform.machine(), platform.system(), versions,
             f"treadle {treadle.__version__}"]  # fmt: skip
 
 
-def _processor() -> str:
+def processor() -> str:
+    """The CPU, as it calls itself."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):

@@ -1,9 +1,9 @@
 """Choosing schedules by measurement: `program.tune(*args)`.
 
-Every operation over two axes or more that is a kernel of its own is tried under promising
-schedules, one operation after the other, on the arguments given; a candidate whose results differ
-in a bit is refused.  Winners are remembered per program, class of extents, machine and versions
-(store.py).
+Every operation over two axes or more that is a kernel of its own is tried under those schedules
+that the model finds most promising, one operation after the other, on the arguments given; a
+candidate whose results differ in a bit is refused.  Winners are remembered per program, class of
+extents, machine and versions (store.py).
 """
 
 from __future__ import annotations
@@ -18,60 +18,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from treadle.dsl.errors import user_facing
+from treadle.dsl.quantities import duration
+
 from . import store
-from .blocks import Block, PerThread
+from .candidates import MOST, candidates, promising, subjects, tunable
 from .errors import ScheduleError
-from .orders import Column, Row, Tile
-from .schedule import Schedule, ScheduleLike, as_schedule
+from .remembering import extents_class, key_of, recall
+from .schedule import Schedule, ScheduleLike
 from .tuning_table import Timing, TuningTable, reduced
 
 if TYPE_CHECKING:
     from treadle.dsl.program import Program
 
+__all__ = ["MOST", "candidates", "extents_class", "same_bits", "subjects", "tune"]
+
 BUDGET = 60.0
 ROUNDS = 5
 SHORTEST = 2e-3  # seconds: shorter runs are timed several at once
 GAIN = 0.98  # a schedule replaces another when it takes less than this part of its time
-ROWS_PER_THREAD = (2, 4, 8)
-
-# What a block covers: threads on a GPU, a task on a CPU.
-_BLOCKS = {"cuda": ((4, 64), (8, 32), (16, 32), (32, 32))}
-_CPU_BLOCKS = ((16, 256), (32, 512), (64, 128))
-
-
-# --- candidates ------------------------------------------------------------------------------
-
-
-def candidates(backend: str, extents: Sequence[int | None]) -> list[Schedule]:
-    """Promising schedules for an operation of these extents (None: not known), the plain first."""
-    height, width = (10**9 if n is None else n for n in extents[-2:])
-    found: list[ScheduleLike] = [Row()]
-    found += [Column(w) for w in (64, 256) if w < width]
-    found += [Tile(r, c) for r, c in ((32, 64), (64, 256)) if r < height and c < width]
-    if height > 16 and width > 512:
-        found.append(Column(512) | Block(16, 256))
-    for rows, cols in _BLOCKS.get(backend, _CPU_BLOCKS):
-        if rows >= 2 * height or cols >= 2 * width:
-            continue
-        block = Row() | Block(rows, cols)
-        found.append(block)
-        found += [block | PerThread(rows=k) for k in ROWS_PER_THREAD if rows % k == 0]
-    return [as_schedule(s) for s in found]
-
-
-def subjects(program: Program) -> dict[str, tuple[int | None, ...]]:
-    """What can be tuned: the address of every operation that is a kernel of independent elements
-    over two axes or more, with its extents where they are known."""
-    from treadle.dsl.graph import Generate
-    from treadle.dsl.names import Names, address
-
-    names = Names(program)
-    found: dict[str, tuple[int | None, ...]] = {}
-    for node in names.kernels:
-        number = names.number(node)
-        if isinstance(node, Generate) and len(node.shape) >= 2 and number is not None:
-            found[node.label.name or address(number)] = tuple(map(names.value, node.shape))
-    return found
 
 
 # --- measuring -------------------------------------------------------------------------------
@@ -112,7 +77,11 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 
 def same_bits(a: Any, b: Any) -> bool:
-    """Whether two results are equal to the last bit, NaN included."""
+    """Whether two results are equal to the last bit, NaN included.
+
+    >>> same_bits(0.0, 0.0), same_bits(0.0, -0.0)
+    (True, False)
+    """
     left, right = [_host(x) for x in _leaves(a)], [_host(x) for x in _leaves(b)]
     return len(left) == len(right) and all(
         x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes()
@@ -154,7 +123,7 @@ class _Session:
                 return program.execute(self.data, self.params)
 
             found = run()
-        except (TreadleError, ScheduleError, NotImplementedError):
+        except (TreadleError, ScheduleError):
             return None
         if not same_bits(found, self.wanted):
             return None
@@ -218,9 +187,12 @@ def with_schedules(program: Program, schedules: Mapping[str, ScheduleLike]) -> P
 # --- the public function ---------------------------------------------------------------------
 
 
+@user_facing
 def tune(program: Program, args: Sequence[Any], *, budget: float = BUDGET, keep: int | None = None,
          tolerance: float | None = None, progress: bool = True) -> Program:  # fmt: skip
     """The program under the fastest schedules found for these arguments, within `budget` seconds.
+
+    What is tried is what the model predicts to be fastest (`promising`).
 
     The result's `.tuning` is the table of all timings.  Ctrl-C keeps the best so far.  `keep=BK`
     and `tolerance=TOL` (a fraction, 0.15 for 15 %) reduce the number of different schedules: of
@@ -229,8 +201,8 @@ def tune(program: Program, args: Sequence[Any], *, budget: float = BUDGET, keep:
     versions answers from the store.
     """
     _check_options(budget, keep, tolerance)
-    name = _key(program, args)
-    table = _remembered(name, program)
+    name = key_of(program, args)
+    table = recall(name, program)
     if table is None:
         table = _measure(program, args, budget, progress)
         if table.complete and table.rows:
@@ -256,8 +228,7 @@ def _measure(program: Program, args: Sequence[Any], budget: float, progress: boo
     session = _Session(program, args, budget)
     winners: dict[str, Schedule] = {}
     before = after = math.nan
-    work = {op: [None, *candidates(program.backend, shape)] for op, shape in
-            _known(program, args).items()}  # fmt: skip
+    work = _options(program, args)
     complete = True
     try:
         with _bar(sum(map(len, work.values())), progress) as tick:
@@ -280,14 +251,19 @@ def _measure(program: Program, args: Sequence[Any], budget: float, progress: boo
     return TuningTable(session.rows, winners, before, after, complete)
 
 
-def _known(program: Program, args: Sequence[Any]) -> dict[str, tuple[int | None, ...]]:
-    """Subjects, with the extents of these arguments."""
+def _options(program: Program, args: Sequence[Any]) -> dict[str, list[Schedule | None]]:
+    """For every operation what to try on these arguments; first, as it is."""
     from treadle.dsl.jit import bind
+    from treadle.dsl.names import Names
 
     data, _ = bind(program, args)
     made = with_schedules(program, {})
     made.example_shapes = tuple(tuple(map(int, a.shape)) for a in data)
-    return subjects(made)
+    names = Names(made)
+    return {
+        op: [None, *promising(made, node, extents, names.known)]
+        for op, node, extents in tunable(names)
+    }
 
 
 def _best_of(rows: Sequence[Timing]) -> dict[str, Schedule]:
@@ -317,53 +293,7 @@ def _bar(total: int, wanted: bool) -> Iterator[Callable[[str, float | None], Non
         task = bar.add_task("tuning", total=total, best="")
 
         def tick(operation: str, ms: float | None) -> None:
-            best = "" if ms is None else f"best {ms:.3f} ms"
+            best = "" if ms is None else f"best {duration(ms / 1e3)}"
             bar.update(task, advance=1, description=f"tuning {operation}", best=best)
 
         yield tick
-
-
-# --- remembering -----------------------------------------------------------------------------
-
-
-def extents_class(shape: Sequence[int]) -> tuple[int, ...]:
-    """Extents up to the next power of two: one winner serves a class.
-
-    >>> extents_class((1000, 1, 1025))
-    (10, 0, 11)
-    """
-    return tuple(max(int(n) - 1, 0).bit_length() for n in shape)
-
-
-def _key(program: Program, args: Sequence[Any]) -> str:
-    from treadle.dsl.jit import bind
-    from treadle.dsl.serialise import canonical_key
-
-    data, _ = bind(program, args)
-    shapes = [np.shape(n.source) for n in program.inputs[len(program.arguments) :]]
-    classes = [extents_class(s) for s in [*(a.shape for a in data), *shapes]]
-    here = [*store.machine(), *program.machine()]
-    return store.key(_meaning(program, canonical_key), program.backend, classes, here)
-
-
-def _meaning(program: Program, canonical_key: Callable[..., str]) -> str:
-    """The program's key; what cannot be written down is told apart by what it prints."""
-    from treadle.dsl.errors import StorageError
-
-    try:
-        return canonical_key(program.source_roots, program.settings)
-    except StorageError:
-        return f"{program.name} {program}"
-
-
-def _remembered(name: str, program: Program) -> TuningTable | None:
-    value = store.get(name)
-    if value is None:
-        return None
-    try:
-        table = TuningTable.from_dict(value)
-        with_schedules(program, table.winners)
-    except (ValueError, KeyError, TypeError, AttributeError):
-        store.drop(name)
-        return None
-    return table

@@ -10,6 +10,7 @@ import pytest
 
 import treadle as td
 from treadle.skeletons.schedules import Block, Column, Row, as_schedule, store, tuning
+from treadle.skeletons.schedules.remembering import key_of
 from treadle.skeletons.schedules.tuning import (
     candidates,
     extents_class,
@@ -17,7 +18,13 @@ from treadle.skeletons.schedules.tuning import (
     subjects,
     tune,
 )
-from treadle.skeletons.schedules.tuning_table import Timing, TuningTable, _code, fewest
+from treadle.skeletons.schedules.tuning_table import (
+    Family,
+    Timing,
+    TuningTable,
+    _code,
+    fewest,
+)
 
 A = np.linspace(0, 1, 64 * 300, dtype=np.float32).reshape(64, 300)
 
@@ -260,6 +267,49 @@ def test_tables_round_trip():
     assert table.best == "program.scheduled(a=td.schedule.Column(64) | td.schedule.Block(8, 32))"
 
 
+def stencilled(a, schedule=None):
+    return td.jit(
+        lambda a: td.stencil(lambda w: w[0, 1] + w[1, 0], a, name="blur", schedule=schedule),
+        backend="native",
+    ).lower(a)
+
+
+def test_tuned_takes_what_was_measured():
+    """`Tuned()` finds what `tune` stored for the program without it; until then it is `Auto`."""
+    asked = stencilled(A, td.schedule.Tuned())
+    assert "nothing was measured for such extents" in asked.explain()
+    winner = as_schedule(Row() | Block(16, 256))
+    table = TuningTable([Timing("blur", None, 10.0), Timing("blur", winner, 4.0)],
+                        {"blur": winner}, 10.0, 4.0)  # fmt: skip
+    name = key_of(stencilled(A), (A,))
+    assert name == key_of(asked, (A,)) != key_of(stencilled(A, Row()), (A,))
+    store.put(name, table.to_dict())
+    tuned = stencilled(A, td.schedule.Tuned())
+    assert same_bits(tuned(A), stencilled(A)(A))
+    (step,) = tuned.executable.kernel_steps
+    assert [key[-1] for key in step.variants] == [winner]
+    assert "measured 4 ms, 10 ms without a schedule (remembered)" in tuned.explain()
+    large = np.zeros((300, 300), np.float32)
+    tuned(large)  # another class of extents: as Auto, which has nothing to choose here
+    assert step.choosing(lambda slot: large.shape) is None
+    assert tuned.tune(A).tuning.stored
+
+
+def test_the_model_says_what_is_tried():
+    """For a loop, blocks of several rows come first; never more than so many."""
+    b = np.zeros((400, 500), np.float32)
+
+    def product(a, b):
+        return td.generate((64, 500), lambda i, j: td.loop(
+            400, lambda k, s: s + a[i, k % 300] * b[k, j], td.float32(0)))  # fmt: skip
+
+    p = td.jit(product, backend="native").lower(A, b)
+    (options,) = tuning._options(p, (A, b)).values()
+    assert options[:2] == [None, as_schedule(Row())] and len(options) <= 2 + tuning.MOST
+    assert options[2].per_thread is not None
+    assert len(set(options)) == len(options)
+
+
 # --- fewer kernels ---------------------------------------------------------------------------
 
 
@@ -296,3 +346,29 @@ def test_tune_reduces_the_schedules_of_a_program(clock, monkeypatch):
     clock.update({as_schedule(Column(64)): 4.0, as_schedule(Row()): 4.1})
     tuned = program().tune(A, keep=10, tolerance=0.15)
     assert len(set(tuned.tuning.winners.values())) == 1
+
+
+def test_the_fewest_are_found():
+    """The most frequent first would take three here; two are enough."""
+    s = [as_schedule(Column(w)) for w in (1, 2, 3)]
+    points = {"a": (s[0], s[1]), "b": (s[0], s[1]), "c": (s[0], s[2]), "d": (s[0], s[2]),
+              "e": (s[1],), "f": (s[2],)}  # fmt: skip
+    times = {p: dict.fromkeys(found, 1.0) for p, found in points.items()}
+    assert set(fewest(times, 10, 0.0).values()) == {s[1], s[2]}
+    assert fewest({}, 10, 0.0) == {}
+
+
+def test_the_report_on_a_family():
+    """Like table I of the paper: what a tolerance saves, and what it costs."""
+    wide, narrow = as_schedule(Column(64)), as_schedule(Column(8))
+    tables = {
+        str(n): TuningTable([Timing("blur", wide, a), Timing("blur", narrow, b)], {}, 2.0, 1.0)
+        for n, a, b in ((64, 1.0, 1.1), (128, 2.0, 1.9), (256, 4.0, 6.0))
+    }
+    family = Family(tables)
+    assert [r.schedules for r in family.rows] == [2, 1, 1, 1]
+    assert family.rows[1].worst == pytest.approx(0.05) and family.rows[1].reduction == 0.5
+    assert family.rows[0].worst == 0 and set(family.rows[1].chosen.values()) == {wide}
+    text = str(family)
+    assert "3 test points, the 10 best of each" in text and "50%" in text and "5.0%" in text
+    assert [r.schedules for r in Family(tables, keep=1, tolerances=[0.5]).rows] == [2]

@@ -1,0 +1,14 @@
+"""The access analysis, and the model of time that it feeds.
+
+maps        index maps of a kernel, with the extents in them; access classes
+footprint   cache lines and sectors that outputs touch; M_loads and M_cache, counted
+walk        a schedule as boxes of outputs, in order
+device      what a device can do at most, measured or shipped
+model       bytes per level, issue slots, wavefronts: the time of a kernel under a schedule
+choose      the schedule with the least predicted time
+report      the reasons in numbers; predictions as data
+"""
+
+from .maps import AccessClass, KernelMaps, Map, access_classes, kernel_maps
+
+__all__ = ["AccessClass", "KernelMaps", "Map", "access_classes", "kernel_maps"]

@@ -1,0 +1,147 @@
+"""The reasons for a choice, in numbers: what `explain()` shows, and data for plots."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from treadle.dsl.expr import Expr
+from treadle.dsl.graph import Fold, FoldSeg, Generate, Matmul, Node, Permute, Scan
+from treadle.dsl.quantities import duration
+
+from .choose import Choice, Decider
+from .model import Prediction
+
+#: What the four terms are called, in the order of `Prediction.terms`; and what they are.
+_TERMS = {True: ("DRAM", "L2", "issue", "L1"), False: ("DRAM", "L3", "issue", "L2")}
+_ABOUT = {
+    True: "DRAM and L2 bytes, warp instructions, L1 wavefronts; *: the slowest is the time",
+    False: "DRAM, L3 and L2 bytes, vector instructions; *: the slowest is the time",
+}
+#: Candidates shown; the others are summed up.
+SHOWN = 8
+
+PLAIN = "without a schedule"
+
+
+def summary(choice: Choice) -> list[str]:
+    """What was chosen, and what it promises."""
+    plain, chosen, best = choice.plain, choice.chosen, choice.best
+    name = _name(choice.schedule)
+    if chosen is not plain:
+        return [name, f"{_time(chosen)} predicted, {_time(plain)} {_name(plain.schedule)}"]
+    if best is plain or len(choice.predictions) == 1:
+        return [name, f"{_time(plain)} predicted, and nothing promises less"]
+    promise = f"{_name(best.schedule)} promises {_time(best)}, too little to change it"
+    return [name, f"{_time(plain)} predicted; {promise}"]
+
+
+def table(choice: Choice) -> list[tuple[str, ...]]:
+    """A head and a row per candidate, the chosen one first, then by time: predicted time, the four
+    amounts behind it (the one that limits marked by *), and the candidate."""
+    gpu = choice.device.gpu
+    rows: list[tuple[str, ...]] = [("time", *_TERMS[gpu], "candidate")]
+    ranked = sorted(choice.predictions, key=lambda p: p.seconds)
+    ranked.sort(key=lambda p: p is not choice.chosen)
+    for p in ranked[:SHOWN]:
+        longest = p.terms.index(max(p.terms))
+        amounts = (p.dram, p.far, p.issue, p.near)
+        cells = [_amount(a) + ("*" if k == longest else " ") for k, a in enumerate(amounts)]
+        rows.append((_time(p), *cells, _name(p.schedule)))
+    return rows
+
+
+def lines(choice: Choice) -> list[str]:
+    """`summary`, the table in aligned columns, what its columns are, and whose ceilings it used."""
+    rows = table(choice)
+    widths = [max(len(r[k]) for r in rows) for k in range(len(rows[0]) - 1)]
+    shown = [
+        "  ".join([*(f"{c:>{w}}" for c, w in zip(r[:-1], widths, strict=True)), r[-1]])
+        for r in rows
+    ]  # fmt: skip
+    more = len(choice.predictions) - SHOWN
+    if more > 0:
+        shown.append(f"and {more} more")
+    about = [_ABOUT[choice.device.gpu]]
+    if sum(row[0] == rows[1][0] for row in rows[1:]) > 1:
+        about.append("of equal times: what stands, else the least of all four, else the first")
+    ceilings = f"ceilings of {choice.device.name}"
+    if choice.device.guessed:
+        ceilings += ", guessed: `treadle ceilings` measures this machine"
+    about.append(ceilings)
+    return [*summary(choice), *shown, *about]
+
+
+def no_choice(node: Node) -> str:
+    """Why there is nothing to choose for a kernel."""
+    kinds = {Fold: "a fold", FoldSeg: "a fold", Scan: "a scan", Permute: "a permute",
+             Matmul: "a matrix product"}  # fmt: skip
+    if not isinstance(node, Generate):
+        return f"{kinds.get(type(node), 'this kind of kernel')} is not reordered"
+    if len(node.shape) < 2:
+        return "one axis has one order worth having"
+    return "elements share nothing that an order could bring together better than it is done"
+
+
+def explained(decide: Decider, known: Mapping[Expr, int]) -> list[str]:
+    """Lines about the choice for known extents."""
+    choice = decide.choice(known, complete=True)
+    if choice is None:
+        return ["chosen by the model when the extents are known"]
+    return lines(choice)
+
+
+def _name(schedule: Any) -> str:
+    return PLAIN if schedule is None else repr(schedule)
+
+
+def _time(p: Prediction) -> str:
+    return duration(p.seconds)
+
+
+def _amount(n: float) -> str:
+    for size, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if n >= 0.9995 * size:
+            return f"{n / size:.3g}{prefix}"
+    return f"{n:.3g}"
+
+
+def predictions(program: Any, schedules: Sequence[Any], operation: str | None = None
+                ) -> list[dict[str, Any]]:  # fmt: skip
+    """Predictions as data, for studies: one record per schedule, for one kernel of a program.
+
+    `operation`: the name of the kernel's operation; without it the program has one kernel that
+    the model knows.  Keys: schedule (code, None as without one), seconds, limit, dram, far, issue,
+    near and their seconds (t_dram, …).  Errors: `ScheduleError` where no or several kernels fit,
+    or the extents are not known.
+    """
+    from treadle.dsl.errors import ScheduleError
+    from treadle.dsl.names import Names
+    from treadle.skeletons.schedules import as_schedule
+
+    from .choose import way_of
+    from .device import device_of
+    from .maps import kernel_maps
+    from .model import predict
+
+    names = Names(program)
+    found = [(n, kernel_maps(n, names.known)) for n in names.kernels
+             if operation in (None, n.label.name, n.label.operation)]  # fmt: skip
+    fit = [(n, k) for n, k in found if k is not None and k.size]
+    if len(fit) != 1:
+        asked = "" if operation is None else f" called {operation!r}"
+        raise ScheduleError(f"the model knows {len(fit)} kernels{asked} of '{program.name}'.",
+                            hint="Lower it with arguments, and say operation=name.")  # fmt: skip
+    ((node, kernel),) = fit
+    assert kernel is not None
+    device = device_of(program)
+    records = []
+    for schedule in schedules:
+        given = None if schedule is None else as_schedule(schedule)
+        p = predict(kernel, given, device, way_of(node, device.gpu))
+        record = {"schedule": None if given is None else repr(given), "seconds": p.seconds,
+                  "limit": p.limit, "dram": p.dram, "far": p.far, "issue": p.issue,
+                  "near": p.near}  # fmt: skip
+        record.update(zip(("t_dram", "t_far", "t_issue", "t_near"), p.terms, strict=True))
+        records.append(record)
+    return records

@@ -1,0 +1,354 @@
+"""`Auto`: what the model chooses, on devices whose ceilings are fixed here; and its reasons."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import threading
+
+import numpy as np
+import pytest
+
+import treadle as td
+from tests.dsl.explained import lower
+from treadle.backend.choosing import Choosing, deciding
+from treadle.dsl.names import Names
+from treadle.skeletons.analysis import device, kernel_maps, report
+from treadle.skeletons.analysis.choose import MARGIN, Decider, choose, has_choice, way_of
+from treadle.skeletons.analysis.device import H200, UNKNOWN_CPU
+from treadle.skeletons.analysis.model import footprints, predict
+from treadle.skeletons.schedules import (
+    Auto,
+    Block,
+    Column,
+    Hints,
+    PerThread,
+    Row,
+    Table,
+    Tile,
+    ZigZag,
+    as_schedule,
+)
+
+CPU = dataclasses.replace(UNKNOWN_CPU, units=4, dram=40e9, far=120e9, near=320e9, issue=36e9)
+ORDERS = [Row(), *(Column(w) for w in (4, 8, 16, 32, 64, 256, 1024)), ZigZag(128), Tile(32, 32)]
+
+
+@pytest.fixture(autouse=True)
+def own_store(tmp_path, monkeypatch):
+    monkeypatch.setenv("TREADLE_CACHE_DIR", str(tmp_path))
+    return tmp_path / "ceilings"
+
+
+def product(a, b):
+    return td.generate(
+        (a.shape[0], b.shape[1]),
+        lambda i, j: td.loop(a.shape[1], lambda k, s: s + a[i, k] * b[k, j], td.float32(0)),
+        name="product",
+    )
+
+
+def turned(a):
+    return td.generate((a.shape[1], a.shape[0]), lambda i, j: a[j, i])
+
+
+def box(radius):
+    taps = range(-radius, radius + 1)
+    return lambda a: td.stencil(
+        lambda w: sum(w[i, j] * (1.0 + i + 7 * j + i * j) for i in taps for j in taps), a
+    )
+
+
+def sized(function, *shapes, backend="native"):
+    """A program as if lowered for large arrays: small ones are traced, extents are only numbers."""
+    program = lower(function, *[np.zeros([2] * len(s), np.float32) for s in shapes],
+                    backend=backend)  # fmt: skip
+    program.example_shapes = shapes
+    return program
+
+
+def kernel(function, *shapes):
+    program = sized(function, *shapes)
+    node = program.kernels[-1]
+    return node, kernel_maps(node, Names(program).known)
+
+
+# --- facts measured on an H200 (docs/design.md) -----------------------------------------------
+
+
+@pytest.mark.parametrize(("n", "gain"), [(8192, 2.3), (4096, 1.3)])
+def test_naive_products_want_columns(n, gain):
+    """433 → 185 ms with columns of 256 or 1 024; 27.0 → 20.8 with a zigzag of 128."""
+    _, maps = kernel(product, (n, n), (n, n))
+    found = choose(maps, H200, pool=ORDERS, complete=True)
+    assert isinstance(found.schedule.order, Column | ZigZag) and found.schedule.order.width >= 32
+    times = {p.schedule: p.seconds for p in found.predictions}
+    assert times[as_schedule(Row())] / found.chosen.seconds >= gain
+    assert times[as_schedule(Column(256))] <= 1.02 * found.chosen.seconds
+    assert times[as_schedule(ZigZag(128))] <= 1.02 * found.chosen.seconds
+    assert times[as_schedule(Row())] == pytest.approx({8192: 0.433, 4096: 0.027}[n], rel=0.15)
+
+
+def test_a_transpose_wants_columns_of_eight():
+    """1.88 → 0.98 ms; its stores decide as much as its reads."""
+    _, maps = kernel(turned, (16384, 16384))
+    found = choose(maps, H200, pool=ORDERS, complete=True)
+    assert found.schedule == Column(8) and found.plain.seconds == pytest.approx(1.88e-3, rel=0.1)
+    scattered = lower(
+        lambda a: td.permute(td.overwrite, td.zeros((4, 2), "float32"), lambda i, j: (j, i), a),
+        np.zeros((2, 4), np.float32),
+    )
+    node = scattered.kernels[-1]
+    maps = kernel_maps(node, Names(scattered).known)
+    large = dataclasses.replace(maps, outputs=(8192, 8192), maps=tuple(
+        dataclasses.replace(m, shape=(8192, 8192)) for m in maps.maps))  # fmt: skip
+    assert isinstance(choose(large, H200, pool=ORDERS).schedule.order, Column)
+
+
+@pytest.mark.parametrize("radius", [1, 2, 4])
+def test_stencils_gain_nothing_by_order_alone(radius):
+    _, maps = kernel(box(radius), (4096, 4096))
+    found = choose(maps, H200, pool=ORDERS, complete=True)
+    assert found.schedule == Row() and found.best.seconds > 0.97 * found.plain.seconds
+    strips = predict(maps, as_schedule(Row() | Block(16, 128) | PerThread(rows=4)), H200)
+    assert strips.seconds < found.plain.seconds
+
+
+def test_footprints_of_warps_blocks_and_waves():
+    """A 9 × 9 stencil in blocks of 8 × 32; a product, of which a wave touches one side whole."""
+    _, maps = kernel(box(4), (4096, 4096))
+    found = footprints(maps, as_schedule(Row() | Block(8, 32)), H200)
+    assert found["block"].pieces == 16 * 6 + 8 * 4 and found["block"].lines == 16 * 3 + 8
+    assert found["warp"].lines == 9 * 3 + 1
+    wave = 132 * 8 * 256 / 4096  # rows of outputs
+    assert found["wave"].lines == pytest.approx((2 * wave + 8) * 4096 * 4 / 128, rel=0.15)
+    _, maps = kernel(product, (8192, 8192), (8192, 8192))
+    found = footprints(maps, as_schedule(Row()), H200)
+    assert found["wave"].lines * 128 == pytest.approx(8192**2 * 4, rel=0.1)
+    assert footprints(maps, as_schedule(Column(256)), H200)["wave"].lines < found["wave"].lines
+    assert footprints(maps, None, CPU)["warp"].lines <= 4
+
+
+# --- choices on programs ----------------------------------------------------------------------
+
+PROGRAMS = {
+    "map": (lambda a: a * 2 + 1, [(4096, 4096)]),
+    "sum of two": (lambda a, b: a + b, [(2048, 2048)] * 2),
+    "rolled": (lambda a: td.roll(a, 3, axis=1) + 0, [(512, 512)]),
+    "transpose": (lambda a: td.transpose(a) + 0, [(2048, 2048)]),
+    "stencil": (box(1), [(2048, 2048)]),
+    "row sum": (lambda a: td.sum(a, axis=1), [(2048, 2048)]),
+    "scan": (lambda a: td.cumsum(a, axis=1), [(512, 512)]),
+    "one axis": (lambda a: td.generate((4,), lambda i: td.loop(8, lambda k, s: s + a[i, k],
+                                                               td.float32(0))), [(512, 512)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_most_kernels_have_no_choice_on_a_cpu(name):
+    function, shapes = PROGRAMS[name]
+    program = sized(function, *shapes)
+    assert all(deciding(program, node) is None for node in program.kernels)
+
+
+def distances(a, b):
+    def difference(i, j, k):
+        return (a[i, k] - b[j, k]) * (a[i, k] - b[j, k])
+
+    return td.generate((a.shape[0], b.shape[0]), lambda i, j: td.loop(
+        a.shape[1], lambda k, s: s + difference(i, j, k), td.float32(0)))  # fmt: skip
+
+
+@pytest.mark.parametrize("function", [product, distances])
+@pytest.mark.parametrize("n", [256, 1200])
+def test_loops_want_several_rows_at_once_on_a_cpu(function, n):
+    """Measured on two cores: a product of 768 squared takes 34 ms, in blocks of 8 rows 2.4."""
+    node, maps = kernel(function, (n, n), (n, n))
+    assert has_choice(node, gpu=False)
+    found = choose(maps, CPU)
+    assert found.schedule.per_thread == PerThread(rows=8)
+    assert found.chosen.seconds < MARGIN * found.plain.seconds
+
+
+def test_defaults_that_are_better_stay():
+    """What a lowering does by itself, in tiles and strips, is no matter of orders."""
+    node, _ = kernel(turned, (512, 512))
+    assert (way_of(node, True), way_of(node, False)) == ("tiles", "tiles")
+    node, maps = kernel(box(2), (2048, 2048))
+    assert way_of(node, True) == "strips" and not has_choice(node, gpu=True)
+    assert choose(maps, H200, way="strips").schedule is None
+
+
+def test_layers_that_were_given_stay():
+    node, maps = kernel(product, (8192, 8192), (8192, 8192))
+    given = as_schedule(Block(1, 256) | Hints(stream="evict_first"))
+    found = choose(maps, H200, given)
+    assert found.plain.schedule == given and found.schedule.block == Block(1, 256)
+    assert found.schedule.hints == given.hints and isinstance(found.schedule.order, Column)
+    fixed = sized(product, (64, 64), (64, 64)).scheduled(product=Row()).kernels[-1]
+    assert not has_choice(fixed, gpu=True) and has_choice(node, gpu=True)
+
+
+def test_a_small_gain_is_no_reason():
+    _, maps = kernel(product, (4096, 4096), (4096, 4096))
+    plain = choose(maps, H200, pool=[Column(256), Column(64), Column(128)], complete=True)
+    assert plain.schedule == Column(256)
+    assert plain.best.seconds >= MARGIN * plain.plain.seconds
+
+
+def test_what_cannot_win_costs_little_and_changes_nothing():
+    _, maps = kernel(product, (8192, 8192), (8192, 8192))
+    quick, full = choose(maps, H200), choose(maps, H200, complete=True)
+    assert quick.schedule == full.schedule and len(quick.predictions) == len(full.predictions)
+    assert all(a.seconds <= b.seconds for a, b in zip(quick.predictions, full.predictions,
+                                                      strict=True))  # fmt: skip
+    odd = choose(maps, H200, pool=[None, Table(range(4)), Column(64)][::2])
+    assert odd.schedule == Column(64)
+
+
+# --- on programs that run ---------------------------------------------------------------------
+
+
+def test_a_decision_is_made_once_for_a_class_of_extents(monkeypatch):
+    node, _ = kernel(product, (64, 64), (64, 64))
+    decide = Decider(node, CPU)
+    made = []
+    choice = Decider.choice
+    monkeypatch.setattr(Decider, "choice",
+                        lambda self, known: made.append(known) or choice(self, known))  # fmt: skip
+    first = decide([200] * len(decide.extents))
+    assert first.per_thread == PerThread(rows=8)
+    assert decide([250] * len(decide.extents)) is first and len(made) == 1
+    assert decide([0] * len(decide.extents)) is None
+    assert decide([1] * len(decide.extents)) is None
+
+
+def test_auto_runs_what_it_chose_and_the_bits_stay():
+    rng = np.random.default_rng(0)
+    a, b = (rng.random((160, 160), np.float32) for _ in range(2))
+    plain = td.jit(product, backend="native").scheduled(product=Row()).lower(a, b)
+    auto = td.jit(product, backend="native").scheduled(product=Auto()).lower(a, b)
+    np.testing.assert_array_equal(auto(a, b), plain(a, b))
+    (step,) = auto.executable.kernel_steps
+    chosen = step.choosing(lambda slot: (160, 160))
+    assert chosen.per_thread == PerThread(rows=8)
+    assert [key[-1] for key in step.variants] == [chosen]
+    assert isinstance(step.choosing, Choosing)
+    np.testing.assert_array_equal(auto(a[:16, :80], b[:80]), plain(a[:16, :80], b[:80]))
+    np.testing.assert_array_equal(auto(a.T, b), plain(a.T.copy(), b))
+
+
+def test_in_checked_mode_nothing_is_chosen():
+    with td.config(check=True):
+        program = td.jit(product, backend="native").lower(*[np.zeros((200, 200), np.float32)] * 2)
+    assert deciding(program, program.kernels[-1]) is None
+
+
+# --- reasons ----------------------------------------------------------------------------------
+
+
+def test_the_reasons_are_numbers():
+    _, maps = kernel(product, (8192, 8192), (8192, 8192))
+    shown = report.lines(choose(maps, H200, complete=True))
+    assert shown[0] == "Row() | Block(32, 128) | PerThread(rows=8)"
+    assert shown[1].startswith("83.4 ms predicted, 4") and shown[1].endswith("without a schedule")
+    assert shown[2].split() == ["time", "DRAM", "L2", "issue", "L1", "candidate"]
+    assert shown[3].startswith("83.4 ms") and "*" in shown[3]
+    assert "ceilings of NVIDIA H200" in shown and max(map(len, shown)) <= 83
+    assert len({line.index("Row()") for line in shown[3:6] if "Row()" in line}) == 1
+
+
+def test_explain_tells_them_and_why_there_is_no_choice(monkeypatch):
+    monkeypatch.setattr(device, "ceilings", lambda backend, machine: CPU)
+    program = sized(product, (1200, 1200), (1200, 1200))
+    text = program.explain()
+    assert "Block(64, 128) | PerThread(rows=8)\n" in text and "ceilings of a CPU" in text
+    assert "L3" in text and "without a schedule" in text
+    assert "*: the slowest is the time" in text
+    assert "of equal times: what stands, else the least of all four" in text
+    assert "guessed: `treadle ceilings` measures this machine" in text
+    auto = program.scheduled(product=Auto()).explain()
+    assert "schedule   Auto()" in auto and "ms predicted" in auto
+    added = sized(lambda a: td.map(lambda x: x + 1, a, schedule=Auto()), (64, 64))
+    assert "nothing to choose: elements share nothing" in added.explain()
+    folded = sized(lambda a: td.sum(a, axis=1, schedule=Auto()), (64, 64))
+    assert "a fold is not reordered" in folded.explain()
+    unknown = sized(product, (64, 64), (64, 64))
+    unknown.example_shapes = None
+    assert "when the extents are known" in unknown.explain()
+
+
+def test_predictions_are_data():
+    program = sized(product, (512, 512), (512, 512))
+    found = report.predictions(program, [None, Row(), Column(64) | Block(32, 64)], "product")
+    assert [r["schedule"] for r in found] == [None, "Row()", "Column(64) | Block(32, 64)"]
+    assert all(r["seconds"] >= max(r[k] for k in r if k.startswith("t_")) for r in found)
+    json.dumps(found)
+    with pytest.raises(td.ScheduleError, match="knows 0 kernels"):
+        report.predictions(program, [None], "other")
+
+
+# --- ceilings ---------------------------------------------------------------------------------
+
+
+def test_ceilings_are_kept_and_damaged_files_dropped(own_store):
+    assert device.ceilings("cuda", ["some GPU"]) == H200
+    mine = dataclasses.replace(H200, dram=1e12, origin="measured")
+    device.keep("cuda", ["some GPU"], mine)
+    assert device.ceilings("cuda", ["some GPU"]) == mine
+    assert device.ceilings("cuda", ["another GPU"]) == H200
+    (path,) = own_store.glob("*.json")
+    whole = path.read_text()
+    for broken in (whole[:-20], whole.replace("1000000000000.0", "2000000000000.0"), "", "[]"):
+        path.write_text(broken)
+        device._recall.cache_clear()
+        assert device.ceilings("cuda", ["some GPU"]) == H200 and not path.exists()
+        path.write_text(whole)
+    for wrong in ({"dram": -1.0}, {"gpu": False}, {"units": "many"}, {"launch": float("inf")}):
+        device.keep("cuda", ["some GPU"], dataclasses.replace(H200, **wrong))
+        assert device.ceilings("cuda", ["some GPU"]) == H200
+    assert device.from_dict({**dataclasses.asdict(H200), "more": 1}) is None
+
+
+def test_writers_of_ceilings_do_not_disturb_each_other(own_store):
+    threads = [
+        threading.Thread(target=device.keep, args=("cuda", ["x"], found))
+        for found in (dataclasses.replace(H200, units=n) for n in range(1, 9))
+    ]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert 1 <= device.ceilings("cuda", ["x"]).units <= 8
+    assert [p.suffix for p in own_store.iterdir()] == [".json"]
+
+
+def test_shipped_ceilings_say_where_they_are_from():
+    cpu = device.default("native")
+    assert cpu.units >= 1 and not cpu.gpu and "guess" in cpu.origin and "H200" in H200.origin
+    assert (H200.line, H200.piece, cpu.line, cpu.piece) == (128, 32, 64, 64)
+    assert device.ceilings("native", []).name == "a CPU"
+
+
+def test_the_command_measures_and_keeps(own_store, monkeypatch):
+    from typer.testing import CliRunner
+
+    from treadle import ceilings as measuring
+    from treadle.cli import app
+
+    monkeypatch.setattr(measuring, "measure", lambda backend: CPU)
+    done = CliRunner().invoke(app, ["ceilings", "--backend", "native"])
+    assert done.exit_code == 0 and "40.0 GB/s" in done.output
+    assert device.ceilings("native", measuring.machine_of("native")) == CPU
+    shown = CliRunner().invoke(app, ["ceilings", "--backend", "native", "--show"])
+    assert "40.0 GB/s" in shown.output
+    wrong = CliRunner().invoke(app, ["ceilings", "--backend", "reference"])
+    assert wrong.exit_code == 1
+
+
+def test_measuring_gives_sane_ceilings():
+    from treadle.ceilings import measure
+
+    found = measure("native", 1e-3, copied=1 << 20)
+    assert device.from_dict(dataclasses.asdict(found)) == found
+    assert found.origin.startswith("measured") and found.lanes in (4, 8, 16)

@@ -1,0 +1,129 @@
+"""Measuring what a device can do at most: `treadle ceilings`.
+
+Every rate is that of a small program of this language, so that one module serves all backends:
+copying a large array (DRAM), reading one that fits a cache many times in one kernel (the shared
+cache, a core's own), independent multiply-adds (issue), dependent ones (clock), and an empty kernel
+(launch).  The best of several runs counts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import treadle as td
+from treadle.skeletons.analysis import device
+from treadle.skeletons.analysis.device import Ceilings
+from treadle.skeletons.analysis.model import LATENCY
+
+#: Seconds that every measurement repeats for.
+SECONDS = 0.3
+#: Independent accumulators that fill the pipelines.
+CHAINS = 8
+#: Bytes copied: several times the largest cache, and not more than fits everywhere.
+MOST_COPIED = 1 << 30
+
+
+def measure(backend: str, seconds: float = SECONDS, *, copied: int | None = None) -> Ceilings:
+    """The ceilings of the device that a backend runs on, measured now.
+
+    `copied`: bytes of the array for the copy rate (default: four times the shared cache).
+    Errors: `BackendUnavailable`.
+    """
+    shipped = sizes(backend)
+    take = copied or min(max(4 * shipped.shared, 1 << 26), MOST_COPIED)
+    program = td.jit(lambda a: a + 1, backend=backend)
+    copy, a = _best(program, np.ones(take // 4, np.float32), seconds)
+    launch, _ = _best(program, np.ones(1, np.float32), seconds)
+    inside = shipped.shared // 2 if shipped.gpu else (shipped.own * shipped.units * shipped.shared)
+    far_bytes = inside if shipped.gpu else int(math.sqrt(inside))
+    far = _reading(backend, min(far_bytes, take), seconds)
+    near = 0.0 if shipped.gpu else _reading(backend, min(shipped.own // 2, take), seconds)
+    together = _multiplying(backend, shipped, CHAINS, seconds)
+    alone = _multiplying(backend, shipped, 1, seconds)
+    clock = shipped.clock if shipped.gpu else alone * LATENCY / shipped.units
+    return dataclasses.replace(
+        shipped, dram=2 * a.nbytes / copy, far=far, near=near, issue=together, clock=clock,
+        launch=launch, origin=f"measured here by `treadle ceilings`, treadle {td.__version__}",
+    )  # fmt: skip
+
+
+def machine_of(backend: str) -> list[str]:
+    """What a backend runs on, as `Program.machine` says."""
+    from treadle.backend.registry import offered
+
+    machine = offered(backend, "machine")
+    return [] if machine is None else list(machine())
+
+
+def sizes(backend: str) -> Ceilings:
+    """What need not be measured: units, cache sizes, the name; rates as shipped."""
+    shipped = device.default(backend)
+    if backend != "cuda":
+        from treadle.backend.native.target import Target
+        from treadle.skeletons.schedules.store import processor
+
+        lanes = Target.host().vector_bytes // 4
+        return dataclasses.replace(shipped, name=processor() or shipped.name, lanes=lanes)
+    import cupy
+
+    about: dict[str, Any] = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)
+    return dataclasses.replace(
+        shipped, name=str(about["name"].decode()), units=int(about["multiProcessorCount"]),
+        shared=int(about["l2CacheSize"]) * 7 // 8, clock=1e3 * float(about["clockRate"]),
+    )  # fmt: skip
+
+
+def _best(function: Any, data: Any, seconds: float) -> tuple[float, Any]:
+    """The shortest time of a call, after a warm-up; and the data."""
+    program = function.lower(data)
+    held = program.placed([data])
+
+    def call() -> None:
+        program.execute(held)
+        program.wait()
+
+    return _shortest(call, seconds), data
+
+
+def _shortest(call: Callable[[], None], seconds: float) -> float:
+    call()
+    found, end = math.inf, time.perf_counter() + seconds
+    while True:
+        start = time.perf_counter()
+        call()
+        now = time.perf_counter()
+        found = min(found, now - start)
+        if now >= end:
+            return max(found, 1e-9)
+
+
+def _reading(backend: str, size: int, seconds: float) -> float:
+    """Bytes a second when an array of `size` bytes is read over and over within one kernel."""
+    count = max(size // 4, 1024)
+    times = max((1 << 28) // (4 * count), 1)
+    program = td.jit(lambda a: td.sum(td.replicate(a, times, 0), axis=1), backend=backend)
+    shortest, a = _best(program, np.ones(count, np.float32), seconds)
+    return float(times * a.nbytes / shortest)
+
+
+def _multiplying(backend: str, shipped: Ceilings, chains: int, seconds: float) -> float:
+    """Multiply-add instructions a second of all units, in so many chains a lane."""
+    threads = shipped.units * (2048 if shipped.gpu else shipped.lanes * 16)
+    turns = 4096
+
+    def chained(x: Any) -> Any:
+        def step(k: Any, s: Any) -> Any:
+            return tuple(v * x + x for v in s)
+
+        state = td.loop(turns, step, tuple(x + k for k in range(chains)))
+        return sum(state[1:], state[0])
+
+    program = td.jit(lambda a: td.map(chained, a), backend=backend)
+    shortest, _ = _best(program, np.full(threads, 0.5, np.float32), seconds)
+    return threads / shipped.lanes * turns * chains / shortest
