@@ -19,9 +19,9 @@ class Hints(Layer):
 
     Classes: ``horizontal`` and ``vertical`` (reuse along a row, between rows), ``stream`` (read
     once), ``random`` (data-dependent), ``stores``. ``arrays`` maps names of arrays to policies
-    and goes before the classes. Policies: "default", "streaming" (read or written once),
-    "evict_first", "evict_last", "no_l1" (cached in L2 only). What is not given is chosen by the
-    analysis.
+    and goes before the classes: arguments by their names, results by that of the operation.
+    Policies: "default", "streaming" (read or written once), "evict_first", "evict_last", "no_l1"
+    (cached in L2 only). What is not given is left to the hardware.
 
     >>> Hints(stream="evict_first", arrays={"image": "evict_last"})
     Hints(stream="evict_first", arrays={"image": "evict_last"})

@@ -1,0 +1,93 @@
+"""The hints of a schedule, put on the kernels that a lowering made: which array, which policy.
+
+A policy for an array by name goes first; else the policy of its class.  For an array that is read
+in several ways it is that of the class with the most reuse that has one: horizontal, vertical,
+random, streaming.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from treadle.dsl.graph import Input, Leaf, Node
+
+from .kernel.build import LoweringContext
+from .kernel.ir import Buffer, Kernel, Lowered
+from .schedules import Hints, as_schedule
+
+#: The classes of the analysis, the one with the most reuse first, and their names in `Hints`.
+CLASSES = {
+    "horizontal": "horizontal",
+    "vertical": "vertical",
+    "random": "random",
+    "streaming": "stream",
+}
+
+
+def cached(lowered: Lowered, node: Node, context: LoweringContext) -> Lowered:
+    """The kernels with the policies of the node's `Hints`; the very same without any."""
+    given = node.label.schedule if context.schedule is None else context.schedule
+    hints = None if given is None else as_schedule(given).hints
+    if hints is None or not lowered.kernels:
+        return lowered
+    wanted, why = policies(node, hints)
+    used: dict[str, None] = {}
+    kernels = []
+    for kernel in lowered.kernels:
+        kernels.append(_with_policies(kernel, wanted, used, context.target))
+    notes = [f"caches: {told} ({why[told.split(':')[0]]})" for told in used]
+    unknown = sorted(set(hints.by_array) - set(why))
+    notes += [f"{hints!r}: no array called {n} is read or written here" for n in unknown]
+    if not used:
+        notes.append(f"{hints!r} has no effect here")
+    return replace(lowered, kernels=tuple(kernels), notes=(*lowered.notes, *notes))
+
+
+def policies(node: Node, hints: Hints) -> tuple[Mapping[Leaf, str], Mapping[str, str]]:
+    """The policy of every array that has one, and by the names of arrays why."""
+    from .analysis import access_classes
+
+    classes: dict[Leaf, set[str]] = {}
+    for one in access_classes(node):
+        mine = {"stores"} if one.store else {CLASSES[c] for c in one.classes}
+        classes.setdefault(one.leaf, set()).update(mine)
+    ranked = [*CLASSES.values(), "stores"]
+    wanted: dict[Leaf, str] = {}
+    why: dict[str, str] = {}
+    for leaf, found in classes.items():
+        name = array_name(leaf)
+        asked = [kind for kind in ranked if kind in found and getattr(hints, kind) is not None]
+        policy = hints.by_array.get(name) or (getattr(hints, asked[0]) if asked else None)
+        told = "stores" if asked == ["stores"] else f"{asked[0]} accesses" if asked else ""
+        why[name] = "asked for by name" if name in hints.by_array else told
+        if policy is not None and policy != "default":
+            wanted[leaf] = policy
+    return wanted, why
+
+
+def array_name(leaf: Leaf) -> str:
+    """What an array is called in a program."""
+    if isinstance(leaf.node, Input):
+        return leaf.node.name
+    label = leaf.node.label
+    name = label.name or label.operation
+    return name if len(leaf.node.outputs) == 1 else f"{name}{leaf.component}"
+
+
+def _with_policies(kernel: Kernel, wanted: Mapping[Leaf, str], used: dict[str, None], target: str
+                   ) -> Kernel:  # fmt: skip
+    found: list[tuple[Buffer, str]] = []
+    for b in kernel.buffers:
+        policy = wanted.get(b.leaf) if b.leaf is not None else None
+        if policy is None or b.role not in ("input", "output"):
+            continue
+        if target != "cuda" and b.role != "output":
+            used[f"{array_name(b.leaf)}: {policy} has no effect on loads of a CPU"] = None
+            continue
+        used[f"{array_name(b.leaf)}: {policy}"] = None
+        found.append((b, policy))
+    fallback = kernel.fallback
+    if fallback is not None:
+        fallback = _with_policies(fallback, wanted, used, target)
+    return replace(kernel, policies=tuple(found), fallback=fallback)

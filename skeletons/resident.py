@@ -1,0 +1,144 @@
+"""The residency of a schedule, put on the kernels that a lowering made.
+
+    Grid            nothing: the hardware hands out blocks; threads of a CPU have spans of tasks
+    Clusters(n)     GPU: tasks renumbered (`kernel.agents.redirected`)
+    Agents(n)       GPU: blocks that stay and fetch their work (`kernel.agents.agents`)
+    LocalityGraph   tasks in the order of the block-sharing graph, as queues of agents on a GPU, as
+                    the spans of the threads on a CPU
+
+On a CPU every thread has a span of neighbouring tasks and takes from the others' when it has done
+its own, whatever the schedule says: `Clusters` and `Agents` add nothing to that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from treadle.dsl.expr import Const, Expr, constant, substitute
+from treadle.dsl.graph import Generate, Node
+from treadle.dsl.types import int32, int64
+
+from .kernel import agents
+from .kernel import arithmetic as at
+from .kernel.build import LoweringContext
+from .kernel.ir import Buffer, Kernel, Lowered
+from .kernel.tiling import host_ids
+from .schedules import (
+    Agents,
+    Clusters,
+    Grid,
+    LocalityGraph,
+    Schedule,
+    as_schedule,
+)
+
+#: Multiprocessors taken for granted where the context does not know (an H200).
+MULTIPROCESSORS = 132
+#: Threads that a multiprocessor holds at once; agents of a `LocalityGraph` are as many as that.
+RESIDENT_THREADS = 2048
+
+
+def resident(lowered: Lowered, node: Node, context: LoweringContext) -> Lowered:
+    """The kernels under the residency of the node's schedule; the very same without one."""
+    given = node.label.schedule if context.schedule is None else context.schedule
+    if given is None:
+        return lowered
+    schedule = as_schedule(given)
+    layer = schedule.residency
+    if layer is None or isinstance(layer, Grid) or not lowered.kernels:
+        return lowered
+    if isinstance(layer, LocalityGraph):
+        return _by_graph(lowered, node, context, schedule, layer)
+    if context.target != "cuda":
+        return _noted(lowered, f"{layer!r} changes nothing on a CPU: every thread has a queue of "
+                      "neighbouring tasks and steals from the others'")  # fmt: skip
+    why = _why_not(lowered)
+    if why is not None:
+        return _noted(lowered, f"{layer!r} has no effect here: {why}")
+    count = multiprocessors(context)
+    if isinstance(layer, Clusters):
+        moved = tuple(agents.redirected(k, layer.n, count) for k in lowered.kernels)
+        note = f"{layer!r}: {layer.n} neighbours are launched {count} blocks apart"
+        return _noted(replace(lowered, kernels=moved), note)
+    assert isinstance(layer, Agents), layer
+    lowered = _noted(lowered, f"{layer!r}: at most {count} × {layer.per_sm} blocks stay and fetch "
+                     "their work from the queue of their multiprocessor, or steal it")  # fmt: skip
+    return _with_agents(lowered, count, lambda kernel: layer.per_sm, None)
+
+
+def multiprocessors(context: LoweringContext) -> int:
+    """Of the GPU lowered for (threads of the CPU); only for what reaches no result."""
+    if context.target != "cuda":
+        return max(context.threads, 1)
+    return context.threads if context.threads > 1 else MULTIPROCESSORS
+
+
+def _noted(lowered: Lowered, note: str) -> Lowered:
+    return replace(lowered, notes=(*lowered.notes, note))
+
+
+def _why_not(lowered: Lowered) -> str | None:
+    if all(agents.independent(k) for k in lowered.kernels):
+        return None
+    return "blocks of this operation pass results on to each other"
+
+
+def _with_agents(lowered: Lowered, queues: int, per_queue: Callable[[Kernel], int],
+                 table: Buffer | None) -> Lowered:  # fmt: skip
+    made: list[Kernel] = []
+    scratch = list(lowered.scratch)
+    for k, kernel in enumerate(lowered.kernels):
+        name = "zero_queues" if len(lowered.kernels) == 1 else f"zero_queues{k}"
+        words = Buffer(name, int64, "scratch", constant(queues * agents.STRIDE))
+        made.append(agents.agents(kernel, queues, per_queue(kernel), words, table))
+        scratch.append(words)
+    return replace(lowered, kernels=tuple(made), scratch=tuple(scratch))
+
+
+# --- LocalityGraph -------------------------------------------------------------------------------
+
+
+def _by_graph(lowered: Lowered, node: Node, context: LoweringContext, schedule: Schedule,
+              layer: LocalityGraph) -> Lowered:  # fmt: skip
+    from .locality import prepared, queue_table, unseen  # nobody else waits for its imports
+
+    why = _why_not(lowered)
+    if why is None and not (isinstance(node, Generate) and node.shape):
+        why = "only elements that are independent of each other make a graph of blocks"
+    if why is None and len(lowered.kernels) != 1:
+        why = "the operation is several kernels"
+    if why is not None:
+        return _noted(lowered, f"{layer!r} has no effect here: {why}")
+    assert isinstance(node, Generate)
+    (kernel,) = lowered.kernels
+    plan = schedule.resolve(len(node.shape))
+    _require_blocks(kernel, host_ids(plan, node.shape))
+    count = multiprocessors(context)
+    table = Buffer("queue_order", int32, "scratch", at.maximum(kernel.tasks, 1))
+    filled = queue_table(node, plan, layer, count, table)
+    notes = [f"{layer!r}: {count} queues of blocks by the lines they share, {prepared(node)}"]
+    notes += [f"{layer!r} knows nothing of the reads of {leaf!r}: their places depend on what only "
+             "a run tells" for leaf in unseen(node)]  # fmt: skip
+    lowered = replace(
+        lowered,
+        scratch=(*lowered.scratch, table),
+        tables=(*lowered.tables, filled),
+        notes=(*lowered.notes, *notes),
+    )
+    if context.target != "cuda":
+        return replace(lowered, kernels=(agents.reordered(kernel, table),))
+    return _with_agents(lowered, count, lambda k: max(1, RESIDENT_THREADS // k.threads), table)
+
+
+def _require_blocks(kernel: Kernel, ids: Expr) -> None:
+    """Tasks of every variant are the blocks that the graph is of."""
+    known: dict[Expr, Expr] = dict(zip(kernel.scalars, kernel.scalar_values, strict=True))
+    tasks = substitute((kernel.tasks,), known)[0]
+    same = tasks is ids or (
+        isinstance(tasks, Const) and isinstance(ids, Const) and int(tasks.value) == int(ids.value)
+    )
+    if not same:
+        raise AssertionError(f"{kernel.name}: its tasks are not the blocks of its schedule")
+    if kernel.fallback is not None:
+        _require_blocks(kernel.fallback, ids)
