@@ -10,19 +10,19 @@ has no tasks.  Three shapes of the first kernel:
     lanes      any other operator: a vector of blocks, each lane folding its own in order
     across     the last outer axis is contiguous (sums over axis 0): a vector of columns
 
-FoldSeg: a task is a group of segments.
+A schedule numbers what the tasks of the first kernel consist of (`visits.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from treadle.dsl.expr import Expr, Index, Read, Var, constant, walk
+from treadle.dsl.expr import FALSE, Const, Expr, Index, Read, Var, constant, walk
 from treadle.dsl.graph import Combine, Fold, FoldSeg
-from treadle.dsl.operations.folds import is_commutative
+from treadle.dsl.operations.folds import argument_ahead, argument_of, is_commutative
 from treadle.dsl.types import int64
 
 from .combining import (
@@ -38,7 +38,6 @@ from .combining import (
     fold_serial,
     fold_tree,
     identities,
-    reduce_range,
     zeros,
 )
 from .kernel import affine, tiling, transform
@@ -46,6 +45,9 @@ from .kernel import arithmetic as at
 from .kernel.build import Builder, LoweringContext, flop_count
 from .kernel.ir import Access, Buffer, Kernel, Load, Lowered, Store
 from .kernel.linearize import Linearizer
+from .visits import Visits, strip_width
+
+Pick = Callable[[Linearizer, tuple[Expr, ...]], tuple[Expr, ...]]
 
 #: Elements of a block where a commuting operator is reduced along it.
 BLOCK = 8192
@@ -58,12 +60,8 @@ LANE_UNITS = 64
 ACROSS_ROWS, ACROSS_COLUMNS = 1024, 2048
 #: Rows folded between two visits of the accumulators in memory.
 ACROSS_STEP = 8
-#: Segments of a task.
-SEGMENTS = 64
 #: Rows below this many elements are folded in the lanes of a vector.
 SHORT_ROW = 8
-#: Segments below this many elements are folded serially.
-SHORT_SEGMENT = 64
 
 
 def lower_fold(node: Fold, context: LoweringContext) -> Lowered:
@@ -71,7 +69,11 @@ def lower_fold(node: Fold, context: LoweringContext) -> Lowered:
     builder = Builder(node, context)
     if runs_across(node):
         return _Across(builder, node).lower()
-    return _Along(builder, node).lower()
+    if argument_of(node.combine) is not None:
+        from .argument import ArgumentFold
+
+        return ArgumentFold(builder, node).lower()
+    return Along(builder, node).lower()
 
 
 def runs_across(node: Fold) -> bool:
@@ -142,7 +144,7 @@ class RowFold:
         )  # fmt: skip
 
 
-class _Along(RowFold):
+class Along(RowFold):
     """Blocks of the inner axes, reduced along the last one."""
 
     def __init__(self, builder: Builder, node: Fold) -> None:
@@ -155,7 +157,7 @@ class _Along(RowFold):
             self.linear = transform.collapse(
                 self.elements, (*node.outer, *node.inner), builder, self.position, len(node.outer)
             )
-        self.lanes = not is_commutative(node.combine)
+        self.lanes = self.in_order()
         self._measure(LANE_BLOCK if self.lanes else BLOCK)
 
     def _measure(self, block: int) -> None:
@@ -190,8 +192,43 @@ class _Along(RowFold):
         self.scratch = self.partials(
             scalar(at.multiply(self.host_rows, self.host_blocks), "partials")
         )
-        first = self._lanes() if self.lanes else self._rows()
+        self.visits = Visits.of(self.builder, (self.host_blocks, *self.outer),
+                                (self.block, *(1 for _ in self.outer)), not self.outer)  # fmt: skip
+        if self.visits is not None:
+            first = self._visited(self.visits)
+        else:
+            first = self._lanes() if self.lanes else self._rows()
         return self.builder.lowered(first, self._combine())
+
+    def _visited(self, visits: Visits) -> Kernel:
+        """A task: some of the blocks of all rows, one after the other as the schedule has them."""
+        length = at.minimum(at.maximum(self.host_count, 1), self.block)
+        least = at.maximum(at.floor_divide(self.block, length), 1)
+        tasks, per_task = visits.tasks(at.maximum(least, LANE_UNITS) if self.lanes else least)
+        into, task = self.builder.emitter(), Var("task", int64)
+        start, stop = tiling.block_range(into, "visit", task, per_task, visits.total)
+
+        def visit(number: Expr, short: bool) -> None:
+            exists, (block, *at_row) = visits.at(into, number)
+            with into.when(exists):
+                if short:
+                    self._short(into, at_row)
+                    return
+                row = into.let(at.linear(at_row, self.extents), "row")
+                self._one(into, row, block, at_row)
+
+        if self.lanes:
+            with into.loop("number", start, stop, "vector") as number:
+                visit(number, False)
+        else:
+            short = self._are_short(into)
+            if short is not FALSE:
+                with into.when(short), into.loop("number", start, stop, "vector") as number:
+                    visit(number, True)
+            with into.otherwise(short), into.loop("number", start, stop) as number:
+                visit(number, False)
+        return self.kernel("blocks", tasks, task, into,
+                           f"blocks of {self.block} elements, as the schedule says")  # fmt: skip
 
     def _rows(self) -> Kernel:
         """A task: one block of one row, or all of several rows."""
@@ -220,23 +257,32 @@ class _Along(RowFold):
     def _short_rows(self, into: Linearizer, start: Expr, stop: Expr) -> Iterator[None]:
         """Rows of a few elements side by side in the lanes of a vector, each serially; the body is
         what happens to longer ones."""
-        neutral = identities(self.combine)
-        if len(self.inner) != 1 or not self.outer or neutral is None:
+        short = self._are_short(into)
+        if short is FALSE:
             yield
             return
-        short = into.let(at.less(self.count, min(SHORT_ROW, self.block + 1)), "short")
         with into.when(short), into.loop("row", start, stop, "vector") as row:
-            at_row = tiling.coordinates(self.builder, into, row, self.outer)
-            total = declare(into, neutral)
-            with into.loop("k", 0, self.count) as k:
-                self.builder.stays_below(k, self.inner[0])
-                bindings: dict[Expr, Expr] = {Index(n): c for n, c in enumerate((*at_row, k))}
-                with into.when_always(bindings):
-                    values = into.emit(self.elements)
-                accumulate(into, self.combine, total, values)
-            self.finish(into, at_row, total, self.count)
+            self._short(into, tiling.coordinates(self.builder, into, row, self.outer))
         with into.otherwise(short):
             yield
+
+    def _are_short(self, into: Linearizer) -> Expr:
+        """Whether rows have so few elements that each is folded serially."""
+        neutral = self.neutral()
+        if len(self.inner) != 1 or not self.outer or neutral is None:
+            return FALSE
+        return into.let(at.less(self.count, min(SHORT_ROW, self.block + 1)), "short")
+
+    def _short(self, into: Linearizer, at_row: Sequence[Expr]) -> None:
+        """One row of a few elements."""
+        total = declare(into, self.neutral() or ())
+        with into.loop("k", 0, self.count) as k:
+            self.builder.stays_below(k, self.inner[0])
+            bindings: dict[Expr, Expr] = {Index(n): c for n, c in enumerate((*at_row, k))}
+            with into.when_always(bindings):
+                values = into.emit(self.elements)
+            accumulate(into, self.combine, total, values)
+        self.finish(into, at_row, total, self.count)
 
     def _lanes(self) -> Kernel:
         """A task: a vector of (row, block) pairs, each folded by one lane."""
@@ -256,10 +302,16 @@ class _Along(RowFold):
         return self.kernel("blocks", tasks, task, into,
                            f"a lane folds {self.block} elements in order")  # fmt: skip
 
-    def _one(self, into: Linearizer, row: Expr, block: Expr) -> None:
+    def _one(self, into: Linearizer, row: Expr, block: Expr,
+             at_row: Sequence[Expr] | None = None) -> None:  # fmt: skip
         """One block of one row: to the output if it is the only one, else a partial result."""
-        at_row = tiling.coordinates(self.builder, into, row, self.outer)
-        total = self._fold_block(into, at_row, block)
+        if at_row is None:
+            at_row = tiling.coordinates(self.builder, into, row, self.outer)
+        self.one(into, row, block, at_row)
+
+    def one(self, into: Linearizer, row: Expr, block: Expr, at_row: Sequence[Expr]) -> None:
+        """See `_one`."""
+        total = self.fold_block(into, at_row, block, self.combine)
         place = at.add(at.multiply(row, self.blocks), block)
         alone = at.equal(self.blocks, 1)
         with into.when(alone):
@@ -267,7 +319,17 @@ class _Along(RowFold):
         with into.otherwise(alone):
             into.append(*(Store(b, place, t) for b, t in zip(self.scratch, total, strict=True)))
 
-    def _fold_block(self, into: Linearizer, at_row: Sequence[Expr], block: Expr) -> tuple[Var, ...]:
+    def in_order(self) -> bool:
+        """Whether a block is folded element by element, several blocks side by side."""
+        return not is_commutative(self.combine)
+
+    def neutral(self) -> tuple[Const, ...] | None:
+        """What a row may be folded from, element by element."""
+        return identities(self.combine)
+
+    def fold_block(self, into: Linearizer, at_row: Sequence[Expr], block: Expr, combine: Combine,
+                   pick: Pick | None = None) -> tuple[Var, ...]:  # fmt: skip
+        """The elements of a block, or what `pick` makes of each, by `combine`."""
         rank = len(self.outer)
         bindings: dict[Expr, Expr] = {Index(k): c for k, c in enumerate(at_row)}
         roots = self.elements if self.linear is None else self.linear
@@ -278,13 +340,14 @@ class _Along(RowFold):
                 if self.linear is None and self.inner:
                     self.builder.stays_below(k, self.inner[-1])
                 with inner.when_always({**bindings, **lead, last: k}):
-                    return inner.emit(roots)
+                    found = inner.emit(roots)
+                return found if pick is None else pick(inner, found)
 
             return emit
 
         if self.single_row:
             start, stop = tiling.block_range(into, "block", block, self.block, self.run)
-            return fold_range(into, self.combine, start, stop, element({}))
+            return fold_range(into, combine, start, stop, element({}))
         first, end = tiling.block_range(
             into, "lead", at.floor_divide(block, self.parts), self.group, self.lead
         )
@@ -295,9 +358,9 @@ class _Along(RowFold):
         def one_run(inner: Linearizer, lead: Expr) -> tuple[Expr, ...]:
             places = tiling.coordinates(self.builder, inner, lead, self.inner[:-1], "k")
             where: dict[Expr, Expr] = {Index(rank + k): c for k, c in enumerate(places)}
-            return fold_range(inner, self.combine, start, stop, element(where))
+            return fold_range(inner, combine, start, stop, element(where))
 
-        return fold_runs(into, self.combine, first, end, one_run)
+        return fold_runs(into, combine, first, end, one_run)
 
     def _combine(self) -> Kernel:
         """Partial results in order, for a group of rows per task."""
@@ -314,10 +377,14 @@ class _Along(RowFold):
             def partial(_: Linearizer, b: Expr) -> tuple[Expr, ...]:
                 return tuple(Load(s, at.add(base, b)) for s in self.scratch)
 
-            total = fold_partials(into, self.combine, self.blocks, partial)
-            self.finish(into, at_row, total, self.count)
+            self.finish(into, at_row, self.whole(into, at_row, partial), self.count)
         return self.kernel("combine", self.builder.scalar(tasks_host, "combines"), task, into,
                            "partial results from left to right")  # fmt: skip
+
+    def whole(self, into: Linearizer, at_row: Sequence[Expr], partial: Elements
+              ) -> tuple[Var, ...]:  # fmt: skip
+        """A row's result from the partial results of its blocks."""
+        return fold_partials(into, self.combine, self.blocks, partial)
 
 
 @dataclass
@@ -337,6 +404,7 @@ class _Across(RowFold):
 
     def __init__(self, builder: Builder, node: Fold) -> None:
         super().__init__(builder, node, node.outer)
+        self.combine = argument_ahead(node.combine) or node.combine  # rows come in order
         self.inner = node.inner
         self.elements = transform.resolve(node.elements, builder, (*node.outer, *node.inner))
         scalar = builder.scalar
@@ -360,17 +428,43 @@ class _Across(RowFold):
     def _blocks(self) -> Kernel:
         size = self.size
         into, task = self.builder.emitter(), Var("task", int64)
-        plane, block, across = (
-            into.let(c, name) for c, name in zip(
-                at.row_major(task, (size.planes, size.blocks, size.across)),
-                ("plane", "block", "across"), strict=True)
-        )  # fmt: skip
-        at_plane = tiling.coordinates(self.builder, into, plane, self.outer[:-1])
-        rows = tiling.block_range(into, "row", block, ACROSS_ROWS, size.count)
-        cols = tiling.block_range(into, "col", across, ACROSS_COLUMNS, size.columns)
         types = [r.type for r in self.combine.results]
-        held = self.builder.local("column", types, ACROSS_COLUMNS)
+        strip = strip_width(self.builder, ACROSS_COLUMNS)
+        grid = (self.host_blocks, *self.outer[:-1], at.ceil_div(self.host_columns, strip))
+        leaf = (ACROSS_ROWS, *(1 for _ in self.outer[1:]), strip)
+        visits = Visits.of(self.builder, grid, leaf)
+        if visits is None:
+            plane, block, across = (
+                into.let(c, name) for c, name in zip(
+                    at.row_major(task, (size.planes, size.blocks, size.across)),
+                    ("plane", "block", "across"), strict=True)
+            )  # fmt: skip
+            at_plane = tiling.coordinates(self.builder, into, plane, self.outer[:-1])
+            rows = tiling.block_range(into, "row", block, ACROSS_ROWS, size.count)
+            cols = tiling.block_range(into, "col", across, ACROSS_COLUMNS, size.columns)
+            held = self.builder.local("column", types, ACROSS_COLUMNS)
+            self._one_block(into, plane, at_plane, block, rows, cols, held)
+            tasks = at.product((size.planes, size.blocks, size.across))
+            return self.kernel("blocks", tasks, task, into,
+                               f"columns side by side, blocks of {ACROSS_ROWS} rows")  # fmt: skip
+        held = self.builder.local("column", types, strip)
+        tasks, per_task = visits.tasks(1)
+        numbers = tiling.block_range(into, "visit", task, per_task, visits.total)
+        with into.loop("number", *numbers) as number:
+            exists, (block, *lead, across) = visits.at(into, number)
+            with into.when(exists):
+                plane = into.let(at.linear(lead, self.extents[:-1]), "plane")
+                rows = tiling.block_range(into, "row", block, ACROSS_ROWS, size.count)
+                cols = tiling.block_range(into, "col", across, strip, size.columns)
+                self._one_block(into, plane, lead, block, rows, cols, held)
+        return self.kernel("blocks", tasks, task, into, f"strips of {strip} columns, blocks "
+                           f"of {ACROSS_ROWS} rows, as the schedule says")  # fmt: skip
 
+    def _one_block(self, into: Linearizer, plane: Expr, at_plane: Sequence[Expr], block: Expr,
+                   rows: tuple[Expr, Expr], cols: tuple[Expr, Expr], held: Sequence[Buffer]
+                   ) -> None:  # fmt: skip
+        """One block of rows of some columns, with room for them in `held`."""
+        size = self.size
         with into.loop("step", *rows, step=ACROSS_STEP) as step:
             stop = into.let(at.minimum(at.add(step, ACROSS_STEP), rows[1]), "step_stop")
             with into.loop("j", *cols, "vector") as j:
@@ -395,9 +489,6 @@ class _Across(RowFold):
             with into.otherwise(alone):
                 place = self._place(plane, block, j)
                 into.append(*(Store(b, place, t) for b, t in zip(self.scratch, total, strict=True)))
-        tasks = at.product((size.planes, size.blocks, size.across))
-        return self.kernel("blocks", tasks, task, into,
-                           f"columns side by side, blocks of {ACROSS_ROWS} rows")  # fmt: skip
 
     def _place(self, plane: Expr, block: Expr, j: Expr) -> Expr:
         size = self.size
@@ -440,52 +531,3 @@ class _Across(RowFold):
             self.host_planes, at.ceil_div(self.host_columns, ACROSS_COLUMNS)), 0)  # fmt: skip
         return self.kernel("combine", self.builder.scalar(tasks, "combines"), task, into,
                            "partial results from top to bottom")  # fmt: skip
-
-
-# --- segments --------------------------------------------------------------------------------
-
-
-def _fold_segment(into: Linearizer, combine: Combine, start: Expr, stop: Expr,
-                  element: Elements) -> tuple[Var, ...]:  # fmt: skip
-    """Short segments one element after the other, long ones in interleaved partial results: the
-    partial results of a `Reduce` cost more to combine than a short segment has elements."""
-    neutral = identities(combine)
-    if neutral is None:
-        return fold_range(into, combine, start, stop, element)
-    total = declare(into, neutral)
-    short = into.let(at.less(at.subtract(stop, start), SHORT_SEGMENT), "short")
-    with into.when(short), into.loop("k", start, stop) as k:
-        accumulate(into, combine, total, element(into, k))
-    with into.otherwise(short):
-        reduce_range(into, combine, total, start, stop, element)
-    return total
-
-
-def lower_fold_seg(node: FoldSeg, context: LoweringContext) -> Lowered:
-    """One kernel; tasks over (row, group of segments)."""
-    builder = Builder(node, context)
-    outer = (*node.outer, node.segments)
-    fold = RowFold(builder, node, outer)
-    offsets = builder.input(node.offsets)
-    elements = transform.resolve(node.elements, builder, node.outer)
-    segments = builder.scalar(node.segments, "segments")
-    groups = builder.scalar(at.ceil_div(node.segments, SEGMENTS), "groups")
-    rows = builder.scalar(at.product(node.outer), "rows")
-    into, task = builder.emitter(), Var("task", int64)
-    at_row = tiling.coordinates(builder, into, at.floor_divide(task, groups), node.outer)
-    first, end = tiling.block_range(into, "segment", at.remainder(task, groups), SEGMENTS, segments)
-    bindings: dict[Expr, Expr] = {Index(k): c for k, c in enumerate(at_row)}
-
-    def element(inner: Linearizer, k: Expr) -> tuple[Expr, ...]:
-        with inner.when_always({**bindings, Index(len(at_row)): k}):
-            return inner.emit(elements)
-
-    with into.loop("segment", first, end) as segment:
-        builder.stays_below(segment, node.segments)
-        place = [builder.position(node.offsets, [at.add(segment, k)]) for k in (0, 1)]
-        start = into.let(Load(offsets, place[0]), "start")
-        stop = into.let(Load(offsets, place[1]), "stop")
-        total = _fold_segment(into, node.combine, start, stop, element)
-        fold.finish(into, (*at_row, segment), total, at.subtract(stop, start))
-    kernel = fold.kernel("", at.multiply(rows, groups), task, into, f"{SEGMENTS} segments a task")
-    return builder.lowered(kernel)

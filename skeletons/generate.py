@@ -35,8 +35,6 @@ from .schedules import Resolved
 
 #: A task moves about this many bytes: it fits in a second-level cache and outlasts its dispatch.
 TASK_BYTES = 1 << 17
-#: At most so many consecutive ids of an order are taken as one piece of a row.
-LONGEST_RUN = 1024
 #: A task of heavy elements does about this many additions' worth of work.
 TASK_COST = 1 << 18
 #: Outputs per thread along the rows, where neighbouring rows share their reads.
@@ -72,6 +70,9 @@ def lower_generate(node: Generate, context: LoweringContext) -> Lowered:
             return builder.lowered(_kernel(builder, node, tasks, task, into, collapsed=True))
     unroll = _unrolled_rows(builder, roots, rank)
     wide = elements_per_task(builder, roots, outs)
+    if plan is not None and plan.lanes < rank - 1:
+        tasks = _along_lanes(plan, builder, node, outs, task, into)
+        return builder.lowered(_kernel(builder, node, tasks, task, into))
     chosen: Tiling
     transposing = plan is None and transform.is_transposing(roots, rank)
     if plan is not None:
@@ -286,29 +287,41 @@ def _runs_in_order(plan: Resolved, builder: Builder, node: Generate, outs: Seque
     extents = builder.shape(node.shape)
     ids_host = tiling.host_ids(plan, node.shape)
     ids = builder.scalar(ids_host, "ids")
-    run = min(plan.order.run or 1, LONGEST_RUN)
-    elements = -(-elements_per_task(builder, node.elements, outs) // run) * run
+    elements = tiling.whole_runs(plan, elements_per_task(builder, node.elements, outs))
     start, stop = tiling.block_range(into, "id", task, elements, ids)
     box = transform.interior(node.elements, node.shape, builder)
     body = _Rows(builder, node, outs, 1, box)
-    with into.loop("run", start, stop, step=run) as begin:
-        last = into.let(at.subtract(at.minimum(at.add(begin, run), stop), 1), "last")
-        _, first = tiling.unit_origin(plan, builder, node.shape, into, begin)
-        _, end = tiling.unit_origin(plan, builder, node.shape, into, last)
-        low = into.let(at.minimum(first[-1], end[-1]), "low")
-        high = into.let(at.add(at.maximum(first[-1], end[-1]), 1), "high")
-        one_row = at.both(
-            *(at.equal(a, b) for a, b in zip(first[:-1], end[:-1], strict=True)),
-            at.equal(at.subtract(high, low), at.add(at.subtract(last, begin), 1)),
-        )
-        together = into.let(one_row, "together")
-        with into.when(together):
-            row = first[-2] if len(first) > 1 else constant(0)
-            body.tile(into, Tile(tuple(first[:-2]), (row, at.add(row, 1)), (low, high)))
-        with into.otherwise(together), into.loop("id", begin, at.add(last, 1), "vector") as ident:
+
+    def apart(begin: Expr, end: Expr) -> None:
+        with into.loop("id", begin, end, "vector") as ident:
             _, origin = tiling.unit_origin(plan, builder, node.shape, into, ident)
             _store(into, outs, origin, extents, body.anywhere)
+
+    tiling.in_runs(plan, builder, node.shape, into, (start, stop), body.tile, apart)
     return builder.scalar(at.ceil_div(ids_host, elements), "blocks")
+
+
+def _along_lanes(plan: Resolved, builder: Builder, node: Generate, outs: Sequence[Buffer],
+                 task: Var, into: Linearizer) -> Expr:  # fmt: skip
+    """Blocks in the order of the schedule, their elements in vectors along the axis of `Lanes`."""
+    roots = transform.resolve(node.elements, builder, node.shape)
+    extents = builder.shape(node.shape)
+    axes = [k for k in range(plan.ndim) if k != plan.lanes] + [plan.lanes]
+    exists, origin = tiling.unit_origin(plan, builder, node.shape, into, task)
+
+    def nest(place: dict[int, Expr]) -> None:
+        if len(place) == plan.ndim:
+            _store(into, outs, [place[k] for k in range(plan.ndim)], extents, roots)
+            return
+        k = axes[len(place)]
+        stop = into.let(at.minimum(at.add(origin[k], plan.unit[k]), extents[k]), f"stop{k}")
+        with into.loop(f"i{k}", origin[k], stop, "vector" if k == plan.lanes else "serial") as i:
+            builder.stays_below(i, node.shape[k])
+            nest({**place, k: i})
+
+    with into.when(exists):
+        nest({})
+    return builder.scalar(tiling.host_ids(plan, node.shape), "blocks")
 
 
 def _unit(builder: Builder, into: Linearizer, outs: Sequence[Buffer], extents: Sequence[Expr],

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import importlib
+from typing import cast
+
 from treadle.dsl.graph import Fold, FoldSeg, Generate, Matmul, Node, Permute, Scan
 
-from .fold import lower_fold, lower_fold_seg
-from .generate import lower_generate
-from .kernel.build import LoweringContext, Site, Stride
+from .caching import cached
+from .kernel.build import LoweringContext, Site
+from .kernel.hosted import Stride
 from .kernel.ir import Lowered
-from .matmul import lower_matmul
-from .permute import lower_permute
-from .scan import lower_scan
+from .resident import resident
+from .schedules import as_schedule
+from .schedules.errors import of_operation
 
-__all__ = ["LoweringContext", "Site", "Stride", "lower"]
+#: Where each way of computing becomes kernels: a module here for a CPU, and its namesake in `gpu`.
+_SKELETONS: dict[type[Node], tuple[str, str]] = {
+    Generate: ("generate", "lower_generate"),
+    Fold: ("fold", "lower_fold"),
+    FoldSeg: ("fold_seg", "lower_fold_seg"),
+    Scan: ("scan", "lower_scan"),
+    Permute: ("permute", "lower_permute"),
+    Matmul: ("matmul", "lower_matmul"),
+}
+
+__all__ = ["LoweringContext", "Site", "Stride", "layer_notes", "lower"]
 
 
 def lower(node: Node, context: LoweringContext | None = None) -> Lowered:
@@ -21,23 +34,42 @@ def lower(node: Node, context: LoweringContext | None = None) -> Lowered:
     Arrays that the node reads are input buffers, whoever computes them; its own components are
     output buffers (for a Permute "update" buffers, which hold the defaults when the first kernel
     starts).  Library, Barrier, ArrayLoop and Branch are the executor's: `TypeError`.
+
+    The layers of a schedule that are about blocks as wholes, who runs them and how the caches treat
+    what they touch, are put on the kernels afterwards, whatever made these.
+
+    Errors: `ScheduleError`, which names the operation, where its schedule does not fit it.
     """
     context = context or LoweringContext()
-    if context.target == "cuda":
-        from .gpu.lower import lower as lower_for_gpu
+    with of_operation(node.label, node.where):
+        lowered = _lowered(node, context)
+        return cached(resident(lowered, node, context), node, context)
 
-        return lower_for_gpu(node, context)
-    match node:
-        case Generate():
-            return lower_generate(node, context)
-        case Fold():
-            return lower_fold(node, context)
-        case FoldSeg():
-            return lower_fold_seg(node, context)
-        case Scan():
-            return lower_scan(node, context)
-        case Permute():
-            return lower_permute(node, context)
-        case Matmul():
-            return lower_matmul(node, context)
-    raise TypeError(f"{type(node).__name__} is not lowered to kernels")
+
+def layer_notes(node: Node, context: LoweringContext, library: str | None = None
+                ) -> tuple[str, ...]:  # fmt: skip
+    """What came of the schedule that a node was given, in words.
+
+    `library`: who computes it instead of kernels of ours, in an order that nobody can choose.
+    """
+    if node.label.schedule is None:
+        return ()
+    none = f"{node.label.schedule!r} has no effect"
+    if library is not None:
+        return (f"{none}: {library} has an order of its own",)
+    if type(node) not in _SKELETONS:
+        return (f"{none}: no kernel of ours computes this",)
+    notes = lower(node, context).notes
+    stage = as_schedule(node.label.schedule).stage
+    if stage is not None and context.target == "cpu":
+        notes = (*notes, f"{stage!r} has no effect on a CPU: its caches hold what a block reads")
+    return tuple(dict.fromkeys(notes))
+
+
+def _lowered(node: Node, context: LoweringContext) -> Lowered:
+    if type(node) not in _SKELETONS:
+        raise TypeError(f"{type(node).__name__} is not lowered to kernels")
+    name, function = _SKELETONS[type(node)]
+    place = f".gpu.{name}" if context.target == "cuda" else f".{name}"
+    module = importlib.import_module(place, __package__)
+    return cast(Lowered, getattr(module, function)(node, context))

@@ -12,6 +12,9 @@
     serial      asked for by deterministic=True: one task, in the order of the source
 
 `private` is chosen at run time by the extents; the kernels of the other way then have no tasks.
+
+A schedule says in which order the elements of the source are visited, and what of them a task has;
+a chunk is so many tasks one after the other.  `deterministic=True` keeps the order of the source.
 """
 
 from __future__ import annotations
@@ -32,6 +35,8 @@ from .kernel.build import Builder, LoweringContext, element_cost, flop_count
 from .kernel.ir import Access, Assign, Atomic, Buffer, Kernel, Load, Lowered, Store
 from .kernel.linearize import Linearizer, zero
 from .kernel.tiling import Tile
+from .schedules import Schedule
+from .visits import shown
 
 #: Targets of at most this many elements are accumulated in private copies.
 PRIVATE_TARGET = 1 << 21
@@ -72,7 +77,13 @@ class _Permute:
         roots = transform.resolve(roots, builder, self.domain)
         self.line = Var("p", int64)
         self.collapsed = None
-        if len(self.domain) > 1:
+        plan = None
+        if node.label.deterministic:
+            if tiling.schedule_of(builder) is not None:
+                builder.notes.append("deterministic=True: the source is visited in its own order")
+        else:
+            plan = tiling.plan_of(builder, len(node.domain), outputs=True)
+        if len(self.domain) > 1 and plan is None:
             self.collapsed = transform.collapse(roots, self.domain, builder, self.line)
         if self.collapsed is not None:
             roots, self.domain = self.collapsed, (self.count_host,)
@@ -85,7 +96,14 @@ class _Permute:
         self.bytes = (self.counted and many and len(self.outs) == 1
                       and self.outs[0].type.is_integer)  # fmt: skip
         self.elements = elements_per_task(builder, roots, self.outs)
-        self.tiling = tiling.default_tiling(builder, self.domain, self.elements)
+        if plan is None:
+            self.tiling = tiling.default_tiling(builder, self.domain, self.elements)
+        else:
+            self.tiling = tiling.ordered_tiling(plan, builder, self.domain, self.elements)
+            schedule = tiling.schedule_of(builder) or Schedule()
+            builder.notes.append(shown(schedule, plan, [1 for _ in self.domain]))
+            if schedule.lanes is not None:
+                builder.notes.append(f"{schedule.lanes!r} has no effect: updates go row by row")
 
     # --- elements of the source ---
 

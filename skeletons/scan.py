@@ -14,6 +14,8 @@ Operators that are known primitives go GROUPED steps at a time, as a prefix of t
 its start, so that a step does not wait for the one before.  Costly elements and epilogues are
 computed by vector loops over a part of the row that fits in the first-level cache (`staged`).
 Which of these is done depends on the operator and the extents, never on what was fused.
+
+A schedule numbers the blocks of rows, or the columns, that tasks consist of (`visits.py`).
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ from .kernel import arithmetic as at
 from .kernel.build import Builder, LoweringContext, element_cost, flop_count
 from .kernel.ir import Assign, Buffer, Kernel, Let, Load, Lowered, Store
 from .kernel.linearize import Linearizer
+from .visits import WHOLE, Visits, strip_width
 
 #: Elements of a block; a multiple of STAGE.
 BLOCK = 16384
@@ -176,10 +179,36 @@ class _Along(AxisScan):
         size = scalar(at.multiply(rows, self.host_blocks), "partials")
         self.sums = builder.scratch("sum", types, size)
         self.carries = builder.scratch("carry", types, size)
+        leaf = (*(1 for _ in self.others), BLOCK)
+        self.visits = Visits.of(builder, (*self.others, self.host_blocks), leaf)
 
     def lower(self) -> Lowered:
-        scan = self._scan()
-        return self.builder.lowered(self._sums(), self._carries(), scan)
+        if self.visits is None:
+            scan = self._scan()
+            return self.builder.lowered(self._sums(), self._carries(), scan)
+        sums = self._visited("sums", self.visits)
+        return self.builder.lowered(sums, self._carries(), self._visited("scan", self.visits))
+
+    def _visited(self, suffix: str, visits: Visits) -> Kernel:
+        """All blocks, as the schedule has them: their sums (of all but the last of a row), or the
+        scan of each from its carry."""
+        into, task = self.builder.emitter(), Var("task", int64)
+        rows = at.maximum(at.floor_divide(BLOCK, at.maximum(self.host_n, 1)), 1)
+        tasks, per_task = visits.tasks(rows)
+        numbers = tiling.block_range(into, "visit", task, per_task, visits.total)
+        with into.loop("number", *numbers) as number:
+            exists, (*others, block) = visits.at(into, number)
+            if suffix == "sums":
+                exists = at.both(exists, at.less(block, at.subtract(self.blocks, 1)))
+            with into.when(exists):
+                row = into.let(at.linear(others, self.builder.shape(self.others)), "row")
+                one = self._sum if suffix == "sums" else self._scan_block
+                one(into, others, row, block)
+        if suffix == "sums":
+            several = at.less(1, self.blocks)
+            tasks = at.select(several, tasks, 0)
+        return self.kernel(suffix, tasks, task, into,
+                           f"blocks of {BLOCK} elements, as the schedule says")  # fmt: skip
 
     def _sums(self) -> Kernel:
         into, task = self.builder.emitter(), Var("task", int64)
@@ -188,7 +217,14 @@ class _Along(AxisScan):
         if at.is_constant(self.host_rows, 1):
             row, block = constant(0), task
         row, block = into.let(row, "row"), into.let(block, "block")
-        others = tiling.coordinates(self.builder, into, row, self.others)
+        self._sum(into, tiling.coordinates(self.builder, into, row, self.others), row, block)
+        tasks = at.select(at.less(1, self.host_blocks), at.multiply(
+            self.host_rows, at.subtract(self.host_blocks, 1)), 0)  # fmt: skip
+        return self.kernel("sums", self.builder.scalar(tasks, "sum_tasks"), task, into,
+                           f"the combination of each block of {BLOCK}")  # fmt: skip
+
+    def _sum(self, into: Linearizer, others: Sequence[Expr], row: Expr, block: Expr) -> None:
+        """The combination of one block."""
         start, stop = tiling.block_range(into, "block", block, self.length, self.n)
         if self.node.reverse:
             start, stop = at.subtract(self.n, stop), at.subtract(self.n, start)
@@ -201,10 +237,6 @@ class _Along(AxisScan):
         total = fold_range(into, self.combine, start, stop, element)
         where = at.add(at.multiply(row, self.blocks), block)
         into.append(*(Store(b, where, t) for b, t in zip(self.sums, total, strict=True)))
-        tasks = at.select(at.less(1, self.host_blocks), at.multiply(
-            self.host_rows, at.subtract(self.host_blocks, 1)), 0)  # fmt: skip
-        return self.kernel("sums", self.builder.scalar(tasks, "sum_tasks"), task, into,
-                           f"the combination of each block of {BLOCK}")  # fmt: skip
 
     def _carries(self) -> Kernel:
         into, task = self.builder.emitter(), Var("task", int64)
@@ -247,13 +279,17 @@ class _Along(AxisScan):
         )
         with into.loop("row", first, end) as row:
             others = tiling.coordinates(self.builder, into, row, self.others)
-            start, stop = tiling.block_range(into, "step", block, self.length, self.n)
-            total, begin = self._begin(into, others, row, block, start, stop)
-            self._block(into, others, total, begin, stop)
-            with into.when(at.equal(block, at.subtract(self.blocks, 1))):
-                self.end(into, others, total)
+            self._scan_block(into, others, row, block)
         how = f"{GROUPED} steps together" if self.grouped else "step by step"
         return self.kernel("scan", at.multiply(groups, self.blocks), task, into, how)
+
+    def _scan_block(self, into: Linearizer, others: Sequence[Expr], row: Expr, block: Expr) -> None:
+        """One block, from its carry."""
+        start, stop = tiling.block_range(into, "step", block, self.length, self.n)
+        total, begin = self._begin(into, others, row, block, start, stop)
+        self._block(into, others, total, begin, stop)
+        with into.when(at.equal(block, at.subtract(self.blocks, 1))):
+            self.end(into, others, total)
 
     def _begin(self, into: Linearizer, others: Sequence[Expr], row: Expr, block: Expr, start: Expr,
                stop: Expr) -> tuple[tuple[Var, ...], Expr]:  # fmt: skip
@@ -354,16 +390,42 @@ class _Across(AxisScan):
     """The axis is not the last: columns side by side, their accumulators in the task's memory."""
 
     def lower(self) -> Lowered:
-        builder = self.builder
-        planes_host, columns_host = at.product(self.others[:-1]), self.others[-1]
-        planes = builder.scalar(planes_host, "planes")
-        columns = builder.scalar(columns_host, "columns")
-        across = builder.scalar(at.ceil_div(columns_host, ACROSS_COLUMNS), "across")
-        held = builder.local("column", [r.type for r in self.combine.results], ACROSS_COLUMNS)
+        builder, axis = self.builder, self.node.axis
+        columns = builder.scalar(self.others[-1], "columns")
+        types = [r.type for r in self.combine.results]
         into, task = builder.emitter(), Var("task", int64)
-        plane = at.floor_divide(task, across)
-        at_plane = tiling.coordinates(builder, into, plane, self.others[:-1])
-        cols = tiling.block_range(into, "col", at.remainder(task, across), ACROSS_COLUMNS, columns)
+        strip = strip_width(builder, ACROSS_COLUMNS)
+        grid = (*self.others[:-1], at.ceil_div(self.others[-1], strip))
+        leaf = (*(1 for _ in self.others[:-1]), strip)
+        visits = Visits.of(builder, (*grid[:axis], constant(1), *grid[axis:]),
+                           (*leaf[:axis], WHOLE, *leaf[axis:]))  # fmt: skip
+        if visits is None:
+            across = builder.scalar(at.ceil_div(self.others[-1], ACROSS_COLUMNS), "across")
+            planes = builder.scalar(at.product(self.others[:-1]), "planes")
+            held = builder.local("column", types, ACROSS_COLUMNS)
+            plane = at.floor_divide(task, across)
+            at_plane = tiling.coordinates(builder, into, plane, self.others[:-1])
+            cols = tiling.block_range(into, "col", at.remainder(task, across), ACROSS_COLUMNS,
+                                      columns)  # fmt: skip
+            self._columns(into, at_plane, cols, held)
+            tasks, how = at.multiply(planes, across), "columns side by side"
+        else:
+            held = builder.local("column", types, strip)
+            tasks, per_task = visits.tasks(1)
+            numbers = tiling.block_range(into, "visit", task, per_task, visits.total)
+            with into.loop("number", *numbers) as number:
+                exists, place = visits.at(into, number)
+                *lead, number_of_strip = (*place[:axis], *place[axis + 1 :])
+                with into.when(exists):
+                    cols = tiling.block_range(into, "col", number_of_strip, strip, columns)
+                    self._columns(into, lead, cols, held)
+            how = f"strips of {strip} columns, as the schedule says"
+        return builder.lowered(self.kernel("", tasks, task, into, how))
+
+    def _columns(self, into: Linearizer, at_plane: Sequence[Expr], cols: tuple[Expr, Expr],
+                 held: Sequence[Buffer]) -> None:  # fmt: skip
+        """Some columns from end to end, with room for them in `held`."""
+        builder = self.builder
         if self.node.init is not None:
             start = self.init(into)
             with into.loop("j", *cols, "vector") as j:
@@ -385,8 +447,6 @@ class _Across(AxisScan):
                 slot = into.let(at.subtract(j, cols[0]), "slot")
                 last = tuple(into.let(Load(b, slot), "last") for b in held)
                 self.end(into, (*at_plane, j), last)
-        return builder.lowered(self.kernel("", at.multiply(planes, across), task, into,
-                                           "columns side by side"))  # fmt: skip
 
     def _hold(self, into: Linearizer, held: Sequence[Buffer], slot: Expr, values: Sequence[Expr]
               ) -> None:  # fmt: skip

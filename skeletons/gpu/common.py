@@ -38,7 +38,8 @@ from treadle.dsl.expr import (
 from treadle.dsl.graph import Leaf
 from treadle.dsl.types import ScalarType, int64
 from treadle.skeletons.kernel import arithmetic as at
-from treadle.skeletons.kernel.build import Builder, LoweringContext, Stride
+from treadle.skeletons.kernel.build import Builder, LoweringContext
+from treadle.skeletons.kernel.hosted import Stride
 from treadle.skeletons.kernel.ir import Buffer, Kernel, Load, LoadVector, Store, StoreVector
 from treadle.skeletons.kernel.linearize import Linearizer
 

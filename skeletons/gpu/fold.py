@@ -17,9 +17,6 @@ from treadle.skeletons.kernel.ir import Lowered
 
 from .fold_columns import ColumnFold
 from .fold_rows import RowsFold
-from .fold_seg import lower_fold_seg
-
-__all__ = ["lower_fold", "lower_fold_seg"]
 
 
 def lower_fold(node: Fold, context: LoweringContext) -> Lowered:

@@ -3,7 +3,7 @@
 A thread folds VECTOR columns; `height` threads below each other share the rows and combine theirs
 in order through shared memory.  Operators that commute and have a neutral element take turns at
 the rows, others take consecutive ones.  Where there are few columns the rows are cut into parts,
-which a second kernel combines.
+which a second kernel combines.  A schedule says which parts of which columns follow each other.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from treadle.dsl.expr import TRUE, Expr, Index, Var, constant
-from treadle.dsl.graph import Fold, Shape
+from treadle.dsl.graph import Combine, Fold, Shape
+from treadle.dsl.operations.folds import argument_ahead
 from treadle.dsl.types import int64
 from treadle.skeletons.combining import Values, accumulate, assign, declare, zeros
 from treadle.skeletons.fold import RowFold
@@ -25,6 +26,7 @@ from treadle.skeletons.kernel.linearize import Linearizer
 from .collectives import STEPS, get, neutral_of, put
 from .common import Group, Threads, multiples
 from .fold_rows import UNROLL, how, unrolling, vector_of
+from .visits import Turns, Visits
 
 #: Threads of a block; of one that combines partial results.
 THREADS, COMBINE_THREADS = 256, 1024
@@ -52,6 +54,7 @@ class _Sides:
     span: Expr
     tasks: Expr
     host_parts: Expr
+    host_across: Expr
 
     @classmethod
     def of(cls, builder: Builder, outer: Shape, count: Expr, vector: int, threads: int,
@@ -76,7 +79,7 @@ class _Sides:
                  "blocks")  # fmt: skip
         hosts = (planes, columns, count, width, height, across, parts, span, tasks)
         a, b, c, d, e, f, g, h, i = map(builder.scalar, hosts, names)
-        return cls(a, b, c, d, e, f, g, h, i, parts)
+        return cls(a, b, c, d, e, f, g, h, i, parts, across)
 
 
 Columns = Callable[[Linearizer, Sequence[Expr]], "list[list[Values]]"]
@@ -124,10 +127,22 @@ class ColumnFold(RowFold):
                 where = at.add(at.multiply(above, sides.columns), at_row[-1])
                 put(into, self.scratch, where, total)
 
-        self._emit(into, grid, sides, group, self.vector, inner, end)
+        visits = Visits.of(self.builder, (sides.host_parts, *self.outer[:-1], sides.host_across), (
+            THREADS // WIDTH * LEAST, *(1 for _ in self.outer[1:]), WIDTH * self.vector
+        ))  # fmt: skip
+        tasks = sides.tasks
+        if visits is None:
+            self._emit(into, grid, sides, group, self.vector, inner, end)
+        else:
+            turns = Turns(visits)
+            with turns.leaves(into, grid.task, constant(0)) as (own, (part, *at_plane, block)):
+                plane = into.let(at.linear(at_plane, self.extents[:-1]), "plane")
+                self._part(into, grid, sides, group, self.vector, inner, end,
+                           (plane, part, block), at_plane, own)  # fmt: skip
+            tasks = self.builder.scalar(turns.tasks, "visit_blocks")
         wide = group.count > 1
         gpu = grid.launch(group.requires if wide else (), group.aligned if wide else (), fallback)
-        return self.kernel("blocks", sides.tasks, grid.task, into,
+        return self.kernel("blocks", tasks, grid.task, into,
                            f"columns side by side, {how(self.combine)}", **gpu)  # fmt: skip
 
     def _combine(self, first: _Sides) -> Kernel:
@@ -160,6 +175,15 @@ class ColumnFold(RowFold):
                 ("plane", "part", "block"), strict=True)
         )  # fmt: skip
         at_plane = tiling.coordinates(self.builder, into, plane, self.outer[:-1])
+        self._part(into, grid, sides, group, vector, inner, end, (plane, part, block), at_plane,
+                   TRUE, bound)  # fmt: skip
+
+    def _part(self, into: Linearizer, grid: Threads, sides: _Sides, group: Group, vector: int,
+              inner: Callable[[Linearizer, Expr], dict[Expr, Expr]], end: Callable[..., None],
+              which: tuple[Expr, Expr, Expr], at_plane: Sequence[Expr], owner: Expr,
+              bound: Var | None = None) -> None:  # fmt: skip
+        """Plane, part and columns of `which`; stored if `owner`."""
+        plane, part, block = which
         x = into.let(at.remainder(grid.thread, sides.width), "x")
         y = into.let(at.floor_divide(grid.thread, sides.width), "y")
         start, stop = tiling.block_range(into, "part", part, sides.span, sides.count)
@@ -179,7 +203,7 @@ class ColumnFold(RowFold):
             else:
                 totals, valid = self._ordered(into, sides, y, start, stop, rows, vector)
         self._tree(into, grid, sides, y, totals, valid)
-        with into.when(at.equal(y, 0)):
+        with into.when(at.both(at.equal(y, 0), owner)):
             for column, inside_, total in zip(own, known, totals, strict=True):
                 with into.when(inside_):
                     end((*at_plane, column), plane, part, total)
@@ -245,14 +269,21 @@ class ColumnFold(RowFold):
         def place(k: Expr) -> Expr:
             return at.add(first, at.multiply(k, sides.height))
 
-        def add(row: Sequence[Values]) -> None:
+        def add(combine: Combine, row: Sequence[Values]) -> None:
             for total, value in zip(totals, row, strict=True):
-                accumulate(into, self.combine, total, value)
+                accumulate(into, combine, total, value)
 
+        # As in `fold_rows`: once a total has its first element, ties need no test.
+        ahead = argument_ahead(self.combine)
+        if ahead is not None:
+            with into.when(at.less(0, rounds)):
+                (row,) = rows(into, [place(at.integer(0))])
+                for total, value in zip(totals, row, strict=True):
+                    assign(into, total, value)
         with into.loop("round", 0, rounds) as turn:
             base = at.multiply(turn, unroll)
             for row in rows(into, [place(at.add(base, u)) for u in range(unroll)]):
-                add(row)
+                add(ahead or self.combine, row)
         base = into.let(at.multiply(rounds, unroll), "base")
         with into.when(at.less(base, mine)):
             held = []
@@ -265,7 +296,7 @@ class ColumnFold(RowFold):
                         assign(into, variables, value)
                 held.append(values)
             for values in held:
-                add(values)
+                add(self.combine, values)
         return totals
 
     def _ordered(self, into: Linearizer, sides: _Sides, y: Expr, start: Expr, stop: Expr,

@@ -6,7 +6,8 @@
                then the warp in order
 
 Threads are combined by shuffles and warps through shared memory (`collectives.py`).  Long rows
-are cut into parts where there are few; a second kernel combines the parts of a row.
+are cut into parts where there are few; a second kernel combines the parts of a row.  A schedule
+says which parts follow each other in a block, and which blocks (`visits.py`).
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from treadle.dsl.expr import FALSE, TRUE, Expr, Index, Read, Var, constant, primitive, walk
+from treadle.dsl import simplify
+from treadle.dsl.expr import FALSE, TRUE, Const, Expr, Index, Read, Var, constant, primitive, walk
 from treadle.dsl.graph import Combine, Fold, Shape
+from treadle.dsl.operations.folds import argument_of, argument_passes
 from treadle.dsl.simplify import apply
-from treadle.dsl.types import int64
+from treadle.dsl.types import int32, int64
 from treadle.skeletons.combining import (
     Values,
     accumulate,
@@ -29,7 +32,7 @@ from treadle.skeletons.fold import RowFold
 from treadle.skeletons.kernel import arithmetic as at
 from treadle.skeletons.kernel import tiling, transform
 from treadle.skeletons.kernel.build import Builder, element_cost
-from treadle.skeletons.kernel.ir import Buffer, Kernel, Load, Lowered
+from treadle.skeletons.kernel.ir import Assign, Buffer, Kernel, Load, Lowered
 from treadle.skeletons.kernel.linearize import Linearizer
 
 from .collectives import (
@@ -42,6 +45,7 @@ from .collectives import (
     reduce_warp,
 )
 from .common import WARP, Group, Threads, multiples, vector_count
+from .visits import Turns, Visits, leaf
 
 #: Threads of a block; of one that combines partial results, and the vectors it loads at once.
 THREADS, COMBINE_THREADS, COMBINE_UNROLL = 256, 512, 8
@@ -94,6 +98,13 @@ class RowElements:
         made = object.__new__(RowElements)
         made.__dict__.update(self.__dict__)
         made.wide = False
+        return made
+
+    def component(self, k: int) -> RowElements:
+        """One component of the elements alone, wide only where all of them are."""
+        made = RowElements(self.builder, self.roots[k : k + 1], self.variable, self.count,
+                           self.lead, self.run, self.first)  # fmt: skip
+        made.wide = made.wide and self.wide
         return made
 
     def share(self, into: Linearizer) -> None:
@@ -263,11 +274,13 @@ class RowFolder:
             def place(k: Expr) -> Expr:
                 return into.let(at.add(first, at.multiply(k, step)), "p")
 
-            with into.loop("round", 0, rounds) as turn:
-                base = at.multiply(turn, self.unroll)
-                where = [place(at.add(base, u)) for u in range(self.unroll)]
-                for group in self.elements.vectors(into, where):
-                    self._add(into, totals, group)
+            better = argument_of(self.combine)
+            if better is not None:
+                self._arguments(into, better, totals, first, rounds, place)
+            else:
+                with into.loop("round", 0, rounds) as turn:
+                    for group in self.elements.vectors(into, self._round(turn, place)):
+                        self._add(into, totals, group)
             self._rest(into, neutral, totals, rounds, mine, place)
             if v > 1:
                 last = place(mine)
@@ -277,6 +290,41 @@ class RowFolder:
                         value = self.elements.one(into, p)
                         accumulate(into, self.combine, totals[k % places], value)
         return self.tree(into, totals)
+
+    def _round(self, turn: Expr, place: Callable[[Expr], Expr]) -> list[Expr]:
+        """The places of the vectors of a round."""
+        base = at.multiply(turn, self.unroll)
+        return [place(at.add(base, u)) for u in range(self.unroll)]
+
+    def _arguments(self, into: Linearizer, better: str, totals: Sequence[tuple[Var, ...]],
+                   first: Expr, rounds: Expr, place: Callable[[Expr], Expr]) -> None:  # fmt: skip
+        """The whole rounds of argmin and argmax, into `totals`, which have met nothing yet.
+
+        A total meets its elements in order, so ties need no test; it keeps the number of the best
+        instead of its place (32 bits; 2³¹ rounds of one thread would take hours), and reads the
+        element again in the end.
+        """
+        values, places = self.elements.component(0), len(totals)
+        with into.when(at.less(0, rounds)):
+            (group,) = values.vectors(into, [first])
+            best = [into.declare(group[k][0], "best") for k in range(places)]
+            numbers = [into.declare(Const(0, int32), "number") for _ in best]
+            each = self.vector // places
+            with into.loop("round", 0, rounds) as turn:
+                base = into.let(simplify.cast(at.multiply(turn, self.unroll * each), int32), "base")
+                for u, group in enumerate(values.vectors(into, self._round(turn, place))):
+                    for k, (value,) in enumerate(group):
+                        later = Const(u * each + k // places, int32)
+                        number = apply(primitive("add"), (base, later), int32)
+                        old, last = best[k % places], numbers[k % places]
+                        passes = into.let(argument_passes(better, old, value), "passes")
+                        into.append(Assign(old, simplify.select(passes, value, old)))
+                        into.append(Assign(last, simplify.select(passes, number, last)))
+            for k, (total, last) in enumerate(zip(totals, numbers, strict=True)):
+                number = simplify.cast(last, int64)
+                vector = place(at.floor_divide(number, each))
+                within = at.add(at.multiply(at.remainder(number, each), places), k)
+                assign(into, total, self.elements.one(into, at.add(vector, within)))
 
     def tree(self, into: Linearizer, totals: list[tuple[Var, ...]]) -> tuple[Var, ...]:
         """The combination of a power of two of them, in the first."""
@@ -416,6 +464,9 @@ class RowsFold(RowFold):
         if self.outer and neutral_of(self.combine) is not None:
             short = at.less_equal(self.count, FEW_LANES * each)
         deal = _Deal.of(builder, self.rows, self.count, each, THREADS, True, at.negate(short))
+        self.visits = Visits.of(builder, (deal.host_parts, *self.outer), (
+            THREADS * each * LEAST, *(1 for _ in self.outer)), not self.outer)  # fmt: skip
+        self.long = at.negate(short)
         partials = at.multiply(self.rows, deal.host_parts)
         self.scratch = self.partials(builder.scalar(partials, "partials"))
         kernels = []
@@ -440,10 +491,26 @@ class RowsFold(RowFold):
             with into.otherwise(alone):
                 put(into, self.scratch, at.add(at.multiply(row, deal.parts), part), total)
 
-        self._emit(into, grid, deal, folder, end)
+        tasks = deal.tasks
+        if self.visits is None:
+            self._emit(into, grid, deal, folder, end)
+        else:
+            tasks = self._emit_visits(self.visits, into, grid, deal, folder, end)
         gpu = grid.launch(elements.requires if elements.wide else (),
                           elements.group.aligned if elements.wide else (), fallback)  # fmt: skip
-        return self.kernel("blocks", deal.tasks, grid.task, into, how(self.combine), **gpu)
+        return self.kernel("blocks", tasks, grid.task, into, how(self.combine), **gpu)
+
+    def _emit_visits(self, visits: Visits, into: Linearizer, grid: Threads, deal: _Deal,
+                     folder: RowFolder, end: Callable[..., None]) -> Expr:  # fmt: skip
+        """What a thread does under a schedule; the number of thread blocks."""
+        turns = Turns(visits, at.floor_divide(THREADS, deal.host_lanes))
+        lane = into.let(at.remainder(grid.thread, deal.lanes), "lane")
+        group = into.let(at.floor_divide(grid.thread, deal.lanes), "group")
+        with turns.leaves(into, grid.task, group) as (owner, (part, *at_row)):
+            row = into.let(at.linear(at_row, self.extents), "row")
+            self._part(into, grid, deal, folder, end, (lane, owner, row, part), at_row)
+        tasks = at.select(self.long, turns.tasks, 0)
+        return self.builder.scalar(tasks, "visit_blocks")
 
     def _combine(self, first: _Deal) -> Kernel:
         """Partial results of each row, in order."""
@@ -471,7 +538,9 @@ class RowsFold(RowFold):
         builder, into, grid = self.builder, self.builder.emitter(), Threads.of(THREADS)
         folder = RowFolder(self.combine, elements, deal.lanes)
         side_host = at.floor_divide(THREADS, deal.host_lanes)
-        blocks = at.ceil_div(self.rows, at.multiply(side_host, TURNS))
+        visits = self.visits
+        numbers = self.rows if visits is None else visits.total_host
+        blocks = at.ceil_div(numbers, at.multiply(side_host, TURNS))
         tasks = builder.scalar(at.select(when, blocks, 0), "short_blocks")
         side = builder.scalar(side_host, "side")
         lane = into.let(at.remainder(grid.thread, deal.lanes), "lane")
@@ -482,8 +551,12 @@ class RowsFold(RowFold):
         held = builder.local("row", types, TURNS * folder.vector)
         last = at.subtract(deal.rows, 1)
         with into.loop("turn", 0, TURNS, "unrolled") as turn:
-            row = into.let(at.minimum(at.add(begin, at.multiply(side, turn)), last), "row")
-            at_row = tiling.coordinates(builder, into, row, self.outer)
+            number = at.add(begin, at.multiply(side, turn))
+            if visits is None:
+                row = into.let(at.minimum(number, last), "row")
+                at_row = tiling.coordinates(builder, into, row, self.outer)
+            else:
+                at_row = leaf(visits, into, into.let(number, "number"))[1][1:]
             slot = into.let(at.multiply(turn, folder.vector), "slot")
             with into.when_always({Index(k): c for k, c in enumerate(at_row)}):
                 folder.short(into, first, deal.count, held, slot)
@@ -492,10 +565,16 @@ class RowsFold(RowFold):
             places = [at.add(slot, k) for k in range(folder.vector)]
             total = folder.tree(into, [declare(into, get(into, held, p)) for p in places])
             reduce_warp(into, self.combine, total, lane, deal.lanes, most=FEW_LANES)
-            row = into.let(at.add(begin, at.multiply(side, turn)), "row")
-            with into.when(at.both(at.equal(lane, 0), at.less(row, deal.rows))):
-                at_row = tiling.coordinates(builder, into, row, self.outer)
-                self.finish(into, at_row, total, deal.count)
+            number = at.add(begin, at.multiply(side, turn))
+            if visits is None:
+                row = into.let(number, "row")
+                with into.when(at.both(at.equal(lane, 0), at.less(row, deal.rows))):
+                    at_row = tiling.coordinates(builder, into, row, self.outer)
+                    self.finish(into, at_row, total, deal.count)
+            else:
+                own, place = leaf(visits, into, into.let(number, "number"))
+                with into.when(at.both(at.equal(lane, 0), own)):
+                    self.finish(into, place[1:], total, deal.count)
         gpu = grid.launch(elements.requires if elements.wide else (),
                           elements.group.aligned if elements.wide else (), fallback)  # fmt: skip
         return self.kernel("short", tasks, grid.task, into, f"{TURNS} short rows a thread", **gpu)
@@ -510,13 +589,21 @@ class RowsFold(RowFold):
         row = into.let(at.floor_divide(unit, deal.parts), "row")
         part = into.let(at.remainder(unit, deal.parts), "part")
         at_row = tiling.coordinates(self.builder, into, row, self.outer)
+        which = (lane, at.less(own, deal.units), row, part)
+        self._part(into, grid, deal, folder, end, which, at_row, base)
+
+    def _part(self, into: Linearizer, grid: Threads, deal: _Deal, folder: RowFolder,
+              end: Callable[..., None], which: tuple[Expr, Expr, Expr, Expr],
+              at_row: Sequence[Expr], base: Var | None = None) -> None:  # fmt: skip
+        """One part of one row: `which` are the lane, whether the part is its own, row and part."""
+        lane, owner, row, part = which
         start, stop = tiling.block_range(into, "part", part, deal.span, deal.count)
         bindings: dict[Expr, Expr] = {Index(k): c for k, c in enumerate(at_row)}
         if base is not None:
             bindings = {base: into.let(at.multiply(row, deal.count), "base")}
         with into.when_always(bindings):
             total = folder.fold(into, grid, lane, start, stop, self.held)
-        with into.when(at.both(at.equal(lane, 0), at.less(own, deal.units))):
+        with into.when(at.both(at.equal(lane, 0), owner)):
             end(at_row, row, part, total)
 
 

@@ -2,14 +2,15 @@
 
 A block takes some consecutive segments.  `lanes` of its threads fold one, so many that each has
 about two elements of a segment of the block's mean length; segments that are much longer are left
-to all threads of the block, one after the other.  Which it is depends on the lengths alone.
+to all threads of the block, one after the other.  Which it is depends on the lengths alone.  A
+schedule says which groups of segments follow each other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from treadle.dsl.expr import Expr, Index, constant
+from treadle.dsl.expr import TRUE, Expr, Index, constant
 from treadle.dsl.graph import FoldSeg
 from treadle.dsl.types import int64
 from treadle.skeletons.fold import RowFold
@@ -22,6 +23,7 @@ from treadle.skeletons.kernel.linearize import Linearizer
 from .collectives import get, neutral_of, put
 from .common import WARP, Threads
 from .fold_rows import RowElements, RowFolder
+from .visits import Turns, Visits
 
 #: Threads of a block; segments that it takes at most; blocks that there should be.
 THREADS, SEGMENTS, BLOCKS = 256, 256, 2112
@@ -44,9 +46,11 @@ class _Segments(RowFold):
         self.offsets = builder.input(node.offsets)
         roots = transform.resolve(node.elements, builder, node.outer)
         self.elements = RowElements(builder, roots, Index(len(node.outer)), 1)
+        self.extent = builder.scalar(node.extent, "extent")
         self.neutral = neutral_of(node.combine)
         self.held = builder.shared("warp", [r.type for r in node.combine.results], THREADS // WARP)
         self.ends = builder.shared("segment_end", [int64], SEGMENTS + 1)
+        self.owner: Expr = TRUE
 
     def lower(self) -> Kernel:
         builder, node = self.builder, self.segments
@@ -54,23 +58,36 @@ class _Segments(RowFold):
         all_segments = at.multiply(rows, segments)
         each = at.maximum(at.minimum(at.ceil_div(all_segments, BLOCKS), SEGMENTS), 1)
         groups = at.ceil_div(segments, each)
+        visits = Visits.of(builder, (*node.outer, groups), (*(1 for _ in node.outer), SEGMENTS))
         tasks = builder.scalar(at.multiply(rows, groups), "blocks")
         each, groups = builder.scalar(each, "each"), builder.scalar(groups, "groups")
         count = builder.scalar(segments, "segments")
         into, grid = builder.emitter(), Threads.of(THREADS)
         small = sum(r.type.bytes for r in node.combine.results) <= 8
         resident = RESIDENT if small else 0
-        at_row = tiling.coordinates(builder, into, at.floor_divide(grid.task, groups), node.outer)
-        group = at.remainder(grid.task, groups)
+        if visits is not None:
+            turns = Turns(visits)
+            with turns.leaves(into, grid.task, constant(0)) as (own, (*at_row, group)):
+                self._group(into, grid, at_row, group, each, count, own)
+            tasks = builder.scalar(turns.tasks, "visit_blocks")
+        else:
+            row = at.floor_divide(grid.task, groups)
+            at_row = list(tiling.coordinates(builder, into, row, node.outer))
+            self._group(into, grid, at_row, at.remainder(grid.task, groups), each, count, TRUE)
+        return self.kernel("", tasks, grid.task, into, f"up to {SEGMENTS} segments a block",
+                           **grid.launch(resident=resident))  # fmt: skip
+
+    def _group(self, into: Linearizer, grid: Threads, at_row: Sequence[Expr], group: Expr,
+               each: Expr, count: Expr, owner: Expr) -> None:  # fmt: skip
+        """Some consecutive segments, stored if `owner`."""
         first, end = tiling.block_range(into, "segment", group, each, count)
         own = into.let(at.subtract(end, first), "own")
+        self.owner = owner
         self._fetch_ends(into, grid, first, own)
         lanes, shift = self._lanes(into, own)
         with into.when_always({Index(k): c for k, c in enumerate(at_row)}):
             self._side_by_side(into, grid, at_row, first, own, lanes, shift)
             self._one_by_one(into, grid, at_row, first, own, lanes)
-        return self.kernel("", tasks, grid.task, into, f"up to {SEGMENTS} segments a block",
-                           **grid.launch(resident=resident))  # fmt: skip
 
     def _fetch_ends(self, into: Linearizer, grid: Threads, first: Expr, own: Expr) -> None:
         """Where the segments of the block begin and end, to shared memory."""
@@ -82,9 +99,13 @@ class _Segments(RowFold):
         into.append(Barrier())
 
     def _ends(self, into: Linearizer, segment: Expr) -> tuple[Expr, Expr]:
+        """They lie within the row; said again, as that proves 32 bits to be enough."""
         (start,) = get(into, self.ends, segment)
         (stop,) = get(into, self.ends, at.add(segment, 1))
-        return start, stop
+        return self._within(into, start), self._within(into, stop)
+
+    def _within(self, into: Linearizer, place: Expr) -> Expr:
+        return into.let(at.minimum(at.maximum(place, 0), self.extent), "end")
 
     def _lanes(self, into: Linearizer, own: Expr) -> tuple[Expr, Expr]:
         """Threads for a segment of the block, a power of two up to a warp, and its logarithm.
@@ -93,7 +114,9 @@ class _Segments(RowFold):
         """
         (begin,) = get(into, self.ends, constant(0))
         (end,) = get(into, self.ends, own)
-        mean = into.let(at.floor_divide(at.subtract(end, begin), own), "mean")
+        begin, end = self._within(into, begin), self._within(into, end)
+        length = at.maximum(at.subtract(end, begin), 0)
+        mean = into.let(at.floor_divide(length, at.maximum(own, 1)), "mean")
         lanes: Expr = constant(WARP)
         shift: Expr = constant(5)
         for k in (4, 3, 2, 1, 0) if self.neutral is not None else (0,):
@@ -113,10 +136,11 @@ class _Segments(RowFold):
             start, stop = self._ends(into, segment)
             short = at.less_equal(at.subtract(stop, start), at.multiply(lanes, MANY))
             short = into.let(at.both(at.less(number, own), short), "short")
-            length = into.let(at.select(short, at.subtract(stop, start), 0), "length")
+            length = at.select(short, at.subtract(stop, start), 0)
+            length = into.let(at.maximum(length, 0), "length")
             folder = RowFolder(self.combine, self.elements, lanes, shift=shift)
             total, _ = folder.fold_warps(into, lane, start, at.add(start, length))
-            with into.when(at.both(at.equal(lane, 0), short)):
+            with into.when(at.both(at.equal(lane, 0), short, self.owner)):
                 self._finish(into, at_row, at.add(first, segment), total, start, stop)
 
     def _one_by_one(self, into: Linearizer, grid: Threads, at_row: Sequence[Expr], first: Expr,
@@ -128,7 +152,7 @@ class _Segments(RowFold):
             with into.when(long):
                 folder = RowFolder(self.combine, self.elements, at.integer(THREADS))
                 total = folder.fold(into, grid, grid.thread, start, stop, self.held)
-                with into.when(at.equal(grid.thread, 0)):
+                with into.when(at.both(at.equal(grid.thread, 0), self.owner)):
                     self._finish(into, at_row, at.add(first, segment), total, start, stop)
                 into.append(Barrier())
 

@@ -12,6 +12,7 @@ last go through shared memory (`transpose.py`); a schedule decides who computes 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 from treadle.dsl.expr import Expr, Index, Var, constant
@@ -27,11 +28,13 @@ from treadle.skeletons.kernel.build import (
 )
 from treadle.skeletons.kernel.ir import Buffer, Kernel, Lowered
 from treadle.skeletons.kernel.linearize import Linearizer
-from treadle.skeletons.schedules import Resolved
+from treadle.skeletons.kernel.tiling import schedule_of
+from treadle.skeletons.schedules import Block, Schedule
 
 from . import orders, stencil, transpose
 from .common import Threads, blocks, has_loops
 from .elements import Elements, make_kernel
+from .staged import Staging
 from .together import together
 
 #: A thread moves about this many bytes, in and out, with at most this many vectors: one access in
@@ -43,6 +46,8 @@ MOST_ITEMS = 4
 COSTLY, HEAVY = 50.0, 500.0
 #: Elements of a thread where data is not aligned.
 SCALAR_ITEMS = 4
+#: The side of a tile of reads along another axis, where a schedule asks for some.
+TILE = 32
 
 
 def lower_generate(node: Generate, context: LoweringContext) -> Lowered:
@@ -51,11 +56,13 @@ def lower_generate(node: Generate, context: LoweringContext) -> Lowered:
     outs = builder.outputs()
     if not node.shape:
         return builder.lowered(_single(builder, node, outs))
-    schedule, plan = orders.schedule_of(builder), orders.plan_of(builder)
+    schedule = schedule_of(builder)
     if schedule is not None and schedule.stage is not None:
-        if plan is not None and transpose.can_stage(builder, node, plan):
-            return builder.lowered(_staged_by(builder, node, outs, plan))
-        orders.note_useless(builder, schedule.stage)
+        found = _staged(builder, node, outs, schedule)
+        if found is not None:
+            return builder.lowered(found)
+        schedule = dataclasses.replace(schedule, stage=None)
+    plan = orders.plan_of(builder, schedule)
     if plan is not None and not stencil.follows(plan, node, builder):
         return builder.lowered(orders.scheduled_kernel(builder, node, outs, plan))
     if plan is not None or stencil.is_stencil(node, builder):
@@ -72,12 +79,27 @@ def lower_generate(node: Generate, context: LoweringContext) -> Lowered:
     return builder.lowered(kernel)
 
 
-def _staged_by(builder: Builder, node: Generate, outs: Sequence[Buffer], plan: Resolved) -> Kernel:
-    """The blocks of a schedule as tiles in shared memory, in its order."""
-    staged = transpose.staged_reads(builder, node)
-    assert staged is not None
-    plain = orders.scheduled_kernel(builder, node, outs, plan)
-    return transpose.transposing_kernel(builder, node, outs, *staged, plain, plan)
+def _staged(builder: Builder, node: Generate, outs: Sequence[Buffer], schedule: Schedule
+            ) -> Kernel | None:  # fmt: skip
+    """The blocks of a schedule with `Stage`, in its order: tiles of what is read along another
+    axis, or windows of what neighbours share; None where there is neither."""
+    transposed = transpose.staged_reads(builder, node)
+    rank = len(node.shape)
+    if transposed is not None:
+        side = [TILE if k in (transposed[0], rank - 1) else 1 for k in range(rank)]
+        plan = schedule.resolve(rank, block=Block(*side))
+        if transpose.can_stage(builder, node, plan):
+            plain = orders.scheduled_kernel(builder, node, outs, plan)
+            return transpose.transposing_kernel(builder, node, outs, *transposed, plain, plan)
+    plan = schedule.resolve(rank)
+    staging = Staging(builder, node, plan)
+    if staging.windows:
+        return orders.staged_kernel(builder, node, outs, plan, staging)
+    why = "no element that two of a block's threads read"
+    if transposed is not None:
+        why = f"tiles are square, as Block({TILE}, {TILE}), with one element a thread"
+    builder.notes.append(f"{schedule.stage!r} has no effect: {why}")
+    return None
 
 
 def _single(builder: Builder, node: Generate, outs: Sequence[Buffer]) -> Kernel:

@@ -43,6 +43,7 @@ from treadle.skeletons.kernel.ir import (
 from treadle.skeletons.kernel.linearize import Linearizer, zero
 
 from . import common
+from .visits import Turns, Visits
 
 #: Rows of tiles that blocks walk together, column by column: they share them in the L2 cache.
 TOGETHER = 8
@@ -193,15 +194,22 @@ class _Matmul:
             for name, f in zip(("left", "right"), self.fetches, strict=True)
         ]
         into = builder.emitter()
-        which, number = at.row_major(grid.task, (batches, at.multiply(down, across)))
-        self.batch = tiling.coordinates(builder, into, which, node.batch, "batch")
-        row_tile, col_tile = self._tile_of(into, number, down, across)
-        self.row0 = into.let(at.multiply(row_tile, rows), "row")
-        self.col0 = into.let(at.multiply(col_tile, cols), "col")
-        self._steps(into)
-        into.append(Comment("epilogue"))
-        vector = wide and all(b.type.bytes * self.width <= 16 for b in self.outs)
-        self._finish(into, vector)
+        tasks = at.product((batches, down, across))
+        leaf = (*(1 for _ in node.batch), rows, cols)
+        visits = Visits.of(builder, (*node.batch, down_host, across_host), leaf)
+        if visits is None:
+            which, number = at.row_major(grid.task, (batches, at.multiply(down, across)))
+            self.batch = tiling.coordinates(builder, into, which, node.batch, "batch")
+            row_tile, col_tile = self._tile_of(into, number, down, across)
+            self._tile_at(into, row_tile, col_tile, rows, cols, wide)
+        else:
+            turns = Turns(visits)
+            tasks = builder.scalar(turns.tasks, "visit_blocks")
+            with turns.leaves(into, grid.task, constant(0)) as (own, (*batch, row_tile, col_tile)):
+                self.batch = tuple(batch)
+                with into.when(own):
+                    self._tile_at(into, row_tile, col_tile, rows, cols, wide)
+        vector = self._by_vectors(wide)
         requires: list[Expr] = []
         aligned: list[object] = []
         if wide:
@@ -223,11 +231,24 @@ class _Matmul:
         accesses = affine.read_accesses(self._reads(), builder.buffers)
         accesses += tuple(affine.write_access(b.name, self.rank + 2) for b in self.outs)
         return builder.kernel(
-            "", at.product((batches, down, across)), grid.task, tuple(into.out), accesses=accesses,
+            "", tasks, grid.task, tuple(into.out), accesses=accesses,
             flops=flop_count(node.epilogue), schedule=node.label.schedule,
             comments=(f"blocks of {rows} x {cols}, {tile.depth} deep",),
             **grid.launch(requires, aligned, fallback, tile.resident),  # type: ignore[arg-type]
         )  # fmt: skip
+
+    def _tile_at(self, into: Linearizer, row_tile: Expr, col_tile: Expr, rows: int, cols: int,
+                 wide: bool) -> None:  # fmt: skip
+        """One tile of the product."""
+        self.row0 = into.let(at.multiply(row_tile, rows), "row")
+        self.col0 = into.let(at.multiply(col_tile, cols), "col")
+        self._steps(into)
+        into.append(Comment("epilogue"))
+        self._finish(into, self._by_vectors(wide))
+
+    def _by_vectors(self, wide: bool) -> bool:
+        """Whether results are stored several at once."""
+        return wide and all(b.type.bytes * self.width <= 16 for b in self.outs)
 
     def _reads(self) -> tuple[Expr, ...]:
         """Everything read, over Index(batch…, i, j) of the product and Index(rank + 2) for k."""

@@ -6,11 +6,14 @@ their combination.  Where there are not, columns are cut into parts and three ke
     sums       the combination of every part but the last
     carries    what comes before every part but the first: a block per column
     columns    every part again, from its carry
+
+A schedule says which parts of which columns the threads take, neighbours in number side by side.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from treadle.dsl.expr import TRUE, Expr, Var
 from treadle.dsl.graph import Scan
@@ -30,6 +33,7 @@ from treadle.skeletons.scan import AxisScan
 
 from .collectives import combine_cost, flipped, get, put, scan_warp, shuffled
 from .common import WARP, Threads
+from .visits import Visits, leaf
 
 #: Threads of a block; columns, or parts of them, that keep memory busy; least steps of a part.
 THREADS, ENOUGH, LEAST = 256, 131072, 64
@@ -64,14 +68,34 @@ class ColumnScan(AxisScan):
         size = scalar(at.multiply(columns, parts), "partials")
         self.sums = builder.scratch("sum", self.types, size)
         self.carries = builder.scratch("carry", self.types, size)
+        axis = node.axis
+        sizes = [1 for _ in self.others]
+        self.visits = Visits.of(builder, (*self.others[:axis], parts, *self.others[axis:]),
+                                (*sizes[:axis], LEAST, *sizes[axis:]))  # fmt: skip
 
     def lower(self) -> Lowered:
         """The kernels, of which two have no tasks where columns are whole."""
         return self.builder.lowered(self._sums(), self._carries(), self._scan())
 
+    @contextmanager
+    def _part(self, into: Linearizer, unit: Expr, parts: Expr
+              ) -> Iterator[tuple[tuple[Expr, ...], Expr, Expr]]:  # fmt: skip
+        """The coordinates of part `unit`, around what is done with it."""
+        others, plane, part, exists = self._coordinates(into, unit, parts)
+        with into.when(exists):
+            yield others, plane, part
+
     def _coordinates(self, into: Linearizer, unit: Expr, parts: Expr
-                     ) -> tuple[tuple[Expr, ...], Expr, Expr]:  # fmt: skip
-        """Of part `unit`: the column's coordinates, its plane and the number of the part."""
+                     ) -> tuple[tuple[Expr, ...], Expr, Expr, Expr]:  # fmt: skip
+        """Of part `unit` of columns with `parts` each: the column's coordinates, its plane, the
+        number of the part, and whether there is such a part."""
+        if self.visits is not None:
+            exists, place = leaf(self.visits, into, unit)
+            part, axis = place[self.node.axis], self.node.axis
+            others = (*place[:axis], *place[axis + 1 :])
+            plane = at.linear(others[:-1], self.builder.shape(self.others[:-1]))
+            exists = into.let(at.both(exists, at.less(part, parts)), "some")
+            return others, into.let(plane, "plane"), part, exists
         plane, part, column = (
             into.let(c, name) for c, name in zip(
                 at.row_major(unit, (self.columns, parts, self.width)),
@@ -79,7 +103,7 @@ class ColumnScan(AxisScan):
         )  # fmt: skip
         lead = tiling.coordinates(self.builder, into, plane, self.others[:-1])
         self.builder.stays_below(column, self.others[-1])
-        return (*lead, column), plane, part
+        return (*lead, column), plane, part, TRUE
 
     def _slot(self, into: Linearizer, plane: Expr, part: Expr, column: Expr) -> Expr:
         row = at.add(at.multiply(plane, self.parts), part)
@@ -103,10 +127,13 @@ class ColumnScan(AxisScan):
     def _sums(self) -> Kernel:
         into, grid = self.builder.emitter(), Threads.of(THREADS)
         host = at.multiply(self.host_columns, at.subtract(self.host_parts, 1))
+        if self.visits is not None:
+            host = at.select(at.less(1, self.host_parts), self.visits.total_host, 0)
         units = self.builder.scalar(host, "sums")
         unit = into.let(grid.ident, "unit")
-        with into.when(at.less(unit, units)):
-            others, plane, part = self._coordinates(into, unit, at.subtract(self.parts, 1))
+        but_last = at.subtract(self.parts, 1)
+        with into.when(at.less(unit, units)), self._part(into, unit, but_last) as which:
+            others, plane, part = which
             start, stop = tiling.block_range(into, "part", part, self.span, self.n)
             first = self.element(into, others, into.let(start, "p"))
             total = declare(into, first)
@@ -179,11 +206,13 @@ class ColumnScan(AxisScan):
     def _scan(self) -> Kernel:
         into, grid = self.builder.emitter(), Threads.of(THREADS)
         host = at.multiply(self.host_columns, self.host_parts)
+        if self.visits is not None:
+            host = self.visits.total_host
         units = self.builder.scalar(host, "units")
         unit = into.let(grid.ident, "unit")
         inclusive = self.node.form == "inclusive"
-        with into.when(at.less(unit, units)):
-            others, plane, part = self._coordinates(into, unit, self.parts)
+        with into.when(at.less(unit, units)), self._part(into, unit, self.parts) as which:
+            others, plane, part = which
             start, stop = tiling.block_range(into, "part", part, self.span, self.n)
             slot = self._slot(into, plane, part, others[-1])
             first_part = at.equal(part, 0)

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager
 from enum import Enum
 from typing import Any
 
-from treadle.dsl.expr import FALSE, TRUE, Expr, Index, Var, substitute
+from treadle.dsl.expr import FALSE, TRUE, Expr, Index, Var, constant, substitute
 from treadle.dsl.graph import Scan
 from treadle.dsl.types import int64
 from treadle.skeletons.combining import Values, apply_combine, assign, declare, zeros
@@ -30,6 +30,7 @@ from treadle.skeletons.scan import AxisScan
 
 from .collectives import STEPS, flipped, get, put, shuffled
 from .common import WARP, WIDEST, Group, Threads, load_vector, multiples, vector_count
+from .visits import WHOLE, Turns, Visits
 
 #: Threads of a block, and vectors of a thread in a chunk.
 THREADS, VECTORS = 256, 4
@@ -318,6 +319,11 @@ class RowScan(Rows):
         self.width = builder.scalar(width, "width")
         self.per_block = builder.scalar(per_block, "rows_per_block")
         self.tasks = builder.scalar(tasks, "row_blocks")
+        leaf = (*(1 for _ in self.others), WHOLE)
+        visits = Visits.of(builder, (*self.others, constant(1)), leaf)
+        self.turns = None if visits is None else Turns(visits, per_block)
+        if self.turns is not None:
+            self.tasks = builder.scalar(at.select(when, self.turns.tasks, 0), "row_blocks")
         plain = self._kernel(False, None)
         return self._kernel(True, plain) if self.wide else plain
 
@@ -325,11 +331,24 @@ class RowScan(Rows):
         into, grid = self.builder.emitter(), Threads.of(THREADS)
         thread = grid.thread
         lane = into.let(at.remainder(thread, self.width), "lane")
+        if self.turns is not None:
+            group = into.let(at.floor_divide(thread, self.width), "group")
+            with self.turns.leaves(into, grid.task, group) as (owner, (*row_at, _)):
+                self._row(into, thread, lane, row_at, owner, wide)
+            return self.kernel("rows", self.tasks, grid.task, into, "rows, as the schedule says",
+                               **self.gpu(grid, wide, fallback))  # fmt: skip
         own = into.let(at.add(at.multiply(grid.task, self.per_block),
                               at.floor_divide(thread, self.width)), "own")  # fmt: skip
         row = into.let(at.minimum(own, at.subtract(self.rows, 1)), "row")
         owner = into.let(at.less(own, self.rows), "owner")
         others = tiling.coordinates(self.builder, into, row, self.others)
+        self._row(into, thread, lane, others, owner, wide)
+        return self.kernel("rows", self.tasks, grid.task, into, "several rows to a block",
+                           **self.gpu(grid, wide, fallback))  # fmt: skip
+
+    def _row(self, into: Linearizer, thread: Expr, lane: Expr, others: Sequence[Expr],
+             owner: Expr, wide: bool) -> None:  # fmt: skip
+        """A row by the threads of `width` lanes, stored if `owner`."""
         last = at.subtract(self.width, 1)
         end = into.let(at.add(at.subtract(at.remainder(thread, WARP), lane), last), "end")
         start = self.nothing()
@@ -368,8 +387,6 @@ class RowScan(Rows):
             empty = at.both(at.equal(self.n, 0), at.both(owner, at.equal(lane, 0)))
             with into.when(empty):
                 self.end(into, others, carry)
-        return self.kernel("rows", self.tasks, grid.task, into, "several rows to a block",
-                           **self.gpu(grid, wide, fallback))  # fmt: skip
 
 
 def copies(into: Linearizer, values: Sequence[Var]) -> list[Expr]:

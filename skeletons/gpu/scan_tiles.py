@@ -11,6 +11,9 @@ may wait for earlier ones.  Tiles come in groups of a warp:
 What comes before a group is published by the block of the last tile of the group in front.  A block
 takes the nearest group for which it is known, at most BACK groups away, and adds up the tiles of
 the groups between itself, a warp each; whichever group it is, the bits are the same.
+
+A schedule says in which order tickets go to tiles; the tiles of a row must come from left to right,
+or a tile would wait for one that nobody has begun.
 """
 
 from __future__ import annotations
@@ -27,10 +30,13 @@ from treadle.skeletons.kernel import tiling
 from treadle.skeletons.kernel.build import Builder
 from treadle.skeletons.kernel.ir import Barrier, Collective, FetchUpdate, Kernel, While
 from treadle.skeletons.kernel.linearize import Linearizer
+from treadle.skeletons.kernel.tiling import schedule_of
+from treadle.skeletons.schedules.examine import ascends
 
 from .collectives import get, put, reduce_warp, scan_warp
 from .common import WARP, Threads
 from .scan_rows import Before, Reach, Rows
+from .visits import Visits
 from .words import Slots
 
 #: Threads of a block, bytes that one of them holds, and blocks of a multiprocessor: what is on its
@@ -68,7 +74,11 @@ class TileScan(Rows):
         tasks = at.select(when, at.multiply(rows, tiles), 0)
         self.tiles = builder.scalar(tiles, "tiles")
         self.groups = builder.scalar(groups, "groups")
-        self.tasks = builder.scalar(tasks, "all_tiles")
+        self.tasks = self.tickets = builder.scalar(tasks, "all_tiles")
+        self.visits = self._visits(tiles)
+        if self.visits is not None:
+            total = at.select(when, self.visits.total_host, 0)
+            self.tickets = builder.scalar(total, "tickets")
         words = Slots(self.ticket, 1, self.types).words
         size = at.multiply(at.multiply(rows, at.add(tiles, groups)), words)
         size = at.select(when, at.add(size, 1), 0)
@@ -78,16 +88,48 @@ class TileScan(Rows):
         plain = self._kernel(False, None)
         return self._kernel(True, plain) if self.wide else plain
 
+    def _visits(self, tiles: Expr) -> Visits | None:
+        """The numbers of the tiles under the schedule; None where it cannot order them: a tile
+        waits for those on its left, which must not come later."""
+        notes = self.builder.notes
+        said = len(notes)
+        visits = Visits.of(self.builder, (*self.others, tiles),
+                           (*(1 for _ in self.others), self.tile))  # fmt: skip
+        if visits is None or ascends(visits.plan.order, visits.plan.ndim):
+            return visits
+        schedule = schedule_of(self.builder)
+        order = visits.plan.order if schedule is None else schedule.order
+        del notes[said:]
+        notes.append(
+            f"{order!r} has no effect on long rows: a part waits for what is on its left, and it "
+            "does not go from left to right (Column(w), Swizzle(n) and Morton() do)"
+        )
+        return None
+
     def _kernel(self, wide: bool, fallback: Kernel | None) -> Kernel:
         into, grid = self.builder.emitter(), Threads.of(THREADS)
         thread = grid.thread
         lane, warp = into.let(grid.lane, "lane"), into.let(grid.warp, "warp")
         number = self._number(into, thread)
-        row, tile = at.integer(0), number
-        if self.others:
-            row = into.let(at.floor_divide(number, self.tiles), "row")
-            tile = into.let(at.remainder(number, self.tiles), "tile")
-        others = tiling.coordinates(self.builder, into, row, self.others)
+        if self.visits is not None:
+            exists, (*others, tile) = self.visits.at(into, number)
+            row = into.let(at.linear(others, self.builder.shape(self.others)), "row")
+        else:
+            exists, row, tile = TRUE, at.integer(0), number
+            if self.others:
+                row = into.let(at.floor_divide(number, self.tiles), "row")
+                tile = into.let(at.remainder(number, self.tiles), "tile")
+            others = list(tiling.coordinates(self.builder, into, row, self.others))
+        with into.when(exists):
+            self._tile(into, grid, lane, warp, others, row, tile, wide)
+        comment = f"tiles of {self.tile} elements, in one pass"
+        return self.kernel("tiles", self.tickets, grid.task, into, comment,
+                           **self.gpu(grid, wide, fallback, RESIDENT))  # fmt: skip
+
+    def _tile(self, into: Linearizer, grid: Threads, lane: Expr, warp: Expr,
+              others: Sequence[Expr], row: Expr, tile: Expr, wide: bool) -> None:  # fmt: skip
+        """One tile of a row."""
+        thread = grid.thread
         start, stop = tiling.block_range(into, "tile", tile, self.tile, self.n)
         share = WARP * self.vector * self.vectors
         inside = at.add(at.multiply(warp, share), at.multiply(lane, self.vector))
@@ -120,9 +162,6 @@ class TileScan(Rows):
         self._look_back(into, lane, warp, row, tile)
         base = self._before(into, thread, warp, row, tile, initial)
         each(lambda reach: self.write(into, thread, lane, others, first, step, base, reach))
-        comment = f"tiles of {self.tile} elements, in one pass"
-        return self.kernel("tiles", self.tasks, grid.task, into, comment,
-                           **self.gpu(grid, wide, fallback, RESIDENT))  # fmt: skip
 
     def _number(self, into: Linearizer, thread: Expr) -> Expr:
         """The number of the tile: blocks take them in the order in which they start."""
@@ -132,7 +171,7 @@ class TileScan(Rows):
             put(into, (self.ticket,), at.integer(0), (cast(taken, int32),))
         into.append(Barrier())
         (number,) = get(into, (self.ticket,), at.integer(0))
-        most = at.subtract(self.tasks, 1)  # for what is known of its range
+        most = at.subtract(self.tickets, 1)  # for what is known of its range
         number = at.minimum(at.maximum(cast(number, int64), 0), most)
         return into.let(number, "number")
 

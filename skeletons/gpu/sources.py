@@ -7,7 +7,8 @@
     what is left over, element by element
 
 The domain counts as one row, by row-major position; arrays of its own extents are read at the
-position, other indices are computed from it.
+position, other indices are computed from it.  Under a schedule what is dealt out are its visits,
+each the number of an element, which are read one by one.
 """
 
 from __future__ import annotations
@@ -18,20 +19,25 @@ from dataclasses import dataclass
 from treadle.dsl.expr import TRUE, Const, Expr, Index, Read, Var, constant, rewrite, walk
 from treadle.dsl.graph import Leaf, Permute
 from treadle.dsl.operations.index_space import linear
-from treadle.dsl.types import int64
+from treadle.dsl.types import bool_, int64
 from treadle.skeletons.combining import Values, assign, declare
 from treadle.skeletons.kernel import arithmetic as at
 from treadle.skeletons.kernel import transform
 from treadle.skeletons.kernel.build import Builder, element_cost
 from treadle.skeletons.kernel.ir import Assign, Load
 from treadle.skeletons.kernel.linearize import Linearizer, zero
+from treadle.skeletons.kernel.tiling import schedule_of
 
 from . import common
+from .visits import Visits, leaf
 
 #: Elements that a thread has in flight, where they are cheap.
 TOGETHER = 8
 #: Additions' worth of work of the elements in flight.
 TOGETHER_COST = 256.0
+
+#: Stands for whether a visit has an element.
+_EXISTS = Var("exists", bool_)
 
 Action = Callable[[Linearizer, Expr, Expr, Values], None]
 """What to do with an element: its position, its place in the target, its values."""
@@ -55,6 +61,13 @@ class Sources:
         self.domain = node.domain or (constant(1),)
         self.count_host = at.product(self.domain)
         self.count = builder.scalar(self.count_host, "count")
+        self.visits: Visits | None = None
+        if node.label.deterministic:
+            if schedule_of(builder) is not None:
+                builder.notes.append("deterministic=True: the source is visited in its own order")
+        elif node.domain:
+            self.visits = Visits.of(builder, node.domain, [1 for _ in node.domain])
+        self.numbers_host = self.count_host if self.visits is None else self.visits.total_host
         self.line = Var("p", int64)
         roots = transform.resolve((node.valid, *node.target, *node.values), builder, self.domain)
         roots = self._at_positions(roots, len(node.domain))
@@ -70,6 +83,8 @@ class Sources:
         if common.has_loops(roots) or builder.context.check:
             self.together = 1
         count = common.vector_count(types) if types and self.together > 1 else 1
+        if self.visits is not None:
+            count = 1
         self.group = common.Group(builder, roots, self.line, count)
 
     def _at_positions(self, roots: Sequence[Expr], rank: int) -> tuple[Expr, ...]:
@@ -97,6 +112,8 @@ class Sources:
     # --- one element ---
 
     def _bindings(self, into: Linearizer, position: Expr) -> dict[Expr, Expr]:
+        if self.visits is not None:
+            return self._visited(self.visits, into, position)
         position = into.let(position, "p")
         found: dict[Expr, Expr] = {self.line: position}
         if len(self.domain) == 1:
@@ -106,6 +123,14 @@ class Sources:
             for k, place in enumerate(places):
                 found[Index(k)] = named = into.let(place, f"i{k}")
                 self.builder.stays_below(named, self.domain[k])
+        return found
+
+    def _visited(self, visits: Visits, into: Linearizer, number: Expr) -> dict[Expr, Expr]:
+        """The element of a visit; `_EXISTS` says whether there is one."""
+        exists, place = leaf(visits, into, into.let(number, "number"))
+        position = into.let(at.linear(place, visits.counts), "p")
+        found: dict[Expr, Expr] = {self.line: position, _EXISTS: exists}
+        found.update((Index(k), c) for k, c in enumerate(place))
         return found
 
     def _locate(self, into: Linearizer, named: bool) -> _Found:
@@ -122,6 +147,8 @@ class Sources:
             return ok, at.linear(place, builder.shape(self.target_shape))
 
         valid = into.value(self.valid)
+        if self.visits is not None:
+            valid = at.both(into.value(_EXISTS), valid)
         if valid is TRUE and not check:
             _, where = found(into)
             return _Found(position, into.let(where, "place"), self._emit_values(into, named), True)
@@ -160,7 +187,7 @@ class Sources:
         """`act` on the elements of this block's first tile, if it has one (see `walk`)."""
         vector, turns = self._shape(False)
         tile = grid.count * vector * turns
-        tiles = self.builder.scalar(at.floor_divide(self.count_host, tile), "tiles")
+        tiles = self.builder.scalar(at.floor_divide(self.numbers_host, tile), "tiles")
         with into.when(at.less(grid.task, tiles)):
             first = into.let(at.add(at.multiply(grid.task, tile), grid.thread), "first")
             self._tile(into, first, grid.count, turns, False, act, None)
@@ -183,7 +210,7 @@ class Sources:
         done: Expr = constant(0)
         if vector * turns > 1:
             tile = grid.count * vector * turns
-            tiles = self.builder.scalar(at.floor_divide(self.count_host, tile), "tiles")
+            tiles = self.builder.scalar(at.floor_divide(self.numbers_host, tile), "tiles")
             rounds = at.ceil_div(at.subtract(tiles, task), tasks)
             with into.loop("round", 0, into.let(rounds, "rounds")) as turn:
                 number = at.add(task, at.multiply(turn, tasks))
@@ -195,7 +222,8 @@ class Sources:
         ident = at.add(at.multiply(task, grid.count), grid.thread)
         start = into.let(at.add(done, ident), "left")
         stride = into.let(at.multiply(tasks, grid.count), "stride")
-        rounds = at.ceil_div(at.subtract(self.count, start), stride)
+        numbers = self.builder.scalar(self.numbers_host, "count")
+        rounds = at.ceil_div(at.subtract(numbers, start), stride)
         with into.loop("round", 0, into.let(rounds, "rounds")) as turn:
             self.element(into, at.add(start, at.multiply(turn, stride)), act)
 

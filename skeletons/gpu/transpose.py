@@ -23,13 +23,13 @@ from treadle.dsl.graph import Generate, Leaf
 from treadle.dsl.types import int64
 from treadle.skeletons.kernel import arithmetic as at
 from treadle.skeletons.kernel import transform
-from treadle.skeletons.kernel.build import Builder, Stride
+from treadle.skeletons.kernel.build import Builder
+from treadle.skeletons.kernel.hosted import Stride
 from treadle.skeletons.kernel.ir import Barrier, Buffer, Kernel, Load, Store, StoreVector
 from treadle.skeletons.kernel.linearize import Linearizer
-from treadle.skeletons.kernel.tiling import host_ids
+from treadle.skeletons.kernel.tiling import host_ids, unit_origin
 from treadle.skeletons.schedules import Resolved
 
-from . import orders
 from .common import (
     WIDEST,
     Group,
@@ -207,7 +207,7 @@ class _Staged:
             self._tile(into, grid, corner)
         else:
             tasks = builder.scalar(host_ids(plan, shape), "blocks")
-            exists, corner = orders.origin(plan, builder, shape, into, grid.task)
+            exists, corner = unit_origin(plan, builder, shape, into, grid.task)
             with into.when(exists):
                 self._tile(into, grid, corner)
         requires = list(enough)

@@ -26,15 +26,16 @@ from treadle.dsl.expr import (
     Param,
     Read,
     Var,
-    _fill,
-    _intern,
     constant,
     walk,
 )
 from treadle.dsl.graph import Input, Leaf, Node
-from treadle.dsl.types import ScalarType, int64
+from treadle.dsl.types import ScalarType
+from treadle.skeletons.schedules import Order
+from treadle.skeletons.schedules.examine import built_in
 
 from . import arithmetic as at
+from .hosted import Stride
 from .ir import (
     Access,
     Assign,
@@ -53,21 +54,6 @@ from .ir import (
     written,
 )
 from .linearize import Linearizer, zero
-
-
-class Stride(Expr):
-    """The distance, in elements, between neighbours of a leaf along one axis (a host value)."""
-
-    __slots__ = ("axis", "leaf")
-    leaf: Leaf
-    axis: int
-
-    def __new__(cls, leaf: Leaf, axis: int) -> Stride:
-        made, new = _intern(cls, (leaf, axis))
-        if new:
-            _fill(made, int64)
-            made.leaf, made.axis = leaf, axis
-        return made
 
 
 @dataclass(frozen=True)
@@ -109,6 +95,7 @@ class Builder:
     sites: list[Site] = field(default_factory=list)
     scratches: list[Buffer] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    fits: dict[tuple[Order, tuple[Expr, ...]], None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._scalars: dict[Expr, Var] = {}
@@ -119,7 +106,9 @@ class Builder:
         self._below: dict[Var, Expr] = {}
         self._sites: dict[tuple[str, int], int] = {}
         for check in self.node.checks:
-            if check.relation == "==":
+            # What arrays hold is not known before the launch: no name for an extent.
+            data = any(isinstance(e, Read) for e in walk((check.left, check.right)))
+            if check.relation == "==" and not data:
                 self._join(check.left, check.right)
 
     # --- extents and other host values ---
@@ -290,6 +279,12 @@ class Builder:
     def emitter(self, bindings: dict[Expr, Expr] | None = None) -> Linearizer:
         return Linearizer(self, bindings)
 
+    def must_fit(self, order: Order, grid: Sequence[Expr]) -> None:
+        """An order that fits some extents only, or that a user wrote, is checked against `grid`
+        (host) at each run."""
+        if type(order).require is not Order.require or not built_in(order):
+            self.fits[order, tuple(grid)] = None
+
     # --- finished kernels ---
 
     def kernel(self, suffix: str, tasks: Expr, task: Var, body: Body, *,
@@ -339,7 +334,7 @@ class Builder:
         kernels = tuple(k for k in kernels if not at.is_constant(k.tasks, 0))
         used = {b for k in kernels for b in k.buffers}
         scratch = tuple(b for b in self.scratches if b in used)
-        return Lowered(kernels, scratch, tuple(self.notes))
+        return Lowered(kernels, scratch, tuple(self.notes), fits=tuple(self.fits))
 
 
 def _array_name(leaf: Leaf) -> str:

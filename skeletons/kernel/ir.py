@@ -18,13 +18,14 @@ the threads of a warp and between blocks.  `show.py` prints kernels, `verify.py`
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from treadle.dsl.expr import Expr, Var, _fill, _intern
-from treadle.dsl.graph import Combine
+from treadle.dsl.graph import Combine, Leaf
 from treadle.dsl.types import ScalarType
+from treadle.skeletons.schedules import Order
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,6 +295,19 @@ class Collective(Statement):
     args: tuple[Expr, ...]
 
 
+@dataclass(frozen=True, eq=False)
+class Special(Statement):
+    """`var` (uint32) is what a register of the hardware says, read once.
+
+        smid   the number of the multiprocessor that runs this block now: equal for its threads
+
+    The numbers of multiprocessors may have gaps, and nothing says that each gets a block.
+    """
+
+    var: Var
+    register: str
+
+
 # --- kernels -------------------------------------------------------------------------------------
 
 
@@ -325,6 +339,9 @@ class Kernel:
     a multiprocessor at once (0: whatever fits).  A variant for well-placed data says when it is
     right: every condition of `requires` (over `scalars`) holds and the buffers of `aligned` begin
     at multiples of 16 bytes; otherwise `fallback` runs, with the same buffers.
+
+    `policies` says how the caches treat loads from inputs and stores to outputs (a schedule's
+    `Hints`: "streaming", "evict_first", "evict_last", "no_l1"); it never changes a result.
     """
 
     name: str
@@ -345,6 +362,7 @@ class Kernel:
     requires: tuple[Expr, ...] = ()
     aligned: tuple[Buffer, ...] = ()
     fallback: Kernel | None = None
+    policies: tuple[tuple[Buffer, str], ...] = ()
 
     def __str__(self) -> str:
         from .show import show
@@ -353,12 +371,33 @@ class Kernel:
 
 
 @dataclass(frozen=True, eq=False)
+class HostTable:
+    """A scratch buffer that the kernels only read: the host computes its contents before a launch.
+
+    `make(values, contents)` gives the flat array, from the `values` of host expressions (over
+    Extent, Param) and the contents of `arrays`; equal arguments give the same table.
+    """
+
+    buffer: Buffer
+    values: tuple[Expr, ...]
+    arrays: tuple[Leaf, ...]
+    make: Callable[[Sequence[Any], Sequence[Any]], Any]
+
+
+@dataclass(frozen=True, eq=False)
 class Lowered:
-    """What a skeleton makes of a node: kernels in order, and the buffers between them."""
+    """What a skeleton makes of a node: kernels in order, the buffers between them (`scratch`), and
+    which of these the host fills (`tables`).
+
+    `fits`: orders that may fit some extents only (tables, those that a user wrote), each with the
+    grid (host expressions) that it visits: `schedules.examine.require_fit` is asked before a run.
+    """
 
     kernels: tuple[Kernel, ...]
     scratch: tuple[Buffer, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    tables: tuple[HostTable, ...] = ()
+    fits: tuple[tuple[Order, tuple[Expr, ...]], ...] = ()
 
 
 # --- traversal -------------------------------------------------------------
@@ -408,7 +447,7 @@ def expressions(s: Statement) -> tuple[Expr, ...]:
 def defined(s: Statement) -> tuple[Var, ...]:
     """The variables that a statement brings into its scope."""
     match s:
-        case Let() | Declare() | Fetch() | FetchUpdate() | Collective():
+        case Let() | Declare() | Fetch() | FetchUpdate() | Collective() | Special():
             return (s.var,)
         case LoadVector():
             return s.vars

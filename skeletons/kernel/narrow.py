@@ -27,8 +27,6 @@ from treadle.dsl.expr import (
     Const,
     Expr,
     Var,
-    _fill,
-    _intern,
     constant,
     primitive,
     substitute,
@@ -39,7 +37,7 @@ from treadle.dsl.primitives import RECIPROCAL_DIVIDE
 from treadle.dsl.types import ScalarType, bool_, int32, int64, uint32
 
 from . import arithmetic as at
-from .build import Stride
+from .hosted import Reciprocal, Stride, reciprocal
 from .ir import (
     Assign,
     Atomic,
@@ -75,42 +73,6 @@ _DIVISIONS = ("floor_divide", "remainder", "quot", "rem")
 _WHOLE = (*_DIVISIONS, "minimum", "maximum", "right_shift", "absolute", "sign")
 _COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 _PASSES = 12
-
-
-class Reciprocal(Expr):
-    """A host value: one half of the reciprocal of a divisor d ≥ 1 that the kernel is given.
-
-    part "multiplier": ⌈2^(31 + s) / d⌉ as the bits of an int32; part "shift": s = ⌈log₂ d⌉.
-    0 for a divisor that is not positive or does not fit in an int32.
-    """
-
-    __slots__ = ("part",)
-    part: str
-
-    def __new__(cls, divisor: Expr, part: str) -> Reciprocal:
-        made, new = _intern(cls, (divisor, part))
-        if new:
-            _fill(made, int32, (divisor,))
-            made.part = part
-        return made
-
-    def rebuild(self, args: tuple[Expr, ...], scoped: tuple[Expr, ...]) -> Expr:
-        return Reciprocal(args[0], self.part)
-
-
-def reciprocal(divisor: int, part: str) -> int:
-    """The value of a `Reciprocal`.
-
-    >>> m, s = reciprocal(7, "multiplier") % 2**32, reciprocal(7, "shift")
-    >>> all((n * m) >> (31 + s) == n // 7 for n in (0, 6, 7, 2**31 - 1))
-    True
-    """
-    if not 1 <= divisor <= LARGEST:
-        return 0
-    shift = (divisor - 1).bit_length()
-    if part == "shift":
-        return shift
-    return -(-(1 << (31 + shift)) // divisor) - (1 << 32)
 
 
 def narrow(kernel: Kernel, indices: bool = True) -> Kernel | None:
@@ -178,6 +140,7 @@ class _Pass:
         self.fitting: dict[Expr, None] = {}  # int64 expressions of the kernel that must fit
         self.highest: dict[Expr, None] = {}  # and expressions over scalars, at most LARGEST
         self.values: dict[Expr, Expr | None] = {}  # of Let variables; None of mutable ones
+        self.given: dict[Expr, list[Expr]] = {}  # all that a variable is ever given
         self.reach: dict[Buffer, int] = {}  # how far below an element an index may start
         self.touched: set[Var] = set()
         self.impossible = False
@@ -197,9 +160,21 @@ class _Pass:
 
     # --- the kernel -----------------------------------------------------------------------
 
+    def _spread(self) -> None:
+        """What a variable of 64 bits is given will be wanted whole as well: learnt now rather than
+        by one attempt after the other."""
+        seen: set[Var] = set()
+        while seen != self.wanted_wide:
+            for v in self.wanted_wide - seen:
+                seen.add(v)
+                for value in self.given.get(v, ()):
+                    self.other(value)
+
     def kernel_of(self) -> Kernel:
         kernel = self.kernel
         body = self.body(kernel.body)
+        if self.indices:  # otherwise it depends on the loops around
+            self._spread()
         retyped: dict[Expr, Expr] = {v: _to64(self.new[v]) for v in self.scalars if v in self.new}
         for v in retyped:
             self._test(v)
@@ -497,10 +472,12 @@ class _Pass:
             case Let() | Declare():
                 self.values[s.var] = s.value if isinstance(s, Let) else None
                 if self._may_retype(s.var):
+                    self.given.setdefault(s.var, []).append(s.value)
                     return type(s)(self._retype(s.var), self.low(s.value))
                 return type(s)(s.var, self.other(s.value))
             case Assign():
                 if s.var in self.new:
+                    self.given.setdefault(s.var, []).append(s.value)
                     return Assign(self.new[s.var], self.low(s.value))
                 return Assign(s.var, self.other(s.value))
             case Store() | Publish():

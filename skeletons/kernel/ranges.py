@@ -255,12 +255,20 @@ class Ranges:
         if len(known) < len(args):
             if e.op.name in ("remainder", "floor_divide"):
                 return self._divided(e.op.name, None, args[1])
-            return None
+            return self._clamped(e) if e.op.name == "minimum" else None
         if len(known) == 1:
             return self._unary(e.op.name, known[0])
         if len(known) == 2:
             return self._binary(e.op.name, *known)
         return None
+
+    def _clamped(self, e: Apply) -> Range:
+        """Of min(max(x, low), high), whatever x is."""
+        inner, high = e.args[0], self.of(e.args[1])
+        if high is None or not (isinstance(inner, Apply) and inner.op.name == "maximum"):
+            return None
+        low = next((r for r in map(self.of, inner.args) if r is not None), None)
+        return None if low is None else (at.minimum(low[0], high[0]), high[1])
 
     def _unary(self, name: str, a: tuple[Expr, Expr]) -> Range:
         if _is_data(a):

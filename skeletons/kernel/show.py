@@ -24,6 +24,7 @@ from .ir import (
     Publish,
     Reduce,
     Report,
+    Special,
     Statement,
     Store,
     StoreVector,
@@ -103,6 +104,8 @@ def show(kernel: Kernel) -> str:
             case Collective():
                 args = ", ".join(text(a) for a in s.args)
                 out.append(f"{pad}let {name(s.var)}: {s.var.type} = warp {s.op}({args})")
+            case Special():
+                out.append(f"{pad}let {name(s.var)}: {s.var.type} = register {s.register}")
             case _:
                 out.append(f"{pad}{s!r}")
 
@@ -149,6 +152,9 @@ def show(kernel: Kernel) -> str:
     conditions += [f"{b.name} aligned" for b in kernel.aligned]
     if conditions:
         out.append(f"  requires {', '.join(conditions)}")
+    if kernel.policies:
+        told = ", ".join(f"{b.name} {policy}" for b, policy in kernel.policies)
+        out.append(f"  caches: {told}")
     out.append(f"  for {name(kernel.task)} in 0 .. {text(kernel.tasks)} tasks:")
     if kernel.thread is not None:
         out.append(f"  for {name(kernel.thread)} in 0 .. {kernel.threads} threads:")

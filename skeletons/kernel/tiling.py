@@ -13,16 +13,16 @@ all their columns.  `scheduled_tiling` takes blocks, and their order, from a sch
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from treadle.dsl import simplify
-from treadle.dsl.expr import TRUE, Expr, Var, constant
+from treadle.dsl.expr import TRUE, Apply, Const, Expr, Extent, Param, Var, constant, rewrite, walk
 from treadle.dsl.graph import Shape
 from treadle.dsl.scalar import Scalar, lift
 from treadle.dsl.tracing import scalar_function_of
 from treadle.dsl.types import int64
-from treadle.skeletons.schedules import Resolved, as_schedule
+from treadle.skeletons.schedules import Resolved, Row, Schedule, as_schedule
 
 from . import arithmetic as at
 from .build import Builder
@@ -130,36 +130,44 @@ def coordinates(builder: Builder, into: Linearizer, index: Expr, extents: Shape,
 # --- schedules -------------------------------------------------------------------------------
 
 
-def plan_of(builder: Builder, rank: int) -> Resolved | None:
-    """The user's schedule for a domain of this rank; None when the defaults apply.
-
-    The row order over single elements is what the defaults do, in larger steps.
-    """
+def schedule_of(builder: Builder) -> Schedule | None:
+    """The schedule that the user gave, if any."""
     given = builder.context.schedule
     given = builder.node.label.schedule if given is None else given
-    if given is None or rank == 0:
+    if given is None:
         return None
     schedule = as_schedule(given)
-    if schedule.order is None and schedule.block is None:
+    # A CPU's caches stage: there is no other memory near it, and blocks need not be as small.
+    return replace(schedule, stage=None) if builder.context.target == "cpu" else schedule
+
+
+def plan_of(builder: Builder, rank: int, outputs: bool = False) -> Resolved | None:
+    """The user's schedule for a domain of this rank; None when the defaults apply.
+
+    The row order over single elements is what the defaults do, in larger steps.  `outputs`: several
+    outputs of a thread are part of the plan (else they are `rows_per_thread`).
+    """
+    schedule = schedule_of(builder)
+    if schedule is None or rank == 0:
+        return None
+    if not (schedule.order or schedule.visits_blocks or (outputs and schedule.per_thread)):
         return None
     plan = schedule.resolve(rank)
-    if plan.grain == "thread" and type(plan.order).__name__ == "Row":
-        return None
-    return plan
+    several = outputs and max(plan.unit) > 1
+    by_rows = plan.grain == "thread" and type(plan.order) is Row and not several
+    return None if by_rows else plan
 
 
 def rows_per_thread(builder: Builder, rank: int) -> int | None:
     """PerThread(rows=…) of the schedule, if it has one."""
-    given = builder.context.schedule
-    given = builder.node.label.schedule if given is None else given
-    per_thread = None if given is None else as_schedule(given).per_thread
+    schedule = schedule_of(builder)
+    per_thread = None if schedule is None else schedule.per_thread
     return per_thread.rows if per_thread is not None and rank >= 2 else None
 
 
 def shown_schedule(builder: Builder) -> str:
-    given = builder.context.schedule
-    given = builder.node.label.schedule if given is None else given
-    return "default" if given is None else repr(given)
+    schedule = schedule_of(builder)
+    return "default" if schedule is None else repr(schedule)
 
 
 def _expr(value: Any) -> Expr:
@@ -181,11 +189,20 @@ def host_ids(plan: Resolved, domain: Shape) -> Expr:
 
 def unit_origin(plan: Resolved, builder: Builder, domain: Shape, into: Linearizer, ident: Expr
                 ) -> tuple[Expr, tuple[Expr, ...]]:  # fmt: skip
-    """Whether unit `ident` of the order exists, and its first element."""
-    grid = builder.shape(host_grid(plan, domain))
+    """Whether unit `ident` of the order exists, and its first element.
+
+    The coordinates are the order's own arithmetic; whatever in it depends on the extents alone is
+    computed by the host, once per launch.
+    """
+    hosts = host_grid(plan, domain)
+    grid = builder.shape(hosts)
+    builder.must_fit(plan.order, hosts)
     with scalar_function_of("schedule", None):  # a table is read as a kernel reads an array
-        places = plan.order.coordinates(Scalar(ident), tuple(Scalar(n) for n in grid))
-    found = into.emit([_expr(p) for p in places])
+        made = plan.order.coordinates(Scalar(ident), tuple(Scalar(n) for n in hosts))
+    places = rewrite([_expr(p) for p in made], _divide_by_known)
+    for e in _host_parts(places):
+        builder.scalar(e, "h")
+    found = into.emit(places)
     exists = TRUE if plan.order.dense else at.both(
         *(at.less(p, n) for p, n in zip(found, grid, strict=True)))  # fmt: skip
     named = [into.let(at.multiply(p, unit), f"i{k}")
@@ -196,22 +213,127 @@ def unit_origin(plan: Resolved, builder: Builder, domain: Shape, into: Linearize
     return exists, tuple(named)
 
 
+def _divide_by_known(e: Expr) -> Expr:
+    """x // (select(p, a, b) · c)  →  select(p, x // (a · c), x // (b · c)).
+
+    a, b and c are known before the launch, and so are the reciprocals of their products.
+    """
+    if not isinstance(e, Apply) or len(e.args) != 2:
+        return e
+    x, y = e.args
+    if e.op.name == "multiply":
+        if _chooses(y):
+            x, y = y, x
+        if _chooses(x) and _is_host(y):
+            return at.select(x.args[0], *(at.multiply(a, y) for a in x.args[1:]))
+    elif e.op.name in ("floor_divide", "remainder") and _chooses(y):
+        divide = at.floor_divide if e.op.name == "floor_divide" else at.remainder
+        return at.select(y.args[0], *(divide(x, a) for a in y.args[1:]))
+    return e
+
+
+def _chooses(e: Expr) -> bool:
+    return isinstance(e, Apply) and e.op.name == "select" and all(map(_is_host, e.args[1:]))
+
+
+def _is_host(e: Expr) -> bool:
+    return all(isinstance(x, Const | Extent | Param | Apply) for x in walk((e,)))
+
+
+def _host_parts(roots: Sequence[Expr]) -> list[Expr]:
+    """The largest parts of `roots` that are known before the launch, without plain leaves."""
+    known: dict[Expr, bool] = {}
+    found: dict[Expr, None] = {}
+    for e in walk(roots):
+        known[e] = isinstance(e, Const | Extent | Param) or (
+            isinstance(e, Apply) and all(known[a] for a in e.args)
+        )
+        if not known[e]:
+            found.update((a, None) for a in e.args if known[a] and isinstance(a, Apply)
+                         and a.type == int64)  # fmt: skip
+    return list(found)
+
+
 def scheduled_tiling(plan: Resolved, builder: Builder, domain: Shape) -> Tiling:
     """The blocks of the schedule, in its order: a task is a block."""
-    extents = builder.shape(domain)
     tasks = builder.scalar(host_ids(plan, domain), "blocks")
-    units = plan.unit
 
     def emit(into: Linearizer, task: Var, inner: Inner) -> None:
-        exists, origin = unit_origin(plan, builder, domain, into, task)
-        with into.when(exists):
-            ranges = [
-                (o, into.let(at.minimum(at.add(o, unit), n), f"stop{k}"))
-                for k, (o, unit, n) in enumerate(zip(origin, units, extents, strict=True))
-            ]
-            _nest(builder, domain, into, [], ranges, inner)
+        _unit_of(plan, builder, domain, into, task, inner)
 
     return Tiling(tasks, emit)
+
+
+#: At most so many consecutive ids of an order are taken as one piece of a row.
+LONGEST_RUN = 1024
+
+
+def whole_runs(plan: Resolved, elements: int) -> int:
+    """`elements`, rounded up to whole pieces of rows of an order that has them (`Order.run`)."""
+    run = min(plan.order.run or 1, LONGEST_RUN)
+    return -(-elements // run) * run
+
+
+def in_runs(plan: Resolved, builder: Builder, domain: Shape, into: Linearizer,
+            ids: tuple[Expr, Expr], tile: Inner, apart: Callable[[Expr, Expr], None]
+            ) -> None:  # fmt: skip
+    """The elements of `ids`, a run at a time: a `tile` where its ids are a piece of a row, as the
+    coordinates of its two ends say; else `apart(begin, end)`."""
+    run = min(plan.order.run or 1, LONGEST_RUN)
+    with into.loop("run", *ids, step=run) as begin:
+        end = at.minimum(at.add(begin, run), ids[1])
+        last = into.let(at.subtract(end, 1), "last")
+        _, first = unit_origin(plan, builder, domain, into, begin)
+        _, final = unit_origin(plan, builder, domain, into, last)
+        low = into.let(at.minimum(first[-1], final[-1]), "low")
+        high = into.let(at.add(at.maximum(first[-1], final[-1]), 1), "high")
+        one_row = at.both(
+            *(at.equal(a, b) for a, b in zip(first[:-1], final[:-1], strict=True)),
+            at.equal(at.subtract(high, low), at.add(at.subtract(last, begin), 1)),
+        )
+        together = into.let(one_row, "together")
+        with into.when(together):
+            row = first[-2] if len(first) > 1 else constant(0)
+            tile(into, Tile(tuple(first[:-2]), (row, at.add(row, 1)), (low, high)))
+        with into.otherwise(together):
+            apart(begin, at.add(last, 1))
+
+
+def ordered_tiling(plan: Resolved, builder: Builder, domain: Shape, elements: int) -> Tiling:
+    """What the schedule visits, in its order: a task is a block, or about `elements` elements."""
+    if plan.grain == "block":
+        return scheduled_tiling(plan, builder, domain)
+    in_pieces = plan.order.run is not None and max(plan.unit) == 1
+    per_task = whole_runs(plan, plan.threads or elements) if in_pieces else plan.threads or elements
+    ids_host = host_ids(plan, domain)
+    ids = builder.scalar(ids_host, "ids")
+
+    def emit(into: Linearizer, task: Var, inner: Inner) -> None:
+        def apart(begin: Expr, end: Expr) -> None:
+            with into.loop("id", begin, end) as ident:
+                _unit_of(plan, builder, domain, into, ident, inner)
+
+        span = block_range(into, "id", task, per_task, ids)
+        if in_pieces:
+            in_runs(plan, builder, domain, into, span, inner, apart)
+        else:
+            apart(*span)
+
+    return Tiling(builder.scalar(at.ceil_div(ids_host, per_task), "tiles"), emit)
+
+
+def _unit_of(plan: Resolved, builder: Builder, domain: Shape, into: Linearizer, ident: Expr,
+             inner: Inner) -> None:  # fmt: skip
+    """The elements of unit `ident`, if it exists, plane by plane."""
+    exists, origin = unit_origin(plan, builder, domain, into, ident)
+    with into.when(exists):
+        ranges = [
+            (o, into.let(at.minimum(at.add(o, unit), n), f"stop{k}"))
+            for k, (o, unit, n) in enumerate(
+                zip(origin, plan.unit, builder.shape(domain), strict=True)
+            )
+        ]
+        _nest(builder, domain, into, [], ranges, inner)
 
 
 def _nest(builder: Builder, domain: Shape, into: Linearizer, done: list[Expr],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, walk
+from treadle.dsl.types import uint32
 
 from .ir import (
     Assign,
@@ -23,6 +24,7 @@ from .ir import (
     LoadVector,
     Publish,
     Reduce,
+    Special,
     Statement,
     Store,
     StoreVector,
@@ -35,7 +37,10 @@ from .ir import (
 
 #: Bytes of the widest access of a thread.
 WIDEST = 16
-_GPU_ONLY = (Barrier, Fence, LoadVector, StoreVector, Fetch, Publish, FetchUpdate, Collective)
+_GPU_ONLY = (Barrier, Fence, LoadVector, StoreVector, Fetch, Publish, FetchUpdate, Collective,
+             Special)  # fmt: skip
+#: Registers of the hardware that a block may read.
+REGISTERS = ("smid",)
 
 
 class InvalidKernel(AssertionError):
@@ -76,6 +81,8 @@ class _Verifier:
                 self.fail("a vector loop in a GPU kernel")
             if isinstance(s, _GPU_ONLY) and not kernel.threads:
                 self.fail(f"{type(s).__name__} in a CPU kernel")
+        for b, _ in kernel.policies:
+            self.reads(b)
         if any(b.role == "shared" for b in kernel.buffers) and not kernel.threads:
             self.fail("shared memory in a CPU kernel")
         self.block(kernel.body, {*known, kernel.task})
@@ -134,6 +141,9 @@ class _Verifier:
                 self.wide(s.buffer, len(s.vars))
                 for v in s.vars:
                     self.same_type(s.buffer, v)
+            case Special():
+                if s.register not in REGISTERS or s.var.type != uint32:
+                    self.fail(f"{s.var.name}: {s.var.type} is register {s.register}")
             case Fetch() | FetchUpdate():
                 self.reads(s.buffer)
                 self.same_type(s.buffer, s.var)

@@ -65,7 +65,10 @@ class PerThread(Layer):
 
 
 class Lanes(Layer):
-    """The axis along which the 32 lanes of a warp lie; without it, the last axis.
+    """The axis along which the 32 lanes of a warp lie in a block; without it, the last axis.
+
+    On a CPU it is the axis of the vectors. Lanes are those of blocks: without a ``Block``, blocks
+    have 32 elements along this axis and 8 along the last.
 
     >>> Lanes(0)
     Lanes(0)
@@ -79,7 +82,10 @@ class Lanes(Layer):
 
 
 class Stage(Layer):
-    """The input of a block is staged in shared memory.
+    """What a block reads more than once is staged in shared memory: neighbours, transposed reads.
+
+    It makes an order visit blocks, of 8 x 32 elements unless there is a ``Block``. On a CPU, where
+    the caches do this, it has no effect.
 
     >>> Block(8, 32) | Stage()
     Block(8, 32) | Stage()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from treadle.dsl.errors import ScheduleError
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from treadle.dsl.errors import Location, ScheduleError
 
 
 class ScheduleTypeError(ScheduleError, TypeError):
@@ -13,4 +16,30 @@ class ScheduleTypeError(ScheduleError, TypeError):
     """
 
 
-__all__ = ["ScheduleError", "ScheduleTypeError"]
+@contextmanager
+def of_operation(label: object, where: Location | None) -> Iterator[None]:
+    """Errors of schedules raised inside say which operation they are about, and where it is.
+
+    >>> with of_operation("stencil 'blur'", None):
+    ...     raise ScheduleError("Block(2, 2) has 2 axes, the operation has 1.")
+    Traceback (most recent call last):
+    ...
+    treadle.ScheduleError: stencil 'blur': Block(2, 2) has 2 axes, the operation has 1.
+    ...
+    """
+    try:
+        yield
+    except ScheduleError as error:
+        here = error.where
+        apart = where is not None and (
+            here is None or (here.file, here.line) != (where.file, where.line)
+        )
+        raise type(error)(
+            f"{label}: {error.message}",
+            hint=error.hint,
+            where=here,
+            also=(*error.also, *((("the operation is written here:", where),) if apart else ())),
+        ) from error.__cause__
+
+
+__all__ = ["ScheduleError", "ScheduleTypeError", "of_operation"]

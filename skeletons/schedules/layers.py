@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
 
 from .errors import ScheduleTypeError
@@ -53,6 +53,14 @@ class Layer:
 
     def _finish(self) -> None:
         """Checks after construction that a subclass's ``__post_init__`` cannot forget."""
+
+    def plot(self, shape: Sequence[int], axes: Any = None) -> Any:
+        """Draws the outputs of ``shape`` coloured by time, with the borders of warps and blocks
+        (matplotlib); returns the axes. See ``td.simulator.plot_order``.
+        """
+        from treadle.skeletons.simulator.diagrams import plot_order
+
+        return plot_order(self, shape, axes)
 
     def __repr__(self) -> str:
         arguments = self.arguments()

@@ -3,6 +3,9 @@
 The grain rule of schedules.md, section 1: alone, an order visits elements, and a block is the
 next so many threads; beside a ``Block`` it visits blocks, with its lengths rounded up to whole
 blocks.
+
+Where an operation is made of *leaves*, parts that are computed as one whatever the schedule says
+(a block of a row that is folded, a strip of columns), everything is rounded up to whole leaves.
 """
 
 from __future__ import annotations
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
 
 # 8 rows of 32: three times less traffic from L2 than one row of 256 for a stencil.
 _DEFAULT_BLOCK = (8, 32)
+# Of a warp along another axis than the last: 32 there, 8 along the last.
+_LANES, _BESIDE_LANES = 32, 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +36,7 @@ class Resolved:
     block grain, the outputs of one thread at thread grain. ``block`` is what a block covers in
     elements, ``None`` when blocks are runs of ids; then ``threads``, their number of threads, is
     ``None`` if it was left open. ``per_thread`` has one extent per axis, ``lanes`` is an axis.
+    Resolved for leaves, ``unit`` and ``per_thread`` count these, and ``block`` elements.
 
     >>> from treadle.skeletons.schedules import Column
     >>> plan = (Column(64) | Block(8, 32) | PerThread(rows=2)).resolve(2)
@@ -76,20 +82,26 @@ def resolve(
     block: Block | None,
     per_thread: PerThread | None,
     lanes: Lanes | None,
+    leaf: Sequence[int] | None = None,
 ) -> Resolved:
     """The grain rule; see ``Schedule.resolve``."""
     outputs = _outputs(per_thread, ndim)
     covered: tuple[int, ...] | None = None
     threads: int | None = None
     if grain == "block":
-        covered = _covered(block, ndim, outputs)
+        covered = _covered(block, ndim, outputs, _axis(lanes, ndim))
         threads = math.prod(covered) // math.prod(outputs)
     elif block is not None:
         threads = max(math.prod(block.extents) // math.prod(outputs), 1)
     unit = outputs if covered is None else covered
-    rows, cols = fit(unit[-2:], 2)
+    leaf = leaf or (1,) * ndim
+    unit, own = (
+        tuple(ceil_div(n, size) for n, size in zip(extents, leaf, strict=True))
+        for extents in (unit, outputs)
+    )
+    rows, cols = fit([n * size for n, size in zip(unit, leaf, strict=True)][-2:], 2)
     return Resolved(
-        grain, order.in_units(rows, cols), unit, covered, outputs, threads, _axis(lanes, ndim)
+        grain, order.in_units(rows, cols), unit, covered, own, threads, _axis(lanes, ndim)
     )
 
 
@@ -119,7 +131,13 @@ def _outputs(per_thread: PerThread | None, ndim: int) -> tuple[int, ...]:
         ) from None
 
 
-def _covered(block: Block | None, ndim: int, outputs: tuple[int, ...]) -> tuple[int, ...]:
+def _covered(
+    block: Block | None, ndim: int, outputs: tuple[int, ...], lanes: int
+) -> tuple[int, ...]:
+    if block is None and lanes < ndim - 1:
+        sides = [1] * (ndim - 1) + [_BESIDE_LANES]
+        sides[lanes] = _LANES
+        return tuple(ceil_div(n, size) * size for n, size in zip(sides, outputs, strict=True))
     if block is None:
         chosen = (math.prod(_DEFAULT_BLOCK),) if ndim == 1 else _DEFAULT_BLOCK
         whole = fit(chosen[len(chosen) - min(ndim, 2) :], ndim)

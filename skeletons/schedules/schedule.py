@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections.abc import Sequence
 from typing import Any, TypeAlias, cast
 
 from .blocks import Block, Lanes, PerThread, Stage
@@ -12,7 +14,7 @@ from .examine import require_bijection
 from .hints import Hints
 from .layers import Layer, shortest_form
 from .orders import Order, Row
-from .residency import Residency
+from .residency import LocalityGraph, Residency
 from .resolved import Resolved, fit, resolve
 
 
@@ -41,6 +43,8 @@ class Schedule:
     def __post_init__(self) -> None:
         _refuse_threads_of_a_rectangle(self)
         _refuse_part_of_a_thread(self)
+        _refuse_a_graph_of_elements(self)
+        _refuse_layers_of_a_block(self)
 
     @property
     def layers(self) -> tuple[Layer, ...]:
@@ -72,6 +76,21 @@ class Schedule:
                 merged[layer.slot] = layer
         return _from_layers(merged)
 
+    def plot(self, shape: Sequence[int], axes: Any = None) -> Any:
+        """Draws the outputs of ``shape`` coloured by time, with the borders of warps and blocks
+        (matplotlib); returns the axes. See ``td.simulator.plot_order``.
+        """
+        from treadle.skeletons.simulator.diagrams import plot_order
+
+        return plot_order(self, shape, axes)
+
+    @property
+    def visits_blocks(self) -> bool:
+        """Whether an order that does not say what it visits visits blocks here."""
+        others = self.lanes is not None or self.stage is not None
+        by_graph = isinstance(self.residency, LocalityGraph)
+        return self.block is not None or others or by_graph
+
     def resolve(
         self,
         ndim: int,
@@ -79,13 +98,15 @@ class Schedule:
         order: Order | None = None,
         block: Block | None = None,
         per_thread: PerThread | None = None,
+        leaf: Sequence[int] | None = None,
     ) -> Resolved:
         """What is visited, in which order and by what grains, for an operation of rank ``ndim``.
 
         The keywords are what was chosen for layers left open; without them the order is
         ``Row()``, a thread has one output, and blocks (where blocks are visited) are 8 x 32.
         A chosen block never changes the grain: where elements are visited it says how many
-        threads a block has.
+        threads a block has. ``leaf`` are the elements along each axis that are computed as one
+        whatever the schedule says: extents are rounded up to them, and what is visited counts them.
         Raises ``ScheduleError`` when a layer does not fit the rank.
 
         >>> from treadle.skeletons.schedules import Column
@@ -98,11 +119,25 @@ class Schedule:
         return resolve(
             ndim,
             order,
-            order.grain or ("thread" if self.block is None else "block"),
+            order.grain or ("block" if self.visits_blocks else "thread"),
             self.block or block,
             self.per_thread or per_thread,
             self.lanes,
+            leaf,
         )
+
+    def along_a_line(self) -> Schedule:
+        """This schedule for a domain taken as one line: a block is a run of as many elements.
+
+        >>> (Block(8, 32) | PerThread(rows=2)).along_a_line()
+        Block(256) | PerThread(cols=2)
+        """
+        layers: list[Layer] = []
+        if self.block is not None:
+            layers.append(Block(math.prod(self.block.extents)))
+        if self.per_thread is not None:
+            layers.append(PerThread(cols=math.prod(self.per_thread.extents)))
+        return dataclasses.replace(self, lanes=None).replace(*layers)
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Schedule | Layer):
@@ -190,6 +225,29 @@ def _refuse_threads_of_a_rectangle(schedule: Schedule) -> None:
             hint=f"Write {visiting_blocks!r} | {block!r} to visit blocks, or "
             f"{order!r} | Block({count}).",
         )
+
+
+def _refuse_a_graph_of_elements(schedule: Schedule) -> None:
+    order, residency = schedule.order, schedule.residency
+    if order is None or order.grain != "thread" or not isinstance(residency, LocalityGraph):
+        return
+    visiting_blocks = dataclasses.replace(order, grain=None)
+    raise ScheduleError(
+        f"{residency!r} queues blocks of elements, and {order!r} visits single elements.",
+        hint=f"Write {visiting_blocks!r} | Block(8, 32) | {residency!r}.",
+    )
+
+
+def _refuse_layers_of_a_block(schedule: Schedule) -> None:
+    order = schedule.order
+    layer = schedule.lanes if schedule.stage is None else schedule.stage
+    if order is None or order.grain != "thread" or layer is None:
+        return
+    visiting_blocks = dataclasses.replace(order, grain=None)
+    raise ScheduleError(
+        f"{order!r} visits single elements, and {layer!r} is about blocks of them.",
+        hint=f"Write {visiting_blocks!r} | Block(8, 32) | {layer!r} to visit blocks.",
+    )
 
 
 def _refuse_part_of_a_thread(schedule: Schedule) -> None:

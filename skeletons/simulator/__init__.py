@@ -3,25 +3,36 @@
 patterns    who reads which addresses, in which order: a trace
 cache       caches and their policies, as values
 engines     the policies on traces, compiled
-simulation  hits, misses, evictions, compulsory and optimal misses; diagrams
+programs    the patterns of real programs
+simulation  hits, misses, evictions, compulsory and optimal misses
+diagrams    pictures (matplotlib)
+explore     one page to look at all of it: `treadle explore`
 """
 
 from .cache import Cache, Lru, RandomFour, Sectored, SetAssociative, StepLru
-from .patterns import Pattern, Trace, matmul_pattern, stencil_pattern, transpose_pattern
+from .diagrams import plot_order, plot_predictions, plot_sweep
+from .formulas import cache_needed, line_loads
+from .patterns import Pattern, Placed, Trace, matmul_pattern, stencil_pattern, transpose_pattern
 from .simulation import Simulation, capacity_sweep, simulate
 
 __all__ = [
     "Cache",
     "Lru",
     "Pattern",
+    "Placed",
     "RandomFour",
     "Sectored",
     "SetAssociative",
     "Simulation",
     "StepLru",
     "Trace",
+    "cache_needed",
     "capacity_sweep",
+    "line_loads",
     "matmul_pattern",
+    "plot_order",
+    "plot_predictions",
+    "plot_sweep",
     "simulate",
     "stencil_pattern",
     "transpose_pattern",

@@ -33,16 +33,27 @@ class Trace:
 
 
 @dataclass(frozen=True)
+class Placed:
+    """An array of an address space: its elements lie row by row from address `base` on."""
+
+    name: str
+    base: int
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Pattern:
     """`touched(points)`: for outputs at `points` (N, rank), their addresses (N, taps).
 
-    Negative addresses are none (a tap that an output does not make).
+    Negative addresses are none (a tap that an output does not make).  `arrays` says what lies
+    where, for pictures; without it the addresses are one row.
     """
 
     name: str
     shape: tuple[int, ...]
     touched: Callable[[Addresses], Addresses]
     span: int
+    arrays: tuple[Placed, ...] = ()
 
     def trace(self, schedule: Any = None, at_once: int = 1) -> Trace:
         """The accesses under a schedule; `at_once` consecutive outputs share a time step."""
@@ -95,7 +106,8 @@ def stencil_pattern(rows: int, cols: int, height: int, width: int) -> Pattern:
         found = centre[:, None] + offsets[None, :]
         return np.where(found < span, found, -1)
 
-    return Pattern(f"{height}×{width} stencil", (rows, cols), touched, span)
+    image = Placed("image", 0, (-(-span // cols), cols))
+    return Pattern(f"{height}×{width} stencil", (rows, cols), touched, span, (image,))
 
 
 def matmul_pattern(m: int, n: int, k: int) -> Pattern:
@@ -111,7 +123,8 @@ def matmul_pattern(m: int, n: int, k: int) -> Pattern:
         b = m * k + inner * n + points[:, 1:]
         return np.stack((a, b), -1).reshape(len(points), 2 * k)
 
-    return Pattern("matrix product", (m, n), touched, m * k + k * n)
+    placed = (Placed("a", 0, (m, k)), Placed("b", m * k, (k, n)))
+    return Pattern("matrix product", (m, n), touched, m * k + k * n, placed)
 
 
 def transpose_pattern(rows: int, cols: int) -> Pattern:
@@ -121,4 +134,5 @@ def transpose_pattern(rows: int, cols: int) -> Pattern:
         i, j = points[:, 0], points[:, 1]
         return np.stack((j * rows + i, rows * cols + i * cols + j), -1)
 
-    return Pattern("transposition", (rows, cols), touched, 2 * rows * cols)
+    placed = (Placed("a", 0, (cols, rows)), Placed("result", rows * cols, (rows, cols)))
+    return Pattern("transposition", (rows, cols), touched, 2 * rows * cols, placed)

@@ -1,15 +1,17 @@
 """Patterns of real programs: the reads and the write of one kernel, index by index.
 
 The index expressions of a kernel's reads are evaluated by NumPy for every output; a read inside
-`td.loop` once per turn, a reduction once per element it folds.  Indices that depend on data need
-the data; boundaries are resolved (a read beyond the border with a constant boundary makes no
-access).
+`td.loop` once per turn, a reduction once per element it folds, both sides of a `td.cond`.  Indices
+that depend on data need the data; boundaries are resolved (a read beyond the border with a constant
+boundary makes no access).  A permute reads and writes its result where the element goes, if it is
+kept.  Of a kernel inside a loop over arrays, it is one turn.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,11 +19,21 @@ from numpy.typing import NDArray
 
 from treadle.dsl.errors import ScheduleError
 from treadle.dsl.expr import Apply, Const, Expr, Extent, Index, Loop, Param, Read, Var, walk
-from treadle.dsl.graph import Fold, Generate, Input, Node, topological
+from treadle.dsl.graph import (
+    ArrayLoop,
+    Barrier,
+    Fold,
+    Generate,
+    Input,
+    Leaf,
+    Node,
+    Permute,
+    topological,
+)  # fmt: skip
 from treadle.dsl.operations.stencils import resolve_index
 from treadle.dsl.primitives import convert
 
-from .patterns import Pattern
+from .patterns import Pattern, Placed
 
 #: Outputs whose addresses are computed at a time.
 _BATCH = 1 << 16
@@ -33,7 +45,8 @@ def pattern_of(program: Any, kernel: str | None = None, arrays: Sequence[Any] | 
 
     kernel: the operation's name where there are several; arrays: the arguments, for indices that
     depend on data.  Arrays lie one after the other in order of first read, the result last.
-    Errors: `ScheduleError` for kernels that are no map, stencil or fold, or that are ambiguous.
+    Errors: `ScheduleError` for kernels that are no map, stencil, fold or permute, or that are
+    ambiguous.
     """
     if not hasattr(program, "roots"):
         raise ScheduleError(
@@ -41,54 +54,96 @@ def pattern_of(program: Any, kernel: str | None = None, arrays: Sequence[Any] | 
             hint="Write td.simulate(td.jit(f).lower(*args), …).",
         )
     node = _chosen(program, kernel)
-    shapes = _shapes(program, node)
     given = () if arrays is None else tuple(map(np.asarray, arrays))
-    data = dict(zip(program.inputs, given, strict=False))
-    host = _Host(shapes, data)
-    rank = len(node.leaf().shape)
-    inner = node.inner if isinstance(node, Fold) else ()
-    domain = tuple(int(host.value(e)) for e in node.leaf().shape)
+    data = {held: held.source for held in program.inputs if held.source is not None}
+    data.update(zip(program.inputs, given, strict=False))
+    host = _Host(_shapes(program), data)
+    domain_of, inner, bodies = _parts(node)
+    domain = tuple(int(host.value(e)) for e in domain_of)
     inside = tuple(int(host.value(e)) for e in inner)
-    reads = [e for e in walk(node.elements) if isinstance(e, Read)]
+    reads = [e for e in walk(bodies) if isinstance(e, Read)]
     bases: dict[tuple[Node, int], int] = {}
+    placed: list[Placed] = []
     end = 0
     for r in reads:
         key = (r.node, r.component)
         if key not in bases:
             bases[key] = end
+            placed.append(Placed(_called(program, r.node), end, host.shape(r.node)))
             end += math.prod(host.shape(r.node))
-    places = _Places(node, reads, bases, host, rank, inside, end, domain)
+    target = node.target if isinstance(node, Permute) else tuple(map(Index, range(len(domain))))
+    made = host.shape(node) if isinstance(node, Permute) else domain
+    valid = node.valid if isinstance(node, Permute) else None
+    places = _Places(bodies, reads, bases, host, domain, inside, _Store(target, valid, made, end))
     name = node.label.name or node.label.operation
-    return Pattern(name, domain, places, end + math.prod(domain))
+    placed.append(Placed("result", end, made))
+    return Pattern(name, domain, places, end + math.prod(made), tuple(placed))
+
+
+def schedule_of(program: Any, kernel: str | None = None) -> Any:
+    """The schedule that a program gives one of its kernels, or None."""
+    return _chosen(program, kernel).label.schedule
+
+
+def _parts(node: Any) -> tuple[Sequence[Expr], Sequence[Expr], Sequence[Expr]]:
+    """Extents of the outputs, extents of what is folded, and the expressions that read."""
+    if isinstance(node, Permute):
+        return node.domain, (), (node.valid, *node.target, *node.values)
+    inner = node.inner if isinstance(node, Fold) else ()
+    return node.leaf().shape, inner, node.elements
+
+
+def _called(program: Any, node: Node) -> str:
+    """What a person calls an array: the argument's name, or the operation's."""
+    if isinstance(node, Input):
+        names = [held.name for held in program.arguments if held is node]
+        return names[0] if names else node.name
+    return node.label.name or node.label.operation
 
 
 def _chosen(program: Any, kernel: str | None) -> Any:
-    kernels = [n for n in topological(program.roots) if isinstance(n, Generate | Fold)]
+    known = Generate | Fold | Permute
+    kernels = [n for n in topological(program.roots) if isinstance(n, known)]
     made = [n for n in kernels if kernel in (None, n.label.name, n.label.operation)]
-    if len(made) != 1:
-        names = ", ".join(n.label.name or n.label.operation for n in kernels) or "none"
-        asked = "" if kernel is None else f" called {kernel!r} (it may be fused into another)"
+    if len(made) == 1:
+        return made[0]
+    names = ", ".join(n.label.name or n.label.operation for n in kernels)
+    asked = "" if kernel is None else f" called {kernel!r} (it may be fused into another)"
+    if not kernels:
+        others = {n.label.operation for n in topological(program.roots)
+                  if not isinstance(n, Input | Barrier | ArrayLoop)}  # fmt: skip
         raise ScheduleError(
-            f"the program has {len(made)} kernels{asked}; there are: {names}.",
-            hint="Say which by kernel=…; give operations a name= where several are alike.",
+            f"the program has no kernel that the simulator knows (there is: "
+            f"{', '.join(sorted(others)) or 'nothing to compute'}).",
+            hint="It knows maps, stencils, generate, folds along axes and permutes; write "
+            "td.generate with td.loop for a product, td.simulator.Pattern for other addresses.",
         )
-    return made[0]
+    raise ScheduleError(
+        f"the program has {len(made)} kernels{asked}; there are: {names}.",
+        hint="Say which by kernel=…; give operations a name= where several are alike.",
+    )
 
 
-def _shapes(program: Any, node: Any) -> dict[Node, tuple[int, ...]]:
-    found: dict[Node, tuple[int, ...]] = {}
+def _shapes(program: Any) -> dict[Node, Any]:
+    """Extents of what the kernels read from outside: numbers, or the leaf that has them."""
+    found: dict[Node, Any] = {}
     examples = program.example_shapes or ()
     for held, shape in zip(program.arguments, examples, strict=False):
         found[held] = tuple(shape)
     for held in program.inputs[len(program.arguments) :]:
         found[held] = tuple(held.source.shape)
+    for node in topological(program.roots):
+        if isinstance(node, ArrayLoop):  # a turn's arrays have the extents of the first one's
+            found |= {s: i for s, i in zip(node.state, node.init, strict=True)}
+            if node.index is not None:
+                found[node.index] = ()
     return found
 
 
 class _Host:
     """Values of host expressions, and shapes of nodes, for the example's extents."""
 
-    def __init__(self, shapes: dict[Node, tuple[int, ...]], data: dict[Node, Any]) -> None:
+    def __init__(self, shapes: dict[Node, Any], data: dict[Node, Any]) -> None:
         self.shapes, self.data = shapes, data
 
     def shape(self, node: Node) -> tuple[int, ...]:
@@ -97,7 +152,10 @@ class _Host:
                 raise ScheduleError("the program does not know the extents of its arguments.",
                                     hint="Make it with td.jit(f).lower(*args).")  # fmt: skip
             self.shapes[node] = tuple(int(self.value(e)) for e in node.outputs[0].shape)
-        return self.shapes[node]
+        known = self.shapes[node]
+        if isinstance(known, Leaf):
+            known = self.shapes[node] = tuple(int(self.value(e)) for e in known.shape)
+        return known  # type: ignore[no-any-return]
 
     def value(self, e: Expr) -> Any:
         return self.evaluate(e, {})
@@ -119,25 +177,42 @@ class _Host:
                 index = tuple(np.asarray(found[a]) for a in e.args)
                 found[e] = self.data[e.node][index]
             else:
-                what = "data" if isinstance(e, Read) else type(e).__name__.lower()
-                hint = "Give the arguments: arrays=…." if isinstance(e, Read) else None
-                if isinstance(e, Param):
-                    hint = "Write the number into the program."
-                raise ScheduleError(f"an index depends on {what}, which the simulator has not.",
-                                    hint=hint)  # fmt: skip
+                raise _unknown(e)
         return found[root]
+
+
+def _unknown(e: Expr) -> ScheduleError:
+    if isinstance(e, Read):
+        return ScheduleError("an index depends on data, which the simulator has not.",
+                             hint="Give the arguments: arrays=….")  # fmt: skip
+    if isinstance(e, Param):
+        return ScheduleError(f"an index depends on the number {e.name!r}, given at each call.",
+                             hint="Write the number into the program.")  # fmt: skip
+    return ScheduleError(
+        "an index depends on the state of a loop in the kernel, which the simulator does not run.",
+        hint="Let it depend on the number of the turn: td.loop(n, lambda k, s: … a[i, k] …, init).",
+    )
+
+
+@dataclass(frozen=True)
+class _Store:
+    """Where an output goes: indices into an array of extents `shape` that lies at `base`."""
+
+    target: tuple[Expr, ...]
+    valid: Expr | None
+    shape: tuple[int, ...]
+    base: int
 
 
 class _Places:
     """Addresses of a batch of outputs: reads in the order of the expression, then the store."""
 
-    def __init__(self, node: Any, reads: list[Read], bases: dict[tuple[Node, int], int],
-                 host: _Host, rank: int, inside: tuple[int, ...], end: int,
-                 domain: tuple[int, ...]) -> None:  # fmt: skip
+    def __init__(self, bodies: Sequence[Expr], reads: list[Read],
+                 bases: dict[tuple[Node, int], int], host: _Host, domain: tuple[int, ...],
+                 inside: tuple[int, ...], store: _Store) -> None:  # fmt: skip
         self.reads, self.bases, self.host = reads, bases, host
-        self.rank, self.inside, self.end, self.domain = rank, inside, end, domain
-        self.loops = {v: e for e in walk(node.elements) if isinstance(e, Loop)
-                      for v in (e.vars[0],)}  # fmt: skip
+        self.domain, self.inside, self.store = domain, inside, store
+        self.loops = {e.vars[0]: e for e in walk(bodies) if isinstance(e, Loop)}
         self.loop_of = {r: self._loops_around(r) for r in reads}
 
     def _loops_around(self, read: Read) -> tuple[Var, ...]:
@@ -166,14 +241,23 @@ class _Places:
             for turn in np.ndindex(*self.inside, *counts):
                 known: dict[Expr, Any] = {Index(k): o for k, o in enumerate(outputs)}
                 for k, at in enumerate(turn[: len(self.inside)]):
-                    known[Index(self.rank + k)] = np.int64(at)
+                    known[Index(len(self.domain) + k)] = np.int64(at)
                 for v, at in zip(loops, turn[len(self.inside) :], strict=True):
                     known[v] = np.int64(at)
                 columns += [self._address(r, known, len(points)) for r in reads]
-        own = np.zeros(len(points), np.int64)
-        for k, extent in enumerate(self.domain):
-            own = own * extent + outputs[k]
-        return np.stack([*columns, own + self.end], 1)
+        return np.stack([*columns, self._stored(outputs, len(points))], 1)
+
+    def _stored(self, outputs: list[Any], count: int) -> NDArray[np.int64]:
+        known: dict[Expr, Any] = {Index(k): o for k, o in enumerate(outputs)}
+        where = np.zeros(count, np.int64)
+        exists = np.ones(count, np.bool_)
+        if self.store.valid is not None:
+            exists &= np.broadcast_to(self.host.evaluate(self.store.valid, known), (count,))
+        for e, extent in zip(self.store.target, self.store.shape, strict=True):
+            index = np.broadcast_to(self.host.evaluate(e, known), (count,))
+            exists &= (index >= 0) & (index < extent)
+            where = where * extent + index
+        return np.where(exists, where + self.store.base, -1)
 
     def _address(self, read: Read, known: dict[Expr, Any], count: int) -> NDArray[np.int64]:
         shape = self.host.shape(read.node)

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treadle.dsl.errors import ScheduleError
+from treadle.dsl.errors import ScheduleError, user_facing
+from treadle.skeletons.schedules import Row
 
 from .cache import Cache, Lru, RandomFour, Sectored, SetAssociative, StepLru
 from .patterns import Pattern, Trace
@@ -55,11 +56,13 @@ class Simulation:
         return spatial_temporal(self, axes)
 
 
+@user_facing
 def simulate(pattern: Any, schedule: Any = None, cache: Cache | None = None, *,
              kernel: str | None = None, arrays: Sequence[Any] | None = None,
              mark: bool = False, at_once: int = 1) -> Simulation:  # fmt: skip
     """The accesses of a pattern, or of one kernel of a program, under a schedule, through a cache.
 
+    Without a schedule it is the kernel's own, if the program gives it one, else `Row()`.
     `kernel` and `arrays`: see `programs.pattern_of`.  `mark`: remember which accesses missed.
     `at_once`: so many consecutive outputs share a time step (a warp: 32).
 
@@ -71,9 +74,11 @@ def simulate(pattern: Any, schedule: Any = None, cache: Cache | None = None, *,
     """
     cache = cache or Cache(256, 32)
     if not isinstance(pattern, Pattern):
-        from .programs import pattern_of
+        from .programs import pattern_of, schedule_of
 
-        pattern = pattern_of(pattern, kernel, arrays)
+        program, pattern = pattern, pattern_of(pattern, kernel, arrays)
+        schedule = schedule_of(program, kernel) if schedule is None else schedule
+    schedule = Row() if schedule is None else schedule
     trace = pattern.trace(schedule, at_once)
     return run(pattern.name, schedule, trace, cache, mark)
 

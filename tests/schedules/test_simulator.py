@@ -162,6 +162,16 @@ def test_a_stencil_of_a_program():
     assert sorted(touched[0].tolist()) == [0, 0, 1, 10, 120]  # clamped
 
 
+def test_a_program_brings_its_schedule_along():
+    add = lambda a: td.map(lambda x: x + 1, td.transpose(a), name="add")
+    program = td.jit(add).scheduled(add=Column(2)).lower(np.zeros((8, 8)))
+    found = simulate(program, cache=Cache(4, 4))
+    assert found.schedule == Column(2)
+    assert found.misses == simulate(program, Column(2), Cache(4, 4)).misses
+    assert simulate(program, Row(), Cache(4, 4)).misses != found.misses
+    assert simulate(td.jit(add).lower(np.zeros((8, 8)))).schedule == Row()
+
+
 def test_a_product_of_a_program():
     a, b = np.zeros((6, 5), np.float32), np.zeros((5, 7), np.float32)
 
@@ -198,9 +208,52 @@ def test_a_fold_of_a_program():
     assert found.misses == found.compulsory == 7
 
 
+def test_a_turn_of_a_loop_over_arrays():
+    plate = np.zeros((12, 10), np.float32)
+
+    def cool(plate, steps):
+        def step(u):
+            return td.stencil(lambda w: w[0, 0] + w[0, 1] + w[1, 0], u, name="heat")
+
+        return td.iterate(steps, step, plate)
+
+    pattern = pattern_of(td.jit(cool).lower(plate, 7))
+    assert (pattern.name, pattern.shape, pattern.span) == ("heat", (12, 10), 240)
+    assert [a.name for a in pattern.arrays] == ["state", "result"]
+    assert sorted(pattern.touched(np.array([[2, 3]]))[0].tolist()) == [23, 24, 33, 143]
+
+    def grow(u):  # a kernel, and the sum that ends the loop
+        body = lambda u: td.map(lambda x: x * 2, u, name="double")
+        return td.while_loop(lambda u: td.sum(u) < 9, body, u)
+
+    program = td.jit(grow).lower(np.ones((3, 4)))
+    with pytest.raises(td.ScheduleError, match=r"2 kernels; there are: .*double"):
+        simulate(program)
+    assert simulate(program, kernel="double").accesses == 24
+
+
+def test_a_permute_writes_where_its_data_says():
+    levels = np.array([[0, 2], [5, 1]], np.int32)
+
+    def histogram(levels):
+        keep = lambda i, j: td.where(levels[i, j] < 4, levels[i, j], td.ignore)
+        add = lambda new, old: new + old
+        return td.permute(add, td.fill(4, 0), keep, td.fill(levels.shape, 1), name="count")
+
+    program = td.jit(histogram).lower(levels)
+    pattern = pattern_of(program, "count", (levels,))
+    assert [(a.name, a.base, a.shape) for a in pattern.arrays] == [
+        ("levels", 0, (2, 2)), ("result", 4, (4,)),
+    ]  # fmt: skip
+    points = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    assert pattern.touched(points)[:, -1].tolist() == [4, 6, -1, 5]  # the 5 is dropped
+    with pytest.raises(td.ScheduleError, match="an index depends on data"):
+        simulate(program, kernel="count")
+
+
 def test_diagrams(tmp_path):
     pyplot = pytest.importorskip("matplotlib.pyplot")
-    from treadle.skeletons.simulator.diagrams import BROUGHT, HELD, USED, states, sweep
+    from treadle.skeletons.simulator.diagrams import BROUGHT, HELD, USED, states
 
     found = simulate(STENCIL, Column(4), Cache(24, 4, StepLru()))
     picture = states(found)
@@ -208,7 +261,32 @@ def test_diagrams(tmp_path):
     assert set(np.unique(picture)) <= {0, HELD, USED, BROUGHT}
     assert (picture[found.trace.addresses, found.trace.step] >= USED).all()
     assert found.plot().get_title().endswith("264 misses")
-    sweep(STENCIL, [Row(), Column(4)], 4, [20, 24, 28], StepLru())
+    td.simulator.plot_sweep(STENCIL, [Row(), Column(4)], 4, [20, 24, 28], StepLru())
+    drawn = td.simulator.plot_predictions([1.0, 2.0, 4.0], [1.1, 1.9, 9.0], ["a", "b", "c"])
+    assert drawn.get_title() == "rank correlation 1.00, median error 9%"
+    with pytest.raises(td.ScheduleError, match="2 predictions and 1 measurements"):
+        td.simulator.plot_predictions([1.0, 2.0], [1.0])
+    pyplot.close("all")
+
+
+@pytest.mark.parametrize(
+    ("schedule", "shape"),
+    [(Column(8), (6, 20)), (Column(16) | Block(4, 8), (2, 9, 20)), (Row(), (40,))],
+    ids=repr,
+)
+def test_a_map_of_an_order(schedule, shape):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    from treadle.skeletons.simulator.patterns import visited
+
+    axes = schedule.plot(shape)
+    when = axes.images[0].get_array().reshape(-1)
+    found = np.ravel_multi_index(tuple(visited(schedule, shape).T), shape)
+    assert when[found].tolist() == list(range(when.size))
+    assert len(axes.collections) == 1 + (schedule.resolve(len(shape)).grain == "block"
+                                         if hasattr(schedule, "resolve") else 0)  # fmt: skip
+    assert axes.get_title().startswith(repr(schedule))
+    with pytest.raises(td.ScheduleError, match="nothing to draw"):
+        schedule.plot((0, 4))
     pyplot.close("all")
 
 
@@ -219,3 +297,12 @@ def test_what_cannot_be_simulated():
     program = td.jit(lambda a: td.map(lambda x: x + 1, a, name="step")).lower(a)
     with pytest.raises(td.ScheduleError, match=r"0 kernels called 'blur'.*there are: step"):
         simulate(program, kernel="blur")
+    with pytest.raises(td.ScheduleError, match=r"no kernel that the simulator.*cumsum"):
+        simulate(td.jit(lambda a: td.cumsum(a, axis=1)).lower(a))
+
+    def chase(at):
+        walk = lambda k: td.while_loop(lambda x: x > 3, lambda x: at[x], k)
+        return td.generate(at.shape, walk)
+
+    with pytest.raises(td.ScheduleError, match="depends on the state of a loop in the kernel"):
+        simulate(td.jit(chase).lower(np.arange(5)))

@@ -17,8 +17,9 @@ from treadle.dsl.expr import Apply, Const, Expr, Extent, Foreign, Param, Read, V
 from treadle.dsl.graph import Input, Leaf, Node, Permute, topological
 from treadle.dsl.primitives import convert
 from treadle.skeletons.kernel import ir
-from treadle.skeletons.kernel.build import LoweringContext, Stride
-from treadle.skeletons.kernel.narrow import Reciprocal, narrow, reciprocal
+from treadle.skeletons.kernel.build import LoweringContext
+from treadle.skeletons.kernel.hosted import Reciprocal, Stride, reciprocal
+from treadle.skeletons.kernel.narrow import narrow
 from treadle.skeletons.kernel.verify import verify
 from treadle.skeletons.lower import lower
 

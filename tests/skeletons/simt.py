@@ -10,7 +10,10 @@ Lockstep is one of the ways a GPU may run a kernel.  What depends on it is repor
 
 from __future__ import annotations
 
+import json
 import random
+import sys
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +23,8 @@ from interpret import Arrays, Reported, evaluate, garbage, holds, variants
 from simt_memory import Endless, Grid, KernelFault, Lockstep, Memory
 from simt_source import Source
 
+from treadle.dsl.encoding import Encoder
+from treadle.dsl.errors import TreadleError
 from treadle.dsl.expr import Expr, Param
 from treadle.dsl.graph import Input, Leaf, Node, Permute, topological
 from treadle.skeletons.kernel import ir
@@ -27,6 +32,7 @@ from treadle.skeletons.kernel.build import LoweringContext
 from treadle.skeletons.kernel.narrow import narrow
 from treadle.skeletons.kernel.verify import verify
 from treadle.skeletons.lower import lower
+from treadle.skeletons.schedules import to_dict
 
 #: Lanes in flight at once, where blocks have nothing to do with each other.
 LANES = 1 << 14
@@ -54,6 +60,8 @@ class Compiled:
             for s in statements
         )
         self.written = {b for s in statements for b in ir.written(s)}
+        #: Whether a block asks where it runs.
+        self.placed = any(isinstance(s, ir.Special) for s in statements)
         shared = sum(int(b.size.value) * b.type.bytes  # type: ignore[attr-defined]
                      for b in self.kernel.buffers if b.role == "shared")  # fmt: skip
         if shared > SHARED_BYTES:
@@ -86,17 +94,22 @@ class Compiled:
                       watched=buffer in self.written)  # fmt: skip
 
     def launch(self, arrays: dict[ir.Buffer, np.ndarray], scalars: Sequence[Any], tasks: int,
-               order: random.Random | None = None) -> list[tuple[int, int, int]]:  # fmt: skip
+               order: random.Random | None = None,
+               places: Sequence[int] | None = None) -> list[tuple[int, int, int]]:  # fmt: skip
         """Run `tasks` blocks; the failed checks of checked mode.
 
-        `arrays` has flat data for each buffer that is neither shared nor local, or a strided array.
+        `arrays` has flat data for each buffer that is neither shared nor local, or a strided array;
+        `places` the multiprocessor of every block (by chance, some without any).
         """
         kernel = self.kernel
         reports: list[tuple[int, int, int]] = []
         if tasks <= 0:
             return reports
         order = order or random.Random(0)
-        grid = Grid(kernel.name, kernel.threads, tasks)
+        if self.placed and places is None:
+            places = _anywhere(tasks, order)
+        where = None if places is None else np.array(places, np.uint32)
+        grid = Grid(kernel.name, kernel.threads, tasks, where)
         memories = {b: self.memory(b, arrays[b]) for b in kernel.buffers
                     if b.role not in ("shared", "local")}  # fmt: skip
         values = [v.type.numpy.type(x) for v, x in zip(kernel.scalars, scalars, strict=True)]
@@ -114,7 +127,8 @@ class Compiled:
 
         with np.errstate(all="ignore"):
             if self.talks:
-                _take_turns(grid, [numbers[k : k + 1] for k in range(tasks)], begin, order)
+                ones = [numbers[k : k + 1] for k in range(tasks)]
+                _take_turns(grid, ones, begin, order, unfair=self.placed)
             else:
                 several = max(1, LANES // kernel.threads)
                 for first in range(0, tasks, several):
@@ -122,16 +136,30 @@ class Compiled:
         return reports
 
 
-def _take_turns(grid: Grid, blocks: list[np.ndarray], begin: Any, order: random.Random) -> None:
-    """Run blocks that wait for each other: a few at a time, whichever comes next by chance."""
+def _anywhere(tasks: int, order: random.Random) -> list[int]:
+    """Multiprocessors of blocks: round robin, at random, few of many, or all the same one."""
+    count = order.choice((132, 7, 2, 1))
+    if order.random() < 0.3:
+        return [k % count for k in range(tasks)]
+    used = [order.randrange(144) for _ in range(count)]
+    return [order.choice(used) for _ in range(tasks)]
+
+
+def _take_turns(grid: Grid, blocks: list[np.ndarray], begin: Any, order: random.Random,
+                unfair: bool = False) -> None:  # fmt: skip
+    """Run blocks that wait for each other: a few at a time, whichever comes next by chance.
+
+    `unfair`: some of them hardly ever come.
+    """
     places = order.choice((1, 2, 5, 16))
     running: list[Any] = []
     waiting = blocks[::-1]
     idle, news = 0, grid.progress
+    bias = order.choice((1, 1, 8)) if unfair else 1
     while running or waiting:
         while waiting and len(running) < places:
             running.append(begin(waiting.pop()))
-        chosen = order.randrange(len(running))
+        chosen = int(len(running) * order.random() ** bias)
         for _ in range(order.choice((1, 3, 40))):
             if next(running[chosen], running) is running:
                 running.pop(chosen)
@@ -195,7 +223,25 @@ def _any_winner(kernel: ir.Kernel) -> bool:
     )  # fmt: skip
 
 
-def execute(lowered: ir.Lowered, node: Node, arrays: Arrays, parameters: dict[Expr, Any],
+class Prepared:
+    """A lowering made ready for any number of runs: narrowed, verified, its kernels compiled when
+    they are first needed."""
+
+    def __init__(self, lowered: ir.Lowered) -> None:
+        self.lowered = lowered
+        self.kernels = [narrow(k) or k for k in lowered.kernels]
+        self._compiled: dict[int, Compiled] = {}
+        for kernel in self.kernels:
+            verify(kernel)
+
+    def compiled(self, way: ir.Kernel) -> Compiled:
+        if id(way) not in self._compiled:
+            self._compiled[id(way)] = Compiled(way)
+        return self._compiled[id(way)]
+
+
+def execute(lowered: ir.Lowered | Prepared, node: Node, arrays: Arrays,
+            parameters: dict[Expr, Any],
             seed: int = 0) -> list[tuple[Any, int, int]]:  # fmt: skip
     """Run the kernels on `arrays`, adding the node's outputs; the failed checks.
 
@@ -204,9 +250,9 @@ def execute(lowered: ir.Lowered, node: Node, arrays: Arrays, parameters: dict[Ex
     memory: dict[ir.Buffer, np.ndarray] = {}
     reports: list[tuple[Any, int, int]] = []
     known: dict[Expr, Any] = dict(parameters)
-    kernels = [narrow(k) or k for k in lowered.kernels]
-    for kernel in kernels:
-        verify(kernel)
+    made = lowered if isinstance(lowered, Prepared) else Prepared(lowered)
+    lowered = made.lowered
+    for kernel in made.kernels:
         for way in variants(kernel):
             assert way.threads, f"{way.name}: no GPU kernel"
             for var, host in zip(way.scalars, way.scalar_values, strict=True):
@@ -219,11 +265,16 @@ def execute(lowered: ir.Lowered, node: Node, arrays: Arrays, parameters: dict[Ex
         else:
             size = int(np.prod(shape, dtype=np.int64))
             arrays[leaf] = garbage(size, leaf.type.numpy).reshape(shape)
+    filled = {t.buffer: t for t in lowered.tables}
     for buffer in lowered.scratch:
-        made = garbage(int(evaluate(buffer.size, known, arrays)), buffer.type.numpy)
+        block = garbage(int(evaluate(buffer.size, known, arrays)), buffer.type.numpy)
+        if buffer in filled:
+            table = filled[buffer]
+            values = [int(evaluate(e, parameters, arrays)) for e in table.values]
+            block[:] = table.make(values, [arrays[leaf] for leaf in table.arrays])
         if buffer.name.startswith("zero_"):
-            made[:] = 0
-        memory[buffer] = made
+            block[:] = 0
+        memory[buffer] = block
 
     def held(b: ir.Buffer) -> np.ndarray:
         if b.leaf is None:
@@ -235,15 +286,16 @@ def execute(lowered: ir.Lowered, node: Node, arrays: Arrays, parameters: dict[Ex
         return array.reshape(-1)
 
     order = random.Random(seed)
-    for kernel in kernels:
+    for kernel in made.kernels:
         ways = [(way, int(evaluate(way.tasks, known, arrays)))
                 for way in right_ways(kernel, known, held)]  # fmt: skip
-        reports += _run_ways(kernel, ways, known, held, order)
+        reports += _run_ways(made, kernel, ways, known, held, order)
     return reports
 
 
-def _run_ways(kernel: ir.Kernel, ways: list[tuple[ir.Kernel, int]], known: dict[Expr, Any],
-              held: Any, order: random.Random) -> list[tuple[Any, int, int]]:  # fmt: skip
+def _run_ways(made: Prepared, kernel: ir.Kernel, ways: list[tuple[ir.Kernel, int]],
+              known: dict[Expr, Any], held: Any,
+              order: random.Random) -> list[tuple[Any, int, int]]:  # fmt: skip
     """Run them from the same start, the preferred one last, and compare what they leave."""
     targets = {b: held(b) for way, _ in ways for s in ir.statements(way.body)
                for b in ir.written(s) if b.role not in ("shared", "local")}  # fmt: skip
@@ -254,10 +306,12 @@ def _run_ways(kernel: ir.Kernel, ways: list[tuple[ir.Kernel, int]], known: dict[
         for b, start in before.items():
             targets[b][:] = start
         arrays = {b: held(b) for b in way.buffers if b.role not in ("shared", "local")}
-        own = Compiled(way).launch(arrays, [known[v] for v in way.scalars], tasks, order)
+        own = made.compiled(way).launch(arrays, [known[v] for v in way.scalars], tasks, order)
         if _any_winner(way):
             continue
         for b, array in targets.items():
+            if b.name.startswith("zero_"):  # counters: who took what is chance
+                continue
             if number and b in left and left[b].tobytes() != array.tobytes():
                 where = int(np.flatnonzero(left[b].view(f"V{array.itemsize}")
                                            != array.view(f"V{array.itemsize}"))[0])  # fmt: skip
@@ -282,18 +336,76 @@ def run(*roots: Leaf, check: bool = False, schedule: Any = None, seed: int = 0,
     arrays: Arrays = {}
     failed: list[Any] = []
     values: dict[Expr, Any] = dict(parameters or {})
-    for node in topological(roots):
+    # Reports name places; what is strided, and parameters, are objects of these very roots.
+    plain = not (check or strided or parameters)
+    same = _same_as(roots, (schedule, multiprocessors)) if plain else None
+    if same is None:
+        same = Structure(roots)
+    for node, given in same.inputs.items():  # some only for their extents
+        arrays[node.leaf()] = np.ascontiguousarray(given.source).reshape(given.source.shape)
+    for node in topological(same.roots):
         if isinstance(node, Input):
-            dense = np.ascontiguousarray(node.source).reshape(node.source.shape)
-            arrays[node.leaf()] = node.source if node.leaf() in strided else dense
+            if node not in same.inputs:
+                dense = np.ascontiguousarray(node.source).reshape(node.source.shape)
+                arrays[node.leaf()] = node.source if node.leaf() in strided else dense
             continue
-        chosen = schedule if node is roots[0].node else None
-        context = LoweringContext(target="cuda", threads=multiprocessors, check=check,
-                                  strided=strided, schedule=chosen)  # fmt: skip
-        failed += execute(lower(node, context), node, arrays, values, seed)
+        if node not in same.prepared:
+            chosen = schedule if node is same.roots[0].node else None
+            context = LoweringContext(target="cuda", threads=multiprocessors, check=check,
+                                      strided=strided, schedule=chosen)  # fmt: skip
+            same.prepared[node] = Prepared(lower(node, context))
+        failed += execute(same.prepared[node], node, arrays, values, seed)
     if failed:
         raise Reported(failed)
-    return [arrays[r] for r in roots]
+    return [arrays[r] for r in same.roots]
+
+
+# --- programs of one structure ------------------------------------------------------------------
+
+
+@dataclass
+class Structure:
+    """A program that was lowered, and the inputs that stand for its own."""
+
+    roots: Sequence[Leaf]
+    numbers: dict[int, Input] = field(default_factory=dict)
+    inputs: dict[Input, Input] = field(default_factory=dict)
+    prepared: dict[Node, Prepared] = field(default_factory=dict)
+
+
+#: The last ones: tests compute the same for array after array.
+_structures: OrderedDict[str, Structure] = OrderedDict()
+_KEPT = 24
+
+
+def _same_as(roots: Sequence[Leaf], options: tuple[Any, ...]) -> Structure | None:
+    """The program of the same structure (graph, options, constants of the lowerings, which tests
+    change) that was lowered before, or this one from now on; None for what has no plain form."""
+    schedule, *rest = options
+    encoder = Encoder((), full=False)
+    try:
+        references = encoder.graph(roots)
+        chosen = None if schedule is None else to_dict(schedule)
+        key = json.dumps([encoder.table, references, chosen, rest, _constants()])
+    except (TreadleError, TypeError):
+        return None
+    numbers = {k: node for node, k in encoder.numbers.items() if isinstance(node, Input)}
+    found = _structures.pop(key, None) or Structure(roots, numbers)
+    _structures[key] = found
+    while len(_structures) > _KEPT:
+        _structures.popitem(last=False)
+    found.inputs = {node: numbers[k] for k, node in found.numbers.items()}
+    return found
+
+
+def _constants() -> list[str]:
+    return [
+        f"{name}.{constant}={value!r}"
+        for name, module in sorted(sys.modules.items())
+        if name.startswith("treadle.skeletons") and module is not None
+        for constant, value in vars(module).items()
+        if constant.lstrip("_").isupper() and isinstance(value, int | float | tuple | dict)
+    ]
 
 
 def run_array(array: Any, **options: Any) -> Any:

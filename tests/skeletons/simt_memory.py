@@ -97,6 +97,11 @@ class Lockstep:
         made[mask.where] = values
         return made
 
+    def place(self) -> Any:
+        """The multiprocessor of a block (of every lane, where several blocks are in flight)."""
+        places = self.grid.places[self.tasks]
+        return places[0] if len(places) == 1 else np.repeat(places, self.threads)
+
     def barrier(self, mask: Mask | None) -> None:
         now = self.grid.tick()
         if mask is None:
@@ -144,10 +149,11 @@ class Grid:
     """One launch: its clock, and what is visible to other blocks.
 
     `by_lane`: when each thread last fenced.  A fence covers others' writes too: those before the
-    last barrier (`by_block`).
+    last barrier (`by_block`).  `places` has the multiprocessor (uint32) of every block.
     """
 
-    def __init__(self, name: str, threads: int, tasks: int) -> None:
+    def __init__(self, name: str, threads: int, tasks: int, places: Any = None) -> None:
+        self.places = np.zeros(tasks, np.uint32) if places is None else places
         self.name, self.threads = name, threads
         self.time = 0
         self.by_lane = np.zeros(tasks * threads, np.int64)

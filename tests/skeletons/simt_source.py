@@ -209,6 +209,9 @@ class _Varying:
             case ir.Assign():
                 if s.var not in self.vars and (self(s.value) or self.home[s.var] != region):
                     self.add(s.var)
+            case ir.Special():  # of the block
+                if self.together and s.var not in self.vars:
+                    self.add(s.var)
             case ir.LoadVector() | ir.Fetch() | ir.FetchUpdate() | ir.Collective():
                 for v in ir.defined(s):
                     if v not in self.vars:
@@ -355,6 +358,8 @@ class Source:
             case ir.Report():
                 ok, index, extent = self.values(d, mask, s.ok, s.index, s.extent)
                 self.line(d, f"report(step, {mask}, reports, {s.site}, {ok}, {index}, {extent})")
+            case ir.Special():
+                self.line(d, f"{self.name(s.var)} = step.place()")
             case ir.Barrier():
                 self.line(d, f"step.barrier({mask})")
             case _:

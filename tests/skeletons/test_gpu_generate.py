@@ -362,17 +362,25 @@ def test_outputs_per_thread_are_wide():
 
 def test_layers_without_effect_are_noted():
     made = td.use(values((40, 48))) * 2
-    schedule = sc.Column(8) | sc.Stage() | sc.Agents(2) | sc.Hints(stream="evict_first")
+    schedule = sc.Column(8) | sc.Stage() | sc.Hints(random="evict_first")
     notes = lowered(made, schedule=schedule).notes
     assert [n for n in notes if "no effect" in n] == [
-        "Agents(2) has no effect here", 'Hints(stream="evict_first") has no effect here',
-        "Stage() has no effect here"]  # fmt: skip
-    assert not lowered(made, schedule=sc.Column(8) | sc.Grid()).notes
+        "Stage() has no effect: no element that two of a block's threads read",
+        'Hints(random="evict_first") has no effect here']  # fmt: skip
+    assert not lowered(made, schedule=sc.Column(32) | sc.Grid()).notes
+
+
+def test_orders_that_break_the_rows_of_a_warp_are_noted():
+    made = td.use(values((40, 48))) * 2
+    for order, pieces in ((sc.Column(8), 4), (sc.Swizzle(2), 2), (sc.ZigZag(64), 1),
+                          (sc.Tile(4, 32), 1), (sc.Morton(), 4)):  # fmt: skip
+        (note,) = lowered(made, schedule=order).notes or ("1 piece",)
+        assert f"{pieces} piece" in note
 
 
 def test_threads_of_a_block_are_whole_warps():
     made = td.use(values((40, 48))) * 2
-    schedule = sc.Column(8, grain="thread") | sc.Block(100)
+    schedule = sc.Column(32, grain="thread") | sc.Block(100)
     found = lowered(made, schedule=schedule)
     assert found.kernels[0].threads == 128
     assert found.notes == ("100 threads per block asked for: 128, whole warps",)

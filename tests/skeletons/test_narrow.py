@@ -19,7 +19,8 @@ from treadle.dsl.types import bool_, float32, int32, int64
 from treadle.skeletons import schedules as sc
 from treadle.skeletons.kernel import arithmetic as at
 from treadle.skeletons.kernel import ir
-from treadle.skeletons.kernel.narrow import Reciprocal, narrow, reciprocal
+from treadle.skeletons.kernel.hosted import Reciprocal, reciprocal
+from treadle.skeletons.kernel.narrow import narrow
 from treadle.skeletons.kernel.verify import verify
 from treadle.skeletons.lower import LoweringContext, lower
 
@@ -77,6 +78,10 @@ class Machine:
             return 0
         if e.op.name == "cast":
             return cut(values[0], e.type)
+        if e.op.name in ("quot", "rem"):
+            a, b = values
+            whole = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+            return whole if e.op.name == "quot" else a - whole * b
         return int(e.op.numpy(*(np.asarray(v, object) for v in values)))
 
     @staticmethod
@@ -260,9 +265,20 @@ def stores(kernel: ir.Kernel, scalars: dict[str, int], wide: ir.Kernel, task: in
     return machine.stores
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(programs(), st.booleans())
 def test_random_programs(program, indices):
+    _means_the_same(program, indices)
+
+
+@pytest.mark.long
+@settings(max_examples=2000, deadline=None)
+@given(programs(), st.booleans())
+def test_many_random_programs(program, indices):
+    _means_the_same(program, indices)
+
+
+def _means_the_same(program, indices):
     kernel, scalars, tasks = program
     verify(kernel)
     small = narrow(kernel, indices)

@@ -1,0 +1,116 @@
+"""A program of a person's own, from a file: `my_program.py:function`."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import treadle as td
+from treadle.dsl.errors import TreadleError
+from treadle.dsl.graph import Input, topological
+
+from ..programs import pattern_of
+from .page import PageError, Shown, Variant
+
+
+def own_program(where: str, shapes: list[str], kernel: str | None = None) -> Shown:
+    """The program at `FILE.py:FUNCTION`, its arguments arrays of `shapes`.
+
+    A shape is `64x64`, or `64x64:int32` for another type than float32; one for each argument, or
+    one for all.  Integers are random, below the least extent of all shapes: they may be indices.
+    Errors: `PageError` for a file, function or shape that is none, and for what has no pattern.
+    """
+    file, _, name = where.rpartition(":")
+    if not file or not name:
+        raise PageError(f"{where!r} names no function: write my_program.py:function.")
+    function = _loaded(Path(file), name)
+    plain = getattr(function, "__wrapped__", function)
+    count = len([p for p in inspect.signature(plain).parameters.values() if p.default is p.empty])
+    if len(shapes) not in (1, count):
+        raise PageError(f"{name} takes {count} arrays, and there are {len(shapes)} shapes: "
+                        "give --shape once for each, or once for all.")  # fmt: skip
+    wanted = [_shape(s) for s in (shapes * count if len(shapes) == 1 else shapes)]
+    least = min((n for shape, _ in wanted for n in shape), default=1)
+    random = np.random.default_rng(0)
+    arrays = [
+        random.integers(0, max(least, 1), shape).astype(dtype) if dtype.kind in "iu"
+        else random.random(shape).astype(dtype)
+        for shape, dtype in wanted
+    ]  # fmt: skip
+    program = (function if hasattr(function, "lower") else td.jit(function)).lower(*arrays)
+    try:
+        pattern = pattern_of(program, kernel, arrays)
+    except TreadleError as error:
+        said = str(error.message).replace("kernel=…", "--kernel")
+        hint = str(error.hint or "").replace("kernel=…", "--kernel")
+        raise PageError(f"{said}\n  {hint}".rstrip()) from None
+    if not pattern.shape:
+        raise PageError(f"{pattern.name!r} computes a single number: there is no order to choose.")
+    named = _operation(program, pattern.name)
+    start = {"order": "Column", "width": 8, "line": 8, "policy": "Lru",
+             "lines": max(4, pattern.span // 64)}  # fmt: skip
+    label = ", ".join(dict.fromkeys(" × ".join(map(str, shape)) for shape, _ in wanted))
+    return Shown(
+        "own", f"{name} ({Path(file).name})", f"The kernel {pattern.name!r} of your program.",
+        textwrap.dedent(inspect.getsource(plain)), (Variant(label, pattern),), program, named,
+        start,
+    )  # fmt: skip
+
+
+def plane_shapes(shapes: Sequence[str]) -> tuple[tuple[int, int], ...]:
+    """Shapes of two axes, for programs of planes.
+
+    >>> plane_shapes(["8x16"])
+    ((8, 16),)
+    """
+    planes = []
+    for text in shapes:
+        shape, _ = _shape(text)
+        if len(shape) != 2:
+            raise PageError(f"{text!r}: the programs of the page have two axes; write 64x64.")
+        planes.append((shape[0], shape[1]))
+    return tuple(planes)
+
+
+def _loaded(path: Path, name: str) -> Any:
+    if not path.is_file():
+        raise PageError(f"there is no file {path}.")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise PageError(f"{path} is no Python file.")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    if not callable(getattr(module, name, None)):
+        there = [n for n, v in vars(module).items()
+                 if n[0] != "_" and getattr(v, "__module__", None) == path.stem]  # fmt: skip
+        raise PageError(
+            f"{path.name} has no function {name!r}; it has: {', '.join(there) or 'none'}."
+        )
+    return getattr(module, name)
+
+
+def _shape(text: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    extents, _, dtype = text.partition(":")
+    try:
+        shape = tuple(int(n) for n in extents.replace("×", "x").split("x"))
+        kind = np.dtype(dtype or "float32")
+    except (ValueError, TypeError):
+        shape, kind = (), np.dtype("float32")
+    if not shape or min(shape) < 1:
+        raise PageError(f"{text!r} is no shape: write 64x64, or 64x64:int32.")
+    return shape, kind
+
+
+def _operation(program: Any, name: str) -> str | None:
+    """What `scheduled` calls the operation: name or number; None where several are alike."""
+    written = [n for n in topological(program.source_roots) if not isinstance(n, Input)]
+    if any(n.label.name == name for n in written):
+        return name
+    alike = [k for k, n in enumerate(written, 1) if n.label.operation == name]
+    return f"#{alike[0]}" if len(alike) == 1 else None
