@@ -146,6 +146,7 @@ from treadle.dsl.types import (
 )
 from treadle.skeletons import schedules as schedule
 from treadle.skeletons import simulator
+from treadle.skeletons.algorithms import BilinearAlgorithm, error_bound
 from treadle.skeletons.simulator import Cache, simulate
 
 __version__ = "0.1.0"

@@ -12,6 +12,7 @@ from contextlib import contextmanager, nullcontext
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.resources import files
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -36,6 +37,8 @@ MEANING = {
     "strong": "How steep a strong edge is, in grey levels (0 to 1) per pixel.",
     "generations": "How many generations to play.",
     "steps": "How many steps in time to take.",
+    "side": "Squares along the side of the board, or pixels along the side of a patch.",
+    "doublings": "How often the number of jumps is doubled.",
     "seed": "Where the random numbers start.",
     "zoom": "Pixels per cell.",
     "x": "The middle of the window: real part.",
@@ -46,7 +49,14 @@ MEANING = {
     "options": "How many options to price.",
     "shown": "How many of them to list.",
     "rows": "How many rows the matrices have.",
+    "inner": "How many columns the first matrix has, and rows the second.",
+    "columns": "How many columns the second matrix has.",
+    "batches": "How many batches of 256 pages there are.",
+    "sites": "How many sites the pages belong to.",
+    "links": "How many pages link to each page.",
+    "turns": "How many turns the ranks take.",
     "colours": "How many colours.",
+    "explain": "Print all that the program's explain() tells of its kernels.",
     "most": "After how many turns to stop at the latest.",
 }
 
@@ -101,6 +111,45 @@ def explain(name: Annotated[str, typer.Argument(help="Which example.")]) -> None
 
 
 @app.command()
+def explore(
+    program: Annotated[
+        str, typer.Argument(help="my_program.py:function; without one, a choice of programs.")
+    ] = "",
+    shape: Annotated[
+        list[str] | None,
+        typer.Option(help="64x64, or 64x64:int32: for every argument, or once for each."),
+    ] = None,
+    kernel: Annotated[
+        str | None, typer.Option(help="The operation to look at, where there are several.")
+    ] = None,
+    output: Annotated[Path, typer.Option(help="The page.")] = Path("treadle-output/explore.html"),
+    show: Annotated[bool, typer.Option("--open/--no-open", help="Open it in a browser.")] = True,
+) -> None:
+    """Write a page that shows an order of threads at work: its steps, its cache, its kernel."""
+    import webbrowser
+
+    with _friendly(), _console(stderr=True).status("collecting addresses and kernels"):
+        from treadle.skeletons.simulator import explore as pages
+
+        try:
+            if program:
+                programs = [pages.own_program(program, shape or ["32x32"], kernel)]
+            else:
+                programs = pages.presets(pages.plane_shapes(shape)) if shape else pages.presets()
+            html = pages.page(programs)
+            output.parent.mkdir(parents=True, exist_ok=True)
+            output.write_text(html, encoding="utf-8")
+        except pages.PageError as mistake:
+            raise Mistake(str(mistake)) from None
+        except OSError as problem:
+            raise Mistake(f"cannot write {output}: {problem.strerror or problem}") from None
+    where = output.resolve()
+    _console().print(f"page: {output}", markup=False, highlight=False, soft_wrap=True)
+    if show and not webbrowser.open(where.as_uri()):
+        _console().print(f"no browser was found; open {where.as_uri()} in one", soft_wrap=True)
+
+
+@app.command()
 def backends() -> None:
     """Show which backends work here and, for those that don't, why and what to install."""
     from rich.table import Table
@@ -113,6 +162,42 @@ def backends() -> None:
         works = state.startswith("works")
         table.add_row(Text(name, style="bold green" if works else "bold red"), Text(state))
     _console().print(table)
+
+
+@app.command()
+def ceilings(
+    backend: Annotated[
+        list[str] | None, typer.Option(help="native, cuda; all that work here if not given.")
+    ] = None,
+    shown: Annotated[
+        bool, typer.Option("--show", help="Only show what is known, without measuring.")
+    ] = False,
+) -> None:
+    """Measure what this machine can do at most, for the model that chooses schedules."""
+    from rich.table import Table
+
+    from treadle.backend.registry import why_not
+    from treadle.ceilings import machine_of, measure
+    from treadle.skeletons.analysis import device
+
+    with _friendly():
+        for name in backend or [n for n in ("native", "cuda") if why_not(n) is None]:
+            if name not in ("native", "cuda"):
+                raise Mistake(f"the model knows no device of {name!r}: say native or cuda.")
+            reason = why_not(name)
+            if reason is not None:
+                raise Mistake(f"{name} does not work here: {reason}")
+            found = device.ceilings(name, machine_of(name))
+            if not shown:
+                with _console(stderr=True).status(f"measuring {name}"):
+                    found = measure(name)
+                device.keep(name, machine_of(name), found)
+            table = Table.grid(padding=(0, 2, 0, 0))
+            for row in found.rows():
+                table.add_row(*row)
+            _console().print(f"{name}: {found.name}", markup=False, highlight=False)
+            _console().print(table)
+            _console().print(found.origin, markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -186,7 +271,8 @@ def _runner(module: ModuleType) -> Callable[..., None]:
 def _option(parameter: inspect.Parameter) -> inspect.Parameter:
     whole = parameter.annotation in (int, int | None)
     least = None if not whole else 0 if parameter.name == "seed" else 1
-    option = typer.Option(help=MEANING.get(parameter.name), min=least)
+    flag = (f"--{parameter.name}",) if parameter.annotation is bool else ()
+    option = typer.Option(*flag, help=MEANING.get(parameter.name), min=least)
     annotated = Annotated[parameter.annotation, option]  # type: ignore[name-defined]
     return parameter.replace(annotation=annotated, kind=inspect.Parameter.KEYWORD_ONLY)
 
