@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,7 +10,14 @@ from typing import Any
 import numpy as np
 
 from . import expr as ir
-from .errors import DTypeError, IndexOutOfBounds, ShapeError, TracingError, user_location
+from .errors import (
+    DTypeError,
+    IndexOutOfBounds,
+    ShapeError,
+    TracingError,
+    user_facing,
+    user_location,
+)
 from .expr import Apply, Const, Expr, Index, Read
 from .graph import Check, Generate, Input, Label, Leaf, Shape, known
 from .scalar import Operators, Scalar
@@ -196,46 +204,55 @@ class Array(Operators):
 
         return matmul(other, self)
 
+    @user_facing
     def sum(self, axis: Any = None, keepdims: bool = False) -> Array:
         from .operations import folds
 
         return folds.sum(self, axis, keepdims)
 
+    @user_facing
     def prod(self, axis: Any = None, keepdims: bool = False) -> Array:
         from .operations import folds
 
         return folds.prod(self, axis, keepdims)
 
+    @user_facing
     def mean(self, axis: Any = None, keepdims: bool = False) -> Array:
         from .operations import folds
 
         return folds.mean(self, axis, keepdims)
 
+    @user_facing
     def min(self, axis: Any = None, keepdims: bool = False) -> Array:
         from .operations import folds
 
         return folds.min(self, axis, keepdims)
 
+    @user_facing
     def max(self, axis: Any = None, keepdims: bool = False) -> Array:
         from .operations import folds
 
         return folds.max(self, axis, keepdims)
 
+    @user_facing
     def all(self, axis: Any = None, keepdims: bool = False) -> Array:
         from .operations import folds
 
         return folds.all(self, axis, keepdims)
 
+    @user_facing
     def any(self, axis: Any = None, keepdims: bool = False) -> Array:
         from .operations import folds
 
         return folds.any(self, axis, keepdims)
 
+    @user_facing
     def argmin(self, axis: Any = None, keepdims: bool = False) -> Array:
         from .operations import folds
 
         return folds.argmin(self, axis, keepdims)
 
+    @user_facing
     def argmax(self, axis: Any = None, keepdims: bool = False) -> Array:
         from .operations import folds
 
@@ -248,13 +265,11 @@ class Array(Operators):
 
     def scheduled(self, schedule: Any) -> Array:
         """The same array computed under another schedule."""
-        node = self._leaves[0].node
-        label = Label(node.label.operation, node.label.name, schedule, node.label.deterministic)
-        if isinstance(node, Input):
+        from .operations.common import relabel
+
+        if isinstance(self._leaves[0].node, Input):
             raise TracingError("an input has no schedule: nothing computes it.")
-        made = node.with_(label=label)
-        swapped = [Leaf(made, le.component) if le.node is node else le for le in self._leaves]
-        return Array(swapped, self.structure, self._shape)
+        return relabel(self, None, schedule)  # type: ignore[no-any-return]
 
 
 def Extent(e: Expr) -> Scalar:
@@ -366,7 +381,8 @@ def as_array(value: Any, operation: str = "an operation") -> Array:
 
 def normalise_source(value: Any) -> Any:
     """Host data as an ndarray without a copy; device data as it is."""
-    if isinstance(value, np.ma.MaskedArray):
+    # (Asking for `np.ma` would import it.)
+    if "numpy.ma" in sys.modules and isinstance(value, np.ma.MaskedArray):
         raise TracingError(
             "a masked array would lose its mask.",
             hint="Pass the data and the mask apart, or a.filled(value).",

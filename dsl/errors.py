@@ -10,13 +10,16 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import inspect
 import linecache
 import os
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import CodeType
 from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -42,6 +45,8 @@ _PASSED_THROUGH = (
     contextlib.__file__,
     dataclasses.__file__,
 )
+#: NumPy's own files: the user called NumPy, NumPy called us.
+_NUMPY = os.path.join(os.path.dirname(os.path.realpath(np.__file__)), "")
 _internal_files: dict[str, bool] = {}
 
 
@@ -53,7 +58,7 @@ def _is_internal(filename: str) -> bool:
         known = known or (
             os.path.basename(os.path.dirname(real)) == "treadle" and real.endswith(("__init__.py",))
         )
-        known = known or filename in _PASSED_THROUGH
+        known = known or filename in _PASSED_THROUGH or real.startswith(_NUMPY)
         _internal_files[filename] = known
     return known
 
@@ -229,12 +234,48 @@ for _error in list(globals().values()):
         )
 
 
+def did_you_mean(word: str, names: Iterable[str]) -> str:
+    """`Did you mean boundary?  ` for a misspelt name, nothing if none is near."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, list(names), 1)
+    return f"Did you mean {near[0]}?  " if near else ""
+
+
+def keywords(function: Callable[..., Any], *more: str) -> frozenset[str] | None:
+    """The keywords that a function takes, and `more` of them; None if it takes any."""
+    found = inspect.signature(function).parameters.values()
+    if any(p.kind is p.VAR_KEYWORD for p in found):
+        return None
+    named = (p.name for p in found if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
+    return frozenset((*named, *more))
+
+
+def unknown_keyword(
+    function: Callable[..., Any], given: Iterable[str], known: frozenset[str]
+) -> TracingError:
+    """The error of a call with a keyword that its function does not take."""
+    word = next(k for k in given if k not in known)
+    taken = inspect.signature(function).parameters
+    stars = {inspect.Parameter.VAR_POSITIONAL: "*"}
+    own = [stars.get(p.kind, "") + name for name, p in taken.items() if name != "self"]
+    more = sorted(known.difference(taken))
+    return TracingError(
+        f"{function.__name__} has no argument {word!r}.",
+        hint=f"{did_you_mean(word, sorted(known))}Its arguments: {', '.join([*own, *more])}.",
+    )
+
+
 def user_facing(function: Callable[P, R]) -> Callable[P, R]:
-    """Public entry point: its errors reach the user without treadle's own frames."""
+    """Public entry point: its errors reach the user without treadle's own frames, and a keyword
+    that it does not take is answered with those that it takes."""
+    known = keywords(function)
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
+            if kwargs and known is not None and not known.issuperset(kwargs):
+                raise unknown_keyword(function, kwargs, known)
             return function(*args, **kwargs)
         except TreadleError as error:
             raise error.with_traceback(None) from error.__cause__

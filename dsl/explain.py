@@ -16,7 +16,6 @@ from .graph import (
     Branch,
     Fold,
     FoldSeg,
-    Generate,
     Input,
     Library,
     Matmul,
@@ -149,12 +148,33 @@ def _kernel(node: Node, names: Names, words: dict[str, str]) -> list[str]:
         rows.append(("reads", reads))
     rows.append(("writes", _writes(node, names, words)))
     rows += _costs(node, found, names, words)
-    schedule = node.label.schedule
-    shown = repr(schedule) if schedule is not None else "chosen by treadle"
-    if schedule is not None and not isinstance(node, Generate):
-        shown += " (without effect: this kind of kernel is not reordered yet)"
-    rows.append(("schedule", [shown]))
+    if isinstance(node, Matmul):
+        rows += _product(node, names)
+    rows.append(("schedule", _schedule(node, names)))
     return [f"Kernel {names.kernels[node]}: {_title(node, names)}", *_rows(rows)]
+
+
+def _schedule(node: Node, names: Names) -> list[str]:
+    """What the user asked for, or what was chosen, from what and why."""
+    from treadle.backend.choosing import reasons
+
+    schedule = node.label.schedule
+    found = reasons(names.program, node, names.known)
+    if schedule is None:
+        return found or ["chosen by treadle"]
+    return [repr(schedule), *found]
+
+
+def _product(node: Matmul, names: Names) -> list[tuple[str, list[str]]]:
+    """How the backend computes a product: algorithm, tiles, workspace, predicted time, error."""
+    from treadle.backend.registry import offered
+
+    described = offered(names.program.backend, "describe_product")
+    if described is None:
+        return []
+    extents = [names.size((e,)) for e in (node.m, node.k, node.n)]
+    size = None if None in extents else tuple(extents)
+    return [(head, [text]) for head, text in described(node, size).items()]
 
 
 def _fused(node: Node) -> list[str]:
@@ -249,11 +269,15 @@ def _costs(node: Node, found: Sequence[Access], names: Names, words: dict[str, s
     if not each:
         rows.append(("work", ["only moves elements"]))
         return rows
-    words.setdefault("operations", "counted in additions: a division is 8, an exponential 20")
+    words.setdefault(
+        "operations", "counted in additions: a multiply-add is 2, a division 8, an exponential 20"
+    )
     unit = "product" if isinstance(node, Matmul) else "element"
     work = f"{_count_of(each, 'operation')} per {unit}"
     if elements is not None:
         work += f", {_number(each * elements)} in all"
+    if cost.guesses_turns(per_element(node), names.value):
+        work += f" (loops of unknown length as {cost.UNKNOWN_TURNS:.0f} turns)"
     rows.append(("work", [work]))
     byte: float | None = per_read + per_written or None
     if total_read is not None and total_written is not None and elements is not None:
@@ -272,10 +296,10 @@ def _work(node: Node, names: Names) -> tuple[float, int | None]:
     if isinstance(node, Matmul):
         size = names.size((*node.batch, node.m, node.n, node.k))
         return 2.0, size
-    each = cost.operations(per_element(node))
+    each = cost.arithmetic(per_element(node), names.value)
     combine = getattr(node, "combine", None)
     if combine is not None:
-        each += cost.operations(combine.results)
+        each += cost.arithmetic(combine.results, names.value)
     shape: Any = getattr(node, "shape", None)
     if isinstance(node, Fold):
         shape = (*node.outer, *node.inner)

@@ -11,6 +11,7 @@ Nothing in `scoped` may be hoisted above the node.
 from __future__ import annotations
 
 import itertools
+import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -25,7 +26,24 @@ if TYPE_CHECKING:
 
 E = TypeVar("E", bound="Expr")
 
-_interned: weakref.WeakValueDictionary[tuple[Any, ...], Expr] = weakref.WeakValueDictionary()
+
+class _Held(weakref.ref["Expr"]):
+    """A weak reference that knows its key."""
+
+    __slots__ = ("key",)
+    key: tuple[Any, ...]
+
+
+#: Equal expressions are one object.  (A WeakValueDictionary that calls no Python functions.)
+_interned: dict[tuple[Any, ...], _Held] = {}
+
+
+def _drop(held: weakref.ref[Expr]) -> None:
+    key = held.key  # type: ignore[attr-defined]
+    if _interned.get(key) is held:
+        del _interned[key]
+
+
 _fresh = itertools.count()
 
 
@@ -50,11 +68,16 @@ class Expr:
 
 
 def _intern(cls: type[E], key: tuple[Any, ...]) -> tuple[E, bool]:
-    found = _interned.get((cls, *key))
-    if found is not None:
-        return cast("E", found), False
+    whole = (cls, *key)
+    held = _interned.get(whole)
+    if held is not None:
+        found = held()
+        if found is not None:
+            return cast("E", found), False
     made = object.__new__(cls)
-    _interned[(cls, *key)] = made
+    held = _Held(made, _drop)
+    held.key = whole
+    _interned[whole] = held
     return made, True
 
 
@@ -71,11 +94,16 @@ class Const(Expr):
     value: Any
 
     def __new__(cls, value: Any, type_: ScalarType, weak: bool = False) -> Const:
-        held = convert(np.asarray(value), type_)[()]
-        made, new = _intern(cls, (type_, weak, np.asarray(held).tobytes()))
+        held: Any = None
+        if type(value) is int and type_.is_integer and type_.lowest <= value <= type_.highest:
+            data = value.to_bytes(type_.bytes, sys.byteorder, signed=type_.signed)
+        else:
+            held = convert(np.asarray(value), type_)[()]
+            data = held.tobytes()
+        made, new = _intern(cls, (type_.name, weak, data))
         if new:
             _fill(made, type_, weak=weak)
-            made.value = held
+            made.value = type_.numpy.type(value) if held is None else held
         return made
 
 
@@ -145,7 +173,7 @@ class Apply(Expr):
     def __new__(
         cls, op: Primitive, args: tuple[Expr, ...], type_: ScalarType, weak: bool = False
     ) -> Apply:
-        made, new = _intern(cls, (op.name, args, type_, weak))
+        made, new = _intern(cls, (op.name, args, type_.name, weak))
         if new:
             _fill(made, type_, args, weak=weak)
             made.op = op

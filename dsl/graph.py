@@ -181,21 +181,34 @@ class Fold(Node):
 
 class FoldSeg(Node):
     """Segmented fold: row `o` of `outer`, segment `s` reduces `elements` over Index(outer…, p)
-    for offsets[s] <= p < offsets[s + 1]; `offsets` is an int64 leaf of length segments + 1."""
+    for offsets[s] <= p < offsets[s + 1]; `offsets` is an int64 leaf of length segments + 1, whose
+    values lie in 0 … extent."""
 
     __slots__ = (
         "combine",
         "elements",
         "epilogue",
+        "extent",
         "init",
         "offsets",
         "outer",
         "results",
         "segments",
     )
-    fields = ("outer", "segments", "offsets", "elements", "combine", "init", "results", "epilogue")
+    fields = (
+        "outer",
+        "segments",
+        "extent",
+        "offsets",
+        "elements",
+        "combine",
+        "init",
+        "results",
+        "epilogue",
+    )
     outer: Shape
     segments: Expr
+    extent: Expr
     offsets: Leaf
     elements: tuple[Expr, ...]
     combine: Combine
@@ -207,6 +220,7 @@ class FoldSeg(Node):
         cls,
         outer: Shape,
         segments: Expr,
+        extent: Expr,
         offsets: Leaf,
         elements: tuple[Expr, ...],
         combine: Combine,
@@ -223,7 +237,7 @@ class FoldSeg(Node):
             results = epilogue = result_variables(elements)
         node = make_node(
             cls,
-            (outer, segments, offsets, elements, combine, init, results, epilogue),
+            (outer, segments, extent, offsets, elements, combine, init, results, epilogue),
             label,
             where,
             checks,
@@ -231,6 +245,9 @@ class FoldSeg(Node):
         )
         node.outputs = tuple(Output((*outer, segments), e.type) for e in epilogue)
         return node  # type: ignore[no-any-return]
+
+    def expressions(self) -> tuple[Expr, ...]:
+        return (*super().expressions(), self.extent)
 
     def bodies(self) -> tuple[Expr, ...]:
         return (*self.elements, *(self.init or ()), *self.combine.results, *self.epilogue)

@@ -29,7 +29,8 @@ _HINT_IF = (
     "  td.where(p, a, b)                both sides are evaluated\n"
     "  td.cond(p, a, b)                 only one is\n"
     "  td.while_loop(pred, body, init)  a loop that ends by its values\n"
-    "  p & q, p | q, ~p                 instead of and, or, not"
+    "  p & q, p | q, ~p                 instead of and, or, not\n"
+    "  td.maximum(a, b), td.minimum     instead of max, min"
 )
 
 
@@ -415,6 +416,9 @@ def _hint_for(name: str, type_: ScalarType) -> str | None:
         return "On booleans use ^ (exclusive or) and ~ (not), or convert: x.astype(td.int32)."
     if type_.is_complex:
         return "Complex numbers have no order; compare abs(z), z.real or z.imag."
+    if type_.is_float and name in ("bitwise_and", "bitwise_or", "bitwise_xor"):
+        sign = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}[name]
+        return f"{sign} binds more tightly than comparisons: (a > 1) {sign} (b < 2)."
     if type_.is_float:
         return "Convert first: td.cast(x, td.int32)."
     return None

@@ -28,6 +28,9 @@ _LOGICAL_ON_BOOL = {
     "not_equal": "logical_xor",
     "invert": "logical_not",
 }
+#: What has no rules of its own for some types.
+_ORDINARY = frozenset(("add", "subtract", "multiply", "less", "less_equal", "equal", "minimum",
+                       "maximum", "floor_divide", "remainder", "fma"))  # fmt: skip
 _INTEGER_IDENTITY = ("floor", "ceil", "trunc", "rint", "conjugate", "real")
 
 
@@ -40,7 +43,9 @@ def apply(op: Primitive, args: tuple[Expr, ...], type_: ScalarType, weak: bool =
     first = args[0].type
     if first.kind == "bool" and op.name in _LOGICAL_ON_BOOL:
         op = TABLE[_LOGICAL_ON_BOOL[op.name]]
-    if not first.is_inexact:
+    if op.name in _ORDINARY:
+        pass
+    elif not first.is_inexact:
         if op.name in _INTEGER_IDENTITY or (op.name == "absolute" and not first.signed):
             return args[0]
         if op.name in ("isnan", "isinf"):
@@ -53,7 +58,10 @@ def apply(op: Primitive, args: tuple[Expr, ...], type_: ScalarType, weak: bool =
             op = TABLE["minimum" if op.name == "fmin" else "maximum"]
     elif not first.is_complex and op.name in ("real", "conjugate"):
         return args[0]
-    if all(isinstance(a, Const) for a in args):
+    for a in args:
+        if type(a) is not Const:
+            break
+    else:
         return _fold(op, args, type_, weak)
     if op.name == "logical_and":
         return _logical_and(args, weak)
@@ -103,7 +111,7 @@ def _logical_or(args: tuple[Expr, ...], weak: bool) -> Expr:
 
 
 def is_const(e: Expr, value: int) -> bool:
-    return isinstance(e, Const) and e.type.is_integer and int(e.value) == value
+    return type(e) is Const and e.type.is_integer and int(e.value) == value
 
 
 def _wrapped(value: int, type_: ScalarType) -> Const:
@@ -113,7 +121,15 @@ def _wrapped(value: int, type_: ScalarType) -> Const:
     return Const(value, type_)
 
 
+_WITH_RULES = frozenset(
+    ("subtract", "add", "multiply", "floor_divide", "quot", "remainder", "rem", "minimum",
+     "maximum", "left_shift", "right_shift")
+)  # fmt: skip
+
+
 def _integer(op: Primitive, args: tuple[Expr, ...], type_: ScalarType) -> Expr | None:
+    if op.name not in _WITH_RULES:
+        return None
     a = args[0]
     b = args[1] if len(args) > 1 else None
     if op.name == "subtract" and b is not None:

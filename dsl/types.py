@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import ml_dtypes
@@ -46,31 +46,31 @@ class ScalarType:
     def dtype(self) -> np.dtype[Any]:
         return self.numpy
 
-    @property
+    @cached_property
     def bytes(self) -> int:
         return max(self.bits // 8, 1)
 
-    @property
+    @cached_property
     def is_integer(self) -> bool:
         return self.kind in ("int", "uint")
 
-    @property
+    @cached_property
     def is_float(self) -> bool:
         return self.kind == "float"
 
-    @property
+    @cached_property
     def is_complex(self) -> bool:
         return self.kind == "complex"
 
-    @property
+    @cached_property
     def is_inexact(self) -> bool:
         return self.kind in ("float", "complex")
 
-    @property
+    @cached_property
     def signed(self) -> bool:
         return self.kind != "uint" and self.kind != "bool"
 
-    @property
+    @cached_property
     def lowest(self) -> Any:
         """The least value (−inf for floats), as a Python number."""
         if self.kind == "bool":
@@ -79,7 +79,7 @@ class ScalarType:
             return -(1 << (self.bits - 1)) if self.signed else 0
         return float("-inf")
 
-    @property
+    @cached_property
     def highest(self) -> Any:
         if self.kind == "bool":
             return True
@@ -94,6 +94,8 @@ class ScalarType:
         return hash(self.name)
 
     def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
         if isinstance(other, ScalarType):
             return self.name == other.name
         try:

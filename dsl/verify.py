@@ -91,7 +91,7 @@ def _bodies(node: Node) -> Iterator[tuple[str, Sequence[Expr], int, Iterable[Var
             yield "the elements", node.elements, outer + len(node.inner), ()
             yield "the epilogue", node.epilogue, outer, node.results
         case FoldSeg():
-            host += [*node.outer, node.segments, *(node.init or ())]
+            host += [*node.outer, node.segments, node.extent, *(node.init or ())]
             yield "the elements", node.elements, len(node.outer) + 1, ()
             yield "the epilogue", node.epilogue, len(node.outer) + 1, node.results
         case Scan():

@@ -49,7 +49,7 @@ class Cubin:
 _OPTIONS: dict[str, Any] = {
     "std": "c++17", "fma": False, "ptxas_options": ["-v"], "no_display_error_number": True,
 }  # fmt: skip
-_memory: OrderedDict[str, Cubin] = OrderedDict()
+_memory: OrderedDict[tuple[str, DiskCache | None], Cubin] = OrderedDict()
 _memory_lock = threading.Lock()
 _MEMORY_LIMIT = 1024
 _disk = DiskCache(folder="cuda")
@@ -85,7 +85,7 @@ def compile_text(source: str, name: str, arch: str, *, kernel: Kernel | None = N
     key = hashlib.sha256(
         "\0".join((source, name, arch, nvrtc.version, repr(_OPTIONS))).encode()
     ).hexdigest()
-    held_key = f"{key}{id(cache)}"
+    held_key = key, cache
     with _memory_lock:
         held = _memory.get(held_key)
         if held is not None:

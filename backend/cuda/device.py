@@ -254,6 +254,10 @@ class Device(Protocol):
         """A host array of its own, once all earlier work on the array is done."""
         ...
 
+    def numbers(self, arrays: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+        """What arrays of rank 0 hold, once all earlier work is done: waits once."""
+        ...
+
     def wait(self) -> None:
         """Return when the work of the current stream is done."""
         ...

@@ -21,7 +21,7 @@ from .loops import LoopStep
 from .products import Product, by_library
 from .running import HostFunction, Run
 from .steps import KernelStep, Outgrown
-from .tape import DataDependent, Direct, Recorder, Tape
+from .tape import DataDependent, Direct, Judged, Recorder, Tape, Verdict
 
 Action = Callable[[Run], None]
 _ndarray = np.ndarray
@@ -45,10 +45,17 @@ def source(program: Any, arch: str | None = None) -> str:
 
 
 def remarks(program: Any) -> list[str]:
-    """How loops over arrays run."""
+    """How loops over arrays run, and what came of some layers of schedules."""
     from .source import remarks as found
 
     return found(program)
+
+
+def describe_product(node: Matmul, size: tuple[int, int, int] | None) -> dict[str, str]:
+    """How a product is computed, for `explain`: on the GPU here, else on one that was measured."""
+    from .engine_step import describe
+
+    return describe(node, size, None if unavailable() else device_here())
 
 
 def placed(data: Sequence[Any]) -> list[Any]:
@@ -154,9 +161,11 @@ class Executable:
         self, replay: Any, arrays: list[Any], params: Sequence[Any], on_device: bool
     ) -> list[Any]:
         device = self.device
-        used, constants, run = replay
+        used, constants, run, judged = replay
         given = [device.upload(a) if type(a) is _ndarray else a for a in [arrays[k] for k in used]]
         found: list[Any] = run(given + constants, params)
+        if judged is not None:
+            found = judged(device, found, params)
         if on_device:
             return found
         return [np.array(r) if type(r) is _ndarray else device.download(r) for r in found]
@@ -177,6 +186,7 @@ class Executable:
             else Block(f.shape, f.dtype, kind="input") for f in self._blocks(arrays)
         ]  # fmt: skip
         recorder = Recorder(self.device)
+        recorder.verdicts = []
         run = Run(recorder, self._slots(blocks), params)
         tables = []
         for slot, table in self.tables:
@@ -184,12 +194,17 @@ class Executable:
             run.faces[slot] = tables[-1]
         self._work(run)
         results = self._own(run, key[-1])
-        tape = Tape((*blocks, *tables), tuple(recorder.operations), tuple(results))
+        judged = Judged(recorder.verdicts, len(results))
+        results += judged.blocks
+        made = [b for b, _ in recorder.constants]
+        tape = Tape((*blocks, *tables, *made), tuple(recorder.operations), tuple(results))
         used = [k for k, b in enumerate(blocks) if b in _touched(tape)]
-        tape = Tape((*(blocks[k] for k in used), *tables), tape.operations, tape.results)
+        inputs = (*(blocks[k] for k in used), *tables, *made)
+        tape = Tape(inputs, tape.operations, tape.results)
         self.device.compile([c for c in tape.codes if c.function is None])
         constants = [self.device.upload(t) for _, t in self.tables]
-        replay = (used, constants, self.device.prepare(tape))
+        constants += [self.device.upload(c) for _, c in recorder.constants]
+        replay = (used, constants, self.device.prepare(tape), judged if judged.blocks else None)
         shapers = tuple(sorted(run.shapers.union(self.shapers)))
         with self.lock:
             if shapers != self.shapers:
@@ -283,9 +298,17 @@ class Executable:
     def _checked(self, check: Any) -> Action:
         values = HostFunction(self.host, (check.left, check.right))
 
-        def act(run: Run) -> None:
-            left, right = values(run)
+        def judge(left: Any, right: Any) -> None:
             verify_checks((check,), lambda e: left if e is check.left else right)
+
+        def act(run: Run) -> None:
+            verdicts = run.queue.verdicts if isinstance(run.queue, Recorder) else None
+            after = None if verdicts is None else values.after(run)
+            if verdicts is None or after is None:
+                judge(*values(run))
+                return
+            blocks, found = after
+            verdicts.append(Verdict(blocks, lambda held, params: judge(*found(held, params))))
 
         return act
 

@@ -9,7 +9,7 @@ from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var
 from treadle.dsl.types import ScalarType
 from treadle.skeletons.kernel.ir import Buffer, Load
 
-from . import casts, complexes, floats, integers
+from . import casts, complexes, floats, integers, policies
 from .facts import Facts
 from .prelude import Prelude
 from .scalars import (
@@ -29,7 +29,8 @@ _BITS = {
     ("to_bits", 32): "__float_as_uint", ("to_bits", 64): "__double_as_longlong",
     ("from_bits", 32): "__uint_as_float", ("from_bits", 64): "__longlong_as_double",
 }  # fmt: skip
-LIBRARY = {**integers.HELPERS, **casts.HELPERS, **floats.HELPERS, **complexes.HELPERS}
+LIBRARY = {**integers.HELPERS, **casts.HELPERS, **floats.HELPERS, **complexes.HELPERS,
+           **policies.HELPERS}  # fmt: skip
 
 
 class Expressions:
@@ -44,6 +45,7 @@ class Expressions:
         self.prelude, self.facts, self.fast_math = prelude, facts, fast_math
         self._name, self._buffer = name, buffer
         self.bound: dict[Expr, str] = {}
+        self.policies: dict[Buffer, str] = {}  # how the caches treat what is in a buffer
         self.foreign: dict[Any, str] = {}  # compiled scalar functions: their names
 
     def use(self, key: str) -> None:
@@ -71,7 +73,11 @@ class Expressions:
         if isinstance(e, Const):
             return self.literal(e)
         if isinstance(e, Load):
-            return Term(f"{self._buffer(e.buffer)}[{self.index(e.index)}]")
+            place = f"{self._buffer(e.buffer)}[{self.index(e.index)}]"
+            if e.buffer in self.policies:
+                hinted = policies.load(self, e.buffer, f"&{place}", self.type(e.type), e.type.bytes)
+                place = hinted or place
+            return Term(place)
         if isinstance(e, Foreign):
             name = self.foreign[e.function]
             self.use(name)

@@ -18,7 +18,7 @@ from collections.abc import Container, Iterable, Iterator
 
 from treadle.dsl.expr import Apply, Const, Expr, Extent, Var, walk
 from treadle.dsl.types import ScalarType, int32, int64
-from treadle.skeletons.kernel.build import Stride
+from treadle.skeletons.kernel.hosted import Stride
 from treadle.skeletons.kernel.ir import (
     Assign,
     Atomic,

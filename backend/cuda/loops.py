@@ -152,7 +152,7 @@ class LoopStep:
             face = run.faces[slot]
             if isinstance(face, np.ndarray) and face.ndim:
                 run.block(slot)
-        recorder = Recorder(device)
+        recorder = Recorder(device, run.queue)
         inner = Run(recorder, list(run.faces), run.params)
         self.record(inner)
         operations = recorder.operations
@@ -240,7 +240,7 @@ class LoopStep:
             run.queue.put(Repeat(turns, tuple(front), tuple(back), tuple(both[0]), tuple(both[1])))
 
     def _turn(self, run: Run, state: Sequence[Block], index: Block | None) -> Turn:
-        recorder = Recorder(self.owner.device)
+        recorder = Recorder(self.owner.device, run.queue)
         inner = Run(recorder, list(run.faces), run.params)
         for slot, block in zip(self.state, state, strict=True):
             inner.faces[slot] = block

@@ -58,10 +58,13 @@ def identifier(name: str) -> str:
 
 
 class Names:
-    """The names in use, scope by scope.  A name is free again where its scope has ended."""
+    """The names in use, scope by scope.  A name is free again where its scope has ended.
 
-    def __init__(self) -> None:
-        self._scopes: list[set[str]] = [set()]
+    `file`: the names of the file around, which are visible here.
+    """
+
+    def __init__(self, file: Names | None = None) -> None:
+        self._scopes: list[set[str]] = [*(file._scopes if file is not None else ()), set()]
 
     def fresh(self, wish: str) -> str:
         """A name like `wish` that nothing visible here has."""

@@ -101,6 +101,24 @@ class HostFunction:
             faces[slot] = run.on_host(slot)
         return faces
 
+    def after(self, run: Run) -> tuple[tuple[Block, ...], Any] | None:
+        """Blocks of rank 0 that a run makes, and a function of what they hold in the end and of the
+        parameters; None where more of the device is read than such numbers."""
+        slots = [s for s in self.reads if isinstance(run.faces[s], Block)]
+        blocks = tuple(run.faces[s] for s in slots)
+        if not blocks or any(b.shape or b.kind == "input" for b in blocks):
+            return None
+        run.shapers |= self.params
+        faces, function = list(run.faces), self._function
+
+        def values(held: Sequence[Any], params: Sequence[Any]) -> tuple[Any, ...]:
+            found = list(faces)
+            for slot, value in zip(slots, held, strict=True):
+                found[slot] = value
+            return function(found, params)
+
+        return blocks, values
+
     @property
     def plain(self) -> Callable[[list[Any], Sequence[Any]], tuple[Any, ...]]:
         """(slots, parameters) → values, for slots that hold all it reads as arrays of the host."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from treadle.backend.choosing import first_choice
 from treadle.backend.plan import Planner
 from treadle.dsl.graph import ArrayLoop, Barrier, Branch, Library, Matmul, Node
 from treadle.skeletons.kernel.ir import Kernel
@@ -17,18 +18,19 @@ _MULTIPROCESSORS = {"sm_80": 108, "sm_90": 132, "sm_90a": 132, "sm_100": 148, "s
 
 
 def source(program: Any, arch: str | None = None) -> str:
-    """Every kernel in order of launch, the variant that is tried first; the others by name."""
-    from .text import print_kernel
+    """Every kernel in order of launch, the variant that is tried first: a file that compiles."""
+    from .text import print_file
 
     arch = arch or DEFAULT_ARCH
     settings = program.settings
-    parts: list[str] = []
-    for node in nodes(program):
-        for variants in kernels_of(node, arch, settings.check):
-            parts.append(_others(variants, arch))
-            parts.append(print_kernel(variants[0], fast_math=settings.fast_math))
-    text = "\n".join(parts)
-    return text or "// no kernel: the host or a library does everything in this program\n"
+    parts = [
+        (_variants(variants, arch), variants[0])
+        for node in nodes(program)
+        for variants in kernels_of(node, arch, settings.check, first_choice(program, node))
+    ]
+    if not parts:
+        return "// no kernel: the host or a library does everything in this program\n"
+    return print_file(parts, fast_math=settings.fast_math)
 
 
 def nodes(program: Any) -> list[Node]:
@@ -44,37 +46,51 @@ def nodes(program: Any) -> list[Node]:
     return list(found)
 
 
-def kernels_of(node: Node, arch: str, check: bool = False) -> list[list[Kernel]]:
-    """For each launch of a node its variants, in the order of trying."""
+def kernels_of(
+    node: Node, arch: str, check: bool = False, schedule: Any = None
+) -> list[list[Kernel]]:
+    """For each launch of a node its variants, in the order of trying, under a schedule (None: the
+    node's own)."""
     from .steps import chain, lower_for
 
-    lowered = lower_for(node, _MULTIPROCESSORS.get(arch, 132), check)
+    multiprocessors = _MULTIPROCESSORS.get(arch, 132)
+    lowered = lower_for(node, multiprocessors, check, schedule=schedule)
     return [chain(k) for k in lowered.kernels]
 
 
-def _others(variants: list[Kernel], arch: str) -> str:
-    """What is launched when the first variant is not right."""
-    lines = [f"// {variants[0].name} for {arch}"]
-    lines += [f"// {'first' if k == 0 else 'then'} {needs}" for k, needs in enumerate(
-        _needs(v) for v in variants if v.requires or v.aligned)]  # fmt: skip
-    if len(variants) > 1:
-        lines.append("// else a variant that is always right, not shown")
-    return "\n".join(lines)
+def _variants(variants: list[Kernel], arch: str) -> str:
+    """Which variants there are, and when a launch takes the one that is shown."""
+    first = variants[0]
+    if len(variants) == 1:
+        return f"// {first.name} for {arch}\n"
+    lines = [f"// {first.name} for {arch}, variant 1 of {len(variants)}; a launch takes the first "
+             "for which this is true:"]  # fmt: skip
+    lines += [f"//   {k}. {_needs(v)}" for k, v in enumerate(variants, 1)]
+    return "\n".join(lines) + "\n"
 
 
 def _needs(kernel: Kernel) -> str:
     """The conditions of a variant, in a few words."""
-    needs = [f"{b.name} at a multiple of 16 bytes" for b in kernel.aligned]
+    needs = [f"{b.name} begins at a multiple of 16 bytes" for b in kernel.aligned]
     if kernel.requires:
-        needs.insert(0, f"{len(kernel.requires)} bounds of its numbers")
-    return "if " + ", ".join(needs)
+        count = len(kernel.requires)
+        needs.insert(0, "sizes small enough for 32-bit indices"
+                     + (f" ({count} bounds, tested by the host)" if count > 1 else ""))  # fmt: skip
+    return " and ".join(needs) if needs else "always"
 
 
 def remarks(program: Any) -> list[str]:
-    """How each loop over arrays runs."""
+    """How each loop over arrays runs, and what came of the layers of schedules about blocks."""
+    from treadle.skeletons.lower import LoweringContext, layer_notes
+
     lines: list[str] = []
+    context = LoweringContext("cuda", _MULTIPROCESSORS[DEFAULT_ARCH])
+    for node in nodes(program):
+        lines += [f"{node.label}: {note}." for note in layer_notes(node, context)]
     for _, step in Planner(program.roots, program.inputs).plan.walk():
         node = step.node
+        if isinstance(node, Matmul) and by_library(node):
+            lines += [f"{node.label}: {n}." for n in layer_notes(node, context, "cuBLAS")]
         if not isinstance(node, ArrayLoop):
             continue
         where = f" at {node.where.short()}" if node.where is not None else ""

@@ -29,6 +29,7 @@ from treadle.skeletons.kernel.ir import (
     Publish,
     Reduce,
     Report,
+    Special,
     Statement,
     Store,
     StoreVector,
@@ -37,7 +38,7 @@ from treadle.skeletons.kernel.ir import (
     statements,
 )
 
-from . import atomics, vectors, warps
+from . import atomics, policies, vectors, warps
 from .expressions import Expressions
 from .facts import Facts, unknown
 from .layout import wrap
@@ -66,6 +67,7 @@ class Writer:
         self.buffers: dict[Buffer, str] = {}
         self.vectors: dict[tuple[str, ...], tuple[str, str]] = {}  # parts: type, name
         self.p = Expressions(prelude, facts, self._variable, self.buffers.__getitem__, fast_math)
+        self.p.policies = dict(kernel.policies)
         self.mutable = {s.var for s in statements(kernel.body) if isinstance(s, Declare | Assign)}
         self.constant_buffers = {b for b in kernel.buffers if b.role == "input"}
         self._fixed: dict[Expr, bool] = {}
@@ -222,7 +224,10 @@ def _write(w: Writer, s: Statement) -> None:
         case Assign():
             _assign(w, s.var, s.value)
         case Store():
-            w.line(f"{w.buffers[s.buffer]}[{p.index(s.index)}] = {_initial(w, s.value)};")
+            place, value = f"{w.buffers[s.buffer]}[{p.index(s.index)}]", _initial(w, s.value)
+            kind = w.type(s.buffer.type)
+            w.line(policies.store(p, s.buffer, f"&{place}", value, kind, s.buffer.type.bytes)
+                   or f"{place} = {value};")  # fmt: skip
         case If():
             _if(w, s)
         case For():
@@ -245,6 +250,10 @@ def _write(w: Writer, s: Statement) -> None:
             vectors.store(w, s)
         case Collective():
             warps.collective(w, s)
+        case Special():
+            name = w.introduce(s.var)
+            w.line(f"{w.type(s.var.type)} {name};")
+            w.line(f'asm volatile("mov.u32 %0, %%{s.register};" : "=r"({name}));')
         case _:
             raise AssertionError(f"{type(s).__name__} in kernel IR")
 

@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from treadle.backend.choosing import choosing
 from treadle.dsl.errors import out_of_range
 from treadle.dsl.expr import Expr, Param, substitute, walk
 from treadle.dsl.graph import Fold, Generate, Leaf, Node, Permute, Scan
 from treadle.skeletons.kernel.ir import Buffer, Kernel, Lowered
+from treadle.skeletons.schedules.examine import require_fits
 
 from .device import Block, Code, Copy, Fill, Launch
 from .running import HostFunction, Run
@@ -34,42 +36,54 @@ class KernelStep:
         self.owner, self.node, self.released = owner, node, released
         slots, count = owner.planner.slots, len(owner.program.inputs)
         self.outside = [(slots[le], le) for le in node.inputs() if slots[le] < count]
-        self.variants: dict[frozenset[Leaf], NodeKernels] = {}
-        self.plain = self.variant(frozenset())
+        self.variants: dict[tuple[frozenset[Leaf], Any], NodeKernels] = {}
+        self.choosing = choosing(owner, node)
+        first = None if self.choosing is None else self.choosing.first(owner.program)
+        self.plain = self.variant(frozenset(), first)
 
-    def variant(self, strided: frozenset[Leaf]) -> NodeKernels:
-        """The kernels for inputs of which `strided` are not dense and row-major."""
-        found = self.variants.get(strided)
+    def variant(self, strided: frozenset[Leaf], schedule: Any = None) -> NodeKernels:
+        """The kernels for inputs of which `strided` are not dense and row-major, under a schedule
+        (None: the node's own)."""
+        found = self.variants.get((strided, schedule))
         if found is None:
-            found = NodeKernels(self.owner, self.node, self.released, strided)
-            self.variants[strided] = found
+            found = NodeKernels(self.owner, self.node, self.released, strided, schedule)
+            self.variants[strided, schedule] = found
         return found
 
     def __call__(self, run: Run) -> None:
         strided = [leaf for slot, leaf in self.outside if not run.block(slot).dense]
-        if not strided:
+        chosen = None
+        if self.choosing is not None:
+            chosen = self.choosing(lambda slot: run.block(slot).shape)
+        elif not strided:
             self.plain(run)
-        elif isinstance(self.node, Generate | Fold | Scan):
-            kernels = self.variant(frozenset(strided))
-            self.owner.bring_tables(run)
-            kernels(run)
-        else:
+            return
+        if not isinstance(self.node, Generate | Fold | Scan):
             for slot, leaf in self.outside:
                 if leaf in strided:
                     run.dense(slot)
-            self.plain(run)
+            strided = []
+        kernels = self.variant(frozenset(strided), chosen)
+        self.owner.bring_tables(run)
+        kernels(run)
 
 
 class NodeKernels:
     """The kernels of a node for one layout of its inputs: outputs made, arguments found, queued."""
 
     def __init__(
-        self, owner: Any, node: Node, released: set[int], strided: frozenset[Leaf]
+        self,
+        owner: Any,
+        node: Node,
+        released: set[int],
+        strided: frozenset[Leaf],
+        schedule: Any = None,
     ) -> None:
         settings = owner.program.settings
-        lowered = lower_for(node, owner.device.multiprocessors, settings.check, strided)
+        multiprocessors = owner.device.multiprocessors
+        lowered = lower_for(node, multiprocessors, settings.check, strided, schedule)
         slots = owner.planner.slots
-        self.check = settings.check
+        self.node, self.check = node, settings.check
         self.targets = [slots[o] for o in node.leaves]
         self.types = [o.type.numpy for o in node.outputs]
         self.reuse: list[int | None] = [None] * len(self.targets)
@@ -91,16 +105,26 @@ class NodeKernels:
         self.scratch = list(lowered.scratch)
         self.sizes = len(hosts)
         hosts += substitute([b.size for b in self.scratch], bound)
+        self.fits = []
+        for order, grid in lowered.fits:
+            self.fits.append((order, len(hosts), len(hosts) + len(grid)))
+            hosts += substitute(grid, bound)
+        self.filled = {}
+        for t in lowered.tables:
+            where = [owner.slot_of(leaf) for leaf in t.arrays]
+            self.filled[t.buffer] = (t.make, len(hosts), len(hosts) + len(t.values), where)
+            hosts += t.values
         self.shape = HostFunction(owner.host, hosts)
         self.launches = [
             [Variant(owner, node, v, self.scratch) for v in with_fallbacks(k)]
             for k in lowered.kernels
         ]
-        self.table = table_of(node)
 
     def __call__(self, run: Run) -> None:
         queue = run.queue
         values = self.shape(run)
+        if self.fits:
+            require_fits(self.node, self.fits, values, self.check)
         outs: list[Block] = []
         for k, (start, end) in enumerate(self.shapes):
             reused = self.reuse[k]
@@ -108,14 +132,17 @@ class NodeKernels:
                 outs.append(run.block(reused))
                 continue
             shape = tuple([v if v > 0 else 0 for v in values[start:end]])
-            if self.table is not None:
-                self.table.order.require(self.table.grid(shape))
             block = queue.block(shape, self.types[k])
             if self.defaults and block.size:
                 queue.put(Copy(block, run.block(self.defaults[k])))
             outs.append(block)
         scratch: list[Block] = []
         for at, b in enumerate(self.scratch, self.sizes):
+            if b in self.filled:
+                make, start, end, where = self.filled[b]
+                contents = [run.on_host(slot) for slot in where]
+                scratch.append(queue.constant(make(values[start:end], contents)))
+                continue
             block = queue.block((max(int(values[at]), 1),), b.type.numpy)
             if b.name.startswith(ZERO):
                 queue.put(Fill(block, np.zeros((), b.type.numpy)))
@@ -248,22 +275,21 @@ def chain(kernel: Kernel) -> list[Kernel]:
 
 
 def lower_for(
-    node: Node, multiprocessors: int, check: bool, strided: frozenset[Leaf] = frozenset()
+    node: Node,
+    multiprocessors: int,
+    check: bool,
+    strided: frozenset[Leaf] = frozenset(),
+    schedule: Any = None,
 ) -> Lowered:
     """The GPU kernels of a node."""
     from treadle.skeletons.lower import LoweringContext, lower
 
     context = LoweringContext(
-        target="cuda", threads=multiprocessors, vector_bytes=16, check=check, strided=strided
+        target="cuda",
+        threads=multiprocessors,
+        vector_bytes=16,
+        check=check,
+        strided=strided,
+        schedule=schedule,
     )
     return lower(node, context)
-
-
-def table_of(node: Node) -> Any:
-    """The resolved schedule of a node whose order is a table: it fits one extent only."""
-    from treadle.skeletons.schedules import Table, as_schedule
-
-    if node.label.schedule is None or not isinstance(node, Generate) or not node.shape:
-        return None
-    schedule = as_schedule(node.label.schedule)
-    return schedule.resolve(len(node.shape)) if isinstance(schedule.order, Table) else None

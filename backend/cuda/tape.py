@@ -62,6 +62,31 @@ def flattened(operations: Sequence[Operation]) -> Iterator[Operation]:
             yield from flattened(op.inside)
 
 
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """A check of numbers that a program computes: `judge` raises, from what `blocks` (rank 0) hold
+    after a replay and the parameters.  Until then kernels may run on what is wrong."""
+
+    blocks: tuple[Block, ...]
+    judge: Callable[[Sequence[Any], Sequence[Any]], None]
+
+
+class Judged:
+    """The checks of a recording that numbers on the device decide: its last results."""
+
+    def __init__(self, verdicts: Sequence[Verdict], results: int) -> None:
+        self.verdicts, self.results = verdicts, results
+        self.blocks = list(dict.fromkeys(b for v in verdicts for b in v.blocks))
+        self.places = [[self.blocks.index(b) for b in v.blocks] for v in verdicts]
+
+    def __call__(self, device: Device, found: list[Any], params: Sequence[Any]) -> list[Any]:
+        """The results that are the program's, once every check has passed: waits for the device."""
+        numbers = device.numbers(found[self.results :])
+        for verdict, places in zip(self.verdicts, self.places, strict=True):
+            verdict.judge([numbers[k] for k in places], params)
+        return found[: self.results]
+
+
 class Direct:
     """A queue that runs what it is given at once."""
 
@@ -82,18 +107,28 @@ class Direct:
     def upload(self, value: np.ndarray[Any, Any]) -> Block:
         return Block(value.shape, value.dtype, self.device.upload(value))
 
+    def constant(self, value: np.ndarray[Any, Any]) -> Block:
+        """An array that the host made for these extents, only read."""
+        return Block(value.shape, value.dtype, self.device.upload(value), kind="input")
+
     def download(self, block: Block) -> np.ndarray[Any, Any]:
         return self.device.download(block.array)
 
 
 class Recorder:
-    """A queue that notes what it is given."""
+    """A queue that notes what it is given, a part of `outer`'s work if there is one.
+
+    `constants` are arrays of the host that every replay needs on the device.  `verdicts`, where
+    they can be given after the work (not in loops): what numbers on the device decide.
+    """
 
     recording = True
 
-    def __init__(self, device: Device) -> None:
-        self.device = device
+    def __init__(self, device: Device, outer: Queue | None = None) -> None:
+        self.device, self.outer = device, outer
         self.operations: list[Operation] = []
+        self.constants: list[tuple[Block, np.ndarray[Any, Any]]] = []
+        self.verdicts: list[Verdict] | None = None
 
     def block(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Block:
         return Block(shape, dtype)
@@ -106,6 +141,13 @@ class Recorder:
             raise DataDependent("an array made on the host")
         made = self.block(value.shape, value.dtype)
         self.put(Fill(made, value.reshape(())))
+        return made
+
+    def constant(self, value: np.ndarray[Any, Any]) -> Block:
+        if self.outer is not None:
+            return self.outer.constant(value)
+        made = Block(value.shape, value.dtype, kind="input")
+        self.constants.append((made, value))
         return made
 
     def download(self, block: Block) -> np.ndarray[Any, Any]:
@@ -307,6 +349,6 @@ def _reduced(needs: list[list[int]]) -> list[list[int]]:
 
 
 __all__ = [
-    "ALIGNMENT", "DataDependent", "Direct", "Queue", "Recorder", "Tape", "bound", "dependencies",
-    "flattened", "lifetimes", "plan_memory", "renamed", "replayer",
+    "ALIGNMENT", "DataDependent", "Direct", "Judged", "Queue", "Recorder", "Tape", "Verdict",
+    "bound", "dependencies", "flattened", "lifetimes", "plan_memory", "renamed", "replayer",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Kernel IR as CUDA C++: one file with one `extern "C"` kernel.
+"""Kernel IR as CUDA C++: a file with one `extern "C"` kernel, or with all of a program.
 
 Parameters, in order: a pointer for every buffer that is not local or shared (in the kernel's
 order), `int64* errors` if the kernel reports, then the scalars in their own types.
@@ -7,6 +7,8 @@ order), `int64* errors` if the kernel reports, then the scalars in their own typ
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from typing import Any
 
 from treadle.dsl.expr import Const, Foreign, Var, walk
 from treadle.skeletons.kernel.ir import (
@@ -71,12 +73,30 @@ def _count(b: Buffer) -> int:
 
 def print_kernel(kernel: Kernel, *, fast_math: bool = False) -> str:
     """The CUDA C++ of a GPU kernel (its fallback is a text of its own)."""
+    return print_file([("", kernel)], fast_math=fast_math)
+
+
+def print_file(parts: Sequence[tuple[str, Kernel]], *, fast_math: bool = False) -> str:
+    """The CUDA C++ of several kernels, each under its remark: one file, which compiles.
+
+    What kernels share stands once, at the head; kernels of the same name are numbered.
+    """
+    prelude, names = Prelude(_LIBRARY), Names()
+    foreign: dict[Any, str] = {}
+    texts = []
+    for remark, kernel in parts:
+        entry = names.fresh(entry_name(kernel))
+        texts.append(remark + _kernel(kernel, entry, prelude, names, foreign, fast_math))
+    return prelude.text() + "\n".join(texts)
+
+
+def _kernel(kernel: Kernel, entry: str, prelude: Prelude, file: Names, foreign: dict[Any, str],
+            fast_math: bool) -> str:  # fmt: skip
     if kernel.thread is None:
         raise AssertionError(f"{kernel.name} is no GPU kernel")
-    prelude, names, facts = Prelude(_LIBRARY), Names(), Facts(kernel)
+    names, facts = Names(file), Facts(kernel)
     w = Writer(kernel, prelude, names, facts, fast_math)
-    entry = entry_name(kernel)
-    names.fresh(entry)
+    w.p.foreign = foreign
     changed = {b for s in statements(kernel.body) for b in written(s)}
     changed |= {s.buffer for s in statements(kernel.body) if isinstance(s, Fetch)}
     w.constant_buffers = {b for b in kernel.buffers if b not in changed}
@@ -89,7 +109,7 @@ def print_kernel(kernel: Kernel, *, fast_math: bool = False) -> str:
         given.append(f"{_use(w, 'int64')}* __restrict__ errors")
     for v in kernel.scalars:
         given.append(f"{w.type(v.type)} {w.introduce(v)}")
-    _foreign(w)
+    _foreign(w, file)
     _declarations(w)
     _numbers(w)
     for s in kernel.body:
@@ -98,7 +118,7 @@ def print_kernel(kernel: Kernel, *, fast_math: bool = False) -> str:
     head = [f"// {c}" for comment in kernel.comments for c in comment.splitlines()]
     lines = [*head, f'extern "C" __global__ void __launch_bounds__({bounds})',
              *_signature(entry, given), *w.lines, "}", ""]  # fmt: skip
-    return prelude.text() + "\n".join(lines)
+    return "\n".join(lines)
 
 
 def _use(w: Writer, name: str) -> str:
@@ -122,7 +142,7 @@ def _signature(entry: str, given: list[str]) -> list[str]:
     return [*lines, line]
 
 
-def _foreign(w: Writer) -> None:
+def _foreign(w: Writer, file: Names) -> None:
     """A name and the text of every foreign function."""
     for s in statements(w.kernel.body):
         roots = expressions(s)
@@ -130,7 +150,7 @@ def _foreign(w: Writer) -> None:
             roots = (*roots, *s.combine.results)
         for e in walk(roots):
             if isinstance(e, Foreign) and e.function not in w.p.foreign:
-                name = w.p.foreign[e.function] = w.names.fresh(e.function.name)
+                name = w.p.foreign[e.function] = file.fresh(e.function.name)
                 text = device_function(e.function, name)
                 needed = [a for a in (*ALIASES, "complex64", "complex128")
                           if re.search(rf"\b{a}\b", text)]  # fmt: skip
@@ -170,4 +190,11 @@ def _numbers(w: Writer) -> None:
             w.line(f"const {w.type(v.type)} {w.introduce(v)} = {source};")
 
 
-__all__ = ["dynamic_shared_bytes", "entry_name", "parameters", "print_kernel", "reports"]
+__all__ = [
+    "dynamic_shared_bytes",
+    "entry_name",
+    "parameters",
+    "print_file",
+    "print_kernel",
+    "reports",
+]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from treadle.dsl.types import ScalarType
 from treadle.skeletons.kernel.ir import LoadVector, StoreVector
 
+from . import policies
 from .prelude import Helper
 from .scalars import Term
 
@@ -75,13 +76,16 @@ def load(w: Writer, s: LoadVector) -> None:
     """Read the elements; each variable is a part of the vector."""
     if len(s.vars) == 1:
         name = w.introduce(s.vars[0])
-        w.line(f"const {w.type(s.buffer.type)} {name} = "
-               f"{w.buffers[s.buffer]}[{w.p.index(s.index)}];")  # fmt: skip
+        kind, place = w.type(s.buffer.type), _place(w, s)
+        hinted = policies.load(w.p, s.buffer, place, kind, s.buffer.type.bytes)
+        w.line(f"const {kind} {name} = {hinted or place[1:]};")
         return
     kind, fields, builtin = _kind(w, s.buffer.type, len(s.vars))
     name = w.names.fresh(_common_name(s))
     place = f"reinterpret_cast<const {kind}*>({_place(w, s)})"
     access = f"{_streamed(w, s, builtin, 'load')}({place})" if s.streaming else f"*{place}"
+    size = len(s.vars) * s.buffer.type.bytes
+    access = policies.load(w.p, s.buffer, place, kind, size) or access
     w.line(f"const {kind} {name} = {access};")
     w.vectors[tuple(f"{name}{field}" for field in fields)] = kind, name
     for v, field in zip(s.vars, fields, strict=True):
@@ -99,7 +103,10 @@ def _common_name(s: LoadVector) -> str:
 def store(w: Writer, s: StoreVector) -> None:
     """Write the elements."""
     if len(s.values) == 1:
-        w.line(f"{w.buffers[s.buffer]}[{w.p.index(s.index)}] = {w.p.text(s.values[0])};")
+        place, value = _place(w, s), w.p.text(s.values[0])
+        kind = w.type(s.buffer.type)
+        w.line(policies.store(w.p, s.buffer, place, value, kind, s.buffer.type.bytes)
+               or f"{place[1:]} = {value};")  # fmt: skip
         return
     kind, _, builtin = _kind(w, s.buffer.type, len(s.values))
     given = [w.p.text(v) for v in s.values]
@@ -111,8 +118,12 @@ def store(w: Writer, s: StoreVector) -> None:
         else (f"make_{kind}({values})" if builtin else f"{{{{{values}}}}}")
     )
     place = f"reinterpret_cast<{kind}*>({_place(w, s)})"
-    if s.streaming:
-        value = f"{kind}{made}" if made.startswith("{") else made
+    value = f"{kind}{made}" if made.startswith("{") else made
+    size = len(s.values) * s.buffer.type.bytes
+    hinted = policies.store(w.p, s.buffer, place, value, kind, size)
+    if hinted is not None:
+        w.line(hinted)
+    elif s.streaming:
         w.line(f"{_streamed(w, s, builtin, 'store')}({place}, {value});")
     else:
         w.line(f"*{place} = {made};")

@@ -10,9 +10,28 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from ..array import Array
-from ..errors import DTypeError, Location, ShapeError, TracingError, TreadleError
+from ..errors import (
+    DTypeError,
+    Location,
+    ShapeError,
+    TracingError,
+    TreadleError,
+    keywords,
+    unknown_keyword,
+)
 from ..expr import Expr, Var
-from ..graph import Combine, Input, Label, Leaf, Node, canonical_combine
+from ..graph import (
+    Combine,
+    Fold,
+    Generate,
+    Input,
+    Label,
+    Leaf,
+    Node,
+    Permute,
+    Scan,
+    canonical_combine,
+)  # fmt: skip
 from ..scalar import Scalar, as_strong, fit_weak, lift
 from ..tracing import call_scalar_function, flatten_result
 from ..types import ScalarType, Structure, flatten
@@ -27,10 +46,13 @@ def operation(function: Callable[P, R]) -> Callable[..., R]:
     Functions that do not take the two themselves have their resulting arrays relabelled.
     """
     taken = {"name", "schedule"} & set(inspect.signature(function).parameters)
+    known = keywords(function, "name", "schedule")
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
+            if kwargs and known is not None and not known.issuperset(kwargs):
+                raise unknown_keyword(function, kwargs, known)
             extra = {
                 k: kwargs.pop(k) for k in ("name", "schedule") if k in kwargs and k not in taken
             }
@@ -45,15 +67,24 @@ def operation(function: Callable[P, R]) -> Callable[..., R]:
 
 
 def relabel(result: Any, name: str | None, schedule: Any) -> Any:
-    """The same arrays, their operation under another name and schedule."""
+    """The same arrays, their operation under another name and schedule.
+
+    Where an operation is a fold and what becomes of its results (`mean`), it is the fold's.
+    """
     if isinstance(result, tuple):
         return tuple(relabel(r, name, schedule) for r in result)
     if not isinstance(result, Array):
         return result
-    renamed: dict[Node, Node] = {}
+    from ..passes.rebuild import Rebuilder
+
+    made = Rebuilder()
+    renamed = made.nodes
     leaves = []
     for leaf in result._leaves:
-        node = leaf.node
+        node, finish = leaf.node, []
+        while (folds := _folded_for(node)) is not None:
+            finish.append(node)
+            node = folds
         if not isinstance(node, Input) and node not in renamed:
             asked = label_of(node.label.operation, name, schedule, node.label.deterministic)
             label = Label(
@@ -62,9 +93,26 @@ def relabel(result: Any, name: str | None, schedule: Any) -> Any:
                 asked.schedule if schedule is not None else node.label.schedule,
                 asked.deterministic,
             )
+            if schedule is not None:
+                require_order(node, label)
             renamed[node] = node.with_(label=label)
-        leaves.append(Leaf(renamed.get(node, node), leaf.component))
+        for step in reversed(finish):
+            renamed[step] = made.node(step)
+        leaves.append(Leaf(renamed.get(leaf.node, leaf.node), leaf.component))
     return Array(leaves, result.structure, result._shape)
+
+
+def _folded_for(node: Node) -> Node | None:
+    """The node whose results an element-wise node of the same operation only finishes."""
+    if not isinstance(node, Generate):
+        return None
+    found = list(dict.fromkeys(leaf.node for leaf in node.inputs()))
+    if len(found) != 1:
+        return None
+    if node.label.operation == "keepdims":
+        return found[0] if isinstance(found[0], Fold | Generate) else None
+    same = found[0].label.operation == node.label.operation
+    return found[0] if same and isinstance(found[0], Fold) else None
 
 
 def label_of(operation: str, name: str | None, schedule: Any, deterministic: bool = False) -> Label:
@@ -76,6 +124,24 @@ def label_of(operation: str, name: str | None, schedule: Any, deterministic: boo
 
         schedule = as_schedule(schedule)
     return Label(operation, name, schedule, deterministic)
+
+
+def require_order(node: Node, label: Label) -> None:
+    """Refuse an order that cannot number what `node` is made of, under its new label."""
+    order = None if label.schedule is None else label.schedule.order
+    axes = 0
+    if isinstance(node, Generate | Scan):
+        axes = len(node.shape)
+    elif isinstance(node, Permute):
+        axes = len(node.domain)
+    elif isinstance(node, Fold):
+        axes = 1 + len(node.outer)  # all folded axes are one
+    if order is not None and axes:
+        from treadle.skeletons.schedules.errors import of_operation
+        from treadle.skeletons.schedules.examine import require_bijection
+
+        with of_operation(label, node.where):
+            require_bijection(order, axes)
 
 
 def trace_elements(

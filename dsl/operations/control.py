@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -137,7 +138,7 @@ def while_loop(
 @operation
 def iterate(n: Any, f: Callable[..., Any], init: Any, *, name: str | None = None) -> Any:
     """`f` applied `n` times."""
-    return _loop("iterate", n, None, lambda k, state: f(state), init, name)
+    return _loop("iterate", n, None, f, init, name)
 
 
 @operation
@@ -154,9 +155,13 @@ def _loop(
     init: Any,
     name: str | None,
 ) -> Any:
-    for function in (pred, body):
-        if function is not None and not callable(function):
+    for function, what in ((pred, "predicate"), (body, "body")):
+        if function is None:
+            continue
+        if not callable(function):
             raise TracingError(f"{operation} needs functions, got {type(function).__name__}.")
+        given = ("k", "state") if operation == "loop" and what == "body" else ("state",)
+        _takes(function, given, f"the {what} of {operation}")
     if isinstance(init, list):
         raise TracingError(
             f"the state of {operation} is a list.", hint="Use a tuple: (x, y) instead of [x, y]."
@@ -166,6 +171,24 @@ def _loop(
     if enclosing_kernel() is None and any(_is_array(v) for v in leaves):
         return _array_loop(operation, count, pred, body, leaves, structure, name, where)
     return _scalar_loop(operation, count, pred, body, leaves, structure, where)
+
+
+def _takes(function: Callable[..., Any], given: Sequence[str], what: str) -> None:
+    """Refuse a function that cannot be called with these arguments."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # built in, and silent about what it takes
+        return
+    try:
+        signature.bind(*given)
+    except TypeError:
+        asked = ", ".join(signature.parameters)
+        raise TracingError(
+            f"{what} is called with {' and '.join(given)}, but takes ({asked}).",
+            hint="A state of several parts is one argument, a tuple:\n"
+            f"  def body({', '.join(given)}):\n      x, y = state\n      …\n"
+            "      return x, y",
+        ) from None
 
 
 def _scalar_loop(
@@ -189,7 +212,8 @@ def _scalar_loop(
     else:
         n = as_index(count, operation)
         index = Var("k", int64)
-        result = keep_type(body(Scalar(index), seen), structure, types, what, "state")
+        made = body(seen) if operation == "iterate" else body(Scalar(index), seen)
+        result = keep_type(made, structure, types, what, "state")
         node = ir.Loop(n, start, (index, *state), result)
     return structure.build([Scalar(Proj(node, k)) for k in range(len(start))])
 
@@ -222,6 +246,7 @@ def _array_loop(
     index = None
     if pred is None:
         index = Input("k", int64, (), kind="state", where=where)
+    if index is not None and operation != "iterate":
         result = body(index_scalar(index), seen)
     else:
         result = body(seen)

@@ -139,7 +139,8 @@ def _fold(
 def segment_offsets(lengths: Any, extent: Expr, operation: str) -> tuple[Leaf, Expr, Array]:
     """Offsets (segments + 1, int64) of segments of `lengths`, checked to cover `extent`.
 
-    The check reads the lengths on the host before any result can be read.
+    The check reads two numbers on the host before any result can be read; until then the offsets
+    are kept within the extent, so that a kernel that runs before the check touches nothing else.
     """
     from .scans import scan_array
 
@@ -155,10 +156,10 @@ def segment_offsets(lengths: Any, extent: Expr, operation: str) -> tuple[Leaf, E
     offsets = scan_array(
         lambda x, y: x + y, (0,), lengths64, 0, "exclusive", False, "offsets", None, None
     )
-    smallest = fold(
-        lambda x, y: Scalar(apply_primitive("minimum", [x._expr, y._expr])), 0, lengths64
+    smallest, total = (
+        fold(lambda x, y, f=f: Scalar(apply_primitive(f, [x._expr, y._expr])), 0, lengths64)
+        for f in ("minimum", "add")
     )
-    total = offsets._element((array._shape[0],))[0]
     where = user_location()
     checks = (
         Check(
@@ -169,7 +170,7 @@ def segment_offsets(lengths: Any, extent: Expr, operation: str) -> tuple[Leaf, E
             where=where,
         ),
         Check(
-            total,
+            total._element(())[0],
             extent,
             f"{operation}: the segment lengths sum to {{left}}, but the axis has extent {{right}}.",
             where=where,
@@ -189,9 +190,10 @@ def segment_offsets(lengths: Any, extent: Expr, operation: str) -> tuple[Leaf, E
                 checks[1].message.format(left=int(held.sum(dtype=np.int64)), right=int(have)),
                 hint=checks[1].hint,
             )
+    place = apply_primitive("maximum", [offsets._element((Index(0),))[0], constant(0)])
     held_node = Generate(
         offsets._shape,
-        tuple(offsets._element((Index(0),))),
+        (apply_primitive("minimum", [place, extent]),),
         label=Label("offsets"),
         where=where,
         checks=checks,
@@ -273,6 +275,7 @@ def _fold_seg(
     node = FoldSeg(
         array._shape[:-1],
         segments,
+        array._shape[-1],
         offsets,
         tuple(array._element(place)),
         combine,
@@ -473,8 +476,16 @@ def mean(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
 
 
 @operation
-def var(a: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Array:
-    """Variance, in two passes."""
+def var(
+    a: Any,
+    axis: Any = None,
+    ddof: int = 0,
+    keepdims: bool = False,
+    *,
+    name: str | None = None,
+    schedule: Any = None,
+) -> Array:
+    """Variance, in two passes; `name` and `schedule` are those of the second."""
     from ..functions import absolute, cast, square, subtract
     from .index_space import product
 
@@ -485,15 +496,25 @@ def var(a: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Arra
     count = Scalar(
         apply_primitive("subtract", [product([array._shape[k] for k in axes]), constant(int(ddof))])
     )
-    return sum(squares, axis, keepdims) / cast(count, squares.types[0])  # type: ignore[no-any-return]
+    total = sum(squares, axis, keepdims, name=name, schedule=schedule)
+    return total / cast(count, squares.types[0])  # type: ignore[no-any-return]
 
 
 @operation
-def std(a: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Array:
-    """Standard deviation."""
+def std(
+    a: Any,
+    axis: Any = None,
+    ddof: int = 0,
+    keepdims: bool = False,
+    *,
+    name: str | None = None,
+    schedule: Any = None,
+) -> Array:
+    """Standard deviation; `name` and `schedule` as of `var`."""
     from ..functions import sqrt
 
-    return sqrt(var(a, axis, ddof, keepdims))  # type: ignore[no-any-return]
+    squared = var(a, axis, ddof, keepdims, name=name, schedule=schedule)
+    return sqrt(squared)  # type: ignore[no-any-return]
 
 
 @operation
@@ -579,6 +600,32 @@ def argument_combine(type_: ScalarType, better: str) -> Combine:
     return canonical_combine(
         left, right, (simplify.select(take, y, x), simplify.select(take, j, i))
     )
+
+
+def argument_ahead(combine: Combine) -> Combine | None:
+    """What an `argument_combine` is where the right index is the greater: ties need no test."""
+    from ..graph import canonical_combine
+    from .common import state_variables
+
+    better = argument_of(combine)
+    if better is None:
+        return None
+    type_ = combine.results[0].type
+    left, _ = state_variables(LEAF, (type_, int64), "left")
+    right, _ = state_variables(LEAF, (type_, int64), "right")
+    take = argument_passes(better, left[0], right[0])
+    chosen = (simplify.select(take, y, x) for x, y in zip(left, right, strict=True))
+    return canonical_combine(left, right, tuple(chosen))
+
+
+def argument_passes(better: str, x: Expr, y: Expr) -> Expr:
+    """Whether `y`, which comes later, is better than `x`, or the first NaN."""
+    if not x.type.is_inexact:
+        return apply_primitive(better, [y, x])
+    no_better = {"greater": "less_equal", "less": "greater_equal"}[better]
+    passes = apply_primitive("logical_not", [apply_primitive(no_better, [y, x])])
+    number = apply_primitive("logical_not", [apply_primitive("isnan", [x])])
+    return apply_primitive("logical_and", [passes, number])
 
 
 def argument_of(combine: Combine) -> str | None:

@@ -200,7 +200,13 @@ class Neighbourhood:
         return self[offsets]
 
     def __iter__(self) -> Any:
-        raise TracingError("a neighbourhood cannot be iterated.", hint="Index it: w[-1, 0].")
+        raise TracingError("a neighbourhood cannot be iterated.", hint=_EACH)
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise TracingError("NumPy's functions cannot take a neighbourhood.", hint=_EACH)
+
+
+_EACH = "Say which places: sum(w[i, j] for i in (-1, 0, 1) for j in (-1, 0, 1))."
 
 
 @operation

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..configuration import Settings
-from ..graph import Input, Label, Leaf, topological
+from ..graph import Input, Leaf, topological
 from . import rebuild
 from .arguments import single_pass_arguments
 from .base import Context
@@ -29,7 +29,7 @@ Pass = Callable[[Sequence[Leaf], Context], "list[Leaf]"]
 
 
 PASSES: tuple[tuple[str, Pass], ...] = (
-    ("single_pass_arguments", single_pass_arguments),  # argmax on a GPU
+    ("single_pass_arguments", single_pass_arguments),  # argmax in one pass
     ("recognise_separable", recognise_separable),  # 9 × 9 box → 9 + 9
     ("form_fma", form_fma),  # a·b + c inside one operation
     ("fuse_vertical", fuse_vertical),  # producers into consumers
@@ -68,6 +68,8 @@ def reschedule(roots: Sequence[Leaf], schedules: dict[str, Any]) -> list[Leaf]:
     """Give operations other schedules: by name, or by number as written (`#3`, dsl/names.py)."""
     if not schedules:
         return list(roots)
+    from ..operations.common import label_of, require_order
+
     builder = rebuild.Rebuilder()
     number = 0
     for node in topological(roots):
@@ -79,7 +81,9 @@ def reschedule(roots: Sequence[Leaf], schedules: dict[str, Any]) -> list[Leaf]:
         if node.label.name:
             wanted = schedules.get(node.label.name, wanted)
         if wanted is not None:
-            label = Label(node.label.operation, node.label.name, wanted, node.label.deterministic)
+            old = node.label
+            label = label_of(old.operation, old.name, wanted, old.deterministic)
+            require_order(node, label)
             made = made.with_(label=label)
         if made is not node:
             builder.nodes[node] = made

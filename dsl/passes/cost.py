@@ -7,7 +7,8 @@ as on a GPU (12 bytes at 4 TB/s against 60 TFLOP/s).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from ..expr import Apply, Cond, Const, Expr, Foreign, Index, Loop, Read, While, walk
 
@@ -18,6 +19,24 @@ UNKNOWN_TURNS = 32.0
 def operations(roots: Iterable[Expr]) -> float:
     """Additions per element; index arithmetic of reads is not counted, loops count their turns
     when constant and `UNKNOWN_TURNS` otherwise."""
+    return _counted(roots, lambda e: e.op.cost, lambda e: e.value if isinstance(e, Const) else None)
+
+
+def arithmetic(roots: Iterable[Expr], value: Callable[[Expr], int | None]) -> float:
+    """`operations` for people: a multiply-add is two, as in a matrix product, and loops count the
+    turns that `value` tells of an expression over extents."""
+    return _counted(roots, lambda e: 2.0 if e.op.name == "fma" else e.op.cost, value)
+
+
+def guesses_turns(roots: Iterable[Expr], value: Callable[[Expr], int | None]) -> bool:
+    """Whether `arithmetic` takes `UNKNOWN_TURNS` for a loop."""
+    return any(isinstance(e, While) or (isinstance(e, Loop) and value(e.count) is None)
+               for e in walk(roots))  # fmt: skip
+
+
+def _counted(
+    roots: Iterable[Expr], cost: Callable[[Apply], float], value: Callable[[Expr], Any]
+) -> float:
     total = 0.0
     seen: set[Expr] = set()
     stack: list[tuple[Expr, float]] = [(r, 1.0) for r in roots]
@@ -27,7 +46,7 @@ def operations(roots: Iterable[Expr]) -> float:
             continue
         seen.add(e)
         if isinstance(e, Apply):
-            total += e.op.cost * turns
+            total += cost(e) * turns
         elif isinstance(e, Foreign):
             total += 50.0 * turns
         if isinstance(e, Read):
@@ -37,8 +56,8 @@ def operations(roots: Iterable[Expr]) -> float:
         if isinstance(e, While):
             inner = turns * UNKNOWN_TURNS
         elif isinstance(e, Loop):
-            count = e.count
-            inner = turns * (float(count.value) if isinstance(count, Const) else UNKNOWN_TURNS)
+            count = value(e.count)
+            inner = turns * (UNKNOWN_TURNS if count is None else max(float(count), 0.0))
         stack += [(a, turns) for a in e.args]
         stack += [(s, inner) for s in e.scoped]
     return total

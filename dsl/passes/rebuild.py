@@ -65,9 +65,13 @@ class Rebuilder:
             return tuple(self.field(v) for v in value)
         return value
 
+    def _changed(self, *used: Sequence[Leaf]) -> bool:
+        """Whether any of the leaves is another now."""
+        return any(leaf.node in self.nodes or leaf in self.leaves for part in used for leaf in part)
+
     def node(self, node: Node) -> Node:
         """The node over the new leaves (itself if nothing changed)."""
-        if isinstance(node, Input):
+        if isinstance(node, Input) or not self._changed(node.inputs(), node.inside()):
             return node
         changes = {}
         for name in node.fields:

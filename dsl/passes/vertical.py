@@ -136,7 +136,7 @@ def find_uses(roots: Sequence[Leaf]) -> dict[Node, Uses]:
         for group in (getattr(node, "init", None), getattr(node, "domain", None)):
             if isinstance(group, tuple) and group and isinstance(group[0], Expr):
                 hosts += group
-        for name in ("k", "count", "predicate"):
+        for name in ("k", "extent", "count", "predicate"):
             value = getattr(node, name, None)
             if isinstance(value, Expr):
                 hosts.append(value)

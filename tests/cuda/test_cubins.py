@@ -8,14 +8,17 @@ writes it; tests/cuda/table.md (`python tests/cuda/cubins.py`) shows every varia
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import cubins
+import numpy as np
 import pytest
 import zoo
 
-from treadle.backend.cuda.compile import compile_kernel
+import treadle as td
+from treadle.backend.cuda.compile import compile_kernel, compile_text
 
 BASELINE = Path(__file__).parent / "baseline.json"
 #: Programs that every architecture compiles; the others only for sm_90a.
@@ -65,6 +68,33 @@ def test_other_architectures(program: str, arch: str, nvrtc: None) -> None:
     for name, k, kernel in cubins.variants(program, arch):
         if k == 0:
             assert compile_kernel(kernel, arch).arch == arch, name
+
+
+def _shared_names(a: td.Array) -> tuple[td.Array, ...]:
+    """Kernels that want the same names, and two foreign functions of one name."""
+
+    def twice(x):
+        return 2.0 * x
+
+    def again(x):
+        return x + x
+
+    again.__name__ = "twice"
+    doubled = td.map(lambda x: td.foreign(twice, x), a)
+    both = td.map(lambda x: td.foreign(again, x) + td.foreign(twice, x), td.sort(doubled))
+    return td.argmax(a), td.argmin(a), td.scanl1(lambda x, y: x + y, both)
+
+
+@pytest.mark.parametrize("program", ["sums", "scans", "shared names"])
+def test_what_source_prints_is_one_file_that_compiles(program: str, nvrtc: None) -> None:
+    if program == "shared names":
+        lowered = td.jit(_shared_names).lower(np.arange(100.0))
+    else:
+        lowered = td.jit(zoo.ZOO[program].function).lower(*zoo.ZOO[program].arguments)
+    text = lowered.source("cuda")
+    entries = re.findall(r"^(\w+)\(", text, re.M)
+    assert len(entries) >= 2
+    assert compile_text(text, entries[0], "sm_90a").image
 
 
 #: A register or a few, where a bound on registers buys blocks that run at the same time.

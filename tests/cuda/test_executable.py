@@ -54,6 +54,53 @@ A = np.arange(1.0, 11.0)
 M = np.arange(12.0, dtype="f4").reshape(3, 4)
 
 
+# --- checks of what arrays hold ---------------------------------------------------------------
+
+
+def test_segments_are_checked_after_the_work_and_before_the_results(gpu):
+    def sums(values, lengths):
+        return td.fold_seg(lambda x, y: x + y, 0.0, values, lengths)
+
+    program = on_gpu(sums)
+    right = np.array([3, 0, 5, 2])
+    for _ in range(3):
+        np.testing.assert_array_equal(program(A, right), [6, 0, 30, 19])
+    executable = the_executable(program, A, right)
+    assert executable.recordable
+    before = dict(gpu.launched)
+    for wrong, text in (([3, 0, 5, 1], "sum to 9"), ([3, 0, 5, 90], "sum to 98"),
+                        ([-2, 9, 5, -2], "negative length -2")):  # fmt: skip
+        with pytest.raises(td.ShapeError, match=text):
+            program(A, np.array(wrong))
+    assert gpu.launched != before
+    np.testing.assert_array_equal(program(on_device(A), on_device(right)).get(), [6, 0, 30, 19])
+    assert len(executable.tapes) == 2
+
+
+def test_checks_of_numbers_and_parameters(gpu):
+    def program(values, lengths, n):
+        return td.fold1_seg(lambda x, y: x * y, values * n, lengths)
+
+    compiled = on_gpu(program)
+    for n in (2.0, 3.0):
+        np.testing.assert_array_equal(compiled(A[:3], np.array([1, 2]), n), [n, 6 * n * n])
+    with pytest.raises(td.ShapeError, match="segment"):
+        compiled(A[:3], np.array([0, 3]), 2.0)
+
+
+def test_checks_in_a_loop_are_made_in_every_turn(gpu):
+    def program(values, lengths):
+        def turn(state):
+            v, n = state
+            s = td.fold_seg(lambda x, y: x + y, 0.0, v, n)
+            return v, n + td.cast(s * 0, td.int64) - td.iota(n.shape[0])
+
+        return td.iterate(2, turn, (values, lengths))[1]
+
+    with pytest.raises(td.ShapeError, match="sum to"):
+        on_gpu(program)(A, np.array([5, 5]))
+
+
 # --- where results are, whose memory they have --------------------------------------------------
 
 

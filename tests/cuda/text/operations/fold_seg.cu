@@ -1,5 +1,4 @@
 using int64 = long long;
-using uint64 = unsigned long long;
 
 // n / d for 0 <= n, by the reciprocal of d that the host made: a multiplier and a shift.
 __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
@@ -25,7 +24,7 @@ __device__ __forceinline__ T shift_right(T a, T b) {
 // up to 256 segments a block
 extern "C" __global__ void __launch_bounds__(256, 8)
 fold_seg(const int64* __restrict__ offsets, const float* __restrict__ input,
-                float* __restrict__ out, int n0, int64 n1, int blocks, int each, int64 n2,
+                float* __restrict__ out, int n0, int64 n1, int64 extent, int blocks, int each,
                 int blocks_multiplier, int blocks_shift) {
   __shared__ int64 segment_end[257];
   __shared__ float warp[8];
@@ -44,16 +43,17 @@ fold_seg(const int64* __restrict__ offsets, const float* __restrict__ input,
   __syncthreads();
   const int64 segment_end_1 = segment_end[0];
   const int64 segment_end_2 = segment_end[(int)own];
-  const int64 mean = floor_divide((int64)((uint64)segment_end_2 - segment_end_1), own);
+  const int end = min(max(segment_end_1, 0ll), extent);
+  const int end_1 = min(max(segment_end_2, 0ll), extent);
+  const int mean = max(end_1 - end, 0) / max((int)own, 1);
   const bool few = mean <= 32;
   const bool few_1 = mean <= 16;
   const bool few_2 = mean <= 8;
   const bool few_3 = mean <= 4;
   const bool few_4 = mean <= 2;
   const int64 lanes = few_4 ? 1 : few_3 ? 2 : few_2 ? 4 : few_1 ? 8 : few ? 16 : 32;
-  const int64 shift = few_4 ? 0 : few_3 ? 1 : few_2 ? 2 : few_1 ? 3 : few ? 4 : 5;
-  const int t = quotient(thread, -2147483647 - 1,
-      few_4 ? 0 : few_3 ? 1 : few_2 ? 2 : few_1 ? 3 : few ? 4 : 5);
+  const int shift = few_4 ? 0 : few_3 ? 1 : few_2 ? 2 : few_1 ? 3 : few ? 4 : 5;
+  const int t = quotient(thread, -2147483647 - 1, shift);
   const int lane = thread - t * (int)lanes;
   const int together = 256 / (int)lanes;
   const int turn_end = floor_divide((int)((unsigned)(int)own + together - 1u), together);
@@ -62,21 +62,22 @@ fold_seg(const int64* __restrict__ offsets, const float* __restrict__ input,
     const int segment = min(number, own - 1);
     const int64 segment_end_3 = segment_end[segment];
     const int64 segment_end_4 = segment_end[segment + 1];
-    const bool short_ = number < own && (int64)((uint64)segment_end_4 - segment_end_3) <=
-        lanes * 64;
-    const int64 length = short_ ? (int64)((uint64)segment_end_4 - segment_end_3) : 0;
+    const int end_2 = min(max(segment_end_3, 0ll), extent);
+    const int end_3 = min(max(segment_end_4, 0ll), extent);
+    const bool short_ = number < own && end_3 - end_2 <= (int)lanes * 64;
+    const int length = max(short_ ? end_3 - end_2 : 0, 0);
     float total = -0.0f;
-    if (segment_end_3 < (int64)((uint64)segment_end_3 + length)) {
-      const int64 all_have = shift_right(length, shift);
-      const int64 mine = (uint64)all_have
-          + ((int64)lane < (int64)(length - (uint64)all_have * lanes) ? 1 : 0);
-      const int64 rounds = all_have >> 2;
-      const int first = (int)segment_end_3 + lane;
-      for (int64 round_ = 0; round_ < rounds; ++round_) {
-        const int p = first + (int)round_ * 4 * (int)lanes;
-        const int p_1 = first + ((int)round_ * 4 + 1) * (int)lanes;
-        const int p_2 = first + ((int)round_ * 4 + 2) * (int)lanes;
-        const int p_3 = first + ((int)round_ * 4 + 3) * (int)lanes;
+    if (end_2 < (int)((unsigned)end_2 + length)) {
+      const int all_have = shift_right(length, shift);
+      const int mine = (unsigned)all_have
+          + ((int64)lane < (int64)length - (int64)all_have * lanes ? 1 : 0);
+      const int rounds = all_have >> 2;
+      const int first = end_2 + lane;
+      for (int round_ = 0; round_ < rounds; ++round_) {
+        const int p = first + round_ * 4 * (int)lanes;
+        const int p_1 = first + (round_ * 4 + 1) * (int)lanes;
+        const int p_2 = first + (round_ * 4 + 2) * (int)lanes;
+        const int p_3 = first + (round_ * 4 + 3) * (int)lanes;
         const float x = input[p];
         const float x_1 = input[p_1];
         const float x_2 = input[p_2];
@@ -86,29 +87,29 @@ fold_seg(const int64* __restrict__ offsets, const float* __restrict__ input,
         total += x_2;
         total += x_3;
       }
-      const int64 base = rounds * 4ull;
+      const int base = rounds * 4;
       if (base < mine) {
         float x = -0.0f;
         if (base < mine) {
-          const int p = first + (int)base * (int)lanes;
+          const int p = first + base * (int)lanes;
           const float x_1 = input[p];
           x = x_1;
         }
         float x_1 = -0.0f;
-        if ((int64)(base + 1ull) < mine) {
-          const int p = first + ((int)base + 1) * (int)lanes;
+        if (base + 1 < mine) {
+          const int p = first + (base + 1) * (int)lanes;
           const float x_2 = input[p];
           x_1 = x_2;
         }
         float x_2 = -0.0f;
-        if ((int64)(base + 2ull) < mine) {
-          const int p = first + ((int)base + 2) * (int)lanes;
+        if (base + 2 < mine) {
+          const int p = first + (base + 2) * (int)lanes;
           const float x_3 = input[p];
           x_2 = x_3;
         }
         float x_3 = -0.0f;
-        if ((int64)(base + 3ull) < mine) {
-          const int p = first + ((int)base + 3) * (int)lanes;
+        if (base + 3 < mine) {
+          const int p = first + (base + 3) * (int)lanes;
           const float x_4 = input[p];
           x_3 = x_4;
         }
@@ -147,20 +148,21 @@ fold_seg(const int64* __restrict__ offsets, const float* __restrict__ input,
   for (int segment = 0; segment < (int)own; ++segment) {
     const int64 segment_end_3 = segment_end[segment];
     const int64 segment_end_4 = segment_end[segment + 1];
-    if (lanes * 64 < (int64)((uint64)segment_end_4 - segment_end_3)) {
+    const int end_2 = min(max(segment_end_3, 0ll), extent);
+    const int end_3 = min(max(segment_end_4, 0ll), extent);
+    if ((int)lanes * 64 < end_3 - end_2) {
       float total = -0.0f;
-      if (segment_end_3 < segment_end_4) {
-        const int64 whole = (uint64)segment_end_4 - segment_end_3;
-        const int64 all_have = max(whole, 0ll) / 256;
-        const int64 mine = all_have
-            + ((int64)thread < (int64)((uint64)whole - all_have * 256) ? 1 : 0);
-        const int64 rounds = all_have / 4;
-        const int first = (int)segment_end_3 + thread;
-        for (int64 round_ = 0; round_ < rounds; ++round_) {
-          const int p = first + (int)round_ * 1024;
-          const int p_1 = first + ((int)round_ * 4 + 1) * 256;
-          const int p_2 = first + ((int)round_ * 4 + 2) * 256;
-          const int p_3 = first + ((int)round_ * 4 + 3) * 256;
+      if (end_2 < end_3) {
+        const int whole = end_3 - end_2;
+        const int all_have = max(whole, 0) >> 8;
+        const int mine = all_have + (thread < (int)((unsigned)whole - all_have * 256) ? 1 : 0);
+        const int rounds = all_have >> 2;
+        const int first = end_2 + thread;
+        for (int round_ = 0; round_ < rounds; ++round_) {
+          const int p = first + round_ * 1024;
+          const int p_1 = first + (round_ * 4 + 1) * 256;
+          const int p_2 = first + (round_ * 4 + 2) * 256;
+          const int p_3 = first + (round_ * 4 + 3) * 256;
           const float x = input[p];
           const float x_1 = input[p_1];
           const float x_2 = input[p_2];
@@ -170,29 +172,29 @@ fold_seg(const int64* __restrict__ offsets, const float* __restrict__ input,
           total += x_2;
           total += x_3;
         }
-        const int64 base = rounds * 4;
+        const int base = rounds * 4;
         if (base < mine) {
           float x = -0.0f;
           if (base < mine) {
-            const int p = first + (int)base * 256;
+            const int p = first + base * 256;
             const float x_1 = input[p];
             x = x_1;
           }
           float x_1 = -0.0f;
           if (base + 1 < mine) {
-            const int p = first + ((int)base + 1) * 256;
+            const int p = first + (base + 1) * 256;
             const float x_2 = input[p];
             x_1 = x_2;
           }
           float x_2 = -0.0f;
           if (base + 2 < mine) {
-            const int p = first + ((int)base + 2) * 256;
+            const int p = first + (base + 2) * 256;
             const float x_3 = input[p];
             x_2 = x_3;
           }
           float x_3 = -0.0f;
           if (base + 3 < mine) {
-            const int p = first + ((int)base + 3) * 256;
+            const int p = first + (base + 3) * 256;
             const float x_4 = input[p];
             x_3 = x_4;
           }
