@@ -1,0 +1,328 @@
+"""Which schedule for which operation?  Programs × schedules, measured and predicted.
+
+    python -m benchmarks.schedules.study [--backend native|cuda] [--quick] [--only NAME …]
+
+Every program of `programs.py` runs under every schedule that is legal for it, in turns, with its
+data in the caches (warm) and not (cold: something else was moved through them).  A schedule is
+compared with its control, the row order of the same block shape: without it a gain may be only the
+block's.  Predictions come from the access analysis, without a run.
+
+Prints a line a program; writes JSON and a table in Markdown to benchmarks/results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from math import exp, log
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+import treadle as td
+from benchmarks import harness
+from benchmarks.schedules.programs import STUDY, Study
+from treadle.dsl.graph import Node, topological
+from treadle.dsl.names import Names
+from treadle.skeletons.analysis import kernel_maps
+from treadle.skeletons.analysis.choose import way_of
+from treadle.skeletons.analysis.device import device_of
+from treadle.skeletons.analysis.model import predict
+from treadle.skeletons.schedules import as_schedule
+
+HERE = Path(__file__).resolve().parent
+S = td.schedule
+BLOCKS = ((1, 256), (8, 32), (16, 16), (32, 8))
+#: Bytes moved between two cold samples.
+FLUSH = {"native": 128 << 20, "cuda": 256 << 20}
+
+
+def schedules() -> dict[str, Any]:
+    """By name: the default, `Auto`, orders of threads, orders of blocks, and what else there is."""
+    made: list[Any] = [
+        S.Row(), S.Column(8), S.Column(32), S.Column(256), S.Column(1024), S.ZigZag(128),
+        S.Tile(8, 32), S.Morton(), S.Hilbert(),
+        *(S.Row() | S.Block(*b) for b in BLOCKS),
+        *(order | S.Block(8, 32) for order in (
+            S.Column(64), S.Column(256), S.Column(1024), S.ZigZag(128), S.ZigZag(512),
+            S.Swizzle(8), S.Morton(), S.Hilbert())),
+        S.Column(256) | S.Block(1, 256), S.Column(256) | S.Block(32, 8),
+        S.Hilbert() | S.Block(16, 16),
+        S.Row() | S.Block(8, 32) | S.PerThread(rows=4),
+        S.Row() | S.Block(8, 32) | S.PerThread(cols=4),
+        S.Row() | S.Block(8, 32) | S.Hints(stream="evict_first"),
+        S.Row() | S.Block(8, 32) | S.Hints(stores="streaming"),
+        S.Row() | S.Block(8, 32) | S.Hints(horizontal="no_l1", vertical="no_l1"),
+        S.Row() | S.Block(8, 32) | S.Clusters(4),
+        S.Row() | S.Block(8, 32) | S.Agents(2),
+    ]  # fmt: skip
+    return {"default": None, "Auto()": S.Auto(), **{repr(s): s for s in made}}
+
+
+def control(name: str) -> str:
+    """The row order with the block of a schedule: all that differs is what is asked about."""
+    block = next((repr(S.Block(*b)) for b in BLOCKS if repr(S.Block(*b)) in name), None)
+    return "Row()" if block is None else f"Row() | {block}"
+
+
+@dataclass
+class Measured:
+    """Seconds; `predicted` None where the analysis has no answer; `same`: bit for bit as in row
+    order."""
+
+    warm: float
+    cold: float
+    predicted: float | None = None
+    same: bool = True
+
+
+@dataclass
+class Result:
+    """All about one program; `refused`: why a schedule is not legal for it."""
+
+    program: str
+    kind: str
+    measured: dict[str, Measured] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+    chosen: str = ""
+
+    @property
+    def best(self) -> str:
+        """The fastest of the schedules that were tried one by one."""
+        tried = (n for n in self.measured if n not in ("default", "Auto()"))
+        return min(tried, key=lambda n: self.measured[n].warm)
+
+    @property
+    def gain(self) -> float:
+        """How much faster than its control the best is."""
+        held = self.measured.get(control(self.best))
+        return held.warm / self.measured[self.best].warm if held else 1.0
+
+    @property
+    def auto(self) -> float | None:
+        """The time of `Auto()` over that of the best of all."""
+        if "Auto()" not in self.measured:
+            return None
+        least = min(m.warm for m in self.measured.values())
+        return self.measured["Auto()"].warm / least
+
+    @property
+    def rank(self) -> float | None:
+        """Spearman's correlation of predicted and measured time."""
+        pairs = [(m.predicted, m.warm) for m in self.measured.values() if m.predicted is not None]
+        if len(pairs) < 4:
+            return None
+        from scipy.stats import spearmanr
+
+        found = float(spearmanr([p for p, _ in pairs], [w for _, w in pairs]).statistic)
+        return found if np.isfinite(found) else None
+
+
+class Machine:
+    """Where it runs: how data gets there, the stopwatch, and what empties the caches."""
+
+    def __init__(self, backend: str) -> None:
+        self.backend = backend
+        if backend == "cuda":
+            from benchmarks.gpu import device
+            from benchmarks.gpu_works.common import cp, sample
+
+            self.put: Callable[[Any], Any] = cp.asarray
+            self.sample: harness.Stopwatch = sample
+            spoiler = cp.zeros(FLUSH[backend], np.uint8)
+            self.about = device
+        else:
+            self.put, self.sample = (lambda x: x), harness.host_stopwatch
+            spoiler = np.zeros(FLUSH[backend], np.uint8)
+            self.about = harness.processor
+        self._spoiler = spoiler
+
+    def flush(self) -> None:
+        """Move something else through the caches."""
+        self._spoiler += 1
+
+    def cold(self, run: Callable[[], Any], times: int) -> float:
+        """The median of calls after `flush`."""
+        found = []
+        for _ in range(times):
+            self.flush()
+            found.append(self.sample("", run, 1))
+        return median(found)
+
+
+def operation(program: Any) -> Node:
+    """The node called "op"."""
+    return next(n for n in topological(program.roots) if n.label.name == "op")
+
+
+def study(case: Study, machine: Machine, divide: int, budget: float) -> Result:
+    """One program under all schedules."""
+    function, args = case.build(lambda extent: max(extent // divide, 16))
+    given = [machine.put(a) for a in args]
+    base = td.jit(function, backend=machine.backend).lower(*given)
+    result = Result(case.name, case.kind)
+    runs: dict[str, Callable[[], Any]] = {}
+    programs: dict[str, Any] = {}
+    for name, schedule in schedules().items():
+        try:
+            program = base if schedule is None else base.scheduled(op=schedule)
+            program(*given)
+        except td.TreadleError as error:
+            result.refused[name] = str(error).splitlines()[0]
+            continue
+        programs[name] = program
+        runs[name] = lambda program=program: program(*given)
+    plain = machine.put(np.asarray(_host(runs["Row()"]()))) if "Row()" in runs else None
+    same = {n: plain is None or bool((run() == plain).all()) for n, run in runs.items()}
+    warm = harness.interleave(runs, budget, sample=machine.sample)
+    predicted = predictions(base, programs)
+    for name, run in runs.items():
+        times = 3 if median(warm[name]) > 0.05 else 7
+        cold = machine.cold(run, times)
+        result.measured[name] = Measured(
+            median(warm[name]), cold, predicted.get(name), same[name])  # fmt: skip
+    return result
+
+
+def _host(value: Any) -> Any:
+    return value.get() if hasattr(value, "get") else value
+
+
+def _whole(schedule: Any) -> Any:
+    return None if schedule is None else as_schedule(schedule)
+
+
+def predictions(base: Any, programs: Mapping[str, Any]) -> dict[str, float]:
+    """Seconds by schedule, from the access analysis; nothing is run."""
+    node = operation(base)
+    maps = kernel_maps(node, Names(base).known)
+    if maps is None:
+        return {}
+    device, found = device_of(base), {}
+    given = schedules()
+    for name in programs:
+        if name != "Auto()":
+            way = way_of(node, base.backend == "cuda")
+            found[name] = predict(maps, _whole(given[name]), device, way).seconds
+    return found
+
+
+def table(results: Sequence[Result], about: Mapping[str, Any]) -> str:
+    """Markdown: a line a program, and what it says about the model."""
+    lines = [
+        "# Which schedule for which operation?", "",
+        f"{about['date']} · {harness.describe(about['device'])} · treadle "
+        f"{about['versions']['treadle']} at {str(about['commit'])[:12]}"
+        f"{', with changes not committed' if about['dirty'] else ''}", "",
+        "Medians in milliseconds, data in the caches (cold: not). The gain is over the row order "
+        "with blocks of the same shape. Spearman: predicted against measured, all schedules.", "",
+        "| program | row order | default | best of all tried | ms | cold | gain of order or hint | "
+        "Auto / best | Spearman |",
+        "| --- | ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: |",
+    ]  # fmt: skip
+
+    def ms(r: Result, name: str) -> str:
+        return f"{r.measured[name].warm * 1e3:.3g}" if name in r.measured else ""
+
+    for r in results:
+        best = r.measured[r.best]
+        auto = "" if r.auto is None else f"{r.auto:.2f}"
+        rank = "" if r.rank is None else f"{r.rank:.2f}"
+        lines.append(
+            f"| {r.program} | {ms(r, 'Row()')} | {ms(r, 'default')} | `{r.best}` | "
+            f"{best.warm * 1e3:.3g} | {best.cold * 1e3:.3g} | {r.gain:.2f} × | {auto} | {rank} |"
+        )
+    lines += ["", *summary(results), ""]
+    return "\n".join(lines)
+
+
+def summary(results: Sequence[Result]) -> list[str]:
+    """What all of it says, in a few lines."""
+    autos = [r.auto for r in results if r.auto is not None]
+    ranks = [r.rank for r in results if r.rank is not None]
+    lines = []
+    if autos:
+        mean = exp(sum(map(log, autos)) / len(autos))
+        worst = max((r for r in results if r.auto is not None), key=lambda r: r.auto or 0.0)
+        lines.append(f"- `Auto()`, without a run, is {mean - 1:.1%} slower than the best of all "
+                     f"(geometric mean); on {worst.program} {max(autos) - 1:.0%}.")  # fmt: skip
+    if ranks:
+        lines.append(f"- Spearman's correlation of predicted and measured time: median "
+                     f"{median(ranks):.2f}, least {min(ranks):.2f}.")  # fmt: skip
+    gains = sorted(results, key=lambda r: -r.gain)[:5]
+    shown = ", ".join(f"{r.program} {r.gain:.2f} × (`{r.best}`)" for r in gains)
+    lines.append(f"- Largest gains of an order or a hint alone: {shown}.")
+    null = [r.program for r in results if r.gain < 1.03]
+    lines.append(
+        f"- Nothing gained (below 3 %) on {len(null)} of {len(results)}: {', '.join(null)}."
+    )
+    wrong = [f"{r.program} under `{n}`" for r in results for n, m in r.measured.items()
+             if not m.same and n not in ("default", "Auto()")]  # fmt: skip
+    lines.append("- Results are bit for bit those of the row order under every schedule"
+                 + (f", but: {'; '.join(wrong)}." if wrong else "."))  # fmt: skip
+    return lines
+
+
+def arguments(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.schedules.study",
+                                     description=__doc__.splitlines()[0])  # fmt: skip
+    parser.add_argument("--backend", choices=("native", "cuda"), default="native")
+    parser.add_argument("--quick", action="store_true", help="smaller data, fewer repetitions")
+    parser.add_argument("--tiny", action="store_true", help="only to see that everything runs")
+    parser.add_argument("--only", nargs="*", default=[], help="programs whose name contains this")
+    parser.add_argument("--out", type=Path, help="the JSON file to write")
+    return parser.parse_args(argv)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The command; returns the exit status: 1 when an order changed a result."""
+    options = arguments(argv)
+    started = perf_counter()
+    machine = Machine(options.backend)
+    # The CPU has a hundredth of the arithmetic: a quarter of the extents.
+    divide = {"native": 4, "cuda": 1}[options.backend] * (2 if options.quick else 1)
+    divide = 64 if options.tiny else divide
+    budget = 0.0 if options.tiny else 0.02 if options.quick else 0.06
+    results: list[Result] = []
+    for case in STUDY:
+        if options.only and not any(o.lower() in case.name.lower() for o in options.only):
+            continue
+        gc.collect()
+        result = study(case, machine, divide, budget)
+        results.append(result)
+        auto = "" if result.auto is None else f", Auto {result.auto:.2f}"
+        rank = "" if result.rank is None else f", Spearman {result.rank:.2f}"
+        best = result.measured[result.best]
+        print(f"{result.program:28} best {best.warm * 1e3:9.4g} ms {result.best}, "
+              f"{result.gain:.2f} × its control{auto}{rank}", flush=True)  # fmt: skip
+    about = {
+        "title": "Which schedule for which operation?", "backend": options.backend,
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), "device": machine.about(),
+        "versions": harness.versions(), **harness.commit(),
+        "seconds": round(perf_counter() - started, 1),
+    }  # fmt: skip
+    print("\n".join(summary(results)))
+    if not options.tiny or options.out is not None:
+        where = "gpu" if options.backend == "cuda" else "cpu"
+        today = datetime.now(UTC).strftime("%Y-%m-%d")
+        part = "-partial" if options.quick or options.only else ""
+        path = options.out or HERE.parent / "results" / f"schedules-{where}-{today}{part}.json"
+        path.write_text(json.dumps({**about, "results": [asdict(r) for r in results]}, indent=1,
+                                   ensure_ascii=False) + "\n")  # fmt: skip
+        path.with_suffix(".md").write_text(table(results, about))
+        print(f"wrote {path} and its table")
+    wrong = any(not m.same for r in results for n, m in r.measured.items()
+                if n not in ("default", "Auto()"))  # fmt: skip
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
