@@ -56,6 +56,29 @@ class Made:
         return "\n\n".join(parts + ([f"picture: {self.picture}"] if self.picture else []))
 
 
+def kernels(program: Any, explain: bool) -> str:
+    """A line per kernel of a program, in order of launch; or else all that `explain()` tells.
+
+    MB: the arrays that a launch reads and writes.
+    """
+    if explain:
+        return str(program.explain())
+    from treadle.dsl.names import Names, in_order, is_kernel
+
+    names, rows = Names(program), []
+    for depth, node, _ in in_order(program.roots):
+        if not is_kernel(node):
+            continue
+        moved = [(names.size(x.shape), x.type.bytes) for x in (*node.inputs(), *node.leaves)]
+        total = round(sum((n or 0) * size for n, size in moved) / 1e6, 4)
+        made = " and ".join(dict.fromkeys(names.type(leaf) for leaf in node.leaves))
+        name = f"{node.label}, in a loop" if depth else str(node.label)
+        rows.append((name, len(node.fused), total, made))
+    columns = ("kernel", "fused in", "MB", "makes")
+    table = Table(f"{len(rows)} kernels of {program.name!r}", columns, tuple(rows))
+    return f"{table}\n(--explain tells what each reads, writes and costs)"
+
+
 def photograph(image: Path | str | None = None, size: int | None = None) -> Pixels:
     """A picture as (height, width, 3) bytes: yours, or Grace Hopper's portrait (public domain).
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import treadle as td
 from treadle.examples import _scipy_canny as peer
-from treadle.examples._show import INK, OUTPUT, PAPER, Made, blend, photograph, save
+from treadle.examples._show import INK, OUTPUT, PAPER, Made, blend, kernels, photograph, save
 
 GAUSS = list(enumerate(peer.GAUSS.tolist(), start=-2))  # five weights, deviation 1.4
 NEAR = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1)]
@@ -67,13 +67,13 @@ def program() -> td.Program:
     return edges.lower(photograph(size=64), 0.08)
 
 
-def main(
-    output: Path = OUTPUT, image: Path | None = None, size: int | None = None, strong: float = 0.08
-) -> Made:
+def main(output: Path = OUTPUT, image: Path | None = None, size: int | None = None,
+         strong: float = 0.08, explain: bool = False) -> Made:  # fmt: skip
     """Draws the edges in ink; prints the kernels, and the stages' times beside SciPy's."""
     rgb = photograph(image, size)
     found = edges(rgb, strong)
     table, same = peer.compare((smooth, slope, thin, join, edges), rgb, strong)
-    notes = (edges.lower(rgb, strong).explain(), f"{same:.3%} of pixels are the same as SciPy's")
+    same_as = f"{same:.3%} of pixels are the same as SciPy's"
+    notes = (kernels(edges.lower(rgb, strong), explain), same_as)
     picture = save(blend(found, PAPER, INK), output, "canny")
     return Made({"edges": found, "agreement": same}, picture, (table,), notes)

@@ -17,7 +17,8 @@ from typer.testing import CliRunner
 from treadle import cli
 
 NAMES = [
-    "black_scholes", "canny", "equalise", "heat", "kmeans", "life", "mandelbrot", "nbody", "spmv",
+    "black_scholes", "canny", "equalise", "heat", "kmeans", "knights", "life", "lookalikes",
+    "mandelbrot", "nbody", "one_word", "pagerank", "spmv",
 ]  # fmt: skip
 
 

@@ -606,3 +606,53 @@ def test_errors_are_ordinary_exceptions_afterwards(run):
         with pytest.raises(td.NestedParallelismError):
             td.map(lambda v: td.sum(td.map(lambda w: w * v, B)), A)
     assert_same(run(td.sum(td.map(lambda v: v * 2, A))), np.array(20.0))
+
+
+# --- what people write first ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("write", "words"),
+    [
+        (lambda: td.map(lambda x: x > 1 & x, A), ("(a > 1) & (b < 2)",)),
+        (lambda: td.iterate(3, lambda x, y: x + y, (A, A)),
+         ("the body of iterate is called with state, but takes (x, y)", "x, y = state")),
+        (lambda: td.while_loop(lambda x, y: x < 9, lambda s: s, (0, 1)), ("the predicate of",)),
+        (lambda: td.loop(3, lambda s: s + 1, A), ("called with k and state", "takes (s)")),
+        (lambda: td.stencil(lambda w: np.sum(w), A), ("NumPy's functions", "sum(w[i, j]")),
+        (lambda: td.stencil(lambda w: sum(w), A), ("cannot be iterated", "sum(w[i, j]")),
+        (lambda: td.map(lambda x: max(x, 1), A), ("td.maximum(a, b)",)),
+    ],
+)  # fmt: skip
+def test_first_mistakes(write, words):
+    with pytest.raises(td.TreadleError) as error:
+        write()
+    assert_mentions(error, *words)
+    assert_points_at(error, error.value.where.line)
+
+
+@pytest.mark.parametrize(
+    ("write", "words"),
+    [
+        (lambda: td.stencil(lambda w: w[0], A, boundry=td.wrap),
+         ("stencil has no argument 'boundry'.", "Did you mean boundary?", "f, a, *more, boundary")),
+        (lambda: td.run(td.iota(3), chek=True), ("run has no argument 'chek'.", "mean check?")),
+        (lambda: td.sum(A, axes=0), ("sum has no argument 'axes'.", "mean axis?", "schedule")),
+        (lambda: td.use(A).sum(axes=0), ("sum has no argument 'axes'.", "axis, keepdims.")),
+        (lambda: td.matmul(M, M, algoritm="strassen"), ("matmul has no", "mean algorithm?")),
+        (lambda: td.jit(abs, fastmath=True), ("jit has no argument", "mean fast_math?")),
+        (lambda: td.precision(fats=True), ("precision has no argument 'fats'.", "mean fast?")),
+        (lambda: td.iota(3, quantity=1), ("iota has no argument 'quantity'.", "Its arguments: n,")),
+    ],
+)  # fmt: skip
+def test_misspelt_arguments(write, words):
+    with pytest.raises(td.TracingError) as error:
+        write()
+    assert_mentions(error, *words)
+    assert_points_at(error, error.value.where.line)
+
+
+def test_misspelt_settings():
+    with pytest.raises(td.TracingError) as error, td.config(chek=True):
+        pass
+    assert_mentions(error, "config knows no setting chek.", "Did you mean check?", "recognise")

@@ -614,9 +614,7 @@ def run_program(program, backend):
         assert_same(got[name], values[name], ulps=4 if name == rounded else 0, label=name)
 
 
-@settings(
-    max_examples=150, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck)
-)
+@settings(max_examples=60, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
 @given(program=programs())
 def test_random_programs(backend, program):
     run_program(program, backend)

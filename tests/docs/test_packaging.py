@@ -10,7 +10,7 @@ import treadle as td
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 ROOMS = ("dsl", "backend", "skeletons", "examples")
-DATA = (".cu", ".cuh", ".c", ".h")
+DATA = (".cu", ".cuh", ".c", ".h", ".html", ".css", ".js", ".ll")
 
 
 def test_every_folder_is_packaged() -> None:

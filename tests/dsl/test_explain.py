@@ -58,6 +58,29 @@ def shown(function, *args):
     ]
 
 
+def in_loop(turns):
+    """A product by hand; `turns` of an array with k columns."""
+
+    def product(a, b):
+        def element(i, j):
+            return td.loop(turns(a), lambda k, s: s + a[i, k] * b[k, j], np.float32(0))
+
+        return td.generate((a.shape[0], b.shape[1]), element)
+
+    given = np.ones((64, 32), np.float32), np.ones((32, 16), np.float32)
+    with td.config(recognise=False):
+        return explain(lower(product, *given))
+
+
+def test_work_of_loops():
+    """A multiply-add is two operations, as many as the extents of the arguments say."""
+    told = "work       64 operations per element, 65.5 k in all\n"
+    assert told in in_loop(lambda a: a.shape[1])
+    assert told in in_loop(lambda a: 32)
+    assert "65 operations per element, 66.6 k in all (loops of unknown length as 32 turns)\n" in (
+        in_loop(lambda a: td.cast(a[0, 0], td.int64)))  # fmt: skip
+
+
 def test_index_maps():
     flat = image(8, 8)
     cases = {
@@ -138,10 +161,19 @@ def test_other_schedules_keep_the_shapes():
     assert program.overrides == {"blur": td.schedule.Row()}
 
 
-def test_a_schedule_without_effect_says_so():
+def test_what_a_schedule_orders_or_that_it_has_no_effect():
     order = td.schedule.Column(8)
-    folded = td.jit(lambda a: td.sum(a, axis=1, schedule=order), backend="native")
-    mapped = td.jit(lambda a: td.map(lambda x: x + 1, a, schedule=order), backend="native")
     a = np.ones((4, 5))
-    assert "without effect" in folded.lower(a).explain()
-    assert "without effect" not in mapped.lower(a).explain()
+
+    def told(f):
+        return td.jit(f, backend="native").lower(a).explain()
+
+    folded = told(lambda a: td.sum(a, axis=1, schedule=order))
+    assert "sum: Column(8): in parts of 8,192 × 1, in the order Column(8)." in folded
+    assert "no effect" not in folded
+    assert "no effect" not in told(lambda a: td.map(lambda x: x + 1, a, schedule=order))
+    product = told(lambda a: td.matmul(a, a.T, schedule=order))
+    assert "matmul: Column(8) has no effect: BLAS has an order of its own." in product
+    stage = td.schedule.Stage()
+    staged = told(lambda a: td.stencil(lambda w: w[0, 1] - w[1, 0], a, schedule=stage))
+    assert "stencil: Stage() has no effect on a CPU" in staged

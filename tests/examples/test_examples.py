@@ -28,13 +28,31 @@ from treadle.examples import (  # noqa: E402
     equalise,
     heat,
     kmeans,
+    knights,
     life,
+    lookalikes,
     mandelbrot,
     nbody,
+    one_word,
+    pagerank,
     spmv,
 )
 
-ALL = [black_scholes, canny, equalise, heat, kmeans, life, mandelbrot, nbody, spmv]
+ALL = [
+    black_scholes,
+    canny,
+    equalise,
+    heat,
+    kmeans,
+    knights,
+    life,
+    lookalikes,
+    mandelbrot,
+    nbody,
+    one_word,
+    pagerank,
+    spmv,
+]
 
 
 @pytest.fixture(params=["reference", "native"], autouse=True)
@@ -140,6 +158,10 @@ def test_canny_makes_a_picture_and_a_race(portrait: Path, tmp_path: Path) -> Non
     assert_array_equal(np.all(read(made.picture) == _show.INK, axis=-1), edges)
     assert [row[0] for row in made.tables[0].rows][-1] == "all as one"
     assert all(name in made.notes[0] for name in ("sobel", "thin", "grow"))
+    assert len(made.notes[0].splitlines()) < 20 and "--explain" in made.notes[0]
+    assert str(made).splitlines()[-1] == f"picture: {made.picture}"
+    whole = _show.kernels(canny.program(), explain=True)
+    assert "Not fused" in whole and "intensity" in whole
 
 
 # Game of Life
@@ -312,6 +334,66 @@ def test_spmv_of_a_matrix_without_entries() -> None:
     empty = sparse.csr_array((5, 7))
     found = spmv.spmv(empty.data, empty.indices, empty.indptr, np.ones(7))
     assert_array_equal(found, np.zeros(5))
+
+
+# PageRank
+
+
+def test_pagerank() -> None:
+    made = pagerank.main(batches=8, sites=2, links=4, turns=3)
+    sources = made.values.pop("sources")
+    count = len(sources)
+    share = 1 / np.maximum(np.bincount(sources.ravel(), minlength=count), 1)
+    ranks = np.full(count, 1 / count)
+    for _ in range(3):
+        given = (ranks * share)[sources].sum(axis=1)
+        ranks = (1 - pagerank.DAMPING) / count + pagerank.DAMPING * given
+    assert len(made.values) == 5
+    for schedule, found in made.values.items():
+        assert_allclose(found, ranks, rtol=1e-12, err_msg=schedule)
+    lines = {row[0]: row[1] for row in made.tables[0].rows}
+    assert min(lines.values()) > 0
+
+
+# One word
+
+
+def test_one_word() -> None:
+    made = one_word.main(rows=5, inner=6, columns=70, seed=2)
+    a, b = made.values["factors"]
+    for found in made.values["results"]:
+        assert_allclose(found, a @ b, rtol=1e-5)
+    (table,) = made.tables
+    assert [row[0] for row in table.rows] == [repr(order) for order in one_word.ORDERS]
+    assert "bit for bit" in made.notes[0]
+    row, column = table.rows[0][-1], table.rows[1][-1]
+    assert row > 10 * column, "what a small cache misses"
+
+
+# Fast products
+
+
+def test_lookalikes(portrait: Path, tmp_path: Path) -> None:
+    made = lookalikes.main(tmp_path / "alike.png", image=portrait, size=64, side=4)
+    patches = made.values["patches"].astype(np.float64)
+    exact = ((patches[:, None] - patches[None]) ** 2).sum(2)
+    for found in made.values["distances"].values():
+        assert_allclose(found, exact, atol=1e-4)
+    for *_, largest, bound, same in made.tables[0].rows:
+        assert largest <= bound and same.endswith("%")
+    assert made.picture == tmp_path / "alike.png"
+
+
+def test_knights(tmp_path: Path) -> None:
+    made = knights.main(tmp_path, side=5, doublings=3, zoom=2)
+    reach = made.values["board"].astype(object)  # Python's integers
+    assert reach.sum() == 96 and (reach == reach.T).all()
+    walks = np.linalg.matrix_power(reach, 8) % 2**64
+    assert all((found == walks).all() for found in made.values["walks"])
+    assert f"{walks[0, -1]:,}" in made.notes[0]
+    assert [row[-1] for row in made.tables[0].rows] == ["yes"] * 3
+    many = knights.squarings("winograd", 1, 6)(knights.board(5))  # far beyond 64 bits
+    assert (many == np.linalg.matrix_power(reach, 64) % 2**64).all()
 
 
 # k-means
