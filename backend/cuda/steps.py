@@ -14,7 +14,7 @@ from treadle.dsl.errors import out_of_range
 from treadle.dsl.expr import Expr, Param, substitute, walk
 from treadle.dsl.graph import Fold, Generate, Leaf, Node, Permute, Scan
 from treadle.skeletons.kernel.ir import Buffer, Kernel, Lowered
-from treadle.skeletons.schedules.examine import require_fits
+from treadle.skeletons.schedules.own_orders import require_fits
 
 from .device import Block, Code, Copy, Fill, Launch
 from .running import HostFunction, Run

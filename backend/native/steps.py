@@ -15,7 +15,7 @@ from treadle.dsl.errors import out_of_range
 from treadle.dsl.graph import Fold, Generate, Leaf, Node, Permute, Scan
 from treadle.dsl.types import ALL_TYPES
 from treadle.skeletons.kernel.specialise import MOST_TURNS, counting_extents, specialise
-from treadle.skeletons.schedules.examine import require_fits
+from treadle.skeletons.schedules.own_orders import require_fits
 
 from . import code, recipe, threads
 from .tape import Copy, Fill, Tape, Unrecordable

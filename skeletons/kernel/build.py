@@ -32,7 +32,7 @@ from treadle.dsl.expr import (
 from treadle.dsl.graph import Input, Leaf, Node
 from treadle.dsl.types import ScalarType
 from treadle.skeletons.schedules import Order
-from treadle.skeletons.schedules.examine import built_in
+from treadle.skeletons.schedules.own_orders import built_in
 
 from . import arithmetic as at
 from .hosted import Stride
@@ -240,7 +240,7 @@ class Builder:
         buffer = self.input(leaf)
         if self.context.check and read not in self.safe:
             indices = tuple(into.let(i, "at") if isinstance(i, Apply) else i for i in indices)
-            ok = self.check_index(buffer.name, indices, leaf.shape, into)
+            ok = self.check_index(leaf.node.called(), indices, leaf.shape, into)
             if ok is not TRUE:
                 value = into.declare(zero(buffer.type), buffer.name)
                 load = Load(buffer, self.position(leaf, indices))

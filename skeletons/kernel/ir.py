@@ -390,7 +390,8 @@ class Lowered:
     which of these the host fills (`tables`).
 
     `fits`: orders that may fit some extents only (tables, those that a user wrote), each with the
-    grid (host expressions) that it visits: `schedules.examine.require_fit` is asked before a run.
+    grid (host expressions) that it visits: asked about by `schedules.own_orders.require_fits`
+    before a run.
     """
 
     kernels: tuple[Kernel, ...]

@@ -16,16 +16,19 @@ class ScheduleTypeError(ScheduleError, TypeError):
     """
 
 
+ScheduleTypeError.__module__ = "treadle.schedule"  # tracebacks show its public name
+
+
 @contextmanager
 def of_operation(label: object, where: Location | None) -> Iterator[None]:
     """Errors of schedules raised inside say which operation they are about, and where it is.
 
-    >>> with of_operation("stencil 'blur'", None):
-    ...     raise ScheduleError("Block(2, 2) has 2 axes, the operation has 1.")
-    Traceback (most recent call last):
-    ...
-    treadle.ScheduleError: stencil 'blur': Block(2, 2) has 2 axes, the operation has 1.
-    ...
+    >>> try:
+    ...     with of_operation("stencil 'blur'", None):
+    ...         raise ScheduleError("Block(2, 2) has 2 axes, the operation has 1.")
+    ... except ScheduleError as error:
+    ...     print(error.message)
+    stencil 'blur': Block(2, 2) has 2 axes, the operation has 1.
     """
     try:
         yield

@@ -10,10 +10,10 @@ from typing import Any, TypeAlias, cast
 from .blocks import Block, Lanes, PerThread, Stage
 from .chooser import Auto, Chooser
 from .errors import ScheduleError, ScheduleTypeError
-from .examine import require_bijection
 from .hints import Hints
 from .layers import Layer, shortest_form
 from .orders import Order, Row
+from .own_orders import require_bijection
 from .residency import LocalityGraph, Residency
 from .resolved import Resolved, fit, resolve
 

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from users_order import Snake
 
 import treadle as td
-from treadle.skeletons.schedules import examine
+from treadle.skeletons.schedules import own_orders
 
 S = td.schedule
 sys.path.append(str(Path(__file__).parent.parent / "cuda"))
@@ -96,8 +97,8 @@ def test_extents_are_tried_once_and_orders_of_the_package_never(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     tried: list[Any] = []
-    plain = examine._visits_each_once
-    monkeypatch.setattr(examine, "_visits_each_once", lambda *a: tried.append(a) or plain(*a))
+    plain = own_orders._visits_each_once
+    monkeypatch.setattr(own_orders, "_visits_each_once", lambda *a: tried.append(a) or plain(*a))
     for order in (Wide(limit=90), S.Hilbert(), S.Table(np.arange(4 * 51))):
         blur = blurred().scheduled(blur=order)
         for _ in range(3):
@@ -105,14 +106,26 @@ def test_extents_are_tried_once_and_orders_of_the_package_never(
     assert [(type(order), shape) for order, shape, _ in tried] == [(Wide, (4, 51))]
 
 
+def test_what_a_user_edits_is_not_taken_from_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stored order is the name of a class; what it computes may be another thing next time."""
+    from treadle.backend.native import recipe
+
+    kept: list[Any] = []
+    monkeypatch.setattr(recipe, "_remember", lambda *a: kept.append(a))
+    monkeypatch.setattr(recipe._disk, "put", lambda *a: kept.append(a))
+    with td.config(backend="native"):
+        blurred().scheduled(blur=Snake(height=3))(np.ones((4, 9)))
+    assert not kept
+
+
 def test_large_grids_are_tried_in_checked_mode(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(examine, "TRIED", 4 * 60)
-    monkeypatch.setattr(examine, "_AT_ONCE", 100)
-    examine.require_fit(Wide(limit=50), (4, 61))
+    monkeypatch.setattr(own_orders, "TRIED", 4 * 60)
+    monkeypatch.setattr(own_orders, "_AT_ONCE", 100)
+    own_orders.require_fit(Wide(limit=50), (4, 61))
     with pytest.raises(S.ScheduleError, match=r"no bijection on \(4, 62\)"):
-        examine.require_fit(Wide(limit=50), (4, 62), thorough=True)
-    examine.require_fit(Wide(limit=50), (4, 50), thorough=True)
-    examine.require_fit(Wide(limit=50), (0, 62), thorough=True)
+        own_orders.require_fit(Wide(limit=50), (4, 62), thorough=True)
+    own_orders.require_fit(Wide(limit=50), (4, 50), thorough=True)
+    own_orders.require_fit(Wide(limit=50), (0, 62), thorough=True)
     with td.config(check=True, backend="native"):
         blur = blurred().scheduled(blur=Wide(limit=50))
         assert "no bijection on (4, 64)" in message(lambda: blur(np.ones((4, 64))))
@@ -121,8 +134,8 @@ def test_large_grids_are_tried_in_checked_mode(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("order", [S.Morton(), S.Column(3), S.Row()])
 def test_both_ways_to_look_agree(order: Any) -> None:
     size = order.linear_size((5, 9))
-    assert examine._visits_each_once(order, (5, 9), size)
-    assert not examine._visits_each_once(Stuck(), (5, 9), 45)
+    assert own_orders._visits_each_once(order, (5, 9), size)
+    assert not own_orders._visits_each_once(Stuck(), (5, 9), 45)
 
 
 @pytest.mark.parametrize(("order", "own"), [(Line(), "1 axis"), (Deep(), "3 axes")])

@@ -1,0 +1,169 @@
+"""A user's own orders, tried before they run: an order that misses an element would leave it
+unwritten.
+
+First on a few small shapes, when the rank of an operation is known; then on the grid that the order
+numbers in a launch, once for each.  The orders of this package are proven by their tests.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .errors import ScheduleError, of_operation
+from .examine import all_points, check, inside_of, inverse_table, points_of, row_major_ids, size_of
+from .orders import Order
+
+if TYPE_CHECKING:
+    from treadle.dsl.graph import Node
+
+#: Visits up to which a user's own order is always tried on the extents of a launch: 0.3 s or so.
+TRIED = 1 << 22
+# So many ids at a time are tried there.
+_AT_ONCE = 1 << 18
+# What every order is tried on first: the last extents of each, for the rank.
+_SMALL = ((1, 1, 1), (2, 3, 5), (7, 4, 3), (3, 17, 8))
+
+
+def built_in(order: Order) -> bool:
+    """Whether an order is one of this package, which its tests prove to be a bijection.
+
+    >>> from treadle.skeletons.schedules import Column
+    >>> built_in(Column(2))
+    True
+    """
+    return type(order).__module__.startswith("treadle.skeletons.")
+
+
+@functools.lru_cache(maxsize=256)
+def require_bijection(order: Order, ndim: int) -> None:
+    """Refuse an order that loses or repeats elements, tried on a few small shapes of this rank.
+
+    The orders of this package are proven by their tests; a user's own is tried when it is first
+    used. Raises ``ScheduleError`` with the first element that goes wrong, or, for an order of
+    another rank, with that rank.
+    """
+    if built_in(order):
+        return
+    try:
+        _try_small_shapes(order, ndim)
+    except ScheduleError as error:
+        others = [n for n in (1, 2, 3, 4) if n != ndim and _is_for(order, n)]
+        if others and not _can_be_called(order, ndim):
+            raise _of_another_rank(order, ndim, others[-1]) from error.__cause__
+        raise _explained(
+            error, order, "shape", "; every order is first tried on a few small shapes"
+        ) from error.__cause__
+
+
+def require_fit(order: Order, extents: Sequence[int], thorough: bool = False) -> None:
+    """Asked before a launch in which ``order`` numbers a grid of these extents.
+
+    What the order itself requires; and of a user's own that it is a bijection there, which NumPy
+    finds out once, for at most ``TRIED`` visits, and for any number where ``thorough`` (checked
+    mode). Raises ``ScheduleError``.
+
+    >>> from treadle.skeletons.schedules import Table
+    >>> require_fit(Table([1, 0]), (2, 1))
+    """
+    grid = tuple(max(int(n), 0) for n in extents)
+    order.require(grid)
+    if not built_in(order) and 0 not in grid:
+        _require_bijection_on(order, grid, thorough)
+
+
+def require_fits(
+    node: Node, fits: Iterable[tuple[Order, int, int]], values: Sequence[int], check: bool
+) -> None:
+    """``require_fit`` for the grids of a launch, whose extents are ranges of ``values``; errors
+    name the operation."""
+    with of_operation(node.label, node.where):
+        for order, start, end in fits:
+            require_fit(order, values[start:end], check)
+
+
+@functools.lru_cache(maxsize=1024)
+def _require_bijection_on(order: Order, extents: tuple[int, ...], thorough: bool) -> None:
+    try:
+        size = size_of(order, extents)
+        if (size > TRIED and not thorough) or _visits_each_once(order, extents, size):
+            return
+        inverse_table(order, extents)
+    except ScheduleError as error:
+        raise _explained(error, order, repr(extents)) from error.__cause__
+    raise AssertionError(f"{order!r} on {extents}: two ways to look disagree")
+
+
+def _visits_each_once(order: Order, extents: tuple[int, ...], size: int) -> bool:
+    """As many visits inside as there are elements, and none is left out; in little memory."""
+    seen = np.zeros(math.prod(extents), np.bool_)
+    count = 0
+    for start in range(0, size, _AT_ONCE):
+        ids = np.arange(start, min(start + _AT_ONCE, size), dtype=np.int64)
+        points = points_of(order, ids, extents)
+        inside = inside_of(points, extents)
+        if not inside.all() and (order.dense or (points < 0).any()):
+            return False
+        places = row_major_ids(points[inside], extents)
+        seen[places] = True
+        count += len(places)
+    return count == seen.size and bool(seen.all())
+
+
+def _small_shapes(ndim: int) -> list[tuple[int, ...]]:
+    return [(1,) * (ndim - 3) + extents[max(3 - ndim, 0) :] for extents in _SMALL]
+
+
+def _try_small_shapes(order: Order, ndim: int) -> None:
+    for shape in _small_shapes(ndim):
+        order.require(shape)
+        check(order, shape)
+
+
+def _is_for(order: Order, ndim: int) -> bool:
+    try:
+        _try_small_shapes(order, ndim)
+    except ScheduleError:
+        return False
+    return True
+
+
+def _can_be_called(order: Order, ndim: int) -> bool:
+    """Whether coordinates gives one coordinate per axis, right or wrong."""
+    try:
+        for shape in _small_shapes(ndim):
+            all_points(order, shape)
+    except ScheduleError:
+        return False
+    return True
+
+
+def _of_another_rank(order: Order, ndim: int, own: int) -> ScheduleError:
+    names = ("plane", "row", "column")[-ndim:] if ndim <= 3 else ("…",)
+    return ScheduleError(
+        f"{order!r} is an order of {_axes(own)}, and the operation has {_axes(ndim)}.",
+        hint=f"Its coordinates(self, i, shape) gets {ndim} extents here and returns as many "
+        f"coordinates: ({', '.join(names)}{',' * (ndim == 1)}). An order of the last two axes for "
+        "every rank is a PlaneOrder, which defines plane(self, i, height, width).",
+    )
+
+
+def _axes(count: int) -> str:
+    return f"{count} axis" if count == 1 else f"{count} axes"
+
+
+def _explained(error: ScheduleError, order: Order, shape: str, more: str = "") -> ScheduleError:
+    """The error for somebody who did not ask whether this is a bijection."""
+    hint = (
+        "An order is a bijection: it visits every element (beside a Block: every block) exactly "
+        f"once. td.schedule.check({order!r}, {shape}) says where it does not."
+    )
+    return type(error)(
+        f"{error.message.removesuffix('.')}{more}.",
+        hint=hint if error.hint is None else f"{error.hint}\n{hint}",
+        where=error.where,
+    )
