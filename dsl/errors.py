@@ -242,13 +242,12 @@ def did_you_mean(word: str, names: Iterable[str]) -> str:
     return f"Did you mean {near[0]}?  " if near else ""
 
 
-def keywords(function: Callable[..., Any], *more: str) -> frozenset[str] | None:
-    """The keywords that a function takes, and `more` of them; None if it takes any."""
+def keywords(function: Callable[..., Any]) -> frozenset[str] | None:
+    """The keywords that a function takes, None if it takes any."""
     found = inspect.signature(function).parameters.values()
     if any(p.kind is p.VAR_KEYWORD for p in found):
         return None
-    named = (p.name for p in found if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
-    return frozenset((*named, *more))
+    return frozenset(p.name for p in found if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
 
 
 def unknown_keyword(
@@ -257,11 +256,11 @@ def unknown_keyword(
     """The error of a call with a keyword that its function does not take."""
     word = next(k for k in given if k not in known)
     taken = inspect.signature(function).parameters
-    stars = {inspect.Parameter.VAR_POSITIONAL: "*"}
-    own = [stars.get(p.kind, "") + name for name, p in taken.items() if name != "self"]
+    own = [str(p.replace(annotation=p.empty, default=p.empty))
+           for name, p in taken.items() if name != "self"]  # fmt: skip
     more = sorted(known.difference(taken))
     return TracingError(
-        f"{function.__name__} has no argument {word!r}.",
+        f"{getattr(function, '__name__', 'the function')} has no argument {word!r}.",
         hint=f"{did_you_mean(word, sorted(known))}Its arguments: {', '.join([*own, *more])}.",
     )
 

@@ -96,6 +96,11 @@ class Input(Node):
         )
         self.outputs = (Output(self.shape, type_),)
 
+    def called(self) -> str:
+        if self.kind == "use" and self.where is not None:
+            return f"the array used at {self.where.short()}"
+        return self.name
+
 
 class Generate(Node):
     """Independent elements: component `k` at index `ix` is `elements[k]` with Index(j) = ix[j]."""

@@ -11,7 +11,15 @@ import numpy as np
 
 from .array import PLAIN_ARRAYS, Array, is_arraylike, normalise_source
 from .configuration import Settings, settings
-from .errors import DTypeError, TracingError, TreadleError, user_facing, user_location
+from .errors import (
+    DTypeError,
+    TracingError,
+    TreadleError,
+    keywords,
+    unknown_keyword,
+    user_facing,
+    user_location,
+)
 from .expr import Param
 from .graph import Input
 from .program import Program, operation_names, unnamed_schedules
@@ -125,6 +133,9 @@ class Jit:
     def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         import inspect
 
+        known = keywords(self._function)
+        if known is not None and not known.issuperset(kwargs):
+            raise unknown_keyword(self._function, kwargs, known)
         bound = inspect.signature(self._function).bind(*args, **kwargs)
         bound.apply_defaults()
         if bound.kwargs:

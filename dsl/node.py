@@ -115,6 +115,10 @@ class Node:
     def leaves(self) -> tuple[Leaf, ...]:
         return tuple(Leaf(self, k) for k in range(len(self.outputs)))
 
+    def called(self) -> str:
+        """What errors call the array."""
+        return self.label.name or self.label.operation
+
     def expressions(self) -> tuple[Expr, ...]:
         """Every scalar expression of the node, shapes included."""
         return (*self.bodies(), *(e for o in self.outputs for e in o.shape))

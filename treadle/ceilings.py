@@ -3,7 +3,8 @@
 Every rate is that of a small program of this language, so that one module serves all backends:
 copying a large array (DRAM), reading one that fits a cache many times in one kernel (the shared
 cache, a core's own), independent multiply-adds (issue), dependent ones (clock), and an empty kernel
-(launch).  The best of several runs counts.
+(launch).  The best of several runs counts.  On a CPU it also measures from which extent on a fast
+algorithm computes a matrix product (`backend.native.crossover`).
 """
 
 from __future__ import annotations
@@ -59,6 +60,25 @@ def machine_of(backend: str) -> list[str]:
 
     machine = offered(backend, "machine")
     return [] if machine is None else list(machine())
+
+
+def products(backend: str, *, again: bool) -> list[tuple[str, str]]:
+    """Which type takes a fast algorithm for its products from where on, and when that was measured;
+    `again`: measured now, in place of what is known.
+
+    Only the host's: a GPU goes by the tables of `skeletons.algorithms.measured`.
+    """
+    if backend != "native":
+        return []
+    from treadle.backend.native import crossover
+
+    if again:
+        for t in crossover.TYPES:
+            crossover.again(t)
+    kept = crossover.known()
+    return [
+        (f"products of {t.name}", crossover.in_words(t, kept.get(t.name))) for t in crossover.TYPES
+    ]
 
 
 def sizes(backend: str) -> Ceilings:

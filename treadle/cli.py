@@ -173,11 +173,12 @@ def ceilings(
         bool, typer.Option("--show", help="Only show what is known, without measuring.")
     ] = False,
 ) -> None:
-    """Measure what this machine can do at most, for the model that chooses schedules."""
+    """Measure what this machine can do at most, for the model that chooses schedules, and from
+    which extent on matrix products take Strassen's algorithm."""
     from rich.table import Table
 
     from treadle.backend.registry import why_not
-    from treadle.ceilings import machine_of, measure
+    from treadle.ceilings import machine_of, measure, products
     from treadle.skeletons.analysis import device
 
     with _friendly():
@@ -191,9 +192,12 @@ def ceilings(
             if not shown:
                 with _console(stderr=True).status(f"measuring {name}"):
                     found = measure(name)
+                    fast = products(name, again=True)
                 device.keep(name, machine_of(name), found)
+            else:
+                fast = products(name, again=False)
             table = Table.grid(padding=(0, 2, 0, 0))
-            for row in found.rows():
+            for row in (*found.rows(), *fast):
                 table.add_row(*row)
             _console().print(f"{name}: {found.name}", markup=False, highlight=False)
             _console().print(table)

@@ -6,6 +6,7 @@ from typing import Any
 
 from treadle.backend.choosing import first_choice
 from treadle.backend.plan import Planner
+from treadle.dsl.expr import Apply, Const, Expr, Var, walk
 from treadle.dsl.graph import ArrayLoop, Barrier, Branch, Library, Matmul, Node
 from treadle.skeletons.kernel.ir import Kernel
 
@@ -15,6 +16,8 @@ from .products import by_library
 
 #: Multiprocessors by architecture, for what is printed without a device.
 _MULTIPROCESSORS = {"sm_80": 108, "sm_90": 132, "sm_90a": 132, "sm_100": 148, "sm_100a": 148}
+
+_LARGEST = 2**31 - 1
 
 
 def source(program: Any, arch: str | None = None) -> str:
@@ -70,13 +73,51 @@ def _variants(variants: list[Kernel], arch: str) -> str:
 
 
 def _needs(kernel: Kernel) -> str:
-    """The conditions of a variant, in a few words."""
-    needs = [f"{b.name} begins at a multiple of 16 bytes" for b in kernel.aligned]
-    if kernel.requires:
-        count = len(kernel.requires)
-        needs.insert(0, "sizes small enough for 32-bit indices"
-                     + (f" ({count} bounds, tested by the host)" if count > 1 else ""))  # fmt: skip
-    return " and ".join(needs) if needs else "always"
+    """The conditions of a variant: those of its wide accesses as they are, those of its 32-bit
+    numbers counted."""
+    own = [c for c in kernel.requires if not _of_narrow_numbers(c)]
+    needs = [text for text in map(_condition, own) if text is not None]
+    if len(needs) < len(own):
+        needs.append(f"{len(own) - len(needs)} more on its extents")
+    bounds = len(kernel.requires) - len(own)
+    if bounds:
+        tested = f" ({bounds} bounds, tested by the host)" if bounds > 1 else ""
+        needs.append(f"sizes small enough for 32-bit indices{tested}")
+    if kernel.aligned:
+        *others, last = [b.name for b in kernel.aligned]
+        many = f"{', '.join(others)} and {last} begin" if others else f"{last} begins"
+        needs.append(f"{many} at a multiple of 16 bytes")
+    return "; ".join(needs) if needs else "always"
+
+
+def _of_narrow_numbers(condition: Expr) -> bool:
+    """Whether it says that a number fits 32 bits, or that a count is not negative or not 0."""
+    consts = {e.value for e in walk((condition,)) if isinstance(e, Const)}
+    if consts & {_LARGEST, -_LARGEST - 1}:
+        return True
+    if not isinstance(condition, Apply) or condition.op.name != "less_equal":
+        return False
+    least, number = condition.args
+    counted = isinstance(least, Const) and least.value in (0, 1)
+    return counted and isinstance(_uncast(number), Var)
+
+
+def _uncast(e: Expr) -> Expr:
+    return _uncast(e.args[0]) if isinstance(e, Apply) and e.op.name == "cast" else e
+
+
+def _condition(e: Expr, inside: bool = False) -> str | None:
+    """As one writes it, None if that is more than a few words."""
+    e = _uncast(e)
+    if isinstance(e, Var | Const):
+        return e.name if isinstance(e, Var) else str(e.value)
+    if not isinstance(e, Apply) or not e.op.symbol or len(e.args) != 2:
+        return None
+    parts = [_condition(a, inside=True) for a in e.args]
+    if None in parts:
+        return None
+    text = f"{parts[0]} {e.op.symbol} {parts[1]}"
+    return None if len(text) > 40 else f"({text})" if inside and e.op.symbol != "%" else text
 
 
 def remarks(program: Any) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
@@ -45,13 +44,16 @@ def operation(function: Callable[P, R]) -> Callable[..., R]:
 
     Functions that do not take the two themselves have their resulting arrays relabelled.
     """
-    taken = {"name", "schedule"} & set(inspect.signature(function).parameters)
-    known = keywords(function, "name", "schedule")
+    own = keywords(function)
+    if own is None:
+        raise AssertionError(f"{function!r}: an operation names its arguments")
+    taken = own & {"name", "schedule"}
+    known = own | {"name", "schedule"}
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
-            if kwargs and known is not None and not known.issuperset(kwargs):
+            if kwargs and not known.issuperset(kwargs):
                 raise unknown_keyword(function, kwargs, known)
             extra = {
                 k: kwargs.pop(k) for k in ("name", "schedule") if k in kwargs and k not in taken
@@ -138,7 +140,7 @@ def require_order(node: Node, label: Label) -> None:
         axes = 1 + len(node.outer)  # all folded axes are one
     if order is not None and axes:
         from treadle.skeletons.schedules.errors import of_operation
-        from treadle.skeletons.schedules.examine import require_bijection
+        from treadle.skeletons.schedules.own_orders import require_bijection
 
         with of_operation(label, node.where):
             require_bijection(order, axes)

@@ -83,8 +83,9 @@ def matmul(
 
     algorithm: "auto" (Strassen's where it is faster and the result exact, or for floats inside
     `td.precision(fast=True)`), "standard", "strassen", "winograd" or a BilinearAlgorithm; levels:
-    how often it is applied (default 1), with "auto" at most; execution: how its products meet in the result (default:
-    chosen).  scaling "outer" or "inner-outer" helps fast products of badly scaled floats.
+    how often it is applied (default 1), with "auto" at most; execution: how its products meet in
+    the result (default: chosen).  scaling "outer" or "inner-outer" helps fast products of badly
+    scaled floats.
 
     >>> import numpy as np, treadle as td
     >>> td.run(td.matmul(np.eye(2), np.array([[1.0, 2.0], [3.0, 4.0]])))

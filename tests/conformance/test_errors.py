@@ -642,6 +642,8 @@ def test_first_mistakes(write, words):
         (lambda: td.matmul(M, M, algoritm="strassen"), ("matmul has no", "mean algorithm?")),
         (lambda: td.jit(abs, fastmath=True), ("jit has no argument", "mean fast_math?")),
         (lambda: td.precision(fats=True), ("precision has no argument 'fats'.", "mean fast?")),
+        (lambda: td.jit(lambda x, scale: x * scale)(A, scael=2.0),
+         ("<lambda> has no argument 'scael'.", "mean scale?", "Its arguments: x, scale.")),
         (lambda: td.iota(3, quantity=1), ("iota has no argument 'quantity'.", "Its arguments: n,")),
     ],
 )  # fmt: skip
@@ -656,3 +658,14 @@ def test_misspelt_settings():
     with pytest.raises(td.TracingError) as error, td.config(chek=True):
         pass
     assert_mentions(error, "config knows no setting chek.", "Did you mean check?", "recognise")
+
+
+def test_an_array_without_a_name_is_called_by_its_place(run):
+    """Two arrays of one kernel are told apart in checked mode."""
+    first = td.use(np.arange(5.0))
+    line = here() + 1
+    second = td.use(np.arange(3.0))
+    with td.config(check=True), pytest.raises(td.IndexOutOfBounds) as error:
+        run(td.generate((5,), lambda i: first[i] + second[i]))
+    words = f"out of range for axis 0 of the array used at {HERE}:{line}, which has extent 3."
+    assert_mentions(error, words)

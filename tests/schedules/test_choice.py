@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -334,14 +335,24 @@ def test_the_command_measures_and_keeps(own_store, monkeypatch):
     from typer.testing import CliRunner
 
     from treadle import ceilings as measuring
+    from treadle.backend.native import crossover
     from treadle.cli import app
+    from treadle.skeletons.algorithms.model import Rates
 
     monkeypatch.setattr(measuring, "measure", lambda backend: CPU)
+    measured, quick = (
+        [],
+        crossover.Measured(Rates(((512, 1e11), (1024, 1e11)), 1e13), time.time(), 0),
+    )
+    monkeypatch.setattr(crossover, "measure", lambda t: measured.append(t) or quick)
     done = CliRunner().invoke(app, ["ceilings", "--backend", "native"])
     assert done.exit_code == 0 and "40.0 GB/s" in done.output
     assert device.ceilings("native", measuring.machine_of("native")) == CPU
     shown = CliRunner().invoke(app, ["ceilings", "--backend", "native", "--show"])
-    assert "40.0 GB/s" in shown.output
+    assert "40.0 GB/s" in shown.output and measured == list(crossover.TYPES)
+    for told in (done, shown):
+        assert "winograd from 1,024² on: 1.14 ×" in told.output
+        assert "strassen from 1,024² on" in told.output
     wrong = CliRunner().invoke(app, ["ceilings", "--backend", "reference"])
     assert wrong.exit_code == 1
 
