@@ -185,11 +185,12 @@ def way_for(engine: Engine, form: Form, options: Any, size: tuple[int, int, int]
         mode = engine.standard_mode(m, n, k, False, form.arithmetic)
         fast = options.algorithm == "auto" and (options.fast or exact) and options.scaling is None
         best = predicted(engine, form, size, fast=True, deterministic=ordered) if fast else {}
+        if options.levels is not None:  # at most so many
+            best = {name: s for name, s in best.items() if _levels_of(name) <= options.levels}
         if best:
             name = min(best, key=best.__getitem__)
-            if not name.startswith(("library", "standard")):
-                what, execution = name.rsplit(" ", 1)
-                return execution, 2 if what == "two levels" else 1
+            if _levels_of(name):
+                return name.rsplit(" ", 1)[1], _levels_of(name)
         return None if mode is None else (mode, 0)
     if options.execution == "recursive" or not by_engine(form, algorithm, options):
         return None
@@ -204,6 +205,11 @@ def way_for(engine: Engine, form: Form, options: Any, size: tuple[int, int, int]
             hint='Use execution="owner", "streams" or "sequential".',
         )
     return options.execution, options.levels
+
+
+def _levels_of(way: str) -> int:
+    """Of a way as `predicted` names it."""
+    return 0 if way.startswith(("library", "standard")) else 1 + way.startswith("two levels")
 
 
 def _best_way(engine: Engine, form: Form, size: tuple[int, int, int], levels: int, ordered: bool
@@ -251,12 +257,15 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None
     if fused and own and engine is not None and form is not None:
         mode = engine.standard_mode(m, n, k, True, form.arithmetic)
         way = None if mode is None else (mode, 0)
-    levels = way[1] if way is not None else options.levels or 0
+    asked = options.levels if algorithm is not None else None
+    levels = way[1] if way is not None else asked or 0
     found: dict[str, str] = {}
     if way is not None and engine is not None and form is not None:
         execution, chosen = way[0], algorithm or STRASSEN
         name = f"{chosen.name}, {levels} level{'s' * (levels > 1)}" if levels else "standard"
         found["algorithm"] = f"{name}, execution {execution}, by the tile engine"
+        if not levels:
+            found["algorithm"] += options.unused_levels(t)
         if levels == 2:
             found["algorithm"] += ": outer sums in memory, the inner level fused"
         tile = f"{form.rows} x {form.columns}, {form.step} deep"
@@ -275,8 +284,10 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None
         found["workspace"] = f"{made.workspace * width:,} bytes"
         levels = made.levels
     else:
-        found["algorithm"] = "standard, by " + (
-            "cuBLAS" if by_library(node) else "a kernel of treadle's"
+        found["algorithm"] = (
+            "standard, by "
+            + ("cuBLAS" if by_library(node) else "a kernel of treadle's")
+            + options.unused_levels(t)
         )
     if levels and t.is_inexact:
         found["error"] = error_in_words(algorithm or STRASSEN, levels, size,

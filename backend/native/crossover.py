@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +39,8 @@ VERSION = 2
 LEAST = 1024
 #: Extents of the standard product that are measured; the last only if the type is quick enough.
 EXTENTS = (256, 512, 1024)
-#: Rounds, and the seconds after which no further one starts.
-ROUNDS, SECONDS = 12, 0.2
+#: Rounds, how many it takes at least, and the seconds for all.
+ROUNDS, FEWEST, SECONDS = 12, 4, 0.22
 #: By how much two halves of the rounds, or a larger product, may differ from what is expected.
 AGREE = 1.2
 #: Days that a measurement is used, of an idle machine and of a busy one.
@@ -50,13 +51,12 @@ TYPES = (float32, float64, int32, int64)
 
 @dataclass(frozen=True)
 class Measured:
-    """Rates of a type; when (seconds since 1970) and under which load for a thread they were
-    measured; whether the rounds agreed."""
+    """Rates of a type, None if they are not to be believed; when (seconds since 1970) and under
+    which load for a thread they were measured."""
 
-    rates: Rates
+    rates: Rates | None
     when: float
     load: float
-    steady: bool = True
 
     @property
     def fresh(self) -> bool:
@@ -87,22 +87,21 @@ def _fastest(found: Rates, t: ScalarType, size: tuple[int, int, int], most: int 
 
 def rates(t: ScalarType) -> Rates | None:
     """Of this machine, from the disk or measured now; None where it is too busy to measure."""
-    found = measured(t)
-    return found.rates if found.steady else None
+    return measured(t).rates
 
 
 @lru_cache(maxsize=16)
 def measured(t: ScalarType) -> Measured:
     """What this process goes by: kept and fresh, or measured now and kept if steady."""
-    kept = read(_path(), machine_key()).get(t.name)
+    kept = known().get(t.name)
     return kept if kept is not None and kept.fresh else again(t)
 
 
 def again(t: ScalarType) -> Measured:
-    """Measured now, whatever is known; kept if the rounds agree."""
+    """Measured now, whatever is known; kept if the rounds agree, forgotten if not."""
     found = measure(t)
-    if found.steady:
-        write(_path(), machine_key(), {**read(_path(), machine_key()), t.name: found})
+    if found.rates is not None or t.name in known():
+        write(_path(), machine_key(), {**known(), t.name: found})
     return found
 
 
@@ -122,13 +121,16 @@ def machine_key() -> str:
 
 
 def measure(t: ScalarType, clock: Callable[[], float] = time.perf_counter) -> Measured:
-    """Interleaved rounds of standard products and of one level, as blocks of larger matrices."""
+    """Interleaved rounds of standard products and of one level, as blocks of larger matrices.
+
+    No round is begun that would not end within SECONDS, however slow the machine is.
+    """
     from .products import Host
     from .threads import thread_count
 
     load = _load() / thread_count()
     kit = Host(t)
-    whole = np.ones((3, 2 * max(EXTENTS), 2 * max(EXTENTS)), t.numpy)
+    whole = np.ones((3, EXTENTS[-1], 2 * EXTENTS[-1]), t.numpy)
 
     def product(n: int) -> None:
         a, b, c = whole[:, :n, :n]
@@ -139,50 +141,52 @@ def measure(t: ScalarType, clock: Callable[[], float] = time.perf_counter) -> Me
         work()
         return max(clock() - before, 1e-9)
 
+    product(EXTENTS[0])  # compiles, wakes threads
+    start = clock()
     works: list[Callable[[], None]] = []
-    extents: list[int] = []
     once = 0.0
-    for n in EXTENTS:
+    for n, last in zip(EXTENTS, (EXTENTS[0], *EXTENTS), strict=False):
         # Four rounds of the standard product and a level, or the extents before must do.
-        if len(extents) > 1 and 8 * (n / extents[-1]) ** 3 * once > SECONDS:
+        if len(works) > 1 and 8 * (n / last) ** 3 * once > SECONDS:
             break
-        extents.append(n)
         works.append(partial(product, n))
         once = min(seconds(works[-1]) for _ in range(2))
+    extents = EXTENTS[: len(works)]
     n = extents[-1]
     level = plan(variant(t), "recursive", 1, (n, n, n))
     room = np.empty(level.workspace, t.numpy)
     a, b, c = whole[:, :n, :n]
     works.append(lambda: execute(kit, level, a, b, c, room))
     rounds: list[list[float]] = []
-    start = clock()
-    while len(rounds) < 2 or (len(rounds) < ROUNDS and clock() - start < SECONDS):
+    longest = 2 * once  # a product and a level
+    while len(rounds) < ROUNDS and clock() - start + longest < SECONDS:
         rounds.append([seconds(work) for work in works])
-    return judged(t, extents, rounds, load)
+        longest = max(longest, sum(rounds[-1]))
+    return Measured(judged(t, extents, rounds), time.time(), load)
 
 
-def judged(t: ScalarType, extents: Sequence[int], rounds: Sequence[Sequence[float]], load: float
-           ) -> Measured:  # fmt: skip
-    """What rounds of seconds (a product for every extent, a level at the last) say.
+def judged(t: ScalarType, extents: Sequence[int], rounds: Sequence[Sequence[float]]
+           ) -> Rates | None:  # fmt: skip
+    """What rounds of seconds (a product for every extent, a level at the last) say, if anything.
 
     Sums get the rate that explains what a level took beside its products.
     """
+    if len(rounds) < FEWEST:
+        return None
     half = len(rounds) // 2
     best, *halves = (list(map(min, zip(*part, strict=True)))
                      for part in (rounds, rounds[:half], rounds[half:]))  # fmt: skip
     *products, level = best
     found = [n**3 / s for n, s in zip(extents, products, strict=True)]
-    rising = all(y * AGREE >= x for x, y in zip(found, found[1:], strict=False))
-    agreeing = all(max(x, y) <= AGREE * min(x, y) for x, y in zip(*halves, strict=True))
     algorithm = variant(t)
-    moved = t.bytes * (extents[-1] // 2) ** 2 * sum(passes(algorithm).values())
     beside = level - algorithm.products * products[-2]
-    enough = len(rounds) >= 4 and beside > 0
-    never_slower = [max(found[: k + 1]) for k in range(len(found))]
-    return Measured(
-        Rates(tuple(zip(extents, never_slower, strict=True)), moved / max(beside, 1e-9)),
-        time.time(), load, rising and agreeing and enough,
-    )  # fmt: skip
+    falls = any(y * AGREE < x for x, y in pairwise(found))
+    differ = any(max(x, y) > AGREE * min(x, y) for x, y in zip(*halves, strict=True))
+    if falls or differ or beside <= 0:
+        return None
+    moved = t.bytes * (extents[-1] // 2) ** 2 * sum(passes(algorithm).values())
+    never_slower = accumulate(found, max)
+    return Rates(tuple(zip(extents, never_slower, strict=True)), moved / beside)
 
 
 def _load() -> float:
@@ -193,15 +197,23 @@ def _load() -> float:
         return 0.0
 
 
-def in_words(t: ScalarType, found: Measured) -> str:
-    """From which square a fast algorithm is chosen, and how much faster it should be there."""
-    if not found.steady:
-        return "the machine is too busy to measure: standard until measured again"
+def known() -> dict[str, Measured]:
+    """What is kept of this machine, by type."""
+    return read(_path(), machine_key())
+
+
+def in_words(t: ScalarType, found: Measured | None) -> str:
+    """From which square a fast algorithm is chosen, how much faster it should be there, and when
+    that was measured; `found`: what is kept."""
+    if found is None or found.rates is None:
+        return "not measured, or on too busy a machine: standard"
+    date = time.strftime("%Y-%m-%d", time.gmtime(found.when))
     for n in (1 << k for k in range(10, 16)):
         best = _fastest(found.rates, t, (n, n, n), None)
         if best.algorithm is not None:
-            return f"{best.algorithm.name} from {n:,}² on, there {best.why}"
-    return "standard, up to 32,768²"
+            times = best.standard / best.seconds
+            return f"{best.algorithm.name} from {n:,}² on: {times:.2f} × ({date})"
+    return f"standard up to 32,768² ({date})"
 
 
 # --- on disk --------------------------------------------------------------------------------------
@@ -234,7 +246,7 @@ def write(path: Path, machine: str, types: Mapping[str, Measured]) -> None:
         "version": VERSION, "machine": machine,
         "types": {name: {"date": time.strftime("%Y-%m-%d", time.gmtime(m.when)), "when": m.when,
                          "load": m.load, "product": m.rates.product, "sums": m.rates.sums}
-                  for name, m in sorted(types.items())},
+                  for name, m in sorted(types.items()) if m.rates is not None},
     }  # fmt: skip
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)

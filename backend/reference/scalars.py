@@ -116,7 +116,7 @@ class Lanes:
             outside = (i < 0) | (i >= n)
             if self.machine.check and np.any(outside) and self.count:
                 value = int(np.broadcast_to(i, np.shape(outside))[outside].flat[0])
-                name = e.node.label.name or e.node.label.operation
+                name = e.node.called()
                 raise out_of_range(self.machine.operation, name, axis, value, n, self.machine.where)
             bad = bad | outside
         if array.size == 0:

@@ -141,11 +141,13 @@ def error_bound(
     exceeds, and the root mean square to expect of data like these.
 
     The bound is normwise: f·u·max|a|·max|b|, for f see `bound_factor`; integers are exact.  What is
-    typical follows from the mean and the spread of each operand (`typical_factors`): right within a
-    quarter (Strassen, Winograd) for elements drawn alike, not for graded rows or repeated patterns.  Sums are
-    taken as BLAS forms them, and for operands on a GPU in one row.  algorithm: "standard",
-    "strassen", "winograd" or a BilinearAlgorithm; levels: at most so many as the extents allow
-    (default 1).  The operands may be arrays of NumPy or of the language, which are then computed.
+    typical follows from the mean and the spread of each operand (`typical_factors`), right within a
+    quarter by Strassen and Winograd for elements drawn alike; not for graded rows or repeated
+    patterns.  Sums are taken as BLAS forms them, of operands on a GPU in one row.
+
+    algorithm: "standard", "strassen", "winograd" or a BilinearAlgorithm; levels: at most so many as
+    the extents allow (default 1).  The operands may be arrays of NumPy or of the language, which
+    are then computed.
 
     >>> a = np.ones((256, 256), np.float32)
     >>> standard, fast = (error_bound(a, a, name) for name in ("standard", "strassen"))

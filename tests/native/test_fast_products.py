@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +21,7 @@ from treadle.dsl.operations.linalg import EXECUTIONS, MatmulOptions
 from treadle.dsl.types import float32, float64, int32
 from treadle.skeletons.algorithms import LADERMAN, STRASSEN, WINOGRAD, executions
 from treadle.skeletons.algorithms.executions import Kit, plan
-from treadle.skeletons.algorithms.model import Choice, Rates, choose_recursive
+from treadle.skeletons.algorithms.model import Choice, Rates, choose_recursive, predict_recursive
 
 #: 1, primes, powers of two and their neighbours, tall, wide, empty, an empty inner axis.
 SHAPES = ((1, 1, 1), (2, 2, 2), (7, 11, 13), (31, 33, 32), (65, 64, 63), (127, 3, 5), (3, 5, 129),
@@ -271,9 +274,9 @@ def fast_here(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """A machine on which one level always pays; what was asked for."""
     asked_for: list[Any] = []
 
-    def chosen(t: Any, size: Any, exact: bool) -> Choice:
-        asked_for.append((t.name, size, exact))
-        return Choice(WINOGRAD if exact else STRASSEN, 1, "recursive", 1.0, 2.0)
+    def chosen(t: Any, size: Any, most: int | None) -> Choice:
+        asked_for.append((t.name, size, most))
+        return Choice(crossover.variant(t), 1, "recursive", 1.0, 2.0)
 
     monkeypatch.setattr(crossover, "chosen", chosen)
     return asked_for
@@ -287,7 +290,7 @@ def test_floats_take_strassen_only_inside_fast_precision(fast_here: list[Any]) -
     with td.precision(fast=True):
         fast = td.run(td.matmul(a, a), backend="native")
         standard = td.run(td.matmul(a, a, algorithm="standard"), backend="native")
-    assert fast_here == [("float32", (40, 40, 40), False)]
+    assert fast_here == [("float32", (40, 40, 40), None)]
     assert np.array_equal(plain, standard) and not np.array_equal(plain, fast)
     assert np.array_equal(fast, td.run(td.strassen(a, a), backend="native"))
     with td.precision(fast=True), td.precision(fast=False):
@@ -303,7 +306,7 @@ def test_integers_take_it_by_themselves(fast_here: list[Any]) -> None:
         assert np.array_equal(td.run(td.use(a) @ a, backend="native"), a @ a)
         # With something fused into the write-back, or an operand made on the way: our kernel.
         assert np.array_equal(td.run((td.use(a) @ a) + 1, backend="native"), a @ a + 1)
-    assert fast_here == [("int32", (40, 40, 40), True)] * 2
+    assert fast_here == [("int32", (40, 40, 40), None)] * 2
     assert [p.algorithm for p in made] == [WINOGRAD]
 
 
@@ -319,45 +322,124 @@ def test_the_choice_follows_the_rates() -> None:
     assert choose_recursive(quick_sums, (STRASSEN,), (n, 1, n), 4).algorithm is None
 
 
-def test_rates_are_measured_once_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_levels_are_the_most_that_auto_may_take() -> None:
+    quick = Rates(((256, 1e11), (512, 1e11), (1024, 1e11)), 1e13)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(crossover, "rates", lambda t: quick)
+        n = (4096, 4096, 4096)
+        for most, levels in ((None, 3), (8, 3), (2, 2), (1, 1), (0, 0)):
+            assert crossover.chosen(int32, n, most).levels == levels
+        assert crossover.chosen(int32, n).algorithm is WINOGRAD
+        assert crossover.chosen(float32, n).algorithm is STRASSEN
+        # Without a gain that is worth it, or a machine to measure, by the standard product.
+        patch.setattr(crossover, "rates", lambda t: Rates(quick.product, 3e10))
+        assert crossover.chosen(int32, (1024,) * 3).algorithm is None
+        patch.setattr(crossover, "rates", lambda t: None)
+        assert crossover.chosen(int32, n).algorithm is None
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [({"levels": 2}, "standard, by BLAS; levels=2 changes nothing: name an algorithm, as "
+      'algorithm="strassen", or use td.precision(fast=True)'),
+     ({"levels": 2, "algorithm": "standard"}, 'levels=2 changes nothing: name an algorithm, as '
+      'algorithm="strassen"'),
+     ({"levels": None}, "standard, by BLAS"), ({"levels": 0}, "standard, by BLAS")],
+)  # fmt: skip
+def test_levels_without_an_algorithm_are_not_passed_over(options: Any, said: str) -> None:
+    a = np.ones((40, 40), "f4")
+    program = td.jit(lambda a: td.matmul(a, a, **options), backend="native").lower(a)
+    text = " ".join(program.explain().split())
+    assert said in text and ("changes nothing" in text) == ("changes nothing" in said)
+
+
+def test_a_busy_machine_is_named_as_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crossover, "LEAST", 32)
+    monkeypatch.setattr(crossover, "rates", lambda t: None)
+    a = np.ones((40, 40), "i4")
+    program = td.jit(lambda a: a @ a, backend="native").lower(a)
+    assert "too busy to measure whether" in " ".join(program.explain().split())
+    program = td.jit(lambda a: td.strassen(a, a), backend="native").lower(a)
+    assert "too busy to measure its rates" in " ".join(program.explain().split())
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("TREADLE_CACHE_DIR", str(tmp_path))
+    crossover.measured.cache_clear()
+    yield tmp_path
+    crossover.measured.cache_clear()
+
+
+def test_rates_are_measured_once_and_kept(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     count = []
-    made = Rates(((256, 1e10), (512, 2e10)), 3e9)
+    made = crossover.Measured(Rates(((256, 1e10), (512, 2e10)), 3e9), time.time(), 0.5)
     monkeypatch.setattr(crossover, "measure", lambda t: count.append(t) or made)
-    crossover.rates.cache_clear()
-    path = tmp_path / "crossover.json"
-    try:
-        assert crossover.rates(int32) == made and crossover.rates(float32) == made
-        crossover.rates.cache_clear()  # another process
-        assert crossover.rates(int32) == made and count == [int32, float32]
-        whole = json.loads(path.read_text())
-        for damage in ({"version": 0}, {"machine": "another"}, {"types": {"int32": {}}},
-                       {"types": {"int32": {"product": [[256, -1]], "sums": 1}}},
-                       {"types": {"int32": {"product": [[256, 1]], "sums": float("nan")}}},
-                       {"types": 3}):  # fmt: skip
-            path.write_text(json.dumps({**whole, **damage}))
-            assert crossover.read(path, crossover.machine_key()) == {}
-        path.write_text("half a fi")
-        crossover.rates.cache_clear()
-        assert crossover.rates(int32) == made and count[2:] == [int32]
-        assert sorted(p.name for p in tmp_path.iterdir()) == ["crossover.json"]
-    finally:
-        crossover.rates.cache_clear()
+    path = own_cache / "crossover.json"
+    assert crossover.rates(int32) == made.rates and crossover.rates(float32) == made.rates
+    crossover.measured.cache_clear()  # another process
+    assert crossover.measured(int32) == made and count == [int32, float32]
+    whole = json.loads(path.read_text())
+    entry = whole["types"]["int32"]
+    assert entry["load"] == 0.5 and entry["date"] == time.strftime("%Y-%m-%d", time.gmtime())
+    for damage in ({"version": 0}, {"machine": "another"}, {"types": {"int32": {}}},
+                   {"types": {"int32": {**entry, "product": [[256, -1], [512, 1]]}}},
+                   {"types": {"int32": {**entry, "sums": float("nan")}}},
+                   {"types": 3}):  # fmt: skip
+        path.write_text(json.dumps({**whole, **damage}))
+        assert crossover.read(path, crossover.machine_key()) == {}
+    path.write_text("half a fi")
+    crossover.measured.cache_clear()
+    assert crossover.rates(int32) == made.rates and count[2:] == [int32]
+    assert sorted(p.name for p in own_cache.iterdir()) == ["crossover.json"]
+
+
+def test_what_is_old_or_of_a_busy_machine_is_measured_again(
+    own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rates, day = Rates(((256, 1e10), (512, 2e10)), 3e9), 86400.0
+    for age, load, fresh in ((0, 0.5, True), (29 * day, 0.5, True), (31 * day, 0.5, False),
+                             (1800, 3.0, True), (9e3, 3.0, False), (-1e5, 0.5, False)):  # fmt: skip
+        found = crossover.Measured(rates, time.time() - age, load)
+        assert found.fresh == fresh
+        crossover.write(own_cache / "crossover.json", crossover.machine_key(), {"int32": found})
+        again = crossover.Measured(None, time.time(), 9.0)
+        monkeypatch.setattr(crossover, "measure", lambda t, again=again: again)
+        crossover.measured.cache_clear()
+        assert crossover.rates(int32) == (rates if fresh else None)
+        # What is not believed is not kept either.
+        assert set(crossover.known()) == ({"int32"} if fresh else set())
 
 
 def test_small_products_measure_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crossover, "rates", lambda t: pytest.fail("measured"))
-    assert crossover.chosen(int32, (5000, 5000, 1000), True).algorithm is None
+    assert crossover.chosen(int32, (5000, 5000, 1000)).algorithm is None
 
 
-def test_measuring_takes_the_best_and_no_slower_for_larger(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A busy machine, whose clock is the test's: the largest product took much too long."""
+def test_only_rounds_that_agree_are_believed() -> None:
+    """Seconds of products of 8, 16 and 32, and of a level at 32: seven of 16, and sums."""
+    extents, quiet = (8, 16, 32), [8**3 / 1e6, 16**3 / 2e6, 32**3 / 2e6, 0.016]
+    found = crossover.judged(int32, extents, [quiet] * 6)
+    assert found is not None and found.product == ((8, 1e6), (16, 2e6), (32, 2e6))
+    moved = 41 * 16**2 * int32.bytes
+    assert found.sums == pytest.approx(moved / (0.016 - 7 * 16**3 / 2e6))
+    n = (32, 32, 32)  # the level costs what was measured, whatever sums alone would
+    assert predict_recursive(found, WINOGRAD, 1, n, int32.bytes) == pytest.approx(0.016)
+    # Single rounds that were disturbed do not count; too few rounds do not either.
+    assert crossover.judged(int32, extents, [quiet, [9.0] * 4, quiet, quiet, [7.0] * 4]) == found
+    assert crossover.judged(int32, extents, [quiet] * 3) is None
+    # Halves that differ; a large product that is slower than a small one; a level without sums.
+    assert crossover.judged(int32, extents, [quiet] * 3 + [[1.3 * s for s in quiet]] * 3) is None
+    assert crossover.judged(int32, extents, [[*quiet[:2], 3 * quiet[2], 0.06]] * 6) is None
+    assert crossover.judged(int32, extents, [[*quiet[:3], 0.01]] * 6) is None
+
+
+def test_measuring_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the test's clock, on a machine where everything takes 30 ms: nothing is believed."""
     monkeypatch.setattr(crossover, "EXTENTS", (8, 16, 32))
-    monkeypatch.setattr(crossover, "SUMS", 8)
-    times = iter([0.0, 1.0, 0.0, 0.5, 0.0, 900.0, 0.0, 2.0] * crossover.ROUNDS)
-    found = crossover.measure(float32, clock=lambda: next(times))
-    rates = [rate for _, rate in found.product]
-    assert rates == sorted(rates) and rates[0] == 8**3 / 1.0 and rates[2] == rates[1]
+    ticks = itertools.count(0.0, 0.03)
+    assert crossover.measure(int32, lambda: next(ticks)).rates is None
+    assert next(ticks) < 1.5 * crossover.SECONDS
 
 
 # --- what is refused ---------------------------------------------------------------------------
