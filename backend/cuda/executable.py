@@ -11,6 +11,7 @@ import numpy as np
 
 from treadle.backend.host import HostCompiler, is_host_work
 from treadle.backend.plan import Plan, Planner, Step, data_checks
+from treadle.dsl.errors import BackendUnavailable
 from treadle.dsl.graph import ArrayLoop, Barrier, Branch, Generate, Input, Leaf, Library, Matmul
 from treadle.dsl.program import host_array
 from treadle.dsl.relations import verify_checks
@@ -77,8 +78,12 @@ def wait() -> None:
 
 def device_here() -> Device:
     """The GPU that is current; tests put another device in its place."""
-    from .driver import CudaDevice
-
+    try:
+        from .driver import CudaDevice
+    except ImportError as error:  # CuPy or cuda-bindings are not installed
+        raise BackendUnavailable(
+            unavailable() or f"the backend 'cuda' cannot be loaded: {error}."
+        ) from None
     return CudaDevice.current()
 
 
