@@ -16,6 +16,7 @@ import dataclasses
 from typing import ClassVar, Literal, Self
 
 from .arithmetic import Index, ceil_div, product, where
+from .errors import ScheduleTypeError
 from .layers import Layer
 from .validate import choice, integer
 
@@ -58,8 +59,9 @@ class Order(Layer):
 
     def coordinates(self, i: Index, shape: tuple[Index, ...]) -> tuple[Index, ...]:
         """The coordinates visited at id ``i``, ``0 <= i < linear_size(shape)``, one per axis."""
-        raise NotImplementedError(
-            f"{type(self).__name__} has to define coordinates(self, i, shape)"
+        raise ScheduleTypeError(
+            f"{type(self).__name__} has to define coordinates(self, i, shape).",
+            hint="It returns the coordinates visited at id i, one for each axis of shape.",
         )
 
     def linear_size(self, shape: tuple[Index, ...]) -> Index:
@@ -100,8 +102,9 @@ class PlaneOrder(Order):
 
     def plane(self, i: Index, height: Index, width: Index) -> tuple[Index, Index]:
         """Row and column visited at id ``i`` of one plane."""
-        raise NotImplementedError(
-            f"{type(self).__name__} has to define plane(self, i, height, width)"
+        raise ScheduleTypeError(
+            f"{type(self).__name__} has to define plane(self, i, height, width).",
+            hint="It returns the row and the column visited at id i of one plane.",
         )
 
     def plane_size(self, height: Index, width: Index) -> Index:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from typing import Any
 
 import numpy as np
@@ -151,3 +152,15 @@ def test_shapes_are_checked() -> None:
         check(Snake(), 5)  # type: ignore[arg-type]
     with pytest.raises(ScheduleError, match="extents are 0 or more"):
         check(Snake(), (-1, 2))
+
+
+def test_an_order_without_coordinates_says_what_is_missing() -> None:
+    class Nothing(Order):
+        pass
+
+    class Flat(PlaneOrder):
+        pass
+
+    for order, asked in ((Nothing(), "coordinates(self, i, shape)"), (Flat(), "plane(self, i")):
+        with pytest.raises(ScheduleTypeError, match=re.escape(asked)):
+            order.coordinates(0, (2, 3))
