@@ -47,7 +47,10 @@ def _shared_machine(target: Target) -> Any:
 
 @functools.lru_cache(maxsize=1)
 def _jit() -> Any:
-    return llvm.create_lljit_compiler(_machine(Target.host()))
+    # JITLink places all of an object in one piece.  The older linker maps code and constants apart,
+    # and aborts the process when they come to lie over 2 GB from each other, as they do where
+    # another library (CUDA) has reserved most of the address space around.
+    return llvm.create_lljit_compiler(_machine(Target.host()), use_jit_link=True)
 
 
 def _optimised(text: str, target: Target, thorough: bool) -> tuple[Any, Any]:

@@ -1,6 +1,7 @@
 """Which schedule for which operation?  Programs × schedules, measured and predicted.
 
     python -m benchmarks.schedules.study [--backend native|cuda] [--quick] [--only NAME …]
+                                         [--compile-first PROCESSES]
 
 Every program of `programs.py` runs under every schedule that is legal for it, in turns, with its
 data in the caches (warm) and not (cold: something else was moved through them).  A schedule is
@@ -17,9 +18,12 @@ import gc
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from math import exp, log
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -130,7 +134,7 @@ class Result:
     def rank(self) -> float | None:
         """Spearman's correlation of predicted and measured time."""
         pairs = [(m.predicted, m.warm) for m in self.measured.values() if m.predicted is not None]
-        if len(pairs) < 4:
+        if len(pairs) < 4 or len({p for p, _ in pairs}) == 1:
             return None
         from scipy.stats import spearmanr
 
@@ -175,23 +179,33 @@ def operation(program: Any) -> Node:
     return next(n for n in topological(program.roots) if n.label.name == "op")
 
 
-def study(case: Study, machine: Machine, divide: int, budget: float) -> Result:
-    """One program under all schedules."""
+def compiled(case: Study, machine: Machine, divide: int
+             ) -> tuple[Any, list[Any], dict[str, Any], dict[str, str]]:  # fmt: skip
+    """The program, its arguments there, itself under every legal schedule (run once), and why the
+    others are refused."""
     function, args = case.build(lambda extent: max(extent // divide, 16))
     given = [machine.put(a) for a in args]
     base = td.jit(function, backend=machine.backend).lower(*given)
-    result = Result(case.name, case.kind)
-    runs: dict[str, Callable[[], Any]] = {}
     programs: dict[str, Any] = {}
+    refused: dict[str, str] = {}
     for name, schedule in schedules().items():
         try:
             program = base if schedule is None else base.scheduled(op=schedule)
             program(*given)
         except td.TreadleError as error:
-            result.refused[name] = str(error).splitlines()[0]
+            refused[name] = str(error).splitlines()[0]
             continue
         programs[name] = program
-        runs[name] = lambda program=program: program(*given)
+    return base, given, programs, refused
+
+
+def study(case: Study, machine: Machine, divide: int, budget: float) -> Result:
+    """One program under all schedules."""
+    base, given, programs, refused = compiled(case, machine, divide)
+    result = Result(case.name, case.kind, refused=refused)
+    runs: dict[str, Callable[[], Any]] = {
+        name: lambda program=program: program(*given) for name, program in programs.items()
+    }
     plain = machine.put(np.asarray(_host(runs["Row()"]()))) if "Row()" in runs else None
     same = {n: plain is None or bool((run() == plain).all()) for n, run in runs.items()}
     warm = harness.interleave(runs, budget, sample=machine.sample)
@@ -202,6 +216,22 @@ def study(case: Study, machine: Machine, divide: int, budget: float) -> Result:
         result.measured[name] = Measured(
             median(warm[name]), cold, predicted.get(name), same[name])  # fmt: skip
     return result
+
+
+def compile_all(cases: Sequence[Study], backend: str, divide: int, processes: int) -> None:
+    """Every kernel of the study into the disk cache; what is measured then compiles nothing."""
+    started = perf_counter()
+    spawned = get_context("spawn")
+    with ProcessPoolExecutor(processes, mp_context=spawned) as pool:
+        names = [c.name for c in cases]
+        for _ in pool.map(_compile_one, names, [backend] * len(names), [divide] * len(names)):
+            pass
+    print(f"compiled by {processes} processes in {perf_counter() - started:.0f} s", flush=True)
+
+
+def _compile_one(name: str, backend: str, divide: int) -> None:
+    case = next(c for c in STUDY if c.name == name)
+    compiled(case, Machine(backend), divide)
 
 
 def _host(value: Any) -> Any:
@@ -220,10 +250,12 @@ def predictions(base: Any, programs: Mapping[str, Any]) -> dict[str, float]:
         return {}
     device, found = device_of(base), {}
     given = schedules()
+    way = way_of(node, base.backend == "cuda")
     for name in programs:
-        if name != "Auto()":
-            way = way_of(node, base.backend == "cuda")
-            found[name] = predict(maps, _whole(given[name]), device, way).seconds
+        # A fold's kernel may have fewer axes than the block that its operation was given.
+        with suppress(td.ScheduleError):
+            if name != "Auto()":
+                found[name] = predict(maps, _whole(given[name]), device, way).seconds
     return found
 
 
@@ -289,6 +321,14 @@ def summary(results: Sequence[Result]) -> list[str]:
     return lines
 
 
+def write(path: Path, results: Sequence[Result], about: Mapping[str, Any]) -> None:
+    """JSON, and the table beside it."""
+    text = json.dumps({**about, "results": [asdict(r) for r in results]}, indent=1,
+                      ensure_ascii=False)  # fmt: skip
+    path.write_text(text + "\n", encoding="utf-8")
+    path.with_suffix(".md").write_text(table(results, about), encoding="utf-8")
+
+
 def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.schedules.study",
                                      description=__doc__.splitlines()[0])  # fmt: skip
@@ -297,6 +337,8 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--tiny", action="store_true", help="only to see that everything runs")
     parser.add_argument("--only", nargs="*", default=[], help="programs whose name contains this")
     parser.add_argument("--out", type=Path, help="the JSON file to write")
+    parser.add_argument("--compile-first", type=int, default=0, metavar="N",
+                        help="let N processes fill the disk cache first")  # fmt: skip
     return parser.parse_args(argv)
 
 
@@ -310,32 +352,36 @@ def main(argv: list[str] | None = None) -> int:
     divide = 64 if options.tiny else divide
     budget = 0.0 if options.tiny else 0.02 if options.quick else 0.06
     results: list[Result] = []
-    for case in STUDY:
-        if options.only and not any(o.lower() in case.name.lower() for o in options.only):
-            continue
+    cases = [
+        c
+        for c in STUDY
+        if not options.only or any(o.lower() in c.name.lower() for o in options.only)
+    ]
+    if options.compile_first:
+        compile_all(cases, options.backend, divide, options.compile_first)
+    where = "gpu" if options.backend == "cuda" else "cpu"
+    part = "-partial" if options.quick or options.only else ""
+    today = datetime.now(UTC).strftime("%Y-%m-%d")
+    path = options.out or HERE.parent / "results" / f"schedules-{where}-{today}{part}.json"
+    about = {
+        "title": "Which schedule for which operation?", "backend": options.backend,
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), "device": machine.about(),
+        "versions": harness.versions(), **harness.commit(),
+    }  # fmt: skip
+    for case in cases:
         gc.collect()
         result = study(case, machine, divide, budget)
         results.append(result)
+        if not options.tiny or options.out is not None:
+            about["seconds"] = round(perf_counter() - started, 1)
+            write(path, results, about)  # after each: an interrupted study has what it measured
         auto = "" if result.auto is None else f", Auto {result.auto:.2f}"
         rank = "" if result.rank is None else f", Spearman {result.rank:.2f}"
         best = result.measured[result.best]
         print(f"{result.program:28} best {best.warm * 1e3:9.4g} ms {result.best}; order alone "
               f"{result.gain:.2f} × {result.turned}{auto}{rank}", flush=True)  # fmt: skip
-    about = {
-        "title": "Which schedule for which operation?", "backend": options.backend,
-        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), "device": machine.about(),
-        "versions": harness.versions(), **harness.commit(),
-        "seconds": round(perf_counter() - started, 1),
-    }  # fmt: skip
     print("\n".join(summary(results)))
     if not options.tiny or options.out is not None:
-        where = "gpu" if options.backend == "cuda" else "cpu"
-        today = datetime.now(UTC).strftime("%Y-%m-%d")
-        part = "-partial" if options.quick or options.only else ""
-        path = options.out or HERE.parent / "results" / f"schedules-{where}-{today}{part}.json"
-        path.write_text(json.dumps({**about, "results": [asdict(r) for r in results]}, indent=1,
-                                   ensure_ascii=False) + "\n")  # fmt: skip
-        path.with_suffix(".md").write_text(table(results, about))
         print(f"wrote {path} and its table")
     wrong = any(not m.same for r in results for n, m in r.measured.items()
                 if n not in ("default", "Auto()"))  # fmt: skip

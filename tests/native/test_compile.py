@@ -301,3 +301,45 @@ def test_thread_count_from_the_environment() -> None:
     out = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True,
                          text=True, check=True)  # fmt: skip
     assert out.stdout.strip() == "5"
+
+
+_CROWDED = """
+import ctypes
+import numpy as np, treadle as td
+
+def squares(factor):
+    body = lambda v: td.exp(v * factor) + 1.25
+    return td.jit(lambda x: td.sum(td.map(body, x)), backend="native")
+
+x = np.linspace(0, 1, 1000)
+squares(1.0)(x)  # whatever is loaded once is there
+mmap = ctypes.CDLL(None).mmap
+mmap.restype = ctypes.c_void_p
+mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
+RESERVED = 0x104022  # private, anonymous, no memory behind it, never over what is there
+PAGE, FAR = 4096, 3 << 30
+
+def holes():
+    with open("/proc/self/maps") as f:
+        taken = sorted(tuple(int(x, 16) for x in line.split()[0].split("-")) for line in f)
+    return [(a[1], b[0]) for a, b in zip(taken, taken[1:]) if a[1] < b[0] < 1 << 47]
+
+below, top = max(holes(), key=lambda hole: hole[1] - hole[0])
+for start, end in holes():
+    if start != below and end - start > PAGE:
+        mmap(start + PAGE, end - start - PAGE, 0, RESERVED, -1, 0)
+for k in range(1, 1000):
+    mmap(top - k * FAR + PAGE, FAR - PAGE, 0, RESERVED, -1, 0)
+for factor in range(2, 6):
+    got = squares(float(factor))(x)
+    assert abs(got - (np.exp(x * factor) + 1.25).sum()) < 1e-9 * got, got
+print("computed")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/maps")
+def test_an_address_space_with_only_small_holes(tmp_path):
+    """As a process has one that uses a GPU: single free pages, over 2 GB from each other."""
+    out = subprocess.run([sys.executable, "-c", _CROWDED], capture_output=True, text=True,
+                         env={**os.environ, "TREADLE_CACHE_DIR": str(tmp_path)})  # fmt: skip
+    assert out.stdout.strip() == "computed", out.stderr
