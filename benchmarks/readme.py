@@ -1,7 +1,8 @@
-"""The tables of README.md, written from the newest full results: `python -m benchmarks.readme`.
+"""The numbers of README.md, written from the newest full results: `python -m benchmarks.readme`.
 
-Which works are shown, and how they are called, is chosen here; every number comes from the JSON
-files in benchmarks/results.  A test holds the page to what this would write.
+They stand between marks: three lines at the top, and the tables.  Which works are shown, and how
+they are called, is chosen here; every number comes from the JSON files in benchmarks/results.  A
+test holds the page to what this would write.
 """
 
 from __future__ import annotations
@@ -16,10 +17,8 @@ from benchmarks.harness import ROOT, WRONG
 
 RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "README.md"
-BEGIN, END = (
-    "<!-- performance: begin (python -m benchmarks.readme) -->",
-    "<!-- performance: end -->",
-)
+#: What stands between marks, by name: see `written`.
+MARKS = ("<!-- {}: begin (python -m benchmarks.readme) -->", "<!-- {}: end -->")
 
 #: (how the page calls it, how the result does)
 GPU = (
@@ -128,11 +127,43 @@ def section() -> str:
     return "\n".join(parts)
 
 
+def headline() -> str:
+    """Why to try it, in three lines."""
+    gpu, cpu = (newest(kind)[1] for kind in ("gpu", "cpu"))
+    on_gpu, on_cpu = ({r["work"]: r for r in data["rows"]} for data in (gpu, cpu))
+    plain = "plain transposition of 16384² in order, Row() | Block({})"
+    orders = [on_gpu[plain.format(b)]["treadle"]["median"] for b in ("1, 256", "32, 8")]
+    floats = on_gpu["float32 product, 8192², td.strassen"]["peers"]["cuBLAS"]["median"]
+    floats /= on_gpu["float32 product, 8192², td.strassen"]["treadle"]["median"]
+    integers = on_gpu["int32 product, 4096²"]["ratio"]
+    small = on_cpu["5×5 on 4096², literal weights"]
+    large = on_gpu["5×5, general weights, 4096², weights in the program"]
+    name = gpu["device"]["gpu"].removeprefix("NVIDIA ")
+    return "\n".join([
+        "- **Schedules are values.** Another order, `Row() | Block(32, 8)`, makes a plain",
+        f"  transposition {orders[0] / orders[1]:.1f} times as fast (an {name}); `Auto()` chooses "
+        "without a run, `explain()` says why.",
+        "- **Matrix products faster than the library's.** `td.strassen(a, b)` is "
+        f"{floats:.2f} × cuBLAS in",
+        "  float32 at 8 192², without workspace; `a @ b` of int32 is exact and "
+        f"{integers:.1f} × CuPy. What",
+        "  surrounds a product is fused into it.",
+        "- **One program, every machine.** A 5×5 stencil of 4 096² takes "
+        f"{small['treadle']['median'] * 1e3:.1f} ms on {cpu['device']['cores']} CPU cores",
+        f"  ({small['ratio']:.1f} × Numba) and {large['treadle']['median'] * 1e3:.3f} ms with "
+        f"`backend=\"cuda\"` ({large['ratio']:.1f} × plain CUDA). [All the",
+        "  numbers](#performance).",
+    ])  # fmt: skip
+
+
 def written(page: str) -> str:
-    """`page` with the section as the results have it."""
-    before, rest = page.split(BEGIN)
-    _, after = rest.split(END)
-    return f"{before}{BEGIN}\n{section()}\n{END}{after}"
+    """`page` with the parts between marks as the results have them."""
+    for name, part in (("headline", headline), ("performance", section)):
+        begin, end = (mark.format(name) for mark in MARKS)
+        before, rest = page.split(begin)
+        _, after = rest.split(end)
+        page = f"{before}{begin}\n{part()}\n{end}{after}"
+    return page
 
 
 if __name__ == "__main__":
