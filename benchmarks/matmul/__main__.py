@@ -3,6 +3,7 @@
     python -m benchmarks.matmul                       on the GPU: families, executions, crossovers
     python -m benchmarks.matmul --backend native --sizes 512,1024
     python -m benchmarks.matmul --only square --types float32,int32 --save
+    python -m benchmarks.matmul --largest float64=16384 --largest int32=8192 …
 
 Families: square; k = 4 096 with m = n varying; m = n = 8 192 with k varying (`--rank`, `--panel`:
 other fixed extents).  Ways: the standard product, Strassen's algorithm by one and two levels (by
@@ -251,17 +252,22 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--sizes", default=",".join(map(str, SIZES)))
     parser.add_argument("--types", default="float32", help="float32, float64, int32, …")
     parser.add_argument("--only", help="a family: how its name begins")
+    parser.add_argument("--largest", action="append", default=[], metavar="TYPE=N",
+                        help="no larger varying extent than N for this type")  # fmt: skip
     parser.add_argument("--rank", type=int, default=4096)
     parser.add_argument("--panel", type=int, default=8192)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--executions", action="store_true", help="every execution that exists")
     parser.add_argument("--save", action="store_true", help="JSON, Markdown, plot in results")
+    parser.add_argument("--name", default="", help="a word for the files that --save writes")
     given = parser.parse_args(arguments)
     device = device_for(given.backend)
     sizes = tuple(int(n) for n in given.sizes.split(","))
+    most = {name: int(n) for name, n in (x.split("=") for x in given.largest)}
     rows = []
     for dtype in given.types.split(","):
-        for family, products in families(sizes, given.rank, given.panel).items():
+        some = tuple(n for n in sizes if n <= most.get(dtype, n))
+        for family, products in families(some, given.rank, given.panel).items():
             if given.only and not family.startswith(given.only):
                 continue
             for size in products:
@@ -275,7 +281,8 @@ def main(arguments: list[str] | None = None) -> int:
     }  # fmt: skip
     print("\n" + page(found))
     if given.save:
-        stem = RESULTS / f"matmul-{given.backend}-{found['date']}"
+        word = f"-{given.name}" if given.name else ""
+        stem = RESULTS / f"matmul-{given.backend}{word}-{found['date']}"
         stem.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
         stem.with_suffix(".md").write_text(page(found), encoding="utf-8")
         draw(found, stem.with_suffix(".png"))

@@ -104,15 +104,24 @@ class Gpu:
         return int(self.library.cuda.runtime.memGetInfo()[0])
 
     def interleaved(self, runs: Mapping[str, Run], rounds: int) -> dict[str, float]:
-        cuda = self.library.cuda
         times: dict[str, list[float]] = {name: [] for name in runs}
         for turn in range(rounds + 1):
             for name, run in runs.items():
-                start, end = cuda.Event(), cuda.Event()
-                start.record()
-                run()
-                end.record()
-                end.synchronize()
-                if turn:  # the first round warms up
-                    times[name].append(cuda.get_elapsed_time(start, end) / 1e3)
-        return {name: median(found) for name, found in times.items()}
+                if turn:
+                    # Calls behind each other for a millisecond: the host's part is hidden.
+                    calls = max(1, min(50, round(1e-3 / times[name][0])))
+                    times[name].append(self._seconds(run, calls))
+                else:
+                    self._seconds(run, 1)
+                    times[name].append(self._seconds(run, 1))
+        return {name: median(found[1:]) for name, found in times.items()}
+
+    def _seconds(self, run: Run, calls: int) -> float:
+        cuda = self.library.cuda
+        start, end = cuda.Event(), cuda.Event()
+        start.record()
+        for _ in range(calls):
+            run()
+        end.record()
+        end.synchronize()
+        return float(cuda.get_elapsed_time(start, end)) / 1e3 / calls
