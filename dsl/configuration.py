@@ -108,6 +108,9 @@ def config(**changes: Any) -> Iterator[None]:
 @contextmanager
 def precision(fast: bool = False) -> Iterator[None]:
     """`with td.precision(fast=True)`: float products may use Strassen's algorithm."""
+    if not isinstance(fast, bool):
+        raise TracingError(f"td.precision: fast is True or False, got {fast!r}.",
+                           hint="Write td.precision(fast=True).")  # fmt: skip
     before = _local.settings
     _local.settings = _interned(replace(before, fast_precision=fast))
     try:

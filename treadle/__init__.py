@@ -150,3 +150,10 @@ from treadle.skeletons.algorithms import BilinearAlgorithm, error_bound
 from treadle.skeletons.simulator import Cache, simulate
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> object:
+    from treadle.dsl.errors import did_you_mean
+
+    known = [n for n in globals() if not n.startswith("_")]
+    raise AttributeError(f"treadle has no {name!r}.  {did_you_mean(name, known)}".rstrip())

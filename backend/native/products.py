@@ -106,8 +106,8 @@ class Host(Kit):
         else:
             np.matmul(a, b, out=out)
 
-    def sums(self, made: Sequence[tuple[Any, Sequence[tuple[int, Any]]]],
-             shared: Sequence[tuple[int, Any]] = ()) -> None:  # fmt: skip
+    def sums(self, made: Sequence[tuple[Any, Sequence[tuple[float, Any]]]],
+             shared: Sequence[tuple[float, Any]] = ()) -> None:  # fmt: skip
         first = made[0][0]
         rows, cols = first.shape
         threads = thread_count() if first.size >= self.ALONE else 1

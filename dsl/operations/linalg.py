@@ -9,7 +9,7 @@ from typing import Any
 from .. import simplify
 from ..array import Array, as_array, broadcast_shapes, map_over, show_shape
 from ..configuration import settings
-from ..errors import DTypeError, ShapeError, TracingError, user_location
+from ..errors import DTypeError, ShapeError, TracingError, did_you_mean, user_location
 from ..expr import Expr, Index, constant
 from ..graph import Check, Label, Matmul, known
 from ..scalar import apply_primitive, as_strong, fit_weak
@@ -79,7 +79,8 @@ def matmul(
     schedule: Any = None,
     name: str | None = None,
 ) -> Array:
-    """alpha · a @ b + beta · c, with NumPy's rules for ranks and batched leading axes.
+    """alpha · a @ b + beta · c, with NumPy's rules for ranks and batched leading axes; as in BLAS,
+    c is not read while beta is 0.
 
     algorithm: "auto" (Strassen's where it is faster and the result exact, or for floats inside
     `td.precision(fast=True)`), "standard", "strassen", "winograd" or a BilinearAlgorithm; levels:
@@ -94,6 +95,11 @@ def matmul(
     """
     forbid_nesting("matmul")
     options = _options(algorithm, levels, precision, execution, deterministic, scaling)
+    if c is None and not (isinstance(beta, int | float) and beta == 0):
+        raise TracingError(
+            f"matmul: beta={beta!r} scales c, and there is none.",
+            hint="Give the array that is added: c=….",
+        )
     product = _product(
         as_array(a, "matmul"),
         as_array(b, "matmul"),
@@ -137,7 +143,10 @@ def _options(
     if isinstance(algorithm, str) and algorithm not in ALGORITHMS:
         raise TracingError(
             f"matmul: unknown algorithm {algorithm!r}.",
-            hint="Algorithms: " + ", ".join(map(repr, ALGORITHMS)) + ", or a BilinearAlgorithm.",
+            hint=did_you_mean(algorithm, ALGORITHMS)
+            + "Algorithms: "
+            + ", ".join(map(repr, ALGORITHMS))
+            + ", or a BilinearAlgorithm.",
         )
     if precision not in PRECISIONS:
         raise TracingError(
@@ -157,8 +166,8 @@ def _options(
         raise TracingError(f"matmul: levels must be a number ≥ 0, got {levels!r}.")
     if levels is not None and levels > DEEPEST_OF_ALL:
         raise TracingError(
-            f"matmul: {levels} levels divide the extents until nothing is left to multiply.",
-            hint=f"At most {DEEPEST_OF_ALL}; one or two are the fastest on most machines.",
+            f"matmul: {levels} levels are more than the {DEEPEST_OF_ALL} that there are.",
+            hint="One or two are the fastest on most machines; extents may allow fewer.",
         )
     named = algorithm not in ("auto", "standard")
     if not isinstance(algorithm, str) and not all(hasattr(algorithm, x) for x in "mknuvw"):
@@ -202,6 +211,13 @@ def _product(a: Array, b: Array, options: MatmulOptions, label: Label) -> Array:
     batch, more = broadcast_shapes([left._shape[:-2], right._shape[:-2]], "matmul")
     t = promote(a.types[0], False, b.types[0], False)[0]
     lead = len(batch)
+
+    if getattr(options.algorithm, "fractions", False) and not t.is_inexact:
+        raise DTypeError(
+            f"matmul: {options.algorithm.name} has coefficients that are fractions, which "
+            f"{t.name} does not have.",
+            hint="Take an algorithm of whole numbers, or cast: td.cast(a, td.float64).",
+        )
 
     def operand(array: Array) -> Expr:
         own = array.ndim - 2

@@ -18,7 +18,7 @@ import numpy as np
 
 from treadle.dsl.array import Array
 from treadle.dsl.errors import ShapeError, TracingError, user_facing
-from treadle.dsl.operations.linalg import ALGORITHMS
+from treadle.dsl.operations.linalg import ALGORITHMS, DEEPEST_OF_ALL
 from treadle.dsl.types import as_type, promote
 
 from .executions import plan
@@ -36,7 +36,7 @@ def growth(algorithm: BilinearAlgorithm) -> int:
     (1, 12, 18)
     """
     sums = np.abs(algorithm.u).sum(0) * np.abs(algorithm.v).sum(0)
-    return int((np.abs(algorithm.w) * sums).sum(1).max())
+    return math.ceil(float((np.abs(algorithm.w) * sums).sum(1).max()))
 
 
 def bound_factor(algorithm: BilinearAlgorithm, levels: int, m: int, k: int, n: int) -> float:
@@ -157,8 +157,11 @@ def error_bound(
     chosen = _algorithm(algorithm)
     if levels is None:
         levels = int(chosen.products > 1)
-    if not isinstance(levels, int) or levels < 0:
-        raise TracingError(f"error_bound: levels must be a number ≥ 0, got {levels!r}.")
+    if not isinstance(levels, int) or not 0 <= levels <= DEEPEST_OF_ALL:
+        raise TracingError(
+            f"error_bound: levels must be a number from 0 to {DEEPEST_OF_ALL}, got {levels!r}."
+        )
+    levels *= chosen.products > 1  # the standard algorithm applied again is itself
     row = 1 << 62 if any(hasattr(s, "__cuda_array_interface__") for s in (a, b)) else IN_A_ROW
     x, y = (_values(side) for side in (a, b))
     if x.ndim < 2 or y.ndim < 2 or x.shape[-1] != y.shape[-2]:

@@ -64,8 +64,8 @@ class Kit:
         """`out[...] = a @ b` by the standard algorithm; leading axes are a batch."""
         self.library.matmul(a, b, out=out)
 
-    def sums(self, made: Sequence[tuple[Any, Sequence[tuple[int, Any]]]],
-             shared: Sequence[tuple[int, Any]] = ()) -> None:  # fmt: skip
+    def sums(self, made: Sequence[tuple[Any, Sequence[tuple[float, Any]]]],
+             shared: Sequence[tuple[float, Any]] = ()) -> None:  # fmt: skip
         """`out[...] = Σ c·x + Σ shared` for every (out, terms), all of one shape; an out may be
         among the terms."""
         add_up(self.library, made, shared)
@@ -77,8 +77,8 @@ class Kit:
                 job(worker)
 
 
-def add_up(library: Any, made: Sequence[tuple[Any, Sequence[tuple[int, Any]]]],
-           shared: Sequence[tuple[int, Any]]) -> None:  # fmt: skip
+def add_up(library: Any, made: Sequence[tuple[Any, Sequence[tuple[float, Any]]]],
+           shared: Sequence[tuple[float, Any]]) -> None:  # fmt: skip
     """Sums by the library's own functions, in place.
 
     What is shared is added up in the target that is part of it, which becomes its own sum last.
@@ -107,7 +107,7 @@ def add_up(library: Any, made: Sequence[tuple[Any, Sequence[tuple[int, Any]]]],
                 library.add(out, x * out.dtype.type(c), out=out)
 
 
-def _scaled(library: Any, term: tuple[int, Any], out: Any) -> None:
+def _scaled(library: Any, term: tuple[float, Any], out: Any) -> None:
     c, x = term
     if c == -1:
         library.negative(x, out=out)
@@ -117,7 +117,7 @@ def _scaled(library: Any, term: tuple[int, Any], out: Any) -> None:
         out[...] = x
 
 
-def _pair(library: Any, first: tuple[int, Any], second: tuple[int, Any], out: Any) -> None:
+def _pair(library: Any, first: tuple[float, Any], second: tuple[float, Any], out: Any) -> None:
     (c, x), (d, y) = first, second
     if c == d:
         library.add(x, y, out=out)
@@ -361,7 +361,7 @@ def run(kit: Kit, program: Program, blocks: dict[str, Any], space: Space,
             blocks[name] = flat[name][: _count(*shapes[what])].reshape(shapes[what])
         return blocks[name]
 
-    def terms(addends: Sequence[tuple[int, str]]) -> list[tuple[int, Any]]:
+    def terms(addends: Sequence[tuple[int, str]]) -> list[tuple[float, Any]]:
         return [(c, blocks[name]) for c, name in addends]
 
     for step in program:

@@ -16,8 +16,8 @@ from typing import Any
 
 from .tables import BilinearAlgorithm
 
-Terms = tuple[tuple[int, int], ...]
-"""(block, coefficient) pairs; blocks are numbered row-major."""
+Terms = tuple[tuple[int, float], ...]
+"""(block, coefficient) pairs; blocks are numbered row-major, whole coefficients are int."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Instance:
         return f"M = ({_sum('A', self.a)})({_sum('B', self.b)}); {updates}"
 
 
-def _update(block: int, w: int) -> str:
+def _update(block: int, w: float) -> str:
     scale = "" if abs(w) == 1 else f"{abs(w)}·"
     return f"C{block} {'+' if w > 0 else '-'}= {scale}M"
 
@@ -58,7 +58,7 @@ def _sum(name: str, terms: Terms) -> str:
 
 
 def _terms(column: Any) -> Terms:
-    return tuple((k, int(c)) for k, c in enumerate(column) if c)
+    return tuple((k, int(c) if c == int(c) else float(c)) for k, c in enumerate(column) if c)
 
 
 @lru_cache(maxsize=64)

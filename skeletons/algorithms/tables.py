@@ -4,7 +4,7 @@
 
     M_r = (Σᵢ U[i, r]·A_i) · (Σⱼ V[j, r]·B_j),      C_p = Σ_r W[p, r]·M_r.
 
-`verify` checks Brent's equations over the integers.  Levels compose by the Kronecker product.
+Brent's equations are checked when an algorithm is made.  Levels compose by the Kronecker product.
 Sources: V. Strassen, Numer. Math. 13 (1969); S. Winograd's variant with 15 additions; J. Laderman,
 Bull. AMS 82 (1976).
 """
@@ -19,10 +19,19 @@ from typing import Any
 
 import numpy as np
 
+from treadle.dsl.errors import DTypeError, ShapeError, TracingError
+
+#: Coefficients are multiples of its inverse.
+_DYADIC = 256
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BilinearAlgorithm:
-    """Three integer tables: `u` (m·k, R), `v` (k·n, R), `w` (m·n, R)."""
+    """Three tables: `u` (m·k, R), `v` (k·n, R), `w` (m·n, R), blocks in rows from the top left, of
+    integers or of fractions with a power of two below (which integer matrices refuse).
+
+    ShapeError, DTypeError: what the tables are not; TracingError: they compute no product.
+    """
 
     name: str
     m: int
@@ -31,6 +40,48 @@ class BilinearAlgorithm:
     u: Any
     v: Any
     w: Any
+
+    def __post_init__(self) -> None:
+        extents = self.m, self.k, self.n
+        if not all(isinstance(x, int) and x > 0 for x in extents):
+            raise ShapeError(f"{self.name}: m, k and n are counts of blocks, got {extents}.")
+        for letter, shape in (("u", (self.m, self.k)), ("v", (self.k, self.n)),
+                              ("w", (self.m, self.n))):  # fmt: skip
+            object.__setattr__(self, letter, self._table(letter, *shape))
+        if len({t.shape[1] for t in (self.u, self.v, self.w)}) > 1:
+            raise ShapeError(
+                f"{self.name}: the tables have {self.u.shape[1]}, {self.v.shape[1]} and "
+                f"{self.w.shape[1]} columns, of which each is one product."
+            )
+        # A composition of verified ones is right, and its equations may be too many.
+        if np.prod([float(t.shape[0]) for t in (self.u, self.v, self.w)]) * self.products < 1e7:
+            self.verify()
+
+    def _table(self, letter: str, rows: int, cols: int) -> Any:
+        """One of the three as an array of int64, or float64 where there are fractions."""
+        given = np.asarray(getattr(self, letter))
+        if given.ndim != 2 or given.shape[0] != rows * cols:
+            raise ShapeError(
+                f"{self.name}: table {letter} has the shape {given.shape}.",
+                hint=f"It has {rows * cols} rows, one for each of {rows} × {cols} blocks row by "
+                "row, and a column for each product.",
+            )
+        if given.dtype.kind not in "iuf" or not np.isfinite(given).all():
+            raise DTypeError(f"{self.name}: table {letter} holds {given.dtype}, no coefficients.")
+        whole = given.astype(np.int64)
+        if np.array_equal(whole, given):
+            return whole
+        if not np.array_equal(np.rint(given * _DYADIC), given * _DYADIC):
+            raise DTypeError(
+                f"{self.name}: table {letter} has fractions that floats only come near to.",
+                hint="Coefficients are integers, or fractions over 2, 4, 8, … 256.",
+            )
+        return given.astype(np.float64)
+
+    @property
+    def fractions(self) -> bool:
+        """Whether a coefficient is no integer."""
+        return any(t.dtype.kind == "f" for t in (self.u, self.v, self.w))
 
     def __repr__(self) -> str:
         return f"BilinearAlgorithm({self.name!r}: ⟨{self.m}, {self.k}, {self.n}; {self.products}⟩)"
@@ -42,6 +93,7 @@ class BilinearAlgorithm:
 
     def verify(self) -> None:
         """Brent's equations: Σ_r U[ia·k+ja]·V[ib·n+jb]·W[ic·n+jc] = [ja=ib][ia=ic][jb=jc]."""
+        # Dyadic fractions are exact in float64, and so are their products and few sums.
         t = np.einsum("ar,br,cr->abc", self.u, self.v, self.w)
         want = np.zeros_like(t)
         for i in range(self.m):
@@ -49,7 +101,14 @@ class BilinearAlgorithm:
                 for p in range(self.n):
                     want[i * self.k + j, j * self.n + p, i * self.n + p] = 1
         if not np.array_equal(t, want):
-            raise ValueError(f"{self.name} is no ⟨{self.m}, {self.k}, {self.n}⟩ algorithm")
+            wrong = np.argwhere(t != want)
+            a, b, c = (int(x) for x in wrong[0])
+            raise TracingError(
+                f"{self.name} is no ⟨{self.m}, {self.k}, {self.n}⟩ algorithm: {len(wrong)} of "
+                f"{want.size} equations fail, the first for blocks A{a}·B{b} in C{c} "
+                f"(wanted {int(want[a, b, c])}, got {t[a, b, c]:g}).",
+                hint="Blocks are numbered row by row from 0; a sign or a row of a table is wrong.",
+            )
 
     def compose(self, inner: BilinearAlgorithm) -> BilinearAlgorithm:
         """Two levels at once: this algorithm over blocks multiplied by `inner`."""

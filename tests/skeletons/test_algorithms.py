@@ -7,6 +7,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+import treadle as td
+
 from treadle.skeletons.algorithms import (
     LADERMAN,
     NAMED,
@@ -42,11 +44,33 @@ def test_brents_equations(algorithm):
     algorithm.verify()
 
 
-def test_a_wrong_table_is_refused():
-    u = STRASSEN.u.copy()
+def test_wrong_tables_are_refused():
+    u, v, w = STRASSEN.u.copy(), STRASSEN.v, STRASSEN.w
     u[0, 0] = -1
-    with pytest.raises(ValueError, match="no ⟨2, 2, 2⟩ algorithm"):
-        BilinearAlgorithm("wrong", 2, 2, 2, u, STRASSEN.v, STRASSEN.w).verify()
+    with pytest.raises(td.TracingError, match="no ⟨2, 2, 2⟩ algorithm.*equations fail"):
+        BilinearAlgorithm("wrong", 2, 2, 2, u, v, w)
+    with pytest.raises(td.ShapeError, match=r"table u has the shape \(7, 4\)"):
+        BilinearAlgorithm("turned", 2, 2, 2, u.T, v, w)
+    with pytest.raises(td.ShapeError, match="7, 7 and 6 columns"):
+        BilinearAlgorithm("short", 2, 2, 2, STRASSEN.u, v, w[:, :6])
+    with pytest.raises(td.ShapeError, match="counts of blocks"):
+        BilinearAlgorithm("none", 0, 2, 2, u, v, w)
+    with pytest.raises(td.DTypeError, match="only come near"):
+        BilinearAlgorithm("third", 1, 1, 1, [[1 / 3]], [[3]], [[1]])
+
+
+def test_fractions():
+    """⟨1, 1, 1; 1⟩ with (A/2)(2B), and Strassen's with halves: exact in floats, not in integers."""
+    half = BilinearAlgorithm("half", 1, 1, 1, [[0.5]], [[2]], [[1]])
+    halves = BilinearAlgorithm("halves", 2, 2, 2, STRASSEN.u / 2, STRASSEN.v, STRASSEN.w * 2)
+    a = np.arange(36.0).reshape(6, 6)
+    for algorithm in (half, halves, halves.compose(half)):
+        assert algorithm.fractions
+        for backend in ("reference", "native"):
+            got = td.run(td.matmul(a, a, algorithm=algorithm), backend=backend)
+            assert np.array_equal(got, a @ a)
+    with pytest.raises(td.DTypeError, match="which int64 does not have"):
+        td.matmul(a.astype("i8"), a.astype("i8"), algorithm=half)
 
 
 def test_products():

@@ -1,0 +1,156 @@
+"""Fast products on a GPU: every algorithm, execution and type at awkward shapes and strides,
+repeatability where it is promised, and the workspace that `explain()` says."""
+
+from __future__ import annotations
+
+import re
+from functools import cache, partial
+
+import numpy as np
+import pytest
+
+import treadle as td
+from treadle.dsl.operations.linalg import EXECUTIONS
+
+NAMED = tuple(e for e in EXECUTIONS if e is not None)
+TYPES = ("float32", "float64", "int32", "uint32", "int64", "uint8", "complex64")
+#: m, k, n: one, primes, a power of two and its neighbours, tall, wide, a long sum, nothing.
+SHAPES = (
+    (1, 1, 1), (7, 11, 13), (64, 64, 64), (255, 256, 257), (513, 127, 65), (3, 1009, 5),
+    (1031, 70, 67), (66, 70, 1029), (129, 0, 65), (0, 64, 64),
+)  # fmt: skip
+VIEWS = {
+    "rows": lambda x: x,
+    "columns": lambda x: x.T.copy().T,
+    "every other": lambda x: np.repeat(np.repeat(x, 2, 0), 2, 1)[::2, ::2],
+    "backwards": lambda x: x[::-1].copy()[::-1],
+}
+
+
+def data(name, shape, seed):
+    """Small integers, of which every sum is exact in every type of more than eight bits."""
+    found = np.random.default_rng(seed).integers(0 if name[0] == "u" else -4, 5, shape)
+    if np.dtype(name).kind == "c":
+        found = found + 1j * np.random.default_rng(seed + 9).integers(-4, 5, shape)
+    return found.astype(name)
+
+
+@cache
+def product(algorithm, levels, execution, deterministic=False):
+    multiply = partial(td.matmul, algorithm=algorithm, levels=levels, execution=execution,
+                       deterministic=deterministic)  # fmt: skip
+    return td.jit(lambda a, b: multiply(a, b), backend="cuda")
+
+
+@pytest.mark.parametrize("execution", (None, *NAMED))
+@pytest.mark.parametrize("algorithm", ("strassen", "winograd"))
+@pytest.mark.parametrize("name", TYPES)
+def test_every_algorithm_execution_type_shape_and_stride(name, algorithm, execution):
+    cupy = pytest.importorskip("cupy")
+    ran = 0
+    for levels in (1, 2):
+        program = product(algorithm, levels, execution)
+        for number, (m, k, n) in enumerate(SHAPES):
+            a, b = data(name, (m, k), number), data(name, (k, n), number + 50)
+            views = list(VIEWS.values()) if number in (3, 4) else [VIEWS["rows"]]
+            for turn, view in enumerate(views):
+                left, right = view(cupy.asarray(a).get()), views[-1 - turn](b)
+                try:
+                    got = program(_placed(cupy, left), _placed(cupy, right)).get()
+                except td.ScheduleError as refused:
+                    assert repr(execution) in str(refused)
+                    continue
+                ran += 1
+                np.testing.assert_array_equal(got, a @ b, err_msg=f"{levels} {m} {k} {n} {turn}")
+    # What a type has no engine for still runs by the executions in memory.
+    assert ran > 0 or execution in ("owner", "persistent", "hybrid", "streams", "atomic")
+
+
+def _placed(cupy, x):
+    """On the device with the same strides."""
+    base = x
+    while base.base is not None:
+        base = base.base
+    there = cupy.asarray(np.ascontiguousarray(x))
+    if x.flags.c_contiguous:
+        return there
+    if x.flags.f_contiguous:
+        return cupy.asfortranarray(there)
+    if x.strides[0] < 0:
+        return there[::-1].copy()[::-1]
+    return cupy.repeat(cupy.repeat(there, 2, 0), 2, 1)[::2, ::2]
+
+
+@pytest.mark.parametrize("name", ("float32", "float64"))
+@pytest.mark.parametrize(
+    ("algorithm", "levels", "execution"),
+    [("standard", None, None), *(("strassen", x, e) for x in (1, 2)
+      for e in (None, "owner", "sequential", "streams", "recursive", "persistent"))],
+)  # fmt: skip
+def test_promised_bits(name, algorithm, levels, execution):
+    """Twenty runs, the same bits: deterministic products, whatever computes them."""
+    cupy = pytest.importorskip("cupy")
+    program = product(algorithm, levels, execution, True)
+    rng = cupy.random.default_rng(3)
+    a, b = (rng.standard_normal((1100, 1100)).astype(name) for _ in range(2))
+    try:
+        first = program(a, b)
+    except td.ScheduleError as refused:
+        assert repr(execution) in str(refused)
+        return
+    for _ in range(19):
+        assert bool((program(a, b) == first).all())
+    error = float(abs(first - a.astype("f8") @ b.astype("f8")).max())
+    assert error < {"float32": 2e-3, "float64": 1e-11}[name]
+
+
+@pytest.mark.parametrize("name", ("float32", "float64", "int32"))
+@pytest.mark.parametrize("levels", (1, 2))
+@pytest.mark.parametrize("execution", (None, *NAMED))
+def test_the_workspace_is_what_explain_says(name, levels, execution):
+    """All that the pool gives out in a call, less the result."""
+    cupy = pytest.importorskip("cupy")
+    n = 2048
+    program = product("strassen", levels, execution)
+    a, b = cupy.ones((n, n), name), cupy.ones((n, n), name)
+    try:
+        text = str(program.lower(a, b).explain())
+        out = program(a, b)
+    except td.ScheduleError:
+        return
+    assert out.dtype == name and bool((out == n).all())
+    said = int(re.search(r"workspace\W+([\d,]+) bytes", text)[1].replace(",", ""))
+    del out
+    for _ in range(3):
+        program(a, b)  # whatever is kept from call to call is there
+    with _Given() as given:
+        program(a, b)
+    result = n * n * a.itemsize
+    assert given.most - result <= said + 4096, (given.most - result, said)
+    assert given.most - result >= said, (given.most - result, said)
+
+
+class _Given:
+    """The most bytes that CuPy's pool has given out at one time, since it was entered."""
+
+    def __enter__(self):
+        import cupy
+
+        self.most = self._now = 0
+
+        class Hook(cupy.cuda.memory_hook.MemoryHook):
+            name = "given"
+
+            def malloc_postprocess(hook, **kw):
+                self._now += kw["mem_size"]
+                self.most = max(self.most, self._now)
+
+            def free_postprocess(hook, **kw):
+                self._now -= kw["mem_size"]
+
+        self._hook = Hook()
+        self._hook.__enter__()
+        return self
+
+    def __exit__(self, *what):
+        self._hook.__exit__(*what)
