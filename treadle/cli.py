@@ -103,11 +103,51 @@ def example(
 
 
 @app.command()
-def explain(name: Annotated[str, typer.Argument(help="Which example.")]) -> None:
-    """Show what an example's program becomes: its kernels, what was fused, and why."""
+def explain(
+    name: Annotated[str, typer.Argument(help="An example, or my_program.py:function.")],
+    shape: Annotated[
+        list[str] | None,
+        typer.Option(help="64x64, 64x64:int32, or =0.5: for every argument, or once for each."),
+    ] = None,
+    backend: Annotated[str | None, typer.Option(help="native, cuda, …")] = None,
+) -> None:
+    """Show what a program becomes: its kernels, what was fused, and why."""
+    _console().print(_program(name, shape, backend).explain(), markup=False, highlight=False,
+                     soft_wrap=True)  # fmt: skip
+
+
+@app.command()
+def source(
+    name: Annotated[str, typer.Argument(help="An example, or my_program.py:function.")],
+    shape: Annotated[
+        list[str] | None,
+        typer.Option(help="64x64, 64x64:int32, or =0.5: for every argument, or once for each."),
+    ] = None,
+    backend: Annotated[
+        str | None, typer.Option(help="native (LLVM IR) or cuda (CUDA C++; needs no GPU).")
+    ] = None,
+    arch: Annotated[str | None, typer.Option(help="Of the GPU: sm_90a, …")] = None,
+) -> None:
+    """Print the code of a program's kernels."""
     with _friendly():
-        text = _example(name).program().explain()
-    _console().print(text, markup=False, highlight=False, soft_wrap=True)
+        typer.echo(_program(name, shape, None).source(backend, arch))
+
+
+def _program(name: str, shapes: list[str] | None, backend: str | None) -> Any:
+    """Of an example, or of a person's own file."""
+    from treadle.skeletons.simulator import explore as pages
+
+    with _friendly():
+        if ":" not in name:
+            if shapes or backend:
+                raise Mistake(
+                    "--shape and --backend are for programs of your own: FILE.py:FUNCTION."
+                )
+            return _example(name).program()
+        try:
+            return pages.lowered(name, shapes or ["32x32"], backend).program
+        except pages.PageError as mistake:
+            raise Mistake(str(mistake)) from None
 
 
 @app.command()
@@ -117,7 +157,7 @@ def explore(
     ] = "",
     shape: Annotated[
         list[str] | None,
-        typer.Option(help="64x64, or 64x64:int32: for every argument, or once for each."),
+        typer.Option(help="64x64, 64x64:int32, or =0.5: for every argument, or once for each."),
     ] = None,
     kernel: Annotated[
         str | None, typer.Option(help="The operation to look at, where there are several.")

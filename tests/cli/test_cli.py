@@ -132,6 +132,29 @@ def test_a_wrong_option_shows_the_usage() -> None:
     assert "--size" in text
 
 
+_OWN = """
+import treadle as td
+
+def halves(image, factor):
+    rows, columns = image.shape
+    return td.generate((columns, rows), lambda i, j: image[j, i] * factor, name="turned")
+"""
+
+
+def test_explain_and_source_of_a_program_of_ones_own(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(_OWN)
+    code, text = invoke("explain", f"{file}:halves", "--shape", "40x60", "--shape", "=0.5")
+    assert code == 0 and "Kernel 1: generate 'turned'" in text and "n1 = 40, n2 = 60" in text
+    code, text = invoke("source", f"{file}:halves", "--shape", "40x60", "--shape", "=0.5",
+                        "--backend", "cuda")  # fmt: skip
+    assert code == 0 and "__global__" in text and "turned" in text
+    code, text = invoke("explain", f"{file}:halves", "--shape", "48", "--shape", "=0.5")
+    assert code == 1 and "not enough values to unpack" in text and "mine.py:5" in text
+    code, text = invoke("explain", "life", "--shape", "48")
+    assert code == 1 and "programs of your own" in text
+
+
 def test_explain_shows_kernels() -> None:
     code, text = invoke("explain", "heat")
     assert code == 0, text
