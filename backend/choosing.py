@@ -142,7 +142,8 @@ def _may_gain(node: Node, gpu: bool) -> bool:
 def reasons(program: Any, node: Node, known: Mapping[Expr, int]) -> list[str]:
     """For `explain`: what was chosen for these extents and why; nothing where there was no choice,
     unless `Auto` was asked for by name."""
-    from treadle.skeletons.analysis.report import explained, no_choice
+    from treadle.skeletons.analysis.device import device_of
+    from treadle.skeletons.analysis.report import compared, explained, no_choice
 
     if program.backend == "reference":
         return []
@@ -152,7 +153,9 @@ def reasons(program: Any, node: Node, known: Mapping[Expr, int]) -> list[str]:
     if decide is not None:
         return explained(decide, known)
     if node.label.schedule == Auto():
-        return [f"nothing to choose: {no_choice(node)}"]
+        device = device_of(program)
+        reason = f"nothing to choose: {no_choice(node, device.gpu)}"
+        return [reason, *compared(node, known, device)]
     return []
 
 

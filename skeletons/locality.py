@@ -65,12 +65,16 @@ Ints = NDArray[np.int64]
 LINE = 128
 #: Blocks of a leaf of the bisection: what a multiprocessor runs at once (2048 threads).
 RESIDENT_THREADS = 2048
-#: Orders kept for each operation, one for every combination of extents and contents.
-_KEPT = 8
+#: Orders kept for each operation, one for every combination of extents and contents; and graphs,
+#: which all methods have in common.
+_KEPT, _GRAPHS_KEPT = 8, 2
 #: Places looked up at a time.
 _BATCH = 1 << 20
 
 
+_GRAPHS: OrderedDict[Any, tuple[BlockGraph, float]] = OrderedDict()
+_GRAPHS_LOCK = threading.Lock()
+_LAST: list[Queues] = []
 #: What was last made for an operation.
 _PREPARED: weakref.WeakKeyDictionary[Node, Queues] = weakref.WeakKeyDictionary()
 
@@ -79,6 +83,11 @@ def prepared(node: Node) -> str:
     """What the last preprocessing for an operation found and took, in words."""
     found = _PREPARED.get(node)
     return "made at the first call for any extents" if found is None else str(found)
+
+
+def last_used() -> Queues | None:
+    """What the last launch under a `LocalityGraph` went by, None before the first: for studies."""
+    return _LAST[0] if _LAST else None
 
 
 @dataclass(frozen=True)
@@ -149,10 +158,11 @@ def lines_of(node: Generate, plan: Resolved, known: Mapping[Expr, int],
     last = np.minimum(first + np.array(plan.unit), np.array(shape)) - 1
     affine = [m for m in found.reads if m.kind == "affine" and m.shape and 0 not in m.shape]
     lines = [_by_boxes(m, first, last, exists, found.inner) for m in affine]
-    for read in _placed_reads(node):
-        if _needed(read) <= set(contents):
-            blocks = _elements(first, last, exists, plan.unit)
-            lines.append(_by_places(read, node, blocks, first, found.inner, known, contents))
+    placed = [read for read in _placed_reads(node) if _needed(read) <= set(contents)]
+    if placed:
+        blocks = _elements(first, last, exists, plan.unit)
+        for read in placed:
+            lines.append(_by_places(read, node, blocks, first, last, found.inner, known, contents))
     return count, lines
 
 
@@ -213,19 +223,28 @@ def _elements(first: Ints, last: Ints, exists: Ints, unit: Sequence[int]) -> tup
     return points[kept], np.nonzero(kept)[0]
 
 
-def _by_places(read: Read, node: Generate, blocks: tuple[Ints, Ints], first: Ints,
+def _by_places(read: Read, node: Generate, blocks: tuple[Ints, Ints], first: Ints, last: Ints,
                inner: Sequence[int], known: Mapping[Expr, int], contents: Mapping[Leaf, Any]
                ) -> Footprints:  # fmt: skip
     """Lines of a read whose places NumPy computes, for all elements through all turns of loops.
 
-    Axes and loops that the places do not follow are left at their first.
+    Axes and loops that the places do not follow are left at their first; of an axis that a row of
+    the array lies along, the places a line apart are looked at.
     """
     points, block = blocks
     used = {e for e in walk(read.args)}
+    along = read.args[-1]
+    steps = max(LINE // Leaf(read.node, read.component).type.bytes, 1)
     for k in range(points.shape[1]):
+        offset = points[:, k] - first[block, k]
         if Index(k) not in used:
-            kept = points[:, k] == first[block, k]
-            points, block = points[kept], block[kept]
+            kept = offset == 0
+        elif along is Index(k) and not any(along in walk((a,)) for a in read.args[:-1]):
+            # Neighbours along a row: one of every line's length, and the last, see all lines.
+            kept = (offset % steps == 0) | (points[:, k] == last[block, k])
+        else:
+            continue
+        points, block = points[kept], block[kept]
     counts = [n if v in used else min(n, 1) for v, n in zip(_loops(node), inner, strict=True)]
     turn = np.zeros((1, 0), np.int64)
     if counts:
@@ -348,24 +367,41 @@ class QueueMaker:
         with self._lock:
             found = self._made.get(key)
             if found is None:
-                found = self._made[key] = self._make(numbers, contents)
+                found = self._made[key] = self._make(numbers, contents, digests)
                 while len(self._made) > _KEPT:
                     self._made.popitem(last=False)
             self.latest = _PREPARED[self.node] = found
+            _LAST[:] = [found]
         return found
 
-    def _make(self, values: Sequence[int], contents: Sequence[Any]) -> Queues:
+    def _make(self, values: Sequence[int], contents: Sequence[Any], digests: Sequence[bytes]
+              ) -> Queues:  # fmt: skip
         ready(self.layer.method)
+        graph, seconds = self._graph(values, contents, digests)
+        threads = max(math.prod(self.plan.unit) // math.prod(self.plan.per_thread), 32)
+        resident = max(1, RESIDENT_THREADS // threads)
+        return queues(graph, self.layer.method, self.count, resident, seconds)
+
+    def _graph(self, values: Sequence[int], contents: Sequence[Any], digests: Sequence[bytes]
+               ) -> tuple[BlockGraph, float]:  # fmt: skip
+        """The graph, and the seconds that making it took; kept for the other methods."""
+        shape, plan = (*self.node.shape, *self.node.elements), self.plan
+        key = (shape, plan.order, plan.unit, self.known, tuple(values), tuple(digests))
+        with _GRAPHS_LOCK:
+            if key in _GRAPHS:
+                _GRAPHS.move_to_end(key)
+                return _GRAPHS[key]
         begin = time.perf_counter()
         known = dict(zip(self.known, values, strict=True))
         held = dict(zip(self.arrays, contents, strict=True))
         held.update(_constants(self.node))
-        count, lines = lines_of(self.node, self.plan, known, held)
-        graph = block_graph(count, lines)
-        seconds = time.perf_counter() - begin
-        threads = max(math.prod(self.plan.unit) // math.prod(self.plan.per_thread), 32)
-        resident = max(1, RESIDENT_THREADS // threads)
-        return queues(graph, self.layer.method, self.count, resident, seconds)
+        graph = block_graph(*lines_of(self.node, plan, known, held))
+        made = graph, time.perf_counter() - begin
+        with _GRAPHS_LOCK:
+            _GRAPHS[key] = made
+            while len(_GRAPHS) > _GRAPHS_KEPT:
+                _GRAPHS.popitem(last=False)
+        return made
 
 
 def _constants(node: Generate) -> dict[Leaf, Any]:

@@ -17,11 +17,12 @@ import argparse
 import gc
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from itertools import permutations
 from math import exp, log
 from multiprocessing import get_context
 from pathlib import Path
@@ -34,10 +35,10 @@ import numpy as np
 import treadle as td
 from benchmarks import harness
 from benchmarks.schedules.programs import STUDY, Study
-from treadle.dsl.graph import Node, topological
+from treadle.dsl.graph import Generate, Node, Permute, topological
 from treadle.dsl.names import Names
 from treadle.skeletons.analysis import kernel_maps
-from treadle.skeletons.analysis.choose import way_of
+from treadle.skeletons.analysis.choose import Decider, has_choice, way_of
 from treadle.skeletons.analysis.device import device_of
 from treadle.skeletons.analysis.model import predict
 from treadle.skeletons.schedules import as_schedule
@@ -47,6 +48,8 @@ S = td.schedule
 BLOCKS = ((1, 256), (8, 32), (16, 16), (32, 8))
 #: Bytes moved between two cold samples.
 FLUSH = {"native": 128 << 20, "cuda": 256 << 20}
+#: The CPU has a hundredth of the arithmetic: a quarter of the extents.
+DIVIDE = {"native": 4, "cuda": 1}
 
 
 def schedules() -> dict[str, Any]:
@@ -90,7 +93,8 @@ class Measured:
 
 @dataclass
 class Result:
-    """All about one program; `refused`: why a schedule is not legal for it."""
+    """All about one program; `refused`: why a schedule is not legal for it; `chosen`: by the
+    analysis, where nothing is asked for ("": as it is done without a choice)."""
 
     program: str
     kind: str
@@ -111,16 +115,17 @@ class Result:
         tried = [
             n for n in self.measured if n not in ("default", "Auto()") and "PerThread" not in n
         ]
-        return max(tried, key=self._gain)
+        return max(tried, key=self.over_control)
 
-    def _gain(self, name: str) -> float:
+    def over_control(self, name: str) -> float:
+        """How much faster a schedule is than its control."""
         held = self.measured.get(control(name))
         return held.warm / self.measured[name].warm if held else 1.0
 
     @property
     def gain(self) -> float:
         """How much faster than its control `turned` is."""
-        return self._gain(self.turned)
+        return self.over_control(self.turned)
 
     @property
     def auto(self) -> float | None:
@@ -131,15 +136,55 @@ class Result:
         return self.measured["Auto()"].warm / least
 
     @property
-    def rank(self) -> float | None:
-        """Spearman's correlation of predicted and measured time."""
-        pairs = [(m.predicted, m.warm) for m in self.measured.values() if m.predicted is not None]
-        if len(pairs) < 4 or len({p for p, _ in pairs}) == 1:
-            return None
-        from scipy.stats import spearmanr
+    def predicted(self) -> list[tuple[float, float]]:
+        """(predicted, measured) seconds of all schedules that the analysis knows."""
+        found = self.measured.items()
+        return [(m.predicted, m.warm) for n, m in found if m.predicted and n != "Auto()"]
 
-        found = float(spearmanr([p for p, _ in pairs], [w for _, w in pairs]).statistic)
-        return found if np.isfinite(found) else None
+    @property
+    def rank(self) -> float | None:
+        """Spearman's correlation of predicted and measured time, of `levels`."""
+        return correlation(self.predicted)
+
+
+#: Times closer than this are the same: repeated runs are.
+SAME = 1.02
+
+
+def levels(times: Sequence[float]) -> list[int]:
+    """Times as numbers of levels, from the shortest on: a level begins with the first time that is
+    more than SAME times the one that the level before began with."""
+    found, level, begin = [0] * len(times), -1, 0.0
+    for k in sorted(range(len(times)), key=lambda k: times[k]):
+        if level < 0 or times[k] > SAME * begin:
+            level, begin = level + 1, times[k]
+        found[k] = level
+    return found
+
+
+def correlation(pairs: Sequence[tuple[float, float]]) -> float | None:
+    """Spearman's rank correlation of (predicted, measured), ties by `levels`; None where either has
+    one level, or there are fewer than four."""
+    if len(pairs) < 4:
+        return None
+    made = [levels(times) for times in zip(*pairs, strict=True)]
+    if any(len(set(x)) == 1 for x in made):
+        return None
+    from scipy.stats import spearmanr
+
+    return float(spearmanr(*made).statistic)
+
+
+def ordered(pairs: Sequence[tuple[float, float]]) -> tuple[int, int]:
+    """Of all pairs of schedules more than SAME apart as measured: how many are predicted in that
+    order, and how many there are."""
+    apart = [(p, q) for (p, t), (q, u) in permutations(pairs, 2) if u > SAME * t]
+    return sum(p < q for p, q in apart), len(apart)
+
+
+def error(pairs: Sequence[tuple[float, float]]) -> float:
+    """The typical factor between predicted and measured, less one (geometric mean)."""
+    return exp(sum(abs(log(p / t)) for p, t in pairs) / len(pairs)) - 1
 
 
 class Machine:
@@ -209,9 +254,9 @@ def study(case: Study, machine: Machine, divide: int, budget: float) -> Result:
     plain = machine.put(np.asarray(_host(runs["Row()"]()))) if "Row()" in runs else None
     same = {n: plain is None or bool((run() == plain).all()) for n, run in runs.items()}
     warm = harness.interleave(runs, budget, sample=machine.sample)
-    predicted = predictions(base, programs)
+    predicted, result.chosen = predictions(base, programs)
     for name, run in runs.items():
-        times = 3 if median(warm[name]) > 0.05 else 7
+        times = 3 if median(warm[name]) > 0.05 else 5
         cold = machine.cold(run, times)
         result.measured[name] = Measured(
             median(warm[name]), cold, predicted.get(name), same[name])  # fmt: skip
@@ -242,21 +287,29 @@ def _whole(schedule: Any) -> Any:
     return None if schedule is None else as_schedule(schedule)
 
 
-def predictions(base: Any, programs: Mapping[str, Any]) -> dict[str, float]:
-    """Seconds by schedule, from the access analysis; nothing is run."""
+def predictions(base: Any, programs: Iterable[str]) -> tuple[dict[str, float], str]:
+    """Seconds by schedule, from the access analysis, nothing is run; and what is chosen where
+    nothing is asked for.  Of folds and of scattered sums the analysis says nothing."""
     node = operation(base)
     maps = kernel_maps(node, Names(base).known)
-    if maps is None:
-        return {}
+    scattered = isinstance(node, Permute) and (
+        node.combine is None or node.combine.results == node.combine.left
+    )
+    if maps is None or not (isinstance(node, Generate) or scattered):
+        return {}, ""
     device, found = device_of(base), {}
-    given = schedules()
-    way = way_of(node, base.backend == "cuda")
+    gpu = base.backend == "cuda"
+    given, way = schedules(), way_of(node, gpu)
+    decide = Decider(node, device) if has_choice(node, gpu) else None
+    choice = None if decide is None else decide.choice(Names(base).known)
     for name in programs:
-        # A fold's kernel may have fewer axes than the block that its operation was given.
+        schedule = _whole(given[name])
+        if name in ("default", "Auto()"):
+            schedule = None if choice is None else choice.schedule
+        # A block may have more axes than the operation.
         with suppress(td.ScheduleError):
-            if name != "Auto()":
-                found[name] = predict(maps, _whole(given[name]), device, way).seconds
-    return found
+            found[name] = predict(maps, schedule, device, way).seconds
+    return found, "" if choice is None or choice.schedule is None else repr(choice.schedule)
 
 
 def table(results: Sequence[Result], about: Mapping[str, Any]) -> str:
@@ -267,7 +320,9 @@ def table(results: Sequence[Result], about: Mapping[str, Any]) -> str:
         f"{about['versions']['treadle']} at {str(about['commit'])[:12]}"
         f"{', with changes not committed' if about['dirty'] else ''}", "",
         "Medians in milliseconds, data in the caches (cold: not). The gain is over the row order "
-        "with blocks of the same shape. Spearman: predicted against measured, all schedules.", "",
+        "with blocks of the same shape. Spearman: predicted against measured, all schedules but "
+        "`Auto()`; times within 2 % are ties, predicted ones too (levels of 2 %, from the shortest "
+        "on). Folds and sums at scattered places are not predicted.", "",
         "| program | row order | default | best of all tried | ms | cold | gain of order or hint | "
         "Auto / best | Spearman |",
         "| --- | ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: |",
@@ -294,31 +349,106 @@ def _code(name: str) -> str:
     return f"`{name}`".replace("|", "\\|")
 
 
+def against_row(result: Result) -> float | None:
+    """The time of the row order over that of `Auto()`."""
+    if not {"Row()", "Auto()"} <= set(result.measured):
+        return None
+    return result.measured["Row()"].warm / result.measured["Auto()"].warm
+
+
+def hint_gains(results: Sequence[Result]) -> dict[str, list[float]]:
+    """By hint: how much faster each program is with it than without."""
+    row = "Row() | Block(8, 32)"
+    found: dict[str, list[float]] = {}
+    for r in results:
+        for name, m in r.measured.items():
+            if "Hints" in name and row in r.measured:
+                found.setdefault(name.removeprefix(row + " | "), []).append(
+                    r.measured[row].warm / m.warm)  # fmt: skip
+    return found
+
+
+#: What comes beside a block, by how the first words of a schedule are written.
+FAMILIES = {
+    "columns, zigzags and swizzles of blocks": ("Column", "ZigZag", "Swizzle"),
+    "curves of blocks": ("Morton", "Hilbert"),
+    "`Clusters(4)`": ("Row() | Block(8, 32) | Clusters",),
+    "`Agents(2)`": ("Row() | Block(8, 32) | Agents",),
+}
+
+
+def family_gains(results: Sequence[Result], begins: tuple[str, ...]) -> list[tuple[float, str]]:
+    """How much faster than the row order of the same blocks a family is, and on which program."""
+    return [(r.over_control(name), r.program) for r in results for name in r.measured
+            if name.startswith(begins) and "Block" in name]  # fmt: skip
+
+
+def geometric(values: Sequence[float]) -> float:
+    """The geometric mean."""
+    return exp(sum(map(log, values)) / len(values))
+
+
 def summary(results: Sequence[Result]) -> list[str]:
     """What all of it says, in a few lines."""
-    autos = [r.auto for r in results if r.auto is not None]
-    ranks = [r.rank for r in results if r.rank is not None]
     lines = []
+    autos = {r.program: r.auto for r in results if r.auto is not None}
     if autos:
-        mean = exp(sum(map(log, autos)) / len(autos))
-        worst = max((r for r in results if r.auto is not None), key=lambda r: r.auto or 0.0)
-        lines.append(f"- `Auto()`, without a run, is {mean - 1:.1%} slower than the best of all "
-                     f"(geometric mean); on {worst.program} {max(autos) - 1:.0%}.")  # fmt: skip
+        worst = max(autos, key=lambda name: autos[name])
+        rows = [x for r in results if (x := against_row(r)) is not None]
+        lines.append(
+            f"- `Auto()`, which runs nothing to choose, is {geometric([*autos.values()]) - 1:.1%} "
+            f"slower than the fastest of all (geometric mean), at worst {autos[worst] - 1:.0%} "
+            f"({worst}); over the row order it is at least {min(rows):.2f} ×."
+        )
+    ranks = {r.program: r.rank for r in results if r.rank is not None}
     if ranks:
-        lines.append(f"- Spearman's correlation of predicted and measured time: median "
-                     f"{median(ranks):.2f}, least {min(ranks):.2f}.")  # fmt: skip
+        pairs = [p for r in results for p in r.predicted]
+        right, known = (sum(x) for x in zip(*(ordered(r.predicted) for r in results), strict=True))
+        least = min(ranks, key=lambda name: ranks[name])
+        good = sum(x >= 0.9 for x in ranks.values())
+        pooled = correlation(pairs) or 0.0
+        lines.append(
+            f"- Predicted against measured: {error(pairs):.0%} off (geometric mean, {len(pairs)} "
+            f"times). Spearman's correlation over all programs together {pooled:.2f}; within a "
+            f"program, median {median(ranks.values()):.2f}, at least 0.9 for {good} of "
+            f"{len(ranks)}, least {ranks[least]:.2f} ({least}). Of all pairs of schedules more "
+            f"than 2 % apart, {right / known:.0%} are predicted in the right order."
+        )
     gains = sorted(results, key=lambda r: -r.gain)[:5]
     shown = ", ".join(f"{r.program} {r.gain:.2f} × (`{r.turned}`)" for r in gains)
-    lines.append(f"- Largest gains of an order or a hint alone: {shown}.")
+    lines.append(f"- Largest gains of an order, a hint or a residency over the row order of the "
+                 f"same blocks: {shown}.")  # fmt: skip
     null = [r.program for r in results if r.gain < 1.03]
     lines.append(
-        f"- Nothing gained (below 3 %) on {len(null)} of {len(results)}: {', '.join(null)}."
+        f"- Nothing gained that way (below 3 %) on {len(null)} of {len(results)}: "
+        f"{', '.join(null)}."
     )
+    for family, begins in FAMILIES.items():
+        apart = sorted(family_gains(results, begins))
+        if apart:
+            lines.append(f"- {family[0].upper()}{family[1:]}, over the row order of the same "
+                         f"blocks: {geometric([g for g, _ in apart]):.2f} × on average, "
+                         f"{apart[0][0]:.2f} ({apart[0][1]}) to {apart[-1][0]:.2f} "
+                         f"({apart[-1][1]}).")  # fmt: skip
+    for hint, found in hint_gains(results).items():
+        lines.append(f"- `{hint}`: {geometric(found):.2f} × on average, {min(found):.2f} to "
+                     f"{max(found):.2f}.")  # fmt: skip
     wrong = [f"{r.program} under `{n}`" for r in results for n, m in r.measured.items()
              if not m.same and n not in ("default", "Auto()")]  # fmt: skip
     lines.append("- Results are bit for bit those of the row order under every schedule"
                  + (f", but: {'; '.join(wrong)}." if wrong else "."))  # fmt: skip
     return lines
+
+
+def read(path: Path) -> tuple[list[Result], dict[str, Any]]:
+    """A study and what is known about it, from its file."""
+    about = json.loads(path.read_text(encoding="utf-8"))
+    results = []
+    for found in about.pop("results"):
+        made = Result(**{**found, "measured": {}})
+        made.measured = {n: Measured(**m) for n, m in found["measured"].items()}
+        results.append(made)
+    return results, about
 
 
 def write(path: Path, results: Sequence[Result], about: Mapping[str, Any]) -> None:
@@ -347,10 +477,9 @@ def main(argv: list[str] | None = None) -> int:
     options = arguments(argv)
     started = perf_counter()
     machine = Machine(options.backend)
-    # The CPU has a hundredth of the arithmetic: a quarter of the extents.
-    divide = {"native": 4, "cuda": 1}[options.backend] * (2 if options.quick else 1)
+    divide = DIVIDE[options.backend] * (2 if options.quick else 1)
     divide = 64 if options.tiny else divide
-    budget = 0.0 if options.tiny else 0.02 if options.quick else 0.06
+    budget = 0.0 if options.tiny else 0.01 if options.quick else 0.03
     results: list[Result] = []
     cases = [
         c

@@ -4,7 +4,9 @@ maps        index maps of a kernel, with the extents in them; access classes
 footprint   cache lines and sectors that outputs touch; M_loads and M_cache, counted
 walk        a schedule as boxes of outputs, in order
 device      what a device can do at most, measured or shipped
+forms       what the lowerings make of a schedule: units, threads, outputs of a thread
 model       bytes per level, issue slots, wavefronts: the time of a kernel under a schedule
+gpu         instructions, wavefronts, blocks that come and go
 choose      the schedule with the least predicted time
 report      the reasons in numbers; predictions as data
 """

@@ -174,7 +174,7 @@ def way_of(node: Node, gpu: bool) -> str:
     if not isinstance(node, Generate):
         return "rows"
     rank = len(node.shape)
-    builder = Builder(node, LoweringContext(target="cuda" if gpu else "native"))
+    builder = Builder(node, LoweringContext(target="cuda" if gpu else "cpu"))
     if gpu:
         from treadle.skeletons.gpu import stencil, transpose
 

@@ -77,10 +77,10 @@ class Ceilings:
 
 
 H200 = Ceilings(
-    name="NVIDIA H200", gpu=True, dram=4.23e12, far=9.5e12, near=0.0, issue=132 * 4 * 1.755e9,
-    clock=1.755e9, units=132, shared=44 << 20, own=0, first=224 << 10, launch=3e-6, lanes=32,
-    origin="shipped: copy 4.23 TB/s, L2 9.5 TB/s up to 44 MB, as measured on an H200; launch 3 us "
-    "assumed",
+    name="NVIDIA H200", gpu=True, dram=4.2e12, far=8.4e12, near=0.0, issue=132 * 4 * 1.98e9,
+    clock=1.98e9, units=132, shared=44 << 20, own=0, first=224 << 10, launch=2e-6, lanes=32,
+    origin="shipped: copy 4.2 TB/s, L2 8.4 TB/s, clock 1.98 GHz, as measured on an H200; launch "
+    "2 us assumed",
 )  # fmt: skip
 
 UNKNOWN_CPU = Ceilings(

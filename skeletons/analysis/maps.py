@@ -113,7 +113,8 @@ class Map:
     `element`: bytes; `shape`: the array's extents; `coefficients[a][k]`, `offsets[n][a]`: see the
     module (no coefficients where the map is not affine: then `places` gives the indices of points,
     one row each, for computed maps).  `turns`: how often an output makes each of these accesses
-    (loops and folded axes).
+    (loops and folded axes).  `rows`: which row is read depends on data, but neighbours along the
+    last axis of the domain lie side by side in it.
     """
 
     leaf: Leaf
@@ -126,6 +127,7 @@ class Map:
     offsets: tuple[tuple[int, ...], ...] = ()
     turns: float = 1.0
     places: Callable[[Points], Points] | None = None
+    rows: bool = False
 
     @property
     def pitch(self) -> tuple[int, ...]:
@@ -235,7 +237,8 @@ def kernel_maps(node: Node, known: Mapping[Expr, int]) -> KernelMaps | None:
     for access in accesses(node):
         times = max((turns.get(e, 1.0) for e in walk(bodies) if _is_of(e, access)), default=1.0)
         made = _numeric(access, axes, known, times * max(around, 1))
-        made = replace(made, classes=_line_classes(access, rank))
+        made = replace(made, classes=_line_classes(access, rank),
+                       rows=made.kind == DATA and _in_rows(access, bodies, rank))  # fmt: skip
         maps.append(made if made.kind != COMPUTED else _computed(made, bodies, axes, known))
     maps += _stores(node, axes, known, rank)
     bodies = per_element(node)
@@ -314,6 +317,15 @@ def _turns(bodies: Iterable[Expr], counts: Mapping[Var, int]) -> dict[Expr, floa
 
 def _is_of(e: Expr, access: Access) -> bool:
     return isinstance(e, Read) and Leaf(e.node, e.component) == access.leaf
+
+
+def _in_rows(access: Access, bodies: Sequence[Expr], rank: int) -> bool:
+    """Whether all reads of an array have the last axis of the domain last, and nowhere else."""
+    last = Index(rank - 1)
+    return rank > 1 and all(
+        e.args[-1] is last and not any(last in walk((a,)) for a in e.args[:-1])
+        for e in walk(bodies) if _is_of(e, access)
+    )  # fmt: skip
 
 
 def _shape(leaf: Leaf, known: Mapping[Expr, int]) -> tuple[int, ...]:

@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from treadle.dsl.access import DATA
 from treadle.dsl.expr import Expr
 from treadle.dsl.graph import Fold, FoldSeg, Generate, Matmul, Node, Permute, Scan
 from treadle.dsl.quantities import duration
 
-from .choose import Choice, Decider
-from .model import Prediction
+from .choose import Choice, Decider, candidates, choose, way_of
+from .device import Ceilings
+from .maps import kernel_maps
+from .model import Prediction, least_bytes
 
-#: What the four terms are called, in the order of `Prediction.terms`; and what they are.
-_TERMS = {True: ("DRAM", "L2", "issue", "L1"), False: ("DRAM", "L3", "issue", "L2")}
+#: What the four terms are called, in the order of `Prediction.terms`, and on a GPU the turnover;
+#: and what they are.
+_TERMS = {True: ("DRAM", "L2", "issue", "L1", "blocks"), False: ("DRAM", "L3", "issue", "L2")}
 _ABOUT = {
-    True: "DRAM and L2 bytes, warp instructions, L1 wavefronts; *: the slowest is the time",
-    False: "DRAM, L3 and L2 bytes, vector instructions; *: the slowest is the time",
-}
+    True: ("DRAM and L2 bytes, warp instructions, L1 wavefronts, blocks coming and going",
+           "*: the slowest is the time, and those nearly as slow add to it"),
+    False: ("DRAM, L3 and L2 bytes, vector instructions; *: the slowest is the time",),
+}  # fmt: skip
 #: Candidates shown; the others are summed up.
 SHOWN = 8
 
@@ -44,9 +49,10 @@ def table(choice: Choice) -> list[tuple[str, ...]]:
     ranked = sorted(choice.predictions, key=lambda p: p.seconds)
     ranked.sort(key=lambda p: p is not choice.chosen)
     for p in ranked[:SHOWN]:
-        longest = p.terms.index(max(p.terms))
-        amounts = (p.dram, p.far, p.issue, p.near)
-        cells = [_amount(a) + ("*" if k == longest else " ") for k, a in enumerate(amounts)]
+        amounts = [_amount(a) for a in (p.dram, p.far, p.issue, p.near)]
+        if gpu:
+            amounts.append(duration(p.turnover))
+        cells = [a + ("*" if k == p.longest else " ") for k, a in enumerate(amounts)]
         rows.append((_time(p), *cells, _name(p.schedule)))
     return rows
 
@@ -62,7 +68,7 @@ def lines(choice: Choice) -> list[str]:
     more = len(choice.predictions) - SHOWN
     if more > 0:
         shown.append(f"and {more} more")
-    about = [_ABOUT[choice.device.gpu]]
+    about = [*_ABOUT[choice.device.gpu]]
     if sum(row[0] == rows[1][0] for row in rows[1:]) > 1:
         about.append("of equal times: what stands, else the least of all four, else the first")
     ceilings = f"ceilings of {choice.device.name}"
@@ -72,15 +78,42 @@ def lines(choice: Choice) -> list[str]:
     return [*summary(choice), *shown, *about]
 
 
-def no_choice(node: Node) -> str:
+#: What a lowering does by itself, by `way_of`.
+_DONE = {
+    "strips": "a thread computes several rows as it is, and keeps what they share in registers",
+    "tiles": "what is read across rows goes through tiles as it is",
+}
+
+
+def no_choice(node: Node, gpu: bool) -> str:
     """Why there is nothing to choose for a kernel."""
     kinds = {Fold: "a fold", FoldSeg: "a fold", Scan: "a scan", Permute: "a permute",
              Matmul: "a matrix product"}  # fmt: skip
     if not isinstance(node, Generate):
-        return f"{kinds.get(type(node), 'this kind of kernel')} is not reordered"
+        return f"{kinds.get(type(node), 'this kind of kernel')} is not reordered unasked"
     if len(node.shape) < 2:
         return "one axis has one order worth having"
-    return "elements share nothing that an order could bring together better than it is done"
+    return _DONE.get(
+        way_of(node, gpu),
+        "elements share nothing that an order could bring together better than it is done",
+    )
+
+
+def compared(node: Node, known: Mapping[Expr, int], device: Ceilings) -> list[str]:
+    """Numbers beside `no_choice`: what orders and blocks promise against what a lowering does by
+    itself, or what the memory of a kernel takes in any order; nothing where that is not known."""
+    kernel = kernel_maps(node, known)
+    if kernel is None or not kernel.size or any(m.kind == DATA for m in kernel.maps):
+        return []
+    if isinstance(node, Generate) and len(node.shape) > 1:
+        way = way_of(node, device.gpu)
+        if way in _DONE:
+            tried = candidates(kernel, None, True)  # orders and blocks, on a CPU as well
+            found = choose(kernel, device, None, way, tried, complete=True)
+            return lines(found)[2:] if found.schedule is None else lines(found)
+    least = least_bytes(kernel, device.piece)
+    took = duration(least / device.dram)
+    return [f"{_bytes(least)} are moved once in any order: {took} at the rate of a copy"]
 
 
 def explained(decide: Decider, known: Mapping[Expr, int]) -> list[str]:
@@ -106,22 +139,26 @@ def _amount(n: float) -> str:
     return f"{n:.3g}"
 
 
+def _bytes(n: float) -> str:
+    """Say "16.8 MB"."""
+    text = _amount(n)
+    return f"{text[:-1]} {text[-1]}B" if text[-1].isalpha() else f"{text} B"
+
+
 def predictions(program: Any, schedules: Sequence[Any], operation: str | None = None
                 ) -> list[dict[str, Any]]:  # fmt: skip
     """Predictions as data, for studies: one record per schedule, for one kernel of a program.
 
     `operation`: the name of the kernel's operation; without it the program has one kernel that
     the model knows.  Keys: schedule (code, None as without one), seconds, limit, dram, far, issue,
-    near and their seconds (t_dram, …).  Errors: `ScheduleError` where no or several kernels fit,
-    or the extents are not known.
+    near and their seconds (t_dram, …, t_turnover).  Errors: `ScheduleError` where no or several
+    kernels fit, or the extents are not known.
     """
     from treadle.dsl.errors import ScheduleError
     from treadle.dsl.names import Names
     from treadle.skeletons.schedules import as_schedule
 
-    from .choose import way_of
     from .device import device_of
-    from .maps import kernel_maps
     from .model import predict
 
     names = Names(program)
@@ -143,5 +180,6 @@ def predictions(program: Any, schedules: Sequence[Any], operation: str | None = 
                   "limit": p.limit, "dram": p.dram, "far": p.far, "issue": p.issue,
                   "near": p.near}  # fmt: skip
         record.update(zip(("t_dram", "t_far", "t_issue", "t_near"), p.terms, strict=True))
+        record["t_turnover"] = p.turnover
         records.append(record)
     return records

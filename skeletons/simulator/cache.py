@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from treadle.dsl.errors import ScheduleError
 
 
@@ -68,6 +70,13 @@ class Cache:
     policy: Policy = field(default_factory=Lru)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.policy, Policy):
+            known = ", ".join(f"{kind.__name__}()" for kind in Policy.__subclasses__())
+            raise ScheduleError(f"{self.policy!r} is no policy of a cache.",
+                                hint=f"Write one of td.simulator's {known}.")  # fmt: skip
+        if not all(isinstance(n, int | np.integer) for n in (self.lines, self.line_width)):
+            raise ScheduleError(f"a cache of {self.lines!r} lines of {self.line_width!r} elements.",
+                                hint="Both are integers: td.Cache(256, 32).")  # fmt: skip
         if self.lines < 1 or self.line_width < 1:
             raise ScheduleError(f"a cache of {self.lines} lines of {self.line_width} elements.",
                                 hint="Both are at least 1.")  # fmt: skip

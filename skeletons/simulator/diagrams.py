@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treadle.dsl.errors import ScheduleError
+from treadle.dsl.errors import ScheduleError, user_facing
 from treadle.skeletons.schedules import as_schedule
+from treadle.skeletons.schedules.examine import extents_of as _extents
+from treadle.skeletons.schedules.schedule import shown
 
-from .patterns import Pattern, visited
+from .patterns import visited
 
 if TYPE_CHECKING:
     from .simulation import Simulation
@@ -40,7 +42,7 @@ def plot_order(schedule: Any, shape: Sequence[int], axes: Any = None) -> Any:
     """
     from matplotlib import colors
 
-    shape = tuple(int(n) for n in shape)
+    shape = _extents(shape)
     if not shape or min(shape) < 1:
         raise ScheduleError(f"there is nothing to draw on extents {shape}.",
                             hint="Write schedule.plot((16, 64)).")  # fmt: skip
@@ -58,7 +60,7 @@ def plot_order(schedule: Any, shape: Sequence[int], axes: Any = None) -> Any:
             _borders(axes, _units(shape, plan.unit), 1.8, 1.0)
     axes.set_xticks([0, when.shape[1]])
     axes.set_yticks([0, when.shape[0]])
-    axes.set_title(f"{schedule!r} on {' × '.join(map(str, shape))}", fontsize=9)
+    axes.set_title(f"{shown(schedule)} on {' × '.join(map(str, shape))}", fontsize=9)
     return axes
 
 
@@ -121,28 +123,32 @@ def spatial_temporal(simulation: Simulation, axes: Any = None) -> Any:
     axes = axes or _axes(1.4)
     picture = states(simulation)
     steps = [max(1, n // _PIXELS) for n in picture.shape]
-    shown = picture[:: steps[0], :: steps[1]]
+    pixels = picture[:: steps[0], :: steps[1]]
     axes.imshow(
-        shown, cmap=colors.ListedColormap(COLOURS), vmin=0, vmax=3, aspect="auto",
+        pixels, cmap=colors.ListedColormap(COLOURS), vmin=0, vmax=3, aspect="auto",
         interpolation="nearest", origin="lower", extent=(0, picture.shape[1], 0, picture.shape[0]),
     )  # fmt: skip
     axes.set_xlabel("time (outputs)")
     axes.set_ylabel("address")
     axes.set_title(
-        f"{simulation.pattern}, {simulation.schedule!r}: {simulation.misses:,} misses", fontsize=9
+        f"{simulation.pattern}, {shown(simulation.schedule)}: {simulation.misses:,} misses",
+        fontsize=9,
     )
     return axes
 
 
-def plot_sweep(pattern: Pattern, schedules: Sequence[Any], line_width: int, lines: Sequence[int],
+@user_facing
+def plot_sweep(pattern: Any, schedules: Sequence[Any], line_width: int, lines: Sequence[int],
                policy: Any = None, axes: Any = None) -> Any:  # fmt: skip
-    """Misses against the size of the cache, one line per schedule."""
-    from .simulation import capacity_sweep
+    """Misses of a pattern, or of the kernel of a program, against the size of the cache, one line
+    per schedule."""
+    from .simulation import as_pattern, capacity_sweep
 
+    pattern = as_pattern(pattern)
     axes = axes or _axes(1.5)
     found = capacity_sweep(pattern, schedules, line_width, lines, policy)
     for schedule, misses in zip(schedules, found, strict=True):
-        axes.step(lines, misses, where="mid", label=repr(schedule))
+        axes.step(lines, misses, where="mid", label=shown(schedule))
     axes.set_xlabel(f"cache lines of {line_width} elements")
     axes.set_ylabel("misses")
     axes.set_title(pattern.name, fontsize=9)

@@ -10,7 +10,7 @@ kept.  Of a kernel inside a loop over arrays, it is one turn.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,12 +39,13 @@ from .patterns import Pattern, Placed
 _BATCH = 1 << 16
 
 
-def pattern_of(program: Any, kernel: str | None = None, arrays: Sequence[Any] | None = None
-               ) -> Pattern:  # fmt: skip
+def pattern_of(program: Any, kernel: str | None = None, arrays: Sequence[Any] | None = None,
+               numbers: Mapping[str, Any] | None = None) -> Pattern:  # fmt: skip
     """The pattern of one kernel of a program (`td.jit(f).lower(*args)`).
 
     kernel: the operation's name where there are several; arrays: the arguments, for indices that
-    depend on data.  Arrays lie one after the other in order of first read, the result last.
+    depend on data; numbers: the arguments that are no arrays, by name.  Arrays lie one after the
+    other in order of first read, the result last.
     Errors: `ScheduleError` for kernels that are no map, stencil, fold or permute, or that are
     ambiguous.
     """
@@ -54,10 +55,10 @@ def pattern_of(program: Any, kernel: str | None = None, arrays: Sequence[Any] | 
             hint="Write td.simulate(td.jit(f).lower(*args), …).",
         )
     node = _chosen(program, kernel)
-    given = () if arrays is None else tuple(map(np.asarray, arrays))
+    given = _given(program, arrays)
     data = {held: held.source for held in program.inputs if held.source is not None}
     data.update(zip(program.inputs, given, strict=False))
-    host = _Host(_shapes(program), data)
+    host = _Host(_shapes(program), data, numbers or {})
     domain_of, inner, bodies = _parts(node)
     domain = tuple(int(host.value(e)) for e in domain_of)
     inside = tuple(int(host.value(e)) for e in inner)
@@ -78,6 +79,20 @@ def pattern_of(program: Any, kernel: str | None = None, arrays: Sequence[Any] | 
     name = node.label.name or node.label.operation
     placed.append(Placed("result", end, made))
     return Pattern(name, domain, places, end + math.prod(made), tuple(placed))
+
+
+def _given(program: Any, arrays: Any) -> tuple[Any, ...]:
+    """The arguments as arrays, which must have the extents that the program was made with."""
+    if arrays is None:
+        return ()
+    made = [np.asarray(a) for a in arrays] if isinstance(arrays, Sequence) else []
+    shapes = [tuple(s) for s in program.example_shapes or ()]
+    if [a.shape for a in made] != shapes[: len(made)] or len(made) != len(program.arguments):
+        wanted = ", ".join(f"{held.name} {shape}" for held, shape in
+                           zip(program.arguments, shapes, strict=False))  # fmt: skip
+        raise ScheduleError(f"arrays= takes the program's arguments: {wanted}.",
+                            hint="Write arrays=[a, b, …], as the program is called.")  # fmt: skip
+    return tuple(made)
 
 
 def schedule_of(program: Any, kernel: str | None = None) -> Any:
@@ -143,8 +158,9 @@ def _shapes(program: Any) -> dict[Node, Any]:
 class _Host:
     """Values of host expressions, and shapes of nodes, for the example's extents."""
 
-    def __init__(self, shapes: dict[Node, Any], data: dict[Node, Any]) -> None:
-        self.shapes, self.data = shapes, data
+    def __init__(self, shapes: dict[Node, Any], data: dict[Node, Any],
+                 numbers: Mapping[str, Any]) -> None:  # fmt: skip
+        self.shapes, self.data, self.numbers = shapes, data, numbers
 
     def shape(self, node: Node) -> tuple[int, ...]:
         if node not in self.shapes:
@@ -170,6 +186,8 @@ class _Host:
                 found[e] = e.value
             elif isinstance(e, Extent):
                 found[e] = np.int64(self.shape(e.node)[e.axis])
+            elif isinstance(e, Param) and e.name in self.numbers:
+                found[e] = np.asarray(self.numbers[e.name], e.type.numpy)
             elif isinstance(e, Apply):
                 values = [np.asarray(found[a]) for a in e.args]
                 found[e] = convert(np.asarray(e.op.numpy(*values)), e.type)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treadle.dsl.errors import ScheduleError, user_facing
-from treadle.skeletons.schedules import Row
+from treadle.skeletons.schedules import Auto, Grid, Row, as_schedule
+from treadle.skeletons.schedules.schedule import shown
 
 from .cache import Cache, Lru, RandomFour, Sectored, SetAssociative, StepLru
 from .patterns import Pattern, Trace
@@ -24,6 +26,7 @@ class Simulation:
 
     `optimal`: the misses of Belady's policy, which knows the future, on the same cache (lines, or
     sectors where a miss brings in one).  `missed`: which accesses missed, when asked for.
+    `left_out`: layers of the schedule that the simulation takes no notice of.
     """
 
     pattern: str
@@ -36,6 +39,7 @@ class Simulation:
     compulsory: int
     optimal: int
     missed: NDArray[np.bool_]
+    left_out: tuple[str, ...] = ()
 
     @property
     def accesses(self) -> int:
@@ -44,9 +48,10 @@ class Simulation:
     def __str__(self) -> str:
         rate = self.misses / self.accesses if self.accesses else 0.0
         return (
-            f"{self.pattern} under {self.schedule!r}: {self.misses:,} misses of "
+            f"{self.pattern} under {shown(self.schedule)}: {self.misses:,} misses of "
             f"{self.accesses:,} accesses ({rate:.1%}), {self.compulsory:,} compulsory, "
             f"{self.optimal:,} at best; {self.evictions:,} lines thrown out"
+            + (f" (not simulated: {', '.join(self.left_out)})" if self.left_out else "")
         )
 
     def plot(self, axes: Any = None) -> Any:
@@ -64,7 +69,8 @@ def simulate(pattern: Any, schedule: Any = None, cache: Cache | None = None, *,
 
     Without a schedule it is the kernel's own, if the program gives it one, else `Row()`.
     `kernel` and `arrays`: see `programs.pattern_of`.  `mark`: remember which accesses missed.
-    `at_once`: so many consecutive outputs share a time step (a warp: 32).
+    `at_once`: so many consecutive outputs share a time step (a warp: 32).  Only the order and the
+    shape of blocks are played; other layers are named in the result.
 
     >>> from .patterns import stencil_pattern
     >>> from treadle.skeletons.schedules import Column, Row
@@ -72,7 +78,10 @@ def simulate(pattern: Any, schedule: Any = None, cache: Cache | None = None, *,
     >>> [simulate(stencil_pattern(16, 16, 7, 7), s, setting).misses for s in (Row(), Column(4))]
     [462, 264]
     """
-    cache = cache or Cache(256, 32)
+    cache = Cache(256, 32) if cache is None else cache
+    if not isinstance(cache, Cache):
+        raise ScheduleError(f"{cache!r} is no cache.",
+                            hint="Write td.Cache(lines=256, line_width=32).")  # fmt: skip
     if not isinstance(pattern, Pattern):
         from .programs import pattern_of, schedule_of
 
@@ -80,7 +89,27 @@ def simulate(pattern: Any, schedule: Any = None, cache: Cache | None = None, *,
         schedule = schedule_of(program, kernel) if schedule is None else schedule
     schedule = Row() if schedule is None else schedule
     trace = pattern.trace(schedule, at_once)
-    return run(pattern.name, schedule, trace, cache, mark)
+    found = run(pattern.name, schedule, trace, cache, mark)
+    return dataclasses.replace(found, left_out=_left_out(schedule))
+
+
+def _left_out(schedule: Any) -> tuple[str, ...]:
+    """The layers that decide who runs what, or how caches are used: a trace has none of them."""
+    whole = as_schedule(schedule)
+    layers = (whole.per_thread, whole.lanes, whole.stage, whole.residency, whole.hints)
+    found = [repr(layer) for layer in layers if layer is not None and layer != Grid()]
+    if whole == Auto() or whole.chooser != Auto():
+        found.append(f"{whole.chooser!r}, played as Row()")
+    return tuple(found)
+
+
+def as_pattern(pattern: Any) -> Pattern:
+    """A pattern, or that of the only kernel of a program."""
+    if isinstance(pattern, Pattern):
+        return pattern
+    from .programs import pattern_of
+
+    return pattern_of(pattern)
 
 
 def run(name: str, schedule: Any, trace: Trace, cache: Cache, mark: bool = False) -> Simulation:
@@ -120,9 +149,11 @@ def _engine(trace: Trace, lines: Any, span: int, cache: Cache, missed: Any) -> A
     raise ScheduleError(f"{policy!r} is no policy that the simulator knows.")
 
 
-def capacity_sweep(pattern: Pattern, schedules: Sequence[Any], line_width: int,
+@user_facing
+def capacity_sweep(pattern: Any, schedules: Sequence[Any], line_width: int,
                    lines: Sequence[int], policy: Any = None) -> NDArray[np.int64]:  # fmt: skip
-    """Misses, one row per schedule, one column per number of lines.
+    """Misses of a pattern, or of the kernel of a program: one row per schedule, one column per
+    number of lines.
 
     >>> from .patterns import stencil_pattern
     >>> from treadle.skeletons.schedules import Column, Row
@@ -130,6 +161,7 @@ def capacity_sweep(pattern: Pattern, schedules: Sequence[Any], line_width: int,
     >>> capacity_sweep(p, [Row(), Column(4)], 4, [20, 24, 28], StepLru()).tolist()
     [[1057, 462, 90], [1584, 264, 264]]
     """
+    pattern = as_pattern(pattern)
     found = np.empty((len(schedules), len(lines)), np.int64)
     for row, schedule in enumerate(schedules):
         trace = pattern.trace(schedule)

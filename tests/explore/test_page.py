@@ -29,6 +29,9 @@ def blur(image, weights):
 def pick(x, at):
     return td.map(lambda i: x[i], at)
 
+def shifted(x, by, factor):
+    return td.generate(x.shape, lambda i: factor * x[td.minimum(i + by, 8)])
+
 def running(x):
     return td.cumsum(x)
 
@@ -138,14 +141,27 @@ def test_integers_are_indices(program: str) -> None:
     assert touched.max() == variant.pattern.span - 1
 
 
+def test_numbers_are_arguments(program: str) -> None:
+    """Also where places depend on them."""
+    found = own_program(f"{program}:shifted", ["9", "=3", "=0.5"])
+    (variant,) = found.variants
+    read = variant.pattern.touched(np.arange(9)[:, None])[:, 0]
+    assert read.tolist() == [3, 4, 5, 6, 7, 8, 8, 8, 8]
+
+
 @pytest.mark.parametrize(
     ("name", "shapes", "said"),
     [
-        ("absent", ["4x4"], r"has no function 'absent'; it has: blur, pick, running, total\."),
+        (
+            "absent",
+            ["4x4"],
+            r"has no function 'absent'; it has: blur, pick, shifted, running, total\.",
+        ),
         ("blur", ["4y4"], "'4y4' is no shape: write 64x64"),
         ("blur", ["4x4"] * 3, "takes 2 arrays, and there are 3 shapes"),
         ("running", ["16"], r"no kernel that the simulator knows \(there is: cumsum\)"),
         ("blur", ["0x4"], "is no shape"),
+        ("shifted", ["9", "=many", "=1"], "'=many' is no number: write =3, or =0.5"),
         ("total", ["4x4"], "a single number: there is no order to choose"),
     ],
 )

@@ -257,7 +257,7 @@ def test_the_simulator_agrees_on_programs():
         pattern = pattern_of(program)
         for order in orders:
             walk = Walk(kernel.outputs, order, (1, 1))
-            predicted.append(fetched(kernel, walk, 32, 48 * 64, 64)[0])
+            predicted.append(fetched(kernel, walk, 32, 48 * 64, 64))
             simulated.append(simulate(pattern, order, Cache(48, 16)).misses)
     assert spearmanr(predicted, simulated).statistic > 0.8
     error = np.abs(np.log(np.array(predicted) / 64 / np.array(simulated)))

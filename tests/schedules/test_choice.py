@@ -77,24 +77,25 @@ def kernel(function, *shapes):
 # --- facts measured on an H200 (docs/design.md) -----------------------------------------------
 
 
-@pytest.mark.parametrize(("n", "gain"), [(8192, 2.3), (4096, 1.3)])
-def test_naive_products_want_columns(n, gain):
-    """433 → 185 ms with columns of 256 or 1 024; 27.0 → 20.8 with a zigzag of 128."""
+@pytest.mark.parametrize(("n", "row", "narrow"), [
+    (2048, 3.44e-3, 2.67e-3), (4096, 26.9e-3, None), (8192, 209e-3, None)])  # fmt: skip
+def test_naive_products_want_columns(n, row, narrow):
+    """A narrow column finds more of the second matrix in the L1."""
     _, maps = kernel(product, (n, n), (n, n))
     found = choose(maps, H200, pool=ORDERS, complete=True)
-    assert isinstance(found.schedule.order, Column | ZigZag) and found.schedule.order.width >= 32
     times = {p.schedule: p.seconds for p in found.predictions}
-    assert times[as_schedule(Row())] / found.chosen.seconds >= gain
-    assert times[as_schedule(Column(256))] <= 1.02 * found.chosen.seconds
-    assert times[as_schedule(ZigZag(128))] <= 1.02 * found.chosen.seconds
-    assert times[as_schedule(Row())] == pytest.approx({8192: 0.433, 4096: 0.027}[n], rel=0.15)
+    assert times[as_schedule(Row())] == pytest.approx(row, rel=0.2)
+    assert isinstance(found.schedule.order, Column | ZigZag)
+    if narrow is not None:
+        assert times[as_schedule(Column(32))] == pytest.approx(narrow, rel=0.2)
 
 
 def test_a_transpose_wants_columns_of_eight():
-    """1.88 → 0.98 ms; its stores decide as much as its reads."""
-    _, maps = kernel(turned, (16384, 16384))
+    """491 → 320 us; its stores decide as much as its reads."""
+    _, maps = kernel(turned, (8192, 8192))
     found = choose(maps, H200, pool=ORDERS, complete=True)
-    assert found.schedule == Column(8) and found.plain.seconds == pytest.approx(1.88e-3, rel=0.1)
+    assert found.schedule == Column(8) and found.plain.seconds == pytest.approx(491e-6, rel=0.15)
+    assert found.chosen.seconds == pytest.approx(320e-6, rel=0.15)
     scattered = lower(
         lambda a: td.permute(td.overwrite, td.zeros((4, 2), "float32"), lambda i, j: (j, i), a),
         np.zeros((2, 4), np.float32),
@@ -108,11 +109,11 @@ def test_a_transpose_wants_columns_of_eight():
 
 @pytest.mark.parametrize("radius", [1, 2, 4])
 def test_stencils_gain_nothing_by_order_alone(radius):
+    """Strips that share what they read are what helps, and are how it is done anyhow."""
     _, maps = kernel(box(radius), (4096, 4096))
     found = choose(maps, H200, pool=ORDERS, complete=True)
     assert found.schedule == Row() and found.best.seconds > 0.97 * found.plain.seconds
-    strips = predict(maps, as_schedule(Row() | Block(16, 128) | PerThread(rows=4)), H200)
-    assert strips.seconds < found.plain.seconds
+    assert predict(maps, None, H200, "strips").seconds < found.plain.seconds
 
 
 def test_footprints_of_warps_blocks_and_waves():
@@ -181,18 +182,21 @@ def test_defaults_that_are_better_stay():
 
 
 def test_layers_that_were_given_stay():
-    node, maps = kernel(product, (8192, 8192), (8192, 8192))
+    """Blocks of a row, column by column: 28.1 ms at 4 096² (measured), row by row 25.5."""
+    node, maps = kernel(product, (4096, 4096), (4096, 4096))
     given = as_schedule(Block(1, 256) | Hints(stream="evict_first"))
     found = choose(maps, H200, given)
-    assert found.plain.schedule == given and found.schedule.block == Block(1, 256)
-    assert found.schedule.hints == given.hints and isinstance(found.schedule.order, Column)
+    assert found.plain.schedule == given and found.schedule == given
+    tried = [p.schedule for p in found.predictions[1:]]
+    assert {s.order for s in tried} == {Column(64), Column(256), Column(1024)}
+    assert all((s.block, s.hints) == (given.block, given.hints) for s in tried)
     fixed = sized(product, (64, 64), (64, 64)).scheduled(product=Row()).kernels[-1]
     assert not has_choice(fixed, gpu=True) and has_choice(node, gpu=True)
 
 
 def test_a_small_gain_is_no_reason():
     _, maps = kernel(product, (4096, 4096), (4096, 4096))
-    plain = choose(maps, H200, pool=[Column(256), Column(64), Column(128)], complete=True)
+    plain = choose(maps, H200, pool=[Column(256), Column(512), Column(1024)], complete=True)
     assert plain.schedule == Column(256)
     assert plain.best.seconds >= MARGIN * plain.plain.seconds
 
@@ -252,10 +256,10 @@ def test_the_reasons_are_numbers():
     _, maps = kernel(product, (8192, 8192), (8192, 8192))
     shown = report.lines(choose(maps, H200, complete=True))
     assert shown[0] == "Row() | Block(32, 128) | PerThread(rows=8)"
-    assert shown[1].startswith("83.4 ms predicted, 4") and shown[1].endswith("without a schedule")
-    assert shown[2].split() == ["time", "DRAM", "L2", "issue", "L1", "candidate"]
-    assert shown[3].startswith("83.4 ms") and "*" in shown[3]
-    assert "ceilings of NVIDIA H200" in shown and max(map(len, shown)) <= 83
+    assert shown[1].startswith("76.5 ms predicted, 2") and shown[1].endswith("without a schedule")
+    assert shown[2].split() == ["time", "DRAM", "L2", "issue", "L1", "blocks", "candidate"]
+    assert shown[3].startswith("76.5 ms") and "*" in shown[3]
+    assert "ceilings of NVIDIA H200" in shown and max(map(len, shown)) <= 93
     assert len({line.index("Row()") for line in shown[3:6] if "Row()" in line}) == 1
 
 
@@ -363,3 +367,24 @@ def test_measuring_gives_sane_ceilings():
     found = measure("native", 1e-3, copied=1 << 20)
     assert device.from_dict(dataclasses.asdict(found)) == found
     assert found.origin.startswith("measured") and found.lanes in (4, 8, 16)
+
+
+def test_auto_by_name_is_as_without_and_says_what_is_done_already():
+    """`Auto()` neither keeps an operation from being fused nor from being recognised."""
+
+    def two(schedule):
+        def program(a):
+            lap = td.stencil(lambda w: (w[-1, 0] + w[0, 0] + w[1, 0]) / 3, a, schedule=schedule)
+            return td.map(lambda x: x + 1, lap)
+
+        return program
+
+    assert len(sized(two(Auto()), (64, 64)).kernels) == 1
+    assert len(sized(two(Row()), (64, 64)).kernels) == 2
+    text = sized(lambda a: td.stencil(
+        lambda w: sum(w[i, j] * (1.0 + i + 7 * j + i * j) for i in (-1, 0, 1) for j in (-1, 0, 1)),
+        a, schedule=Auto()), (4096, 4096), backend="cuda").explain()  # fmt: skip
+    assert "nothing to choose: a thread computes several rows as it is" in text
+    assert "without a schedule" in text and "Row() | Block(8, 32)" in text
+    summed = sized(lambda a: td.sum(a, axis=1, schedule=Auto()), (4096, 4096), backend="cuda")
+    assert "67.1 MB are moved once in any order: 16 µs at the rate of a copy" in summed.explain()

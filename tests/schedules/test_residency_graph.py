@@ -219,3 +219,37 @@ def test_preprocessing_is_timed_and_kept():
     assert found.seconds == 0.5 + found.order_seconds > 0.5
     told = f"30 blocks, {graph.edges} pairs of them share lines; graph 500 ms"
     assert str(found).startswith(told)
+
+
+@pytest.mark.parametrize("width", [8, 40, 70])
+def test_rows_that_data_decides_are_looked_at_a_line_apart(width: int):
+    """All of their lines are found, though not all of their elements are looked at."""
+    index = np.random.default_rng(1).integers(0, 13, 9)
+    table, places = td.use(IMAGE), td.use(index)
+    made = td.generate((9, 70), lambda i, j: table[places[i], j])
+    schedule = Row() | Block(2, width)
+
+    def reads(i: int, j: int) -> set[tuple[str, int]]:
+        return {("table", int(index[i] * 70 + j) * 4 // LINE), ("index", i * 8 // LINE)}
+
+    np.testing.assert_array_equal(graph_of(made, schedule),
+                                  by_elements(made, schedule, (9, 70), reads))  # fmt: skip
+
+
+def test_methods_have_their_graph_in_common(monkeypatch: pytest.MonkeyPatch):
+    from treadle.skeletons import locality
+
+    made = []
+    monkeypatch.setattr(locality, "_GRAPHS", locality.OrderedDict())
+    monkeypatch.setattr(locality, "block_graph",
+                        lambda *given: made.append(given) or block_graph(*given))  # fmt: skip
+    program = td.jit(lambda a: td.stencil(lambda w: w[-1, 0] + w[1, 0], a)).lower(IMAGE)
+    for _ in range(2):
+        for method in ("mst", "kway"):
+            pytest.importorskip("pymetis")
+            schedule = Row() | Block(4, 32) | LocalityGraph(method)
+            found = locality.queues_of(program, schedule, 4, (IMAGE,))
+            assert sorted(found.order.tolist()) == list(range(12))
+    assert [count for count, _ in made if count > 2] == [12]  # without those of `ready`
+    locality.queues_of(program, Row() | Block(2, 32) | LocalityGraph(), 4, (IMAGE,))
+    assert [count for count, _ in made if count > 2] == [12, 21]

@@ -306,3 +306,47 @@ def test_what_cannot_be_simulated():
 
     with pytest.raises(td.ScheduleError, match="depends on the state of a loop in the kernel"):
         simulate(td.jit(chase).lower(np.arange(5)))
+
+
+# --- what is not played, and mistakes -----------------------------------------------------------
+
+
+def made_of(extents=(16, 16)):
+    return td.jit(lambda a: td.stencil(lambda w: w[-1, 0] + w[1, 0], a)).lower(
+        np.zeros(extents, np.float32)
+    )
+
+
+def test_layers_that_are_not_played_are_named():
+    s = td.schedule
+    found = td.simulate(made_of(), s.Row() | s.Block(4, 8) | s.PerThread(rows=2) | s.Agents(2))
+    assert found.left_out == ("PerThread(rows=2)", "Agents(2)")
+    assert "(not simulated: PerThread(rows=2), Agents(2))" in str(found)
+    assert td.simulate(made_of(), s.Auto()).left_out == ("Auto(), played as Row()",)
+    assert not td.simulate(made_of(), s.Column(4) | s.Block(4, 8)).left_out
+
+
+def test_sweeps_take_programs_and_long_tables_are_cut_short():
+    s = td.schedule
+    found = td.simulator.capacity_sweep(made_of(), [s.Row(), s.Column(4)], 8, [8, 64])
+    assert found.shape == (2, 2) and found[0, 1] == 64
+    assert "Table(… 256 places …)" in str(td.simulate(made_of(), s.Table(np.arange(256)[::-1])))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (lambda p, s: td.simulate(p, s.Row(), 24), "24 is no cache"),
+        (lambda p, s: td.Cache(24, 8, "lru"), "'lru' is no policy"),
+        (lambda p, s: td.Cache(24.5, 8), "24.5 lines"),
+        (lambda p, s: td.simulate(p, s.Row(), arrays=[np.zeros((3, 3))]), r"a \(16, 16\)"),
+        (lambda p, s: td.simulate(p, s.Row(), arrays=np.zeros(3)), "takes the program's arguments"),
+        (lambda p, s: s.draw(s.Column(8) | s.Block(2, 4), (4, 4)), "more than an order"),
+        (lambda p, s: s.check(s.Auto(), (4, 4)), "has no order"),
+        (lambda p, s: s.check(s.Hilbert, (4, 4)), "is the class"),
+        (lambda p, s: s.Row().plot("64x64"), "a shape is a tuple of extents"),
+    ],
+)
+def test_mistakes_are_answered(wrong, said):
+    with pytest.raises(td.TreadleError, match=said):
+        wrong(made_of(), td.schedule)

@@ -67,3 +67,92 @@ def test_what_is_said_of_a_result():
     text = table([made], about)
     assert "`Column(64) \\| Block(8, 32)`" in text
     assert "but: a program under `Column(64) | Block(8, 32)`" in text
+
+
+def test_ties_pairs_and_errors():
+    from benchmarks.schedules import study
+
+    assert study.levels([1.03, 1.0, 1.019, 2.0]) == [1, 0, 0, 2]
+    pairs = [(1.0, 1.0), (1.5, 1.01), (2.0, 3.0), (1.8, 4.0)]
+    assert study.ordered(pairs) == (4, 5)  # the first two are a tie, the last two the wrong way
+    assert study.correlation(pairs[:3]) is None
+    assert study.error([(1.0, 2.0), (4.0, 2.0)]) == pytest.approx(1.0)
+
+
+# --- what was measured, and what the model says of it ------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def measured():
+    import sys
+
+    if ROOT not in sys.path:
+        sys.path.append(ROOT)
+    from benchmarks.schedules import pages, study
+
+    return study.read(pages.newest("schedules-gpu"))
+
+
+def test_the_study_is_large_and_orders_changed_no_bit(measured):
+    results, about = measured
+    assert about["backend"] == "cuda" and len(results) >= 24
+    assert sum(len(r.measured) >= 20 for r in results) >= 24
+    for r in results:
+        assert all(m.same for n, m in r.measured.items() if n not in ("default", "Auto()"))
+        assert {"Row()", "default", "Auto()"} <= set(r.measured)
+
+
+def test_what_is_done_unasked_is_near_the_fastest_and_never_slower_than_rows(measured):
+    from benchmarks.schedules.study import geometric
+
+    results, _ = measured
+    lost = {r.program: r.measured["default"].warm / min(m.warm for m in r.measured.values())
+            for r in results}  # fmt: skip
+    assert geometric([*lost.values()]) <= 1.05 and max(lost.values()) <= 1.15, lost
+    for r in results:
+        assert r.measured["Row()"].warm >= 0.98 * r.measured["default"].warm, r.program
+
+
+def test_the_model_ranks_what_was_measured(measured, monkeypatch, tmp_path):
+    """Of every kind one or two programs, predicted here with the shipped ceilings of the device;
+    all of them: `python -m benchmarks.schedules.pages --predict`."""
+    import dataclasses
+
+    from benchmarks.schedules import pages, study
+
+    monkeypatch.setenv("TREADLE_CACHE_DIR", str(tmp_path))
+    names = ("√(x² + 1)", "transposition", "3×3", "9×9", "27 points in space", "A·B", "A·Bᵀ",
+             "all distances", "gather of rows")  # fmt: skip
+    results = [dataclasses.replace(r, measured={n: dataclasses.replace(m)
+                                                for n, m in r.measured.items()})
+               for r in measured[0] if r.program in names]  # fmt: skip
+    assert len(results) == len(names)
+    pages.predict(results, "cuda")
+    pairs = [p for r in results for p in r.predicted]
+    counted = [study.ordered(r.predicted) for r in results]
+    right, apart = (sum(x) for x in zip(*counted, strict=True))
+    assert study.error(pairs) <= 0.15
+    assert study.correlation(pairs) >= 0.95
+    assert right / apart >= 0.88
+    for r in results:
+        assert study.correlation(r.predicted) >= 0.8, r.program
+
+
+def test_auto_is_what_is_done_without_a_schedule():
+    """Also where treadle recognises something: a box is summed one axis after the other."""
+    from benchmarks.schedules import pages, programs
+
+    case = next(c for c in programs.STUDY if "box" in c.name)
+    base = pages.lowered(case, "cuda")
+    texts = [program.source("cuda").replace("Auto()", "default")
+             for program in (base, base.scheduled(op=td.schedule.Auto()))]  # fmt: skip
+    assert texts[0] == texts[1]
+    assert base.scheduled(op=td.schedule.Row()).source("cuda") != texts[0]
+
+
+def test_the_pages_have_the_numbers_of_the_results():
+    from benchmarks.schedules import pages
+
+    for page in dict.fromkeys(page for page, _ in pages.PARTS.values()):
+        text = page.read_text(encoding="utf-8")
+        assert pages.written(page, text) == text, "run python -m benchmarks.schedules.pages"

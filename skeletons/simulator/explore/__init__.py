@@ -9,8 +9,17 @@ own        a program of the person's
 page       programs into one HTML file
 """
 
-from .own import own_program, plane_shapes
+from .own import lowered, own_program, plane_shapes
 from .page import PageError, Shown, Variant, page
 from .presets import presets
 
-__all__ = ["PageError", "Shown", "Variant", "own_program", "page", "plane_shapes", "presets"]
+__all__ = [
+    "PageError",
+    "Shown",
+    "Variant",
+    "lowered",
+    "own_program",
+    "page",
+    "plane_shapes",
+    "presets",
+]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import textwrap
-from collections.abc import Sequence
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,23 +21,42 @@ from ..programs import pattern_of
 from .page import PageError, Shown, Variant
 
 
-def own_program(where: str, shapes: list[str], kernel: str | None = None) -> Shown:
+@dataclass(frozen=True)
+class Own:
+    """A function of a file, lowered: `arrays` and `numbers` (by name) are its arguments, `wanted`
+    the shapes that were asked for."""
+
+    file: Path
+    name: str
+    function: Callable[..., Any]
+    program: Any
+    arrays: list[np.ndarray[Any, Any]]
+    numbers: dict[str, int | float]
+    wanted: list[tuple[tuple[int, ...], np.dtype[Any]]]
+
+
+def lowered(where: str, shapes: Sequence[str], backend: str | None = None) -> Own:
     """The program at `FILE.py:FUNCTION`, its arguments arrays of `shapes`.
 
-    A shape is `64x64`, or `64x64:int32` for another type than float32; one for each argument, or
-    one for all.  Integers are random, below the least extent of all shapes: they may be indices.
-    Errors: `PageError` for a file, function or shape that is none, and for what has no pattern.
+    A shape is `64x64`, or `64x64:int32` for another type than float32; `=0.5` is an argument that
+    is a number.  One for each argument, or one for all.  Integers are random, below the least
+    extent of all shapes: they may be indices.
+    Errors: `PageError` for a file, function or shape that is none, and for what the function says.
     """
     file, _, name = where.rpartition(":")
     if not file or not name:
         raise PageError(f"{where!r} names no function: write my_program.py:function.")
     function = _loaded(Path(file), name)
     plain = getattr(function, "__wrapped__", function)
-    count = len([p for p in inspect.signature(plain).parameters.values() if p.default is p.empty])
+    names = [n for n, p in inspect.signature(plain).parameters.items() if p.default is p.empty]
+    count = len(names)
     if len(shapes) not in (1, count):
         raise PageError(f"{name} takes {count} arrays, and there are {len(shapes)} shapes: "
-                        "give --shape once for each, or once for all.")  # fmt: skip
-    wanted = [_shape(s) for s in (shapes * count if len(shapes) == 1 else shapes)]
+                        "give --shape once for each (a number: --shape =0.5), or once for all."
+                        )  # fmt: skip
+    given = dict(zip(names, [*shapes] * count if len(shapes) == 1 else shapes, strict=True))
+    numbers = {n: _number(text[1:]) for n, text in given.items() if text.startswith("=")}
+    wanted = [_shape(text) for n, text in given.items() if n not in numbers]
     least = min((n for shape, _ in wanted for n in shape), default=1)
     random = np.random.default_rng(0)
     arrays = [
@@ -43,9 +64,33 @@ def own_program(where: str, shapes: list[str], kernel: str | None = None) -> Sho
         else random.random(shape).astype(dtype)
         for shape, dtype in wanted
     ]  # fmt: skip
-    program = (function if hasattr(function, "lower") else td.jit(function)).lower(*arrays)
+    rest = iter(arrays)
+    arguments = [numbers[n] if n in numbers else next(rest) for n in names]
+    compiled = function if hasattr(function, "lower") and backend is None else td.jit(
+        plain, backend=backend)  # fmt: skip
     try:
-        pattern = pattern_of(program, kernel, arrays)
+        program = compiled.lower(*arguments)
+    except TreadleError:
+        raise
+    except Exception as error:  # the function's own: arguments of other shapes, most often
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        raise PageError(
+            f"{name} raised {type(error).__name__}: {error}\n"
+            f"  {Path(at.filename).name}:{at.lineno}: {at.line}\n"
+            f"  Its arguments were of the shapes {', '.join(shapes)}: give --shape for each."
+        ) from error
+    return Own(Path(file), name, plain, program, arrays, numbers, wanted)
+
+
+def own_program(where: str, shapes: list[str], kernel: str | None = None) -> Shown:
+    """The program of `lowered` for the page.
+
+    Errors: `PageError`, also for what has no pattern.
+    """
+    own = lowered(where, shapes)
+    program, arrays, numbers = own.program, own.arrays, own.numbers
+    try:
+        pattern = pattern_of(program, kernel, arrays, numbers)
     except TreadleError as error:
         said = str(error.message).replace("kernel=…", "--kernel")
         hint = str(error.hint or "").replace("kernel=…", "--kernel")
@@ -55,11 +100,11 @@ def own_program(where: str, shapes: list[str], kernel: str | None = None) -> Sho
     named = _operation(program, pattern.name)
     start = {"order": "Column", "width": 8, "line": 8, "policy": "Lru",
              "lines": max(4, pattern.span // 64)}  # fmt: skip
-    label = ", ".join(dict.fromkeys(" × ".join(map(str, shape)) for shape, _ in wanted))
+    label = ", ".join(dict.fromkeys(" × ".join(map(str, shape)) for shape, _ in own.wanted))
     return Shown(
-        "own", f"{name} ({Path(file).name})", f"The kernel {pattern.name!r} of your program.",
-        textwrap.dedent(inspect.getsource(plain)), (Variant(label, pattern),), program, named,
-        start,
+        "own", f"{own.name} ({own.file.name})", f"The kernel {pattern.name!r} of your program.",
+        textwrap.dedent(inspect.getsource(own.function)), (Variant(label, pattern),), program,
+        named, start,
     )  # fmt: skip
 
 
@@ -105,6 +150,16 @@ def _shape(text: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
     if not shape or min(shape) < 1:
         raise PageError(f"{text!r} is no shape: write 64x64, or 64x64:int32.")
     return shape, kind
+
+
+def _number(text: str) -> int | float:
+    try:
+        return int(text)
+    except ValueError:
+        try:
+            return float(text)
+        except ValueError:
+            raise PageError(f"'={text}' is no number: write =3, or =0.5.") from None
 
 
 def _operation(program: Any, name: str) -> str | None:

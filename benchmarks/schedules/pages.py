@@ -1,0 +1,214 @@
+"""The numbers of docs/schedules.md and docs/locality.md, from the results, between marks.
+
+    python -m benchmarks.schedules.pages [--predict FILE.json]
+
+Writes both pages from the newest results in benchmarks/results (`schedules-gpu-*`, `paver-gpu-*`,
+`reorder-gpu-*`); a test holds the pages to what this would write.  `--predict` first puts the
+predictions of the model as it is now into a study that was measured before: nothing is run, and
+no GPU is needed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import treadle as td
+from benchmarks.schedules import paver, programs, reorder, study
+from treadle.dsl.configuration import Settings
+from treadle.dsl.program import Program
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "benchmarks" / "results"
+MARKS = ("<!-- {}: begin (python -m benchmarks.schedules.pages) -->", "<!-- {}: end -->")
+
+
+def newest(kind: str) -> Path:
+    """The newest whole result of a kind, say "schedules-gpu"; FileNotFoundError without any."""
+    found = [p for p in sorted(RESULTS.glob(f"{kind}-*.json"))
+             if re.fullmatch(rf"{kind}-[\d-]+", p.stem)]  # fmt: skip
+    if not found:
+        raise FileNotFoundError(f"no results of kind {kind!r} in {RESULTS}")
+    return found[-1]
+
+
+# --- predictions, again ---------------------------------------------------------------------
+
+
+def lowered(case: programs.Study, backend: str, divide: int = 1) -> Any:
+    """A program of the study for a backend that need not be there; its arrays hold nothing."""
+    programs.SHAPES_ONLY = True
+    try:
+        function, args = case.build(lambda extent: max(extent // divide, 16))
+    finally:
+        programs.SHAPES_ONLY = False
+    traced = td.jit(function, backend="reference").lower(*args)
+    made = Program(traced.source_roots, traced.tree, Settings(), backend, traced.arguments,
+                   traced.params, traced.name)  # fmt: skip
+    made.example_shapes = traced.example_shapes
+    return made
+
+
+def predict(results: Sequence[study.Result], backend: str, divide: int = 1) -> None:
+    """Put the predictions of now into results; those of `default` and `Auto()` only where what is
+    chosen now is what ran."""
+    cases = {c.name: c for c in programs.STUDY}
+    for result in results:
+        found, chosen = study.predictions(lowered(cases[result.program], backend, divide),
+                                          list(result.measured))  # fmt: skip
+        for name, measured in result.measured.items():
+            own = name in ("default", "Auto()")
+            measured.predicted = None if own and chosen != result.chosen else found.get(name)
+
+
+# --- docs/schedules.md ----------------------------------------------------------------------
+
+
+def _code(name: str) -> str:
+    return f"`{name}`".replace("|", "\\|")
+
+
+def _microseconds(seconds: float) -> str:
+    return f"{seconds * 1e6:,.0f}" if seconds >= 99.5e-6 else f"{seconds * 1e6:.1f}"
+
+
+def which_schedule() -> str:
+    """The table of the study, and what it says."""
+    path = newest("schedules-gpu")
+    results, about = study.read(path)
+    lines = [
+        f"{len(results)} programs under up to {max(len(r.measured) for r in results)} schedules on "
+        f"an {about['device']['gpu']}, {about['date'][:10]}; float32, microseconds, medians, data "
+        "as warm as the program before left it. *Order alone*: the most that an order, a hint or a "
+        "residency gained over the row order with blocks of the same shape.",
+        "",
+        "| program | `Row()` | blocks 8 × 32, row by row | as treadle does it | fastest other | | "
+        "order alone | `Auto()` over the fastest |",
+        "| --- | ---: | ---: | ---: | --- | ---: | --- | ---: |",
+    ]
+    for r in results:
+        times = {n: _microseconds(m.warm) for n, m in r.measured.items()}
+        turned = f"{r.gain:.2f} × {_code(r.turned)}" if r.gain >= 1.03 else "nothing"
+        auto = "" if r.auto is None else f"{r.auto:.2f}"
+        lines.append(
+            f"| {r.program} | {times.get('Row()', '')} | {times.get('Row() | Block(8, 32)', '')} | "
+            f"{times.get('default', '')} | {_code(r.best)} | {times[r.best]} | {turned} | {auto} |"
+        )
+    box = next(r for r in results if "box" in r.program).measured
+    zigzag = min(m.warm for n, m in box.items() if n.startswith("ZigZag") and "Block" in n)
+    lines += ["", *study.summary(results),
+              "- A zigzag of blocks on the 9×9 box of a 4k image, where the paper saw 13 %: "
+              f"{box['Row() | Block(8, 32)'].warm / zigzag:.2f} ×.", "",
+              f"[All times]({_link(path)}), also with cold caches, and the numbers "
+              f"behind them as [data]({_link(path, '.json')})."]  # fmt: skip
+    return "\n".join(lines)
+
+
+def _link(path: Path, suffix: str = ".md") -> str:
+    return f"../{path.with_suffix(suffix).relative_to(ROOT)}"
+
+
+def orders_alone() -> str:
+    """The table of `reorder`."""
+    about = json.loads(newest("reorder-gpu").read_text(encoding="utf-8"))
+    text = reorder.table(about["results"], about)
+    return "\n".join(line for line in text.splitlines() if line.startswith("|"))
+
+
+# --- docs/locality.md -----------------------------------------------------------------------
+
+
+def graphs_measured() -> str:
+    """The table of `paver --run cuda`, and what it says."""
+    path = newest("paver-gpu")
+    about = json.loads(path.read_text(encoding="utf-8"))
+    results = [paver.result_of(r) for r in about["results"]]
+    against = paver.against_graphs(results)
+    regular = {r.program for r in results if r.regular}
+    on_agents = paver.against_graphs(results, ("structured + agents",))
+    irregular = [n for n in against if n not in regular]
+    least = min(regular, key=lambda n: against[n])
+    lines = [
+        f"On an {about['device']['gpu']}, {about['date'][:10]}, images of {about['size']}² "
+        f"(the product and irregular programs {about['irregular']}²), blocks of 8 × 32; "
+        "milliseconds, and how many times as fast as the row order of the same blocks. *Against "
+        "graph*: the time of the fastest graph over that of the fastest of all others.",
+        "",
+        "| program | row order, ms | best order | | clustering | | order on agents | | graph | | "
+        "preprocessing, s | against graph |",
+        "| --- | ---: | --- | ---: | --- | ---: | --- | ---: | --- | ---: | ---: | ---: |",
+    ]
+    for row in paver.measured(results):
+        cells = [f"`{c}`" if k in (2, 4, 6, 8) else c for k, c in enumerate(row)]
+        lines.append("| " + " | ".join(cells) + " |")
+    lines += [
+        "",
+        f"- On the regular programs the best structured schedule takes no preprocessing, and is at "
+        f"least {against[least]:.2f} × as fast as the best graph ({least}).",
+        "- Orders on agents pay for the queue as the graph does; over it they are "
+        + ", ".join(f"{on_agents[n]:.2f} × as fast ({n})" for n in on_agents) + ".",
+        "- On the irregular ones the best graph is "
+        + ", ".join(f"{1 / against[n]:.2f} × as fast as the best of the others ({n})"
+                    for n in irregular) + ".",
+        f"- [All times]({_link(path)}).",
+    ]  # fmt: skip
+    return "\n".join(lines)
+
+
+def graphs_simulated() -> str:
+    """The table of `paver` without a GPU: lines brought into the first-level caches."""
+    about = json.loads(newest("paver").read_text(encoding="utf-8"))
+    results = [paver.result_of(r) for r in about["results"]]
+    lines = [
+        "| program | best order | clustering | best order on agents | best graph | "
+        "preprocessing, ms |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for row in paver.summary(results):
+        mine = [r for r in results if r.program == row[0] and r.family == "graph"]
+        took = [f"{f(r.preprocessing for r in mine) * 1e3:.0f}" for f in (min, max)]
+        best = [f"{row[k + 1]} `{row[k]}`" for k in (1, 4, 7, 10)]
+        lines.append("| " + " | ".join([row[0], *best, " … ".join(took)]) + " |")
+    return "\n".join(lines)
+
+
+PARTS: dict[str, tuple[Path, Callable[[], str]]] = {
+    "study": (ROOT / "docs" / "schedules.md", which_schedule),
+    "orders": (ROOT / "docs" / "schedules.md", orders_alone),
+    "simulated": (ROOT / "docs" / "locality.md", graphs_simulated),
+    "graphs": (ROOT / "docs" / "locality.md", graphs_measured),
+}
+
+
+def written(page: Path, text: str) -> str:
+    """`text` with the parts of `page` between marks as the results have them."""
+    for name, (where, part) in PARTS.items():
+        begin, end = (mark.format(name) for mark in MARKS)
+        if where == page and begin in text:
+            before, rest = text.split(begin)
+            _, after = rest.split(end)
+            text = f"{before}{begin}\n{part()}\n{end}{after}"
+    return text
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.schedules.pages",
+                                     description=(__doc__ or "").splitlines()[0])  # fmt: skip
+    parser.add_argument("--predict", type=Path, metavar="FILE.json")
+    given = parser.parse_args(argv)
+    if given.predict is not None:
+        results, about = study.read(given.predict)
+        predict(results, about["backend"], study.DIVIDE[about["backend"]])
+        study.write(given.predict, results, about)
+    for page in dict.fromkeys(page for page, _ in PARTS.values()):
+        page.write_text(written(page, page.read_text(encoding="utf-8")), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

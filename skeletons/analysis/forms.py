@@ -1,0 +1,184 @@
+"""How the lowerings cover a domain under a schedule: units in an order, and threads within them.
+
+What a kernel does without a schedule is a form, too; the rules are those of `skeletons/gpu` and of
+`skeletons/kernel`, in a few lines.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from treadle.dsl.access import DATA
+from treadle.skeletons.schedules import Order, Row, Schedule, as_schedule
+
+from .device import Ceilings
+from .footprint import distinct, with_inner
+from .maps import KernelMaps, Map, Points
+from .walk import Walk, points_of
+
+#: Slots of a thread for the place of its outputs, by order; compiled for sm_90a, integer
+#: instructions counted twice: their units are half as wide.  Where elements are visited, blocks.
+INDEX = {"Row": 25, "Column": 50, "ZigZag": 57, "Tile": 70, "Swizzle": 50, "Morton": 125,
+         "Hilbert": 210, "Table": 45}  # fmt: skip
+BLOCK_INDEX = {"Row": 35, "Column": 48, "ZigZag": 54, "Tile": 58, "Swizzle": 38, "Morton": 142,
+               "Hilbert": 230, "Table": 50}  # fmt: skip
+#: Of a user's own order; of rows that follow each other.
+OWN_INDEX, ROWS_INDEX = 75, 12
+#: Where warps are looked at, as parts of the way: not at edges.
+PLACES = (0.371, 0.537, 0.713)
+#: Bytes that a task moves on a CPU; rows and columns of transposing ones.
+TASK_BYTES = 1 << 17
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a lowering covers a domain: units in an order, threads (lanes) within them.
+
+    `ids`: units of one block or task; `patch`: outputs of a thread along every axis, `sharing`: of
+    these, what uses a value that it loaded together; `block`: at block grain; `staged`: transposing
+    reads go through shared memory, or narrow columns.
+    """
+
+    walk: Walk
+    ids: int
+    threads: int
+    patch: tuple[int, ...]
+    block: bool
+    lanes: int
+    staged: bool
+    index: float
+    sharing: tuple[int, ...]
+
+
+def form_of(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings, way: str) -> Form:
+    """What the lowerings make of a schedule."""
+    rank = len(kernel.outputs)
+    fixed = schedule is not None and (schedule.order or schedule.visits_blocks
+                                      or schedule.per_thread)  # fmt: skip
+    if schedule is None or not fixed or rank == 0:
+        return _default(kernel, device, way)
+    plan = as_schedule(schedule).resolve(rank)
+    order: Order = plan.order
+    name, by_blocks = type(order).__name__, plan.grain == "block"
+    index = (BLOCK_INDEX if by_blocks else INDEX).get(name, OWN_INDEX)
+    walk, patch = Walk(kernel.outputs, order, plan.unit), plan.per_thread
+    plain = not by_blocks and type(order) is Row and max(plan.unit) == 1
+    if not device.gpu:
+        if plain:
+            return _default(kernel, device, way)
+        if by_blocks:
+            return Form(walk, 1, 1, patch, True, rank - 1, False, ROWS_INDEX, patch)
+        return Form(walk, _task(kernel), 1, patch, False, rank - 1, False, index, patch)
+    # Row by row over single elements is what is done anyhow, but for tiles.
+    if plain:
+        return _default(kernel, device, "rows" if way == "tiles" else way, plan.threads)
+    # Loops of a thread's outputs run together; else only neighbours of a row are.
+    sharing = patch if kernel.inner else (*(1,) * (rank - 1), patch[-1])
+    if not by_blocks:
+        threads = plan.threads or THREADS
+        return Form(walk, threads, threads, patch, False, rank - 1, False, index, sharing)
+    threads = min(max(math.prod(plan.unit) // math.prod(patch), 1), 1024)
+    return Form(walk, 1, threads, patch, True, plan.lanes, False, index, sharing)
+
+
+#: Threads of a block on a GPU where nobody asks for others; of one that moves tiles.
+THREADS, TILE_THREADS = 128, 512
+
+
+def _default(kernel: KernelMaps, device: Ceilings, way: str, threads: int | None = None) -> Form:
+    rank, domain = len(kernel.outputs), kernel.outputs
+    ones, last = (1,) * rank, rank - 1
+    lead = (1,) * max(rank - 2, 0)
+    if rank == 0:
+        return Form(Walk((1,), Row(), (1,)), 1, 1, (1,), True, 0, False, ROWS_INDEX, (1,))
+    if way == "tiles" and rank > 1:
+        if not device.gpu:
+            unit = (*lead, 64, 256)
+            return Form(Walk(domain, Row(), unit), 1, 512, ones, True, last, True, ROWS_INDEX, ones)
+        across = _across(kernel)
+        unit = tuple(64 if k in (across, last) else 1 for k in range(rank))
+        patch = tuple({across: 2, last: 4}.get(k, 1) for k in range(rank))
+        return Form(Walk(domain, Row(), unit), 1, TILE_THREADS, patch, True, last, True, ROWS_INDEX,
+                    ones)  # fmt: skip
+    if device.gpu:
+        threads = threads or THREADS
+        wide = 1 if kernel.inner else max(16 // max(m.element for m in kernel.maps), 1)
+        if way == "strips" and rank > 1:
+            unit, patch = (*lead, 4 * (threads // 32), 32 * wide), (*lead, 4, wide)
+            return Form(Walk(domain, Row(), unit), 1, threads, patch, True, last, False, ROWS_INDEX,
+                        patch)  # fmt: skip
+        patch = (*ones[:-1], wide)
+        return Form(Walk(domain, Row(), patch), threads, threads, patch, False, last, False,
+                    INDEX["Row"], patch)  # fmt: skip
+    rows = 4 if way == "strips" else 1
+    elements = _task(kernel)
+    width = min(domain[-1], elements)
+    height = max(elements // max(domain[-1], 1), rows)
+    unit = (*lead, height, width) if rank > 1 else (width,)
+    patch = (*lead, rows, 1) if rank > 1 else (1,)
+    return Form(Walk(domain, Row(), unit), 1, 1, patch, True, last, False, ROWS_INDEX, patch)
+
+
+def _across(kernel: KernelMaps) -> int:
+    """The axis that reads follow in steps of one, other than the last."""
+    rank = len(kernel.outputs)
+    for m in kernel.reads:
+        for k in range(rank - 2, -1, -1):
+            if m.coefficients and abs(m.strides[k]) == 1:
+                return k
+    return rank - 2
+
+
+def _task(kernel: KernelMaps) -> int:
+    """Outputs of a task: about TASK_BYTES in and out."""
+    size = sum(m.element for m in {m.leaf: m for m in kernel.maps}.values())
+    return 1 << max(int(TASK_BYTES / max(size, 1)).bit_length() - 1, 6)
+
+
+# --- what threads do ---------------------------------------------------------------------------
+
+
+def operations(kernel: KernelMaps, form: Form) -> float:
+    """Additions of one output; what the rows of a thread have in common is computed once."""
+    rows = form.patch[-2] if len(form.patch) > 1 else 1
+    return kernel.operations - kernel.shared * (1 - 1 / rows)
+
+
+def shared_loads(m: Map, patch: Sequence[int], inner: Sequence[int]) -> float:
+    """Loads of one output, those that a thread's outputs share counted once."""
+    outputs = math.prod(patch)
+    if outputs == 1 or m.kind == DATA:
+        return m.taps * m.turns
+    low = np.array([[0] * len(patch)], np.int64)
+    points = with_inner(points_of(low[0], low[0] + np.array(patch)), inner, 1)
+    # Away from the edges, where a boundary would make places equal.
+    away = dataclasses.replace(m, shape=tuple(n + (1 << 16) for n in m.shape))
+    if m.coefficients:
+        shifted = tuple(tuple(o + (1 << 12) for o in offset) for offset in m.offsets)
+        away = dataclasses.replace(away, offsets=shifted)
+    return distinct([away], points, m.element) / outputs * m.turns
+
+
+def lanes_of(form: Form, part: float, count: int = 32) -> Points:
+    """The first outputs of the lanes of a warp, at a part of the way through the domain."""
+    walk = form.walk
+    if not form.block:
+        blocks = max(walk.size // max(form.ids, 1), 1)
+        first = int(blocks * part) * form.ids
+        ids = np.minimum(first + np.arange(count), max(walk.size - 1, 0))
+        points = walk.origins(ids)
+    else:
+        origin = walk.origins(np.array([int(walk.size * part)]))[0]
+        counts = [u // p for u, p in zip(walk.unit, form.patch, strict=True)]
+        axes = [k for k in range(len(counts)) if k != form.lanes] + [form.lanes]
+        threads = np.arange(min(count, math.prod(counts)))
+        local = np.unravel_index(threads, [counts[k] for k in axes])
+        points = np.stack([origin[k] + local[axes.index(k)] * form.patch[k]
+                           for k in range(len(counts))], 1)  # fmt: skip
+    inside: Points = np.minimum(points, np.maximum(np.array(walk.domain) - 1, 0))
+    return inside
