@@ -1,4 +1,4 @@
-"""Measures treadle on an NVIDIA GPU beside CuPy, PyTorch and JAX.
+"""Measures treadle on an NVIDIA GPU beside CuPy, PyTorch, JAX and Triton.
 
     python -m benchmarks.gpu [--quick] [--only NAME] [--out benchmarks/results/mine.json]
 

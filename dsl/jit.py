@@ -59,6 +59,13 @@ def run(
     name = _backend(backend)
     leaves, tree = flatten_results(expr)
     program = Program(leaves, tree, chosen, name)
+    unknown = next((node for node in program.inputs if node.source is None), None)
+    if unknown is not None:
+        raise TracingError(
+            f"td.run needs the values of {unknown.name!r}, which stands for any array while a "
+            "program is built.",
+            hint="Return what you want to see from the compiled function, or give td.run arrays.",
+        )
     return program.execute(())
 
 
@@ -115,7 +122,7 @@ class Jit:
                 program = self._trace(args, key)
             data, params = split_arguments(flat)
             result = program.execute(data, params)
-            if all(type(a) in _REPLAYED for a in args):
+            if all(type(a) in _REPLAYED or type(a) in PLAIN_ARRAYS for a in args):
                 self._replay = settings(), program.replay(args, data, params) or _never
             return result
         except TreadleError as error:
@@ -160,18 +167,21 @@ class Jit:
             getattr(self._function, "__name__", "program"),
             self._overrides,
         )
-        data, _ = split_arguments(signature(args)[0])
-        program.example_shapes = tuple(tuple(map(int, a.shape)) for a in data)
+        program.example_shapes = _shapes(signature(args)[0])
         self._here()[key] = program
         return program
 
     @user_facing
     def lower(self, *args: Any, **kwargs: Any) -> Program:
-        """The `Program` for arguments like these: `.explain()`, `.source()`, `.graph()`, …"""
+        """The `Program` for arguments like these: `.explain()`, `.source()`, `.graph()`, …
+
+        It is compiled once for all extents; what it explains is for those of `args`.
+        """
         if kwargs:
             args = self._positional(args, kwargs)
-        _, key = signature(args)
-        return self._here().get(key) or self._trace(args, key)
+        flat, key = signature(args)
+        program = self._here().get(key) or self._trace(args, key)
+        return program.explained_for(_shapes(flat))
 
     @user_facing
     def scheduled(self, *unnamed: Any, **schedules: Any) -> Jit:
@@ -185,7 +195,8 @@ class Jit:
 
     @user_facing
     def tune(self, *args: Any, **options: Any) -> Jit:
-        """Time promising schedules for arguments like these; returns the tuned function."""
+        """A new function under the fastest schedules found for arguments like these; the options
+        are those of `Program.tune`: budget, progress, keep, tolerance."""
         tuned = self.lower(*args).tune(*args, **options)
         made = Jit(
             self._function, self._backend, self._changes, {**self._overrides, **tuned.overrides}
@@ -194,8 +205,14 @@ class Jit:
         return made
 
 
-#: Classes of arguments that calls are repeated with.
-_REPLAYED = frozenset((np.ndarray, float, int, bool))
+#: Classes of numbers that calls are repeated with, beside plain arrays.
+_REPLAYED = frozenset((float, int, bool))
+
+
+def _shapes(flat: Sequence[Any]) -> tuple[tuple[int, ...], ...]:
+    """The extents of the arrays among flat arguments."""
+    data, _ = split_arguments(flat)
+    return tuple(tuple(map(int, a.shape)) for a in data)
 
 
 def _never(*args: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -47,11 +48,14 @@ class Program:
         self.example_shapes: tuple[tuple[int, ...], ...] | None = None
         self.tuning: Any = None
         self._executable: Any = None
+        self._same: Program | None = None  # whose executable is ours, too
         self._replaying: Callable[..., Any] | None = None
 
     # --- running ---
     @property
     def executable(self) -> Any:
+        if self._same is not None:
+            return self._same.executable
         if self._executable is None:
             from treadle.backend.registry import load
 
@@ -74,8 +78,8 @@ class Program:
         self, args: Sequence[Any], data: Sequence[Any], params: Sequence[Any]
     ) -> Callable[..., Any] | None:
         """After a call: a function that repeats calls like it, if the backend can; its result is
-        None for calls that are not.  `args` are NumPy arrays and numbers of Python, `data` and
-        `params` the same apart."""
+        None for calls that are not.  `args` are plain arrays (NumPy's, or a backend's own) and
+        numbers of Python, `data` and `params` the same apart."""
         offered = getattr(self.executable, "replay", None)
         if offered is None:
             return None
@@ -126,6 +130,14 @@ class Program:
             wait()
 
     # --- looking ---
+    def explained_for(self, shapes: tuple[tuple[int, ...], ...]) -> Program:
+        """This program, whose explanations and simulations are for arguments of these extents."""
+        if shapes == self.example_shapes:
+            return self
+        other = copy.copy(self)
+        other.example_shapes, other._same = shapes, self
+        return other
+
     @property
     def kernels(self) -> list[Any]:
         """The kernels in order of launch (nodes of the optimised graph)."""
@@ -156,6 +168,7 @@ class Program:
                 self.params,
                 self.name,
             )
+            other.example_shapes = self.example_shapes
             return other.source(arch=arch)
         printed = offered(self.backend, "source")
         return str(self.executable.source() if printed is None else printed(self, arch))
@@ -198,7 +211,13 @@ class Program:
         save(self, path)
 
     def tune(self, *args: Any, **options: Any) -> Program:
-        """Time promising schedules of every kernel and return the fastest program (tuning.py)."""
+        """A new program under the fastest schedules found for `args`; this one stays as it is.
+
+        budget=60.0 (seconds), progress=True (a bar), keep=None and tolerance=None (fewer different
+        schedules: the few that stay within `tolerance` of the `keep` best of each operation).  The
+        table of all timings is the result's `.tuning`.  Ctrl-C keeps the best so far.  What was
+        found is remembered for extents of the same power of two, and is what `Tuned()` uses.
+        """
         from treadle.skeletons.schedules.tuning import tune
 
         return tune(self, args, **options)
@@ -233,13 +252,15 @@ def operation_names(programs: Iterable[Sequence[Leaf]]) -> list[str]:
 
 def unnamed_schedules(what: str, given: Sequence[Any], names: Sequence[str]) -> TracingError:
     """The error for `.scheduled(Row())`: it has to say of which operation. `names`: known ones."""
-    name = names[0] if names else "name"
+    name, schedule = names[0] if names else "name", given[0]
+    if len(given) == 2 and given[0] in names:  # as in scheduled("blur", Row())
+        name, schedule = given
     told = f"Named operations: {', '.join(names)}." if names else (
         "An operation gets its name where it is built, with name=…."
     )  # fmt: skip
     return TracingError(
-        f"scheduled takes schedules by the names of operations, got {given[0]!r} without one.",
-        hint=f"Write {what}.scheduled({name}={given[0]!r}).  {told}",
+        f"scheduled takes schedules by the names of operations, got {schedule!r} without one.",
+        hint=f"Write {what}.scheduled({name}={schedule!r}).  {told}",
     )
 
 

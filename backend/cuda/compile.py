@@ -148,7 +148,8 @@ class _Nvrtc:
     def compile(self, source: str, arch: str, kernel: Kernel | None) -> tuple[bytes, str]:
         """The cubin and the log."""
         log = io.StringIO()
-        options = self.core.ProgramOptions(arch=arch, **_OPTIONS)
+        wide = {"device_int128": True} if "__int128" in source else {}
+        options = self.core.ProgramOptions(arch=arch, **_OPTIONS, **wide)
         try:
             made = self.core.Program(source, "c++", options).compile("cubin", logs=log)
         except Exception as error:

@@ -18,6 +18,8 @@ import numpy as np
 from treadle.dsl.errors import TreadleError
 from treadle.skeletons.kernel.ir import Buffer, Kernel, Report, statements
 
+from .text import passed
+
 
 class Block:
     """An array on the device: its layout, and its memory once it has some.
@@ -82,15 +84,18 @@ def row_major(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
 class Code:
     """A kernel, and what the device made of it (`function`: opaque, None until compiled).
 
-    `idle`: a device's memory for arguments, used by one launch at a time.
+    `scalars`: those that a launch passes.  `idle`: a device's memory for arguments, used by one
+    launch at a time.
     """
 
-    __slots__ = ("fast_math", "function", "idle", "kernel", "pointers", "reports", "written")
+    __slots__ = ("fast_math", "function", "idle", "kernel", "pointers", "reports", "scalars",
+                 "written")  # fmt: skip
 
     def __init__(self, kernel: Kernel, fast_math: bool) -> None:
         self.kernel, self.fast_math = kernel, fast_math
         self.function: Any = None
         self.idle: list[Any] = []
+        self.scalars = passed(kernel)
         #: The buffers that a launch needs addresses of, in order; and which may be written to.
         self.pointers: tuple[Buffer, ...] = tuple(
             b for b in kernel.buffers if b.role not in ("local", "shared")
@@ -104,7 +109,7 @@ class Code:
 class Launch:
     """`tasks` (≥ 1) blocks of a kernel.
 
-    `blocks` are the arrays of `code.pointers`; `scalars` the values of `kernel.scalars`; `errors`
+    `blocks` are the arrays of `code.pointers`; `scalars` the values of `code.scalars`; `errors`
     an int64 array of four elements for kernels with Report statements: (site + 1, index, extent,
     0) of the one that failed.  `varying` computes `scalars` anew from the program's parameters.
     """
@@ -254,10 +259,6 @@ class Device(Protocol):
         """A host array of its own, once all earlier work on the array is done."""
         ...
 
-    def numbers(self, arrays: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
-        """What arrays of rank 0 hold, once all earlier work is done: waits once."""
-        ...
-
     def wait(self) -> None:
         """Return when the work of the current stream is done."""
         ...
@@ -270,7 +271,12 @@ class Device(Protocol):
         """What an error of the device's libraries means to the user; None for any other."""
         ...
 
+    def again(self, executable: Any, args: Sequence[Any]) -> Any:
+        """What repeats calls of a program with arguments like `args` at the least cost
+        (`again.py`), None where the device has nothing better than `prepare`."""
+        ...
+
     def prepare(self, tape: Any) -> Callable[[Sequence[Any], Sequence[Any]], list[Any]]:
-        """A function (arrays of the tape's inputs, parameters) → arrays of its results that
-        replays a tape; results are new arrays.  `tape.replayer` does it one by one."""
+        """A function (arrays of the tape's inputs, parameters) → arrays of its results (new ones),
+        and what its numbers are, that replays a tape.  `tape.replayer` does it one by one."""
         ...

@@ -28,7 +28,7 @@ from .device import Block, Call, Code, Copy, Fill, Launch, Operation, Repeat
 launchKernel = cupy_driver.launchKernel
 _STATIC_SHARED = 48 * 1024
 _LOADED = 4096
-_DEVICE_TO_DEVICE = 3
+_DEVICE_TO_HOST, _DEVICE_TO_DEVICE = 2, 3
 #: What CuPy says of extents whose product is no size of anything.
 _TOO_LARGE = (ValueError, OverflowError)
 _ON_GPU = (2, 13)  # DLPack: kDLCUDA, kDLCUDAManaged
@@ -83,6 +83,31 @@ class Loaded:
             limit = cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             checked(cu.cuFuncSetAttribute(function, limit, self.shared), cubin.name)
         weakref.finalize(self, cu.cuLibraryUnload, self.library).atexit = False
+
+
+class Mailbox:
+    """Numbers on their way to the host: a place in its memory for each (16 bytes, which the
+    device's copies reach without staging), and an event that comes after them."""
+
+    __slots__ = ("_held", "event", "places", "types")
+
+    def __init__(self, blocks: Sequence[Block]) -> None:
+        self.types = [b.dtype for b in blocks]
+        self._held = cupy.cuda.alloc_pinned_memory(16 * len(blocks))
+        self.places = [self._held.ptr + 16 * k for k in range(len(blocks))]
+        self.event = cupy.cuda.Event(disable_timing=True)
+
+    def post(self, addresses: Sequence[int], stream: int) -> None:
+        """Send what lies at `addresses`, once earlier work is done."""
+        for t, place, address in zip(self.types, self.places, addresses, strict=True):
+            runtime.memcpyAsync(place, address, t.itemsize, _DEVICE_TO_HOST, stream)
+        runtime.eventRecord(self.event.ptr, stream)
+
+    def read(self) -> list[np.ndarray[Any, Any]]:
+        """The numbers that were sent last: waits for them."""
+        self.event.synchronize()
+        return [np.frombuffer(self._held, t, 1, 16 * k).reshape(()).copy()
+                for k, t in enumerate(self.types)]  # fmt: skip
 
 
 class CudaDevice:
@@ -202,14 +227,9 @@ class CudaDevice:
                 self._copier.download(target, dense.data.ptr, found.nbytes, stream)
         return found
 
-    def numbers(self, arrays: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
-        held = cupy.cuda.alloc_pinned_memory(16 * len(arrays))
-        stream = cupy.cuda.get_current_stream()
-        for k, array in enumerate(arrays):
-            array.data.copy_to_host_async(held.ptr + 16 * k, array.nbytes, stream)
-        stream.synchronize()
-        return [np.frombuffer(held, a.dtype, 1, 16 * k).reshape(()).copy()
-                for k, a in enumerate(arrays)]  # fmt: skip
+    def mailbox(self, blocks: Sequence[Block]) -> Mailbox:
+        """Where the numbers of a tape arrive."""
+        return Mailbox(blocks)
 
     def wait(self) -> None:
         cupy.cuda.get_current_stream().synchronize()
@@ -285,6 +305,14 @@ class CudaDevice:
                                 op.target.nbytes, _DEVICE_TO_DEVICE, stream_here())  # fmt: skip
         else:
             cupy.copyto(op.target.array, op.source.array)
+
+    def again(self, executable: Any, args: Sequence[Any]) -> Any:
+        """What repeats calls with arguments like these; None where they are not all on the GPU."""
+        from .again import Again
+
+        if not any(type(a) is cupy.ndarray for a in args):
+            return None
+        return Again(args, executable)
 
     def prepare(self, tape: Any) -> Callable[[Sequence[Any], Sequence[Any]], list[Any]]:
         from .launch import Replay
@@ -376,7 +404,7 @@ def stream_here() -> int:
 def arguments_of(code: Code) -> Arguments:
     """Room for the arguments of a kernel."""
     return Arguments(
-        len(code.pointers) + code.reports, [v.type for v in code.kernel.scalars]
+        len(code.pointers) + code.reports, [v.type for v in code.scalars]
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,8 @@ from treadle.dsl.program import host_array
 from treadle.dsl.relations import verify_checks
 
 from .device import Block, Code, Copy, Device
-from .engine_step import engine_step
+from .engine_parts import product_step
 from .loops import LoopStep
-from .products import Product, by_library
 from .running import HostFunction, Run
 from .steps import KernelStep, Outgrown
 from .tape import DataDependent, Direct, Judged, Recorder, Tape, Verdict
@@ -108,8 +108,12 @@ class Executable:
         self.recordable = not program.settings.check
         self.lock = threading.Lock()
         self.others: dict[Device, Executable] = {}
+        self.again: Any = None
 
     # --- calling ---
+
+    #: What says that a recording is not good for the parameters of a call.
+    unrepeatable = Outgrown
 
     def __call__(self, data: Sequence[Any], params: Sequence[Any]) -> list[Any]:
         """One array per root, on the device if any input was there; never aliasing inputs or
@@ -162,6 +166,28 @@ class Executable:
                 self.recordable = False
         return self._direct(arrays, params, on_device)
 
+    def replay(
+        self, args: Sequence[Any], data: Sequence[Any], params: Sequence[Any]
+    ) -> Callable[..., Any] | None:
+        """What repeats calls like one that was just made with `args`, arrays on the device and
+        numbers: see `again.py`.  None where nothing does: captured arrays, numbers that decide
+        extents, arrays of the host."""
+        if not self.recordable or self.shapers or len(data) + len(params) != len(args):
+            return None
+        if self.again is None:
+            self.again = self.device.again(self, args)
+        if self.again is not None:
+            found = [self.device.adopt(d) for d in data]
+            key = (*(None if f is None else f[1] for f in found), True)
+            recorded = self.tapes.get(key)
+            if recorded is None or any(key[k] != d.shape for k, d in enumerate(data)):
+                return None
+            used, constants, replay, judged = recorded
+            places = None if used == list(range(len(data))) and not constants else used
+            self.again.learn(args, (places, [c.data.ptr for c in constants], replay, judged))
+        again: Callable[..., Any] | None = self.again
+        return again
+
     def _replay(
         self, replay: Any, arrays: list[Any], params: Sequence[Any], on_device: bool
     ) -> list[Any]:
@@ -170,7 +196,7 @@ class Executable:
         given = [device.upload(a) if type(a) is _ndarray else a for a in [arrays[k] for k in used]]
         found: list[Any] = run(given + constants, params)
         if judged is not None:
-            found = judged(device, found, params)
+            found = judged(found, params)
         if on_device:
             return found
         return [np.array(r) if type(r) is _ndarray else device.download(r) for r in found]
@@ -200,12 +226,12 @@ class Executable:
         self._work(run)
         results = self._own(run, key[-1])
         judged = Judged(recorder.verdicts, len(results))
-        results += judged.blocks
         made = [b for b, _ in recorder.constants]
-        tape = Tape((*blocks, *tables, *made), tuple(recorder.operations), tuple(results))
+        tape = Tape((*blocks, *tables, *made), tuple(recorder.operations), tuple(results),
+                    tuple(judged.blocks))  # fmt: skip
         used = [k for k, b in enumerate(blocks) if b in _touched(tape)]
         inputs = (*(blocks[k] for k in used), *tables, *made)
-        tape = Tape(inputs, tape.operations, tape.results)
+        tape = replace(tape, inputs=inputs)
         self.device.compile([c for c in tape.codes if c.function is None])
         constants = [self.device.upload(t) for _, t in self.tables]
         constants += [self.device.upload(c) for _, c in recorder.constants]
@@ -331,12 +357,10 @@ class Executable:
             return LoopStep(self, node, step)
         if isinstance(node, Branch):
             return self._branch(node, step)
-        if isinstance(node, Matmul) and by_library(node):
-            return engine_step(self, node, Product(self, node))
+        if isinstance(node, Matmul):
+            return product_step(self, node, set(step.release))
         kernels = KernelStep(self, node, set(step.release))
         self.kernel_steps.append(kernels)
-        if isinstance(node, Matmul):
-            return engine_step(self, node, kernels)
         if isinstance(node, Generate) and not node.shape and is_host_work(node.elements):
             return self._on_host(node, kernels)
         return kernels

@@ -28,6 +28,9 @@ _TYPES = {"i1": "bool", "i8": "uint8", "i16": "uint16", "i32": "uint32", "i64": 
           "float": "float", "double": "double", "ptr": "char*"}  # fmt: skip
 _SIGNED = {"i1": "bool", "i8": "int8", "i16": "int16", "i32": "int", "i64": "int64"}
 _SIZES = {"i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "float": 4, "double": 8, "ptr": 8}
+#: Integers of other widths, which LLVM makes of sums in closed form and of tests of bits: they lie
+#: in the next wider type of C++, the bits beyond theirs zero.
+_WIDEST, _WIDE = 128, ("unsigned __int128", "__int128")
 _PLAIN = {"add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|", "xor": "^", "shl": "<<",
           "udiv": "/", "urem": "%", "lshr": ">>", "fadd": "+", "fsub": "-", "fmul": "*",
           "fdiv": "/"}  # fmt: skip
@@ -174,8 +177,7 @@ class _Function:
             if not part:
                 continue
             kind, symbol = part.split()[0], part.split()[-1]
-            if kind not in _TYPES:
-                raise _Unsupported(f"an argument of type {kind}")
+            _known(kind)
             name = self.names.fresh(identifier(symbol.strip('%"').removeprefix("arg.")))
             self.values[symbol] = name
             found.append((kind, name))
@@ -205,8 +207,7 @@ class _Function:
     # --- names and constants ----------------------------------------------------------------
 
     def define(self, symbol: str, kind: str) -> str:
-        if kind not in _TYPES:
-            raise _Unsupported(f"a value of type {kind}")
+        _known(kind)
         if symbol not in self.values:
             self.values[symbol] = self.names.fresh("v" + identifier(symbol.strip('%"')).strip("_"))
             self.variables.append((kind, self.values[symbol]))
@@ -233,9 +234,7 @@ class _Function:
             return {"INFINITY": _infinity(kind), "-INFINITY": f"-{_infinity(kind)}",
                     "NAN": _nan(kind)}.get(code := number(value, kind).code, code)  # fmt: skip
         if re.fullmatch(r"-?\d+", text):
-            bits = 8 * _SIZES[kind]
-            end = "ull" if bits == 64 else "u"
-            return f"{int(text) % (1 << bits)}{end}"
+            return _constant(int(text), kind)
         raise _Unsupported(f"it uses {text}")
 
     def typed(self, text: str) -> tuple[str, str]:
@@ -257,11 +256,11 @@ class _Function:
                 lines += ["  " + s for s in self.instruction(instruction, label)]
         declared: dict[str, list[str]] = {}
         for kind, name in self.variables:
-            declared.setdefault(_TYPES[kind], []).append(name)
+            declared.setdefault(_known(kind), []).append(name)
         head = [f"  {kind} {', '.join(some)};" if kind != "char*" else
                 "  char " + ", ".join(f"*{n}" for n in some) + ";"
                 for kind, some in declared.items()]  # fmt: skip
-        given = ", ".join(f"{_TYPES[kind]} {name}" for kind, name in self.arguments)
+        given = ", ".join(f"{_known(kind)} {name}" for kind, name in self.arguments)
         return "\n".join([f"__device__ __forceinline__ int {self.name}({given}) {{",
                           *self.slots, *head, *lines, "}", ""])  # fmt: skip
 
@@ -294,13 +293,13 @@ class _Function:
             if op == "frem":
                 return f"fmod{'f' if kind == 'float' else ''}({a}, {b})", kind
             if op in _AS_SIGNED:
-                s = _SIGNED[kind]
-                return f"({s}){a} {_AS_SIGNED[op]} ({s}){b}", kind
-            if kind == "i16" and op == "mul":
+                by = b if op == "ashr" else _signed(kind, b)
+                return _wrapped(kind, f"{_signed(kind, a)} {_AS_SIGNED[op]} {by}"), kind
+            if _held(kind) == 16 and op == "mul":
                 a = f"(uint32){a}"
             if kind == "i1" and op in ("add", "sub"):
                 return f"{a} != {b}", kind
-            return f"{a} {_PLAIN[op]} {b}", kind
+            return _wrapped(kind, f"{a} {_PLAIN[op]} {b}"), kind
         if op == "fneg":
             a, kind = self.typed(re.sub(rf"^{_FLAGS}", "", rest))
             return f"-{a}", kind
@@ -331,8 +330,7 @@ class _Function:
         a, b = (self.value(x, kind) for x in _split(operands))
         if op == "icmp":
             if predicate[0] == "s" and predicate not in ("eq", "ne"):
-                s = _SIGNED[kind]
-                return f"({s}){a} {_ORDER[predicate[1:]]} ({s}){b}"
+                return f"{_signed(kind, a)} {_ORDER[predicate[1:]]} {_signed(kind, b)}"
             return f"{a} {_ORDER[predicate.removeprefix('u')]} {b}"
         match predicate:
             case "oeq" | "une":
@@ -353,18 +351,21 @@ class _Function:
     def _convert(self, op: str, rest: str) -> tuple[str, str]:
         operand, kind = (part.strip() for part in rest.rsplit(" to ", 1))
         a, source = self.typed(operand)
-        _known(kind)
+        to = _known(kind)
         match op:
-            case "zext" | "fptrunc" | "fpext" | "uitofp" | "fptoui":
-                return f"({_TYPES[kind]}){a}", kind
+            case "zext" | "fptrunc" | "fpext" | "uitofp":
+                return f"({to}){a}", kind
+            case "fptoui":
+                return _wrapped(kind, f"({to}){a}"), kind
             case "trunc":
-                return (f"({a} & 1) != 0" if kind == "i1" else f"({_TYPES[kind]}){a}"), kind
+                return (f"({a} & 1) != 0" if kind == "i1" else _wrapped(kind, f"({to}){a}")), kind
             case "sext":
-                return (f"{a} ? -1 : 0" if source == "i1" else f"({_SIGNED[source]}){a}"), kind
+                wide = f"{a} ? -1 : 0" if source == "i1" else f"({to}){_signed(source, a)}"
+                return _wrapped(kind, wide), kind
             case "sitofp":
-                return f"({_TYPES[kind]})({_SIGNED[source]}){a}", kind
+                return f"({to}){_signed(source, a)}", kind
             case "fptosi":
-                return f"({_SIGNED[kind]}){a}", kind
+                return _wrapped(kind, _signed(f"i{_held(kind)}", a)), kind
             case "bitcast":
                 functions = {("double", "i64"): "__double_as_longlong",
                              ("i64", "double"): "__longlong_as_double",
@@ -387,7 +388,7 @@ class _Function:
                 step = _size(inner)
             else:
                 raise _Unsupported("it uses memory of structures")
-            signed = f"({_SIGNED[of]}){index}"
+            signed = _signed(of, index)
             offset.append(signed if step == 1 else f"{signed} * {step}")
         return " + ".join([base, *offset])
 
@@ -427,16 +428,17 @@ class _Function:
         if name in ("minimum", "maximum") and kind in ("float", "double"):
             a, b = args
             return f"{a} != {a} || {b} != {b} ? {a} + {b} : f{name[:3]}{f}({a}, {b})"
-        if kind in _SIGNED:
-            s, u = _SIGNED[kind], _TYPES[kind]
-            bits = 8 * _SIZES[kind]
+        if 0 < _held(kind) <= 64:
+            u, bits = _known(kind), int(kind[1:])
             match name:
                 case "smax" | "smin":
-                    return f"{name[1:]}(({s}){args[0]}, ({s}){args[1]})"
+                    a, b = (_signed(kind, x) for x in args[:2])
+                    return _wrapped(kind, f"{name[1:]}({a}, {b})")
                 case "umax" | "umin":
                     return f"{name[1:]}({args[0]}, {args[1]})"
                 case "abs":
-                    return f"({s}){args[0]} < 0 ? 0 - {args[0]} : {args[0]}"
+                    minus = _wrapped(kind, f"0 - {args[0]}")
+                    return f"{_signed(kind, args[0])} < 0 ? {minus} : {args[0]}"
                 case "ctpop":
                     return f"__popcll((uint64){args[0]})"
                 case "ctlz":
@@ -509,7 +511,7 @@ class _Function:
             held = []
             for kind, to, source in moves:
                 name = self.names.fresh("next")
-                lines.append(f"  const {_TYPES[kind]} {name} = {source};")
+                lines.append(f"  const {_known(kind)} {name} = {source};")
                 held.append((to, name))
             lines = ["{", *lines, *(f"  {to} = {name};" for to, name in held), "}"]
         else:
@@ -527,10 +529,53 @@ def _nan(kind: str) -> str:
         "__longlong_as_double(0x7ff8000000000000)")  # fmt: skip
 
 
-def _known(kind: str) -> str:
-    if kind not in _TYPES:
+def _held(kind: str) -> int:
+    """The bits of the type of C++ that holds an integer of LLVM's, 0 for what is none."""
+    if not re.fullmatch(r"i\d+", kind):
+        return 0
+    bits = int(kind[1:])
+    found = next((b for b in (8, 16, 32, 64, _WIDEST) if bits <= b), None)
+    if found is None:
         raise _Unsupported(f"a value of type {kind}")
-    return _TYPES[kind]
+    return found
+
+
+def _odd(kind: str) -> bool:
+    """Whether an integer has fewer bits than the type that holds it."""
+    return kind != "i1" and 0 < _held(kind) != int(kind[1:])
+
+
+def _known(kind: str) -> str:
+    """The type of C++ of a value."""
+    if kind in _TYPES:
+        return _TYPES[kind]
+    held = _held(kind)
+    if not held:
+        raise _Unsupported(f"a value of type {kind}")
+    return _WIDE[0] if held == _WIDEST else _TYPES[f"i{held}"]
+
+
+def _signed(kind: str, code: str) -> str:
+    """An integer as a signed one of C++."""
+    held = _held(kind)
+    s = _WIDE[1] if held == _WIDEST else _SIGNED[kind if kind == "i1" else f"i{held}"]
+    if not _odd(kind):
+        return f"({s}){code}"
+    lost = held - int(kind[1:])
+    return f"(({s})(({_known(kind)}){code} << {lost}) >> {lost})"
+
+
+def _wrapped(kind: str, code: str) -> str:
+    """What is left of a result in the bits that an integer has."""
+    return f"({code}) & {_constant((1 << int(kind[1:])) - 1, kind)}" if _odd(kind) else code
+
+
+def _constant(value: int, kind: str) -> str:
+    bits = int(kind[1:])
+    value %= 1 << bits
+    if value >> 64:
+        return f"(({_WIDE[0]}){value >> 64}ull << 64 | {value % (1 << 64)}ull)"
+    return f"{value}{'ull' if bits > 32 else 'u'}"
 
 
 def _size(kind: str) -> int:
@@ -543,6 +588,6 @@ def _size(kind: str) -> int:
         if len(set(parts)) != 1:
             raise _Unsupported("it uses memory of structures")
         return sum(parts)
-    if kind not in _SIZES:
+    if kind not in _SIZES and not _held(kind):
         raise _Unsupported(f"memory of type {kind}")
-    return _SIZES[kind]
+    return _SIZES.get(kind) or _held(kind) // 8

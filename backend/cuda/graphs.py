@@ -13,8 +13,8 @@ from cuda.bindings import driver as cu
 from treadle.dsl.types import int64
 
 from .arguments import Arguments
-from .device import Operation, Repeat
-from .driver import CudaDevice, DriverError, Loaded, checked, patterns
+from .device import Block, Operation, Repeat
+from .driver import CudaDevice, DriverError, Loaded, Mailbox, checked, patterns
 from .tape import dependencies, flattened
 
 if TYPE_CHECKING:
@@ -107,12 +107,16 @@ class Builder:
             "a fill of a CUDA graph",
         )
 
-    def copy(self, after: Sequence[Any], target: int, source: int, nbytes: int) -> Any:
-        """A copy within the device."""
+    def copy(self, after: Sequence[Any], target: int, source: int, nbytes: int,
+             to_host: bool = False) -> Any:  # fmt: skip
+        """A copy within the device, or to memory of the host."""
         node = cu.CUDA_MEMCPY3D()
         device = cu.CUmemorytype.CU_MEMORYTYPE_DEVICE
         node.srcMemoryType, node.srcDevice = device, source
-        node.dstMemoryType, node.dstDevice = device, target
+        if to_host:
+            node.dstMemoryType, node.dstHost = cu.CUmemorytype.CU_MEMORYTYPE_HOST, target
+        else:
+            node.dstMemoryType, node.dstDevice = device, target
         node.WidthInBytes, node.Height, node.Depth = nbytes, 1, 1
         return checked(
             cu.cuGraphAddMemcpyNode(self.graph, list(after), len(after), node, _context()),
@@ -120,11 +124,16 @@ class Builder:
         )
 
     def all(
-        self, operations: Sequence[Operation], steps: Sequence[Step], first: Sequence[Any] = ()
+        self,
+        operations: Sequence[Operation],
+        steps: Sequence[Step],
+        first: Sequence[Any] = (),
+        made: dict[Block, list[Any]] | None = None,
     ) -> list[Any]:
         """Every step after what it depends on; the nodes that nothing follows.
 
-        `first` are nodes that all the others come after.
+        `first` are nodes that all the others come after; `made` learns which nodes wrote a block
+        last.
         """
         nodes: list[list[Any]] = []
         followed: set[int] = set()
@@ -132,6 +141,9 @@ class Builder:
             after = [n for k in needs for n in nodes[k]]
             followed.update(needs)
             nodes.append(self.step(step, _unique(after) or list(first)))
+        if made is not None:
+            for op, found in zip(operations, nodes, strict=True):
+                made.update((b, found) for b in op.writes)
         last = [n for k, found in enumerate(nodes) if k not in followed for n in found]
         return _unique(last) or list(first)
 
@@ -144,10 +156,28 @@ def _context() -> Any:
     return checked(cu.cuCtxGetCurrent(), "the context")
 
 
-def program_graph(operations: Sequence[Operation], steps: Sequence[Step]) -> Executable:
-    """A whole program, whose steps are bound."""
+#: Where numbers arrive, their addresses and their blocks.
+Post = tuple[Mailbox, Sequence[int], Sequence[Block]]
+
+
+def program_graph(
+    operations: Sequence[Operation], steps: Sequence[Step], post: Post | None = None
+) -> Executable:
+    """A whole program, whose steps are bound; and the posting of numbers that nobody else waits
+    for."""
     graph = checked(cu.cuGraphCreate(0), "making a CUDA graph")
-    Builder(graph).all(operations, steps)
+    builder = Builder(graph)
+    made: dict[Block, list[Any]] = {}
+    builder.all(operations, steps, made=made)
+    if post is not None:
+        box, addresses, blocks = post
+        sent = [
+            builder.copy(made[b], place, address, b.nbytes, to_host=True)
+            for place, address, b in zip(box.places, addresses, blocks, strict=True)
+        ]
+        event = cu.CUevent(box.event.ptr)
+        checked(cu.cuGraphAddEventRecordNode(graph, sent, len(sent), event),
+                "an event of a CUDA graph")  # fmt: skip
     return Executable(graph)
 
 

@@ -245,9 +245,11 @@ def array_at(block: Block, address: int, ordinal: int) -> Any:
 
 
 class Replay:
-    """A tape on a device, callable: (arrays of its inputs, parameters) → arrays of its results."""
+    """A tape on a device, callable: (arrays of its inputs, parameters) → arrays of its results, and
+    what its numbers are, for which it waits when all the work is queued."""
 
     def __init__(self, device: CudaDevice, tape: Tape) -> None:
+        tape, self.early = tape.numbers_first()
         self.device = device
         operations = tape.operations
         plain = not any(isinstance(op, Repeat | Call) or _strided(op) for op in operations)
@@ -260,18 +262,23 @@ class Replay:
         self.made = [(r.shape, r.dtype) for r in tape.results if isinstance(r, Block)]
         blocks = [*tape.inputs, *(r for r in tape.results if isinstance(r, Block)), *offsets]
         places = {b: k for k, b in enumerate(blocks)}
-        self.operations = operations
+        self.operations, self.numbers = operations, tape.numbers
         self.steps = [step_of(device, op, places) for op in operations]
         self.varying = [s for s in _launches(self.steps) if s.varying is not None]
+        self.mailbox = device.mailbox(tape.numbers) if tape.numbers else None
+        self.posted = [places[b] for b in tape.numbers]
         self.key: Any = None
         self.graphs: OrderedDict[Any, graphs.Executable] = OrderedDict()
         self.seen: OrderedDict[Any, None] = OrderedDict()
         self.lock = threading.Lock()
 
     def __call__(self, arrays: Sequence[Any], params: Sequence[Any]) -> list[Any]:
+        return self.run([a.data.ptr for a in arrays], params)
+
+    def run(self, addresses: list[int], params: Sequence[Any]) -> list[Any]:
+        """The same for the addresses of the inputs, a list that becomes this replay's."""
         device = self.device
         outs = [device.empty(shape, dtype) for shape, dtype in self.made]
-        addresses = [a.data.ptr for a in arrays]
         addresses += [a.data.ptr for a in outs]
         if self.size:
             work = device.allocate(self.size)
@@ -287,12 +294,17 @@ class Replay:
                 launch.compute(params)
             numbers = [launch.values for launch in self.varying]
             if not (self.graphable and self._by_graph((*addresses, *numbers), stream)):
-                for step in self.steps:
+                for step in self.steps[: self.early]:
                     step.run(stream)
-        if len(outs) == len(self.results):
-            return outs
-        made = iter(outs)
-        return [next(made) if isinstance(r, Block) else r for r in self.results]
+                if self.mailbox is not None:
+                    self.mailbox.post([addresses[k] for k in self.posted], stream)
+                for step in self.steps[self.early :]:
+                    step.run(stream)
+            found = [] if self.mailbox is None else self.mailbox.read()
+        if len(outs) < len(self.results):
+            made = iter(outs)
+            outs = [next(made) if isinstance(r, Block) else r for r in self.results]
+        return outs + found if found else outs
 
     def _by_graph(self, key: tuple[Any, ...], stream: int) -> bool:
         """Launch the graph for these addresses and numbers; False where there is none yet."""
@@ -303,7 +315,10 @@ class Replay:
                 if len(self.seen) > _SEEN:
                     self.seen.popitem(last=False)
                 return False
-            found = self.graphs[key] = graphs.program_graph(self.operations, self.steps)
+            post = None
+            if self.mailbox is not None:
+                post = self.mailbox, [key[k] for k in self.posted], self.numbers
+            found = self.graphs[key] = graphs.program_graph(self.operations, self.steps, post)
             while len(self.graphs) > GRAPHS:
                 self.graphs.popitem(last=False)
         found.launch(stream)

@@ -198,11 +198,12 @@ class Variant:
             else:
                 self.sources.append((0, owner.slot_of(b.leaf)))
         self.aligned = [k for k, b in enumerate(self.code.pointers) if b in kernel.aligned]
-        self.count = len(kernel.scalars)
+        self.count = len(self.code.scalars)
         bound: dict[Expr, Expr] = dict(zip(kernel.scalars, kernel.scalar_values, strict=True))
         # The scalars, behind them the conditions under which the variant is right, and the tasks.
         tasks, *requires = substitute([kernel.tasks, *kernel.requires], bound)
-        self.values = HostFunction(owner.host, [*kernel.scalar_values, *requires, tasks])
+        given = [bound[v] for v in self.code.scalars]
+        self.values = HostFunction(owner.host, [*given, *requires, tasks])
         self.shapers = {owner.host.param_index[e] for e in walk((tasks,)) if isinstance(e, Param)}
         self.varies = any(isinstance(e, Param) for e in walk(self.values.roots))
 

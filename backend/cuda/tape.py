@@ -9,7 +9,7 @@ made into a CUDA graph.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,11 +27,13 @@ class DataDependent(Exception):
 @dataclass(frozen=True, eq=False)
 class Tape:
     """`inputs` are blocks whose memory each replay brings; `results` blocks that it makes (host
-    constants are rank-0 NumPy arrays)."""
+    constants are rank-0 NumPy arrays).  `numbers`: blocks of rank 0 that the host reads as soon as
+    they are there; a replay gives their contents behind the results."""
 
     inputs: tuple[Block, ...]
     operations: tuple[Operation, ...]
     results: tuple[Block | np.ndarray[Any, Any], ...]
+    numbers: tuple[Block, ...] = ()
 
     @property
     def codes(self) -> list[Code]:
@@ -53,6 +55,20 @@ class Tape:
                 seen[r] = None
         return list(seen)
 
+    def numbers_first(self) -> tuple[Tape, int]:
+        """The tape with what `numbers` need in front of all else, and how many operations that is:
+        what follows runs while the host waits for them."""
+        if not self.numbers:
+            return self, 0
+        needs = dependencies(self.operations)
+        wanted = {k for k, op in enumerate(self.operations)
+                  if any(b in self.numbers for b in op.writes)}  # fmt: skip
+        for k in range(len(self.operations) - 1, -1, -1):
+            if k in wanted:
+                wanted.update(needs[k])
+        order = sorted(range(len(self.operations)), key=lambda k: k not in wanted)
+        return replace(self, operations=tuple(self.operations[k] for k in order)), len(wanted)
+
 
 def flattened(operations: Sequence[Operation]) -> Iterator[Operation]:
     """Every operation, those of loops after the loop itself."""
@@ -72,16 +88,17 @@ class Verdict:
 
 
 class Judged:
-    """The checks of a recording that numbers on the device decide: its last results."""
+    """The checks of a recording that numbers on the device decide (`blocks`), which a replay gives
+    behind `results` results."""
 
     def __init__(self, verdicts: Sequence[Verdict], results: int) -> None:
         self.verdicts, self.results = verdicts, results
         self.blocks = list(dict.fromkeys(b for v in verdicts for b in v.blocks))
         self.places = [[self.blocks.index(b) for b in v.blocks] for v in verdicts]
 
-    def __call__(self, device: Device, found: list[Any], params: Sequence[Any]) -> list[Any]:
-        """The results that are the program's, once every check has passed: waits for the device."""
-        numbers = device.numbers(found[self.results :])
+    def __call__(self, found: list[Any], params: Sequence[Any]) -> list[Any]:
+        """The results that are the program's, once every check has passed."""
+        numbers = found[self.results :]
         for verdict, places in zip(self.verdicts, self.places, strict=True):
             verdict.judge([numbers[k] for k in places], params)
         return found[: self.results]
@@ -173,7 +190,8 @@ def replayer(device: Device, tape: Tape) -> Callable[[Sequence[Any], Sequence[An
             memory[b] = Block(b.shape, b.dtype, device.empty(b.shape, b.dtype))
         for op in tape.operations:
             device.run(bound(op, memory, params))
-        return [memory[r].array if isinstance(r, Block) else r for r in tape.results]
+        found = [memory[r].array if isinstance(r, Block) else r for r in tape.results]
+        return found + [device.download(memory[b].array) for b in tape.numbers]
 
     return replay
 
@@ -266,7 +284,7 @@ def lifetimes(tape: Tape) -> dict[Block, tuple[int, int]]:
 
     walk(tape.operations)
     end = position + 1
-    for r in tape.results:
+    for r in (*tape.results, *tape.numbers):
         if isinstance(r, Block):
             touch(r, end, end)
     return spans

@@ -71,12 +71,27 @@ def _count(b: Buffer) -> int:
     return int(b.size.value)
 
 
-def print_kernel(kernel: Kernel, *, fast_math: bool = False) -> str:
-    """The CUDA C++ of a GPU kernel (its fallback is a text of its own)."""
-    return print_file([("", kernel)], fast_math=fast_math)
+def passed(kernel: Kernel) -> tuple[Var, ...]:
+    """The scalars that a kernel is given: those of its own that its body reads (others decide how
+    many blocks there are, or which variant runs)."""
+    asked: set[Var] = set()
+    for s in statements(kernel.body):
+        roots = expressions(s)
+        if isinstance(s, Atomic | Reduce) and s.combine is not None:
+            roots = (*roots, *s.combine.results)
+        asked.update(e for e in walk(roots) if isinstance(e, Var))
+    return tuple(v for v in kernel.scalars if v in asked)
 
 
-def print_file(parts: Sequence[tuple[str, Kernel]], *, fast_math: bool = False) -> str:
+def print_kernel(kernel: Kernel, *, fast_math: bool = False, every_scalar: bool = False) -> str:
+    """The CUDA C++ of a GPU kernel (its fallback is a text of its own).
+
+    `every_scalar`: it takes all its scalars, those too that it does not read."""
+    return print_file([("", kernel)], fast_math=fast_math, every_scalar=every_scalar)
+
+
+def print_file(parts: Sequence[tuple[str, Kernel]], *, fast_math: bool = False,
+               every_scalar: bool = False) -> str:  # fmt: skip
     """The CUDA C++ of several kernels, each under its remark: one file, which compiles.
 
     What kernels share stands once, at the head; kernels of the same name are numbered.
@@ -86,12 +101,13 @@ def print_file(parts: Sequence[tuple[str, Kernel]], *, fast_math: bool = False) 
     texts = []
     for remark, kernel in parts:
         entry = names.fresh(entry_name(kernel))
-        texts.append(remark + _kernel(kernel, entry, prelude, names, foreign, fast_math))
+        scalars = kernel.scalars if every_scalar else passed(kernel)
+        texts.append(remark + _kernel(kernel, entry, scalars, prelude, names, foreign, fast_math))
     return prelude.text() + "\n".join(texts)
 
 
-def _kernel(kernel: Kernel, entry: str, prelude: Prelude, file: Names, foreign: dict[Any, str],
-            fast_math: bool) -> str:  # fmt: skip
+def _kernel(kernel: Kernel, entry: str, scalars: Sequence[Var], prelude: Prelude, file: Names,
+            foreign: dict[Any, str], fast_math: bool) -> str:  # fmt: skip
     if kernel.thread is None:
         raise AssertionError(f"{kernel.name} is no GPU kernel")
     names, facts = Names(file), Facts(kernel)
@@ -107,7 +123,7 @@ def _kernel(kernel: Kernel, entry: str, prelude: Prelude, file: Names, foreign: 
         given.append(f"{const}{w.type(b.type)}* __restrict__ {w.buffers[b]}")
     if reports(kernel):
         given.append(f"{_use(w, 'int64')}* __restrict__ errors")
-    for v in kernel.scalars:
+    for v in scalars:
         given.append(f"{w.type(v.type)} {w.introduce(v)}")
     _foreign(w, file)
     _declarations(w)
@@ -194,6 +210,7 @@ __all__ = [
     "dynamic_shared_bytes",
     "entry_name",
     "parameters",
+    "passed",
     "print_file",
     "print_kernel",
     "reports",

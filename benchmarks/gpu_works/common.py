@@ -31,6 +31,7 @@ cp: Any = _optional("cupy")
 torch: Any = _optional("torch")
 jax: Any = _optional("jax")
 jnp: Any = _optional("jax.numpy")
+triton: Any = _optional("triton")
 
 
 def uniform(shape: Any, low: float = 0.0, high: float = 1.0, dtype: Any = np.float32) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 import treadle as td
 from benchmarks.harness import Case, Goal, Work
 
+from . import by_triton
 from .common import Scale, by_jax, by_torch, count, cp, error_of, jnp, raw, tensor, torch, uniform
 
 GROUP = "Element-wise, fused"
@@ -42,6 +43,7 @@ def chain(n: int, scale: Scale) -> Case:
         peers={
             **by_torch(compiled=_compiled(lambda x, y: torch.sqrt((2.5 * x + y) ** 2 + 1), t, u)),
             **by_jax(lambda x, y: jnp.sqrt((2.5 * x + y) * (2.5 * x + y) + 1), x, y),
+            **by_triton.chain(2.5, x, y),
         },
         exact=lambda: cp.sqrt((2.5 * x.astype(np.float64) + y) ** 2 + 1),
         bytes=12.0 * n,
@@ -85,6 +87,7 @@ def black_scholes(n: int, scale: Scale) -> Case:
                 compiled=_compiled(lambda s, k, t: prices(torch, torch.erf, s, k, t), *tensors),
                 eager=lambda: prices(torch, torch.erf, *tensors),
             ),
+            **by_triton.prices(RATE, VOLATILITY, s, k, t),
         },
         exact=exact,
         bytes=20.0 * n,

@@ -10,6 +10,7 @@ import numpy as np
 import treadle as td
 from benchmarks.harness import Case, Goal, Work
 
+from . import by_triton
 from .common import (
     Scale,
     by_jax,
@@ -33,7 +34,7 @@ def total(n: int, scale: Scale) -> Case:
     ours = td.jit(lambda x: td.sum(x), backend=scale.backend)
     return Case(
         ours={"": lambda: ours(x)},
-        peers={"CuPy": lambda: x.sum(), **by_torch(sum=lambda: t.sum())},
+        peers={"CuPy": lambda: x.sum(), **by_torch(sum=lambda: t.sum()), **by_triton.total(x)},
         exact=lambda: x.sum(dtype=np.float64),
         bytes=4.0 * n,
         goals=(Goal("torch", 0.98),),

@@ -10,6 +10,7 @@ import numpy as np
 import treadle as td
 from benchmarks.harness import Case, Goal, Work
 
+from . import by_triton
 from .common import Run, Scale, by_torch, error_of, integers, mismatches_of, tensor, uniform
 
 GROUP = "Matrix products"
@@ -48,7 +49,7 @@ def float_product(n: int, scale: Scale) -> Case:
     t, u = tensor(a), tensor(b)
     return Case(
         ours={"a @ b": lambda: ours(a, b), "td.strassen": lambda: strassen(a, b)},
-        peers={"cuBLAS": lambda: a @ b, **by_torch(mm=lambda: t @ u)},
+        peers={"cuBLAS": lambda: a @ b, **by_torch(mm=lambda: t @ u), **by_triton.product(a, b)},
         exact=lambda: a.astype(np.float64) @ b.astype(np.float64),
         flops=2.0 * n**3,
         ceiling="",

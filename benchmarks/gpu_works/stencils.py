@@ -12,6 +12,7 @@ import numpy as np
 import treadle as td
 from benchmarks.harness import Case, Goal, Work
 
+from . import by_triton
 from .common import (
     Run,
     Scale,
@@ -96,6 +97,8 @@ def stencil_case(size: int, kind: str, n: int, scale: Scale, run_time: bool = Fa
         "CUDA naive": hand,
         "CuPy": lambda: ndimage.correlate(a, device_w, mode="nearest"),
     }
+    if size == 3:
+        peers |= by_triton.stencil(a, device_w)
     if jax is not None:
 
         def slices(a: Any) -> Any:

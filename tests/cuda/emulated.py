@@ -94,10 +94,6 @@ class EmulatedDevice:
     def download(self, array: Any) -> np.ndarray:
         return _mine(array).get()
 
-    def numbers(self, arrays: Sequence[Any]) -> list[np.ndarray]:
-        assert all(a.shape == () for a in arrays)
-        return [self.download(a) for a in arrays]
-
     def run(self, operation: Operation) -> None:
         match operation:
             case Launch():
@@ -122,6 +118,9 @@ class EmulatedDevice:
     def error(self, error: Exception) -> None:
         return None
 
+    def again(self, executable: Any, args: Any) -> None:
+        return None
+
     def prepare(self, tape: Any) -> Callable[[Sequence[Any], Sequence[Any]], list[Any]]:
         self.compile(tape.codes)
         return replayer(self, tape)
@@ -141,7 +140,10 @@ class EmulatedDevice:
             arrays[buffer] = plain.reshape(-1) if block.dense else plain
         _apart(kernel, arrays)
         order = random.Random(next(self._seeds))
-        failed = code.function.launch(arrays, operation.scalars, operation.tasks, order)
+        # A scalar that is not passed must not matter.
+        known = dict(zip(code.scalars, operation.scalars, strict=True))
+        scalars = [known.get(v, v.type.numpy.type(1)) for v in kernel.scalars]
+        failed = code.function.launch(arrays, scalars, operation.tasks, order)
         if failed:
             assert operation.errors is not None, f"{kernel.name} reports, and nobody listens"
             site, index, extent = order.choice(failed)

@@ -64,6 +64,27 @@ class Memory:
         raise AssertionError(f"{address:#x} is in no allocation")
 
 
+class Mailbox:
+    """Memory of the host, and an event that may be read only after it was recorded."""
+
+    def __init__(self, device: PretendedDevice, blocks: Any) -> None:
+        self.device, self.types, self.recorded = device, [b.dtype for b in blocks], False
+        self.held = (ctypes.c_char * (16 * len(blocks)))()
+        self.places = [ctypes.addressof(self.held) + 16 * k for k in range(len(blocks))]
+        self.event = SimpleNamespace(ptr=id(self))
+
+    def post(self, addresses: Any, stream: int) -> None:
+        for t, place, address in zip(self.types, self.places, addresses, strict=True):
+            self.device.copy(place, address, t.itemsize)
+        self.recorded = True
+
+    def read(self) -> list[np.ndarray]:
+        assert self.recorded
+        self.recorded = False
+        return [np.frombuffer(self.held, t, 1, 16 * k).reshape(()).copy()
+                for k, t in enumerate(self.types)]  # fmt: skip
+
+
 class PretendedDevice(driver.CudaDevice):
     """See the module."""
 
@@ -92,6 +113,9 @@ class PretendedDevice(driver.CudaDevice):
         flat = self.memory.view(array.data.ptr, array.dtype)[: array.size]
         return flat.reshape(array.shape).copy()
 
+    def mailbox(self, blocks: Any) -> Any:
+        return Mailbox(self, blocks)
+
     def compile(self, codes: Any) -> None:
         for code in codes:
             handle = 1000 + len(self.codes)
@@ -115,11 +139,12 @@ class PretendedDevice(driver.CudaDevice):
             for k, b in enumerate(code.pointers)
         }
         at = len(code.pointers) + code.reports
-        scalars = []
-        for k, v in enumerate(kernel.scalars, at):
+        known = {}
+        for k, v in enumerate(code.scalars, at):
             raw = ctypes.string_at(slots[k], v.type.bytes)
             value = np.frombuffer(raw, v.type.numpy)[0]
-            scalars.append(value.item() if v.type.name in ("int64", "bool") else value)
+            known[v] = value.item() if v.type.name in ("int64", "bool") else value
+        scalars = [known.get(v, v.type.numpy.type(1)) for v in kernel.scalars]
         failed = Compiled(kernel).launch(arrays, scalars, grid, random.Random(self.launches))
         if failed:
             errors = ctypes.c_uint64.from_address(slots[len(code.pointers)]).value
@@ -162,7 +187,8 @@ class PretendedDriver:
         real = graphs.cu
         for name in ("CUDA_KERNEL_NODE_PARAMS", "CUDA_MEMSET_NODE_PARAMS", "CUDA_MEMCPY3D",
                      "CUfunction", "CUmemorytype", "CUgraphNodeType", "CUDA_VERSION",
-                     "CUgraphConditionalNodeType", "CU_GRAPH_COND_ASSIGN_DEFAULT"):  # fmt: skip
+                     "CUgraphConditionalNodeType", "CU_GRAPH_COND_ASSIGN_DEFAULT",
+                     "CUevent"):  # fmt: skip
             setattr(self, name, getattr(real, name))
 
     def cuGraphCreate(self, flags: int) -> Any:
@@ -208,7 +234,7 @@ class PretendedDriver:
             return 0, graph.add(after, unless)
         # The arguments are copied when the node is added.
         code = self.device.codes[handle]
-        count = len(code.pointers) + code.reports + len(code.kernel.scalars)
+        count = len(code.pointers) + code.reports + len(code.scalars)
         room = ctypes.create_string_buffer(16 * max(count, 1))
         copied = (ctypes.c_void_p * 64)()
         for k in range(count):
@@ -234,8 +260,19 @@ class PretendedDriver:
         )
 
     def cuGraphAddMemcpyNode(self, graph: Any, after: Any, count: int, node: Any, ctx: Any) -> Any:
-        target, source, nbytes = int(node.dstDevice), int(node.srcDevice), node.WidthInBytes
+        to_host = node.dstMemoryType == self.CUmemorytype.CU_MEMORYTYPE_HOST
+        target = int(node.dstHost if to_host else node.dstDevice)
+        source, nbytes = int(node.srcDevice), node.WidthInBytes
         return 0, graph.add(after, lambda order: self.device.copy(target, source, nbytes))
+
+    def cuGraphAddEventRecordNode(self, graph: Any, after: Any, count: int, event: Any) -> Any:
+        assert count == len(after)
+        box = ctypes.cast(int(event), ctypes.py_object).value
+
+        def record(order: Any) -> None:
+            box.recorded = True
+
+        return 0, graph.add(after, record)
 
     def cuGraphConditionalHandleCreate(self, graph: Any, ctx: Any, start: int, flags: int) -> Any:
         handle = 7000 + len(self.conditions)

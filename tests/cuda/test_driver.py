@@ -64,6 +64,61 @@ def test_several_kernels_become_a_graph(gpu):
     assert gpu[1].graphs > 0
 
 
+def test_checks_of_numbers_come_before_the_rest(gpu):
+    """Segments that do not cover the axis are noticed in every call, by a graph as without one."""
+    device, driver = gpu
+    program = same(gpu, lambda x, n: td.fold_seg(td.add, 0.0, x * 2, n), A, np.array([3, 0, 7]))
+    assert driver.graphs > 0
+    placed = [cupy.ndarray(a.shape, a.dtype, device.upload(a).data) for a in (A, np.array([4, 6]))]
+    for _ in range(4):
+        with pytest.raises(td.ShapeError, match="sum to 9, but the axis has extent 10"):
+            program(A, np.array([3, 0, 6]))
+        np.testing.assert_array_equal(device.download(program(*placed)), [20.0, 90.0])
+    executable = program.lower(A, np.array([3, 0, 7])).executable
+    _, _, replay, _ = next(iter(executable.tapes.values()))
+    names = [op.code.kernel.name for op in replay.operations if hasattr(op, "code")]
+    assert all("fold_blocks" in n or "fold_combine" in n for n in names[: replay.early])
+    assert "fold_seg" in names[-1]
+
+
+def test_calls_that_repeat_go_straight_to_the_replay(gpu, monkeypatch):
+    device, _ = gpu
+    slow = []
+    whole = executable.Executable.__call__
+    monkeypatch.setattr(executable.Executable, "__call__",
+                        lambda self, *a: slow.append(1) or whole(self, *a))  # fmt: skip
+    program = td.jit(lambda x, k, b: (x[::-1] * k, td.where(b, td.sum(x), 0.0)), backend="cuda")
+
+    def placed(a):
+        return cupy.ndarray(a.shape, a.dtype, device.upload(a).data)
+
+    def check(a, k, b, ways):
+        before = len(slow)
+        many, one = program(a if isinstance(a, np.ndarray) else a[0], k, b)
+        host = a if isinstance(a, np.ndarray) else a[1]
+        fetch = (lambda r: r) if isinstance(a, np.ndarray) else device.download
+        np.testing.assert_allclose(fetch(many), host[::-1] * k)
+        np.testing.assert_allclose(fetch(one), host.sum() if b else 0.0)
+        assert len(slow) - before == ways
+
+    d, longer = (placed(A), A), (placed(np.tile(A, 2)), np.tile(A, 2))
+    check(d, 2.0, True, 1)
+    for k, b in ((2.0, True), (3.0, False), (-1.0, True)):
+        check(d, k, b, 0)
+    check(longer, 2.0, True, 1)
+    check(longer, 4.0, True, 0)
+    check(d, 4.0, True, 0)
+    check(d, 4, True, 1)  # another program: the number is an integer
+    check(A, 4.0, True, 1)  # on the host
+    whole_array = device.upload(np.repeat(A, 2))
+    strided = cupy.ndarray((10,), A.dtype, whole_array.data, strides=(16,))
+    check((strided, A), 4.0, True, 1)
+    shifted = cupy.ndarray((9,), A.dtype, d[0].data + 8)
+    check((shifted, A[1:]), 4.0, True, 1)
+    with pytest.raises(TypeError, match="missing 1 required"):
+        program(d[0], 2.0)
+
+
 @pytest.mark.parametrize("dtype", ["bool", "i1", "u2", "i4", "u8", "f2", "f4", "f8", "c8", "c16"])
 def test_scalars_of_every_type(gpu, dtype):
     scalar = np.asarray(1).astype(dtype)[()]

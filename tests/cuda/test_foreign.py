@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import cmath
 import ctypes
+import itertools
 import math
 import shutil
 import subprocess
@@ -19,7 +20,7 @@ import pytest
 
 import treadle as td
 from treadle.backend.cuda.compile import compile_kernel
-from treadle.backend.cuda.foreign import device_function
+from treadle.backend.cuda.foreign import _Function, device_function
 from treadle.backend.cuda.source import kernels_of, nodes
 from treadle.backend.cuda.text import print_kernel
 from treadle.dsl.operations.foreign import compile_scalar_function
@@ -42,6 +43,7 @@ numba = pytest.importorskip("numba")
 
 #: What the text takes for granted, for the host's compiler.
 SHIM = """
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #define __device__
@@ -53,8 +55,6 @@ using uint64 = unsigned long long;
 template <class T> struct complex_ { T real, imag; complex_(T r, T i) : real(r), imag(i) {} };
 #define complex64 complex_<float>
 #define complex128 complex_<double>
-template <class T> T min(T a, T b) { return a < b ? a : b; }
-template <class T> T max(T a, T b) { return a > b ? a : b; }
 inline float __int_as_float(int x) { float y; memcpy(&y, &x, 4); return y; }
 inline double __longlong_as_double(long long x) { double y; memcpy(&y, &x, 8); return y; }
 inline long long __double_as_longlong(double x) { long long y; memcpy(&y, &x, 8); return y; }
@@ -140,6 +140,22 @@ def divisors(a, b):
     return greatest_divisor(a, b)
 
 
+def cubes(n):
+    """A sum in closed form, which LLVM computes in 65 bits."""
+    total = 0
+    for k in range(n):
+        total += k * k * k
+    return total
+
+
+def waves(x, n):
+    """Sines of products, in steps of eight: LLVM counts them in 28 bits."""
+    total = 0.0
+    for k in range(n):
+        total += math.sin(x * k) + math.atan2(x, k + 1.0)
+    return total
+
+
 def nan_or_infinite(x):
     return math.inf if x > 1 else math.nan if x < -1 else x
 
@@ -151,7 +167,8 @@ FUNCTIONS: list[tuple[Callable[..., Any], tuple[ScalarType, ...]]] = [
     (power, (int64, int64)), (power, (float32, float32)), (larger, (float32,)),
     (library, (float64,)), (library, (float32,)), (cases, (int32,)), (bits, (int16,)),
     (bits, (uint64,)), (rounding, (float64,)), (divisors, (int64, int64)), (cases, (int8,)),
-    (nan_or_infinite, (float32,)), (nan_or_infinite, (float64,)),
+    (nan_or_infinite, (float32,)), (nan_or_infinite, (float64,)), (cubes, (int64,)),
+    (cubes, (int32,)), (waves, (float64, int32)),
 ]  # fmt: skip
 
 
@@ -211,6 +228,58 @@ def test_the_same_on_the_host(function: Any, types: Any, tmp_path: Path) -> None
         got = run(*values)
         close = 1e-5 if {float32, complex64} & set(types) else 1e-12
         assert np.allclose(got, want, rtol=close, equal_nan=True), (values, got, want)
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
+def test_integers_of_any_width(tmp_path: Path) -> None:
+    """Instructions on 12 bits, which lie in 16: as LLVM's reference says."""
+    codes = [
+        "add i12 %a, %b",
+        "sub i12 %a, %b",
+        "mul i12 %a, %b",
+        "shl i12 %a, 3",
+        "lshr i12 %a, 3",
+        "ashr i12 %a, 3",
+        "sdiv i12 %a, %c",
+        "srem i12 %a, %c",
+        "udiv i12 %a, %c",
+        "xor i12 %a, -1",
+        "call i12 @llvm.smin.i12(i12 %a, i12 %b)",
+        "call i12 @llvm.abs.i12(i12 %a, i1 false)",
+        "call i12 @llvm.ctlz.i12(i12 %a, i1 0)",
+    ]
+    wrap = lambda v: v & 4095
+    sign = lambda v: (wrap(v) ^ 2048) - 2048
+    div = lambda a, b: abs(a) // abs(b) * (1 if a * b >= 0 else -1)
+    wants = [
+        lambda a, b, c: a + b,
+        lambda a, b, c: a - b,
+        lambda a, b, c: a * b,
+        lambda a, b, c: a << 3,
+        lambda a, b, c: wrap(a) >> 3,
+        lambda a, b, c: sign(a) >> 3,
+        lambda a, b, c: div(sign(a), sign(c)),
+        lambda a, b, c: sign(a) - div(sign(a), sign(c)) * sign(c),
+        lambda a, b, c: wrap(a) // wrap(c),
+        lambda a, b, c: ~a,
+        lambda a, b, c: min(sign(a), sign(b)),
+        lambda a, b, c: abs(sign(a)),
+        lambda a, b, c: 12 - wrap(a).bit_length(),
+    ]
+    body = ["  %a = trunc i64 %p to i12", "  %b = trunc i64 %q to i12", "  %c = or i12 %b, 1"]
+    for k, code in enumerate(codes):
+        body += [f"  %r{k} = {code}", f"  %x{k} = {('sext', 'zext')[k % 2]} i12 %r{k} to i64",
+                 f"  %o{k} = getelementptr i64, ptr %out, i64 {k}",
+                 f"  store i64 %x{k}, ptr %o{k}"]  # fmt: skip
+    head = "define i32 @f(ptr %out, i64 %p, i64 %q) {\nentry:\n"
+    text = head + "\n".join([*body, "  ret i32 0", "}"])
+    made = _Function(text, "f", set(), str).text()
+    made += (f"\ninline int64 g(int64 p, int64 q, int64 k) {{ int64 r[{len(codes)}]; "
+             "f((char*)r, p, q); return r[k]; }")  # fmt: skip
+    run = on_the_host(made, "g", (int64, int64, int64), int64, tmp_path)
+    for p, q in itertools.product((0, 5, -5, 2047, -2048, 4000, 123456), (3, -7, 2048, 99999)):
+        for k, (code, want) in enumerate(zip(codes, wants, strict=True)):
+            assert run(p, q, k) == (sign, wrap)[k % 2](want(p, q, q | 1)), (code, p, q)
 
 
 def test_text(golden: Callable[[str, str], None]) -> None:

@@ -174,7 +174,7 @@ def run_on_the_host(kernel: Kernel, arrays: list[Any], scalars: list[int], folde
             f'  {{ FILE* f = fopen("{folder}/{k}.bin", "rb"); '
             f"if (fread(b{k}, 1, sizeof(b{k}), f) == 0) abort(); fclose(f); }}"
         )
-    text = print_kernel(kernel)
+    text = print_kernel(kernel, every_scalar=True)
     first = text.index(f"{kernel.name}(") + len(kernel.name) + 1
     inside = text[first : text.index(") {", first)]
     types = [p.rsplit(" ", 1)[0].replace("__restrict__", "") for p in inside.split(",")]

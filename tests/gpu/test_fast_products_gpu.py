@@ -13,7 +13,7 @@ import treadle as td
 from treadle.dsl.operations.linalg import EXECUTIONS
 
 NAMED = tuple(e for e in EXECUTIONS if e is not None)
-TYPES = ("float32", "float64", "int32", "uint32", "int64", "uint8", "complex64")
+TYPES = ("float32", "float64", "int32", "int64", "complex64")
 #: m, k, n: one, primes, a power of two and its neighbours, tall, wide, a long sum, nothing.
 SHAPES = (
     (1, 1, 1), (7, 11, 13), (64, 64, 64), (255, 256, 257), (513, 127, 65), (3, 1009, 5),

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import math
-import re
 import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -375,12 +374,7 @@ FOREIGN = {
 @pytest.mark.parametrize("which", FOREIGN)
 def test_foreign_functions(which: str) -> None:
     e = FOREIGN[which]()
-    try:
-        got = td.run(e, backend="cuda")
-    except td.CompilationError as error:
-        if re.search(r"a value of type i\d+\.", str(error)):
-            pytest.xfail("this Numba computes with integers of an odd width, which are refused")
-        raise
+    got = td.run(e, backend="cuda")
     assert np.allclose(got, td.run(e, backend="reference"), rtol=1e-12)
 
 

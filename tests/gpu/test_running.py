@@ -16,8 +16,8 @@ A = np.random.default_rng(0).standard_normal(1000)
 def replay_of(program, *args):
     """What replays a program for arguments like these."""
     executable = program.lower(*args).executable
-    (found,) = executable.tapes.values()
-    return found[-1]
+    ((_, _, replay, _),) = executable.tapes.values()
+    return replay
 
 
 def same(function, *args, calls=6):
@@ -48,6 +48,24 @@ def test_several_kernels_become_a_graph():
     np.testing.assert_allclose(prefix.get(), np.cumsum(A), rtol=1e-9, atol=1e-9)
     np.testing.assert_array_equal(more.get(), A * 2 + 1)
     np.testing.assert_allclose(total.get(), A.sum())
+
+
+def test_checks_are_of_the_call_that_they_belong_to():
+    """What the host reads comes with an event, before the work is done: never an earlier call's."""
+    cupy = pytest.importorskip("cupy")
+    program = td.jit(lambda x, n: td.fold_seg(td.add, 0.0, x, n), backend="cuda")
+    n = 1 << 20
+    x, right = cupy.ones(16 * n), cupy.full(n, 16, np.int32)
+    wrong = right.copy()
+    wrong[n // 2] = 15
+    want = np.full(n, 16.0)
+    for turn in range(40):
+        if turn % 3 == 1:
+            with pytest.raises(td.ShapeError, match="sum to 16777215, but the axis has extent"):
+                program(x, wrong)
+        else:
+            np.testing.assert_array_equal(program(x, right).get(), want)
+    assert replay_of(program, x, right).graphs
 
 
 def test_graphs_follow_numbers_and_arrays():

@@ -30,7 +30,7 @@ def small_blocks(monkeypatch):
         monkeypatch.setattr(module, "THREADS", 64)
         monkeypatch.setattr(module, "LEAST", 1)
         monkeypatch.setattr(module, "COMBINE_THREADS", 96 if module is fold_columns else 64)
-    for name, value in {"THREADS": 64, "SEGMENTS": 70, "BLOCKS": 3, "MANY": 4}.items():
+    for name, value in {"THREADS": 64, "SEGMENTS": 60, "BLOCKS": 3, "MANY": 4}.items():
         monkeypatch.setattr(fold_seg, name, value)
 
 

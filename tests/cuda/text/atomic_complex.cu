@@ -53,7 +53,7 @@ __device__ __forceinline__ complex<T> operator*(complex<T> z, complex<T> w) {
 
 extern "C" __global__ void __launch_bounds__(256)
 atomic_multiply_complex128(const complex128* __restrict__ a, const int64* __restrict__ where,
-                           complex128* __restrict__ out, int* __restrict__ locks, int64 n) {
+                           complex128* __restrict__ out, int* __restrict__ locks) {
   const int64 task = blockIdx.x;
   const int64 thread = threadIdx.x;
   const int64 i = task * 256 + thread;

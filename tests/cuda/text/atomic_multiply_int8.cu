@@ -19,7 +19,7 @@ __device__ __forceinline__ void atomic_update8(T* place, F combine) {
 
 extern "C" __global__ void __launch_bounds__(256)
 atomic_multiply_int8(const int8* __restrict__ a, const int64* __restrict__ where,
-                     int8* __restrict__ out, int64 n) {
+                     int8* __restrict__ out) {
   const int64 task = blockIdx.x;
   const int64 thread = threadIdx.x;
   const int64 i = task * 256 + thread;

@@ -23,7 +23,7 @@ __device__ __forceinline__ void publish(uint32* place, uint32 x) {
 
 extern "C" __global__ void __launch_bounds__(32)
 blocks_line8(float* __restrict__ out, int* __restrict__ zero_ticket,
-             uint32* __restrict__ zero_flags, float* __restrict__ sums, int64 n) {
+             uint32* __restrict__ zero_flags, float* __restrict__ sums) {
   const int64 task = blockIdx.x;
   const int64 thread = threadIdx.x;
   const int64 i = task * 32 + thread;

@@ -1,7 +1,7 @@
 using int64 = long long;
 
 extern "C" __global__ void __launch_bounds__(256)
-large_shared_line6(const float* __restrict__ a, float* __restrict__ out, int64 n) {
+large_shared_line6(const float* __restrict__ a, float* __restrict__ out) {
   extern __shared__ __align__(16) unsigned char shared_memory[];
   float* const one = reinterpret_cast<float*>(shared_memory);
   double* const two = reinterpret_cast<double*>(shared_memory + 64000);

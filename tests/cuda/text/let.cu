@@ -1,7 +1,7 @@
 using int64 = long long;
 
 extern "C" __global__ void __launch_bounds__(256)
-let_line1(const float* __restrict__ a, float* __restrict__ out, int64 n) {
+let_line1(const float* __restrict__ a, float* __restrict__ out) {
   const int64 task = blockIdx.x;
   const int64 thread = threadIdx.x;
   const int64 i = task * 256 + thread;

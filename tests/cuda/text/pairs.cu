@@ -49,7 +49,7 @@ __device__ __forceinline__ void write_now(complex<T>* place, complex<T> z) {
 extern "C" __global__ void __launch_bounds__(256)
 pairs_line9(const int* __restrict__ keys, const complex128* __restrict__ values,
             const int64* __restrict__ where, int* __restrict__ best, complex128* __restrict__ of,
-            int* __restrict__ locks, int64 n) {
+            int* __restrict__ locks) {
   const int64 task = blockIdx.x;
   const int64 thread = threadIdx.x;
   const int64 i = task * 256 + thread;

@@ -152,8 +152,7 @@ catalogue_float64(const double* __restrict__ as, const double* __restrict__ bs,
                   float16* __restrict__ cast_float16, bfloat16* __restrict__ cast_bfloat16,
                   float* __restrict__ cast_float32, double* __restrict__ cast_float64,
                   complex64* __restrict__ cast_complex64,
-                  complex128* __restrict__ cast_complex128, complex128* __restrict__ complex_of,
-                  int64 n) {
+                  complex128* __restrict__ cast_complex128, complex128* __restrict__ complex_of) {
   const int64 task = blockIdx.x;
   const int64 thread = threadIdx.x;
   const int64 i = task * 256 + thread;

@@ -148,8 +148,8 @@ catalogue_int64(const int64* __restrict__ as, const int64* __restrict__ bs,
                 uint32* __restrict__ cast_uint32, uint64* __restrict__ cast_uint64,
                 float16* __restrict__ cast_float16, bfloat16* __restrict__ cast_bfloat16,
                 float* __restrict__ cast_float32, double* __restrict__ cast_float64,
-                complex64* __restrict__ cast_complex64, complex128* __restrict__ cast_complex128,
-                int64 n) {
+                complex64* __restrict__ cast_complex64,
+                complex128* __restrict__ cast_complex128) {
   const int64 task = blockIdx.x;
   const int64 thread = threadIdx.x;
   const int64 i = task * 256 + thread;

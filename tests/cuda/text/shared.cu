@@ -1,7 +1,7 @@
 using int64 = long long;
 
 extern "C" __global__ void __launch_bounds__(256, 4)
-shared_line5(const float* __restrict__ a, float* __restrict__ out, int64 n) {
+shared_line5(const float* __restrict__ a, float* __restrict__ out) {
   __shared__ float tile[256];
   float window[3];
   const int64 task = blockIdx.x;

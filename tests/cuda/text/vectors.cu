@@ -1,8 +1,8 @@
 using int64 = long long;
 
 extern "C" __global__ void __launch_bounds__(256)
-vectors_float32_4(const float* __restrict__ a, float* __restrict__ out, float* __restrict__ copy,
-                  int64 n) {
+vectors_float32_4(const float* __restrict__ a, float* __restrict__ out,
+                  float* __restrict__ copy) {
   const int64 task = blockIdx.x;
   const int64 thread = threadIdx.x;
   const int64 i = task * 256 + thread;

@@ -25,7 +25,7 @@ struct alignas(sizeof(T) * N) Pack {
 
 extern "C" __global__ void __launch_bounds__(256)
 vectors_float16_8(const float16* __restrict__ a, float16* __restrict__ out,
-                  float16* __restrict__ copy, int64 n) {
+                  float16* __restrict__ copy) {
   const int64 task = blockIdx.x;
   const int64 thread = threadIdx.x;
   const int64 i = task * 256 + thread;

@@ -3,7 +3,7 @@ using uint32 = unsigned int;
 
 extern "C" __global__ void __launch_bounds__(256)
 warps_line7(const float* __restrict__ a, float* __restrict__ out, uint32* __restrict__ bits,
-            const int* __restrict__ keys, int64 n) {
+            const int* __restrict__ keys) {
   const int64 task = blockIdx.x;
   const int64 thread = threadIdx.x;
   const int64 i = task * 256 + thread;

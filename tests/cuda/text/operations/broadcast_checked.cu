@@ -1,5 +1,3 @@
-using int64 = long long;
-
 // n / d for 0 <= n, by the reciprocal of d that the host made: a multiplier and a shift.
 __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
   return __umulhi(2u * n, multiplier) >> shift;
@@ -9,8 +7,7 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
 // schedule: default
 extern "C" __global__ void __launch_bounds__(128)
 add(const float* __restrict__ input, const float* __restrict__ input_1,
-           float* __restrict__ out, int64 n0, int n1, int size, int64 blocks, int n1_multiplier,
-           int n1_shift) {
+           float* __restrict__ out, int n1, int size, int n1_multiplier, int n1_shift) {
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
   const int p = task * 128 + thread;

@@ -9,8 +9,7 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
 // 4 short rows a thread
 extern "C" __global__ void __launch_bounds__(256)
 fold_short(const float* __restrict__ input, float* __restrict__ out, int n0, int n1,
-                  int lanes, int per_block, int64 short_blocks, int lanes_multiplier,
-                  int lanes_shift) {
+                  int lanes, int per_block, int lanes_multiplier, int lanes_shift) {
   float row_1[16];
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
@@ -69,8 +68,6 @@ fold_short(const float* __restrict__ input, float* __restrict__ out, int n0, int
   }
 }
 
-using int64 = long long;
-
 // n / d for 0 <= n, by the reciprocal of d that the host made: a multiplier and a shift.
 __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
   return __umulhi(2u * n, multiplier) >> shift;
@@ -80,8 +77,8 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
 // threads take turns
 extern "C" __global__ void __launch_bounds__(256)
 fold_blocks(const float* __restrict__ input, float* __restrict__ out,
-                   float* __restrict__ partial, int64 n0, int n1, int lanes, int parts, int span,
-                   int per_block, int units, int64 blocks, int lanes_multiplier, int lanes_shift,
+                   float* __restrict__ partial, int n1, int lanes, int parts, int span,
+                   int per_block, int units, int lanes_multiplier, int lanes_shift,
                    int parts_multiplier, int parts_shift) {
   __shared__ float warp[16];
   const int task = blockIdx.x;
@@ -283,8 +280,6 @@ fold_blocks(const float* __restrict__ input, float* __restrict__ out,
   }
 }
 
-using int64 = long long;
-
 // n / d for 0 <= n, by the reciprocal of d that the host made: a multiplier and a shift.
 __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
   return __umulhi(2u * n, multiplier) >> shift;
@@ -294,8 +289,8 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
 // partial results from left to right
 extern "C" __global__ void __launch_bounds__(512)
 fold_combine(float* __restrict__ out, const float* __restrict__ partial, int n0, int parts,
-                    int64 units, int lanes_1, int span_1, int per_block_1, int64 blocks_1,
-                    int lanes_1_multiplier, int lanes_1_shift) {
+                    int lanes_1, int span_1, int per_block_1, int lanes_1_multiplier,
+                    int lanes_1_shift) {
   __shared__ float warp[16];
   const int task = blockIdx.x;
   const int thread = threadIdx.x;

@@ -10,10 +10,9 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
 extern "C" __global__ void __launch_bounds__(256)
 fold_blocks(const float* __restrict__ input, float* __restrict__ out,
                    float* __restrict__ partial, int n0, int count, int width, int height,
-                   int across, int parts, int span, int64 blocks, int64 partials,
-                   int across_multiplier, int across_shift, int parts_multiplier, int parts_shift,
-                   int width_multiplier, int width_shift, int height_multiplier,
-                   int height_shift) {
+                   int across, int parts, int span, int across_multiplier, int across_shift,
+                   int parts_multiplier, int parts_shift, int width_multiplier, int width_shift,
+                   int height_multiplier, int height_shift) {
   __shared__ float side_1[1024];
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
@@ -338,8 +337,6 @@ fold_blocks(const float* __restrict__ input, float* __restrict__ out,
   }
 }
 
-using int64 = long long;
-
 // n / d for 0 <= n, by the reciprocal of d that the host made: a multiplier and a shift.
 __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
   return __umulhi(2u * n, multiplier) >> shift;
@@ -349,10 +346,9 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
 // partial results from top to bottom
 extern "C" __global__ void __launch_bounds__(1024)
 fold_combine(float* __restrict__ out, const float* __restrict__ partial, int n0, int parts,
-                    int64 partials, int width_1, int height_1, int across_1, int span_1,
-                    int64 blocks_1, int across_1_multiplier, int across_1_shift,
-                    int width_1_multiplier, int width_1_shift, int height_1_multiplier,
-                    int height_1_shift) {
+                    int width_1, int height_1, int across_1, int span_1, int across_1_multiplier,
+                    int across_1_shift, int width_1_multiplier, int width_1_shift,
+                    int height_1_multiplier, int height_1_shift) {
   __shared__ float side_2[1024];
   const int task = blockIdx.x;
   const int thread = threadIdx.x;

@@ -1,5 +1,3 @@
-using int64 = long long;
-
 // n / d for 0 <= n, by the reciprocal of d that the host made: a multiplier and a shift.
 __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
   return __umulhi(2u * n, multiplier) >> shift;
@@ -9,9 +7,9 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
 // threads take turns
 extern "C" __global__ void __launch_bounds__(256)
 sum_blocks(const float* __restrict__ input, float* __restrict__ out,
-                  float* __restrict__ partial, int64 n0, int64 n1, int count, int lanes,
-                  int parts, int span, int per_block, int64 blocks, int lanes_multiplier,
-                  int lanes_shift, int parts_multiplier, int parts_shift) {
+                  float* __restrict__ partial, int count, int lanes, int parts, int span,
+                  int per_block, int lanes_multiplier, int lanes_shift, int parts_multiplier,
+                  int parts_shift) {
   __shared__ float warp[16];
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
@@ -204,8 +202,6 @@ sum_blocks(const float* __restrict__ input, float* __restrict__ out,
   }
 }
 
-using int64 = long long;
-
 // n / d for 0 <= n, by the reciprocal of d that the host made: a multiplier and a shift.
 __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
   return __umulhi(2u * n, multiplier) >> shift;
@@ -215,8 +211,8 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
 // partial results from left to right
 extern "C" __global__ void __launch_bounds__(512)
 sum_combine(float* __restrict__ out, const float* __restrict__ partial, int parts,
-                   int lanes_1, int span_1, int per_block_1, int64 blocks_1,
-                   int lanes_1_multiplier, int lanes_1_shift) {
+                   int lanes_1, int span_1, int per_block_1, int lanes_1_multiplier,
+                   int lanes_1_shift) {
   __shared__ float warp[16];
   const int task = blockIdx.x;
   const int thread = threadIdx.x;

@@ -9,10 +9,9 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
 // threads take turns
 extern "C" __global__ void __launch_bounds__(256)
 argmax_blocks(const float* __restrict__ input, const float* __restrict__ argmax,
-                     int64* __restrict__ out, int64* __restrict__ partial, int64 n0, int64 n1,
-                     int count, int lanes, int parts, int span, int per_block, int64 blocks,
-                     int lanes_multiplier, int lanes_shift, int parts_multiplier,
-                     int parts_shift) {
+                     int64* __restrict__ out, int64* __restrict__ partial, int count, int lanes,
+                     int parts, int span, int per_block, int lanes_multiplier, int lanes_shift,
+                     int parts_multiplier, int parts_shift) {
   __shared__ int64 warp[16];
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
@@ -288,8 +287,8 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
 // partial results from left to right
 extern "C" __global__ void __launch_bounds__(512)
 argmax_combine(int64* __restrict__ out, const int64* __restrict__ partial, int parts,
-                      int lanes_1, int span_1, int per_block_1, int64 blocks_1,
-                      int lanes_1_multiplier, int lanes_1_shift) {
+                      int lanes_1, int span_1, int per_block_1, int lanes_1_multiplier,
+                      int lanes_1_shift) {
   __shared__ int64 warp[16];
   const int task = blockIdx.x;
   const int thread = threadIdx.x;

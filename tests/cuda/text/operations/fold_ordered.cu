@@ -28,9 +28,9 @@ __device__ __forceinline__ T floor_remainder(T a, T b) {
 extern "C" __global__ void __launch_bounds__(256)
 fold_blocks(const float* __restrict__ input, float* __restrict__ out0,
                    float* __restrict__ out0_1, float* __restrict__ partial,
-                   float* __restrict__ partial_1, int64 n0, int n1, int lanes, int parts,
-                   int span, int per_block, int units, int64 blocks, int lanes_multiplier,
-                   int lanes_shift, int parts_multiplier, int parts_shift) {
+                   float* __restrict__ partial_1, int n1, int lanes, int parts, int span,
+                   int per_block, int units, int lanes_multiplier, int lanes_shift,
+                   int parts_multiplier, int parts_shift) {
   __shared__ float warp[16];
   __shared__ float warp_1[16];
   const int task = blockIdx.x;
@@ -322,8 +322,8 @@ __device__ __forceinline__ T floor_divide(T a, T b) {
 extern "C" __global__ void __launch_bounds__(512)
 fold_combine(float* __restrict__ out0, float* __restrict__ out0_1,
                     const float* __restrict__ partial, const float* __restrict__ partial_1,
-                    int n0, int n1, int parts, int64 units, int lanes_1, int span_1,
-                    int per_block_1, int64 blocks_1, int lanes_1_multiplier, int lanes_1_shift) {
+                    int n0, int n1, int parts, int lanes_1, int span_1, int per_block_1,
+                    int lanes_1_multiplier, int lanes_1_shift) {
   __shared__ float warp[16];
   __shared__ float warp_1[16];
   const int task = blockIdx.x;

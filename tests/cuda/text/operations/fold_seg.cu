@@ -1,4 +1,5 @@
 using int64 = long long;
+using uint32 = unsigned int;
 
 // n / d for 0 <= n, by the reciprocal of d that the host made: a multiplier and a shift.
 __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
@@ -22,57 +23,67 @@ __device__ __forceinline__ T shift_right(T a, T b) {
 
 // fold_seg, test_kernel_text.py
 // up to 256 segments a block
-extern "C" __global__ void __launch_bounds__(256, 8)
+extern "C" __global__ void __launch_bounds__(256, 4)
 fold_seg(const int64* __restrict__ offsets, const float* __restrict__ input,
-                float* __restrict__ out, int n0, int64 n1, int64 extent, int blocks, int each,
+                float* __restrict__ out, int n0, int64 extent, int blocks, int each,
                 int blocks_multiplier, int blocks_shift) {
   __shared__ int64 segment_end[257];
+  __shared__ uint32 long_[8];
   __shared__ float warp[8];
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
-  const int64 segment_start =
-      (int64)(task - quotient(task, blocks_multiplier, blocks_shift) * blocks) * (int64)each;
-  const int segment_stop = min((int)segment_start + each, n0);
-  const int64 own = (int64)segment_stop - segment_start;
-  for (int turn = 0; turn < (((int)own + 256) >> 8); ++turn) {
+  const int segment_start =
+      (task - quotient(task, blocks_multiplier, blocks_shift) * blocks) * each;
+  const int segment_stop = min(segment_start + each, n0);
+  const int own = max(min(segment_stop - segment_start, 256), 1);
+  for (int turn = 0; turn < ((own + 256) >> 8); ++turn) {
     const int k = turn * 256 + thread;
-    if (k <= (int)own) {
-      segment_end[k] = offsets[(int)segment_start + k];
+    if (k <= own) {
+      segment_end[k] = offsets[segment_start + k];
     }
   }
   __syncthreads();
   const int64 segment_end_1 = segment_end[0];
-  const int64 segment_end_2 = segment_end[(int)own];
+  const int64 segment_end_2 = segment_end[own];
   const int end = min(max(segment_end_1, 0ll), extent);
   const int end_1 = min(max(segment_end_2, 0ll), extent);
-  const int mean = max(end_1 - end, 0) / max((int)own, 1);
-  const bool few = mean <= 32;
-  const bool few_1 = mean <= 16;
-  const bool few_2 = mean <= 8;
-  const bool few_3 = mean <= 4;
-  const bool few_4 = mean <= 2;
+  const int mean = max(end_1 - end, 0) / max(own, 1);
+  const bool few = mean <= 64;
+  const bool few_1 = mean <= 32;
+  const bool few_2 = mean <= 16;
+  const bool few_3 = mean <= 8;
+  const bool few_4 = mean <= 4;
   const int64 lanes = few_4 ? 1 : few_3 ? 2 : few_2 ? 4 : few_1 ? 8 : few ? 16 : 32;
   const int shift = few_4 ? 0 : few_3 ? 1 : few_2 ? 2 : few_1 ? 3 : few ? 4 : 5;
+  const int segment = min(thread, own - 1);
+  const int64 segment_end_3 = segment_end[segment];
+  const int64 segment_end_4 = segment_end[segment + 1];
+  const int end_2 = min(max(segment_end_3, 0ll), extent);
+  const int end_3 = min(max(segment_end_4, 0ll), extent);
+  const uint32 bits = __ballot_sync(0xffffffff, thread < own && (int)lanes * 64 < end_3 - end_2);
+  if ((thread & 31) == 0) {
+    long_[thread >> 5] = bits;
+  }
   const int t = quotient(thread, -2147483647 - 1, shift);
   const int lane = thread - t * (int)lanes;
   const int together = 256 / (int)lanes;
-  const int turn_end = floor_divide((int)((unsigned)(int)own + together - 1u), together);
+  const int turn_end = floor_divide(own + together - 1, together);
   for (int turn = 0; turn < turn_end; ++turn) {
     const int64 number = (int64)turn * (int64)together + (int64)t;
-    const int segment = min(number, own - 1);
-    const int64 segment_end_3 = segment_end[segment];
-    const int64 segment_end_4 = segment_end[segment + 1];
-    const int end_2 = min(max(segment_end_3, 0ll), extent);
-    const int end_3 = min(max(segment_end_4, 0ll), extent);
-    const bool short_ = number < own && end_3 - end_2 <= (int)lanes * 64;
-    const int length = max(short_ ? end_3 - end_2 : 0, 0);
+    const int segment_1 = min(number, (int64)own - 1);
+    const int64 segment_end_5 = segment_end[segment_1];
+    const int64 segment_end_6 = segment_end[segment_1 + 1];
+    const int end_4 = min(max(segment_end_5, 0ll), extent);
+    const int end_5 = min(max(segment_end_6, 0ll), extent);
+    const bool short_ = number < (int64)own && end_5 - end_4 <= (int)lanes * 64;
+    const int length = max(short_ ? end_5 - end_4 : 0, 0);
     float total = -0.0f;
-    if (end_2 < (int)((unsigned)end_2 + length)) {
+    if (end_4 < (int)((unsigned)end_4 + length)) {
       const int all_have = shift_right(length, shift);
       const int mine = (unsigned)all_have
           + ((int64)lane < (int64)length - (int64)all_have * lanes ? 1 : 0);
       const int rounds = all_have >> 2;
-      const int first = end_2 + lane;
+      const int first = end_4 + lane;
       for (int round_ = 0; round_ < rounds; ++round_) {
         const int p = first + round_ * 4 * (int)lanes;
         const int p_1 = first + (round_ * 4 + 1) * (int)lanes;
@@ -140,24 +151,29 @@ fold_seg(const int64* __restrict__ offsets, const float* __restrict__ input,
       total += other;
     }
     if (lane == 0 && short_) {
-      const int s = (int)segment_start + segment;
+      const int s = segment_start + segment_1;
       const float x = 0.0f + total;
       out[s] = x;
     }
   }
-  for (int segment = 0; segment < (int)own; ++segment) {
-    const int64 segment_end_3 = segment_end[segment];
-    const int64 segment_end_4 = segment_end[segment + 1];
-    const int end_2 = min(max(segment_end_3, 0ll), extent);
-    const int end_3 = min(max(segment_end_4, 0ll), extent);
-    if ((int)lanes * 64 < end_3 - end_2) {
+  __syncthreads();
+  for (int word = 0; word < 8; ++word) {
+    const uint32 long__1 = long_[word];
+    uint32 left = long__1;
+    #pragma unroll 1
+    while (left != 0u) {
+      const int segment_1 = word * 32 + __clz(__brev(left));
+      const int64 segment_end_5 = segment_end[segment_1];
+      const int64 segment_end_6 = segment_end[segment_1 + 1];
+      const int end_4 = min(max(segment_end_5, 0ll), extent);
+      const int end_5 = min(max(segment_end_6, 0ll), extent);
       float total = -0.0f;
-      if (end_2 < end_3) {
-        const int whole = end_3 - end_2;
+      if (end_4 < end_5) {
+        const int whole = end_5 - end_4;
         const int all_have = max(whole, 0) >> 8;
         const int mine = all_have + (thread < (int)((unsigned)whole - all_have * 256) ? 1 : 0);
         const int rounds = all_have >> 2;
-        const int first = end_2 + thread;
+        const int first = end_4 + thread;
         for (int round_ = 0; round_ < rounds; ++round_) {
           const int p = first + round_ * 1024;
           const int p_1 = first + (round_ * 4 + 1) * 256;
@@ -230,11 +246,12 @@ fold_seg(const int64* __restrict__ offsets, const float* __restrict__ input,
         total += other_7;
       }
       if (thread == 0) {
-        const int s = (int)segment_start + segment;
+        const int s = segment_start + segment_1;
         const float x = 0.0f + total;
         out[s] = x;
       }
       __syncthreads();
+      left = left & (left + 0xffffffffu);
     }
   }
 }

@@ -1,11 +1,9 @@
-using int64 = long long;
-
 // generate, test_kernel_text.py
 // schedule: default
 // 4 × 1 elements a thread
 extern "C" __global__ void __launch_bounds__(128)
 generate(const int* __restrict__ input, const float* __restrict__ input_1,
-                float* __restrict__ out, int n0, int64 n1, int64 blocks) {
+                float* __restrict__ out, int n0) {
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
   const int start = task * 512;

@@ -12,8 +12,7 @@ __device__ __noinline__ void report(int64* errors, int64 site, int64 index, int6
 // schedule: default
 extern "C" __global__ void __launch_bounds__(128)
 generate(const int* __restrict__ input, const float* __restrict__ input_1,
-                float* __restrict__ out, int64* __restrict__ errors, int n0, int n1,
-                int64 blocks) {
+                float* __restrict__ out, int64* __restrict__ errors, int n0, int n1) {
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
   const int64 p = (int64)task * 128 + (int64)thread;

@@ -1,12 +1,10 @@
-using int64 = long long;
-
 // map, test_kernel_text.py
 // schedule: default
 // 2 contiguous axes as one
 // 4 × 1 elements a thread
 extern "C" __global__ void __launch_bounds__(128)
 map(const float* __restrict__ input, float* __restrict__ out0, float* __restrict__ out0_1,
-           int64 n0, int64 n1, int n2, int64 blocks) {
+           int n2) {
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
   const int start = task * 512;

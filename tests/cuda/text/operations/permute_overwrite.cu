@@ -1,5 +1,3 @@
-using int64 = long long;
-
 // a / b rounded down, as Python does it; 0 for b = 0, and the lowest a by -1 wraps.
 template <class T>
 __device__ __forceinline__ T floor_divide(T a, T b) {
@@ -13,8 +11,7 @@ __device__ __forceinline__ T floor_divide(T a, T b) {
 // overwrite updates
 extern "C" __global__ void __launch_bounds__(512, 3)
 permute_overwrite(const float* __restrict__ input, const int* __restrict__ input_1,
-                         float* __restrict__ out, int64 n0, int count, int64 n1, int blocks,
-                         int tiles) {
+                         float* __restrict__ out, int count, int blocks, int tiles) {
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
   const int rounds = floor_divide(tiles - task + blocks - 1, blocks);

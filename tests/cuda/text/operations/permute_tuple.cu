@@ -13,8 +13,8 @@ __device__ __forceinline__ T floor_divide(T a, T b) {
 // the last source of each place
 extern "C" __global__ void __launch_bounds__(512, 3)
 permute_claim(const float* __restrict__ zip0, const int* __restrict__ zip1,
-                     const int* __restrict__ input, int64* __restrict__ zero_last, int64 n0,
-                     int count, int64 n1, int blocks, int tiles) {
+                     const int* __restrict__ input, int64* __restrict__ zero_last, int count,
+                     int blocks, int tiles) {
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
   const int rounds = floor_divide(tiles - task + blocks - 1, blocks);
@@ -70,8 +70,8 @@ __device__ __forceinline__ T floor_divide(T a, T b) {
 extern "C" __global__ void __launch_bounds__(512, 3)
 permute_claimed(const float* __restrict__ zip0, const int* __restrict__ zip1,
                        const int* __restrict__ input, float* __restrict__ out0,
-                       int* __restrict__ out0_1, const int64* __restrict__ zero_last, int64 n0,
-                       int count, int64 n1, int blocks, int tiles) {
+                       int* __restrict__ out0_1, const int64* __restrict__ zero_last, int count,
+                       int blocks, int tiles) {
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
   const int rounds = floor_divide(tiles - task + blocks - 1, blocks);

@@ -1,5 +1,3 @@
-using int64 = long long;
-
 // n / d for 0 <= n, by the reciprocal of d that the host made: a multiplier and a shift.
 __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
   return __umulhi(2u * n, multiplier) >> shift;
@@ -9,8 +7,8 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
 // a thread a part
 extern "C" __global__ void __launch_bounds__(256)
 cumsum_sums(const float* __restrict__ input, float* __restrict__ sum, int n0, int n1,
-                   int span, int parts, int64 partials, int sums, int64 sum_blocks,
-                   int n1_multiplier, int n1_shift, int divisor_multiplier, int divisor_shift) {
+                   int span, int parts, int sums, int n1_multiplier, int n1_shift,
+                   int divisor_multiplier, int divisor_shift) {
   float ahead[16];
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
@@ -58,7 +56,7 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
 // what comes before each part
 extern "C" __global__ void __launch_bounds__(256)
 cumsum_carries(float* __restrict__ carry, const float* __restrict__ sum, int n1, int parts,
-                      int64 partials, int64 carry_blocks, int n1_multiplier, int n1_shift) {
+                      int n1_multiplier, int n1_shift) {
   __shared__ float warp[8];
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
@@ -140,8 +138,6 @@ cumsum_carries(float* __restrict__ carry, const float* __restrict__ sum, int n1,
   }
 }
 
-using int64 = long long;
-
 // n / d for 0 <= n, by the reciprocal of d that the host made: a multiplier and a shift.
 __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
   return __umulhi(2u * n, multiplier) >> shift;
@@ -152,8 +148,8 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
 extern "C" __global__ void __launch_bounds__(256)
 cumsum_columns(const float* __restrict__ input, float* __restrict__ out,
                       const float* __restrict__ carry, int n0, int n1, int span, int parts,
-                      int partials, int64 blocks, int n1_multiplier, int n1_shift,
-                      int parts_multiplier, int parts_shift) {
+                      int partials, int n1_multiplier, int n1_shift, int parts_multiplier,
+                      int parts_shift) {
   float ahead_1[16];
   const int task = blockIdx.x;
   const int thread = threadIdx.x;

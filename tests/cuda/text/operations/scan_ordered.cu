@@ -10,7 +10,7 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
 extern "C" __global__ void __launch_bounds__(256)
 scanl1_rows(const float* __restrict__ input, float* __restrict__ out0,
                    float* __restrict__ out0_1, int n0, int n1, int width, int rows_per_block,
-                   int64 row_blocks, int width_multiplier, int width_shift) {
+                   int width_multiplier, int width_shift) {
   float inside[16];
   float inside_1[16];
   float before[4];
@@ -376,8 +376,8 @@ __device__ __forceinline__ uint64 fetch_relaxed(const uint64* place) {
 // tiles of 12288 elements, in one pass
 extern "C" __global__ void __launch_bounds__(512, 2)
 scanl1_tiles(const float* __restrict__ input, float* __restrict__ out0,
-                    float* __restrict__ out0_1, uint64* __restrict__ zero_state, int64 n0, int n1,
-                    int tiles, int groups, int all_tiles, int64 state_words) {
+                    float* __restrict__ out0_1, uint64* __restrict__ zero_state, int n1,
+                    int tiles, int groups, int all_tiles) {
   extern __shared__ __align__(16) unsigned char shared_memory[];
   int* const ticket = reinterpret_cast<int*>(shared_memory);
   float* const inside_2 = reinterpret_cast<float*>(shared_memory + 16);

@@ -8,9 +8,8 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
 // scanl, test_kernel_text.py
 // several rows to a block
 extern "C" __global__ void __launch_bounds__(256)
-scanl_rows(const float* __restrict__ input, float* __restrict__ out, int64 n0, int n1,
-                  int width, int rows_per_block, int64 row_blocks, int width_multiplier,
-                  int width_shift) {
+scanl_rows(const float* __restrict__ input, float* __restrict__ out, int n1, int width,
+                  int rows_per_block, int width_multiplier, int width_shift) {
   float inside[16];
   float before[4];
   const int task = blockIdx.x;
@@ -245,8 +244,7 @@ __device__ __forceinline__ uint64 fetch_relaxed(const uint64* place) {
 // tiles of 24576 elements, in one pass
 extern "C" __global__ void __launch_bounds__(512, 2)
 scanl_tiles(const float* __restrict__ input, float* __restrict__ out,
-                   uint64* __restrict__ zero_state, int64 n0, int n1, int tiles, int all_tiles,
-                   int64 state_words) {
+                   uint64* __restrict__ zero_state, int n1, int tiles, int all_tiles) {
   extern __shared__ __align__(16) unsigned char shared_memory[];
   int* const ticket = reinterpret_cast<int*>(shared_memory);
   float* const inside_1 = reinterpret_cast<float*>(shared_memory + 16);

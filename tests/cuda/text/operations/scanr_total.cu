@@ -10,7 +10,7 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
 extern "C" __global__ void __launch_bounds__(256)
 scanr_total_rows(const float* __restrict__ input, float* __restrict__ out0,
                         float* __restrict__ out0_1, int n0, int width, int rows_per_block,
-                        int64 row_blocks, int width_multiplier, int width_shift) {
+                        int width_multiplier, int width_shift) {
   float inside[16];
   float before[4];
   const int task = blockIdx.x;
@@ -248,7 +248,7 @@ __device__ __forceinline__ uint64 fetch_relaxed(const uint64* place) {
 extern "C" __global__ void __launch_bounds__(512, 2)
 scanr_total_tiles(const float* __restrict__ input, float* __restrict__ out0,
                          float* __restrict__ out0_1, uint64* __restrict__ zero_state, int n0,
-                         int tiles, int all_tiles, int64 state_words) {
+                         int tiles, int all_tiles) {
   extern __shared__ __align__(16) unsigned char shared_memory[];
   int* const ticket = reinterpret_cast<int*>(shared_memory);
   float* const inside_1 = reinterpret_cast<float*>(shared_memory + 16);

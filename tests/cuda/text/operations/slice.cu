@@ -9,8 +9,8 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
 // schedule: default
 // 4 × 1 elements a thread
 extern "C" __global__ void __launch_bounds__(128)
-slice(const float* __restrict__ input, float* __restrict__ out, int64 n0, int n1, int n2,
-             int n3, int size, int64 blocks, int n1_multiplier, int n1_shift) {
+slice(const float* __restrict__ input, float* __restrict__ out, int n1, int n2, int n3,
+             int size, int n1_multiplier, int n1_shift) {
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
   const int start = task * 512;

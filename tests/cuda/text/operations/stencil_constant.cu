@@ -1,4 +1,3 @@
-using int64 = long long;
 using uint32 = unsigned int;
 
 // n / d for 0 <= n, by the reciprocal of d that the host made: a multiplier and a shift.
@@ -12,8 +11,7 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
 extern "C" __global__ void __launch_bounds__(128)
 stencil(const float* __restrict__ input, float* __restrict__ out, int n0, int n1, int low1,
                int high1, int n4, int rows_inside, int n6, int wide_1, int high_1, int n7,
-               int64 blocks_1, int wide_1_multiplier, int wide_1_shift, int n6_multiplier,
-               int n6_shift) {
+               int wide_1_multiplier, int wide_1_shift, int n6_multiplier, int n6_shift) {
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
   const int own = quotient(thread, wide_1_multiplier, wide_1_shift);

@@ -18,7 +18,7 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
 // 4 × 1 elements a thread
 extern "C" __global__ void __launch_bounds__(128)
 stencil(const float* __restrict__ input, float* __restrict__ out, int n0, int low0,
-               int high0, int64 blocks, int n0_multiplier, int n0_shift) {
+               int high0, int n0_multiplier, int n0_shift) {
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
   const int start = task * 512;

@@ -18,7 +18,7 @@ __device__ __forceinline__ T shift_right(T a, T b) {
 extern "C" __global__ void __launch_bounds__(128)
 stencil(const float* __restrict__ input, float* __restrict__ out, int n0, int n1,
                int64 low0, int64 high0, int64 low1, int64 high1, int ids, int64 h, int64 h_1,
-               int h_2, int64 h_3, int64 blocks) {
+               int h_2, int64 h_3) {
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
   const int64 id = (int64)task * 128 + (int64)thread;

@@ -10,8 +10,7 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
 // 8 × 1 elements a thread
 extern "C" __global__ void __launch_bounds__(32)
 stencil(const float* __restrict__ input, float* __restrict__ out, int n0, int n1, int low0,
-               int high0, int low1, int high1, int n3, int64 blocks, int n3_multiplier,
-               int n3_shift) {
+               int high0, int low1, int high1, int n3, int n3_multiplier, int n3_shift) {
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
   const int t = quotient(task, n3_multiplier, n3_shift);

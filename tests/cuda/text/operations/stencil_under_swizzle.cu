@@ -9,8 +9,8 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
 // schedule: Swizzle(4)
 extern "C" __global__ void __launch_bounds__(128)
 stencil(const float* __restrict__ input, float* __restrict__ out, int n0, int n1, int low0,
-               int high0, int low1, int high1, int ids, int h, int h_1, int h_2, int64 blocks,
-               int h_multiplier, int h_shift, int h_2_multiplier, int h_2_shift) {
+               int high0, int low1, int high1, int ids, int h, int h_1, int h_2, int h_multiplier,
+               int h_shift, int h_2_multiplier, int h_2_shift) {
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
   const int id = task * 128 + thread;

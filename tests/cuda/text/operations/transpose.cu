@@ -10,8 +10,7 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
 // tiles of 64 × 64 in shared memory: input
 extern "C" __global__ void __launch_bounds__(512)
 transpose(const float* __restrict__ input, float* __restrict__ out, int n0, int n1,
-                 int64 tiles_down, int tiles_across, int tiles_across_multiplier,
-                 int tiles_across_shift) {
+                 int tiles_across, int tiles_across_multiplier, int tiles_across_shift) {
   __shared__ __align__(16) float input_tile_1[4096];
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
