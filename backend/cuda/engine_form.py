@@ -11,20 +11,22 @@ import ctypes
 import struct
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import inf
 from pathlib import Path
 from typing import Any
 
 from treadle import skeletons
 from treadle.dsl.types import ScalarType
 from treadle.skeletons.algorithms import STANDARD, BilinearAlgorithm, instances
-from treadle.skeletons.algorithms.model import H200, HOPPER_FLOAT32, predict
+from treadle.skeletons.algorithms.measured import ways
+from treadle.skeletons.algorithms.model import H200
 from treadle.skeletons.algorithms.primitives import Instance, Terms
 
 _FOLDER = Path(str(skeletons.__file__)).parent / "cuda"
 #: Words of a launch for fused code (`extra`).
 WORDS = 16
-#: Blocks of C that a product may be added to.
-TARGETS = 4
+#: A table's products, the terms of an operand, and the blocks of C that a product is added to.
+PRODUCTS, TERMS, TARGETS = 7, 2, 4
 
 _I, _L, _P = ctypes.c_int, ctypes.c_longlong, ctypes.c_void_p
 
@@ -34,13 +36,14 @@ class Form:
     """A tile engine.
 
     `types` it multiplies; `file`, `entry`, `threads`, `shared_bytes` of a launch; `rows` ×
-    `columns` of a tile (of a cluster's tiles), `step` of k in a stage, `group` rows of tiles walked
-    together;
-    `terms` of an operand, `products` of a table; `number`: what coefficients are in C; `sums`: the
-    file that adds blocks of an operand (entry `quadrant_sum`), if there is one.  `cluster`: blocks
-    that share a tile of B; `defines`: what else its text is compiled with.  `measured`: where it is
-    shown to be right and faster than what else would run (a file of benchmarks/matmul/results);
-    without that, no product of a program uses it by itself.
+    `columns` of a tile, `step` of k in a stage, `group` rows of tiles walked together; `number`:
+    what coefficients are in C; `sums`: the file that adds blocks of an operand (entry
+    `quadrant_sum`), if there is one; `unit`: what multiplies, in words; `ahead`: how many sums of
+    blocks a launch can form for later ones, beside its product; `modes`: of the kernel;
+    `producers`: whether elements of operands can be computed while they are loaded; `defines`: what
+    else its text is compiled with.  `measured`: where it is shown to be right and faster than what
+    else would run (a file of benchmarks/matmul/results); without that, no product of a program uses
+    it by itself.
     """
 
     arithmetic: str
@@ -54,13 +57,14 @@ class Form:
     columns: int = 256
     step: int = 8
     group: int = 16
-    terms: int = 2
-    products: int = 7
     number: Any = ctypes.c_uint32
     sums: str | None = None
     least_steps: int = 64
     least_inner: int = 256
-    cluster: int = 1
+    unit: str = "multiply-adds"
+    ahead: int = 0
+    modes: tuple[str, ...] = ("owner", "split", "atomic")
+    producers: bool = False
     defines: tuple[tuple[str, str], ...] = ()
     measured: str = ""
 
@@ -77,35 +81,56 @@ class Form:
         """Elements in sixteen bytes."""
         return 16 // self.itemsize
 
+    @property
+    def cut(self) -> str:
+        """The mode that deals out parts of tiles without changing a result's bits from run to run;
+        "owner" if none does."""
+        exact = not self.arithmetic.startswith("Float")
+        return "split" if "split" in self.modes else "atomic" if exact else "owner"
+
+    def copies(self, execution: str) -> int:
+        """How many sums of each operand an execution holds in memory at every level; 0 where it
+        fuses the last level."""
+        return {"recursive": 1, "hybrid": 2 if self.ahead else 0}.get(execution, 0)
+
     def fits(self, algorithm: BilinearAlgorithm) -> bool:
         """Whether its table holds an algorithm: few terms, and one of them ±1 in every operand."""
         made = instances(algorithm)
-        return len(made) <= self.products and all(
-            len(t) <= self.terms and any(abs(c) == 1 for _, c in t)
+        return len(made) <= PRODUCTS and all(
+            len(t) <= TERMS and any(abs(c) == 1 for _, c in t)
             for i in made for t in (i.a, i.b)
         ) and all(len(i.c) <= TARGETS for i in made)  # fmt: skip
 
 
-_STAGE_BYTES = -(-(8 * 4 * (128 + 4 + 256 + 4) + 16) // 128) * 128
-_HOPPER_32 = {"file": "f32_matmul.cu", "entry": "matmul_f32", "itemsize": 4, "threads": 384,
-              "shared_bytes": 8 * _STAGE_BYTES + 2048 + 128, "sums": "f32_sum.cu",
-              "measured": "2026-11-21-nvidia-h200-float32.json"}  # fmt: skip
+def float32_form(name: str, types: tuple[str, ...], columns: int = 256, measured: str = ""
+                 ) -> Form:  # fmt: skip
+    """The engine of multiply-adds of 32 bits (its arithmetic is the first type's), with tiles of
+    128 rows and so many columns."""
+    stage = -(-(8 * 4 * (128 + 4 + columns + 4) + 16) // 128) * 128
+    arithmetic = "tile::Float32" if types[0] == "float32" else "tile::Int32"
+    return Form(
+        name, types, "f32_matmul.cu", "matmul_f32", 4, 384, 8 * stage + 2048 + 128, 128, columns,
+        sums="f32_sum.cu", measured=measured, producers=True,
+        modes=("owner", "split", "atomic", "persistent"),
+        defines=(("TILE_ARITHMETIC", arithmetic), ("TILE_BN", str(columns))),
+    )  # fmt: skip
 
 
 def float64_form(name: str = "Float64", rows: int = 128, columns: int = 128, down: int = 2, *,
-                 step: int = 16, dmma: int = 8, stages: int = 4, cluster: int = 1, group: int = 8,
-                 terms: int = 2, products: int = 7, measured: str = "") -> Form:  # fmt: skip
+                 step: int = 32, dmma: int = 16, stages: int = 3, group: int = 8,
+                 measured: str = "") -> Form:  # fmt: skip
     """The float64 engine with tiles of `rows` x `columns`: `down` of the eight consumer warps below
     each other, `step` of k in a stage and `dmma` in an instruction, so many `stages`."""
     stage = step * (8 * (rows + columns) + 64) + 16
     defines = {
         "TILE_BM": rows, "TILE_BN": columns, "TILE_WARPS_M": down, "TILE_BK": step,
-        "TILE_MMA_K": dmma, "TILE_STAGES": stages, "TILE_CLUSTER": cluster, "TILE_ROOM": terms,
+        "TILE_MMA_K": dmma, "TILE_STAGES": stages,
     }  # fmt: skip
     return Form(
         name, ("float64",), "f64_matmul.cu", "matmul_f64", 8, 384,
-        stages * (-(-stage // 128) * 128), rows * cluster, columns, step, group, terms, products,
-        ctypes.c_double, "f64_sum.cu", cluster=cluster, measured=measured,
+        stages * (-(-stage // 128) * 128), rows, columns, step, group,
+        number=ctypes.c_double, sums="f64_sum.cu", unit="tensor cores", ahead=4,
+        modes=("owner", "atomic"), measured=measured,
         defines=tuple((k, str(v)) for k, v in defines.items()),
     )  # fmt: skip
 
@@ -113,8 +138,10 @@ def float64_form(name: str = "Float64", rows: int = 128, columns: int = 128, dow
 FORMS: dict[str, Form] = {
     f.arithmetic: f
     for f in (
-        Form("Float32", ("float32",), **_HOPPER_32),  # type: ignore[arg-type]
-        Form("Int32", ("int32", "uint32"), **_HOPPER_32),  # type: ignore[arg-type]
+        float32_form("Float32", ("float32",), measured="2026-11-21-nvidia-h200-float32.json"),
+        float32_form("Int32", ("int32", "uint32"), measured="2026-11-21-nvidia-h200-float32.json"),
+        # small results; and the tile for architectures whose warps cannot pass on registers
+        float32_form("Float32Square", ("float32",), 128),
         # int32 by limbs of eight bits on tensor cores
         Form(
             "Limbs32",
@@ -129,14 +156,13 @@ FORMS: dict[str, Form] = {
             64,
             8,
             sums="f32_sum.cu",
+            unit="limbs of 8 bits on tensor cores",
+            modes=("owner", "atomic"),
+            least_steps=0,
+            least_inner=0,
+            measured="2026-11-22-nvidia-h200-candidates.json",
         ),
-        float64_form(),
-        # float64 tiles for large products (two blocks share B), and for tall, wide and small ones
-        float64_form("Float64Cluster", cluster=2, group=4),
-        float64_form("Float64Tall", 256, 64, 4),
-        float64_form("Float64Narrow", 128, 64, 4, stages=6),
-        float64_form("Float64Wide", 64, 128, 2, stages=6),
-        float64_form("Float64Small", 64, 64, 2, stages=8),
+        float64_form(measured="2026-11-22-nvidia-h200-candidates.json"),
     )
 }
 
@@ -146,18 +172,23 @@ def forms_of(t: ScalarType) -> tuple[Form, ...]:
     return tuple(f for f in FORMS.values() if t.name in f.types and f.measured)
 
 
-def form_of(t: ScalarType, size: tuple[int, int, int] | None = None, processors: int = 1
-           ) -> Form | None:  # fmt: skip
-    """The engine of a type, None for types that none multiplies; of several the one that the model
-    says is the fastest for an (m, k) by (k, n) product."""
+def form_of(t: ScalarType, size: tuple[int, int, int] | None = None, processors: int = 1,
+            options: Any = None) -> Form | None:  # fmt: skip
+    """The engine of a type, None for types that none multiplies; of several the one that the model,
+    corrected by measurements, says is the fastest for an (m, k) by (k, n) product with `options`
+    (of `matmul`), whose execution it has."""
+    execution = None if options is None else options.execution
     forms = forms_of(t)
+    forms = tuple(f for f in forms if execution != "persistent" or execution in f.modes) or forms
     if size is None or len(forms) < 2:
         return forms[0] if forms else None
+    fast = options is not None and options.algorithm not in ("auto", "standard")
+    on = replace(H200, processors=processors, fma=H200.fma * processors / H200.processors)
 
     def seconds(form: Form) -> float:
-        on = replace(H200, processors=processors, fma=H200.fma * processors / H200.processors)
-        cost = replace(HOPPER_FLOAT32, shape=(form.rows, form.columns, form.step))
-        return predict(on, cost, size, None, "owner", form.itemsize).seconds
+        found = ways(form.arithmetic, size, fast=not t.is_inexact, deterministic=False,
+                     levels=options.levels if fast else None, on=on)  # fmt: skip
+        return min((s for way, s in found.items() if way != "library"), default=inf)
 
     return min(forms, key=seconds)
 
@@ -166,9 +197,9 @@ def form_of(t: ScalarType, size: tuple[int, int, int] | None = None, processors:
 
 
 class Structures:
-    """`Arguments` and `Product` of a form."""
+    """`Arguments`, `Product` and `Sum` of a form."""
 
-    def __init__(self, number: Any, terms: int, products: int) -> None:
+    def __init__(self, number: Any, ahead: int) -> None:
         class Term(ctypes.Structure):
             _fields_ = (("row", _I), ("col", _I), ("factor", number))
 
@@ -176,8 +207,14 @@ class Structures:
             _fields_ = (("row", _I), ("col", _I), ("factor", number), ("first", _I), ("last", _I))
 
         class Product(ctypes.Structure):
-            _fields_ = (("na", _I), ("nb", _I), ("nc", _I), ("pad", _I), ("a", Term * terms),
-                        ("b", Term * terms), ("c", Target * TARGETS))  # fmt: skip
+            _fields_ = (("na", _I), ("nb", _I), ("nc", _I), ("ranks", ctypes.c_uint32),
+                        ("a", Term * TERMS), ("b", Term * TERMS), ("c", Target * TARGETS)
+                        )  # fmt: skip
+
+        class Sum(ctypes.Structure):
+            _fields_ = (("x", _P), ("y", _P), ("out", _P), ("x_row", _L), ("y_row", _L),
+                        ("x_rows", _I), ("x_cols", _I), ("y_rows", _I), ("y_cols", _I),
+                        ("rows", _I), ("cols", _I), ("factor", number))  # fmt: skip
 
         class Arguments(ctypes.Structure):
             _fields_ = (
@@ -186,17 +223,18 @@ class Structures:
                 ("a_rows", _I), ("a_depth", _I), ("b_depth", _I), ("b_cols", _I), ("c_rows", _I),
                 ("c_cols", _I), ("qm", _I), ("qn", _I), ("qk", _I), ("alpha", number),
                 ("beta", number), ("tiles_m", _I), ("tiles_n", _I), ("group", _I),
-                ("products", _I), ("items", _I), ("product", Product * products),
+                ("products", _I), ("items", _I), ("product", Product * PRODUCTS),
                 ("extra", ctypes.c_uint64 * WORDS),
+                *((("sums", _I), ("sum", Sum * ahead)) if ahead else ()),
             )  # fmt: skip
 
-        self.Product, self.Arguments = Product, Arguments
+        self.Product, self.Sum, self.Arguments = Product, Sum, Arguments
 
 
 @lru_cache(maxsize=8)
 def structures(form: Form) -> Structures:
     """Those of a form."""
-    return Structures(form.number, form.terms, form.products)
+    return Structures(form.number, form.ahead)
 
 
 class Quadrant(ctypes.Structure):
@@ -225,7 +263,7 @@ def normalised(instance: Instance) -> Instance:
     >>> print(normalised(Instance(((3, 1),), ((0, -1), (2, -1)), ((0, 1),))))
     M = (A3)(B0 + B2); C0 -= M
     """
-    sign = 1
+    sign: float = 1
 
     def leading(terms: Terms) -> Terms:
         nonlocal sign
@@ -253,9 +291,10 @@ def tables(form: Form, algorithm: BilinearAlgorithm, launches: Launches) -> tupl
     split = algorithm.m, algorithm.k, algorithm.n
     found = []
     for launch in launches:
-        entries = (structures(form).Product * form.products)()
+        entries = (structures(form).Product * PRODUCTS)()
+        ranks: dict[tuple[int, int], int] = {}
         for entry, r in zip(entries, launch, strict=False):
-            _fill(form, entry, made[r], split, [
+            _fill(form, entry, made[r], split, ranks, [
                 (p // split[2], p % split[2], c, firsts[p] == (r, p), lasts[p] == (r, p))
                 for p, c in made[r].c
             ])  # fmt: skip
@@ -265,13 +304,18 @@ def tables(form: Form, algorithm: BilinearAlgorithm, launches: Launches) -> tupl
 
 
 def _fill(form: Form, entry: Any, made: Instance, split: tuple[int, int, int],
-          targets: list[tuple[int, int, int, bool, bool]]) -> None:  # fmt: skip
+          ranks: dict[tuple[int, int], int],
+          targets: list[tuple[int, int, float, bool, bool]]) -> None:  # fmt: skip
+    """One product of a launch; `ranks`: how many before it were added to each block of C."""
     entry.na, entry.nb, entry.nc = len(made.a), len(made.b), len(targets)
     for to, terms, cols in ((entry.a, made.a, split[1]), (entry.b, made.b, split[2])):
         for d, (p, c) in zip(to, terms, strict=False):
             d.row, d.col, d.factor = p // cols, p % cols, form.word(c)
-    for d, (row, col, c, first, last) in zip(entry.c, targets, strict=False):
+    for k, (d, (row, col, c, first, last)) in enumerate(zip(entry.c, targets, strict=False)):
         d.row, d.col, d.factor, d.first, d.last = row, col, form.word(c), first, last
+        rank = ranks.get((row, col), 0)
+        entry.ranks |= rank << 8 * k
+        ranks[row, col] = rank + 1
 
 
 def one_table(form: Form) -> Table:
@@ -287,7 +331,7 @@ def outer_tables(form: Form, outer: BilinearAlgorithm, inner: BilinearAlgorithm,
     outers, inners = ([normalised(i) for i in instances(x)] for x in (outer, inner))
     sequence = [(r, s) for r in range(len(outers)) for launch in launches for s in launch]
 
-    def touched(r: int, s: int) -> list[tuple[int, int, int]]:
+    def touched(r: int, s: int) -> list[tuple[int, int, float]]:
         return [
             ((p // outer.n) * inner.m + q // inner.n, (p % outer.n) * inner.n + q % inner.n, c * d)
             for p, c in outers[r].c for q, d in inners[s].c
@@ -301,9 +345,10 @@ def outer_tables(form: Form, outer: BilinearAlgorithm, inner: BilinearAlgorithm,
     for r in range(len(outers)):
         of_launches = []
         for launch in launches:
-            entries = (structures(form).Product * form.products)()
+            entries = (structures(form).Product * PRODUCTS)()
+            ranks: dict[tuple[int, int], int] = {}
             for entry, s in zip(entries, launch, strict=False):
-                _fill(form, entry, inners[s], split, [
+                _fill(form, entry, inners[s], split, ranks, [
                     (i, j, c, firsts[i, j] == (r, s), lasts[i, j] == (r, s))
                     for i, j, c in touched(r, s)
                 ])  # fmt: skip
@@ -313,7 +358,44 @@ def outer_tables(form: Form, outer: BilinearAlgorithm, inner: BilinearAlgorithm,
     return tuple(found)
 
 
+def in_order(algorithm: BilinearAlgorithm) -> tuple[Instance, ...]:
+    """The products with few sums first: nothing can be computed beside the first one's."""
+    made = map(normalised, instances(algorithm))
+    return tuple(sorted(made, key=lambda i: len(i.a) + len(i.b)))
+
+
+@lru_cache(maxsize=16)
+def leaf_tables(form: Form, algorithm: BilinearAlgorithm, levels: int) -> tuple[Table, ...]:
+    """For each product of so many levels, `in_order` at each, the standard product of its
+    operands, which is added to blocks of C on the grid of all levels."""
+    made = in_order(algorithm)
+    targets: list[list[tuple[int, int, float]]] = [[(0, 0, 1)]]
+    for _ in range(levels):
+        targets = [
+            [(i * algorithm.m + p // algorithm.n, j * algorithm.n + p % algorithm.n, c * d)
+             for i, j, c in above for p, d in instance.c]
+            for above in targets for instance in made
+        ]  # fmt: skip
+    firsts: dict[tuple[int, int], int] = {}
+    lasts: dict[tuple[int, int], int] = {}
+    for number, each in enumerate(targets):
+        for i, j, _ in each:
+            firsts.setdefault((i, j), number)
+            lasts[i, j] = number
+    plain, found = Instance(((0, 1),), ((0, 1),), ()), []
+    for number, each in enumerate(targets):
+        entries = (structures(form).Product * PRODUCTS)()
+        _fill(form, entries[0], plain, (1, 1, 1), {}, [
+            (i, j, c, firsts[i, j] == number, lasts[i, j] == number) for i, j, c in each
+        ])  # fmt: skip
+        found.append(Table((1, 1, 1), 1, 1, bytes(entries)))
+    return tuple(found)
+
+
 # --- source -------------------------------------------------------------------------------------
+
+#: Where fused code goes: macros of the engines' files, and the structs that they name.
+SLOTS = {"TILE_A": "ProducerA", "TILE_B": "ProducerB", "TILE_EPILOGUE": "Epilogue"}
 
 
 @dataclass(frozen=True)
@@ -321,8 +403,7 @@ class Code:
     """One compiled form of an engine.
 
     Layouts: which index of the tile walks memory in steps of one, "K", "R" (rows of A, columns of
-    B) or "S" (neither); `vector`: sixteen-byte loads; `epilogue`: the body of a function of the
-    value x and its place (i, j), and of `extra`, 64-bit words of a launch.
+    B) or "S" (neither); `vector`: sixteen-byte loads; `fused`: source with structs of `SLOTS`.
     """
 
     left: str
@@ -331,10 +412,11 @@ class Code:
     mode: str
     terms: int
     arithmetic: str
-    epilogue: str | None = None
+    fused: str | None = None
 
-    def source(self) -> str:
-        """CUDA C++, all in one file."""
+    @property
+    def defines(self) -> dict[str, str]:
+        """The macros that its text is compiled with."""
         layouts = {"K": "K_CONTIGUOUS", "R": "R_CONTIGUOUS", "S": "STRIDED"}
         form = FORMS[self.arithmetic]
         defines = {
@@ -343,15 +425,16 @@ class Code:
             "TILE_TERMS": str(self.terms), "TILE_ARITHMETIC": f"tile::{self.arithmetic}",
         }  # fmt: skip
         defines |= dict(form.defines)
-        if form.products != 7:
-            defines["TILE_PRODUCTS"] = str(form.products)
-        if self.epilogue is not None:
-            defines["TILE_EPILOGUE"] = "Fused"
-        head = "".join(f"#define {k} {v}\n" for k, v in defines.items())
-        source = text(form.file)
-        if self.epilogue is not None:
+        fused = self.fused or ""
+        return defines | {k: name for k, name in SLOTS.items() if f"struct {name} {{" in fused}
+
+    def source(self) -> str:
+        """CUDA C++, all in one file."""
+        head = "".join(f"#define {k} {v}\n" for k, v in self.defines.items())
+        source = text(FORMS[self.arithmetic].file)
+        if self.fused is not None:
             marker = 'extern "C" __global__'
-            source = source.replace(marker, f"{self.epilogue}\n{marker}", 1)
+            source = source.replace(marker, f"{self.fused}\n{marker}", 1)
         return head + source
 
 

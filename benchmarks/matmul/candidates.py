@@ -1,14 +1,15 @@
-"""Check and time the tile engines that no product of a program uses yet: float64 (DMMA), int32 by limbs.
+"""Check and time the tile engines for float64 (DMMA) and int32 by limbs, beside cuBLAS, CuPy and the IMAD engine.
 
     python candidates.py table [--all]                  registers, spills, main loops (--all: of every layout); needs no
                                                         GPU, leaves the cubins in build/ for `run` to load
     python candidates.py run [--seconds 95] [--out F]   on a GPU: each group in a process of its own
-    python candidates.py group NAME [--out F]           one group: float64, cluster, limbs
+    python candidates.py group NAME [--out F]           one group: float64, limbs
 
 `run` checks every variant on integers (every sum is exact: results must be equal), odd extents, all layouts, poisoned
-results with a guard around them; owner and split bit for bit over repeated runs; then times square products,
-interleaved with cuBLAS (CuPy for int32) in the same process, medians of CUDA events.  A short table comes last, the
-numbers go to results/<date>-<device>-candidates.json.  What is expected, and why: NOTES-float64.md.
+results with a guard around them; owner, split and recursive bit for bit over repeated runs; then times products, each
+variant in turns with cuBLAS (CuPy for int32) alone, so that power and clocks are those of the pair; medians of CUDA
+events.  A short table comes last, the numbers go to results/<date>-<device>-candidates.json.  What is expected, and
+why: NOTES-float64.md.
 
 Needs NumPy, CuPy, cuda-core with NVRTC (12.9 or later), and a GPU of compute capability 9.0.
 """
@@ -32,24 +33,20 @@ from treadle.backend.cuda.compile import Cubin, compile_text  # noqa: E402
 from treadle.backend.cuda.engine_form import FORMS, Code, float64_form  # noqa: E402
 from treadle.skeletons.algorithms import STRASSEN  # noqa: E402
 
-# variants of the shape that are worth a measurement, beside those of FORMS
-for form in (
-    float64_form('Float64 k4', dmma=4), float64_form('Float64 6 stages', stages=6), float64_form('Float64 group 16', group=16),
-    float64_form('Float64Cluster 6 stages', cluster=2, stages=6, group=4), float64_form('Float64Cluster group 8', cluster=2, group=8),
-):
+# a variant of the shape that is worth a measurement, beside those of FORMS
+for form in (float64_form('Float64 k8', dmma=8, step=16, stages=4),):
     FORMS[form.arithmetic] = form
 
 # (form, mode, levels); mode is an execution where there are levels
 GROUPS = {
-    'float64': [('Float64', 'owner', 0), ('Float64', 'split', 0), ('Float64', 'atomic', 0), ('Float64', 'owner', 1), ('Float64', 'atomic', 1),
-                ('Float64 k4', 'owner', 0), ('Float64 6 stages', 'owner', 0), ('Float64 group 16', 'owner', 0),
-                ('Float64Narrow', 'split', 0), ('Float64Wide', 'split', 0), ('Float64Tall', 'split', 0), ('Float64Small', 'split', 0)],
-    'cluster': [('Float64Cluster', 'owner', 0), ('Float64Cluster', 'split', 0), ('Float64Cluster', 'atomic', 0),
-                ('Float64Cluster', 'owner', 1), ('Float64Cluster', 'atomic', 1), ('Float64Cluster', 'owner', 2), ('Float64Cluster', 'atomic', 2),
-                ('Float64Cluster 6 stages', 'atomic', 1), ('Float64Cluster group 8', 'atomic', 1)],
-    'limbs': [('Limbs32', 'owner', 0), ('Limbs32', 'atomic', 0), ('Limbs32', 'owner', 1), ('Limbs32', 'atomic', 1), ('Int32', 'atomic', 0), ('Int32', 'atomic', 1)],
+    'float64': [('Float64', 'owner', 0), ('Float64', 'atomic', 0), ('Float64 k8', 'owner', 0), ('Float64', 'hybrid', 1), ('Float64', 'hybrid', 2), ('Float64', 'recursive', 1)],
+    'limbs': [('Limbs32', 'owner', 0), ('Limbs32', 'atomic', 0), ('Limbs32', 'recursive', 1), ('Limbs32', 'recursive', 2), ('Limbs32', 'atomic', 1),
+              ('Int32', 'split', 0), ('Int32', 'atomic', 1)],
 }
-SIZES = {'float64': (1024, 2048, 4096, 8192, 16384), 'cluster': (2048, 4096, 8192, 16384), 'limbs': (2048, 4096, 8192, 16384)}
+SIZES = {
+    'float64': (8192, 16384, 4096, 2048, 1024, 512),
+    'limbs': (256, 512, 768, 1024, 2048, 4096, 8192, 16384),
+}
 LAYOUTS = ('nn', 'nt', 'tn', 'tt', 'ss')
 SHAPES = ((1, 1, 1), (7, 1, 129), (127, 255, 8), (128, 256, 64), (129, 257, 17), (509, 521, 523), (1000, 1100, 900), (2050, 33, 260), (640, 1280, 0))
 HANG = 25  # seconds that a step may take
@@ -61,18 +58,19 @@ def title(name, mode, levels):
 
 def layouts(variant):
     """The engines in every layout; variants of their shapes, two levels and sums of limbs in one."""
-    name, _, levels = variant
-    return LAYOUTS if name in ('Float64', 'Float64Cluster', 'Limbs32') and levels < (1 if name == 'Limbs32' else 2) else ('nn',)
+    name, mode, levels = variant
+    return LAYOUTS if name in ('Float64', 'Limbs32') and not levels else ('nn', 'tt') if mode in ('recursive', 'hybrid') else ('nn',)
 
 
 def codes(variants):
     """What these variants compile."""
     found = {}
-    for v in variants:
-        for how in layouts(v):
-            left, right = {'n': 'K', 't': 'R', 's': 'S'}[how[0]], {'n': 'R', 't': 'K', 's': 'S'}[how[1]]
-            for vector in (True, False) if how != 'ss' else (False,):
-                found[Code(left, right, vector, v[1], 2 if v[2] else 1, v[0])] = None
+    for name, mode, levels in variants:
+        for v in [(name, mode, levels)] if mode not in ('recursive', 'hybrid') else [(name, 'owner', 0), (name, FORMS[name].cut, 0)]:
+            for how in layouts((name, mode, levels)):
+                left, right = {'n': 'K', 't': 'R', 's': 'S'}[how[0]], {'n': 'R', 't': 'K', 's': 'S'}[how[1]]
+                for vector in (True, False) if how != 'ss' else (False,):
+                    found[Code(left, right, vector, v[1], 2 if v[2] else 1, v[0])] = None
     return list(found)
 
 
@@ -149,6 +147,7 @@ class Bench:
         from treadle.backend.cuda.engine import Engine, Matrix
         self.cp, self.Matrix, self.group = cp, Matrix, group
         self.device = CudaDevice.current()
+        self.stream = cp.cuda.Stream(non_blocking=True)
         self.engine = Engine(self.device)
         self.variants = GROUPS[group]
         self.itype = group == 'limbs'
@@ -171,8 +170,6 @@ class Bench:
         if levels:
             self.engine.product(o, x, y, mode, name, STRASSEN, levels)
         else:
-            if mode == 'atomic':
-                out.fill(0)
             self.engine.standard(o, x, y, mode, name)
 
     def operand(self, rows, cols, lies, kind):
@@ -194,7 +191,7 @@ class Bench:
             a, b = self.operand(m, k, how[0], 'integers'), self.operand(k, n, how[1], 'integers')
             want = a @ b if k else cp.zeros((m, n), a.dtype)  # small integers: every order of sums gives the same
             for v in self.variants:
-                if v[0] == 'Int32' or how not in layouts(v) or v[2] and min(m, n, k) < 4:
+                if v[0] == 'Int32' or how not in layouts(v) or v[2] and min(m, n, k) < 2:
                     continue
                 what = f'{title(*v)} {how} {m}x{n}x{k}'
                 self.dog.step(what)
@@ -230,52 +227,66 @@ class Bench:
         print(f'{self.group}: {count} products, {len(wrong)} wrong', flush=True)
         return {'products': count, 'wrong': wrong}
 
-    def measure(self, functions, repetitions, calls):
-        cp = self.cp
-        times = [[] for _ in functions]
-        for r in range(repetitions + 1):
-            for f, t in zip(functions, times):
-                begin, end = cp.cuda.Event(), cp.cuda.Event()
-                begin.record()
-                for _ in range(calls):
+    def replay(self, f, calls):
+        """The function `calls` times, in a CUDA graph: host time stays out of short kernels."""
+        f()
+        self.stream.begin_capture()
+        for _ in range(calls):
+            f()
+        graph = self.stream.end_capture()
+        return lambda: graph.launch(self.stream)
+
+    def pair(self, peer, mine, calls, repetitions, graph):
+        """Milliseconds of both, in turns."""
+        cp, times = self.cp, ([], [])
+        with self.stream:
+            functions = [peer and (lambda: [peer() for _ in range(calls)]), self.replay(mine, calls) if graph else mine]
+            if peer and graph and self.itype:  # CuPy lets no graph capture cuBLAS
+                functions[0] = self.replay(peer, calls)
+            for r in range(repetitions + 1):
+                for f, t in zip(functions, times):
+                    if f is None:
+                        continue
+                    begin, end = cp.cuda.Event(), cp.cuda.Event()
+                    begin.record()
                     f()
-                end.record()
-                end.synchronize()
-                if r:
-                    t.append(cp.cuda.get_elapsed_time(begin, end) / calls)
+                    end.record()
+                    end.synchronize()
+                    if r:
+                        t.append(cp.cuda.get_elapsed_time(begin, end) / calls)
         return times
 
     def time(self, deadline):
         cp, rows = self.cp, []
         for n in SIZES[self.group]:
-            if time.monotonic() > deadline:
-                print(f'no time for {n}', flush=True)
-                break
-            self.dog.step(f'timing {n}')
             a, b = self.operand(n, n, 'n', 'normal'), self.operand(n, n, 'n', 'normal')
             c, d = cp.empty_like(a), cp.empty_like(a)
             peer = (lambda: cp.matmul(a, b, out=d)) if not self.itype or n <= 4096 else None
-            small = ('Float64Narrow', 'Float64Wide', 'Float64Tall', 'Float64Small')
-            todo = [v for v in self.variants if (n >= 2048 or not v[2]) and (n <= 4096 or v[0] not in small)]
-            calls = 5 if n <= 2048 else 1
-            functions = ([peer] if peer else []) + [lambda v=v: self.product(v, c, a, b) for v in todo]
-            each = 2 * n ** 3 / (60e12 if not self.itype else 40e12)
-            repetitions = max(3, min(15, int(2.0 / (each * calls * len(functions)))))
-            times = self.measure(functions, repetitions, calls)
+            cp.cuda.Device().synchronize()
             flop = 2 * n ** 3 / 1e9
-            mine = times[1:] if peer else times
-            base = statistics.median(times[0]) if peer else None
-            row = {'n': n, 'repetitions': repetitions, 'peer_tflops': flop / base if base else None, 'variants': {}}
-            for v, t in zip(todo, mine):
-                med = statistics.median(t)
-                row['variants'][title(*v)] = {'ms': med, 'tflops': flop / med, 'ratio': base / med if base else None, 'spread': (max(t) - min(t)) / med}
+            row = {'n': n, 'variants': {}}
+            for v in self.variants:
+                if time.monotonic() > deadline:
+                    print(f'no time for {title(*v)} {n}', flush=True)
+                    continue
+                known = v[0] == 'Int32' and n > 4096 or n > 8192 and not self.itype and (v[1] in ('owner', 'atomic') or ' ' in v[0])
+                if v[2] and n < (2048 if v[2] == 1 else 4096) or known:
+                    continue
+                self.dog.step(f'timing {title(*v)} {n}')
+                calls = max(1, min(20, int(2e-3 / (flop * 1e9 / 50e12))))
+                repetitions = max(3, min(15, int(0.25 / (calls * flop * 1e9 / 25e12))))
+                base, mine = self.pair(peer, lambda: self.product(v, c, a, b), calls, repetitions, calls > 1 or v[2] > 0)
+                med = statistics.median(mine)
+                other = statistics.median(base) if base else None
+                found = {'ms': med, 'tflops': flop / med, 'peer_ms': other, 'ratio': other / med if base else None, 'spread': (max(mine) - min(mine)) / med}
                 if not self.itype and n <= 8192:
-                    self.product(v, c, a, b)
+                    self.stream.synchronize()
                     cp.matmul(a, b, out=d)
-                    row['variants'][title(*v)]['error'] = float(cp.linalg.norm(c - d) / cp.linalg.norm(d))
+                    found['error'] = float(cp.linalg.norm(c - d) / cp.linalg.norm(d))
+                row['variants'][title(*v)] = found
             rows.append(row)
             best = sorted(row['variants'].items(), key=lambda x: x[1]['ms'])
-            print(f"{self.group} {n}: peer {row['peer_tflops'] or float('nan'):.1f}  " + '  '.join(f"{k} {x['tflops']:.1f}" + (f" ({x['ratio']:.3f})" if x['ratio'] else '') for k, x in best[:4]), flush=True)
+            print(f'{self.group} {n}: ' + '  '.join(f"{name} {x['tflops']:.1f}" + (f" ({x['ratio']:.3f})" if x['ratio'] else '') for name, x in best), flush=True)
             del a, b, c, d
             cp.get_default_memory_pool().free_all_blocks()
         return rows
@@ -300,9 +311,9 @@ def run(seconds, out):
             status = 1
             break
         part = f'{out}.{name}'
-        share = left / (len(GROUPS) - len(found))
+        share = left / min(len(GROUPS) - len(found), 2)
         try:
-            status |= subprocess.run([sys.executable, os.path.abspath(__file__), 'group', name, '--out', part, '--seconds', str(0.7 * share)], timeout=left).returncode
+            status |= subprocess.run([sys.executable, os.path.abspath(__file__), 'group', name, '--out', part, '--seconds', str(0.85 * share)], timeout=left).returncode
         except subprocess.TimeoutExpired:
             print(f'{name} ran out of time')
             status = 1
@@ -318,7 +329,6 @@ def run(seconds, out):
         names = list(dict.fromkeys(k for r in g['rows'] for k in r['variants']))
         print(f"\n{g['group']}: {g['check']['products']} products checked, {len(g['check']['wrong'])} wrong; Top/s (x peer)")
         print(f"{'':34}" + ''.join(f"{r['n']:>16}" for r in g['rows']))
-        print(f"{'peer':34}" + ''.join(f"{r['peer_tflops'] or float('nan'):16.1f}" for r in g['rows']))
         for k in names:
             cells = (r['variants'].get(k) for r in g['rows'])
             print(f'{k:34}' + ''.join(f"{x['tflops']:8.1f} ({x['ratio'] or float('nan'):.3f})" if x else f"{'':16}" for x in cells))

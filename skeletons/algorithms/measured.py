@@ -9,10 +9,22 @@ interpolating logarithms; outside them the nearest one's ratio holds.
 from __future__ import annotations
 
 from bisect import bisect_left
+from dataclasses import replace
 from functools import lru_cache
-from math import exp, log
+from math import exp, inf, log
 
-from .model import H200, HOPPER_FLOAT32, EngineCost, Machine, Size, predict, predict_two_levels
+from .model import (
+    H200,
+    HOPPER_FLOAT32,
+    HOPPER_FLOAT64,
+    HOPPER_LIMBS,
+    EngineCost,
+    Machine,
+    Size,
+    predict,
+    predict_in_memory,
+    predict_two_levels,
+)
 from .tables import STRASSEN
 
 Table = dict[str, dict[int, float]]
@@ -88,6 +100,14 @@ MEASURED: dict[tuple[str, str], Table] = {
             12288: 60.3375,
             16384: 154.247,
             20480: 293.613,
+        },
+        # of 22 November, scaled by what "strassen atomic" took then
+        "strassen persistent": {
+            2048: 0.372,
+            3072: 1.044,
+            4096: 2.4356,
+            6144: 7.896,
+            8192: 18.62,
         },
         "strassen atomic": {
             512: 0.02117,
@@ -171,10 +191,72 @@ MEASURED: dict[tuple[str, str], Table] = {
 }
 """By device and arithmetic, then variant ("standard split", "two levels atomic"), then extent."""
 
+# int32 by limbs; its "library" is the kernel that runs without an engine.  The recursive executions
+# at 4096 were bound by the host, which launched them one by one: they do not count.
+LIMBS: Table = {
+    "library": {
+        128: 0.013, 256: 0.0191, 512: 0.0356, 1024: 0.0934, 2048: 0.6004,
+    },
+    "standard owner": {
+        256: 0.01457, 512: 0.02348, 768: 0.03263, 1024: 0.04087, 2048: 0.159, 4096: 1.316,
+        8192: 9.975, 16384: 80.36,
+    },
+    "standard atomic": {
+        256: 0.01744, 512: 0.01814, 768: 0.02202, 1024: 0.03396, 2048: 0.1729, 4096: 1.31,
+        8192: 9.618, 16384: 87.45,
+    },
+    "strassen recursive": {
+        2048: 0.3352, 8192: 10.46, 16384: 73.66,
+    },
+    "strassen atomic": {
+        2048: 0.2416, 4096: 1.669, 8192: 14.6, 16384: 130.2,
+    },
+    "two levels recursive": {
+        8192: 12.95, 16384: 77.32,
+    },
+    "strassen owner": {
+        2048: 0.415, 4096: 1.654, 8192: 12.63, 16384: 104.2,
+    },
+}  # fmt: skip
+
+# float64: cuBLAS, and what was measured beside it in turns, as its time over the ratio.
+FLOAT64: Table = {
+    "library": {
+        1024: 0.04267, 2048: 0.3188, 4096: 2.51, 8192: 20.09, 16384: 167.8,
+    },
+    "standard owner": {
+        1024: 0.07551, 2048: 0.3163, 4096: 2.586, 8192: 21.32,
+    },
+    "standard atomic": {
+        1024: 0.0573, 2048: 0.3494, 4096: 2.626, 8192: 21.47,
+    },
+    "strassen hybrid": {
+        2048: 0.554, 4096: 2.765, 8192: 20.09,
+    },
+    "strassen recursive": {
+        2048: 0.5657, 4096: 2.805, 8192: 20.4,
+    },
+    "two levels hybrid": {
+        4096: 5.461, 8192: 21.82,
+    },
+    "strassen owner": {
+        2048: 0.9503, 4096: 3.931, 8192: 32.02,
+    },
+    "strassen atomic": {
+        2048: 0.5523, 4096: 4.162, 8192: 33.27,
+    },
+}  # fmt: skip
+
+MEASURED[H200.name, "Limbs32"] = LIMBS
+MEASURED[H200.name, "Float64"] = FLOAT64
+
 
 def raw(on: Machine, cost: EngineCost, variant: str, size: Size) -> float:
     """The model's own seconds for a variant of the engine."""
     what, mode = variant.rsplit(" ", 1)
+    if mode in ("recursive", "hybrid"):
+        levels, ahead = LEVELS[what], mode == "hybrid"
+        return predict_in_memory(on, cost, size, STRASSEN, levels, ahead).seconds
     if what == "two levels":
         return predict_two_levels(on, cost, size, STRASSEN, STRASSEN, mode).seconds
     return predict(on, cost, size, STRASSEN if what == "strassen" else None, mode).seconds
@@ -187,10 +269,8 @@ def corrected(arithmetic: str, variant: str, size: Size, *, on: Machine = H200,
     Inf for what was never measured on a machine of the kind.
     """
     known = MEASURED[H200.name, arithmetic].get(variant)
-    if known is None and variant == "standard split":  # the same shares as the atomic one's
-        return corrected(arithmetic, "standard atomic", size, on=on, cost=cost, without=without)
     if known is None:
-        return float("inf")
+        return inf
     volume = size[0] * size[1] * size[2]
     if not volume:
         return on.launch
@@ -211,12 +291,16 @@ def _ratio(arithmetic: str, variant: str, n: int) -> float:
 
 
 def ceilings(arithmetic: str, on: Machine = H200) -> tuple[Machine, EngineCost]:
-    """The machine for an arithmetic: integers have half the multiply-adds a clock."""
-    from dataclasses import replace
+    """The machine for an arithmetic, and what its engine costs.
 
+    float64 has as many multiply-adds a clock on tensor cores as float32 has outside them, int32
+    half as many outside; by limbs a tenth of 4 096 products of bytes a multiprocessor.
+    """
     if arithmetic == "Int32":
         return replace(on, fma=on.fma / 2), HOPPER_FLOAT32
-    return on, HOPPER_FLOAT32
+    if arithmetic == "Limbs32":
+        return replace(on, fma=on.processors * on.clock * 409.6), HOPPER_LIMBS
+    return on, HOPPER_FLOAT64 if arithmetic == "Float64" else HOPPER_FLOAT32
 
 
 def _between(points: list[tuple[float, float]], at: float) -> float:
@@ -230,27 +314,36 @@ def _between(points: list[tuple[float, float]], at: float) -> float:
     return y + (v - y) * (at - x) / (u - x)
 
 
-STANDARD_WAYS = ("library", "standard owner", "standard split")
-FAST_WAYS = ("strassen owner", "two levels owner")
-ATOMIC_WAYS = ("strassen atomic", "two levels atomic")
+LEVELS = {"library": 0, "standard": 0, "strassen": 1, "two levels": 2}
+"""By what a way begins with."""
+
+
+def levels_of(way: str) -> int:
+    """Of a variant or of the library."""
+    return LEVELS[way.rsplit(" ", 1)[0]]
+
+
+def exact(arithmetic: str) -> bool:
+    """Whether sums come out the same in any order."""
+    return not arithmetic.startswith("Float")
 
 
 def ways(arithmetic: str, size: Size, *, fast: bool, deterministic: bool, levels: int | None = None,
          on: Machine = H200) -> dict[str, float]:  # fmt: skip
-    """Seconds by variant: what may compute a product.
+    """Seconds by variant: what was measured and may compute a product.
 
     `fast`: Strassen's algorithm may be used; `levels`: it must, with so many; floats that are
-    `deterministic` take no atomic additions (integers may).
+    `deterministic` take no atomic additions (integers may), and standard products of floats never
+    do.
     """
     machine, cost = ceilings(arithmetic, on)
-    names: tuple[str, ...] = () if levels else STANDARD_WAYS
-    if fast or levels:
-        names += FAST_WAYS
-        if not deterministic or arithmetic == "Int32":
-            names += ATOMIC_WAYS
-    kind = {1: "strassen", 2: "two levels"}.get(levels or 0)
-    return {
-        v: corrected(arithmetic, v, size, on=machine, cost=cost)
-        for v in names
-        if (kind is None or v.startswith(kind))
-    }
+    known = MEASURED.get((H200.name, arithmetic), {})
+    found = {}
+    for way in known:
+        mine = levels_of(way)
+        ordered = deterministic or not mine
+        if way.endswith("atomic") and ordered and not exact(arithmetic):
+            continue
+        if mine == levels if levels else fast or not mine:
+            found[way] = corrected(arithmetic, way, size, on=machine, cost=cost)
+    return {way: seconds for way, seconds in found.items() if seconds < inf}

@@ -186,7 +186,8 @@ class EngineCost:
     `rest`: loads of fragments and loop control of the consumers; `load`: the producers' part for
     one-term operands; `term`: for every further term; `efficiency`: of the slots that can be used;
     `shape`: rows and columns of a tile, k-steps of a stage; `group`: rows of tiles walked together;
-    `fill`: seconds until the pipeline runs.
+    `fill`: seconds until the pipeline runs; `itemsize`: bytes of an element; `even`: how standard
+    products are dealt out that are no launch of whole waves.
     """
 
     shape: tuple[int, int, int] = (128, 256, 8)
@@ -196,11 +197,18 @@ class EngineCost:
     efficiency: float = 0.943
     group: int = 16
     fill: float = 4e-6
+    itemsize: int = 4
+    even: str = "split"
 
 
 #: Two consumer warps a scheduler, each 48 loads of 16 bytes and 18 others a stage of 8 k-steps; one
 #: producer warp: 45 instructions, 85 with two two-term operands (counted in the machine code).
 HOPPER_FLOAT32 = EngineCost()
+#: On tensor cores what else is issued runs beside them.  float64: the share of clocks in which the
+#: DMMA pipe was busy while all tiles had work.
+HOPPER_FLOAT64 = EngineCost((128, 128, 32), 0, 0, 0, 0.937, 8, itemsize=8, even="owner")
+#: int32 by limbs: likewise, profiled.
+HOPPER_LIMBS = EngineCost((128, 128, 64), 0, 0, 0, 0.59, 8)
 
 #: Executions that cut work along k so that every multiprocessor has the same share.
 EVEN = ("split", "atomic", "batched", "streams")
@@ -216,14 +224,14 @@ class Prediction:
 
 
 def predict(on: Machine, cost: EngineCost, size: Size, algorithm: BilinearAlgorithm | None = None,
-            execution: str = "owner", itemsize: int = 4, targets: float | None = None,
-            fused: bool = True) -> Prediction:  # fmt: skip
+            execution: str = "owner", targets: float | None = None) -> Prediction:  # fmt: skip
     """One launch (or one a product: "sequential") of the engine, C cleared before an atomic one.
 
     `algorithm` None: the standard product.  `targets`: mean blocks of C that a product updates,
     where it is not the algorithm's own number.
     """
     m, _, n = size
+    itemsize = cost.itemsize
     parts = (algorithm.m, algorithm.k, algorithm.n) if algorithm else (1, 1, 1)
     rows, cols, step = cost.shape
     qm, qk, qn = (ceil(s / p) for s, p in zip(size, parts, strict=True))
@@ -233,6 +241,9 @@ def predict(on: Machine, cost: EngineCost, size: Size, algorithm: BilinearAlgori
     multiply = rows * cols * step / lanes / 4  # slots of one of four schedulers
     share = tiles / on.processors
     waves = share if execution in EVEN else ceil(share)
+    if execution == "persistent":  # the products of tiles behind the last whole wave are dealt out
+        left = tiles % on.processors * len(shapes)
+        waves = tiles // on.processors + min(1.0, ceil(left / on.processors) / len(shapes))
     slots = sum(multiply + cost.rest + cost.load + cost.term * (a + b - 2) for a, b, _ in shapes)
     issue = waves * stages * slots / on.clock / cost.efficiency
     # The tiles of a wave share rows of A and columns of B; every tile reads its own from the L2.
@@ -255,23 +266,44 @@ def predict(on: Machine, cost: EngineCost, size: Size, algorithm: BilinearAlgori
 
 
 def predict_two_levels(on: Machine, cost: EngineCost, size: Size, outer: BilinearAlgorithm,
-                       inner: BilinearAlgorithm, execution: str = "atomic", itemsize: int = 4
+                       inner: BilinearAlgorithm, execution: str = "atomic"
                        ) -> Prediction:  # fmt: skip
     """The outer level's operand sums in memory, one after the other; the inner level fused."""
     m, k, n = size
     half = ceil(m / outer.m), ceil(k / outer.k), ceil(n / outer.n)
-    seconds, limit = 0.0, ""
+    seconds, limit, itemsize = 0.0, "", cost.itemsize
     for instance in instances(outer):
         a, b, c = instance.variant
         sums = (a + 1) * half[0] * half[1] * (a > 1) + (b + 1) * half[1] * half[2] * (b > 1)
         mean = c * sum(i.variant[2] for i in instances(inner)) / inner.products
         one = predict(on, cost, half, inner, "owner" if execution == "owner" else "split",
-                      itemsize, targets=mean)  # fmt: skip
+                      targets=mean)  # fmt: skip
         seconds += one.seconds + sums * itemsize / on.memory + on.launch * ((a > 1) + (b > 1))
         limit = one.limit
     if execution == "atomic":
         seconds += m * n * itemsize / on.filling
     return Prediction(seconds, limit, itemsize * (half[0] * half[1] + half[1] * half[2]))
+
+
+def predict_in_memory(on: Machine, cost: EngineCost, size: Size, algorithm: BilinearAlgorithm,
+                      levels: int, ahead: bool = False) -> Prediction:  # fmt: skip
+    """Operand sums in memory at every level, standard products added to their blocks of C.
+
+    `ahead`: sums are formed beside the product before, which takes two places for each.
+    """
+    m, k, n = size
+    shapes = [i.variant for i in instances(algorithm)]
+    passes_a, passes_b = (sum(v[x] + 1 for v in shapes if v[x] > 1) for x in range(2))
+    moved = held = 0
+    for level in range(levels):
+        m, k, n = ceil(m / algorithm.m), ceil(k / algorithm.k), ceil(n / algorithm.n)
+        moved += algorithm.products**level * (passes_a * m * k + passes_b * k * n)
+        held += (1 + ahead) * (m * k + k * n)
+    updates = (sum(c for *_, c in shapes) / len(shapes)) ** levels
+    leaf = predict(on, cost, (m, k, n), None, cost.even, targets=updates)
+    product, sums = len(shapes) ** levels * leaf.seconds, moved * cost.itemsize / on.memory
+    seconds = max(product, sums) if ahead else product + sums
+    return Prediction(seconds, leaf.limit, held * cost.itemsize)
 
 
 # --- sums in memory ----------------------------------------------------------------------------

@@ -7,14 +7,13 @@
 // The same scheme as f32_engine.cuh: persistent blocks of eight consumer warps (shared-memory loads
 // and DMMA, nothing else) and four producer warps, which feed a ring of stages.  What differs, and
 // why (the reckoning is in benchmarks/matmul/NOTES-float64.md):
-//   issue slots  are plentiful (a warp's DMMA m16n8k8 keeps its tensor core busy for 32 clocks); L2
-//                bandwidth is scarce: at the full rate a 128 x 128 tile needs 16 B a clock and
-//                multiprocessor, a Strassen product 27.
+//   power        is what limits (cuBLAS, too): m16n8k16 reads and writes accumulators half as often
+//                as m16n8k8.  Issue slots are plentiful.  L2 bandwidth is scarce: a 128 x 128 tile
+//                needs 16 B a clock and multiprocessor, a Strassen product 27.
 //   producers    An operand that is one unchanged tile is copied asynchronously (cp.async, any
 //                layout: an element is eight bytes); sums and transformed elements go through
 //                registers, the next chunk's loads in flight while this one's are stored.
-//   TILE_CLUSTER 2: two blocks, one above the other, share B: each forms half of its (summed) tile
-//                and stores it to both.  12 and 21 B a clock.
+//   sums         of blocks for later products are formed by the producers beside this one (Sums).
 //   fragments    are loaded eight bytes at a time: a DMMA wants its operands in consecutive
 //                registers, in an order that no sixteen-byte load of two k (of A) or two columns
 //                (of B) delivers; with those ptxas moves 256 registers a stage.
@@ -34,59 +33,57 @@ namespace tile {
 #define TILE_WARPS_M 2
 #endif
 #ifndef TILE_MMA_K
-#define TILE_MMA_K 8
+#define TILE_MMA_K 16
 #endif
 #ifndef TILE_BK
 #define TILE_BK (TILE_MMA_K == 16 ? 32 : 16)
 #endif
 #ifndef TILE_STAGES
-#define TILE_STAGES (64 / TILE_BK)
-#endif
-#ifndef TILE_CLUSTER
-#define TILE_CLUSTER 1
-#endif
-#ifndef TILE_ROOM // for terms of an operand in the table: 2, or 4
-#define TILE_ROOM (TILE_TERMS > 2 ? 4 : 2)
-#endif
-#ifndef TILE_PRODUCTS
-#define TILE_PRODUCTS 7
+#define TILE_STAGES (96 / TILE_BK)
 #endif
 #ifndef TILE_CONSUMER_REGS
 #define TILE_CONSUMER_REGS 208
+#endif
+#ifndef TILE_B_SETS // of registers for fragments of B; one: a fragment is loaded as soon as its predecessor is used
+#define TILE_B_SETS (TILE_MMA_K == 16 ? 1 : 2)
 #endif
 // compute-sanitizer's racecheck follows only threads that arrive themselves.
 #ifndef TILE_EVERY_LANE_ARRIVES
 #define TILE_EVERY_LANE_ARRIVES 0
 #endif
-constexpr int BM = TILE_BM, BN = TILE_BN, BK = TILE_BK, STAGES = TILE_STAGES, CLUSTER = TILE_CLUSTER;
+constexpr int BM = TILE_BM, BN = TILE_BN, BK = TILE_BK, STAGES = TILE_STAGES;
 constexpr int CONSUMERS = 256, PRODUCERS = 128, THREADS = CONSUMERS + PRODUCERS;
 constexpr int WARPS_M = TILE_WARPS_M, WARPS_N = 8 / WARPS_M;
 constexpr int WM = BM / WARPS_M, WN = BN / WARPS_N, MT = WM / 16, NT = WN / 8; // a warp's part, in DMMAs
 // k-steps: a chunk is the unit of the shared layout, a step what a DMMA (or two) takes
 constexpr int CHUNK = 8, CHUNKS = BK / CHUNK, STEP = TILE_MMA_K == 16 ? 16 : 8, STEPS = BK / STEP, PAIRS = STEP / CHUNK;
 constexpr int ARRIVALS_PER_WARP = TILE_EVERY_LANE_ARRIVES ? 32 : 1;
-static_assert(MT % 2 == 0 && NT % 2 == 0 && STEPS % 2 == 0, "fragments alternate between two sets of registers");
-static_assert(CLUSTER == 1 || CLUSTER == 2, "");
+static_assert(MT % 2 == 0 && NT % 2 == 0 && STEPS % TILE_B_SETS == 0, "fragments alternate between two sets of registers");
 
 // ---------------------------------------------------------------- arguments (as in f32_engine.cuh)
 
 // One product of a bilinear algorithm.  The first term of each operand has coefficient 1.
 struct Term { int row, col; double factor; };
 struct Target { int row, col; double factor; int first, last; };
-struct Product { int na, nb, nc, pad; Term a[TILE_ROOM], b[TILE_ROOM]; Target c[4]; };
+struct Product { int na, nb, nc, pad; Term a[2], b[2]; Target c[4]; };
+// out = x + factor y, for a product that comes later; out is dense, zero where x and y end.  All pointers and strides
+// are multiples of sixteen bytes.
+struct Sum { const double *x, *y; double *out; i64 x_row, y_row; int x_rows, x_cols, y_rows, y_cols, rows, cols; double factor; };
 
 struct Arguments {
     const double *a, *b;
     double *c;
-    u32 *flags;                                       // SPLIT: one a block and CLUSTER more, zero before and after
+    u32 *flags;                                       // of other engines: the host lays out one structure
     i64 a_row, a_col, b_row, b_col, c_row;            // strides in elements; C's columns are contiguous
     int a_rows, a_depth, b_depth, b_cols, c_rows, c_cols; // whole extents; what lies outside reads as zero
     int qm, qn, qk;                                   // extents of a quadrant (of everything when there is one product)
     double alpha, beta;
-    int tiles_m, tiles_n, group;                      // tiles of a quadrant (of BM * CLUSTER rows); rows walked together
+    int tiles_m, tiles_n, group;                      // tiles of a quadrant; rows walked together
     int products, items;
-    Product product[TILE_PRODUCTS];
+    Product product[7];
     u64 extra[16];                                    // what a fused epilogue needs
+    int sums;                                         // formed beside this product (TERMS = 1)
+    Sum sum[4];
 };
 
 // The consumers and producers share the 384 * 168 registers of the launch.
@@ -109,12 +106,9 @@ template <Layout A, Layout B> struct Stage {
 // What a launch must ask for, whatever the layouts.
 constexpr int SHARED_BYTES = STAGES * ((CHUNKS * CHUNK * (BM * 8 + 32 + BN * 8 + 32) + 16 + 127) / 128 * 128);
 
-__device__ __forceinline__ void warp_arrive(u32 bar, u32 other, bool leader) {
+__device__ __forceinline__ void warp_arrive(u32 bar, bool leader) {
     __syncwarp();
-    if (TILE_EVERY_LANE_ARRIVES || leader) {
-        barrier_arrive(bar);
-        if (CLUSTER > 1) arrive_cluster(bar + other);
-    }
+    if (TILE_EVERY_LANE_ARRIVES || leader) barrier_arrive(bar);
 }
 
 // ---------------------------------------------------------------- producers
@@ -122,18 +116,18 @@ __device__ __forceinline__ void warp_arrive(u32 bar, u32 other, bool leader) {
 // Where a term's tile starts in its operand, and how much of its quadrant is left from there.
 struct Extent { int r0, k0, rows, depth; };
 
-// PART of an operand's tile of WHOLE rows, dealt to 128 threads in units of two elements.
+// An operand's tile of ROWS, dealt to 128 threads in units of two elements.
 // r is the row of A or the column of B.
-template <int WHOLE, int PART, Layout L, bool VECTOR, class Transform, bool SWAP> struct Loader {
-    typedef Tile<WHOLE, L> Place;
-    static constexpr int UNITS = PART * CHUNK / 2 / PRODUCERS, DOWN = Place::ALONG_K ? 32 : 0, DEEP = Place::ALONG_K ? 0 : PRODUCERS * 2 / PART;
-    static constexpr int ROWS = PART;
-    static constexpr bool SHARED = PART < WHOLE, DIRECT = Transform::identity && !SHARED;
-    static_assert(UNITS >= 1 && UNITS * PRODUCERS * 2 == PART * CHUNK, "");
+template <int COUNT, Layout L, bool VECTOR, class Transform, bool SWAP> struct Loader {
+    typedef Tile<COUNT, L> Place;
+    static constexpr int UNITS = COUNT * CHUNK / 2 / PRODUCERS, DOWN = Place::ALONG_K ? 32 : 0, DEEP = Place::ALONG_K ? 0 : PRODUCERS * 2 / COUNT;
+    static constexpr int ROWS = COUNT;
+    static constexpr bool DIRECT = Transform::identity;
+    static_assert(UNITS >= 1 && UNITS * PRODUCERS * 2 == COUNT * CHUNK, "");
     static_assert(L != STRIDED || !VECTOR, "sixteen-byte loads need a contiguous index");
 
-    __device__ static __forceinline__ int first_r(int t) { return Place::ALONG_K ? t / 4 : t % (PART / 2) * 2; }
-    __device__ static __forceinline__ int first_k(int t) { return Place::ALONG_K ? t % 4 * 2 : t / (PART / 2); }
+    __device__ static __forceinline__ int first_r(int t) { return Place::ALONG_K ? t / 4 : t % (COUNT / 2) * 2; }
+    __device__ static __forceinline__ int first_k(int t) { return Place::ALONG_K ? t % 4 * 2 : t / (COUNT / 2); }
     // how many of the two elements of a unit exist
     __device__ static __forceinline__ int present(int r, int k, int rows, int depth) {
         if (Place::ALONG_K) return r < rows ? max(0, min(2, depth - k)) : 0;
@@ -146,11 +140,11 @@ template <int WHOLE, int PART, Layout L, bool VECTOR, class Transform, bool SWAP
 template <class Load, int N> struct Stream {
     typedef typename Load::Place Place;
     static constexpr bool ASYNC = N == 1 && Load::DIRECT;
-    static constexpr int U = Load::UNITS, H = N > 2 ? 2 : N; // terms in flight together
+    static constexpr int U = Load::UNITS;
     const double *p[N]; // this thread's first unit of the chunk
     Extent e[N];
     i64 sr, sk, along;  // strides of rows and of k; of the two elements of a unit
-    double v[ASYNC ? 1 : H][U][2];
+    double v[ASYNC ? 1 : N][U][2];
     int t, k;           // the chunk's first k, in the quadrant
     u32 here;           // the first unit's place in a chunk
 
@@ -193,14 +187,14 @@ template <class Load, int N> struct Stream {
         }
         advance();
     }
-    // Starts the loads of terms i0 ... of the chunk.
-    template <bool EDGE, bool VECTOR, int I0> __device__ __forceinline__ void fetch() {
+    // Starts the loads of the chunk.
+    template <bool EDGE, bool VECTOR> __device__ __forceinline__ void fetch() {
 #pragma unroll
-        for (int i = 0; i < (ASYNC ? 0 : H); i++) {
-            const double *from = p[I0 + i];
+        for (int i = 0; i < (ASYNC ? 0 : N); i++) {
+            const double *from = p[i];
 #pragma unroll
             for (int q = 0; q < U; q++) {
-                const int n = EDGE ? Load::present(r(q), depth(q), e[I0 + i].rows, e[I0 + i].depth - k) : 2;
+                const int n = EDGE ? Load::present(r(q), depth(q), e[i].rows, e[i].depth - k) : 2;
                 if (EDGE) v[i][q][0] = v[i][q][1] = 0.0;
                 if (VECTOR && n == 2) ldg(v[i][q], from);
                 else {
@@ -211,57 +205,93 @@ template <class Load, int N> struct Stream {
             }
         }
     }
-    template <bool EDGE, bool IDENTITY> __device__ __forceinline__ double value(int i, int term, int q, int j) const {
+    template <bool EDGE, bool IDENTITY> __device__ __forceinline__ double value(int i, int q, int j) const {
         if (IDENTITY) return v[i][q][j];
-        const int n = EDGE ? Load::present(r(q), depth(q), e[term].rows, e[term].depth - k) : 2;
+        const int n = EDGE ? Load::present(r(q), depth(q), e[i].rows, e[i].depth - k) : 2;
         if (j >= n) return 0.0;
-        return Load::transformed(v[i][q][j], e[term].r0 + r(q) + (Place::ALONG_K ? 0 : j), e[term].k0 + k + depth(q) + (Place::ALONG_K ? j : 0));
+        return Load::transformed(v[i][q][j], e[i].r0 + r(q) + (Place::ALONG_K ? 0 : j), e[i].k0 + k + depth(q) + (Place::ALONG_K ? j : 0));
     }
-    // Sums what was fetched, and stores it here and (SHARED) in the other block.
-    template <bool EDGE, bool VECTOR, bool IDENTITY> __device__ __forceinline__ void put(u32 at, u32 other, const Term *term) {
+    // Sums what was fetched, and stores it.
+    template <bool EDGE, bool VECTOR, bool IDENTITY> __device__ __forceinline__ void put(u32 at, const Term *term) {
         double sum[U][2];
 #pragma unroll
         for (int q = 0; q < U; q++)
 #pragma unroll
             for (int j = 0; j < 2; j++) {
-                sum[q][j] = value<EDGE, IDENTITY>(0, 0, q, j);
-                if (N > 1) sum[q][j] = fma(term[1].factor, value<EDGE, IDENTITY>(H - 1, N > 1 ? 1 : 0, q, j), sum[q][j]);
+                sum[q][j] = value<EDGE, IDENTITY>(0, q, j);
+                if (N > 1) sum[q][j] = fma(term[1].factor, value<EDGE, IDENTITY>(N - 1, q, j), sum[q][j]);
             }
-        if constexpr (N > 2) {
-            fetch<EDGE, VECTOR, 2>();
 #pragma unroll
-            for (int q = 0; q < U; q++)
-#pragma unroll
-                for (int j = 0; j < 2; j++)
-                    sum[q][j] = fma(term[3].factor, value<EDGE, IDENTITY>(1, 3, q, j), fma(term[2].factor, value<EDGE, IDENTITY>(0, 2, q, j), sum[q][j]));
-        }
-#pragma unroll
-        for (int q = 0; q < U; q++) {
-            u32 to = at + place(q);
-            sts(to, sum[q]);
-            if (Load::SHARED) sts_cluster(to + other, sum[q]);
-        }
+        for (int q = 0; q < U; q++) sts(at + place(q), sum[q]);
         advance();
     }
 };
 
+// The sums of a launch: a block takes every gridDim-th row, its producers two columns each.  What a step loads the next
+// one adds and stores, so that no producer waits for memory.
+struct Sums {
+    static constexpr int UNITS = 2;
+    double x[UNITS][2], y[UNITS][2], factor[UNITS];
+    double *to[UNITS]; // null: nothing is held
+    int t, number, r, c;
+
+    __device__ __forceinline__ Sums(int t) : t(t), number(0), r(blockIdx.x), c(2 * t) {
+#pragma unroll
+        for (int u = 0; u < UNITS; u++) to[u] = nullptr;
+    }
+    __device__ __forceinline__ bool more(const Arguments &g) const { return number < g.sums; }
+    __device__ static __forceinline__ void load(double (&v)[2], const double *from, i64 row, int rows, int cols, int r, int c) {
+        const double *p = from + r * row + c;
+        v[0] = v[1] = 0.0;
+        if (r < rows && c + 1 < cols) ldg(v, p);
+        else if (r < rows && c < cols) ldg(v[0], p);
+    }
+    __device__ __forceinline__ void step(const Arguments &g) {
+#pragma unroll
+        for (int u = 0; u < UNITS; u++)
+            if (to[u]) {
+                double v[2] = {fma(factor[u], y[u][0], x[u][0]), fma(factor[u], y[u][1], x[u][1])};
+                stg(to[u], v);
+                to[u] = nullptr;
+            }
+#pragma unroll
+        for (int u = 0; u < UNITS; u++)
+            if (more(g)) {
+                const Sum &s = g.sum[number];
+                if (r < s.rows && c < s.cols) {
+                    load(x[u], s.x, s.x_row, s.x_rows, s.x_cols, r, c);
+                    load(y[u], s.y, s.y_row, s.y_rows, s.y_cols, r, c);
+                    to[u] = s.out + (i64)r * s.cols + c;
+                    factor[u] = s.factor;
+                }
+                if ((c += 2 * PRODUCERS) >= s.cols) {
+                    c = 2 * t;
+                    if ((r += gridDim.x) >= s.rows) {
+                        r = blockIdx.x;
+                        number++;
+                    }
+                }
+            }
+    }
+};
+
 // Fills the ring with the stages of one product of one tile.
-template <Layout LA, Layout LB, bool VECTOR, class TA, class TB> struct Feed {
-    static constexpr int PART_B = BN / CLUSTER;
-    typedef Loader<BM, BM, LA, VECTOR, TA, false> LoadA;
-    typedef Loader<BN, PART_B, LB, VECTOR, TB, true> LoadB;
+template <Layout LA, Layout LB, bool VECTOR, class TA, class TB, bool SUMS> struct Feed {
+    typedef Loader<BM, LA, VECTOR, TA, false> LoadA;
+    typedef Loader<BN, LB, VECTOR, TB, true> LoadB;
     typedef Stage<LA, LB> S;
     Ring<S::BYTES, STAGES> ring;
-    u32 other;  // from an address of this block to the same one of the other block
-    int rank, t;
+    int t;
+    Sums sums;
+    __device__ __forceinline__ Feed(int t) : t(t), sums(t) {}
 
-    template <bool EDGE, class A, class B> __device__ __forceinline__ void steady(const Product &w, A &a, B &b, int &s, int until) {
+    template <bool EDGE, class A, class B> __device__ __forceinline__ void steady(const Arguments &g, const Product &w, A &a, B &b, int &s, int until) {
         if (s >= until) return;
-        if (!A::ASYNC) a.template fetch<EDGE, VECTOR, 0>();
-        if (!B::ASYNC) b.template fetch<EDGE, VECTOR, 0>();
+        if (!A::ASYNC) a.template fetch<EDGE, VECTOR>();
+        if (!B::ASYNC) b.template fetch<EDGE, VECTOR>();
 #pragma unroll 1
         for (; s < until; s++) {
-            wait<(CLUSTER > 1)>(ring.at + S::OFF_EMPTY, ring.parity ^ 1);
+            barrier_wait(ring.at + S::OFF_EMPTY, ring.parity ^ 1);
 #pragma unroll
             for (int c = 0; c < CHUNKS; c++) {
                 const bool more = c + 1 < CHUNKS || s + 1 < until;
@@ -269,24 +299,27 @@ template <Layout LA, Layout LB, bool VECTOR, class TA, class TB> struct Feed {
                 u32 to_b = ring.at + S::OFF_B + c * Tile<BN, LB>::BYTES;
                 if constexpr (A::ASYNC) a.template copy<EDGE, VECTOR>(to_a);
                 else {
-                    a.template put<EDGE, VECTOR, TA::identity>(to_a, other, w.a);
-                    if (more) a.template fetch<EDGE, VECTOR, 0>();
+                    a.template put<EDGE, VECTOR, TA::identity>(to_a, w.a);
+                    if (more) a.template fetch<EDGE, VECTOR>();
                 }
                 if constexpr (B::ASYNC) b.template copy<EDGE, VECTOR>(to_b);
                 else {
-                    b.template put<EDGE, VECTOR, TB::identity>(to_b, other, w.b);
-                    if (more) b.template fetch<EDGE, VECTOR, 0>();
+                    b.template put<EDGE, VECTOR, TB::identity>(to_b, w.b);
+                    if (more) b.template fetch<EDGE, VECTOR>();
                 }
             }
             arrive(A::ASYNC || B::ASYNC);
             ring.next();
+            if (SUMS)
+#pragma unroll 1
+                for (int i = 0; i < CHUNKS / 2; i++) sums.step(g); // one for sixteen k: enough for products of 2048
         }
     }
-    // One arrival a thread, for its copies; one a warp, for its stores, here and in the other block.
+    // One arrival a thread, for its copies; one a warp, for its stores.
     __device__ __forceinline__ void arrive(bool copies) {
         if (copies) copies_arrive(ring.at + S::OFF_FULL);
         else barrier_arrive(ring.at + S::OFF_FULL);
-        warp_arrive(ring.at + S::OFF_FULL, other, (t & 31) == 0);
+        warp_arrive(ring.at + S::OFF_FULL, (t & 31) == 0);
     }
     template <int NA, int NB> __device__ __forceinline__ void produce(const Arguments &g, const Product &w, int tm, int tn, int s, int stages) {
         Stream<LoadA, NA> a;
@@ -294,7 +327,7 @@ template <Layout LA, Layout LB, bool VECTOR, class TA, class TB> struct Feed {
         a.t = b.t = t;
         a.k = b.k = s * BK;
         a.here = LoadA::Place::at(LoadA::first_r(t), LoadA::first_k(t));
-        b.here = LoadB::Place::at(LoadB::first_r(t), LoadB::first_k(t)) + LoadB::Place::at(rank * PART_B, 0) * (CLUSTER > 1);
+        b.here = LoadB::Place::at(LoadB::first_r(t), LoadB::first_k(t));
         a.sr = g.a_row; a.sk = g.a_col; b.sr = g.b_col; b.sk = g.b_row;
         a.along = Tile<BM, LA>::ALONG_K ? (LA == STRIDED ? a.sk : 1) : 1;
         b.along = Tile<BN, LB>::ALONG_K ? (LB == STRIDED ? b.sk : 1) : 1;
@@ -308,29 +341,22 @@ template <Layout LA, Layout LB, bool VECTOR, class TA, class TB> struct Feed {
         }
 #pragma unroll
         for (int i = 0; i < NB; i++) {
-            Extent x = {w.b[i].col * g.qn + tn * BN + (CLUSTER > 1 ? rank * PART_B : 0), w.b[i].row * g.qk, 0, 0};
+            Extent x = {w.b[i].col * g.qn + tn * BN, w.b[i].row * g.qk, 0, 0};
             x.rows = min(g.b_cols, (w.b[i].col + 1) * g.qn) - x.r0;
             x.depth = min(g.qk, g.b_depth - x.k0);
             b.e[i] = x;
             b.p[i] = g.b + (i64)(x.r0 + LoadB::first_r(t)) * b.sr + (i64)(x.k0 + LoadB::first_k(t) + b.k) * b.sk;
         }
-        if (a.inside() && b.inside()) steady<false>(w, a, b, s, min(a.whole(stages), b.whole(stages)));
-        steady<true>(w, a, b, s, stages);
+        if (a.inside() && b.inside()) steady<false>(g, w, a, b, s, min(a.whole(stages), b.whole(stages)));
+        steady<true>(g, w, a, b, s, stages);
     }
     template <int TERMS> __device__ __forceinline__ void product(const Arguments &g, const Product &w, int tm, int tn, int s, int stages) {
         if (TERMS == 1) produce<1, 1>(g, w, tm, tn, s, stages);
-        if constexpr (TERMS >= 2) {
+        if constexpr (TERMS == 2) {
             if (w.na == 1 && w.nb == 1) produce<1, 1>(g, w, tm, tn, s, stages);
             else if (w.na == 1 && w.nb == 2) produce<1, 2>(g, w, tm, tn, s, stages);
             else if (w.na == 2 && w.nb == 1) produce<2, 1>(g, w, tm, tn, s, stages);
             else if (w.na == 2 && w.nb == 2) produce<2, 2>(g, w, tm, tn, s, stages);
-        }
-        if constexpr (TERMS >= 4) {
-            if (w.na == 1 && w.nb == 4) produce<1, 4>(g, w, tm, tn, s, stages);
-            else if (w.na == 4 && w.nb == 1) produce<4, 1>(g, w, tm, tn, s, stages);
-            else if (w.na == 2 && w.nb == 4) produce<2, 4>(g, w, tm, tn, s, stages);
-            else if (w.na == 4 && w.nb == 2) produce<4, 2>(g, w, tm, tn, s, stages);
-            else if (w.na == 4 && w.nb == 4) produce<4, 4>(g, w, tm, tn, s, stages);
         }
     }
 };
@@ -362,14 +388,23 @@ template <Layout LA, Layout LB> struct Warp {
 #pragma unroll
             for (int h = 0; h < 2; h++) load<A>(a[2 * s + h], at, down(m, h), 4 * s);
     }
+    __device__ static __forceinline__ void load_b(double (&b)[2 * PAIRS], u32 at, int n) {
+#pragma unroll
+        for (int s = 0; s < 2 * PAIRS; s++) load<B>(b[s], at, 8 * n, 4 * s);
+    }
     __device__ static __forceinline__ void load_b(double (&b)[NT][2 * PAIRS], u32 at) {
 #pragma unroll
-        for (int n = 0; n < NT; n++)
-#pragma unroll
-            for (int s = 0; s < 2 * PAIRS; s++) load<B>(b[n][s], at, 8 * n, 4 * s);
+        for (int n = 0; n < NT; n++) load_b(b[n], at, n);
     }
 };
 
+__device__ __forceinline__ void multiply_one(double (&c)[4], const double (&a)[4 * PAIRS], const double (&b)[2 * PAIRS]) {
+    if (TILE_MMA_K == 16) mma_k16(c, a, b);
+    else if (TILE_MMA_K == 8) mma_k8(c, a, b);
+    else
+#pragma unroll
+        for (int s = 0; s < 2 * PAIRS; s++) mma_k4(c, a[2 * s], a[2 * s + 1], b[s]);
+}
 __device__ __forceinline__ void multiply_row(double (&acc)[NT][4], const double (&a)[4 * PAIRS], const double (&b)[NT][2 * PAIRS]) {
     if (TILE_MMA_K == 4) {
 #pragma unroll
@@ -378,45 +413,48 @@ __device__ __forceinline__ void multiply_row(double (&acc)[NT][4], const double 
             for (int n = 0; n < NT; n++) mma_k4(acc[n], a[2 * s], a[2 * s + 1], b[n][s]);
     } else {
 #pragma unroll
-        for (int n = 0; n < NT; n++) {
-            if (TILE_MMA_K == 16) mma_k16(acc[n], a, b[n]);
-            else mma_k8(acc[n], a, b[n]);
-        }
+        for (int n = 0; n < NT; n++) multiply_one(acc[n], a, b[n]);
     }
 }
 
 // The loop everything else exists for.  On entry the first fragments are in a[0] and b[0]; on exit those of whatever
 // stage comes next.
 template <class W, class S, class R>
-__device__ __forceinline__ void multiply(double (&acc)[MT][NT][4], double (&a)[2][4 * PAIRS], double (&b)[2][NT][2 * PAIRS], R &ring, int stages, u32 oa, u32 ob,
-                                         u32 other, bool leader) {
+__device__ __forceinline__ void multiply(double (&acc)[MT][NT][4], double (&a)[2][4 * PAIRS], double (&b)[TILE_B_SETS][NT][2 * PAIRS], R &ring, int stages, u32 oa, u32 ob,
+                                         bool leader) {
 #pragma unroll 1
     for (int s = 0; s < stages; s++) {
         const u32 cur = ring.at;
 #pragma unroll
         for (int st = 0; st < STEPS; st++) {
             const u32 here = cur + oa + st * PAIRS * W::A::BYTES;
+            const int next = st + 1 == STEPS ? 0 : st + 1;
 #pragma unroll
             for (int m = 0; m < MT; m++) {
                 if (m + 1 < MT) W::load_a(a[(m + 1) & 1], here, m + 1);
                 if (m == MT - 2) { // the next step's first fragments
                     if (st + 1 == STEPS) {
                         ring.next();
-                        wait<(CLUSTER > 1)>(ring.at + S::OFF_FULL, ring.parity);
+                        barrier_wait(ring.at + S::OFF_FULL, ring.parity);
                     }
-                    const u32 step = st + 1 == STEPS ? 0 : st + 1;
-                    W::load_b(b[(st + 1) & 1], ring.at + ob + step * PAIRS * W::B::BYTES);
+                    if (TILE_B_SETS > 1) W::load_b(b[(st + 1) % TILE_B_SETS], ring.at + ob + next * PAIRS * W::B::BYTES);
                 }
-                if (m + 1 == MT) W::load_a(a[0], ring.at + oa + (st + 1 == STEPS ? 0 : st + 1) * PAIRS * W::A::BYTES, 0);
-                multiply_row(acc[m], a[m & 1], b[st & 1]);
+                if (m + 1 == MT) W::load_a(a[0], ring.at + oa + next * PAIRS * W::A::BYTES, 0);
+                if (m + 1 == MT && TILE_B_SETS == 1) {
+#pragma unroll
+                    for (int n = 0; n < NT; n++) {
+                        multiply_one(acc[m][n], a[m & 1], b[0][n]);
+                        W::load_b(b[0][n], ring.at + ob + next * PAIRS * W::B::BYTES, n);
+                    }
+                } else multiply_row(acc[m], a[m & 1], b[st % TILE_B_SETS]);
             }
         }
-        warp_arrive(cur + S::OFF_EMPTY, other, leader);
+        warp_arrive(cur + S::OFF_EMPTY, leader);
     }
 }
 
 template <class Epilogue, Mode MODE, class W>
-__device__ __forceinline__ void write_back(const Arguments &g, const Target &d, bool first, bool last, const double (&acc)[MT][NT][4], int tm, int tn, int thread) {
+__device__ __forceinline__ void write_back(const Arguments &g, const Target &d, const double (&acc)[MT][NT][4], int tm, int tn, int thread) {
     keep(thread);
     const W at(thread);
     const int rows = min(g.c_rows - d.row * g.qm, g.qm), cols = min(g.c_cols - d.col * g.qn, g.qn); // of the quadrant
@@ -424,10 +462,13 @@ __device__ __forceinline__ void write_back(const Arguments &g, const Target &d, 
     const int r0 = tm * BM + at.out_row(), c0 = tn * BN + at.out_col(); // in the quadrant
     double *corner = g.c + (i64)(d.row * g.qm + r0) * g.c_row + d.col * g.qn + c0;
     const bool vector = !((u64)g.c & 15) && !(g.c_row & 1) && !(d.col * g.qn & 1) && (tn + 1) * BN <= cols && (tm + 1) * BM <= rows;
-    const bool fin = !Epilogue::identity && last, read = MODE != ATOMIC && (!first || g.beta != 0.0);
-    const double share = first ? g.beta : 1.0; // of the old value
-    constexpr int BATCH = MODE == SPLIT ? 1 : 2; // rows; SPLIT has fewer registers to spare
-    if (vector && MODE != ATOMIC) {
+    const bool fin = !Epilogue::identity && d.last, read = MODE != ATOMIC && (!d.first || g.beta != 0.0);
+    const double share = d.first ? g.beta : 1.0; // of the old value
+    // One product a launch: nobody else adds to this tile meanwhile, so the L2 may do it, which takes no waiting and gives
+    // the same bits.
+    const bool adds = MODE == ATOMIC || (TILE_TERMS == 1 && !d.first && !fin);
+    constexpr int BATCH = TILE_MMA_K == 16 ? 1 : 2; // rows; the larger fragments leave fewer registers
+    if (vector && !adds) {
 #pragma unroll
         for (int m = 0; m < MT; m++)
 #pragma unroll
@@ -469,7 +510,7 @@ __device__ __forceinline__ void write_back(const Arguments &g, const Target &d, 
                         if (r0 + W::down(m, h) < rows && c0 + 8 * q + j < cols) {
                             double *p = line + 8 * q + j;
                             double v = f * acc[m][q][2 * h + j];
-                            if (MODE == ATOMIC) red(p, v);
+                            if (adds) red(p, v);
                             else {
                                 if (read) {
                                     double old;
@@ -488,39 +529,32 @@ __device__ __forceinline__ void write_back(const Arguments &g, const Target &d, 
 // ---------------------------------------------------------------- the kernel
 
 template <Layout LA, Layout LB, bool VECTOR, class TA, class TB, class Epilogue, Mode MODE, int TERMS> __device__ __forceinline__ void run(const Arguments &g) {
-    static_assert(MODE != SPLIT || TERMS == 1, "parts are of one product");
+    static_assert(MODE == OWNER || MODE == ATOMIC, "");
     static_assert(MODE != ATOMIC || Epilogue::identity, "no block of the atomic execution sees a finished value");
     typedef Stage<LA, LB> S;
     typedef Warp<LA, LB> W;
     static_assert(STAGES * S::BYTES <= SHARED_BYTES, "");
     const int t = threadIdx.x;
     const u32 base = shared_base();
-    const int rank = CLUSTER > 1 ? (int)cluster_rank() : 0;
-    const u32 other = CLUSTER > 1 ? in_block(base, rank ^ 1) - base : 0;
     if (t == 0)
         for (int s = 0; s < STAGES; s++) {
-            barrier_init(base + s * S::BYTES + S::OFF_FULL, PRODUCERS + CLUSTER * PRODUCERS / 32 * ARRIVALS_PER_WARP);
-            barrier_init(base + s * S::BYTES + S::OFF_EMPTY, CLUSTER * CONSUMERS / 32 * ARRIVALS_PER_WARP);
+            barrier_init(base + s * S::BYTES + S::OFF_FULL, PRODUCERS + PRODUCERS / 32 * ARRIVALS_PER_WARP);
+            barrier_init(base + s * S::BYTES + S::OFF_EMPTY, CONSUMERS / 32 * ARRIVALS_PER_WARP);
         }
     barriers_made();
-    if (CLUSTER > 1) cluster_sync();
-    else __syncthreads();
+    __syncthreads();
     const int each = MODE == OWNER ? g.products : 1, stages = max(1, (g.qk + BK - 1) / BK);
     if (t < CONSUMERS) {
         registers_up<CONSUMER_REGS>();
         const u32 oa = W(t).at_a(), ob = S::OFF_B + W(t).at_b();
         const bool leader = (t & 31) == 0;
         Ring<S::BYTES, STAGES> ring = {base, base, 0};
-        double acc[MT][NT][4], a[2][4 * PAIRS], b[2][NT][2 * PAIRS];
-        wait<(CLUSTER > 1)>(ring.at + S::OFF_FULL, 0);
+        double acc[MT][NT][4], a[2][4 * PAIRS], b[TILE_B_SETS][NT][2 * PAIRS];
+        barrier_wait(ring.at + S::OFF_FULL, 0);
         W::load_a(a[0], ring.at + oa, 0);
         W::load_b(b[0], ring.at + ob);
-        Walk<MODE, CLUSTER, Arguments> walk(g, stages);
+        Walk<MODE, Arguments> walk(g, stages);
         while (walk.next(g, stages)) {
-            const int item = walk.item;
-            int tm, tn;
-            tile_of(g, MODE == OWNER ? item : item / g.products, tm, tn);
-            tm = tm * CLUSTER + rank;
             for (int r = 0; r < each; r++) {
 #pragma unroll
                 for (int m = 0; m < MT; m++)
@@ -528,48 +562,34 @@ template <Layout LA, Layout LB, bool VECTOR, class TA, class TB, class Epilogue,
                     for (int n = 0; n < NT; n++)
 #pragma unroll
                         for (int i = 0; i < 4; i++) acc[m][n][i] = 0.0;
-                multiply<W, S>(acc, a, b, ring, walk.count, oa, ob, other, leader);
+                multiply<W, S>(acc, a, b, ring, walk.count, oa, ob, leader);
+                int item = walk.item, tm, tn;
+                keep(item); // what follows from it takes no registers in the loop above
+                tile_of(g, MODE == OWNER ? item : item / g.products, tm, tn);
                 const Product &w = g.product[MODE == OWNER ? r : item % g.products];
-                // whether another part of this item is added before this one, or after it
-                const bool after = MODE == SPLIT && walk.from + walk.count < stages, before = MODE == SPLIT && walk.from > 0;
-                if (after) {
-                    u32 *flag = g.flags + (walk.worker() + 1) * CLUSTER + rank;
-                    if (t == 0) {
-                        while (load_acquire(flag) == 0) {}
-                        clear_flag(flag);
-                    }
-                    consumers_sync(CONSUMERS);
-                }
-                for (int d = 0; d < w.nc; d++) write_back<Epilogue, MODE, W>(g, w.c[d], w.c[d].first && !after, w.c[d].last && !before, acc, tm, tn, t);
-                if (before) {
-                    __threadfence();
-                    consumers_sync(CONSUMERS);
-                    if (t == 0) store_release(g.flags + walk.worker() * CLUSTER + rank, 1);
-                }
+                for (int d = 0; d < w.nc; d++) write_back<Epilogue, MODE, W>(g, w.c[d], acc, tm, tn, t);
             }
         }
     } else {
         registers_down<PRODUCER_REGS>();
-        Feed<LA, LB, VECTOR, TA, TB> feed;
+        Feed<LA, LB, VECTOR, TA, TB, TERMS == 1> feed(t - CONSUMERS);
         feed.ring = {base, base, 0};
-        feed.other = other;
-        feed.rank = rank;
-        feed.t = t - CONSUMERS;
-        Walk<MODE, CLUSTER, Arguments> walk(g, stages);
+        Walk<MODE, Arguments> walk(g, stages);
         while (walk.next(g, stages)) {
             const int item = walk.item;
             int tm, tn;
             tile_of(g, MODE == OWNER ? item : item / g.products, tm, tn);
-            tm = tm * CLUSTER + rank;
             for (int r = 0; r < each; r++)
                 feed.template product<TERMS>(g, g.product[MODE == OWNER ? r : item % g.products], tm, tn, walk.from, walk.from + walk.count);
         }
+        if (TERMS == 1) {
+            while (feed.sums.more(g)) feed.sums.step(g);
+            feed.sums.step(g); // stores what is held
+        }
         // one stage without data: the consumers load fragments one stage ahead
-        wait<(CLUSTER > 1)>(feed.ring.at + S::OFF_EMPTY, feed.ring.parity ^ 1);
+        barrier_wait(feed.ring.at + S::OFF_EMPTY, feed.ring.parity ^ 1);
         feed.arrive(false);
     }
-    __syncwarp();
-    if (CLUSTER > 1) cluster_sync(); // no block leaves while the other may still write to it
 }
 
 } // namespace tile

@@ -1,19 +1,18 @@
 // The float64 product kernel: standard, one level of Strassen or any other ⟨2,2,2;7⟩ algorithm
-// (sums of two quadrants), and with TILE_TERMS=4 two levels at once (sums of four of sixteen
-// blocks).  The algorithm is data (tile::Arguments::product); macros choose what is compiled:
+// (sums of two quadrants).  The algorithm is data (tile::Arguments::product); macros choose what is
+// compiled:
 //
 //   TILE_LAYOUT_A   K_CONTIGUOUS (row-major A), R_CONTIGUOUS (A transposed), STRIDED
 //   TILE_LAYOUT_B   R_CONTIGUOUS (row-major B), K_CONTIGUOUS (B transposed), STRIDED
 //   TILE_VECTOR     true: sixteen-byte accesses; base pointers, leading strides and the extents
 //                   along the contiguous index must be even
-//   TILE_MODE       OWNER, SPLIT (both deterministic, no atomics) or ATOMIC (C scaled by beta beforehand)
-//   TILE_TERMS      1: standard, 2: operands of up to two terms, 4: of up to four
-//   TILE_PRODUCTS   room in the table (7; 49 for two levels in one launch)
-//   TILE_BM, TILE_BN, TILE_WARPS_M, TILE_BK, TILE_MMA_K, TILE_STAGES, TILE_CLUSTER   the shape
+//   TILE_MODE       OWNER (deterministic, no atomics) or ATOMIC (C scaled by beta beforehand)
+//   TILE_TERMS      1: standard, 2: operands of up to two terms
+//   TILE_BM, TILE_BN, TILE_WARPS_M, TILE_BK, TILE_MMA_K, TILE_STAGES   the shape
 //   TILE_A, TILE_B, TILE_EPILOGUE   the slots for fused code: structs like tile::Plain
 //
 // Launch: tile::THREADS threads, tile::SHARED_BYTES of dynamic shared memory, as many blocks as
-// multiprocessors or fewer (a multiple of TILE_CLUSTER).
+// multiprocessors or fewer.
 //
 //   nvcc -gencode=arch=compute_90a,code=sm_90a -std=c++17 -cubin -Xptxas -v f64_matmul.cu
 #ifndef TILE_TERMS
@@ -25,13 +24,15 @@
 #ifndef TILE_MODE
 #define TILE_MODE OWNER
 #endif
+#if TILE_TERMS == 2 // the producers of sums leave no registers for the larger fragments
+#undef TILE_MMA_K
+#define TILE_MMA_K 8
+#endif
 #ifndef TILE_CONSUMER_REGS // so that nothing spills; what is left goes to the producers
-#if TILE_TERMS == 4
+#if TILE_TERMS == 2
 #define TILE_CONSUMER_REGS 192
-#elif defined(TILE_MMA_K) && TILE_MMA_K == 4
-#define TILE_CONSUMER_REGS 216
 #else
-#define TILE_CONSUMER_REGS (TILE_MODE == SPLIT ? 208 : 200)
+#define TILE_CONSUMER_REGS 208
 #endif
 #endif
 #include "f64_engine.cuh"
@@ -50,13 +51,8 @@
 #ifndef TILE_EPILOGUE
 #define TILE_EPILOGUE tile::Plain
 #endif
-#if TILE_CLUSTER > 1
-#define TILE_CLUSTER_DIMS __cluster_dims__(TILE_CLUSTER, 1, 1)
-#else
-#define TILE_CLUSTER_DIMS
-#endif
 
-extern "C" __global__ void TILE_CLUSTER_DIMS __launch_bounds__(tile::THREADS, 1) matmul_f64(const __grid_constant__ tile::Arguments g) {
+extern "C" __global__ void __launch_bounds__(tile::THREADS, 1) matmul_f64(const __grid_constant__ tile::Arguments g) {
     using namespace tile;
     run<TILE_LAYOUT_A, TILE_LAYOUT_B, TILE_VECTOR, TILE_A, TILE_B, TILE_EPILOGUE, TILE_MODE, TILE_TERMS>(g);
 }

@@ -1,17 +1,12 @@
 // What the float64 engine needs beside f32_ptx.cuh: sixteen- and eight-byte accesses of doubles,
-// asynchronous copies, DMMA, clusters.  One instruction a function, so that an emulation on a CPU
+// asynchronous copies, DMMA.  One instruction a function, so that an emulation on a CPU
 // can stand in for this file (tests/cuda/emulation).
 //
 // sm_90a has everything; sm_80 neither the large DMMA shapes (made of m8n8k4), nor try_wait,
-// setmaxnreg, clusters.
+// setmaxnreg.
 #pragma once
 #include "f32_ptx.cuh"
 
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-#define TILE_HOPPER 1
-#else
-#define TILE_HOPPER 0
-#endif
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define TILE_SETMAXNREG 1
 #else
@@ -29,49 +24,6 @@ __device__ __forceinline__ u32 shared_base() {
 
 __device__ __forceinline__ void lds(double &v, u32 at) { asm volatile("ld.shared.f64 %0, [%1];" : "=d"(v) : "r"(at)); }
 __device__ __forceinline__ void sts(u32 at, const double (&v)[2]) { asm volatile("st.shared.v2.f64 [%0], {%1,%2};" ::"r"(at), "d"(v[0]), "d"(v[1]) : "memory"); }
-
-// The same place in another block of the cluster.
-__device__ __forceinline__ u32 in_block(u32 at, u32 rank) {
-    u32 there;
-    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(at), "r"(rank));
-    return there;
-}
-__device__ __forceinline__ void sts_cluster(u32 at, const double (&v)[2]) {
-    asm volatile("st.shared::cluster.v2.f64 [%0], {%1,%2};" ::"r"(at), "d"(v[0]), "d"(v[1]) : "memory");
-}
-__device__ __forceinline__ void arrive_cluster(u32 bar) { asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(bar) : "memory"); }
-__device__ __forceinline__ u32 cluster_rank() {
-    u32 rank;
-    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-    return rank;
-}
-__device__ __forceinline__ void cluster_sync() {
-    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
-
-// Waits for the phase of this parity; CLUSTER: what other blocks wrote before they arrived is seen.
-template <bool CLUSTER> __device__ __forceinline__ void wait(u32 bar, u32 parity) {
-#if TILE_HOPPER
-    if (CLUSTER)
-        asm volatile(
-            "{\n.reg .pred done;\n"
-            "again: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1, %2;\n"
-            "@!done bra again;\n}" ::"r"(bar), "r"(parity), "n"(TILE_HINT) : "memory");
-    else barrier_wait(bar, parity);
-#else
-    asm volatile(
-        "{\n.reg .pred done;\n"
-        "again: mbarrier.test_wait.parity.shared.b64 done, [%0], %1;\n"
-        "@!done bra again;\n}" ::"r"(bar), "r"(parity) : "memory");
-#endif
-}
-__device__ __forceinline__ void barriers_made() {
-#if TILE_HOPPER
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-#else
-    __threadfence_block();
-#endif
-}
 
 // ---------------------------------------------------------------- asynchronous copies
 
@@ -97,7 +49,6 @@ __device__ __forceinline__ void ldcg(double &v, const double *p) { asm volatile(
 __device__ __forceinline__ void stg(double *p, const double (&v)[2]) { asm volatile("st.global.v2.f64 [%0], {%1,%2};" ::"l"(p), "d"(v[0]), "d"(v[1]) : "memory"); }
 __device__ __forceinline__ void stg(double *p, double v) { asm volatile("st.global.f64 [%0], %1;" ::"l"(p), "d"(v) : "memory"); }
 __device__ __forceinline__ void red(double *p, double v) { asm volatile("red.global.add.f64 [%0], %1;" ::"l"(p), "d"(v) : "memory"); }
-__device__ __forceinline__ void clear_flag(u32 *p) { asm volatile("st.global.u32 [%0], 0;" ::"l"(p) : "memory"); }
 
 // ---------------------------------------------------------------- DMMA
 

@@ -23,7 +23,7 @@
 
 namespace tile {
 
-constexpr int BM = 128, BN = 128, BK = 64, CLUSTER = 1;
+constexpr int BM = 128, BN = 128, BK = 64;
 constexpr int CONSUMERS = 256, PRODUCERS = 128, THREADS = CONSUMERS + PRODUCERS;
 constexpr int LIMBS = 4, COLUMNS = BK / 16;                  // columns of sixteen k
 constexpr int COLUMN = 128 * 16, PLANE = COLUMNS * COLUMN;   // bytes of a column, of a limb of an operand
@@ -163,7 +163,7 @@ template <Layout LA, Layout LB, bool VECTOR, class TA, class TB> struct Feed {
         if (B::AHEAD > 1) b.template fetch<EDGE, B::AHEAD - 1>();
 #pragma unroll 1
         for (; s < until; s++) {
-            wait<false>(ring.at + OFF_EMPTY, ring.parity ^ 1);
+            barrier_wait(ring.at + OFF_EMPTY, ring.parity ^ 1);
             const bool last = s + 1 == until;
             column<EDGE, 0>(w, a, b, last);
             column<EDGE, 1>(w, a, b, last);
@@ -239,7 +239,7 @@ template <int W> __device__ __forceinline__ void weight(int (&d)[64], u64 a, u64
 template <class R> __device__ __forceinline__ void multiply(int (&total)[64], int (&temp)[64], R &ring, int stages, u32 oa, bool leader) {
 #pragma unroll 1
     for (int s = 0; s < stages; s++) {
-        wait<false>(ring.at + OFF_FULL, ring.parity);
+        barrier_wait(ring.at + OFF_FULL, ring.parity);
         const u64 a = descriptor(ring.at + oa, COLUMN, 128), b = descriptor(ring.at + OFF_B, COLUMN, 128);
         mma_fence();
         weight<3>(temp, a, b, false);
@@ -311,9 +311,8 @@ __device__ __forceinline__ void write_back(const Arguments &g, const Target &d, 
 
 // ---------------------------------------------------------------- the kernel
 
-// Integers may be added in any order: ATOMIC is as deterministic as OWNER, and there is no SPLIT.
+// Integers may be added in any order: ATOMIC is as deterministic as OWNER.
 template <Layout LA, Layout LB, bool VECTOR, class TA, class TB, class Epilogue, Mode MODE, int TERMS> __device__ __forceinline__ void run(const Arguments &g) {
-    static_assert(MODE != SPLIT, "");
     static_assert(MODE != ATOMIC || Epilogue::identity, "no block of the atomic execution sees a finished value");
     const int t = threadIdx.x;
     const u32 base = shared_base();
@@ -326,7 +325,7 @@ template <Layout LA, Layout LB, bool VECTOR, class TA, class TB, class Epilogue,
     __syncthreads();
     const int each = MODE == OWNER ? g.products : 1, stages = max(1, (g.qk + BK - 1) / BK);
     Ring<STAGE, STAGES> ring = {base, base, 0};
-    Walk<MODE, CLUSTER, Arguments> walk(g, stages);
+    Walk<MODE, Arguments> walk(g, stages);
     if (t < CONSUMERS) {
         registers_down<CONSUMER_REGS>();
         const u32 oa = t / 128 * 64 * 16;

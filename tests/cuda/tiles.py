@@ -26,14 +26,14 @@ HERE = Path(__file__).parent / "emulation"
 COMPILER = shutil.which("g++")
 _ENTRY = """
 static const tile::Arguments *given;
-extern "C" const char *run(const tile::Arguments *g, int blocks, int cluster, unsigned seed,
-                           int prefer, int ranges, const char **begin, const u64 *bytes,
+extern "C" const char *run(const tile::Arguments *g, int blocks, unsigned seed, int prefer,
+                           int ranges, const char **begin, const u64 *bytes,
                            const int *writable) {
     given = g;
     grid::allowed.clear();
     for (int i = 0; i < ranges; i++)
         grid::allowed.push_back({begin[i], begin[i] + bytes[i], writable[i] != 0});
-    return grid::launch([] { KERNEL(*given); }, blocks, tile::THREADS, cluster, seed, prefer);
+    return grid::launch([] { KERNEL(*given); }, blocks, tile::THREADS, seed, prefer);
 }
 extern "C" u64 size() { return sizeof(tile::Arguments); }
 extern "C" int shared_bytes() { return tile::SHARED_BYTES; }
@@ -48,9 +48,6 @@ class Wrong(Exception):
 def library(source: str) -> ctypes.CDLL:
     """Kernel text (without its _ptx.cuh files) as a library with the function `run`."""
     more = '#include "float32.h"\n' if "matmul_f32" in source else ""
-    source = source.replace(
-        'asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");', ""
-    )
     whole = f'#include "instructions.h"\n{more}{source}\n{_ENTRY}'
     key = hashlib.sha256(whole.encode())
     for header in sorted(HERE.glob("*.h")):
@@ -88,11 +85,12 @@ def _text(name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def source(code: Code, fused: str, change: tuple[str, str] | None) -> str:
-    """The text of a kernel; `fused`: what its slots name; `change`: a mistake to make in it."""
+def source(code: Code, change: tuple[str, str] | None = None) -> str:
+    """The text of a kernel; `change`: a mistake to make in it."""
     form = FORMS[code.arithmetic]
     head = code.source().partition(engine_form.text(form.file)[:40])[0]
-    text = _text(form.file).replace('extern "C" __global__', fused + '\nextern "C" __global__', 1)
+    marker = 'extern "C" __global__'
+    text = _text(form.file).replace(marker, f"{code.fused or ''}\n{marker}", 1)
     if change is not None:
         assert text.count(change[0]) == 1, (change[0], text.count(change[0]))
         text = text.replace(*change)
@@ -107,34 +105,42 @@ def layout(x: Any) -> tuple[int, ...]:
 def multiply(out: Any, a: Any, b: Any, form: Form, mode: str = "owner",
              algorithm: BilinearAlgorithm = STANDARD, *, processors: int = 3, alpha: float = 1,
              beta: float = 0, seed: int = 0, prefer: int = 0, fused: str = "",
+             words: Sequence[int] = (), reads: Sequence[Any] = (),
              change: tuple[str, str] | None = None) -> Code:  # fmt: skip
-    """`out = alpha a b + beta out`; `prefer`: 1 producers run first, 2 consumers do."""
+    """`out = alpha a b + beta out`; `prefer`: 1 producers run first, 2 consumers do.
+
+    `fused`: structs of `SLOTS`, the `words` and arrays that they read.
+    """
     sizes = (a.shape[0], b.shape[1], a.shape[1])
     size = sizes if algorithm is STANDARD else _extents(*sizes, algorithm, 1)
     table = tables(form, algorithm, (tuple(range(algorithm.products)),))[0]
     aligned = (a.ctypes.data | b.ctypes.data) % 16 == 0
     code, template, blocks = _prepared(layout(out), layout(a), layout(b), aligned, mode, size,
-                                       table, form, None, processors)  # fmt: skip
+                                       table, form, fused or None, processors)  # fmt: skip
     g: Any = structures(form).Arguments.from_buffer_copy(template)
     if mode == "atomic":
         out *= out.dtype.type(beta)
         beta = 0
     g.alpha, g.beta = form.word(alpha), form.word(beta)
-    flags = np.zeros(processors + 2, np.uint32)
+    flags = np.zeros(max(processors + 2, 16 * g.tiles_m * g.tiles_n), np.uint32)
     g.a, g.b, g.c, g.flags = a.ctypes.data, b.ctypes.data, out.ctypes.data, flags.ctypes.data
-    loaded = library(source(code, fused, change))
+    for k, word in enumerate(words):
+        g.extra[k] = word
+    loaded = library(source(code, change))
     assert loaded.size() == ctypes.sizeof(g)
     assert loaded.shared_bytes() == form.shared_bytes
-    arrays: Sequence[tuple[Any, bool]] = ((a, False), (b, False), (out, True), (flags, True))
+    arrays: Sequence[tuple[Any, bool]] = (
+        (a, False), (b, False), (out, True), (flags, True), *((x, False) for x in reads)
+    )  # fmt: skip
     spans = [np.lib.array_utils.byte_bounds(x) for x, _ in arrays]
     n = len(arrays)
     found = loaded.run(
-        ctypes.byref(g), blocks, form.cluster, seed, prefer, n,
+        ctypes.byref(g), blocks, seed, prefer, n,
         (ctypes.c_void_p * n)(*(low for low, _ in spans)),
         (ctypes.c_uint64 * n)(*(high - low for low, high in spans)),
         (ctypes.c_int * n)(*(int(w) for _, w in arrays)),
     )  # fmt: skip
     if found is not None:
         raise Wrong(found.decode())
-    assert not flags.any()
+    assert mode == "persistent" or not flags.any()
     return code

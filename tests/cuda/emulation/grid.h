@@ -35,7 +35,6 @@
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
 #define __grid_constant__
-#define __cluster_dims__(...)
 
 typedef unsigned int u32;
 typedef unsigned long long u64;
@@ -48,7 +47,7 @@ namespace grid {
 
 constexpr int SHARED = 232448, WORDS = SHARED / 4; // bytes of a block, and what is watched
 constexpr u64 LIMIT = 100000000;
-constexpr u32 BASE = 1024, RANK = 1u << 18;        // shared addresses: BASE + offset, + (1 + rank) * RANK for another block's
+constexpr u32 BASE = 1024;                         // shared addresses: BASE + offset
 struct Index { unsigned x, y, z; };
 typedef std::vector<u32> Clock;
 
@@ -71,14 +70,9 @@ struct Block {
     std::vector<Warp> warps;
     Meeting all;
     std::unordered_map<int, Meeting> some;
-    struct Cluster *cluster = nullptr;
-    int rank = 0, number = 0;
-    Clock seen; // of all blocks, for global memory
-};
-struct Cluster {
-    std::vector<Block *> blocks;
-    std::vector<Clock> clocks; // of the agents: warps, then their copies, block by block
-    Meeting all;
+    int number = 0;
+    Clock seen;                // of all blocks, for global memory
+    std::vector<Clock> clocks; // of the agents: warps, then their copies
 };
 struct Fiber {
     jmp_buf at;
@@ -141,7 +135,7 @@ inline void wait_for(const u64 &counter) {
 // ---------------------------------------------------------------- order
 
 inline int agents() { return 2 * warps_of_block; } // of one block
-inline Clock &clock_of(Block *b, int agent) { return b->cluster->clocks[b->rank * agents() + agent]; }
+inline Clock &clock_of(Block *b, int agent) { return b->clocks[agent]; }
 inline Clock &my_clock() { return clock_of(now->block, now->warp); }
 inline void join(Clock &a, const Clock &b) {
     if (b.empty()) return;
@@ -149,21 +143,13 @@ inline void join(Clock &a, const Clock &b) {
     for (size_t i = 0; i < a.size(); i++) a[i] = std::max(a[i], b[i]);
 }
 
-inline Block *owner_of(u32 &at) {
-    Block *b = now->block;
-    if (at >= RANK) {
-        b = b->cluster->blocks[at / RANK - 1];
-        at %= RANK;
-    }
-    return b;
-}
 // An access of this warp (or its copies) to shared memory, which must be ordered after all that it conflicts with.
 inline unsigned char *shared(u32 at, u32 size, bool write, bool copy = false) {
-    Block *b = owner_of(at);
+    Block *b = now->block;
     if (at < BASE || at + size > BASE + SHARED) fail("shared memory has no address %u", at);
     if (at % size) fail("a shared access of %u bytes at %u", size, at);
-    const u32 agent = now->block->rank * agents() + now->warp + (copy ? warps_of_block : 0);
-    Clock &mine = now->block->cluster->clocks[agent];
+    const u32 agent = now->warp + (copy ? warps_of_block : 0);
+    Clock &mine = b->clocks[agent];
     for (u32 w = (at - BASE) / 4; w < (at - BASE + size) / 4; w++) {
         Word &x = b->words[w];
         if (x.written > mine[x.writer] && x.writer != agent)
@@ -249,21 +235,22 @@ inline u32 acquire(const u32 *flag) {
 
 // ---------------------------------------------------------------- meeting
 
-template <class F> void meet(Meeting &m, int threads, Cluster *c, F act) {
-    if (std::find(m.warps.begin(), m.warps.end(), now->block->rank * agents() + now->warp) == m.warps.end()) m.warps.push_back(now->block->rank * agents() + now->warp);
+template <class F> void meet(Meeting &m, int threads, F act) {
+    std::vector<Clock> &clocks = now->block->clocks;
+    if (std::find(m.warps.begin(), m.warps.end(), now->warp) == m.warps.end()) m.warps.push_back(now->warp);
     if (++m.arrived < threads) return wait_for(m.times);
     act();
     Clock all;
-    for (int w : m.warps) join(all, c->clocks[w]);
+    for (int w : m.warps) join(all, clocks[w]);
     for (int w : m.warps) {
-        c->clocks[w] = all;
-        c->clocks[w][w]++;
+        clocks[w] = all;
+        clocks[w][w]++;
     }
     m.arrived = 0;
     m.warps.clear();
     m.times++;
 }
-inline void meet(Meeting &m, int threads, Cluster *c) { meet(m, threads, c, [] {}); }
+inline void meet(Meeting &m, int threads) { meet(m, threads, [] {}); }
 // All lanes of a warp bring an argument; the last one acts on all of them.
 template <class F> void together(const char *what, void *mine, F act) {
     Warp &w = now->block->warps[now->warp];
@@ -292,9 +279,9 @@ inline void arrival(Block *b, u32 at, const Clock &clock) {
     x.done = x.gathered;
 }
 inline void arrive(u32 at) {
-    Block *b = owner_of(at);
+    Block *b = now->block;
     arrival(b, at, my_clock());
-    my_clock()[now->block->rank * agents() + now->warp]++;
+    my_clock()[now->warp]++;
 }
 inline void wait_barrier(u32 at, u32 parity) {
     Barrier &x = barrier(now->block, at);
@@ -318,7 +305,7 @@ inline void copies_arrive(u32 at) {
     join(c, my_clock());
     landings.push_back({std::move(now->copies), at, c, now->block});
     now->copies.clear();
-    c[now->block->rank * agents() + agent]++;
+    c[agent]++;
 }
 __attribute__((noinline)) inline void land(Landing &l) {
     now = nullptr;
@@ -360,7 +347,7 @@ __attribute__((noinline)) inline void resume(Fiber &f) {
     setcontext(&f.start);
 }
 // The order of fibers.  prefer: 0 any, 1 the last threads of blocks (producers), 2 the first ones.
-inline const char *launch(void (*kernel)(), int blocks, int threads, int cluster, unsigned seed, int prefer) {
+inline const char *launch(void (*kernel)(), int blocks, int threads, unsigned seed, int prefer) {
     std::mt19937 random(seed);
     warps_of_block = threads / 32;
     body = kernel;
@@ -371,25 +358,17 @@ inline const char *launch(void (*kernel)(), int blocks, int threads, int cluster
     written.clear();
     flags.clear();
     std::vector<std::unique_ptr<Block>> made(blocks);
-    std::vector<std::unique_ptr<Cluster>> clusters(blocks / cluster);
     for (int i = 0; i < blocks; i++) {
         made[i].reset(new Block);
         Block &b = *made[i];
         std::memset(b.memory.get(), 0xff, SHARED);
         b.words.resize(WORDS);
         b.warps.resize(warps_of_block);
-        auto &c = clusters[i / cluster];
-        if (!c) {
-            c.reset(new Cluster);
-            c->clocks.assign(cluster * agents(), Clock(cluster * agents(), 0));
-            for (size_t a = 0; a < c->clocks.size(); a++) c->clocks[a][a] = 1;
-        }
-        b.cluster = c.get();
-        b.rank = i % cluster;
+        b.clocks.assign(agents(), Clock(agents(), 0));
+        for (int a = 0; a < agents(); a++) b.clocks[a][a] = 1;
         b.number = i;
         b.seen.assign(blocks, 0);
         b.seen[i] = 1;
-        c->blocks.push_back(&b);
         for (int t = 0; t < threads; t++) {
             fibers.emplace_back(new Fiber);
             Fiber &f = *fibers.back();
@@ -455,6 +434,6 @@ inline const char *launch(void (*kernel)(), int blocks, int threads, int cluster
 #define blockIdx (grid::now->block_index)
 #define gridDim (grid::extent)
 
-inline void __syncthreads() { grid::meet(grid::now->block->all, grid::warps_of_block * 32, grid::now->block->cluster); }
+inline void __syncthreads() { grid::meet(grid::now->block->all, grid::warps_of_block * 32); }
 inline void __syncwarp() { grid::together("__syncwarp", nullptr, [](void **) {}); }
 inline void __threadfence() {}

@@ -14,26 +14,17 @@ inline void barrier_init(u32 bar, u32 count) {
 }
 inline void barrier_arrive(u32 bar) { grid::arrive(bar); }
 inline void barriers_made() {}
-template <bool CLUSTER> inline void wait(u32 bar, u32 parity) { grid::wait_barrier(bar, parity); }
-inline void consumers_sync(int threads) { grid::meet(grid::now->block->some[1], threads, grid::now->block->cluster); }
+inline void barrier_wait(u32 bar, u32 parity) { grid::wait_barrier(bar, parity); }
+inline void consumers_sync(int threads) { grid::meet(grid::now->block->some[1], threads); }
 template <int N> inline void registers_up() {}
 template <int N> inline void registers_down() {}
 inline void keep(int &) {}
 inline void keep(const double *&) {}
 inline void keep(const int *&) {}
 
-inline u32 in_block(u32 at, u32 rank) { return at + (1 + rank) * grid::RANK; }
-inline u32 cluster_rank() { return grid::now->block->rank; }
-inline void arrive_cluster(u32 bar) { grid::arrive(bar); }
-inline void cluster_sync() {
-    grid::Cluster *c = grid::now->block->cluster;
-    grid::meet(c->all, (int)c->blocks.size() * grid::warps_of_block * 32, c);
-}
-
 struct alignas(16) Two { double x, y; };
 inline void lds(double &v, u32 at) { v = grid::read_shared<double>(at); }
 inline void sts(u32 at, const double (&v)[2]) { grid::write_shared(at, Two{v[0], v[1]}); }
-inline void sts_cluster(u32 at, const double (&v)[2]) { grid::write_shared(at, Two{v[0], v[1]}); }
 
 inline void copy16(u32 to, const double *from, u32 bytes) { grid::copy(to, from, bytes, 16); }
 inline void copy8(u32 to, const double *from, u32 bytes) { grid::copy(to, from, bytes, 8); }
@@ -51,7 +42,6 @@ inline void stg(double *p, const double (&v)[2]) { grid::write_global(p, Two{v[0
 inline void stg(double *p, double v) { grid::write_global(p, v); }
 inline void red(double *p, double v) { grid::add_global(p, [=](double old) { return old + v; }); }
 
-inline void clear_flag(u32 *p) { *p = 0; }
 inline void store_release(u32 *p, u32 v) { grid::release(p, v); }
 inline u32 load_acquire(const u32 *p) {
     grid::turn();
@@ -120,7 +110,7 @@ template <int N> inline void mma_wait() {
     // the 128 threads of a warpgroup meet; the last one does what all of them wait for
     const int first = grid::now->warp / 4 * 4;
     grid::now->upto = grid::now->groups - N;
-    grid::meet(grid::now->block->some[16 + first], 128, grid::now->block->cluster, [=] {
+    grid::meet(grid::now->block->some[16 + first], 128, [=] {
         std::vector<grid::Fiber *> lanes;
         for (auto &f : grid::fibers)
             if (f->block == grid::now->block && f->warp / 4 * 4 == first) lanes.push_back(f.get());
