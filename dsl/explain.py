@@ -6,6 +6,7 @@ moves and how much it computes; then why kernels are apart.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -157,12 +158,13 @@ def _kernel(node: Node, names: Names, words: dict[str, str]) -> list[str]:
 def _schedule(node: Node, names: Names) -> list[str]:
     """What the user asked for, or what was chosen, from what and why."""
     from treadle.backend.choosing import reasons
+    from treadle.skeletons.schedules.schedule import shown
 
     schedule = node.label.schedule
     found = reasons(names.program, node, names.known)
     if schedule is None:
         return found or ["chosen by treadle"]
-    return [repr(schedule), *found]
+    return [shown(schedule), *found]
 
 
 def _product(node: Matmul, names: Names) -> list[tuple[str, list[str]]]:
@@ -174,7 +176,7 @@ def _product(node: Matmul, names: Names) -> list[tuple[str, list[str]]]:
         return []
     extents = [names.size((e,)) for e in (node.m, node.k, node.n)]
     size = None if None in extents else tuple(extents)
-    return [(head, [text]) for head, text in described(node, size).items()]
+    return [(head, textwrap.wrap(text, WIDTH - 16)) for head, text in described(node, size).items()]
 
 
 def _fused(node: Node) -> list[str]:
@@ -377,8 +379,6 @@ def _table(rows: Sequence[tuple[str, ...]], indent: str = INDENT) -> list[str]:
 def _wrapped(line: str, hanging: int) -> list[str]:
     if len(line) <= WIDTH or hanging > WIDTH // 2:
         return [line]
-    import textwrap
-
     return [line[:hanging] + part if k == 0 else " " * hanging + part for k, part in enumerate(
         textwrap.wrap(line[hanging:], WIDTH - hanging))]  # fmt: skip
 

@@ -56,6 +56,11 @@ class Label:
     schedule: Any = None
     deterministic: bool = False
 
+    @property
+    def ordered(self) -> bool:
+        """Whether the schedule fixes anything: `Auto()` leaves everything as it is without one."""
+        return self.schedule is not None and bool(self.schedule.layers)
+
     def __str__(self) -> str:
         return f"{self.operation} '{self.name}'" if self.name else self.operation
 

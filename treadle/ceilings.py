@@ -3,7 +3,8 @@
 Every rate is that of a small program of this language, so that one module serves all backends:
 copying a large array (DRAM), reading one that fits a cache many times in one kernel (the shared
 cache, a core's own), independent multiply-adds (issue), dependent ones (clock), and an empty kernel
-(launch).  The best of several runs counts.  On a CPU it also measures from which extent on a fast
+many times (launch).  The best of several runs counts, less what an empty one takes with waiting
+for it.  On a CPU it also measures from which extent on a fast
 algorithm computes a matrix product (`backend.native.crossover`).
 """
 
@@ -24,6 +25,8 @@ from treadle.skeletons.analysis.model import LATENCY
 
 #: Seconds that every measurement repeats for.
 SECONDS = 0.3
+#: Empty kernels that are launched before one waits.
+LAUNCHES = 64
 #: Independent accumulators that fill the pipelines.
 CHAINS = 8
 #: Bytes copied: several times the largest cache, and not more than fits everywhere.
@@ -39,12 +42,15 @@ def measure(backend: str, seconds: float = SECONDS, *, copied: int | None = None
     shipped = sizes(backend)
     take = copied or min(max(4 * shipped.shared, 1 << 26), MOST_COPIED)
     program = td.jit(lambda a: a + 1, backend=backend)
+    empty = np.ones(1, np.float32)
+    alone_call, launch = (_best(program, empty, seconds, calls)[0] for calls in (1, LAUNCHES))
     copy, a = _best(program, np.ones(take // 4, np.float32), seconds)
-    launch, _ = _best(program, np.ones(1, np.float32), seconds)
+    copy -= min(alone_call, copy / 2)
     inside = shipped.shared // 2 if shipped.gpu else (shipped.own * shipped.units * shipped.shared)
     far_bytes = inside if shipped.gpu else int(math.sqrt(inside))
-    far = _reading(backend, min(far_bytes, take), seconds)
-    near = 0.0 if shipped.gpu else _reading(backend, min(shipped.own // 2, take), seconds)
+    far = _reading(backend, min(far_bytes, take), seconds, alone_call)
+    own_bytes = min(shipped.own // 2, take)
+    near = 0.0 if shipped.gpu else _reading(backend, own_bytes, seconds, alone_call)
     together = _multiplying(backend, shipped, CHAINS, seconds)
     alone = _multiplying(backend, shipped, 1, seconds)
     clock = shipped.clock if shipped.gpu else alone * LATENCY / shipped.units
@@ -99,16 +105,17 @@ def sizes(backend: str) -> Ceilings:
     )  # fmt: skip
 
 
-def _best(function: Any, data: Any, seconds: float) -> tuple[float, Any]:
-    """The shortest time of a call, after a warm-up; and the data."""
+def _best(function: Any, data: Any, seconds: float, calls: int = 1) -> tuple[float, Any]:
+    """The shortest time of a call, of so many before each wait, after a warm-up; and the data."""
     program = function.lower(data)
     held = program.placed([data])
 
     def call() -> None:
-        program.execute(held)
+        for _ in range(calls):
+            program.execute(held)
         program.wait()
 
-    return _shortest(call, seconds), data
+    return _shortest(call, seconds) / calls, data
 
 
 def _shortest(call: Callable[[], None], seconds: float) -> float:
@@ -123,13 +130,14 @@ def _shortest(call: Callable[[], None], seconds: float) -> float:
             return max(found, 1e-9)
 
 
-def _reading(backend: str, size: int, seconds: float) -> float:
-    """Bytes a second when an array of `size` bytes is read over and over within one kernel."""
+def _reading(backend: str, size: int, seconds: float, call: float) -> float:
+    """Bytes a second when an array of `size` bytes is read over and over within one kernel; a call
+    takes `call` seconds beside it."""
     count = max(size // 4, 1024)
     times = max((1 << 28) // (4 * count), 1)
     program = td.jit(lambda a: td.sum(td.replicate(a, times, 0), axis=1), backend=backend)
     shortest, a = _best(program, np.ones(count, np.float32), seconds)
-    return float(times * a.nbytes / shortest)
+    return float(times * a.nbytes / max(shortest - call, shortest / 2))
 
 
 def _multiplying(backend: str, shipped: Ceilings, chains: int, seconds: float) -> float:

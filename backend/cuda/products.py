@@ -13,6 +13,7 @@ import numpy as np
 from treadle.dsl.errors import ScheduleError
 from treadle.dsl.expr import Apply, Const, Expr, Index, Read, substitute
 from treadle.dsl.graph import Leaf, Matmul
+from treadle.dsl.passes.operands import ENGINES, sources
 from treadle.dsl.types import ScalarType
 from treadle.skeletons.algorithms import NAMED, BilinearAlgorithm
 from treadle.skeletons.algorithms.executions import Job, Kit, execute, plan
@@ -27,7 +28,11 @@ Leafs = Callable[[Any, Any, Any], bool]
 
 def by_library(node: Matmul) -> bool:
     """Whether cuBLAS computes a product: inexact numbers and plain operands, nothing fused into
-    the write-back; or a Strassen-like algorithm over exact ones.  The rest are kernels of ours."""
+    the write-back; or a Strassen-like algorithm over exact ones.  The rest are kernels of ours.
+
+    A product `in_parts` is queued like a library's."""
+    if in_parts(node):
+        return True
     if node.epilogue != (node.result,) or node.left.type.kind == "bool":
         return False
     if not plain_operands(node):
@@ -37,13 +42,25 @@ def by_library(node: Matmul) -> bool:
 
 def plain_operands(node: Matmul) -> bool:
     """Whether both operands are arrays read under affine index maps: views."""
-    return _plain(node.left) and _plain(node.right)
+    return plain(node.left) and plain(node.right)
 
 
-def _plain(e: Expr) -> bool:
+def plain(e: Expr) -> bool:
+    """Whether an operand is an array read under an affine index map, perhaps converted."""
     while isinstance(e, Apply) and e.op.name == "cast":
         e = e.args[0]
     return isinstance(e, Read) and e.boundary is None
+
+
+def in_parts(node: Matmul) -> bool:
+    """Whether an engine may compute operands of a product, or the epilogue of a fast one, with it;
+    otherwise kernels around it do (engine_parts.py)."""
+    if node.batch or node.left.type.name not in ENGINES:
+        return False
+    if not all(plain(e) or sources(e) is not None for e in (node.left, node.right)):
+        return False
+    ends = node.epilogue != (node.result,)
+    return not plain_operands(node) or (ends and algorithm_of(node.options.algorithm) is not None)
 
 
 class Operand:
@@ -193,6 +210,19 @@ class Card(Kit):
         else:
             self.library.matmul(a, b, out=out)
 
+    def sums(self, made: Sequence[tuple[Any, Sequence[tuple[float, Any]]]],
+             shared: Sequence[tuple[float, Any]] = ()) -> None:  # fmt: skip
+        """CuPy copies an operand whose range of addresses meets the result's, as those of two
+        blocks of one matrix do, element for element though they are apart: as arrays with memory of
+        their own they are read in place."""
+        if self.library is not np:
+            every = [*(x for out, terms in made for x in (out, *(t for _, t in terms))),
+                     *(x for _, x in shared)]  # fmt: skip
+            alone = {id(x): _alone(self.library, x) for x in every}
+            made = [(alone[id(out)], [(c, alone[id(x)]) for c, x in terms]) for out, terms in made]
+            shared = [(c, alone[id(x)]) for c, x in shared]
+        super().sums(made, shared)
+
     def together(self, jobs: Sequence[Sequence[Job]]) -> None:
         if self.library is np or len(jobs) == 1:
             super().together(jobs)
@@ -204,6 +234,13 @@ class Card(Kit):
                 job(worker)
 
         beside([lambda w=w: all_of(w) for w in range(len(jobs))])  # type: ignore[misc]
+
+
+def _alone(library: Any, x: Any) -> Any:
+    """The same elements, in memory that ends where they do."""
+    size = x.itemsize + sum((n - 1) * abs(s) for n, s in zip(x.shape, x.strides, strict=True))
+    memory = library.cuda.UnownedMemory(x.data.ptr, max(size, 1), x)
+    return library.ndarray(x.shape, x.dtype, library.cuda.MemoryPointer(memory, 0), x.strides)
 
 
 def refuse(node: Matmul, why: str, nearest: str) -> ScheduleError:

@@ -26,14 +26,45 @@ def source(program: Any, arch: str | None = None) -> str:
 
     arch = arch or DEFAULT_ARCH
     settings = program.settings
+    products = engine_kernels(program) if arch == DEFAULT_ARCH else {}
+    around = [node for _, before, after in products.values() for node in (*before, *after)]
     parts = [
         (_variants(variants, arch), variants[0])
-        for node in nodes(program)
+        for node in (*around, *nodes(program))
         for variants in kernels_of(node, arch, settings.check, first_choice(program, node))
     ]
-    if not parts:
-        return "// no kernel: the host or a library does everything in this program\n"
-    return print_file(parts, fast_math=settings.fast_math)
+    text = print_file(parts, fast_math=settings.fast_math) if parts else ""
+    text += _engines(list(products.items()), arch)
+    return text or "// no kernel: the host or a library does everything in this program\n"
+
+
+def engine_kernels(program: Any) -> dict[Matmul, Any]:
+    """The products of a program that a tile engine computes at the extents of the examples."""
+    from .engine_source import engine_kernel
+
+    found = {}
+    for _, step in Planner(program.roots, program.inputs).plan.walk():
+        if isinstance(step.node, Matmul) and not program.settings.check:
+            made = engine_kernel(program, step.node)
+            if made is not None:
+                found[step.node] = made
+    return found
+
+
+def _engines(products: list[tuple[Matmul, Any]], arch: str) -> str:
+    """The first product's kernel; of others, what they define otherwise."""
+    from .engine_source import one_file
+
+    text = ""
+    for k, (node, (code, *_)) in enumerate(products):
+        made = one_file(code)
+        remark = f"// {node.label} for {arch}, by the tile engine: execution {code.mode}"
+        if k == 0:
+            text += f"{remark}\n{made}"
+            continue
+        lines = [x for x in made.splitlines() if x.startswith("#define TILE_")][: len(code.defines)]
+        text += "\n".join([f"{remark}, the same file with", *(f"//   {x}" for x in lines), ""])
+    return text
 
 
 def nodes(program: Any) -> list[Node]:

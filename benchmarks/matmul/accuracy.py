@@ -204,8 +204,8 @@ the columns of A against the rows of B.
   is infinite or NaN in whole blocks, where the standard product has one row or column of them.
 - When the values are near the largest numbers of the type: sums of blocks may overflow.
 - When bits must not change with the number of levels.  For a given choice results repeat bit for
-  bit, but for the executions "atomic", "batched" and "persistent", which add floats in any order
-  (`deterministic=True` never does).  Inside `td.precision(fast=True)` what was measured on the
+  bit, but for the executions "atomic", "batched" and, on a CPU, "persistent", which add floats in any
+  order (`deterministic=True` never does).  Inside `td.precision(fast=True)` what was measured on the
   machine [makes the choice](guide.md#products); `levels=` and `algorithm=` make it yours.
 - On a GPU the atomic update flushes subnormal results to zero; on the host nothing is flushed.
 - For integers none of this holds: they wrap, and every algorithm gives the exact bits.

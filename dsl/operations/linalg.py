@@ -122,8 +122,8 @@ def strassen(
     """a @ b by `levels` levels of Strassen's or Winograd's algorithm.
 
     On a GPU one or two levels of Strassen of float32 add their products to the result in any order
-    (its last bits may differ from run to run) unless `execution` is "owner" or "sequential", or
-    the program is deterministic.
+    (its last bits may differ from run to run) unless `execution` is "owner", "persistent" or
+    "sequential", or the program is deterministic.
     """
     if variant not in ("strassen", "winograd"):
         raise TracingError(

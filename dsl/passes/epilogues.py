@@ -23,6 +23,7 @@ from ..graph import (
     topological,
 )  # fmt: skip
 from .base import Context
+from .operands import ENGINES
 from .rebuild import Rebuilder
 from .vertical import regions
 
@@ -62,11 +63,13 @@ def fuse_epilogues(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 def _is_library_product(node: Matmul, backend: str) -> bool:
     """BLAS, or a recursion over the standard product: both write plain products.
 
-    A GPU has an engine of ours for float32; for the other floats cuBLAS uses tensor cores.
+    A GPU has an engine of ours for float32 and integers, for Strassen's algorithm as well; for the
+    other floats cuBLAS uses tensor cores.
     """
-    t = node.left.type
-    inexact = t.is_inexact and not (backend == "cuda" and t.name == "float32")
-    return inexact or node.options.algorithm not in ("auto", "standard")
+    t, gpu = node.left.type, backend == "cuda"
+    if node.options.algorithm not in ("auto", "standard"):
+        return not (gpu and t.name in ENGINES and not node.batch)
+    return t.is_inexact and not (gpu and t.name == "float32")
 
 
 class _Uses:
@@ -84,7 +87,7 @@ class _Uses:
 
     def producers(self, user: Generate) -> list[Node]:
         """What only `user` consumes, element by element, over the same extents."""
-        if user.label.schedule is not None:
+        if user.label.ordered:
             return []
         found = {leaf.node for leaf in user.inputs() if self._only(leaf.node, user)}
         return sorted(found, key=self.place.__getitem__)

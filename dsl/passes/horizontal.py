@@ -39,7 +39,7 @@ def fuse_horizontal(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     for node in order:
         needed = [*node.inputs(), *inner_inputs(node)]
         depth[node] = 1 + max((depth[leaf.node] for leaf in needed), default=0)
-        if node.label.schedule is not None or node in exclusive:
+        if node.label.ordered or node in exclusive:
             continue
         if isinstance(node, Generate) and node.shape:
             groups.setdefault(("g", depth[node], node.shape, region[node]), []).append(node)

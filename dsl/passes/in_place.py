@@ -63,7 +63,7 @@ def _clusters(
         if (
             not isinstance(node, Generate)
             or not node.shape
-            or node.label.schedule is not None
+            or node.label.ordered
             or node in exclusive
             or _checked_by_data(node)
         ):

@@ -60,7 +60,7 @@ def is_count(combine: Combine, component: int, value: Expr) -> bool:
 def _as_matmul(node: Node) -> Matmul | None:
     if not isinstance(node, Fold) or len(node.inner) != 1 or len(node.outer) < 2:
         return None
-    if node.label.schedule is not None or len(node.elements) != 1 or node.label.deterministic:
+    if node.label.ordered or len(node.elements) != 1 or node.label.deterministic:
         return None
     if node.epilogue != node.results or not _is_zero(node.init) or not _is_sum(node.combine):
         return None

@@ -34,7 +34,7 @@ from ..graph import (
     topological,
 )  # fmt: skip
 from ..operations.stencils import resolve_read
-from . import cost
+from . import cost, operands
 from .base import Context
 from .rebuild import Rebuilder
 
@@ -177,7 +177,7 @@ def _join_readers(roots: Sequence[Leaf], uses: dict[Node, Uses]) -> None:
         use.times = sum(joined.values())
         alone = identical and len(joined) == 1 and use.times <= 1
         free = not (use.whole or use.by_matmul or use.by_other_region)
-        free = free and node.label.schedule is None
+        free = free and not node.label.ordered
         if alone and free and isinstance(node, Generate) and not _checked_by_data(node):
             ((owner, _, _),) = joined
             owners[node] = owner
@@ -188,22 +188,35 @@ def _checked_by_data(node: Node) -> bool:
     return any(isinstance(e, Read) for c in node.checks for e in walk((c.left, c.right)))
 
 
-def decide(node: Node, use: Uses, size: int, body: tuple[Expr, ...]) -> str | None:
+def _why_not_loaded(node: Generate, use: Uses, body: tuple[Expr, ...], loads: frozenset[str]
+                    ) -> str | None:  # fmt: skip
+    """None where a product computes elements while it loads them, on a backend that does so for
+    `loads`: those that nothing else reads, once for each of its operands."""
+    (*readers,) = {reader for reader, _ in use.reads}
+    single = len(readers) == 1 and isinstance(readers[0], Matmul) and not readers[0].batch
+    if not single or use.by_other_region or node.outputs[0].type.name not in loads:
+        return "a matrix product reads every element many times"
+    return operands.why_not(body, len(node.shape))
+
+
+def decide(node: Node, use: Uses, size: int, body: tuple[Expr, ...],
+           loads: frozenset[str] = frozenset()) -> str | None:  # fmt: skip
     """None to inline `node`, else the reason why it is computed into memory.
 
     `body` are its elements with what was inlined into them: what a reader would compute again.
+    `loads`: types whose products compute light operands while they load them.
     """
     if not isinstance(node, Generate):
         return "its results are known only when it has finished"
     if use.whole is not None:
         return use.whole
-    if node.label.schedule is not None:
+    if node.label.ordered:
         return "it has a schedule of its own"
     if _checked_by_data(node):
         return "its elements are checked first"
     view, times = cost.is_view(body), use.times
     if use.by_matmul and not (view and cost.is_affine_view(body)):
-        return "a matrix product reads every element many times"
+        return _why_not_loaded(node, use, body, loads)
     if view or (times <= 1 and size <= LARGEST and not use.by_other_region):
         return None
     if cost.is_formula(body):
@@ -295,6 +308,8 @@ def _used_outside_reads(body: Expr, index: Expr) -> bool:
 def fuse_vertical(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     """The graph with cheap or once-used producers inside their consumers."""
     uses = find_uses(roots)
+    engine = context.backend == "cuda" and not context.settings.check
+    loads = operands.ENGINES if engine else frozenset()
     builder, inliner = Rebuilder(), Inliner()
     taken = _Taken()
     for node in topological(roots):
@@ -307,7 +322,7 @@ def fuse_vertical(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
         size = own + inside
         use = uses.get(node)
         body: tuple[Expr, ...] = changes.get("elements", getattr(made, "elements", ()))
-        reason = "it is unused" if use is None else decide(node, use, size, body)
+        reason = "it is unused" if use is None else decide(node, use, size, body, loads)
         if reason is None and use is not None and not use.reads:
             reason = "its readers need it whole"
         if reason is None:  # never emitted: its readers take the elements

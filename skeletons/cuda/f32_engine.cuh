@@ -1,5 +1,6 @@
 // The float32 matrix-product engine for Hopper (sm_90a): FFMA, no tensor cores.
-// (int32, exact modulo 2^32, is the same engine with IMAD.)
+// (int32, exact modulo 2^32, is the same engine with IMAD.  With tiles of 128 columns
+// it compiles for every architecture from sm_80 on; only Hopper was measured.)
 //
 //   C = epilogue(alpha * A B + beta * C)                       one product
 //   C_i += gamma_ir alpha (sum_j a_jr A_j)(sum_j b_jr B_j)     a bilinear algorithm
@@ -7,9 +8,9 @@
 // A block of 12 warps owns one multiprocessor for its whole life (persistent).
 // Warps 0-7 are consumers: 128 x 256 outputs, 8 x 16 a thread, nothing but
 // shared-memory loads and FFMAs.  Warps 8-11 are producers: they read the
-// operands from global memory (any layout, any strides), apply the fused
-// element transforms, add the quadrant tiles of a Strassen product, pad fringes
-// with zeros, and write k-major tiles into a ring of stages.  Each stage has two
+// operands from global memory (any layout, any strides), compute the fused
+// elements (of up to two arrays), add the quadrant tiles of a Strassen product, pad
+// fringes with zeros, and write k-major tiles into a ring of stages.  Each stage has two
 // mbarriers: `full` (producers -> consumers) and `empty` (back).
 //
 // Choices that matter, and why (measured on an H200; benchmarks/matmul/NOTES.md):
@@ -36,7 +37,12 @@
 
 namespace tile {
 
-constexpr int BM = 128, BN = 256, BK = 8;
+#ifndef TILE_BN // 256, or 128 for small results and where setmaxnreg does not exist
+#define TILE_BN 256
+#endif
+constexpr int BM = 128, BN = TILE_BN, BK = 8;
+static_assert(BN == 256 || BN == 128, "a warp takes 64 rows and a quarter of the columns");
+constexpr int COLS = BN / 16; // outputs of a thread: 8 rows, so many columns
 constexpr int CONSUMERS = 256, PRODUCERS = 128, THREADS = CONSUMERS + PRODUCERS;
 // Floats from one k to the next: transposing stores of a warp (lanes along m or n) never
 // meet in a bank, and rows stay aligned for sixteen-byte loads.
@@ -63,12 +69,13 @@ constexpr int ARRIVALS_PER_WARP = TILE_EVERY_LANE_ARRIVES ? 32 : 1;
 // coefficient 1 (the host moves signs into the others and into gamma).
 struct Term { int row, col; float factor; };          // quadrant, coefficient
 struct Target { int row, col; float factor; int first, last; };
-struct Product { int na, nb, nc, pad; Term a[2], b[2]; Target c[4]; }; // four targets: a second level outside
+// ranks: a byte for each target, how many products of the launch add to it before.  Four targets: a second level outside.
+struct Product { int na, nb, nc; u32 ranks; Term a[2], b[2]; Target c[4]; };
 
 struct Arguments {
     const float *a, *b;
     float *c;
-    u32 *flags;                                       // SPLIT: one a block, zero before and after each launch
+    u32 *flags;                                       // zero before each launch. SPLIT: one a block; PERSISTENT: 16 a tile
     i64 a_row, a_col, b_row, b_col, c_row;            // strides in elements; C's columns are contiguous
     int a_rows, a_depth, b_depth, b_cols, c_rows, c_cols; // whole extents; what lies outside reads as zero
     int qm, qn, qk;                                   // extents of a quadrant (of everything when there is one product)
@@ -76,7 +83,7 @@ struct Arguments {
     int tiles_m, tiles_n, group;                      // tiles of a quadrant; rows of tiles walked together
     int products, items;
     Product product[7];
-    u64 extra[16];                                    // what a fused epilogue needs: addresses, numbers
+    u64 extra[16];                                    // what fused code needs: addresses, numbers
 };
 
 // Elements travel in 32-bit registers declared float; only these give them a meaning.
@@ -106,13 +113,15 @@ struct Int32 { // exact modulo 2^32
     }
 };
 
-// Fused producers and consumers.  `apply(x, i, k)` sees the element's own
-// indices in the whole operand; the epilogue sees the finished value of C(i, j)
-// (not in ATOMIC), by `finish(x, i, j, extra)` with the words of the launch.  Both work on the
-// arithmetic's own type.
+// Fused producers and consumers, on the arithmetic's own type, with the words of the launch.
+// `apply(x, y, i, k, extra)` makes an element of an operand from those of its `sources` arrays at the
+// same place (0: it needs none; 1: x, the operand of `Arguments`; 2: y as well, whose address and two
+// strides in elements are the words from `second` on) and the element's indices in the whole operand.
+// The epilogue `finish(x, i, j, extra)` sees the finished value of C(i, j) (not in ATOMIC).
 struct Plain {
     static constexpr bool identity = true;
-    template <class T> __device__ static __forceinline__ T apply(T x, int, int) { return x; }
+    static constexpr int sources = 1, second = 0;
+    template <class T> __device__ static __forceinline__ T apply(T x, T, int, int, const u64 *) { return x; }
     template <class T> __device__ static __forceinline__ T finish(T x, int, int, const u64 *) { return x; }
 };
 
@@ -123,12 +132,16 @@ enum Layout { K_CONTIGUOUS, R_CONTIGUOUS, STRIDED };  // which index of the tile
 // SPLIT: one product only.  The shares of ATOMIC, but the parts of an item are added to C in a fixed order, each block
 // waiting for the one behind it: deterministic, beta and epilogue fused.  The part with the last k-step comes first: its
 // block works on it first.
-enum Mode { OWNER, ATOMIC, SPLIT };
+// PERSISTENT: the items of ATOMIC, tile by tile, but the products of a tile are added to a block of C in their order, each
+// waiting for the one before it (which an earlier item, or its own block, works on): deterministic, beta and epilogue fused.
+enum Mode { OWNER, ATOMIC, SPLIT, PERSISTENT };
 
-// 256 consumers and 128 producers share the 384 * 168 registers of the launch.
+// 256 consumers and 128 producers share the 384 * 168 registers of the launch.  Tiles of 128 columns
+// leave them as they are: such a kernel runs on every architecture from sm_80 on.
 #ifndef TILE_CONSUMER_REGS
 #define TILE_CONSUMER_REGS 208
 #endif
+constexpr bool MOVES_REGISTERS = BN == 256;
 constexpr int CONSUMER_REGS = TILE_CONSUMER_REGS, PRODUCER_REGS = 504 - 2 * CONSUMER_REGS;
 
 __device__ __forceinline__ void tile_of(const Arguments &g, int t, int &tm, int &tn) {
@@ -143,13 +156,13 @@ __device__ __forceinline__ void tile_of(const Arguments &g, int t, int &tm, int 
 // What a block does, in order: the same sequence for its producers and consumers.
 template <Mode MODE> struct Walk {
     int item, from, count; // the item and its k-steps
-    int unit, end;         // but for OWNER: position in this block's share, counted in k-steps behind the last whole wave
+    int unit, end;         // ATOMIC, SPLIT: position in this block's share, counted in k-steps behind the last whole wave
     __device__ static __forceinline__ int whole(const Arguments &g) { // items dealt in whole waves
         int waves = g.items / (int)gridDim.x;
         return (g.items % (int)gridDim.x ? max(waves - 1, 0) : waves) * (int)gridDim.x;
     }
     __device__ __forceinline__ Walk(const Arguments &g, int stages) : item((int)blockIdx.x - (int)gridDim.x), from(0), count(stages) {
-        if (MODE == OWNER) return;
+        if (MODE == OWNER || MODE == PERSISTENT) return;
         i64 rest = (i64)(g.items - whole(g)) * stages;
         unit = share(rest, blockIdx.x);
         end = share(rest, blockIdx.x + 1);
@@ -157,7 +170,7 @@ template <Mode MODE> struct Walk {
     __device__ static __forceinline__ int share(i64 rest, int block) { return (int)(rest * block / gridDim.x); }
     __device__ __forceinline__ bool next(const Arguments &g, int stages) {
         item += gridDim.x;
-        if (MODE == OWNER) return item < g.items;
+        if (MODE == OWNER || MODE == PERSISTENT) return item < g.items;
         if (item < whole(g)) return true;
         if (unit >= end) return false;
         item = whole(g) + unit / stages;
@@ -193,9 +206,17 @@ template <class Arithmetic, int ROWS, int PITCH, Layout L, bool VECTOR, class Tr
         if (L == R_CONTIGUOUS) return p + q * 64;
         return ROWWISE ? p + q / 2 * PRODUCERS * sr + q % 2 * 4 : p + q * (PRODUCERS / 2) * sr;
     }
-    __device__ static __forceinline__ float transformed(float x, int r, int k) {
+    // How many arrays elements are made from, and how many of their tiles are held.
+    static constexpr int SOURCES = Transform::sources, HELD = SOURCES > 1 ? SOURCES : 1;
+    __device__ static __forceinline__ i64 step(const u64 *extra, int source, i64 own, int along) {
+        return source ? (i64)extra[Transform::second + along] : own;
+    }
+    __device__ static __forceinline__ const float *base(const u64 *extra, int source, const float *own) {
+        return source ? (const float *)extra[Transform::second] : own;
+    }
+    __device__ static __forceinline__ float transformed(float x, float y, int r, int k, const u64 *extra) {
         if (Transform::identity) return x;
-        return Arithmetic::word(Transform::apply(Arithmetic::value(x), SWAP ? k : r, SWAP ? r : k));
+        return Arithmetic::word(Transform::apply(Arithmetic::value(x), Arithmetic::value(y), SWAP ? k : r, SWAP ? r : k, extra));
     }
     // A whole k-step.  EDGE: zeros for r >= rows (counted from the tile's origin).
     template <bool EDGE> __device__ static __forceinline__ void load(float (&v)[QUADS][4], const float *p, i64 sr, i64 sk, int rows, int t) {
@@ -215,30 +236,39 @@ template <class Arithmetic, int ROWS, int PITCH, Layout L, bool VECTOR, class Tr
             }
         }
     }
-    template <bool EDGE> __device__ static __forceinline__ void transform(float (&v)[QUADS][4], int r0, int k0, int rows, int t) {
+    // x of an operand's sources makes the operand in x[0].
+    template <bool EDGE> __device__ static __forceinline__ void transform(float (&x)[HELD][QUADS][4], int r0, int k0, int rows, int t, const u64 *extra) {
 #pragma unroll
         for (int q = 0; q < (Transform::identity ? 0 : QUADS); q++)
 #pragma unroll
             for (int j = 0; j < 4; j++) {
                 int r = quad_r(t, q) + (L == R_CONTIGUOUS ? j : 0);
-                if (!EDGE || r < rows) v[q][j] = transformed(v[q][j], r0 + r, k0 + quad_k(t, q) + (L == R_CONTIGUOUS ? 0 : j));
+                if (!EDGE || r < rows) x[0][q][j] = transformed(x[0][q][j], x[HELD - 1][q][j], r0 + r, k0 + quad_k(t, q) + (L == R_CONTIGUOUS ? 0 : j), extra);
+                else if (SOURCES == 0) x[0][q][j] = 0.f;
             }
     }
     // One quad, with zeros outside r < rows, k < depth (counted from this stage's origin); added to v times f.
-    __device__ static __forceinline__ void load_edge(float (&v)[4], float f, const float *p, i64 sr, i64 sk, int r0, int k0, int rows, int depth, int t, int q) {
+    __device__ static __forceinline__ void load_edge(float (&v)[4], float f, const float *const (&p)[HELD], i64 sr, i64 sk, int r0, int k0, int rows, int depth, int t, int q, const u64 *extra) {
         const int r = quad_r(t, q), k = quad_k(t, q);
-        float x[4] = {0.f, 0.f, 0.f, 0.f};
-        p = quad(p, sr, sk, q);
-        if (VECTOR && (L == R_CONTIGUOUS ? r + 4 <= rows && k < depth : r < rows && k + 4 <= depth)) ldg128(x, p);
-        else {
+        float x[HELD][4];
 #pragma unroll
-            for (int j = 0; j < 4; j++)
-                if (L == R_CONTIGUOUS ? r + j < rows && k < depth : r < rows && k + j < depth) x[j] = __ldg(p + j * (L == STRIDED ? sk : 1));
+        for (int i = 0; i < HELD; i++) {
+#pragma unroll
+            for (int j = 0; j < 4; j++) x[i][j] = 0.f;
+            if (SOURCES == 0) break;
+            const i64 down = step(extra, i, sr, 1), across = step(extra, i, sk, 2);
+            const float *e = quad(p[i], down, across, q);
+            if (VECTOR && (L == R_CONTIGUOUS ? r + 4 <= rows && k < depth : r < rows && k + 4 <= depth)) ldg128(x[i], e);
+            else {
+#pragma unroll
+                for (int j = 0; j < 4; j++)
+                    if (L == R_CONTIGUOUS ? r + j < rows && k < depth : r < rows && k + j < depth) x[i][j] = __ldg(e + j * (L == STRIDED ? across : 1));
+            }
         }
 #pragma unroll
         for (int j = 0; j < 4; j++) {
             int rj = r + (L == R_CONTIGUOUS ? j : 0), kj = k + (L == R_CONTIGUOUS ? 0 : j);
-            if (Transform::identity || (rj < rows && kj < depth)) v[j] = Arithmetic::mad(f, transformed(x[j], r0 + rj, k0 + kj), v[j]);
+            if (Transform::identity || (rj < rows && kj < depth)) v[j] = Arithmetic::mad(f, transformed(x[0][j], x[HELD - 1][j], r0 + rj, k0 + kj, extra), v[j]);
         }
     }
     __device__ static __forceinline__ void store_quad(u32 at, const float (&v)[4], int t, int q) {
@@ -296,62 +326,70 @@ template <class Arithmetic, class LA, class LB> struct Registers {
 Ring ring;
 __device__ __forceinline__ Registers(u32 base) : ring{base, base, 0} {}
 
-// Whole k-steps up to `until`.
+// Whole k-steps up to `until`.  pa, pb: a thread's place in every source of every term.
 template <bool EDGE, int NA, int NB>
-__device__ __forceinline__ void steady(const Arguments &g, const Product &w, int tm, int tn, const float *(&pa)[NA], const float *(&pb)[NB], int &s, int until, int t) {
+__device__ __forceinline__ void steady(const Arguments &g, const Product &w, int tm, int tn, const float *(&pa)[NA][LA::HELD], const float *(&pb)[NB][LB::HELD], int &s, int until, int t) {
     const float fa = NA > 1 ? w.a[1].factor : 0.f, fb = NB > 1 ? w.b[1].factor : 0.f;
-    const i64 step_a = BK * g.a_col, step_b = BK * g.b_row;
 #pragma unroll 1
     for (; s < until; s++) {
         // all loads fly before the first is waited for
-        float va[NA][LA::QUADS][4], vb[NB][LB::QUADS][4];
+        float va[NA][LA::HELD][LA::QUADS][4], vb[NB][LB::HELD][LB::QUADS][4];
 #pragma unroll
-        for (int i = 0; i < NA; i++) {
-            LA::template load<EDGE>(va[i], pa[i], g.a_row, g.a_col, extent_a(g, w.a[i], tm).rows, t);
-            pa[i] += step_a;
-        }
+        for (int i = 0; i < NA; i++)
 #pragma unroll
-        for (int i = 0; i < NB; i++) {
-            LB::template load<EDGE>(vb[i], pb[i], g.b_col, g.b_row, extent_b(g, w.b[i], tn).rows, t);
-            pb[i] += step_b;
-        }
+            for (int x = 0; x < LA::SOURCES; x++) {
+                const i64 down = LA::step(g.extra, x, g.a_row, 1), across = LA::step(g.extra, x, g.a_col, 2);
+                LA::template load<EDGE>(va[i][x], pa[i][x], down, across, extent_a(g, w.a[i], tm).rows, t);
+                pa[i][x] += BK * across;
+            }
+#pragma unroll
+        for (int i = 0; i < NB; i++)
+#pragma unroll
+            for (int x = 0; x < LB::SOURCES; x++) {
+                const i64 down = LB::step(g.extra, x, g.b_col, 1), across = LB::step(g.extra, x, g.b_row, 2);
+                LB::template load<EDGE>(vb[i][x], pb[i][x], down, across, extent_b(g, w.b[i], tn).rows, t);
+                pb[i][x] += BK * across;
+            }
         barrier_wait(ring.at + OFF_EMPTY, ring.parity ^ 1);
 #pragma unroll
         for (int i = 0; i < NA; i++) {
             Extent e = extent_a(g, w.a[i], tm);
-            LA::template transform<EDGE>(va[i], e.r0, e.k0 + s * BK, e.rows, t);
+            LA::template transform<EDGE>(va[i], e.r0, e.k0 + s * BK, e.rows, t, g.extra);
         }
-        if (NA > 1) add<Arithmetic>(va[0], va[NA - 1], fa);
-        LA::store(ring.at, va[0], t);
+        if (NA > 1) add<Arithmetic>(va[0][0], va[NA - 1][0], fa);
+        LA::store(ring.at, va[0][0], t);
 #pragma unroll
         for (int i = 0; i < NB; i++) {
             Extent e = extent_b(g, w.b[i], tn);
-            LB::template transform<EDGE>(vb[i], e.r0, e.k0 + s * BK, e.rows, t);
+            LB::template transform<EDGE>(vb[i], e.r0, e.k0 + s * BK, e.rows, t, g.extra);
         }
-        if (NB > 1) add<Arithmetic>(vb[0], vb[NB - 1], fb);
-        LB::store(ring.at + OFF_B, vb[0], t);
+        if (NB > 1) add<Arithmetic>(vb[0][0], vb[NB - 1][0], fb);
+        LB::store(ring.at + OFF_B, vb[0][0], t);
         warp_arrive(ring.at + OFF_FULL, (t & 31) == 0);
         ring.next();
     }
 }
 
 template <int NA, int NB> __device__ __forceinline__ void produce(const Arguments &g, const Product &w, int tm, int tn, int s, int stages, int t) {
-    const float *pa[NA], *pb[NB];
+    const float *pa[NA][LA::HELD], *pb[NB][LB::HELD];
     const float fa = NA > 1 ? w.a[1].factor : 0.f, fb = NB > 1 ? w.b[1].factor : 0.f;
-    const i64 step_a = BK * g.a_col, step_b = BK * g.b_row;
     int whole = stages; // up to the last whole k-step of all terms
     bool inside = true;
 #pragma unroll
     for (int i = 0; i < NA; i++) {
         Extent e = extent_a(g, w.a[i], tm);
-        pa[i] = g.a + (i64)(e.r0 + LA::quad_r(t, 0)) * g.a_row + (i64)(e.k0 + LA::quad_k(t, 0) + s * BK) * g.a_col;
+#pragma unroll
+        for (int x = 0; x < LA::SOURCES; x++)
+            pa[i][x] = LA::base(g.extra, x, g.a) + (i64)(e.r0 + LA::quad_r(t, 0)) * LA::step(g.extra, x, g.a_row, 1) + (i64)(e.k0 + LA::quad_k(t, 0) + s * BK) * LA::step(g.extra, x, g.a_col, 2);
         whole = min(whole, max(e.depth, 0) / BK);
         inside = inside && e.rows >= BM;
     }
 #pragma unroll
     for (int i = 0; i < NB; i++) {
         Extent e = extent_b(g, w.b[i], tn);
-        pb[i] = g.b + (i64)(e.r0 + LB::quad_r(t, 0)) * g.b_col + (i64)(e.k0 + LB::quad_k(t, 0) + s * BK) * g.b_row;
+#pragma unroll
+        for (int x = 0; x < LB::SOURCES; x++)
+            pb[i][x] = LB::base(g.extra, x, g.b) + (i64)(e.r0 + LB::quad_r(t, 0)) * LB::step(g.extra, x, g.b_col, 1) + (i64)(e.k0 + LB::quad_k(t, 0) + s * BK) * LB::step(g.extra, x, g.b_row, 2);
         whole = min(whole, max(e.depth, 0) / BK);
         inside = inside && e.rows >= BN;
     }
@@ -371,7 +409,7 @@ template <int NA, int NB> __device__ __forceinline__ void produce(const Argument
 #pragma unroll
             for (int i = 0; i < NA; i++) {
                 Extent e = extent_a(g, w.a[i], tm);
-                LA::load_edge(v, i ? fa : Arithmetic::word(1), pa[i], g.a_row, g.a_col, e.r0, e.k0 + s * BK, e.rows, e.depth - s * BK, t, q);
+                LA::load_edge(v, i ? fa : Arithmetic::word(1), pa[i], g.a_row, g.a_col, e.r0, e.k0 + s * BK, e.rows, e.depth - s * BK, t, q, g.extra);
             }
             LA::store_quad(ring.at, v, t, q);
         }
@@ -381,14 +419,18 @@ template <int NA, int NB> __device__ __forceinline__ void produce(const Argument
 #pragma unroll
             for (int i = 0; i < NB; i++) {
                 Extent e = extent_b(g, w.b[i], tn);
-                LB::load_edge(v, i ? fb : Arithmetic::word(1), pb[i], g.b_col, g.b_row, e.r0, e.k0 + s * BK, e.rows, e.depth - s * BK, t, q);
+                LB::load_edge(v, i ? fb : Arithmetic::word(1), pb[i], g.b_col, g.b_row, e.r0, e.k0 + s * BK, e.rows, e.depth - s * BK, t, q, g.extra);
             }
             LB::store_quad(ring.at + OFF_B, v, t, q);
         }
 #pragma unroll
-        for (int i = 0; i < NA; i++) pa[i] += step_a;
+        for (int i = 0; i < NA; i++)
 #pragma unroll
-        for (int i = 0; i < NB; i++) pb[i] += step_b;
+            for (int x = 0; x < LA::SOURCES; x++) pa[i][x] += BK * LA::step(g.extra, x, g.a_col, 2);
+#pragma unroll
+        for (int i = 0; i < NB; i++)
+#pragma unroll
+            for (int x = 0; x < LB::SOURCES; x++) pb[i][x] += BK * LB::step(g.extra, x, g.b_row, 2);
         warp_arrive(ring.at + OFF_FULL, (t & 31) == 0);
         ring.next();
     }
@@ -397,20 +439,20 @@ template <int NA, int NB> __device__ __forceinline__ void produce(const Argument
 
 // ---------------------------------------------------------------- consumers
 
-// A thread's outputs: rows lm*4 + {0..3} and + 32, columns ln*4 + {0..3} and + 16, 32, 48
-// of its warp's 64 x 64 square.
+// A thread's outputs: rows lm*4 + {0..3} and + 32, columns ln*4 + {0..3} and + 16 (and + 32, 48)
+// of its warp's 64 x BN / 4 part.
 struct Place {
     int row, col; // within the block tile
     __device__ __forceinline__ Place(int t) {
         int lane = t & 31, warp = t >> 5;
         row = (warp & 1) * 64 + (lane >> 2) * 4;
-        col = (warp >> 1) * 64 + (lane & 3) * 4;
+        col = (warp >> 1) * (BN / 4) + (lane & 3) * 4;
     }
 };
 __device__ __forceinline__ int row_of(int i) { return (i & 3) + (i >> 2) * 32; }
 
 template <class Arithmetic, class Epilogue>
-__device__ __forceinline__ void write_back(const Arguments &g, const Target &d, bool first, bool last, const float (&acc)[8][16], int tm, int tn, const Place &at) {
+__device__ __forceinline__ void write_back(const Arguments &g, const Target &d, bool first, bool last, const float (&acc)[8][COLS], int tm, int tn, const Place &at) {
     int r0 = tm * BM + at.row, c0 = tn * BN + at.col;               // in the quadrant
     int rows = min(g.c_rows - d.row * g.qm, g.qm), cols = min(g.c_cols - d.col * g.qn, g.qn);
     float f = Arithmetic::mul(d.factor, g.alpha);
@@ -423,7 +465,7 @@ __device__ __forceinline__ void write_back(const Arguments &g, const Target &d, 
         for (int i = 0; i < 8; i++) {
             float *p = base + row_of(i) * g.c_row;
 #pragma unroll
-            for (int q = 0; q < 4; q++) {
+            for (int q = 0; q < COLS / 4; q++) {
                 float v[4], old[4] = {0.f, 0.f, 0.f, 0.f};
                 if (read) ldcg128(old, p + q * 16);
 #pragma unroll
@@ -434,7 +476,7 @@ __device__ __forceinline__ void write_back(const Arguments &g, const Target &d, 
                         if (fin) v[j] = Arithmetic::word(Epilogue::finish(Arithmetic::value(v[j]), d.row * g.qm + r0 + row_of(i), d.col * g.qn + c0 + q * 16 + j, g.extra));
                 }
                 if (add && !fin) Arithmetic::red(p + q * 16, v);
-                else *reinterpret_cast<float4 *>(p + q * 16) = make_float4(v[0], v[1], v[2], v[3]);
+                else stg128(p + q * 16, v);
             }
         }
     } else {
@@ -442,7 +484,7 @@ __device__ __forceinline__ void write_back(const Arguments &g, const Target &d, 
         for (int i = 0; i < 8; i++) {
             float *p = base + row_of(i) * g.c_row;
 #pragma unroll
-            for (int j = 0; j < 16; j++) {
+            for (int j = 0; j < COLS; j++) {
                 int c = (j & 3) + (j >> 2) * 16;
                 if (r0 + row_of(i) < rows && c0 + c < cols) {
                     float v = Arithmetic::mul(f, acc[i][j]);
@@ -451,7 +493,7 @@ __device__ __forceinline__ void write_back(const Arguments &g, const Target &d, 
                         if (add) v = Arithmetic::add(v, __ldcg(p + c));
                         if (beta) v = Arithmetic::mad(g.beta, __ldcg(p + c), v);
                         if (fin) v = Arithmetic::word(Epilogue::finish(Arithmetic::value(v), d.row * g.qm + r0 + row_of(i), d.col * g.qn + c0 + c, g.extra));
-                        p[c] = v;
+                        stg32(p + c, v);
                     }
                 }
             }
@@ -462,7 +504,7 @@ __device__ __forceinline__ void write_back(const Arguments &g, const Target &d, 
 // The loop everything else exists for.  On entry the first k-step's fragments
 // are in registers; on exit, those of whatever stage comes next.
 template <class Arithmetic>
-__device__ __forceinline__ void multiply(float (&acc)[8][16], float (&a)[2][2][4], float (&b)[2][4][4], Ring &ring, int stages, u32 oa, u32 ob, bool leader) {
+__device__ __forceinline__ void multiply(float (&acc)[8][COLS], float (&a)[2][2][4], float (&b)[2][COLS / 4][4], Ring &ring, int stages, u32 oa, u32 ob, bool leader) {
 #pragma unroll 1
     for (int s = 0; s < stages; s++) {
         u32 cur = ring.at;
@@ -473,15 +515,16 @@ __device__ __forceinline__ void multiply(float (&acc)[8][16], float (&a)[2][2][4
         for (int k = 0; k < BK; k++) {
             const int p = k & 1;
 #pragma unroll
-            for (int q = 0; q < 4; q++) lds128(b[p ^ 1][q], (k == BK - 1 ? nb : cb + (k + 1) * PITCH_B * 4) + q * 64);
+            for (int q = 0; q < COLS / 4; q++) lds128(b[p ^ 1][q], (k == BK - 1 ? nb : cb + (k + 1) * PITCH_B * 4) + q * 64);
 #pragma unroll
             for (int q = 0; q < 2; q++) lds128(a[p ^ 1][q], (k == BK - 1 ? na : ca + (k + 1) * PITCH_A * 4) + q * 128);
-            // column-wise in a snake: each FFMA shares one operand with the one before it
+            // in a snake, so that each FFMA shares one operand with the one before it: by columns, or by rows where they
+            // are no longer (ptxas' register banks: 1.25 clocks an FFMA by the static model instead of 1.9)
 #pragma unroll
-            for (int j = 0; j < 16; j++)
+            for (int outer = 0; outer < (COLS > 8 ? COLS : 8); outer++)
 #pragma unroll
-                for (int ii = 0; ii < 8; ii++) {
-                    int i = j & 1 ? 7 - ii : ii;
+                for (int x = 0; x < 8; x++) {
+                    const int inner = outer & 1 ? 7 - x : x, i = COLS > 8 ? inner : outer, j = COLS > 8 ? outer : inner;
                     acc[i][j] = Arithmetic::mad(a[p][i >> 2][i & 3], b[p][j >> 2][j & 3], acc[i][j]);
                 }
         }
@@ -513,21 +556,21 @@ __device__ __forceinline__ void run(const Arguments &g) {
         sts32(table + CONSUMERS * 8, 0u);
         sts32(table + CONSUMERS * 8 + 4, base);
     }
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    barriers_made();
     __syncthreads();
     const int each = MODE == OWNER ? g.products : 1, stages = max(1, (g.qk + BK - 1) / BK);
     if (t < CONSUMERS) {
-        more_registers<CONSUMER_REGS>();
+        if (MOVES_REGISTERS) more_registers<CONSUMER_REGS>();
         u32 oa = lds32(table + t * 8), ob = lds32(table + t * 8 + 4);
         const float zero = __uint_as_float(lds32(table + CONSUMERS * 8));
         const bool leader = (t & 31) == 0;
         Ring ring = {base, base, 0};
-        float acc[8][16], a[2][2][4], b[2][4][4];
+        float acc[8][COLS], a[2][2][4], b[2][COLS / 4][4];
         barrier_wait(ring.at + OFF_FULL, 0);
 #pragma unroll
         for (int q = 0; q < 2; q++) lds128(a[0][q], ring.at + oa + q * 128);
 #pragma unroll
-        for (int q = 0; q < 4; q++) lds128(b[0][q], ring.at + ob + q * 64);
+        for (int q = 0; q < COLS / 4; q++) lds128(b[0][q], ring.at + ob + q * 64);
         Walk<MODE> walk(g, stages);
         while (walk.next(g, stages)) {
             const int item = walk.item;
@@ -537,7 +580,7 @@ __device__ __forceinline__ void run(const Arguments &g) {
 #pragma unroll
                 for (int i = 0; i < 8; i++)
 #pragma unroll
-                    for (int j = 0; j < 16; j++) acc[i][j] = zero;
+                    for (int j = 0; j < COLS; j++) acc[i][j] = zero;
                 multiply<Arithmetic>(acc, a, b, ring, walk.count, oa, ob, leader);
                 const Product &w = g.product[MODE == OWNER ? r : item % g.products];
                 const Place at(t);
@@ -550,8 +593,22 @@ __device__ __forceinline__ void run(const Arguments &g) {
                     }
                     consumers_sync(CONSUMERS);
                 }
-                for (int d = 0; d < w.nc; d++)
+                for (int d = 0; d < w.nc; d++) {
+                    u32 *turn = nullptr, rank = 0;
+                    if (MODE == PERSISTENT) {
+                        turn = g.flags + item / g.products * 16 + (w.c[d].row & 3) * 4 + (w.c[d].col & 3);
+                        rank = w.ranks >> 8 * d & 255;
+                        if (t == 0)
+                            while (load_acquire(turn) != rank) {}
+                        consumers_sync(CONSUMERS);
+                    }
                     write_back<Arithmetic, Epilogue>(g, w.c[d], MODE != ATOMIC && w.c[d].first && !after, w.c[d].last && !before, acc, tm, tn, at);
+                    if (MODE == PERSISTENT) {
+                        __threadfence();
+                        consumers_sync(CONSUMERS);
+                        if (t == 0) store_release(turn, rank + 1);
+                    }
+                }
                 if (before) {
                     __threadfence();
                     consumers_sync(CONSUMERS);
@@ -560,7 +617,7 @@ __device__ __forceinline__ void run(const Arguments &g) {
             }
         }
     } else {
-        fewer_registers<PRODUCER_REGS>();
+        if (MOVES_REGISTERS) fewer_registers<PRODUCER_REGS>();
         Feed feed(lds32(table + CONSUMERS * 8 + 4));
         const int p = t - CONSUMERS;
         Walk<MODE> walk(g, stages);

@@ -6,8 +6,10 @@
 //   TILE_LAYOUT_B   R_CONTIGUOUS (row-major B), K_CONTIGUOUS (B transposed), STRIDED
 //   TILE_VECTOR     true: sixteen-byte loads; base pointers, leading strides and the quadrant
 //                   extents along the contiguous index must be multiples of four elements
-//   TILE_MODE       OWNER (deterministic), SPLIT (deterministic, balanced, one product, workspace) or
-//                   ATOMIC (balanced; C scaled by beta beforehand)
+//   TILE_MODE       OWNER (deterministic), SPLIT (deterministic, balanced, one product, workspace),
+//                   PERSISTENT (deterministic, one item a product, flags in memory) or ATOMIC
+//                   (balanced; C scaled by beta beforehand)
+//   TILE_BN         columns of a tile: 256, or 128 (small results; architectures but Hopper)
 //   TILE_TERMS      1: standard, 2: operands of up to two terms
 //   TILE_ARITHMETIC tile::Float32 or tile::Int32
 //   TILE_A, TILE_B, TILE_EPILOGUE   the slots for fused code: structs like tile::Plain
@@ -27,7 +29,9 @@
 #define TILE_MODE OWNER
 #endif
 #ifndef TILE_CONSUMER_REGS // what the producers of each variant leave over
-#if TILE_VECTOR
+#if TILE_VECTOR && (defined(TILE_A) || defined(TILE_B))
+#define TILE_CONSUMER_REGS 200
+#elif TILE_VECTOR
 #define TILE_CONSUMER_REGS (TILE_TERMS == 2 || TILE_MODE == OWNER ? 208 : 216)
 #else
 #define TILE_CONSUMER_REGS (TILE_TERMS == 2 ? 192 : TILE_MODE == SPLIT ? 208 : 200)

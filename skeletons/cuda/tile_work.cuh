@@ -16,9 +16,7 @@ enum Layout { K_CONTIGUOUS, R_CONTIGUOUS, STRIDED }; // which index of the tile 
 // OWNER: a block computes all products of its tile, in order: deterministic, beta and epilogue fused.
 // ATOMIC: the work is a list of (tile, product) dealt out in waves; what would be the last, partly filled waves is
 // cut along k into equal shares.  C, scaled by beta beforehand, is added to in the L2.
-// SPLIT: one product only.  The shares of ATOMIC, but the parts of an item are added to C in a fixed order, each
-// worker waiting for the one behind it: deterministic, beta and epilogue fused.
-enum Mode { OWNER, ATOMIC, SPLIT };
+enum Mode { OWNER, ATOMIC };
 
 // Groups of g.group tile rows, walked column by column: the blocks that run together share a nearly square part of A
 // and B in the L2.
@@ -29,12 +27,12 @@ template <class Arguments> __device__ __forceinline__ void tile_of(const Argumen
     tn = in / rows;
 }
 
-// What a worker (a block, or a cluster in lock-step) does, in order: the same sequence for its producers and consumers.
-template <Mode MODE, int CLUSTER, class Arguments> struct Walk {
+// What a block does, in order: the same sequence for its producers and consumers.
+template <Mode MODE, class Arguments> struct Walk {
     int item, from, count; // the item and its stages
     int unit;              // but for OWNER: position in this worker's share, counted in stages behind the last whole wave
-    __device__ static __forceinline__ int workers() { return (int)gridDim.x / CLUSTER; }
-    __device__ static __forceinline__ int worker() { return (int)blockIdx.x / CLUSTER; }
+    __device__ static __forceinline__ int workers() { return (int)gridDim.x; }
+    __device__ static __forceinline__ int worker() { return (int)blockIdx.x; }
     __device__ static __forceinline__ int whole(const Arguments &g) { // items dealt in whole waves
         int waves = g.items / workers();
         return (g.items % workers() ? max(waves - 1, 0) : waves) * workers();

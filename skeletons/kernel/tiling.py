@@ -23,6 +23,7 @@ from treadle.dsl.scalar import Scalar, lift
 from treadle.dsl.tracing import scalar_function_of
 from treadle.dsl.types import int64
 from treadle.skeletons.schedules import Resolved, Row, Schedule, as_schedule
+from treadle.skeletons.schedules.schedule import shown
 
 from . import arithmetic as at
 from .build import Builder
@@ -167,7 +168,7 @@ def rows_per_thread(builder: Builder, rank: int) -> int | None:
 
 def shown_schedule(builder: Builder) -> str:
     schedule = schedule_of(builder)
-    return "default" if schedule is None else repr(schedule)
+    return "default" if schedule is None else shown(schedule)
 
 
 def _expr(value: Any) -> Expr:

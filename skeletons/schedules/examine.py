@@ -26,7 +26,7 @@ def evaluate(order: Order, shape: Sequence[int]) -> NDArray[np.int64]:
     >>> evaluate(Column(1), (2, 2)).tolist()
     [[0, 0], [1, 0], [0, 1], [1, 1]]
     """
-    extents = _extents(shape)
+    extents = extents_of(shape)
     points = all_points(order, extents)
     return points if order.dense else points[inside_of(points, extents)]
 
@@ -40,7 +40,7 @@ def inverse_table(order: Order, shape: Sequence[int]) -> NDArray[np.int64]:
     >>> inverse_table(Column(1), (2, 2)).tolist()
     [[0, 2], [1, 3]]
     """
-    extents = _extents(shape)
+    extents = extents_of(shape)
     points = all_points(order, extents)
     inside = inside_of(points, extents)
     _refuse_outside(order, extents, points, inside)
@@ -60,8 +60,27 @@ def padding(order: Order, shape: Sequence[int]) -> int:
     >>> padding(Morton(), (4, 8)), padding(Morton(), (5, 8))
     (0, 24)
     """
-    extents = _extents(shape)
+    extents = extents_of(shape)
     return int(order.linear_size(extents)) - math.prod(extents)
+
+
+def order_alone(value: object) -> Order:
+    """An order, or that of a schedule which is nothing else.
+
+    Raises ``ScheduleTypeError`` for anything else.
+    """
+    from .schedule import Schedule, as_schedule
+
+    if isinstance(value, Order):
+        return value
+    schedule = as_schedule(value)  # refuses what is neither
+    if schedule.order is not None and schedule == Schedule(order=schedule.order):
+        return schedule.order
+    raise ScheduleTypeError(
+        f"{value!r} is more than an order of elements." if schedule.order is not None
+        else f"{value!r} has no order.",
+        hint="Give an order, such as Column(8); schedule.plot(shape) draws whole schedules.",
+    )  # fmt: skip
 
 
 def check(order: Order, shape: Sequence[int]) -> int:
@@ -74,7 +93,7 @@ def check(order: Order, shape: Sequence[int]) -> int:
     >>> check(Hilbert(), (3, 4))
     4
     """
-    extents = _extents(shape)
+    order, extents = order_alone(order), extents_of(shape)
     inverse_table(order, extents)
     points = all_points(order, extents)
     count = len(points)
@@ -132,16 +151,17 @@ def pieces_of_a_warp(order: Order) -> int:
 
 
 def draw(order: Order, shape: Sequence[int]) -> str:
-    """A small picture: each element shows when it is visited. Large extents are cut off.
+    """A small picture: each element shows when it is visited, -1 one that never is. Large extents
+    are cut off.
 
     >>> from treadle.skeletons.schedules import ZigZag
     >>> print(draw(ZigZag(2), (2, 4)))
     0 1 4 5
     3 2 7 6
     """
-    extents = _extents(shape)
+    order, extents = order_alone(order), extents_of(shape)
     points = evaluate(order, extents)
-    when = np.empty(math.prod(extents), np.int64)
+    when = np.full(math.prod(extents), -1, np.int64)
     when[row_major_ids(points, extents)] = np.arange(len(points))
     height, width = (1, 1, *extents)[-2:]
     planes = when.reshape(math.prod(extents[:-2]), height, width)
@@ -164,10 +184,11 @@ def _draw_plane(plane: NDArray[np.int64], digits: int) -> str:
     return "\n".join(lines + ["..."] * (height > _DRAWN))
 
 
-def _extents(shape: Sequence[int]) -> tuple[int, ...]:
+def extents_of(shape: Sequence[int]) -> tuple[int, ...]:
+    """A shape as extents; ``ScheduleError`` for anything else."""
     try:
         extents = tuple(int(extent) for extent in shape)
-    except TypeError:
+    except (TypeError, ValueError):
         raise ScheduleTypeError(
             f"a shape is a tuple of extents, got {shape!r}.", hint="For example (480, 640)."
         ) from None

@@ -182,6 +182,28 @@ def as_schedule(value: object) -> Schedule:
     )
 
 
+#: Layers that are written in more characters are cut short for people.
+_LONG, _KEPT = 120, 40
+
+
+def shown(value: object) -> str:
+    """A schedule for people: as it is written, but a long table cut short.
+
+    >>> from treadle.skeletons.schedules import Block, Table
+    >>> shown(Table(range(100)) | Block(32))
+    'Table(… 100 places …) | Block(32)'
+    """
+    return " | ".join(map(_short, as_schedule(value).layers)) or repr(Auto())
+
+
+def _short(layer: Layer) -> str:
+    text, places = repr(layer), getattr(layer, "ids", None)
+    if len(text) <= _LONG:
+        return text
+    held = text[:_KEPT] if places is None else f"{type(layer).__name__}(… {len(places):,} places"
+    return f"{held} …)"
+
+
 def _from_layers(layers: dict[str, Layer]) -> Schedule:
     return Schedule(**cast("dict[str, Any]", layers))
 

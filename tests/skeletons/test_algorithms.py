@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import treadle as td
-
 from treadle.skeletons.algorithms import (
     LADERMAN,
     NAMED,
@@ -47,7 +46,7 @@ def test_brents_equations(algorithm):
 def test_wrong_tables_are_refused():
     u, v, w = STRASSEN.u.copy(), STRASSEN.v, STRASSEN.w
     u[0, 0] = -1
-    with pytest.raises(td.TracingError, match="no ⟨2, 2, 2⟩ algorithm.*equations fail"):
+    with pytest.raises(td.TracingError, match=r"no ⟨2, 2, 2⟩ algorithm.*equations fail"):
         BilinearAlgorithm("wrong", 2, 2, 2, u, v, w)
     with pytest.raises(td.ShapeError, match=r"table u has the shape \(7, 4\)"):
         BilinearAlgorithm("turned", 2, 2, 2, u.T, v, w)

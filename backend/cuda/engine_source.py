@@ -1,0 +1,87 @@
+"""The engine's kernel of a product as text, for the extents of a program's examples."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from treadle.backend.host import HostCompiler
+from treadle.backend.plan import Planner
+from treadle.dsl.expr import Apply, Expr, Index, Read
+from treadle.dsl.graph import Generate, Leaf, Matmul
+from treadle.dsl.names import Names
+from treadle.skeletons.algorithms import STRASSEN, instances
+
+from .engine import engine_for
+from .engine_form import Code, form_of
+from .engine_fused import fused_source
+from .engine_parts import decide, pieces_of, taken_apart
+from .engine_step import Measured, way_for
+from .products import algorithm_of, by_library, in_parts, plain_operands
+
+
+class _Owner:
+    """What pieces of a product ask of an executable, without a device."""
+
+    def __init__(self, program: Any) -> None:
+        self.program, self.planner = program, Planner(program.roots, program.inputs)
+        self.host = HostCompiler(self.slot_of, {p: k for k, p in enumerate(program.params)})
+
+    def slot_of(self, leaf: Leaf) -> int:
+        return self.planner.slot(leaf)
+
+
+def engine_kernel(program: Any, node: Matmul) -> tuple[Code, list[Generate], list[Generate]] | None:
+    """The code of a product's (first) launch on a GPU that was measured, with the kernels before
+    it and after it; None where no engine computes it, or the extents are not known."""
+    names = Names(program)
+    m, k, n = (names.size((e,)) for e in (node.m, node.k, node.n))
+    split_up = in_parts(node)
+    if m is None or k is None or n is None or not by_library(node):
+        return None
+    if not (split_up or plain_operands(node)):
+        return None
+    size = m, k, n
+    options, on = node.options, Measured()
+    algorithm = algorithm_of(options.algorithm)
+    engine = engine_for(on)
+    form = form_of(node.left.type, size, on.multiprocessors, options)
+    if engine is None or form is None or options.precision == "tf32":
+        return None
+    before, inner, after = list[Generate](), node, None
+    if split_up:
+        decision = decide(engine, form, node, size)
+        way = decision.way
+        before, inner, after = taken_apart(node, decision.apart)
+    else:
+        way = way_for(engine, form, options, size)
+    pieces = pieces_of(_Owner(program), inner) if way is not None else None
+    if way is None or pieces is None or form.copies(way[0]):
+        return None
+    left, right = _layout(node.left, 1), _layout(node.right, 0)
+    along = (k if left == "K" else m, k if right == "K" else n)
+    vector = "S" not in (left, right) and all(x % form.aligned == 0 for x in along)
+    mode = way[0] if way[0] in form.modes else "atomic" if way[0] == "batched" else "owner"
+    made = instances(algorithm or STRASSEN) if way[1] else ()
+    terms = max((len(t) for i in made for t in (i.a, i.b)), default=1)
+    code = Code(left, right, vector, mode, 1 if terms == 1 else 2 if terms == 2 else 4,
+                form.arithmetic, fused_source(pieces)[0] if pieces else None)  # fmt: skip
+    return code, before, [] if after is None else [after]
+
+
+def _layout(e: Expr, inner: int) -> str:
+    """Which index walks memory in steps of one, of row-major inputs; `inner`: k's axis."""
+    while isinstance(e, Apply) and e.args:
+        e = next((a for a in e.args if not isinstance(a, Index)), e.args[0])
+    last = e.args[-1] if isinstance(e, Read) and e.args else None
+    return "K" if last == Index(inner) else "R" if last == Index(1 - inner) else "S"
+
+
+def one_file(code: Code) -> str:
+    """The text of a code beside other kernels: what its slots need has names of its own."""
+    text = code.source()
+    if code.fused is None:
+        return text
+    structs = re.findall(r"^struct (\w+) \{", code.fused, re.M)
+    uses = "".join(f"using fused::{name};\n" for name in structs)
+    return text.replace(code.fused, f"namespace fused {{\n{code.fused}}}\n{uses}", 1)
