@@ -62,7 +62,7 @@ def main(argv: list[str] | None = None) -> int:
     from benchmarks.gpu_works.common import Scale, copies, cp, sample
 
     scale = Scale("tiny" if options.tiny else "quick" if options.quick else "full", "cuda")
-    budget = {"full": 0.25, "quick": 0.08, "tiny": 0.0}[scale.name]
+    budget = {"full": 0.15, "quick": 0.08, "tiny": 0.0}[scale.name]
     wanted_names = [name.lower() for name in options.only]
 
     def wanted(*names: str) -> bool:
