@@ -43,7 +43,8 @@ class Form:
     `producers`: whether elements of operands can be computed while they are loaded; `defines`: what
     else its text is compiled with.  `measured`: where it is shown to be right and faster than what
     else would run (a file of benchmarks/matmul/results); without that, no product of a program uses
-    it by itself.
+    it.  `by_name`: it was right, but not faster: only an execution that is asked for by its name,
+    and that the library does not have, takes it.
     """
 
     arithmetic: str
@@ -67,6 +68,7 @@ class Form:
     producers: bool = False
     defines: tuple[tuple[str, str], ...] = ()
     measured: str = ""
+    by_name: bool = False
 
     def word(self, value: float) -> Any:
         """A coefficient as the engine's arithmetic has it."""
@@ -117,7 +119,7 @@ def float32_form(name: str, types: tuple[str, ...], columns: int = 256, measured
 
 
 def float64_form(name: str = "Float64", rows: int = 128, columns: int = 128, down: int = 2, *,
-                 step: int = 32, dmma: int = 16, stages: int = 3, group: int = 8,
+                 step: int = 16, dmma: int = 8, stages: int = 4, group: int = 8,
                  measured: str = "") -> Form:  # fmt: skip
     """The float64 engine with tiles of `rows` x `columns`: `down` of the eight consumer warps below
     each other, `step` of k in a stage and `dmma` in an instruction, so many `stages`."""
@@ -130,7 +132,7 @@ def float64_form(name: str = "Float64", rows: int = 128, columns: int = 128, dow
         name, ("float64",), "f64_matmul.cu", "matmul_f64", 8, 384,
         stages * (-(-stage // 128) * 128), rows, columns, step, group,
         number=ctypes.c_double, sums="f64_sum.cu", unit="tensor cores", ahead=4,
-        modes=("owner", "atomic"), measured=measured,
+        modes=("owner", "atomic"), measured=measured, by_name=True,
         defines=tuple((k, str(v)) for k, v in defines.items()),
     )  # fmt: skip
 

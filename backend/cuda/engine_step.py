@@ -229,12 +229,16 @@ class EngineProduct:
         mode = standard_way(self.engine, form, (m, k, n))
         if mode is None or a.dtype.itemsize != form.itemsize:
             return False
+        if mode == "atomic" and out.strides[0] != n * out.itemsize:
+            mode = "owner"  # "atomic" clears the whole result first, and this is a block of one
         self.engine.standard(_matrix(out), _matrix(a), _matrix(b), mode, form.arithmetic)
         return True
 
 
 def standard_way(engine: Engine, form: Form, size: tuple[int, int, int]) -> str | None:
     """How the engine deals out a standard product; None where something else is faster."""
+    if form.by_name:
+        return None
     m, k, n = size
     mode = engine.standard_mode(m, n, k, False, form.arithmetic)
     found = predicted(engine, form, size, fast=False, deterministic=True)
@@ -247,6 +251,8 @@ def standard_way(engine: Engine, form: Form, size: tuple[int, int, int]) -> str 
 def fused_way(engine: Engine, form: Form, size: tuple[int, int, int]) -> tuple[str, int] | None:
     """Of a standard product with its epilogue, by whole tiles; None where the library's product and
     a pass over it are faster, or (integers) a kernel of ours."""
+    if form.by_name:
+        return None
     m, k, n = size
     found = predicted(engine, form, size, fast=False, deterministic=True)
     if "standard owner" not in found:
@@ -277,6 +283,8 @@ def way_for(engine: Engine, form: Form, options: Any, size: tuple[int, int, int]
     algorithm = algorithm_of(options.algorithm)
     exact = not form.arithmetic.startswith("Float")
     ordered = options.deterministic and not exact
+    if form.by_name and (options.execution is None or options.execution in BY_LIBRARY):
+        return None
     if algorithm is None or not options.levels:
         fast = options.algorithm == "auto" and (options.fast or exact) and options.scaling is None
         best = predicted(engine, form, size, fast=True, deterministic=ordered) if fast else {}

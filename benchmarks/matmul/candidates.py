@@ -34,12 +34,12 @@ from treadle.backend.cuda.engine_form import FORMS, Code, float64_form  # noqa: 
 from treadle.skeletons.algorithms import STRASSEN  # noqa: E402
 
 # a variant of the shape that is worth a measurement, beside those of FORMS
-for form in (float64_form('Float64 k8', dmma=8, step=16, stages=4),):
+for form in (float64_form('Float64 k16', dmma=16, step=32, stages=3),):
     FORMS[form.arithmetic] = form
 
 # (form, mode, levels); mode is an execution where there are levels
 GROUPS = {
-    'float64': [('Float64', 'owner', 0), ('Float64', 'atomic', 0), ('Float64 k8', 'owner', 0), ('Float64', 'hybrid', 1), ('Float64', 'hybrid', 2), ('Float64', 'recursive', 1)],
+    'float64': [('Float64', 'owner', 0), ('Float64', 'atomic', 0), ('Float64 k16', 'owner', 0), ('Float64', 'hybrid', 1), ('Float64', 'hybrid', 2), ('Float64', 'recursive', 1)],
     'limbs': [('Limbs32', 'owner', 0), ('Limbs32', 'atomic', 0), ('Limbs32', 'recursive', 1), ('Limbs32', 'recursive', 2), ('Limbs32', 'atomic', 1),
               ('Int32', 'split', 0), ('Int32', 'atomic', 1)],
 }

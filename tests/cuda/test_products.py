@@ -15,7 +15,6 @@ import treadle as td
 from treadle.backend.cuda import cublas, engine, engine_form, engine_step
 from treadle.dsl.operations.linalg import MatmulOptions
 from treadle.skeletons.algorithms import LADERMAN, STRASSEN
-from treadle.skeletons.algorithms import measured as kept
 
 FORM = engine_form.FORMS["Float32"]
 ARGUMENTS = engine_form.structures(FORM).Arguments
@@ -457,18 +456,32 @@ def test_which_engine_multiplies_integers() -> None:
     ) is None  # fmt: skip
 
 
-def test_float64_stays_with_the_library_where_that_was_faster() -> None:
+def test_float64_stays_with_the_library_unless_it_is_asked_for_by_name() -> None:
     form, tiles, options = engine_form.FORMS["Float64"], Tiles(), MatmulOptions()
-    for n in (256, 1024, 2048, 8192, 16384):
-        found = kept.ways("Float64", (n, n, n), fast=False, deterministic=True)
-        best = min(found, key=found.__getitem__)
-        expected = None if best == "library" else (best.rsplit(" ", 1)[1], 0)
-        assert engine_step.way_for(tiles, form, options, (n, n, n)) == expected
-    asked = dataclasses.replace(options, algorithm="strassen", levels=2)
-    execution, levels = engine_step.way_for(tiles, form, asked, (16384,) * 3) or ("", 0)
-    assert form.copies(execution) and levels == 2  # no level is fused
-    asked = dataclasses.replace(asked, execution="recursive")
-    assert engine_step.way_for(tiles, form, asked, (16384,) * 3) == ("recursive", 2)
+    for size in ((256,) * 3, (2048,) * 3, (16384,) * 3):
+        for more in ({}, {"fast": True}, {"algorithm": "strassen", "levels": 2},
+                     {"algorithm": "strassen", "levels": 1, "execution": "recursive"}):  # fmt: skip
+            asked = dataclasses.replace(options, **more)
+            assert engine_step.way_for(tiles, form, asked, size) is None
+        assert engine_step.standard_way(tiles, form, size) is None
+        assert engine_step.fused_way(tiles, form, size) is None
+    for execution in ("hybrid", "owner", "atomic"):
+        asked = dataclasses.replace(options, algorithm="strassen", levels=2, execution=execution)
+        assert engine_step.way_for(tiles, form, asked, (4096,) * 3) == (execution, 2)
+
+
+def test_a_block_of_a_result_is_not_cleared_with_its_neighbours() -> None:
+    """Leaves of a recursion are written into blocks of C: "atomic" would clear what lies beside."""
+    form, tiles, modes = engine_form.FORMS["Limbs32"], Tiles(), []
+    size = 512
+    assert engine_step.standard_way(tiles, form, (size,) * 3) == "atomic"
+    tiles.standard = lambda out, a, b, mode, kind: modes.append(mode)  # type: ignore[method-assign]
+    product = types.SimpleNamespace(engine=tiles, _form=lambda m, n, k: form)
+    whole = np.zeros((2 * size, 2 * size), np.int32)
+    dense = np.zeros((size, size), np.int32)
+    for out in (whole[:size, size:], dense):
+        assert engine_step.EngineProduct._leaf(product, dense, dense, out)  # type: ignore[arg-type]
+    assert modes == ["owner", "atomic"]
 
 
 def test_leading_axes_take_the_engine_where_each_matrix_fills_it() -> None:

@@ -81,6 +81,18 @@ def _placed(cupy, x):
     return cupy.repeat(cupy.repeat(there, 2, 0), 2, 1)[::2, ::2]
 
 
+@pytest.mark.parametrize("name", ("float32", "float64", "int32", "uint8"))
+@pytest.mark.parametrize("algorithm", ("strassen", "winograd"))
+def test_leaves_of_engines(name, algorithm):
+    """Sums in memory over products that engines of ours compute: into blocks of the result."""
+    cupy = pytest.importorskip("cupy")
+    for levels, n in ((1, 1024), (1, 1536), (2, 2050), (1, 3072)):
+        a, b = (cupy.asarray(data(name, (n, n), seed)) for seed in (1, 2))
+        got = product(algorithm, levels, "recursive")(a, b)
+        want = (a.astype("f8") @ b.astype("f8")).astype("i8").astype(name)
+        assert bool((got == want).all()), (levels, n, int((got != want).sum()))
+
+
 @pytest.mark.parametrize("name", ("float32", "float64"))
 @pytest.mark.parametrize(
     ("algorithm", "levels", "execution"),
