@@ -97,6 +97,7 @@ def section() -> str:
     """The section between the marks."""
     gpu_file, gpu = newest("gpu")
     cpu_file, cpu = newest("cpu")
+    products = sorted(RESULTS.glob("matmul-cuda-2*.md"))[-1]
     rows = {r["work"]: r for r in cpu["rows"]}
     call = rows["calling a compiled program on 10 elements"]["value"]
     cold = rows["10 operations: native code, cold"]["value"]
@@ -112,7 +113,9 @@ def section() -> str:
         "",
         f"[All {len(gpu['rows'])} works, and why some are slower]"
         f"({gpu_file.with_suffix('.md').relative_to(ROOT)});",
-        "`python -m benchmarks.gpu` measures your card.",
+        "`python -m benchmarks.gpu` measures your card. Products of all sizes, in three families and",
+        f"three types: [table]({products.relative_to(ROOT)}),",
+        f"[plot]({products.with_suffix('.png').relative_to(ROOT)}); `python -m benchmarks.matmul`.",
         "",
         f"**On a CPU** ({cpu['device']['cores']} cores of an {cpu['device']['cpu']}, "
         f"{cpu['device']['llvm_name']}, {cpu['date'][:10]}; float32):",

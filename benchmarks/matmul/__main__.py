@@ -211,10 +211,10 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def page(found: dict[str, Any]) -> str:
-    """The results as Markdown."""
+    """The results as Markdown; "note": what a reader has to know of the run, added by hand."""
     lines = [f"Effective TFLOP/s (× {found['peer']}) on {found['device']}, {found['date']}", "",
-             table(found["rows"]), "", "| family | type | way | ahead from |",
-             "| --- | --- | --- | ---: |"]  # fmt: skip
+             *([found["note"], ""] if "note" in found else []), table(found["rows"]), "",
+             "| family | type | way | ahead from |", "| --- | --- | --- | ---: |"]  # fmt: skip
     lines += [f"| {c['family']} | {c['type']} | {c['way']} | {c['from'] or 'never'} |"
               for c in found["crossovers"]]  # fmt: skip
     lines += ["", f"Largest square float32 product in {found['free'] / 1e9:.0f} GB: "
@@ -223,22 +223,28 @@ def page(found: dict[str, Any]) -> str:
 
 
 def draw(found: dict[str, Any], path: Path) -> None:
-    """A panel for each family, a curve for each way."""
+    """A row of panels for each type, one for each family; a curve for each way that was right."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    panels = list(dict.fromkeys((r["family"], r["type"]) for r in found["rows"]))
-    figure, axes = pyplot.subplots(1, len(panels), figsize=(5 * len(panels), 4), squeeze=False)
-    for axis, (family, dtype) in zip(axes[0], panels, strict=True):
-        mine = [r for r in found["rows"] if (r["family"], r["type"]) == (family, dtype)]
-        for way in dict.fromkeys(w for r in mine for w in r["ways"]):
-            points = [(varying(r), r["ways"][way]["tflops"]) for r in mine if way in r["ways"]]
-            style = "--" if way in (found["peer"], "workspace strassen") else "-"
-            axis.plot(*zip(*points, strict=True), style, marker=".", label=way)
-        axis.set(title=f"{family}, {dtype}", xlabel="varying extent", ylabel="effective TFLOP/s")
-        axis.grid(alpha=0.3)
+    families, types = (list(dict.fromkeys(r[key] for r in found["rows"]))
+                       for key in ("family", "type"))  # fmt: skip
+    figure, axes = pyplot.subplots(
+        len(types), len(families), figsize=(5 * len(families), 3.6 * len(types)), squeeze=False)
+    for line, dtype in zip(axes, types, strict=True):
+        for axis, family in zip(line, families, strict=True):
+            mine = [r for r in found["rows"] if (r["family"], r["type"]) == (family, dtype)]
+            for way in dict.fromkeys(w for r in mine for w in r["ways"]):
+                points = [(varying(r), r["ways"][way]["tflops"]) for r in mine
+                          if way in r["ways"] and r["ways"][way]["right"]]  # fmt: skip
+                if points:
+                    style = "--" if way in (found["peer"], "workspace strassen") else "-"
+                    axis.plot(*zip(*points, strict=True), style, marker=".", label=way)
+            axis.set(title=f"{family}, {dtype}", xlabel="varying extent",
+                     ylabel="effective TFLOP/s")  # fmt: skip
+            axis.grid(alpha=0.3)
     axes[0][0].legend(fontsize=7)
     figure.tight_layout()
     figure.savefig(path, dpi=120)
