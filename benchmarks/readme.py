@@ -113,8 +113,8 @@ def section() -> str:
         "",
         f"[All {len(gpu['rows'])} works, and why some are slower]"
         f"({gpu_file.with_suffix('.md').relative_to(ROOT)});",
-        "`python -m benchmarks.gpu` measures your card. Products of all sizes, in three families and",
-        f"three types: [table]({products.relative_to(ROOT)}),",
+        "`python -m benchmarks.gpu` measures your card. Products of all sizes, in three families",
+        f"and three types: [table]({products.relative_to(ROOT)}),",
         f"[plot]({products.with_suffix('.png').relative_to(ROOT)}); `python -m benchmarks.matmul`.",
         "",
         f"**On a CPU** ({cpu['device']['cores']} cores of an {cpu['device']['cpu']}, "
