@@ -144,11 +144,28 @@ class Program:
         return [n for n in topological(self.roots) if not isinstance(n, Input)]
 
     @user_facing
-    def explain(self) -> str:
-        """Every kernel: what was fused into it, what was not and why, bytes and operations."""
+    def explain(self, backend: str | None = None) -> str:
+        """Every kernel: what was fused into it, what was not and why, bytes and operations.
+
+        `explain("cuda")` says what it would be on an H200, also where there is no GPU.
+        """
         from .explain import explain
 
-        return explain(self)
+        return explain(self if backend in (None, self.backend) else self._on(str(backend)))
+
+    def _on(self, backend: str) -> Program:
+        """The same program for another backend, to be looked at."""
+        other = Program(
+            self.source_roots,
+            self.tree,
+            self.settings,
+            backend,
+            self.arguments,
+            self.params,
+            self.name,
+        )
+        other.example_shapes = self.example_shapes
+        return other
 
     @user_facing
     def source(self, backend: str | None = None, arch: str | None = None) -> str:
@@ -159,17 +176,7 @@ class Program:
         from treadle.backend.registry import offered
 
         if backend is not None and backend != self.backend:
-            other = Program(
-                self.source_roots,
-                self.tree,
-                self.settings,
-                backend,
-                self.arguments,
-                self.params,
-                self.name,
-            )
-            other.example_shapes = self.example_shapes
-            return other.source(arch=arch)
+            return self._on(backend).source(arch=arch)
         printed = offered(self.backend, "source")
         return str(self.executable.source() if printed is None else printed(self, arch))
 

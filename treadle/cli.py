@@ -109,11 +109,14 @@ def explain(
         list[str] | None,
         typer.Option(help="64x64, 64x64:int32, or =0.5: for every argument, or once for each."),
     ] = None,
-    backend: Annotated[str | None, typer.Option(help="native, cuda, …")] = None,
+    backend: Annotated[
+        str | None, typer.Option(help="native or cuda (needs no GPU); else where it would run.")
+    ] = None,
 ) -> None:
     """Show what a program becomes: its kernels, what was fused, and why."""
-    _console().print(_program(name, shape, backend).explain(), markup=False, highlight=False,
-                     soft_wrap=True)  # fmt: skip
+    with _friendly():
+        text = _program(name, shape).explain(backend)
+    _console().print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -130,22 +133,20 @@ def source(
 ) -> None:
     """Print the code of a program's kernels."""
     with _friendly():
-        typer.echo(_program(name, shape, None).source(backend, arch))
+        typer.echo(_program(name, shape).source(backend, arch))
 
 
-def _program(name: str, shapes: list[str] | None, backend: str | None) -> Any:
+def _program(name: str, shapes: list[str] | None) -> Any:
     """Of an example, or of a person's own file."""
     from treadle.skeletons.simulator import explore as pages
 
     with _friendly():
         if ":" not in name:
-            if shapes or backend:
-                raise Mistake(
-                    "--shape and --backend are for programs of your own: FILE.py:FUNCTION."
-                )
+            if shapes:
+                raise Mistake("--shape is for programs of your own: FILE.py:FUNCTION.")
             return _example(name).program()
         try:
-            return pages.lowered(name, shapes or ["32x32"], backend).program
+            return pages.lowered(name, shapes or ["32x32"]).program
         except pages.PageError as mistake:
             raise Mistake(str(mistake)) from None
 

@@ -54,7 +54,7 @@ def remarks(program: Any) -> list[str]:
 
 def describe_product(node: Matmul, size: tuple[int, int, int] | None) -> dict[str, str]:
     """How a product is computed, for `explain`: on the GPU here, else on one that was measured."""
-    from .engine_step import describe
+    from .engine_explain import describe
 
     return describe(node, size, None if unavailable() else device_here())
 

@@ -177,3 +177,14 @@ def test_what_a_schedule_orders_or_that_it_has_no_effect():
     stage = td.schedule.Stage()
     staged = told(lambda a: td.stencil(lambda w: w[0, 1] - w[1, 0], a, schedule=stage))
     assert "stencil: Stage() has no effect on a CPU" in staged
+
+
+def test_explaining_for_a_gpu_that_is_not_here():
+    a = np.zeros((4096, 4096), np.float32)
+    program = td.jit(lambda x, y: td.maximum(td.strassen(x, y) + 1, 0), backend="native")
+    text = program.lower(a, a).explain("cuda")
+    assert "on cuda" in text and "1 kernel launched" in text
+    assert "by the tile engine" in text and "workspace  0 bytes" in text
+    assert "on native" in program.lower(a, a).explain()
+    with pytest.raises(td.BackendUnavailable, match="no backend 'cud'"):
+        program.lower(a, a).explain("cud")

@@ -35,7 +35,7 @@ class Own:
     wanted: list[tuple[tuple[int, ...], np.dtype[Any]]]
 
 
-def lowered(where: str, shapes: Sequence[str], backend: str | None = None) -> Own:
+def lowered(where: str, shapes: Sequence[str]) -> Own:
     """The program at `FILE.py:FUNCTION`, its arguments arrays of `shapes`.
 
     A shape is `64x64`, or `64x64:int32` for another type than float32; `=0.5` is an argument that
@@ -66,8 +66,7 @@ def lowered(where: str, shapes: Sequence[str], backend: str | None = None) -> Ow
     ]  # fmt: skip
     rest = iter(arrays)
     arguments = [numbers[n] if n in numbers else next(rest) for n in names]
-    compiled = function if hasattr(function, "lower") and backend is None else td.jit(
-        plain, backend=backend)  # fmt: skip
+    compiled = function if hasattr(function, "lower") else td.jit(function)
     try:
         program = compiled.lower(*arguments)
     except TreadleError:
