@@ -330,7 +330,13 @@ def _friendly() -> Iterator[None]:
 
     try:
         yield
-    except (Mistake, ExampleError, TreadleError) as mistake:
+    except TreadleError as mistake:
+        # The place is of this file where the person wrote a command and no program.
+        here = mistake.where is not None and mistake.where.file == __file__
+        message = (
+            "\n  ".join(filter(None, (mistake.message, mistake.hint))) if here else str(mistake)
+        )
+    except (Mistake, ExampleError) as mistake:
         message = str(mistake)
     except ModuleNotFoundError as missing:
         if (missing.name or "treadle").partition(".")[0] == "treadle":

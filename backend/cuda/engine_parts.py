@@ -78,7 +78,9 @@ def decide(engine: Engine | None, form: Form | None, node: Matmul, size: tuple[i
                  fma=H200.fma * engine.device.multiprocessors / H200.processors)  # fmt: skip
     why: dict[str, str] = {}
     apart: set[str] = set()
-    if not fast and ends:
+    if form.by_name and not fast:
+        way = None
+    elif not fast and ends:
         mode = engine.standard_mode(m, n, k, True, form.arithmetic)
         way = None if mode is None else (mode, 0)
     else:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from treadle.backend.choosing import first_choice
 from treadle.backend.plan import Planner
+from treadle.dsl.errors import TracingError
 from treadle.dsl.expr import Apply, Const, Expr, Var, walk
 from treadle.dsl.graph import ArrayLoop, Barrier, Branch, Library, Matmul, Node
 from treadle.skeletons.kernel.ir import Kernel
@@ -25,12 +27,15 @@ def source(program: Any, arch: str | None = None) -> str:
     from .text import print_file
 
     arch = arch or DEFAULT_ARCH
+    if not isinstance(arch, str) or not re.fullmatch(r"sm_\d{2,3}[af]?", arch):
+        raise TracingError(f"source: {arch!r} is no architecture of a GPU.",
+                           hint='Write it as NVRTC does: "sm_80", "sm_90a", "sm_100".')  # fmt: skip
     settings = program.settings
-    products = engine_kernels(program) if arch == DEFAULT_ARCH else {}
+    products = engine_kernels(program, arch)
     around = [node for _, before, after in products.values() for node in (*before, *after)]
     parts = [
         (_variants(variants, arch), variants[0])
-        for node in (*around, *nodes(program))
+        for node in (*around, *(n for n in nodes(program) if n not in products))
         for variants in kernels_of(node, arch, settings.check, first_choice(program, node))
     ]
     text = print_file(parts, fast_math=settings.fast_math) if parts else ""
@@ -38,14 +43,17 @@ def source(program: Any, arch: str | None = None) -> str:
     return text or "// no kernel: the host or a library does everything in this program\n"
 
 
-def engine_kernels(program: Any) -> dict[Matmul, Any]:
-    """The products of a program that a tile engine computes at the extents of the examples."""
+def engine_kernels(program: Any, arch: str) -> dict[Matmul, Any]:
+    """The products of a program that a tile engine computes at the extents of the examples, and
+    those that are several kernels around the library's."""
     from .engine_source import engine_kernel
+    from .engine_step import Measured
 
-    found = {}
+    found: dict[Matmul, Any] = {}
+    on = Measured(arch=arch)
     for _, step in Planner(program.roots, program.inputs).plan.walk():
         if isinstance(step.node, Matmul) and not program.settings.check:
-            made = engine_kernel(program, step.node)
+            made = engine_kernel(program, step.node, on)
             if made is not None:
                 found[step.node] = made
     return found
@@ -56,13 +64,17 @@ def _engines(products: list[tuple[Matmul, Any]], arch: str) -> str:
     from .engine_source import one_file
 
     text = ""
-    for k, (node, (code, *_)) in enumerate(products):
+    for node, (code, *_) in products:
+        if code is None:
+            text += f"// {node.label}: the product between is the library's\n"
+            continue
         made = one_file(code)
         remark = f"// {node.label} for {arch}, by the tile engine: execution {code.mode}"
-        if k == 0:
+        if "#define TILE_LAYOUT_A" not in text:
             text += f"{remark}\n{made}"
             continue
         lines = [x for x in made.splitlines() if x.startswith("#define TILE_")][: len(code.defines)]
+        lines += (code.fused or "").splitlines()
         text += "\n".join([f"{remark}, the same file with", *(f"//   {x}" for x in lines), ""])
     return text
 

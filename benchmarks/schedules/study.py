@@ -437,6 +437,11 @@ def summary(results: Sequence[Result]) -> list[str]:
              if not m.same and n not in ("default", "Auto()")]  # fmt: skip
     lines.append("- Results are bit for bit those of the row order under every schedule"
                  + (f", but: {'; '.join(wrong)}." if wrong else "."))  # fmt: skip
+    apart_bits = [r.program for r in results if "default" in r.measured
+                  and not r.measured["default"].same]  # fmt: skip
+    if apart_bits:
+        lines[-1] += (" Without one, separable weights are summed axis by axis, which rounds "
+                      f"otherwise: {', '.join(apart_bits)}.")  # fmt: skip
     return lines
 
 

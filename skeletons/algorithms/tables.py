@@ -59,7 +59,10 @@ class BilinearAlgorithm:
 
     def _table(self, letter: str, rows: int, cols: int) -> Any:
         """One of the three as an array of int64, or float64 where there are fractions."""
-        given = np.asarray(getattr(self, letter))
+        try:
+            given = np.asarray(getattr(self, letter))
+        except ValueError:
+            raise ShapeError(f"{self.name}: the rows of table {letter} differ in length.") from None
         if given.ndim != 2 or given.shape[0] != rows * cols:
             raise ShapeError(
                 f"{self.name}: table {letter} has the shape {given.shape}.",
@@ -68,7 +71,8 @@ class BilinearAlgorithm:
             )
         if given.dtype.kind not in "iuf" or not np.isfinite(given).all():
             raise DTypeError(f"{self.name}: table {letter} holds {given.dtype}, no coefficients.")
-        whole = given.astype(np.int64)
+        with np.errstate(invalid="ignore"):
+            whole = given.astype(np.int64)
         if np.array_equal(whole, given):
             return whole
         if not np.array_equal(np.rint(given * _DYADIC), given * _DYADIC):

@@ -152,7 +152,7 @@ def pieces_of_a_warp(order: Order) -> int:
 
 def draw(order: Order, shape: Sequence[int]) -> str:
     """A small picture: each element shows when it is visited, -1 one that never is. Large extents
-    are cut off.
+    are cut off.  ``ScheduleError`` for coordinates that are no element's.
 
     >>> from treadle.skeletons.schedules import ZigZag
     >>> print(draw(ZigZag(2), (2, 4)))
@@ -161,6 +161,11 @@ def draw(order: Order, shape: Sequence[int]) -> str:
     """
     order, extents = order_alone(order), extents_of(shape)
     points = evaluate(order, extents)
+    outside = np.flatnonzero(((points < 0) | (points >= extents)).any(axis=1))
+    if len(outside):
+        first = tuple(int(c) for c in points[outside[0]])
+        raise ScheduleError(f"{order!r} visits {first}, which is outside of {extents}.",
+                            hint="check(order, shape) says what else is wrong.")  # fmt: skip
     when = np.full(math.prod(extents), -1, np.int64)
     when[row_major_ids(points, extents)] = np.arange(len(points))
     height, width = (1, 1, *extents)[-2:]
