@@ -145,8 +145,8 @@ def headline() -> str:
     large = on_gpu["5×5, general weights, 4096², weights in the program"]
     name = gpu["device"]["gpu"].removeprefix("NVIDIA ")
     return "\n".join([
-        "- **Schedules are values**, composed, drawn, simulated, explained. With an element a thread,",
-        f"  a transposition of 16 384² takes {orders[0] * 1e3:.2f} ms on an {name} row by row, "
+        "- **Schedules are values**, composed, drawn, simulated, explained. An element a thread, a",
+        f"  transposition of 16 384² takes {orders[0] * 1e3:.2f} ms on an {name} row by row, "
         f"{orders[1] * 1e3:.2f} under",
         f"  `Row() | Block(32, 8)`; if you say nothing, a model chooses, without a run: {own:.2f}.",
         "- **Matrix products faster than the library's.** `td.strassen(a, b)` is "
