@@ -101,12 +101,14 @@ class KernelStep:
     def chosen(self, slots: Slots) -> Variant | None:
         """The kernels for these arrays; None: the dense ones, for dense copies of the inputs."""
         strided = [leaf for slot, leaf in self.outside if not slots[slot].flags.c_contiguous]
+        schedule = None
+        if self.choosing is not None:
+            schedule = self.choosing(lambda slot: slots[slot].shape)
         if self.counts:
             sizes = tuple([slots[slot].shape[axis] for slot, axis in self.counts])
             if 0 < math.prod(sizes) <= MOST_TURNS:
-                return self.variant(frozenset(strided), sizes)
+                return self.variant(frozenset(strided), sizes, schedule)
         if self.choosing is not None:
-            schedule = self.choosing(lambda slot: slots[slot].shape)
             return self.variant(frozenset(strided), (), schedule)
         if not strided:
             return self.dense

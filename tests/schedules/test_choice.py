@@ -241,6 +241,10 @@ def test_auto_runs_what_it_chose_and_the_bits_stay():
     assert isinstance(step.choosing, Choosing)
     np.testing.assert_array_equal(auto(a[:16, :80], b[:80]), plain(a[:16, :80], b[:80]))
     np.testing.assert_array_equal(auto(a.T, b), plain(a.T.copy(), b))
+    # A short loop has kernels of its own for its extent, and they follow the choice, too.
+    short = a[:, :24].copy(), b[:24].copy()
+    np.testing.assert_array_equal(auto(*short), plain(*short))
+    assert any(sizes == (24,) and schedule is not None for _, sizes, schedule in step.variants)
 
 
 def test_in_checked_mode_nothing_is_chosen():
