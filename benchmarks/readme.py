@@ -148,7 +148,7 @@ def headline() -> str:
         "- **Schedules are values**, composed, drawn, simulated, explained. An element a thread, a",
         f"  transposition of 16 384² takes {orders[0] * 1e3:.2f} ms on an {name} row by row, "
         f"{orders[1] * 1e3:.2f} under",
-        f"  `Row() | Block(32, 8)`; if you say nothing, a model chooses, without a run: {own:.2f}.",
+        f"  `Row() | Block(32, 8)`; unasked, treadle takes tiles of shared memory: {own:.2f}.",
         "- **Matrix products faster than the library's.** `td.strassen(a, b)` is "
         f"{floats:.2f} × cuBLAS in",
         "  float32 at 8 192², without workspace; `a @ b` of int32 is exact and "

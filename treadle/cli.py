@@ -61,6 +61,13 @@ MEANING = {
 }
 
 
+#: The arguments of a person's own program.
+Shapes = Annotated[
+    list[str] | None,
+    typer.Option(help="64x64, 64x64:int32, or =0.5: for every argument, or once for each."),
+]
+
+
 class Mistake(Exception):
     """Something the person at the keyboard can put right; its text says how."""
 
@@ -105,10 +112,7 @@ def example(
 @app.command()
 def explain(
     name: Annotated[str, typer.Argument(help="An example, or my_program.py:function.")],
-    shape: Annotated[
-        list[str] | None,
-        typer.Option(help="64x64, 64x64:int32, or =0.5: for every argument, or once for each."),
-    ] = None,
+    shape: Shapes = None,
     backend: Annotated[
         str | None, typer.Option(help="native or cuda (needs no GPU); else where it would run.")
     ] = None,
@@ -122,10 +126,7 @@ def explain(
 @app.command()
 def source(
     name: Annotated[str, typer.Argument(help="An example, or my_program.py:function.")],
-    shape: Annotated[
-        list[str] | None,
-        typer.Option(help="64x64, 64x64:int32, or =0.5: for every argument, or once for each."),
-    ] = None,
+    shape: Shapes = None,
     backend: Annotated[
         str | None, typer.Option(help="native (LLVM IR) or cuda (CUDA C++; needs no GPU).")
     ] = None,
@@ -156,10 +157,7 @@ def explore(
     program: Annotated[
         str, typer.Argument(help="my_program.py:function; without one, a choice of programs.")
     ] = "",
-    shape: Annotated[
-        list[str] | None,
-        typer.Option(help="64x64, 64x64:int32, or =0.5: for every argument, or once for each."),
-    ] = None,
+    shape: Shapes = None,
     kernel: Annotated[
         str | None, typer.Option(help="The operation to look at, where there are several.")
     ] = None,

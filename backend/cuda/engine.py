@@ -211,8 +211,10 @@ class Engine:
 
     def standard(self, out: Matrix, a: Matrix, b: Matrix, mode: str, arithmetic: str,
                  fused: Fused | None = None) -> None:  # fmt: skip
-        """`out = a @ b`; `out` is dense."""
+        """`out = a @ b`; `out` may be a block of a matrix."""
         form = FORMS[arithmetic]
+        if mode == "atomic" and out.down != out.cols:
+            mode = "owner"  # what lies between the rows of a block is not ours to clear
         if mode == "atomic":
             self._clear(out.address, form.itemsize * out.rows * out.cols)
         self._launch(out, a, b, mode, (a.rows, b.cols, a.cols), one_table(form), form, fused)

@@ -129,3 +129,40 @@ def test_a_misspelt_variable(monkeypatch):
     monkeypatch.setenv("TREADLE_CHEK", "1")
     with pytest.warns(UserWarning, match="did you mean TREADLE_CHECK"):
         configuration._warn_of_unknown_variables()
+
+
+def test_explaining_is_for_the_extents_that_are_asked_for():
+    """A small trial first, then the real size: compiled once, explained for each."""
+    f = td.jit(lambda a: td.stencil(lambda w: w[0, 0] + w[0, 1], a), backend="native")
+    small, large = f.lower(np.zeros((30, 50))), f.lower(np.zeros((512, 400)))
+    assert "n1 = 30, n2 = 50" in small.explain()
+    assert "n1 = 512, n2 = 400" in large.explain()
+    assert small.executable is large.executable
+
+
+def test_values_of_arguments_are_not_there_while_a_program_is_built():
+    for look in (td.run, lambda a: td.error_bound(a, a)):
+        with pytest.raises(td.TracingError, match="'a', which stands for any array"):
+            td.jit(lambda a, look=look: (look(a), a)[1])(np.ones((3, 3)))
+
+
+def test_slips_about_products():
+    a = np.ones((4, 4))
+    with pytest.raises(td.TracingError, match="beta=1 scales c, and there is none"):
+        td.matmul(a, a, beta=1)
+    with pytest.raises(td.TracingError, match="Did you mean strassen"):
+        td.matmul(a, a, algorithm="strasen")
+    with pytest.raises(td.TracingError, match="True or False"), td.precision("fast"):
+        pass
+    with pytest.raises(td.TracingError, match="0 to 8"):
+        td.error_bound(a, a, "strassen", 99)
+    h = np.random.default_rng(0).random((64, 64))
+    assert td.error_bound(h, h, "standard", 2) == td.error_bound(h, h, "standard")
+
+
+def test_misspelt_names_and_the_schedule_of_which_operation():
+    with pytest.raises(AttributeError, match="Did you mean stencil"):
+        td.stencl  # noqa: B018
+    f = td.jit(lambda a: td.map(lambda x: x + 1, td.map(lambda x: x * 2, a, name="b"), name="c"))
+    with pytest.raises(td.TracingError, match=r"scheduled\(c=Row\(\)\)"):
+        f.lower(np.ones(3)).scheduled("c", td.schedule.Row())

@@ -472,16 +472,18 @@ def test_float64_stays_with_the_library_unless_it_is_asked_for_by_name() -> None
 
 def test_a_block_of_a_result_is_not_cleared_with_its_neighbours() -> None:
     """Leaves of a recursion are written into blocks of C: "atomic" would clear what lies beside."""
-    form, tiles, modes = engine_form.FORMS["Limbs32"], Tiles(), []
-    size = 512
+    form, tiles, size = engine_form.FORMS["Limbs32"], Tiles(), 512
     assert engine_step.standard_way(tiles, form, (size,) * 3) == "atomic"
-    tiles.standard = lambda out, a, b, mode, kind: modes.append(mode)  # type: ignore[method-assign]
+    launched: list[str] = []
+    cleared: list[int] = []
+    tiles._launch = lambda out, a, b, mode, *more, **named: launched.append(mode)  # type: ignore[method-assign]
+    tiles._clear = lambda address, count: cleared.append(count)  # type: ignore[method-assign]
     product = types.SimpleNamespace(engine=tiles, _form=lambda m, n, k: form)
     whole = np.zeros((2 * size, 2 * size), np.int32)
     dense = np.zeros((size, size), np.int32)
     for out in (whole[:size, size:], dense):
         assert engine_step.EngineProduct._leaf(product, dense, dense, out)  # type: ignore[arg-type]
-    assert modes == ["owner", "atomic"]
+    assert launched == ["owner", "atomic"] and cleared == [dense.nbytes]
 
 
 def test_leading_axes_take_the_engine_where_each_matrix_fills_it() -> None:
