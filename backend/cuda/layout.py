@@ -2,18 +2,110 @@
 
 from __future__ import annotations
 
+import re
+from typing import NamedTuple
+
 #: Columns of a line.
 WIDTH = 98
+#: Arguments that are longer stand on lines of their own.
+SHORT = 40
 
 
 def wrap(text: str) -> list[str]:
-    """A statement on as many lines as it takes, broken where its brackets are fewest.
+    """A statement on as many lines as it takes: the long arguments of a call each on its own, a
+    function of itself (`fmaf(a, b, fmaf(c, d, …))`) link by link, else broken where its brackets
+    are fewest.
 
     >>> wrap("x = " + " + ".join(["f(a, b)"] * 12) + ";")[1]
     '    + f(a, b) + f(a, b) + f(a, b);'
+    >>> wrap("x = " + "fmaf(left, right, " * 6 + "0.0f" + ")" * 6 + ";")[:2]
+    ['x = fmaf(left, right,', '    fmaf(left, right,']
     """
     if len(text) <= WIDTH or text.lstrip().startswith(("//", "#")):
         return [text]
+    pad = len(text) - len(text.lstrip())
+    cut = _assignment(text)
+    if cut is None:
+        return _lay(text[pad:], pad)
+    head, value = text[:cut], text[cut + 1 :]
+    call = _call(value)
+    if call is None:
+        return _fill(text)
+    first, *rest = _lay(value, pad + 4 if call.chain() else pad)
+    if len(head) + 1 + len(first.lstrip()) <= WIDTH:
+        return [f"{head} {first.lstrip()}", *rest]
+    return [head, *_lay(value, pad + 4)]
+
+
+def _assignment(text: str) -> int | None:
+    """The blank after the `=` of an assignment."""
+    depth = 0
+    for k, c in enumerate(text):
+        depth += (c in "([{") - (c in ")]}")
+        if depth == 0 and text.startswith(" = ", k):
+            return k + 2
+    return None
+
+
+class _Call(NamedTuple):
+    name: str
+    arguments: list[str]
+    end: str  # what follows the last argument: brackets, a comma or a semicolon
+
+    def chain(self) -> _Call | None:
+        """The call of the same function that the last argument is."""
+        last = _call(self.arguments[-1])
+        return last if last is not None and last.name == self.name else None
+
+
+def _call(text: str) -> _Call | None:
+    """The call that all of `text` is."""
+    found = re.match(r"(\w+)\(", text)
+    if found is None:
+        return None
+    depth, arguments, begin = 0, [], found.end()
+    for k in range(found.end() - 1, len(text)):
+        c = text[k]
+        depth += (c in "([{") - (c in ")]}")
+        if depth == 1 and text.startswith(", ", k):
+            arguments.append(text[begin:k])
+            begin = k + 2
+        if depth == 0:
+            whole = not text[k:].strip(");,")
+            return _Call(found[1], [*arguments, text[begin:k]], text[k:]) if whole else None
+    return None
+
+
+def _lay(text: str, pad: int) -> list[str]:
+    """Lines for a statement or an expression that begins in column `pad`."""
+    line = " " * pad + text
+    call = None if len(line) <= WIDTH else _call(text)
+    if call is None:
+        return _fill(line)
+    if call.chain() is not None:
+        return _links(call, pad) or _fill(line)
+    if max(map(len, call.arguments)) <= SHORT:
+        return _fill(line)
+    *others, last = call.arguments
+    given = [*(f"{a}," for a in others), last + call.end]
+    return [f"{' ' * pad}{call.name}(", *(part for a in given for part in _lay(a, pad + 4))]
+
+
+def _links(call: _Call, pad: int) -> list[str]:
+    """A line for each link of a chain; none where one is too long."""
+    lines, end = [], ""
+    link: _Call | None = call
+    while link is not None:
+        end = link.end + end
+        inner = link.chain()
+        given = ", ".join(link.arguments if inner is None else link.arguments[:-1])
+        lines.append(f"{' ' * pad}{link.name}({given}{end if inner is None else ','}")
+        link = inner
+    return lines if max(map(len, lines)) <= WIDTH else []
+
+
+def _fill(text: str) -> list[str]:
+    """Lines as full as can be, broken where the brackets are fewest."""
     pad = len(text) - len(text.lstrip()) + 4
     lines = []
     while len(text) > WIDTH:

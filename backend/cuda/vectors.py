@@ -96,6 +96,8 @@ def load(w: Writer, s: LoadVector) -> None:
 
 
 def _common_name(s: LoadVector) -> str:
+    if len({v.name for v in s.vars}) == 1:
+        return s.vars[0].name
     names = {v.name.rstrip("0123456789").rstrip("_") for v in s.vars}
     return (names.pop() if len(names) == 1 else "") or f"{s.buffer.name}_{len(s.vars)}"
 

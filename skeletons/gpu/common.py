@@ -422,9 +422,9 @@ def split_constant(e: Expr) -> tuple[Expr, int]:
 
 
 def load_vector(into: Linearizer, buffer: Buffer, index: Expr, count: int,
-                streaming: bool = False) -> tuple[Var, ...]:  # fmt: skip
-    """`count` consecutive elements of a buffer in one access."""
-    variables = tuple(Var(f"{buffer.name}_x", buffer.type) for _ in range(count))
+                streaming: bool = False, which: str = "x") -> tuple[Var, ...]:  # fmt: skip
+    """`count` consecutive elements of a buffer in one access; `which` ends their name."""
+    variables = tuple(Var(f"{buffer.name}_{which}", buffer.type) for _ in range(count))
     into.append(LoadVector(variables, buffer, index, streaming))
     return variables
 

@@ -91,14 +91,19 @@ class Loads:
     def fetch(self, into: Linearizer, roots: Sequence[Expr], known: Iterable[Expr]) -> list[Expr]:
         """The wide accesses for `roots`: the elements as they are in memory, for `use`."""
         found: list[Expr] = []
-        for row, reads in self._rows(roots, known).items():
+        rows = self._rows(roots, known)
+        starts = zip(*(_offsets(lead) for _, lead, _, _ in rows), strict=False)
+        top = [min(offsets) for offsets in starts]
+        for row, reads in rows.items():
             leaf, lead, boundary, _ = row
             indices = self._indices(into, leaf, lead, boundary)
             buffer = self.stencil.builder.input(leaf)
             for group in self._groups(reads, boundary):
                 start = self._start(into, group, boundary)
                 where = self.stencil.builder.position(leaf, (*indices, start))
-                found += load_vector(into, buffer, where, self.columns)
+                found += load_vector(
+                    into, buffer, where, self.columns, which=_name(lead, top, group)
+                )
         return found
 
     def use(self, into: Linearizer, roots: Sequence[Expr], known: Iterable[Expr],
@@ -136,7 +141,8 @@ class Loads:
                 if rest is self.stencil.base[-1] and self._fits(leaf, e.args[:-1]):
                     key = (leaf, e.args[:-1], e.boundary, e.scoped)
                     rows.setdefault(key, {})[offset] = e
-        return {row: reads for row, reads in rows.items() if self._groups(reads, row[2])}
+        found = {row: reads for row, reads in rows.items() if self._groups(reads, row[2])}
+        return dict(sorted(found.items(), key=lambda item: _offsets(item[0][1])))
 
     def _groups(self, reads: dict[int, Expr], boundary: str | None) -> list[int]:
         """The groups of columns to load for these reads."""
@@ -201,6 +207,19 @@ class Loads:
         if offset >= self.columns:
             return self.columns - 1 - folded(boundary, offset - self.columns + 1)
         return offset
+
+
+def _offsets(lead: Sequence[Expr]) -> list[int]:
+    """How far from the thread's own place a row is, along each axis but the last."""
+    return [split_constant(index)[1] for index in lead]
+
+
+def _name(lead: Sequence[Expr], top: Sequence[int], group: int) -> str:
+    """What a piece of a row is called: `2_right` is two rows below the topmost, to the right."""
+    places = zip(_offsets(lead), top, strict=False)  # arrays of several ranks: as far as they go
+    rows = [str(here - least) for here, least in places]
+    side = {0: [], -1: ["left"], 1: ["right"]}.get(group, [f"right{group}"])
+    return "_".join([*rows, *side]) or "own"
 
 
 def _varies(index: Expr) -> bool:

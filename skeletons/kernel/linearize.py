@@ -173,7 +173,7 @@ class Linearizer:
             if node in needed and self._find(node) is None:
                 self._place(node, uses[node])
         found = tuple(self._value(r) for r in roots)
-        return tuple(self.let(e, "x") for e in found) if named else found
+        return tuple(self.let(e, _name_for(e, "x")) for e in found) if named else found
 
     def value(self, root: Expr, name: str | None = None) -> Expr:
         """One root; named when `name` is given."""
@@ -409,7 +409,5 @@ def _is_plain(e: Expr) -> bool:
     )
 
 
-def _name_for(e: Expr) -> str:
-    if isinstance(e, Load):
-        return f"{e.buffer.name}_x"
-    return "t"
+def _name_for(e: Expr, otherwise: str = "t") -> str:
+    return f"{e.buffer.name}_x" if isinstance(e, Load) else otherwise

@@ -374,72 +374,72 @@ fold_combine(float* __restrict__ out, const float* __restrict__ partial, int n0,
     const int k_5 = t + (round_ * 8 + 5) * height_1;
     const int k_6 = t + (round_ * 8 + 6) * height_1;
     const int k_7 = t + (round_ * 8 + 7) * height_1;
-    const float x_1 = partial[(plane * parts + k) * n0 + column];
-    const float x_2 = partial[(plane * parts + k_1) * n0 + column];
-    const float x_3 = partial[(plane * parts + k_2) * n0 + column];
-    const float x_4 = partial[(plane * parts + k_3) * n0 + column];
-    const float x_5 = partial[(plane * parts + k_4) * n0 + column];
-    const float x_6 = partial[(plane * parts + k_5) * n0 + column];
-    const float x_7 = partial[(plane * parts + k_6) * n0 + column];
-    const float x_8 = partial[(plane * parts + k_7) * n0 + column];
-    total += x_1;
-    total += x_2;
-    total += x_3;
-    total += x_4;
-    total += x_5;
-    total += x_6;
-    total += x_7;
-    total += x_8;
+    const float partial_x = partial[(plane * parts + k) * n0 + column];
+    const float partial_x_1 = partial[(plane * parts + k_1) * n0 + column];
+    const float partial_x_2 = partial[(plane * parts + k_2) * n0 + column];
+    const float partial_x_3 = partial[(plane * parts + k_3) * n0 + column];
+    const float partial_x_4 = partial[(plane * parts + k_4) * n0 + column];
+    const float partial_x_5 = partial[(plane * parts + k_5) * n0 + column];
+    const float partial_x_6 = partial[(plane * parts + k_6) * n0 + column];
+    const float partial_x_7 = partial[(plane * parts + k_7) * n0 + column];
+    total += partial_x;
+    total += partial_x_1;
+    total += partial_x_2;
+    total += partial_x_3;
+    total += partial_x_4;
+    total += partial_x_5;
+    total += partial_x_6;
+    total += partial_x_7;
   }
   const int base = rounds * 8;
   if (base < mine_1) {
     float x_1 = -0.0f;
     if (base < mine_1) {
       const int k = t + base * height_1;
-      const float x_2 = partial[(plane * parts + k) * n0 + column];
-      x_1 = x_2;
+      const float partial_x = partial[(plane * parts + k) * n0 + column];
+      x_1 = partial_x;
     }
     float x_2 = -0.0f;
     if (base + 1 < mine_1) {
       const int k = t + (base + 1) * height_1;
-      const float x_3 = partial[(plane * parts + k) * n0 + column];
-      x_2 = x_3;
+      const float partial_x = partial[(plane * parts + k) * n0 + column];
+      x_2 = partial_x;
     }
     float x_3 = -0.0f;
     if (base + 2 < mine_1) {
       const int k = t + (base + 2) * height_1;
-      const float x_4 = partial[(plane * parts + k) * n0 + column];
-      x_3 = x_4;
+      const float partial_x = partial[(plane * parts + k) * n0 + column];
+      x_3 = partial_x;
     }
     float x_4 = -0.0f;
     if (base + 3 < mine_1) {
       const int k = t + (base + 3) * height_1;
-      const float x_5 = partial[(plane * parts + k) * n0 + column];
-      x_4 = x_5;
+      const float partial_x = partial[(plane * parts + k) * n0 + column];
+      x_4 = partial_x;
     }
     float x_5 = -0.0f;
     if (base + 4 < mine_1) {
       const int k = t + (base + 4) * height_1;
-      const float x_6 = partial[(plane * parts + k) * n0 + column];
-      x_5 = x_6;
+      const float partial_x = partial[(plane * parts + k) * n0 + column];
+      x_5 = partial_x;
     }
     float x_6 = -0.0f;
     if (base + 5 < mine_1) {
       const int k = t + (base + 5) * height_1;
-      const float x_7 = partial[(plane * parts + k) * n0 + column];
-      x_6 = x_7;
+      const float partial_x = partial[(plane * parts + k) * n0 + column];
+      x_6 = partial_x;
     }
     float x_7 = -0.0f;
     if (base + 6 < mine_1) {
       const int k = t + (base + 6) * height_1;
-      const float x_8 = partial[(plane * parts + k) * n0 + column];
-      x_7 = x_8;
+      const float partial_x = partial[(plane * parts + k) * n0 + column];
+      x_7 = partial_x;
     }
     float x_8 = -0.0f;
     if (base + 7 < mine_1) {
       const int k = t + (base + 7) * height_1;
-      const float x_9 = partial[(plane * parts + k) * n0 + column];
-      x_8 = x_9;
+      const float partial_x = partial[(plane * parts + k) * n0 + column];
+      x_8 = partial_x;
     }
     total += x_1;
     total += x_2;

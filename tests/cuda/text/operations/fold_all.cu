@@ -127,18 +127,18 @@ sum_blocks(const float* __restrict__ input, float* __restrict__ out,
     }
     const int p = first + mine * step;
     if (p < part_stop) {
-      const float x = input[p];
-      total += x;
+      const float input_x = input[p];
+      total += input_x;
     }
     const int p_1 = p + 1;
     if (p_1 < part_stop) {
-      const float x = input[p_1];
-      total_1 += x;
+      const float input_x = input[p_1];
+      total_1 += input_x;
     }
     const int p_2 = p + 2;
     if (p_2 < part_stop) {
-      const float x = input[p_2];
-      total_2 += x;
+      const float input_x = input[p_2];
+      total_2 += input_x;
     }
   }
   total += total_1;
@@ -236,72 +236,72 @@ sum_combine(float* __restrict__ out, const float* __restrict__ partial, int part
       const int p_5 = lane + (round_ * 8 + 5) * lanes_1;
       const int p_6 = lane + (round_ * 8 + 6) * lanes_1;
       const int p_7 = lane + (round_ * 8 + 7) * lanes_1;
-      const float x = partial[base + p];
-      const float x_1 = partial[base + p_1];
-      const float x_2 = partial[base + p_2];
-      const float x_3 = partial[base + p_3];
-      const float x_4 = partial[base + p_4];
-      const float x_5 = partial[base + p_5];
-      const float x_6 = partial[base + p_6];
-      const float x_7 = partial[base + p_7];
-      total += x;
-      total += x_1;
-      total += x_2;
-      total += x_3;
-      total += x_4;
-      total += x_5;
-      total += x_6;
-      total += x_7;
+      const float partial_x = partial[base + p];
+      const float partial_x_1 = partial[base + p_1];
+      const float partial_x_2 = partial[base + p_2];
+      const float partial_x_3 = partial[base + p_3];
+      const float partial_x_4 = partial[base + p_4];
+      const float partial_x_5 = partial[base + p_5];
+      const float partial_x_6 = partial[base + p_6];
+      const float partial_x_7 = partial[base + p_7];
+      total += partial_x;
+      total += partial_x_1;
+      total += partial_x_2;
+      total += partial_x_3;
+      total += partial_x_4;
+      total += partial_x_5;
+      total += partial_x_6;
+      total += partial_x_7;
     }
     const int base_1 = rounds * 8;
     if (base_1 < mine) {
       float x = -0.0f;
       if (base_1 < mine) {
         const int p = lane + base_1 * lanes_1;
-        const float x_1 = partial[base + p];
-        x = x_1;
+        const float partial_x = partial[base + p];
+        x = partial_x;
       }
       float x_1 = -0.0f;
       if (base_1 + 1 < mine) {
         const int p = lane + (base_1 + 1) * lanes_1;
-        const float x_2 = partial[base + p];
-        x_1 = x_2;
+        const float partial_x = partial[base + p];
+        x_1 = partial_x;
       }
       float x_2 = -0.0f;
       if (base_1 + 2 < mine) {
         const int p = lane + (base_1 + 2) * lanes_1;
-        const float x_3 = partial[base + p];
-        x_2 = x_3;
+        const float partial_x = partial[base + p];
+        x_2 = partial_x;
       }
       float x_3 = -0.0f;
       if (base_1 + 3 < mine) {
         const int p = lane + (base_1 + 3) * lanes_1;
-        const float x_4 = partial[base + p];
-        x_3 = x_4;
+        const float partial_x = partial[base + p];
+        x_3 = partial_x;
       }
       float x_4 = -0.0f;
       if (base_1 + 4 < mine) {
         const int p = lane + (base_1 + 4) * lanes_1;
-        const float x_5 = partial[base + p];
-        x_4 = x_5;
+        const float partial_x = partial[base + p];
+        x_4 = partial_x;
       }
       float x_5 = -0.0f;
       if (base_1 + 5 < mine) {
         const int p = lane + (base_1 + 5) * lanes_1;
-        const float x_6 = partial[base + p];
-        x_5 = x_6;
+        const float partial_x = partial[base + p];
+        x_5 = partial_x;
       }
       float x_6 = -0.0f;
       if (base_1 + 6 < mine) {
         const int p = lane + (base_1 + 6) * lanes_1;
-        const float x_7 = partial[base + p];
-        x_6 = x_7;
+        const float partial_x = partial[base + p];
+        x_6 = partial_x;
       }
       float x_7 = -0.0f;
       if (base_1 + 7 < mine) {
         const int p = lane + (base_1 + 7) * lanes_1;
-        const float x_8 = partial[base + p];
-        x_7 = x_8;
+        const float partial_x = partial[base + p];
+        x_7 = partial_x;
       }
       total += x;
       total += x_1;

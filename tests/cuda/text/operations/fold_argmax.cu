@@ -312,72 +312,72 @@ argmax_combine(int64* __restrict__ out, const int64* __restrict__ partial, int p
       const int p_5 = lane + (round_ * 8 + 5) * lanes_1;
       const int p_6 = lane + (round_ * 8 + 6) * lanes_1;
       const int p_7 = lane + (round_ * 8 + 7) * lanes_1;
-      const int64 x = partial[base + p];
-      const int64 x_1 = partial[base + p_1];
-      const int64 x_2 = partial[base + p_2];
-      const int64 x_3 = partial[base + p_3];
-      const int64 x_4 = partial[base + p_4];
-      const int64 x_5 = partial[base + p_5];
-      const int64 x_6 = partial[base + p_6];
-      const int64 x_7 = partial[base + p_7];
-      total = min(total, x);
-      total = min(total, x_1);
-      total = min(total, x_2);
-      total = min(total, x_3);
-      total = min(total, x_4);
-      total = min(total, x_5);
-      total = min(total, x_6);
-      total = min(total, x_7);
+      const int64 partial_x = partial[base + p];
+      const int64 partial_x_1 = partial[base + p_1];
+      const int64 partial_x_2 = partial[base + p_2];
+      const int64 partial_x_3 = partial[base + p_3];
+      const int64 partial_x_4 = partial[base + p_4];
+      const int64 partial_x_5 = partial[base + p_5];
+      const int64 partial_x_6 = partial[base + p_6];
+      const int64 partial_x_7 = partial[base + p_7];
+      total = min(total, partial_x);
+      total = min(total, partial_x_1);
+      total = min(total, partial_x_2);
+      total = min(total, partial_x_3);
+      total = min(total, partial_x_4);
+      total = min(total, partial_x_5);
+      total = min(total, partial_x_6);
+      total = min(total, partial_x_7);
     }
     const int base_1 = rounds * 8;
     if (base_1 < mine) {
       int64 x = 9223372036854775807ll;
       if (base_1 < mine) {
         const int p = lane + base_1 * lanes_1;
-        const int64 x_1 = partial[base + p];
-        x = x_1;
+        const int64 partial_x = partial[base + p];
+        x = partial_x;
       }
       int64 x_1 = 9223372036854775807ll;
       if (base_1 + 1 < mine) {
         const int p = lane + (base_1 + 1) * lanes_1;
-        const int64 x_2 = partial[base + p];
-        x_1 = x_2;
+        const int64 partial_x = partial[base + p];
+        x_1 = partial_x;
       }
       int64 x_2 = 9223372036854775807ll;
       if (base_1 + 2 < mine) {
         const int p = lane + (base_1 + 2) * lanes_1;
-        const int64 x_3 = partial[base + p];
-        x_2 = x_3;
+        const int64 partial_x = partial[base + p];
+        x_2 = partial_x;
       }
       int64 x_3 = 9223372036854775807ll;
       if (base_1 + 3 < mine) {
         const int p = lane + (base_1 + 3) * lanes_1;
-        const int64 x_4 = partial[base + p];
-        x_3 = x_4;
+        const int64 partial_x = partial[base + p];
+        x_3 = partial_x;
       }
       int64 x_4 = 9223372036854775807ll;
       if (base_1 + 4 < mine) {
         const int p = lane + (base_1 + 4) * lanes_1;
-        const int64 x_5 = partial[base + p];
-        x_4 = x_5;
+        const int64 partial_x = partial[base + p];
+        x_4 = partial_x;
       }
       int64 x_5 = 9223372036854775807ll;
       if (base_1 + 5 < mine) {
         const int p = lane + (base_1 + 5) * lanes_1;
-        const int64 x_6 = partial[base + p];
-        x_5 = x_6;
+        const int64 partial_x = partial[base + p];
+        x_5 = partial_x;
       }
       int64 x_6 = 9223372036854775807ll;
       if (base_1 + 6 < mine) {
         const int p = lane + (base_1 + 6) * lanes_1;
-        const int64 x_7 = partial[base + p];
-        x_6 = x_7;
+        const int64 partial_x = partial[base + p];
+        x_6 = partial_x;
       }
       int64 x_7 = 9223372036854775807ll;
       if (base_1 + 7 < mine) {
         const int p = lane + (base_1 + 7) * lanes_1;
-        const int64 x_8 = partial[base + p];
-        x_7 = x_8;
+        const int64 partial_x = partial[base + p];
+        x_7 = partial_x;
       }
       total = min(total, x);
       total = min(total, x_1);

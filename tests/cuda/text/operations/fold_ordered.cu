@@ -227,8 +227,10 @@ fold_blocks(const float* __restrict__ input, float* __restrict__ out0,
       if (warps_1 > 1) {
         const float other = __shfl_down_sync(0xffffffff, total, 1);
         const float other_1 = __shfl_down_sync(0xffffffff, total_1, 1);
-        const int t_2 = floor_divide(part_stop - (int)part_start + max((int)share, 1) - 1,
-            max((int)share, 1));
+        const int t_2 =
+            floor_divide(
+                part_stop - (int)part_start + max((int)share, 1) - 1,
+                max((int)share, 1));
         if (lane_1 + 1 < t_2) {
           const float r = total * other;
           const float r_1 = total_1 * other + other_1;
@@ -239,8 +241,10 @@ fold_blocks(const float* __restrict__ input, float* __restrict__ out0,
       if (warps_1 > 2) {
         const float other = __shfl_down_sync(0xffffffff, total, 2);
         const float other_1 = __shfl_down_sync(0xffffffff, total_1, 2);
-        const int t_2 = floor_divide(part_stop - (int)part_start + max((int)share, 1) - 1,
-            max((int)share, 1));
+        const int t_2 =
+            floor_divide(
+                part_stop - (int)part_start + max((int)share, 1) - 1,
+                max((int)share, 1));
         if (lane_1 + 2 < t_2) {
           const float r = total * other;
           const float r_1 = total_1 * other + other_1;
@@ -251,8 +255,10 @@ fold_blocks(const float* __restrict__ input, float* __restrict__ out0,
       if (warps_1 > 4) {
         const float other = __shfl_down_sync(0xffffffff, total, 4);
         const float other_1 = __shfl_down_sync(0xffffffff, total_1, 4);
-        const int t_2 = floor_divide(part_stop - (int)part_start + max((int)share, 1) - 1,
-            max((int)share, 1));
+        const int t_2 =
+            floor_divide(
+                part_stop - (int)part_start + max((int)share, 1) - 1,
+                max((int)share, 1));
         if (lane_1 + 4 < t_2) {
           const float r = total * other;
           const float r_1 = total_1 * other + other_1;
@@ -263,8 +269,10 @@ fold_blocks(const float* __restrict__ input, float* __restrict__ out0,
       if (warps_1 > 8) {
         const float other = __shfl_down_sync(0xffffffff, total, 8);
         const float other_1 = __shfl_down_sync(0xffffffff, total_1, 8);
-        const int t_2 = floor_divide(part_stop - (int)part_start + max((int)share, 1) - 1,
-            max((int)share, 1));
+        const int t_2 =
+            floor_divide(
+                part_stop - (int)part_start + max((int)share, 1) - 1,
+                max((int)share, 1));
         if (lane_1 + 8 < t_2) {
           const float r = total * other;
           const float r_1 = total_1 * other + other_1;
@@ -351,14 +359,14 @@ fold_combine(float* __restrict__ out0, float* __restrict__ out0_1,
     float part = 0.0f;
     float part_1 = 0.0f;
     for (int64 k = first; k < min(first + 4, end); ++k) {
-      const float x = partial[base + (int)k];
-      const float x_1 = partial_1[base + (int)k];
+      const float partial_x = partial[base + (int)k];
+      const float partial_1_x = partial_1[base + (int)k];
       if (k == first) {
-        part = x;
-        part_1 = x_1;
+        part = partial_x;
+        part_1 = partial_1_x;
       } else {
-        const float r = part * x;
-        const float r_1 = part_1 * x + x_1;
+        const float r = part * partial_x;
+        const float r_1 = part_1 * partial_x + partial_1_x;
         part = r;
         part_1 = r_1;
       }

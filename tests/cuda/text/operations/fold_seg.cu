@@ -89,40 +89,40 @@ fold_seg(const int64* __restrict__ offsets, const float* __restrict__ input,
         const int p_1 = first + (round_ * 4 + 1) * (int)lanes;
         const int p_2 = first + (round_ * 4 + 2) * (int)lanes;
         const int p_3 = first + (round_ * 4 + 3) * (int)lanes;
-        const float x = input[p];
-        const float x_1 = input[p_1];
-        const float x_2 = input[p_2];
-        const float x_3 = input[p_3];
-        total += x;
-        total += x_1;
-        total += x_2;
-        total += x_3;
+        const float input_x = input[p];
+        const float input_x_1 = input[p_1];
+        const float input_x_2 = input[p_2];
+        const float input_x_3 = input[p_3];
+        total += input_x;
+        total += input_x_1;
+        total += input_x_2;
+        total += input_x_3;
       }
       const int base = rounds * 4;
       if (base < mine) {
         float x = -0.0f;
         if (base < mine) {
           const int p = first + base * (int)lanes;
-          const float x_1 = input[p];
-          x = x_1;
+          const float input_x = input[p];
+          x = input_x;
         }
         float x_1 = -0.0f;
         if (base + 1 < mine) {
           const int p = first + (base + 1) * (int)lanes;
-          const float x_2 = input[p];
-          x_1 = x_2;
+          const float input_x = input[p];
+          x_1 = input_x;
         }
         float x_2 = -0.0f;
         if (base + 2 < mine) {
           const int p = first + (base + 2) * (int)lanes;
-          const float x_3 = input[p];
-          x_2 = x_3;
+          const float input_x = input[p];
+          x_2 = input_x;
         }
         float x_3 = -0.0f;
         if (base + 3 < mine) {
           const int p = first + (base + 3) * (int)lanes;
-          const float x_4 = input[p];
-          x_3 = x_4;
+          const float input_x = input[p];
+          x_3 = input_x;
         }
         total += x;
         total += x_1;
@@ -179,40 +179,40 @@ fold_seg(const int64* __restrict__ offsets, const float* __restrict__ input,
           const int p_1 = first + (round_ * 4 + 1) * 256;
           const int p_2 = first + (round_ * 4 + 2) * 256;
           const int p_3 = first + (round_ * 4 + 3) * 256;
-          const float x = input[p];
-          const float x_1 = input[p_1];
-          const float x_2 = input[p_2];
-          const float x_3 = input[p_3];
-          total += x;
-          total += x_1;
-          total += x_2;
-          total += x_3;
+          const float input_x = input[p];
+          const float input_x_1 = input[p_1];
+          const float input_x_2 = input[p_2];
+          const float input_x_3 = input[p_3];
+          total += input_x;
+          total += input_x_1;
+          total += input_x_2;
+          total += input_x_3;
         }
         const int base = rounds * 4;
         if (base < mine) {
           float x = -0.0f;
           if (base < mine) {
             const int p = first + base * 256;
-            const float x_1 = input[p];
-            x = x_1;
+            const float input_x = input[p];
+            x = input_x;
           }
           float x_1 = -0.0f;
           if (base + 1 < mine) {
             const int p = first + (base + 1) * 256;
-            const float x_2 = input[p];
-            x_1 = x_2;
+            const float input_x = input[p];
+            x_1 = input_x;
           }
           float x_2 = -0.0f;
           if (base + 2 < mine) {
             const int p = first + (base + 2) * 256;
-            const float x_3 = input[p];
-            x_2 = x_3;
+            const float input_x = input[p];
+            x_2 = input_x;
           }
           float x_3 = -0.0f;
           if (base + 3 < mine) {
             const int p = first + (base + 3) * 256;
-            const float x_4 = input[p];
-            x_3 = x_4;
+            const float input_x = input[p];
+            x_3 = input_x;
           }
           total += x;
           total += x_1;

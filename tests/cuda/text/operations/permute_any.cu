@@ -200,7 +200,8 @@ permute_bins(const int* __restrict__ input, int* __restrict__ out, int n0, int c
       }
     }
     if (some) {
-      atomic_update32(&out[b],
+      atomic_update32(
+          &out[b],
           [&](int old) { return floor_remainder((int)((unsigned)total + old), 9); });
     }
   }

@@ -48,8 +48,8 @@ permute_claim(const float* __restrict__ zip0, const int* __restrict__ zip1,
   for (int round_ = 0; round_ < rounds_1; ++round_) {
     const int64 p = left + (int64)round_ * stride;
     const int place = input[(int)p];
-    const float x = zip0[(int)p];
-    const int x_1 = zip1[(int)p];
+    const float zip0_x = zip0[(int)p];
+    const int zip1_x = zip1[(int)p];
     const int64 before = atomicMax(&zero_last[place], p + 1);
   }
 }
@@ -129,11 +129,11 @@ permute_claimed(const float* __restrict__ zip0, const int* __restrict__ zip1,
   for (int round_ = 0; round_ < rounds_1; ++round_) {
     const int64 p = left + (int64)round_ * stride;
     const int place = input[(int)p];
-    const float x = zip0[(int)p];
-    const int x_1 = zip1[(int)p];
+    const float zip0_x = zip0[(int)p];
+    const int zip1_x = zip1[(int)p];
     if (zero_last[place] == p + 1) {
-      out0[place] = x;
-      out0_1[place] = x_1;
+      out0[place] = zip0_x;
+      out0_1[place] = zip1_x;
     }
   }
 }

@@ -623,9 +623,11 @@ scanl1_tiles(const float* __restrict__ input, float* __restrict__ out0,
     }
     if (lane == 15 && tile + 1 < tiles) {
       const int word_2 = (row * tiles + tile) * 2 + 1;
-      publish_relaxed(&zero_state[word_2],
+      publish_relaxed(
+          &zero_state[word_2],
           (uint64)(uint32)__float_as_uint(prefix) | 4294967296ull);
-      publish_relaxed(&zero_state[word_2 + 1],
+      publish_relaxed(
+          &zero_state[word_2 + 1],
           (uint64)(uint32)__float_as_uint(prefix_1) | 4294967296ull);
     }
     const int mine = group - lane;
@@ -654,8 +656,8 @@ scanl1_tiles(const float* __restrict__ input, float* __restrict__ out0,
       const uint32 starts =
           __ballot_sync(0xffffffff, near && word_2 >= 4294967296ull && word_3 >= 4294967296ull);
       away = __clz(__brev(starts));
-      const uint32 lacking =
-          __ballot_sync(0xffffffff,
+      const uint32 lacking = __ballot_sync(
+          0xffffffff,
           !(word >= 4294967296ull && word_1 >= 4294967296ull) || (int)away >= 32);
       if (lacking == 0u) break;
     }
@@ -915,9 +917,11 @@ scanl1_tiles(const float* __restrict__ input, float* __restrict__ out0,
       whole_2 = x_1;
     }
     const int word_2 = all_tiles * 2 + (row * groups + group + 1) * 2 + 1;
-    publish_relaxed(&zero_state[word_2],
+    publish_relaxed(
+        &zero_state[word_2],
         (uint64)(uint32)__float_as_uint(whole_1) | 4294967296ull);
-    publish_relaxed(&zero_state[word_2 + 1],
+    publish_relaxed(
+        &zero_state[word_2 + 1],
         (uint64)(uint32)__float_as_uint(whole_2) | 4294967296ull);
   }
   if (place > 0) {

@@ -50,22 +50,22 @@ scanl_rows(const float* __restrict__ input, float* __restrict__ out, int n1, int
       for (int j = 0; j < 4; ++j) {
         const int p = first + j * step;
         const int p_1 = min(p, n1 - 1);
-        const float x = input[p_1];
+        const float input_x = input[p_1];
         const int p_2 = min(p + 1, n1 - 1);
-        const float x_1 = input[p_2];
+        const float input_x_1 = input[p_2];
         const int p_3 = min(p + 2, n1 - 1);
-        const float x_2 = input[p_3];
+        const float input_x_2 = input[p_3];
         const int p_4 = min(p + 3, n1 - 1);
-        const float x_3 = input[p_4];
-        const float x_4 = x + x_1;
-        const float x_5 = x_4 + x_2;
-        const float x_6 = x_5 + x_3;
+        const float input_x_3 = input[p_4];
+        const float x = input_x + input_x_1;
+        const float x_1 = x + input_x_2;
+        const float x_2 = x_1 + input_x_3;
         const int slot = j * 4;
-        inside[slot] = x;
-        inside[slot + 1] = x_4;
-        inside[slot + 2] = x_5;
-        inside[slot + 3] = x_6;
-        before[j] = x_6;
+        inside[slot] = input_x;
+        inside[slot + 1] = x;
+        inside[slot + 2] = x_1;
+        inside[slot + 3] = x_2;
+        before[j] = x_2;
       }
     }
     if (width > 1) {
@@ -299,19 +299,19 @@ scanl_tiles(const float* __restrict__ input, float* __restrict__ out,
     for (int j = 0; j < 12; ++j) {
       const int p = (unsigned)first + j * 128;
       const int p_1 = min(p, n1 - 1);
-      const float x = input[p_1];
+      const float input_x = input[p_1];
       const int p_2 = min((int)(p + 1u), n1 - 1);
-      const float x_1 = input[p_2];
+      const float input_x_1 = input[p_2];
       const int p_3 = min((int)(p + 2u), n1 - 1);
-      const float x_2 = input[p_3];
+      const float input_x_2 = input[p_3];
       const int p_4 = min((int)(p + 3u), n1 - 1);
-      const float x_3 = input[p_4];
-      const float x_4 = x + x_1;
-      const float x_5 = x_4 + x_2;
-      const float x_6 = x_5 + x_3;
+      const float input_x_3 = input[p_4];
+      const float x = input_x + input_x_1;
+      const float x_1 = x + input_x_2;
+      const float x_2 = x_1 + input_x_3;
       const int slot = (j * 512 + thread) * 4;
-      *reinterpret_cast<float4*>(&inside_1[slot]) = make_float4(x, x_4, x_5, x_6);
-      before_1[j] = x_6;
+      *reinterpret_cast<float4*>(&inside_1[slot]) = make_float4(input_x, x, x_1, x_2);
+      before_1[j] = x_2;
     }
   }
   #pragma unroll
@@ -408,7 +408,8 @@ scanl_tiles(const float* __restrict__ input, float* __restrict__ out,
     }
     if (lane == 15 && number + 1 < tiles) {
       const int word_1 = number + 1;
-      publish_relaxed(&zero_state[word_1],
+      publish_relaxed(
+          &zero_state[word_1],
           (uint64)(uint32)__float_as_uint(prefix) | 4294967296ull);
     }
     const int mine = group - lane;
@@ -547,7 +548,8 @@ scanl_tiles(const float* __restrict__ input, float* __restrict__ out,
     const float x = before + whole_1;
     whole_1 = x;
     const int word_1 = all_tiles + group + 2;
-    publish_relaxed(&zero_state[word_1],
+    publish_relaxed(
+        &zero_state[word_1],
         (uint64)(uint32)__float_as_uint(whole_1) | 4294967296ull);
   }
   if (place > 0) {

@@ -19,11 +19,12 @@ slice(const float* __restrict__ input, float* __restrict__ out, int n1, int n2, 
     const int i0 = quotient(first, n1_multiplier, n1_shift);
     const int i1 = n1 == 0 ? 0 : first - i0 * n1;
     const int t = n2 + i0 * -1 - 1;
-    const float x = input[t * n3 + i1 * 2 + 1];
-    const float x_1 = input[t * n3 + (i1 + 1) * 2 + 1];
-    const float x_2 = input[t * n3 + (i1 + 2) * 2 + 1];
-    const float x_3 = input[t * n3 + (i1 + 3) * 2 + 1];
-    *reinterpret_cast<float4*>(&out[first]) = make_float4(x, x_1, x_2, x_3);
+    const float input_x = input[t * n3 + i1 * 2 + 1];
+    const float input_x_1 = input[t * n3 + (i1 + 1) * 2 + 1];
+    const float input_x_2 = input[t * n3 + (i1 + 2) * 2 + 1];
+    const float input_x_3 = input[t * n3 + (i1 + 3) * 2 + 1];
+    *reinterpret_cast<float4*>(&out[first]) =
+        make_float4(input_x, input_x_1, input_x_2, input_x_3);
   } else {
     for (int p = start + thread; p < size; p += 128) {
       const int i0 = quotient(p, n1_multiplier, n1_shift);

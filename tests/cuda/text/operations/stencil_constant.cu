@@ -22,126 +22,126 @@ stencil(const float* __restrict__ input, float* __restrict__ out, int n0, int n1
   const int i1 = column * 4;
   const int first = row * 4;
   const int last = min(first + 4, n0);
-  const uint32 every =
-      __ballot_sync(0xffffffff,
+  const uint32 every = __ballot_sync(
+      0xffffffff,
       !(active && !(first >= 1 && first + 4 <= rows_inside && low1 <= i1 && i1 + 4 <= high1)));
   const bool plain = every == 0xffffffffu;
   if (active) {
     if (plain) {
-      const float4 input_x = *reinterpret_cast<const float4*>(&input[(first + 4) * n1 + i1]);
-      const float4 input_x_1 = *reinterpret_cast<const float4*>(&input[(first + 3) * n1 + i1]);
-      const float4 input_x_2 = *reinterpret_cast<const float4*>(&input[(first + 2) * n1 + i1]);
-      const float4 input_x_3 = *reinterpret_cast<const float4*>(&input[(first + 1) * n1 + i1]);
-      const float4 input_x_4 = *reinterpret_cast<const float4*>(&input[first * n1 + i1]);
-      const float4 input_x_5 = *reinterpret_cast<const float4*>(&input[(first - 1) * n1 + i1]);
+      const float4 input_0 = *reinterpret_cast<const float4*>(&input[(first - 1) * n1 + i1]);
+      const float4 input_1 = *reinterpret_cast<const float4*>(&input[first * n1 + i1]);
+      const float4 input_2 = *reinterpret_cast<const float4*>(&input[(first + 1) * n1 + i1]);
+      const float4 input_3 = *reinterpret_cast<const float4*>(&input[(first + 2) * n1 + i1]);
+      const float4 input_4 = *reinterpret_cast<const float4*>(&input[(first + 3) * n1 + i1]);
+      const float4 input_5 = *reinterpret_cast<const float4*>(&input[(first + 4) * n1 + i1]);
       const int x = i1 + 4;
       const int x_1 = i1 - 1;
-      *reinterpret_cast<float4*>(&out[first * n1 + i1]) =
-          make_float4(input_x_5.x + input[first * n1 + x_1] + input_x_4.x + input_x_4.y
-          + input_x_3.x, input_x_5.y + input_x_4.x + input_x_4.y + input_x_4.z + input_x_3.y,
-          input_x_5.z + input_x_4.y + input_x_4.z + input_x_4.w + input_x_3.z,
-          input_x_5.w + input_x_4.z + input_x_4.w + input[first * n1 + x] + input_x_3.w);
+      *reinterpret_cast<float4*>(&out[first * n1 + i1]) = make_float4(
+          input_0.x + input[first * n1 + x_1] + input_1.x + input_1.y + input_2.x,
+          input_0.y + input_1.x + input_1.y + input_1.z + input_2.y,
+          input_0.z + input_1.y + input_1.z + input_1.w + input_2.z,
+          input_0.w + input_1.z + input_1.w + input[first * n1 + x] + input_2.w);
       if (first + 1 < last) {
-        *reinterpret_cast<float4*>(&out[(first + 1) * n1 + i1]) =
-            make_float4(input_x_4.x + input[(first + 1) * n1 + x_1] + input_x_3.x + input_x_3.y
-            + input_x_2.x, input_x_4.y + input_x_3.x + input_x_3.y + input_x_3.z + input_x_2.y,
-            input_x_4.z + input_x_3.y + input_x_3.z + input_x_3.w + input_x_2.z,
-            input_x_4.w + input_x_3.z + input_x_3.w + input[(first + 1) * n1 + x] + input_x_2.w);
+        *reinterpret_cast<float4*>(&out[(first + 1) * n1 + i1]) = make_float4(
+            input_1.x + input[(first + 1) * n1 + x_1] + input_2.x + input_2.y + input_3.x,
+            input_1.y + input_2.x + input_2.y + input_2.z + input_3.y,
+            input_1.z + input_2.y + input_2.z + input_2.w + input_3.z,
+            input_1.w + input_2.z + input_2.w + input[(first + 1) * n1 + x] + input_3.w);
       }
       if (first + 2 < last) {
-        *reinterpret_cast<float4*>(&out[(first + 2) * n1 + i1]) =
-            make_float4(input_x_3.x + input[(first + 2) * n1 + x_1] + input_x_2.x + input_x_2.y
-            + input_x_1.x, input_x_3.y + input_x_2.x + input_x_2.y + input_x_2.z + input_x_1.y,
-            input_x_3.z + input_x_2.y + input_x_2.z + input_x_2.w + input_x_1.z,
-            input_x_3.w + input_x_2.z + input_x_2.w + input[(first + 2) * n1 + x] + input_x_1.w);
+        *reinterpret_cast<float4*>(&out[(first + 2) * n1 + i1]) = make_float4(
+            input_2.x + input[(first + 2) * n1 + x_1] + input_3.x + input_3.y + input_4.x,
+            input_2.y + input_3.x + input_3.y + input_3.z + input_4.y,
+            input_2.z + input_3.y + input_3.z + input_3.w + input_4.z,
+            input_2.w + input_3.z + input_3.w + input[(first + 2) * n1 + x] + input_4.w);
       }
       if (first + 3 < last) {
-        *reinterpret_cast<float4*>(&out[(first + 3) * n1 + i1]) =
-            make_float4(input_x_2.x + input[(first + 3) * n1 + x_1] + input_x_1.x + input_x_1.y
-            + input_x.x, input_x_2.y + input_x_1.x + input_x_1.y + input_x_1.z + input_x.y,
-            input_x_2.z + input_x_1.y + input_x_1.z + input_x_1.w + input_x.z,
-            input_x_2.w + input_x_1.z + input_x_1.w + input[(first + 3) * n1 + x] + input_x.w);
+        *reinterpret_cast<float4*>(&out[(first + 3) * n1 + i1]) = make_float4(
+            input_3.x + input[(first + 3) * n1 + x_1] + input_4.x + input_4.y + input_5.x,
+            input_3.y + input_4.x + input_4.y + input_4.z + input_5.y,
+            input_3.z + input_4.y + input_4.z + input_4.w + input_5.z,
+            input_3.w + input_4.z + input_4.w + input[(first + 3) * n1 + x] + input_5.w);
       }
     } else {
       const bool leftmost = i1 == 0;
       const bool rightmost = i1 == n1 - 4;
       const int before = max(i1 - 4, 0);
       const int after = min(i1 + 4, n1 - 4);
-      const int at = min(max(first + 4, 0), n0 - 1);
-      const float4 input_x = *reinterpret_cast<const float4*>(&input[at * n1 + i1]);
-      const int at_1 = min(max(first + 3, 0), n0 - 1);
-      const float4 input_x_1 = *reinterpret_cast<const float4*>(&input[at_1 * n1 + before]);
-      const float4 input_x_2 = *reinterpret_cast<const float4*>(&input[at_1 * n1 + i1]);
-      const float4 input_x_3 = *reinterpret_cast<const float4*>(&input[at_1 * n1 + after]);
-      const int at_2 = min(max(first + 2, 0), n0 - 1);
-      const float4 input_x_4 = *reinterpret_cast<const float4*>(&input[at_2 * n1 + before]);
-      const float4 input_x_5 = *reinterpret_cast<const float4*>(&input[at_2 * n1 + i1]);
-      const float4 input_x_6 = *reinterpret_cast<const float4*>(&input[at_2 * n1 + after]);
-      const int at_3 = min(max(first + 1, 0), n0 - 1);
-      const float4 input_x_7 = *reinterpret_cast<const float4*>(&input[at_3 * n1 + before]);
-      const float4 input_x_8 = *reinterpret_cast<const float4*>(&input[at_3 * n1 + i1]);
-      const float4 input_x_9 = *reinterpret_cast<const float4*>(&input[at_3 * n1 + after]);
-      const int at_4 = min(max(first, 0), n0 - 1);
-      const float4 input_x_10 = *reinterpret_cast<const float4*>(&input[at_4 * n1 + before]);
-      const float4 input_x_11 = *reinterpret_cast<const float4*>(&input[at_4 * n1 + i1]);
-      const float4 input_x_12 = *reinterpret_cast<const float4*>(&input[at_4 * n1 + after]);
-      const int at_5 = min(max(first - 1, 0), n0 - 1);
-      const float4 input_x_13 = *reinterpret_cast<const float4*>(&input[at_5 * n1 + i1]);
-      const bool inside = first + 4 >= 0 && first + 4 < n0;
-      const float x = inside ? input_x.w : 0.0f;
-      const float x_1 = inside ? input_x.z : 0.0f;
-      const float x_2 = inside ? input_x.y : 0.0f;
-      const float x_3 = inside ? input_x.x : 0.0f;
-      const bool inside_1 = first + 3 >= 0 && first + 3 < n0;
-      const float x_4 = inside_1 ? (rightmost ? 0.0f : input_x_3.x) : 0.0f;
-      const float x_5 = inside_1 ? input_x_2.w : 0.0f;
-      const float x_6 = inside_1 ? input_x_2.z : 0.0f;
-      const float x_7 = inside_1 ? input_x_2.y : 0.0f;
-      const float x_8 = inside_1 ? input_x_2.x : 0.0f;
-      const float x_9 = inside_1 ? (leftmost ? 0.0f : input_x_1.w) : 0.0f;
-      const bool inside_2 = first + 2 >= 0 && first + 2 < n0;
-      const float x_10 = inside_2 ? input_x_5.w : 0.0f;
-      const float x_11 = inside_2 ? input_x_5.z : 0.0f;
-      const float x_12 = inside_2 ? input_x_5.y : 0.0f;
-      const float x_13 = inside_2 ? input_x_5.x : 0.0f;
-      const float x_14 = inside_2 ? (rightmost ? 0.0f : input_x_6.x) : 0.0f;
-      const float x_15 = inside_2 ? (leftmost ? 0.0f : input_x_4.w) : 0.0f;
-      const bool inside_3 = first + 1 >= 0 && first + 1 < n0;
-      const float x_16 = inside_3 ? input_x_8.w : 0.0f;
-      const float x_17 = inside_3 ? input_x_8.z : 0.0f;
-      const float x_18 = inside_3 ? input_x_8.y : 0.0f;
-      const float x_19 = inside_3 ? input_x_8.x : 0.0f;
-      const float x_20 = inside_3 ? (rightmost ? 0.0f : input_x_9.x) : 0.0f;
-      const float x_21 = inside_3 ? (leftmost ? 0.0f : input_x_7.w) : 0.0f;
-      const bool inside_4 = first >= 0 && first < n0;
-      const float x_22 = inside_4 ? input_x_11.w : 0.0f;
-      const float x_23 = inside_4 ? input_x_11.z : 0.0f;
-      const float x_24 = inside_4 ? input_x_11.y : 0.0f;
-      const float x_25 = inside_4 ? input_x_11.x : 0.0f;
-      const float x_26 = inside_4 ? (rightmost ? 0.0f : input_x_12.x) : 0.0f;
-      const float x_27 = inside_4 ? (leftmost ? 0.0f : input_x_10.w) : 0.0f;
-      const bool inside_5 = first - 1 >= 0 && first - 1 < n0;
-      const float x_28 = inside_5 ? input_x_13.w : 0.0f;
-      const float x_29 = inside_5 ? input_x_13.z : 0.0f;
-      const float x_30 = inside_5 ? input_x_13.y : 0.0f;
-      const float x_31 = inside_5 ? input_x_13.x : 0.0f;
+      const int at = min(max(first - 1, 0), n0 - 1);
+      const float4 input_0 = *reinterpret_cast<const float4*>(&input[at * n1 + i1]);
+      const int at_1 = min(max(first, 0), n0 - 1);
+      const float4 input_1_left = *reinterpret_cast<const float4*>(&input[at_1 * n1 + before]);
+      const float4 input_1 = *reinterpret_cast<const float4*>(&input[at_1 * n1 + i1]);
+      const float4 input_1_right = *reinterpret_cast<const float4*>(&input[at_1 * n1 + after]);
+      const int at_2 = min(max(first + 1, 0), n0 - 1);
+      const float4 input_2_left = *reinterpret_cast<const float4*>(&input[at_2 * n1 + before]);
+      const float4 input_2 = *reinterpret_cast<const float4*>(&input[at_2 * n1 + i1]);
+      const float4 input_2_right = *reinterpret_cast<const float4*>(&input[at_2 * n1 + after]);
+      const int at_3 = min(max(first + 2, 0), n0 - 1);
+      const float4 input_3_left = *reinterpret_cast<const float4*>(&input[at_3 * n1 + before]);
+      const float4 input_3 = *reinterpret_cast<const float4*>(&input[at_3 * n1 + i1]);
+      const float4 input_3_right = *reinterpret_cast<const float4*>(&input[at_3 * n1 + after]);
+      const int at_4 = min(max(first + 3, 0), n0 - 1);
+      const float4 input_4_left = *reinterpret_cast<const float4*>(&input[at_4 * n1 + before]);
+      const float4 input_4 = *reinterpret_cast<const float4*>(&input[at_4 * n1 + i1]);
+      const float4 input_4_right = *reinterpret_cast<const float4*>(&input[at_4 * n1 + after]);
+      const int at_5 = min(max(first + 4, 0), n0 - 1);
+      const float4 input_5 = *reinterpret_cast<const float4*>(&input[at_5 * n1 + i1]);
+      const bool inside = first - 1 >= 0 && first - 1 < n0;
+      const float x = inside ? input_0.w : 0.0f;
+      const float x_1 = inside ? input_0.z : 0.0f;
+      const float x_2 = inside ? input_0.y : 0.0f;
+      const float x_3 = inside ? input_0.x : 0.0f;
+      const bool inside_1 = first >= 0 && first < n0;
+      const float x_4 = inside_1 ? input_1.w : 0.0f;
+      const float x_5 = inside_1 ? input_1.z : 0.0f;
+      const float x_6 = inside_1 ? input_1.y : 0.0f;
+      const float x_7 = inside_1 ? input_1.x : 0.0f;
+      const float x_8 = inside_1 ? (rightmost ? 0.0f : input_1_right.x) : 0.0f;
+      const float x_9 = inside_1 ? (leftmost ? 0.0f : input_1_left.w) : 0.0f;
+      const bool inside_2 = first + 1 >= 0 && first + 1 < n0;
+      const float x_10 = inside_2 ? input_2.w : 0.0f;
+      const float x_11 = inside_2 ? input_2.z : 0.0f;
+      const float x_12 = inside_2 ? input_2.y : 0.0f;
+      const float x_13 = inside_2 ? input_2.x : 0.0f;
+      const float x_14 = inside_2 ? (rightmost ? 0.0f : input_2_right.x) : 0.0f;
+      const float x_15 = inside_2 ? (leftmost ? 0.0f : input_2_left.w) : 0.0f;
+      const bool inside_3 = first + 2 >= 0 && first + 2 < n0;
+      const float x_16 = inside_3 ? input_3.w : 0.0f;
+      const float x_17 = inside_3 ? input_3.z : 0.0f;
+      const float x_18 = inside_3 ? input_3.y : 0.0f;
+      const float x_19 = inside_3 ? input_3.x : 0.0f;
+      const float x_20 = inside_3 ? (rightmost ? 0.0f : input_3_right.x) : 0.0f;
+      const float x_21 = inside_3 ? (leftmost ? 0.0f : input_3_left.w) : 0.0f;
+      const bool inside_4 = first + 3 >= 0 && first + 3 < n0;
+      const float x_22 = inside_4 ? (rightmost ? 0.0f : input_4_right.x) : 0.0f;
+      const float x_23 = inside_4 ? input_4.w : 0.0f;
+      const float x_24 = inside_4 ? input_4.z : 0.0f;
+      const float x_25 = inside_4 ? input_4.y : 0.0f;
+      const float x_26 = inside_4 ? input_4.x : 0.0f;
+      const float x_27 = inside_4 ? (leftmost ? 0.0f : input_4_left.w) : 0.0f;
+      const bool inside_5 = first + 4 >= 0 && first + 4 < n0;
+      const float x_28 = inside_5 ? input_5.w : 0.0f;
+      const float x_29 = inside_5 ? input_5.z : 0.0f;
+      const float x_30 = inside_5 ? input_5.y : 0.0f;
+      const float x_31 = inside_5 ? input_5.x : 0.0f;
       *reinterpret_cast<float4*>(&out[first * n1 + i1]) =
-          make_float4(x_31 + x_27 + x_25 + x_24 + x_19, x_30 + x_25 + x_24 + x_23 + x_18,
-          x_29 + x_24 + x_23 + x_22 + x_17, x_28 + x_23 + x_22 + x_26 + x_16);
+          make_float4(x_3 + x_9 + x_7 + x_6 + x_13, x_2 + x_7 + x_6 + x_5 + x_12,
+              x_1 + x_6 + x_5 + x_4 + x_11, x + x_5 + x_4 + x_8 + x_10);
       if (first + 1 < last) {
         *reinterpret_cast<float4*>(&out[(first + 1) * n1 + i1]) =
-            make_float4(x_25 + x_21 + x_19 + x_18 + x_13, x_24 + x_19 + x_18 + x_17 + x_12,
-            x_23 + x_18 + x_17 + x_16 + x_11, x_22 + x_17 + x_16 + x_20 + x_10);
+            make_float4(x_7 + x_15 + x_13 + x_12 + x_19, x_6 + x_13 + x_12 + x_11 + x_18,
+                x_5 + x_12 + x_11 + x_10 + x_17, x_4 + x_11 + x_10 + x_14 + x_16);
       }
       if (first + 2 < last) {
         *reinterpret_cast<float4*>(&out[(first + 2) * n1 + i1]) =
-            make_float4(x_19 + x_15 + x_13 + x_12 + x_8, x_18 + x_13 + x_12 + x_11 + x_7,
-            x_17 + x_12 + x_11 + x_10 + x_6, x_16 + x_11 + x_10 + x_14 + x_5);
+            make_float4(x_13 + x_21 + x_19 + x_18 + x_26, x_12 + x_19 + x_18 + x_17 + x_25,
+                x_11 + x_18 + x_17 + x_16 + x_24, x_10 + x_17 + x_16 + x_20 + x_23);
       }
       if (first + 3 < last) {
         *reinterpret_cast<float4*>(&out[(first + 3) * n1 + i1]) =
-            make_float4(x_13 + x_9 + x_8 + x_7 + x_3, x_12 + x_8 + x_7 + x_6 + x_2,
-            x_11 + x_7 + x_6 + x_5 + x_1, x_10 + x_6 + x_5 + x_4 + x);
+            make_float4(x_19 + x_27 + x_26 + x_25 + x_31, x_18 + x_26 + x_25 + x_24 + x_30,
+                x_17 + x_25 + x_24 + x_23 + x_29, x_16 + x_24 + x_23 + x_22 + x_28);
       }
     }
   }

@@ -30,45 +30,45 @@ stencil(const float* __restrict__ input, float* __restrict__ out, int n0, int n1
   const int i1 = column * 4;
   const int first = row * 4;
   const int last = min(first + 4, n0);
-  const uint32 every =
-      __ballot_sync(0xffffffff,
+  const uint32 every = __ballot_sync(
+      0xffffffff,
       !(active && !(first >= 1 && first + 4 <= rows_inside && low1 <= i1 && i1 + 4 <= high1)));
   const bool plain = every == 0xffffffffu;
   if (active) {
     if (plain) {
-      const float4 input_x = *reinterpret_cast<const float4*>(&input[(first + 4) * n1 + i1]);
-      const float4 input_x_1 = *reinterpret_cast<const float4*>(&input[(first + 3) * n1 + i1]);
-      const float4 input_x_2 = *reinterpret_cast<const float4*>(&input[(first + 2) * n1 + i1]);
-      const float4 input_x_3 = *reinterpret_cast<const float4*>(&input[(first + 1) * n1 + i1]);
-      const float4 input_x_4 = *reinterpret_cast<const float4*>(&input[first * n1 + i1]);
-      const float4 input_x_5 = *reinterpret_cast<const float4*>(&input[(first - 1) * n1 + i1]);
+      const float4 input_0 = *reinterpret_cast<const float4*>(&input[(first - 1) * n1 + i1]);
+      const float4 input_1 = *reinterpret_cast<const float4*>(&input[first * n1 + i1]);
+      const float4 input_2 = *reinterpret_cast<const float4*>(&input[(first + 1) * n1 + i1]);
+      const float4 input_3 = *reinterpret_cast<const float4*>(&input[(first + 2) * n1 + i1]);
+      const float4 input_4 = *reinterpret_cast<const float4*>(&input[(first + 3) * n1 + i1]);
+      const float4 input_5 = *reinterpret_cast<const float4*>(&input[(first + 4) * n1 + i1]);
       const int x = i1 + 4;
       const int x_1 = i1 - 1;
-      *reinterpret_cast<float4*>(&out[first * n1 + i1]) =
-          make_float4(input_x_5.x + input[first * n1 + x_1] + input_x_4.x + input_x_4.y
-          + input_x_3.x, input_x_5.y + input_x_4.x + input_x_4.y + input_x_4.z + input_x_3.y,
-          input_x_5.z + input_x_4.y + input_x_4.z + input_x_4.w + input_x_3.z,
-          input_x_5.w + input_x_4.z + input_x_4.w + input[first * n1 + x] + input_x_3.w);
+      *reinterpret_cast<float4*>(&out[first * n1 + i1]) = make_float4(
+          input_0.x + input[first * n1 + x_1] + input_1.x + input_1.y + input_2.x,
+          input_0.y + input_1.x + input_1.y + input_1.z + input_2.y,
+          input_0.z + input_1.y + input_1.z + input_1.w + input_2.z,
+          input_0.w + input_1.z + input_1.w + input[first * n1 + x] + input_2.w);
       if (first + 1 < last) {
-        *reinterpret_cast<float4*>(&out[(first + 1) * n1 + i1]) =
-            make_float4(input_x_4.x + input[(first + 1) * n1 + x_1] + input_x_3.x + input_x_3.y
-            + input_x_2.x, input_x_4.y + input_x_3.x + input_x_3.y + input_x_3.z + input_x_2.y,
-            input_x_4.z + input_x_3.y + input_x_3.z + input_x_3.w + input_x_2.z,
-            input_x_4.w + input_x_3.z + input_x_3.w + input[(first + 1) * n1 + x] + input_x_2.w);
+        *reinterpret_cast<float4*>(&out[(first + 1) * n1 + i1]) = make_float4(
+            input_1.x + input[(first + 1) * n1 + x_1] + input_2.x + input_2.y + input_3.x,
+            input_1.y + input_2.x + input_2.y + input_2.z + input_3.y,
+            input_1.z + input_2.y + input_2.z + input_2.w + input_3.z,
+            input_1.w + input_2.z + input_2.w + input[(first + 1) * n1 + x] + input_3.w);
       }
       if (first + 2 < last) {
-        *reinterpret_cast<float4*>(&out[(first + 2) * n1 + i1]) =
-            make_float4(input_x_3.x + input[(first + 2) * n1 + x_1] + input_x_2.x + input_x_2.y
-            + input_x_1.x, input_x_3.y + input_x_2.x + input_x_2.y + input_x_2.z + input_x_1.y,
-            input_x_3.z + input_x_2.y + input_x_2.z + input_x_2.w + input_x_1.z,
-            input_x_3.w + input_x_2.z + input_x_2.w + input[(first + 2) * n1 + x] + input_x_1.w);
+        *reinterpret_cast<float4*>(&out[(first + 2) * n1 + i1]) = make_float4(
+            input_2.x + input[(first + 2) * n1 + x_1] + input_3.x + input_3.y + input_4.x,
+            input_2.y + input_3.x + input_3.y + input_3.z + input_4.y,
+            input_2.z + input_3.y + input_3.z + input_3.w + input_4.z,
+            input_2.w + input_3.z + input_3.w + input[(first + 2) * n1 + x] + input_4.w);
       }
       if (first + 3 < last) {
-        *reinterpret_cast<float4*>(&out[(first + 3) * n1 + i1]) =
-            make_float4(input_x_2.x + input[(first + 3) * n1 + x_1] + input_x_1.x + input_x_1.y
-            + input_x.x, input_x_2.y + input_x_1.x + input_x_1.y + input_x_1.z + input_x.y,
-            input_x_2.z + input_x_1.y + input_x_1.z + input_x_1.w + input_x.z,
-            input_x_2.w + input_x_1.z + input_x_1.w + input[(first + 3) * n1 + x] + input_x.w);
+        *reinterpret_cast<float4*>(&out[(first + 3) * n1 + i1]) = make_float4(
+            input_3.x + input[(first + 3) * n1 + x_1] + input_4.x + input_4.y + input_5.x,
+            input_3.y + input_4.x + input_4.y + input_4.z + input_5.y,
+            input_3.z + input_4.y + input_4.z + input_4.w + input_5.z,
+            input_3.w + input_4.z + input_4.w + input[(first + 3) * n1 + x] + input_5.w);
       }
     } else {
       const bool leftmost = i1 == 0;
@@ -76,65 +76,65 @@ stencil(const float* __restrict__ input, float* __restrict__ out, int n0, int n1
       const int before = max(i1 - 4, 0);
       const int after = min(i1 + 4, n1 - 4);
       const int t_1 = max((n0 - 1) * 2, 1);
-      const int t_2 = (first + 4) % t_1;
+      const int t_2 = floor_remainder(first - 1, t_1);
       const int at = min(min(t_2, t_1 - t_2), n0 - 1);
-      const float4 input_x = *reinterpret_cast<const float4*>(&input[at * n1 + i1]);
-      const int t_3 = (first + 3) % t_1;
+      const float4 input_0 = *reinterpret_cast<const float4*>(&input[at * n1 + i1]);
+      const int t_3 = first % t_1;
       const int at_1 = min(min(t_3, t_1 - t_3), n0 - 1);
-      const float4 input_x_1 = *reinterpret_cast<const float4*>(&input[at_1 * n1 + before]);
-      const float4 input_x_2 = *reinterpret_cast<const float4*>(&input[at_1 * n1 + i1]);
-      const float4 input_x_3 = *reinterpret_cast<const float4*>(&input[at_1 * n1 + after]);
-      const int t_4 = (first + 2) % t_1;
+      const float4 input_1_left = *reinterpret_cast<const float4*>(&input[at_1 * n1 + before]);
+      const float4 input_1 = *reinterpret_cast<const float4*>(&input[at_1 * n1 + i1]);
+      const float4 input_1_right = *reinterpret_cast<const float4*>(&input[at_1 * n1 + after]);
+      const int t_4 = (first + 1) % t_1;
       const int at_2 = min(min(t_4, t_1 - t_4), n0 - 1);
-      const float4 input_x_4 = *reinterpret_cast<const float4*>(&input[at_2 * n1 + before]);
-      const float4 input_x_5 = *reinterpret_cast<const float4*>(&input[at_2 * n1 + i1]);
-      const float4 input_x_6 = *reinterpret_cast<const float4*>(&input[at_2 * n1 + after]);
-      const int t_5 = (first + 1) % t_1;
+      const float4 input_2_left = *reinterpret_cast<const float4*>(&input[at_2 * n1 + before]);
+      const float4 input_2 = *reinterpret_cast<const float4*>(&input[at_2 * n1 + i1]);
+      const float4 input_2_right = *reinterpret_cast<const float4*>(&input[at_2 * n1 + after]);
+      const int t_5 = (first + 2) % t_1;
       const int at_3 = min(min(t_5, t_1 - t_5), n0 - 1);
-      const float4 input_x_7 = *reinterpret_cast<const float4*>(&input[at_3 * n1 + before]);
-      const float4 input_x_8 = *reinterpret_cast<const float4*>(&input[at_3 * n1 + i1]);
-      const float4 input_x_9 = *reinterpret_cast<const float4*>(&input[at_3 * n1 + after]);
-      const int t_6 = first % t_1;
+      const float4 input_3_left = *reinterpret_cast<const float4*>(&input[at_3 * n1 + before]);
+      const float4 input_3 = *reinterpret_cast<const float4*>(&input[at_3 * n1 + i1]);
+      const float4 input_3_right = *reinterpret_cast<const float4*>(&input[at_3 * n1 + after]);
+      const int t_6 = (first + 3) % t_1;
       const int at_4 = min(min(t_6, t_1 - t_6), n0 - 1);
-      const float4 input_x_10 = *reinterpret_cast<const float4*>(&input[at_4 * n1 + before]);
-      const float4 input_x_11 = *reinterpret_cast<const float4*>(&input[at_4 * n1 + i1]);
-      const float4 input_x_12 = *reinterpret_cast<const float4*>(&input[at_4 * n1 + after]);
-      const int t_7 = floor_remainder(first - 1, t_1);
+      const float4 input_4_left = *reinterpret_cast<const float4*>(&input[at_4 * n1 + before]);
+      const float4 input_4 = *reinterpret_cast<const float4*>(&input[at_4 * n1 + i1]);
+      const float4 input_4_right = *reinterpret_cast<const float4*>(&input[at_4 * n1 + after]);
+      const int t_7 = (first + 4) % t_1;
       const int at_5 = min(min(t_7, t_1 - t_7), n0 - 1);
-      const float4 input_x_13 = *reinterpret_cast<const float4*>(&input[at_5 * n1 + i1]);
-      const float x = rightmost ? input_x_2.z : input_x_3.x;
-      const float x_1 = leftmost ? input_x_2.y : input_x_1.w;
-      const float x_2 = rightmost ? input_x_5.z : input_x_6.x;
-      const float x_3 = leftmost ? input_x_5.y : input_x_4.w;
-      const float x_4 = rightmost ? input_x_8.z : input_x_9.x;
-      const float x_5 = leftmost ? input_x_8.y : input_x_7.w;
-      const float x_6 = rightmost ? input_x_11.z : input_x_12.x;
-      const float x_7 = leftmost ? input_x_11.y : input_x_10.w;
-      *reinterpret_cast<float4*>(&out[first * n1 + i1]) =
-          make_float4(input_x_13.x + x_7 + input_x_11.x + input_x_11.y + input_x_8.x,
-          input_x_13.y + input_x_11.x + input_x_11.y + input_x_11.z + input_x_8.y,
-          input_x_13.z + input_x_11.y + input_x_11.z + input_x_11.w + input_x_8.z,
-          input_x_13.w + input_x_11.z + input_x_11.w + x_6 + input_x_8.w);
+      const float4 input_5 = *reinterpret_cast<const float4*>(&input[at_5 * n1 + i1]);
+      const float x = rightmost ? input_1.z : input_1_right.x;
+      const float x_1 = leftmost ? input_1.y : input_1_left.w;
+      const float x_2 = rightmost ? input_2.z : input_2_right.x;
+      const float x_3 = leftmost ? input_2.y : input_2_left.w;
+      const float x_4 = rightmost ? input_3.z : input_3_right.x;
+      const float x_5 = leftmost ? input_3.y : input_3_left.w;
+      const float x_6 = rightmost ? input_4.z : input_4_right.x;
+      const float x_7 = leftmost ? input_4.y : input_4_left.w;
+      *reinterpret_cast<float4*>(&out[first * n1 + i1]) = make_float4(
+          input_0.x + x_1 + input_1.x + input_1.y + input_2.x,
+          input_0.y + input_1.x + input_1.y + input_1.z + input_2.y,
+          input_0.z + input_1.y + input_1.z + input_1.w + input_2.z,
+          input_0.w + input_1.z + input_1.w + x + input_2.w);
       if (first + 1 < last) {
-        *reinterpret_cast<float4*>(&out[(first + 1) * n1 + i1]) =
-            make_float4(input_x_11.x + x_5 + input_x_8.x + input_x_8.y + input_x_5.x,
-            input_x_11.y + input_x_8.x + input_x_8.y + input_x_8.z + input_x_5.y,
-            input_x_11.z + input_x_8.y + input_x_8.z + input_x_8.w + input_x_5.z,
-            input_x_11.w + input_x_8.z + input_x_8.w + x_4 + input_x_5.w);
+        *reinterpret_cast<float4*>(&out[(first + 1) * n1 + i1]) = make_float4(
+            input_1.x + x_3 + input_2.x + input_2.y + input_3.x,
+            input_1.y + input_2.x + input_2.y + input_2.z + input_3.y,
+            input_1.z + input_2.y + input_2.z + input_2.w + input_3.z,
+            input_1.w + input_2.z + input_2.w + x_2 + input_3.w);
       }
       if (first + 2 < last) {
-        *reinterpret_cast<float4*>(&out[(first + 2) * n1 + i1]) =
-            make_float4(input_x_8.x + x_3 + input_x_5.x + input_x_5.y + input_x_2.x,
-            input_x_8.y + input_x_5.x + input_x_5.y + input_x_5.z + input_x_2.y,
-            input_x_8.z + input_x_5.y + input_x_5.z + input_x_5.w + input_x_2.z,
-            input_x_8.w + input_x_5.z + input_x_5.w + x_2 + input_x_2.w);
+        *reinterpret_cast<float4*>(&out[(first + 2) * n1 + i1]) = make_float4(
+            input_2.x + x_5 + input_3.x + input_3.y + input_4.x,
+            input_2.y + input_3.x + input_3.y + input_3.z + input_4.y,
+            input_2.z + input_3.y + input_3.z + input_3.w + input_4.z,
+            input_2.w + input_3.z + input_3.w + x_4 + input_4.w);
       }
       if (first + 3 < last) {
-        *reinterpret_cast<float4*>(&out[(first + 3) * n1 + i1]) =
-            make_float4(input_x_5.x + x_1 + input_x_2.x + input_x_2.y + input_x.x,
-            input_x_5.y + input_x_2.x + input_x_2.y + input_x_2.z + input_x.y,
-            input_x_5.z + input_x_2.y + input_x_2.z + input_x_2.w + input_x.z,
-            input_x_5.w + input_x_2.z + input_x_2.w + x + input_x.w);
+        *reinterpret_cast<float4*>(&out[(first + 3) * n1 + i1]) = make_float4(
+            input_3.x + x_7 + input_4.x + input_4.y + input_5.x,
+            input_3.y + input_4.x + input_4.y + input_4.z + input_5.y,
+            input_3.z + input_4.y + input_4.z + input_4.w + input_5.z,
+            input_3.w + input_4.z + input_4.w + x_6 + input_5.w);
       }
     }
   }

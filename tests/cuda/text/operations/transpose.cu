@@ -56,11 +56,12 @@ transpose(const float* __restrict__ input, float* __restrict__ out, int n0, int 
       const int i = i0 + across;
       const int j = i1 + group * 4;
       const int begin = group * 256 + (across ^ ((group * 4) & 63));
-      const float x = input_tile_1[begin];
-      const float x_1 = input_tile_1[begin + 64];
-      const float x_2 = input_tile_1[begin + 128];
-      const float x_3 = input_tile_1[begin + 192];
-      *reinterpret_cast<float4*>(&out[i * n1 + j]) = make_float4(x, x_1, x_2, x_3);
+      const float input_tile_1_x = input_tile_1[begin];
+      const float input_tile_1_x_1 = input_tile_1[begin + 64];
+      const float input_tile_1_x_2 = input_tile_1[begin + 128];
+      const float input_tile_1_x_3 = input_tile_1[begin + 192];
+      *reinterpret_cast<float4*>(&out[i * n1 + j]) =
+          make_float4(input_tile_1_x, input_tile_1_x_1, input_tile_1_x_2, input_tile_1_x_3);
     }
   } else {
     for (int turn = 0; turn < 2; ++turn) {
@@ -71,11 +72,12 @@ transpose(const float* __restrict__ input, float* __restrict__ out, int n0, int 
       const int j = i1 + group * 4;
       if (i < n0 && j < n1) {
         const int begin = group * 256 + (across ^ ((group * 4) & 63));
-        const float x = input_tile_1[begin];
-        const float x_1 = input_tile_1[begin + 64];
-        const float x_2 = input_tile_1[begin + 128];
-        const float x_3 = input_tile_1[begin + 192];
-        *reinterpret_cast<float4*>(&out[i * n1 + j]) = make_float4(x, x_1, x_2, x_3);
+        const float input_tile_1_x = input_tile_1[begin];
+        const float input_tile_1_x_1 = input_tile_1[begin + 64];
+        const float input_tile_1_x_2 = input_tile_1[begin + 128];
+        const float input_tile_1_x_3 = input_tile_1[begin + 192];
+        *reinterpret_cast<float4*>(&out[i * n1 + j]) =
+            make_float4(input_tile_1_x, input_tile_1_x_1, input_tile_1_x_2, input_tile_1_x_3);
       }
     }
   }
