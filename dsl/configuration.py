@@ -65,14 +65,18 @@ def _interned(made: Settings) -> Settings:
     return _known.setdefault(made, made)
 
 
+def _of_environment() -> dict[str, Any]:
+    return {
+        "backend": os.environ.get("TREADLE_BACKEND") or None,
+        "check": os.environ.get("TREADLE_CHECK", "") not in ("", "0"),
+    }
+
+
 class _Local(threading.local):
     def __init__(self) -> None:
-        self.settings = _interned(
-            Settings(
-                backend=os.environ.get("TREADLE_BACKEND") or None,
-                check=os.environ.get("TREADLE_CHECK", "") not in ("", "0"),
-            )
-        )
+        self.environment = _of_environment()
+        self.settings = _interned(Settings(**self.environment))
+        self.blocks = 0  # of `config` and `precision` around what runs
 
 
 _local = _Local()
@@ -81,6 +85,30 @@ _local = _Local()
 def settings() -> Settings:
     """The settings in force on this thread."""
     return _local.settings
+
+
+def look_around() -> None:
+    """Read the environment again, outside all blocks: calls that trace do, calls that repeat
+    spare themselves its half microsecond."""
+    if _local.blocks:
+        return
+    now = _of_environment()
+    if now != _local.environment:
+        _local.environment = now
+        _local.settings = _interned(replace(_local.settings, **now))
+
+
+@contextmanager
+def _block(**changes: Any) -> Iterator[None]:
+    look_around()
+    before = _local.settings
+    _local.settings = _interned(replace(before, **changes))
+    _local.blocks += 1
+    try:
+        yield
+    finally:
+        _local.settings = before
+        _local.blocks -= 1
 
 
 #: The settings of `config`; `precision` has its own.
@@ -96,12 +124,8 @@ def config(**changes: Any) -> Iterator[None]:
             f"config knows no setting {', '.join(sorted(unknown))}.",
             hint=f"{did_you_mean(min(unknown), _CONFIGURED)}Settings: {', '.join(_CONFIGURED)}.",
         )
-    before = _local.settings
-    _local.settings = _interned(replace(before, **changes))
-    try:
+    with _block(**changes):
         yield
-    finally:
-        _local.settings = before
 
 
 @user_facing
@@ -111,12 +135,8 @@ def precision(fast: bool = False) -> Iterator[None]:
     if not isinstance(fast, bool):
         raise TracingError(f"td.precision: fast is True or False, got {fast!r}.",
                            hint="Write td.precision(fast=True).")  # fmt: skip
-    before = _local.settings
-    _local.settings = _interned(replace(before, fast_precision=fast))
-    try:
+    with _block(fast_precision=fast):
         yield
-    finally:
-        _local.settings = before
 
 
 def current_backend() -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .array import PLAIN_ARRAYS, Array, is_arraylike, normalise_source
-from .configuration import Settings, settings
+from .configuration import Settings, look_around, settings
 from .errors import (
     DTypeError,
     TracingError,
@@ -53,6 +53,7 @@ def run(
                 hint="Give schedules per operation: schedule=… or .scheduled(…).",
             )
         expr = expr.scheduled(schedule)
+    look_around()
     chosen = settings()
     if check is not None:
         chosen = replace(chosen, check=check)
@@ -130,6 +131,7 @@ class Jit:
 
     def _here(self) -> dict[Any, Program]:
         """The programs under the settings in force."""
+        look_around()
         chosen = settings()
         known, programs = self._recent
         if chosen is not known:

@@ -399,6 +399,9 @@ def apply_primitive(name: str, operands: Sequence[Expr]) -> Expr:
         truths = tuple(as_truth(v) for v in operands)
         return simplify.apply(op, truths, bool_)
     else:
+        beyond = _beyond(name, operands) if name in _COMPARISONS else None
+        if beyond is not None:
+            return Const(beyond, bool_)
         values, weak = unify(operands, name)
     type_ = values[0].type
     ruled = op.rule(type_)
@@ -409,6 +412,25 @@ def apply_primitive(name: str, operands: Sequence[Expr]) -> Expr:
     if argument != type_:
         values = [simplify.cast(v, argument, weak) for v in values]
     return simplify.apply(op, tuple(values), result, weak and result.kind != "bool")
+
+
+_COMPARISONS = {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"}
+
+
+def _beyond(name: str, operands: Sequence[Expr]) -> bool | None:
+    """What comparing integers with a literal gives that their type does not hold, as in NumPy 2:
+    `x > -1` is true of every unsigned x.  None where the literal fits."""
+    for e, literal, above in ((*operands, "less"), (*reversed(operands), "greater")):
+        if not (isinstance(literal, Const) and literal.weak and literal.type.is_integer):
+            continue
+        if e.weak or not e.type.is_integer or e.type.kind == "bool":
+            continue
+        if int(literal.value) > e.type.highest:
+            return name in ("not_equal", above, f"{above}_equal")
+        if int(literal.value) < e.type.lowest:
+            below = "greater" if above == "less" else "less"
+            return name in ("not_equal", below, f"{below}_equal")
+    return None
 
 
 def _hint_for(name: str, type_: ScalarType) -> str | None:

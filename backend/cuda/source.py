@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from typing import Any
 
 from treadle.backend.choosing import first_choice
@@ -13,6 +14,7 @@ from treadle.dsl.graph import ArrayLoop, Barrier, Branch, Library, Matmul, Node
 from treadle.skeletons.kernel.ir import Kernel
 
 from .availability import DEFAULT_ARCH
+from .layout import WIDTH
 from .loops import why_host_driven
 from .products import by_library
 
@@ -111,7 +113,8 @@ def _variants(variants: list[Kernel], arch: str) -> str:
         return f"// {first.name} for {arch}\n"
     lines = [f"// {first.name} for {arch}, variant 1 of {len(variants)}; a launch takes the first "
              "for which this is true:"]  # fmt: skip
-    lines += [f"//   {k}. {_needs(v)}" for k, v in enumerate(variants, 1)]
+    for k, v in enumerate(variants, 1):
+        lines += textwrap.wrap(f"//   {k}. {_needs(v)}", WIDTH, subsequent_indent="//      ")
     return "\n".join(lines) + "\n"
 
 

@@ -138,19 +138,43 @@ def pad(a: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0
     if mode != "constant":
         place = [resolve_index(kinds[mode], p, n) for p, n in zip(place, array._shape, strict=True)]
         return map_over(array, place, shape, Label("pad"))
+    values = tuple(array._element(place))
     inside: Expr = Const(True, bool_)
-    for p, n in zip(place, array._shape, strict=True):
+    outside = values
+    sides = _pad_values(constant_values, array.ndim)
+    for p, n, around in zip(place, array._shape, sides, strict=True):
         low = apply_primitive("greater_equal", [p, constant(0)])
         high = apply_primitive("less", [p, n])
-        inside = apply_primitive(
-            "logical_and", [inside, apply_primitive("logical_and", [low, high])]
-        )
-    values = tuple(array._element(place))
-    outside = tuple(fit_weak(lift(constant_values, "pad"), v.type) for v in values)
+        within = apply_primitive("logical_and", [low, high])
+        before, after = (
+            tuple(fit_weak(lift(x, "pad"), v.type) for v in values) for x in around
+        )  # fmt: skip
+        here = _choose(low, after, before)
+        # A corner belongs to the last of its axes, as if they were padded one after the other.
+        outside = here if outside is values else _choose(within, outside, here)
+        inside = apply_primitive("logical_and", [inside, within])
     chosen = Cond(inside, values, outside)
     elements = tuple(Proj(chosen, k) for k in range(len(values)))
     node = Generate(shape, elements, label=Label("pad"), where=user_location())
     return Array(node.leaves, array.structure, shape)
+
+
+def _choose(p: Expr, then: tuple[Expr, ...], other: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    return tuple(simplify.select(p, a, b) for a, b in zip(then, other, strict=True))
+
+
+def _pad_values(constant_values: Any, rank: int) -> list[tuple[Any, Any]]:
+    """The values before and after, axis by axis."""
+    if not isinstance(constant_values, tuple | list | np.ndarray):
+        return [(constant_values, constant_values)] * rank
+    try:
+        pairs = np.broadcast_to(np.asarray(constant_values, dtype=object), (rank, 2))
+    except ValueError:
+        raise ShapeError(
+            f"pad: constant_values {constant_values!r} does not fit an array of rank {rank}.",
+            hint="Give a value, (before, after), or one (before, after) per axis.",
+        ) from None
+    return [(before, after) for before, after in pairs]
 
 
 def _pad_widths(pad_width: Any, rank: int) -> list[tuple[int, int]]:

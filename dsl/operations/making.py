@@ -69,7 +69,9 @@ def unit(value: Any) -> Array:
 
 @operation
 def the(a: Any) -> Any:
-    """The value of a rank-0 array as a scalar."""
+    """The value of a rank-0 array as a scalar (of a scalar: itself)."""
+    if isinstance(a, Scalar):
+        return a
     array = as_array(a, "the")
     if array.ndim != 0:
         raise ShapeError(

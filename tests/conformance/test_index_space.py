@@ -314,6 +314,14 @@ def test_pad_with_constants(check):
                 lambda: td.pad(a, 2, mode="constant", constant_values=7),
                 np.pad(a, 2, constant_values=7),
             ),
+            "before and after": (
+                lambda: td.pad(a, (1, 2), constant_values=(7, 8)),
+                np.pad(a, (1, 2), constant_values=(7, 8)),
+            ),
+            "by axis, whose corners are the last's": (
+                lambda: td.pad(a, 1, constant_values=((1, 2), (3, 4))),
+                np.pad(a, 1, constant_values=((1, 2), (3, 4))),
+            ),
             "empty": (
                 lambda: td.pad(a[:0], ((1, 2), (0, 1)), constant_values=3),
                 np.pad(a[:0], ((1, 2), (0, 1)), constant_values=3),

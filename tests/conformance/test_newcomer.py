@@ -131,6 +131,23 @@ def test_a_misspelt_variable(monkeypatch):
         configuration._warn_of_unknown_variables()
 
 
+def test_the_environment_is_read_when_a_program_is_made(monkeypatch):
+    beyond = td.generate((3,), lambda i: td.use(np.ones(2))[i + 1])
+    with monkeypatch.context() as changed:
+        changed.setenv("TREADLE_CHECK", "1")
+        with pytest.raises(IndexError):
+            td.run(beyond)
+        with td.config(check=False):
+            td.run(beyond)
+    td.run(beyond)
+
+
+def test_the_scalar_of_a_scalar():
+    table = np.array([3.0, 4.0])
+    got = td.run(td.map(lambda x: x + td.the(td.use(table)[1]), np.ones(2)))
+    assert got.tolist() == [5.0, 5.0]
+
+
 def test_explaining_is_for_the_extents_that_are_asked_for():
     """A small trial first, then the real size: compiled once, explained for each."""
     f = td.jit(lambda a: td.stencil(lambda w: w[0, 0] + w[0, 1], a), backend="native")

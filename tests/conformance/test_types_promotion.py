@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 
 import numpy as np
 import pytest
@@ -71,6 +72,10 @@ def test_array_knows_its_type_before_running():
     assert len(td.use(np.zeros((2, 3), "f4")).shape) == 2
 
 
+COMPARISONS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+               "==": operator.eq, "!=": operator.ne}  # fmt: skip
+
+
 def promotable(left, right):
     """Whether NumPy and the page agree on what two types give."""
     if "bfloat16" in (left, right):
@@ -112,6 +117,24 @@ def test_literals_are_weak(check, name):
         cases[f"{text} * x"] = (lambda v=value: v * td.use(a), want_mul)
         cases[f"scalar x + {text}"] = (lambda v=value: td.map(lambda x: x + v, a), want_add)
         cases[f"scalar {text} * x"] = (lambda v=value: td.map(lambda x: v * x, a), want_mul)
+    check(cases)
+
+
+@pytest.mark.parametrize("name", ("int8", "uint8", "uint64"))
+def test_literals_beyond_the_type_can_be_compared_with(check, name):
+    """And with nothing else: NumPy raises for `uint8 array + 300`."""
+    a = np.array([0, 1, 100], name)
+    cases = {}
+    for value in (-1 if name[0] == "u" else -200, 5, 300 if name[-1] == "8" else 99):
+        for sign, compare in COMPARISONS.items():
+            cases[f"x {sign} {value}"] = (
+                lambda c=compare, v=value: c(td.use(a), v),
+                compare(a, value),
+            )
+            cases[f"{value} {sign} x"] = (
+                lambda c=compare, v=value: c(v, td.use(a)),
+                compare(value, a),
+            )
     check(cases)
 
 
