@@ -8,7 +8,7 @@ needs runs inside that side.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from treadle.dsl.expr import Expr, Extent, Read, walk
 from treadle.dsl.graph import (
@@ -34,7 +34,10 @@ class Step:
 
 @dataclass
 class Plan:
-    """Steps in order, and the slots of the results."""
+    """Steps in order, and the slots of the results.
+
+    `checks` hold before the first step.  Those of a loop's body belong to the plan around it; a
+    branch verifies those of the side that it takes."""
 
     steps: list[Step]
     results: list[int]
@@ -84,8 +87,9 @@ class Planner:
                 for held in node.bound:
                     self.slot(held.leaf())
                 inside = finished | set(node.bound)
-                step.inner = [self.sub_plan(node.inner_roots(), inside, bound | set(node.bound))]
-                checks += step.inner[0].checks
+                body = self.sub_plan(node.inner_roots(), inside, bound | set(node.bound))
+                checks += body.checks
+                step.inner = [replace(body, checks=[])]
             elif isinstance(node, Branch):
                 step.inner = [
                     self.sub_plan(node.then, finished, bound),

@@ -11,14 +11,16 @@ import numpy as np
 
 from . import expr as ir
 from .errors import (
+    AxisError,
     DTypeError,
     IndexOutOfBounds,
     ShapeError,
     TracingError,
     user_facing,
+    user_facing_methods,
     user_location,
 )
-from .expr import Apply, Const, Expr, Index, Read
+from .expr import Apply, Const, Expr, Index, Read, walk
 from .graph import Check, Generate, Input, Label, Leaf, Shape, known
 from .scalar import Operators, Scalar
 from .simplify import is_const
@@ -26,6 +28,7 @@ from .tracing import enclosing_kernel, forbid_nesting
 from .types import LEAF, ScalarType, Structure, as_type
 
 
+@user_facing_methods
 class Array(Operators):
     """A collective, data-parallel computation: nothing runs until it is run.
 
@@ -317,7 +320,7 @@ def _gather_in_kernel(array: Array, index: Any) -> Any:
         isinstance(p, slice) or p is None or p is Ellipsis for p in place
     ):
         if len(place) > array.ndim:
-            raise ShapeError(
+            raise AxisError(
                 f"{len(place)} indices for an array of rank {array.ndim}.",
                 hint=f"Write exactly {array.ndim}.",
             )
@@ -411,6 +414,7 @@ def _borrowed(value: Any) -> Any:
     return load("cuda").borrowed(value)
 
 
+@user_facing
 def use(value: Any) -> Array:
     """Bring an array from outside into the language (rank and type of `value`; no copy).
 
@@ -474,8 +478,18 @@ def as_shape(shape: Any, operation: str) -> Shape:
 
 def show_shape(shape: Sequence[Expr]) -> str:
     values = [known(e) for e in shape]
-    parts = [repr(e) if v is None else str(int(v)) for e, v in zip(shape, values, strict=True)]
+    parts = [_show(e) if v is None else str(int(v)) for e, v in zip(shape, values, strict=True)]
     return "(" + ", ".join(parts) + ("," if len(parts) == 1 else "") + ")"
+
+
+def _show(extent: Expr) -> str:
+    """An extent that is not known yet, in the user's words: `x.shape[0]`."""
+    text = repr(extent)
+    for e in walk((extent,)):
+        if isinstance(e, ir.Extent):
+            name = e.node.label.name or e.node.label.operation
+            text = text.replace(f"%{e.node.uid}.", f"{name}.")
+    return text
 
 
 def same_shape(a: Shape, b: Shape, operation: str) -> tuple[Check, ...]:

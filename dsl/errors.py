@@ -23,6 +23,7 @@ import numpy as np
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 _HERE = os.path.dirname(os.path.realpath(__file__))
 _ROOT = os.path.dirname(_HERE)
@@ -171,6 +172,10 @@ class ShapeError(TreadleError, ValueError):
     """Extents, ranks or axes that do not fit."""
 
 
+class AxisError(ShapeError, IndexError):
+    """An axis, or an index, more than an array has."""
+
+
 class DTypeError(TreadleError, TypeError):
     """Element types that do not fit."""
 
@@ -223,8 +228,9 @@ class ScheduleError(TreadleError, ValueError):
     """A schedule that is malformed or illegal where it stands."""
 
 
-class StorageError(TreadleError, ValueError):
-    """A file that is no stored program, or a program that cannot be stored; says why."""
+class StorageError(TreadleError, ValueError, OSError):
+    """A file that cannot be read or is no stored program, or a program that cannot be stored; says
+    why."""
 
 
 for _error in list(globals().values()):
@@ -265,18 +271,42 @@ def unknown_keyword(
     )
 
 
+def without_frames(function: Callable[P, R]) -> Callable[P, R]:
+    """Errors reach the user without treadle's own frames."""
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except TreadleError as error:
+            raise error.with_traceback(None) from error.__cause__
+
+    return call
+
+
+#: Methods that Python calls, not the user, and those whose errors Python itself looks at.
+_PRIVATE = {"__init__", "__new__", "__repr__", "__str__", "__hash__", "__getattr__", "__del__"}
+
+
+def user_facing_methods(cls: type[T]) -> type[T]:
+    """The same class, whose operators and public methods are `without_frames`."""
+    for name, value in list(vars(cls).items()):
+        public = not name.startswith("_") or (name.endswith("__") and name not in _PRIVATE)
+        if public and inspect.isfunction(value):
+            setattr(cls, name, without_frames(value))
+    return cls
+
+
 def user_facing(function: Callable[P, R]) -> Callable[P, R]:
     """Public entry point: its errors reach the user without treadle's own frames, and a keyword
     that it does not take is answered with those that it takes."""
     known = keywords(function)
 
+    @without_frames
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            if kwargs and known is not None and not known.issuperset(kwargs):
-                raise unknown_keyword(function, kwargs, known)
-            return function(*args, **kwargs)
-        except TreadleError as error:
-            raise error.with_traceback(None) from error.__cause__
+        if kwargs and known is not None and not known.issuperset(kwargs):
+            raise unknown_keyword(function, kwargs, known)
+        return function(*args, **kwargs)
 
     return call

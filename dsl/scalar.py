@@ -9,7 +9,7 @@ import numpy as np
 
 from . import expr as ir
 from . import simplify
-from .errors import DTypeError, TracingError
+from .errors import DTypeError, TracingError, user_facing_methods
 from .expr import Const, Expr
 from .primitives import TABLE
 from .tracing import current_scope, refuse_strangers
@@ -34,6 +34,7 @@ _HINT_IF = (
 )
 
 
+@user_facing_methods
 class Operators:
     """The operators shared by scalars and arrays; `_binary` builds the result."""
 
@@ -204,6 +205,7 @@ class Operators:
         return target(*inputs)
 
 
+@user_facing_methods
 class Scalar(Operators):
     """One value inside a kernel (Accelerate's `Exp`): arithmetic on it builds an expression."""
 
@@ -420,7 +422,8 @@ _COMPARISONS = {"less", "less_equal", "greater", "greater_equal", "equal", "not_
 def _beyond(name: str, operands: Sequence[Expr]) -> bool | None:
     """What comparing integers with a literal gives that their type does not hold, as in NumPy 2:
     `x > -1` is true of every unsigned x.  None where the literal fits."""
-    for e, literal, above in ((*operands, "less"), (*reversed(operands), "greater")):
+    first, second = operands
+    for e, literal, above in ((first, second, "less"), (second, first, "greater")):
         if not (isinstance(literal, Const) and literal.weak and literal.type.is_integer):
             continue
         if e.weak or not e.type.is_integer or e.type.kind == "bool":

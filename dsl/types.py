@@ -19,6 +19,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from .errors import without_frames
+
 
 @dataclass(frozen=True)
 class ScalarType:
@@ -35,6 +37,7 @@ class ScalarType:
     bits: int
     numpy: np.dtype[Any]
 
+    @without_frames
     def __call__(self, value: Any) -> Any:
         """A typed scalar: `td.float32(0.5)`; casts a scalar expression."""
         from .scalar import typed_scalar

@@ -18,6 +18,7 @@ from treadle.backend.registry import backends
 from treadle.dsl.array import Array, use
 from treadle.dsl.configuration import config, precision
 from treadle.dsl.errors import (
+    AxisError,
     BackendUnavailable,
     CompilationError,
     DeviceOutOfMemory,

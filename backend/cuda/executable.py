@@ -390,7 +390,9 @@ class Executable:
 
     def _branch(self, node: Branch, step: Step) -> Action:
         predicate = HostFunction(self.host, (node.predicate,))
-        sides = [(self.actions_of(p), p.results) for p in step.inner]
+        sides = [
+            ([*map(self._checked, p.checks), *self.actions_of(p)], p.results) for p in step.inner
+        ]
         targets = [self.planner.slots[o] for o in node.leaves]
 
         def act(run: Run) -> None:

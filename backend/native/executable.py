@@ -252,7 +252,9 @@ class Executable:
 
     def _branch(self, node: Branch, step: Step) -> Action:
         predicate = self.host.compile((node.predicate,))
-        sides = [(self._actions(p), p.results) for p in step.inner]
+        sides = [
+            ([*map(self._checked, p.checks), *self._actions(p)], p.results) for p in step.inner
+        ]
         targets = [self.planner.slots[o] for o in node.leaves]
 
         def act(slots: Slots, params: Params) -> None:

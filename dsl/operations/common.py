@@ -10,6 +10,7 @@ import numpy as np
 
 from ..array import Array
 from ..errors import (
+    AxisError,
     DTypeError,
     Location,
     ShapeError,
@@ -164,7 +165,7 @@ def normalise_axis(axis: Any, ndim: int, operation: str) -> int:
         )
     value = axis.__index__()
     if not -ndim <= value < ndim:
-        raise ShapeError(
+        raise AxisError(
             f"{operation}: axis {value} does not exist in an array of rank {ndim}.",
             hint=f"Axes run from 0 to {ndim - 1}; negative ones count from the end."
             if ndim

@@ -7,7 +7,14 @@ from typing import Any
 
 from .. import simplify
 from ..array import Array, as_array, as_shape, is_arraylike, map_over, show_shape, stretched
-from ..errors import DTypeError, IndexOutOfBounds, ShapeError, TracingError, user_location
+from ..errors import (
+    AxisError,
+    DTypeError,
+    IndexOutOfBounds,
+    ShapeError,
+    TracingError,
+    user_location,
+)
 from ..expr import Const, Expr, Index, constant
 from ..graph import Check, Label, Shape, indices, known
 from ..scalar import Scalar, apply_primitive, as_index
@@ -275,7 +282,7 @@ def slice_array(array: Array, index: Any) -> Array:
     if sum(1 for p in parts if p is Ellipsis) > 1:
         raise ShapeError("an index may hold only one ellipsis (...).")
     if consumed > array.ndim:
-        raise ShapeError(
+        raise AxisError(
             f"{consumed} indices for an array of rank {array.ndim}.",
             hint=f"Write at most {array.ndim}.",
         )

@@ -212,6 +212,13 @@ def _product(a: Array, b: Array, options: MatmulOptions, label: Label) -> Array:
     t = promote(a.types[0], False, b.types[0], False)[0]
     lead = len(batch)
 
+    if options.precision is not None and t.name != "float32":
+        if not (options.precision == "float32" and t.is_float and t.bits == 16):
+            raise DTypeError(
+                f"matmul: precision {options.precision!r} is a way of computing products of "
+                f"float32, and these are {t}.",
+                hint="Leave it out, or convert the operands: a.astype(td.float32).",
+            )
     if getattr(options.algorithm, "fractions", False) and not t.is_inexact:
         raise DTypeError(
             f"matmul: {options.algorithm.name} has coefficients that are fractions, which "

@@ -12,6 +12,8 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
 
+from treadle.dsl.errors import without_frames
+
 from .errors import ScheduleTypeError
 
 if TYPE_CHECKING:
@@ -71,6 +73,7 @@ class Layer:
         parts += [f"{f.name}={literal(arguments[f.name])}" for f in optional]
         return f"{type(self).__name__}({', '.join(parts)})"
 
+    @without_frames
     def __or__(self, other: Layer | Schedule) -> Schedule:
         from .schedule import as_schedule
 
@@ -146,6 +149,7 @@ def _explain_calls(cls: type) -> None:
     plain = cls.__init__  # type: ignore[misc]
     signature = inspect.signature(plain)
 
+    @without_frames
     @functools.wraps(plain)
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         try:

@@ -7,6 +7,8 @@ import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias, cast
 
+from treadle.dsl.errors import without_frames
+
 from .blocks import Block, Lanes, PerThread, Stage
 from .chooser import Auto, Chooser
 from .errors import ScheduleError, ScheduleTypeError
@@ -52,6 +54,7 @@ class Schedule:
         values = (getattr(self, slot) for slot in SLOTS)
         return tuple(value for value in values if value is not None and value != Auto())
 
+    @without_frames
     def __or__(self, other: ScheduleLike) -> Schedule:
         merged = {layer.slot: layer for layer in self.layers}
         for layer in as_schedule(other).layers:

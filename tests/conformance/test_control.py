@@ -417,3 +417,24 @@ def test_checked_loops_stop_where_the_index_leaves(run):
     assert_same(run(good, check=True), np.array([10.0]))
     with pytest.raises(td.IndexOutOfBounds):
         run(bad, check=True)
+
+
+def test_checks_of_a_side_hold_where_it_is_chosen(backend):
+    """Of extents that are known at the call; the other side's are nobody's business."""
+    full, empty = small("float64", (4,)), np.zeros(0)
+    shaped = td.jit(
+        lambda p, x: td.cond(p, td.fill((2, 2), 0.0), td.reshape(x, (2, 2))), backend=backend
+    )
+    largest = td.jit(lambda p, x: td.cond(p, td.unit(0.0), td.max(x)), backend=backend)
+    added = td.jit(lambda p, x, y: td.cond(p, td.unit(0.0), td.sum(x + y)), backend=backend)
+    for _ in range(2):  # the first call, and one like it
+        assert_same(shaped(False, full), full.reshape(2, 2))
+        assert_same(shaped(True, full[:3]), np.zeros((2, 2)))
+        assert_same(largest(True, empty), np.array(0.0))
+        assert_same(added(True, full, full[:3]), np.array(0.0))
+        with pytest.raises(td.ShapeError, match=r"fit the shape with 4; the array is .x\.shape"):
+            shaped(False, full[:3])
+        with pytest.raises(td.ShapeError, match="empty axis"):
+            largest(False, empty)
+        with pytest.raises(td.ShapeError, match="broadcast"):
+            added(False, full, full[:3])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import traceback
 from pathlib import Path
 
 import numpy as np
@@ -585,6 +586,35 @@ def test_no_internal_traceback_ends_a_mistake():
         if not error.value.__suppress_context__:
             shown = shown or error.value.__context__
         assert shown is None, repr(shown)
+
+
+def test_operators_and_methods_end_in_the_users_line():
+    """One frame of ours at most, the one that hands the error over."""
+    root = Path(td.__file__).resolve().parent.parent
+    used = td.use(A)
+    for build in (
+        lambda: used + B, lambda: td.use(np.zeros(3, np.int8)) + 300, lambda: used < B,
+        lambda: used[1, 2], lambda: used[99], lambda: used.reshape(7), lambda: used.astype("x"),
+        lambda: td.use(M) @ M, lambda: td.int32("a"), lambda: td.use(object()), lambda: bool(used),
+        lambda: td.schedule.Column(0), lambda: td.schedule.Row() | td.schedule.Column(3),
+    ):  # fmt: skip
+        with pytest.raises(td.TreadleError) as error:
+            build()
+        files = [Path(f.filename) for f in traceback.extract_tb(error.value.__traceback__)]
+        ours = [f for f in files if root in f.parents and f.name != HERE]
+        assert len(ours) <= 1, ours
+
+
+def test_errors_are_of_the_kinds_that_numpy_raises():
+    for build in (lambda: td.use(A)[0, 0], lambda: td.sum(A, axis=4)):
+        for kind in (IndexError, ValueError, td.ShapeError):
+            with pytest.raises(kind):
+                build()
+    for kind in (OSError, ValueError, td.StorageError):
+        with pytest.raises(kind, match="No such file"):
+            td.load("/nowhere")
+    with pytest.raises(td.DTypeError, match="float64"):
+        td.matmul(np.eye(2), np.eye(2), precision="tf32")
 
 
 def test_the_caret_stands_under_the_line():
