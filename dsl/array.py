@@ -415,22 +415,22 @@ def _borrowed(value: Any) -> Any:
 
 
 @user_facing
-def use(value: Any) -> Array:
-    """Bring an array from outside into the language (rank and type of `value`; no copy).
+def use(x: Any) -> Array:
+    """Bring an array from outside into the language (rank and type of `x`; no copy).
 
     >>> import numpy as np, treadle as td
     >>> td.run(td.use(np.array([1, 2])) + 1)
     array([2, 3])
     """
-    if isinstance(value, Array):
-        return value
-    if isinstance(value, tuple):
+    if isinstance(x, Array):
+        return x
+    if isinstance(x, tuple):
         from .operations.elementwise import zip as zip_
 
-        return zip_(*value)
-    source = normalise_source(value)
+        return zip_(*x)
+    source = normalise_source(x)
     if not hasattr(source, "shape") or not hasattr(source, "dtype"):
-        raise TracingError(f"use needs an array, got {type(value).__name__}.")
+        raise TracingError(f"use needs an array, got {type(x).__name__}.")
     held = _used.get(id(source))
     if held is not None:
         node = held[1]()

@@ -39,10 +39,10 @@ def generate(
 
 
 @operation
-def fill(shape: Any, value: Any, *, name: str | None = None, schedule: Any = None) -> Array:
-    """`value` everywhere."""
+def fill(shape: Any, s: Any, *, name: str | None = None, schedule: Any = None) -> Array:
+    """`s` everywhere."""
     forbid_nesting("fill")
-    leaves, structure = flatten_result(value, "fill")
+    leaves, structure = flatten_result(s, "fill")
     extents = as_shape(shape, "fill")
     node = Generate(
         extents,
@@ -54,10 +54,10 @@ def fill(shape: Any, value: Any, *, name: str | None = None, schedule: Any = Non
 
 
 @operation
-def unit(value: Any) -> Array:
+def unit(s: Any) -> Array:
     """The rank-0 array of one value."""
     forbid_nesting("unit")
-    leaves, structure = flatten_result(value, "unit")
+    leaves, structure = flatten_result(s, "unit")
     node = Generate(
         (),
         tuple(as_strong(e) for e in leaves),

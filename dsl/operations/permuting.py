@@ -147,7 +147,8 @@ def bincount(a: Any, weights: Any = None, minlength: int = 0, length: Any = None
     """Counts (or sums of weights) of the non-negative integers in `a`.
 
     Without `length` the extent is the largest value + 1, at least `minlength`: known only once
-    the maximum has been computed.  A given `length` avoids the wait; larger values are dropped.
+    the maximum has been computed.  A given `length` avoids the wait.  What has no bin is
+    dropped, and reported in checked mode.
     """
     forbid_nesting("bincount")
     from .folds import fold
@@ -189,11 +190,7 @@ def bincount(a: Any, weights: Any = None, minlength: int = 0, length: Any = None
         source = _checked_like(source, values)
 
     def bin_of(i: Any) -> Any:
-        from ..functions import ignore, where
-
-        v = Scalar(simplify.cast(lift(values[i]), int64))
-        inside = (v >= 0) & (v < extent)
-        return where(inside, v, ignore)
+        return Scalar(simplify.cast(lift(values[i]), int64))
 
     return permute(lambda new, old: new + old, defaults, bin_of, source, name="bincount")
 

@@ -254,21 +254,21 @@ def stencil(
 
 @operation
 def correlate(
-    a: Any, weights: Any, boundary: Any = clamp, *, name: str | None = None, schedule: Any = None
+    a: Any, w: Any, boundary: Any = clamp, *, name: str | None = None, schedule: Any = None
 ) -> Array:
     """Σₖ w[k]·a[i + k − centre] of "same" size, centre = extent // 2 (scipy.ndimage.correlate).
 
     The weights may be a run-time array of any size.
     """
-    return _correlate(a, weights, boundary, "correlate", name, schedule)
+    return _correlate(a, w, boundary, "correlate", name, schedule)
 
 
 @operation
 def convolve(
-    a: Any, weights: Any, boundary: Any = clamp, *, name: str | None = None, schedule: Any = None
+    a: Any, w: Any, boundary: Any = clamp, *, name: str | None = None, schedule: Any = None
 ) -> Array:
     """`correlate` with the weights flipped on every axis (scipy.ndimage.convolve)."""
-    return _correlate(a, weights, boundary, "convolve", name, schedule)
+    return _correlate(a, w, boundary, "convolve", name, schedule)
 
 
 UNROLLED_TAPS = 400

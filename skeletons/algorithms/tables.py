@@ -15,6 +15,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
+from numbers import Rational
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,8 @@ class BilinearAlgorithm:
         """One of the three as an array of int64, or float64 where there are fractions."""
         try:
             given = np.asarray(getattr(self, letter))
+            if given.dtype == object and all(isinstance(x, Rational) for x in given.flat):
+                given = given.astype(np.float64)  # exact for what is taken below
         except ValueError:
             raise ShapeError(f"{self.name}: the rows of table {letter} differ in length.") from None
         if given.ndim != 2 or given.shape[0] != rows * cols:
@@ -81,6 +84,18 @@ class BilinearAlgorithm:
                 hint="Coefficients are integers, or fractions over 2, 4, 8, … 256.",
             )
         return given.astype(np.float64)
+
+    def _value(self) -> tuple[Any, ...]:
+        tables = (tuple(map(tuple, t.tolist())) for t in (self.u, self.v, self.w))
+        return (self.name, self.m, self.k, self.n, *tables)
+
+    def __eq__(self, other: object) -> bool:
+        if self is other or not isinstance(other, BilinearAlgorithm):
+            return self is other
+        return self._value() == other._value()
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.m, self.k, self.n, self.products))
 
     @property
     def fractions(self) -> bool:
