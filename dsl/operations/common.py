@@ -62,6 +62,9 @@ def operation(function: Callable[P, R]) -> Callable[..., R]:
             result: Any = function(*args, **kwargs)
             if any(v is not None for v in extra.values()):
                 result = relabel(result, extra.get("name"), extra.get("schedule"))
+            elif kwargs.get("schedule") is not None and isinstance(result, Array):
+                for node in dict.fromkeys(leaf.node for leaf in result._leaves):
+                    require_order(node, node.label)
             return result
         except TreadleError as error:
             raise error.with_traceback(None) from error.__cause__
@@ -130,21 +133,28 @@ def label_of(operation: str, name: str | None, schedule: Any, deterministic: boo
 
 
 def require_order(node: Node, label: Label) -> None:
-    """Refuse an order that cannot number what `node` is made of, under its new label."""
-    order = None if label.schedule is None else label.schedule.order
-    axes = 0
+    """Refuse a schedule that does not fit the axes of what `node` is made of, under its label, and
+    an order that cannot number it."""
+    schedule = label.schedule
+    if schedule is None or isinstance(node, Input):
+        return
+    order, axes = schedule.order, 0
     if isinstance(node, Generate | Scan):
         axes = len(node.shape)
     elif isinstance(node, Permute):
         axes = len(node.domain)
     elif isinstance(node, Fold):
         axes = 1 + len(node.outer)  # all folded axes are one
-    if order is not None and axes:
+    whole = isinstance(node, Generate | Permute)  # a fold makes its blocks of parts of rows
+    if axes and (whole or order is not None):
         from treadle.skeletons.schedules.errors import of_operation
         from treadle.skeletons.schedules.own_orders import require_bijection
 
         with of_operation(label, node.where):
-            require_bijection(order, axes)
+            if whole:
+                schedule.resolve(axes)
+            else:
+                require_bijection(order, axes)
 
 
 def trace_elements(

@@ -137,7 +137,8 @@ def pad(a: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0
     place: list[Expr] = [minus(Index(k), constant(lo)) for k, (lo, _) in enumerate(widths)]
     if mode != "constant":
         place = [resolve_index(kinds[mode], p, n) for p, n in zip(place, array._shape, strict=True)]
-        return map_over(array, place, shape, Label("pad"))
+        checks = _something_to_repeat(array, widths, mode)
+        return map_over(array, place, shape, Label("pad"), checks)
     values = tuple(array._element(place))
     inside: Expr = Const(True, bool_)
     outside = values
@@ -157,6 +158,23 @@ def pad(a: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0
     elements = tuple(Proj(chosen, k) for k in range(len(values)))
     node = Generate(shape, elements, label=Label("pad"), where=user_location())
     return Array(node.leaves, array.structure, shape)
+
+
+def _something_to_repeat(
+    array: Array, widths: Sequence[tuple[int, int]], mode: str
+) -> tuple[Check, ...]:
+    """Axes that grow by what they hold are not empty: an error now, else run-time checks."""
+    checks = []
+    for k, (extent, width) in enumerate(zip(array._shape, widths, strict=True)):
+        text = f"pad: axis {k} is empty, and mode {mode!r} has nothing to repeat there."
+        hint = 'mode="constant" fills it.'
+        now = known(extent)
+        if any(width) and now is not None and not int(now):
+            raise ShapeError(text, hint=hint)
+        if any(width) and not isinstance(extent, Const):
+            checks.append(Check(extent, constant(1), text, relation=">=", hint=hint,
+                                where=user_location()))  # fmt: skip
+    return tuple(checks)
 
 
 def _choose(p: Expr, then: tuple[Expr, ...], other: tuple[Expr, ...]) -> tuple[Expr, ...]:

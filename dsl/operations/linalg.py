@@ -61,6 +61,19 @@ class MatmulOptions:
             + (", or use td.precision(fast=True)" if self.algorithm == "auto" else "")
         )
 
+    def notes(self, t: ScalarType, known: tuple[str, ...] = ()) -> dict[str, str]:
+        """What `explain` adds to a standard product: why it is one, and what becomes of a
+        `precision` that is not `known` where it runs."""
+        found = {}
+        if self.algorithm == "auto" and t.is_inexact and not self.fast:
+            found["why"] = (
+                "floats keep the standard product's digits until somebody asks for less: "
+                'algorithm="strassen", or td.precision(fast=True)'
+            )
+        if self.precision not in (None, "float32", *known):
+            found["precision"] = f"{self.precision!r} is computed in float32, which is no less exact"
+        return found
+
 
 @operation
 def matmul(

@@ -277,7 +277,7 @@ def _exclusive_seg(
     inside = apply_primitive("subtract", [Index(last), begin])
     length = apply_primitive(
         "subtract",
-        [_at(offsets, apply_primitive("add", [segment, constant(1)])), _at(offsets, segment)],
+        [_after(offsets, segment, segments), _at(offsets, segment)],
     )
     alone = apply_primitive("equal", [inside, length if backward else constant(0)])
     source = apply_primitive("subtract", [Index(last), segment])
@@ -293,6 +293,13 @@ def _at(leaf: Leaf, index: Expr) -> Read:
     return Read(leaf.node, leaf.component, (index,))
 
 
+def _after(offsets: Leaf, segment: Expr, segments: Expr) -> Read:
+    """The offset behind a segment; the last one where there is none (lengths that are wrong are
+    found out while this runs already)."""
+    following = apply_primitive("add", [segment, constant(1)])
+    return _at(offsets, apply_primitive("minimum", [following, segments]))
+
+
 def _with_init(
     f: Callable[..., Any],
     init: Any,
@@ -302,8 +309,14 @@ def _with_init(
     backward: bool,
     operation: str,
 ) -> tuple[Expr, ...]:
-    """`init` where `alone`, else init combined with the prefix that ends at `source`."""
+    """`init` where `alone`, else init combined with the prefix that ends at `source` (there is none
+    where lengths are wrong, which is found out while this runs already)."""
     from ..expr import substitute
+
+    below = apply_primitive("less", [source, constant(0)])
+    beyond = apply_primitive("greater_equal", [source, values._shape[-1]])
+    none = apply_primitive("logical_or", [below, beyond])
+    alone = apply_primitive("logical_or", [alone, none])
 
     start = fit_to(init, values.structure, values.types, "the initial value", operation)
     combine = trace_combine(f, values.structure, values.types, operation, user_location())
@@ -336,7 +349,7 @@ def _total_seg(
     owner = segment_of_position(offsets, segments, array._shape[-1], 0)
     segment = owner._element((Index(last),))[0]
     if backward:
-        after = _at(offsets, apply_primitive("add", [segment, constant(1)]))
+        after = _after(offsets, segment, segments)
         source = apply_primitive("add", [Index(last), constant(1)])
         alone = apply_primitive("greater_equal", [source, after])
     else:

@@ -74,6 +74,10 @@ def resolve(roots: Sequence[Expr], builder: Builder, domain: Shape,
     The plain reads made here are in range by construction: checked mode leaves them alone.
     """
     own = {e for e in walk(roots) if isinstance(e, Read) and e.boundary is None}
+    for e in walk(roots):
+        if isinstance(e, Read) and e.scoped:  # a boundary function may read the same place
+            beyond = substitute(e.scoped, dict(zip(e.vars, e.args, strict=bool(e.vars))))
+            own.update(r for r in walk(beyond) if isinstance(r, Read) and r.boundary is None)
     safe_axes = safe_axes or {}
     memo: dict[Expr, Expr] = {}
 

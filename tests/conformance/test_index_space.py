@@ -305,6 +305,18 @@ def test_pad(check, mode):
     check(cases)
 
 
+@pytest.mark.parametrize("mode", ("edge", "reflect", "symmetric", "wrap"))
+def test_pad_has_nothing_to_repeat_on_an_empty_axis(backend, mode):
+    with pytest.raises(td.ShapeError, match="axis 0 is empty"):
+        td.pad(np.zeros((0, 2)), 1, mode=mode)
+    later = td.jit(lambda a: td.pad(a, ((1, 0), (0, 0)), mode=mode), backend=backend)
+    with pytest.raises(td.ShapeError, match="axis 0 is empty"):
+        later(np.zeros((0, 2)))
+    assert later(np.ones((1, 0))).shape == (2, 0)  # that axis does not grow
+    with pytest.raises(td.ShapeError, match="axis 0 is empty"):
+        td.run(td.pad(td.filter(lambda x: x > 1, np.ones(3))[0], 1, mode=mode), backend=backend)
+
+
 def test_pad_with_constants(check):
     a = small("float32", (2, 3))
     check(

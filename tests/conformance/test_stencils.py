@@ -469,3 +469,14 @@ def test_recognised_windows(check):
             ),
         }
     )
+
+
+def test_checked_mode_sees_what_a_boundary_function_reads(backend):
+    """Also where it reads the stencil's own array at the very place that is outside."""
+    a = np.arange(5)
+    used = td.use(a)
+    beyond = td.stencil(lambda w: w[1], a, boundary=td.function(lambda i: used[i]))
+    within = td.stencil(lambda w: w[1], a, boundary=td.function(lambda i: used[i - 1]))
+    with pytest.raises(IndexError, match="index 5"):
+        td.run(beyond, backend=backend, check=True)
+    assert_same(td.run(within, backend=backend, check=True), np.array([1, 2, 3, 4, 4]))

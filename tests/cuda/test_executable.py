@@ -77,6 +77,15 @@ def test_segments_are_checked_after_the_work_and_before_the_results(gpu):
     assert len(executable.tapes) == 2
 
 
+@pytest.mark.parametrize("form", ("scanl_seg", "scanr_seg", "scanl_total_seg", "scanr_total_seg"))
+def test_wrong_segments_read_nothing_outside(gpu, form):
+    """The work runs before they are known to be wrong (the emulated device tells such reads)."""
+    compiled = on_gpu(lambda x, n: getattr(td, form)(lambda a, b: a + b, 0.0, x, n))
+    for wrong in ([], [0], [1, 1], [5, -3, 3], [2, 10**12]):
+        with pytest.raises(td.ShapeError):
+            compiled(np.arange(5.0), np.array(wrong, int))
+
+
 def test_checks_of_numbers_and_parameters(gpu):
     def program(values, lengths, n):
         return td.fold1_seg(lambda x, y: x * y, values * n, lengths)
