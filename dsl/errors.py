@@ -38,10 +38,9 @@ _INTERNAL = tuple(
         ("treadle", "skeletons"),
     )
 )
-# Frames between a user and treadle that are neither's: generated methods, context managers.
+# Frames between a user and treadle that are neither's: context managers, wrappers.
 _PASSED_THROUGH = (
     "<frozen importlib._bootstrap>",
-    "<string>",
     functools.__file__,
     contextlib.__file__,
     dataclasses.__file__,
@@ -62,6 +61,12 @@ def _is_internal(filename: str) -> bool:
         known = known or filename in _PASSED_THROUGH or real.startswith(_NUMPY)
         _internal_files[filename] = known
     return known
+
+
+def _is_generated(code: CodeType) -> bool:
+    """Whether a class made it: a dataclass's `__init__` comes from "<string>", as `python -c`
+    does."""
+    return code.co_filename == "<string>" and code.co_name.startswith("__")
 
 
 class Location:
@@ -129,7 +134,7 @@ def user_location() -> Location | None:
     """The innermost frame that is not treadle's own."""
     frame = sys._getframe(1)
     while frame is not None:
-        if not _is_internal(frame.f_code.co_filename):
+        if not _is_internal(frame.f_code.co_filename) and not _is_generated(frame.f_code):
             return Location(frame.f_code, frame.f_lasti, frame.f_lineno)
         frame = frame.f_back  # type: ignore[assignment]
     return None

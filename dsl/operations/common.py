@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -27,6 +28,7 @@ from ..graph import (
     Input,
     Label,
     Leaf,
+    Matmul,
     Node,
     Permute,
     Scan,
@@ -45,23 +47,30 @@ def operation(function: Callable[P, R]) -> Callable[..., R]:
 
     Functions that do not take the two themselves have their resulting arrays relabelled.
     """
+    return _operation(function, ("name", "schedule"))
+
+
+def combining(function: Callable[P, R]) -> Callable[..., R]:
+    """An operation that adds floats up, or may: `deterministic=True` pins how."""
+    return _operation(function, ("name", "schedule", "deterministic"))
+
+
+def _operation(function: Callable[P, R], common: tuple[str, ...]) -> Callable[..., R]:
     own = keywords(function)
     if own is None:
         raise AssertionError(f"{function!r}: an operation names its arguments")
-    taken = own & {"name", "schedule"}
-    known = own | {"name", "schedule"}
+    given = tuple(k for k in common if k not in own)
+    known = own.union(common)
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
             if kwargs and not known.issuperset(kwargs):
                 raise unknown_keyword(function, kwargs, known)
-            extra = {
-                k: kwargs.pop(k) for k in ("name", "schedule") if k in kwargs and k not in taken
-            }
+            extra = {k: kwargs.pop(k) for k in given if k in kwargs}
             result: Any = function(*args, **kwargs)
             if any(v is not None for v in extra.values()):
-                result = relabel(result, extra.get("name"), extra.get("schedule"))
+                result = relabel(result, **extra)
             elif kwargs.get("schedule") is not None and isinstance(result, Array):
                 for node in dict.fromkeys(leaf.node for leaf in result._leaves):
                     require_order(node, node.label)
@@ -72,13 +81,14 @@ def operation(function: Callable[P, R]) -> Callable[..., R]:
     return call
 
 
-def relabel(result: Any, name: str | None, schedule: Any) -> Any:
-    """The same arrays, their operation under another name and schedule.
+def relabel(result: Any, name: str | None = None, schedule: Any = None,
+            deterministic: bool = False) -> Any:  # fmt: skip
+    """The same arrays, their operation under another name and schedule, or pinned.
 
     Where an operation is a fold and what becomes of its results (`mean`), it is the fold's.
     """
     if isinstance(result, tuple):
-        return tuple(relabel(r, name, schedule) for r in result)
+        return tuple(relabel(r, name, schedule, deterministic) for r in result)
     if not isinstance(result, Array):
         return result
     from ..passes.rebuild import Rebuilder
@@ -92,7 +102,8 @@ def relabel(result: Any, name: str | None, schedule: Any) -> Any:
             finish.append(node)
             node = folds
         if not isinstance(node, Input) and node not in renamed:
-            asked = label_of(node.label.operation, name, schedule, node.label.deterministic)
+            pinned = deterministic or node.label.deterministic
+            asked = label_of(node.label.operation, name, schedule, pinned)
             label = Label(
                 asked.operation,
                 asked.name or node.label.name,
@@ -101,7 +112,10 @@ def relabel(result: Any, name: str | None, schedule: Any) -> Any:
             )
             if schedule is not None:
                 require_order(node, label)
-            renamed[node] = node.with_(label=label)
+            changes: dict[str, Any] = {"label": label}
+            if pinned and isinstance(node, Matmul):
+                changes["options"] = replace(node.options, deterministic=True)
+            renamed[node] = node.with_(**changes)
         for step in reversed(finish):
             renamed[step] = made.node(step)
         leaves.append(Leaf(renamed.get(leaf.node, leaf.node), leaf.component))

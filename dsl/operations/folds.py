@@ -15,7 +15,15 @@ from ..primitives import real_part
 from ..scalar import Scalar, apply_primitive
 from ..tracing import forbid_nesting
 from ..types import LEAF, ScalarType, float32, float64, int64, uint64
-from .common import fit_to, label_of, normalise_axes, normalise_axis, operation, trace_combine
+from .common import (
+    combining,
+    fit_to,
+    label_of,
+    normalise_axes,
+    normalise_axis,
+    operation,
+    trace_combine,
+)
 
 
 def split_axes(array: Array, axes: Sequence[int]) -> tuple[Shape, Shape, list[Expr]]:
@@ -213,7 +221,7 @@ def known_source(array: Array) -> Any:
     return None
 
 
-@operation
+@combining
 def fold_seg(
     f: Callable[..., Any],
     init: Any,
@@ -232,7 +240,7 @@ def fold_seg(
     return _fold_seg(f, (init,), a, lengths, "fold_seg", name, schedule)
 
 
-@operation
+@combining
 def fold1_seg(
     f: Callable[..., Any], a: Any, lengths: Any, *, name: str | None = None, schedule: Any = None
 ) -> Array:
@@ -373,7 +381,7 @@ def _narrow(target: ScalarType, wide: ScalarType) -> Callable[[Expr], Expr] | No
     return None if target == wide else (lambda e: simplify.cast(e, target))
 
 
-@operation
+@combining
 def sum(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
     """Sum; small integers and booleans in 64 bits, as NumPy."""
     array = as_array(a, "sum")
@@ -391,7 +399,7 @@ def sum(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
     )
 
 
-@operation
+@combining
 def prod(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
     """Product; small integers and booleans in 64 bits, as NumPy."""
     array = as_array(a, "prod")
@@ -456,7 +464,7 @@ def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
     )
 
 
-@operation
+@combining
 def mean(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
     """Arithmetic mean; integers in float64; an empty axis gives NaN."""
     from .index_space import product
@@ -475,7 +483,7 @@ def mean(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
     return reduce(array, axis, keepdims, "mean", lambda e: simplify.cast(e, wide), "add", 0, finish)
 
 
-@operation
+@combining
 def var(
     a: Any,
     axis: Any = None,
@@ -500,7 +508,7 @@ def var(
     return total / cast(count, squares.types[0])  # type: ignore[no-any-return]
 
 
-@operation
+@combining
 def std(
     a: Any,
     axis: Any = None,

@@ -97,8 +97,8 @@ def reshape(a: Any, shape: Any) -> Array:
     if total is not size:
         have, want = known(size), known(total)
         text = (
-            f"reshape: {{left}} elements do not fit the shape with {{right}}; the array is "
-            f"{show_shape(array._shape)}."
+            f"reshape: {{left}} elements of shape {show_shape(array._shape)} do not fit the "
+            f"shape {show_shape(target)}, which holds {{right}}."
         )
         if have is not None and want is not None and int(have) != int(want):
             raise ShapeError(
@@ -507,7 +507,7 @@ def _take(a: Any, index_array: Any, axis: int, label: Label) -> Array:
     r = chosen.ndim
     shape = (*array._shape[:k], *chosen._shape, *array._shape[k + 1 :])
     at = simplify.cast(chosen._element([Index(k + j) for j in range(r)])[0], _int64())
-    if label.operation == "take" or isinstance(index_array, list):
+    if label.operation == "take":
         n = array._shape[k]
         at = simplify.select(apply_primitive("less", [at, constant(0)]), plus(at, n), at)
     place = [

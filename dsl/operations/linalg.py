@@ -15,7 +15,7 @@ from ..graph import Check, Label, Matmul, known
 from ..scalar import apply_primitive, as_strong, fit_weak
 from ..tracing import forbid_nesting
 from ..types import LEAF, ScalarType, promote
-from .common import label_of, normalise_axes, operation
+from .common import combining, label_of, normalise_axes, operation
 
 ALGORITHMS = ("auto", "standard", "strassen", "winograd")
 PRECISIONS = (None, "float32", "tf32", "fp16x3", "bf16x6", "tf32x3")
@@ -71,7 +71,9 @@ class MatmulOptions:
                 'algorithm="strassen", or td.precision(fast=True)'
             )
         if self.precision not in (None, "float32", *known):
-            found["precision"] = f"{self.precision!r} is computed in float32, which is no less exact"
+            found["precision"] = (
+                f"{self.precision!r} is computed in float32, which is no less exact"
+            )
         return found
 
 
@@ -130,19 +132,21 @@ def strassen(
     levels: int = 1,
     variant: str = "strassen",
     execution: str | None = None,
+    deterministic: bool = False,
     name: str | None = None,
 ) -> Array:
     """a @ b by `levels` levels of Strassen's or Winograd's algorithm.
 
     On a GPU one or two levels of Strassen of float32 add their products to the result in any order
     (its last bits may differ from run to run) unless `execution` is "owner", "persistent" or
-    "sequential", or the program is deterministic.
+    "sequential", or `deterministic`.
     """
     if variant not in ("strassen", "winograd"):
         raise TracingError(
             f"strassen: unknown variant {variant!r}.", hint='Variants: "strassen", "winograd".'
         )
-    return matmul(a, b, algorithm=variant, levels=levels, execution=execution, name=name)
+    return matmul(a, b, algorithm=variant, levels=levels, execution=execution,
+                  deterministic=deterministic, name=name)  # fmt: skip
 
 
 def _options(
@@ -328,7 +332,7 @@ def as_scale(e: Expr, t: Any) -> Expr:
     return e if e.weak else simplify.cast(as_strong(e), t)
 
 
-@operation
+@combining
 def dot(a: Any, b: Any) -> Array:
     """As NumPy's: inner product of vectors, product of matrices, sum over a's last and b's second
     to last axis otherwise; a scalar operand scales."""
@@ -370,7 +374,7 @@ def outer(a: Any, b: Any) -> Array:
     return x[:, None] * y[None, :]  # type: ignore[no-any-return]
 
 
-@operation
+@combining
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Array:
     """As NumPy's, by way of matmul."""
     from .index_space import reshape, transpose

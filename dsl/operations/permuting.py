@@ -16,7 +16,7 @@ from ..graph import Generate, Label, Permute, indices
 from ..scalar import Scalar, apply_primitive, as_index, as_strong, lift
 from ..tracing import call_scalar_function, check_result, forbid_nesting
 from ..types import as_type, float64, int64
-from .common import label_of, operation, trace_combine
+from .common import combining, label_of, operation, trace_combine
 
 
 class Overwrite:
@@ -95,7 +95,7 @@ def permute(
     return Array(node.leaves, target.structure, target._shape)
 
 
-@operation
+@combining
 def scatter(
     defaults: Any,
     indices: Any,
@@ -142,7 +142,7 @@ def scatter(
     )
 
 
-@operation
+@combining
 def bincount(a: Any, weights: Any = None, minlength: int = 0, length: Any = None) -> Array:
     """Counts (or sums of weights) of the non-negative integers in `a`.
 
@@ -215,7 +215,7 @@ def _checked_like(source: Array, like: Array) -> Array:
     return Array(held.leaves, source.structure, source._shape)
 
 
-@operation
+@combining
 def histogram(
     a: Any, bins: Any = 10, range: Any = None, weights: Any = None
 ) -> tuple[Array, Array]:

@@ -13,7 +13,7 @@ from ..graph import Generate, Label, Leaf, Scan
 from ..scalar import apply_primitive
 from ..tracing import forbid_nesting
 from ..types import LEAF, bool_, tuple_of
-from .common import fit_to, label_of, normalise_axis, operation, trace_combine
+from .common import combining, fit_to, label_of, normalise_axis, operation, trace_combine
 
 
 def scan_array(
@@ -61,7 +61,7 @@ def _with_total(prefix: Array) -> tuple[Array, Array]:
     return prefix, totals
 
 
-@operation
+@combining
 def scanl(
     f: Callable[..., Any],
     init: Any,
@@ -80,7 +80,7 @@ def scanl(
     return scan_array(f, (init,), a, axis, "exclusive", False, "scanl", name, schedule)
 
 
-@operation
+@combining
 def scanl1(
     f: Callable[..., Any], a: Any, axis: int = -1, *, name: str | None = None, schedule: Any = None
 ) -> Array:
@@ -88,7 +88,7 @@ def scanl1(
     return scan_array(f, (), a, axis, "inclusive", False, "scanl1", name, schedule)
 
 
-@operation
+@combining
 def scanl_total(
     f: Callable[..., Any],
     init: Any,
@@ -104,7 +104,7 @@ def scanl_total(
     )
 
 
-@operation
+@combining
 def scanr(
     f: Callable[..., Any],
     init: Any,
@@ -118,7 +118,7 @@ def scanr(
     return scan_array(f, (init,), a, axis, "exclusive", True, "scanr", name, schedule)
 
 
-@operation
+@combining
 def scanr1(
     f: Callable[..., Any], a: Any, axis: int = -1, *, name: str | None = None, schedule: Any = None
 ) -> Array:
@@ -126,7 +126,7 @@ def scanr1(
     return scan_array(f, (), a, axis, "inclusive", True, "scanr1", name, schedule)
 
 
-@operation
+@combining
 def scanr_total(
     f: Callable[..., Any],
     init: Any,
@@ -371,7 +371,7 @@ def _total_seg(
     )
 
 
-@operation
+@combining
 def scanl_seg(
     f: Callable[..., Any],
     init: Any,
@@ -385,7 +385,7 @@ def scanl_seg(
     return _exclusive_seg(f, init, a, lengths, False, "scanl_seg", name, schedule)
 
 
-@operation
+@combining
 def scanl1_seg(
     f: Callable[..., Any], a: Any, lengths: Any, *, name: str | None = None, schedule: Any = None
 ) -> Array:
@@ -394,7 +394,7 @@ def scanl1_seg(
     return _segmented_inclusive(f, a, lengths, False, "scanl1_seg", name, schedule)[0]
 
 
-@operation
+@combining
 def scanl_total_seg(
     f: Callable[..., Any],
     init: Any,
@@ -408,7 +408,7 @@ def scanl_total_seg(
     return _total_seg(f, init, a, lengths, False, "scanl_total_seg", name, schedule)
 
 
-@operation
+@combining
 def scanr_seg(
     f: Callable[..., Any],
     init: Any,
@@ -422,7 +422,7 @@ def scanr_seg(
     return _exclusive_seg(f, init, a, lengths, True, "scanr_seg", name, schedule)
 
 
-@operation
+@combining
 def scanr1_seg(
     f: Callable[..., Any], a: Any, lengths: Any, *, name: str | None = None, schedule: Any = None
 ) -> Array:
@@ -431,7 +431,7 @@ def scanr1_seg(
     return _segmented_inclusive(f, a, lengths, True, "scanr1_seg", name, schedule)[0]
 
 
-@operation
+@combining
 def scanr_total_seg(
     f: Callable[..., Any],
     init: Any,
@@ -477,13 +477,13 @@ def _cumulative(a: Any, axis: int | None, operation: str, primitive: str, widen:
     return Array(node.leaves, LEAF, array._shape)
 
 
-@operation
+@combining
 def cumsum(a: Any, axis: int | None = None) -> Array:
     """Running sums; axis None: of the flattened array."""
     return _cumulative(a, axis, "cumsum", "add", True)
 
 
-@operation
+@combining
 def cumprod(a: Any, axis: int | None = None) -> Array:
     """Running products."""
     return _cumulative(a, axis, "cumprod", "multiply", True)

@@ -13,7 +13,7 @@ from ..graph import Check, Generate, known
 from ..scalar import Scalar, apply_primitive
 from ..tracing import call_scalar_function, forbid_nesting
 from ..types import bool_, int64
-from .common import fit_to, label_of, operation, trace_elements
+from .common import combining, fit_to, label_of, operation, trace_elements
 
 
 class BoundaryCondition:
@@ -252,23 +252,31 @@ def stencil(
     return Array(node.leaves, structure, shape)
 
 
-@operation
+@combining
 def correlate(
-    a: Any, w: Any, boundary: Any = clamp, *, name: str | None = None, schedule: Any = None
-) -> Array:
+    a: Any, w: Any = None, boundary: Any = clamp, *, weights: Any = None, name: str | None = None,
+    schedule: Any = None,
+) -> Array:  # fmt: skip
     """Σₖ w[k]·a[i + k − centre] of "same" size, centre = extent // 2 (scipy.ndimage.correlate).
 
-    The weights may be a run-time array of any size.
+    The weights may be a run-time array of any size; `weights` is SciPy's name for `w`.
     """
-    return _correlate(a, w, boundary, "correlate", name, schedule)
+    return _correlate(a, _either(w, weights, "correlate"), boundary, "correlate", name, schedule)
 
 
-@operation
+@combining
 def convolve(
-    a: Any, w: Any, boundary: Any = clamp, *, name: str | None = None, schedule: Any = None
-) -> Array:
+    a: Any, w: Any = None, boundary: Any = clamp, *, weights: Any = None, name: str | None = None,
+    schedule: Any = None,
+) -> Array:  # fmt: skip
     """`correlate` with the weights flipped on every axis (scipy.ndimage.convolve)."""
-    return _correlate(a, w, boundary, "convolve", name, schedule)
+    return _correlate(a, _either(w, weights, "convolve"), boundary, "convolve", name, schedule)
+
+
+def _either(w: Any, weights: Any, operation: str) -> Any:
+    if (w is None) == (weights is None):
+        raise TracingError(f"{operation} needs its weights once: w, or weights.")
+    return weights if w is None else w
 
 
 UNROLLED_TAPS = 400

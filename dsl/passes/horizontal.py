@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..expr import Expr, Var, substitute
+from ..expr import Expr, Read, Var, substitute, walk
 from ..graph import (
     Combine,
     Fold,
@@ -44,7 +44,7 @@ def fuse_horizontal(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
         if isinstance(node, Generate) and node.shape:
             groups.setdefault(("g", depth[node], node.shape, region[node]), []).append(node)
         elif isinstance(node, Fold) and node.epilogue == node.results:
-            key = ("f", depth[node], node.outer, node.inner, node.init is None, region[node])
+            key = ("f", depth[node], node.outer, node.inner, _start(node), region[node])
             groups.setdefault(key, []).append(node)
     replaced: dict[Node, tuple[Node, int]] = {}
     members: dict[Node, list[Node]] = {}
@@ -79,6 +79,12 @@ def fuse_horizontal(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
                 at += 1
     del replaced
     return [builder.leaf(r) for r in roots]
+
+
+def _start(node: Fold) -> bool:
+    """Whether a fold must start as it does: from what is read.  (Numbers can be combined with the
+    result at the end, so that folds from them go with folds from nothing.)"""
+    return node.init is not None and any(isinstance(e, Read) for e in walk(node.init))
 
 
 def _branch_only(roots: Sequence[Leaf]) -> set[Node]:
@@ -134,7 +140,26 @@ def _merge_folds(nodes: Sequence[Any]) -> Node:
         results += substitute(n.combine.results, mapping)
     combine: Combine = canonical_combine(tuple(left), tuple(right), tuple(results))
     elements = tuple(e for n in nodes for e in n.elements)
-    init = None if first.init is None else tuple(e for n in nodes for e in n.init)
     variables = result_variables(elements)
+    init = None
+    epilogue: tuple[Expr, ...] = variables
+    if all(n.init is not None for n in nodes):
+        init = tuple(e for n in nodes for e in n.init)
+    elif any(n.init is not None for n in nodes):
+        epilogue = _after_start(nodes, variables)
     return first.with_(elements=elements, combine=combine, init=init, results=variables,  # type: ignore[no-any-return]
-                       epilogue=variables, **_common(nodes))  # fmt: skip
+                       epilogue=epilogue, **_common(nodes))  # fmt: skip
+
+
+def _after_start(nodes: Sequence[Any], variables: Sequence[Var]) -> tuple[Expr, ...]:
+    """What becomes of the results of folds from nothing, of which some start from a number.
+
+    None of them is empty: those without a start would be errors."""
+    made: list[Expr] = []
+    for n in nodes:
+        own: tuple[Expr, ...] = tuple(variables[len(made) : len(made) + len(n.outputs)])
+        if n.init is not None:
+            sides = (*n.combine.left, *n.combine.right)
+            own = substitute(n.combine.results, dict(zip(sides, (*n.init, *own), strict=True)))
+        made += own
+    return tuple(made)

@@ -472,3 +472,31 @@ def test_folds_and_scan_steps_agree_with_numpy():
     a = wide("int64", (3, 9))
     assert_same(scan_left(lambda x, y: x + y, None, a), np.cumsum(a, axis=-1))
     assert_same(scan_left(lambda x, y: x + y, 5, a)[..., -1], a.sum(axis=-1) + 5)
+
+
+def test_deterministic_is_taken_by_all_that_adds_up(backend):
+    x, lengths = small("float64", (3, 4)), np.array([1, 3])
+    plus = lambda a, b: a + b
+    for make in (
+        lambda **k: td.sum(x, **k), lambda **k: td.mean(x, axis=1, **k),
+        lambda **k: td.std(x, **k), lambda **k: td.cumsum(x, axis=1, **k),
+        lambda **k: td.scanl(plus, 0, x, **k), lambda **k: td.scanr_total(plus, 0.0, x, **k)[1],
+        lambda **k: td.fold_seg(plus, 0.0, x, lengths, **k), lambda **k: td.dot(x, x.T, **k),
+        lambda **k: td.bincount(lengths, weights=x[0, :2], **k),
+        lambda **k: td.strassen(x, x.T, **k), lambda **k: td.correlate(x, x[:2, :2], **k),
+    ):  # fmt: skip
+        assert_same(td.run(make(deterministic=True), backend=backend),
+                    td.run(make(), backend=backend))  # fmt: skip
+    with pytest.raises(td.TracingError, match="deterministic"):
+        td.map(lambda v: v, x, deterministic=True)
+
+
+def test_reductions_of_one_array_are_one_kernel():
+    """Also those that start from a number and those that cannot: 0 + …, and the largest of some."""
+    every = td.jit(lambda v: (td.sum(v), td.max(v), td.min(v), td.prod(v)), backend="native")
+    x = small("float32", (31, 47))
+    assert "4 operations written, 1 kernel launched" in every.lower(x).explain()
+    for got, alone in zip(every(x), (td.sum, td.max, td.min, td.prod), strict=True):
+        assert_same(got, td.run(alone(x), backend="native"))
+    with pytest.raises(td.ShapeError, match="max of an empty axis"):
+        every(x[:0])

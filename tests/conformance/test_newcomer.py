@@ -183,3 +183,24 @@ def test_misspelt_names_and_the_schedule_of_which_operation():
     f = td.jit(lambda a: td.map(lambda x: x + 1, td.map(lambda x: x * 2, a, name="b"), name="c"))
     with pytest.raises(td.TracingError, match=r"scheduled\(c=Row\(\)\)"):
         f.lower(np.ones(3)).scheduled("c", td.schedule.Row())
+
+
+def test_a_program_without_a_file_has_lines_all_the_same():
+    script = "import numpy as np, treadle as td\ntd.map(lambda x, y: x, np.ones(2), np.ones(3))"
+    with pytest.raises(td.ShapeError, match='File "<string>", line 2'):
+        exec(compile(script, "<string>", "exec"), {})  # as `python -c` does
+
+
+def test_indices_of_a_gather_count_from_the_start():
+    for last in ([-1], np.array([-1])):
+        with pytest.raises(IndexError):
+            td.run(td.gather(np.arange(4), last), check=True)
+        assert td.run(td.take(np.arange(4), last)).tolist() == [3]
+
+
+def test_weights_under_either_name():
+    a, w = np.arange(5.0), np.array([1.0, 2.0, 3.0])
+    for f in (td.correlate, td.convolve):
+        assert np.array_equal(td.run(f(a, w)), td.run(f(a, weights=w)))
+        with pytest.raises(td.TracingError, match="weights once"):
+            f(a)
