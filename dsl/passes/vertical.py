@@ -33,7 +33,7 @@ from ..graph import (
     is_identity_read,
     topological,
 )  # fmt: skip
-from ..operations.stencils import resolve_read
+from ..operations.stencils import resolve_index, resolve_read
 from . import cost, operands
 from .base import Context
 from .rebuild import Rebuilder
@@ -265,6 +265,36 @@ class Inliner:
             self.at[(node, args)] = found
         return found
 
+    def without_needless_boundaries(self, es: tuple[Expr, ...], node: Generate
+                                    ) -> tuple[Expr, ...]:  # fmt: skip
+        """`es` with reads of what is inlined at the very index of an axis as long as the node's
+        own, as a stencil's middle is: such an axis is never left, and the index stays readable."""
+
+        def same(a: Expr, b: Expr) -> bool:
+            return a is b or any(
+                c.relation == "==" and {a, b} == {c.left, c.right} for c in node.checks
+            )
+
+        def change(e: Expr) -> Expr:
+            if not isinstance(e, Read) or e.boundary is None or e.node not in self.bodies:
+                return e
+            shape = e.node.outputs[e.component].shape
+            moving = [
+                k for k, (i, n) in enumerate(zip(e.args, shape, strict=True))
+                if not (isinstance(i, Index) and i.axis < len(node.shape)
+                        and same(n, node.shape[i.axis]))
+            ]  # fmt: skip
+            if len(moving) == len(shape) or (moving and e.boundary in ("constant", "function")):
+                return e
+            if self._with_boundary(e) is not None:
+                return e
+            place = list(e.args)
+            for k in moving:
+                place[k] = resolve_index(str(e.boundary), place[k], shape[k])
+            return Read(e.node, e.component, tuple(place))
+
+        return rewrite(es, change)
+
     def _with_boundary(self, e: Read) -> Expr | None:
         """A boundary commutes with an element-wise producer whose inputs have its shape."""
         if e.boundary in ("constant", "function"):
@@ -400,6 +430,8 @@ def _expand_fields(node: Node, inliner: Inliner) -> tuple[dict[str, Any], list[N
         for e in walk(es):
             if isinstance(e, Read) and e.node in inliner.bodies:
                 eaten[e.node] = None
+        if isinstance(node, Generate):
+            es = inliner.without_needless_boundaries(es, node)
         return rewrite(es, inliner.expand, inliner.memo)
 
     for name in ("elements", "epilogue", "target", "values", "left", "right", "valid", "predicate"):

@@ -480,3 +480,22 @@ def test_checked_mode_sees_what_a_boundary_function_reads(backend):
     with pytest.raises(IndexError, match="index 5"):
         td.run(beyond, backend=backend, check=True)
     assert_same(td.run(within, backend=backend, check=True), np.array([1, 2, 3, 4, 4]))
+
+
+@pytest.mark.parametrize("boundary", (td.clamp, td.mirror, td.symmetric, td.wrap, td.constant(3)))
+def test_the_middle_of_a_computed_array_is_read_without_its_boundary(backend, boundary):
+    """As in edge detection: gradients are fused into what looks at their neighbours."""
+    a = small("float32", (13, 17))
+
+    def program(a):
+        gx = td.stencil(lambda w: w[0, 1] - w[1, -1], a)
+        gy = td.stencil(lambda w: w[1, 0] - w[-1, 1], a)
+        follow = lambda w, x, y: w[-1, 0] * x[0, 0] + y[0, 1] * w[0, 0]
+        return td.stencil(follow, a, gx, gy, boundary=[td.clamp, boundary, boundary])
+
+    got = td.jit(program, backend=backend)(a)
+    assert_same(got, td.jit(program, backend="reference")(a))
+    text = td.jit(lambda a: td.stencil(lambda w, x: w[1, 0] + x[0, 0], a,
+                                       td.stencil(lambda w: w[0, 1] - w[0, -1], a)),
+                  backend="native").lower(a).explain()  # fmt: skip
+    assert "[computed" not in text and "1 kernel launched" in text
