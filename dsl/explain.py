@@ -287,10 +287,18 @@ def _costs(node: Node, found: Sequence[Access], names: Names, words: dict[str, s
         each *= elements
     if byte is not None:
         rate = each / byte
-        limit = cost.ROUND_TRIP / 12
+        limit = _balance(names.program)
         verdict = "memory is the limit" if rate < limit else "arithmetic is the limit"
         rows.append(("intensity", [f"{_count_of(rate, 'operation')} per byte: {verdict}"]))
     return rows
+
+
+def _balance(program: Any) -> float:
+    """Additions that the program's device can make for each byte that it can move."""
+    from treadle.skeletons.analysis.device import device_of
+
+    device = device_of(program)
+    return 2 * device.issue * device.lanes / device.dram
 
 
 def _work(node: Node, names: Names) -> tuple[float, int | None]:

@@ -73,7 +73,7 @@ def _operation(function: Callable[P, R], common: tuple[str, ...]) -> Callable[..
                 result = relabel(result, **extra)
             elif kwargs.get("schedule") is not None and isinstance(result, Array):
                 for node in dict.fromkeys(leaf.node for leaf in result._leaves):
-                    require_order(node, node.label)
+                    require_axes(node, node.label)
             return result
         except TreadleError as error:
             raise error.with_traceback(None) from error.__cause__
@@ -169,6 +169,14 @@ def require_order(node: Node, label: Label) -> None:
                 schedule.resolve(axes)
             else:
                 require_bijection(order, axes)
+
+
+def require_axes(node: Node, label: Label) -> None:
+    """Refuse a schedule whose blocks, lanes or outputs per thread do not fit the axes of `node`,
+    where it is written; orders of a user's own are tried when it runs."""
+    if label.schedule is not None and isinstance(node, Generate | Permute):
+        require_order(node, replace(
+            label, schedule=replace(label.schedule, order=None)))  # fmt: skip
 
 
 def trace_elements(

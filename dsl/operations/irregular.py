@@ -16,7 +16,7 @@ from ..library import builtin, register
 from ..scalar import Scalar, apply_primitive, as_index, as_truth
 from ..tracing import forbid_nesting
 from ..types import LEAF, int64
-from .common import label_of, normalise_axis, operation, require_order, trace_elements
+from .common import label_of, normalise_axis, operation, require_axes, trace_elements
 
 
 @operation
@@ -63,7 +63,7 @@ def compact(
         label=label_of("compact", name, schedule),
         where=where,
     )
-    require_order(packed, packed.label)
+    require_axes(packed, packed.label)
     count_read = places._element((n,))[0]
     count = Array(Generate((), (count_read,), label=Label("count"), where=where).leaves)
     total = count._element(())[0]
