@@ -84,7 +84,16 @@ class Array(Operators):
 
     def __repr__(self) -> str:
         shape = ", ".join("?" if known(e) is None else str(known(e)) for e in self._shape)
-        return f"Array(({shape}), {self.structure.describe(self.types)}, {self._leaves[0].node})"
+        comma = "," if len(self._shape) == 1 else ""
+        kind, label = self.structure.describe(self.types), self._leaves[0].node.label
+        return f"<Array ({shape}{comma}) of {kind}: {label}; td.run(…) computes it>"
+
+    def __getattr__(self, name: str) -> Any:
+        import treadle
+
+        if not name.startswith("_") and callable(getattr(treadle, name, None)):
+            raise AttributeError(f"an Array has no method {name!r}: write td.{name}(a, …).")
+        raise AttributeError(f"'Array' object has no attribute {name!r}")
 
     def __len__(self) -> int:
         if not self._shape:

@@ -273,6 +273,16 @@ class Scalar(Operators):
             return complex(self._expr.value)
         raise self._no_value("complex()")
 
+    def __format__(self, how: str) -> str:
+        if not how:
+            return repr(self)
+        if isinstance(self._expr, Const):
+            return format(self._expr.value, how)
+        raise self._no_value(
+            f"formatting by {how!r}",
+            "It stands for every element at once: return it from the function to see the values.",
+        )
+
     def __iter__(self) -> Any:
         raise TracingError(
             "a scalar cannot be iterated or unpacked.",
@@ -290,7 +300,8 @@ class Scalar(Operators):
         raise self._no_value(
             "a NumPy conversion",
             "To read a NumPy array inside a kernel write a = td.use(a) first; use td's functions, "
-            "td.where instead of np.where.",
+            "td.where instead of np.where.  (A list of numbers given to a compiled function is as "
+            "many arguments: give np.array(x).)",
         )
 
 

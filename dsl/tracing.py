@@ -54,6 +54,7 @@ def refuse_strangers(scope: object, e: Expr) -> None:
 
 
 _ARGUMENTS = {
+    "td.function": "A boundary function gets one coordinate per axis: lambda i, j: …",
     "generate": "It gets one index per axis: lambda i, j: … for rank 2.",
     "imap": "It gets the index first, then one element per array: lambda i, j, x: ….",
     "fold": "It combines two elements: lambda x, y: ….",

@@ -118,7 +118,7 @@ class _Border:
     def __init__(self, condition: Any, array: Array, where: Location | None) -> None:
         if isinstance(condition, str) or not isinstance(condition, BoundaryCondition):
             raise TracingError(
-                f"{condition!r} is no boundary.",
+                f"{'a function' if callable(condition) else repr(condition)} is no boundary.",
                 hint="Boundaries are values: td.clamp, td.mirror, td.symmetric, td.wrap, "
                 "td.constant(v), td.function(g).",
                 where=where,
@@ -134,7 +134,7 @@ class _Border:
         elif self.kind == "function":
             self.variables = tuple(coordinate(k) for k in range(array.ndim))
             result = call_scalar_function(
-                condition.payload, [Scalar(v) for v in self.variables], "stencil", where
+                condition.payload, [Scalar(v) for v in self.variables], "td.function", where
             )
             self.values = tuple(
                 (simplify.cast(v, t),)

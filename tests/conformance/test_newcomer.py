@@ -204,3 +204,19 @@ def test_weights_under_either_name():
         assert np.array_equal(td.run(f(a, w)), td.run(f(a, weights=w)))
         with pytest.raises(td.TracingError, match="weights once"):
             f(a)
+
+
+def test_slips_of_a_second_user():
+    x, im = np.ones(3), np.ones((4, 4))
+    with pytest.raises(td.TracingError, match="one coordinate per axis"):
+        td.stencil(lambda w: w[-1, 0], im, boundary=td.function(lambda i: i))
+    with pytest.raises(td.TracingError, match="a function is no boundary"):
+        td.stencil(lambda w: w[-1, 0], im, boundary=td.constant)
+    with pytest.raises(td.TracingError, match="return it from the function"):
+        td.map(lambda v: print(f"{v:.2f}"), x)
+    with pytest.raises(td.TracingError, match="A list of numbers"):
+        td.jit(lambda a: td.sum(a))([1.0, 2.0, 3.0])
+    with pytest.raises(AttributeError, match=r"write td\.cumsum\(a"):
+        td.use(x).cumsum()
+    assert "td.run(…) computes it" in repr(td.use(x) + 1)
+    assert f"{td.float32(2):.2f}" == "2.00"
