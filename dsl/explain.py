@@ -53,7 +53,7 @@ def explain(program: Any) -> str:
     """The whole explanation as text, lines of at most about 96 characters."""
     names = Names(program)
     words: dict[str, str] = {}
-    lines = [_headline(program), ""]
+    lines = [_headline(program, names), ""]
     lines += _inputs(names)
     for depth, node, under in in_order(program.roots):
         block = _kernel(node, names, words) if is_kernel(node) else _steering(node, names)
@@ -73,13 +73,18 @@ def explain(program: Any) -> str:
 # --- head ------------------------------------------------------------------------------------
 
 
-def _headline(program: Any) -> str:
+def _headline(program: Any, names: Names) -> str:
     written = len(operations(program.source_roots))
-    launched = sum(1 for _, n, _ in in_order(program.roots) if is_kernel(n))
-    text = (
-        f"{program.name} on {program.backend}: {_count(written, 'operation')} written, "
-        f"{_count(launched, 'kernel')} launched"
-    )
+    kernels = [n for _, n, _ in in_order(program.roots) if is_kernel(n)]
+    several = sum(
+        any(head == "launches" for head, _ in _product(n, names))
+        for n in kernels if isinstance(n, Matmul)
+    )  # fmt: skip
+    made = _count(len(kernels), "kernel") + " launched"
+    if several:
+        some = f", {several}" if len(kernels) > 1 else ""
+        made = f"{_count(len(kernels), 'step')}{some} of several kernels"
+    text = f"{program.name} on {program.backend}: {_count(written, 'operation')} written, {made}"
     if program.backend == "reference":
         text += "\n(the reference backend runs every operation as it was written)"
     return text
@@ -141,18 +146,20 @@ def _steering(node: Node, names: Names) -> list[str]:
 
 def _kernel(node: Node, names: Names, words: dict[str, str]) -> list[str]:
     rows: list[tuple[str, list[str]]] = []
+    product = _product(node, names) if isinstance(node, Matmul) else []
+    several = any(head == "launches" for head, _ in product)
     if node.fused:
-        rows.append(("fused in", _fused(node)))
+        rows.append(("together with" if several else "fused in", _fused(node)))
     found = accesses(node)
     reads = _reads(node, found, names, words)
     if reads:
         rows.append(("reads", reads))
     rows.append(("writes", _writes(node, names, words)))
     rows += _costs(node, found, names, words)
-    if isinstance(node, Matmul):
-        rows += _product(node, names)
+    rows += product
     rows.append(("schedule", _schedule(node, names)))
-    return [f"Kernel {names.kernels[node]}: {_title(node, names)}", *_rows(rows)]
+    what = "Step" if several else "Kernel"
+    return [f"{what} {names.kernels[node]}: {_title(node, names)}", *_rows(rows)]
 
 
 def _schedule(node: Node, names: Names) -> list[str]:

@@ -100,8 +100,10 @@ def matmul(
     algorithm: "auto" (Strassen's where it is faster and the result exact, or for floats inside
     `td.precision(fast=True)`), "standard", "strassen", "winograd" or a BilinearAlgorithm; levels:
     how often it is applied (default 1), with "auto" at most; execution: how its products meet in
-    the result (default: chosen).  scaling "outer" or "inner-outer" helps fast products of badly
-    scaled floats.
+    the result: "recursive", "sequential", "streams", "batched", "atomic", "owner", "persistent",
+    "hybrid" (default: chosen; docs/products.md has a table).  scaling: "outer" or "inner-outer"
+    helps fast products of badly scaled floats.  precision, of float32: "float32", "tf32"; "fp16x3",
+    "bf16x6" and "tf32x3" promise float32's error, and are computed in float32 today.
 
     >>> import numpy as np, treadle as td
     >>> td.run(td.matmul(np.eye(2), np.array([[1.0, 2.0], [3.0, 4.0]])))
