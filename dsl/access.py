@@ -7,7 +7,8 @@ offsets of all reads of one array through the same linear part form one `Access`
     image[i + {-1, 0, 1}, j + {-1, 0, 1}] clamp
 
 The classes are those of Prasetya (2021), section 4.3: horizontal (elements of one row share what
-they read), vertical (neighbouring rows do), streaming (read once), random (places depend on data).
+they read), vertical (neighbouring rows share it, or its cache lines), streaming (read once), random
+(places depend on data).
 """
 
 from __future__ import annotations
@@ -244,9 +245,21 @@ def _with_classes(access: Access, outer: int) -> Access:
         missing = [k for k in range(outer) if k not in access.mentioned]
         horizontal = (last >= 0 and several[last]) or (outer > 0 and outer - 1 in missing)
         vertical = any(several[:last]) or any(k != outer - 1 for k in missing)
+        # Across memory, as a transposed read: neighbours lie rows apart, and each cache line that
+        # is brought in holds elements of the rows that follow.
+        if outer > 1 and last > 0 and not horizontal:
+            *rows, columns = (_axes(terms) for terms in access.linear)
+            by_rows = bool(columns) and columns <= set(range(outer - 1))
+            vertical = vertical or (by_rows and any(outer - 1 in axes for axes in rows))
         classes = _reuse(horizontal, vertical)
     return Access(access.leaf, access.linear, access.offsets, access.kind, access.boundary,
                   access.mentioned, classes)  # fmt: skip
+
+
+def _axes(terms: Sequence[tuple[Monomial, int]]) -> set[int | Expr]:
+    """The axes of the domain, and what else, that an index moves with."""
+    atoms = {atom for monomial, _ in terms for atom in monomial}
+    return {a.axis if isinstance(a, Index) else a for a in atoms if not isinstance(a, Extent)}
 
 
 def _slides(terms: Sequence[tuple[Monomial, int]], outer: int) -> bool:

@@ -87,7 +87,7 @@ def test_index_maps():
         "w: [i, j]": (lambda w: td.map(lambda x: x + 1, w), ("streaming",)),
         "w: [i + 1, j]": (lambda w: w[1:, :] + 0, ("streaming",)),
         "w: [i, -j + n2 - 1]": (lambda w: td.reverse(w, 1) + 0, ("streaming",)),
-        "w: [j, i]": (lambda w: w.T + 0, ("streaming",)),
+        "w: [j, i]": (lambda w: w.T + 0, ("vertical",)),
         "w: [i, j + {-2, 1}] wrap": (
             lambda w: td.stencil(lambda p: p[0, -2] + p[0, 1], w, boundary=td.wrap),
             ("horizontal",),
