@@ -14,8 +14,10 @@ from .errors import (
     AxisError,
     DTypeError,
     IndexOutOfBounds,
+    NestedParallelismError,
     ShapeError,
     TracingError,
+    form_of,
     user_facing,
     user_facing_methods,
     user_location,
@@ -321,7 +323,6 @@ class KnownScalar(Scalar):
 
 
 def _gather_in_kernel(array: Array, index: Any) -> Any:
-    from .errors import NestedParallelismError
     from .scalar import as_index
 
     place = index if isinstance(index, tuple) else (index,)
@@ -381,14 +382,23 @@ def as_array(value: Any, operation: str = "an operation") -> Array:
         return value
     if is_arraylike(value) or isinstance(value, list):
         return use(value)
+    inside = enclosing_kernel()
+    if isinstance(value, Scalar) and inside is not None:
+        raise NestedParallelismError(
+            f"{operation} needs an array, and inside the function of {inside[0]!r} this is one "
+            "element.",
+            hint=f"{inside[0]} goes over single elements; for rows write td.{operation}(a, "
+            "axis=1) of the whole array, outside.",
+        )
     if isinstance(value, Scalar | int | float | complex | np.generic):
         from .operations.making import unit
 
         return unit(value)
     raise TracingError(
         f"{operation} needs an array, got {type(value).__name__}.",
-        hint="Pass a NumPy array, anything with DLPack, or a td.Array.",
-    )
+        hint=form_of(operation) if callable(value)
+        else "Pass a NumPy array, anything with DLPack, or a td.Array.",
+    )  # fmt: skip
 
 
 def normalise_source(value: Any) -> Any:

@@ -253,6 +253,18 @@ def did_you_mean(word: str, names: Iterable[str]) -> str:
     return f"Did you mean {near[0]}?  " if near else ""
 
 
+def form_of(operation: str) -> str:
+    """How an operation is called, for one who gave its arguments in another order."""
+    import treadle
+
+    function = getattr(treadle, operation, None)
+    if function is None:
+        return "Check the order of the arguments."
+    given = [name for name, p in inspect.signature(function).parameters.items()
+             if p.kind is p.POSITIONAL_OR_KEYWORD]  # fmt: skip
+    return f"The arguments, in order: {operation}({', '.join(given)})."
+
+
 def keywords(function: Callable[..., Any]) -> frozenset[str] | None:
     """The keywords that a function takes, None if it takes any."""
     found = inspect.signature(function).parameters.values()

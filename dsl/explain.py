@@ -35,7 +35,7 @@ INDENT = "  "
 
 _CLASSES = {
     "horizontal": "elements of one row share what they read (one piece of memory serves several)",
-    "vertical": "neighbouring rows share what they read, or its lines (cheap while the cache has them)",
+    "vertical": "neighbouring rows share what they read, or its cache lines (cheap while held)",
     "streaming": "every element is read once: nothing to gain from a cache",
     "random": "the places depend on data: no order can be planned",
 }

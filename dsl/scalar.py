@@ -9,7 +9,7 @@ import numpy as np
 
 from . import expr as ir
 from . import simplify
-from .errors import DTypeError, TracingError, user_facing_methods
+from .errors import DTypeError, TracingError, form_of, user_facing_methods
 from .expr import Const, Expr
 from .primitives import TABLE
 from .tracing import current_scope, refuse_strangers
@@ -347,7 +347,9 @@ def lift(value: Any, operation: str = "an operation") -> Expr:
         )
     raise TracingError(
         f"{operation} cannot use a value of type {type(value).__name__}.",
-        hint="Scalar functions work with scalars, Python numbers, NumPy scalars and tuples of "
+        hint=form_of(operation)
+        if callable(value)
+        else "Scalar functions work with scalars, Python numbers, NumPy scalars and tuples of "
         "these.",
     )
 

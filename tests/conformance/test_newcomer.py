@@ -216,6 +216,12 @@ def test_slips_of_a_second_user():
         td.map(lambda v: print(f"{v:.2f}"), x)
     with pytest.raises(td.TracingError, match="A list of numbers"):
         td.jit(lambda a: td.sum(a))([1.0, 2.0, 3.0])
+    with pytest.raises(td.NestedParallelismError, match="this is one"):
+        td.map(lambda r: td.sum(r), im)
+    with pytest.raises(td.TracingError, match=r"in order: fold\(f, init, a"):
+        td.fold(0.0, lambda a, b: a + b, x)
+    with pytest.raises(td.TracingError, match=r"in order: permute\(combine, defaults"):
+        td.permute(x, lambda i: i, x, x)
     with pytest.raises(AttributeError, match=r"write td\.cumsum\(a"):
         td.use(x).cumsum()
     assert "td.run(…) computes it" in repr(td.use(x) + 1)
