@@ -10,6 +10,7 @@ them on a tape (tape.py) that is replayed.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -168,11 +169,14 @@ class Call:
     """A library's work: `action(arrays of reads, arrays of writes)`, queued on the stream.
 
     It waits for nothing and keeps no address, but it is no kernel of ours: no part of a graph.
+    `addressed`: the same of the addresses of (reads…, writes…), which costs no arrays; None where
+    there is no such thing.
     """
 
     action: Callable[[Sequence[Any], Sequence[Any]], None]
     reads: tuple[Block, ...]
     writes: tuple[Block, ...]
+    addressed: Callable[[Sequence[int]], None] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,6 +216,29 @@ class Repeat:
 
 
 Operation = Launch | Fill | Copy | Call | Repeat
+
+
+class Transfer(Protocol):
+    """A copy that has begun."""
+
+    def finish(self) -> None:
+        """Return when it is made; raises what went wrong."""
+        ...
+
+
+class Lanes(Protocol):
+    """Copies between the host and the device, both ways at once and beside the work.
+
+    They begin once a mark has come (`Device.mark`).
+    """
+
+    def send(self, target: Any, source: np.ndarray[Any, Any], after: Any) -> Transfer:
+        """Copy a host array to a dense one on the device."""
+        ...
+
+    def fetch(self, target: np.ndarray[Any, Any], source: Any, after: Any) -> Transfer:
+        """Copy a dense array of the device to a dense one of the host."""
+        ...
 
 
 class Device(Protocol):
@@ -257,6 +284,15 @@ class Device(Protocol):
 
     def download(self, array: Any) -> np.ndarray[Any, Any]:
         """A host array of its own, once all earlier work on the array is done."""
+        ...
+
+    def mark(self) -> Any:
+        """What has come when the work queued so far on the current stream is done."""
+        ...
+
+    def lanes(self) -> AbstractContextManager[Lanes]:
+        """Lanes to copy in; nothing is under way in them any more at their end.  Nothing else may
+        be copied in the meantime."""
         ...
 
     def wait(self) -> None:

@@ -7,6 +7,7 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from typing import Any
 
@@ -21,7 +22,7 @@ from treadle.dsl.errors import BackendUnavailable, DeviceOutOfMemory, TracingErr
 
 from .arguments import Arguments
 from .compile import Cubin, compile_kernels
-from .copies import LARGE, Copier
+from .copies import LARGE, Copier, Lanes
 from .device import Block, Call, Code, Copy, Fill, Launch, Operation, Repeat
 
 #: CuPy's own way to launch, which costs least; the same as cuLaunchKernel.
@@ -210,7 +211,7 @@ class CudaDevice:
             if dense.nbytes < LARGE:
                 array.data.copy_from_host_async(source, dense.nbytes, stream)
             else:
-                self._copier.upload(array.data.ptr, source, dense.nbytes, stream)
+                self._copier.upload(array.data.ptr, source, dense.nbytes, self.mark())
         return array
 
     def download(self, array: Any) -> np.ndarray[Any, Any]:
@@ -224,8 +225,16 @@ class CudaDevice:
                 dense.data.copy_to_host_async(target, found.nbytes, stream)
                 stream.synchronize()
             else:
-                self._copier.download(target, dense.data.ptr, found.nbytes, stream)
+                self._copier.download(target, dense.data.ptr, found.nbytes, self.mark())
         return found
+
+    def mark(self) -> Any:
+        made = cupy.cuda.Event(disable_timing=True)
+        made.record()
+        return made
+
+    def lanes(self) -> AbstractContextManager[Lanes]:
+        return self._copier.lanes()
 
     def mailbox(self, blocks: Sequence[Block]) -> Mailbox:
         """Where the numbers of a tape arrive."""
@@ -272,9 +281,7 @@ class CudaDevice:
                 self._copy(operation)
             case Call():
                 with cupy.cuda.Device(self.ordinal):
-                    operation.action(
-                        [b.array for b in operation.reads], [b.array for b in operation.writes]
-                    )
+                    _call(operation)
             case Repeat():
                 from .launch import repeat
 
@@ -332,6 +339,13 @@ class CudaDevice:
         ):
             return self.out_of_memory(0, f"what a library or the driver wanted ({error})")
         return _explained(error, self.name, self.arch)
+
+
+def _call(op: Call) -> None:
+    if op.addressed is not None:
+        op.addressed([b.array.data.ptr for b in (*op.reads, *op.writes)])
+    else:
+        op.action([b.array for b in op.reads], [b.array for b in op.writes])
 
 
 def _explained(error: Exception, name: str, arch: str) -> TreadleError | None:

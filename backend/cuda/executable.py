@@ -6,7 +6,8 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from treadle.dsl.errors import BackendUnavailable
 from treadle.dsl.graph import ArrayLoop, Barrier, Branch, Generate, Input, Leaf, Library, Matmul
 from treadle.dsl.program import host_array
 from treadle.dsl.relations import verify_checks
+from treadle.skeletons.pieces import Whole, pieces_of
 
 from .device import Block, Code, Copy, Device
 from .engine_parts import product_step
@@ -23,6 +25,9 @@ from .loops import LoopStep
 from .running import HostFunction, Run
 from .steps import KernelStep, Outgrown
 from .tape import DataDependent, Direct, Judged, Recorder, Tape, Verdict
+
+if TYPE_CHECKING:
+    from .pieces import PiecewiseCalls
 
 Action = Callable[[Run], None]
 _ndarray = np.ndarray
@@ -153,18 +158,37 @@ class Executable:
         key.append(on_device)
         if self.recordable:
             try:
-                if self.shapers:
-                    replay = self.tapes.get((*key, *(params[k] for k in self.shapers)))
-                else:
-                    replay = self.tapes.get(tuple(key))
-                if replay is None:
-                    replay = self._record(arrays, params, key)
-                return self._replay(replay, arrays, params, on_device)
+                if not on_device and self.piecewise is not None:
+                    made = self.piecewise(arrays, params)
+                    if made is not None:
+                        return made
+                recorded = self.recording(arrays, params, key)
+                return self._replay(recorded, arrays, params, on_device)
             except Outgrown:
                 pass
             except DataDependent:
                 self.recordable = False
         return self._direct(arrays, params, on_device)
+
+    @cached_property
+    def piecewise(self) -> PiecewiseCalls | None:
+        """Who makes calls with large arrays of the host in pieces; None where nobody can."""
+        from .pieces import PiecewiseCalls
+
+        program = self.program
+        try:
+            how = pieces_of(program.roots, program.inputs, program.settings.check)
+        except Whole:
+            return None
+        return PiecewiseCalls(self, how)
+
+    def recording(self, arrays: list[Any], params: Sequence[Any], key: list[Any]) -> Any:
+        """What the program does for inputs of these layouts, made when it is first asked for."""
+        if self.shapers:
+            found = self.tapes.get((*key, *(params[k] for k in self.shapers)))
+        else:
+            found = self.tapes.get(tuple(key))
+        return self._record(arrays, params, key) if found is None else found
 
     def replay(
         self, args: Sequence[Any], data: Sequence[Any], params: Sequence[Any]
@@ -262,10 +286,14 @@ class Executable:
                 found.append(np.array(r))
         return found
 
-    def _work(self, run: Run) -> None:
+    def verify(self, run: Run) -> None:
+        """Raise what is wrong with the extents of a run."""
         for check, values in self.checks:
             left, right = values(run)
             verify_checks((check,), lambda e, c=check, u=left, v=right: u if e is c.left else v)  # type: ignore[misc]
+
+    def _work(self, run: Run) -> None:
+        self.verify(run)
         for act in self.actions:
             act(run)
 

@@ -120,6 +120,24 @@ class ArrayStep:
         self.action(self.arrays[: self.count], self.arrays[self.count :])
 
 
+class AddressStep:
+    """A library's call that takes addresses."""
+
+    __slots__ = ("action", "addresses", "places")
+
+    def __init__(self, op: Call, places: dict[Block, int]) -> None:
+        assert op.addressed is not None
+        self.action = op.addressed
+        self.places = [places[b] for b in (*op.reads, *op.writes)]
+        self.addresses: list[int] = []
+
+    def bind(self, addresses: Sequence[int]) -> None:
+        self.addresses = [addresses[k] for k in self.places]
+
+    def run(self, stream: int) -> None:
+        self.action(self.addresses)
+
+
 class RepeatStep:
     """A loop: chunks of turns as CUDA graphs; or, with a test, a conditional node; or the host."""
 
@@ -226,8 +244,10 @@ def step_of(device: CudaDevice, op: Operation, places: dict[Block, int]) -> Step
             if op.source.dense:
                 return CopyStep(op, places)
             return ArrayStep(device, (op.source,), (op.target,), _copy_array, places)
-        case Call():
+        case Call(addressed=None):
             return ArrayStep(device, op.reads, op.writes, op.action, places)
+        case Call():
+            return AddressStep(op, places)
         case Repeat():
             return RepeatStep(device, op, places)
 

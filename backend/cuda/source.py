@@ -12,10 +12,12 @@ from treadle.dsl.errors import TracingError
 from treadle.dsl.expr import Apply, Const, Expr, Var, walk
 from treadle.dsl.graph import ArrayLoop, Barrier, Branch, Library, Matmul, Node
 from treadle.skeletons.kernel.ir import Kernel
+from treadle.skeletons.pieces import Whole, pieces_of
 
 from .availability import DEFAULT_ARCH
 from .layout import WIDTH
 from .loops import why_host_driven
+from .pieces import LARGE, PIECE
 from .products import by_library
 
 #: Multiprocessors by architecture, for what is printed without a device.
@@ -167,7 +169,8 @@ def _condition(e: Expr, inside: bool = False) -> str | None:
 
 
 def remarks(program: Any) -> list[str]:
-    """How each loop over arrays runs, and what came of the layers of schedules about blocks."""
+    """How each loop over arrays runs, what came of the layers of schedules about blocks, and how
+    arrays of the host get there and back."""
     from treadle.skeletons.lower import LoweringContext, layer_notes
 
     lines: list[str] = []
@@ -191,4 +194,16 @@ def remarks(program: Any) -> list[str]:
         else:
             how = f"the host launches every turn and waits for its test, for {why}"
         lines.append(f"Loop {node.label}{where}: {how}.")
-    return lines
+    return [*lines, _copied(program)]
+
+
+def _copied(program: Any) -> str:
+    """Whether calls with large arrays of the host are made in pieces, and why not."""
+    try:
+        pieces_of(program.roots, program.inputs, program.settings.check)
+    except Whole as why:
+        return f"Arrays of the host are copied whole, not in pieces: {why}."
+    return (
+        f"Arrays of the host from {LARGE >> 20} MB on go in pieces of up to {PIECE >> 20} MB, "
+        "copied both ways beside the work."
+    )

@@ -215,7 +215,7 @@ def bound(op: Operation, memory: dict[Block, Block], params: Sequence[Any]) -> O
         case Copy():
             return Copy(memory[op.target], memory[op.source])
         case Call():
-            return Call(op.action, blocks(op.reads), blocks(op.writes))
+            return Call(op.action, blocks(op.reads), blocks(op.writes), op.addressed)
         case Repeat():
             test = None if op.test is None else (memory[op.test[0]], memory[op.test[1]])
             return Repeat(

@@ -74,7 +74,9 @@ def _team() -> str:
     )
 
 
-def _linked(text: str, exports: tuple[str, ...], foreign: dict[str, int]) -> dict[str, int]:
+def linked(
+    text: str, exports: tuple[str, ...], foreign: dict[str, int] | None = None
+) -> dict[str, int]:
     """The addresses of functions that stay for the life of the process: threads are in them."""
     disk = DiskCache()
     key = hashlib.sha256(f"{machine.machine_key()}|{text}".encode()).hexdigest()
@@ -88,22 +90,22 @@ def _linked(text: str, exports: tuple[str, ...], foreign: dict[str, int]) -> dic
 
         image = engine.to_object(text, Target.host())
         disk.put(key, image, {})
-    linked = engine.link(image, exports, (), foreign)
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(linked))
-    return dict(linked.addresses)
+    made = engine.link(image, exports, (), foreign or {})
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))
+    return dict(made.addresses)
 
 
 @functools.lru_cache(maxsize=1)
 def team() -> dict[str, int]:
     """The addresses of `parallel`, `openmp` and `forget` (team.ll)."""
-    return _linked(_team(), ("parallel", "openmp", "forget"), {})
+    return linked(_team(), ("parallel", "openmp", "forget"))
 
 
 @functools.lru_cache(maxsize=1)
 def replayer() -> dict[str, int]:
     """The addresses of `turns` and `replay` (replay.ll)."""
     found = {"parallel": team()["parallel"], **_foreign()}
-    return _linked(_text("replay"), ("turns", "replay"), found)
+    return linked(_text("replay"), ("turns", "replay"), found)
 
 
 def _foreign() -> dict[str, int]:

@@ -10,13 +10,16 @@ fused or how it is stored, so that fusion never changes a bit.  `fold_rows.py` h
 
 from __future__ import annotations
 
+from treadle.dsl.expr import Expr
 from treadle.dsl.graph import Fold
 from treadle.skeletons.fold import runs_across
+from treadle.skeletons.kernel import arithmetic as at
 from treadle.skeletons.kernel.build import Builder, LoweringContext
 from treadle.skeletons.kernel.ir import Lowered
 
+from .collectives import neutral_of
 from .fold_columns import ColumnFold
-from .fold_rows import RowsFold
+from .fold_rows import THREADS, RowsFold, part_of, run_of, vector_of
 
 
 def lower_fold(node: Fold, context: LoweringContext) -> Lowered:
@@ -25,3 +28,12 @@ def lower_fold(node: Fold, context: LoweringContext) -> Lowered:
     if runs_across(node):
         return ColumnFold(builder, node).lower()
     return RowsFold(builder, node).lower()
+
+
+def grouping(node: Fold) -> Expr | None:
+    """Where rows are folded: what a fold of some of the rows must have in common with that of all,
+    to group the elements of a row alike.  None for columns."""
+    if runs_across(node):
+        return None
+    each = vector_of(node) * (1 if neutral_of(node.combine) is not None else run_of(node.combine))
+    return part_of(at.product(node.outer), at.product(node.inner), THREADS * each)

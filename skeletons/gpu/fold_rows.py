@@ -162,6 +162,19 @@ def vector_of(node: Fold) -> int:
 # --- how rows are dealt out ----------------------------------------------------------------------
 
 
+def part_of(rows: Expr, count: Expr, step: int) -> Expr:
+    """Elements of a part of a row, where rows may be cut; a block takes `step` at a time."""
+    most = at.minimum(at.floor_divide(BLOCKS, at.maximum(rows, 1)),
+                      at.floor_divide(count, step * LEAST))  # fmt: skip
+    share = at.ceil_div(count, at.maximum(most, 1))
+    return at.maximum(at.multiply(at.ceil_div(share, step), step), step)
+
+
+def run_of(combine: Combine) -> int:
+    """Vectors that a thread folds in order, where order matters."""
+    return RUN if sum(r.type.bytes for r in combine.results) <= 8 else RUN // 2
+
+
 @dataclass(frozen=True)
 class _Deal:
     """`rows` rows of `count` elements to blocks of THREADS threads, as scalars of the kernel.
@@ -194,11 +207,7 @@ class _Deal:
         parts: Expr = constant(1)
         span: Expr = at.maximum(count, 1)
         if cut:
-            step = threads * each
-            most = at.minimum(at.floor_divide(BLOCKS, at.maximum(rows, 1)),
-                              at.floor_divide(count, step * LEAST))  # fmt: skip
-            share = at.ceil_div(count, at.maximum(most, 1))
-            span = at.maximum(at.multiply(at.ceil_div(share, step), step), step)
+            span = part_of(rows, count, threads * each)
             parts = at.maximum(at.ceil_div(count, span), 1)
         per_block = at.floor_divide(threads, lanes)
         units = at.multiply(rows, parts)
@@ -222,8 +231,7 @@ class RowFolder:
         self.shift = shift
         self.neutral = neutral_of(combine)
         self.vector = elements.count
-        small = sum(r.type.bytes for r in combine.results) <= 8
-        self.run = RUN if small else RUN // 2
+        self.run = run_of(combine)
         self.unroll = unrolling(elements.cost * self.vector / 4, unroll)
         if is_exact(combine):
             self.unroll = max(1, min(self.unroll, 32 // self.vector))

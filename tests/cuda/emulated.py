@@ -51,6 +51,17 @@ def _memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> DeviceArray:
     return raw[first : first + size].view(dtype).reshape(shape).view(DeviceArray)
 
 
+class Transfer:
+    """A copy that is made when somebody waits for it, and not before."""
+
+    def __init__(self, target: np.ndarray, source: np.ndarray) -> None:
+        assert target.flags.c_contiguous and target.shape == source.shape
+        self.target, self.source = target, source
+
+    def finish(self) -> None:
+        self.target[...] = self.source
+
+
 class EmulatedDevice:
     """See `backend.cuda.device.Device`."""
 
@@ -93,6 +104,22 @@ class EmulatedDevice:
 
     def download(self, array: Any) -> np.ndarray:
         return _mine(array).get()
+
+    def mark(self) -> int:
+        """How many kernels were launched before."""
+        return sum(self.launched.values())
+
+    @contextmanager
+    def lanes(self) -> Iterator[EmulatedDevice]:
+        yield self
+
+    def send(self, target: Any, source: np.ndarray, after: int) -> Transfer:
+        assert after <= self.mark()
+        return Transfer(_mine(target), source)
+
+    def fetch(self, target: np.ndarray, source: Any, after: int) -> Transfer:
+        assert after <= self.mark()
+        return Transfer(target, _mine(source))
 
     def run(self, operation: Operation) -> None:
         match operation:

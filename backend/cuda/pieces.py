@@ -1,0 +1,198 @@
+"""Calls with large arrays of the host, a piece of the leading axis at a time.
+
+A program on such arrays takes as long as the bus does: up with what goes in, down with what comes
+out.  The bus goes both ways at once.  So while one piece is computed, the next is on its way up and
+the one before on its way down; and the device holds a few pieces, however long the arrays are.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from treadle.backend.memory import POOL
+from treadle.skeletons.pieces import Pieces
+
+from .running import Run
+
+if TYPE_CHECKING:
+    from .device import Lanes, Transfer
+    from .executable import Executable
+
+#: Bytes of the largest array, in or out, from which a call is made in pieces, two at least; and
+#: of these, at most.  √(ab + 1) on an H200: arrays of 256 MB take 19.3 to 21.1 ms whole and 15.2 to
+#: 15.3 in pieces; with buffers of 1 MB for the copies (of 4 MB) arrays of 32 MB 4.5 (6.4) whole and
+#: 3.2 (4.2) in two pieces, of 64 MB 7.5 (8.2) and 6.0 (5.6).
+LARGE = 32 << 20
+PIECE = 32 << 20
+#: Rows of a piece are a multiple of so many where there are more: rows of vectors stay whole.
+MULTIPLE = 256
+#: Of each piece, at least so many rows are its own for one that it shares with its neighbours.
+SHARED = 8
+#: Pieces whose inputs, and whose results, are on the device at a time.
+HELD = 2
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows `first` … `last` − 1 of the results, from rows `start` … `stop` − 1 of the inputs."""
+
+    first: int
+    last: int
+    start: int
+    stop: int
+
+
+def cut(length: int, rows: int, how: Pieces) -> list[Piece]:
+    """The pieces of an axis, `rows` each but for the last.
+
+    >>> cut(5, 3, Pieces((0,), before=1))
+    [Piece(first=0, last=3, start=0, stop=3), Piece(first=3, last=5, start=2, stop=5)]
+    """
+    return [
+        Piece(first, min(first + rows, length), max(first - how.before, 0),
+              min(first + rows + how.after, length))
+        for first in range(0, length, rows)
+    ]  # fmt: skip
+
+
+class PiecewiseCalls:
+    """Makes the calls of a program that are worth it in pieces; any call is the program's own
+    business otherwise."""
+
+    def __init__(self, executable: Executable, how: Pieces) -> None:
+        self.how, self.executable, self.cut = how, executable, frozenset(how.cut)
+        # The same kernels, and recordings of its own: extents of pieces are nobody else's.
+        self.of_pieces = copy.copy(executable)
+        self.of_pieces.tapes, self.of_pieces.shapers = OrderedDict(), ()
+        self.of_pieces.lock, self.of_pieces.again = threading.Lock(), None
+        program = executable.program
+        self.types = [leaf.type.numpy for leaf in program.roots]
+        shapes = [e for leaf in program.roots for e in leaf.shape]
+        self.ranks = [len(leaf.shape) for leaf in program.roots]
+        self.shapes = executable.host.compile(shapes)
+        self.grouped = executable.host.compile(how.grouped)
+
+    def results(self, arrays: Sequence[Any], params: Sequence[Any]) -> list[tuple[int, ...]]:
+        """The extents of the results."""
+        found, places = list(self.shapes(arrays, params)), []
+        for rank in self.ranks:
+            places.append(tuple(max(int(n), 0) for n in found[:rank]))
+            del found[:rank]
+        return places
+
+    def pieces(self, arrays: Sequence[Any], params: Sequence[Any],
+               shapes: Sequence[tuple[int, ...]]) -> list[Piece]:  # fmt: skip
+        """The pieces of a call; none where it is not worth it, or not to be had."""
+        cut_arrays = [arrays[k] for k in self.how.cut]
+        sizes = [a.nbytes for a in cut_arrays]
+        sizes += [prod(s) * t.itemsize for s, t in zip(shapes, self.types, strict=True)]
+        largest, length = max(sizes), shapes[0][0]
+        if largest < LARGE or any(a.shape[0] != length for a in cut_arrays):
+            return []
+        rows = max(min(PIECE * length // largest, length // 2), 1)
+        if rows > MULTIPLE:
+            rows -= rows % MULTIPLE
+        if rows >= length or rows < SHARED * (self.how.before + self.how.after):
+            return []
+        made = cut(length, rows, self.how)
+        if self.how.grouped:
+            wanted = self.grouped(arrays, params)
+            for piece in {p.stop - p.start: p for p in made}.values():
+                if self.grouped(self.rows(arrays, piece), params) != wanted:
+                    return []
+        return made
+
+    def rows(self, arrays: Sequence[Any], piece: Piece) -> list[Any]:
+        """What a piece needs of the arrays."""
+        return [a[piece.start : piece.stop] if k in self.cut else a for k, a in enumerate(arrays)]
+
+    def __call__(self, arrays: Sequence[Any], params: Sequence[Any]) -> list[Any] | None:
+        """The results for arrays of the host; None where the whole is to be computed at once."""
+        shapes = self.results(arrays, params)
+        pieces = self.pieces(arrays, params, shapes)
+        if not pieces:
+            return None
+        self.executable.verify(Run(None, list(arrays), params))  # type: ignore[arg-type]
+        return _Call(self, arrays, params, shapes, pieces).results()
+
+
+class _Call:
+    """One call in pieces."""
+
+    def __init__(self, owner: PiecewiseCalls, arrays: Sequence[Any], params: Sequence[Any],
+                 shapes: Sequence[tuple[int, ...]], pieces: Sequence[Piece]) -> None:  # fmt: skip
+        self.owner, self.device, self.cut = owner, owner.executable.device, owner.cut
+        self.arrays, self.params, self.pieces = arrays, params, pieces
+        device, longest = self.device, max(p.stop - p.start for p in pieces)
+        # Recorded, and copied, before the lanes are taken: that may need them.
+        self.recorded = [self._recorded(p) for p in pieces]
+        used = self.recorded[0][0]
+        self.wholes = {k: device.upload(arrays[k]) for k in used if k not in self.cut}
+        self.slots = [
+            {k: device.empty((longest, *arrays[k].shape[1:]), arrays[k].dtype)
+             for k in used if k in self.cut}
+            for _ in range(HELD)
+        ]  # fmt: skip
+        self.outs = [POOL.allocate(s, t) for s, t in zip(shapes, owner.types, strict=True)]
+        #: Pieces that are on their way up and down.
+        self.sent: deque[list[Transfer]] = deque()
+        self.fetched: deque[list[Transfer]] = deque()
+
+    def results(self) -> list[Any]:
+        """All the pieces, one after the other and beside each other."""
+        with self.device.lanes() as lanes:
+            self.free = [self.device.mark()] * HELD
+            self._send(lanes, 0)
+            for number in range(len(self.pieces)):
+                self._piece(lanes, number)
+            while self.fetched:
+                self._end(self.fetched)
+        return self.outs
+
+    def _piece(self, lanes: Lanes, number: int) -> None:
+        """Send the next piece up, compute this one, fetch its results."""
+        piece, slot = self.pieces[number], number % HELD
+        if number + 1 < len(self.pieces):
+            self._send(lanes, number + 1)
+        used, constants, run, _ = self.recorded[number]
+        size = piece.stop - piece.start
+        given = [self.slots[slot][k][:size] if k in self.cut else self.wholes[k] for k in used]
+        self._end(self.sent)
+        while len(self.fetched) >= HELD:
+            self._end(self.fetched)
+        found = run(given + constants, self.params)
+        done = self.free[slot] = self.device.mark()
+        own = slice(piece.first - piece.start, piece.last - piece.start)
+        self.fetched.append([
+            lanes.fetch(out[piece.first : piece.last], array[own], done)
+            for out, array in zip(self.outs, found, strict=True)
+        ])  # fmt: skip
+
+    def _send(self, lanes: Lanes, number: int) -> None:
+        piece, slot = self.pieces[number], number % HELD
+        self.sent.append([
+            lanes.send(memory[: piece.stop - piece.start], self.arrays[k][piece.start : piece.stop],
+                       self.free[slot])
+            for k, memory in self.slots[slot].items()
+        ])  # fmt: skip
+
+    def _recorded(self, piece: Piece) -> Any:
+        """What the program does for a piece of this size."""
+        arrays = self.owner.rows(self.arrays, piece)
+        key = [*(a.shape for a in arrays), False]
+        return self.owner.of_pieces.recording(arrays, self.params, key)
+
+    @staticmethod
+    def _end(transfers: deque[list[Transfer]]) -> None:
+        """Wait for the first of these."""
+        for transfer in transfers.popleft():
+            transfer.finish()
+
+
+__all__ = ["HELD", "LARGE", "PIECE", "Piece", "PiecewiseCalls", "cut"]
