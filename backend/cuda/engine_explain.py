@@ -6,16 +6,15 @@ from typing import Any
 
 from treadle.dsl.graph import Matmul
 from treadle.dsl.quantities import duration
-from treadle.skeletons.algorithms import STRASSEN
+from treadle.skeletons.algorithms import STRASSEN, BilinearAlgorithm
 from treadle.skeletons.algorithms.error import error_in_words
-from treadle.skeletons.algorithms.executions import plan
 from treadle.skeletons.algorithms.model import H200
 
-from .engine import Engine, engine_for, flags_of
+from .engine import Engine, engine_for, flags_of, way_of
 from .engine_form import Form, form_of
 from .engine_parts import decide
 from .engine_step import Measured, fused_way, predicted, refused, way_in
-from .products import Card, algorithm_of, by_library, in_parts, plain_operands
+from .products import algorithm_of, by_library, in_parts, plain_operands, planned
 
 
 def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None) -> dict[str, str]:
@@ -29,6 +28,7 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None
         return {"algorithm": "the extents decide"} if options.levels or options.fast else {}
     split_up = in_parts(node)
     own = engine is not None and form is not None and (plain_operands(node) or split_up)
+    own = own and options.precision != "tf32"
     error = refused(node, form if own else None)
     if error is not None:
         return {"algorithm": f"none: {error.message}"}
@@ -36,9 +36,10 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None
     fused = node.epilogue != (node.result,)
     m, k, n = size
     parts: dict[str, str] = {}
+    apart = 0
     if split_up:
         decision = decide(engine, form, node, size)
-        way, parts = decision.way, decision.why
+        way, parts, apart = decision.way, decision.why, len(decision.apart)
     elif fused and own and engine is not None and form is not None:
         way = fused_way(engine, form, size)
     levels = way[1] if way is not None else asked or 0
@@ -49,6 +50,7 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None
         found["algorithm"] = f"{name}, execution {execution}, by the tile engine ({form.unit})"
         if not levels:
             found["algorithm"] += options.unused_levels(t)
+            found |= options.notes(t)
         if form.copies(execution):
             found["algorithm"] += ": sums in memory" + (
                 ", formed beside the products before" if form.ahead else "")  # fmt: skip
@@ -62,8 +64,9 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None
         flags = 4 * flags_of(execution, tiles, device.multiprocessors)
         found["workspace"] = f"{space + flags:,} bytes"
         found |= _seconds(engine, form, size, levels, execution)
-    elif levels and algorithm is not None and (split_up or not fused):
-        made = plan(algorithm, options.execution or "recursive", levels, size, Card.workers)
+        found |= _launches(form, chosen, levels, execution, apart)
+    elif (split_up or not fused) and (made := planned(device, t, options, size)) is not None:
+        algorithm = made.algorithm
         width = 4 if t.bytes == 2 else t.bytes
         found["algorithm"] = (
             f"{algorithm.name}, {made.levels} level{'s' * (made.levels > 1)}, execution "
@@ -71,16 +74,63 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None
         )
         found["workspace"] = f"{made.workspace * width:,} bytes"
         levels = made.levels
+        found["launches"] = _in_words(algorithm.products**levels, "product", True, apart)
+        known = algorithm is STRASSEN and made.execution == "batched" and levels < 3
+        if known and engine is not None and form is not None and form.by_name:
+            found |= _seconds(engine, form, size, levels, made.execution)
     else:
         found["algorithm"] = (
             "standard, by "
             + ("cuBLAS" if by_library(node) else "a kernel of treadle's")
             + options.unused_levels(t)
         )
+        found |= options.notes(t, ("tf32",))
+        if apart:
+            found["launches"] = _in_words(1, "product", False, apart)
+        if by_library(node):
+            found |= {"tiles": "the library's own", "workspace": "0 bytes beside the library's"}
+            if not node.batch and options.precision != "tf32":
+                found |= _library_seconds(engine, form, size)
     if levels and t.is_inexact:
         found["error"] = error_in_words(algorithm or STRASSEN, levels, size,
                                         "float32" if t.bytes == 2 else t.name)  # fmt: skip
     return found | parts
+
+
+def _launches(form: Form, algorithm: BilinearAlgorithm, levels: int, execution: str, apart: int
+              ) -> dict[str, str]:  # fmt: skip
+    """How many kernels a product of the engine is, where it is not one."""
+    copies = form.copies(execution)
+    count = 1
+    if levels and copies:
+        count = algorithm.products**levels
+    elif levels:
+        outer = algorithm.products if levels == 2 else 1
+        count = outer * len(way_of(algorithm, execution).launches)
+    summed = bool(levels and copies) or levels == 2
+    if count == 1 and not apart:
+        return {}
+    return {"launches": _in_words(count, "launch of the engine", summed, apart)}
+
+
+def _in_words(count: int, what: str, sums: bool, apart: int) -> str:
+    many = "es" if what.startswith("launch") else "s"
+    named = what if count == 1 else what.replace(what.split()[0], what.split()[0] + many, 1)
+    text = f"{count} {named}" + (", and sums of blocks" if sums else "")
+    return text + (f", and {apart} kernel{'s' * (apart > 1)} around" if apart else "")
+
+
+def _library_seconds(engine: Engine | None, form: Form | None, size: tuple[int, int, int]
+                     ) -> dict[str, str]:  # fmt: skip
+    """Predicted time of the library's standard product, with the fastest of ours beside it."""
+    found = {} if engine is None or form is None else predicted(
+        engine, form, size, fast=False, deterministic=True)  # fmt: skip
+    if "library" not in found:
+        return {}
+    text = duration(found.pop("library"))
+    if found:
+        text += f"; the tile engine {duration(min(found.values()))}"
+    return {"predicted": f"{text} (measured on an {H200.name}, interpolated)"}
 
 
 def _seconds(engine: Engine, form: Form, size: tuple[int, int, int], levels: int, execution: str

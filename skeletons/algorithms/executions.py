@@ -3,7 +3,8 @@
     recursive    sums in memory at every level, at most two temporaries a level (`sequences`)
     sequential   one product after another, of all levels at once
     streams      two workers through the dependency stages (`primitives.stages`)
-    batched      the instances of a variant in one batched product
+    batched      level by level all sums of A in one pass, all of B in one, the products side by
+                 side, all blocks of C in one pass (`at_once`): more memory, fewer passes
     atomic       every product by whoever is free, added to blocks of C under their locks
     owner        a tile of C belongs to one worker, who computes all products that reach it
     persistent   (tile, product) pairs from one queue, tile by tile; the tile's last one finishes it
@@ -26,8 +27,9 @@ from typing import Any
 
 import numpy as np
 
+from .at_once import at_once, block_names
 from .counts import RECURSIVE
-from .primitives import Instance, Terms, instances, stages, variants
+from .primitives import Instance, Terms, instances, stages
 from .sequences import Product, Program, Sums, kinds
 from .tables import BilinearAlgorithm, power
 
@@ -52,6 +54,8 @@ class Kit:
 
     #: Workers for `streams` (two at most), `atomic`, `owner` and `persistent`.
     workers = 1
+    #: Whether `update` takes no memory.
+    adds = False
 
     def __init__(self, library: Any = np) -> None:
         self.library = library
@@ -61,13 +65,18 @@ class Kit:
         return self.library.empty(count, dtype)
 
     def product(self, a: Any, b: Any, out: Any) -> None:
-        """`out[...] = a @ b` by the standard algorithm; leading axes are a batch."""
+        """`out[...] = a @ b` by the standard algorithm."""
         self.library.matmul(a, b, out=out)
+
+    def update(self, a: Any, b: Any, out: Any, factor: float, add: bool) -> None:
+        """`out[...] = factor * (a @ b)`, or `+=`."""
+        made = self.library.matmul(a, b) * out.dtype.type(factor)
+        out[...] = out + made if add else made
 
     def sums(self, made: Sequence[tuple[Any, Sequence[tuple[float, Any]]]],
              shared: Sequence[tuple[float, Any]] = ()) -> None:  # fmt: skip
-        """`out[...] = Σ c·x + Σ shared` for every (out, terms), all of one shape; an out may be
-        among the terms."""
+        """`out[...] = Σ c·x + Σ shared` for every (out, terms), all of one shape; as if everything
+        were read before anything is written."""
         add_up(self.library, made, shared)
 
     def together(self, jobs: Sequence[Sequence[Job]]) -> None:
@@ -89,7 +98,11 @@ def add_up(library: Any, made: Sequence[tuple[Any, Sequence[tuple[float, Any]]]]
         for out, terms in sorted(made, key=lambda one: one[0] is home):
             add_up(library, ((out, ((1, home), *terms)),), ())
         return
-    for out, terms in made:
+    kept: dict[int, Any] = {}
+    for at, (out, own) in enumerate(made):
+        terms = [(c, kept.get(id(x), x)) for c, x in own]
+        if any(x is out for _, later in made[at + 1 :] for _, x in later):
+            kept[id(out)] = out.copy()
         # A term that is the target itself comes first: it is read before it is written.
         first, *rest = sorted(terms, key=lambda t: t[1] is not out)
         if not rest:
@@ -146,11 +159,13 @@ class Plan:
     size: Size
     core: Size
     workspace: int
+    adds: bool = False
 
 
 def plan(algorithm: BilinearAlgorithm, execution: str, levels: int, size: Size,
-         workers: int = 1) -> Plan:  # fmt: skip
-    """What `execute` will do for an (m, k) by (k, n) product.
+         workers: int = 1, adds: bool = False) -> Plan:  # fmt: skip
+    """What `execute` will do for an (m, k) by (k, n) product, with a kit of so many `workers`,
+    which `adds` or not.
 
     >>> from .tables import STRASSEN, WINOGRAD
     >>> plan(STRASSEN, "recursive", 2, (100, 100, 101)).core
@@ -158,6 +173,8 @@ def plan(algorithm: BilinearAlgorithm, execution: str, levels: int, size: Size,
     >>> n = 1024
     >>> [plan(WINOGRAD, "recursive", x, (n, n, n)).workspace / n**2 for x in (1, 2)]
     [0.5, 0.625]
+    >>> [plan(WINOGRAD, "batched", x, (n, n, n)).workspace / n**2 for x in (1, 2)]
+    [2.0, 2.5]
     """
     parts = algorithm.m, algorithm.k, algorithm.n
     while levels and any(
@@ -167,8 +184,8 @@ def plan(algorithm: BilinearAlgorithm, execution: str, levels: int, size: Size,
         levels -= 1
     core = tuple(s - s % p**levels for s, p in zip(size, parts, strict=True))
     m, k, n = core
-    return Plan(algorithm, execution, levels, size, (m, k, n),
-                _workspace(algorithm, execution, levels, size, (m, k, n), workers))  # fmt: skip
+    space = _workspace(algorithm, execution, levels, size, (m, k, n), workers, adds)
+    return Plan(algorithm, execution, levels, size, (m, k, n), space, adds)
 
 
 def execute(kit: Kit, made: Plan, a: Any, b: Any, out: Any, room: Any) -> None:
@@ -179,7 +196,9 @@ def execute(kit: Kit, made: Plan, a: Any, b: Any, out: Any, room: Any) -> None:
         return
     space = Space(room)
     _core(kit, made, a[:m, :k], b[:k, :n], out[:m, :n], space)
-    if k < whole:  # in bands, through a part of the same memory
+    if k < whole and made.adds:
+        kit.update(a[:m, k:], b[k:, :n], out[:m, :n], 1, True)
+    elif k < whole:  # in bands, through a part of the same memory
         rows = min(m, FRINGE_ROWS)
         band = Space(room).take(rows, n)
         for top in range(0, m, rows):
@@ -198,6 +217,9 @@ def _core(kit: Kit, made: Plan, a: Any, b: Any, out: Any, space: Space) -> None:
     match made.execution:
         case "recursive":
             _recursive(kit, (whole,) * levels, a, b, out, space, kit.product)
+        case "batched":
+            programs = _programs(whole, levels, made.adds)
+            _run_levels(kit, whole, programs, a, b, out, space, kit.product)
         case "hybrid":
             inner = power(whole, levels - 1)
 
@@ -215,8 +237,6 @@ def _core(kit: Kit, made: Plan, a: Any, b: Any, out: Any, space: Space) -> None:
             _products(kit, _composed(whole, levels), a, b, out, space, "stages")
         case "atomic":
             _products(kit, _composed(whole, levels), a, b, out, space, "locks")
-        case "batched":
-            _batched(kit, _composed(whole, levels), a, b, out, space)
         case "owner" | "persistent":
             _tiles(kit, _composed(whole, levels), a, b, out, space,
                    by_owner=made.execution == "owner")  # fmt: skip
@@ -274,21 +294,27 @@ def _kind_counts(size: Size) -> dict[str, int]:
 
 
 def _level_space(algorithm: BilinearAlgorithm, size: Size) -> int:
-    """Elements of the temporaries of one level whose blocks have this size."""
-    counts = _kind_counts(size)
+    """Elements of the temporaries of one level of `recursive` whose blocks have this size."""
     program = RECURSIVE.get(algorithm.name)
     if program is not None:
-        return sum(_aligned(max(counts[k] for k in of)) for of in kinds(program).values())
-    return sum(_aligned(c) for c in counts.values())
+        return _program_space(program, size)
+    return sum(_aligned(c) for c in _kind_counts(size).values())
+
+
+def _program_space(program: Program, size: Size) -> int:
+    """Elements of its temporaries, for blocks of this size."""
+    counts = _kind_counts(size)
+    return sum(_aligned(max(counts[k] for k in of)) for of in kinds(program).values())
 
 
 def _workspace(algorithm: BilinearAlgorithm, execution: str, levels: int, size: Size, core: Size,
-               workers: int) -> int:  # fmt: skip
+               workers: int, adds: bool) -> int:  # fmt: skip
     if not levels:
         return 0
     parts = algorithm.m, algorithm.k, algorithm.n
     m, k, n = block = tuple(c // p**levels for c, p in zip(core, parts, strict=True))
-    fringe = _aligned(min(core[0], FRINGE_ROWS) * core[2]) if core[1] < size[1] else 0
+    banded = core[1] < size[1] and not adds
+    fringe = _aligned(min(core[0], FRINGE_ROWS) * core[2]) if banded else 0
     sums = sum(_aligned(c) for c in _kind_counts(block).values())
     tile = sum(
         _aligned(c) for c in (min(m, TILE) * k, k * min(n, TILE), min(m, TILE) * min(n, TILE))
@@ -310,8 +336,10 @@ def _workspace(algorithm: BilinearAlgorithm, execution: str, levels: int, size: 
         case "atomic":
             needed = workers * sums
         case "batched":
-            most = max(map(len, variants(_composed(algorithm, levels)).values()))
-            needed = sum(_aligned(most * c) for c in _kind_counts(block).values())
+            at = core
+            for program in _programs(algorithm, levels, adds):
+                at = _block(at, algorithm)
+                needed += _program_space(program, at)
         case "owner" | "persistent":
             needed = workers * tile
     return max(needed, fringe)
@@ -335,21 +363,46 @@ def _recursive(kit: Kit, levels: Sequence[BilinearAlgorithm], a: Any, b: Any, ou
         if program is None:
             _one_by_one(kit, algorithm, a, b, out, space, product)
         else:
-            blocks = {
-                f"{name}{1 + p // 2}{1 + p % 2}": part
-                for name, x in (("A", a), ("B", b), ("C", out))
-                for p, part in enumerate(cut(x, 2, 2))
-            }
-            run(kit, program, blocks, space, product)
+            run(kit, program, _blocks(algorithm, a, b, out), space, product)
+
+
+def _programs(algorithm: BilinearAlgorithm, levels: int, adds: bool) -> tuple[Program, ...]:
+    """Of the levels of `batched`, from the outer one: only leaves are added to what is there."""
+    return tuple(at_once(algorithm, adds and level == levels - 1) for level in range(levels))
+
+
+def _run_levels(kit: Kit, algorithm: BilinearAlgorithm, programs: Sequence[Program], a: Any, b: Any,
+                out: Any, space: Space, leaf: Callable[[Any, Any, Any], None]) -> None:  # fmt: skip
+    """One program for each level."""
+    program, *inner = programs
+
+    def product(x: Any, y: Any, z: Any) -> None:
+        _run_levels(kit, algorithm, inner, x, y, z, space, leaf)
+
+    with space:
+        blocks = _blocks(algorithm, a, b, out)
+        run(kit, program, blocks, space, product if inner else leaf)
+
+
+def _blocks(algorithm: BilinearAlgorithm, a: Any, b: Any, out: Any) -> dict[str, Any]:
+    """Of the three matrices, by name."""
+    sides = (("A", a, algorithm.m, algorithm.k), ("B", b, algorithm.k, algorithm.n),
+             ("C", out, algorithm.m, algorithm.n))  # fmt: skip
+    return {
+        name: part for letter, x, rows, cols in sides
+        for name, part in zip(block_names(letter, rows, cols), cut(x, rows, cols), strict=True)
+    }  # fmt: skip
 
 
 def run(kit: Kit, program: Program, blocks: dict[str, Any], space: Space,
         product: Callable[[Any, Any, Any], None]) -> None:  # fmt: skip
-    """A program on the blocks A11 … C22; its temporaries come out of `space`.
+    """A program on the blocks A11 …; its temporaries come out of `space`.
 
-    A product that its kernel would add to several blocks is made in memory first.
+    A product that its kernel would add to several blocks is made in memory first; one that is
+    scaled or added to a single block only where the kit does not do that.
     """
-    shapes = {"A": blocks["A11"].shape, "B": blocks["B11"].shape, "C": blocks["C11"].shape}
+    first = {kind: next(x for name, x in blocks.items() if name[0] == kind) for kind in "ABC"}
+    shapes = {kind: x.shape for kind, x in first.items()}
     flat = {
         name: space.take(max(_count(*shapes[k]) for k in of)) for name, of in kinds(program).items()
     }
@@ -358,10 +411,10 @@ def run(kit: Kit, program: Program, blocks: dict[str, Any], space: Space,
     def target(name: str, what: str) -> Any:
         if name in flat:
             kind[name] = what
-            blocks[name] = flat[name][: _count(*shapes[what])].reshape(shapes[what])
+            blocks[name] = _like(first[what], flat[name][: _count(*shapes[what])])
         return blocks[name]
 
-    def terms(addends: Sequence[tuple[int, str]]) -> list[tuple[float, Any]]:
+    def terms(addends: Sequence[tuple[float, str]]) -> list[tuple[float, Any]]:
         return [(c, blocks[name]) for c, name in addends]
 
     for step in program:
@@ -379,14 +432,27 @@ def run(kit: Kit, program: Program, blocks: dict[str, Any], space: Space,
         _multiply(kit, step, blocks, target, space, product)
 
 
+def _like(block: Any, flat: Any) -> Any:
+    """A matrix of a block's shape in memory of that size; its columns without gaps where the
+    block's are, so that sums read and write alike."""
+    rows, cols = block.shape
+    if block.strides[0] == block.itemsize != block.strides[1]:
+        return flat.reshape(cols, rows).T
+    return flat.reshape(rows, cols)
+
+
 def _multiply(kit: Kit, step: Product, blocks: dict[str, Any], target: Any, space: Space,
               product: Callable[[Any, Any, Any], None]) -> None:  # fmt: skip
     first, sign, addends, _ = step.stores[0]
-    if len(step.stores) == 1 and sign == 1 and not addends:
+    alone = len(step.stores) == 1
+    if alone and sign == 1 and not addends:
         product(blocks[step.w], blocks[step.x], target(first, "C"))
         return
+    if alone and kit.adds and addends in ((), ((1, first),)):
+        kit.update(blocks[step.w], blocks[step.x], target(first, "C"), sign, bool(addends))
+        return
     with space:
-        m = space.take(*blocks["C11"].shape)
+        m = space.take(*next(x for name, x in blocks.items() if name[0] == "C").shape)
         product(blocks[step.w], blocks[step.x], m)
         for name, sign, addends, _ in step.stores:
             terms = [(c, blocks[x]) for c, x in addends]
@@ -487,24 +553,6 @@ def _from_queue(kit: Kit, jobs: Sequence[Job]) -> None:
             job(worker)
 
     kit.together([[work] for _ in range(kit.workers)])
-
-
-def _batched(
-    kit: Kit, algorithm: BilinearAlgorithm, a: Any, b: Any, out: Any, space: Space
-) -> None:
-    """The instances of one variant: their operands side by side, one batched product."""
-    each = _Instances(kit, algorithm, a, b, out, space, 0)
-    made = instances(algorithm)
-    for members in variants(algorithm).values():
-        with space:
-            x, y, m = (space.take(len(members), *blocks[0].shape)
-                       for blocks in (each.a, each.b, each.c))  # fmt: skip
-            for r, left, right in zip(members, x, y, strict=True):
-                kit.sums(((left, [(c, each.a[p]) for p, c in made[r].a]),))
-                kit.sums(((right, [(c, each.b[p]) for p, c in made[r].b]),))
-            kit.product(x, y, m)
-            for r, product in zip(members, m, strict=True):
-                each.add(product, made[r])
 
 
 def _tiles(kit: Kit, algorithm: BilinearAlgorithm, a: Any, b: Any, out: Any, space: Space, *,

@@ -11,8 +11,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import replace
 from functools import lru_cache
-from math import exp, inf, log
+from math import ceil, exp, inf, log
 
+from .at_once import passes_at_once
 from .model import (
     H200,
     HOPPER_FLOAT32,
@@ -32,10 +33,16 @@ Table = dict[str, dict[int, float]]
 MEASURED: dict[tuple[str, str], Table] = {
     ("NVIDIA H200", "Float32"): {
         "library": {
+            256: 0.007379,
+            384: 0.01013,
             512: 0.01326,
+            640: 0.02282,
             768: 0.03318,
+            896: 0.04151,
             1024: 0.05612,
+            1280: 0.1202,
             1536: 0.18636,
+            1792: 0.2834,
             2048: 0.34164,
             3072: 1.28097,
             4096: 2.71525,
@@ -46,10 +53,16 @@ MEASURED: dict[tuple[str, str], Table] = {
             20480: 340.288,
         },
         "standard owner": {
+            256: 0.04474,
+            384: 0.0677,
             512: 0.08305,
+            640: 0.1067,
             768: 0.12176,
+            896: 0.1462,
             1024: 0.1597,
+            1280: 0.2009,
             1536: 0.23687,
+            1792: 0.284,
             2048: 0.31628,
             3072: 1.40024,
             4096: 2.5055,
@@ -60,10 +73,16 @@ MEASURED: dict[tuple[str, str], Table] = {
             20480: 305.888,
         },
         "standard split": {
+            256: 0.05076,
+            384: 0.1097,
             512: 0.09147,
+            640: 0.09622,
             768: 0.06345,
+            896: 0.07699,
             1024: 0.06901,
+            1280: 0.09795,
             1536: 0.14413,
+            1792: 0.2289,
             2048: 0.32317,
             3072: 1.05101,
             4096: 2.49061,
@@ -74,10 +93,16 @@ MEASURED: dict[tuple[str, str], Table] = {
             20480: 312.111,
         },
         "standard atomic": {
+            256: 0.01329,
+            384: 0.01956,
             512: 0.01767,
+            640: 0.03362,
             768: 0.02955,
+            896: 0.0502,
             1024: 0.0511,
+            1280: 0.09058,
             1536: 0.14099,
+            1792: 0.225,
             2048: 0.3174,
             3072: 1.04784,
             4096: 2.46904,
@@ -110,10 +135,16 @@ MEASURED: dict[tuple[str, str], Table] = {
             8192: 18.62,
         },
         "strassen atomic": {
+            256: 0.02679,
+            384: 0.03979,
             512: 0.02117,
+            640: 0.05341,
             768: 0.05378,
+            896: 0.08401,
             1024: 0.05585,
+            1280: 0.1179,
             1536: 0.13807,
+            1792: 0.2684,
             2048: 0.30206,
             3072: 0.98045,
             4096: 2.28816,
@@ -219,10 +250,12 @@ LIMBS: Table = {
     },
 }  # fmt: skip
 
-# float64: cuBLAS, and what was measured beside it in turns, as its time over the ratio.
+# float64: cuBLAS, and what was measured beside it in turns, as its time over the ratio.  "batched"
+# is over cuBLAS, the others are an engine's.
 FLOAT64: Table = {
     "library": {
-        1024: 0.04267, 2048: 0.3188, 4096: 2.51, 8192: 20.09, 16384: 167.8,
+        1024: 0.04267, 2048: 0.3188, 4096: 2.51, 6144: 8.6, 8192: 20.09, 12288: 70.6,
+        16384: 167.8, 20480: 336.0,
     },
     "standard owner": {
         1024: 0.07551, 2048: 0.3163, 4096: 2.586, 8192: 21.32,
@@ -239,6 +272,13 @@ FLOAT64: Table = {
     "two levels hybrid": {
         4096: 5.461, 8192: 21.82,
     },
+    "strassen batched": {
+        2048: 0.5926, 4096: 2.637, 6144: 8.456, 8192: 18.99, 12288: 64.07, 16384: 149.4,
+        20480: 297.6,
+    },
+    "two levels batched": {
+        4096: 4.095, 6144: 8.848, 8192: 18.64, 12288: 60.76, 16384: 138.7, 20480: 260.1,
+    },
     "strassen owner": {
         2048: 0.9503, 4096: 3.931, 8192: 32.02,
     },
@@ -254,12 +294,26 @@ MEASURED[H200.name, "Float64"] = FLOAT64
 def raw(on: Machine, cost: EngineCost, variant: str, size: Size) -> float:
     """The model's own seconds for a variant of the engine."""
     what, mode = variant.rsplit(" ", 1)
+    if mode == "batched":
+        return _over_library(on, cost, size, LEVELS[what])
     if mode in ("recursive", "hybrid"):
         levels, ahead = LEVELS[what], mode == "hybrid"
         return predict_in_memory(on, cost, size, STRASSEN, levels, ahead).seconds
     if what == "two levels":
         return predict_two_levels(on, cost, size, STRASSEN, STRASSEN, mode).seconds
     return predict(on, cost, size, STRASSEN if what == "strassen" else None, mode).seconds
+
+
+def _over_library(on: Machine, cost: EngineCost, size: Size, levels: int) -> float:
+    """Of Strassen's algorithm over a library's products, all sums of a level at once."""
+    m, k, n = size
+    if not levels:
+        return m * k * n / on.fma
+    half = ceil(m / 2), ceil(k / 2), ceil(n / 2)
+    counts = {"A": half[0] * half[1], "B": half[1] * half[2], "C": half[0] * half[2]}
+    moved = sum(counts[x] * times for x, times in passes_at_once(STRASSEN, levels == 1).items())
+    inner = _over_library(on, cost, half, levels - 1)
+    return STRASSEN.products * inner + moved * cost.itemsize / on.memory
 
 
 def corrected(arithmetic: str, variant: str, size: Size, *, on: Machine = H200,
@@ -274,11 +328,12 @@ def corrected(arithmetic: str, variant: str, size: Size, *, on: Machine = H200,
     volume = size[0] * size[1] * size[2]
     if not volume:
         return on.launch
-    extent = volume ** (1 / 3)
+    extent: float = volume ** (1 / 3)
     points = [(log(n), log(_ratio(arithmetic, variant, n))) for n in known if n != without]
     ratio = exp(_between(points, log(extent)))
-    if variant == "library":  # its rate at that volume
-        return ratio * volume / on.fma
+    if variant == "library":  # its rate at that volume, and what it writes beyond a cube's result
+        written = max(size[0] * size[2] - extent**2, 0.0)
+        return ratio * volume / on.fma + cost.itemsize * written / on.memory
     return ratio * raw(on, cost, variant, size)
 
 

@@ -2,11 +2,12 @@
 
 A step makes its targets from sums of blocks, or adds to them a product of two blocks:
 
-    Sums(((target, ((±1, block), …)), …), shared)    several sums at once, each operand read once
+    Sums(((target, ((c, block), …)), …), shared)     several sums at once, each operand read once
     Product(w, x, ((target, sign, addends), …))      M = w·x;  target = sign·M + addends
 
-`addends` are (±1, block) pairs; the target itself among them means "update".  Block names: A11 …
-B22 inputs, C11 … C22 outputs, T1, T2 temporaries; `M` is the product, stored nowhere by itself.
+`addends` are (coefficient, block) pairs, here of ±1; the target itself among them means "update".
+Block names: A11 … B22 inputs, C11 … C22 outputs, T1, T2 temporaries; `M` is the product, stored
+nowhere by itself.
 `executions` runs them on arrays, `counts` counts what they move.
 The order and the kernels are those of Li, Ranka, Sahni (2011), figures 4 and 5; for an inner node
 of the recursion (figures 8 and 15) products stand alone and their additions are Sums.
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-Addends = tuple[tuple[int, str], ...]
+Addends = tuple[tuple[float, str], ...]
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Product:
 
     w: str
     x: str
-    stores: tuple[tuple[str, int, Addends, bool], ...]
+    stores: tuple[tuple[str, float, Addends, bool], ...]
 
     @property
     def reads(self) -> int:

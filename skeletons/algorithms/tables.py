@@ -54,6 +54,13 @@ class BilinearAlgorithm:
                 f"{self.name}: the tables have {self.u.shape[1]}, {self.v.shape[1]} and "
                 f"{self.w.shape[1]} columns, of which each is one product."
             )
+        for letter in ("u", "v", "w"):
+            used = getattr(self, letter).any(axis=0)
+            if not used.all():
+                raise TracingError(
+                    f"{self.name}: product {int(used.argmin())} has no term in table {letter}.",
+                    hint="Leave its column out of all three tables: it adds nothing to the result.",
+                )
         # A composition of verified ones is right, and its equations may be too many.
         if np.prod([float(t.shape[0]) for t in (self.u, self.v, self.w)]) * self.products < 1e7:
             self.verify()

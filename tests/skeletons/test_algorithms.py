@@ -22,6 +22,7 @@ from treadle.skeletons.algorithms import (
     stages,
     variants,
 )
+from treadle.skeletons.algorithms.at_once import at_once, passes_at_once
 from treadle.skeletons.algorithms.counts import (
     PROGRAMS,
     STANDARD_COUNTS,
@@ -30,7 +31,7 @@ from treadle.skeletons.algorithms.counts import (
     of_step,
 )
 from treadle.skeletons.algorithms.executions import Kit, Space, execute, plan, run
-from treadle.skeletons.algorithms.sequences import Product
+from treadle.skeletons.algorithms.sequences import Product, kinds
 
 
 @pytest.mark.parametrize(
@@ -54,6 +55,9 @@ def test_wrong_tables_are_refused():
         BilinearAlgorithm("short", 2, 2, 2, STRASSEN.u, v, w[:, :6])
     with pytest.raises(td.ShapeError, match="counts of blocks"):
         BilinearAlgorithm("none", 0, 2, 2, u, v, w)
+    more = [np.concatenate([t, np.zeros((4, 1))], 1) for t in (STRASSEN.u, v, w)]
+    with pytest.raises(td.TracingError, match="product 7 has no term in table u"):
+        BilinearAlgorithm("padded", 2, 2, 2, *more)
     with pytest.raises(td.DTypeError, match="only come near"):
         BilinearAlgorithm("third", 1, 1, 1, [[1 / 3]], [[3]], [[1]])
 
@@ -61,6 +65,8 @@ def test_wrong_tables_are_refused():
 def test_fractions():
     """⟨1, 1, 1; 1⟩ with (A/2)(2B), and Strassen's with halves: exact in floats, not in integers."""
     half = BilinearAlgorithm("half", 1, 1, 1, [[0.5]], [[2]], [[1]])
+    assert half == BilinearAlgorithm("half", 1, 1, 1, [[F(1, 2)]], [[2]], [[1]])
+    assert len({half, BilinearAlgorithm("half", 1, 1, 1, [[0.25]], [[4]], [[1]])}) == 2
     halves = BilinearAlgorithm("halves", 2, 2, 2, STRASSEN.u / 2, STRASSEN.v, STRASSEN.w * 2)
     a = np.arange(36.0).reshape(6, 6)
     for algorithm in (half, halves, halves.compose(half)):
@@ -165,6 +171,43 @@ def test_the_programs_multiply(name, which):
         np.testing.assert_array_equal(out[3 * i : 3 * i + 3, 3 * j : 3 * j + 3], want)
     assert sum(isinstance(s, Product) for s in program) == 7
     assert {k for k in blocks if k.startswith("T")} <= {"T1", "T2"}  # two temporaries, no more
+
+
+@pytest.mark.parametrize("adds", [False, True])
+@pytest.mark.parametrize(
+    "algorithm", [*NAMED.values(), STRASSEN.compose(WINOGRAD)], ids=lambda a: a.name
+)
+def test_every_sum_of_a_level_at_once(algorithm, adds):
+    """Any tables, kits that add to what is there and that do not, operands in rows or columns, with
+    fringes: what is read in a pass is read before anything is written."""
+    random = np.random.default_rng(3)
+    kit = Kit()
+    for levels in (1, 2) if algorithm.products < 30 else (1,):
+        size = [
+            p**levels * x + y
+            for p, x, y in zip(
+                (algorithm.m, algorithm.k, algorithm.n), (3, 2, 5), (0, 1, 2), strict=True
+            )
+        ]
+        a, b = random.integers(-9, 9, size[:2]), np.asfortranarray(random.integers(-9, 9, size[1:]))
+        made = plan(algorithm, "batched", levels, tuple(size), 1, adds)
+        out, room = (np.full(n, 7, a.dtype) for n in ((size[0], size[2]), made.workspace))
+        kit.adds = adds
+        execute(kit, made, a, b, out, room)
+        np.testing.assert_array_equal(out, a @ b)
+
+
+def test_passes_of_a_level_at_once():
+    """Winograd's C in seven: four products lie in its blocks, one of which is right where it is,
+    and the others are added by their own kernels.  No place is taken for products."""
+    assert passes_at_once(WINOGRAD, True) == {"A": 8, "B": 8, "C": 7}
+    assert passes_at_once(WINOGRAD, False) == {"A": 8, "B": 8, "C": 11}
+    for algorithm, sums in ((STRASSEN, 5), (WINOGRAD, 4)):
+        for adds in (False, True):
+            made = at_once(algorithm, adds)
+            assert sum(isinstance(s, Product) for s in made) == 7
+            assert len(kinds(made)) == 2 * sums
+            assert all(step.reads <= 7 for step in made)
 
 
 def test_kernels():
