@@ -2,9 +2,9 @@
 
     python -m benchmarks.schedules.reorder [--backend native|cuda] [--quick] [--out FILE.json]
 
-A naive product and a transposition under many orders, each against the row order of the same
-blocks, in turns; products must agree bit for bit.  Prints the best of every block shape; writes
-JSON and a table in Markdown.
+A naive product and a transposition, an element a thread, under many orders, each against the row
+order of the same blocks or of as many threads, in turns; results must agree bit for bit.  Prints
+the best of every block shape; writes JSON and a table in Markdown.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -28,13 +29,36 @@ from benchmarks.schedules.study import Machine
 HERE = Path(__file__).resolve().parent
 S = td.schedule
 
-#: Of each program: blocks ("None": threads are ordered, not blocks), orders of them.
-PRODUCT_BLOCKS = (None, S.Block(1, 256), S.Block(8, 32), S.Block(16, 64))
-PRODUCT_ORDERS = (S.Column(256), S.Column(1024))
-TURNED_BLOCKS = (None, S.Block(1, 256), S.Block(8, 32), S.Block(32, 8), S.Block(64, 8))
-TURNED_ORDERS = (S.Column(8), S.Column(16), S.Column(64), S.Column(256), S.Swizzle(256),
-                 S.Tile(256, 256), S.Column(256) | S.Agents(8), S.Row() | S.Agents(8),
-                 S.Row() | S.Clusters(8))  # fmt: skip
+#: A product of twice the extents takes eight times as long: only with the orders that gained most.
+KEPT = 2
+#: Samples of a schedule that takes longer than a twentieth of a second.
+FEW = 3
+#: Threads of a block that are the next so many elements of an order of elements; the control is
+#: the row order of as many threads.  Below: rectangles that are visited in orders of blocks.
+PRODUCT_THREADS: dict[int, tuple[Any, ...]] = {
+    128: (S.Column(32), S.Column(64), S.Column(128), S.ZigZag(64), S.ZigZag(128), S.Tile(8, 32),
+          S.Tile(64, 64)),
+    256: (S.Column(32), S.Column(64), S.Column(256), S.ZigZag(128), S.Tile(64, 64)),
+    1024: (S.Column(64), S.Column(128), S.ZigZag(128), S.Tile(32, 32)),
+}  # fmt: skip
+PRODUCT_BLOCKS: dict[tuple[int, ...], tuple[Any, ...]] = {
+    (1, 128): (S.Tile(64, 512), S.Tile(64, 1024), S.Tile(128, 1024), S.Tile(32, 512)),
+    (1, 256): (S.Column(256), S.Column(1024), S.Tile(64, 512), S.Tile(64, 1024),
+               S.Tile(128, 1024)),
+    (8, 32): (S.Column(256), S.Column(1024), S.Tile(256, 256)),
+}  # fmt: skip
+TURNED_THREADS: dict[int, tuple[Any, ...]] = {
+    192: (S.Column(8), S.ZigZag(8)),
+    224: (S.Column(8), S.ZigZag(8)),
+    256: (S.Column(8), S.ZigZag(8), S.Column(16), S.Tile(64, 8), S.Tile(4096, 8)),
+    320: (S.Column(8), S.ZigZag(8)),
+}
+TURNED_BLOCKS: dict[tuple[int, ...], tuple[Any, ...]] = {
+    (1, 256): (S.Column(256), S.Swizzle(256)),
+    (8, 32): (S.Column(64), S.Swizzle(256)),
+    (32, 8): (S.Column(64), S.Swizzle(256)),
+    (24, 8): (S.Column(64),),
+}
 
 
 def product(a: Any, b: Any) -> Any:
@@ -49,41 +73,63 @@ def turned(a: Any) -> Any:
     return td.generate((a.shape[1], a.shape[0]), lambda i, j: a[j, i], name="op")
 
 
-def programs(quick: bool) -> Iterator[tuple[str, Callable[..., Any], tuple[Any, ...], Any, Any]]:
-    """Name, function, arguments, blocks, orders."""
-    rng, less = np.random.default_rng(2), 64 if quick else 1
-    for n in (4096 // less, 8192 // less):
-        made = rng.random((2, n, n), np.float32)
-        yield (f"naive product, {n}²", product, (made[0], made[1]), PRODUCT_BLOCKS, PRODUCT_ORDERS)
-    n = 16384 // less
-    made = rng.random((n, n), np.float32)
-    yield f"transposition, {n}²", turned, (made,), TURNED_BLOCKS, TURNED_ORDERS
+Groups = dict[str, dict[str, Any]]
+#: Seconds, by control and schedule.
+Times = dict[str, dict[str, float]]
 
 
-def schedules(blocks: Sequence[Any], orders: Sequence[Any]) -> dict[str, dict[str, Any]]:
-    """By control, the row order of the same blocks: itself, and all orders of such blocks."""
-    found: dict[str, dict[str, Any]] = {}
-    for block in blocks:
-        row = S.Row() if block is None else S.Row() | block
-        made = [row]
-        for order in orders:
-            if block is not None:
-                made.append(order | block)
-            elif getattr(order, "residency", None) is None:
-                made.append(order)
+def schedules(by_threads: Mapping[int, Sequence[Any]], by_blocks: Mapping[tuple[int, ...],
+              Sequence[Any]]) -> Groups:  # fmt: skip
+    """By control, the row order: itself, and all orders of as many threads or of the same blocks.
+
+    Elements in row order come as rows of blocks: so a thread has one element in every program.
+    """
+    found: Groups = {}
+    for threads, orders in by_threads.items():
+        row = S.Row() | S.Block(1, threads)
+        made = [row, *(replace(order, grain="thread") | S.Block(threads) for order in orders)]
         found[repr(row)] = {repr(s): s for s in made}
+    for extents, orders in by_blocks.items():
+        row = S.Row() | S.Block(*extents)
+        made = [row, *(order | S.Block(*extents) for order in orders)]
+        found.setdefault(repr(row), {}).update({repr(s): s for s in made})
     return found
 
 
-def measure(function: Callable[..., Any], args: Sequence[Any], machine: Machine,
-            groups: Mapping[str, Mapping[str, Any]], budget: float
-            ) -> dict[str, dict[str, float]]:  # fmt: skip
+@dataclass(frozen=True)
+class Case:
+    """A function of `arrays` squares of `extent`, under `groups` of schedules."""
+
+    name: str
+    function: Callable[..., Any]
+    extent: int
+    arrays: int
+    groups: Groups
+
+
+PRODUCTS, TURNED = (schedules(PRODUCT_THREADS, PRODUCT_BLOCKS),
+                    schedules(TURNED_THREADS, TURNED_BLOCKS))  # fmt: skip
+CASES = (Case("naive product, 4096²", product, 4096, 2, PRODUCTS),
+         Case("transposition, 16384²", turned, 16384, 1, TURNED))  # fmt: skip
+
+
+def larger(case: Case, times: Times) -> Case:
+    """The product of twice the extent, under the controls and the KEPT fastest others of each."""
+    kept = {row: [row, *sorted((n for n in group if n != row), key=lambda n: group[n])[:KEPT]]
+            for row, group in times.items()}  # fmt: skip
+    groups = {row: {name: case.groups[row][name] for name in names} for row, names in kept.items()}
+    return Case("naive product, 8192²", case.function, 2 * case.extent, case.arrays, groups)
+
+
+def measure(case: Case, machine: Machine, budget: float, divide: int) -> Times:
     """Median seconds by control and schedule; `SystemExit` where a result differs."""
-    given = [machine.put(a) for a in args]
-    base = td.jit(function, backend=machine.backend).lower(*given)
+    n = case.extent // divide
+    made = np.random.default_rng(2).random((case.arrays, n, n), np.float32)
+    given = [machine.put(a) for a in made]
+    base = td.jit(case.function, backend=machine.backend).lower(*given)
     runs: dict[str, Callable[[], Any]] = {}
     want: Any = None
-    for group in groups.values():
+    for group in case.groups.values():
         for name, schedule in group.items():
             program = base.scheduled(op=schedule)
             answer = program(*given)
@@ -92,8 +138,9 @@ def measure(function: Callable[..., Any], args: Sequence[Any], machine: Machine,
                 raise SystemExit(f"{name} computes something else")
             runs[name] = partial(program, *given)
     del want, answer
-    samples = harness.interleave(runs, budget, sample=machine.sample)
-    return {row: {n: median(samples[n]) for n in group} for row, group in groups.items()}
+    slow = machine.sample("", next(iter(runs.values())), 1) > 0.05
+    samples = harness.interleave(runs, budget, FEW if slow else 40, machine.sample)
+    return {row: {n: median(samples[n]) for n in group} for row, group in case.groups.items()}
 
 
 def table(results: Mapping[str, Mapping[str, Mapping[str, float]]], about: Mapping[str, Any]
@@ -137,9 +184,13 @@ def main(argv: list[str] | None = None) -> int:
         "versions": harness.versions(),
         **harness.commit(),
     }
-    results = {}
-    for name, function, args, blocks, orders in programs(given.quick):
-        results[name] = measure(function, args, machine, schedules(blocks, orders), given.budget)
+    results: dict[str, Times] = {}
+    cases = list(CASES)
+    while cases:
+        case = cases.pop(0)
+        found = results[case.name] = measure(case, machine, given.budget, 64 if given.quick else 1)
+        if case.function is product and len(results) == 1:
+            cases.append(larger(case, found))
         text = table(results, about)
         data = json.dumps({**about, "results": results}, indent=1, ensure_ascii=False)
         path.write_text(data + "\n")

@@ -1,12 +1,13 @@
 """Which schedule for which operation?  Programs × schedules, measured and predicted.
 
     python -m benchmarks.schedules.study [--backend native|cuda] [--quick] [--only NAME …]
-                                         [--compile-first PROCESSES]
+                                         [--processes N]
 
 Every program of `programs.py` runs under every schedule that is legal for it, in turns, with its
 data in the caches (warm) and not (cold: something else was moved through them).  A schedule is
 compared with its control, the row order of the same block shape: without it a gain may be only the
-block's.  Predictions come from the access analysis, without a run.
+block's.  Predictions come from the access analysis, without a run.  With --processes, N processes
+lower and compile at the same time, and one at a time runs (30 programs on an H200: a minute).
 
 Prints a line a program; writes JSON and a table in Markdown to benchmarks/results.
 """
@@ -17,11 +18,12 @@ import argparse
 import gc
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from itertools import permutations
 from math import exp, log
 from multiprocessing import get_context
@@ -35,11 +37,12 @@ import numpy as np
 import treadle as td
 from benchmarks import harness
 from benchmarks.schedules.programs import STUDY, Study
-from treadle.dsl.graph import Generate, Node, Permute, topological
+from treadle.dsl.graph import Fold, Generate, Node, Permute, topological
 from treadle.dsl.names import Names
 from treadle.skeletons.analysis import kernel_maps
 from treadle.skeletons.analysis.choose import Decider, has_choice, way_of
 from treadle.skeletons.analysis.device import device_of
+from treadle.skeletons.analysis.folds import predict_fold
 from treadle.skeletons.analysis.model import predict
 from treadle.skeletons.schedules import as_schedule
 
@@ -83,12 +86,13 @@ def control(name: str) -> str:
 @dataclass
 class Measured:
     """Seconds; `predicted` None where the analysis has no answer; `same`: bit for bit as in row
-    order."""
+    order; `once`: many times slower than the fastest, and so measured only once."""
 
     warm: float
     cold: float
     predicted: float | None = None
     same: bool = True
+    once: bool = False
 
 
 @dataclass
@@ -206,6 +210,10 @@ class Machine:
             self.about = harness.processor
         self._spoiler = spoiler
 
+    def typical(self, samples: Sequence[float]) -> float:
+        """The median; on a CPU, which other programs disturb, the least."""
+        return median(samples) if self.backend == "cuda" else min(samples)
+
     def flush(self) -> None:
         """Move something else through the caches."""
         self._spoiler += 1
@@ -224,63 +232,105 @@ def operation(program: Any) -> Node:
     return next(n for n in topological(program.roots) if n.label.name == "op")
 
 
-def compiled(case: Study, machine: Machine, divide: int
-             ) -> tuple[Any, list[Any], dict[str, Any], dict[str, str]]:  # fmt: skip
-    """The program, its arguments there, itself under every legal schedule (run once), and why the
-    others are refused."""
+def prepared(case: Study, backend: str, divide: int
+             ) -> tuple[Any, Sequence[Any], dict[str, Any], dict[str, str]]:  # fmt: skip
+    """The program, its arguments on the host, itself under every legal schedule, compiled, and why
+    the others are refused.  Nothing runs."""
     function, args = case.build(lambda extent: max(extent // divide, 16))
-    given = [machine.put(a) for a in args]
-    base = td.jit(function, backend=machine.backend).lower(*given)
+    base = td.jit(function, backend=backend).lower(*args)
     programs: dict[str, Any] = {}
     refused: dict[str, str] = {}
     for name, schedule in schedules().items():
         try:
             program = base if schedule is None else base.scheduled(op=schedule)
-            program(*given)
+            if backend == "cuda":
+                found = program.executable
+                found.device.compile([c for c in found.codes() if c.function is None])
         except td.TreadleError as error:
             refused[name] = str(error).splitlines()[0]
             continue
         programs[name] = program
-    return base, given, programs, refused
+    return base, args, programs, refused
 
 
-def study(case: Study, machine: Machine, divide: int, budget: float) -> Result:
-    """One program under all schedules."""
-    base, given, programs, refused = compiled(case, machine, divide)
-    result = Result(case.name, case.kind, refused=refused)
-    runs: dict[str, Callable[[], Any]] = {
-        name: lambda program=program: program(*given) for name, program in programs.items()
-    }
-    plain = machine.put(np.asarray(_host(runs["Row()"]()))) if "Row()" in runs else None
-    same = {n: plain is None or bool((run() == plain).all()) for n, run in runs.items()}
-    warm = harness.interleave(runs, budget, sample=machine.sample)
-    predicted, result.chosen = predictions(base, programs)
-    for name, run in runs.items():
-        times = 3 if median(warm[name]) > 0.05 else 5
-        cold = machine.cold(run, times)
-        result.measured[name] = Measured(
-            median(warm[name]), cold, predicted.get(name), same[name])  # fmt: skip
+def study(case: Study, machine: Machine, divide: int, budget: float,
+          alone: AbstractContextManager[Any]) -> Result:  # fmt: skip
+    """One program under all schedules; it runs while it holds `alone`."""
+    base, args, programs, refused = prepared(case, machine.backend, divide)
+    predicted, chosen = predictions(base, programs)
+    result = Result(case.name, case.kind, refused=refused, chosen=chosen)
+    with alone:
+        given = [machine.put(a) for a in args]
+        runs: dict[str, Callable[[], Any]] = {}
+        same: dict[str, bool] = {}
+        order = ["Row()", *(n for n in programs if n != "Row()")]
+        plain: Any = None
+        for name in (n for n in order if n in programs):
+            program = programs[name]
+            try:
+                answer = program(*given)
+            except td.TreadleError as error:
+                refused[name] = str(error).splitlines()[0]
+                continue
+            plain = answer if plain is None else plain
+            same[name] = bool((answer == plain).all())
+            runs[name] = partial(program, *given)
+        warm, slow = timed(runs, machine, budget)
+        for name in (n for n in programs if n in runs):
+            found = machine.typical(warm[name])
+            times = 1 if name in slow else 3 if found > 5e-3 else 5
+            cold = machine.cold(runs[name], times)
+            result.measured[name] = Measured(
+                found, cold, predicted.get(name), same[name], name in slow)  # fmt: skip
     return result
 
 
-def compile_all(cases: Sequence[Study], backend: str, divide: int, processes: int) -> None:
-    """Every kernel of the study into the disk cache; what is measured then compiles nothing."""
-    started = perf_counter()
-    spawned = get_context("spawn")
-    with ProcessPoolExecutor(processes, mp_context=spawned) as pool:
-        names = [c.name for c in cases]
-        for _ in pool.map(_compile_one, names, [backend] * len(names), [divide] * len(names)):
-            pass
-    print(f"compiled by {processes} processes in {perf_counter() - started:.0f} s", flush=True)
+#: A schedule so many times slower than the fastest, and slower than so many seconds, is measured
+#: once.
+HOPELESS, LONG = 4.0, 5e-3
 
 
-def _compile_one(name: str, backend: str, divide: int) -> None:
+def timed(runs: Mapping[str, Callable[[], Any]], machine: Machine, budget: float
+          ) -> tuple[dict[str, list[float]], set[str]]:  # fmt: skip
+    """Samples of every run, in turns, and the names of those that got only one."""
+    once = {name: machine.sample("", run, 1) for name, run in runs.items()}
+    limit = max(HOPELESS * min(once.values(), default=0.0), LONG)
+    slow = {name for name, seconds in once.items() if seconds > limit}
+    rest = {name: run for name, run in runs.items() if name not in slow}
+    samples = harness.interleave(rest, budget, sample=machine.sample)
+    return {**samples, **{name: [once[name]] for name in slow}}, slow
+
+
+# --- by several processes ---------------------------------------------------------------------
+
+#: Held by the process that runs.
+_alone: AbstractContextManager[Any] = nullcontext()
+
+
+def _begin(alone: Any) -> None:
+    global _alone
+    _alone = alone
+
+
+def _one(name: str, backend: str, divide: int, budget: float) -> Result:
     case = next(c for c in STUDY if c.name == name)
-    compiled(case, Machine(backend), divide)
+    try:
+        return study(case, Machine(backend), divide, budget, _alone)
+    finally:
+        gc.collect()
 
 
-def _host(value: Any) -> Any:
-    return value.get() if hasattr(value, "get") else value
+def results_of(cases: Sequence[Study], backend: str, divide: int, budget: float, processes: int
+               ) -> Iterator[Result]:  # fmt: skip
+    """The results as they come, by so many processes (0: by this one)."""
+    if not processes:
+        yield from (_one(c.name, backend, divide, budget) for c in cases)
+        return
+    spawned = get_context("spawn")
+    with ProcessPoolExecutor(processes, spawned, _begin, (spawned.Lock(),)) as pool:
+        asked = [pool.submit(_one, c.name, backend, divide, budget) for c in cases]
+        for done in as_completed(asked):
+            yield done.result()
 
 
 def _whole(schedule: Any) -> Any:
@@ -289,16 +339,14 @@ def _whole(schedule: Any) -> Any:
 
 def predictions(base: Any, programs: Iterable[str]) -> tuple[dict[str, float], str]:
     """Seconds by schedule, from the access analysis, nothing is run; and what is chosen where
-    nothing is asked for.  Of folds and of scattered sums the analysis says nothing."""
+    nothing is asked for.  Of folds on a CPU the analysis says nothing."""
     node = operation(base)
     maps = kernel_maps(node, Names(base).known)
-    scattered = isinstance(node, Permute) and (
-        node.combine is None or node.combine.results == node.combine.left
-    )
-    if maps is None or not (isinstance(node, Generate) or scattered):
+    gpu = base.backend == "cuda"
+    known = (Generate, Permute, Fold) if gpu else (Generate, Permute)
+    if maps is None or not isinstance(node, known):
         return {}, ""
     device, found = device_of(base), {}
-    gpu = base.backend == "cuda"
     given, way = schedules(), way_of(node, gpu)
     decide = Decider(node, device) if has_choice(node, gpu) else None
     choice = None if decide is None else decide.choice(Names(base).known)
@@ -308,7 +356,9 @@ def predictions(base: Any, programs: Iterable[str]) -> tuple[dict[str, float], s
             schedule = None if choice is None else choice.schedule
         # A block may have more axes than the operation.
         with suppress(td.ScheduleError):
-            found[name] = predict(maps, schedule, device, way).seconds
+            made = (predict_fold(maps, schedule, device) if isinstance(node, Fold) else
+                    predict(maps, schedule, device, way))  # fmt: skip
+            found[name] = made.seconds
     return found, "" if choice is None or choice.schedule is None else repr(choice.schedule)
 
 
@@ -319,10 +369,11 @@ def table(results: Sequence[Result], about: Mapping[str, Any]) -> str:
         f"{about['date']} · {harness.describe(about['device'])} · treadle "
         f"{about['versions']['treadle']} at {str(about['commit'])[:12]}"
         f"{', with changes not committed' if about['dirty'] else ''}", "",
-        "Medians in milliseconds, data in the caches (cold: not). The gain is over the row order "
+        "Milliseconds (medians; on a CPU the least), data in the caches (cold: not). The gain is "
+        "over the row order "
         "with blocks of the same shape. Spearman: predicted against measured, all schedules but "
         "`Auto()`; times within 2 % are ties, predicted ones too (levels of 2 %, from the shortest "
-        "on). Folds and sums at scattered places are not predicted.", "",
+        "on). Folds on a CPU are not predicted.", "",
         "| program | row order | default | best of all tried | ms | cold | gain of order or hint | "
         "Auto / best | Spearman |",
         "| --- | ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: |",
@@ -398,7 +449,8 @@ def summary(results: Sequence[Result]) -> list[str]:
         lines.append(
             f"- `Auto()`, which runs nothing to choose, is {geometric([*autos.values()]) - 1:.1%} "
             f"slower than the fastest of all (geometric mean), at worst {autos[worst] - 1:.0%} "
-            f"({worst}); over the row order it is at least {min(rows):.2f} ×."
+            f"({worst}); over the row order it is at least {min(rows):.2f} × (the same code, "
+            "measured twice, is up to 3 % apart)."
         )
     ranks = {r.program: r.rank for r in results if r.rank is not None}
     if ranks:
@@ -414,6 +466,10 @@ def summary(results: Sequence[Result]) -> list[str]:
             f"{len(ranks)}, least {ranks[least]:.2f} ({least}). Of all pairs of schedules more "
             f"than 2 % apart, {right / known:.0%} are predicted in the right order."
         )
+    once = [r.program for r in results for m in r.measured.values() if m.once]
+    if once:
+        lines.append(f"- Measured once, being over {HOPELESS:.0f} times as slow as the fastest: "
+                     f"{len(once)} schedules ({', '.join(dict.fromkeys(once))}).")  # fmt: skip
     gains = sorted(results, key=lambda r: -r.gain)[:5]
     shown = ", ".join(f"{r.program} {r.gain:.2f} × (`{r.turned}`)" for r in gains)
     lines.append(f"- Largest gains of an order, a hint or a residency over the row order of the "
@@ -472,8 +528,8 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--tiny", action="store_true", help="only to see that everything runs")
     parser.add_argument("--only", nargs="*", default=[], help="programs whose name contains this")
     parser.add_argument("--out", type=Path, help="the JSON file to write")
-    parser.add_argument("--compile-first", type=int, default=0, metavar="N",
-                        help="let N processes fill the disk cache first")  # fmt: skip
+    parser.add_argument("--processes", "--compile-first", type=int, default=0, metavar="N",
+                        help="lower and compile by N processes, one of which runs")  # fmt: skip
     return parser.parse_args(argv)
 
 
@@ -481,31 +537,28 @@ def main(argv: list[str] | None = None) -> int:
     """The command; returns the exit status: 1 when an order changed a result."""
     options = arguments(argv)
     started = perf_counter()
-    machine = Machine(options.backend)
     divide = DIVIDE[options.backend] * (2 if options.quick else 1)
     divide = 64 if options.tiny else divide
     budget = 0.0 if options.tiny else 0.01 if options.quick else 0.03
-    results: list[Result] = []
+    found: dict[str, Result] = {}
     cases = [
         c
         for c in STUDY
         if not options.only or any(o.lower() in c.name.lower() for o in options.only)
     ]
-    if options.compile_first:
-        compile_all(cases, options.backend, divide, options.compile_first)
     where = "gpu" if options.backend == "cuda" else "cpu"
     part = "-partial" if options.quick or options.only else ""
     today = datetime.now(UTC).strftime("%Y-%m-%d")
     path = options.out or HERE.parent / "results" / f"schedules-{where}-{today}{part}.json"
     about = {
         "title": "Which schedule for which operation?", "backend": options.backend,
-        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), "device": machine.about(),
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "device": Machine(options.backend).about(),
         "versions": harness.versions(), **harness.commit(),
     }  # fmt: skip
-    for case in cases:
-        gc.collect()
-        result = study(case, machine, divide, budget)
-        results.append(result)
+    for result in results_of(cases, options.backend, divide, budget, options.processes):
+        found[result.program] = result
+        results = [found[c.name] for c in cases if c.name in found]
         if not options.tiny or options.out is not None:
             about["seconds"] = round(perf_counter() - started, 1)
             write(path, results, about)  # after each: an interrupted study has what it measured

@@ -6,6 +6,7 @@ walk        a schedule as boxes of outputs, in order
 device      what a device can do at most, measured or shipped
 forms       what the lowerings make of a schedule: units, threads, outputs of a thread
 model       bytes per level, issue slots, wavefronts: the time of a kernel under a schedule
+folds       the same for a fold on a GPU: bytes, and how many blocks ask for them
 gpu         instructions, wavefronts, blocks that come and go
 choose      the schedule with the least predicted time
 report      the reasons in numbers; predictions as data

@@ -47,7 +47,10 @@ BLOCKS: tuple[ScheduleLike, ...] = (
 )  # fmt: skip
 STRIPS: tuple[ScheduleLike, ...] = (
     Row() | Block(16, 128) | PerThread(rows=4), Row() | Block(32, 128) | PerThread(rows=8),
+    Row() | Block(64, 128) | PerThread(8, 8),
 )  # fmt: skip
+#: Bytes of the states of all loops that a thread runs together; additions of a turn of them.
+MOST_STATE, MOST_WORK = 256, 1024
 #: Tasks for a CPU, rows at once.
 TASKS: tuple[ScheduleLike, ...] = (
     Row() | Block(64, 128) | PerThread(rows=8), Row() | Block(64, 64) | PerThread(rows=8),
@@ -102,7 +105,7 @@ def candidates(kernel: KernelMaps, given: Schedule | None, gpu: bool) -> list[Sc
         found = [given.replace(*as_schedule(o).layers) for o in orders]
     else:
         found = []
-    fit = [s for s in found if _fits(s, height, width)]
+    fit = [s for s in found if _fits(s, height, width) and (not gpu or _holds(s, kernel))]
     return [given if given is not None and given.layers else None, *fit]
 
 
@@ -114,6 +117,14 @@ def _fits(schedule: Schedule, height: int, width: int) -> bool:
         return True
     rows, cols = (1, *block.extents)[-2:]
     return rows < 2 * height and cols < 2 * width
+
+
+def _holds(schedule: Schedule, kernel: KernelMaps) -> bool:
+    """Whether the loops that a thread of a GPU runs together fit its registers, and a compiler."""
+    per_thread = schedule.per_thread
+    own = 1 if per_thread is None else per_thread.rows * per_thread.cols
+    work = kernel.operations / max(math.prod(kernel.inner), 1)
+    return own == 1 or (own * kernel.state <= MOST_STATE and own * work <= MOST_WORK)
 
 
 def choose(kernel: KernelMaps, device: Ceilings, given: Schedule | None = None,
@@ -172,7 +183,7 @@ def way_of(node: Node, gpu: bool) -> str:
     from treadle.skeletons.kernel.build import Builder, LoweringContext
 
     if not isinstance(node, Generate):
-        return "rows"
+        return "visits" if gpu and isinstance(node, Permute) else "rows"
     rank = len(node.shape)
     builder = Builder(node, LoweringContext(target="cuda" if gpu else "cpu"))
     if gpu:
@@ -218,4 +229,5 @@ class Decider:
         kernel = kernel_maps(self.node, known)
         if kernel is None or not kernel.size or 0 in kernel.inner:
             return None
-        return choose(kernel, self.device, self.given, complete=complete)
+        way = way_of(self.node, self.device.gpu)
+        return choose(kernel, self.device, self.given, way, complete=complete)

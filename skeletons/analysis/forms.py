@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from treadle.dsl.access import DATA
-from treadle.skeletons.schedules import Order, Row, Schedule, as_schedule
+from treadle.skeletons.schedules import Order, PlaneOrder, Row, Schedule, as_schedule
 
 from .device import Ceilings
 from .footprint import distinct, with_inner
@@ -41,7 +41,9 @@ class Form:
 
     `ids`: units of one block or task; `patch`: outputs of a thread along every axis, `sharing`: of
     these, what uses a value that it loaded together; `block`: at block grain; `staged`: transposing
-    reads go through shared memory, or narrow columns.
+    reads go through shared memory, or narrow columns.  `following`: outputs of a rectangle that
+    follow each other among the lanes.  `fit`: blocks that a multiprocessor holds at most, `stay`:
+    they take one piece after the other.
     """
 
     walk: Walk
@@ -53,6 +55,9 @@ class Form:
     staged: bool
     index: float
     sharing: tuple[int, ...]
+    following: tuple[int, ...] = ()
+    fit: int = 32
+    stay: bool = False
 
 
 def form_of(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings, way: str) -> Form:
@@ -61,11 +66,15 @@ def form_of(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings, way
     fixed = schedule is not None and (schedule.order or schedule.visits_blocks
                                       or schedule.per_thread)  # fmt: skip
     if schedule is None or not fixed or rank == 0:
-        return _default(kernel, device, way)
+        return _together(kernel, device) or _default(kernel, device, way)
     plan = as_schedule(schedule).resolve(rank)
     order: Order = plan.order
     name, by_blocks = type(order).__name__, plan.grain == "block"
+    if rank == 1 and isinstance(order, PlaneOrder):
+        name = "Row"  # on a line they are all the same
     index = (BLOCK_INDEX if by_blocks else INDEX).get(name, OWN_INDEX)
+    if by_blocks and getattr(order, "width", 0) == 1:
+        index = BLOCK_INDEX["Row"]  # blocks below each other: a division less
     walk, patch = Walk(kernel.outputs, order, plan.unit), plan.per_thread
     plain = not by_blocks and type(order) is Row and max(plan.unit) == 1
     if not device.gpu:
@@ -77,15 +86,51 @@ def form_of(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings, way
     # Row by row over single elements is what is done anyhow, but for tiles.
     if plain:
         return _default(kernel, device, "rows" if way == "tiles" else way, plan.threads)
+    if way == "visits":
+        ones, unit = (1,) * rank, math.prod(plan.unit) if by_blocks else 1
+        index += VISIT_INDEX * (1 + by_blocks)
+        return Form(Walk(kernel.outputs, order, plan.unit if by_blocks else ones),
+                    max(VISITS // unit, 1), VISIT_THREADS, ones, by_blocks, rank - 1, False, index,
+                    ones, patch, VISIT_FIT, True)  # fmt: skip
     # Loops of a thread's outputs run together; else only neighbours of a row are.
     sharing = patch if kernel.inner else (*(1,) * (rank - 1), patch[-1])
     if not by_blocks:
         threads = plan.threads or THREADS
         return Form(walk, threads, threads, patch, False, rank - 1, False, index, sharing)
-    threads = min(max(math.prod(plan.unit) // math.prod(patch), 1), 1024)
-    return Form(walk, 1, threads, patch, True, plan.lanes, False, index, sharing)
+    # Warps that are outside the domain end at once, and leave their place to others.
+    covered = math.prod(min(u, n) for u, n in zip(plan.unit, kernel.outputs, strict=True))
+    threads = min(max(covered // math.prod(patch), 1), 1024)
+    registers = 32 + (math.prod(patch) - 1) * kernel.state // 4
+    fit = max(REGISTERS // (registers * threads), 1)
+    return Form(walk, 1, threads, patch, True, plan.lanes, False, index, sharing, (), fit)
 
 
+def _together(kernel: KernelMaps, device: Ceilings) -> Form | None:
+    """Loops that a lowering for a GPU runs together unasked (`gpu/together.py`)."""
+    from treadle.skeletons.gpu.together import MOST_STATE, PLANS
+
+    rank = len(kernel.outputs)
+    if not device.gpu or rank < 2 or not kernel.inner or not kernel.regular:
+        return None
+    reads = [m for m in kernel.reads if m.coefficients]
+    shared = any(m.strides[rank - 2] == 0 for m in reads)
+    wide = any(abs(m.strides[rank - 1]) == 1 for m in reads)
+    found = None
+    for block, per_thread, least in PLANS:
+        own = per_thread.rows * per_thread.cols
+        threads = kernel.size / own / device.units
+        if threads >= least and own * kernel.state <= MOST_STATE and (wide or per_thread.cols == 1):
+            found = Row() | block | per_thread
+    return form_of(kernel, found, device, "rows") if shared and found is not None else None
+
+
+#: Registers of a multiprocessor.
+REGISTERS = 65536
+#: Elements that a block of a permute takes at a time, its threads, and such blocks that a
+#: multiprocessor has.
+VISITS, VISIT_THREADS, VISIT_FIT = 4096, 512, 3
+#: Slots more for the place of an element of a permute in an order, twice in its block.
+VISIT_INDEX = 8
 #: Threads of a block on a GPU where nobody asks for others; of one that moves tiles.
 THREADS, TILE_THREADS = 128, 512
 
@@ -96,6 +141,9 @@ def _default(kernel: KernelMaps, device: Ceilings, way: str, threads: int | None
     lead = (1,) * max(rank - 2, 0)
     if rank == 0:
         return Form(Walk((1,), Row(), (1,)), 1, 1, (1,), True, 0, False, ROWS_INDEX, (1,))
+    if way == "visits":
+        return Form(Walk(domain, Row(), ones), VISITS, VISIT_THREADS, ones, False, last, False,
+                    ROWS_INDEX, ones, (), VISIT_FIT, True)  # fmt: skip
     if way == "tiles" and rank > 1:
         if not device.gpu:
             unit = (*lead, 64, 256)
@@ -107,7 +155,11 @@ def _default(kernel: KernelMaps, device: Ceilings, way: str, threads: int | None
                     ones)  # fmt: skip
     if device.gpu:
         threads = threads or THREADS
-        wide = 1 if kernel.inner else max(16 // max(m.element for m in kernel.maps), 1)
+        wide = (
+            1
+            if kernel.inner or not kernel.regular
+            else max(16 // max(m.element for m in kernel.maps), 1)
+        )
         if way == "strips" and rank > 1:
             unit, patch = (*lead, 4 * (threads // 32), 32 * wide), (*lead, 4, wide)
             return Form(Walk(domain, Row(), unit), 1, threads, patch, True, last, False, ROWS_INDEX,
@@ -176,9 +228,13 @@ def lanes_of(form: Form, part: float, count: int = 32) -> Points:
         origin = walk.origins(np.array([int(walk.size * part)]))[0]
         counts = [u // p for u, p in zip(walk.unit, form.patch, strict=True)]
         axes = [k for k in range(len(counts)) if k != form.lanes] + [form.lanes]
-        threads = np.arange(min(count, math.prod(counts)))
-        local = np.unravel_index(threads, [counts[k] for k in axes])
-        points = np.stack([origin[k] + local[axes.index(k)] * form.patch[k]
+        patch = form.following or form.patch
+        counts = [u // p for u, p in zip(walk.unit, patch, strict=True)]
+        own = math.prod(form.following or (1,))
+        threads = np.arange(min(count, math.prod(counts) * own))
+        local = np.unravel_index(threads // own, [counts[k] for k in axes])
+        after = np.unravel_index(threads % own, form.following or (1,) * len(counts))
+        points = np.stack([origin[k] + local[axes.index(k)] * patch[k] + after[k]
                            for k in range(len(counts))], 1)  # fmt: skip
     inside: Points = np.minimum(points, np.maximum(np.array(walk.domain) - 1, 0))
     return inside

@@ -1,10 +1,15 @@
 """What a kernel costs on a GPU beside the bytes of its memory: instructions, wavefronts of the L1,
 bytes between L2 and L1s, and blocks that come and go.
 
-    issue       slots of the schedulers; integer instructions take two, their units are half as wide
+    issue       slots of the schedulers; integer instructions take two, their units are half as
+                wide; multiplications of 64 bits, for addresses, four
     wavefronts  banks of the L1 that a warp's words meet in, and lines that its words straddle
     far         sectors that the blocks of one multiprocessor share, each request of a line at least
     turnover    one block after the other is launched, and each lives as long as its latencies
+
+Constants are of an H200, from what is said there (benchmarks/results/schedules-gpu-*, and the
+machine code).
+None belongs to a schedule; only those of stores in parts of sectors are of a single program.
 """
 
 from __future__ import annotations
@@ -16,10 +21,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from treadle.dsl.access import DATA
-from treadle.skeletons.schedules import Agents, Clusters, Hilbert, Hints, LocalityGraph, Schedule
+from treadle.skeletons.schedules import (
+    Agents,
+    Clusters,
+    Hilbert,
+    Hints,
+    LocalityGraph,
+    Morton,
+    Schedule,
+)
 
 from .device import Ceilings
-from .footprint import union_lines, with_inner
+from .footprint import array_boxes, union_lines, with_inner
 from .forms import PLACES, Form, lanes_of, operations, shared_loads
 from .maps import HORIZONTAL, RANDOM, STREAMING, VERTICAL, KernelMaps, Map, Points
 
@@ -30,10 +43,16 @@ RESIDENT_THREADS, RESIDENT_BLOCKS = 2048, 32
 STRADDLE = 0.27
 #: Words of a bank, of four bytes, that the L1 delivers in a cycle; and banks.
 BANKS = 32
+#: … and for adding 32 words into shared memory at random: twice the most that meet in a bank.
+ATOMIC = 7.0
 #: Bytes that the L2 could have delivered while it answers for one line, however little is asked of
-#: it: transposing 16 384 squared row by row takes 1.88 ms (measured), not 1.0.  Of a store that
-#: leaves part of a sector as it was: what the L2 has to read first.
-REQUEST, PARTIAL = 64, 176
+#: it: transposing 16 384 squared row by row takes 1.88 ms (measured), not 1.0.  And past the L1:
+#: 1.9e11 requests a second, in transpositions and products alike.
+REQUEST, BYPASSING = 60, 44
+#: … while it stores part of a sector, more for each byte; and for each row that blocks which are
+#: resident at a time store such parts to, whose lines meet in the same sets (a permute to the
+#: transposed takes 360 us where 4096 rows are written at a time, 305 where 256 are).
+PARTIAL, OF_BYTE, SCATTERED = 110, 10, 11e3
 #: Of the sectors that a multiprocessor asks for: those that no other one near it asks for at that
 #: time (the L2 answers these together): 17 taps down a column, in blocks of a row, take 88 us
 #: (measured), not 146.
@@ -43,14 +62,25 @@ DISPATCH = 0.6e-9
 #: Seconds that a block lives whatever it does (launch, addresses, the last store); more until data
 #: from L2 or DRAM is there, and where agents take it from a queue.
 LIFE, FIRST_DATA, QUEUE = 0.35e-6, 0.47e-6, 0.12e-6
-#: Cycles more that a block lives for every load of a thread, and for every turn of a loop, whose
-#: loads wait for each other.
-LOAD, TURN = 54.0, 143.0
-#: How much longer a turn is where every warp brings in a line of its own, and waits for L2.
-WAITING = 0.43
-#: How much longer a turn takes under an order whose coordinates are computed in 64 bits, so that
-#: the addresses in the loop are, too.
-WIDE = 1.5
+#: Seconds more until data is there where what is resident touches parts of rows only, all over
+#: memory: rows of DRAM are opened for less (columns of any width take 16 us of 225 longer).
+OPENED = 0.06e-6
+#: Cycles more that a block lives for every load of a thread; for every turn of a loop, whose loads
+#: wait for each other, and more where every warp brings in a line of its own, and waits for L2; for
+#: every slot that computes places, each of which waits for the one before; and for every doubling
+#: of the lines that an access of a warp is on: it waits for the last of them.
+LOAD, TURN, WAITING, PLACE, LINES = 54.0, 90.0, 85.0, 2.3, 50.0
+#: Cycles of a turn more where a thread runs several loops, twice as many where it has columns.
+APIECE = 110.0
+#: Slots of a turn of a loop besides; of the place of a load in it that is not the neighbour of the
+#: one before, and of one that is where several outputs run together, and turns are not unrolled as
+#: far; and more under orders whose coordinates are computed in 64 bits (machine code).
+A_TURN, STEP, TOGETHER, WIDE = 0.5, 3.5, 2.0, 4.3
+#: Slots of the place of a load outside loops, for every row of an array (machine code).
+OTHER_ROW = 3.0
+#: How much longer a warp runs loops of unlike turns for every element that its lanes are apart:
+#: neighbours have about as many, and the warp waits for the longest.
+APART = 0.001
 #: Where the blocks of a multiprocessor are among the ids of a wave: coprime to most grids.
 SCATTER = 53
 #: The names of access classes in hints.
@@ -59,43 +89,78 @@ _CLASSES = {HORIZONTAL: "horizontal", VERTICAL: "vertical", STREAMING: "stream",
 
 @dataclass(frozen=True)
 class Work:
-    """Warp instructions, wavefronts of the L1, bytes written to L2, bytes read past the L1."""
+    """Warp instructions, those of one thread, wavefronts of the L1, bytes written to L2, bytes read
+    past the L1, and how often the lines that a warp waits for are doubled."""
 
     issue: float
+    own: float
     wavefronts: float
     written: float
     past: float
+    doublings: float
 
 
 def resident(form: Form) -> int:
     """Blocks of a multiprocessor at a time."""
-    return max(min(RESIDENT_THREADS // max(form.threads, 1), RESIDENT_BLOCKS), 1)
+    return max(min(RESIDENT_THREADS // max(form.threads, 1), RESIDENT_BLOCKS, form.fit), 1)
 
 
-def work(kernel: KernelMaps, form: Form, schedule: Schedule | None) -> Work:
+def work(kernel: KernelMaps, form: Form, device: Ceilings, schedule: Schedule | None) -> Work:
     """What the warps do.  Several places are looked at; the domain is taken to be like them."""
     patch = math.prod(form.patch)
     warps = kernel.size / patch / 32
     loads = [shared_loads(m, form.sharing, kernel.inner) for m in kernel.reads]
     turns = math.prod(kernel.inner) if kernel.inner else 1
-    each = operations(kernel, form) + 1.5 * sum(loads) + len(kernel.stores) + 0.5 * turns / patch
+    each = operations(kernel, form) + len(kernel.stores) + A_TURN * turns / patch
+    for m, load in zip(kernel.reads, loads, strict=True):
+        places = load * _stepping(m, kernel, form) if kernel.inner else _rows(m, form) * OTHER_ROW
+        each += load + places
     points = np.concatenate([lanes_of(form, part) for part in PLACES])
     first = with_inner(points, [min(n, 1) for n in kernel.inner])
-    wavefronts = written = past = 0.0
+    wavefronts = written = past = doublings = 0.0
     for m, load in zip(kernel.reads, loads, strict=True):
         wide = _together(m, form, kernel)
         cycles, sectors, lines = _access(m, form, first, wide)
         wavefronts += load * patch / wide * cycles
+        doublings = max(doublings, math.log2(max(lines / wide, 1)))
         if _policy(m, schedule) == "no_l1":
-            past += load * patch / wide * max(sectors * 32, lines * REQUEST)
+            past += load * patch / wide * max(sectors * 32, lines * BYPASSING)
     for m in kernel.stores:
+        if kernel.binned:
+            wavefronts += ATOMIC
+            continue
         wide = _together(m, form, kernel)
-        cycles, sectors, _ = _access(m, form, first, wide)
-        full = min(32, 32 * m.element * wide / sectors)
+        cycles, sectors, lines = _access(m, form, first, wide)
+        doublings += math.log2(max(lines / wide, 1))
+        full = 32 * m.element * wide / sectors
+        sector = 32 if full >= 32 else PARTIAL + OF_BYTE * full
         wavefronts += patch / wide * cycles
-        written += patch / wide * sectors * (32 if full >= 32 else PARTIAL)
-    return Work(warps * (patch * each + form.index), warps * wavefronts, warps * written,
-                warps * past)  # fmt: skip
+        written += warps * patch / wide * max(sectors * sector, lines * REQUEST)
+        if full < 32 and m.coefficients and abs(m.strides[len(kernel.outputs) - 1]) != 1:
+            reached = _reached(m, kernel, form, device) * m.shape[-1]
+            written += SCATTERED * m.size / m.element / max(reached, 1)
+    if not kernel.regular:  # and the last blocks run while others have nothing to do any more
+        each *= 1 + APART * float(np.ptp(points[:32], 0).sum())
+        each *= 1 + resident(form) * device.units * form.threads / max(warps * 32, 1)
+    own = patch * each + form.index
+    return Work(warps * own, own, warps * wavefronts, written, warps * past, doublings)
+
+
+def _stepping(m: Map, kernel: KernelMaps, form: Form) -> float:
+    """Slots for the place of a load in a loop: none where the next turn reads the neighbour."""
+    far = not m.coefficients or any(abs(s) > 1 for s in m.strides[len(kernel.outputs) :])
+    if isinstance(form.walk.order, Hilbert):
+        return WIDE + STEP * far
+    if isinstance(form.walk.order, Morton) and form.block:
+        return (WIDE / 2 + STEP) * far
+    return STEP if far else TOGETHER if math.prod(form.sharing) > 1 else 0.0
+
+
+def _rows(m: Map, form: Form) -> float:
+    """Places of an output that are computed on their own: one for each row of the array."""
+    height = form.sharing[-2] if len(form.sharing) > 1 else 1
+    rows = {o[:-1] for o in m.offsets} if m.coefficients else {()}
+    return len(rows) / math.prod(form.sharing) * (1 + (height - 1) / max(len(rows), 1))
 
 
 def _together(m: Map, form: Form, kernel: KernelMaps) -> int:
@@ -152,9 +217,9 @@ def _policy(m: Map, schedule: Schedule | None) -> str | None:
 
 
 def from_l2(kernel: KernelMaps, form: Form, device: Ceilings, done: Work,
-            schedule: Schedule | None) -> float:  # fmt: skip
+            schedule: Schedule | None) -> tuple[float, float]:  # fmt: skip
     """Bytes between L2 and L1s: every warp's stores, what is read past the L1, and other reads,
-    which the blocks of one multiprocessor share.
+    which the blocks of one multiprocessor share; and the bytes of these, which come into the L1s.
 
     A line costs a REQUEST at least.  Blocks that are together come from all over a wave, one from
     every `units` ids, in no fixed order (measured); those of agents and clusters follow each other.
@@ -169,7 +234,7 @@ def from_l2(kernel: KernelMaps, form: Form, device: Ceilings, done: Work,
     walk, step = form.walk, form.ids
     blocks = -(-walk.size // step)
     if not reads or not blocks:
-        return total
+        return total, 0.0
     taken = min(resident(form), max(blocks // device.units, 1))
     first = max(blocks * 3 // 8 - taken * device.units // 2, 0)
     order = np.arange(taken)
@@ -184,34 +249,55 @@ def from_l2(kernel: KernelMaps, form: Form, device: Ceilings, done: Work,
     turns = 1
     if live > device.first and kernel.inner:
         inner, turns = [min(n, 1) for n in kernel.inner], math.prod(kernel.inner)
-    sectors = union_lines(reads, low, high, 32, inner) * 32 * ALONE
+    sectors = union_lines(reads, low, high, 32, inner) * 32
     lines = union_lines(reads, low, high, 128, inner) * REQUEST
-    return total + max(sectors, lines) * turns * blocks / taken
+    often = turns * blocks / taken
+    return total + max(sectors * ALONE, lines) * often, sectors * often
 
 
-def turnover(kernel: KernelMaps, form: Form, device: Ceilings, schedule: Schedule | None
-             ) -> float:  # fmt: skip
+def turnover(kernel: KernelMaps, form: Form, device: Ceilings, done: Work,
+             schedule: Schedule | None) -> float:  # fmt: skip
     """Seconds that blocks take to come and go: launched one by one, each as long as it lives,
     as many at a time as fit."""
     blocks = -(-form.walk.size // form.ids)
     residency = None if schedule is None else schedule.residency
     fit, life, launched = resident(form), LIFE, float(blocks)
+    if form.stay:
+        life, launched = 0.0, 0.0
     if isinstance(residency, Agents | LocalityGraph):
         fit = min(fit, residency.per_sm) if isinstance(residency, Agents) else fit
         life, launched = life + QUEUE, 0.0
-    if sum(m.size for m in kernel.reads) > device.first:
-        life += FIRST_DATA
-    cycles = form.index
+    past = any(_policy(m, schedule) == "no_l1" for m in kernel.reads)
+    if past or sum(m.size for m in kernel.reads) > device.first:
+        planned = [_reached(m, kernel, form, device) for m in kernel.reads if m.kind != DATA]
+        life += FIRST_DATA + OPENED * (1 - sum(planned) / max(len(planned), 1))
+    if any(m.kind == DATA for m in kernel.reads):
+        life += FIRST_DATA  # where it is has to be there first
+    cycles = form.index * PLACE + done.doublings * LINES
     if kernel.inner:
-        wide = WIDE if isinstance(form.walk.order, Hilbert) else 1.0
         turns = math.prod(kernel.inner)
-        cycles += turns * TURN * wide * (1 + WAITING * min(_new_lines(kernel, form, turns), 1))
+        cycles += turns * (TURN + WAITING * min(_new_lines(kernel, form, turns), 1))
+        if math.prod(form.sharing) > 1:
+            # Few warps, each with much to do: one instruction after the other, and hardly a turn
+            # is begun before the one before is done.
+            cycles += done.own + turns * APIECE * (1 if form.sharing[-1] == 1 else 2)
     else:
         each = [shared_loads(m, form.sharing, ()) / _together(m, form, kernel)
                 for m in kernel.reads]  # fmt: skip
         cycles += math.prod(form.patch) * sum(each) * LOAD
     life += cycles / device.clock
-    return max(launched * DISPATCH, blocks / (device.units * fit) * life)
+    return max(launched * DISPATCH, max(blocks / (device.units * fit), 1.0) * life)
+
+
+def _reached(m: Map, kernel: KernelMaps, form: Form, device: Ceilings) -> float:
+    """What part of a row of an array the blocks that are resident at a time reach."""
+    if not m.shape:
+        return 1.0
+    together = form.ids * resident(form) * device.units
+    room = max(form.walk.size - together, 0)
+    low, high = form.walk.boxes(room * 3 // 8 // form.ids * form.ids, together)
+    begin, end = array_boxes(m, low, high, kernel.inner)
+    return float(end[:, -1].max() - begin[:, -1].min()) / max(m.shape[-1], 1)
 
 
 def _new_lines(kernel: KernelMaps, form: Form, turns: int) -> float:

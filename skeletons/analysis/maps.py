@@ -182,7 +182,8 @@ class KernelMaps:
     and counted loops that every output runs through; `operations`, `loads`: additions and reads per
     output; `shared`: additions that neighbours along the last axis but one have in common.
     `state`: bytes that its loops carry from turn to turn; `regular`: whether all its loops have as
-    many turns for every output.  `memo`: what the model found for all schedules alike.
+    many turns for every output.  `binned`: it combines into few places, which blocks of a GPU have
+    copies of.  `memo`: what the model found for all schedules alike.
     """
 
     outputs: tuple[int, ...]
@@ -193,6 +194,7 @@ class KernelMaps:
     shared: float = 0.0
     state: int = 0
     regular: bool = True
+    binned: bool = False
     memo: dict[Any, float] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -250,11 +252,25 @@ def kernel_maps(node: Node, known: Mapping[Expr, int]) -> KernelMaps | None:
         work += operations(combine.results)
     moving = _moving(bodies, Index(rank - 2)) if rank > 1 else set()
     shared = sum(_work(e, turns) for e in walk(bodies) if e not in moving) if moving else 0.0
+    if any(isinstance(e, While) for e in walk(bodies)):
+        shared = 0.0  # each output has its own number of turns, and runs them alone
     loads = sum(m.taps * m.turns for m in maps if not m.store)
     return KernelMaps(tuple(int(n or 0) for n in outer), inner, tuple(maps),
                       work * max(around, 1), loads, min(shared, work),
                       max((sum(t.bytes for t in e.types) for e in loops), default=0),
-                      all(evaluate(e.count, known) is not None for e in loops))  # fmt: skip
+                      all(evaluate(e.count, known) is not None for e in loops)
+                      and not any(isinstance(e, While) for e in walk(bodies)),
+                      _binned(node, maps))  # fmt: skip
+
+
+#: Bytes of places that a block of a GPU has a copy of (`gpu/permute.py`).
+_BINS = 192 << 10
+
+
+def _binned(node: Node, maps: Sequence[Map]) -> bool:
+    combine = node.combine if isinstance(node, Permute) else None
+    combined = combine is not None and combine.results != combine.left
+    return combined and sum(m.size for m in maps if m.store) <= _BINS
 
 
 def _work(e: Expr, turns: Mapping[Expr, float]) -> float:

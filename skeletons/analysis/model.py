@@ -1,18 +1,18 @@
 """The model of time: bytes per level, issue slots and first-cache wavefronts of a schedule.
 
-    time = (DRAM⁴ + shared cache⁴ + issue⁴ + first cache⁴ + turnover⁴)^¼ + launch
+    time = (DRAM⁵ + shared cache⁵ + issue⁵ + first cache⁵ + turnover⁵)^⅕ + launch
 
 which is the longest of them, a little more where others are nearly as long: they overlap, but not
-entirely.  Nothing is run and nothing simulated: what is resident at a time (the blocks of all
-multiprocessors, of one of them; a task, a row of vectors) is walked in the schedule's order at a
-few places, and the pieces of memory that it touches are counted (`footprint.py`).  What the walk
-touched before and still fits in a cache is not fetched again.
+entirely (on a CPU less: squares, and no turnover).  Nothing is run and nothing simulated: what is
+resident at a time (the blocks of all multiprocessors, of one of them; a task, a row of vectors) is
+walked in the schedule's order at a few places, and the pieces of memory that it touches are counted
+(`footprint.py`).  What the walk touched before and still fits in a cache is not fetched again.
 
-On a GPU the levels are DRAM → L2 (waves of resident blocks, 32-byte sectors), L2 → L1 (the blocks
-of one multiprocessor), warp instructions, and wavefronts of the L1; the turnover is that of blocks
-(`gpu.py`).  On a CPU they are DRAM → last cache (tasks of all cores, 64-byte lines), last → second
-cache (a core's tasks), second → first (rows of vectors within a task), and vector instructions; it
-has no turnover.
+On a GPU the levels are DRAM → L2 (waves of resident blocks, two sectors at a time), L2 → L1 (the
+blocks of one multiprocessor), warp instructions, and wavefronts of the L1; the turnover is that of
+blocks (`gpu.py`).  On a CPU they are DRAM → last cache (tasks of all cores, 64-byte lines), last →
+second cache (a core's tasks), second → first (rows of vectors within a task), and vector
+instructions.
 """
 
 from __future__ import annotations
@@ -32,8 +32,12 @@ from .forms import PLACES, Form, form_of, lanes_of, operations, shared_loads
 from .maps import KernelMaps
 from .walk import Walk
 
-#: The power by which terms add up on a GPU; the longest alone is the time on a CPU.
-TOGETHER = 4.0
+#: Bytes that come into the L1 of a GPU in a cycle, in which it delivers nothing.
+FILL = 128
+#: How much longer a GPU's memory takes for pieces all over it: 16 M of 4 bytes 273 us (measured).
+AT_RANDOM = 2.0
+#: The power by which terms add up, on a CPU and on a GPU.
+TOGETHER = (2.0, 5.0)
 #: Cycles from one addition to the next that needs it, on a CPU core.
 LATENCY = 4.0
 #: Sums of a CPU core that need not wait for each other; bytes of a lane that loops may carry before
@@ -68,10 +72,9 @@ class Prediction:
     @property
     def seconds(self) -> float:
         longest = max(*self.terms, self.turnover)
-        if not self.turnover:
-            return longest + self.launch
-        parts = ((t / longest) ** TOGETHER for t in (*self.terms, self.turnover))
-        return float(longest * sum(parts) ** (1 / TOGETHER)) + self.launch
+        power = TOGETHER[bool(self.turnover)]
+        parts = ((t / longest) ** power for t in (*self.terms, self.turnover))
+        return float(longest * sum(parts) ** (1 / power)) + self.launch
 
     @property
     def longest(self) -> int:
@@ -96,9 +99,9 @@ def predict(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings, way
     form = form_of(kernel, schedule, device, way)
     turnover, done = 0.0, None
     if device.gpu:
-        done = gpu.work(kernel, form, schedule)
+        done = gpu.work(kernel, form, device, schedule)
         issue, near, cycles = done.issue, done.wavefronts, device.clock * device.units
-        turnover = gpu.turnover(kernel, form, device, schedule)
+        turnover = gpu.turnover(kernel, form, device, done, schedule)
     else:
         (issue, near), cycles = _cpu(kernel, form, device), device.near
     # Fewer blocks than multiprocessors, or tasks than cores, leave some without work.
@@ -108,7 +111,9 @@ def predict(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings, way
     if rough:
         far = least_bytes(kernel, device.piece)
     elif done is not None:
-        far = gpu.from_l2(kernel, form, device, done, schedule)
+        far, filled = gpu.from_l2(kernel, form, device, done, schedule)
+        near += filled / FILL
+        terms[2] = idle * near / cycles
     else:
         far = _from_shared(kernel, form, device)
     terms[0] = idle * far / device.far
@@ -118,13 +123,13 @@ def predict(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings, way
 
 
 def _from_dram(kernel: KernelMaps, form: Form, device: Ceilings, rough: bool) -> float:
-    """Bytes from DRAM and to it."""
-    piece = device.piece
+    """Bytes from DRAM and to it: of a GPU's, two sectors at a time."""
+    piece = 64
     if rough:
         return least_bytes(kernel, piece)
     step = form.ids * (gpu.resident(form) * device.units if device.gpu else 1)
     found = fetched(kernel, form.walk, step, device.shared, piece)
-    return found + _random(kernel, device.shared, piece)
+    return found + _random(kernel, device.shared, piece, AT_RANDOM if device.gpu else 1.0)
 
 
 @dataclass(frozen=True)
@@ -212,8 +217,9 @@ def fetched(kernel: KernelMaps, walk: Walk, step: int, capacity: float, piece: i
     return least
 
 
-def _random(kernel: KernelMaps, capacity: float, piece: int) -> float:
-    """Bytes that data-dependent accesses fetch: each a piece, unless the array fits."""
+def _random(kernel: KernelMaps, capacity: float, piece: int, apart: float = 1.0) -> float:
+    """Bytes that data-dependent accesses fetch: each a piece, unless the array fits; `apart`: by
+    how much longer pieces take that do not lie side by side."""
     total = 0.0
     for m in kernel.maps:
         if m.kind == DATA:
@@ -221,7 +227,8 @@ def _random(kernel: KernelMaps, capacity: float, piece: int) -> float:
             if m.rows:  # neighbours lie side by side
                 count *= m.element / piece
             missing = max(0.0, 1 - capacity / max(m.size, 1))
-            total += count * piece * missing + min(m.size, count * piece) * (1 - missing)
+            slower = 1.0 if m.rows else apart
+            total += count * piece * slower * missing + min(m.size, count * piece) * (1 - missing)
     return total
 
 
@@ -263,20 +270,26 @@ def _instructions(kernel: KernelMaps, form: Form, device: Ceilings) -> float:
     rows = form.patch[-2] if len(form.patch) > 1 else 1
     last = len(kernel.outputs) - 1
     each = operations(kernel, form) + len(kernel.stores)
+    scattered = not form.block and form.walk.run is None  # lanes go anywhere
     for m in kernel.reads:
         loads = shared_loads(m, form.patch, kernel.inner)
         stride = m.strides[last] if m.coefficients and last >= 0 else device.lanes
-        gathered = 1.0 if abs(stride) <= 1 else 1.5 * device.lanes
+        gathered = 1.0 if abs(stride) <= 1 and not scattered else 1.5 * device.lanes
         each += loads * gathered
     turns = math.prod(kernel.inner) if kernel.inner else 0
     carried = patch * kernel.state / SPILLED
     each *= max(carried, 1.0) ** 2  # what does not fit goes to memory and back
     a_cycle = device.issue / (device.clock * device.units)
     waiting = turns * LATENCY * a_cycle / min(patch, CHAINS)
-    # Rows come in pieces: whole vectors of them, the rest one by one; and each has to begin.
+    if scattered:
+        return vectors * (max(each, waiting) + form.index)
+    # Rows come in pieces: whole vectors of them, halves and quarters of the rest; and each has to
+    # begin.  A run that is longer than the row is one whose length nobody knew: one by one.
+    length = kernel.outputs[-1] if kernel.outputs else 1
     run = form.walk.unit[-1] if form.block else form.walk.run or 1
-    width = max(min(run, kernel.outputs[-1] if kernel.outputs else 1), 1)
+    width = max(min(run, length), 1)
     whole, rest = divmod(width, device.lanes)
+    steps = width if run > length and not form.block else whole + rest.bit_count()
     pieces = kernel.size / width
     begun = SEGMENT / rows if form.block else form.index
-    return vectors * max(each, waiting) * (whole + rest) * device.lanes / width + pieces * begun
+    return vectors * max(each, waiting) * steps * device.lanes / width + pieces * begun

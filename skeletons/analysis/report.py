@@ -21,7 +21,7 @@ _TERMS = {True: ("DRAM", "L2", "issue", "L1", "blocks"), False: ("DRAM", "L3", "
 _ABOUT = {
     True: ("DRAM and L2 bytes, warp instructions, L1 wavefronts, blocks coming and going",
            "*: the slowest is the time, and those nearly as slow add to it"),
-    False: ("DRAM, L3 and L2 bytes, vector instructions; *: the slowest is the time",),
+    False: ("DRAM, L3 and L2 bytes, vector instructions; *: the slowest is the time, others add",),
 }  # fmt: skip
 #: Candidates shown; the others are summed up.
 SHOWN = 8

@@ -108,6 +108,11 @@ def by_blocks(builder: Builder, node: Generate, elements: Elements, plan: Resolv
     per_axis = [n // own for n, own in zip(plan.unit, plan.per_thread, strict=True)]
     workers = math.prod(per_axis)
     threads = threads_for(workers)
+    if workers > threads:
+        note = (f"a block has at most {threads:,} threads: of {workers:,} asked for, each does the "
+                f"work of {-(-workers // threads)}, one after the other")  # fmt: skip
+        if note not in builder.notes:
+            builder.notes.append(note)
     grid, into = Threads.of(threads), builder.emitter()
     exists, corner = unit_origin(plan, builder, node.shape, into, grid.task)
 

@@ -21,14 +21,16 @@ from . import orders
 from .common import contains, multiprocessors, unconditional
 from .elements import Elements
 
-#: Blocks and the elements of a thread, the best last: for any reads, and where neighbours are read
-#: at once.
-ROWS = (Block(64, 32), PerThread(8, 1))
-WIDE = ((Block(64, 128), PerThread(8, 4)), (Block(64, 128), PerThread(8, 8)))
+#: Blocks, the elements of a thread, and the threads on every multiprocessor from which on they were
+#: the fastest on an H200, the best last (products of 512 to 4 096 squared): those with several
+#: columns only where neighbours are read at once.
+PLANS = (
+    (Block(64, 32), PerThread(8, 1), 480),
+    (Block(64, 128), PerThread(8, 4), 480),
+    (Block(64, 128), PerThread(8, 8), 270),
+)
 #: Bytes of the states of all loops that a thread runs together: they are to stay in registers.
 MOST_STATE = 256
-#: Threads on every multiprocessor that make several elements per thread worth it.
-ENOUGH_THREADS = 240
 #: Expressions of an element, times the elements of a thread, that a compiler takes in good time.
 MOST_EXPRESSIONS = 4096
 
@@ -47,7 +49,7 @@ def together(builder: Builder, node: Generate, outs: Sequence[Buffer], fallback:
     state = max(sum(v.type.bytes for v in e.vars[1:]) for e in walk(elements.inside)
                 if isinstance(e, Loop))  # fmt: skip
     kernel = fallback
-    for block, per_thread in (ROWS, *WIDE):
+    for block, per_thread, least in PLANS:
         own = per_thread.rows * per_thread.cols
         count = math.gcd(per_thread.cols, elements.widest())
         if size * own > MOST_EXPRESSIONS or state * own > MOST_STATE:
@@ -55,7 +57,7 @@ def together(builder: Builder, node: Generate, outs: Sequence[Buffer], fallback:
         if per_thread.cols > 1 and (count == 1 or not elements.wide_reads(count).reads):
             continue
         plan = (Row() | block | per_thread).resolve(rank)
-        threads = multiprocessors(builder.context) * ENOUGH_THREADS
+        threads = multiprocessors(builder.context) * least
         enough = at.less_equal(own * threads, builder.scalar(at.product(node.shape), "size"))
         kernel = orders.by_blocks(builder, node, elements, plan, count, kernel, [enough])
     return kernel

@@ -7,6 +7,8 @@ A schedule is a value made of layers, composed with ``|``; it never changes what
 Column(256, grain="block") | Block(8, 32) | PerThread(rows=8)
 """
 
+from treadle.dsl.errors import did_you_mean
+
 from .arithmetic import ceil_div, ceil_log2, clz, lookup, maximum, minimum, where
 from .blocks import Block, Lanes, PerThread, Stage
 from .chooser import Auto, Tuned
@@ -67,3 +69,9 @@ __all__ = [
     "to_dict",
     "where",
 ]
+
+
+def __getattr__(name: str) -> object:
+    raise AttributeError(
+        f"treadle.schedule has no {name!r}.  {did_you_mean(name, __all__)}".rstrip()
+    )

@@ -58,22 +58,39 @@ class RandomFour(Policy):
     together: int = 4
 
 
+#: Policies by name, with what they are unless asked otherwise.
+POLICIES: dict[str, Policy] = {
+    "lru": Lru(), "step_lru": StepLru(), "set_associative": SetAssociative(),
+    "sectored": Sectored(), "random": RandomFour(),
+}  # fmt: skip
+
+
+def policy_of(value: object) -> Policy:
+    """A policy, or the one of this name; `ScheduleError` for anything else."""
+    found = POLICIES.get(value) if isinstance(value, str) else value
+    if not isinstance(found, Policy):
+        known = ", ".join(f"{kind.__name__}()" for kind in Policy.__subclasses__())
+        names = ", ".join(map(repr, POLICIES))
+        raise ScheduleError(
+            f"{value!r} is no policy of a cache.",
+            hint=f"Write one of td.simulator's {known}, or of {names}.",
+        )
+    return found
+
+
 @dataclass(frozen=True)
 class Cache:
-    """`lines` lines of `line_width` elements.
+    """`lines` lines of `line_width` elements; `policy`: a value, or its name, as in POLICIES.
 
     Errors: `ScheduleError` for sizes that make no cache.
     """
 
     lines: int
     line_width: int
-    policy: Policy = field(default_factory=Lru)
+    policy: Policy | str = field(default_factory=Lru)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.policy, Policy):
-            known = ", ".join(f"{kind.__name__}()" for kind in Policy.__subclasses__())
-            raise ScheduleError(f"{self.policy!r} is no policy of a cache.",
-                                hint=f"Write one of td.simulator's {known}.")  # fmt: skip
+        object.__setattr__(self, "policy", policy_of(self.policy))
         if not all(isinstance(n, int | np.integer) for n in (self.lines, self.line_width)):
             raise ScheduleError(f"a cache of {self.lines!r} lines of {self.line_width!r} elements.",
                                 hint="Both are integers: td.Cache(256, 32).")  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -153,7 +153,7 @@ def _engine(trace: Trace, lines: Any, span: int, cache: Cache, missed: Any) -> A
 def capacity_sweep(pattern: Any, schedules: Sequence[Any], line_width: int,
                    lines: Sequence[int], policy: Any = None) -> NDArray[np.int64]:  # fmt: skip
     """Misses of a pattern, or of the kernel of a program: one row per schedule, one column per
-    number of lines.
+    number of lines.  `policy`: a value, or its name (see `Cache`).
 
     >>> from .patterns import stencil_pattern
     >>> from treadle.skeletons.schedules import Column, Row
@@ -162,6 +162,12 @@ def capacity_sweep(pattern: Any, schedules: Sequence[Any], line_width: int,
     [[1057, 462, 90], [1584, 264, 264]]
     """
     pattern = as_pattern(pattern)
+    if not all(isinstance(x, Iterable) and not isinstance(x, str) for x in (schedules, lines)):
+        raise ScheduleError(
+            "a sweep takes a list of schedules, the width of a line and a list of numbers of "
+            f"lines, got {schedules!r}, {line_width!r} and {lines!r}.",
+            hint="For example capacity_sweep(pattern, [Row(), Column(8)], 32, [64, 128]).",
+        )
     found = np.empty((len(schedules), len(lines)), np.int64)
     for row, schedule in enumerate(schedules):
         trace = pattern.trace(schedule)

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from schedule_strategies import PARAMETRIC
 
+import treadle as td
 from treadle.skeletons.schedules import (
     Agents,
     Auto,
@@ -326,3 +327,20 @@ def test_errors_are_of_the_kind_one_would_catch() -> None:
         Column()  # type: ignore[call-arg]
     with pytest.raises(ValueError, match="Did you mean"):
         Hints(strem="no_l1")
+
+
+def test_a_schedule_has_to_fit_the_axes_when_it_is_written():
+    line = np.zeros(8)
+    with pytest.raises(td.ScheduleError, match="Block\\(8, 32\\) has 2 axes, the operation has 1"):
+        td.map(lambda v: v + 1, line, schedule=td.schedule.Block(8, 32))
+    with pytest.raises(td.ScheduleError, match="Lanes\\(2\\): the operation has 2 axes"):
+        td.map(lambda v: v + 1, np.zeros((4, 4)), schedule=td.schedule.Lanes(2))
+    with pytest.raises(td.ScheduleError, match="compact: Block"):
+        td.filter(lambda v: v > 0, np.zeros((4, 4)), schedule=td.schedule.Block(2, 32))
+
+
+def test_blocks_of_more_threads_than_there_are_say_so():
+    program = td.jit(lambda a: td.map(lambda v: v + 1, a, schedule=Row() | Block(64, 64)))
+    lowered = program.lower(np.zeros((128, 128), np.float32))
+    assert "at most 1,024 threads: of 4,096 asked for" in lowered.explain("cuda")
+    assert "asked for" not in lowered.explain("native")

@@ -333,11 +333,19 @@ def test_sweeps_take_programs_and_long_tables_are_cut_short():
     assert "Table(… 256 places …)" in str(td.simulate(made_of(), s.Table(np.arange(256)[::-1])))
 
 
+def test_policies_by_name():
+    by_name, by_value = td.Cache(24, 4, "step_lru"), td.Cache(24, 4, td.simulator.StepLru())
+    assert by_name == by_value
+    sweeps = [td.simulator.capacity_sweep(STENCIL, [Row()], 4, [24], p) for p in ("lru", None)]
+    np.testing.assert_array_equal(*sweeps)
+
+
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
         (lambda p, s: td.simulate(p, s.Row(), 24), "24 is no cache"),
-        (lambda p, s: td.Cache(24, 8, "lru"), "'lru' is no policy"),
+        (lambda p, s: td.Cache(24, 8, "belady"), "'belady' is no policy"),
+        (lambda p, s: td.simulator.capacity_sweep(p, 8, [24], [s.Row()]), "takes a list of sched"),
         (lambda p, s: td.Cache(24.5, 8), "24.5 lines"),
         (lambda p, s: td.simulate(p, s.Row(), arrays=[np.zeros((3, 3))]), r"a \(16, 16\)"),
         (lambda p, s: td.simulate(p, s.Row(), arrays=np.zeros(3)), "takes the program's arguments"),

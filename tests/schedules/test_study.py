@@ -79,6 +79,61 @@ def test_ties_pairs_and_errors():
     assert study.error([(1.0, 2.0), (4.0, 2.0)]) == pytest.approx(1.0)
 
 
+def test_hopeless_schedules_are_measured_once():
+    from benchmarks.schedules import study
+
+    class Clock:
+        backend = "cuda"
+
+        def sample(self, name, run, calls):
+            return run()
+
+    found = {"fast": 0.002, "slow": 0.009, "short": 1e-4}
+    calls = dict.fromkeys(found, 0)
+
+    def run(name):
+        calls[name] += 1
+        return found[name]
+
+    runs = {n: lambda n=n: run(n) for n in ("fast", "slow")}
+    samples, slow = study.timed(runs, Clock(), 0.01)
+    assert slow == {"slow"} and samples["slow"] == [0.009] and calls["slow"] == 1
+    assert len(samples["fast"]) >= 5
+    quick = {n: lambda n=n: run(n) / 100 for n in found}  # all below LONG: nothing is cut
+    assert study.timed(quick, Clock(), 0.001)[1] == set()
+
+
+def test_counters_are_read_by_kernel():
+    from benchmarks.schedules import traffic
+
+    names = [n for counters in traffic.COUNTERS.values() for n in counters]
+    head = '==PROF== begins\n"ID","Kernel Name","Metric Name","Metric Value"\n'
+    log = head + "".join(f'"{k}","op","{name}","1,{k}00"\n' for k in (0, 1) for name in names)
+    first, second = traffic.counted(log)
+    assert first["L1 sectors"] == 1000 and second["L1 sectors"] == 1100
+    assert first["DRAM sectors"] == 2000 and first["time, ms"] == pytest.approx(1e-3)
+    assert traffic.counted("nothing\n") == []
+    assert len(traffic.table([("a", "Row()", first), ("a", "Column(8)", second)])) == 4
+    for name, _, _, schedules in traffic.works(["transposition"]):
+        assert name.startswith("transposition") and len(schedules) == 3
+
+
+def test_orders_alone_have_the_row_order_of_as_many_threads_for_a_control():
+    from benchmarks.schedules import reorder
+
+    for case in reorder.CASES:
+        for row, group in case.groups.items():
+            assert next(iter(group)) == row and row.startswith("Row() | Block(")
+            for schedule in group.values():
+                threads = np.prod(schedule.block.extents)
+                assert threads == np.prod(eval(row, vars(td.schedule)).block.extents)
+    case = reorder.CASES[0]
+    times = {row: {n: float(k) for k, n in enumerate(group)} for row, group in case.groups.items()}
+    larger = reorder.larger(case, times)
+    assert larger.extent == 2 * case.extent
+    assert all(len(g) == 1 + reorder.KEPT for g in larger.groups.values())
+
+
 # --- what was measured, and what the model says of it ------------------------------------------
 
 
@@ -122,8 +177,8 @@ def test_the_model_ranks_what_was_measured(measured, monkeypatch, tmp_path):
     from benchmarks.schedules import pages, study
 
     monkeypatch.setenv("TREADLE_CACHE_DIR", str(tmp_path))
-    names = ("√(x² + 1)", "transposition", "3×3", "9×9", "27 points in space", "A·B", "A·Bᵀ",
-             "all distances", "gather of rows")  # fmt: skip
+    names = ("√(x² + 1)", "transposition", "permute to the transposed", "3×3", "9×9",
+             "27 points in space", "A·B", "A·Bᵀ", "all distances", "gather of rows")  # fmt: skip
     results = [dataclasses.replace(r, measured={n: dataclasses.replace(m)
                                                 for n, m in r.measured.items()})
                for r in measured[0] if r.program in names]  # fmt: skip
@@ -132,11 +187,11 @@ def test_the_model_ranks_what_was_measured(measured, monkeypatch, tmp_path):
     pairs = [p for r in results for p in r.predicted]
     counted = [study.ordered(r.predicted) for r in results]
     right, apart = (sum(x) for x in zip(*counted, strict=True))
-    assert study.error(pairs) <= 0.15
-    assert study.correlation(pairs) >= 0.95
-    assert right / apart >= 0.88
+    assert study.error(pairs) <= 0.12
+    assert study.correlation(pairs) >= 0.97
+    assert right / apart >= 0.92
     for r in results:
-        assert study.correlation(r.predicted) >= 0.8, r.program
+        assert study.correlation(r.predicted) >= 0.85, r.program
 
 
 def test_auto_is_what_is_done_without_a_schedule():

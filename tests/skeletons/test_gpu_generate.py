@@ -456,7 +456,8 @@ def test_jammed_loops_of_several_states_nested_and_guarded():
 
 @pytest.mark.parametrize("columns", [64, 65])
 def test_loops_that_share_reads_run_together_by_themselves(columns, monkeypatch):
-    monkeypatch.setattr(loops_together, "ENOUGH_THREADS", 0)
+    always = tuple((block, own, 0) for block, own, _ in loops_together.PLANS)
+    monkeypatch.setattr(loops_together, "PLANS", always)
     a, b = values((70, 21), high=9), values((21, columns), high=9)
     made = product(a, b)
     found = variants(made)
@@ -476,7 +477,8 @@ def test_jammed_stencils_resolve_their_boundary(monkeypatch):
     want = td.run(made, backend="reference")
     schedule = sc.Row() | sc.Block(8, 32) | sc.PerThread(2, 2)
     assert np.array_equal(run_array(made, schedule=schedule), want)
-    monkeypatch.setattr(loops_together, "ENOUGH_THREADS", 0)
+    always = tuple((block, own, 0) for block, own, _ in loops_together.PLANS)
+    monkeypatch.setattr(loops_together, "PLANS", always)
     assert np.array_equal(run_array(made), want)
 
 

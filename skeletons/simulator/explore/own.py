@@ -16,8 +16,11 @@ import numpy as np
 import treadle as td
 from treadle.dsl.errors import TreadleError
 from treadle.dsl.graph import Input, topological
+from treadle.skeletons.schedules import Column, Row
 
+from ..patterns import Pattern
 from ..programs import pattern_of
+from ..simulation import capacity_sweep
 from .page import PageError, Shown, Variant
 
 
@@ -97,14 +100,23 @@ def own_program(where: str, shapes: list[str], kernel: str | None = None) -> Sho
     if not pattern.shape:
         raise PageError(f"{pattern.name!r} computes a single number: there is no order to choose.")
     named = _operation(program, pattern.name)
-    start = {"order": "Column", "width": 8, "line": 8, "policy": "Lru",
-             "lines": max(4, pattern.span // 64)}  # fmt: skip
+    order, lines = _telling(pattern)
+    start = {"order": order, "width": 8, "line": 8, "policy": "Lru", "lines": lines}
     label = ", ".join(dict.fromkeys(" × ".join(map(str, shape)) for shape, _ in own.wanted))
     return Shown(
         "own", f"{own.name} ({own.file.name})", f"The kernel {pattern.name!r} of your program.",
         textwrap.dedent(inspect.getsource(own.function)), (Variant(label, pattern),), program,
         named, start,
     )  # fmt: skip
+
+
+def _telling(pattern: Pattern) -> tuple[str, int]:
+    """An order and lines of a cache to begin with: where columns of 8 gain most over rows, or else
+    rows."""
+    sizes = sorted({max(4, pattern.span // part) for part in (512, 256, 128, 64, 32)})
+    rows, columns = capacity_sweep(pattern, [Row(), Column(8)], 8, sizes)
+    k = int(np.argmax(rows - columns))
+    return ("Column", sizes[k]) if rows[k] > columns[k] else ("Row", sizes[-1])
 
 
 def plane_shapes(shapes: Sequence[str]) -> tuple[tuple[int, int], ...]:

@@ -1,0 +1,190 @@
+"""What goes between memory and multiprocessors under a schedule, by the counters of the hardware.
+
+    python -m benchmarks.schedules.traffic [--only NAME …] [--out FILE.json]
+
+The orders of `reorder.py`, and structured schedules beside locality graphs (`paver.py`), each run
+once under Nsight Compute (`ncu`), which counts the sectors of 32 bytes that loads ask the
+first-level caches for, that these ask the second level for, and that memory gives.  Only the kernel
+in question is profiled, with ten counters: about a second a schedule.
+
+Prints a table; writes JSON and the table in Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+import treadle as td
+from benchmarks import harness
+from benchmarks.schedules import paver, reorder
+
+HERE = Path(__file__).resolve().parent
+S = td.schedule
+#: What is counted: its head in the table, and the counters that are added up.
+COUNTERS = {
+    "time, ms": ("gpu__time_duration.sum",),
+    "loads of warps": ("l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",),
+    "L1 sectors": ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",),
+    "of these held": ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum",),
+    "L2 → L1 sectors": ("lts__t_sectors_srcunit_tex_op_read.sum",),
+    "L1 → L2 sectors": ("lts__t_sectors_srcunit_tex_op_write.sum",),
+    "L2 requests": ("lts__t_requests_srcunit_tex.sum",),
+    "DRAM sectors": ("dram__sectors_read.sum", "dram__sectors_write.sum"),
+    "instructions": ("smsp__inst_executed.sum",),
+}
+#: Extents of the programs of `paver.py`; of the two of `reorder.py`.
+GRAPHS, PRODUCT, TURNED = 2048, 4096, 8192
+AGENTS = S.Agents(8)
+
+
+def works(only: Sequence[str]) -> Iterator[tuple[str, Any, tuple[Any, ...], list[Any]]]:
+    """Name, function, arrays, schedules; the row order of each shape of blocks comes first."""
+    block = paver.BLOCK
+    row = S.Row() | block
+    structured = [row, S.Swizzle(32) | block, row | AGENTS, S.Column(128) | block | AGENTS,
+                  row | S.LocalityGraph(), row | S.LocalityGraph(method="kway")]  # fmt: skip
+    for name in (
+        "9×9 stencil",
+        "windows of permuted blocks",
+        "block-sparse product, 8 communities",
+    ):
+        if not only or any(o in name for o in only):
+            made = paver.PROGRAMS[name][0](GRAPHS)
+            yield name, made.function, made.arrays, structured
+    rng = np.random.default_rng(2)
+    name = f"naive product, {PRODUCT}²"
+    if not only or any(o in name for o in only):
+        arrays = rng.random((2, PRODUCT, PRODUCT), np.float32)
+        yield name, reorder.product, tuple(arrays), [
+            S.Row() | S.Block(1, 256), S.Column(256) | S.Block(1, 256),
+            S.Column(1024) | S.Block(1, 256), S.Row() | S.Block(1, 1024),
+            replace(S.Tile(32, 32), grain="thread") | S.Block(1024),
+            S.Row() | S.Block(8, 32), S.Column(1024) | S.Block(8, 32),
+        ]  # fmt: skip
+    name = f"transposition, {TURNED}²"
+    if not only or any(o in name for o in only):
+        yield name, reorder.turned, (rng.random((TURNED, TURNED), np.float32),), [
+            S.Row() | S.Block(1, 256), replace(S.Column(8), grain="thread") | S.Block(256),
+            S.Row() | S.Block(32, 8),
+        ]  # fmt: skip
+
+
+def run(only: Sequence[str]) -> None:
+    """Under ncu: every schedule once, and their names, in order, on a line each."""
+    import cupy as cp
+
+    for name, function, arrays, schedules in works(only):
+        given = [cp.asarray(a) for a in arrays]
+        base = td.jit(function, backend="cuda").lower(*given)
+        for schedule in schedules:
+            program = base.scheduled(op=schedule)
+            cp.cuda.profiler.start()
+            program(*given)
+            cp.cuda.Device().synchronize()
+            cp.cuda.profiler.stop()
+            print(json.dumps([name, repr(schedule)]), flush=True)
+
+
+def counted(log: str) -> list[dict[str, float]]:
+    """By kernel, in the order of their launches: what `COUNTERS` says, from ncu's CSV."""
+    lines = log.splitlines()
+    start = next((k for k, line in enumerate(lines) if line.startswith('"ID"')), len(lines))
+    kernels: dict[str, dict[str, float]] = {}
+    for found in csv.DictReader(lines[start:]):
+        value = float(found["Metric Value"].replace(",", ""))
+        kernels.setdefault(found["ID"], {})[found["Metric Name"]] = value
+    results = []
+    for metrics in kernels.values():
+        made = {head: sum(metrics[n] for n in names) for head, names in COUNTERS.items()}
+        made["time, ms"] *= 1e-6  # nanoseconds
+        results.append(made)
+    return results
+
+
+def profiled(only: Sequence[str]) -> list[tuple[str, str, dict[str, float]]]:
+    """Program, schedule and counts; `SystemExit` where ncu does not say what was asked for."""
+    with TemporaryDirectory() as folder:
+        log = Path(folder) / "counters.csv"
+        metrics = ",".join(name for names in COUNTERS.values() for name in names)
+        command = ["ncu", "--profile-from-start", "off", "--kernel-name-base", "function",
+                   "--kernel-name", "regex:^op", "--metrics", metrics, "--csv", "--print-units",
+                   "base", "--log-file", str(log), sys.executable, "-m",
+                   "benchmarks.schedules.traffic", "--run"]  # fmt: skip
+        command += ["--only", *only] if only else []
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+        except FileNotFoundError:
+            raise SystemExit("ncu (Nsight Compute) is not installed.") from None
+        ran = [json.loads(x) for x in done.stdout.splitlines() if x.startswith("[")]
+        text = log.read_text(encoding="utf-8") if log.exists() else ""
+    found = counted(text)
+    if not ran or len(found) != len(ran):
+        said = "\n".join(x[-2000:] for x in (done.stdout, done.stderr, text))
+        raise SystemExit(f"ncu counted {len(found)} kernels of {len(ran)}:\n{said}")
+    return [(*names, counts) for names, counts in zip(ran, found, strict=True)]
+
+
+def table(results: Sequence[tuple[str, str, Mapping[str, float]]]) -> list[str]:
+    """Markdown: a line a schedule, in millions."""
+    heads = ["program", "schedule", *COUNTERS]
+    lines = ["| " + " | ".join(heads) + " |", "| --- | --- |" + " ---: |" * len(COUNTERS)]
+    for program, schedule, counts in results:
+        cells = [f"{v:.3g}" if head == "time, ms" else f"{v / 1e6:,.3g}"
+                 for head, v in counts.items()]  # fmt: skip
+        code = f"`{schedule}`".replace("|", "\\|")
+        lines.append(f"| {program} | {code} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.schedules.traffic",
+                                     description=(__doc__ or "").splitlines()[0])  # fmt: skip
+    parser.add_argument("--only", nargs="*", default=[], help="programs whose name contains this")
+    parser.add_argument("--run", action="store_true", help="what runs under ncu")
+    parser.add_argument("--out", type=Path, metavar="FILE.json")
+    given = parser.parse_args(argv)
+    if given.run:
+        run(given.only)
+        return 0
+    from benchmarks.gpu import device
+
+    about = {
+        "title": "What goes between memory and multiprocessors",
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "device": device(),
+        "versions": harness.versions(),
+        **harness.commit(),
+    }
+    results = profiled(given.only)
+    day = datetime.now(UTC).strftime("%Y-%m-%d")
+    path = given.out or HERE.parent / "results" / f"traffic-gpu-{day}.json"
+    data = json.dumps({**about, "results": results}, indent=1, ensure_ascii=False)
+    path.write_text(data + "\n", encoding="utf-8")
+    head = [f"# {about['title']}", "",
+            f"{about['date']} · {harness.describe(device())} · treadle "
+            f"{about['versions']['treadle']} at {str(about['commit'])[:12]}"
+            f"{', with changes not committed' if about['dirty'] else ''}", "",
+            "Counters of a single launch each, in millions; sectors of 32 bytes. The clock was not "
+            "held, and the caches were emptied before.", ""]  # fmt: skip
+    lines = table(results)
+    path.with_suffix(".md").write_text("\n".join([*head, *lines, ""]), encoding="utf-8")
+    print("\n".join(lines))
+    print(f"wrote {path} and its table")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
