@@ -1,9 +1,12 @@
 """Segmented folds on a GPU, such as the rows of a sparse matrix.
 
 A block takes some consecutive segments.  `lanes` of its threads fold one, so many that each has
-about two elements of a segment of the block's mean length; segments that are much longer are left
+about FEW elements of a segment of the block's mean length; segments that are much longer are left
 to all threads of the block, one after the other.  Which it is depends on the lengths alone.  A
 schedule says which groups of segments follow each other.
+
+The lanes of a segment take turns, a vector each of the vectors of the array that the segment has a
+part of: with wide loads where data is aligned, of what else is in the vectors nothing is used.
 """
 
 from __future__ import annotations
@@ -11,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from treadle.dsl import simplify
-from treadle.dsl.expr import TRUE, Const, Expr, Index, Var, constant, primitive
+from treadle.dsl.expr import FALSE, TRUE, Const, Expr, Index, Var, constant, primitive
 from treadle.dsl.graph import FoldSeg
 from treadle.dsl.types import bool_, int32, int64, uint32
+from treadle.skeletons.combining import Values, accumulate, assign, declare
 from treadle.skeletons.fold import RowFold
 from treadle.skeletons.kernel import arithmetic as at
 from treadle.skeletons.kernel import tiling, transform
@@ -21,16 +25,16 @@ from treadle.skeletons.kernel.build import Builder, LoweringContext
 from treadle.skeletons.kernel.ir import Assign, Barrier, Collective, Kernel, Load, Lowered, While
 from treadle.skeletons.kernel.linearize import Linearizer
 
-from .collectives import get, neutral_of, put
-from .common import WARP, Threads
+from .collectives import get, neutral_of, put, reduce_warp
+from .common import WARP, Threads, vector_count
 from .fold_rows import RowElements, RowFolder
 from .visits import Turns, Visits
 
 #: Threads of a block; segments that it takes at most, one to a thread; blocks that there should be.
 THREADS, SEGMENTS, BLOCKS = 256, 256, 2112
-#: Blocks of a multiprocessor at once, of small values.  A gather needs many loads on their way, and
-#: registers for them: rows of 16 on an H200 take 0.540 ms with 4 blocks and 0.554 with 8.
-RESIDENT = 4
+#: Blocks of a multiprocessor at once, of small values: on an H200 rows of 16 take 0.518 ms with 6
+#: and 0.520 with 8, rows of 0 to 3 0.362 and 0.343.
+RESIDENT = 8
 #: Elements of a lane in a segment of mean length; in one that is left to the whole block.
 FEW, MANY = 4, 64
 
@@ -48,8 +52,10 @@ class _Segments(RowFold):
         self.offsets = builder.input(node.offsets)
         roots = transform.resolve(node.elements, builder, node.outer)
         self.elements = RowElements(builder, roots, Index(len(node.outer)), 1)
-        self.extent = builder.scalar(node.extent, "extent")
         self.neutral = neutral_of(node.combine)
+        count = min(vector_count(r.type for r in node.combine.results), FEW)
+        self.vectors = RowElements(builder, roots, Index(len(node.outer)), count)
+        self.extent = builder.scalar(node.extent, "extent")
         self.held = builder.shared("warp", [r.type for r in node.combine.results], THREADS // WARP)
         self.ends = builder.shared("segment_end", [int64], SEGMENTS + 1)
         self.long = builder.shared("long", [uint32], THREADS // WARP)
@@ -65,6 +71,16 @@ class _Segments(RowFold):
         tasks = builder.scalar(at.multiply(rows, groups), "blocks")
         each, groups = builder.scalar(each, "each"), builder.scalar(groups, "groups")
         count = builder.scalar(segments, "segments")
+        dealt = (visits, tasks, groups, each, count)
+        plain = self._kernel(False, None, *dealt)
+        wide = self.vectors.wide and self.neutral is not None
+        return self._kernel(True, plain, *dealt) if wide else plain
+
+    def _kernel(self, wide: bool, fallback: Kernel | None, visits: Visits | None, tasks: Expr,
+                groups: Expr, each: Expr, count: Expr) -> Kernel:  # fmt: skip
+        """The kernel; the variant for aligned data if `wide`."""
+        builder, node = self.builder, self.segments
+        self.wide = wide
         into, grid = builder.emitter(), Threads.of(THREADS)
         small = sum(r.type.bytes for r in node.combine.results) <= 8
         resident = RESIDENT if small else 0
@@ -77,8 +93,12 @@ class _Segments(RowFold):
             row = at.floor_divide(grid.task, groups)
             at_row = list(tiling.coordinates(builder, into, row, node.outer))
             self._group(into, grid, at_row, at.remainder(grid.task, groups), each, count, TRUE)
+        launch = grid.launch(resident=resident)
+        if wide:
+            vectors = self.vectors
+            launch = grid.launch(vectors.requires, vectors.group.aligned, fallback, resident)
         return self.kernel("", tasks, grid.task, into, f"up to {SEGMENTS} segments a block",
-                           **grid.launch(resident=resident))  # fmt: skip
+                           **launch)  # fmt: skip
 
     def _group(self, into: Linearizer, grid: Threads, at_row: Sequence[Expr], group: Expr,
                each: Expr, count: Expr, owner: Expr) -> None:  # fmt: skip
@@ -143,10 +163,49 @@ class _Segments(RowFold):
             short = into.let(at.both(at.less(number, own), short), "short")
             length = at.select(short, at.subtract(stop, start), 0)
             length = into.let(at.maximum(length, 0), "length")
-            folder = RowFolder(self.combine, self.elements, lanes, shift=shift)
-            total, _ = folder.fold_warps(into, lane, start, at.add(start, length))
+            if self.neutral is not None and self.vectors.count > 1:
+                end = into.let(at.add(start, length), "stop")
+                total = self._by_vectors(into, self.neutral, lane, start, end, lanes)
+            else:
+                folder = RowFolder(self.combine, self.elements, lanes, shift=shift)
+                total, _ = folder.fold_warps(into, lane, start, at.add(start, length))
             with into.when(at.both(at.equal(lane, 0), short, self.owner)):
                 self._finish(into, at_row, at.add(first, segment), total, start, stop)
+
+    def _by_vectors(self, into: Linearizer, neutral: Values, lane: Expr, start: Expr, stop: Expr,
+                    lanes: Expr) -> tuple[Var, ...]:  # fmt: skip
+        """The combination of start … stop − 1, in the first lane: the lanes take turns."""
+        v, extent = self.vectors.count, self.segments.extent
+        totals = [declare(into, neutral) for _ in range(v)]
+        # No place is beyond this; said again, as that proves 32 bits to be enough.
+        beyond = self.builder.scalar(at.multiply(at.ceil_div(extent, v), v), "beyond")
+        begin = at.multiply(at.floor_divide(start, v), v)
+        p = into.declare(at.minimum(at.add(begin, at.multiply(lane, v)), beyond), "p")
+        with into.body() as body:
+            values = [declare(into, neutral, "x") for _ in range(v)]
+            whole = at.less_equal(at.add(p, v), self.extent) if self.wide else FALSE
+            whole = into.let(whole, "whole")
+            with into.when(whole):
+                self._read(into, values, p, start, stop, self.vectors.group.load(into, p))
+            with into.otherwise(whole):
+                self._read(into, values, p, start, stop, [{} for _ in range(v)])
+            for total, value in zip(totals, values, strict=True):
+                accumulate(into, self.combine, total, value)
+            after = at.add(p, at.multiply(lanes, v))
+            assign(into, [p], [at.minimum(at.maximum(after, 0), beyond)])
+        into.append(While((), at.less(p, stop), tuple(body)))
+        total = RowFolder(self.combine, self.vectors, lanes).tree(into, totals)
+        reduce_warp(into, self.combine, total, lane, lanes)
+        return total
+
+    def _read(self, into: Linearizer, values: Sequence[tuple[Var, ...]], p: Expr, start: Expr,
+              stop: Expr, held: Sequence[dict[Expr, Expr]]) -> None:  # fmt: skip
+        """The elements from `p` on that are of the segment, into `values`; all loads in front."""
+        for k, (variables, reads) in enumerate(zip(values, held, strict=True)):
+            q = into.let(at.add(p, k), "q")
+            own = at.both(at.less_equal(start, q), at.less(q, stop))
+            with into.when(own), into.when_always({self.vectors.variable: q, **reads}):
+                assign(into, variables, into.emit(self.vectors.roots))
 
     def _find_long(self, into: Linearizer, grid: Threads, own: Expr, lanes: Expr) -> None:
         """Which segments are long: a bit of each, for few of them are."""

@@ -121,7 +121,9 @@ class _Window:
         while count > 1 and multiples(self.node.shape[-1], count, self.builder) is not None:
             wide = self._made(count)
             if len(wide.stream.carried) <= MOST_CARRIED:
-                return wide.kernel(one.kernel(None) if otherwise is None else otherwise)
+                found = wide.kernel(one.kernel(None) if otherwise is None else otherwise)
+                full = self.plan is None and wide.can_be_full
+                return wide.kernel(found, full=True) if full else found
             count //= 2
         return one.kernel(otherwise)
 

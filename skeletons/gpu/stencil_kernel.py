@@ -26,8 +26,8 @@ from treadle.dsl.expr import (
     substitute,
     walk,
 )
-from treadle.dsl.graph import Generate
-from treadle.dsl.types import bool_, int64, uint32
+from treadle.dsl.graph import Generate, Leaf
+from treadle.dsl.types import ScalarType, bool_, int64, uint32
 from treadle.skeletons.kernel import arithmetic as at
 from treadle.skeletons.kernel import transform
 from treadle.skeletons.kernel.build import Builder
@@ -38,17 +38,24 @@ from .common import WARP, WIDEST, Threads, blocks, multiples, multiprocessors, t
 from .elements import make_kernel
 from .jam import jam, jams
 from .stencil_steps import Steps, shared_reads
-from .stencil_stream import Stream, stream
+from .stencil_stream import Stream, row_of, stream
 
 #: Threads of a block.
 THREADS = 128
 #: Threads on a multiprocessor at once that walk, where a step is much work and where it is little.
+#: Much work: as many warps for each of its four schedulers, so many that loads of some are waited
+#: for while others compute (9×9 on an H200: 0.0600 ms with 512, 0.0575 with 640, 0.0612 with 704).
 RESIDENT_HEAVY, RESIDENT_LIGHT = 640, 512
-#: Registers of a multiprocessor, those of a thread beside values that all threads share, and how
-#: many of these a warp has room for once (its uniform registers).
-REGISTERS, OTHER_REGISTERS, UNIFORM_REGISTERS = 65_536, 80, 48
+RESIDENT_LEAST, RESIDENT_STEP = 512, 128
+#: Registers of a multiprocessor, those of a thread for what is neither carried nor loaded nor
+#: shared, and how many values that all threads share a warp has room for once (its uniform
+#: registers).
+REGISTERS, OTHER_REGISTERS, UNIFORM_REGISTERS = 65_536, 24, 60
 #: Much work: so many additions per element of a step.
 HEAVY_WORK = 40.0
+#: … so many that large blocks pay (on an H200 7×7 takes 48.1 µs without and 49.5 with them, 9×9
+#: 60.5 and 57.5, 13×13 150 and 119).
+FULL_WORK = 64.0
 #: Rows that a thread walks.
 SHORTEST, LONGEST = 4, 128
 #: Up to so many carried values, a search for fewer is not worth its time.
@@ -151,14 +158,17 @@ class StencilKernel:
         """The r-th row of outputs of a step, as expressions have it."""
         return at.subtract(self.newest, self.shape.high + self.part.rows - 1 - r)
 
-    def kernel(self, fallback: Kernel | None) -> Kernel:
+    def kernel(self, fallback: Kernel | None, full: bool = False) -> Kernel:
+        """The kernel; `full`: for so many threads that each multiprocessor has a block of its own,
+        as large as fits, and all of them have as much to do."""
         builder, domain, axis, part = self.builder, self.domain, self.shape.axis, self.part
         into = builder.emitter()
         units = list(domain)
         units[-1] = at.ceil_div(domain[-1], part.columns)
-        rows = self._rows(at.product(n for k, n in enumerate(units) if k != axis))
+        others = at.product(n for k, n in enumerate(units) if k != axis)
+        rows = self._rows(others)
         units[axis] = at.ceil_div(domain[axis], rows)
-        grid = Threads.of(threads_for(self.threads or THREADS))
+        grid = Threads.of(self.resident if full else threads_for(self.threads or THREADS))
         deal = self._in_line if part.walks and axis == self.rank - 2 else self._in_tiles
         tasks, found, active = deal(into, grid, units)
         active = into.let(active, "active")
@@ -181,6 +191,10 @@ class StencilKernel:
             self.requires += multiples(domain[-1], part.columns, builder) or []
             self.requires.append(at.less_equal(2 * part.columns, self.extents[-1]))
             self.aligned.update(dict.fromkeys(self.outs))
+        if full:
+            least = at.integer(multiprocessors(builder.context) * grid.count)
+            threads = at.multiply(others, at.ceil_div(domain[axis], SHORTEST))
+            self.requires.append(builder.scalar(at.less_equal(least, threads), "full"))
         if part.walks:
             comment = (f"{part.columns} columns a thread, walking along axis {axis}, "
                        f"{len(self.stream.carried)} values carried")  # fmt: skip
@@ -220,22 +234,46 @@ class StencilKernel:
         )
         return builder.scalar(at.product(tiles), "blocks"), (*lead, row, column), active
 
+    @property
+    def fitting(self) -> int:
+        """Threads of a heavy walk for which a multiprocessor has registers, about."""
+        across: dict[Leaf, list[int]] = {}
+        for e in walk(self.elements):
+            if isinstance(e, Read) and (c := row_of(e, Index(self.rank - 1))) is not None:
+                across.setdefault(Leaf(e.node, e.component), []).append(c)
+        rows, columns = self.part.rows, self.part.columns
+        loaded = sum(_registers(leaf.type) * rows * (columns + max(cs) - min(cs))
+                     for leaf, cs in across.items())  # fmt: skip
+        carried = sum(_registers(c.value.type) for c in self.stream.carried)
+        shared = sum(_registers(e.type) for e in shared_reads(self.elements))
+        own = carried + loaded + max(shared - UNIFORM_REGISTERS, 0) + OTHER_REGISTERS
+        return REGISTERS // own // RESIDENT_STEP * RESIDENT_STEP
+
+    @property
+    def resident(self) -> int:
+        """Threads that walk on a multiprocessor at once."""
+        if not self.heavy:
+            return RESIDENT_LIGHT
+        return max(min(self.fitting, RESIDENT_HEAVY), RESIDENT_LEAST)
+
+    @property
+    def can_be_full(self) -> bool:
+        """Whether there may be a kernel that is `full`: see `kernel`."""
+        enough = self.work >= FULL_WORK and self.fitting >= RESIDENT_LEAST
+        return self.part.walks and enough
+
     def _rows(self, others: Expr) -> Expr:
-        """Rows of a thread: if it walks, all threads are on the machine at once where there are
-        enough of them."""
+        """Rows of a thread: if it walks, as many as make whole waves of all threads that are on the
+        machine at once, where there are enough of them."""
         if not self.part.walks:
             return constant(self.part.rows)
         if self.part.strip is not None:
             return constant(self.part.strip)
-        resident = RESIDENT_HEAVY if self.heavy else RESIDENT_LIGHT
-        shared = len(shared_reads(self.elements))
-        if shared:  # they are in registers too
-            own = OTHER_REGISTERS + max(shared - UNIFORM_REGISTERS, 0)
-            resident = min(resident, REGISTERS // own // THREADS * THREADS)
-        threads = multiprocessors(self.builder.context) * resident
-        total = at.multiply(self.domain[self.shape.axis], others)
-        rows = at.ceil_div(total, threads)
-        return at.minimum(at.maximum(rows, SHORTEST), LONGEST)
+        length = self.domain[self.shape.axis]
+        threads = multiprocessors(self.builder.context) * self.resident
+        waves = at.ceil_div(at.multiply(others, at.ceil_div(length, LONGEST)), threads)
+        strips = at.floor_divide(at.multiply(waves, threads), at.maximum(others, 1))
+        return at.maximum(at.ceil_div(length, at.maximum(strips, 1)), SHORTEST)
 
     def _inside(self, first: Expr, last: Expr) -> Expr:
         """Whether everything that this thread reads is in range, and all its rows exist."""
@@ -322,6 +360,10 @@ class StencilKernel:
                 made.append(Store(out, where, part[0]) if self.part.columns == 1
                             else StoreVector(out, where, part))  # fmt: skip
         return tuple(made)
+
+
+def _registers(t: ScalarType) -> int:
+    return max(t.bytes // 4, 1)
 
 
 def _all_lanes(ballot: Var) -> Expr:

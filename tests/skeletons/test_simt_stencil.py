@@ -7,11 +7,14 @@ import itertools
 import numpy as np
 import pytest
 from gpu_cases import agrees, data, same
+from interpret import evaluate, holds
 from simt import run, run_array
 
 import treadle as td
 from treadle.dsl.operations import stencils
 from treadle.skeletons import schedules as sc
+from treadle.skeletons.gpu import stencil_kernel
+from treadle.skeletons.lower import LoweringContext, lower
 
 NAMED = ("clamp", "mirror", "symmetric", "wrap")
 SHAPES = ((0,), (1,), (2,), (31,), (257,), (1021,), (0, 3), (3, 0), (1, 1), (1, 70), (70, 1),
@@ -49,6 +52,22 @@ def test_far_and_wide(name):
     box = list(itertools.product(range(-4, 5), range(-3, 4)))
     for shape in ((3, 3), (40, 75), (65, 130)):
         agrees(td.stencil(weighted(box), data(shape), boundary=boundary(name)))
+
+
+@pytest.mark.parametrize(("longest", "blocks"), [(128, 2), (8, 4)])
+def test_a_block_for_each_multiprocessor(longest, blocks, monkeypatch):
+    """Where there are threads for all of them: whole waves."""
+    monkeypatch.setattr(stencil_kernel, "LONGEST", longest)
+    box = list(itertools.product(range(-4, 5), repeat=2))
+    made = td.stencil(weighted(box), data((300, 268), "float32", high=5))
+    (leaf,) = made._leaves
+    (kernel,) = lower(leaf.node, LoweringContext(target="cuda", threads=2)).kernels
+    hosts = zip(kernel.scalars, kernel.scalar_values, strict=True)
+    known = {scalar: evaluate(host, {}, {}) for scalar, host in hosts}
+    assert kernel.threads == stencil_kernel.RESIDENT_HEAVY
+    assert all(holds(c, known) for c in kernel.requires)
+    assert evaluate(kernel.tasks, known, {}) == blocks
+    agrees(made, multiprocessors=2)
 
 
 @pytest.mark.parametrize("name", ["uint8", "int16", "float32", "float64", "complex64"])

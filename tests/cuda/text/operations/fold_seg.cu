@@ -15,17 +15,11 @@ __device__ __forceinline__ T floor_divide(T a, T b) {
   return q * b != a && (a < 0) != (b < 0) ? T(q - 1) : q;
 }
 
-// a >> b; the sign of a (0 for unsigned) when b is negative or not less than the width.
-template <class T>
-__device__ __forceinline__ T shift_right(T a, T b) {
-  return b >= 0 && b < T(8 * sizeof(T)) ? T(a >> b) : T(a < 0 ? -1 : 0);
-}
-
 // fold_seg, test_kernel_text.py
 // up to 256 segments a block
-extern "C" __global__ void __launch_bounds__(256, 4)
+extern "C" __global__ void __launch_bounds__(256, 6)
 fold_seg(const int64* __restrict__ offsets, const float* __restrict__ input,
-                float* __restrict__ out, int n0, int64 extent, int blocks, int each,
+                float* __restrict__ out, int n0, int n2, int blocks, int each, int beyond,
                 int blocks_multiplier, int blocks_shift) {
   __shared__ int64 segment_end[257];
   __shared__ uint32 long_[8];
@@ -45,108 +39,111 @@ fold_seg(const int64* __restrict__ offsets, const float* __restrict__ input,
   __syncthreads();
   const int64 segment_end_1 = segment_end[0];
   const int64 segment_end_2 = segment_end[own];
-  const int end = min(max(segment_end_1, 0ll), extent);
-  const int end_1 = min(max(segment_end_2, 0ll), extent);
+  const int end = min(max(segment_end_1, 0ll), (int64)n2);
+  const int end_1 = min(max(segment_end_2, 0ll), (int64)n2);
   const int mean = max(end_1 - end, 0) / max(own, 1);
   const bool few = mean <= 64;
   const bool few_1 = mean <= 32;
   const bool few_2 = mean <= 16;
   const bool few_3 = mean <= 8;
   const bool few_4 = mean <= 4;
-  const int64 lanes = few_4 ? 1 : few_3 ? 2 : few_2 ? 4 : few_1 ? 8 : few ? 16 : 32;
+  const int lanes = few_4 ? 1 : few_3 ? 2 : few_2 ? 4 : few_1 ? 8 : few ? 16 : 32;
   const int shift = few_4 ? 0 : few_3 ? 1 : few_2 ? 2 : few_1 ? 3 : few ? 4 : 5;
   const int segment = min(thread, own - 1);
   const int64 segment_end_3 = segment_end[segment];
   const int64 segment_end_4 = segment_end[segment + 1];
-  const int end_2 = min(max(segment_end_3, 0ll), extent);
-  const int end_3 = min(max(segment_end_4, 0ll), extent);
-  const uint32 bits = __ballot_sync(0xffffffff, thread < own && (int)lanes * 64 < end_3 - end_2);
+  const int end_2 = min(max(segment_end_3, 0ll), (int64)n2);
+  const int end_3 = min(max(segment_end_4, 0ll), (int64)n2);
+  const uint32 bits = __ballot_sync(0xffffffff, thread < own && lanes * 64 < end_3 - end_2);
   if ((thread & 31) == 0) {
     long_[thread >> 5] = bits;
   }
   const int t = quotient(thread, -2147483647 - 1, shift);
-  const int lane = thread - t * (int)lanes;
-  const int together = 256 / (int)lanes;
+  const int lane = thread - t * lanes;
+  const int together = 256 / lanes;
   const int turn_end = floor_divide(own + together - 1, together);
   for (int turn = 0; turn < turn_end; ++turn) {
     const int64 number = (int64)turn * (int64)together + (int64)t;
     const int segment_1 = min(number, (int64)own - 1);
     const int64 segment_end_5 = segment_end[segment_1];
     const int64 segment_end_6 = segment_end[segment_1 + 1];
-    const int end_4 = min(max(segment_end_5, 0ll), extent);
-    const int end_5 = min(max(segment_end_6, 0ll), extent);
-    const bool short_ = number < (int64)own && end_5 - end_4 <= (int)lanes * 64;
+    const int end_4 = min(max(segment_end_5, 0ll), (int64)n2);
+    const int end_5 = min(max(segment_end_6, 0ll), (int64)n2);
+    const bool short_ = number < (int64)own && end_5 - end_4 <= lanes * 64;
     const int length = max(short_ ? end_5 - end_4 : 0, 0);
+    const int stop = (unsigned)end_4 + length;
     float total = -0.0f;
-    if (end_4 < (int)((unsigned)end_4 + length)) {
-      const int all_have = shift_right(length, shift);
-      const int mine = (unsigned)all_have
-          + ((int64)lane < (int64)length - (int64)all_have * lanes ? 1 : 0);
-      const int rounds = all_have >> 2;
-      const int first = end_4 + lane;
-      for (int round_ = 0; round_ < rounds; ++round_) {
-        const int p = first + round_ * 4 * (int)lanes;
-        const int p_1 = first + (round_ * 4 + 1) * (int)lanes;
-        const int p_2 = first + (round_ * 4 + 2) * (int)lanes;
-        const int p_3 = first + (round_ * 4 + 3) * (int)lanes;
-        const float input_x = input[p];
-        const float input_x_1 = input[p_1];
-        const float input_x_2 = input[p_2];
-        const float input_x_3 = input[p_3];
-        total += input_x;
-        total += input_x_1;
-        total += input_x_2;
-        total += input_x_3;
+    float total_1 = -0.0f;
+    float total_2 = -0.0f;
+    float total_3 = -0.0f;
+    int p = min((int)((unsigned)((end_4 >> 2) * 4) + lane * 4), beyond);
+    #pragma unroll 1
+    while (p < stop) {
+      float x = -0.0f;
+      float x_1 = -0.0f;
+      float x_2 = -0.0f;
+      float x_3 = -0.0f;
+      const bool whole = (int)(p + 4u) <= n2;
+      if (whole) {
+        const float4 input_x = *reinterpret_cast<const float4*>(&input[p]);
+        if (end_4 <= p && p < stop) {
+          x = input_x.x;
+        }
+        const int q = p + 1u;
+        if (end_4 <= q && q < stop) {
+          x_1 = input_x.y;
+        }
+        const int q_1 = p + 2u;
+        if (end_4 <= q_1 && q_1 < stop) {
+          x_2 = input_x.z;
+        }
+        const int q_2 = p + 3u;
+        if (end_4 <= q_2 && q_2 < stop) {
+          x_3 = input_x.w;
+        }
+      } else {
+        if (end_4 <= p && p < stop) {
+          x = input[p];
+        }
+        const int q = p + 1u;
+        if (end_4 <= q && q < stop) {
+          x_1 = input[q];
+        }
+        const int q_1 = p + 2u;
+        if (end_4 <= q_1 && q_1 < stop) {
+          x_2 = input[q_1];
+        }
+        const int q_2 = p + 3u;
+        if (end_4 <= q_2 && q_2 < stop) {
+          x_3 = input[q_2];
+        }
       }
-      const int base = rounds * 4;
-      if (base < mine) {
-        float x = -0.0f;
-        if (base < mine) {
-          const int p = first + base * (int)lanes;
-          const float input_x = input[p];
-          x = input_x;
-        }
-        float x_1 = -0.0f;
-        if (base + 1 < mine) {
-          const int p = first + (base + 1) * (int)lanes;
-          const float input_x = input[p];
-          x_1 = input_x;
-        }
-        float x_2 = -0.0f;
-        if (base + 2 < mine) {
-          const int p = first + (base + 2) * (int)lanes;
-          const float input_x = input[p];
-          x_2 = input_x;
-        }
-        float x_3 = -0.0f;
-        if (base + 3 < mine) {
-          const int p = first + (base + 3) * (int)lanes;
-          const float input_x = input[p];
-          x_3 = input_x;
-        }
-        total += x;
-        total += x_1;
-        total += x_2;
-        total += x_3;
-      }
+      total += x;
+      total_1 += x_1;
+      total_2 += x_2;
+      total_3 += x_3;
+      p = min(max((int)((unsigned)p + lanes * 4), 0), beyond);
     }
-    if ((int)lanes > 1) {
+    total += total_1;
+    total_2 += total_3;
+    total += total_2;
+    if (lanes > 1) {
       const float other = __shfl_down_sync(0xffffffff, total, 1);
       total += other;
     }
-    if ((int)lanes > 2) {
+    if (lanes > 2) {
       const float other = __shfl_down_sync(0xffffffff, total, 2);
       total += other;
     }
-    if ((int)lanes > 4) {
+    if (lanes > 4) {
       const float other = __shfl_down_sync(0xffffffff, total, 4);
       total += other;
     }
-    if ((int)lanes > 8) {
+    if (lanes > 8) {
       const float other = __shfl_down_sync(0xffffffff, total, 8);
       total += other;
     }
-    if ((int)lanes > 16) {
+    if (lanes > 16) {
       const float other = __shfl_down_sync(0xffffffff, total, 16);
       total += other;
     }
@@ -165,8 +162,8 @@ fold_seg(const int64* __restrict__ offsets, const float* __restrict__ input,
       const int segment_1 = word * 32 + __clz(__brev(left));
       const int64 segment_end_5 = segment_end[segment_1];
       const int64 segment_end_6 = segment_end[segment_1 + 1];
-      const int end_4 = min(max(segment_end_5, 0ll), extent);
-      const int end_5 = min(max(segment_end_6, 0ll), extent);
+      const int end_4 = min(max(segment_end_5, 0ll), (int64)n2);
+      const int end_5 = min(max(segment_end_6, 0ll), (int64)n2);
       float total = -0.0f;
       if (end_4 < end_5) {
         const int whole = end_5 - end_4;
