@@ -34,9 +34,10 @@ LEFT, RIGHT, EPILOGUE = "left operand", "right operand", "epilogue"
 #: What may be paid for an operand computed while it is loaded, as a part of the product's time,
 #: even where a pass over memory costs less: the pass needs memory for its result.
 ALLOWED = 0.02
-#: What computing an operand costs beside its instructions: a tile of "owner" arrives later, and a
-#: second array is read as often as the first (benchmarks/matmul/NOTES.md, "Fused").
-LATER, SECOND = 0.010, 0.040
+#: What a second array costs beside instructions: it is read as often as the first, in the
+#: registers of the same threads; and an array along one index, which is waited for ("split" worse;
+#: benchmarks/matmul/NOTES.md, "Fused").
+SECOND, ALONG, ALONG_SPLIT = 0.02, 0.04, 0.18
 #: Executions in which a block of C is finished by a launch that knows it.
 FINISHING = ("owner", "persistent", "sequential", "streams")
 _HERE = (Index(0), Index(1))
@@ -92,11 +93,6 @@ def decide(engine: Engine | None, form: Form | None, node: Matmul, size: tuple[i
     if way is None:
         reason = "a kernel of its own: the product is not the engine's at these extents"
         return Decision(None, every, dict.fromkeys(every, reason))
-    loss = 0.0
-    if computed and not way[1] and way[0] != "owner":  # "split" has no registers for producers
-        found = predicted(engine, form, size, fast=False, deterministic=True)
-        if f"standard {way[0]}" in found:
-            loss = found["standard owner"] / found[f"standard {way[0]}"] - 1
     for name, e in computed.items():
         if not form.producers:
             apart.add(name)
@@ -107,7 +103,6 @@ def decide(engine: Engine | None, form: Form | None, node: Matmul, size: tuple[i
             why[name] = "a kernel of its own: sums of its blocks are formed in memory"
             continue
         spent, passing = _prices(e, name == RIGHT, form, size, way, on)
-        spent += loss / len(computed)
         work = cost.operations((e,))
         word = f"{work:.0f} operation{'s' * (work != 1)} an element"
         word += f", {100 * spent:.1f} % of the time"
@@ -122,8 +117,6 @@ def decide(engine: Engine | None, form: Form | None, node: Matmul, size: tuple[i
                 f"computed while tiles are loaded: {word}; a pass over memory would take "
                 f"{100 * passing:.1f} %"
             )
-    if not way[1] and not computed.keys() <= apart:
-        way = "owner", 0
     return Decision(way, frozenset(apart), why)
 
 
@@ -152,7 +145,8 @@ def _prices(e: Expr, right: bool, form: Form, size: tuple[int, int, int], way: t
     elements = k * n if right else m * k
     passing = form.itemsize * elements * (len(reads) + 1) / on.memory + on.launch
     spent = slots / stage + SECOND * max(len(reads) - 1, 0)
-    return terms * spent + LATER * (way[0] in ("owner", "split")), passing / seconds
+    spent += (ALONG_SPLIT if way[0] == "split" else ALONG) * others
+    return terms * spent, passing / seconds
 
 
 def _finished(engine: Engine, form: Form, node: Matmul, size: tuple[int, int, int],

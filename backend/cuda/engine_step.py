@@ -11,7 +11,7 @@ import numpy as np
 from treadle.dsl.errors import ScheduleError
 from treadle.dsl.graph import Leaf, Matmul
 from treadle.skeletons.algorithms import STRASSEN, BilinearAlgorithm, instances
-from treadle.skeletons.algorithms.measured import MEASURED, levels_of, ways
+from treadle.skeletons.algorithms.measured import MEASURED, exact, levels_of, ways
 from treadle.skeletons.algorithms.model import H200
 
 from .device import Call
@@ -31,6 +31,9 @@ from .running import Run
 #: Executions of the engine; "hybrid" is two levels by the faster of "atomic" and "owner".
 BY_ENGINE = ("owner", "sequential", "streams", "atomic", "batched", "hybrid", "persistent",
              "recursive")  # fmt: skip
+#: Below so many multiply-adds the library's rate varies from extents to extents by as much: a
+#: standard product must promise more than that.
+STEADY, VARIES = 2048**3, 1.15
 #: The least extent that a level of the engine is used for by its name.
 LEAST = 64
 
@@ -232,10 +235,11 @@ def standard_way(engine: Engine, form: Form, size: tuple[int, int, int]) -> str 
     if form.by_name:
         return None
     m, k, n = size
-    mode = engine.standard_mode(m, n, k, False, form.arithmetic)
     found = predicted(engine, form, size, fast=False, deterministic=True)
-    if mode is None or not found:
-        return mode
+    if not found:
+        return engine.standard_mode(m, n, k, False, form.arithmetic)
+    if m * k * n < STEADY and not exact(form.arithmetic):
+        found["library"] /= VARIES
     best = min(found, key=found.__getitem__)
     return None if best == "library" else best.rsplit(" ", 1)[1]
 
@@ -250,8 +254,7 @@ def fused_way(engine: Engine, form: Form, size: tuple[int, int, int]) -> tuple[s
     if "standard owner" not in found:
         mode = engine.standard_mode(m, n, k, True, form.arithmetic)
         return None if mode is None else (mode, 0)
-    exact = not form.arithmetic.startswith("Float")
-    apart = 0.0 if exact else 2 * m * n * form.itemsize / H200.memory
+    apart = 0.0 if exact(form.arithmetic) else 2 * m * n * form.itemsize / H200.memory
     return ("owner", 0) if found["standard owner"] < found["library"] + apart else None
 
 
@@ -273,12 +276,12 @@ def way_for(engine: Engine, form: Form, options: Any, size: tuple[int, int, int]
     Deterministic floats never meet in C by atomic additions.
     """
     algorithm = algorithm_of(options.algorithm)
-    exact = not form.arithmetic.startswith("Float")
-    ordered = options.deterministic and not exact
+    sure = exact(form.arithmetic)
+    ordered = options.deterministic and not sure
     if form.by_name and (options.execution is None or options.execution in BY_LIBRARY):
         return None
     if algorithm is None or not options.levels:
-        fast = options.algorithm == "auto" and (options.fast or exact) and options.scaling is None
+        fast = options.algorithm == "auto" and (options.fast or sure) and options.scaling is None
         best = predicted(engine, form, size, fast=True, deterministic=ordered) if fast else {}
         if options.levels is not None:  # at most so many
             best = {name: s for name, s in best.items() if levels_of(name) <= options.levels}

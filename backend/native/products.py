@@ -256,7 +256,8 @@ def describe(node: Any, size: tuple[int, int, int] | None) -> dict[str, str]:
         return {"algorithm": f"standard, by {library}{options.unused_levels(t)}"}
     how = None if fused else chosen(t, size, options)
     if how is None or not how.levels:
-        return {"algorithm": f"standard, by {library}{_why_standard(t, options, size, free)}"}
+        why = _why_standard(t, options, size, free)
+        return {"algorithm": f"standard, by {library}{why}"} | _standard(node, size)
     wide = _wide(t)
     parts = (how.algorithm.m, how.algorithm.k, how.algorithm.n)
     m, k, n = (c // p**how.levels for c, p in zip(how.core, parts, strict=True))
@@ -269,6 +270,24 @@ def describe(node: Any, size: tuple[int, int, int] | None) -> dict[str, str]:
     found |= _predicted(how, wide)
     if t.is_inexact:
         found["error"] = error_in_words(how.algorithm, how.levels, size, wide.name)
+    return found
+
+
+def _standard(node: Any, size: tuple[int, int, int]) -> dict[str, str]:
+    """Of a standard product: why, tiles, workspace, and the time where rates are known."""
+    from . import crossover
+
+    t, (m, k, n) = node.left.type, size
+    wide = _wide(t)
+    found: dict[str, str] = node.options.notes(t)
+    if t.is_inexact:
+        found["tiles"] = "the library's own"
+        copied = (m * k + k * n + m * n) * wide.bytes if wide != t else 0
+        found["workspace"] = f"{copied:,} bytes beside what the library packs"
+        kept = crossover.known().get(wide.name)
+        if kept is not None and kept.rates is not None and not node.batch:
+            seconds = m * k * n / kept.rates.multiply_adds(size)
+            found["predicted"] = f"{duration(seconds)} (from rates measured on this machine)"
     return found
 
 

@@ -13,14 +13,15 @@ library's product (cuBLAS, CuPy, NumPy), and a plain Strassen over it with its w
 Every way is checked against float64 (integers: against the exact product modulo 2^32) on a sample
 of rows and columns, and timed interleaved with the others; effective TFLOP/s count 2mkn for every
 algorithm.  Last come the sizes from which each way stays ahead of the library's product, and the
-largest square product that fits into the memory with and without workspace.
+largest square product that fits into the memory with and without workspace: as computed for the
+device, and multiplied in as much memory as the paper's card had.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,11 @@ from treadle.skeletons.algorithms.executions import Kit, execute, plan
 
 SIZES = (512, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 20480)
 RESULTS = Path(__file__).resolve().parents[1] / "results"
+#: Bytes of the card on which Huang et al. multiplied squares of 36 000 without a workspace, and of
+#: 22 500 with it.
+CARD = 16 * 10**9
+#: Bytes for flags, what the allocator rounds up, and rows and columns that are checked.
+BESIDE = 64 << 20
 #: Rows and columns that are checked.
 SAMPLE = 48
 #: Largest error over Σ|a||b| that a float32 product may have in the sample.
@@ -58,26 +64,41 @@ def families(sizes: tuple[int, ...], rank: int, panel: int) -> dict[str, list[Si
 # --- the ways -----------------------------------------------------------------------------------
 
 
+def asked(executions: bool) -> dict[str, dict[str, Any]]:
+    """The language's own products: options by name."""
+    found: dict[str, dict[str, Any]] = {
+        "standard": {"algorithm": "standard"},
+        "strassen 1": {"algorithm": "strassen", "levels": 1},
+        "strassen 2": {"algorithm": "strassen", "levels": 2},
+        "winograd 1": {"algorithm": "winograd", "levels": 1},
+        "winograd 2": {"algorithm": "winograd", "levels": 2},
+    }
+    if executions:
+        found |= {f"strassen {x} {e}": {"algorithm": "strassen", "levels": x, "execution": e}
+                  for e in EXECUTIONS if e for x in (1, 2)}  # fmt: skip
+    return found
+
+
 def ours(device: Device, a: Any, b: Any, executions: bool) -> dict[str, Run]:
     """The language's own products, by name."""
-    asked: list[tuple[str, dict[str, Any]]] = [
-        ("standard", {"algorithm": "standard"}),
-        ("strassen 1", {"algorithm": "strassen", "levels": 1}),
-        ("strassen 2", {"algorithm": "strassen", "levels": 2}),
-        ("winograd 1", {"algorithm": "winograd", "levels": 1}),
-    ]
-    if executions:
-        asked += [(f"strassen {x} {e}", {"algorithm": "strassen", "levels": x, "execution": e})
-                  for e in EXECUTIONS if e for x in (1, 2)]  # fmt: skip
     made: dict[str, Run] = {}
-    for name, options in asked:
-        try:
-            work = td.jit(lambda x, y, o=options: td.matmul(x, y, **o), backend=device.backend)
-            work(a, b)
-        except td.ScheduleError:
-            continue  # refused: it does not exist on this device
+    for name, options in asked(executions).items():
+        work = td.jit(lambda x, y, o=options: td.matmul(x, y, **o), backend=device.backend)
         made[name] = lambda work=work: work(a, b)
     return made
+
+
+def compile_ahead(device: Device, products: Iterable[tuple[Size, str]], executions: bool) -> None:
+    """What the language's products will need, on all cores."""
+
+    def programs() -> Iterable[Any]:
+        for (m, k, n), dtype in products:
+            zero = np.zeros((), dtype)
+            a, b = np.broadcast_to(zero, (m, k)), np.broadcast_to(zero, (k, n))
+            for options in asked(executions).values():
+                yield td.jit(lambda x, y, o=options: td.matmul(x, y, **o)).lower(a, b)
+
+    device.compile(programs())
 
 
 def rivals(device: Device, a: Any, b: Any) -> dict[str, Run]:
@@ -135,7 +156,12 @@ def measure(device: Device, family: str, size: Size, dtype: str, executions: boo
     a, b = device.random((m, k), dtype), device.random((k, n), dtype)
     runs = {**rivals(device, a, b), **ours(device, a, b, executions)}
     sample = Sample(device, a, b)
-    errors = {name: sample.error(run()) for name, run in runs.items()}
+    errors = {}
+    for name, run in dict(runs).items():
+        try:
+            errors[name] = sample.error(run())
+        except td.ScheduleError:
+            del runs[name]  # refused: it does not exist on this device
     seconds = device.interleaved(runs, rounds)
     base = seconds[device.peer]
     return {
@@ -191,6 +217,37 @@ def largest(free: int, itemsize: int = 4) -> dict[str, int]:
     }
 
 
+def filled(device: Device, size: int = CARD) -> list[dict[str, Any]]:
+    """The largest products of a card of `size` bytes, in that much memory: every way at the extent
+    that is said to fit, the last one (with a workspace) at the first one's extent too."""
+    said = largest(size - BESIDE)
+    found = []
+    for name, n in [*said.items(), (list(said)[-1], max(said.values()))]:
+        limit = device.limited(size)
+        if limit is None:
+            return []
+        row = {"way": name, "n": n, "bytes": size, "ms": None}
+        try:
+            with limit:
+                row |= _one(device, name, n)
+        except MemoryError:
+            pass  # as it should at the last extent
+        found.append(row)
+    return found
+
+
+def _one(device: Device, name: str, n: int) -> dict[str, Any]:
+    """A way of `largest` once, all of whose memory is given back."""
+    a, b = device.random((n, n), "float32"), device.random((n, n), "float32")
+    short = {"fused, no workspace": "strassen 1", "two levels, outer sums": "strassen 2"}
+    run = {**rivals(device, a, b), **ours(device, a, b, False)}[short.get(name, name)]
+    sample = Sample(device, a, b)
+    device.free()  # what the sample was copied through
+    error = sample.error(run())
+    seconds = device.interleaved({name: run}, 0)[name]
+    return {"error": error, "right": sample.right(error), "ms": 1e3 * seconds}
+
+
 # --- writing it down --------------------------------------------------------------------------
 
 
@@ -219,6 +276,11 @@ def page(found: dict[str, Any]) -> str:
               for c in found["crossovers"]]  # fmt: skip
     lines += ["", f"Largest square float32 product in {found['free'] / 1e9:.0f} GB: "
               + ", ".join(f"{name} {n:,}" for name, n in found["largest"].items())]  # fmt: skip
+    lines += [f"In {r['bytes'] / 1e9:.0f} GB, {r['way']}, {r['n']:,}: "
+              + ("does not fit" if r["ms"] is None else
+                 f"{r['ms'] / 1e3:.3g} s, {2e-9 * r['n']**3 / r['ms']:.3g} TFLOP/s"
+                 + ("" if r["right"] else " WRONG"))
+              for r in found.get("filled", ())]  # fmt: skip
     return "\n".join(lines) + "\n"
 
 
@@ -232,7 +294,8 @@ def draw(found: dict[str, Any], path: Path) -> None:
     families, types = (list(dict.fromkeys(r[key] for r in found["rows"]))
                        for key in ("family", "type"))  # fmt: skip
     figure, axes = pyplot.subplots(
-        len(types), len(families), figsize=(5 * len(families), 3.6 * len(types)), squeeze=False)
+        len(types), len(families), figsize=(5 * len(families), 3.6 * len(types)), squeeze=False
+    )
     for line, dtype in zip(axes, types, strict=True):
         for axis, family in zip(line, families, strict=True):
             mine = [r for r in found["rows"] if (r["family"], r["type"]) == (family, dtype)]
@@ -270,20 +333,25 @@ def main(arguments: list[str] | None = None) -> int:
     device = device_for(given.backend)
     sizes = tuple(int(n) for n in given.sizes.split(","))
     most = {name: int(n) for name, n in (x.split("=") for x in given.largest)}
+    todo = [
+        (family, size, dtype)
+        for dtype in given.types.split(",")
+        for family, products in families(
+            tuple(n for n in sizes if n <= most.get(dtype, n)), given.rank, given.panel).items()
+        if not given.only or family.startswith(given.only)
+        for size in products
+    ]  # fmt: skip
+    compile_ahead(device, ((size, dtype) for _, size, dtype in todo), given.executions)
     rows = []
-    for dtype in given.types.split(","):
-        some = tuple(n for n in sizes if n <= most.get(dtype, n))
-        for family, products in families(some, given.rank, given.panel).items():
-            if given.only and not family.startswith(given.only):
-                continue
-            for size in products:
-                rows.append(measure(device, family, size, dtype, given.executions, given.rounds))
-                print(table(rows[-1:]).splitlines()[-1], flush=True)
+    for family, size, dtype in todo:
+        rows.append(measure(device, family, size, dtype, given.executions, given.rounds))
+        print(table(rows[-1:]).splitlines()[-1], flush=True)
     now = datetime.now(UTC)
     found = {
         "device": device.name, "peer": device.peer, "date": now.date().isoformat(),
         "versions": harness.versions(), **harness.commit(), "rows": rows,
         "crossovers": crossovers(rows), "free": device.free(), "largest": largest(device.free()),
+        "filled": filled(device) if "float32" in given.types and not given.only else [],
     }  # fmt: skip
     print("\n" + page(found))
     if given.save:

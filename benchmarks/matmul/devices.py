@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from statistics import median
 from time import perf_counter
 from typing import Any, Protocol
@@ -10,6 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 
 Run = Callable[[], Any]
+#: Seconds from which on a call is timed three times, however many rounds are asked for.
+LONG = 0.02
 
 
 class Device(Protocol):
@@ -26,7 +29,11 @@ class Device(Protocol):
 
     def free(self) -> int: ...
 
+    def limited(self, size: int) -> AbstractContextManager[None] | None: ...
+
     def interleaved(self, runs: Mapping[str, Run], rounds: int) -> dict[str, float]: ...
+
+    def compile(self, programs: Iterable[Any]) -> None: ...
 
 
 def device_for(backend: str) -> Device:
@@ -66,6 +73,9 @@ class Host:
 
         return free_bytes()
 
+    def limited(self, size: int) -> None:
+        """A host gives memory that it may not have."""
+
     def interleaved(self, runs: Mapping[str, Run], rounds: int) -> dict[str, float]:
         best = dict.fromkeys(runs, float("inf"))
         for _ in range(rounds):
@@ -74,6 +84,9 @@ class Host:
                 run()
                 best[name] = min(best[name], perf_counter() - start)
         return best
+
+    def compile(self, programs: Iterable[Any]) -> None:
+        """Nothing: kernels of the host are compiled when they are first called."""
 
 
 class Gpu:
@@ -93,6 +106,8 @@ class Gpu:
         if np.dtype(dtype).kind in "iu":
             about = np.iinfo(dtype)
             return cupy.random.randint(about.min, about.max, shape, dtype=dtype)
+        if np.dtype(dtype).kind == "f":
+            return cupy.random.standard_normal(shape, dtype=dtype)
         return cupy.random.standard_normal(shape).astype(dtype)
 
     def part(self, array: Any, rows: Any, columns: Any) -> Any:
@@ -103,18 +118,58 @@ class Gpu:
         self.library.get_default_memory_pool().free_all_blocks()
         return int(self.library.cuda.runtime.memGetInfo()[0])
 
+    @contextmanager
+    def limited(self, size: int) -> Iterator[None]:
+        """No more than so many bytes for all arrays, as on a smaller card."""
+        pool = self.library.get_default_memory_pool()
+        pool.free_all_blocks()
+        before = pool.get_limit()
+        pool.set_limit(size=pool.total_bytes() + size)
+        try:
+            yield
+        finally:
+            pool.free_all_blocks()
+            pool.set_limit(size=before)
+
     def interleaved(self, runs: Mapping[str, Run], rounds: int) -> dict[str, float]:
+        first = {name: self._seconds(run, 1) for name, run in runs.items()}
         times: dict[str, list[float]] = {name: [] for name in runs}
-        for turn in range(rounds + 1):
+        for turn in range(rounds):
             for name, run in runs.items():
-                if turn:
+                if first[name] < LONG:
                     # Calls behind each other for a millisecond: the host's part is hidden.
-                    calls = max(1, min(50, round(1e-3 / times[name][0])))
+                    calls = max(1, min(50, round(1e-3 / first[name])))
                     times[name].append(self._seconds(run, calls))
-                else:
-                    self._seconds(run, 1)
+                elif turn < 2:
                     times[name].append(self._seconds(run, 1))
-        return {name: median(found[1:]) for name, found in times.items()}
+        return {name: median(found if first[name] < LONG else [first[name], *found])
+                for name, found in times.items()}  # fmt: skip
+
+    def compile(self, programs: Iterable[Any]) -> None:
+        """The kernels of programs (lowered), on all cores, into the caches."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        from treadle.backend.cuda.availability import DEFAULT_ARCH
+        from treadle.backend.cuda.compile import compile_text
+        from treadle.backend.cuda.engine_form import FORMS
+        from treadle.backend.cuda.source import engine_kernels
+        from treadle.dsl.errors import ScheduleError
+
+        codes = {}
+        for program in programs:
+            try:
+                made = engine_kernels(program, DEFAULT_ARCH).values()
+            except ScheduleError:
+                continue  # refused: it does not exist on this device
+            codes |= {code: FORMS[code.arithmetic] for code, *_ in made if code is not None}
+
+        def build(code: Any) -> None:
+            form = codes[code]
+            compile_text(code.source(), form.entry, DEFAULT_ARCH,
+                         dynamic_shared_bytes=form.shared_bytes)  # fmt: skip
+
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(build, codes))
 
     def _seconds(self, run: Run, calls: int) -> float:
         cuda = self.library.cuda

@@ -187,7 +187,8 @@ class EngineCost:
     one-term operands; `term`: for every further term; `efficiency`: of the slots that can be used;
     `shape`: rows and columns of a tile, k-steps of a stage; `group`: rows of tiles walked together;
     `fill`: seconds until the pipeline runs; `itemsize`: bytes of an element; `even`: how standard
-    products are dealt out that are no launch of whole waves.
+    products are dealt out that are no launch of whole waves; `turn`: seconds for which the next
+    part of a tile of "split" waits, until the one before it was added to C.
     """
 
     shape: tuple[int, int, int] = (128, 256, 8)
@@ -199,6 +200,7 @@ class EngineCost:
     fill: float = 4e-6
     itemsize: int = 4
     even: str = "split"
+    turn: float = 5e-6
 
 
 #: Two consumer warps a scheduler, each 48 loads of 16 bytes and 18 others a stage of 8 k-steps; one
@@ -258,6 +260,8 @@ def predict(on: Machine, cost: EngineCost, size: Size, algorithm: BilinearAlgori
     writing = written / on.l2
     launches = len(shapes) if execution == "sequential" else 1
     fixed = launches * (on.launch + cost.fill)
+    if execution == "split" and algorithm is None and tiles < on.processors:
+        fixed += (on.processors / tiles - 1) * cost.turn
     if execution == "atomic":
         fixed += m * n * itemsize / on.filling + on.launch
     found = {"issue slots": issue + writing, "memory": memory, "the L2 cache": l2}

@@ -138,11 +138,7 @@ enum Mode { OWNER, ATOMIC, SPLIT, PERSISTENT };
 
 // 256 consumers and 128 producers share the 384 * 168 registers of the launch.  Tiles of 128 columns
 // leave them as they are: such a kernel runs on every architecture from sm_80 on.
-#ifndef TILE_CONSUMER_REGS
-#define TILE_CONSUMER_REGS 208
-#endif
 constexpr bool MOVES_REGISTERS = BN == 256;
-constexpr int CONSUMER_REGS = TILE_CONSUMER_REGS, PRODUCER_REGS = 504 - 2 * CONSUMER_REGS;
 
 __device__ __forceinline__ void tile_of(const Arguments &g, int t, int &tm, int &tn) {
     // Groups of g.group tile rows, walked column by column: the blocks that run
@@ -191,20 +187,20 @@ template <class Arithmetic, int ROWS, int PITCH, Layout L, bool VECTOR, class Tr
     static_assert(QUADS * PRODUCERS * 4 == ROWS * BK && QUADS % 2 == 0 && BK == 8, "");
     static_assert(L == R_CONTIGUOUS || L == K_CONTIGUOUS || !VECTOR, "sixteen-byte loads need a contiguous index");
 
-    // Vector loads along k: a thread takes whole rows.  Scalar ones: neighbours share a row, for fewer lines a load.
-    static constexpr bool ROWWISE = VECTOR;
+    // Loads along k: two neighbours share a row, so that a warp's load touches sixteen whole sectors, not thirty-two halves
+    // (-2 ... -5 % with sums of two blocks).
     __device__ static __forceinline__ int quad_r(int t, int q) {
         if (L == R_CONTIGUOUS) return (t % 16 + q * 16) * 4;
-        return ROWWISE ? t + q / 2 * PRODUCERS : t / 2 + q * (PRODUCERS / 2);
+        return t / 2 + q * (PRODUCERS / 2);
     }
     __device__ static __forceinline__ int quad_k(int t, int q) {
         if (L == R_CONTIGUOUS) return t / 16;
-        return ROWWISE ? q % 2 * 4 : t % 2 * 4;
+        return t % 2 * 4;
     }
     // the q-th quad of a thread whose first element is *p
     __device__ static __forceinline__ const float *quad(const float *p, i64 sr, i64 sk, int q) {
         if (L == R_CONTIGUOUS) return p + q * 64;
-        return ROWWISE ? p + q / 2 * PRODUCERS * sr + q % 2 * 4 : p + q * (PRODUCERS / 2) * sr;
+        return p + q * (PRODUCERS / 2) * sr;
     }
     // How many arrays elements are made from, and how many of their tiles are held.
     static constexpr int SOURCES = Transform::sources, HELD = SOURCES > 1 ? SOURCES : 1;
@@ -534,7 +530,7 @@ __device__ __forceinline__ void multiply(float (&acc)[8][COLS], float (&a)[2][2]
 
 // ---------------------------------------------------------------- the kernel
 
-template <class Arithmetic, class Feed, class Epilogue, Mode MODE, int TERMS>
+template <class Arithmetic, class Feed, class Epilogue, Mode MODE, int TERMS, int CONSUMER_REGS>
 __device__ __forceinline__ void run(const Arguments &g) {
     static_assert(MODE != SPLIT || TERMS == 1, "parts are of one product");
     static_assert(MODE != ATOMIC || Epilogue::identity, "no block of the atomic execution sees a finished value");
@@ -617,7 +613,7 @@ __device__ __forceinline__ void run(const Arguments &g) {
             }
         }
     } else {
-        if (MOVES_REGISTERS) fewer_registers<PRODUCER_REGS>();
+        if (MOVES_REGISTERS) fewer_registers<504 - 2 * CONSUMER_REGS>();
         Feed feed(lds32(table + CONSUMERS * 8 + 4));
         const int p = t - CONSUMERS;
         Walk<MODE> walk(g, stages);

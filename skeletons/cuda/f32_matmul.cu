@@ -13,6 +13,7 @@
 //   TILE_TERMS      1: standard, 2: operands of up to two terms
 //   TILE_ARITHMETIC tile::Float32 or tile::Int32
 //   TILE_A, TILE_B, TILE_EPILOGUE   the slots for fused code: structs like tile::Plain
+//   TILE_CONSUMER_REGS   registers of a consumer, if not those that were measured to be best
 //
 // Launch: tile::THREADS threads, tile::SHARED_BYTES of dynamic shared memory, as many blocks
 // as multiprocessors or fewer.  The 16-byte path covers all tiles inside their quadrants;
@@ -27,15 +28,6 @@
 #endif
 #ifndef TILE_MODE
 #define TILE_MODE OWNER
-#endif
-#ifndef TILE_CONSUMER_REGS // what the producers of each variant leave over
-#if TILE_VECTOR && (defined(TILE_A) || defined(TILE_B))
-#define TILE_CONSUMER_REGS 200
-#elif TILE_VECTOR
-#define TILE_CONSUMER_REGS (TILE_TERMS == 2 || TILE_MODE == OWNER ? 208 : 216)
-#else
-#define TILE_CONSUMER_REGS (TILE_TERMS == 2 ? 192 : TILE_MODE == SPLIT ? 208 : 200)
-#endif
 #endif
 #include "f32_engine.cuh"
 #ifndef TILE_LAYOUT_A
@@ -61,5 +53,13 @@ extern "C" __global__ void __launch_bounds__(tile::THREADS, 1) matmul_f32(const 
     using namespace tile;
     typedef Loader<TILE_ARITHMETIC, BM, PITCH_A, TILE_LAYOUT_A, TILE_VECTOR, TILE_A, false> LA;
     typedef Loader<TILE_ARITHMETIC, BN, PITCH_B, TILE_LAYOUT_B, TILE_VECTOR, TILE_B, true> LB;
-    run<TILE_ARITHMETIC, Registers<TILE_ARITHMETIC, LA, LB>, TILE_EPILOGUE, TILE_MODE, TILE_TERMS>(g);
+#ifdef TILE_CONSUMER_REGS
+    constexpr int registers = TILE_CONSUMER_REGS;
+#else
+    // What the producers leave over without ptxas forgetting the banks: by the machine code, and measured.
+    constexpr bool two = TILE_TERMS == 2, a = LA::SOURCES > 1, b = LB::SOURCES > 1;
+    constexpr bool full = two ? a || !TILE_B::identity : a && b && TILE_MODE != SPLIT;
+    constexpr int registers = TILE_VECTOR ? full ? 200 : 208 : two ? 192 : TILE_MODE == SPLIT ? 208 : 200;
+#endif
+    run<TILE_ARITHMETIC, Registers<TILE_ARITHMETIC, LA, LB>, TILE_EPILOGUE, TILE_MODE, TILE_TERMS, registers>(g);
 }

@@ -186,8 +186,12 @@ _VARIANTS = {
     "strassen persistent": Code("K", "R", True, "persistent", 2, "Float32"),
     "unaligned owner": Code("K", "R", False, "owner", 2, "Float32"),
     "2 a + 1": Code("K", "R", True, "owner", 1, "Float32", _LINE),
+    "split 2 a + 1": Code("K", "R", True, "split", 1, "Float32", _LINE),
     "2 a + 1, relu": Code("R", "K", True, "owner", 1, "Float32", _LINE + _RELU),
     "strassen 2 a + 1": Code("K", "R", True, "atomic", 2, "Float32", _LINE),
+    "strassen turned 2 b + 1": Code(
+        "R", "R", True, "persistent", 2, "Float32", _LINE.replace("ProducerA", "ProducerB")
+    ),
     "strassen generated": Code("K", "R", True, "persistent", 2, "Float32", _RAMP),
     "a + a2, b - b2": Code("K", "R", True, "owner", 1, "Float32", _SUM + _SUM_B),
     "strassen a + a2": Code("K", "R", True, "persistent", 2, "Float32", _SUM),

@@ -433,7 +433,7 @@ def test_the_model_chooses_among_what_was_measured() -> None:
     assert fast(8192, deterministic=True)[0] == "owner"
     exact = engine_form.FORMS["Int32"]
     assert way(tiles, exact, options, (8192,) * 3) == ("atomic", 1)
-    assert way(tiles, exact, options, (1024,) * 3) in (None, ("split", 0), ("owner", 0))
+    assert way(tiles, exact, options, (1024,) * 3) == ("atomic", 0)
 
 
 def test_which_engine_multiplies_integers() -> None:

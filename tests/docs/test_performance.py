@@ -13,3 +13,11 @@ def test_the_tables_are_those_of_the_results(monkeypatch):
 
     page = readme.PAGE.read_text()
     assert readme.written(page) == page, "run python -m benchmarks.readme"
+
+
+def test_the_page_of_products_is_that_of_the_results(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    from benchmarks.matmul import page as products
+
+    page = products.PAGE.read_text()
+    assert products.written(page) == page, "run python -m benchmarks.matmul.page"

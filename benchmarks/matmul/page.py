@@ -1,0 +1,137 @@
+"""The numbers of docs/products.md, from the newest results, between marks.
+
+    python -m benchmarks.matmul.page
+
+A test holds the page to what this would write.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "benchmarks" / "results"
+PAGE = ROOT / "docs" / "products.md"
+MARKS = ("<!-- products: begin (python -m benchmarks.matmul.page) -->", "<!-- products: end -->")
+#: What is no way of treadle's alone: the peer, and what is compared with it.
+RIVAL = "workspace strassen"
+
+
+def newest(kind: str) -> tuple[Path, dict[str, Any]]:
+    """The newest result of a kind ("matmul-cuda"); FileNotFoundError without any."""
+    found = [p for p in sorted(RESULTS.glob(f"{kind}-*.json"))
+             if re.fullmatch(rf"{kind}-[\d-]+", p.stem)]  # fmt: skip
+    if not found:
+        raise FileNotFoundError(f"no results of kind {kind!r} in {RESULTS}")
+    return found[-1], json.loads(found[-1].read_text(encoding="utf-8"))
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    lines = ["| " + " | ".join(head) + " |", "| --- |" + " ---: |" * (len(head) - 1)]
+    return lines + ["| " + " | ".join(row) + " |" for row in rows]
+
+
+def _ways(rows: Sequence[dict[str, Any]], peer: str) -> list[str]:
+    found = dict.fromkeys(w for r in rows for w in r["ways"])
+    return [w for w in found if w not in (peer, RIVAL)] + [RIVAL] * (RIVAL in found)
+
+
+def _ratio(row: dict[str, Any], way: str) -> str:
+    """Times as fast as the library's product; – where it was wrong or not measured."""
+    one = row["ways"].get(way)
+    return f"{one['ratio']:.2f}" if one is not None and one["right"] else "–"
+
+
+def squares(data: dict[str, Any], dtype: str) -> list[str]:
+    """One type's square products: the library's rate, and how many times as fast the ways are."""
+    peer = data["peer"]
+    rows = [r for r in data["rows"] if r["family"] == "square" and r["type"] == dtype]
+    ways = _ways(rows, peer)
+    unit = "TOP/s" if "int" in dtype else "TFLOP/s"
+    head = ["n", peer, *ways]
+    cells = ([f"{r['n']:,}", f"{r['ways'][peer]['tflops']:.1f}", *(_ratio(r, w) for w in ways)]
+             for r in rows)  # fmt: skip
+    title = f"**Square products, {dtype}**: the library's {unit}, and times as fast as it."
+    return [title, "", *_table(head, cells)]
+
+
+def crossovers(data: dict[str, Any]) -> list[str]:
+    """From which extent on the ways stay ahead, a line for each type and family."""
+    found = data["crossovers"]
+    ways = [w for w in dict.fromkeys(c["way"] for c in found) if w != data["peer"]]
+    held = {(c["type"], c["family"], c["way"]): c["from"] for c in found}
+    rows = dict.fromkeys((c["type"], c["family"]) for c in found)
+
+    def cell(key: tuple[str, str], way: str) -> str:
+        at = held.get((*key, way))
+        return f"{at:,}" if at else "never"
+
+    return _table(["type, family", *ways],
+                  ([", ".join(k), *(cell(k, w) for w in ways)] for k in rows))  # fmt: skip
+
+
+def executions(data: dict[str, Any]) -> list[str]:
+    """The executions at the largest extent of each type, as many levels as columns."""
+    found = []
+    for dtype in dict.fromkeys(r["type"] for r in data["rows"]):
+        row = [r for r in data["rows"] if r["type"] == dtype][-1]
+        names = dict.fromkeys(w.split(" ", 2)[2] for w in row["ways"] if w.count(" ") == 2)
+        found += [[f"{dtype}, {row['n']:,}: {name}",
+                   *(_ratio(row, f"strassen {x} {name}") for x in (1, 2))]
+                  for name in names]  # fmt: skip
+    return _table(["type, n: execution", "one level", "two levels"], found)
+
+
+def filled(data: dict[str, Any]) -> list[str]:
+    """What was multiplied in the memory of a small card."""
+    return _table(
+        ["in so much memory", "n", "seconds", "TFLOP/s"],
+        ([f"{r['bytes'] / 1e9:.0f} GB, {r['way']}", f"{r['n']:,}",
+          *(("does not fit", "") if r["ms"] is None else
+            (f"{r['ms'] / 1e3:.3g}", f"{2e-9 * r['n'] ** 3 / r['ms']:.1f}"))]
+         for r in data["filled"]),
+    )  # fmt: skip
+
+
+def section() -> str:
+    """What stands between the marks."""
+    path, data = newest("matmul-cuda")
+    other, ways = newest("matmul-cuda-executions")
+    picture = path.with_suffix(".png").relative_to(ROOT)
+    whole = ", ".join(f"{name}: {n:,}" for name, n in data["largest"].items())
+    lines = [
+        f"On an {data['device']}, {data['date']}; medians of events, every result checked; "
+        f"[all products](../{path.with_suffix('.md').relative_to(ROOT)}).",
+        "", *([data["note"], ""] if "note" in data else []),
+        f"![Effective TFLOP/s of three families of products, by type](../{picture})", "",
+        f"**From which extent on** a way stays faster than {data['peer']}:", "",
+        *crossovers(data), "",
+    ]  # fmt: skip
+    for dtype in dict.fromkeys(r["type"] for r in data["rows"]):
+        lines += [*squares(data, dtype), ""]
+    lines += [f"**Executions**, times as fast as {ways['peer']} "
+              f"([all](../{other.with_suffix('.md').relative_to(ROOT)})):", "",
+              *executions(ways), "",
+              f"**The largest square** of float32 in the {data['free'] / 1e9:.0f} GB of this card: "
+              f"{whole}."]  # fmt: skip
+    if data.get("filled"):
+        lines += ["", *filled(data)]
+    return "\n".join(lines)
+
+
+def written(page: str) -> str:
+    """The page with the numbers of the newest results."""
+    start, end = MARKS
+    head, found, rest = page.partition(start)
+    _, closed, tail = rest.partition(end)
+    if not found or not closed:
+        raise ValueError(f"{PAGE} lacks the marks {start} … {end}")
+    return f"{head}{start}\n{section()}\n{end}{tail}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(written(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
