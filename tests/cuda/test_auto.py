@@ -40,11 +40,16 @@ def product(a, b):
     )
 
 
+def of_rows(a, b):
+    """a · bᵀ: neighbours of a row of the result read rows of b, which lie apart in memory."""
+    return product(a, td.transpose(b))
+
+
 def test_auto_launches_what_it_chose():
     rng = np.random.default_rng(0)
-    a, b = rng.random((70, 33), np.float32), rng.random((33, 150), np.float32)
-    auto = td.jit(product, backend="cuda").lower(a, b)
-    rows = td.jit(product, backend="cuda").scheduled(product=Row()).lower(a, b)
+    a, b = rng.random((128, 16), np.float32), rng.random((128, 16), np.float32)
+    auto = td.jit(of_rows, backend="cuda").lower(a, b)
+    rows = td.jit(of_rows, backend="cuda").scheduled(product=Row()).lower(a, b)
     np.testing.assert_array_equal(auto(a, b), rows(a, b))
     (step,) = auto.executable.kernel_steps
     (chosen,) = {key[-1] for key in step.variants}

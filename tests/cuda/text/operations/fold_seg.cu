@@ -17,7 +17,7 @@ __device__ __forceinline__ T floor_divide(T a, T b) {
 
 // fold_seg, test_kernel_text.py
 // up to 256 segments a block
-extern "C" __global__ void __launch_bounds__(256, 6)
+extern "C" __global__ void __launch_bounds__(256, 8)
 fold_seg(const int64* __restrict__ offsets, const float* __restrict__ input,
                 float* __restrict__ out, int n0, int n2, int blocks, int each, int beyond,
                 int blocks_multiplier, int blocks_shift) {
