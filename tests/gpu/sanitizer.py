@@ -92,8 +92,12 @@ def programs() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "matmul of integers", lambda: td.matmul(table, table.T.copy())
     yield "matmul", lambda: td.matmul(image, image.T.copy())
     yield "matmul of tiles", lambda: td.matmul(square, square)
-    yield "matmul with sums in memory", lambda: td.matmul(
-        image.astype("f8"), image.T.astype("f8"), algorithm="winograd", execution="batched")
+    yield (
+        "matmul with sums in memory",
+        lambda: td.matmul(
+            image.astype("f8"), image.T.astype("f8"), algorithm="winograd", execution="batched"
+        ),
+    )
     yield "loop", lambda: td.iterate(20, lambda a: td.stencil(lambda w: w[-1] + w[1], a), ints)
 
 
