@@ -387,15 +387,27 @@ class Group:
 
     def load(self, into: Linearizer, first: Expr) -> list[dict[Expr, Expr]]:
         """The wide accesses at variable = `first`; for each element, what its reads are."""
-        found: list[dict[Expr, Expr]] = [{} for _ in range(self.count)]
+        return self.reads(self.fetch(into, first))
+
+    def fetch(self, into: Linearizer, first: Expr) -> list[list[Expr]]:
+        """The wide accesses at variable = `first`: for each stream, the elements as they lie."""
+        found: list[list[Expr]] = []
         for stream in self.streams:
             begin = self.start(stream, into, first)
-            held: dict[int, Var] = {}
+            held: list[Expr] = []
             for window in stream.windows(self.count):
-                place = window * self.count
-                got = load_vector(into, stream.buffer, at.add(begin, place), self.count,
-                                  self.streaming)  # fmt: skip
-                held.update({place + k: v for k, v in enumerate(got)})
+                held += load_vector(into, stream.buffer, at.add(begin, window * self.count),
+                                    self.count, self.streaming)  # fmt: skip
+            found.append(held)
+        return found
+
+    def reads(self, fetched: Sequence[Sequence[Expr]]) -> list[dict[Expr, Expr]]:
+        """For each element of a group, what its reads are, given what was fetched for it."""
+        found: list[dict[Expr, Expr]] = [{} for _ in range(self.count)]
+        for stream, values in zip(self.streams, fetched, strict=True):
+            places = [w * self.count + k for w in stream.windows(self.count)
+                      for k in range(self.count)]  # fmt: skip
+            held = dict(zip(places, values, strict=True))
             for read, offset in stream.reads.items():
                 for k in range(self.count):
                     found[k][read] = held[offset + stream.sign * k]

@@ -81,7 +81,12 @@ class Rows(AxisScan):
         self.stage = stage
         self.inside = (builder.local("inside", self.types, size) if stage == "local"
                        else builder.shared("inside", self.types, size * threads))  # fmt: skip
+        #: Which of the stages is written, and which is read.
+        self.filled: Expr = at.integer(0)
+        self.shown: Expr = at.integer(0)
+        #: What comes before each vector of the chunk that is read, and of the one that is written.
         self.before = builder.local("before", self.types, vectors)
+        self.behind = self.before
         self.serial = element_cost(self.roots) > _DEAR
         self._find_stores()
 
@@ -112,14 +117,15 @@ class Rows(AxisScan):
     def bindings(self, others: Sequence[Expr]) -> dict[Expr, Expr]:
         return {Index(k): c for k, c in enumerate(others)}
 
-    def _slot(self, into: Linearizer, thread: Expr, j: Expr) -> Expr:
+    def _slot(self, into: Linearizer, thread: Expr, j: Expr, stage: Expr) -> Expr:
         """Where the prefixes inside vector `j` are kept."""
         if self.stage == "shared":
+            j = at.add(at.multiply(stage, self.vectors), j)
             j = at.add(at.multiply(j, self.threads), thread)
         return into.let(at.multiply(j, self.vector), "slot")
 
     def _keep(self, into: Linearizer, thread: Expr, j: Expr, prefixes: Sequence[Values]) -> None:
-        slot = self._slot(into, thread, j)
+        slot = self._slot(into, thread, j, self.filled)
         for c, buffer in enumerate(self.inside):
             column = tuple(p[c] for p in prefixes)
             if self.stage == "shared" and self.vector > 1:
@@ -129,7 +135,7 @@ class Rows(AxisScan):
 
     def _kept(self, into: Linearizer, thread: Expr, j: Expr) -> list[Values]:
         """The prefixes inside vector `j`."""
-        slot = self._slot(into, thread, j)
+        slot = self._slot(into, thread, j, self.shown)
         if self.stage == "shared" and self.vector > 1:
             columns = [load_vector(into, b, slot, self.vector) for b in self.inside]
             return list(zip(*columns, strict=True))
@@ -142,19 +148,19 @@ class Rows(AxisScan):
         with into.loop("j", 0, self.vectors, kind) as j:
             p = into.let(at.add(first, at.multiply(j, step)), "p")
             prefixes: list[Values] = []
-            for value in self._vector(into, p, reach):
+            for value in self._vector(into, j, p, reach):
                 prefixes.append(
                     apply_combine(into, self.order, prefixes[-1], value) if prefixes else value
                 )
             self._keep(into, thread, j, prefixes)
             put(into, self.before, j, prefixes[-1])
 
-    def _vector(self, into: Linearizer, p: Expr, reach: Reach) -> list[Values]:
+    def _vector(self, into: Linearizer, j: Expr, p: Expr, reach: Reach) -> list[Values]:
         found = []
         wide = reach is not Reach.BEYOND
         if reach is Reach.VECTORS:
             p = into.let(at.minimum(p, at.subtract(self.n, self.vector)), "p")
-        reads = self.group.load(into, p) if wide else [{} for _ in range(self.vector)]
+        reads = self.loaded(into, j, p, reach) if wide else [{} for _ in range(self.vector)]
         for k, held in enumerate(reads):
             at_k = at.add(p, k)
             if not wide:
@@ -164,6 +170,10 @@ class Rows(AxisScan):
             with into.when_always({self.p: at_k, **held}):
                 found.append(into.emit(self.roots, named=True))
         return found
+
+    def loaded(self, into: Linearizer, j: Expr, p: Expr, reach: Reach) -> list[dict[Expr, Expr]]:
+        """What the reads of the elements of vector `j`, at `p`, are."""
+        return self.group.load(into, p)
 
     def by_vectors(self, into: Linearizer) -> Expr:
         """Whether no vector reaches beyond the end of its row."""
@@ -248,7 +258,7 @@ class Rows(AxisScan):
     def _start(self, into: Linearizer, base: Before, j: Expr, lane: Expr
                ) -> tuple[Values, Expr]:  # fmt: skip
         """What comes before vector `j` of this thread, and whether anything does."""
-        here = get(into, self.before, j)
+        here = get(into, self.behind, j)
         if self.neutral is not None:
             return apply_combine(into, self.order, base.values, here), TRUE
         some = into.let(at.either(at.less(0, j), at.less(0, lane)), "some")

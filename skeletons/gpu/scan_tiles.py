@@ -34,7 +34,7 @@ from treadle.skeletons.kernel.tiling import schedule_of
 from treadle.skeletons.schedules.examine import ascends
 
 from .collectives import get, put, reduce_warp, scan_warp
-from .common import WARP, Threads
+from .common import WARP, Threads, vector_count
 from .scan_rows import Before, Reach, Rows
 from .visits import Visits
 from .words import Slots
@@ -49,14 +49,17 @@ BACK = 8
 class TileScan(Rows):
     """A tile to a block."""
 
-    def __init__(self, builder: Builder, node: Scan) -> None:
+    def __init__(self, builder: Builder, node: Scan, threads: int = 0, size: int = 0,
+                 resident: int = 0) -> None:  # fmt: skip
+        """`threads` of a block, each of which holds `size` bytes, and `resident` blocks of a
+        multiprocessor (0: as they are above)."""
+        threads, size, self.resident = threads or THREADS, size or BYTES, resident or RESIDENT
         types = [r.type for r in node.combine.results]
-        widest = max(t.bytes for t in types)
-        together = sum(t.bytes for t in types) * max(16 // widest, 1)
-        vectors = max(BYTES // together, 1)
-        super().__init__(builder, node, vectors, THREADS, "shared")
-        self.tile = THREADS * self.vector * vectors
-        self.warps = THREADS // WARP
+        together = sum(t.bytes for t in types) * vector_count(types)
+        vectors = max(size // together, 1)
+        super().__init__(builder, node, vectors, threads, "shared")
+        self.tile = threads * self.vector * vectors
+        self.warps = threads // WARP
         self.totals_of_warps = builder.shared("warp", types, self.warps)
         self.prefixes_of_warps = builder.shared("warp_prefix", types, self.warps)
         self.back = min(BACK, self.warps - 1)
@@ -75,10 +78,10 @@ class TileScan(Rows):
         self.tiles = builder.scalar(tiles, "tiles")
         self.groups = builder.scalar(groups, "groups")
         self.tasks = self.tickets = builder.scalar(tasks, "all_tiles")
-        self.visits = self._visits(tiles)
+        self.visits, self.tickets_host = self._visits(tiles), tasks
         if self.visits is not None:
-            total = at.select(when, self.visits.total_host, 0)
-            self.tickets = builder.scalar(total, "tickets")
+            self.tickets_host = at.select(when, self.visits.total_host, 0)
+            self.tickets = builder.scalar(self.tickets_host, "tickets")
         words = Slots(self.ticket, 1, self.types).words
         size = at.multiply(at.multiply(rows, at.add(tiles, groups)), words)
         size = at.select(when, at.add(size, 1), 0)
@@ -107,24 +110,28 @@ class TileScan(Rows):
         return None
 
     def _kernel(self, wide: bool, fallback: Kernel | None) -> Kernel:
-        into, grid = self.builder.emitter(), Threads.of(THREADS)
+        into, grid = self.builder.emitter(), Threads.of(self.threads)
         thread = grid.thread
         lane, warp = into.let(grid.lane, "lane"), into.let(grid.warp, "warp")
-        number = self._number(into, thread)
-        if self.visits is not None:
-            exists, (*others, tile) = self.visits.at(into, number)
-            row = into.let(at.linear(others, self.builder.shape(self.others)), "row")
-        else:
-            exists, row, tile = TRUE, at.integer(0), number
-            if self.others:
-                row = into.let(at.floor_divide(number, self.tiles), "row")
-                tile = into.let(at.remainder(number, self.tiles), "tile")
-            others = list(tiling.coordinates(self.builder, into, row, self.others))
+        exists, row, others, tile = self._find(into, self._number(into, thread))
         with into.when(exists):
             self._tile(into, grid, lane, warp, others, row, tile, wide)
         comment = f"tiles of {self.tile} elements, in one pass"
         return self.kernel("tiles", self.tickets, grid.task, into, comment,
-                           **self.gpu(grid, wide, fallback, RESIDENT))  # fmt: skip
+                           **self.gpu(grid, wide, fallback, self.resident))  # fmt: skip
+
+    def _find(self, into: Linearizer, number: Expr) -> tuple[Expr, Expr, list[Expr], Expr]:
+        """Whether there is a tile of this number; its row, as a number and in coordinates; its
+        place there."""
+        if self.visits is not None:
+            exists, (*others, tile) = self.visits.at(into, number)
+            row = into.let(at.linear(others, self.builder.shape(self.others)), "row")
+            return exists, row, others, tile
+        row, tile = at.integer(0), number
+        if self.others:
+            row = into.let(at.floor_divide(number, self.tiles), "row")
+            tile = into.let(at.remainder(number, self.tiles), "tile")
+        return TRUE, row, list(tiling.coordinates(self.builder, into, row, self.others)), tile
 
     def _tile(self, into: Linearizer, grid: Threads, lane: Expr, warp: Expr,
               others: Sequence[Expr], row: Expr, tile: Expr, wide: bool) -> None:  # fmt: skip
@@ -286,7 +293,7 @@ class TileScan(Rows):
         before = declare(into, get(into, self.head, at.integer(0)), "before")
         with into.when(at.negate(begun)):
             assign(into, before, initial.values)
-        state = _Growing(into, self.order, before, at.either(initial.known, begun))
+        state = Growing(into, self.order, before, at.either(initial.known, begun))
         for w in range(self.back, 0, -1):
             with into.when(at.less_equal(w, away)):
                 state.append(get(into, self.sums, at.integer(w)))
@@ -305,7 +312,7 @@ class TileScan(Rows):
         return Before(state.known, before)
 
 
-class _Growing:
+class Growing:
     """A value that may be missing, and what is appended to it."""
 
     def __init__(self, into: Linearizer, order: Combine, values: tuple[Var, ...], known: Expr

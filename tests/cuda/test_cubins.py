@@ -117,3 +117,16 @@ def test_nothing_spills() -> None:
         if taken["spills"] > A_FEW
     }
     assert spilling.keys() <= KNOWN, spilling
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("operation", [td.cumsum, td.cummax])
+def test_scans_of_very_long_rows_spill_nothing(operation: Any, arch: str, nvrtc: None) -> None:
+    """Three tiles of a block fit the shared memory of an A100, too."""
+    program = td.jit(lambda a: operation(a)).lower(np.ones(1 << 24, np.float32))
+    (node,) = cubins.nodes(program)
+    variants = cubins.kernels_of(node, arch)[-1]
+    assert "turns" in variants[0].name
+    for kernel in variants:
+        made = compile_kernel(kernel, arch)
+        assert made.spills == 0 and made.shared_bytes + made.dynamic_shared_bytes <= 163 << 10

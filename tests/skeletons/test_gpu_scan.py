@@ -9,7 +9,7 @@ from simt import run, run_array
 import treadle as td
 from treadle.dsl.scalar import Scalar
 from treadle.dsl.types import ALL_TYPES
-from treadle.skeletons.gpu import scan, scan_columns, scan_rows, scan_tiles, words
+from treadle.skeletons.gpu import scan, scan_columns, scan_rows, scan_tiles, scan_turns, words
 from treadle.skeletons.kernel.build import LoweringContext
 from treadle.skeletons.kernel.ir import LoadVector, StoreVector, statements
 from treadle.skeletons.lower import lower
@@ -23,9 +23,10 @@ FORMS = {"inclusive": ("scanl1", "scanr1"), "exclusive": ("scanl", "scanr"),
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     sizes = {
-        scan: {"SHORT_ROW": 40, "MANY_ROWS": 16},
+        scan: {"SHORT_ROW": 40, "MANY_ROWS": 16, "LONG_ROW": 260, "fits": lambda node: True},
         scan_rows: {"THREADS": 64},
         scan_tiles: {"THREADS": 64, "BYTES": 16},
+        scan_turns: {"THREADS": 64, "BYTES": 16},
         scan_columns: {"THREADS": 64, "ENOUGH": 100, "LEAST": 5},
     }
     for module, values in sizes.items():
@@ -201,6 +202,38 @@ def test_strided_and_dense_agree_to_the_bit(axis):
     assert dense.tobytes() == strided.tobytes()
     (checked,) = run(*made._leaves, check=True)
     assert checked.tobytes() == dense.tobytes()
+
+
+@pytest.mark.parametrize("shape", [(5000,), (3, 2600)])
+def test_turns_and_tiles_agree_to_the_bit(shape, monkeypatch):
+    """Elements asked for ahead or not, blocks that are few or many, whichever comes first."""
+    a = np.random.default_rng(0).random(shape).astype("f4")
+    node = td.cumsum(a, axis=-1)._leaves[0].node
+    kernel = lower(node, LoweringContext("cuda")).kernels[-1]
+    assert "turns" in kernel.name and "tiles" in kernel.fallback.name
+    found = [run(node.leaf(), seed=s, multiprocessors=m)[0] for s, m in enumerate((1, 2, 3, 40))]
+    monkeypatch.setattr(scan_turns, "ASKED", 0)
+    assert "tiles" in lower(node, LoweringContext("cuda")).kernels[-1].name
+    plain = run_array(td.cumsum(a, axis=-1))
+    assert np.allclose(plain, a.astype("f8").cumsum(-1), rtol=1e-5)
+    assert all(f.tobytes() == plain.tobytes() for f in found)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_very_long_rows(form, reverse):
+    a = np.random.default_rng(0).integers(-50, 50, 2999).astype("i4")
+    init = None if form == "inclusive" else (7,)
+    got, totals = both_ways(form, reverse, np.int32(7), a, plus, 0)
+    want, last = scanned(lambda x, y: [x[0] + y[0]], [a], init, 0, form, reverse)
+    assert np.array_equal(got[0], want[0])
+    if form == "total":
+        assert np.array_equal(totals[0], last[0])
+
+
+def test_only_values_of_one_register_take_turns():
+    for dtype, expected in (("f4", True), ("i4", True), ("f8", False), ("i1", False)):
+        assert scan_turns.fits(td.cummax(np.ones(9, dtype))._leaves[0].node) == expected
 
 
 def test_nothing_depends_on_the_machine():
