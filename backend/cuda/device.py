@@ -251,6 +251,8 @@ class Device(Protocol):
     name: str
     arch: str
     multiprocessors: int
+    shared: int
+    """Bytes of shared memory that a block can ask for."""
     library: Any
     """The module with NumPy's functions for its arrays: CuPy (NumPy in the emulation)."""
 

@@ -124,6 +124,7 @@ class CudaDevice:
         # The instructions of just this architecture, where NVRTC knows them by a name.
         self.arch = f"sm_{major}{minor}" + ("a" if major >= 9 else "")
         self.multiprocessors: int = properties["multiProcessorCount"]
+        self.shared: int = properties["sharedMemPerBlockOptin"]
         self._loaded: OrderedDict[tuple[str, bytes, int], Loaded] = OrderedDict()
         self._lock = threading.Lock()
         self._copier = Copier(ordinal)

@@ -18,6 +18,7 @@ from treadle.skeletons.schedules.own_orders import require_fits
 
 from .device import Block, Code, Copy, Fill, Launch
 from .running import HostFunction, Run
+from .text import dynamic_shared_bytes
 
 ZERO = "zero_"
 #: A block of errors holds what a Report says: site + 1, index, extent, 0.
@@ -115,10 +116,12 @@ class NodeKernels:
             self.filled[t.buffer] = (t.make, len(hosts), len(hosts) + len(t.values), where)
             hosts += t.values
         self.shape = HostFunction(owner.host, hosts)
+        room = owner.device.shared
         self.launches = [
-            [Variant(owner, node, v, self.scratch) for v in with_fallbacks(k)]
+            [Variant(owner, node, v, self.scratch)
+             for v in with_fallbacks(k) if dynamic_shared_bytes(v) <= room]
             for k in lowered.kernels
-        ]
+        ]  # fmt: skip
 
     def __call__(self, run: Run) -> None:
         queue = run.queue

@@ -66,6 +66,7 @@ class EmulatedDevice:
     """See `backend.cuda.device.Device`."""
 
     name, arch, multiprocessors, library = "emulated GPU", "sm_90a", 132, np
+    shared = 227 * 1024
 
     def __init__(self) -> None:
         self._seeds = itertools.count()

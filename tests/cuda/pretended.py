@@ -90,6 +90,7 @@ class PretendedDevice(driver.CudaDevice):
 
     def __init__(self) -> None:
         self.ordinal, self.name, self.arch, self.multiprocessors = 0, "pretended", "sm_90a", 132
+        self.shared = 227 * 1024
         self.memory = Memory()
         self.codes: dict[int, Code] = {}
         self.launches = 0

@@ -378,3 +378,22 @@ def test_tuning_times_what_is_on_the_device(gpu):
     tuned = program.tune(M, budget=3.0, progress=False)
     assert tuned.tuning.rows
     np.testing.assert_array_equal(tuned(M), program(M))
+
+
+def test_variants_that_want_more_shared_memory_than_there_is_are_left_out(gpu, monkeypatch):
+    """A consumer card has 100 KB a block: what follows in the chain takes over."""
+    from treadle.backend.cuda.text import dynamic_shared_bytes
+    from treadle.skeletons.gpu import scan
+
+    monkeypatch.setattr(scan, "LONG_ROW", 256)
+    x = np.arange(3000, dtype=np.float32)
+    wants = []
+    for room in (227 << 10, 99 << 10):
+        monkeypatch.setattr(gpu, "shared", room)
+        program = td.jit(lambda x: td.cumsum(x), backend="cuda").lower(x)
+        np.testing.assert_array_equal(program(x), np.cumsum(x, dtype=np.float64).astype("f4"))
+        (step,) = program.executable.kernel_steps
+        (made,) = step.variants.values()
+        kernels = [variant.kernel for chain in made.launches for variant in chain]
+        wants.append(max(dynamic_shared_bytes(k) for k in kernels))
+    assert wants[0] > 99 << 10 >= wants[1]
