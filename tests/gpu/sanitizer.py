@@ -33,6 +33,7 @@ LOGS = os.environ.get("TREADLE_SANITIZER_LOGS")
 def programs() -> Iterator[tuple[str, Callable[[], Any]]]:
     """Names, and functions that build an expression over a few thousand elements."""
     import treadle as td
+    from treadle.skeletons.gpu import scan as lowering
 
     rng = np.random.default_rng(0)
     n = 5003
@@ -43,6 +44,8 @@ def programs() -> Iterator[tuple[str, Callable[[], Any]]]:
     square = rng.random((256, 256)).astype("f4")
     unsorted, permutation = rng.integers(0, 1000, 700), rng.permutation(n)
     places, lengths = td.use(rng.integers(0, 40, n)), np.array([0, 5, 0, 998, 3000, 1000])
+
+    long = np.arange(1 << 18, dtype=np.int32)
 
     def plus(x: Any, y: Any) -> Any:
         return x + y
@@ -80,6 +83,8 @@ def programs() -> Iterator[tuple[str, Callable[[], Any]]]:
         yield f"{scan} in order", lambda s=scan: getattr(td, s)(affine, td.zip(ints, more))
         yield f"{scan} of rows", lambda s=scan: getattr(td, s)(plus, table, axis=1)
         yield f"{scan} of columns", lambda s=scan: getattr(td, s)(plus, table, axis=0)
+    lowering.LONG_ROW = long.size  # the form for very long rows, without so many elements
+    yield "scan of a very long row", lambda: td.scanl1(plus, long)
     yield "filter", lambda: td.filter(lambda x: x > 4, ints)
     yield "sort", lambda: td.sort(td.use(unsorted))
     yield "permute", lambda: td.permute(plus, np.zeros(40, "i8"), lambda i: places[i], ints)
