@@ -16,9 +16,9 @@ from ..errors import (
     Location,
     ShapeError,
     TracingError,
-    TreadleError,
     keywords,
     unknown_keyword,
+    without_frames,
 )
 from ..expr import Expr, Var
 from ..graph import (
@@ -62,21 +62,19 @@ def _operation(function: Callable[P, R], common: tuple[str, ...]) -> Callable[..
     given = tuple(k for k in common if k not in own)
     known = own.union(common)
 
+    @without_frames
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        try:
-            if kwargs and not known.issuperset(kwargs):
-                raise unknown_keyword(function, kwargs, known)
-            extra = {k: kwargs.pop(k) for k in given if k in kwargs}
-            result: Any = function(*args, **kwargs)
-            if any(v is not None for v in extra.values()):
-                result = relabel(result, **extra)
-            elif kwargs.get("schedule") is not None and isinstance(result, Array):
-                for node in dict.fromkeys(leaf.node for leaf in result._leaves):
-                    require_axes(node, node.label)
-            return result
-        except TreadleError as error:
-            raise error.with_traceback(None) from error.__cause__
+        if kwargs and not known.issuperset(kwargs):
+            raise unknown_keyword(function, kwargs, known)
+        extra = {k: kwargs.pop(k) for k in given if k in kwargs}
+        result: Any = function(*args, **kwargs)
+        if any(v is not None for v in extra.values()):
+            result = relabel(result, **extra)
+        elif kwargs.get("schedule") is not None and isinstance(result, Array):
+            for node in dict.fromkeys(leaf.node for leaf in result._leaves):
+                require_axes(node, node.label)
+        return result
 
     return call
 

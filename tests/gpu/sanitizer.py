@@ -30,6 +30,14 @@ SECONDS = 240
 LOGS = os.environ.get("TREADLE_SANITIZER_LOGS")
 
 
+#: Executions that the tile engines of Hopper have.
+ENGINES = {
+    "float32": ("atomic", "owner", "persistent", "recursive"),
+    "int32": ("atomic", "owner", "recursive"),
+    "float64": ("atomic", "owner", "hybrid"),
+}
+
+
 def programs() -> Iterator[tuple[str, Callable[[], Any]]]:
     """Names, and functions that build an expression over a few thousand elements."""
     import treadle as td
@@ -45,7 +53,7 @@ def programs() -> Iterator[tuple[str, Callable[[], Any]]]:
     unsorted, permutation = rng.integers(0, 1000, 700), rng.permutation(n)
     places, lengths = td.use(rng.integers(0, 40, n)), np.array([0, 5, 0, 998, 3000, 1000])
 
-    long = np.arange(1 << 18, dtype=np.int32)
+    long = np.arange(1 << 23, dtype=np.int32)  # several tiles for every multiprocessor
 
     def plus(x: Any, y: Any) -> Any:
         return x + y
@@ -96,7 +104,17 @@ def programs() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "scatter", lambda: td.scatter(np.zeros(n, "i8"), td.use(permutation), np.arange(n))
     yield "matmul of integers", lambda: td.matmul(table, table.T.copy())
     yield "matmul", lambda: td.matmul(image, image.T.copy())
-    yield "matmul of tiles", lambda: td.matmul(square, square)
+    whole = rng.integers(-99, 99, (256, 256))
+    for of, x in (("float32", square), ("int32", whole.astype("i4")), ("float64", whole / 7)):
+        for execution in ENGINES[of]:  # by name: so small a product is the library's
+            yield (
+                f"tile engine, {of}, {execution}",
+                lambda x=x, e=execution: td.strassen(x, x, execution=e),
+            )
+    yield (
+        "tile engine with what surrounds it",
+        lambda: td.maximum(td.strassen(2 * td.use(square) + 1, square, execution="persistent"), 9),
+    )
     yield (
         "matmul with sums in memory",
         lambda: td.matmul(
