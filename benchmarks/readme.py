@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -90,7 +91,10 @@ def table(chosen: Sequence[tuple[str, str]], data: Mapping[str, Any]) -> list[st
     """The rows chosen; KeyError names one that the result lacks."""
     rows = {r["work"]: r for r in data["rows"]}
     head = ["| work | treadle | fastest peers | |", "| --- | ---: | ---: | ---: |"]
-    return head + [line(title, rows[work]) for title, work in chosen]
+    apart = [(title, rows[work]["note"]) for title, work in chosen]
+    notes = [f"The {title}: {note}." for title, note in apart if note.startswith("measured at")]
+    shown = [line(title, rows[work]) for title, work in chosen]
+    return [*head, *shown, *(["", *textwrap.wrap(" ".join(notes), 88)] if notes else [])]
 
 
 def section() -> str:
