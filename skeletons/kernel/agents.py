@@ -7,13 +7,17 @@
 
 All of them need tasks that may run in any order, at any time: none waits for another.
 
-A queue holds a range of ids (of positions in a table): queue q of Q has ⌊q·T/Q⌋ … ⌊(q + 1)·T/Q⌋ of
-T.  Its state is one 64-bit word, how many were taken from the front (low half) and how many stolen
-from the tail (high half).  One atomic addition to the word takes a task: with (h, s) before it and
-h + s < size, the owner's is number h, the thief's number size − 1 − s; else the queue is empty, for
-good.  Every task is taken once, for h + s grows by one each time and owners stay below what thieves
-took.  Whoever finds its queue empty looks at all of them, goes on with the fullest, and ends when
-all are empty: nothing depends on which multiprocessors have blocks, or how fast these are.
+A queue holds a range of ids (of positions in a table): T tasks over Q queues are ⌊T/Q⌋ each, and one
+more for the first T mod Q.  Its state is one 64-bit word, how many were taken from the front (low
+half) and how many stolen from the tail (high half).  One atomic addition to the word takes a task:
+with (h, s) before it and h + s < size, the owner's is number h, the thief's number size − 1 − s; else
+the queue is empty, for good.  Every task is taken once, for h + s grows by one each time and owners
+stay below what thieves took.  Whoever finds its queue empty looks at all of them, goes on with the
+fullest (of equals, the nearest), and ends when all are empty: nothing depends on which
+multiprocessors have blocks, or how fast these are.
+
+An agent asks for a task before it works on the one it has: the answer of the atomic is there when it
+is needed.
 
 After A. Li et al., *Locality-aware CTA clustering for modern GPUs* (ASPLOS 2017): agents,
 redirection; D. Tripathy et al., *PAVER* (TACO 2021): queues, stealing from the fullest one's tail.
@@ -74,40 +78,43 @@ def agents(
     task, thread = kernel.task, kernel.thread
     assert thread is not None, "agents are blocks of a GPU"
     share, spare, scalars, values = _shares(kernel, queues)
-    ticket = Buffer("ticket", int32, "shared", constant(1))
+    ticket = Buffer("ticket", int32, "shared", constant(2))
     fullest = Buffer("fullest", int32, "shared", constant(1))
 
     def begin(q: Expr) -> Expr:
-        return at.add(at.multiply(q, share), at.floor_divide(at.multiply(q, spare), queues))
+        return at.add(at.multiply(q, share), at.minimum(q, spare))
 
     def size(q: Expr) -> Expr:
-        return at.subtract(begin(at.add(q, 1)), begin(q))
+        return at.add(share, at.select(at.less(q, spare), 1, 0))
 
     def taken(word: Expr) -> tuple[Expr, Expr]:
         """How many by the owners, how many by thieves."""
         return _bits("bitwise_and", word, _LOW), _bits("right_shift", word, _HALF)
 
     place, here = Var("multiprocessor", uint32), Var("here", int64)
-    victim, more = Var("victim", int64), Var("more", int64)
+    victim, more, slot = Var("victim", int64), Var("more", int64), Var("slot", int64)
     mine, first, length = Var("mine", task.type), Var("first", int64), Var("length", int64)
-    word, got, top = Var("word", int64), Var("got", int64), Var("top", int64)
+    word, following = Var("word", int64), Var("following", int64)
+    got, top = Var("got", int64), Var("top", int64)
     q, held, left = Var("queue", int64), Var("held", int64), Var("left", int64)
 
+    leader = at.equal(thread, 0)
     front, stolen = taken(word)
     own = at.equal(victim, here)
     position = at.add(first, at.select(own, front, at.subtract(at.subtract(length, 1), stolen)))
     some = at.less(at.add(front, stolen), length)
-    take: Body = (
-        Let(first, begin(victim)),
-        Let(length, size(victim)),
+    ask: Body = (
         FetchUpdate(word, words, at.multiply(victim, STRIDE), at.select(own, 1, 1 << _HALF)),
-        Store(ticket, constant(0), simplify.cast(at.select(some, position, -1), int32)),
+        Assign(following, at.select(some, position, -1)),
     )
     held_front, held_stolen = taken(held)
-    # Fuller queues first, in 32 bits: what is left, at most so much, above the number of the queue.
+    # Fuller queues first, in 32 bits: what is left, at most so much, above how near the queue is.
+    # Of equals everybody takes another: at the end, few tasks are left in many queues.
     bits = (queues - 1).bit_length()
     much = (1 << (31 - bits)) - 1
-    key = simplify.cast(at.add(at.multiply(at.minimum(left, much), 1 << bits), q), int32)
+    far = at.remainder(at.subtract(at.add(q, queues), here), queues)
+    near = at.subtract((1 << bits) - 1, far)
+    key = simplify.cast(at.add(at.multiply(at.minimum(left, much), 1 << bits), near), int32)
     look: Body = (
         Fetch(held, words, at.multiply(q, STRIDE), ordered=False),
         Let(left, at.subtract(size(q), at.add(held_front, held_stolen))),
@@ -123,28 +130,29 @@ def agents(
         step = Assign(turn, at.add(turn, kernel.threads))
         looking = While((), at.less(turn, queues), (Let(q, turn), *look, step))
         all_queues = (Declare(turn, thread), looking)
-    leader = at.equal(thread, 0)
     nobody = at.equal(top, 0)
-    before: Body = (
-        Barrier(),  # the last ticket has been read
-        If(leader, take),
+    distance = at.subtract((1 << bits) - 1, _bits("bitwise_and", top, (1 << bits) - 1))
+    fuller = at.remainder(at.add(here, distance), queues)
+    search: Body = (
+        If(leader, (Store(fullest, constant(0), Const(0, int32)),)),
         Barrier(),
-        Let(got, simplify.cast(Load(ticket, constant(0)), int64)),
+        *all_queues,
+        Barrier(),
+        Let(top, simplify.cast(Load(fullest, constant(0)), int64)),
         If(
-            at.less(got, 0),
-            (
-                If(leader, (Store(fullest, constant(0), Const(0, int32)),)),
-                Barrier(),
-                *all_queues,
-                Barrier(),
-                Let(top, simplify.cast(Load(fullest, constant(0)), int64)),
-                If(
-                    nobody,
-                    (Assign(more, constant(0)),),
-                    (Assign(victim, _bits("bitwise_and", top, (1 << bits) - 1)),),
-                ),
-            ),
+            nobody,
+            (Assign(more, constant(0)),),
+            (Assign(victim, fuller), Assign(first, begin(victim)), Assign(length, size(victim))),
         ),
+    )
+    before: Body = (
+        # Two slots in turns: who writes one has seen all read the other.
+        If(leader, (Store(ticket, slot, simplify.cast(following, int32)),)),
+        Barrier(),
+        Let(got, simplify.cast(Load(ticket, slot), int64)),
+        Assign(slot, at.subtract(1, slot)),
+        If(at.less(got, 0), search),
+        If(at.both(leader, at.equal(more, 1)), ask),
     )
     number = _within(got, kernel.tasks)
     if table is not None:
@@ -156,6 +164,11 @@ def agents(
         Special(place, "smid"),
         Let(here, simplify.cast(number_here, int64)),
         Declare(victim, here),
+        Declare(first, begin(here)),
+        Declare(length, size(here)),
+        Declare(following, constant(-1)),
+        If(leader, ask),
+        Declare(slot, constant(0)),
         Declare(more, constant(1)),
         loop,
     )

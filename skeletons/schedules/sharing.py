@@ -171,7 +171,8 @@ def _cut(graph: BlockGraph, pieces: int) -> Ints:
 
 
 def parts(graph: BlockGraph, pieces: int) -> Ints:
-    """The blocks as queues one after the other: queue q of Q has positions ⌊q·T/Q⌋ … of T.
+    """The blocks as queues one after the other, all as long; the first ones have one more where
+    that does not come out.
 
     METIS cuts; what its parts have too many of goes to those that have too few, the blocks first
     that share least with their own part.  Inside a part, the order of the spanning tree.
@@ -186,8 +187,7 @@ def parts(graph: BlockGraph, pieces: int) -> Ints:
     number = np.empty(pieces, np.int64)
     number[np.argsort(earliest, kind="stable")] = np.arange(pieces)
     part = number[part]  # parts in the order in which the tree reaches them
-    bounds = np.arange(pieces + 1) * count // pieces
-    _even_out(graph, part, np.diff(bounds))
+    _even_out(graph, part, count // pieces + (np.arange(pieces) < count % pieces))
     return np.lexsort((when, part))
 
 

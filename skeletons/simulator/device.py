@@ -114,7 +114,7 @@ def block_trace(pattern: Pattern, plan: Resolved, line_width: int, stores: int =
 def run_blocks(trace: BlockTrace, device: Multiprocessors, order: Any = None,
                queues: bool = False) -> DeviceRun:  # fmt: skip
     """The blocks in an order (of their numbers by default), dealt out or from a queue for every
-    multiprocessor: queue q of Q has positions ⌊q·T/Q⌋ … of T."""
+    multiprocessor, all as long, the first ones by one position where that does not come out."""
     given = (
         np.arange(trace.blocks, dtype=np.int64) if order is None else np.asarray(order, np.int64)
     )
@@ -191,8 +191,9 @@ def _run(lines: Any, starts: Any, span: int, order: Any, queues: bool, count: in
     at = np.zeros((count, resident), np.int64)
     stop = np.zeros((count, resident), np.int64)
     turn = np.zeros(count, np.int64)
-    first = np.arange(count) * blocks // count
-    last = np.arange(1, count + 1) * blocks // count
+    share, spare = blocks // count, blocks % count
+    first = np.arange(count) * share + np.minimum(np.arange(count), spare)
+    last = first + share + (np.arange(count) < spare)
     if not queues:
         first[0], last[0] = 0, blocks
     accesses = misses1 = misses2 = stolen = steps = done = 0
@@ -252,7 +253,11 @@ def _take(m: int, first: Any, last: Any, queues: bool) -> Any:
     if first[m] < last[m]:
         first[m] += 1
         return first[m] - 1, 0
-    victim = np.argmax(last - first)
+    victim = m  # the fullest, of equals the next, as in `kernel.agents`
+    for away in range(1, len(first)):
+        q = (m + away) % len(first)
+        if last[q] - first[q] > last[victim] - first[victim]:
+            victim = q
     if first[victim] >= last[victim]:
         return -1, 0
     last[victim] -= 1

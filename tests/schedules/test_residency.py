@@ -111,19 +111,21 @@ def test_every_task_once_whatever_multiprocessors_do(data: st.DataObject):
 def test_more_queues_than_a_block_has_threads():
     counts, came = run(with_agents(70, 1), 90, 3, [69, 3, 3], seed=1)
     assert counts.tolist() == [1] * 90
-    assert came[0] in (3, 88)
+    assert came[0] in (6, 89)
 
 
 def test_an_agent_takes_its_own_tasks_from_the_front_and_others_from_the_tail():
     _, came = run(with_agents(2, 1), 9, 1, [1])
-    assert came.tolist() == [4, 5, 6, 7, 8, 3, 2, 1, 0]
+    assert came.tolist() == [5, 6, 7, 8, 4, 3, 2, 1, 0]
     _, came = run(with_agents(2, 1, table=True), 6, 1, [0], order=[5, 3, 1, 0, 2, 4])
     assert came.tolist() == [5, 3, 1, 4, 2, 0]
 
 
 def test_the_fullest_queue_is_robbed_first():
-    _, came = run(with_agents(3, 1), 8, 1, [0])  # queues of 2, 3 and 3: of equals the last
-    assert came.tolist() == [0, 1, 7, 6, 5, 4, 3, 2]
+    _, came = run(with_agents(3, 1), 8, 1, [0])  # queues of 3, 3 and 2
+    assert came.tolist() == [0, 1, 2, 5, 4, 3, 7, 6]
+    _, came = run(with_agents(3, 1), 9, 1, [1])  # of equals the next
+    assert came.tolist() == [3, 4, 5, 8, 7, 6, 2, 1, 0]
 
 
 def test_agents_in_32_bits_are_the_same():
