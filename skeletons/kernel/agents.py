@@ -7,17 +7,17 @@
 
 All of them need tasks that may run in any order, at any time: none waits for another.
 
-A queue holds a range of ids (of positions in a table): T tasks over Q queues are ⌊T/Q⌋ each, and one
-more for the first T mod Q.  Its state is one 64-bit word, how many were taken from the front (low
-half) and how many stolen from the tail (high half).  One atomic addition to the word takes a task:
-with (h, s) before it and h + s < size, the owner's is number h, the thief's number size − 1 − s; else
-the queue is empty, for good.  Every task is taken once, for h + s grows by one each time and owners
-stay below what thieves took.  Whoever finds its queue empty looks at all of them, goes on with the
-fullest (of equals, the nearest), and ends when all are empty: nothing depends on which
-multiprocessors have blocks, or how fast these are.
+A queue holds a range of ids (of positions in a table): T tasks over Q queues are ⌊T/Q⌋ each, and
+one more for the first T mod Q.  Its state is one 64-bit word, how many were taken from the front
+(low half) and how many stolen from the tail (high half).  One atomic addition to the word takes a
+task: with (h, s) before it and h + s < size, the owner's is number h, the thief's number
+size − 1 − s; else the queue is empty, for good.  Every task is taken once, for h + s grows by one
+each time and owners stay below what thieves took.  Whoever finds its queue empty looks at all of
+them, goes on with the fullest (of equals, the nearest), and ends when all are empty: nothing
+depends on which multiprocessors have blocks, or how fast these are.
 
-An agent asks for a task before it works on the one it has: the answer of the atomic is there when it
-is needed.
+An agent asks for a task before it works on the one it has, so that the answer of the atomic is
+there when it is needed: as long as the queue has more tasks than agents that could take them.
 
 After A. Li et al., *Locality-aware CTA clustering for modern GPUs* (ASPLOS 2017): agents,
 redirection; D. Tripathy et al., *PAVER* (TACO 2021): queues, stealing from the fullest one's tail.
@@ -95,6 +95,7 @@ def agents(
     victim, more, slot = Var("victim", int64), Var("more", int64), Var("slot", int64)
     mine, first, length = Var("mine", task.type), Var("first", int64), Var("length", int64)
     word, following = Var("word", int64), Var("following", int64)
+    rest, asked = Var("rest", int64), Var("asked", int64)
     got, top = Var("got", int64), Var("top", int64)
     q, held, left = Var("queue", int64), Var("held", int64), Var("left", int64)
 
@@ -106,6 +107,7 @@ def agents(
     ask: Body = (
         FetchUpdate(word, words, at.multiply(victim, STRIDE), at.select(own, 1, 1 << _HALF)),
         Assign(following, at.select(some, position, -1)),
+        Assign(rest, at.subtract(length, at.add(front, stolen))),
     )
     held_front, held_stolen = taken(held)
     # Fuller queues first, in 32 bits: what is left, at most so much, above how near the queue is.
@@ -147,12 +149,22 @@ def agents(
     )
     before: Body = (
         # Two slots in turns: who writes one has seen all read the other.
-        If(leader, (Store(ticket, slot, simplify.cast(following, int32)),)),
+        If(
+            leader,
+            (
+                If(at.equal(asked, 0), ask),
+                Store(ticket, slot, simplify.cast(following, int32)),
+                Assign(asked, constant(0)),
+            ),
+        ),
         Barrier(),
         Let(got, simplify.cast(Load(ticket, slot), int64)),
         Assign(slot, at.subtract(1, slot)),
         If(at.less(got, 0), search),
-        If(at.both(leader, at.equal(more, 1)), ask),
+        If(
+            at.both(leader, at.less_equal(0, got), at.less(per_queue, rest)),
+            (*ask, Assign(asked, constant(1))),
+        ),
     )
     number = _within(got, kernel.tasks)
     if table is not None:
@@ -167,7 +179,8 @@ def agents(
         Declare(first, begin(here)),
         Declare(length, size(here)),
         Declare(following, constant(-1)),
-        If(leader, ask),
+        Declare(rest, constant(0)),
+        Declare(asked, constant(0)),
         Declare(slot, constant(0)),
         Declare(more, constant(1)),
         loop,
