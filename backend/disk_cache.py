@@ -1,9 +1,9 @@
 """Compiled object code on disk: shared by processes, checked when read, bounded in size.
 
 A file is one line of JSON (what the code needs), and the code, behind a header with the lengths and
-a SHA-256 of both.  Files are written aside and moved into place, so that readers see whole files
-only; one that is not whole, or not ours, is deleted and made again.  Nothing here ever raises: a
-cache that cannot be used is no cache.
+a SHA-256 of both and of the key.  Files are written aside and moved into place, so that readers see
+whole files only; one that is not whole, not ours, or another key's is deleted and made again.
+Nothing here ever raises: a cache that cannot be used is no cache.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-_MAGIC = b"TREADLE-CODE-1\n"
+_MAGIC = b"TREADLE-CODE-2\n"
 _HEADER = struct.Struct("<QQ32s")
 _DEFAULT_LIMIT = 512 * 1024 * 1024
 
@@ -55,6 +55,9 @@ class DiskCache:
     def path(self, key: str) -> Path:
         return self.directory / key[:2] / f"{key}.o"
 
+    def _name(self, key: str) -> bytes:
+        return f"{self.folder}/{key}\n".encode()
+
     def get(self, key: str) -> tuple[bytes, dict[str, Any]] | None:
         """The code and what it needs, or None.  A damaged file is deleted."""
         try:
@@ -63,7 +66,7 @@ class DiskCache:
                 data = file.read()
         except (OSError, RuntimeError):
             return None
-        found = _decode(data)
+        found = _decode(data, self._name(key))
         if found is None:
             self.drop(key)
             return None
@@ -75,7 +78,7 @@ class DiskCache:
         """Keep code, if that is possible."""
         if not self._usable:
             return
-        data = _encode(image, about)
+        data = _encode(image, about, self._name(key))
         try:
             path = self.path(key)
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -118,19 +121,21 @@ class DiskCache:
             total -= size
 
 
-def _encode(image: bytes, about: Mapping[str, Any]) -> bytes:
+def _encode(image: bytes, about: Mapping[str, Any], name: bytes) -> bytes:
     text = json.dumps(dict(about), sort_keys=True).encode()
-    digest = hashlib.sha256(text + image).digest()
+    digest = hashlib.sha256(name + text + image).digest()
     return _MAGIC + _HEADER.pack(len(text), len(image), digest) + text + image
 
 
-def _decode(data: bytes) -> tuple[bytes, dict[str, Any]] | None:
+def _decode(data: bytes, name: bytes) -> tuple[bytes, dict[str, Any]] | None:
     start = len(_MAGIC) + _HEADER.size
     if len(data) < start or not data.startswith(_MAGIC):
         return None
     text_length, image_length, digest = _HEADER.unpack_from(data, len(_MAGIC))
     body = data[start:]
-    if len(body) != text_length + image_length or hashlib.sha256(body).digest() != digest:
+    if len(body) != text_length + image_length:
+        return None
+    if hashlib.sha256(name + body).digest() != digest:
         return None
     try:
         about = json.loads(body[:text_length])

@@ -15,7 +15,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from numbers import Rational
+from numbers import Integral, Rational
 from typing import Any
 
 import numpy as np
@@ -44,8 +44,10 @@ class BilinearAlgorithm:
 
     def __post_init__(self) -> None:
         extents = self.m, self.k, self.n
-        if not all(isinstance(x, int) and x > 0 for x in extents):
+        if not all(isinstance(x, Integral) and x > 0 for x in extents):
             raise ShapeError(f"{self.name}: m, k and n are counts of blocks, got {extents}.")
+        for letter, extent in zip("mkn", extents, strict=True):
+            object.__setattr__(self, letter, int(extent))
         for letter, shape in (("u", (self.m, self.k)), ("v", (self.k, self.n)),
                               ("w", (self.m, self.n))):  # fmt: skip
             object.__setattr__(self, letter, self._table(letter, *shape))

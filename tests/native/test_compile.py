@@ -148,6 +148,15 @@ def test_damaged_files_are_dropped(tmp_path: Path, damage: str) -> None:
     assert fresh(cache, 1.5).from_disk
 
 
+def test_an_entry_is_only_what_was_kept_under_its_key(tmp_path: Path) -> None:
+    cache = DiskCache(tmp_path)
+    cache.put("aa11", b"one", {})
+    cache.put("bb22", b"two", {})
+    cache.path("bb22").write_bytes(cache.path("aa11").read_bytes())
+    assert cache.get("bb22") is None and not cache.path("bb22").exists()
+    assert cache.get("aa11") == (b"one", {})
+
+
 def test_code_that_does_not_load_is_made_again(tmp_path: Path) -> None:
     cache = DiskCache(tmp_path)
     fresh(cache, 1.5)
