@@ -37,6 +37,9 @@ import numpy as np
 import treadle as td
 from benchmarks import harness
 from benchmarks.schedules.programs import STUDY, Study
+from treadle.backend.cuda.availability import DEFAULT_ARCH
+from treadle.backend.cuda.compile import compile_kernel
+from treadle.backend.cuda.source import kernels_of
 from treadle.dsl.graph import Fold, Generate, Node, Permute, topological
 from treadle.dsl.names import Names
 from treadle.skeletons.analysis import kernel_maps
@@ -86,13 +89,15 @@ def control(name: str) -> str:
 @dataclass
 class Measured:
     """Seconds; `predicted` None where the analysis has no answer; `same`: bit for bit as in row
-    order; `once`: many times slower than the fastest, and so measured only once."""
+    order; `once`: many times slower than the fastest, and so measured only once; `apart`: how far
+    the middle half of its warm samples spreads, as a part of the median (None: not recorded)."""
 
     warm: float
     cold: float
     predicted: float | None = None
     same: bool = True
     once: bool = False
+    apart: float | None = None
 
 
 @dataclass
@@ -150,6 +155,17 @@ class Result:
         """Spearman's correlation of predicted and measured time, of `levels`."""
         return correlation(self.predicted)
 
+    @property
+    def untied(self) -> float | None:
+        """The same of the times as they are, however close."""
+        return correlation(self.predicted, tied=False)
+
+    @property
+    def spread(self) -> float:
+        """The slowest of the times that are predicted over the fastest."""
+        times = [t for _, t in self.predicted] or [1.0]
+        return max(times) / min(times)
+
 
 #: Times closer than this are the same: repeated runs are.
 SAME = 1.02
@@ -166,12 +182,12 @@ def levels(times: Sequence[float]) -> list[int]:
     return found
 
 
-def correlation(pairs: Sequence[tuple[float, float]]) -> float | None:
-    """Spearman's rank correlation of (predicted, measured), ties by `levels`; None where either has
-    one level, or there are fewer than four."""
+def correlation(pairs: Sequence[tuple[float, float]], tied: bool = True) -> float | None:
+    """Spearman's rank correlation of (predicted, measured), `tied` by `levels`; None where either
+    has one level, or there are fewer than four."""
     if len(pairs) < 4:
         return None
-    made = [levels(times) for times in zip(*pairs, strict=True)]
+    made = [levels(times) if tied else times for times in zip(*pairs, strict=True)]
     if any(len(set(x)) == 1 for x in made):
         return None
     from scipy.stats import spearmanr
@@ -281,8 +297,15 @@ def study(case: Study, machine: Machine, divide: int, budget: float,
             times = 1 if name in slow else 3 if found > 5e-3 else 5
             cold = machine.cold(runs[name], times)
             result.measured[name] = Measured(
-                found, cold, predicted.get(name), same[name], name in slow)  # fmt: skip
+                found, cold, predicted.get(name), same[name], name in slow,
+                None if name in slow else middle_half(warm[name]) / found)  # fmt: skip
     return result
+
+
+def middle_half(samples: Sequence[float]) -> float:
+    """How far apart the quartiles are."""
+    low, high = np.quantile(samples, (0.25, 0.75))
+    return float(high - low)
 
 
 #: A schedule so many times slower than the fastest, and slower than so many seconds, is measured
@@ -337,6 +360,15 @@ def _whole(schedule: Any) -> Any:
     return None if schedule is None else as_schedule(schedule)
 
 
+def registers(program: Any) -> tuple[int, bool]:
+    """Of a thread of the first kernel of the fold in a program, as compiled for an H200, and
+    whether they are too few: that needs no GPU.  The kernel for short rows, of which no block runs
+    here, is not it."""
+    kernels = (chain[0] for chain in kernels_of(operation(program), DEFAULT_ARCH))
+    made = compile_kernel(next(k for k in kernels if "short" not in k.name), DEFAULT_ARCH)
+    return made.registers, made.spills > 0
+
+
 def predictions(base: Any, programs: Iterable[str]) -> tuple[dict[str, float], str]:
     """Seconds by schedule, from the access analysis, nothing is run; and what is chosen where
     nothing is asked for.  Of folds on a CPU the analysis says nothing."""
@@ -356,9 +388,11 @@ def predictions(base: Any, programs: Iterable[str]) -> tuple[dict[str, float], s
             schedule = None if choice is None else choice.schedule
         # A block may have more axes than the operation.
         with suppress(td.ScheduleError):
-            made = (predict_fold(maps, schedule, device) if isinstance(node, Fold) else
-                    predict(maps, schedule, device, way))  # fmt: skip
-            found[name] = made.seconds
+            if isinstance(node, Fold):
+                taken = registers(base if schedule is None else base.scheduled(op=schedule))
+                found[name] = predict_fold(maps, schedule, device, *taken)
+            else:
+                found[name] = predict(maps, schedule, device, way).seconds
     return found, "" if choice is None or choice.schedule is None else repr(choice.schedule)
 
 
@@ -373,10 +407,13 @@ def table(results: Sequence[Result], about: Mapping[str, Any]) -> str:
         "over the row order "
         "with blocks of the same shape. Spearman: predicted against measured, all schedules but "
         "`Auto()`; times within 2 % are ties, predicted ones too (levels of 2 %, from the shortest "
-        "on). Folds on a CPU are not predicted.", "",
+        "on); *no ties*: of the times as they are. *Spread*: the slowest of these schedules over "
+        "the fastest; where it is below 1.02 there is no order to find. Predictions are of the "
+        "model at the time of writing, which may be later than the measurement. Folds on a CPU are "
+        "not predicted.", "",
         "| program | row order | default | best of all tried | ms | cold | gain of order or hint | "
-        "Auto / best | Spearman |",
-        "| --- | ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: |",
+        "Auto / best | spread | Spearman | no ties |",
+        "| --- | ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]  # fmt: skip
 
     def ms(r: Result, name: str) -> str:
@@ -385,11 +422,12 @@ def table(results: Sequence[Result], about: Mapping[str, Any]) -> str:
     for r in results:
         best = r.measured[r.best]
         auto = "" if r.auto is None else f"{r.auto:.2f}"
-        rank = "" if r.rank is None else f"{r.rank:.2f}"
+        rank, untied = ("" if x is None else f"{x:.2f}" for x in (r.rank, r.untied))
+        spread = f"{r.spread:.2f}" if r.predicted else ""
         lines.append(
             f"| {r.program} | {ms(r, 'Row()')} | {ms(r, 'default')} | {_code(r.best)} | "
             f"{best.warm * 1e3:.3g} | {best.cold * 1e3:.3g} | {r.gain:.2f} × {_code(r.turned)} | "
-            f"{auto} | {rank} |"
+            f"{auto} | {spread} | {rank} | {untied} |"
         )
     lines += ["", *summary(results), ""]
     return "\n".join(lines)
@@ -466,6 +504,21 @@ def summary(results: Sequence[Result]) -> list[str]:
             f"{len(ranks)}, least {ranks[least]:.2f} ({least}). Of all pairs of schedules more "
             f"than 2 % apart, {right / known:.0%} are predicted in the right order."
         )
+        untied = {r.program: r.untied for r in results if r.untied is not None}
+        last = min(untied, key=lambda name: untied[name])
+        still = [r.program for r in results if r.predicted and r.rank is None]
+        lines.append(
+            f"- The same with no ties, times closer than 2 % ranked as they came: median "
+            f"{median(untied.values()):.2f}, at least 0.9 for "
+            f"{sum(x >= 0.9 for x in untied.values())} of {len(untied)}, least {untied[last]:.2f} "
+            f"({last})." + (f" Nothing to rank, all times being within 2 %: {', '.join(still)}."
+                            if still else "")
+        )  # fmt: skip
+    apart = [m.apart for r in results for m in r.measured.values() if m.apart is not None]
+    if apart:
+        lines.append("- The middle half of the samples of a schedule spreads by "
+                     f"{median(apart):.1%} of their median (that is the median of all; 95 % of "
+                     f"them: {np.quantile(apart, 0.95):.1%} at most).")  # fmt: skip
     once = [r.program for r in results for m in r.measured.values() if m.once]
     if once:
         lines.append(f"- Measured once, being over {HOPELESS:.0f} times as slow as the fastest: "

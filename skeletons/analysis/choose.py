@@ -106,7 +106,8 @@ def candidates(kernel: KernelMaps, given: Schedule | None, gpu: bool) -> list[Sc
     else:
         found = []
     fit = [s for s in found if _fits(s, height, width) and (not gpu or _holds(s, kernel))]
-    return [given if given is not None and given.layers else None, *fit]
+    fixed = given is not None and any(layer.slot != "chooser" for layer in given.layers)
+    return [given if fixed else None, *fit]
 
 
 def _fits(schedule: Schedule, height: int, width: int) -> bool:
@@ -222,6 +223,12 @@ class Decider:
             found = self.choice(known)
             self._made[key] = None if found is None else found.schedule
             return self._made[key]
+
+    def reasons(self, known: Mapping[Expr, int]) -> list[str]:
+        """For `explain`."""
+        from .report import explained
+
+        return explained(self, known)
 
     def choice(self, known: Mapping[Expr, int], complete: bool = False) -> Choice | None:
         """The choice with its predictions; None where extents are not known, or there is nothing

@@ -14,7 +14,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from treadle.dsl.access import DATA
-from treadle.skeletons.schedules import Order, PlaneOrder, Row, Schedule, as_schedule
+from treadle.skeletons.schedules import (
+    Hilbert,
+    Morton,
+    Order,
+    PlaneOrder,
+    Row,
+    Schedule,
+    as_schedule,
+)
 
 from .device import Ceilings
 from .footprint import distinct, with_inner
@@ -27,8 +35,9 @@ INDEX = {"Row": 25, "Column": 50, "ZigZag": 57, "Tile": 70, "Swizzle": 50, "Mort
          "Hilbert": 210, "Table": 45}  # fmt: skip
 BLOCK_INDEX = {"Row": 35, "Column": 48, "ZigZag": 54, "Tile": 58, "Swizzle": 38, "Morton": 142,
                "Hilbert": 230, "Table": 50}  # fmt: skip
-#: Of a user's own order; of rows that follow each other.
-OWN_INDEX, ROWS_INDEX = 75, 12
+#: Of a user's own order; of rows that follow each other; and more of a curve on a line, some ids of
+#: which are beyond its end.
+OWN_INDEX, ROWS_INDEX, BEYOND = 75, 12, 2
 #: Where warps are looked at, as parts of the way: not at edges.
 PLACES = (0.371, 0.537, 0.713)
 #: Bytes that a task moves on a CPU; rows and columns of transposing ones.
@@ -73,6 +82,8 @@ def form_of(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings, way
     if rank == 1 and isinstance(order, PlaneOrder):
         name = "Row"  # on a line they are all the same
     index = (BLOCK_INDEX if by_blocks else INDEX).get(name, OWN_INDEX)
+    if rank == 1 and isinstance(order, Morton | Hilbert):
+        index += BEYOND
     if by_blocks and getattr(order, "width", 0) == 1:
         index = BLOCK_INDEX["Row"]  # blocks below each other: a division less
     walk, patch = Walk(kernel.outputs, order, plan.unit), plan.per_thread

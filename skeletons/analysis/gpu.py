@@ -2,14 +2,17 @@
 bytes between L2 and L1s, and blocks that come and go.
 
     issue       slots of the schedulers; integer instructions take two, their units are half as
-                wide; multiplications of 64 bits, for addresses, four
+                wide; multiplications of 64 bits, for addresses, four; those of doubles two, in
+                units beside the others
     wavefronts  banks of the L1 that a warp's words meet in, and lines that its words straddle
     far         sectors that the blocks of one multiprocessor share, each request of a line at least
-    turnover    one block after the other is launched, and each lives as long as its latencies
+    turnover    one block after the other is launched, and each lives as long as its latencies,
+                longer where all multiprocessors wait for the same sector
 
 Constants are of an H200, from what is said there (benchmarks/results/schedules-gpu-*, and the
 machine code).
-None belongs to a schedule; only those of stores in parts of sectors are of a single program.
+None belongs to a schedule; only those of stores in parts of sectors, and of loops of unlike turns,
+are of a single program.
 """
 
 from __future__ import annotations
@@ -53,15 +56,25 @@ REQUEST, BYPASSING = 60, 44
 #: resident at a time store such parts to, whose lines meet in the same sets (a permute to the
 #: transposed takes 360 us where 4096 rows are written at a time, 305 where 256 are).
 PARTIAL, OF_BYTE, SCATTERED = 110, 10, 11e3
+#: Of what several blocks ask for past the L1, what is not in the L2 any more (counted: 9.2 instead
+#: of 8.4 million sectors of DRAM in a transposition, 5.0, not 2.1, where axes are turned round).
+GIVEN_UP = 0.09
 #: Of the sectors that a multiprocessor asks for: those that no other one near it asks for at that
-#: time (the L2 answers these together): 17 taps down a column, in blocks of a row, take 88 us
+#: time (the L2 answers these together): 17 taps down a column, in blocks of a row, take 89 us
 #: (measured), not 146.
-ALONE = 0.6
+ALONE = 0.45
 #: Seconds from one block's launch to the next one's: 262 144 blocks of any kind take 157 us.
 DISPATCH = 0.6e-9
 #: Seconds that a block lives whatever it does (launch, addresses, the last store); more until data
-#: from L2 or DRAM is there, and where agents take it from a queue.
-LIFE, FIRST_DATA, QUEUE = 0.35e-6, 0.47e-6, 0.12e-6
+#: from L2 or DRAM is there, and where the blocks of a cluster begin together.
+LIFE, FIRST_DATA, CLUSTER = 0.35e-6, 0.47e-6, 0.04e-6
+#: … and where the L1 would hold all that is read, but blocks begin with what it has not met: from
+#: L2, and longer for every multiprocessor that asks for the same sectors at that time (u[i]·v[j] of
+#: 8192 squared: 175 us row by row, where all ask for one u[i], 163 in columns of 256; of u[i] alone
+#: 175 and 161; of v[j] alone, which stays, 161).
+FROM_L2, SAME = 0.13e-6, 0.9e-9
+#: … and past the L1, where every warp asks (278 us of u[i]·v[j]; 325, not 225, of a[i, j] + u[i]).
+SAME_PAST = 3e-9
 #: Seconds more until data is there where what is resident touches parts of rows only, all over
 #: memory: rows of DRAM are opened for less (columns of any width take 16 us of 225 longer).
 OPENED = 0.06e-6
@@ -79,8 +92,17 @@ A_TURN, STEP, TOGETHER, WIDE = 0.5, 3.5, 2.0, 4.3
 #: Slots of the place of a load outside loops, for every row of an array (machine code).
 OTHER_ROW = 3.0
 #: How much longer a warp runs loops of unlike turns for every element that its lanes are apart:
-#: neighbours have about as many, and the warp waits for the longest.
-APART = 0.001
+#: neighbours have about as many, and the warp waits for the longest (the turns of the Mandelbrot
+#: set, counted: lanes of 4 × 8 run 3.4 % fewer than those of 1 × 32, of 2 × 16 2.2 %).
+APART = 0.0016
+#: … and where what is resident lies close together, and spans no axis: it is dear or cheap as a
+#: whole, so that cheap blocks, which wait, do not run beside dear ones, which compute.
+UNMIXED = 0.04
+#: Cycles from one instruction of such a loop to the next, which needs it, and as many more where it
+#: is about doubles: few warps leave gaps (counted, of doubles: 9.0).
+DEPENDENT = 4.5
+#: The power by which instructions of doubles and of others add up, as TOGETHER of the model.
+PIPES = 5.0
 #: Where the blocks of a multiprocessor are among the ids of a wave: coprime to most grids.
 SCATTER = 53
 #: The names of access classes in hints.
@@ -90,7 +112,8 @@ _CLASSES = {HORIZONTAL: "horizontal", VERTICAL: "vertical", STREAMING: "stream",
 @dataclass(frozen=True)
 class Work:
     """Warp instructions, those of one thread, wavefronts of the L1, bytes written to L2, bytes read
-    past the L1, and how often the lines that a warp waits for are doubled."""
+    past the L1 or where data say, how often the lines that a warp waits for are doubled, and cycles
+    of a thread whose instructions wait for each other."""
 
     issue: float
     own: float
@@ -98,6 +121,7 @@ class Work:
     written: float
     past: float
     doublings: float
+    waiting: float
 
 
 def resident(form: Form) -> int:
@@ -123,8 +147,10 @@ def work(kernel: KernelMaps, form: Form, device: Ceilings, schedule: Schedule | 
         cycles, sectors, lines = _access(m, form, first, wide)
         wavefronts += load * patch / wide * cycles
         doublings = max(doublings, math.log2(max(lines / wide, 1)))
-        if _policy(m, schedule) == "no_l1":
-            past += load * patch / wide * max(sectors * 32, lines * BYPASSING)
+        bypassing = _policy(m, schedule) == "no_l1"
+        if bypassing or m.kind == DATA:
+            request = BYPASSING if bypassing else REQUEST
+            past += load * patch / wide * max(sectors * 32, lines * request)
     for m in kernel.stores:
         if kernel.binned:
             wavefronts += ATOMIC
@@ -139,11 +165,29 @@ def work(kernel: KernelMaps, form: Form, device: Ceilings, schedule: Schedule | 
         if full < 32 and m.coefficients and abs(m.strides[len(kernel.outputs) - 1]) != 1:
             reached = _reached(m, kernel, form, device) * m.shape[-1]
             written += SCATTERED * m.size / m.element / max(reached, 1)
+    longer = 1.0
     if not kernel.regular:  # and the last blocks run while others have nothing to do any more
-        each *= 1 + APART * float(np.ptp(points[:32], 0).sum())
-        each *= 1 + resident(form) * device.units * form.threads / max(warps * 32, 1)
-    own = patch * each + form.index
-    return Work(warps * own, own, warps * wavefronts, written, warps * past, doublings)
+        longer += APART * float(np.ptp(points[:32], 0).sum())
+        longer *= 1 + UNMIXED * (1 - _spanned(kernel, form, device))
+        longer *= 1 + resident(form) * device.units * form.threads / max(warps * 32, 1)
+    own, doubles = patch * each * longer + form.index, patch * kernel.doubles * longer
+    # The units for doubles are half as wide, and others work beside them.
+    slots = (own**PIPES + (2 * doubles) ** PIPES) ** (1 / PIPES)
+    waiting = own * DEPENDENT + doubles * DEPENDENT
+    return Work(warps * slots, own, warps * wavefronts, written, warps * past, doublings, waiting)
+
+
+def _spanned(kernel: KernelMaps, form: Form, device: Ceilings) -> float:
+    """What part of an axis the blocks that are resident at a time span, at most."""
+    together = resident(form) * device.units * form.ids
+    room, extents = max(form.walk.size - together, 0), np.array(kernel.outputs)
+    found = []
+    for part in PLACES:
+        points = form.walk.origins(int(room * part) + np.arange(1024) * together // 1024)
+        inside = points[(points < extents).all(1)]
+        sides = np.ptp(inside, 0) + form.walk.unit if len(inside) else extents
+        found.append(min(float((sides / extents).max()), 1.0))
+    return sum(found) / len(found)
 
 
 def _stepping(m: Map, kernel: KernelMaps, form: Form) -> float:
@@ -166,18 +210,24 @@ def _rows(m: Map, form: Form) -> float:
 def _together(m: Map, form: Form, kernel: KernelMaps) -> int:
     """Neighbours of a thread that one instruction loads or stores: up to 16 bytes of a row."""
     axis = len(kernel.outputs) - 1
-    if not m.coefficients or axis < 0 or abs(m.strides[axis]) != 1:
+    if not m.rows and (not m.coefficients or axis < 0 or abs(m.strides[axis]) != 1):
         return 1
     return math.gcd(form.patch[-1], max(16 // m.element, 1))
 
 
 def _access(m: Map, form: Form, first: Points, wide: int) -> tuple[float, float, float]:
     """(cycles of the L1, sectors, lines) of an access of a warp, `wide` neighbours of a lane."""
-    if form.staged or m.rows:
+    if form.staged:
         return float(wide), 4.0 * wide, float(wide)
-    if m.kind == DATA:
+    if m.rows:  # rows that data choose: anywhere, but not two of them in a line
+        _, rows = np.unique(first[:, :-1], axis=0, return_inverse=True)
+        apart = -(-max(m.shape[-1] * m.element, 1) // 128) * 128
+        places = rows.reshape(-1) * apart + first[:, -1] * m.element
+        places = places.reshape(len(PLACES), -1)
+    elif m.kind == DATA:
         return 1 + STRADDLE * 31, 32.0, 32.0
-    places = m.addresses(first).reshape(m.taps * len(PLACES), -1)
+    else:
+        places = m.addresses(first).reshape(m.taps * len(PLACES), -1)
     words = max(wide * m.element // 4, 1)
     if words > 1:
         places = (places[:, :, None] + 4 * np.arange(words)).reshape(len(places), -1)
@@ -228,9 +278,10 @@ def from_l2(kernel: KernelMaps, form: Form, device: Ceilings, done: Work,
     """
     reads = [m for m in kernel.reads if m.kind != DATA and _policy(m, schedule) != "no_l1"]
     total = done.written + done.past
-    for m in kernel.reads:
-        if m.kind == DATA:
-            total += kernel.size * m.turns * m.taps * (m.element if m.rows else REQUEST)
+    bypassing = [m for m in kernel.reads if m.kind != DATA and _policy(m, schedule) == "no_l1"]
+    if bypassing:  # what warps of a block ask for together is looked up once
+        total = done.written + max(done.past, _of_blocks(bypassing, kernel, form, 32) * REQUEST)
+        total += given_up(kernel, form, device, schedule) / 32 * REQUEST
     walk, step = form.walk, form.ids
     blocks = -(-walk.size // step)
     if not reads or not blocks:
@@ -255,6 +306,24 @@ def from_l2(kernel: KernelMaps, form: Form, device: Ceilings, done: Work,
     return total + max(sectors * ALONE, lines) * often, sectors * often
 
 
+def _of_blocks(maps: Sequence[Map], kernel: KernelMaps, form: Form, piece: int) -> float:
+    """Pieces that every block touches, all blocks together."""
+    walk, step = form.walk, form.ids
+    low, high = walk.boxes(walk.size * 3 // 8 // step * step, step)
+    return union_lines(maps, low, high, piece, kernel.inner) * -(-walk.size // step)
+
+
+def given_up(kernel: KernelMaps, form: Form, device: Ceilings, schedule: Schedule | None) -> float:
+    """Bytes that DRAM gives again because they went past the L1: such lines the L2 gives up first,
+    when not all fit."""
+    past = [m for m in kernel.reads if m.kind != DATA and _policy(m, schedule) == "no_l1"]
+    if not past or sum(m.size for m in kernel.maps) <= device.shared:
+        return 0.0
+    low, high = form.walk.whole()
+    once = union_lines(past, low, high, 64, kernel.inner)
+    return GIVEN_UP * 64 * max(_of_blocks(past, kernel, form, 64) - once, 0.0)
+
+
 def turnover(kernel: KernelMaps, form: Form, device: Ceilings, done: Work,
              schedule: Schedule | None) -> float:  # fmt: skip
     """Seconds that blocks take to come and go: launched one by one, each as long as it lives,
@@ -266,14 +335,23 @@ def turnover(kernel: KernelMaps, form: Form, device: Ceilings, done: Work,
         life, launched = 0.0, 0.0
     if isinstance(residency, Agents | LocalityGraph):
         fit = min(fit, residency.per_sm) if isinstance(residency, Agents) else fit
-        life, launched = life + QUEUE, 0.0
-    past = any(_policy(m, schedule) == "no_l1" for m in kernel.reads)
-    if past or sum(m.size for m in kernel.reads) > device.first:
+        launched = 0.0  # and they have asked for it before the one that they work on
+    elif isinstance(residency, Clusters):
+        life += CLUSTER
+    past = [m for m in kernel.reads if _policy(m, schedule) == "no_l1"]
+    if past and not kernel.inner and launched:
+        life += SAME_PAST * max(_asking(m, kernel, form, device) for m in past)
+    if sum(m.size for m in kernel.reads) <= device.first:
+        # Agents go along, and have what they read a moment ago.
+        life += FROM_L2 if past else _fresh(kernel, form, device) if launched else 0.0
+    else:
         planned = [_reached(m, kernel, form, device) for m in kernel.reads if m.kind != DATA]
         life += FIRST_DATA + OPENED * (1 - sum(planned) / max(len(planned), 1))
     if any(m.kind == DATA for m in kernel.reads):
         life += FIRST_DATA  # where it is has to be there first
     cycles = form.index * PLACE + done.doublings * LINES
+    if not kernel.regular:
+        cycles += done.waiting
     if kernel.inner:
         turns = math.prod(kernel.inner)
         cycles += turns * (TURN + WAITING * min(_new_lines(kernel, form, turns), 1))
@@ -287,6 +365,43 @@ def turnover(kernel: KernelMaps, form: Form, device: Ceilings, done: Work,
         cycles += math.prod(form.patch) * sum(each) * LOAD
     life += cycles / device.clock
     return max(launched * DISPATCH, max(blocks / (device.units * fit), 1.0) * life)
+
+
+def _fresh(kernel: KernelMaps, form: Form, device: Ceilings) -> float:
+    """Seconds until a block has what the blocks before it on its multiprocessor did not read."""
+    now, wave = _resident_ids(form, device)
+    reads = [m for m in kernel.reads if m.kind != DATA]
+    if not reads or now[1][0] + 2 * wave > form.walk.size:
+        return 0.0
+    grown = []
+    for starts, length in zip(now, (form.ids, wave), strict=True):
+        boxes = (form.walk.boxes(s, length) for s in (starts, np.append(starts, starts + wave)))
+        before, after = (union_lines(reads, *b, 32, kernel.inner) for b in boxes)
+        grown.append(after - before)
+    alone, together = grown
+    if alone <= 0:
+        return 0.0
+    return FROM_L2 + SAME * device.units * alone / max(together, alone)
+
+
+def _asking(m: Map, kernel: KernelMaps, form: Form, device: Ceilings) -> float:
+    """How many multiprocessors ask for the same sector of an array at a time."""
+    if m.kind == DATA:
+        return 0.0
+    now, wave = _resident_ids(form, device)
+    boxes = (form.walk.boxes(s, n) for s, n in zip(now, (form.ids, wave), strict=True))
+    alone, together = (union_lines([m], *b, 32, kernel.inner) for b in boxes)
+    return device.units * alone / max(together, alone)
+
+
+def _resident_ids(form: Form, device: Ceilings) -> tuple[tuple[Points, Points], int]:
+    """Where the blocks of one multiprocessor begin, and all that are resident with them; and how
+    many ids these are."""
+    order, units = np.arange(resident(form)), device.units
+    wave = len(order) * units * form.ids
+    first = form.walk.size * 3 // 8 // wave * wave
+    mine = first + (order * units + order * SCATTER % units) * form.ids
+    return (mine, np.array([first])), wave
 
 
 def _reached(m: Map, kernel: KernelMaps, form: Form, device: Ceilings) -> float:

@@ -37,6 +37,7 @@ from treadle.dsl.graph import Fold, Generate, Leaf, Matmul, Node, Permute, Scan
 from treadle.dsl.names import evaluate
 from treadle.dsl.passes.cost import UNKNOWN_TURNS
 from treadle.dsl.primitives import convert
+from treadle.dsl.types import complex128, float64
 
 HORIZONTAL, VERTICAL, STREAMING, RANDOM = "horizontal", "vertical", "streaming", "random"
 
@@ -181,6 +182,7 @@ class KernelMaps:
     `outputs`: extents of the axes that threads and tasks are made of; `inner`: of the folded axes
     and counted loops that every output runs through; `operations`, `loads`: additions and reads per
     output; `shared`: additions that neighbours along the last axis but one have in common.
+    `doubles`: additions of 64-bit floats.
     `state`: bytes that its loops carry from turn to turn; `regular`: whether all its loops have as
     many turns for every output.  `binned`: it combines into few places, which blocks of a GPU have
     copies of.  `memo`: what the model found for all schedules alike.
@@ -195,6 +197,7 @@ class KernelMaps:
     state: int = 0
     regular: bool = True
     binned: bool = False
+    doubles: float = 0.0
     memo: dict[Any, float] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -254,13 +257,14 @@ def kernel_maps(node: Node, known: Mapping[Expr, int]) -> KernelMaps | None:
     shared = sum(_work(e, turns) for e in walk(bodies) if e not in moving) if moving else 0.0
     if any(isinstance(e, While) for e in walk(bodies)):
         shared = 0.0  # each output has its own number of turns, and runs them alone
+    doubles = sum(_work(e, turns) for e in walk(bodies) if _is_double(e))
     loads = sum(m.taps * m.turns for m in maps if not m.store)
     return KernelMaps(tuple(int(n or 0) for n in outer), inner, tuple(maps),
                       work * max(around, 1), loads, min(shared, work),
                       max((sum(t.bytes for t in e.types) for e in loops), default=0),
                       all(evaluate(e.count, known) is not None for e in loops)
                       and not any(isinstance(e, While) for e in walk(bodies)),
-                      _binned(node, maps))  # fmt: skip
+                      _binned(node, maps), doubles * max(around, 1))  # fmt: skip
 
 
 #: Bytes of places that a block of a GPU has a copy of (`gpu/permute.py`).
@@ -278,6 +282,11 @@ def _work(e: Expr, turns: Mapping[Expr, float]) -> float:
     if isinstance(e, Foreign):
         return 50.0 * turns.get(e, 0.0)
     return e.op.cost * turns.get(e, 0.0) if isinstance(e, Apply) else 0.0
+
+
+def _is_double(e: Expr) -> bool:
+    """Whether it is done by the units for 64-bit floats; comparisons of them are."""
+    return any(t in (float64, complex128) for t in (e.type, *(a.type for a in e.args)))
 
 
 def _moving(bodies: Sequence[Expr], index: Expr) -> set[Expr]:
@@ -310,25 +319,28 @@ def _count(loop: Loop, known: Mapping[Expr, int]) -> int:
 
 
 def _turns(bodies: Iterable[Expr], counts: Mapping[Var, int]) -> dict[Expr, float]:
-    """How often an output evaluates each expression: the turns of the loops around it.
+    """How often an output evaluates each expression: the turns of the loops whose index or state it
+    depends on; what a loop does not change is computed before it.
 
     The places of reads are not among them: they are cheap."""
-    found: dict[Expr, float] = {}
-    stack: list[tuple[Expr, float]] = [(e, 1.0) for e in bodies]
+    bodies = tuple(bodies)
+    within: dict[Expr, frozenset[Expr]] = {}  # index and states that an expression depends on
+    loops: dict[Expr, tuple[Expr, float]] = {}  # and whose they are, with how many turns
+    for e in walk(bodies):
+        found = frozenset().union(*(within[x] for x in (*e.args, *e.scoped)))
+        within[e] = (found | {e} if isinstance(e, Var) else found).difference(e.vars)
+        if isinstance(e, Loop | While):
+            turns = counts[e.vars[0]] if isinstance(e, Loop) else UNKNOWN_TURNS
+            loops.update((v, (e, turns)) for v in e.vars)
+    evaluated: set[Expr] = set()
+    stack: list[Expr] = list(bodies)
     while stack:
-        e, times = stack.pop()
-        if found.get(e, 0.0) >= times:
-            continue
-        found[e] = times
-        inside = times
-        if isinstance(e, Loop):
-            inside *= counts[e.vars[0]]
-        elif isinstance(e, While):
-            inside *= UNKNOWN_TURNS
-        if not isinstance(e, Read):
-            stack += [(a, times) for a in e.args]
-        stack += [(s, inside) for s in e.scoped]
-    return found
+        e = stack.pop()
+        if e not in evaluated:
+            evaluated.add(e)
+            stack += e.scoped if isinstance(e, Read) else (*e.args, *e.scoped)
+    return {e: math.prod(dict(loops[v] for v in within[e] if v in loops).values(), start=1.0)
+            for e in evaluated}  # fmt: skip
 
 
 def _is_of(e: Expr, access: Access) -> bool:

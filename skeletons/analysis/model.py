@@ -118,6 +118,8 @@ def predict(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings, way
         far = _from_shared(kernel, form, device)
     terms[0] = idle * far / device.far
     dram = _from_dram(kernel, form, device, rough)
+    if device.gpu and not rough:
+        dram += gpu.given_up(kernel, form, device, schedule)
     seconds = (dram / device.dram, terms[0], terms[1], terms[2])
     return Prediction(schedule, dram, far, issue, near, seconds, device.launch, rough, turnover)
 
@@ -129,7 +131,15 @@ def _from_dram(kernel: KernelMaps, form: Form, device: Ceilings, rough: bool) ->
         return least_bytes(kernel, piece)
     step = form.ids * (gpu.resident(form) * device.units if device.gpu else 1)
     found = fetched(kernel, form.walk, step, device.shared, piece)
-    return found + _random(kernel, device.shared, piece, AT_RANDOM if device.gpu else 1.0)
+    if not device.gpu:
+        return found + _random(kernel, device.shared, piece)
+    return found + _random(kernel, device.shared, piece, AT_RANDOM, _along(form.walk, step))
+
+
+def _along(walk: Walk, step: int) -> int:
+    """Outputs along the last axis that `step` ids cover together."""
+    ids = int(max(walk.size - step, 0) * PLACES[0]) + np.arange(1024) * step // 1024
+    return int(np.ptp(walk.origins(ids)[:, -1])) + walk.unit[-1]
 
 
 @dataclass(frozen=True)
@@ -217,17 +227,24 @@ def fetched(kernel: KernelMaps, walk: Walk, step: int, capacity: float, piece: i
     return least
 
 
-def _random(kernel: KernelMaps, capacity: float, piece: int, apart: float = 1.0) -> float:
+def _random(kernel: KernelMaps, capacity: float, piece: int, apart: float = 1.0,
+            along: float = math.inf) -> float:  # fmt: skip
     """Bytes that data-dependent accesses fetch: each a piece, unless the array fits; `apart`: by
-    how much longer pieces take that do not lie side by side."""
+    how much longer pieces take that do not lie side by side; `along`: outputs side by side that are
+    computed together."""
     total = 0.0
     for m in kernel.maps:
         if m.kind == DATA:
             count = kernel.size * m.turns * m.taps
+            missing = max(0.0, 1 - capacity / max(m.size, 1))
+            slower = apart
             if m.rows:  # neighbours lie side by side
                 count *= m.element / piece
-            missing = max(0.0, 1 - capacity / max(m.size, 1))
-            slower = 1.0 if m.rows else apart
+                slower = 1.0
+                if along * m.element < min(piece, m.shape[-1] * m.element) and missing:
+                    # Parts of pieces: the other parts are wanted when all rows have been there.
+                    count *= piece / (along * m.element)
+                    missing, slower = 1.0, apart
             total += count * piece * slower * missing + min(m.size, count * piece) * (1 - missing)
     return total
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from treadle.dsl.access import DATA
 from treadle.dsl.expr import Expr
-from treadle.dsl.graph import Fold, FoldSeg, Generate, Matmul, Node, Permute, Scan
+from treadle.dsl.graph import Generate, Node
 from treadle.dsl.quantities import duration
 
-from .choose import Choice, Decider, candidates, choose, way_of
+from .choose import MARGIN, WORTH, Choice, Decider, candidates, choose, way_of
 from .device import Ceilings
 from .maps import kernel_maps
 from .model import Prediction, least_bytes
@@ -37,8 +37,9 @@ def summary(choice: Choice) -> list[str]:
         return [name, f"{_time(chosen)} predicted, {_time(plain)} {_name(plain.schedule)}"]
     if best is plain or len(choice.predictions) == 1:
         return [name, f"{_time(plain)} predicted, and nothing promises less"]
-    promise = f"{_name(best.schedule)} promises {_time(best)}, too little to change it"
-    return [name, f"{_time(plain)} predicted; {promise}"]
+    promise = f"{_name(best.schedule)} promises {_time(best)}"
+    least = f"a change has to save {1 - MARGIN:.0%} and {duration(WORTH)}"
+    return [name, f"{_time(plain)} predicted; {promise}: {least}"]
 
 
 def table(choice: Choice) -> list[tuple[str, ...]]:
@@ -87,10 +88,10 @@ _DONE = {
 
 def no_choice(node: Node, gpu: bool) -> str:
     """Why there is nothing to choose for a kernel."""
-    kinds = {Fold: "a fold", FoldSeg: "a fold", Scan: "a scan", Permute: "a permute",
-             Matmul: "a matrix product"}  # fmt: skip
     if not isinstance(node, Generate):
-        return f"{kinds.get(type(node), 'this kind of kernel')} is not reordered unasked"
+        from .auto_folds import why_not
+
+        return why_not(node, gpu)
     if len(node.shape) < 2:
         return "one axis has one order worth having"
     return _DONE.get(

@@ -76,6 +76,14 @@ def test_ties_pairs_and_errors():
     pairs = [(1.0, 1.0), (1.5, 1.01), (2.0, 3.0), (1.8, 4.0)]
     assert study.ordered(pairs) == (4, 5)  # the first two are a tie, the last two the wrong way
     assert study.correlation(pairs[:3]) is None
+    near = [(1.0, 1.01), (1.01, 1.0), (2.0, 3.0), (3.0, 2.0)]
+    assert study.correlation(near, tied=False) == pytest.approx(0.6)
+    assert study.correlation(near) == pytest.approx(7 / 9)  # the first two are a tie
+    result = study.Result(
+        "", "", {str(k): study.Measured(t, t, p) for k, (p, t) in enumerate(near)}
+    )
+    assert result.spread == 3.0 and result.untied == pytest.approx(0.6)
+    assert study.middle_half([1.0, 2.0, 3.0, 4.0, 5.0]) == 2.0
     assert study.error([(1.0, 2.0), (4.0, 2.0)]) == pytest.approx(1.0)
 
 
