@@ -8,6 +8,7 @@ array (views included, whose base it is).
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import sys
 import threading
@@ -15,11 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from treadle.dsl.errors import DeviceOutOfMemory
+from treadle.dsl.errors import DeviceOutOfMemory, ShapeError, TreadleError
 
 SMALLEST = 1 << 16
 LIMIT = 1 << 30
-_ADDRESSABLE = 1 << 62
+#: Bytes that no array has.
+ADDRESSABLE = 1 << 62
 
 
 def _idle_references() -> int:
@@ -65,6 +67,22 @@ def free_bytes() -> int:
         return 0
 
 
+def no_memory(shape: tuple[int, ...], dtype: np.dtype[Any], held: int = 0) -> TreadleError:
+    """The error of an array that cannot be: how much was asked for, held idle and free."""
+    size = math.prod(shape, start=dtype.itemsize)
+    if not size:
+        return ShapeError(
+            f"no array has the shape {shape}: it is empty, but its other extents multiply to more "
+            "bytes than can be addressed.",
+            hint="Give the other axes the extents of what is there, 0 where there is nothing.",
+        )
+    return DeviceOutOfMemory(
+        f"no memory for an array of shape {shape} ({dtype}): {size:,} bytes asked for, "
+        f"{held:,} held for reuse, {free_bytes():,} free.",
+        hint="Use smaller arrays, or compute in parts; the program stays usable.",
+    )
+
+
 class Pool:
     """Blocks by size in bytes; thread-safe; at most `limit` bytes are kept idle."""
 
@@ -81,9 +99,12 @@ class Pool:
         for n in shape:
             size *= n
         if size < SMALLEST:
-            return np.empty(shape, dtype)
-        if size >= _ADDRESSABLE:
-            raise self._exhausted(shape, dtype, size)
+            try:
+                return np.empty(shape, dtype)
+            except ValueError:
+                raise no_memory(shape, dtype) from None
+        if size >= ADDRESSABLE:
+            raise no_memory(shape, dtype, self._held)
         with self._lock:
             for block, shift in self._blocks.get(size, ()):
                 if sys.getrefcount(block) == _FREE:
@@ -95,7 +116,7 @@ class Pool:
                 try:
                     raw = np.empty(size + 64, np.uint8)
                 except MemoryError:
-                    raise self._exhausted(shape, dtype, size) from None
+                    raise no_memory(shape, dtype, self._held) from None
             shift = -address(raw) % 64
             if self._held + size > self.limit:
                 self._drop()
@@ -103,13 +124,6 @@ class Pool:
                 self._blocks.setdefault(size, []).append((raw, shift))
                 self._held += size
             return np.ndarray(shape, dtype, raw, shift)
-
-    def _exhausted(self, shape: tuple[int, ...], dtype: Any, size: int) -> DeviceOutOfMemory:
-        return DeviceOutOfMemory(
-            f"no memory for an array of shape {shape} ({dtype}): {size:,} bytes asked for, "
-            f"{self._held:,} held for reuse, {free_bytes():,} free.",
-            hint="Use smaller arrays, or compute in parts; the program stays usable.",
-        )
 
     def _drop(self, everything: bool = False) -> None:
         """Forget idle blocks, oldest sizes first, down to half the limit."""

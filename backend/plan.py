@@ -7,7 +7,7 @@ needs runs inside that side.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from treadle.dsl.expr import Expr, Extent, Read, walk
@@ -81,7 +81,7 @@ class Planner:
                 continue
             step = Step(node)
             for c in node.checks:
-                if not _depends_on_data(c):
+                if not c.reads:
                     checks.append(c)
             if isinstance(node, ArrayLoop):
                 for held in node.bound:
@@ -99,7 +99,7 @@ class Planner:
                 self.slot(leaf)
             steps.append(step)
             finished.add(node)
-        plan = Plan(steps, [self.slot(r) for r in roots], checks)
+        plan = Plan(steps, [self.slot(r) for r in roots], list(dict.fromkeys(checks)))
         self.releases(plan, {self.slot(r) for r in roots})
         return plan
 
@@ -121,18 +121,9 @@ class Planner:
             stack.append((node, True))
             needed = [leaf.node for leaf in node.inputs()]
             if isinstance(node, ArrayLoop):
-                needed += self._invariants(node, bound)
+                needed += invariants(node, self.region, bound)
             stack += [(n, False) for n in reversed(needed) if n not in seen]
         return order
-
-    def _invariants(self, loop: ArrayLoop, bound: frozenset[Node]) -> list[Node]:
-        """Nodes inside a loop's body that only the states of enclosing loops reach."""
-        exclusive = _branch_nodes(loop.inner_roots())
-        return [
-            node
-            for node in topological(loop.inner_roots())
-            if not isinstance(node, Input) and node not in exclusive and self.region[node] <= bound
-        ]
 
     def releases(self, plan: Plan, kept: set[int]) -> None:
         """Slots made in this plan are released after their last use in it."""
@@ -155,6 +146,19 @@ class Planner:
             for nested in inner.steps:
                 used |= self.used(nested)
         return used
+
+
+def invariants(loop: ArrayLoop, region: Mapping[Node, Set[Node]], bound: Set[Node]) -> list[Node]:
+    """Nodes inside a loop's body that only the states of enclosing loops reach, those `bound`.
+
+    `region` says which states reach a node.  What only a side of a `cond` needs stays there.
+    """
+    exclusive = _branch_nodes(loop.inner_roots())
+    return [
+        node
+        for node in topological(loop.inner_roots())
+        if not isinstance(node, Input) and node not in exclusive and region[node] <= bound
+    ]
 
 
 def used_leaves(node: Node) -> set[Leaf]:
@@ -186,10 +190,6 @@ def _branch_nodes(roots: Sequence[Leaf]) -> set[Node]:
     return found
 
 
-def _depends_on_data(check: Check) -> bool:
-    return any(isinstance(e, Read) for e in walk((check.left, check.right)))
-
-
 def data_checks(node: Node) -> list[Check]:
     """The checks of a node that need arrays: verified just before it runs."""
-    return [c for c in node.checks if _depends_on_data(c)]
+    return [c for c in node.checks if c.reads]

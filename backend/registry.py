@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from treadle.dsl.errors import BackendUnavailable
+from treadle.dsl.errors import BackendUnavailable, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -17,15 +17,18 @@ class Backend:
     `probe` is a module that is quick to import and offers `unavailable() -> str | None`: why the
     backend does not work here, and what to do.  `module` is imported when a program runs and offers
     `Executable(program)`, callable on inputs; also, if it can without what running needs,
-    `source(program, arch) -> str` and `remarks(program) -> list[str]` (lines of `explain` about how
-    it runs); `placed(data)`, `wait()` and `machine()` where memory is apart and calls return early
-    (see `Program`).
+    `source(program, arch) -> str`, and for `explain` `remarks(program) -> list[str]` (lines about
+    how it runs) and `lowering(program, node) -> LoweringContext | None` (None: a library computes
+    it); `placed(data)`, `wait()` and `machine()` where memory is apart and calls return early (see
+    `Program`).
     """
 
     name: str
     module: str
     probe: str
     about: str
+    #: What does work where the backend does not.
+    instead: str | None = None
 
 
 BACKENDS: dict[str, Backend] = {
@@ -48,6 +51,8 @@ BACKENDS: dict[str, Backend] = {
             "treadle.backend.cuda.executable",
             "treadle.backend.cuda.executable",
             "an NVIDIA GPU",
+            instead="What would run there can be read here, of a program for the CPU: "
+            'td.jit(f).lower(…).source("cuda"), or .explain("cuda").',
         ),
     )
 }
@@ -56,21 +61,36 @@ _PLANNED = {
 }
 
 
+def is_name(name: str) -> bool:
+    """Whether there is such a backend, here or in a version to come."""
+    return name in BACKENDS or name in _PLANNED
+
+
+def require_name(name: str | None) -> None:
+    """`BackendUnavailable` for what is neither the name of a backend, "auto" nor None."""
+    if name is None or name == "auto" or name in BACKENDS:
+        return
+    working = ", ".join(repr(n) for n in BACKENDS)
+    if name in _PLANNED:
+        raise BackendUnavailable(
+            f"the backend {name!r} is not available: {_PLANNED[name]}",
+            hint=f"Backends here: {working}.",
+        )
+    raise BackendUnavailable(
+        f"there is no backend {name!r}.",
+        hint=f"{did_you_mean(str(name), BACKENDS)}Backends: {working}.",
+    )
+
+
 def require(name: str) -> Backend:
     """The backend of this name; `BackendUnavailable` says why it does not work here."""
-    backend = BACKENDS.get(name)
-    if backend is None:
-        working = ", ".join(repr(n) for n in BACKENDS)
-        if name in _PLANNED:
-            raise BackendUnavailable(
-                f"the backend {name!r} is not available: {_PLANNED[name]}",
-                hint=f"Backends here: {working}.",
-            )
-        raise BackendUnavailable(f"there is no backend {name!r}.", hint=f"Backends: {working}.")
+    require_name(name)
     reason = why_not(name)
     if reason is not None:
-        raise BackendUnavailable(f"the backend {name!r} does not work here: {reason}")
-    return backend
+        raise BackendUnavailable(
+            f"the backend {name!r} does not work here: {reason}.", hint=BACKENDS[name].instead
+        )
+    return BACKENDS[name]
 
 
 @cache

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
-from . import expr as ir
 from .errors import (
     AxisError,
     DTypeError,
@@ -17,17 +12,16 @@ from .errors import (
     NestedParallelismError,
     ShapeError,
     TracingError,
-    form_of,
     user_facing,
     user_facing_methods,
     user_location,
 )
-from .expr import Apply, Const, Expr, Index, Read, walk
+from .expr import Const, Expr, Read
 from .graph import Check, Generate, Input, Label, Leaf, Shape, known
-from .scalar import Operators, Scalar
-from .simplify import is_const
+from .scalar import Operators, Scalar, as_index, as_strong, lift
+from .shapes import Extent, broadcast_shapes, stretched
 from .tracing import enclosing_kernel, forbid_nesting
-from .types import LEAF, ScalarType, Structure, as_type
+from .types import LEAF, ScalarType, Structure
 
 
 @user_facing_methods
@@ -99,7 +93,10 @@ class Array(Operators):
 
     def __len__(self) -> int:
         if not self._shape:
-            raise ShapeError("a rank-0 array has no length.")
+            raise ShapeError(
+                "a rank-0 array has no length.",
+                hint="td.the(a) is its value as a scalar, td.run(a) its value.",
+            )
         value = known(self._shape[0])
         if value is None:
             raise TracingError(
@@ -220,111 +217,82 @@ class Array(Operators):
 
     @user_facing
     def sum(self, axis: Any = None, keepdims: bool = False) -> Array:
-        from .operations import folds
+        from .operations import reductions
 
-        return folds.sum(self, axis, keepdims)
+        return reductions.sum(self, axis, keepdims)
 
     @user_facing
     def prod(self, axis: Any = None, keepdims: bool = False) -> Array:
-        from .operations import folds
+        from .operations import reductions
 
-        return folds.prod(self, axis, keepdims)
+        return reductions.prod(self, axis, keepdims)
 
     @user_facing
     def mean(self, axis: Any = None, keepdims: bool = False) -> Array:
-        from .operations import folds
+        from .operations import reductions
 
-        return folds.mean(self, axis, keepdims)
+        return reductions.mean(self, axis, keepdims)
 
     @user_facing
     def min(self, axis: Any = None, keepdims: bool = False) -> Array:
-        from .operations import folds
+        from .operations import reductions
 
-        return folds.min(self, axis, keepdims)
+        return reductions.min(self, axis, keepdims)
 
     @user_facing
     def max(self, axis: Any = None, keepdims: bool = False) -> Array:
-        from .operations import folds
+        from .operations import reductions
 
-        return folds.max(self, axis, keepdims)
+        return reductions.max(self, axis, keepdims)
 
     @user_facing
     def all(self, axis: Any = None, keepdims: bool = False) -> Array:
-        from .operations import folds
+        from .operations import reductions
 
-        return folds.all(self, axis, keepdims)
+        return reductions.all(self, axis, keepdims)
 
     @user_facing
     def any(self, axis: Any = None, keepdims: bool = False) -> Array:
-        from .operations import folds
+        from .operations import reductions
 
-        return folds.any(self, axis, keepdims)
+        return reductions.any(self, axis, keepdims)
 
     @user_facing
     def argmin(self, axis: Any = None, keepdims: bool = False) -> Array:
-        from .operations import folds
+        from .operations import reductions
 
-        return folds.argmin(self, axis, keepdims)
+        return reductions.argmin(self, axis, keepdims)
 
     @user_facing
     def argmax(self, axis: Any = None, keepdims: bool = False) -> Array:
-        from .operations import folds
+        from .operations import reductions
 
-        return folds.argmax(self, axis, keepdims)
+        return reductions.argmax(self, axis, keepdims)
 
     def dot(self, other: Any) -> Array:
         from .operations.linalg import dot
 
         return dot(self, other)
 
-    def scheduled(self, schedule: Any) -> Array:
+    def scheduled(self, schedule: Any = None, **named: Any) -> Array:
         """The same array computed under another schedule."""
         from .operations.common import relabel
 
+        if named or schedule is None:
+            raise TracingError(
+                "an array is scheduled by one schedule, that of the operation that makes it.",
+                hint="Write array.scheduled(Row()). Operations are scheduled by name in programs: "
+                "td.jit(f).lower(…).scheduled(blur=Row()).",
+            )
         if isinstance(self._leaves[0].node, Input):
-            raise TracingError("an input has no schedule: nothing computes it.")
+            raise TracingError(
+                "an input has no schedule: nothing computes it.",
+                hint="Give the operation that reads it one: td.map(f, a, schedule=…).",
+            )
         return relabel(self, None, schedule)  # type: ignore[no-any-return]
 
 
-def Extent(e: Expr) -> Scalar:
-    """A run-time extent as a scalar that also answers int() when its value is known."""
-    return KnownScalar(e)
-
-
-class KnownScalar(Scalar):
-    """A scalar whose value may be known although it stands for a run-time extent."""
-
-    __slots__ = ()
-
-    def __index__(self) -> int:
-        value = known(self._expr)
-        return super().__index__() if value is None else int(value)
-
-    def __int__(self) -> int:
-        value = known(self._expr)
-        return super().__int__() if value is None else int(value)
-
-    def __float__(self) -> float:
-        return float(int(self))
-
-    def __bool__(self) -> bool:
-        value = known(self._expr)
-        return super().__bool__() if value is None else bool(value)
-
-    def __eq__(self, other: object) -> Any:
-        value = known(self._expr)
-        if value is not None and isinstance(other, int | np.integer):
-            return int(value) == int(other)
-        if isinstance(other, Scalar) and other._expr is self._expr:
-            return True
-        return super().__eq__(other)
-
-    __hash__ = Scalar.__hash__
-
-
 def _gather_in_kernel(array: Array, index: Any) -> Any:
-    from .scalar import as_index
-
     place = index if isinstance(index, tuple) else (index,)
     if len(place) != array.ndim or any(
         isinstance(p, slice) or p is None or p is Ellipsis for p in place
@@ -353,268 +321,6 @@ def _gather_in_kernel(array: Array, index: Any) -> Any:
     return array._scalar_at(at)
 
 
-# --- bringing data in ------------------------------------------------------------------------
-
-
-#: Classes of arrays that are used as they are: `shape` is a tuple, `dtype` NumPy's.  A backend adds
-#: the one of its device.
-PLAIN_ARRAYS: set[type] = {np.ndarray}
-
-
-def is_arraylike(value: Any) -> bool:
-    """NumPy, CuPy, DLPack and `__cuda_array_interface__` arrays."""
-    if type(value) in PLAIN_ARRAYS or isinstance(value, np.ndarray):
-        return True
-    if isinstance(value, Array | Scalar | np.generic | type | ScalarType):
-        return False
-    return hasattr(value, "__cuda_array_interface__") or (
-        hasattr(value, "__dlpack__") or hasattr(value, "__array_interface__")
-    )
-
-
-_DLPACK_GPU = (2, 13)  # kDLCUDA, kDLCUDAManaged
-_used: dict[int, tuple[weakref.ref[Any], weakref.ref[Input]]] = {}
-
-
-def as_array(value: Any, operation: str = "an operation") -> Array:
-    """The Array of an Array, of data (implicit `use`) or of a scalar (rank 0)."""
-    if isinstance(value, Array):
-        return value
-    if is_arraylike(value) or isinstance(value, list):
-        return use(value)
-    inside = enclosing_kernel()
-    if isinstance(value, Scalar) and inside is not None:
-        raise NestedParallelismError(
-            f"{operation} needs an array, and inside the function of {inside[0]!r} this is one "
-            "element.",
-            hint=f"{inside[0]} goes over single elements; for rows write td.{operation}(a, "
-            "axis=1) of the whole array, outside.",
-        )
-    if isinstance(value, Scalar | int | float | complex | np.generic):
-        from .operations.making import unit
-
-        return unit(value)
-    raise TracingError(
-        f"{operation} needs an array, got {type(value).__name__}.",
-        hint=form_of(operation) if callable(value)
-        else "Pass a NumPy array, anything with DLPack, or a td.Array.",
-    )  # fmt: skip
-
-
-def normalise_source(value: Any) -> Any:
-    """Host data as an ndarray without a copy; device data as it is."""
-    # (Asking for `np.ma` would import it.)
-    if "numpy.ma" in sys.modules and isinstance(value, np.ma.MaskedArray):
-        raise TracingError(
-            "a masked array would lose its mask.",
-            hint="Pass the data and the mask apart, or a.filled(value).",
-        )
-    if type(value) in PLAIN_ARRAYS or isinstance(value, np.ndarray):
-        return value
-    if _on_gpu(value):
-        return value if isinstance(value.dtype, np.dtype) else _borrowed(value)
-    if isinstance(value, list) or hasattr(value, "__array_interface__"):
-        return np.asarray(value)
-    if hasattr(value, "__dlpack__"):
-        return np.from_dlpack(value)
-    return np.asarray(value)
-
-
-def _on_gpu(value: Any) -> bool:
-    if hasattr(value, "__cuda_array_interface__"):
-        return True
-    return hasattr(value, "__dlpack__") and int(value.__dlpack_device__()[0]) in _DLPACK_GPU
-
-
-def _borrowed(value: Any) -> Any:
-    """An array on a GPU with types of its own (PyTorch's), as one with NumPy's; not a copy."""
-    from treadle.backend.registry import load
-
-    return load("cuda").borrowed(value)
-
-
-@user_facing
-def use(x: Any) -> Array:
-    """Bring an array from outside into the language (rank and type of `x`; no copy).
-
-    >>> import numpy as np, treadle as td
-    >>> td.run(td.use(np.array([1, 2])) + 1)
-    array([2, 3])
-    """
-    if isinstance(x, Array):
-        return x
-    if isinstance(x, tuple):
-        from .operations.elementwise import zip as zip_
-
-        return zip_(*x)
-    source = normalise_source(x)
-    if not hasattr(source, "shape") or not hasattr(source, "dtype"):
-        raise TracingError(f"use needs an array, got {type(x).__name__}.")
-    held = _used.get(id(source))
-    if held is not None:
-        node = held[1]()
-        if held[0]() is source and node is not None and _matches(node, source):
-            return Array(node.leaves)
-    node = Input(
-        "input",
-        as_type(source.dtype),
-        tuple(int(n) == 1 for n in source.shape),
-        source=source,
-        where=user_location(),
-    )
-    try:
-        key = id(source)
-        _used[key] = (weakref.ref(source), weakref.ref(node, lambda _: _used.pop(key, None)))
-    except TypeError:
-        pass  # not weakly referable: never shared
-    return Array(node.leaves)
-
-
-def _matches(node: Input, source: Any) -> bool:
-    return len(node.shape) == len(source.shape) and all(
-        (int(n) == 1) == isinstance(e, Const) for n, e in zip(source.shape, node.shape, strict=True)
-    )
-
-
-# --- shapes ----------------------------------------------------------------------------------
-
-
-def as_shape(shape: Any, operation: str) -> Shape:
-    """Extents from an int, a scalar or a sequence of them."""
-    from .scalar import as_index
-
-    parts = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
-    extents = []
-    for part in parts:
-        if isinstance(part, float):
-            raise DTypeError(f"{operation} needs integer extents, got {part!r}.")
-        e = as_index(part, f"{operation}'s shape")
-        if isinstance(e, Const) and int(e.value) < 0:
-            raise ShapeError(f"{operation} got the negative extent {int(e.value)}.")
-        extents.append(e)
-    return tuple(extents)
-
-
-def show_shape(shape: Sequence[Expr]) -> str:
-    values = [known(e) for e in shape]
-    parts = [_show(e) if v is None else str(int(v)) for e, v in zip(shape, values, strict=True)]
-    return "(" + ", ".join(parts) + ("," if len(parts) == 1 else "") + ")"
-
-
-def _show(extent: Expr) -> str:
-    """An extent that is not known yet, in the user's words: `x.shape[0]`."""
-    text = repr(extent)
-    for e in walk((extent,)):
-        if isinstance(e, ir.Extent):
-            name = e.node.label.name or e.node.label.operation
-            text = text.replace(f"%{e.node.uid}.", f"{name}.")
-    return text
-
-
-def same_shape(a: Shape, b: Shape, operation: str) -> tuple[Check, ...]:
-    """Two shapes that must be equal: an error now if they cannot be, else run-time checks."""
-    if len(a) != len(b):
-        raise ShapeError(
-            f"{operation} needs arrays of equal shape, got {show_shape(a)} and {show_shape(b)}.",
-            hint="td.replicate(a, n, axis) or td.broadcast_to(a, shape) adds an axis.",
-        )
-    checks = []
-    where = user_location()
-    for axis, (x, y) in enumerate(zip(a, b, strict=True)):
-        if x is y:
-            continue
-        u, v = known(x), known(y)
-        if u is not None and v is not None and int(u) != int(v):
-            raise ShapeError(
-                f"{operation} needs arrays of equal shape, got {show_shape(a)} and "
-                f"{show_shape(b)}: axis {axis} has {int(u)} against {int(v)}.",
-                hint="Slice to the common extent, a[:n], or use operators (a + b), which "
-                "broadcast extents of 1.",
-            )
-        message = (
-            f"{operation} needs arrays of equal shape, but axis {axis} has extent {{left}} in one "
-            "and {right} in the other."
-        )
-        checks.append(Check(x, y, message, where=where, hint="Slice to the common extent: a[:n]."))
-    return tuple(checks)
-
-
-def broadcast_shapes(shapes: Sequence[Shape], operation: str) -> tuple[Shape, tuple[Check, ...]]:
-    """NumPy's broadcasting; extents known to be 1 stretch, others must be equal (checked)."""
-    rank = max((len(s) for s in shapes), default=0)
-    result: list[Expr] = []
-    checks: list[Check] = []
-    for axis in range(-rank, 0):
-        chosen: Expr | None = None
-        for shape in shapes:
-            if len(shape) < -axis:
-                continue
-            e = shape[axis]
-            if chosen is None or chosen is e:
-                chosen = e
-                continue
-            u, v = known(chosen), known(e)
-            if v is not None and int(v) == 1:
-                continue
-            if u is not None and int(u) == 1:
-                chosen = e
-                continue
-            if _at_most_one(e) and not _at_most_one(chosen):
-                checks.append(_must_be_one(e, operation))
-                continue
-            if _at_most_one(chosen) and not _at_most_one(e):
-                checks.append(_must_be_one(chosen, operation))
-                chosen = e
-                continue
-            if u is not None and v is not None and int(u) != int(v):
-                shown = " and ".join(show_shape(s) for s in shapes)
-                raise ShapeError(
-                    f"{operation} cannot broadcast the shapes {shown}: axis {axis} has "
-                    f"{int(u)} against {int(v)}.",
-                    hint="Extents must be equal or 1; a[:, None] inserts an axis of extent 1.",
-                )
-            checks.append(
-                Check(
-                    chosen,
-                    e,
-                    f"{operation} cannot broadcast: axis {axis} has extent {{left}} in one operand "
-                    "and {right} in another.",
-                    hint="Extents must be equal or 1.",
-                    where=user_location(),
-                )
-            )
-        result.append(chosen if chosen is not None else ir.constant(1))
-    return tuple(result), tuple(checks)
-
-
-def _at_most_one(e: Expr) -> bool:
-    """An extent like that of `a[:1]`: 1, or 0 when `a` is empty."""
-    return isinstance(e, Apply) and e.op.name == "minimum" and any(is_const(x, 1) for x in e.args)
-
-
-def _must_be_one(e: Expr, operation: str) -> Check:
-    return Check(
-        e,
-        ir.constant(1),
-        f"{operation} cannot broadcast: an operand is empty (extent {{left}}).",
-        where=user_location(),
-    )
-
-
-def stretched(shape: Shape, target: Shape) -> tuple[Expr, ...]:
-    """Indices into an array of `shape` for an element of the broadcast shape `target`."""
-    offset = len(target) - len(shape)
-    place: list[Expr] = []
-    for axis, e in enumerate(shape):
-        one = known(e)
-        goal = target[offset + axis]
-        if goal is not e and (_at_most_one(e) or (one is not None and int(one) == 1)):
-            place.append(ir.constant(0))
-        else:
-            place.append(Index(offset + axis))
-    return tuple(place)
-
-
 def broadcast_map(
     build: Callable[[list[Expr]], Sequence[Expr]],
     operands: Sequence[Any],
@@ -623,8 +329,6 @@ def broadcast_map(
 ) -> Array:
     """An element-wise operation over broadcast operands (scalars and arrays)."""
     forbid_nesting(label.operation)
-    from .scalar import lift
-
     shapes = [o._shape for o in operands if isinstance(o, Array)]
     shape, checks = broadcast_shapes(shapes, label.operation)
     values: list[Expr] = []
@@ -639,8 +343,6 @@ def broadcast_map(
             values += o._element(stretched(o._shape, shape))
         else:
             values.append(lift(o, label.operation))
-    from .scalar import as_strong
-
     elements = tuple(as_strong(e) for e in build(values))
     node = Generate(shape, elements, label=label, where=user_location(), checks=checks)
     return Array(node.leaves, structure)

@@ -6,12 +6,12 @@ import os
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
-from .errors import TracingError, did_you_mean, user_facing
+from .errors import TracingError, user_facing
 
 
 @dataclass(frozen=True)
@@ -111,32 +111,31 @@ def _block(**changes: Any) -> Iterator[None]:
         _local.blocks -= 1
 
 
-#: The settings of `config`; `precision` has its own.
-_CONFIGURED = ("backend", "check", "fast_math", "recognise", "deterministic")
+@user_facing
+def config(
+    *,
+    backend: str | None = None,
+    check: bool | None = None,
+    fast_math: bool | None = None,
+    recognise: bool | None = None,
+    deterministic: bool | None = None,
+) -> AbstractContextManager[None]:
+    """Defaults for a block; what is not given stays as it is."""
+    from treadle.backend.registry import require_name
 
-
-@contextmanager
-def config(**changes: Any) -> Iterator[None]:
-    """Defaults for a block: backend, check, fast_math, recognise, deterministic."""
-    unknown = set(changes).difference(_CONFIGURED)
-    if unknown:
-        raise TracingError(
-            f"config knows no setting {', '.join(sorted(unknown))}.",
-            hint=f"{did_you_mean(min(unknown), _CONFIGURED)}Settings: {', '.join(_CONFIGURED)}.",
-        )
-    with _block(**changes):
-        yield
+    require_name(backend)
+    given = {"backend": backend, "check": check, "fast_math": fast_math, "recognise": recognise,
+             "deterministic": deterministic}  # fmt: skip
+    return _block(**{k: v for k, v in given.items() if v is not None})
 
 
 @user_facing
-@contextmanager
-def precision(fast: bool = False) -> Iterator[None]:
+def precision(fast: bool = False) -> AbstractContextManager[None]:
     """`with td.precision(fast=True)`: float products may use Strassen's algorithm."""
     if not isinstance(fast, bool):
         raise TracingError(f"td.precision: fast is True or False, got {fast!r}.",
                            hint="Write td.precision(fast=True).")  # fmt: skip
-    with _block(fast_precision=fast):
-        yield
+    return _block(fast_precision=fast)
 
 
 def current_backend() -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ import numpy as np
 from . import errors as errors_module
 from . import graph as graph_module
 from . import node as node_module
-from .errors import Location, StorageError
+from .errors import Location, StorageError, StoredLocation
 from .expr import (
     Apply,
     Cond,
@@ -50,26 +50,6 @@ NODES: dict[str, type[Node]] = {
                  "ArrayLoop", "Branch")
 }  # fmt: skip
 KINDS = ("use", "argument", "state")
-
-
-class StoredLocation(Location):
-    """A place in a source that may not be here: file, function and line."""
-
-    __slots__ = ("_file", "_function")
-
-    def __init__(self, file: str, function: str, line: int) -> None:
-        self._file, self._function, self.line = file, function, line
-
-    @property
-    def file(self) -> str:
-        return self._file
-
-    @property
-    def function(self) -> str:
-        return self._function
-
-    def columns(self) -> tuple[int, int] | None:
-        return None
 
 
 class Encoder:
@@ -147,10 +127,12 @@ class Encoder:
             return ["combine", *([self.numbers[e] for e in part] for part in (
                 value.left, value.right, value.results))]  # fmt: skip
         if isinstance(value, MatmulOptions):
-            options = asdict(value)
-            if not isinstance(value.algorithm, str):
-                raise _refused(node, "a product by an algorithm of your own", "Name one.")
-            return ["matmul", options]
+            own = value.algorithm
+            if isinstance(own, str):
+                return ["matmul", asdict(value)]
+            tables = [table.tolist() for table in (own.u, own.v, own.w)]
+            algorithm = [own.name, own.m, own.k, own.n, *tables]
+            return ["matmul", {**asdict(replace(value, algorithm="")), "algorithm": algorithm}]
         if isinstance(value, LibraryOperation):
             if not is_builtin(value):
                 what = f"the library operation {value.name!r}, a Python function"
@@ -363,7 +345,12 @@ class Decoder:
         if kind == "combine":
             return Combine(self.variables(rest[0]), self.variables(rest[1]), self.exprs(rest[2]))
         if kind == "matmul":
-            return MatmulOptions(**rest[0])
+            options = MatmulOptions(**rest[0])
+            if isinstance(options.algorithm, str):
+                return options
+            from treadle.skeletons.algorithms import BilinearAlgorithm
+
+            return replace(options, algorithm=BilinearAlgorithm(*options.algorithm))
         if kind == "library":
             return builtin(rest[0], tuple(rest[1]))
         if kind == "tuple":

@@ -129,6 +129,31 @@ class Location:
     def __repr__(self) -> str:
         return f"Location({self.short()})"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return StoredLocation, (self.file, self.function, self.line, self.columns())
+
+
+class StoredLocation(Location):
+    """A place in a source that need not be here, as of another process."""
+
+    __slots__ = ("_columns", "_file", "_function")
+
+    def __init__(
+        self, file: str, function: str, line: int, columns: tuple[int, int] | None = None
+    ) -> None:
+        self._file, self._function, self.line, self._columns = file, function, line, columns
+
+    @property
+    def file(self) -> str:
+        return self._file
+
+    @property
+    def function(self) -> str:
+        return self._function
+
+    def columns(self) -> tuple[int, int] | None:
+        return self._columns
+
 
 def user_location() -> Location | None:
     """The innermost frame that is not treadle's own."""
@@ -258,11 +283,35 @@ def form_of(operation: str) -> str:
     import treadle
 
     function = getattr(treadle, operation, None)
-    if function is None:
-        return "Check the order of the arguments."
-    given = [name for name, p in inspect.signature(function).parameters.items()
-             if p.kind is p.POSITIONAL_OR_KEYWORD]  # fmt: skip
-    return f"The arguments, in order: {operation}({', '.join(given)})."
+    return "Check the order of the arguments." if function is None else f"{_form(function)}."
+
+
+def _form(function: Callable[..., Any]) -> str:
+    parameters = inspect.signature(function).parameters.values()
+    given = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD and p.name != "self"]
+    return f"The arguments, in order: {_name_of(function)}({', '.join(given)})"
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    name = getattr(function, "__name__", "the function")
+    return "the call" if name == "__call__" else name
+
+
+def wrong_arguments(
+    error: TypeError, function: Callable[..., Any], args: Iterable[Any], kwargs: dict[str, Any]
+) -> TypeError:
+    """What `error`, of the call of `function`, is for a user: where it had too few or too many
+    arguments, how it is called."""
+    if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+        return error  # the function ran
+    signature = inspect.signature(function)
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as misfit:
+        named = [p.name for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
+        by_name = f"; by name: {', '.join(f'{k}=…' for k in named)}" if named else ""
+        return TracingError(f"{_name_of(function)}: {misfit}.", hint=f"{_form(function)}{by_name}.")
+    return error
 
 
 def keywords(function: Callable[..., Any]) -> frozenset[str] | None:
@@ -283,7 +332,7 @@ def unknown_keyword(
            for name, p in taken.items() if name != "self"]  # fmt: skip
     more = sorted(known.difference(taken))
     return TracingError(
-        f"{getattr(function, '__name__', 'the function')} has no argument {word!r}.",
+        f"{_name_of(function)} has no argument {word!r}.",
         hint=f"{did_you_mean(word, sorted(known))}Its arguments: {', '.join([*own, *more])}.",
     )
 
@@ -297,6 +346,11 @@ def without_frames(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)
         except TreadleError as error:
             raise error.with_traceback(None) from error.__cause__
+        except TypeError as error:
+            found = wrong_arguments(error, function, args, kwargs)
+            if found is error:
+                raise
+            raise found from None
 
     return call
 
@@ -324,6 +378,12 @@ def user_facing(function: Callable[P, R]) -> Callable[P, R]:
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         if kwargs and known is not None and not known.issuperset(kwargs):
             raise unknown_keyword(function, kwargs, known)
-        return function(*args, **kwargs)
+        try:
+            return function(*args, **kwargs)
+        except TypeError as error:
+            found = wrong_arguments(error, function, args, kwargs)
+            if found is error:
+                raise
+            raise found from None
 
     return call

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from .access import Access, accesses, counters, index_map, read_bodies, show_access
@@ -18,6 +19,7 @@ from .graph import (
     Fold,
     FoldSeg,
     Input,
+    Leaf,
     Library,
     Matmul,
     Node,
@@ -29,9 +31,12 @@ from .graph import (
 from .names import Names, address, in_order, is_kernel, operations, place
 from .passes import cost
 from .passes.vertical import per_element
+from .quantities import duration
 
 WIDTH = 96
 INDENT = "  "
+#: Seconds below which what a kernel takes is its launch.
+_SHORTEST = 1e-6
 
 _CLASSES = {
     "horizontal": "elements of one row share what they read (one piece of memory serves several)",
@@ -134,14 +139,25 @@ def _steering(node: Node, names: Names) -> list[str]:
             f"{names.inputs[s]} starts as {names.array(first)}, becomes {names.array(new)}"
             for s, first, new in zip(node.state, node.init, node.body, strict=True)
         ]
-        return [f"Repeat {turns}: {_title(node, names)}", *_rows([(name, states)])]
+        rows = [(name, states), *_unordered(node, "the operations in its body have")]
+        return [f"Repeat {turns}: {_title(node, names)}", *_rows(rows)]
     if isinstance(node, Branch):
         sides = [
             f"{names.array(a)} or {names.array(b)}"
             for a, b in zip(node.then, node.other, strict=True)
         ]
-        return [f"Choose: {_title(node, names)}", *_rows([(name, sides)])]
-    return [f"Keep in memory: {_title(node, names)}"]
+        rows = [(name, sides), *_unordered(node, "the operations of its sides have")]
+        return [f"Choose: {_title(node, names)}", *_rows(rows)]
+    rows = _unordered(node, "what is kept has")
+    return [f"Keep in memory: {_title(node, names)}", *_rows(rows)]
+
+
+def _unordered(node: Node, others: str) -> list[tuple[str, list[str]]]:
+    """A row about the schedule of what computes nothing itself."""
+    if not node.label.ordered:
+        return []
+    told = f"{node.label.schedule!r}: no effect, for it computes nothing itself: {others} their own"
+    return [("schedule", _hung(told))]
 
 
 def _kernel(node: Node, names: Names, words: dict[str, str]) -> list[str]:
@@ -157,21 +173,83 @@ def _kernel(node: Node, names: Names, words: dict[str, str]) -> list[str]:
     rows.append(("writes", _writes(node, names, words)))
     rows += _costs(node, found, names, words)
     rows += product
-    rows.append(("schedule", _schedule(node, names)))
+    schedule = _schedule(node, names, product)
+    rows += [("schedule", schedule)] if schedule else []
     what = "Step" if several else "Kernel"
     return [f"{what} {names.kernels[node]}: {_title(node, names)}", *_rows(rows)]
 
 
-def _schedule(node: Node, names: Names) -> list[str]:
-    """What the user asked for, or what was chosen, from what and why."""
-    from treadle.backend.choosing import reasons
+def _schedule(node: Node, names: Names, product: Sequence[tuple[str, list[str]]]) -> list[str]:
+    """What the user asked for or what was chosen, from what and why; then what is launched."""
+    from treadle.backend.choosing import first_choice, reasons
+    from treadle.backend.registry import offered
+    from treadle.skeletons.launches import told
     from treadle.skeletons.schedules.schedule import shown
 
-    schedule = node.label.schedule
-    found = reasons(names.program, node, names.known)
-    if schedule is None:
-        return found or ["chosen by treadle"]
-    return [shown(schedule), *found]
+    program, schedule = names.program, node.label.schedule
+    given = "none given" if schedule is None else shown(schedule)
+    lowering = offered(program.backend, "lowering")
+    if lowering is None:
+        return [] if schedule is None else [f"{given}: no effect on {program.backend}"]
+    context = lowering(program, node)
+    who = _other_than_ours(node, product, context is None)
+    chosen = _is_chosen(schedule)
+    found = reasons(program, node, names.known)
+    if who is not None:
+        own = f"{who} has an order of its own"
+        if schedule is None:
+            return [own]
+        return [given, own if chosen else f"no effect: {own}"]
+    context = replace(context, schedule=first_choice(program, node))
+    what = told(node, context, names.known)
+    if _is_plain(found):
+        found = found[1:]
+        if schedule is None and len(found) > 1:  # nobody asked: the candidates are for who asks
+            found = [found[0], "schedule=Auto() shows the candidates"]
+    if context.schedule is not None:
+        name = repr(context.schedule)
+        given, found = f"{given}; {name} was chosen", [f for f in found if f != name]
+    elif chosen and what.code is not None:
+        given += f"; as {what.code!r}"
+    lines = [given, *what.launches, *what.notes, *found]
+    return [part for line in lines for part in _hung(line)]
+
+
+def _hung(text: str) -> list[str]:
+    """A sentence in lines; a row of a table as it is."""
+    if len(text) <= WIDTH - 13 or "  " in text.strip():
+        return [text]
+    return textwrap.wrap(text, WIDTH - 13, subsequent_indent=INDENT)
+
+
+def _is_chosen(schedule: Any) -> bool:
+    """Whether all of it is left to treadle."""
+    from treadle.skeletons.schedules import Auto, Tuned
+
+    return schedule is None or schedule in (Auto(), Tuned())
+
+
+def _is_plain(found: Sequence[str]) -> bool:
+    """Whether reasons begin with the name of what is done without a schedule."""
+    from treadle.skeletons.analysis.report import PLAIN
+
+    return bool(found) and found[0] == PLAIN
+
+
+def _other_than_ours(node: Node, product: Sequence[tuple[str, list[str]]], library: bool
+                     ) -> str | None:  # fmt: skip
+    """Who computes a node that is no kernel of the skeletons."""
+    if isinstance(node, Library):
+        return f"the library's {node.operation.name}"
+    if not isinstance(node, Matmul):
+        return None
+    way = " ".join(dict(product).get("algorithm", []))
+    if "by the tile engine" in way:
+        return "the tile engine"
+    if not library and "by a kernel of treadle's" in way:
+        return None
+    return way.partition("by ")[2].split(" ")[0].rstrip(",:") if way.startswith(
+        "standard, by ") else "its execution"  # fmt: skip
 
 
 def _product(node: Matmul, names: Names) -> list[tuple[str, list[str]]]:
@@ -210,12 +288,26 @@ def _reads(node: Node, found: Sequence[Access], names: Names, words: dict[str, s
         rows.append((f"{names.array(leaf)}: {show_access(access, names.atom)}",
                      names.type(leaf), ", ".join(access.classes)))  # fmt: skip
     for leaf in node.operands():
+        if _in_place(node, leaf, names):
+            rows.append((f"{names.array(leaf)}: updated in place", names.type(leaf), ""))
+            continue
         rows.append((f"{names.array(leaf)}: whole", names.type(leaf), "streaming"))
         words.setdefault("streaming", _CLASSES["streaming"])
     lines = _table(rows, "")
     if max(map(len, lines), default=0) <= WIDTH - 13:
         return lines
-    return [line for first, *rest in rows for line in (first, INDENT + ", ".join(rest))]
+    return [
+        line for first, *rest in rows for line in (first, INDENT + ", ".join(filter(None, rest)))
+    ]
+
+
+def _in_place(node: Node, leaf: Leaf, names: Names) -> bool:
+    """Whether these are the defaults of a permute that nobody else reads: its kernel updates them
+    where they are."""
+    if not isinstance(node, Permute) or isinstance(leaf.node, Input):
+        return False
+    others = (le for n in names.kernels if n is not node for le in n.inputs())
+    return leaf not in {*others, *names.program.roots} and node.defaults.count(leaf) == 1
 
 
 def _writes(node: Node, names: Names, words: dict[str, str]) -> list[str]:
@@ -254,7 +346,9 @@ def _combining(node: Any) -> str:
 def _costs(node: Node, found: Sequence[Access], names: Names, words: dict[str, str]) -> list[
         tuple[str, list[str]]]:  # fmt: skip
     """Memory, work and intensity."""
-    leaves = dict.fromkeys([*(a.leaf for a in found), *node.operands()])
+    replaced = isinstance(node, Permute) and node.combine is None
+    kept = (le for le in node.operands() if not (replaced and _in_place(node, le, names)))
+    leaves = dict.fromkeys([*(a.leaf for a in found), *kept])
     results = list(node.leaves)
     each, elements = _work(node, names)
     sizes = {le: names.size(le.shape) for le in leaves}
@@ -293,19 +387,25 @@ def _costs(node: Node, found: Sequence[Access], names: Names, words: dict[str, s
         byte = (total_read + total_written) or None
         each *= elements
     if byte is not None:
-        rate = each / byte
-        limit = _balance(names.program)
-        verdict = "memory is the limit" if rate < limit else "arithmetic is the limit"
-        rows.append(("intensity", [f"{_count_of(rate, 'operation')} per byte: {verdict}"]))
+        known = None not in (total_read, total_written, elements)
+        limit = _limit(names.program, each, byte, known and not isinstance(node, Matmul))
+        rows.append(("intensity", [f"{_count_of(each / byte, 'operation')} per byte: {limit}"]))
     return rows
 
 
-def _balance(program: Any) -> float:
-    """Additions that the program's device can make for each byte that it can move."""
+def _limit(program: Any, work: float, moved: float, whole: bool) -> str:
+    """Whether additions or bytes take the program's device longer; of a `whole` kernel on a GPU
+    also how long (what a CPU takes varies with the machine: `Auto` and `treadle ceilings`)."""
     from treadle.skeletons.analysis.device import device_of
 
     device = device_of(program)
-    return 2 * device.issue * device.lanes / device.dram
+    computing, moving = work / (2 * device.issue * device.lanes), moved / device.dram
+    what = "memory" if computing < moving else "arithmetic"
+    longest = max(computing, moving)
+    if not (whole and device.gpu) or longest < _SHORTEST:
+        return f"{what} is the limit"
+    rate = "the rate of a copy" if computing < moving else "its best"
+    return f"{what} is the limit, {duration(longest)} at {rate}"
 
 
 def _work(node: Node, names: Names) -> tuple[float, int | None]:
@@ -320,6 +420,8 @@ def _work(node: Node, names: Names) -> tuple[float, int | None]:
     shape: Any = getattr(node, "shape", None)
     if isinstance(node, Fold):
         shape = (*node.outer, *node.inner)
+    elif isinstance(node, FoldSeg):
+        shape = (*node.outer, node.extent)
     elif isinstance(node, Permute):
         shape = node.domain
     return each, names.size(shape) if shape is not None else None
@@ -403,7 +505,8 @@ def _count(n: int, word: str) -> str:
 
 
 def _count_of(x: float, word: str) -> str:
-    return f"{_number(x)} {word}" if x == 1 else f"{_number(x)} {word}s"
+    text = _number(x)
+    return f"{text} {word}" if text == "1" else f"{text} {word}s"
 
 
 def _number(x: float) -> str:

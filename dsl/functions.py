@@ -7,12 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 from . import simplify
-from .array import Array, as_array, broadcast_map, is_arraylike
+from .array import Array, broadcast_map
 from .errors import DTypeError, TracingError
-from .expr import Const, Expr
+from .expr import FALSE, TRUE, Cond, Const, Expr, Proj
 from .graph import Label
 from .primitives import floating
-from .scalar import Scalar, apply_primitive, as_strong, as_truth, lift, unify
+from .scalar import Scalar, apply_primitive, as_index, as_strong, as_truth, lift, unify
+from .sources import as_array, is_arraylike
 from .tracing import enclosing_kernel
 from .types import ScalarType, as_type, children_of, flatten, float64, int64, is_composite
 
@@ -195,7 +196,10 @@ def complex_(re: Any, im: Any) -> Any:
 def round(x: Any, decimals: int = 0) -> Any:
     """Round half to even, to `decimals` decimal places (a Python int)."""
     if not isinstance(decimals, int):
-        raise TracingError("round needs a Python int for decimals.")
+        raise TracingError(
+            "round needs a Python int for decimals.",
+            hint="Write td.round(x, 2); for a number of the run: td.round(x * scale) / scale.",
+        )
     if decimals == 0:
         return rint(x)
     scale = 10.0 ** (decimals if decimals > 0 else -decimals)
@@ -301,9 +305,6 @@ class MaybeIndex:
 
 def as_maybe_index(value: Any) -> MaybeIndex:
     """The target of a permute: an index, a tuple of indices, or `td.ignore`."""
-    from .expr import FALSE, TRUE
-    from .scalar import as_index
-
     if isinstance(value, MaybeIndex):
         return value
     if isinstance(value, Ignore):
@@ -314,11 +315,12 @@ def as_maybe_index(value: Any) -> MaybeIndex:
 
 def choose_index(p: Expr, a: Any, b: Any, both: bool) -> MaybeIndex:
     """where/cond over indices of which some may be `td.ignore`."""
-    from .expr import Cond, Proj
-
     x, y = as_maybe_index(a), as_maybe_index(b)
     if x.place is not None and y.place is not None and len(x.place) != len(y.place):
-        raise TracingError("the two sides give indices of different rank.")
+        raise TracingError(
+            "the two sides give indices of different rank.",
+            hint="Both return one index per axis of the defaults, or td.ignore.",
+        )
     rank = len(x.place or y.place or ())
     zero = tuple(Const(0, int64) for _ in range(rank))
     left, right = x.place or zero, y.place or zero

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .array import PLAIN_ARRAYS, Array, is_arraylike, normalise_source
+from .array import Array
 from .configuration import Settings, look_around, settings
 from .errors import (
     DTypeError,
@@ -24,6 +24,7 @@ from .expr import Param
 from .graph import Input
 from .program import Program, operation_names, unnamed_schedules
 from .scalar import Scalar
+from .sources import PLAIN_ARRAYS, is_arraylike, normalise_source
 from .types import DEFAULT_OF_KIND, LEAF, as_type, children_of, is_composite, kind_of_literal
 from .values import flatten_results
 
@@ -148,7 +149,10 @@ class Jit:
         bound = inspect.signature(self._function).bind(*args, **kwargs)
         bound.apply_defaults()
         if bound.kwargs:
-            raise TracingError("keyword-only arguments of a compiled function are not supported.")
+            raise TracingError(
+                "keyword-only arguments of a compiled function are not supported.",
+                hint="Leave out the `*`; what is the same at every call goes into a closure.",
+            )
         return bound.args
 
     def _trace(self, args: tuple[Any, ...], key: Any) -> Program:
@@ -250,9 +254,16 @@ def jit(
         if v is not None
     }
 
+    from treadle.backend.registry import require_name
+
+    require_name(backend)
+
     def wrap(f: Any) -> Jit:
         if not callable(f):
-            raise TracingError(f"jit needs a function, got {type(f).__name__}.")
+            raise TracingError(
+                f"jit needs a function, got {type(f).__name__}.",
+                hint="Write td.jit(f), or @td.jit above a function.",
+            )
         return Jit(f, backend, changes)
 
     return wrap if function is None else wrap(function)
@@ -378,7 +389,8 @@ def bind(program: Program, args: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     if len(data) != len(program.arguments) or len(scalars) != len(program.params):
         raise TracingError(
             f"this program takes {len(program.arguments)} array(s) and {len(program.params)} "
-            f"scalar(s), got {len(data)} and {len(scalars)}."
+            f"scalar(s), got {len(data)} and {len(scalars)}.",
+            hint="Call it with arguments like those that it was lowered for.",
         )
     for node, a in zip(program.arguments, data, strict=True):
         if as_type(a.dtype) != node.type or a.ndim != len(node.shape):

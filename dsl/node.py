@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from .errors import Location
@@ -69,7 +69,8 @@ class Label:
 class Check:
     """A relation that run-time extents must satisfy: `left` `relation` `right` before any kernel.
 
-    `message` and `hint` are format strings over `left` and `right`; `error` names the class.
+    `message` is a format string over `left` and `right`; `error` names the class.
+    Equal relations are equal wherever they were written, as nodes are.
     """
 
     left: Expr
@@ -78,7 +79,12 @@ class Check:
     error: str = "ShapeError"
     relation: str = "=="
     hint: str | None = None
-    where: Location | None = None
+    where: Location | None = field(default=None, compare=False)
+
+    @property
+    def reads(self) -> bool:
+        """Whether it is about elements of arrays, which are known only once they are computed."""
+        return any(isinstance(e, Read) for e in walk((self.left, self.right)))
 
 
 @dataclass(frozen=True)
@@ -191,8 +197,8 @@ def make_node(
     if found is not None:
         return found
     node = object.__new__(cls)
-    for field, value in zip(cls.fields, values, strict=True):
-        setattr(node, field, value)
+    for name, value in zip(cls.fields, values, strict=True):
+        setattr(node, name, value)
     node.label, node.where, node.checks, node.fused = label, where, checks, fused
     node.uid = next(_fresh)
     node._key = key

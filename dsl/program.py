@@ -10,7 +10,7 @@ import numpy as np
 
 from .configuration import Settings
 from .errors import DeviceOutOfMemory, TracingError, user_facing
-from .expr import Param, walk
+from .expr import Extent, Param, walk
 from .graph import Input, Leaf, topological
 from .types import LEAF
 from .values import Tree
@@ -211,6 +211,12 @@ class Program:
 
         return show_graph(self.roots)
 
+    def __repr__(self) -> str:
+        written = sum(not isinstance(n, Input) for n in topological(self.source_roots))
+        return (f"<Program {self.name} on {self.backend}: {written} operations, "
+                f"{len(self.kernels)} after fusion; program.explain() tells more>")  # fmt: skip
+
+    @user_facing
     def save(self, path: Any) -> None:
         """Write the program to a file that `td.load` reads, on this machine or another."""
         from .serialise import save
@@ -277,13 +283,10 @@ def _inputs_of(roots: Sequence[Leaf], arguments: Sequence[Input]) -> tuple[Input
     for node in topological(roots):
         if isinstance(node, Input) and node.kind != "state":
             found[node] = None
-        for e in walk(node.expressions()):
-            if type(e).__name__ == "Extent" and e.node.kind != "state":  # type: ignore[attr-defined]
-                found[e.node] = None  # type: ignore[attr-defined]
-        for check in node.checks:
-            for e in walk((check.left, check.right)):
-                if type(e).__name__ == "Extent" and e.node.kind != "state":  # type: ignore[attr-defined]
-                    found[e.node] = None  # type: ignore[attr-defined]
+        checked = (e for c in node.checks for e in (c.left, c.right))
+        for e in walk((*node.expressions(), *checked)):
+            if isinstance(e, Extent) and isinstance(e.node, Input) and e.node.kind != "state":
+                found[e.node] = None
     return tuple(found)
 
 

@@ -7,7 +7,19 @@ from typing import Any
 
 from . import errors
 from .expr import Expr
-from .graph import Check
+from .graph import ArrayLoop, Check, Leaf, topological
+
+
+def checks_before(roots: Iterable[Leaf]) -> list[Check]:
+    """What must hold before the first kernel: the checks that read no array, those in the bodies of
+    loops included (whether or not there will be a turn), those of a branch's sides left out."""
+    found: dict[Check, None] = {}
+    pending = list(roots)
+    while pending:
+        nodes = list(topological(pending, inside=False))
+        found.update(dict.fromkeys(c for n in nodes for c in n.checks if not c.reads))
+        pending = [leaf for n in nodes if isinstance(n, ArrayLoop) for leaf in n.inner_roots()]
+    return list(found)
 
 
 def verify_checks(checks: Iterable[Check], value: Callable[[Expr], Any]) -> None:

@@ -176,6 +176,16 @@ class Operators:
 
         return cast(self, dtype)
 
+    def round(self, decimals: int = 0) -> Any:
+        from .functions import round
+
+        return round(self, decimals)
+
+    def clip(self, low: Any = None, high: Any = None) -> Any:
+        from .functions import clip
+
+        return clip(self, low, high)
+
     @property
     def real(self) -> Any:
         return self._unary("real")
@@ -306,7 +316,8 @@ class Scalar(Operators):
 
 
 def _is_operand(value: Any) -> bool:
-    from .array import Array, is_arraylike
+    from .array import Array
+    from .sources import is_arraylike
 
     return (
         isinstance(value, Scalar | Array | np.generic)
@@ -317,7 +328,8 @@ def _is_operand(value: Any) -> bool:
 
 def lift(value: Any, operation: str = "an operation") -> Expr:
     """The expression of a scalar, a Python number, a NumPy scalar or a rank-0 array."""
-    from .array import Array, is_arraylike
+    from .array import Array
+    from .sources import is_arraylike
 
     if isinstance(value, Scalar):
         if value.scope is not None and value.scope is not current_scope():
@@ -330,12 +342,15 @@ def lift(value: Any, operation: str = "an operation") -> Expr:
         if kind == "int" and not -(1 << 63) <= value < (1 << 63):
             if 0 <= value < (1 << 64):
                 return Const(value, as_type(np.uint64))
-            raise DTypeError(f"the integer {value} does not fit in 64 bits.")
+            raise DTypeError(
+                f"the integer {value} does not fit in 64 bits.",
+                hint="Use a float, 1e30, or np.uint64 for what is below 2**64.",
+            )
         return Const(value, DEFAULT_OF_KIND[kind], weak=kind != "bool")
     if isinstance(value, np.generic):
         return Const(value, as_type(value.dtype))
     if isinstance(value, Array) or is_arraylike(value):
-        from .array import as_array
+        from .sources import as_array
 
         array = as_array(value)
         if array.ndim == 0 and array.structure.is_leaf:
@@ -356,13 +371,16 @@ def lift(value: Any, operation: str = "an operation") -> Expr:
 
 def typed_scalar(value: Any, type_: ScalarType) -> Any:
     """`td.float32(x)`: a typed literal, or a cast of a scalar or an array."""
-    from .array import Array, is_arraylike
+    from .array import Array
+    from .sources import is_arraylike
 
     if isinstance(value, Array) or is_arraylike(value):
         from .functions import cast
 
         return cast(value, type_)
-    return Scalar(simplify.cast(lift(value), type_))
+    e = lift(value)
+    whole = e.weak and e.type.is_integer and type_.is_integer
+    return Scalar(fit_weak(e, type_) if whole else simplify.cast(e, type_))
 
 
 def as_strong(e: Expr) -> Expr:
@@ -372,7 +390,9 @@ def as_strong(e: Expr) -> Expr:
 
 def fit_weak(e: Expr, type_: ScalarType) -> Expr:
     """A value beside one of `type_`: cast, refusing a literal that does not fit."""
-    if isinstance(e, Const) and e.weak and e.type.is_integer and type_.is_integer:
+    if not (isinstance(e, Const) and e.weak):
+        return simplify.cast(e, type_)
+    if e.type.is_integer and type_.is_integer:
         value = int(e.value)
         if not type_.lowest <= value <= type_.highest:
             raise DTypeError(
@@ -380,12 +400,12 @@ def fit_weak(e: Expr, type_: ScalarType) -> Expr:
                 hint=f"Say what you mean: td.int64({value}), or td.cast(td.int64({value}), "
                 f"td.{type_}) to wrap.",
             )
-    if isinstance(e, Const) and e.weak and type_.is_integer and e.type.is_inexact:
-        if e.type.is_complex or not float(e.value).is_integer():
-            raise DTypeError(
-                f"the literal {e.value} does not fit in {type_}.",
-                hint=f"Round it, or convert the array: a.astype(td.{e.type}).",
-            )
+    unreal = e.type.is_complex and not type_.is_complex
+    if unreal or (e.type.is_float and type_.is_integer and not float(e.value).is_integer()):
+        raise DTypeError(
+            f"the literal {e.value} does not fit in {type_}.",
+            hint=f"Convert the array, a.astype(td.{e.type}), or say td.{type_}({e.value}).",
+        )
     return simplify.cast(e, type_)
 
 

@@ -47,6 +47,7 @@ def save(program: Program, path: Any) -> None:
     `StorageError` for what no file can hold: foreign functions, library operations that are
     Python functions, classes of results that another process could not import.
     """
+    path = _path(path, "save")
     payload = _payload(program)
     document = {
         "format": FORMAT,
@@ -93,6 +94,15 @@ def _text(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
+def _path(path: Any, operation: str) -> str:
+    if not isinstance(path, str | os.PathLike):
+        raise StorageError(
+            f"{operation} needs the path of a file, got {type(path).__name__}.",
+            hint='program.save("blur.treadle") writes what td.load("blur.treadle") reads.',
+        )
+    return str(os.fspath(path))
+
+
 def _checksum(payload: Any) -> str:
     return hashlib.sha256(_text(payload).encode()).hexdigest()
 
@@ -127,7 +137,7 @@ def load(path: Any) -> Program:
 
     `StorageError` for a file that is damaged, of another format or of another version.
     """
-    name = os.fspath(path)
+    name = _path(path, "load")
     try:
         with open(name, encoding="utf-8") as file:
             document = json.load(file)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .array import Array, as_array, is_arraylike
+from .array import Array
 from .errors import TracingError
 from .graph import Leaf
 from .scalar import Scalar
+from .sources import as_array, is_arraylike
 from .types import Structure, children_of, is_composite, kind_of_literal
 
 

@@ -15,7 +15,7 @@ if not _os.path.isdir(_os.path.join(_os.path.dirname(__file__), "dsl")):
     __path__.append(_os.path.dirname(_os.path.dirname(_os.path.abspath(__file__))))
 
 from treadle.backend.registry import backends
-from treadle.dsl.array import Array, use
+from treadle.dsl.array import Array
 from treadle.dsl.configuration import config, precision
 from treadle.dsl.errors import (
     AxisError,
@@ -36,26 +36,7 @@ from treadle.dsl.functions import complex_, ignore
 from treadle.dsl.jit import jit, run
 from treadle.dsl.operations.control import cond, iterate, loop, while_loop
 from treadle.dsl.operations.elementwise import imap, indexed, map, unzip, zip
-from treadle.dsl.operations.folds import (
-    all,
-    amax,
-    amin,
-    any,
-    argmax,
-    argmin,
-    count_nonzero,
-    fold,
-    fold1,
-    fold1_seg,
-    fold_seg,
-    max,
-    mean,
-    min,
-    prod,
-    std,
-    sum,
-    var,
-)
+from treadle.dsl.operations.folds import fold, fold1
 from treadle.dsl.operations.foreign import compute, foreign, foreign_array
 from treadle.dsl.operations.index_space import (
     backpermute,
@@ -96,6 +77,22 @@ from treadle.dsl.operations.making import (
     zeros_like,
 )
 from treadle.dsl.operations.permuting import bincount, histogram, overwrite, permute, scatter
+from treadle.dsl.operations.reductions import (
+    all,
+    amax,
+    amin,
+    any,
+    argmax,
+    argmin,
+    count_nonzero,
+    max,
+    mean,
+    min,
+    prod,
+    std,
+    sum,
+    var,
+)
 from treadle.dsl.operations.scans import (
     cummax,
     cummin,
@@ -103,15 +100,19 @@ from treadle.dsl.operations.scans import (
     cumsum,
     scanl,
     scanl1,
-    scanl1_seg,
-    scanl_seg,
     scanl_total,
-    scanl_total_seg,
     scanr,
     scanr1,
+    scanr_total,
+)
+from treadle.dsl.operations.segments import (
+    fold1_seg,
+    fold_seg,
+    scanl1_seg,
+    scanl_seg,
+    scanl_total_seg,
     scanr1_seg,
     scanr_seg,
-    scanr_total,
     scanr_total_seg,
 )
 from treadle.dsl.operations.stencils import (
@@ -128,6 +129,7 @@ from treadle.dsl.operations.stencils import function_boundary as function
 from treadle.dsl.program import Program
 from treadle.dsl.scalar import Scalar
 from treadle.dsl.serialise import load
+from treadle.dsl.sources import use
 from treadle.dsl.types import (
     bfloat16,
     bool_,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from treadle.backend.memory import ADDRESSABLE, no_memory
+from treadle.backend.plan import invariants
 from treadle.dsl.errors import out_of_range
-from treadle.dsl.expr import Expr, Extent, Index, Param
+from treadle.dsl.expr import Expr, Extent, Index, Param, substitute
 from treadle.dsl.graph import (
     ArrayLoop,
     Barrier,
@@ -25,11 +28,15 @@ from treadle.dsl.graph import (
     Scan,
     topological,
 )
-from treadle.dsl.relations import verify_checks
+from treadle.dsl.passes.vertical import regions
+from treadle.dsl.relations import checks_before, verify_checks
 
 from .scalars import Lanes, Machine, combine_values
 
 Arrays = tuple[Any, ...]
+
+#: Nodes whose elements, or parts, a schedule orders.
+ORDERED = (Fold, FoldSeg, Generate, Matmul, Permute, Scan)
 
 
 def run(
@@ -37,6 +44,7 @@ def run(
 ) -> list[Any]:
     """The arrays of `roots`; `bindings` gives the data of inputs, `params` the scalars'."""
     machine = Evaluator(bindings, params, check)
+    machine.verify(roots)
     machine.compute(roots)
     return [np.array(machine.array(r)) for r in roots]
 
@@ -70,12 +78,31 @@ class Evaluator:
             return self.parent.find(node)
         return found
 
+    def verify(self, roots: Sequence[Leaf]) -> None:
+        """The checks that need no array, before anything is computed."""
+        verify_checks(checks_before(roots), self.scalar)
+
     def compute(self, roots: Sequence[Leaf]) -> None:
         for node in topological(roots, inside=False):
             if self.find(node) is None:
                 self.machine.operation, self.machine.where = str(node.label), node.where
-                verify_checks(node.checks, self.scalar)
+                verify_checks((c for c in node.checks if c.reads), self.scalar)
+                if node.label.ordered and isinstance(node, ORDERED):
+                    self.require_order(node)
                 self.done[node] = self.node(node)
+
+    def require_order(self, node: Node) -> None:
+        """Refuse a schedule that other backends refuse on these extents; it orders nothing here."""
+        from treadle.skeletons.lower import LoweringContext, lower
+        from treadle.skeletons.schedules.own_orders import require_fits
+
+        lowered = lower(node, LoweringContext())
+        bound: dict[Expr, Expr] = {}
+        for kernel in lowered.kernels:
+            bound.update(zip(kernel.scalars, kernel.scalar_values, strict=True))
+        for order, grid in lowered.fits:
+            extents = [int(self.scalar(e)) for e in substitute(grid, bound)]
+            require_fits(node, [(order, 0, len(extents))], extents, self.check)
 
     # --- host scalars ---
     def host_value(self, e: Expr) -> Any:
@@ -98,13 +125,21 @@ class Evaluator:
         self, shape: tuple[int, ...], roots: Sequence[Expr], extra: dict[Expr, Any] | None = None
     ) -> list[Any]:
         """`roots` at every index of `shape`, as arrays of that shape."""
-        count = int(np.prod(shape, dtype=np.int64))
-        places = np.indices(shape, np.int64).reshape(len(shape), count)
-        leaves: dict[Expr, Any] = {Index(k): places[k] for k in range(len(shape))}
-        for v, value in (extra or {}).items():
-            leaves[v] = np.asarray(value).reshape(count)
-        lanes = Lanes(count, leaves, self.machine)
-        return [np.array(lanes.full(r)).reshape(shape) for r in lanes.evaluate(roots)]
+        count = math.prod(shape)
+        # NumPy counts the bytes of the axes that are not empty, and has no words for too many.
+        if math.prod(n for n in (8, len(shape), *shape) if n) >= ADDRESSABLE:
+            raise no_memory(shape, roots[0].type.numpy)
+        try:
+            # (Of an empty domain `indices` would still count along every axis.)
+            places = np.indices(shape if count else (0,) * len(shape), np.int64)
+            places = places.reshape(len(shape), count)
+            leaves: dict[Expr, Any] = {Index(k): places[k] for k in range(len(shape))}
+            for v, value in (extra or {}).items():
+                leaves[v] = np.asarray(value).reshape(count)
+            lanes = Lanes(count, leaves, self.machine)
+            return [np.array(lanes.full(r)).reshape(shape) for r in lanes.evaluate(roots)]
+        except MemoryError:
+            raise no_memory(shape, roots[0].type.numpy) from None
 
     def node(self, node: Node) -> Arrays:
         match node:
@@ -133,6 +168,7 @@ class Evaluator:
             case Branch():
                 side = node.then if self.scalar(node.predicate) else node.other
                 child = Evaluator(self.bindings, self.params, self.check, self)
+                child.verify(side)
                 child.compute(side)
                 return tuple(child.array(leaf) for leaf in side)
         raise AssertionError(f"{type(node).__name__} cannot be evaluated")
@@ -304,6 +340,9 @@ class Evaluator:
 
     # --- loops over arrays ---
     def loop(self, node: ArrayLoop) -> Arrays:
+        # What no turn changes is checked once, also where there is no turn.
+        for same in invariants(node, regions(node.inner_roots()), self.bindings.keys()):
+            verify_checks((c for c in same.checks if c.reads), self.scalar)
         state = [np.array(self.array(leaf)) for leaf in node.init]
         turn = 0
         limit = None if node.count is None else int(self.scalar(node.count))

@@ -19,11 +19,13 @@ from ..errors import (
     keywords,
     unknown_keyword,
     without_frames,
+    wrong_arguments,
 )
 from ..expr import Expr, Var
 from ..graph import (
     Combine,
     Fold,
+    FoldSeg,
     Generate,
     Input,
     Label,
@@ -33,10 +35,11 @@ from ..graph import (
     Permute,
     Scan,
     canonical_combine,
+    known,
 )  # fmt: skip
 from ..scalar import Scalar, as_strong, fit_weak, lift
 from ..tracing import call_scalar_function, flatten_result
-from ..types import ScalarType, Structure, flatten
+from ..types import ScalarType, Structure, flatten, promote
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -68,8 +71,15 @@ def _operation(function: Callable[P, R], common: tuple[str, ...]) -> Callable[..
         if kwargs and not known.issuperset(kwargs):
             raise unknown_keyword(function, kwargs, known)
         extra = {k: kwargs.pop(k) for k in given if k in kwargs}
-        result: Any = function(*args, **kwargs)
+        try:
+            result: Any = function(*args, **kwargs)
+        except TypeError as error:
+            found = wrong_arguments(error, function, args, kwargs)
+            if found is error:
+                raise
+            raise found from None
         if any(v is not None for v in extra.values()):
+            label_of(function.__name__, None, extra.get("schedule"))  # also of what is no node
             result = relabel(result, **extra)
         elif kwargs.get("schedule") is not None and isinstance(result, Array):
             for node in dict.fromkeys(leaf.node for leaf in result._leaves):
@@ -136,12 +146,19 @@ def _folded_for(node: Node) -> Node | None:
 def label_of(operation: str, name: str | None, schedule: Any, deterministic: bool = False) -> Label:
     """A label, with the schedule checked to be one."""
     if name is not None and not isinstance(name, str):
-        raise TracingError(f"name must be a string, got {type(name).__name__}.")
+        raise TracingError(
+            f"name must be a string, got {type(name).__name__}.", hint='Write name="blur".'
+        )
+    if not isinstance(deterministic, bool | np.bool_):
+        raise TracingError(
+            f"deterministic is True or False, got {deterministic!r}.",
+            hint="Write deterministic=True.",
+        )
     if schedule is not None:
         from treadle.skeletons.schedules import as_schedule
 
         schedule = as_schedule(schedule)
-    return Label(operation, name, schedule, deterministic)
+    return Label(operation, name, schedule, bool(deterministic))
 
 
 def require_order(node: Node, label: Label) -> None:
@@ -150,31 +167,41 @@ def require_order(node: Node, label: Label) -> None:
     schedule = label.schedule
     if schedule is None or isinstance(node, Input):
         return
-    order, axes = schedule.order, 0
+    axes = 0
     if isinstance(node, Generate | Scan):
         axes = len(node.shape)
     elif isinstance(node, Permute):
         axes = len(node.domain)
     elif isinstance(node, Fold):
         axes = 1 + len(node.outer)  # all folded axes are one
-    whole = isinstance(node, Generate | Permute)  # a fold makes its blocks of parts of rows
-    if axes and (whole or order is not None):
+        if not node.outer and len(node.inner) > 1:
+            schedule = schedule.along_a_line()
+    elif isinstance(node, FoldSeg):
+        axes = 1 + len(node.outer)
+    elif isinstance(node, Matmul):
+        axes = 2 + len(node.batch)
+    if axes:
         from treadle.skeletons.schedules.errors import of_operation
-        from treadle.skeletons.schedules.own_orders import require_bijection
 
         with of_operation(label, node.where):
-            if whole:
-                schedule.resolve(axes)
-            else:
-                require_bijection(order, axes)
+            plan = schedule.resolve(axes)
+            if isinstance(node, Generate | Permute):  # others make parts of their elements
+                domain = node.shape if isinstance(node, Generate) else node.domain
+                extents = tuple(known(e) for e in domain)
+                if None not in extents:
+                    plan.order.require(tuple(int(n) for n in plan.grid(extents)))
 
 
 def require_axes(node: Node, label: Label) -> None:
     """Refuse a schedule whose blocks, lanes or outputs per thread do not fit the axes of `node`,
     where it is written; orders of a user's own are tried when it runs."""
-    if label.schedule is not None and isinstance(node, Generate | Permute):
-        require_order(node, replace(
-            label, schedule=replace(label.schedule, order=None)))  # fmt: skip
+    if label.schedule is not None:
+        from treadle.skeletons.schedules.own_orders import built_in
+
+        schedule = label.schedule
+        if schedule.order is not None and not built_in(schedule.order):
+            schedule = replace(schedule, order=None)
+        require_order(node, replace(label, schedule=schedule))
 
 
 def trace_elements(
@@ -211,7 +238,10 @@ def normalise_axes(axis: Any, ndim: int, operation: str) -> tuple[int, ...]:
     axes = axis if isinstance(axis, tuple | list) else (axis,)
     chosen = sorted(normalise_axis(a, ndim, operation) for a in axes)
     if len(set(chosen)) != len(chosen):
-        raise ShapeError(f"{operation}: an axis appears twice in {axis!r}.")
+        raise ShapeError(
+            f"{operation}: an axis appears twice in {axis!r}.",
+            hint="Name each axis once; negative ones count from the end.",
+        )
     return tuple(chosen)
 
 
@@ -234,15 +264,19 @@ def flatten_value(value: Any, structure: Structure, what: str, operation: str) -
 def fit_to(
     value: Any, structure: Structure, types: Sequence[ScalarType], what: str, operation: str
 ) -> tuple[Expr, ...]:
-    """A value with the nesting of the elements, each component in its element's type."""
+    """A value with the nesting of the elements, each component in its element's type.
+
+    Literals take that type; a typed value must not be wider, as nothing is narrowed unasked.
+    """
     leaves = flatten_value(value, structure, what, operation)
     fitted = []
     for leaf, t in zip(leaves, types, strict=True):
         e = lift(leaf, operation)
-        if not e.weak and not np.can_cast(e.type.numpy, t.numpy, "same_kind"):
+        common = t if e.weak else promote(e.type, False, t, False)[0]
+        if common != t:
             raise DTypeError(
                 f"{what} of {operation} is {e.type}, the elements are {t}.",
-                hint=f"Convert one of them: a.astype(td.{e.type}), or td.cast(x, td.{t}).",
+                hint=f"Convert one of them: a.astype(td.{common}), or td.cast(x, td.{t}).",
             )
         fitted.append(fit_weak(e, t))
     return tuple(fitted)

@@ -8,12 +8,14 @@ from typing import Any
 
 from .. import expr as ir
 from .. import simplify
-from ..array import Array, as_array, is_arraylike, show_shape
+from ..array import Array
 from ..errors import DTypeError, Location, ShapeError, TracingError, user_location
 from ..expr import Expr, Proj, Var
 from ..functions import Ignore, MaybeIndex, choose_index
-from ..graph import ArrayLoop, Branch, Check, Input, Label, Leaf, Output, known
+from ..graph import ArrayLoop, Branch, Check, Generate, Input, Label, Leaf, Output, known
 from ..scalar import Scalar, as_index, as_strong, as_truth, lift, unify
+from ..shapes import show_shape
+from ..sources import as_array, is_arraylike
 from ..tracing import enclosing_kernel, forbid_nesting
 from ..types import LEAF, ScalarType, Structure, flatten, int64
 from .common import keep_type, label_of, operation
@@ -159,7 +161,10 @@ def _loop(
         if function is None:
             continue
         if not callable(function):
-            raise TracingError(f"{operation} needs functions, got {type(function).__name__}.")
+            raise TracingError(
+                f"{operation} needs functions, got {type(function).__name__}.",
+                hint="while_loop(pred, body, init), iterate(n, f, init), loop(n, f, init).",
+            )
         given = ("k", "state") if operation == "loop" and what == "body" else ("state",)
         _takes(function, given, f"the {what} of {operation}")
     if isinstance(init, list):
@@ -254,8 +259,6 @@ def _array_loop(
     predicate: Leaf | None = None
     if pred is not None:
         truth = _predicate(pred(seen), operation)
-        from ..graph import Generate
-
         predicate = Generate((), (truth,), label=Label("predicate"), where=where).leaf()
     node = ArrayLoop(
         tuple(states),
@@ -305,6 +308,7 @@ def _next_state(
         raise DTypeError(
             f"the body of {operation} must return the structure of the state "
             f"({structure.count} component(s)), but returned {len(found)}.",
+            hint="Return as many values as the state has, in a tuple of the same nesting.",
             where=where,
         )
     leaves: list[Leaf] = []
@@ -328,6 +332,7 @@ def _next_state(
             raise ShapeError(
                 f"the body of {operation} must keep the state's rank {like.ndim}, but returned "
                 f"rank {made.ndim}.",
+                hint="Keep an array of the final extents in the state, and a count beside it.",
                 where=where,
             )
         for axis, (new, old) in enumerate(zip(made._shape, like._shape, strict=True)):
@@ -339,6 +344,7 @@ def _next_state(
                     raise ShapeError(
                         f"the body of {operation} must keep the state's shape "
                         f"{show_shape(like._shape)}, but returned {show_shape(made._shape)}.",
+                        hint="Slice or pad the result to the extents of the state.",
                         where=where,
                     )
                 continue

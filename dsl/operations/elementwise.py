@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..array import Array, as_array, same_shape
+from ..array import Array
 from ..errors import DTypeError, ShapeError, user_location
 from ..expr import Expr, Index
 from ..graph import Check, Generate, Label, indices
 from ..scalar import Scalar
+from ..shapes import same_shape
+from ..sources import as_array
 from ..tracing import forbid_nesting
 from ..types import LEAF, Structure, tuple_of
 from .common import label_of, operation, trace_elements
@@ -76,7 +78,7 @@ def zip(*arrays: Any) -> Array:
     """
     forbid_nesting("zip")
     if not arrays:
-        raise ShapeError("zip needs at least one array.")
+        raise ShapeError("zip needs at least one array.", hint="Write td.zip(a, b).")
     parts = [as_array(a, "zip") for a in arrays]
     checks = _same_shapes(parts, "zip")
     structure = tuple_of([p.structure for p in parts])
@@ -115,7 +117,8 @@ def unzip(a: Any) -> Any:
     array = as_array(a, "unzip")
     if array.structure.is_leaf:
         raise DTypeError(
-            f"unzip needs tuple elements, got {array.structure.describe(array.types)}."
+            f"unzip needs tuple elements, got {array.structure.describe(array.types)}.",
+            hint="They are single values: leave out td.unzip.",
         )
     parts, at = [], 0
     for child in array.structure.children:

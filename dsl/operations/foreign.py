@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ..array import Array, as_array
-from ..errors import DTypeError, ShapeError, TracingError, user_location
+from ..array import Array
+from ..configuration import current_backend
+from ..errors import DTypeError, ShapeError, TracingError, did_you_mean, user_location
 from ..expr import Foreign
 from ..graph import Barrier, Label, Library, Output
 from ..library import LibraryOperation
 from ..scalar import Scalar, as_strong, lift
+from ..sources import as_array
 from ..tracing import forbid_nesting
 from ..types import LEAF, ScalarType, as_type
 from .common import operation
@@ -72,7 +74,10 @@ def compile_scalar_function(f: Any, types: tuple[ScalarType, ...]) -> CompiledSc
     except ImportError:
         raise TracingError("foreign needs Numba.", hint="pip install numba") from None
     if not callable(f):
-        raise TracingError(f"foreign needs a function, got {type(f).__name__}.")
+        raise TracingError(
+            f"foreign needs a function, got {type(f).__name__}.",
+            hint="Write td.foreign(f, x), f made by numba.njit or a plain function of numbers.",
+        )
     dispatcher = f if hasattr(f, "py_func") else numba.njit(f)
     if any(t.bits == 16 and t.is_float for t in types):
         raise DTypeError(
@@ -93,7 +98,8 @@ def compile_scalar_function(f: Any, types: tuple[ScalarType, ...]) -> CompiledSc
         result_type = as_type({"bool": "bool"}.get(result, result))
     except (DTypeError, TypeError):
         raise TracingError(
-            f"the foreign function returns {result}; it must return one number."
+            f"the foreign function returns {result}; it must return one number.",
+            hint="Call one function per result, or return a complex number.",
         ) from None
     made = CompiledScalarFunction(dispatcher, types, result_type, getattr(f, "__name__", "foreign"))
     _compiled[key] = made
@@ -112,21 +118,33 @@ def foreign_array(
     The fallback gives shapes and types (and runs where no implementation is given):
     `td.foreign_array({"native": scipy_fft}, a, fallback=my_fft)`.
     """
+    from treadle.backend.registry import BACKENDS, is_name
+
     forbid_nesting("foreign_array")
+    for backend in implementations:
+        if not is_name(backend):
+            raise TracingError(
+                f"foreign_array: there is no backend {backend!r}.",
+                hint=f"{did_you_mean(str(backend), BACKENDS)}Backends: {', '.join(BACKENDS)}.",
+            )
     operands = [as_array(a, "foreign_array") for a in arrays]
     meaning = fallback(*operands)
     single = isinstance(meaning, Array)
     results = [meaning] if single else list(meaning)
     if not all(isinstance(r, Array) and r.structure.is_leaf for r in results):
-        raise TracingError("the fallback of foreign_array must return arrays of scalars.")
-    from ..configuration import current_backend
-
+        raise TracingError(
+            "the fallback of foreign_array must return arrays of scalars.",
+            hint="Return an Array, or a tuple of them; td.unzip(a) takes tuples apart.",
+        )
     backend = current_backend()
     chosen = implementations.get(backend)
     if chosen is None:
         return meaning
     if not callable(chosen):
-        raise TracingError(f"foreign_array: the implementation for {backend} is no function.")
+        raise TracingError(
+            f"foreign_array: the implementation for {backend} is no function.",
+            hint='Write {"native": f}, where f gets NumPy arrays and returns one.',
+        )
     outs = tuple(Output(r._shape, r.types[0]) for r in results)
 
     def numpy(*values: Any) -> Any:
@@ -137,7 +155,8 @@ def foreign_array(
             if array.dtype != out.type.numpy or array.ndim != len(out.shape):
                 raise ShapeError(
                     f"foreign_array: the implementation for {backend} returned {array.dtype} of "
-                    f"rank {array.ndim}; the fallback says {out.type} of rank {len(out.shape)}."
+                    f"rank {array.ndim}; the fallback says {out.type} of rank {len(out.shape)}.",
+                    hint="Convert there, as in x.astype(np.float32), or change the fallback.",
                 )
         return parts[0] if single else tuple(parts)
 

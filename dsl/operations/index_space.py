@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import simplify
-from ..array import Array, as_array, as_shape, is_arraylike, map_over, show_shape, stretched
+from ..array import Array, map_over
 from ..errors import (
     AxisError,
     DTypeError,
-    IndexOutOfBounds,
     ShapeError,
     TracingError,
     user_location,
@@ -18,7 +17,10 @@ from ..errors import (
 from ..expr import Const, Expr, Index, constant
 from ..graph import Check, Label, Shape, indices, known
 from ..scalar import Scalar, apply_primitive, as_index
+from ..shapes import as_shape, require, show_shape, stretched
+from ..sources import as_array, is_arraylike
 from ..tracing import call_scalar_function, flatten_result, forbid_nesting
+from ..types import int64
 from .common import label_of, normalise_axes, normalise_axis, operation
 
 
@@ -83,38 +85,22 @@ def reshape(a: Any, shape: Any) -> Array:
     parts = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
     unknown = [k for k, p in enumerate(parts) if isinstance(p, int) and p == -1]
     if len(unknown) > 1:
-        raise ShapeError("reshape: only one extent may be -1.")
+        raise ShapeError(
+            "reshape: only one extent may be -1.",
+            hint="Write the others as numbers, or a.shape[k].",
+        )
     size = product(array._shape)
-    checks: tuple[Check, ...] = ()
-    if unknown:
-        rest = as_shape([p for k, p in enumerate(parts) if k != unknown[0]], "reshape")
-        others = product(rest)
-        missing = apply_primitive("floor_divide", [size, others])
-        target = (*rest[: unknown[0]], missing, *rest[unknown[0] :])
-    else:
-        target = as_shape(parts, "reshape")
-    total = product(target)
-    if total is not size:
-        have, want = known(size), known(total)
-        text = (
-            f"reshape: {{left}} elements of shape {show_shape(array._shape)} do not fit the "
-            f"shape {show_shape(target)}, which holds {{right}}."
-        )
-        if have is not None and want is not None and int(have) != int(want):
-            raise ShapeError(
-                f"reshape: {int(have)} elements of shape {show_shape(array._shape)} do not "
-                f"fit the shape {show_shape(target)}, which holds {int(want)}.",
-                hint="The products of the extents must agree; -1 lets one be computed.",
-            )
-        checks = (
-            Check(
-                size,
-                total,
-                text,
-                where=user_location(),
-                hint="The products of the extents must agree; -1 lets one be computed.",
-            ),
-        )
+    target, checks = as_shape([1 if k in unknown else p for k, p in enumerate(parts)], "reshape")
+    for k in unknown:
+        missing = apply_primitive("floor_divide", [size, product(target)])
+        target = (*target[:k], missing, *target[k + 1 :])
+    checks += require(
+        size,
+        product(target),
+        f"reshape: {{left}} elements of shape {show_shape(array._shape)} do not fit the shape "
+        f"{show_shape(target)}, which holds {{right}}.",
+        hint="The products of the extents must agree; -1 lets one be computed.",
+    )
     if target == array._shape:
         return array
     place = _reshaped_place(array._shape, target)
@@ -160,7 +146,10 @@ def squeeze(a: Any, axis: Any = None) -> Array:
     for k in axes:
         value = known(array._shape[k])
         if value is not None and int(value) != 1:
-            raise ShapeError(f"squeeze: axis {k} has extent {int(value)}, not 1.")
+            raise ShapeError(
+                f"squeeze: axis {k} has extent {int(value)}, not 1.",
+                hint="a[0] takes one of several, td.reshape joins axes.",
+            )
     picked = tuple(0 if k in axes else slice(None) for k in range(array.ndim))
     return slice_array(array, picked)
 
@@ -188,7 +177,8 @@ def transpose(a: Any, axes: Any = None, *, name: str | None = None, schedule: An
     )
     if sorted(order) != list(range(array.ndim)):
         raise ShapeError(
-            f"transpose: axes {tuple(axes)!r} are no permutation of the {array.ndim} axes."
+            f"transpose: axes {tuple(axes)!r} are no permutation of the {array.ndim} axes.",
+            hint="Name each axis once: axes=(1, 0, 2).",
         )
     place: list[Expr] = [constant(0)] * array.ndim
     for k, source in enumerate(order):
@@ -229,7 +219,10 @@ def _slice_axis(s: slice, n: Expr) -> tuple[Expr, Expr, int]:
     """First source index, extent and step of one sliced axis of extent `n`."""
     step = 1 if s.step is None else s.step
     if not hasattr(step, "__index__") or int(step) == 0:
-        raise ShapeError(f"the step of a slice must be a nonzero integer, got {s.step!r}.")
+        raise ShapeError(
+            f"the step of a slice must be a nonzero integer, got {s.step!r}.",
+            hint="Write a number, as in a[::2] or a[::-1]; td.backpermute takes any index.",
+        )
     step = int(step)
     if step == 1 and _is_single(s):
         first = constant(s.start or 0)
@@ -280,7 +273,9 @@ def slice_array(array: Array, index: Any) -> Array:
     parts = list(index) if isinstance(index, tuple) else [index]
     consumed = sum(1 for p in parts if p is not None and p is not Ellipsis)
     if sum(1 for p in parts if p is Ellipsis) > 1:
-        raise ShapeError("an index may hold only one ellipsis (...).")
+        raise ShapeError(
+            "an index may hold only one ellipsis (...).", hint='Write ":" for the other axes.'
+        )
     if consumed > array.ndim:
         raise AxisError(
             f"{consumed} indices for an array of rank {array.ndim}.",
@@ -327,21 +322,13 @@ def _integer_index(value: Any, n: Expr, axis: int, checks: list[Check]) -> Expr:
         negative = apply_primitive("less", [e, constant(0)])
         return simplify.select(negative, plus(e, n), e)
     v = int(e.value)
-    extent = known(n)
-    needed = v + 1 if v >= 0 else -v
-    if extent is not None and int(extent) < needed:
-        raise IndexOutOfBounds(
-            f"index {v} is out of range for axis {axis} with extent {int(extent)}."
-        )
-    checks.append(
-        Check(
-            n,
-            constant(needed),
-            f"index {v} is out of range for axis {axis} with extent {{left}}.",
-            error="IndexOutOfBounds",
-            relation=">=",
-            where=user_location(),
-        )
+    checks += require(
+        n,
+        constant(v + 1 if v >= 0 else -v),
+        f"index {v} is out of range for axis {axis} with extent {{left}}.",
+        error="IndexOutOfBounds",
+        relation=">=",
+        hint="Indices run from 0 to n - 1, or from -1 down to -n.",
     )
     return e if v >= 0 else plus(n, e)
 
@@ -366,32 +353,24 @@ def broadcast_to(a: Any, shape: Any) -> Array:
     """Stretch extents of 1 and add leading axes, as NumPy."""
     forbid_nesting("broadcast_to")
     array = as_array(a, "broadcast_to")
-    target = as_shape(shape, "broadcast_to")
+    target, checks = as_shape(shape, "broadcast_to")
     if len(target) < array.ndim:
-        raise ShapeError(f"broadcast_to: rank {array.ndim} does not fit into rank {len(target)}.")
-    checks: list[Check] = []
-    offset = len(target) - array.ndim
-    for axis, e in enumerate(array._shape):
-        goal = target[offset + axis]
-        value, want = known(e), known(goal)
-        if goal is e or (value is not None and int(value) == 1):
-            continue
-        if value is not None and want is not None and int(value) != int(want):
-            raise ShapeError(
-                f"broadcast_to: {show_shape(array._shape)} does not stretch to "
-                f"{show_shape(target)}: axis {offset + axis} has {int(value)} against {int(want)}."
-            )
-        checks.append(
-            Check(
-                e,
-                goal,
-                "broadcast_to: extent {left} does not stretch to {right}.",
-                where=user_location(),
-            )
+        raise ShapeError(
+            f"broadcast_to: rank {array.ndim} does not fit into rank {len(target)}.",
+            hint="a[0] or td.reshape drops axes; broadcasting only adds them.",
         )
-    return map_over(
-        array, stretched(array._shape, target), target, Label("broadcast_to"), tuple(checks)
-    )
+    offset = len(target) - array.ndim
+    for axis, e in enumerate(array._shape, offset):
+        one = known(e)
+        if one is None or int(one) != 1:
+            checks += require(
+                e,
+                target[axis],
+                f"broadcast_to: {show_shape(array._shape)} does not stretch to "
+                f"{show_shape(target)}: axis {axis} has {{left}} against {{right}}.",
+                hint="Only extents of 1 stretch; a[:, None] inserts one.",
+            )
+    return map_over(array, stretched(array._shape, target), target, Label("broadcast_to"), checks)
 
 
 @operation
@@ -400,10 +379,10 @@ def replicate(a: Any, n: Any, axis: int = 0) -> Array:
     forbid_nesting("replicate")
     array = as_array(a, "replicate")
     k = normalise_axis(axis, array.ndim + 1, "replicate")
-    (extent,) = as_shape((n,), "replicate")
+    (extent,), checks = as_shape((n,), "replicate")
     shape = (*array._shape[:k], extent, *array._shape[k:])
     place = [Index(j if j < k else j + 1) for j in range(array.ndim)]
-    return map_over(array, place, shape, Label("replicate"))
+    return map_over(array, place, shape, Label("replicate"), checks)
 
 
 @operation
@@ -417,7 +396,10 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Array:
     axes = axis if isinstance(axis, tuple | list) else (axis,)
     shifts = shift if isinstance(shift, tuple | list) else (shift,) * len(axes)
     if len(shifts) != len(axes):
-        raise ShapeError(f"roll: {len(shifts)} shifts for {len(axes)} axes.")
+        raise ShapeError(
+            f"roll: {len(shifts)} shifts for {len(axes)} axes.",
+            hint="Give one shift, or one for each axis.",
+        )
     for s, x in zip(shifts, axes, strict=True):
         array = _roll_axis(array, s, normalise_axis(x, array.ndim, "roll"))
     return array
@@ -437,10 +419,13 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     forbid_nesting("diagonal")
     array = as_array(a, "diagonal")
     if array.ndim < 2:
-        raise ShapeError(f"diagonal needs rank 2 at least, got {array.ndim}.")
+        raise ShapeError(
+            f"diagonal needs rank 2 at least, got {array.ndim}.",
+            hint="For a matrix with this diagonal write td.where(td.eye(n, dtype=bool), a, 0).",
+        )
     first, second = (normalise_axis(x, array.ndim, "diagonal") for x in (axis1, axis2))
     if first == second:
-        raise ShapeError("diagonal: the two axes are the same.")
+        raise ShapeError("diagonal: the two axes are the same.", hint="Write axis1=0, axis2=1.")
     rest = [k for k in range(array.ndim) if k not in (first, second)]
     array = transpose(array, (*rest, first, second)) if (first, second) != (0, 1) or rest else array
     rows, cols = array._shape[-2:]
@@ -463,17 +448,18 @@ def backpermute(
     forbid_nesting("backpermute")
     where = user_location()
     array = as_array(a, "backpermute")
-    extents = as_shape(shape, "backpermute")
+    extents, checks = as_shape(shape, "backpermute")
     arguments = [Scalar(Index(k)) for k in range(len(extents))]
     value = call_scalar_function(f, arguments, "backpermute", where)
     leaves, _ = flatten_result(value, "backpermute")
     if len(leaves) != array.ndim:
         raise ShapeError(
             f"the index function of backpermute returned {len(leaves)} indices for an array of "
-            f"rank {array.ndim}."
+            f"rank {array.ndim}.",
+            hint="Return one index per axis of the array that is read.",
         )
     place = [as_index(Scalar(e), "the index function of backpermute") for e in leaves]
-    return map_over(array, place, extents, label_of("backpermute", name, schedule))
+    return map_over(array, place, extents, label_of("backpermute", name, schedule), checks)
 
 
 @operation
@@ -506,7 +492,7 @@ def _take(a: Any, index_array: Any, axis: int, label: Label) -> Array:
         )
     r = chosen.ndim
     shape = (*array._shape[:k], *chosen._shape, *array._shape[k + 1 :])
-    at = simplify.cast(chosen._element([Index(k + j) for j in range(r)])[0], _int64())
+    at = simplify.cast(chosen._element([Index(k + j) for j in range(r)])[0], int64)
     if label.operation == "take":
         n = array._shape[k]
         at = simplify.select(apply_primitive("less", [at, constant(0)]), plus(at, n), at)
@@ -518,26 +504,19 @@ def _take(a: Any, index_array: Any, axis: int, label: Label) -> Array:
     return map_over(array, place, shape, label)
 
 
-def _int64() -> Any:
-    from ..types import int64
-
-    return int64
-
-
 @operation
 def take_along_axis(a: Any, indices: Any, axis: int = -1) -> Array:
     """As NumPy: one index per element along `axis`."""
-    array, chosen = as_array(a), as_array(indices)
+    array, chosen = (as_array(x, "take_along_axis") for x in (a, indices))
     k = normalise_axis(axis, array.ndim, "take_along_axis")
     if chosen.ndim != array.ndim:
-        raise ShapeError("take_along_axis: arrays of different rank.")
-    place: list[Expr] = list(_identity(array.ndim))
-    at = simplify.cast(chosen._element(place)[0], _int64())
+        raise ShapeError(
+            "take_along_axis: arrays of different rank.",
+            hint="Indices have the rank of the array; td.take(a, indices, axis) takes slices.",
+        )
+    place: list[Expr] = [Index(j) for j in range(array.ndim)]
+    at = simplify.cast(chosen._element(place)[0], int64)
     n = array._shape[k]
     place[k] = simplify.select(apply_primitive("less", [at, constant(0)]), plus(at, n), at)
     shape = (*array._shape[:k], chosen._shape[k], *array._shape[k + 1 :])
     return map_over(array, place, shape, Label("take_along_axis"))
-
-
-def _identity(rank: int) -> tuple[Expr, ...]:
-    return indices(rank)

@@ -8,15 +8,20 @@ from typing import Any
 import numpy as np
 
 from .. import simplify
-from ..array import Array, as_array
+from ..array import Array
 from ..errors import DTypeError, ShapeError, user_location
-from ..expr import Expr, Index, Read, constant
+from ..expr import Const, Expr, Index, Read, constant
 from ..graph import Generate, Label, Library, Output, Permute, indices
 from ..library import builtin, register
 from ..scalar import Scalar, apply_primitive, as_index, as_truth
+from ..shapes import same_shape
+from ..sources import as_array
 from ..tracing import forbid_nesting
 from ..types import LEAF, int64
 from .common import label_of, normalise_axis, operation, require_axes, trace_elements
+from .index_space import flatten
+from .scans import scan_array
+from .segments import segment_of_position
 
 
 @operation
@@ -28,18 +33,16 @@ def compact(
     `values.shape[0]` is known once the kernels ran, and usable downstream.
     """
     forbid_nesting("compact")
-    from ..array import same_shape
-    from .index_space import flatten
-
     where = user_location()
     source, keep = as_array(a, "compact"), as_array(mask, "compact")
     if not keep.structure.is_leaf:
-        raise DTypeError("compact needs a mask of truth values, got tuples.")
+        raise DTypeError(
+            "compact needs a mask of truth values, got tuples.",
+            hint="Make one value of the parts: td.map(lambda p: p[0] & p[1], mask).",
+        )
     checks = same_shape(keep._shape, source._shape, "compact")
     flat_mask, flat = flatten(keep), flatten(source)
     truth = as_truth(flat_mask._element((Index(0),))[0])
-    from .scans import scan_array
-
     ones = Generate(
         flat_mask._shape,
         (simplify.cast(truth, int64),),
@@ -52,7 +55,9 @@ def compact(
     )
     n = flat._shape[0]
     at = places._element((Index(0),))[0]
-    empty = Generate((n,), tuple(_zero(t) for t in flat.types), label=Label("compact"), where=where)
+    empty = Generate(
+        (n,), tuple(Const(0, t) for t in flat.types), label=Label("compact"), where=where
+    )
     packed = Permute(
         (n,),
         truth,
@@ -72,12 +77,6 @@ def compact(
     return Array(values.leaves, source.structure, (total,)), count
 
 
-def _zero(t: Any) -> Expr:
-    from ..expr import Const
-
-    return Const(0, t)
-
-
 @operation
 def filter(
     p: Callable[..., Any], a: Any, *, name: str | None = None, schedule: Any = None
@@ -89,7 +88,10 @@ def filter(
     place = indices(array.ndim)
     elements, structure = trace_elements(p, [array._scalar_at(place)], "filter", where)
     if not structure.is_leaf:
-        raise DTypeError("the predicate of filter must return one truth value.")
+        raise DTypeError(
+            "the predicate of filter must return one truth value.",
+            hint="Combine several with & and |.",
+        )
     mask = Generate(array._shape, (as_truth(elements[0]),), label=Label("filter"), where=where)
     return compact(Array(mask.leaves), array, name=name, schedule=schedule)
 
@@ -105,14 +107,14 @@ def expand(
 ) -> Array:
     """Concatenates, for every element x of `a`, `get(x, k)` for k < count(x)."""
     forbid_nesting("expand")
-    from .index_space import flatten
-    from .scans import scan_array, segment_of_position
-
     where = user_location()
     array = flatten(as_array(a, "expand"))
     lengths, structure = trace_elements(count, [array._scalar_at((Index(0),))], "expand", where)
     if not structure.is_leaf:
-        raise DTypeError("the count function of expand must return one integer.")
+        raise DTypeError(
+            "the count function of expand must return one integer.",
+            hint="expand(count, get, a): count(x) says how many, get(x, k) gives the k-th.",
+        )
     length = apply_primitive("maximum", [as_index(Scalar(lengths[0]), "expand"), constant(0)])
     counts = Array(Generate(array._shape, (length,), label=Label("counts"), where=where).leaves)
     offsets = scan_array(
@@ -121,7 +123,7 @@ def expand(
     n = array._shape[0]
     last = Generate((), (offsets._element((n,))[0],), label=Label("count"), where=where)
     total: Expr = Read(last, 0, ())
-    owner = _owner(offsets, n, total, segment_of_position)
+    owner = segment_of_position(offsets._leaves[0], n, total, 0)
     segment = owner._element((Index(0),))[0]
     k = apply_primitive("subtract", [Index(0), offsets._element((segment,))[0]])
     elements, result = trace_elements(
@@ -129,10 +131,6 @@ def expand(
     )
     node = Generate((total,), elements, label=label_of("expand", name, schedule), where=where)
     return Array(node.leaves, result, (total,))
-
-
-def _owner(offsets: Array, segments: Expr, total: Expr, owner: Callable[..., Array]) -> Array:
-    return owner(offsets._leaves[0], segments, total, 0)
 
 
 # --- a library's -----------------------------------------------------------------------------
@@ -159,13 +157,14 @@ register("argsort", _sorter(np.argsort))
 
 def _sorted(a: Any, axis: int | None, operation: str, index: bool) -> Array:
     forbid_nesting(operation)
-    from .index_space import flatten
-
     array = _plain(a, operation)
     if axis is None:
         array, axis = flatten(array), 0
     if array.ndim == 0:
-        raise ShapeError(f"{operation} needs an axis; the array has rank 0.")
+        raise ShapeError(
+            f"{operation} needs an axis; the array has rank 0.",
+            hint="Give it an axis first: a[None].",
+        )
     k = normalise_axis(axis, array.ndim, operation)
     out = Output(array._shape, int64 if index else array.types[0])
     made = Library(
@@ -194,8 +193,6 @@ def argsort(a: Any, axis: int | None = -1) -> Array:
 def unique(a: Any) -> Array:
     """The distinct elements, ascending; the extent is known once the kernels ran."""
     forbid_nesting("unique")
-    from .index_space import flatten
-
     array = flatten(_plain(a, "unique"))
     ordered = sort(array)
     first = ordered._element((Index(0),))[0]

@@ -8,15 +8,18 @@ from typing import Any
 import numpy as np
 
 from .. import simplify
-from ..array import Array, as_array, map_over, show_shape
+from ..array import Array, map_over
 from ..errors import DTypeError, ShapeError, user_location
 from ..expr import Cond, Const, Expr, Index, Proj, constant
-from ..graph import Check, Generate, Label, indices, known
+from ..graph import Check, Generate, Label, indices
 from ..scalar import apply_primitive, fit_weak, lift
+from ..shapes import require, show_shape
+from ..sources import as_array
 from ..tracing import forbid_nesting
 from ..types import Structure, bool_, promote
 from .common import normalise_axis, operation
 from .index_space import minus, plus, slice_array
+from .stencils import resolve_index
 
 
 def _common_elements(arrays: Sequence[Array], operation: str) -> tuple[Structure, list[Any]]:
@@ -24,7 +27,10 @@ def _common_elements(arrays: Sequence[Array], operation: str) -> tuple[Structure
     structure = arrays[0].structure
     for other in arrays[1:]:
         if not structure.same_nesting(other.structure):
-            raise DTypeError(f"{operation}: the arrays have elements of different structure.")
+            raise DTypeError(
+                f"{operation}: the arrays have elements of different structure.",
+                hint="Make them alike with td.map, or td.zip and td.unzip.",
+            )
     types = []
     for parts in zip(*(a.types for a in arrays), strict=True):
         common = parts[0]
@@ -40,13 +46,17 @@ def concatenate(arrays: Any, axis: int = 0) -> Array:
     forbid_nesting("concatenate")
     parts = [as_array(a, "concatenate") for a in arrays]
     if not parts:
-        raise ShapeError("concatenate needs at least one array.")
+        raise ShapeError(
+            "concatenate needs at least one array.",
+            hint="Of no arrays there is no type: write td.zeros((0, n), dtype).",
+        )
     rank = parts[0].ndim
     if any(p.ndim != rank for p in parts):
         raise ShapeError(
             "concatenate needs arrays of equal rank, got "
             + ", ".join(str(p.ndim) for p in parts)
             + ".",
+            hint="a[None] adds an axis in front, td.flatten(a) leaves one.",
         )
     if rank == 0:
         raise ShapeError("rank-0 arrays cannot be concatenated.", hint="Use td.stack.")
@@ -55,22 +65,14 @@ def concatenate(arrays: Any, axis: int = 0) -> Array:
     for p in parts[1:]:
         for x in range(rank):
             e, g = p._shape[x], parts[0]._shape[x]
-            if x == k or e is g:
-                continue
-            u, v = known(g), known(e)
-            if u is not None and v is not None and int(u) != int(v):
-                raise ShapeError(
-                    f"concatenate along axis {k}: axis {x} has {int(u)} against {int(v)}; shapes "
-                    f"{show_shape(parts[0]._shape)} and {show_shape(p._shape)}."
-                )
-            checks.append(
-                Check(
+            if x != k:
+                checks += require(
                     g,
                     e,
-                    f"concatenate: axis {x} has extent {{left}} against {{right}}.",
-                    where=user_location(),
+                    f"concatenate along axis {k}: axis {x} has {{left}} against {{right}}; shapes "
+                    f"{show_shape(parts[0]._shape)} and {show_shape(p._shape)}.",
+                    hint="Slice to the common extent, or pad: td.pad.",
                 )
-            )
     structure, types = _common_elements(parts, "concatenate")
     ends: list[Expr] = []
     total: Expr = constant(0)
@@ -110,10 +112,16 @@ def stack(arrays: Any, axis: int = 0) -> Array:
     """Joined along a new axis."""
     parts = [as_array(a, "stack") for a in arrays]
     if not parts:
-        raise ShapeError("stack needs at least one array.")
+        raise ShapeError(
+            "stack needs at least one array.",
+            hint="Of no arrays there is no type: write td.zeros((0, n), dtype).",
+        )
     k = normalise_axis(axis, parts[0].ndim + 1, "stack")
     if any(p.ndim != parts[0].ndim for p in parts):
-        raise ShapeError("stack needs arrays of equal shape.")
+        raise ShapeError(
+            "stack needs arrays of equal shape.",
+            hint="td.concatenate joins arrays that differ along one axis.",
+        )
     return concatenate([slice_array(p, (slice(None),) * k + (None,)) for p in parts], k)
 
 
@@ -121,8 +129,6 @@ def stack(arrays: Any, axis: int = 0) -> Array:
 def pad(a: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0) -> Array:
     """As NumPy's pad: modes constant, edge, reflect, symmetric and wrap."""
     forbid_nesting("pad")
-    from .stencils import resolve_index
-
     array = as_array(a, "pad")
     widths = _pad_widths(pad_width, array.ndim)
     kinds = {"edge": "clamp", "reflect": "mirror", "symmetric": "symmetric", "wrap": "wrap"}
@@ -164,16 +170,12 @@ def _something_to_repeat(
     array: Array, widths: Sequence[tuple[int, int]], mode: str
 ) -> tuple[Check, ...]:
     """Axes that grow by what they hold are not empty: an error now, else run-time checks."""
-    checks = []
+    checks: list[Check] = []
     for k, (extent, width) in enumerate(zip(array._shape, widths, strict=True)):
         text = f"pad: axis {k} is empty, and mode {mode!r} has nothing to repeat there."
         hint = 'mode="constant" fills it.'
-        now = known(extent)
-        if any(width) and now is not None and not int(now):
-            raise ShapeError(text, hint=hint)
-        if any(width) and not isinstance(extent, Const):
-            checks.append(Check(extent, constant(1), text, relation=">=", hint=hint,
-                                where=user_location()))  # fmt: skip
+        if any(width):
+            checks += require(extent, constant(1), text, relation=">=", hint=hint)
     return tuple(checks)
 
 
@@ -204,5 +206,7 @@ def _pad_widths(pad_width: Any, rank: int) -> list[tuple[int, int]]:
             hint="Give n, (before, after), or one (before, after) per axis.",
         ) from None
     if pairs.dtype.kind not in "iu" or (pairs < 0).any():
-        raise ShapeError("pad: widths are integers, not negative.")
+        raise ShapeError(
+            "pad: widths are integers, not negative.", hint="To cut instead, slice: a[1:-1]."
+        )
     return [(int(lo), int(hi)) for lo, hi in pairs]

@@ -7,15 +7,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import simplify
-from ..array import Array, as_array, broadcast_shapes, map_over, show_shape
+from ..array import Array, broadcast_map, map_over
+from ..combines import simple_combine
 from ..configuration import settings
 from ..errors import DTypeError, ShapeError, TracingError, did_you_mean, user_location
-from ..expr import Expr, Index, constant
-from ..graph import Check, Label, Matmul, known
+from ..expr import Const, Expr, Index, constant
+from ..functions import multiply
+from ..graph import Check, Fold, Label, Matmul, known
 from ..scalar import apply_primitive, as_strong, fit_weak
+from ..shapes import broadcast_shapes, show_shape
+from ..sources import as_array
 from ..tracing import forbid_nesting
 from ..types import LEAF, ScalarType, promote
 from .common import combining, label_of, normalise_axes, operation
+from .index_space import flatten, reshape, transpose
 
 ALGORITHMS = ("auto", "standard", "strassen", "winograd")
 PRECISIONS = (None, "float32", "tf32", "fp16x3", "bf16x6", "tf32x3")
@@ -32,6 +37,9 @@ EXECUTIONS = (
 )
 
 
+PRECISIONS_IN_WORDS = {
+    "tf32": "operands rounded to 11 significant bits, multiplied by tensor cores, added in float32"
+}
 #: Levels whose products may be listed one by one: 7⁴ of Strassen's.
 DEEPEST = 4
 #: Beyond this even a matrix of 16 384 has leaves below 64.
@@ -70,11 +78,25 @@ class MatmulOptions:
                 "floats keep the standard product's digits until somebody asks for less: "
                 'algorithm="strassen", or td.precision(fast=True)'
             )
-        if self.precision not in (None, "float32", *known):
+        if self.precision in known:
+            found["precision"] = f"{self.precision!r}: {PRECISIONS_IN_WORDS[self.precision]}"
+        elif self.precision not in (None, "float32"):
             found["precision"] = (
                 f"{self.precision!r} is computed in float32, which is no less exact"
             )
         return found
+
+    def scaling_notes(self, size: tuple[int, int, int], t: ScalarType) -> dict[str, str]:
+        """What `explain` says of the scaling of a fast product of (m, k) by (k, n)."""
+        if self.scaling is None:
+            return {}
+        m, k, n = size
+        inner = "columns of A and rows of B to one size, then " if self.scaling != "outer" else ""
+        return {
+            "scaling": f"{inner}rows of A and columns of B to about 1, by powers of two, undone in "
+            f"the result; in copies of both ({(m * k + k * n) * t.bytes:,} bytes), read and "
+            "written whole"
+        }
 
 
 @operation
@@ -111,7 +133,8 @@ def matmul(
            [3., 4.]])
     """
     forbid_nesting("matmul")
-    options = _options(algorithm, levels, precision, execution, deterministic, scaling)
+    label = label_of("matmul", name, schedule, deterministic)
+    options = _options(algorithm, levels, precision, execution, label.deterministic, scaling)
     if c is None and not (isinstance(beta, int | float) and beta == 0):
         raise TracingError(
             f"matmul: beta={beta!r} scales c, and there is none.",
@@ -121,7 +144,7 @@ def matmul(
         as_array(a, "matmul"),
         as_array(b, "matmul"),
         options,
-        label_of("matmul", name, schedule, deterministic),
+        label,
     )
     return _scaled(product, alpha, beta, c)
 
@@ -182,7 +205,9 @@ def _options(
             f"matmul: unknown scaling {scaling!r}.", hint='Scalings: "outer", "inner-outer".'
         )
     if levels is not None and (not isinstance(levels, int) or levels < 0):
-        raise TracingError(f"matmul: levels must be a number ≥ 0, got {levels!r}.")
+        raise TracingError(
+            f"matmul: levels must be a number ≥ 0, got {levels!r}.", hint="Write levels=1."
+        )
     if levels is not None and levels > DEEPEST_OF_ALL:
         raise TracingError(
             f"matmul: {levels} levels are more than the {DEEPEST_OF_ALL} that there are.",
@@ -216,7 +241,10 @@ def _options(
 def _product(a: Array, b: Array, options: MatmulOptions, label: Label) -> Array:
     for side in (a, b):
         if not side.structure.is_leaf:
-            raise DTypeError("matmul works on scalars, but the elements are tuples.")
+            raise DTypeError(
+                "matmul works on scalars, but the elements are tuples.",
+                hint="Take them apart with td.unzip(a).",
+            )
         if side.ndim == 0:
             raise ShapeError(
                 "matmul needs arrays of rank 1 at least, got a rank-0 array.",
@@ -238,6 +266,12 @@ def _product(a: Array, b: Array, options: MatmulOptions, label: Label) -> Array:
                 f"float32, and these are {t}.",
                 hint="Leave it out, or convert the operands: a.astype(td.float32).",
             )
+    if options.scaling is not None and not t.is_inexact:
+        raise DTypeError(
+            f"matmul: scaling helps floats of very different sizes, and these are {t}, whose "
+            "products are exact.",
+            hint="Leave it out.",
+        )
     if getattr(options.algorithm, "fractions", False) and not t.is_inexact:
         raise DTypeError(
             f"matmul: {options.algorithm.name} has coefficients that are fractions, which "
@@ -306,8 +340,6 @@ def _inner_check(a: Array, b: Array, k: Expr, other: Expr) -> tuple[Check, ...]:
 
 def _scaled(product: Array, alpha: Any, beta: Any, c: Any) -> Array:
     """alpha·P + beta·C in P's type: element-wise consumers, which fuse into the write-back."""
-    from ..array import broadcast_map
-
     t = product.types[0]
     if isinstance(alpha, int | float) and alpha == 1 and c is None:
         return product
@@ -344,10 +376,6 @@ def dot(a: Any, b: Any) -> Array:
     if x.ndim == 1 and y.ndim == 1:
         checked = _inner_check(x, y, x._shape[0], y._shape[0])
         t = promote(x.types[0], False, y.types[0], False)[0]
-        from ..expr import Const
-        from ..graph import Fold
-        from .folds import simple_combine
-
         value = apply_primitive(
             "multiply", [simplify.cast(v._element((Index(0),))[0], t) for v in (x, y)]
         )
@@ -370,8 +398,6 @@ def dot(a: Any, b: Any) -> Array:
 @operation
 def outer(a: Any, b: Any) -> Array:
     """The product of every element of a with every element of b (both flattened)."""
-    from .index_space import flatten
-
     x, y = flatten(as_array(a, "outer")), flatten(as_array(b, "outer"))
     return x[:, None] * y[None, :]  # type: ignore[no-any-return]
 
@@ -379,12 +405,13 @@ def outer(a: Any, b: Any) -> Array:
 @combining
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Array:
     """As NumPy's, by way of matmul."""
-    from .index_space import reshape, transpose
-
     x, y = as_array(a, "tensordot"), as_array(b, "tensordot")
     if isinstance(axes, int):
         if not 0 <= axes <= min(x.ndim, y.ndim):
-            raise ShapeError(f"tensordot: {axes} axes do not exist in ranks {x.ndim}, {y.ndim}.")
+            raise ShapeError(
+                f"tensordot: {axes} axes do not exist in ranks {x.ndim}, {y.ndim}.",
+                hint="Write the number of axes to sum over: 1 for a product of matrices.",
+            )
         over_x: list[int] = list(range(x.ndim - axes, x.ndim))
         over_y: list[int] = list(range(axes))
     else:
@@ -392,13 +419,17 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Array:
         over_x = [_axis(k, x) for k in (first if isinstance(first, tuple | list) else (first,))]
         over_y = [_axis(k, y) for k in (second if isinstance(second, tuple | list) else (second,))]
     if len(over_x) != len(over_y):
-        raise ShapeError("tensordot: different numbers of axes.")
+        raise ShapeError(
+            "tensordot: different numbers of axes.",
+            hint="Write axes=([1], [0]): as many of the first as of the second.",
+        )
     for i, j in zip(over_x, over_y, strict=True):
         u, v = known(x._shape[i]), known(y._shape[j])
         if u is not None and v is not None and int(u) != int(v):
             raise ShapeError(
                 f"tensordot: axis {i} of {show_shape(x._shape)} has {int(u)}, axis {j} of "
-                f"{show_shape(y._shape)} has {int(v)}."
+                f"{show_shape(y._shape)} has {int(v)}.",
+                hint="What is summed over has equal extents in both; td.transpose moves axes.",
             )
     keep_x = [k for k in range(x.ndim) if k not in over_x]
     keep_y = [k for k in range(y.ndim) if k not in over_y]
@@ -416,8 +447,6 @@ def _axis(k: Any, array: Array) -> int:
 
 
 def _extent(shape: Sequence[Any], axes: Sequence[int]) -> Any:
-    from ..functions import multiply
-
     total: Any = 1
     for k in axes:
         total = multiply(total, shape[k])

@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 
 from .. import simplify
-from ..array import Array, as_array, as_shape
+from ..array import Array
 from ..errors import ShapeError, TracingError, user_location
 from ..expr import Const, Expr, Index, constant
-from ..graph import Generate
+from ..graph import Generate, Label
 from ..scalar import Scalar, apply_primitive, as_index, as_strong, lift
+from ..shapes import as_shape
+from ..sources import as_array
 from ..tracing import flatten_result, forbid_nesting
-from ..types import as_type, int64, kind_of_literal
+from ..types import as_type, float64, int64, kind_of_literal
 from .common import label_of, operation, trace_elements
 
 
@@ -31,10 +33,11 @@ def generate(
     """
     forbid_nesting("generate")
     where = user_location()
-    extents = as_shape(shape, "generate")
+    extents, checks = as_shape(shape, "generate")
     arguments = [Scalar(Index(k)) for k in range(len(extents))]
     elements, structure = trace_elements(f, arguments, "generate", where)
-    node = Generate(extents, elements, label=label_of("generate", name, schedule), where=where)
+    label = label_of("generate", name, schedule)
+    node = Generate(extents, elements, label=label, where=where, checks=checks)
     return Array(node.leaves, structure, extents)
 
 
@@ -43,12 +46,13 @@ def fill(shape: Any, s: Any, *, name: str | None = None, schedule: Any = None) -
     """`s` everywhere."""
     forbid_nesting("fill")
     leaves, structure = flatten_result(s, "fill")
-    extents = as_shape(shape, "fill")
+    extents, checks = as_shape(shape, "fill")
     node = Generate(
         extents,
         tuple(as_strong(e) for e in leaves),
         label=label_of("fill", name, schedule),
         where=user_location(),
+        checks=checks,
     )
     return Array(node.leaves, structure, extents)
 
@@ -61,7 +65,7 @@ def unit(s: Any) -> Array:
     node = Generate(
         (),
         tuple(as_strong(e) for e in leaves),
-        label=label_of("unit", None, None),
+        label=Label("unit"),
         where=user_location(),
     )
     return Array(node.leaves, structure, ())
@@ -85,9 +89,9 @@ def the(a: Any) -> Any:
 def iota(n: Any, dtype: Any = int64) -> Array:
     """0, 1, …, n − 1."""
     forbid_nesting("iota")
-    extents = as_shape((n,), "iota")
+    extents, checks = as_shape((n,), "iota")
     element = simplify.cast(Index(0), as_type(dtype))
-    node = Generate(extents, (element,), label=label_of("iota", None, None), where=user_location())
+    node = Generate(extents, (element,), label=Label("iota"), where=user_location(), checks=checks)
     return Array(node.leaves)
 
 
@@ -115,21 +119,21 @@ def ones(shape: Any, dtype: Any = float) -> Array:
 @operation
 def zeros_like(a: Any, dtype: Any = None) -> Array:
     """0 in the shape (and type) of `a`."""
-    array = as_array(a)
+    array = as_array(a, "zeros_like")
     return full(array.shape, 0, array.types[0] if dtype is None else dtype)
 
 
 @operation
 def ones_like(a: Any, dtype: Any = None) -> Array:
     """1 in the shape (and type) of `a`."""
-    array = as_array(a)
+    array = as_array(a, "ones_like")
     return full(array.shape, 1, array.types[0] if dtype is None else dtype)
 
 
 @operation
 def full_like(a: Any, value: Any, dtype: Any = None) -> Array:
     """`value` in the shape (and type) of `a`."""
-    array = as_array(a)
+    array = as_array(a, "full_like")
     return full(array.shape, value, array.types[0] if dtype is None else dtype)
 
 
@@ -139,6 +143,8 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Ar
     forbid_nesting("arange")
     if stop is None:
         start, stop = 0, start
+    if kind_of_literal(step) is not None and step == 0:
+        raise ShapeError("arange: the step is 0, which never arrives.", hint="Give a step ≠ 0.")
     numbers = [
         kind_of_literal(v) is not None or isinstance(v, np.generic) for v in (start, stop, step)
     ]
@@ -151,8 +157,11 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Ar
         if target.is_float:  # as NumPy: first + k·(second − first)
             return _line(count, lift(np.float64(first)), lift(np.float64(delta)), target)
         return _line(count, lift(int(first)), lift(int(delta)), target)
-    if kind_of_literal(step) != "int" or step == 0:
-        raise TracingError("arange with run-time bounds needs a constant integer step ≠ 0.")
+    if kind_of_literal(step) != "int":
+        raise TracingError(
+            "arange with run-time bounds needs a constant integer step.",
+            hint="Scale the result: start + step * td.iota(n).",
+        )
     low, high = as_index(start, "arange"), as_index(stop, "arange")
     span = apply_primitive("subtract", [high, low])
     toward = constant(step - 1 if step > 0 else step + 1)
@@ -170,7 +179,7 @@ def _line(count: Expr, first: Expr, delta: Expr, target: Any) -> Array:
     node = Generate(
         (count,),
         (simplify.cast(value, target),),
-        label=label_of("arange", None, None),
+        label=Label("arange"),
         where=user_location(),
     )
     return Array(node.leaves)
@@ -182,9 +191,7 @@ def linspace(
 ) -> Array:
     """`num` evenly spaced values from start to stop; the last one is exactly `stop`."""
     forbid_nesting("linspace")
-    from ..types import float64
-
-    count = as_index(num, "linspace")
+    (count,), checks = as_shape((num,), "linspace")
     a, b = (simplify.cast(as_strong(lift(v, "linspace")), float64) for v in (start, stop))
     gaps = apply_primitive("subtract", [count, constant(1)]) if endpoint else count
     parts = simplify.cast(apply_primitive("maximum", [gaps, constant(1)]), float64)
@@ -206,8 +213,9 @@ def linspace(
     node = Generate(
         (count,),
         (simplify.cast(value, target),),
-        label=label_of("linspace", None, None),
+        label=Label("linspace"),
         where=user_location(),
+        checks=checks,
     )
     return Array(node.leaves)
 
@@ -216,11 +224,11 @@ def linspace(
 def eye(n: Any, m: Any = None, k: int = 0, dtype: Any = float) -> Array:
     """1 on the k-th diagonal, 0 elsewhere."""
     forbid_nesting("eye")
-    extents = as_shape((n, n if m is None else m), "eye")
+    extents, checks = as_shape((n, n if m is None else m), "eye")
     target = as_type(dtype)
     on = apply_primitive(
         "equal", [apply_primitive("add", [Index(0), as_index(k, "eye")]), Index(1)]
     )
     element = simplify.select(on, Const(1, target), Const(0, target))
-    node = Generate(extents, (element,), label=label_of("eye", None, None), where=user_location())
+    node = Generate(extents, (element,), label=Label("eye"), where=user_location(), checks=checks)
     return Array(node.leaves)

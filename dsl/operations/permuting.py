@@ -8,15 +8,22 @@ from typing import Any
 import numpy as np
 
 from .. import simplify
-from ..array import Array, as_array, same_shape
+from ..array import Array
 from ..errors import DTypeError, ShapeError, user_location
-from ..expr import Const, Expr, Index, constant
-from ..functions import MaybeIndex, as_maybe_index
+from ..expr import Cond, Const, Expr, Index, Proj, constant
+from ..functions import MaybeIndex, as_maybe_index, cast, where
 from ..graph import Generate, Label, Permute, indices
 from ..scalar import Scalar, apply_primitive, as_index, as_strong, lift
+from ..shapes import as_shape, same_shape
+from ..sources import as_array
 from ..tracing import call_scalar_function, check_result, forbid_nesting
 from ..types import as_type, float64, int64
 from .common import combining, label_of, operation, trace_combine
+from .folds import fold
+from .index_space import flatten, greatest
+from .making import fill, generate, the
+from .reductions import max as max_
+from .reductions import min as min_
 
 
 class Overwrite:
@@ -107,18 +114,22 @@ def scatter(
 ) -> Array:
     """`out[indices[k]] = combine(a[k], out[indices[k]])` along the first axis of `defaults`."""
     forbid_nesting("scatter")
-    target, source, at = as_array(defaults), as_array(a), as_array(indices, "scatter")
+    target, source, at = (as_array(x, "scatter") for x in (defaults, a, indices))
     if not at.structure.is_leaf or not at.types[0].is_integer:
         raise DTypeError(
             f"scatter needs integer indices, got {at.dtype}.",
             hint="Convert them: td.cast(indices, td.int64).",
         )
     if target.ndim == 0:
-        raise ShapeError("scatter needs defaults of rank 1 at least.")
+        raise ShapeError(
+            "scatter needs defaults of rank 1 at least.",
+            hint="Write td.zeros(n), or td.permute(f, …) for rank 0.",
+        )
     if source.ndim != at.ndim + target.ndim - 1:
         raise ShapeError(
             f"scatter: values of rank {source.ndim} do not fit indices of rank {at.ndim} into "
-            f"defaults of rank {target.ndim}."
+            f"defaults of rank {target.ndim}.",
+            hint="values[k] goes to defaults[indices[k]]: the axes of the indices come first.",
         )
     checks = same_shape(at._shape, source._shape[: at.ndim], "scatter")
     checks += same_shape(target._shape[1:], source._shape[at.ndim :], "scatter")
@@ -151,41 +162,35 @@ def bincount(a: Any, weights: Any = None, minlength: int = 0, length: Any = None
     dropped, and reported in checked mode.
     """
     forbid_nesting("bincount")
-    from .folds import fold
-    from .index_space import flatten
-    from .making import fill, the
-
     values = flatten(as_array(a, "bincount"))
     if not values.types[0].is_integer:
         raise DTypeError(
             f"bincount needs integers, got {values.types[0]}.",
             hint="Convert them: td.cast(a, td.int64).",
         )
+    (least,), checks = as_shape((minlength,), "bincount")
     if length is None:
         top = the(
             fold(
                 lambda x, y: Scalar(apply_primitive("maximum", [lift(x), lift(y)])),
                 -1,
-                _as_int64(values),
+                cast(values, int64),
             )
         )
-        extent: Any = Scalar(
-            apply_primitive(
-                "maximum",
-                [apply_primitive("add", [lift(top), constant(1)]), constant(int(minlength))],
-            )
-        )
+        needed = apply_primitive("add", [lift(top), constant(1)])
     else:
-        extent = Scalar(
-            apply_primitive("maximum", [as_index(length, "bincount"), constant(int(minlength))])
-        )
+        (needed,), more = as_shape((length,), "bincount")
+        checks = (*checks, *more)
+    extent = apply_primitive("maximum", [needed, least])
     if weights is None:
         source = fill(values.shape, Scalar(constant(1)))
         kind = int64
     else:
         source = flatten(as_array(weights, "bincount"))
         kind = float64
-    defaults = fill((extent,), Scalar(Const(0, kind)))
+    empty = Generate((extent,), (Const(0, kind),), label=Label("bincount"), where=user_location(),
+                     checks=checks)  # fmt: skip
+    defaults = Array(empty.leaves)
     if weights is not None:
         source = _checked_like(source, values)
 
@@ -193,12 +198,6 @@ def bincount(a: Any, weights: Any = None, minlength: int = 0, length: Any = None
         return Scalar(simplify.cast(lift(values[i]), int64))
 
     return permute(lambda new, old: new + old, defaults, bin_of, source, name="bincount")
-
-
-def _as_int64(values: Array) -> Array:
-    from ..functions import cast
-
-    return cast(values, int64)  # type: ignore[no-any-return]
 
 
 def _checked_like(source: Array, like: Array) -> Array:
@@ -224,15 +223,10 @@ def histogram(
     Counts are int64 (float64 with weights); without `range` the extremes of `a` are used.
     """
     forbid_nesting("histogram")
-    from .folds import max as max_
-    from .folds import min as min_
-    from .index_space import flatten
-    from .making import generate, the
-
     values = flatten(as_array(a, "histogram"))
     if isinstance(bins, int | np.integer):
         if bins < 1:
-            raise ShapeError("histogram needs at least one bin.")
+            raise ShapeError("histogram needs at least one bin.", hint="Write bins=10.")
         count = int(bins)
         if range is None:
             # NumPy: an empty array counts as the range 0 … 1.
@@ -242,14 +236,18 @@ def histogram(
             low, high = range
             for bound in (low, high):
                 if isinstance(bound, float) and not np.isfinite(bound):
-                    raise ShapeError("histogram: the range must be finite.")
+                    raise ShapeError(
+                        "histogram: the range must be finite.",
+                        hint="Write range=(low, high), or leave it out.",
+                    )
             if isinstance(low, int | float) and isinstance(high, int | float) and low > high:
-                raise ShapeError("histogram: the range's maximum must not be below its minimum.")
+                raise ShapeError(
+                    "histogram: the range's maximum must not be below its minimum.",
+                    hint="Write range=(low, high).",
+                )
             low_x, high_x = (
                 Scalar(simplify.cast(as_strong(lift(v)), float64)) for v in (low, high)
             )
-        from ..functions import where
-
         same = low_x == high_x
         low_s = where(same, low_x - 0.5, low_x)
         high_s = where(same, high_x + 0.5, high_x)
@@ -258,7 +256,10 @@ def histogram(
             (count + 1,), lambda k: where(k == count, high_s, k.astype(float64) * step + low_s)
         )
         if values.types[0].is_complex:
-            raise DTypeError("histogram needs real numbers.")
+            raise DTypeError(
+                "histogram needs real numbers.",
+                hint="Take a part or the size: td.real(a), td.abs(a).",
+            )
 
         def uniform_bin(i: Any) -> Any:
             from ..functions import floor, ignore, maximum, minimum
@@ -280,7 +281,10 @@ def histogram(
     else:
         edges = as_array(bins, "histogram")
         if edges.ndim != 1:
-            raise ShapeError("histogram: edges must be of rank 1.")
+            raise ShapeError(
+                "histogram: edges must be of rank 1.",
+                hint="Give a number of bins, or their edges in ascending order.",
+            )
         extent = Scalar(apply_primitive("subtract", [edges._shape[0], constant(1)]))
 
         def searched_bin(i: Any) -> Any:
@@ -302,8 +306,6 @@ def histogram(
             return where(inside, low, ignore)
 
         bin_of = searched_bin
-    from .making import fill
-
     if weights is None:
         source = fill(values.shape, Scalar(constant(1)))
         kind = int64
@@ -318,11 +320,7 @@ def histogram(
 
 def _never_empty(values: Array) -> Array:
     """The array, or one zero and one one when it is empty (so that min and max exist)."""
-    from .index_space import greatest
-
     extent: Expr = greatest(values._shape[0], constant(2))
-    from ..expr import Cond, Proj
-
     n = values._shape[0]
     last = apply_primitive("maximum", [apply_primitive("subtract", [n, constant(1)]), constant(0)])
     at = apply_primitive("minimum", [Index(0), last])

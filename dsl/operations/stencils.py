@@ -6,14 +6,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import simplify
-from ..array import Array, as_array, same_shape
+from ..array import Array
 from ..errors import Location, ShapeError, TracingError, user_location
-from ..expr import Cond, Const, Expr, Index, Loop, Proj, Read, Var, constant
+from ..expr import Cond, Const, Expr, Index, Loop, Proj, Read, Var, constant, substitute
 from ..graph import Check, Generate, known
-from ..scalar import Scalar, apply_primitive
+from ..scalar import Scalar, apply_primitive, lift
+from ..shapes import same_shape
+from ..sources import as_array
 from ..tracing import call_scalar_function, forbid_nesting
-from ..types import bool_, int64
-from .common import combining, fit_to, label_of, operation, trace_elements
+from ..types import bool_, int64, promote
+from .common import combining, fit_to, flatten_value, label_of, operation, trace_elements
 
 
 class BoundaryCondition:
@@ -94,8 +96,6 @@ def resolve_read(read: Read) -> Expr:
         inside: Expr = Const(True, bool_)
         for i, n in zip(read.args, shape, strict=True):
             inside = apply_primitive("logical_and", [inside, in_range(i, n)])
-        from ..expr import substitute
-
         mapping: dict[Expr, Expr] = dict(zip(read.vars, read.args, strict=bool(read.vars)))
         (outside,) = substitute(read.scoped, mapping)
         plain = Read(read.node, read.component, read.args)
@@ -161,9 +161,6 @@ class _Border:
 
 def fit_loosely(value: Any, array: Array) -> list[Expr]:
     """The components of a boundary function's result (cast by the caller)."""
-    from ..scalar import lift
-    from .common import flatten_value
-
     leaves = flatten_value(value, array.structure, "the boundary function's result", "stencil")
     return [lift(leaf, "stencil") for leaf in leaves]
 
@@ -240,7 +237,9 @@ def stencil(
     else:
         conditions = [boundary] * len(arrays)
     if arrays[0].ndim == 0:
-        raise ShapeError("a rank-0 array has no neighbourhood.")
+        raise ShapeError(
+            "a rank-0 array has no neighbourhood.", hint="Use td.map, or give it an axis: a[None]."
+        )
     windows = [
         Neighbourhood(x, _Border(c, x, where)) for x, c in zip(arrays, conditions, strict=True)
     ]
@@ -275,7 +274,10 @@ def convolve(
 
 def _either(w: Any, weights: Any, operation: str) -> Any:
     if (w is None) == (weights is None):
-        raise TracingError(f"{operation} needs its weights once: w, or weights.")
+        raise TracingError(
+            f"{operation} needs its weights once: w, or weights.",
+            hint="Write correlate(a, w): `weights` is another name of the same argument.",
+        )
     return weights if w is None else w
 
 
@@ -285,8 +287,6 @@ UNROLLED_TAPS = 400
 def _correlate(
     a: Any, weights: Any, boundary: Any, operation: str, name: str | None, schedule: Any
 ) -> Array:
-    from ..types import promote
-
     forbid_nesting(operation)
     where = user_location()
     array, kernel = as_array(a, operation), as_array(weights, operation)
@@ -296,7 +296,10 @@ def _correlate(
             hint="Both need the same rank; weights[None, :] adds an axis.",
         )
     if not (array.structure.is_leaf and kernel.structure.is_leaf):
-        raise TracingError(f"{operation} works on scalars, but the elements are tuples.")
+        raise TracingError(
+            f"{operation} works on scalars, but the elements are tuples.",
+            hint="Take them apart with td.unzip(a).",
+        )
     t = promote(array.types[0], False, kernel.types[0], False)[0]
     border = _Border(boundary, array, where)
     flip = operation == "convolve"

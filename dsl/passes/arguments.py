@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..combines import argument_combine
 from ..expr import Apply, Read, walk
 from ..graph import Fold, Leaf, Node, result_variables
-from ..operations.folds import argument_combine
 from .base import Context
 from .rebuild import rewrite_graph
 

@@ -2,6 +2,9 @@
 
 Permutes whose result depends on the order of updates (sums of floats, overwriting) and products
 with executions that add in any order are told; folds and scans repeat their bits anyway.
+
+Of a fold by itself `deterministic=True` asks for more, and costs more: to group elements by their
+places in the array, however they are stored.
 """
 
 from __future__ import annotations
@@ -9,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ..combines import is_commutative
 from ..graph import Leaf, Matmul, Node, Permute
-from ..operations.folds import is_commutative
 from .base import Context
 from .rebuild import rewrite_graph
 

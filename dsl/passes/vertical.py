@@ -39,6 +39,8 @@ from .base import Context
 from .rebuild import Rebuilder
 
 LARGEST = 6000
+#: How often an element counts as read by the elements of a larger domain: their number is unknown.
+FAR = 1000.0
 
 
 @dataclass
@@ -151,7 +153,7 @@ def find_uses(roots: Sequence[Leaf]) -> dict[Node, Uses]:
                 continue
             use = of(e.node)
             once = cost.uses_every_index(e.args, range(rank))
-            factor = (2.0 if isinstance(node, Scan) else 1.0) if once else 1000.0
+            factor = (2.0 if isinstance(node, Scan) else 1.0) if once else FAR
             use.reads[(node, e)] = factor
             use.by_matmul |= isinstance(node, Matmul)
             use.by_other_region |= region[e.node] != region[node]
@@ -184,8 +186,11 @@ def _join_readers(roots: Sequence[Leaf], uses: dict[Node, Uses]) -> None:
 
 
 def _checked_by_data(node: Node) -> bool:
-    """Whether checks that read arrays guard the elements."""
-    return any(isinstance(e, Read) for c in node.checks for e in walk((c.left, c.right)))
+    """Whether checks that read arrays guard the elements.  Those of the node's own extents do not:
+    an array of fewer than no elements reads nothing."""
+    checked = walk(e for c in node.checks for e in (c.left, c.right))
+    read = {e for e in checked if isinstance(e, Read)}
+    return bool(read) and not read.issubset(walk(e for o in node.outputs for e in o.shape))
 
 
 def _why_not_loaded(node: Generate, use: Uses, body: tuple[Expr, ...], loads: frozenset[str]
@@ -229,10 +234,14 @@ def decide(node: Node, use: Uses, size: int, body: tuple[Expr, ...],
     again = work * (times - 1) + 2 * max(reads - 1, 0) * times
     if again <= cost.ROUND_TRIP:
         return None
-    count = f"{times:.0f} times" if times < 1000 else "once per element of a larger domain"
+    if times >= FAR:
+        return (
+            "every element of a larger domain reads it: each would compute it again, by "
+            f"{work:,.0f} operation{'s' * (work != 1)}"
+        )
     return (
-        f"it is read {count}: computing it again would cost {again:.0f} operations an element, a "
-        f"round trip through memory {cost.ROUND_TRIP:.0f}"
+        f"it is read {times:.0f} times: computing it again would cost {again:,.0f} operations an "
+        f"element, a round trip through memory {cost.ROUND_TRIP:.0f}"
     )
 
 

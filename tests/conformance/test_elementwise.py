@@ -488,3 +488,23 @@ def test_types_of_mixed_kernels(check):
             "typed scalar": (lambda: td.map(lambda x: x + td.int64(1), a), a + np.int64(1)),
         }
     )
+
+
+def test_methods_of_arrays(check):
+    """Those of NumPy's arrays that the reference lists."""
+    a = np.array([[0.26, -1.5, 2.0], [7.0, 0.5, -0.04]])
+    x = td.use(a)
+    check(
+        {
+            "round": (lambda: x.round(1), a.round(1)),
+            "clip": (lambda: x.clip(0, 1.5), a.clip(0, 1.5)),
+            "clip below": (lambda: x.clip(0), a.clip(0)),
+            "astype": (lambda: x.astype(td.int32), a.astype("i4")),
+            "reshape": (lambda: x.reshape(3, 2), a.reshape(3, 2)),
+            "transpose": (lambda: x.transpose(1, 0), a.T),
+            "ravel": (lambda: x.ravel(), a.ravel()),
+            "max": (lambda: x.max(axis=1), a.max(axis=1)),
+            "all": (lambda: x.all(0), a.all(0)),
+            "argmin": (lambda: x.argmin(), np.array(a.argmin())),
+        }
+    )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import math
+import pickle
 import re
 import traceback
 from pathlib import Path
@@ -363,6 +365,63 @@ def test_empty_axes_at_run_time(backend):
         assert HERE in str(error.value)
 
 
+def test_extents_are_not_negative(backend):
+    """Also those computed at run time, whatever reads the array; nothing where nobody asks."""
+    programs = {
+        "fill": lambda n: td.fill((n - 3,), 1.0),
+        "generate": lambda n: td.sum(td.generate((2, n), lambda i, j: i + j)),
+        "iota": lambda n: td.iota(n) + 1,
+        "linspace": lambda n: td.linspace(0, 1, n),
+        "eye": lambda n: td.eye(n),
+        "replicate": lambda n: td.replicate(A, n),
+        "broadcast_to": lambda n: td.broadcast_to(A, (n, 5)),
+        "backpermute": lambda n: td.backpermute((n,), lambda i: i, A),
+        "reshape": lambda n: td.reshape(A, (-1, n)),
+        "bincount": lambda n: td.bincount(np.array([0, 1]), length=n),
+        "a counted extent": lambda n: td.fill((td.the(td.unit(n)),), 1.0),
+        "in a loop": lambda n: td.loop(
+            2, lambda k, s: s + td.sum(td.fill((k + n,), 1.0)), td.unit(0.0)
+        ),
+    }
+    for function in programs.values():
+        with pytest.raises(td.ShapeError) as error:
+            td.jit(function, backend=backend)(-2)
+        assert_mentions(error, "negative", HERE)
+    chosen = td.jit(
+        lambda n: td.cond(n > 0, td.sum(td.fill((n,), 1.0)), td.unit(7.0)), backend=backend
+    )
+    assert_same(chosen(-2), np.array(7.0))
+    rows = td.use(np.ones((2, 3)))
+    for build in (
+        lambda: td.fill((3, -1), 0),
+        lambda: td.generate((rows.shape[0] - 3,), lambda i: i),
+        lambda: td.reshape(A, (-2, -2)),
+    ):
+        with pytest.raises(td.ShapeError, match="negative"):
+            build()
+
+
+def test_loops_without_a_turn_are_checked(backend):
+    """What is wrong in a body is an error before the first kernel: there need not be a turn."""
+    nothing = np.zeros(0)
+    empty = "empty axis"
+    for program, words in (
+        (lambda n, x: td.loop(n, lambda k, s: s + td.max(x), td.unit(0.0)), empty),
+        (lambda n, x: td.while_loop(lambda s: s < n, lambda s: s + td.max(x), td.unit(0.0)), empty),
+        (lambda n, x: td.iterate(n, lambda s: s + td.sum(td.reshape(x, (2, 2))), td.unit(0.0)),
+         "do not fit"),
+        (lambda n, x: td.loop(n, lambda k, s: td.iterate(n, lambda t: t + td.max(x), s),
+                              td.unit(0.0)), empty),
+        (lambda n, x: td.loop(n, lambda k, s: s + td.sum(td.fold_seg(plus, 0.0, x, [2, 1])),
+                              td.unit(0.0)), "lengths sum to 3"),
+    ):  # fmt: skip
+        with pytest.raises(td.ShapeError, match=words):
+            td.jit(program, backend=backend)(0, nothing)
+    aside = td.jit(lambda n, x: td.cond(n > 0, td.iterate(n, lambda s: s + td.max(x), td.unit(0.0)),
+                                        td.unit(3.0)), backend=backend)  # fmt: skip
+    assert_same(aside(0, nothing), np.array(3.0))
+
+
 AXIS_MISTAKES = {
     "fold": lambda: td.fold(plus, 0.0, M, axis=2),
     "sum": lambda: td.sum(M, axis=-3),
@@ -566,6 +625,18 @@ def test_no_memory(run):
     assert_same(run(td.use(A) + 1), A + 1)
 
 
+def test_no_memory_beyond_any_address(run, emulated):
+    """More bytes than can be counted are an error of treadle's too."""
+    if emulated is not None:
+        pytest.skip("the memory of the emulated GPU is NumPy's")
+    for shape in ((2**40, 2**40), (2**63 - 1,), (2**62, 1)):
+        with pytest.raises(td.DeviceOutOfMemory) as error:
+            run(td.zeros(shape, td.int8) + td.int8(1))
+        assert_mentions(error, str(shape), f"{math.prod(shape):,} bytes")
+    with pytest.raises(td.ShapeError, match="no array has the shape"):
+        run(td.zeros((0, 2**40, 2**40)))  # NumPy counts the axes that are not empty
+
+
 # ---------------------------------------------------------------------------------------------
 # The form of all messages
 
@@ -615,6 +686,22 @@ def test_errors_are_of_the_kinds_that_numpy_raises():
             td.load("/nowhere")
     with pytest.raises(td.DTypeError, match="float64"):
         td.matmul(np.eye(2), np.eye(2), precision="tf32")
+
+
+def test_errors_travel_to_other_processes():
+    """As a pool of processes sends them: class, text, place and code."""
+    for build in (
+        lambda: td.map(lambda x, y: x + y, A, B),
+        lambda: td.generate(3, lambda i: td.sum(td.use(A))),
+        lambda: td.schedule.Column("x"),
+    ):
+        with pytest.raises(td.TreadleError) as error:
+            build()
+        there = pickle.loads(pickle.dumps(error.value))
+        assert type(there) is type(error.value)
+        assert str(pickle.loads(pickle.dumps(there))) == str(error.value)
+    refused = pickle.loads(pickle.dumps(td.CompilationError("no", source="x", log="y")))
+    assert (refused.source, refused.log) == ("x", "y")
 
 
 def test_the_caret_stands_under_the_line():
@@ -684,10 +771,39 @@ def test_misspelt_arguments(write, words):
     assert_points_at(error, error.value.where.line)
 
 
+@pytest.mark.parametrize(
+    ("write", "words"),
+    [
+        (lambda: td.fold(plus, A), "fold(f, init, a, axis)"),
+        (lambda: td.sum(), "sum(a, axis, keepdims)"),
+        (lambda: td.exp(1, 2), "exp(x)"),
+        (lambda: td.use(A).sum(0, True, 3), "sum(axis, keepdims)"),
+        (lambda: td.run(td.use(A), "native"), "by name: backend=…"),
+        (lambda: td.jit(plus, "native"), "by name: backend=…"),
+        (lambda: td.config("native"), "by name: backend=…"),
+        (lambda: td.config(backend="nativ"), "Did you mean native?"),
+        (lambda: td.jit(plus, backend="numpy"), "Backends: 'reference', 'native'"),
+        (lambda: td.foreign_array({"nativ": np.sort}, A, fallback=td.sort), "Did you mean native?"),
+        (lambda: td.arange(0, 1, 0), "the step is 0"),
+        (lambda: td.load(3), "path of a file"),
+        (lambda: td.jit(lambda: td.iota(3)).lower().save(), "save(path)"),
+        (lambda: td.jit(lambda: td.iota(3)).lower().save(3), "path of a file"),
+        (lambda: td.int8(300), "does not fit in int8"),
+    ],
+)
+def test_arguments_that_cannot_be(write, words):
+    """Too few, too many, of no meaning: the form is told, at the user's line."""
+    with pytest.raises(td.TreadleError) as error:
+        write()
+    assert_mentions(error, words, HERE)
+    with pytest.raises(TypeError, match="NoneType"):  # what the user's own function raises stays
+        td.map(lambda x: x + None, A)
+
+
 def test_misspelt_settings():
     with pytest.raises(td.TracingError) as error, td.config(chek=True):
         pass
-    assert_mentions(error, "config knows no setting chek.", "Did you mean check?", "recognise")
+    assert_mentions(error, "config has no argument 'chek'.", "Did you mean check?", "recognise")
 
 
 def test_an_array_without_a_name_is_called_by_its_place(run):

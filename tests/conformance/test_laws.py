@@ -9,7 +9,7 @@ import pytest
 
 import treadle as td
 
-from .helpers import EXTENTS, affine, assert_same, generator, same_bits, small, wide
+from .helpers import EXTENTS, affine, assert_same, generator, same_bits, small, to_host, wide
 
 SHAPES = ((0,), (1,), (33,), (5000,), (5, 7), (1, 4), (0, 3), (3, 0), (31, 33), (2, 3, 4))
 
@@ -123,6 +123,23 @@ def test_materialising_never_changes_a_bit(run):
         same_bits(run(fused), second, f"{label}, alone")
         if label == "x * y + z":
             np.testing.assert_allclose(first, a * b + c, rtol=1e-3, atol=1e-5)
+
+
+def test_pinned_sums_do_not_see_how_elements_are_stored(backend):
+    """deterministic=True: a sum of what is read in place is that of its stored copy, to the bit."""
+    x, y = (td.use(generator("stored", s).standard_normal(s).astype("f4"))
+            for s in ((37, 533), (13, 7, 129)))  # fmt: skip
+    programs = [
+        lambda copy, **pin: td.sum(copy(td.transpose(x)), axis=1, **pin),
+        lambda copy, **pin: td.sum(copy(td.transpose(y, (2, 0, 1))), **pin),
+        lambda copy, **pin: td.mean(copy(td.transpose(y, (1, 2, 0))), axis=(0, 1), **pin),
+        lambda copy, **pin: td.fold(plus, 0, copy(x[::-1, 1:-1].T), axis=0, **pin),
+        lambda copy, **pin: td.sum(copy(td.replicate(x[0], 9, 1)), axis=1, **pin),
+    ]
+    for f in programs:
+        fused, stored = (f(copy, deterministic=True) for copy in (lambda v: v, td.compute))
+        first, second = (td.run(e, backend=backend) for e in (fused, stored))
+        same_bits(to_host(first), to_host(second))
 
 
 def test_borders_compute_the_same_bits_as_the_interior(run):

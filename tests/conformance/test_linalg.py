@@ -326,3 +326,13 @@ def test_too_many_levels_are_refused_and_many_end_at_small_leaves():
     with pytest.raises(td.TracingError, match="9 levels"):
         td.matmul(a, a, algorithm="strassen", levels=9)
     assert_same(td.run(td.matmul(a, a, algorithm="strassen", levels=8)), a @ a)
+
+
+def test_options_that_mean_nothing_are_refused():
+    a = np.arange(16).reshape(4, 4)
+    with pytest.raises(td.DTypeError, match="whose products are exact"):
+        td.matmul(a, a, algorithm="strassen", scaling="outer")
+    with pytest.raises(td.TracingError, match="True or False, got 'yes'"):
+        td.matmul(a, a, deterministic="yes")
+    one = np.ones((1, 1), int)
+    assert td.BilinearAlgorithm("one", np.int64(1), 1, 1, one, one, one).m == 1

@@ -499,3 +499,29 @@ def test_the_middle_of_a_computed_array_is_read_without_its_boundary(backend, bo
                                        td.stencil(lambda w: w[0, 1] - w[0, -1], a)),
                   backend="native").lower(a).explain()  # fmt: skip
     assert "[computed" not in text and "1 kernel launched" in text
+
+
+def test_single_elements_of_a_stencil(run):
+    """One element has no interior and no border, and its boundary all the same."""
+    a = np.arange(12).reshape(3, 4)
+    near = td.stencil(lambda w: w[-1, 0] + 100 * w[0, 1], a, boundary=td.mirror)
+    want = run(near)
+    for i, j in ((0, 0), (0, -1), (2, 3), (1, 1)):
+        assert_same(run(near[i, j]), np.array(want[i, j]))
+    line = td.stencil(lambda w: w[-1] + 100 * w[1], a[0])
+    assert_same(run(line[0]), np.array(100))
+    assert_same(run(td.reshape(line[-1:], ())), np.array(302))
+
+
+@pytest.mark.parametrize("shape", [(1, 4), (4, 1), (2, 2)], ids=str)
+def test_a_reshaped_stencil_keeps_its_boundary(run, shape):
+    """Axes that are computed as one line have an interior still."""
+    a = np.arange(1, 5)
+    near = td.stencil(lambda w: w[-1] + 100 * w[0] + 10000 * w[1], a)
+    want = np.array([20101, 30201, 40302, 40403]).reshape(shape)
+    assert_same(run(td.reshape(near, shape)), want)
+    at = td.reshape(td.use(np.arange(4)), shape)
+    sent = td.permute(lambda x, y: x + y, np.zeros(4, int), lambda *i: at[i],
+                      td.reshape(near, shape))  # fmt: skip
+    assert_same(run(sent), want.reshape(-1))
+    assert_same(run(td.sum(td.reshape(near, shape))), np.array(want.sum()))

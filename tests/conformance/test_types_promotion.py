@@ -547,3 +547,35 @@ def test_mixed_sign_comparisons(check):
             ),
         }
     )
+
+
+@pytest.mark.parametrize(
+    ("element", "value", "fits"),
+    [
+        ("float32", np.float64(0), False),
+        ("float32", np.int64(0), False),
+        ("int32", np.int64(0), False),
+        ("float64", np.float32(0), True),
+        ("int64", np.uint8(0), True),
+        ("float32", 0, True),
+        ("int32", 0.5, False),
+        ("float64", 1j, False),
+    ],
+    ids=str,
+)
+def test_an_initial_value_takes_the_type_of_the_elements_if_it_fits(element, value, fits):
+    """Literals do; a typed value must not be wider: nothing is narrowed unasked."""
+    a = np.zeros(3, element)
+    for build in (
+        lambda: td.fold(np.add, value, a),
+        lambda: td.fold_seg(np.add, value, a, [1, 2]),
+        lambda: td.scanl(np.add, value, a),
+        lambda: td.scanr_total(np.add, value, a)[0],
+        lambda: td.scanl_seg(np.add, value, a, [1, 2]),
+        lambda: td.stencil(lambda w: w[1], a, boundary=td.constant(value)),
+    ):
+        if fits:
+            assert build().dtype == td_dtype(element)
+            continue
+        with pytest.raises(td.DTypeError, match=element):
+            build()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,9 @@ import treadle as td
 from treadle.dsl.access import accesses, show_access
 from treadle.dsl.explain import explain, graphviz
 from treadle.dsl.names import Names, is_kernel
+from treadle.skeletons.launches import told
+from treadle.skeletons.lower import LoweringContext
+from treadle.skeletons.lower import lower as lower_node
 
 from .explained import PROGRAMS, image, lower
 
@@ -169,14 +173,97 @@ def test_what_a_schedule_orders_or_that_it_has_no_effect():
         return td.jit(f, backend="native").lower(a).explain()
 
     folded = told(lambda a: td.sum(a, axis=1, schedule=order))
-    assert "sum: Column(8): in parts of 8,192 × 1, in the order Column(8)." in folded
+    assert "schedule   Column(8)\n" in folded
+    assert "in parts of 8,192 × 1, in the order Column(8)\n" in folded
     assert "no effect" not in folded
     assert "no effect" not in told(lambda a: td.map(lambda x: x + 1, a, schedule=order))
     product = told(lambda a: td.matmul(a, a.T, schedule=order))
-    assert "matmul: Column(8) has no effect: BLAS has an order of its own." in product
+    assert "no effect: BLAS has an order of its own" in product
     stage = td.schedule.Stage()
     staged = told(lambda a: td.stencil(lambda w: w[0, 1] - w[1, 0], a, schedule=stage))
-    assert "stencil: Stage() has no effect on a CPU" in staged
+    assert "Stage() has no effect on a CPU" in staged
+
+
+def schedules_of(text):
+    """The lines about the schedule of every kernel."""
+    found, block = [], None
+    for line in text.splitlines():
+        if line.lstrip().startswith("schedule "):
+            found.append(block := [])
+        elif not line.strip():
+            block = None
+        if block is not None:
+            block.append(" ".join(line.split()).removeprefix("schedule "))
+    return found
+
+
+SEEN = {
+    # program → the first lines on a GPU, and on a CPU
+    "map": (lambda a: td.sqrt(a) * 2, ["none given; as Row()",
+            "32,768 blocks of 128 threads, 4 elements each; 2 contiguous axes as one"],
+            ["none given; as Row()", "1,024 tasks of 16,384 elements; 2 contiguous axes as one"]),
+    "transposition": (lambda a: a.T + 1, ["none given",
+            "4,096 blocks of 512 threads, 8 elements each; tiles of 64 × 64 in shared memory: a"],
+            ["none given; as Row()", "1,024 tasks of 16,384 elements"]),
+    "stencil": (lambda a: td.stencil(lambda w: w[-1, 0] + w[1, 0] + w[0, 1], a),
+            ["none given; as Row() | PerThread(rows=4, cols=4)",
+             "8,192 blocks of 128 threads, 16 elements each"],
+            ["none given; as Row()", "1,024 tasks of 16,384 elements"]),
+    "columns": (lambda a: td.sum(a, axis=0), ["none given; as Row()",
+            "2,048 blocks of 256 threads, 32 elements each; columns side by side, threads take",
+            "turns", "then 64 blocks of 1,024 threads; partial results from top to bottom"],
+            ["none given; as Row()",
+             "8 tasks of 2,097,152 elements; columns side by side, blocks of 1024 rows",
+             "then 2 tasks; partial results from top to bottom"]),
+    "scan": (lambda a: td.cumsum(a, axis=1), ["none given; as Row()",
+            "512 blocks of 256 threads, 128 elements each; several rows to a block"],
+            ["none given; as Row()", "1,024 tasks of 16,384 elements; 8 steps together"]),
+    "chosen": (lambda a: td.permute(td.overwrite, a, lambda i, j: (j, i), a), [
+            "none given; Column(8) was chosen",
+            "396 blocks of 512 threads, 83 elements each; stores updates",
+            "one by one, in the order Column(8)"],
+            ["none given; as Row()", "1,024 tasks of 16,384 elements; stores updates"]),
+    "product": (lambda a: a @ a, ["the tile engine has an order of its own"],
+            ["BLAS has an order of its own"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_every_kernel_tells_its_schedule_in_numbers(name):
+    function, gpu, cpu = SEEN[name]
+    program = td.jit(function, backend="native").lower(image(4096, 4096))
+    for backend, wanted in (("cuda", gpu), ("native", cpu)):
+        (told,) = schedules_of(program.explain(backend))
+        assert told[: len(wanted)] == wanted
+
+
+@pytest.mark.parametrize("target", ["cuda", "cpu"])
+@pytest.mark.parametrize("name", [n for n in SEEN if n != "product"])
+def test_code_that_is_told_makes_the_very_kernels(name, target):
+    """What explain() says a kernel is "as", without a schedule, is what that schedule makes."""
+    node = lower(SEEN[name][0], image(96, 80)).kernels[-1]
+    context = LoweringContext(target, 132)
+    code = told(node, context, {}).code
+    assert (code is None) == ((name, target) == ("transposition", "cuda"))
+    if code is not None:
+        assert kernel_text(node, context) == kernel_text(node, replace(context, schedule=code))
+
+
+def kernel_text(node, context):
+    return re.sub(r"(?m)^\s*// .*$", "", "".join(map(str, lower_node(node, context).kernels)))
+
+
+def test_defaults_are_updated_in_place():
+    def counted(a):
+        return td.permute(
+            lambda new, old: new + old, td.zeros(16, td.int64), lambda i: a[i] % 16, a
+        )
+
+    text = explain(lower(counted, np.zeros(1000, np.int64)))
+    assert "kernel 1: updated in place  int64[16]" in text
+    kept = explain(lower(lambda a: (h := td.zeros(16, td.int64) + 1, td.scatter(h, a, a)),
+                         np.zeros(1000, np.int64)))  # fmt: skip
+    assert "kernel 1: whole" in kept and "in place" not in kept
 
 
 def test_explaining_for_a_gpu_that_is_not_here():

@@ -118,6 +118,13 @@ def test_another_process_reads_it(tmp_path):
 # --- refusals --------------------------------------------------------------------------------
 
 
+def test_an_algorithm_of_ones_own_is_data(tmp_path):
+    halves = td.BilinearAlgorithm("halves", 1, 1, 2, [[1, 1]], np.eye(2) / 2, 2 * np.eye(2))
+    a = np.arange(16.0).reshape(4, 4)
+    program = lowered(lambda x: td.matmul(x, x, algorithm=halves), a)
+    assert same(again(program, tmp_path)(a), a @ a)
+
+
 def test_python_functions_cannot_be_stored(tmp_path):
     def user(x):
         return x * 2

@@ -1,0 +1,86 @@
+"""Combining functions that treadle itself writes and knows again: of sums, of `argmin`."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from . import simplify
+from .expr import Apply, Expr, Var
+from .graph import Combine, canonical_combine
+from .scalar import apply_primitive
+from .types import ScalarType, int64
+
+
+def _elements(*types: ScalarType) -> tuple[Var, ...]:
+    """One operand: a variable per component."""
+    return tuple(Var("element", t) for t in types)
+
+
+def simple_combine(name: str, type_: ScalarType) -> Combine:
+    """`left op right` for a primitive that is associative and commutative."""
+    left, right = _elements(type_), _elements(type_)
+    return canonical_combine(left, right, (apply_primitive(name, [left[0], right[0]]),))
+
+
+@lru_cache(maxsize=64)
+def argument_combine(type_: ScalarType, better: str) -> Combine:
+    """Of two (value, index) the one whose value is better ("less" or "greater"), NaN best of all;
+    of equal values the one of lower index.  Commutes."""
+    left, right = _elements(type_, int64), _elements(type_, int64)
+    (x, i), (y, j) = left, right
+    take = apply_primitive(better, [y, x])
+    same = apply_primitive("equal", [x, y])
+    if type_.is_inexact:
+        x_nan, y_nan = (apply_primitive("isnan", [e]) for e in (x, y))
+        only = apply_primitive("logical_and", [y_nan, apply_primitive("logical_not", [x_nan])])
+        take = apply_primitive("logical_or", [take, only])
+        both = apply_primitive("logical_and", [x_nan, y_nan])
+        same = apply_primitive("logical_or", [same, both])
+    earlier = apply_primitive("logical_and", [same, apply_primitive("less", [j, i])])
+    take = apply_primitive("logical_or", [take, earlier])
+    return canonical_combine(
+        left, right, (simplify.select(take, y, x), simplify.select(take, j, i))
+    )
+
+
+def argument_ahead(combine: Combine) -> Combine | None:
+    """What an `argument_combine` is where the right index is the greater: ties need no test."""
+    better = argument_of(combine)
+    if better is None:
+        return None
+    type_ = combine.results[0].type
+    left, right = _elements(type_, int64), _elements(type_, int64)
+    take = argument_passes(better, left[0], right[0])
+    chosen = (simplify.select(take, y, x) for x, y in zip(left, right, strict=True))
+    return canonical_combine(left, right, tuple(chosen))
+
+
+def argument_passes(better: str, x: Expr, y: Expr) -> Expr:
+    """Whether `y`, which comes later, is better than `x`, or the first NaN."""
+    if not x.type.is_inexact:
+        return apply_primitive(better, [y, x])
+    no_better = {"greater": "less_equal", "less": "greater_equal"}[better]
+    passes = apply_primitive("logical_not", [apply_primitive(no_better, [y, x])])
+    number = apply_primitive("logical_not", [apply_primitive("isnan", [x])])
+    return apply_primitive("logical_and", [passes, number])
+
+
+def argument_of(combine: Combine) -> str | None:
+    """ "less" or "greater" if it is that `argument_combine`, else None."""
+    types = [r.type for r in combine.results]
+    if len(types) != 2 or types[1] != int64 or types[0].is_complex:
+        return None
+    for better in ("less", "greater"):
+        if argument_combine(types[0], better).results == combine.results:
+            return better
+    return None
+
+
+def is_commutative(combine: Combine) -> bool:
+    """Whether every component is a primitive known to commute, on its own component."""
+    for left, right, result in zip(combine.left, combine.right, combine.results, strict=True):
+        if not (isinstance(result, Apply) and result.op.reduces and len(result.args) == 2):
+            return False
+        if {result.args[0], result.args[1]} != {left, right}:
+            return False
+    return True

@@ -1,0 +1,287 @@
+"""NumPy's reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .. import simplify
+from ..array import Array, map_over
+from ..combines import simple_combine
+from ..errors import DTypeError, user_location
+from ..expr import Const, Expr, Index, Read, constant
+from ..functions import absolute, cast, sqrt, square, subtract
+from ..graph import Fold, Generate, Label
+from ..primitives import real_part
+from ..scalar import Scalar, apply_primitive, as_truth
+from ..sources import as_array
+from ..tracing import forbid_nesting
+from ..types import LEAF, ScalarType, float32, float64, int64, uint64
+from .common import combining, normalise_axes, normalise_axis, operation
+from .folds import not_empty, split_axes, with_unit_axis
+from .index_space import linear, product
+
+
+def reduce(
+    array: Array,
+    axis: Any,
+    keepdims: bool,
+    operation: str,
+    element: Callable[[Expr], Expr],
+    primitive: str,
+    init: Any,
+    finish: Callable[[Expr], Expr] | None = None,
+) -> Array:
+    """A reduction by a primitive over converted elements, NumPy's axis rules."""
+    forbid_nesting(operation)
+    if not array.structure.is_leaf:
+        raise DTypeError(
+            f"{operation} works on scalars, but the elements are tuples.",
+            hint="Take them apart with td.unzip(a), or use td.fold.",
+        )
+    ndim = array.ndim
+    axes = kept = normalise_axes(axis, ndim, operation)
+    if not axes:
+        array, axes = with_unit_axis(array)
+    checks = not_empty(array, axes, operation) if init is None else ()
+    outer, inner, place = split_axes(array, axes)
+    value = element(array._element(place)[0])
+    start = None if init is None else (Const(init, value.type),)
+    node = Fold(
+        outer,
+        inner,
+        (value,),
+        simple_combine(primitive, value.type),
+        start,
+        label=Label(operation),
+        where=user_location(),
+        checks=checks,
+    )
+    result = Array(node.leaves, LEAF, outer)
+    if finish is not None:
+        ends = tuple(finish(e) for e in result._element([Index(k) for k in range(len(outer))]))
+        made = Generate(outer, ends, label=Label(operation), where=user_location())
+        result = Array(made.leaves, LEAF, outer)
+    return keep_dimensions(result, kept, ndim) if keepdims else result
+
+
+def keep_dimensions(result: Array, axes: Sequence[int], ndim: int) -> Array:
+    """Put the reduced axes back with extent 1."""
+    shape: list[Expr] = []
+    place: list[Expr] = []
+    for k in range(ndim):
+        if k in axes:
+            shape.append(constant(1))
+        else:
+            shape.append(result._shape[len(place)])
+            place.append(Index(k))
+    return map_over(result, place, tuple(shape), Label("keepdims"))
+
+
+def summed_type(t: ScalarType) -> ScalarType:
+    """The type NumPy sums in."""
+    if t.kind == "bool" or t.kind == "int":
+        return int64
+    return uint64 if t.kind == "uint" else t
+
+
+def wide_type(t: ScalarType) -> ScalarType:
+    """The type sums are accumulated in: half precision in float32."""
+    wide = summed_type(t)
+    return float32 if wide.is_float and wide.bits == 16 else wide
+
+
+def _narrow(target: ScalarType, wide: ScalarType) -> Callable[[Expr], Expr] | None:
+    return None if target == wide else (lambda e: simplify.cast(e, target))
+
+
+@combining
+def sum(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
+    """Sum; small integers and booleans in 64 bits, as NumPy."""
+    array = as_array(a, "sum")
+    t = array.types[0]
+    wide = wide_type(t)
+    return reduce(
+        array,
+        axis,
+        keepdims,
+        "sum",
+        lambda e: simplify.cast(e, wide),
+        "add",
+        0,
+        _narrow(summed_type(t), wide),
+    )
+
+
+@combining
+def prod(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
+    """Product; small integers and booleans in 64 bits, as NumPy."""
+    array = as_array(a, "prod")
+    t = array.types[0]
+    wide = wide_type(t)
+    return reduce(
+        array,
+        axis,
+        keepdims,
+        "prod",
+        lambda e: simplify.cast(e, wide),
+        "multiply",
+        1,
+        _narrow(summed_type(t), wide),
+    )
+
+
+@operation
+def min(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
+    """The least element; NaN if there is one; an empty axis is a `ShapeError`."""
+    return reduce(as_array(a, "min"), axis, keepdims, "min", lambda e: e, "minimum", None)
+
+
+@operation
+def max(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
+    """The greatest element; NaN if there is one; an empty axis is a `ShapeError`."""
+    return reduce(as_array(a, "max"), axis, keepdims, "max", lambda e: e, "maximum", None)
+
+
+amin, amax = min, max
+
+
+@operation
+def all(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
+    """Whether every element is nonzero."""
+    return reduce(as_array(a, "all"), axis, keepdims, "all", as_truth, "logical_and", True)
+
+
+@operation
+def any(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
+    """Whether some element is nonzero."""
+    return reduce(as_array(a, "any"), axis, keepdims, "any", as_truth, "logical_or", False)
+
+
+@operation
+def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
+    """How many elements are nonzero (int64)."""
+    return reduce(
+        as_array(a, "count_nonzero"),
+        axis,
+        keepdims,
+        "count_nonzero",
+        lambda e: simplify.cast(as_truth(e), int64),
+        "add",
+        0,
+    )
+
+
+@combining
+def mean(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
+    """Arithmetic mean; integers in float64; an empty axis gives NaN."""
+    array = as_array(a, "mean")
+    t = array.types[0]
+    target = t if t.is_inexact else float64
+    wide = float32 if target.is_float and target.bits == 16 else target
+    axes = normalise_axes(axis, array.ndim, "mean")
+    count = product([array._shape[k] for k in axes])
+
+    def finish(total: Expr) -> Expr:
+        share = simplify.cast(simplify.cast(count, real_part(wide)), wide)
+        return simplify.cast(apply_primitive("true_divide", [total, share]), target)
+
+    return reduce(array, axis, keepdims, "mean", lambda e: simplify.cast(e, wide), "add", 0, finish)
+
+
+@combining
+def var(
+    a: Any,
+    axis: Any = None,
+    ddof: int = 0,
+    keepdims: bool = False,
+    *,
+    name: str | None = None,
+    schedule: Any = None,
+) -> Array:
+    """Variance, in two passes; `name` and `schedule` are those of the second."""
+    array = as_array(a, "var")
+    centred = subtract(array, mean(array, axis, keepdims=True))
+    squares = square(absolute(centred))
+    axes = normalise_axes(axis, array.ndim, "var")
+    count = Scalar(
+        apply_primitive("subtract", [product([array._shape[k] for k in axes]), constant(int(ddof))])
+    )
+    total = sum(squares, axis, keepdims, name=name, schedule=schedule)
+    return total / cast(count, squares.types[0])  # type: ignore[no-any-return]
+
+
+@combining
+def std(
+    a: Any,
+    axis: Any = None,
+    ddof: int = 0,
+    keepdims: bool = False,
+    *,
+    name: str | None = None,
+    schedule: Any = None,
+) -> Array:
+    """Standard deviation; `name` and `schedule` as of `var`."""
+    squared = var(a, axis, ddof, keepdims, name=name, schedule=schedule)
+    return sqrt(squared)  # type: ignore[no-any-return]
+
+
+@operation
+def argmin(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
+    """Index of the first least element (int64); of the first NaN if there is one."""
+    return _argument(a, axis, keepdims, "argmin", "less")
+
+
+@operation
+def argmax(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
+    """Index of the first greatest element (int64); of the first NaN if there is one."""
+    return _argument(a, axis, keepdims, "argmax", "greater")
+
+
+def _argument(a: Any, axis: Any, keepdims: bool, operation: str, better: str) -> Array:
+    forbid_nesting(operation)
+    array = as_array(a, operation)
+    if not array.structure.is_leaf:
+        raise DTypeError(
+            f"{operation} works on scalars, but the elements are tuples.",
+            hint="Take them apart with td.unzip(a).",
+        )
+    axes = (
+        tuple(range(array.ndim)) if axis is None else (normalise_axis(axis, array.ndim, operation),)
+    )
+    checks = not_empty(array, axes, operation)
+    outer, inner, place = split_axes(array, axes)
+    value = array._element(place)[0]
+    # Two vectorised passes: the extreme itself, then the first place where it stands.
+    best = "minimum" if better == "less" else "maximum"
+    extreme = Fold(
+        outer,
+        inner,
+        (value,),
+        simple_combine(best, value.type),
+        None,
+        label=Label(operation),
+        where=user_location(),
+        checks=checks,
+    )
+    found = Read(extreme, 0, tuple(Index(k) for k in range(len(outer))))
+    hit = apply_primitive("equal", [value, found])
+    if value.type.is_inexact:
+        nan = apply_primitive(
+            "logical_and", [apply_primitive("isnan", [e]) for e in (value, found)]
+        )
+        hit = apply_primitive("logical_or", [hit, nan])
+    at = linear([Index(len(outer) + k) for k in range(len(inner))], inner)
+    never = Const(int64.highest, int64)
+    node = Fold(
+        outer,
+        inner,
+        (simplify.select(hit, at, never),),
+        simple_combine("minimum", int64),
+        (never,),
+        label=Label(operation),
+        where=user_location(),
+        checks=checks,
+    )
+    result = Array(node.leaves, LEAF, outer)
+    return keep_dimensions(result, axes, array.ndim) if keepdims else result

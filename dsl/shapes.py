@@ -1,0 +1,249 @@
+"""Shapes: extents as scalars, and what shapes have to do with each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from . import expr as ir
+from .errors import DTypeError, ShapeError, user_location
+from .expr import Apply, Const, Expr, Index, Read, walk
+from .graph import Check, Shape, known
+from .relations import verify_checks
+from .scalar import Scalar, apply_primitive, as_index
+from .simplify import is_const
+
+
+def Extent(e: Expr) -> Scalar:
+    """A run-time extent as a scalar that also answers int() when its value is known."""
+    return KnownScalar(e)
+
+
+class KnownScalar(Scalar):
+    """A scalar whose value may be known although it stands for a run-time extent."""
+
+    __slots__ = ()
+
+    def __index__(self) -> int:
+        value = known(self._expr)
+        return super().__index__() if value is None else int(value)
+
+    def __int__(self) -> int:
+        value = known(self._expr)
+        return super().__int__() if value is None else int(value)
+
+    def __float__(self) -> float:
+        return float(int(self))
+
+    def __bool__(self) -> bool:
+        value = known(self._expr)
+        return super().__bool__() if value is None else bool(value)
+
+    def __eq__(self, other: object) -> Any:
+        value = known(self._expr)
+        if value is not None and isinstance(other, int | np.integer):
+            return int(value) == int(other)
+        if isinstance(other, Scalar) and other._expr is self._expr:
+            return True
+        return super().__eq__(other)
+
+    __hash__ = Scalar.__hash__
+
+
+def as_shape(shape: Any, operation: str) -> tuple[Shape, tuple[Check, ...]]:
+    """Extents from an int, a scalar or a sequence of them.
+
+    None may be negative: an error now where that is known, else run-time checks.
+    """
+    parts = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
+    extents: list[Expr] = []
+    checks: list[Check] = []
+    for axis, part in enumerate(parts):
+        if isinstance(part, float):
+            raise DTypeError(
+                f"{operation} needs integer extents, got {part!r}.",
+                hint="Write n // 2 instead of n / 2, or int(n).",
+            )
+        e = as_index(part, f"{operation}'s shape")
+        extents.append(e)
+        checks += _not_negative(e, part, axis, operation)
+    return tuple(extents), tuple(checks)
+
+
+def _not_negative(e: Expr, given: Any, axis: int, operation: str) -> tuple[Check, ...]:
+    if _never_negative(e):
+        return ()
+    if isinstance(given, KnownScalar) and any(isinstance(x, Read) for x in walk((e,))):
+        return ()  # the extent of an array that the backend counted, as `compact` does
+    return require(
+        # An equation, of which backends compare many at once.
+        apply_primitive("minimum", [e, ir.constant(0)]),
+        ir.constant(0),
+        f"{operation}: the extent of axis {axis} is {{left}}, and none can be negative.",
+        hint="td.maximum(n, 0) makes the array empty instead.",
+    )
+
+
+#: What gives no negative number if no operand is one, but for sums and products that wrap.
+_KEEP_SIGN = frozenset(("add", "multiply", "floor_divide", "remainder", "minimum"))
+
+
+def _never_negative(e: Expr) -> bool:
+    """Whether an extent is known not to be negative, whatever the extents of the inputs."""
+    if isinstance(e, Const):
+        return int(e.value) >= 0
+    if isinstance(e, ir.Extent):
+        return True
+    if not isinstance(e, Apply):
+        return False
+    if e.op.name == "cast":
+        return e.args[0].type.kind in ("bool", "uint") and e.args[0].type.bits < e.type.bits
+    if e.op.name == "maximum":
+        return any(map(_never_negative, e.args))
+    sides = e.args[1:] if e.op.name == "select" else e.args
+    return (e.op.name in _KEEP_SIGN or e.op.name == "select") and all(map(_never_negative, sides))
+
+
+def show_shape(shape: Sequence[Expr]) -> str:
+    values = [known(e) for e in shape]
+    parts = [_show(e) if v is None else str(int(v)) for e, v in zip(shape, values, strict=True)]
+    return "(" + ", ".join(parts) + ("," if len(parts) == 1 else "") + ")"
+
+
+def _show(extent: Expr) -> str:
+    """An extent that is not known yet, in the user's words: `x.shape[0]`."""
+    text = repr(extent)
+    for e in walk((extent,)):
+        if isinstance(e, ir.Extent):
+            name = e.node.label.name or e.node.label.operation
+            text = text.replace(f"%{e.node.uid}.", f"{name}.")
+    return text
+
+
+def require(
+    left: Expr,
+    right: Expr,
+    message: str,
+    *,
+    hint: str,
+    relation: str = "==",
+    error: str = "ShapeError",
+) -> tuple[Check, ...]:
+    """The check that `left relation right`: an error now where it is known not to hold, nothing
+    where it always does."""
+    if left is right:
+        return ()
+    u, v = known(left), known(right)
+    fixed = isinstance(left, Const) and isinstance(right, Const)
+    if fixed and (u >= v if relation == ">=" else u == v):
+        return ()
+    check = Check(left, right, message, error, relation, hint, user_location())
+    if u is not None and v is not None:
+        verify_checks((check,), {left: u, right: v}.__getitem__)
+    return (check,)
+
+
+def same_shape(a: Shape, b: Shape, operation: str) -> tuple[Check, ...]:
+    """Two shapes that must be equal: an error now if they cannot be, else run-time checks."""
+    if len(a) != len(b):
+        raise ShapeError(
+            f"{operation} needs arrays of equal shape, got {show_shape(a)} and {show_shape(b)}.",
+            hint="td.replicate(a, n, axis) or td.broadcast_to(a, shape) adds an axis.",
+        )
+    checks = []
+    where = user_location()
+    for axis, (x, y) in enumerate(zip(a, b, strict=True)):
+        if x is y:
+            continue
+        u, v = known(x), known(y)
+        if u is not None and v is not None and int(u) != int(v):
+            raise ShapeError(
+                f"{operation} needs arrays of equal shape, got {show_shape(a)} and "
+                f"{show_shape(b)}: axis {axis} has {int(u)} against {int(v)}.",
+                hint="Slice to the common extent, a[:n], or use operators (a + b), which "
+                "broadcast extents of 1.",
+            )
+        message = (
+            f"{operation} needs arrays of equal shape, but axis {axis} has extent {{left}} in one "
+            "and {right} in the other."
+        )
+        checks.append(Check(x, y, message, where=where, hint="Slice to the common extent: a[:n]."))
+    return tuple(checks)
+
+
+def broadcast_shapes(shapes: Sequence[Shape], operation: str) -> tuple[Shape, tuple[Check, ...]]:
+    """NumPy's broadcasting; extents known to be 1 stretch, others must be equal (checked)."""
+    rank = max((len(s) for s in shapes), default=0)
+    result: list[Expr] = []
+    checks: list[Check] = []
+    for axis in range(-rank, 0):
+        chosen: Expr | None = None
+        for shape in shapes:
+            if len(shape) < -axis:
+                continue
+            e = shape[axis]
+            if chosen is None or chosen is e:
+                chosen = e
+                continue
+            u, v = known(chosen), known(e)
+            if v is not None and int(v) == 1:
+                continue
+            if u is not None and int(u) == 1:
+                chosen = e
+                continue
+            if _at_most_one(e) and not _at_most_one(chosen):
+                checks.append(_must_be_one(e, operation))
+                continue
+            if _at_most_one(chosen) and not _at_most_one(e):
+                checks.append(_must_be_one(chosen, operation))
+                chosen = e
+                continue
+            if u is not None and v is not None and int(u) != int(v):
+                shown = " and ".join(show_shape(s) for s in shapes)
+                raise ShapeError(
+                    f"{operation} cannot broadcast the shapes {shown}: axis {axis} has "
+                    f"{int(u)} against {int(v)}.",
+                    hint="Extents must be equal or 1; a[:, None] inserts an axis of extent 1.",
+                )
+            checks.append(
+                Check(
+                    chosen,
+                    e,
+                    f"{operation} cannot broadcast: axis {axis} has extent {{left}} in one operand "
+                    "and {right} in another.",
+                    hint="Extents must be equal or 1.",
+                    where=user_location(),
+                )
+            )
+        result.append(chosen if chosen is not None else ir.constant(1))
+    return tuple(result), tuple(checks)
+
+
+def _at_most_one(e: Expr) -> bool:
+    """An extent like that of `a[:1]`: 1, or 0 when `a` is empty."""
+    return isinstance(e, Apply) and e.op.name == "minimum" and any(is_const(x, 1) for x in e.args)
+
+
+def _must_be_one(e: Expr, operation: str) -> Check:
+    return Check(
+        e,
+        ir.constant(1),
+        f"{operation} cannot broadcast: an operand is empty (extent {{left}}).",
+        where=user_location(),
+    )
+
+
+def stretched(shape: Shape, target: Shape) -> tuple[Expr, ...]:
+    """Indices into an array of `shape` for an element of the broadcast shape `target`."""
+    offset = len(target) - len(shape)
+    place: list[Expr] = []
+    for axis, e in enumerate(shape):
+        one = known(e)
+        goal = target[offset + axis]
+        if goal is not e and (_at_most_one(e) or (one is not None and int(one) == 1)):
+            place.append(ir.constant(0))
+        else:
+            place.append(Index(offset + axis))
+    return tuple(place)

@@ -1,0 +1,139 @@
+"""Bringing data in: what comes from outside, as an `Array`."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from typing import Any
+
+import numpy as np
+
+from .array import Array
+from .errors import NestedParallelismError, TracingError, form_of, user_facing, user_location
+from .expr import Const
+from .graph import Input
+from .scalar import Scalar
+from .tracing import enclosing_kernel
+from .types import ScalarType, as_type
+
+#: Classes of arrays that are used as they are: `shape` is a tuple, `dtype` NumPy's.  A backend adds
+#: the one of its device.
+PLAIN_ARRAYS: set[type] = {np.ndarray}
+
+
+def is_arraylike(value: Any) -> bool:
+    """NumPy, CuPy, DLPack and `__cuda_array_interface__` arrays."""
+    if type(value) in PLAIN_ARRAYS or isinstance(value, np.ndarray):
+        return True
+    if isinstance(value, Array | Scalar | np.generic | type | ScalarType):
+        return False
+    return hasattr(value, "__cuda_array_interface__") or (
+        hasattr(value, "__dlpack__") or hasattr(value, "__array_interface__")
+    )
+
+
+_DLPACK_GPU = (2, 13)  # kDLCUDA, kDLCUDAManaged
+_used: dict[int, tuple[weakref.ref[Any], weakref.ref[Input]]] = {}
+
+
+def as_array(value: Any, operation: str = "an operation") -> Array:
+    """The Array of an Array, of data (implicit `use`) or of a scalar (rank 0)."""
+    if isinstance(value, Array):
+        return value
+    if is_arraylike(value) or isinstance(value, list):
+        return use(value)
+    inside = enclosing_kernel()
+    if isinstance(value, Scalar) and inside is not None:
+        raise NestedParallelismError(
+            f"{operation} needs an array, and inside the function of {inside[0]!r} this is one "
+            "element.",
+            hint=f"{inside[0]} goes over single elements; for rows write td.{operation}(a, "
+            "axis=1) of the whole array, outside.",
+        )
+    if isinstance(value, Scalar | int | float | complex | np.generic):
+        from .operations.making import unit
+
+        return unit(value)
+    raise TracingError(
+        f"{operation} needs an array, got {type(value).__name__}.",
+        hint=form_of(operation) if callable(value)
+        else "Pass a NumPy array, anything with DLPack, or a td.Array.",
+    )  # fmt: skip
+
+
+def normalise_source(value: Any) -> Any:
+    """Host data as an ndarray without a copy; device data as it is."""
+    # (Asking for `np.ma` would import it.)
+    if "numpy.ma" in sys.modules and isinstance(value, np.ma.MaskedArray):
+        raise TracingError(
+            "a masked array would lose its mask.",
+            hint="Pass the data and the mask apart, or a.filled(value).",
+        )
+    if type(value) in PLAIN_ARRAYS or isinstance(value, np.ndarray):
+        return value
+    if _on_gpu(value):
+        return value if isinstance(value.dtype, np.dtype) else _borrowed(value)
+    if isinstance(value, list) or hasattr(value, "__array_interface__"):
+        return np.asarray(value)
+    if hasattr(value, "__dlpack__"):
+        return np.from_dlpack(value)
+    return np.asarray(value)
+
+
+def _on_gpu(value: Any) -> bool:
+    if hasattr(value, "__cuda_array_interface__"):
+        return True
+    return hasattr(value, "__dlpack__") and int(value.__dlpack_device__()[0]) in _DLPACK_GPU
+
+
+def _borrowed(value: Any) -> Any:
+    """An array on a GPU with types of its own (PyTorch's), as one with NumPy's; not a copy."""
+    from treadle.backend.registry import load
+
+    return load("cuda").borrowed(value)
+
+
+@user_facing
+def use(x: Any) -> Array:
+    """Bring an array from outside into the language (rank and type of `x`; no copy).
+
+    >>> import numpy as np, treadle as td
+    >>> td.run(td.use(np.array([1, 2])) + 1)
+    array([2, 3])
+    """
+    if isinstance(x, Array):
+        return x
+    if isinstance(x, tuple):
+        from .operations.elementwise import zip as zip_
+
+        return zip_(*x)
+    source = normalise_source(x)
+    if not hasattr(source, "shape") or not hasattr(source, "dtype"):
+        raise TracingError(
+            f"use needs an array, got {type(x).__name__}.",
+            hint="Pass a NumPy array, anything with DLPack, or a list of numbers.",
+        )
+    held = _used.get(id(source))
+    if held is not None:
+        node = held[1]()
+        if held[0]() is source and node is not None and _matches(node, source):
+            return Array(node.leaves)
+    node = Input(
+        "input",
+        as_type(source.dtype),
+        tuple(int(n) == 1 for n in source.shape),
+        source=source,
+        where=user_location(),
+    )
+    try:
+        key = id(source)
+        _used[key] = (weakref.ref(source), weakref.ref(node, lambda _: _used.pop(key, None)))
+    except TypeError:
+        pass  # not weakly referable: never shared
+    return Array(node.leaves)
+
+
+def _matches(node: Input, source: Any) -> bool:
+    return len(node.shape) == len(source.shape) and all(
+        (int(n) == 1) == isinstance(e, Const) for n, e in zip(source.shape, node.shape, strict=True)
+    )
