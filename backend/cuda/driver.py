@@ -17,8 +17,8 @@ from cuda.bindings import driver as cu
 from cupy.cuda import driver as cupy_driver
 from cupy.cuda import runtime
 
-from treadle.dsl.array import PLAIN_ARRAYS
 from treadle.dsl.errors import BackendUnavailable, DeviceOutOfMemory, TracingError, TreadleError
+from treadle.dsl.sources import PLAIN_ARRAYS
 
 from .arguments import Arguments
 from .compile import Cubin, compile_kernels

@@ -8,6 +8,7 @@ from treadle.dsl.graph import Matmul
 from treadle.dsl.quantities import duration
 from treadle.skeletons.algorithms import STRASSEN, BilinearAlgorithm
 from treadle.skeletons.algorithms.error import error_in_words
+from treadle.skeletons.algorithms.measured import levels_of
 from treadle.skeletons.algorithms.model import H200
 
 from .engine import Engine, engine_for, flags_of, way_of
@@ -50,17 +51,22 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None
         found["algorithm"] = f"{name}, execution {execution}, by the tile engine ({form.unit})"
         if not levels:
             found["algorithm"] += options.unused_levels(t)
-            found |= options.notes(t)
+            found |= options.notes(t) | _why_standard(engine, form, size, options)
         if form.copies(execution):
             found["algorithm"] += ": sums in memory" + (
                 ", formed beside the products before" if form.ahead else "")  # fmt: skip
         elif levels == 2:
             found["algorithm"] += ": outer sums in memory, the inner level fused"
-        tile = f"{form.rows} x {form.columns}, {form.step} deep"
-        found["tiles"] = f"{tile}, {form.threads} threads, {form.shared_bytes:,} bytes shared"
         space = engine.workspace(m, n, k, form.arithmetic, chosen, levels, execution)
         blocks = (chosen.m**levels, chosen.n**levels)
         tiles = -(-m // (form.rows * blocks[0])) * -(-n // (form.columns * blocks[1]))
+        tile = f"{tiles:,} of {form.rows} x {form.columns}, {form.step} deep"
+        if levels:
+            tile += f", in a block of {-(-m // blocks[0]):,} x {-(-n // blocks[1]):,}"
+        found["tiles"] = (
+            f"{tile}; {device.multiprocessors} blocks of {form.threads} threads at most, "
+            f"{form.shared_bytes:,} bytes shared"
+        )
         flags = 4 * flags_of(execution, tiles, device.multiprocessors)
         found["workspace"] = f"{space + flags:,} bytes"
         found |= _seconds(engine, form, size, levels, execution)
@@ -72,7 +78,11 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None
             f"{algorithm.name}, {made.levels} level{'s' * (made.levels > 1)}, execution "
             f"{made.execution}: sums in memory, leaves by the best standard product"
         )
+        parts_of = (algorithm.m, algorithm.k, algorithm.n)
+        m, k, n = (c // p**made.levels for c, p in zip(made.core, parts_of, strict=True))
+        found["tiles"] = f"leaves of {m:,} x {k:,} by {k:,} x {n:,}"
         found["workspace"] = f"{made.workspace * width:,} bytes"
+        found |= options.scaling_notes(size, t)
         levels = made.levels
         found["launches"] = _in_words(algorithm.products**levels, "product", True, apart)
         known = algorithm is STRASSEN and made.execution == "batched" and levels < 3
@@ -95,6 +105,22 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None
         found["error"] = error_in_words(algorithm or STRASSEN, levels, size,
                                         "float32" if t.bytes == 2 else t.name)  # fmt: skip
     return found | parts
+
+
+def _why_standard(engine: Engine, form: Form, size: tuple[int, int, int], options: Any
+                  ) -> dict[str, str]:  # fmt: skip
+    """Of an exact product, or a float one that may be fast: what the fastest level would take."""
+    exact = not form.arithmetic.startswith("Float")
+    if options.algorithm != "auto" or not (exact or options.fast):
+        return {}
+    found = predicted(engine, form, size, fast=True, deterministic=options.deterministic)
+    levels = {way: s for way, s in found.items() if levels_of(way)}
+    if not levels:
+        return {}
+    best = min(levels, key=levels.__getitem__)
+    count = "one level" if levels_of(best) == 1 else "two levels"
+    return {"why": f"{count} of Strassen's algorithm, execution {best.rsplit(' ', 1)[1]}, would "
+            f"take {duration(levels[best])}"}  # fmt: skip
 
 
 def _launches(form: Form, algorithm: BilinearAlgorithm, levels: int, execution: str, apart: int

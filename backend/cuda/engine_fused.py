@@ -136,7 +136,7 @@ def fused_source(pieces: Sequence[Piece]) -> tuple[str, list[int]]:
     """CUDA C++ of the slots, and where each one's words begin."""
     from .text import entry_name, print_file
 
-    text = print_file([("", p.element.kernel) for p in pieces], every_scalar=True)
+    text = print_file([(None, p.element.kernel) for p in pieces], every_scalar=True)
     starts, at = [], 0
     for p in pieces:
         name = entry_name(p.element.kernel)

@@ -14,7 +14,17 @@ import numpy as np
 from treadle.backend.host import HostCompiler, is_host_work
 from treadle.backend.plan import Plan, Planner, Step, data_checks
 from treadle.dsl.errors import BackendUnavailable
-from treadle.dsl.graph import ArrayLoop, Barrier, Branch, Generate, Input, Leaf, Library, Matmul
+from treadle.dsl.graph import (
+    ArrayLoop,
+    Barrier,
+    Branch,
+    Generate,
+    Input,
+    Leaf,
+    Library,
+    Matmul,
+    Node,
+)
 from treadle.dsl.program import host_array
 from treadle.dsl.relations import verify_checks
 from treadle.skeletons.pieces import Whole, pieces_of
@@ -27,6 +37,8 @@ from .steps import KernelStep, Outgrown
 from .tape import DataDependent, Direct, Judged, Recorder, Tape, Verdict
 
 if TYPE_CHECKING:
+    from treadle.skeletons.lower import LoweringContext
+
     from .pieces import PiecewiseCalls
 
 Action = Callable[[Run], None]
@@ -51,10 +63,17 @@ def source(program: Any, arch: str | None = None) -> str:
 
 
 def remarks(program: Any) -> list[str]:
-    """How loops over arrays run, and what came of some layers of schedules."""
+    """How loops over arrays run, and how arrays of the host get there and back."""
     from .source import remarks as found
 
     return found(program)
+
+
+def lowering(program: Any, node: Node) -> LoweringContext | None:
+    """The context in which a node becomes kernels, None where a library computes it."""
+    from .source import lowering as found
+
+    return found(program, node)
 
 
 def describe_product(node: Matmul, size: tuple[int, int, int] | None) -> dict[str, str]:

@@ -213,10 +213,20 @@ class Expressions:
         """+ − × on integers, which wrap: in unsigned arithmetic where they might."""
         if t.bits < 32:
             product = t.name == "uint16" and e.op.name in ("multiply", "fma")
+            if e.op.name in ("add", "subtract"):
+                return self.narrowed(t, self._sum(e))
             return self.narrowed(t, self._unsigned(e, t) if product else self._linear(e))
         if not t.signed or self.facts.is_plain(e):
             return self._linear(e)
         return self.cast(self.type(t), self._unsigned(e, t))
+
+    def _sum(self, e: Apply) -> Term:
+        """A sum of 8 or 16 bits, in the int that C++ computes it in: only its end is narrowed."""
+        a, b = e.args
+        symbol = "+" if e.op.name == "add" else "-"
+        if not (isinstance(a, Apply) and a.op.name in ("add", "subtract")) or a in self.bound:
+            return self.binary(a, symbol, b, SUM)
+        return Term(f"{self._sum(a).code} {symbol} {self.term(b).within(SUM + 1)}", SUM)
 
     def _linear(self, e: Apply) -> Term:
         """As C++'s operators."""
@@ -227,10 +237,22 @@ class Expressions:
             product = self.binary(args[0], "*", args[1], PRODUCT)
             return Term(f"{product.code} + {self.term(args[2]).within(SUM + 1)}", SUM)
         symbol, level = _SYMBOLS[name]
+        if name == "add" and (taken := self._negated(args[1])) is not None:
+            return self.binary(args[0], "-", taken, level)
         if e.type.bits == 64 and not any(self._says_its_type(a) for a in args):
             left, right = self.exact(args[0]), self.term(args[1])
             return Term(f"{left.within(level)} {symbol} {right.within(level + 1)}", level)
         return self.binary(args[0], symbol, args[1], level)
+
+    def _negated(self, e: Expr) -> Expr | None:
+        """The x of `x · −1` and `0 − x`, which do not wrap."""
+        if not isinstance(e, Apply) or e in self.bound or not self.facts.is_plain(e):
+            return None
+        if e.op.name not in ("multiply", "subtract"):
+            return None
+        known, x = e.args[::-1] if e.op.name == "multiply" else e.args
+        minus = -1 if e.op.name == "multiply" else 0
+        return x if isinstance(known, Const) and int(known.value) == minus else None
 
     def _unsigned(self, e: Apply, t: ScalarType) -> Term:
         """The same, of a type that C++ computes modulo 2 to the width."""

@@ -7,6 +7,10 @@ from typing import NamedTuple
 
 #: Columns of a line.
 WIDTH = 98
+#: How closely operators bind: lines are broken before the loosest.
+_BINDING = {"?": 1, ":": 1, "||": 2, "&&": 3,
+            "==": 4, "!=": 4, "<": 4, ">": 4, "<=": 4, ">=": 4, "|": 5, "^": 5, "&": 5,
+            "<<": 6, ">>": 6, "+": 7, "-": 7, "*": 8, "/": 8, "%": 8}  # fmt: skip
 #: Arguments that are longer stand on lines of their own.
 SHORT = 40
 
@@ -87,7 +91,13 @@ def _lay(text: str, pad: int) -> list[str]:
     if max(map(len, call.arguments)) <= SHORT:
         return _fill(line)
     *others, last = call.arguments
-    given = [*(f"{a}," for a in others), last + call.end]
+    given: list[str] = []
+    for argument in (*(f"{a}," for a in others), last + call.end):
+        apart = not given or _call(given[-1]) is not None or _call(argument) is not None
+        if apart or pad + 4 + len(given[-1]) + 1 + len(argument) > WIDTH:
+            given.append(argument)
+        else:
+            given[-1] += f" {argument}"
     return [f"{' ' * pad}{call.name}(", *(part for a in given for part in _lay(a, pad + 4))]
 
 
@@ -135,9 +145,10 @@ def _break(text: str) -> int | None:
             depth += 1 if c == "<" else -1
         if c != " " or k < start + 20:
             continue
-        before, after = text[k - 1], text[k + 1 : k + 3]
-        if before in ",;=" or after[:1] in "+-*/%&|^?:<>" or after in ("==", "!="):
-            rank = 2 * depth + (0 if before in ",;=" else 1)
+        before, operator = text[k - 1], text[k + 1 : k + 3].strip()
+        binding = 0 if before in ",;" or text[k - 2 : k] == " =" else _BINDING.get(operator)
+        if binding is not None:
+            rank = len(_BINDING) * depth + binding
             if best is None or rank <= best[0]:
                 best = rank, k + 1
     return None if best is None else best[1]

@@ -5,6 +5,7 @@ A helper has a key (what asks for it), its C++ text, and the keys of the helpers
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from .scalars import ALIASES
@@ -16,6 +17,11 @@ class Helper:
 
     text: str
     needs: tuple[str, ...] = ()
+
+
+def _code_words(text: str) -> list[str]:
+    """The identifiers of a text, those of comments left out."""
+    return re.findall(r"\w+", re.sub(r"//.*", "", text))
 
 
 class Prelude:
@@ -39,11 +45,11 @@ class Prelude:
         """A helper that only this text has."""
         self._library = {**self._library, key: helper}
 
-    def text(self) -> str:
-        """The head of the file; empty when nothing is needed."""
-        parts = []
-        aliases = [f"using {a} = {ALIASES[a]};" for a in ALIASES if a in self._aliases]
+    def text(self, body: str) -> str:
+        """The head of the file for the kernels `body`; empty when nothing is needed."""
+        parts = [self._library[key].text.strip() for key in self._used]
+        words = {word for part in (*parts, body) for word in _code_words(part)}
+        aliases = [f"using {a} = {ALIASES[a]};" for a in ALIASES if a in self._aliases & words]
         if aliases:
-            parts.append("\n".join(aliases))
-        parts += [self._library[key].text.strip() for key in self._used]
+            parts.insert(0, "\n".join(aliases))
         return "\n\n".join(parts) + "\n\n" if parts else ""

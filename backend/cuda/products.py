@@ -18,7 +18,8 @@ from treadle.dsl.graph import Leaf, Matmul
 from treadle.dsl.passes.operands import ENGINES, sources
 from treadle.dsl.types import ScalarType
 from treadle.skeletons.algorithms import NAMED, STRASSEN, BilinearAlgorithm
-from treadle.skeletons.algorithms.executions import Job, Kit, Plan, add_up, execute, plan
+from treadle.skeletons.algorithms.executions import Plan, execute, plan
+from treadle.skeletons.algorithms.kit import Job, Kit, add_up
 from treadle.skeletons.algorithms.measured import levels_of
 from treadle.skeletons.algorithms.scaling import scaled, undo
 

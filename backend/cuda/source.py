@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import re
-import textwrap
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from treadle.backend.choosing import first_choice
 from treadle.backend.plan import Planner
 from treadle.dsl.errors import TracingError
-from treadle.dsl.expr import Apply, Const, Expr, Var, walk
 from treadle.dsl.graph import ArrayLoop, Barrier, Branch, Library, Matmul, Node
+from treadle.skeletons.kernel.build import describe
 from treadle.skeletons.kernel.ir import Kernel
 from treadle.skeletons.pieces import Whole, pieces_of
 
 from .availability import DEFAULT_ARCH
-from .layout import WIDTH
+from .header import heading
 from .loops import why_host_driven
 from .pieces import LARGE, PIECE
 from .products import by_library
 
+if TYPE_CHECKING:
+    from treadle.skeletons.lower import LoweringContext
+
 #: Multiprocessors by architecture, for what is printed without a device.
 _MULTIPROCESSORS = {"sm_80": 108, "sm_90": 132, "sm_90a": 132, "sm_100": 148, "sm_100a": 148}
-
-_LARGEST = 2**31 - 1
 
 
 def source(program: Any, arch: str | None = None) -> str:
@@ -38,13 +39,14 @@ def source(program: Any, arch: str | None = None) -> str:
     products = engine_kernels(program, arch)
     around = [node for _, before, after in products.values() for node in (*before, *after)]
     parts = [
-        (_variants(variants, arch), variants[0])
+        (partial(heading, variants, arch), variants[0])
         for node in (*around, *(n for n in nodes(program) if n not in products))
         for variants in kernels_of(node, arch, settings.check, first_choice(program, node))
     ]
     text = print_file(parts, fast_math=settings.fast_math) if parts else ""
     text += _engines(list(products.items()), arch)
-    return text or "// no kernel: the host or a library does everything in this program\n"
+    text = text or "// no kernel: the host or a library does everything in this program\n"
+    return text + _by_others(program, set(products))
 
 
 def engine_kernels(program: Any, arch: str) -> dict[Matmul, Any]:
@@ -73,7 +75,8 @@ def _engines(products: list[tuple[Matmul, Any]], arch: str) -> str:
             text += f"// {node.label}: the product between is the library's\n"
             continue
         made = one_file(code)
-        remark = f"// {node.label} for {arch}, by the tile engine: execution {code.mode}"
+        remark = "\n".join(f"// {line}" for line in describe(node))
+        remark += f"\n// on {arch}, by the tile engine: execution {code.mode}"
         if "#define TILE_LAYOUT_A" not in text:
             text += f"{remark}\n{made}"
             continue
@@ -81,6 +84,18 @@ def _engines(products: list[tuple[Matmul, Any]], arch: str) -> str:
         lines += (code.fused or "").splitlines()
         text += "\n".join([f"{remark}, the same file with", *(f"//   {x}" for x in lines), ""])
     return text
+
+
+def _by_others(program: Any, products: set[Matmul]) -> str:
+    """What of a program is no kernel of ours."""
+    lines = []
+    for _, step in Planner(program.roots, program.inputs).plan.walk():
+        node = step.node
+        if isinstance(node, Library) or (
+            isinstance(node, Matmul) and node not in products and by_library(node)
+        ):
+            lines += [*describe(node), "computed by a library's kernels"]
+    return "".join(f"// {line}\n" for line in lines)
 
 
 def nodes(program: Any) -> list[Node]:
@@ -108,79 +123,22 @@ def kernels_of(
     return [chain(k) for k in lowered.kernels]
 
 
-def _variants(variants: list[Kernel], arch: str) -> str:
-    """Which variants there are, and when a launch takes the one that is shown."""
-    first = variants[0]
-    if len(variants) == 1:
-        return f"// {first.name} for {arch}\n"
-    lines = [f"// {first.name} for {arch}, variant 1 of {len(variants)}; a launch takes the first "
-             "for which this is true:"]  # fmt: skip
-    for k, v in enumerate(variants, 1):
-        lines += textwrap.wrap(f"//   {k}. {_needs(v)}", WIDTH, subsequent_indent="//      ")
-    return "\n".join(lines) + "\n"
+def lowering(program: Any, node: Node) -> LoweringContext | None:
+    """The context in which a node becomes kernels, None where a library computes it."""
+    from treadle.skeletons.lower import LoweringContext
 
-
-def _needs(kernel: Kernel) -> str:
-    """The conditions of a variant: those of its wide accesses as they are, those of its 32-bit
-    numbers counted."""
-    own = [c for c in kernel.requires if not _of_narrow_numbers(c)]
-    needs = [text for text in map(_condition, own) if text is not None]
-    if len(needs) < len(own):
-        needs.append(f"{len(own) - len(needs)} more on its extents")
-    bounds = len(kernel.requires) - len(own)
-    if bounds:
-        tested = f" ({bounds} bounds, tested by the host)" if bounds > 1 else ""
-        needs.append(f"sizes small enough for 32-bit indices{tested}")
-    if kernel.aligned:
-        *others, last = [b.name for b in kernel.aligned]
-        many = f"{', '.join(others)} and {last} begin" if others else f"{last} begins"
-        needs.append(f"{many} at a multiple of 16 bytes")
-    return "; ".join(needs) if needs else "always"
-
-
-def _of_narrow_numbers(condition: Expr) -> bool:
-    """Whether it says that a number fits 32 bits, or that a count is not negative or not 0."""
-    consts = {e.value for e in walk((condition,)) if isinstance(e, Const)}
-    if consts & {_LARGEST, -_LARGEST - 1}:
-        return True
-    if not isinstance(condition, Apply) or condition.op.name != "less_equal":
-        return False
-    least, number = condition.args
-    counted = isinstance(least, Const) and least.value in (0, 1)
-    return counted and isinstance(_uncast(number), Var)
-
-
-def _uncast(e: Expr) -> Expr:
-    return _uncast(e.args[0]) if isinstance(e, Apply) and e.op.name == "cast" else e
-
-
-def _condition(e: Expr, inside: bool = False) -> str | None:
-    """As one writes it, None if that is more than a few words."""
-    e = _uncast(e)
-    if isinstance(e, Var | Const):
-        return e.name if isinstance(e, Var) else str(e.value)
-    if not isinstance(e, Apply) or not e.op.symbol or len(e.args) != 2:
+    if isinstance(node, Library) or (isinstance(node, Matmul) and by_library(node)):
         return None
-    parts = [_condition(a, inside=True) for a in e.args]
-    if None in parts:
-        return None
-    text = f"{parts[0]} {e.op.symbol} {parts[1]}"
-    return None if len(text) > 40 else f"({text})" if inside and e.op.symbol != "%" else text
+    return LoweringContext(
+        "cuda", _MULTIPROCESSORS[DEFAULT_ARCH], vector_bytes=16, check=program.settings.check
+    )
 
 
 def remarks(program: Any) -> list[str]:
-    """How each loop over arrays runs, what came of the layers of schedules about blocks, and how
-    arrays of the host get there and back."""
-    from treadle.skeletons.lower import LoweringContext, layer_notes
-
+    """How each loop over arrays runs, and how arrays of the host get there and back."""
     lines: list[str] = []
-    context = LoweringContext("cuda", _MULTIPROCESSORS[DEFAULT_ARCH])
-    for node in nodes(program):
-        lines += [f"{node.label}: {note}." for note in layer_notes(node, context)]
     for _, step in Planner(program.roots, program.inputs).plan.walk():
         node = step.node
-        if isinstance(node, Matmul) and by_library(node):
-            lines += [f"{node.label}: {n}." for n in layer_notes(node, context, "cuBLAS")]
         if not isinstance(node, ArrayLoop):
             continue
         where = f" at {node.where.short()}" if node.where is not None else ""

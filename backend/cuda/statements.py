@@ -37,6 +37,7 @@ from treadle.skeletons.kernel.ir import (
     expressions,
     statements,
 )
+from treadle.skeletons.kernel.linearize import element_name
 
 from . import atomics, policies, vectors, warps
 from .expressions import Expressions
@@ -73,6 +74,8 @@ class Writer:
         self._fixed: dict[Expr, bool] = {}
         self._sizes: dict[Expr, int] = {}
         self._uses = self._count_uses(kernel.body)
+        sums = (e for e in self._uses if isinstance(e, Apply) and e.op.name in ("add", "subtract"))
+        self._bases = {e.args[0] for e in sums if _is_widening(e.args[0])}
 
     # --- text ---
 
@@ -149,13 +152,18 @@ class Writer:
             if (again and self.size(e) >= _WORTH_A_NAME and e not in roots) or (
                 again and here[e] > 1 and self.size(e) >= _WORTH_A_NAME
             ) or depth[e] > _DEEPEST:  # fmt: skip
-                self.hold(e)
+                # An index is held as an int32 (see Expressions.index), unless others lie beside it:
+                # a constant beside a 64-bit place is part of the instruction that loads.
+                narrow = _is_widening(e) and e not in self._bases
+                named = e.args[0] if narrow else e
+                if named not in self.p.bound:
+                    self.hold(named, "place" if _is_widening(e) else None)
                 depth[e] = 0
 
     def hold(self, e: Expr, wish: str | None = None) -> str:
         """Name a value: to the end of the scope, or of the statement if it may change then."""
         if wish is None:
-            wish = e.buffer.name + "_x" if isinstance(e, Load) else "t"
+            wish = element_name(e) if isinstance(e, Load) else "t"
         text = _initial(self, e)
         name = self.names.fresh(wish)
         self.line(f"const {self.type(e.type)} {name} = {text};")
@@ -192,6 +200,12 @@ class Writer:
         self.prepare(expressions(s))
         _write(self, s)
         self.forget()
+
+
+def _is_widening(e: Expr) -> bool:
+    """Whether it is an int32 as an int64."""
+    return (isinstance(e, Apply) and e.op.name == "cast" and e.type.name == "int64"
+            and e.args[0].type.name == "int32")  # fmt: skip
 
 
 def _is_cheap(e: Expr) -> bool:
@@ -365,7 +379,7 @@ def _while(w: Writer, s: While) -> None:
             w.statement(inner)
         w.prepare((s.condition,))
         if len(w.lines) == first + 1:  # nothing before the test
-            w.lines[first] = "  " * (w.depth - 1) + f"while ({w.p.text(s.condition)}) {{"
+            w.lines[first:] = wrap("  " * (w.depth - 1) + f"while ({w.p.text(s.condition)}) {{")
         else:
             w.line(f"if ({_negated(w, s.condition)}) break;")
         w.forget()

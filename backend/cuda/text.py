@@ -7,10 +7,10 @@ order), `int64* errors` if the kernel reports, then the scalars in their own typ
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from treadle.dsl.expr import Const, Foreign, Var, walk
+from treadle.dsl.expr import Const, Foreign, Param, Var, walk
 from treadle.skeletons.kernel.ir import (
     Atomic,
     Buffer,
@@ -31,11 +31,13 @@ from .facts import Facts
 from .foreign import device_function
 from .names import Names, identifier
 from .prelude import Helper, Prelude
-from .scalars import ALIASES
+from .scalars import ALIASES, Term
 from .statements import Writer
 
 #: Bytes of shared memory that a kernel may declare; more is asked for at the launch.
 STATIC_SHARED = 48 * 1024
+#: Comments over a kernel, given the names of its scalars.
+Heading = Callable[[Mapping[Var, str]], str]
 _LIBRARY = {**LIBRARY, **atomics.HELPERS, **vectors.HELPERS, **warps.HELPERS}
 
 
@@ -87,27 +89,29 @@ def print_kernel(kernel: Kernel, *, fast_math: bool = False, every_scalar: bool 
     """The CUDA C++ of a GPU kernel (its fallback is a text of its own).
 
     `every_scalar`: it takes all its scalars, those too that it does not read."""
-    return print_file([("", kernel)], fast_math=fast_math, every_scalar=every_scalar)
+    return print_file([(None, kernel)], fast_math=fast_math, every_scalar=every_scalar)
 
 
-def print_file(parts: Sequence[tuple[str, Kernel]], *, fast_math: bool = False,
+def print_file(parts: Sequence[tuple[Heading | None, Kernel]], *, fast_math: bool = False,
                every_scalar: bool = False) -> str:  # fmt: skip
-    """The CUDA C++ of several kernels, each under its remark: one file, which compiles.
+    """The CUDA C++ of several kernels, each under its heading: one file, which compiles.
 
     What kernels share stands once, at the head; kernels of the same name are numbered.
     """
     prelude, names = Prelude(_LIBRARY), Names()
     foreign: dict[Any, str] = {}
     texts = []
-    for remark, kernel in parts:
+    for heading, kernel in parts:
         entry = names.fresh(entry_name(kernel))
         scalars = kernel.scalars if every_scalar else passed(kernel)
-        texts.append(remark + _kernel(kernel, entry, scalars, prelude, names, foreign, fast_math))
-    return prelude.text() + "\n".join(texts)
+        texts.append(_kernel(kernel, entry, scalars, prelude, names, foreign, fast_math, heading))
+    body = "\n".join(texts)
+    return prelude.text(body) + body
 
 
 def _kernel(kernel: Kernel, entry: str, scalars: Sequence[Var], prelude: Prelude, file: Names,
-            foreign: dict[Any, str], fast_math: bool) -> str:  # fmt: skip
+            foreign: dict[Any, str], fast_math: bool, heading: Heading | None
+            ) -> str:  # fmt: skip
     if kernel.thread is None:
         raise AssertionError(f"{kernel.name} is no GPU kernel")
     names, facts = Names(file), Facts(kernel)
@@ -117,14 +121,17 @@ def _kernel(kernel: Kernel, entry: str, scalars: Sequence[Var], prelude: Prelude
     changed |= {s.buffer for s in statements(kernel.body) if isinstance(s, Fetch)}
     w.constant_buffers = {b for b in kernel.buffers if b not in changed}
     given = []
+    values = zip(kernel.scalars, kernel.scalar_values, strict=False)  # by hand: without values
+    computed = {v for v, host in values if not isinstance(host, Param)}
     for b in parameters(kernel):
-        w.buffers[b] = names.fresh(b.name)
+        w.buffers[b] = names.fresh(_plain(b.name) if b.role == "scratch" else b.name)
         const = "" if b in changed else "const "
         given.append(f"{const}{w.type(b.type)}* __restrict__ {w.buffers[b]}")
     if reports(kernel):
         given.append(f"{_use(w, 'int64')}* __restrict__ errors")
     for v in scalars:
-        given.append(f"{w.type(v.type)} {w.introduce(v)}")
+        w.variables[v] = Term(names.fresh(_plain(v.name) if v in computed else v.name))
+        given.append(f"{w.type(v.type)} {w.variables[v].code}")
     _foreign(w, file)
     _declarations(w)
     _numbers(w)
@@ -132,9 +139,16 @@ def _kernel(kernel: Kernel, entry: str, scalars: Sequence[Var], prelude: Prelude
         w.statement(s)
     bounds = f"{kernel.threads}, {kernel.resident}" if kernel.resident else f"{kernel.threads}"
     head = [f"// {c}" for comment in kernel.comments for c in comment.splitlines()]
+    if heading is not None:
+        head += heading({v: w.variables[v].code for v in scalars}).splitlines()
     lines = [*head, f'extern "C" __global__ void __launch_bounds__({bounds})',
              *_signature(entry, given), *w.lines, "}", ""]  # fmt: skip
     return "\n".join(lines)
+
+
+def _plain(name: str) -> str:
+    """A name of ours without the number that told it from those of other variants."""
+    return re.sub(r"_\d+(?=_multiplier$|_shift$|$)", "", name)
 
 
 def _use(w: Writer, name: str) -> str:
@@ -183,7 +197,7 @@ def _declarations(w: Writer) -> None:
     for b in w.kernel.buffers:
         if b.role not in ("local", "shared"):
             continue
-        name = w.buffers[b] = w.names.fresh(b.name)
+        name = w.buffers[b] = w.names.fresh(_plain(b.name))
         kind = w.type(b.type)
         align = "__align__(16) " if b in wide else ""
         if b.role == "local":

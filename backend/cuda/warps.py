@@ -39,6 +39,8 @@ def collective(w: Writer, s: Collective) -> None:
     t = value.type
     if s.op == "ballot":
         text = f"__ballot_sync({ALL}, {p.text(value)})"
+    elif s.op == "all":
+        text = f"__all_sync({ALL}, {p.text(value)})"
     elif s.op == "match":
         text = f"__match_any_sync({ALL}, {p.exact(value).code})"
     else:

@@ -384,12 +384,13 @@ class Emitter:
         from .vector import FENCE
 
         kernel, code = self.kernel, self.code
-        arguments, loads, given = [], [], []
+        arguments, loads, given, told = [], [], [], []
         slot = 0
 
-        def incoming(type_: str, attributes: str = "") -> Reg:
+        def incoming(name: str, type_: str, attributes: str = "") -> Reg:
             nonlocal slot
             reg = f"%a{slot}"
+            told.append(f"{reg} {name}")
             arguments.append(f"{type_}{attributes} {reg}")
             loads.append(f"  %p{slot} = getelementptr i64, ptr %args, i64 {slot}")
             loads.append(f"  %v{slot} = load {type_}, ptr %p{slot}")
@@ -411,14 +412,14 @@ class Emitter:
                     self.pointers[b] = code.emit(f"call ptr @malloc(i64 {max(size, 1)})")
                     heap.append(self.pointers[b])
             else:
-                self.pointers[b] = incoming("ptr", " noalias")
-        self.errors = incoming("ptr", " noalias")
+                self.pointers[b] = incoming(b.name, "ptr", " noalias")
+        self.errors = incoming("errors", "ptr", " noalias")
         top = Copy()
         for var in kernel.scalars:
             e = register_element(var.type)
             regs = []
             for _ in range(parts(var.type)):
-                reg = incoming("i64" if e == "i1" else e)
+                reg = incoming(var.name, "i64" if e == "i1" else e)
                 regs.append(code.emit(f"trunc i64 {reg} to i1") if e == "i1" else reg)
             top.values[var] = self.in_register(var.type, tuple(regs), 0)
         head, body, done = code.label("tasks"), code.label("task"), code.label("done")
@@ -443,7 +444,11 @@ class Emitter:
         code.do("ret void")
         name = re.sub(r"[^A-Za-z0-9_.]", "_", kernel.name)
         inner = ", ".join([*arguments, "i64 %begin", "i64 %end"])
-        self.module.functions.append(code.finish(f"define internal void @{name}({inner}) #2"))
+        remarks = [*kernel.comments, "tasks %begin to %end; " + ", ".join(told)]
+        self.module.functions.append(
+            "".join(f"; {line}\n" for remark in remarks for line in remark.splitlines())
+            + code.finish(f"define internal void @{name}({inner}) #2")
+        )
         passed = ", ".join([*given, "i64 %begin", "i64 %end"])
         lines = ["define void @entry(ptr %args, i64 %begin, i64 %end) #0 {", *loads,
                  f"  call void @{name}({passed})", "  ret void", "}", ""]  # fmt: skip

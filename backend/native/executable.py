@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,7 +13,17 @@ from treadle.backend.host import HostCompiler, is_host_work
 from treadle.backend.memory import address
 from treadle.backend.plan import Plan, Planner, Step, data_checks
 from treadle.dsl.expr import Apply, Const, Expr, Index, Read, substitute
-from treadle.dsl.graph import ArrayLoop, Barrier, Branch, Generate, Input, Leaf, Library, Matmul
+from treadle.dsl.graph import (
+    ArrayLoop,
+    Barrier,
+    Branch,
+    Generate,
+    Input,
+    Leaf,
+    Library,
+    Matmul,
+    Node,
+)
 from treadle.dsl.program import host_array
 from treadle.dsl.relations import verify_checks
 
@@ -23,6 +33,9 @@ from .steps import KernelStep, Params, Slots
 from .tape import Action, Tape, TooLarge, Unrecordable, dependence, record
 from .threads import thread_count
 
+if TYPE_CHECKING:
+    from treadle.skeletons.lower import LoweringContext
+
 
 def describe_product(node: Matmul, size: tuple[int, int, int] | None) -> dict[str, str]:
     """How a product is computed, for `explain`; `size` (m, k, n) where it is known."""
@@ -31,17 +44,13 @@ def describe_product(node: Matmul, size: tuple[int, int, int] | None) -> dict[st
     return describe(node, size)
 
 
-def remarks(program: Any) -> list[str]:
-    """What came of the layers of schedules that are about blocks as wholes."""
-    from treadle.skeletons.lower import LoweringContext, layer_notes
+def lowering(program: Any, node: Node) -> LoweringContext | None:
+    """The context in which a node becomes kernels, None where a library computes it."""
+    from treadle.skeletons.lower import LoweringContext
 
-    steps = [step.node for _, step in Planner(program.roots, program.inputs).plan.walk()]
-    context = LoweringContext(threads=thread_count())
-    lines = []
-    for n in dict.fromkeys(steps):
-        library = "BLAS" if isinstance(n, Matmul) and not _in_language(n) else None
-        lines += [f"{n.label}: {note}." for note in layer_notes(n, context, library)]
-    return lines
+    if isinstance(node, Library) or (isinstance(node, Matmul) and not _in_language(node)):
+        return None
+    return LoweringContext(threads=thread_count(), check=program.settings.check)
 
 
 class Executable:

@@ -18,7 +18,8 @@ from treadle.dsl.quantities import duration
 from treadle.dsl.types import ScalarType, float32
 from treadle.skeletons.algorithms import NAMED, BilinearAlgorithm, executions
 from treadle.skeletons.algorithms.error import error_in_words
-from treadle.skeletons.algorithms.executions import Job, Kit, Plan, add_up, plan
+from treadle.skeletons.algorithms.executions import Plan, plan
+from treadle.skeletons.algorithms.kit import Job, Kit, add_up
 from treadle.skeletons.algorithms.scaling import scaled, undo
 
 from .threads import thread_count
@@ -267,7 +268,7 @@ def describe(node: Any, size: tuple[int, int, int] | None) -> dict[str, str]:
         "tiles": f"{m} x {k} by {k} x {n} at the leaves, each by {library}",
         "workspace": f"{how.workspace * wide.bytes:,} bytes",
     }
-    found |= _predicted(how, wide)
+    found |= _predicted(how, wide) | options.scaling_notes(size, wide)
     if t.is_inexact:
         found["error"] = error_in_words(how.algorithm, how.levels, size, wide.name)
     return found

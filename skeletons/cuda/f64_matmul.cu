@@ -15,15 +15,7 @@
 // multiprocessors or fewer.
 //
 //   nvcc -gencode=arch=compute_90a,code=sm_90a -std=c++17 -cubin -Xptxas -v f64_matmul.cu
-#ifndef TILE_TERMS
-#define TILE_TERMS 1
-#endif
-#ifndef TILE_VECTOR
-#define TILE_VECTOR true
-#endif
-#ifndef TILE_MODE
-#define TILE_MODE OWNER
-#endif
+#include "tile_slots.cuh"
 #if TILE_TERMS == 2 // the producers of sums leave no registers for the larger fragments
 #undef TILE_MMA_K
 #define TILE_MMA_K 8
@@ -36,21 +28,6 @@
 #endif
 #endif
 #include "f64_engine.cuh"
-#ifndef TILE_LAYOUT_A
-#define TILE_LAYOUT_A K_CONTIGUOUS
-#endif
-#ifndef TILE_LAYOUT_B
-#define TILE_LAYOUT_B R_CONTIGUOUS
-#endif
-#ifndef TILE_A
-#define TILE_A tile::Plain
-#endif
-#ifndef TILE_B
-#define TILE_B tile::Plain
-#endif
-#ifndef TILE_EPILOGUE
-#define TILE_EPILOGUE tile::Plain
-#endif
 
 extern "C" __global__ void __launch_bounds__(tile::THREADS, 1) matmul_f64(const __grid_constant__ tile::Arguments g) {
     using namespace tile;

@@ -7,31 +7,8 @@
 // multiprocessors or fewer.
 //
 //   nvcc -gencode=arch=compute_90a,code=sm_90a -std=c++17 -cubin -Xptxas -v i32_matmul.cu
-#ifndef TILE_TERMS
-#define TILE_TERMS 1
-#endif
-#ifndef TILE_VECTOR
-#define TILE_VECTOR true
-#endif
-#ifndef TILE_MODE
-#define TILE_MODE OWNER
-#endif
+#include "tile_slots.cuh"
 #include "i32_engine.cuh"
-#ifndef TILE_LAYOUT_A
-#define TILE_LAYOUT_A K_CONTIGUOUS
-#endif
-#ifndef TILE_LAYOUT_B
-#define TILE_LAYOUT_B R_CONTIGUOUS
-#endif
-#ifndef TILE_A
-#define TILE_A tile::Plain
-#endif
-#ifndef TILE_B
-#define TILE_B tile::Plain
-#endif
-#ifndef TILE_EPILOGUE
-#define TILE_EPILOGUE tile::Plain
-#endif
 
 extern "C" __global__ void __launch_bounds__(tile::THREADS, 1) matmul_i32(const __grid_constant__ tile::Arguments g) {
     using namespace tile;

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
+from treadle.dsl.combines import argument_of
 from treadle.dsl.expr import TRUE, Apply, Const, Expr, Var, walk
 from treadle.dsl.graph import Combine
-from treadle.dsl.operations.folds import argument_of
 from treadle.dsl.types import int64
 from treadle.skeletons.combining import Values, accumulate, assign, identities
 from treadle.skeletons.kernel import arithmetic as at
@@ -130,6 +130,7 @@ def reduce_block(into: Linearizer, combine: Combine, values: Sequence[Var], thre
     own = at.remainder(thread, threads)
     lane = into.let(at.remainder(thread, WARP), "lane")
     with into.when(at.less(WARP, threads)):
+        into.note("Each warp leaves its total; the first warp combines them.")
         with into.when(at.equal(lane, 0)):
             put(into, held, at.floor_divide(thread, WARP), values)
         into.append(Barrier())

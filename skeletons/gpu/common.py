@@ -434,9 +434,12 @@ def split_constant(e: Expr) -> tuple[Expr, int]:
 
 
 def load_vector(into: Linearizer, buffer: Buffer, index: Expr, count: int,
-                streaming: bool = False, which: str = "x") -> tuple[Var, ...]:  # fmt: skip
+                streaming: bool = False, which: str | None = None
+                ) -> tuple[Var, ...]:  # fmt: skip
     """`count` consecutive elements of a buffer in one access; `which` ends their name."""
-    variables = tuple(Var(f"{buffer.name}_{which}", buffer.type) for _ in range(count))
+    parted = which is not None or buffer.name[-1].isdigit()
+    name = f"{buffer.name}{'_' if parted else ''}{which or count}"
+    variables = tuple(Var(name, buffer.type) for _ in range(count))
     into.append(LoadVector(variables, buffer, index, streaming))
     return variables
 

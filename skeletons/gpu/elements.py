@@ -221,7 +221,7 @@ class Elements:
             bindings: dict[Expr, Expr] = {self.axes[-1]: at.add(first, k)}
             for e, held, shift, sign in read:
                 here = Load(held, at.add(k if sign > 0 else at.subtract(0, k), shift))
-                bindings[e] = into.let(here, "x")
+                bindings[e] = into.let(here, held.name.replace("_group", "_k"))
             with into.when_always(bindings):
                 values = into.emit(self.inside)
                 into.append(*(Store(b, k, v) for b, v in zip(results, values, strict=True)))

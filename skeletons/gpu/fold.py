@@ -12,20 +12,21 @@ from __future__ import annotations
 
 from treadle.dsl.expr import Expr
 from treadle.dsl.graph import Fold
-from treadle.skeletons.fold import runs_across
+from treadle.skeletons.fold import is_pinned, runs_across
 from treadle.skeletons.kernel import arithmetic as at
 from treadle.skeletons.kernel.build import Builder, LoweringContext
 from treadle.skeletons.kernel.ir import Lowered
 
 from .collectives import neutral_of
 from .fold_columns import ColumnFold
-from .fold_rows import THREADS, RowsFold, part_of, run_of, vector_of
+from .fold_rows import THREADS, RowsFold, part_of
+from .row_folder import run_of, vector_of
 
 
 def lower_fold(node: Fold, context: LoweringContext) -> Lowered:
     """One or two kernels, each perhaps with a fallback (module docstring)."""
     builder = Builder(node, context)
-    if runs_across(node):
+    if runs_across(node) and not is_pinned(node):
         return ColumnFold(builder, node).lower()
     return RowsFold(builder, node).lower()
 
@@ -33,7 +34,7 @@ def lower_fold(node: Fold, context: LoweringContext) -> Lowered:
 def grouping(node: Fold) -> Expr | None:
     """Where rows are folded: what a fold of some of the rows must have in common with that of all,
     to group the elements of a row alike.  None for columns."""
-    if runs_across(node):
+    if runs_across(node) and not is_pinned(node):
         return None
     each = vector_of(node) * (1 if neutral_of(node.combine) is not None else run_of(node.combine))
     return part_of(at.product(node.outer), at.product(node.inner), THREADS * each)

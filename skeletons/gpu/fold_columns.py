@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from treadle.dsl.combines import argument_ahead
 from treadle.dsl.expr import TRUE, Expr, Index, Var, constant
 from treadle.dsl.graph import Combine, Fold, Shape
-from treadle.dsl.operations.folds import argument_ahead
 from treadle.dsl.types import int64
 from treadle.skeletons.combining import Values, accumulate, assign, declare, zeros
 from treadle.skeletons.fold import RowFold
@@ -25,7 +25,8 @@ from treadle.skeletons.kernel.linearize import Linearizer
 
 from .collectives import STEPS, get, neutral_of, put
 from .common import Group, Threads, multiples
-from .fold_rows import UNROLL, how, unrolling, vector_of
+from .fold_rows import how
+from .row_folder import UNROLL, unrolling, vector_of
 from .visits import Turns, Visits
 
 #: Threads of a block; of one that combines partial results.
@@ -280,12 +281,13 @@ class ColumnFold(RowFold):
                 (row,) = rows(into, [place(at.integer(0))])
                 for total, value in zip(totals, row, strict=True):
                     assign(into, total, value)
-        with into.loop("round", 0, rounds) as turn:
+        with into.loop("turn", 0, rounds) as turn:
             base = at.multiply(turn, unroll)
             for row in rows(into, [place(at.add(base, u)) for u in range(unroll)]):
                 add(ahead or self.combine, row)
         base = into.let(at.multiply(rounds, unroll), "base")
         with into.when(at.less(base, mine)):
+            into.note("What is no whole round: neutral elements stand for what does not exist.")
             held = []
             for u in range(unroll):
                 values = [declare(into, neutral, "x") for _ in range(vector)]
@@ -323,6 +325,7 @@ class ColumnFold(RowFold):
         """Neighbours below each other, then every second, …, in order."""
         held = self.builder.shared("side", self.types, grid.count * len(totals))
         steps = [*STEPS, 32, 64, 128, 256]
+        into.note("Rows of threads, by halves: one half hands its totals to the other.")
         for step in [s for s in steps if s < grid.count]:
             with into.when(at.less(step, sides.height)):
                 role = into.let(at.remainder(y, 2 * step), "role")

@@ -27,7 +27,7 @@ from treadle.skeletons.kernel.linearize import Linearizer
 
 from .collectives import get, neutral_of, put, reduce_warp
 from .common import WARP, Threads, vector_count
-from .fold_rows import RowElements, RowFolder
+from .row_folder import RowElements, RowFolder
 from .visits import Turns, Visits
 
 #: Threads of a block; segments that it takes at most, one to a thread; blocks that there should be.
@@ -56,7 +56,8 @@ class _Segments(RowFold):
         count = min(vector_count(r.type for r in node.combine.results), FEW)
         self.vectors = RowElements(builder, roots, Index(len(node.outer)), count)
         self.extent = builder.scalar(node.extent, "extent")
-        self.held = builder.shared("warp", [r.type for r in node.combine.results], THREADS // WARP)
+        types = [r.type for r in node.combine.results]
+        self.held = builder.shared("warp_total", types, THREADS // WARP)
         self.ends = builder.shared("segment_end", [int64], SEGMENTS + 1)
         self.long = builder.shared("long", [uint32], THREADS // WARP)
         self.owner: Expr = TRUE
@@ -116,6 +117,7 @@ class _Segments(RowFold):
 
     def _fetch_ends(self, into: Linearizer, grid: Threads, first: Expr, own: Expr) -> None:
         """Where the segments of the block begin and end, to shared memory."""
+        into.note("Where the segments of this block begin and end.")
         with into.loop("turn", 0, at.ceil_div(at.add(own, 1), THREADS)) as turn:
             k = into.let(at.add(at.multiply(turn, THREADS), grid.thread), "k")
             with into.when(at.less_equal(k, own)):
@@ -152,6 +154,7 @@ class _Segments(RowFold):
     def _side_by_side(self, into: Linearizer, grid: Threads, at_row: Sequence[Expr], first: Expr,
                       own: Expr, lanes: Expr, shift: Expr) -> None:  # fmt: skip
         """Segments that are not long, several at once."""
+        into.note("Segments that are not long: `lanes` threads each, side by side.")
         lane = into.let(at.remainder(grid.thread, lanes), "lane")
         together = into.let(at.floor_divide(THREADS, lanes), "together")
         mine = into.let(at.floor_divide(grid.thread, lanes), "mine")
@@ -209,6 +212,7 @@ class _Segments(RowFold):
 
     def _find_long(self, into: Linearizer, grid: Threads, own: Expr, lanes: Expr) -> None:
         """Which segments are long: a bit of each, for few of them are."""
+        into.note("A bit for each segment that is long.")
         segment = into.let(at.minimum(grid.thread, at.subtract(own, 1)), "segment")
         start, stop = self._ends(into, segment)
         long = at.less(at.multiply(lanes, MANY), at.subtract(stop, start))
@@ -222,6 +226,7 @@ class _Segments(RowFold):
         """Long segments, by all threads."""
         none, one = Const(0, uint32), Const(1, uint32)
         into.append(Barrier())
+        into.note("Long segments, one after the other by the whole block.")
         with into.loop("word", 0, THREADS // WARP) as word:
             left = into.declare(get(into, self.long, word)[0], "left")
             with into.body() as body:

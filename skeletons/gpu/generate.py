@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from treadle.dsl.expr import Expr, Index, Var, constant
+from treadle.dsl.expr import FALSE, Const, Expr, Index, Var, constant
 from treadle.dsl.graph import Generate, Shape
 from treadle.dsl.types import int64
 from treadle.skeletons.kernel import arithmetic as at
@@ -176,6 +176,9 @@ def _row_kernel(builder: Builder, node: Generate, elements: Elements, count: int
     total = at.product(elements.domain)
     size = builder.scalar(total, "size")
     per_block = grid.count * count * items
+    few = isinstance(size, Const) and int(size.value) < per_block
+    if few and fallback is not None and not requires:
+        return fallback  # no block is whole
 
     def compute(ident: Expr, neighbours: int) -> None:
         place = _place(into, ident, elements, order)
@@ -187,8 +190,9 @@ def _row_kernel(builder: Builder, node: Generate, elements: Elements, count: int
             compute(ident, 1)
     else:
         start = into.let(at.multiply(grid.task, per_block), "start")
-        whole = at.less_equal(at.add(start, per_block), size)
+        whole = FALSE if few else at.less_equal(at.add(start, per_block), size)
         with into.when(whole):
+            into.note("All elements of this block exist.")
             first = into.let(at.add(start, at.multiply(grid.thread, count)), "first")
             if items == 1:
                 compute(first, count)

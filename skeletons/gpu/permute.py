@@ -29,9 +29,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from treadle.dsl import simplify
+from treadle.dsl.combines import is_commutative
 from treadle.dsl.expr import TRUE, Apply, Const, Expr, Index, Var, constant, primitive
 from treadle.dsl.graph import Permute
-from treadle.dsl.operations.folds import is_commutative
 from treadle.dsl.types import bool_, int32, int64, uint32
 from treadle.skeletons.combining import Values, combine_simple
 from treadle.skeletons.kernel import affine
@@ -52,6 +52,8 @@ from treadle.skeletons.kernel.ir import (
     While,
 )
 from treadle.skeletons.kernel.linearize import Linearizer, zero
+from treadle.skeletons.kernel.tiling import host_ids, schedule_of
+from treadle.skeletons.schedules import LocalityGraph
 
 from . import common
 from .bins import Accumulator, Bins, Filled, accumulators, component, words
@@ -97,8 +99,12 @@ class _Permute:
         builder, combine = self.builder, self.combine
         if self._one_to_one():
             builder.notes.append("every source has a place of its own")
+            if self._by_graph():
+                return builder.lowered(self._block_by_block("stores"))
             return self._lowered(lambda wide: self._each("stores", wide))
         deterministic = self.node.label.deterministic
+        if self._by_graph():
+            return builder.lowered(self._block_by_block(self._way()))
         if combine is None:
             if deterministic or len(self.outs) > 1 or self.outs[0].type.bits > 64:
                 return self._claimed()
@@ -106,8 +112,7 @@ class _Permute:
         if deterministic and not self._order_is_nothing():
             builder.notes.append("deterministic: every warp owns places, sources in their order")
             return builder.lowered(self._owned())
-        parts = is_commutative(combine) or len(self.outs) == 1
-        way = "atomic" if parts and all(b.type.bits <= 64 for b in self.outs) else "locked"
+        way = self._way()
         made = accumulators(combine, self.node.values)
         if made is None:
             kernel, each = self._each(way, None), Filled.bytes(combine)
@@ -125,6 +130,20 @@ class _Permute:
             kernel = self._bins("bins", THREADS, RESIDENT, Bins(
                 builder, made, SMALL_BINS // words(made)), wide, kernel)  # fmt: skip
         return builder.lowered(kernel)
+
+    def _way(self) -> str:
+        """How updates of the target are made where a place may be met twice."""
+        if self.combine is None:
+            return "overwrite"
+        parts = is_commutative(self.combine) or len(self.outs) == 1
+        return "atomic" if parts and all(b.type.bits <= 64 for b in self.outs) else "locked"
+
+    def _by_graph(self) -> bool:
+        """Whether blocks of the source are queued by what they share: a task is one of them."""
+        schedule = schedule_of(self.builder)
+        asked = schedule is not None and isinstance(schedule.residency, LocalityGraph)
+        whole = self.combine is None and (len(self.outs) > 1 or self.outs[0].type.bits > 64)
+        return asked and self.sources.visits is not None and not whole
 
     def _lowered(self, make: Any) -> Lowered:
         return self.builder.lowered(self._variants(make)[0])
@@ -182,6 +201,8 @@ class _Permute:
         count = self.size
         if ranges > 1:
             count = into.let(at.minimum(at.subtract(self.size, first), capacity), "bins")
+        into.note("The bins of this block: copies of one lie side by side, so that threads which\n"
+                  "meet in it seldom wait for each other.")  # fmt: skip
         bins.clear(into, grid.thread, at.multiply(count, copies), threads)
         into.append(Barrier())
         mine = into.let(at.remainder(grid.thread, copies), "copy")
@@ -195,6 +216,7 @@ class _Permute:
         group = into.let(at.floor_divide(grid.task, parts), "group") if ranges > 1 else grid.task
         sources.walk(into, grid, groups, act, wide, group)
         into.append(Barrier())
+        into.note("The copies together, into the target.")
         with into.loop("b", grid.thread, count, step=threads) as b:
             place = at.add(first, b)
             bins.flush(into, b, place, copies, grid.thread, self.outs, self.combine,
@@ -277,8 +299,31 @@ class _Permute:
         grid = common.Threads.of(THREADS)
         into = builder.emitter()
         tasks = builder.scalar(self._blocks(PLAIN_RESIDENT, THREADS), "blocks")
+        act = self._action(way)
+        together: Action | None = None
+        if way == "atomic" and self.combine is not None and Meeting.suits(self.combine):
+            values = self.node.values
+            together = Meeting(into, grid, self.outs, self.combine, values, self.size).update
+        self.sources.walk(into, grid, tasks, act, fallback is not None, None, together)
+        return self._kernel(way, tasks, grid, into, fallback is not None, f"{way} updates", (),
+                            fallback, PLAIN_RESIDENT)  # fmt: skip
+
+    def _block_by_block(self, way: str) -> Kernel:
+        """A task: the elements of one block of the schedule, against the target itself."""
+        visits = self.sources.visits
+        assert visits is not None
+        grid, into = common.Threads.of(common.threads_for(visits.unit)), self.builder.emitter()
+        blocks = self.builder.scalar(host_ids(visits.plan, visits.grid), "blocks")
+        first = into.let(at.multiply(grid.task, visits.unit), "first")
+        with into.loop("local", grid.thread, visits.unit, step=grid.count) as local:
+            self.sources.element(into, at.add(first, local), self._action(way))
+        return self._kernel(way, blocks, grid, into, False, f"{way} updates, block by block", (),
+                            None, 0)  # fmt: skip
+
+    def _action(self, way: str) -> Action:
+        """What is done with an element, one at a time."""
         if way == "locked" and not self.locks:
-            self.locks = builder.scratch("zero_locks", [int32], constant(LOCKS))
+            self.locks = self.builder.scratch("zero_locks", [int32], constant(LOCKS))
 
         def act(inner: Linearizer, position: Expr, place: Expr, values: Values) -> None:
             if way == "stores":
@@ -290,13 +335,7 @@ class _Permute:
                 for k, (out, value) in enumerate(zip(self.outs, values, strict=True)):
                     inner.append(Atomic((out,), place, (value,), component(self.combine, k)))
 
-        together: Action | None = None
-        if way == "atomic" and self.combine is not None and Meeting.suits(self.combine):
-            values = self.node.values
-            together = Meeting(into, grid, self.outs, self.combine, values, self.size).update
-        self.sources.walk(into, grid, tasks, act, fallback is not None, None, together)
-        return self._kernel(way, tasks, grid, into, fallback is not None, f"{way} updates", (),
-                            fallback, PLAIN_RESIDENT)  # fmt: skip
+        return act
 
     def _update(self, into: Linearizer, place: Expr, values: Values) -> None:
         """By the only thread that touches this place."""

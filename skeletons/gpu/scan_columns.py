@@ -115,7 +115,7 @@ class ColumnScan(AxisScan):
         ahead = self.builder.local("ahead", self.types, self.ahead)
         count = at.floor_divide(at.maximum(at.subtract(stop, start), 0), self.ahead)
         rounds = into.let(count, "rounds")
-        with into.loop("round", 0, rounds) as turn:
+        with into.loop("turn", 0, rounds) as turn:
             base = into.let(at.add(start, at.multiply(turn, self.ahead)), "base")
             with into.loop("u", 0, self.ahead, "unrolled") as u:
                 put(into, ahead, u, self.element(into, others, into.let(at.add(base, u), "p")))
@@ -167,7 +167,7 @@ class ColumnScan(AxisScan):
             with into.loop("k", at.add(begin, 1), end) as k:
                 accumulate(into, self.order, total, sum_of(k))
         scan_warp(into, self.order, [total], lane)
-        held = self.builder.shared("warp", self.types, THREADS // WARP)
+        held = self.builder.shared("warp_total", self.types, THREADS // WARP)
         with into.when(at.equal(lane, WARP - 1)):
             put(into, held, warp, total)
         into.append(Barrier())

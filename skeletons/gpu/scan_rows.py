@@ -188,6 +188,7 @@ class Rows(AxisScan):
         no neutral element, what comes before the first vector means nothing.
         """
         order = self.order
+        into.note("before[j]: prefixes over the threads of the totals of their vectors j.")
         for step in STEPS:
             with into.when(at.less(step, width)), self._each(into) as j:
                 values = get(into, self.before, j)
@@ -196,6 +197,7 @@ class Rows(AxisScan):
                     put(into, self.before, j, apply_combine(into, order, other, values))
         run = declare(into, self.neutral or zeros(self.combine), "run")
         first_has_none = self.neutral is None
+        into.note("before[j] becomes what comes before vector j; run is the total so far.")
         with self._each(into) as j:
             values = get(into, self.before, j)
             total = shuffled(into, "shuffle", values, end)
@@ -369,6 +371,7 @@ class RowScan(Rows):
         step = into.let(at.multiply(self.width, self.vector), "step")
         chunk = into.let(at.multiply(step, self.vectors), "chunk")
         with into.loop("turn", 0, at.ceil_div(self.n, chunk)) as turn:
+            into.note("inside: the prefixes inside each vector; before: their totals.")
             origin = into.let(at.multiply(turn, chunk), "origin")
             first = into.let(at.add(origin, at.multiply(lane, self.vector)), "first")
             known = start.known if start.known is TRUE else at.less(0, turn)

@@ -60,7 +60,7 @@ class TileScan(Rows):
         super().__init__(builder, node, vectors, threads, "shared")
         self.tile = threads * self.vector * vectors
         self.warps = threads // WARP
-        self.totals_of_warps = builder.shared("warp", types, self.warps)
+        self.totals_of_warps = builder.shared("warp_total", types, self.warps)
         self.prefixes_of_warps = builder.shared("warp_prefix", types, self.warps)
         self.back = min(BACK, self.warps - 1)
         self.head = builder.shared("head", types, 1)
@@ -161,8 +161,10 @@ class TileScan(Rows):
             initial = self.nothing()
             if self.node.init is not None:
                 initial = Before(TRUE, self.init(into))
+            into.note("inside: the prefixes inside each vector; before: their totals.")
             each(lambda reach: self.read(into, thread, first, step, reach))
         run = self.spread(into, lane, WARP, at.integer(WARP - 1))
+        into.note("Every warp leaves its total.")
         with into.when(at.equal(lane, 0)):
             put(into, self.totals_of_warps, warp, run)
         into.append(Barrier())
@@ -172,6 +174,7 @@ class TileScan(Rows):
 
     def _number(self, into: Linearizer, thread: Expr) -> Expr:
         """The number of the tile: blocks take them in the order in which they start."""
+        into.note("Blocks take tiles in the order in which they start: those before this one run.")
         with into.when(at.equal(thread, 0)):
             taken = Var("taken", uint64)
             into.append(FetchUpdate(taken, self.state, at.integer(0), Const(1, uint64)))
@@ -200,6 +203,11 @@ class TileScan(Rows):
     def _look_back(self, into: Linearizer, lane: Expr, warp: Expr, row: Expr, tile: Expr) -> None:
         """The first warp waits for the tiles in front of its own in the group, and for the start of
         a group that is near; then warp w adds up the tiles of group − w, if they are needed."""
+        into.note(
+            "Look back: the first warp publishes the total of the tile, waits for those in front\n"
+            f"of it in its group of {WARP} and finds a group whose start is known; warp w adds up\n"
+            "the group that is w before."
+        )
         group = into.let(at.floor_divide(tile, WARP), "group")
         place = into.let(at.remainder(tile, WARP), "place")
         own = into.let(at.subtract(group, warp), "own")
@@ -288,6 +296,7 @@ class TileScan(Rows):
         is, from the nearest start of a group that any warp knows."""
         group = into.let(at.floor_divide(tile, WARP), "group")
         place = into.let(at.remainder(tile, WARP), "place")
+        into.note("What comes before this warp, combined from left to right.")
         (away,) = get(into, (self.nearest,), at.integer(0))
         begun = into.let(at.less(away, group), "begun")
         before = declare(into, get(into, self.head, at.integer(0)), "before")

@@ -135,9 +135,11 @@ class TurnScan(TileScan):
             assign(into, totals, newest)
             published = self._place(turn, numbers[2])
             with into.when(published.exists):
+                into.note("The last warp: prefixes over the warps' totals, the tile's published.")
                 self._publish_total(turn, published, newest, other)
             ahead = self._place(turn, numbers[1])
             with into.when(ahead.exists):
+                into.note("… and what comes before the tile that is stored in the next turn.")
                 self._find_base(turn, ahead, totals, other)
         with into.otherwise(helps):
             self._hold(turn, numbers)
@@ -164,6 +166,7 @@ class TurnScan(TileScan):
 
         stored = self._place(turn, numbers[0])
         with into.when(stored.exists):
+            into.note("Results of the oldest tile, whose prefixes lie in shared memory.")
             base = self._base(turn, stored)
             each(stored, lambda r: self.write(into, turn.thread, lane, stored.others, stored.first,
                                               step, base, r))  # fmt: skip
@@ -172,6 +175,7 @@ class TurnScan(TileScan):
             put(into, self.middle, j, get(into, self.before, j))
         combined = self._place(turn, numbers[3])
         with into.when(combined.exists):
+            into.note("Prefixes inside a tile whose elements were asked for a turn ago.")
             with into.when_always(self.bindings(combined.others)):
                 each(combined, lambda r: self.read(into, turn.thread, combined.first, step, r))
             run = self.spread(into, lane, WARP, at.integer(WARP - 1))
@@ -180,6 +184,7 @@ class TurnScan(TileScan):
         asked = self._place(turn, numbers[4])
         exists = at.both(asked.exists, asked.whole)
         with into.when(exists), into.when_always(self.bindings(asked.others)):
+            into.note("The elements of the newest tile, for the next turn.")
             self._ask(into, asked.first, step)
 
     def _of(self, stage: Expr, warp: Expr) -> Expr:

@@ -212,7 +212,7 @@ class Sources:
             tile = grid.count * vector * turns
             tiles = self.builder.scalar(at.floor_divide(self.numbers_host, tile), "tiles")
             rounds = at.ceil_div(at.subtract(tiles, task), tasks)
-            with into.loop("round", 0, into.let(rounds, "rounds")) as turn:
+            with into.loop("turn", 0, into.let(rounds, "rounds")) as turn:
                 number = at.add(task, at.multiply(turn, tasks))
                 first = into.let(
                     at.add(at.multiply(number, tile), at.multiply(grid.thread, vector)), "first"
@@ -224,7 +224,7 @@ class Sources:
         stride = into.let(at.multiply(tasks, grid.count), "stride")
         numbers = self.builder.scalar(self.numbers_host, "count")
         rounds = at.ceil_div(at.subtract(numbers, start), stride)
-        with into.loop("round", 0, into.let(rounds, "rounds")) as turn:
+        with into.loop("turn", 0, into.let(rounds, "rounds")) as turn:
             self.element(into, at.add(start, at.multiply(turn, stride)), act)
 
     def _tile(self, into: Linearizer, first: Expr, step: int, turns: int, wide: bool,

@@ -89,7 +89,13 @@ class Staging:
         first = next(iter(window.reads))
         args = tuple(at.add(Index(k), low) for k, low in enumerate(window.low))
         read = Read(first.node, first.component, args, first.boundary, first.scoped, first.vars)
-        (value,) = transform.resolve((read,), self.builder, domain)
+        # What lies beyond the domain is loaded too: only an axis without distances needs no care.
+        shape = self.builder.node_shape(read)
+        own = {
+            k for k, (least, most) in enumerate(zip(window.low, window.high, strict=True))
+            if least == most == 0 and self.builder.same(domain[k], shape[k])
+        }  # fmt: skip
+        (value,) = transform.resolve((read,), self.builder, (), {read: own})
         size = math.prod(window.sides(self.plan.unit))
         with into.loop("t", grid.thread, size, step=grid.count) as t:
             bindings: dict[Expr, Expr] = {}

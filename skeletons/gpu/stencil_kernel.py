@@ -14,24 +14,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from treadle.dsl import simplify
 from treadle.dsl.expr import (
-    Const,
     Expr,
     Index,
     Read,
     Var,
     constant,
-    primitive,
     substitute,
     walk,
 )
 from treadle.dsl.graph import Generate, Leaf
-from treadle.dsl.types import ScalarType, bool_, int64, uint32
+from treadle.dsl.types import ScalarType, bool_, int64
 from treadle.skeletons.kernel import arithmetic as at
 from treadle.skeletons.kernel import transform
 from treadle.skeletons.kernel.build import Builder
-from treadle.skeletons.kernel.ir import Buffer, Collective, Kernel, Statement, Store, StoreVector
+from treadle.skeletons.kernel.ir import (
+    Buffer,
+    Collective,
+    Comment,
+    Kernel,
+    Statement,
+    Store,
+    StoreVector,
+)
 from treadle.skeletons.kernel.linearize import Linearizer
 
 from .common import WARP, WIDEST, Threads, blocks, multiples, multiprocessors, threads_for
@@ -178,14 +183,17 @@ class StencilKernel:
         height = builder.scalar(rows, "strip")
         first = into.let(at.multiply(self.place[axis], height), "first")
         last = into.let(at.minimum(at.add(first, height), self.extents[axis]), "last")
-        every = Var("every", uint32)
-        inside = at.negate(at.both(active, at.negate(self._inside(first, last))))
-        into.append(Collective(every, "ballot", (inside,)))
-        plain = into.let(_all_lanes(every), "plain")
+        plain = Var("plain", bool_)
+        inside = self._inside(first, last)
+        into.append(
+            Comment("A warp of which every thread is inside needs no look at the borders."),
+            Collective(plain, "all", (at.either(at.negate(active), inside),)),
+        )
         with into.when(active):
             with into.when(plain):
                 self._strip(into, first, last, True)
             with into.otherwise(plain):
+                into.note("At a border: what is outside is what the boundary says.")
                 self._strip(into, first, last, False)
         if part.columns > 1:
             self.requires += multiples(domain[-1], part.columns, builder) or []
@@ -209,7 +217,8 @@ class StencilKernel:
         """Threads one after the other, columns fastest."""
         ids = at.product(units)
         ident = into.let(grid.ident, "id")
-        found = at.row_major(ident, self.builder.shape(units))
+        names = [*(f"units{k}" for k in range(self.rank - 1)), "groups"]
+        found = at.row_major(ident, self.builder.shape(units, names))
         active = at.less(ident, self.builder.scalar(ids, "ids"))
         return blocks(self.builder, ids, grid.count), found, active
 
@@ -221,16 +230,18 @@ class StencilKernel:
         height_host = at.floor_divide(grid.count, width_host)
         down_host = at.ceil_div(units[-2], height_host)
         tiles = (*units[:-2], down_host, across_host)
-        *lead, down, across = at.row_major(grid.task, builder.shape(tiles))
-        width, height = builder.scalar(width_host, "wide"), builder.scalar(height_host, "high")
+        names = [*(f"units{k}" for k in range(self.rank - 2)), "blocks_down", "blocks_across"]
+        *lead, down, across = at.row_major(grid.task, builder.shape(tiles, names))
+        width = builder.scalar(width_host, "block_width")
+        height = builder.scalar(height_host, "block_height")
         own = into.let(at.floor_divide(grid.thread, width), "own")
         row = into.let(at.add(at.multiply(down, height), own), "row")
         column = at.add(at.multiply(across, width), at.remainder(grid.thread, width))
         column = into.let(column, "column")
         active = at.both(
             at.less(own, height),
-            at.less(row, builder.extent(units[-2])),
-            at.less(column, builder.extent(units[-1])),
+            at.less(row, builder.extent(units[-2], "strips")),
+            at.less(column, builder.extent(units[-1], "groups")),
         )
         return builder.scalar(at.product(tiles), "blocks"), (*lead, row, column), active
 
@@ -364,8 +375,3 @@ class StencilKernel:
 
 def _registers(t: ScalarType) -> int:
     return max(t.bytes // 4, 1)
-
-
-def _all_lanes(ballot: Var) -> Expr:
-
-    return simplify.apply(primitive("equal"), (ballot, Const(0xFFFFFFFF, uint32)), bool_)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from treadle.dsl.expr import Apply, Expr, Proj, Read, Var, rewrite, walk
+from treadle.dsl.expr import Apply, Const, Expr, Proj, Read, Var, rewrite, walk
 from treadle.skeletons.kernel import arithmetic as at
 from treadle.skeletons.kernel.ir import Assign, Load, Statement
 from treadle.skeletons.kernel.linearize import Linearizer, zero
@@ -124,9 +124,14 @@ class Steps:
             fetched = self.loads.fetch(into, self._wanted(), self.before)
         known = {*self.before, *self.loads.use(into, self._wanted(), self.before, fetched)}
         reached = [_reached(g.roots, known) for g in groups]
+        if self.inside and not self.stencil.part.walks and len(groups) > 1:
+            into.note("Every row here is below `last`. The tests keep all loads in front of the\n"
+                      "arithmetic: the compiler moves no load over a branch.")  # fmt: skip
         for k, group in enumerate(groups):
             later = {e for r in reached[k + 1 :] for e in r}
             shared = _largest(group.roots, reached[k] & later)
+            if self.stencil.part.columns > 1:
+                shared = [e for e in shared if not _is_step(e)]
             into.bind(dict(zip(shared, into.emit(shared, named=True), strict=True)))
             with into.when(group.condition):
                 into.append(*group.finish(into.emit(group.roots)))
@@ -172,6 +177,11 @@ class Steps:
             finish = functools.partial(_assigned, [self.state[k] for k in mine])
             made.append(_Group(at.both(*conditions), roots, finish))
         return made
+
+
+def _is_step(e: Expr) -> bool:
+    """Whether it is a place and a constant, which nobody need name."""
+    return isinstance(e, Apply) and e.op.name == "add" and isinstance(e.args[1], Const)
 
 
 def _reached(roots: Iterable[Expr], known: set[Expr]) -> set[Expr]:

@@ -243,10 +243,19 @@ class _Staged:
         fits = [at.less_equal(at.add(corner[k], self.side), self.extents[k])
                 for k in (self.across, self.last)]  # fmt: skip
         whole = into.let(at.both(*fits), "whole")
+        names = ", ".join(self._staged_names())
         for part in (self._load, self._compute):
+            if part == self._load:
+                into.note(
+                    f"Rows of {names} into the tile, columns exchanged by exclusive or: columns\n"
+                    "read below meet each bank of shared memory once."
+                )
+            else:
+                into.note("Columns of the tile are rows of the result.")
             with into.when(whole):
                 part(into, grid, place, i0, j0, True)
             with into.otherwise(whole):
+                into.note("A tile at an edge: what is beyond it is left out.")
                 part(into, grid, place, i0, j0, False)
             if part == self._load:
                 into.append(Barrier())

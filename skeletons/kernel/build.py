@@ -12,6 +12,7 @@ All kernels of one lowering share the scalars; each lists those that it uses.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -107,8 +108,7 @@ class Builder:
         self._sites: dict[tuple[str, int], int] = {}
         for check in self.node.checks:
             # What arrays hold is not known before the launch: no name for an extent.
-            data = any(isinstance(e, Read) for e in walk((check.left, check.right)))
-            if check.relation == "==" and not data:
+            if check.relation == "==" and not check.reads:
                 self._join(check.left, check.right)
 
     # --- extents and other host values ---
@@ -145,15 +145,19 @@ class Builder:
         """Whether this is one of the scalars of the kernel."""
         return any(v is variable for v in self._scalars.values())
 
-    def extent(self, host: Expr) -> Expr:
+    def extent(self, host: Expr, name: str = "size") -> Expr:
+        """An extent as a scalar: `n0`, `n1` … for those of arrays, `name` for a computed one."""
         found = self.held(host)
         if found is None:
-            self._extents += not isinstance(host, Const)
-            found = self.scalar(host, f"n{self._extents - 1}")
+            if isinstance(host, Extent):
+                name = f"n{self._extents}"
+                self._extents += 1
+            found = self.scalar(host, name)
         return found
 
-    def shape(self, host: Iterable[Expr]) -> tuple[Expr, ...]:
-        return tuple(self.extent(e) for e in host)
+    def shape(self, host: Iterable[Expr], names: Sequence[str] = ()) -> tuple[Expr, ...]:
+        """Extents as scalars; `names` for those that are computed."""
+        return tuple(self.extent(e, *names[k : k + 1]) for k, e in enumerate(host))
 
     def node_shape(self, read: Read) -> tuple[Expr, ...]:
         """The extents of the array read, made scalars so that expressions over them find them."""
@@ -183,9 +187,9 @@ class Builder:
     def outputs(self, role: str = "output") -> tuple[Buffer, ...]:
         """The buffers of the node's own components."""
         made = []
-        for leaf in self.node.leaves:
+        for k, leaf in enumerate(self.node.leaves):
             if leaf not in self.buffers:
-                name = self._unique("out" if len(self.node.outputs) == 1 else "out0")
+                name = self._unique("out" if len(self.node.outputs) == 1 else f"out{k}")
                 size = at.product(self.shape(leaf.shape))
                 self.buffers[leaf] = Buffer(name, leaf.type, role, size, leaf)
             made.append(self.buffers[leaf])
@@ -236,6 +240,10 @@ class Builder:
         return self._scalars.get(e)
 
     def read(self, read: Read, indices: tuple[Expr, ...], into: Linearizer) -> Expr:
+        if read.boundary is not None:
+            raise AssertionError(
+                f"{read!r} was not resolved (transform.resolve): it may be outside"
+            )
         leaf = Leaf(read.node, read.component)
         buffer = self.input(leaf)
         if self.context.check and read not in self.safe:
@@ -364,8 +372,13 @@ def describe(node: Node) -> tuple[str, ...]:
     """What a kernel computes, for its reader."""
     place = f", {node.where.short()}" if node.where is not None else ""
     lines = [f"{node.label}{place}"]
+    fused: dict[str, Counter[str]] = {}
     for label, where in node.fused:
-        lines.append(f"  with {label}" + (f", {where.short()}" if where is not None else ""))
+        there = "" if where is None else f", {where.short()}"
+        fused.setdefault(there, Counter())[str(label)] += 1
+    for there, labels in fused.items():
+        names = ", ".join(f"{name} × {n}" if n > 1 else name for name, n in labels.items())
+        lines.append(f"  with {names}{there}")
     return tuple(lines)
 
 

@@ -285,6 +285,7 @@ class Collective(Statement):
         shuffle_down  … of the thread `args[1]` above (its own beyond the last)
         shuffle_xor   … of the thread whose number differs by `args[1]` (exclusive or)
         ballot        uint32: bit t is the condition `args[0]` of thread t
+        all           bool: whether `args[0]` is true for every thread
         match         uint32: bit t is whether thread t has the same `args[0]` (an integer)
 
     Shuffles take any scalar type.

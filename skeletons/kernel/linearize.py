@@ -16,6 +16,7 @@ unless it would be evaluated there anyway.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -43,7 +44,7 @@ from treadle.dsl.expr import (
 from treadle.dsl.types import ScalarType, bool_, int64
 
 from .arithmetic import integer
-from .ir import Assign, Body, Declare, For, If, Let, Load, Statement
+from .ir import Assign, Body, Comment, Declare, For, If, Let, Load, Statement
 from .ir import While as WhileStatement
 
 Value = Expr | tuple[Var, ...]
@@ -94,6 +95,10 @@ class Linearizer:
 
     def append(self, *statements: Statement) -> None:
         self.out.extend(statements)
+
+    def note(self, text: str) -> None:
+        """A remark for the reader of the kernel, on what comes next."""
+        self.append(Comment(text))
 
     def let(self, value: Expr, name: str = "t") -> Expr:
         """Name a value, unless it has a name or is a constant."""
@@ -410,4 +415,32 @@ def _is_plain(e: Expr) -> bool:
 
 
 def _name_for(e: Expr, otherwise: str = "t") -> str:
-    return f"{e.buffer.name}_x" if isinstance(e, Load) else otherwise
+    return element_name(e) if isinstance(e, Load) else otherwise
+
+
+def element_name(e: Load) -> str:
+    """A name for an element: `x_p` of x[p], `w_2_1` of w[2·n + 1], else `x_value`."""
+    index: Expr = e.index
+    while isinstance(index, Apply) and index.op.name == "cast":
+        index = index.args[0]
+    if isinstance(index, Var):
+        return f"{e.buffer.name}_{index.name}"
+    terms: list[str] = []
+    while isinstance(index, Apply) and index.op.name == "add":
+        index, last = index.args
+        terms.append(_factor(last))
+    terms.append(_factor(index))
+    if not isinstance(index, Const) and len(terms) == 1:
+        terms.insert(0, "0")
+    if "" in terms:
+        return f"{e.buffer.name}_value"
+    return "_".join([e.buffer.name, *reversed(terms)])
+
+
+def _factor(e: Expr) -> str:
+    """The number in `c`, `n·c` or `n1`, an extent; empty for anything else."""
+    if isinstance(e, Var) and re.fullmatch(r"n\d+", e.name):
+        return "1"
+    if isinstance(e, Apply) and e.op.name == "multiply" and isinstance(e.args[0], Var):
+        e = e.args[1]
+    return str(int(e.value)) if isinstance(e, Const) and int(e.value) >= 0 else ""

@@ -196,7 +196,7 @@ def unit_origin(plan: Resolved, builder: Builder, domain: Shape, into: Linearize
     computed by the host, once per launch.
     """
     hosts = host_grid(plan, domain)
-    grid = builder.shape(hosts)
+    grid = builder.shape(hosts, [f"blocks{k}" for k in range(len(hosts))])
     builder.must_fit(plan.order, hosts)
     with scalar_function_of("schedule", None):  # a table is read as a kernel reads an array
         made = plan.order.coordinates(Scalar(ident), tuple(Scalar(n) for n in hosts))

@@ -157,8 +157,8 @@ def interior(roots: Sequence[Expr], domain: Shape, builder: Builder) -> Interior
         for (extent, base), most in highs[k].items():
             high = at.minimum(high, at.subtract(extent, at.add(base, most)))
         low = at.minimum(low, n)
-        found.low.append(builder.scalar(low, f"low{k}"))
-        found.high.append(builder.scalar(at.maximum(high, low), f"high{k}"))
+        found.low.append(builder.scalar(low, f"inside_from{k}"))
+        found.high.append(builder.scalar(at.maximum(high, low), f"inside_to{k}"))
     return found
 
 
@@ -274,8 +274,11 @@ def collapse(roots: Sequence[Expr], domain: Shape, builder: Builder, position: E
     """`a[…, i, j]` → `a[(…)·n·m + position]`, with the axes from `first` on as one.
 
     Allowed when the indices of those axes occur only as the trailing indices of reads of dense
-    arrays of the same trailing extents, or together as their row-major position; else None.
+    arrays of the same trailing extents, or together as their row-major position; else None, as for
+    reads with a boundary, whose interior is a box of these axes.
     """
+    if has_boundary(roots):
+        return None
     own = {Index(k) for k in range(first, len(domain))}
     whole = linear([Index(k) for k in range(first, len(domain))], domain[first:])
     if len(own) > 1:

@@ -237,3 +237,16 @@ def test_what_explain_says_of_it():
         f"{8 * 10 * (4096**2 + 2048**2):,} bytes" in text
         and "times as fast as the best standard" in text
     )
+
+
+def test_explain_says_why_of_every_product():
+    floats, whole = np.broadcast_to(np.float32(1), (4096, 4096)), np.ones((2048, 2048), np.int32)
+    for options, x, words in (
+        ({}, whole, ("why", "Strassen's algorithm, execution", "would take")),
+        ({"precision": "tf32"}, floats, ("precision", "11 significant bits")),
+        ({"algorithm": "strassen", "scaling": "outer"}, floats,
+         ("scaling", f"{2 * 4 * 4096**2:,} bytes", "leaves of 2,048 x 2,048")),
+    ):  # fmt: skip
+        program = td.jit(lambda a, o=options: td.matmul(a, a, **o), backend="native").lower(x)
+        text = " ".join(program.explain("cuda").split())
+        assert all(w in text for w in words)

@@ -26,7 +26,7 @@ def printed(function: Any, *args: Any, arch: str | None = None) -> str:
         (lambda a, b: td.strassen(a, b, execution="recursive"), (A, A), None, "TILE_TERMS 1"),
         (lambda a, b: td.strassen(a, b, execution="hybrid"), (WIDE, WIDE), None, "tile::Float64"),
         (lambda a, b: td.matmul(2 * a + 1, b), (SMALL, SMALL), None, "the product between is the"),
-        (lambda a, b: td.matmul(2 * a + 1, b), (A, A), "sm_80", "for sm_80, variant 1"),
+        (lambda a, b: td.matmul(2 * a + 1, b), (A, A), "sm_80", "launch on sm_80"),
         (lambda a, b: td.strassen(a, b), (WIDE, WIDE), None, "no kernel: the host or a library"),
     ],
 )

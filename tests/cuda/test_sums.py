@@ -13,7 +13,8 @@ from tiles import COMPILER
 from treadle.backend.cuda import compile as nvrtc
 from treadle.backend.cuda import sums
 from treadle.skeletons.algorithms import LADERMAN, STRASSEN, WINOGRAD
-from treadle.skeletons.algorithms.executions import Kit, execute, plan
+from treadle.skeletons.algorithms.executions import execute, plan
+from treadle.skeletons.algorithms.kit import Kit
 
 pytest.importorskip("cuda.bindings", reason="cuda-bindings is not installed")
 driver = pytest.importorskip("treadle.backend.cuda.driver", reason="CuPy is not installed")

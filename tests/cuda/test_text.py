@@ -168,7 +168,7 @@ def test_data_wraps_in_unsigned_arithmetic() -> None:
     x = Load(a, m.i)
     more = apply("add", x, lit(1, int32))
     m.add(Store(out, m.i, apply("greater", more, x, type_=bool_)))
-    assert "(int)(a_x + 1u) > a_x" in body_of(m.kernel())
+    assert "(int)(a_i + 1u) > a_i" in body_of(m.kernel())
 
 
 def test_no_conclusion_from_overflow(nvrtc: None) -> None:
@@ -211,8 +211,8 @@ def test_division_of_what_may_be_negative() -> None:
         m.add(Store(out, m.i, apply(name, m.i, lit(10, int64))))
         m.add(Store(out, m.i, apply(name, apply("multiply", m.i, x), lit(10, int64))))
     body = body_of(m.kernel())
-    for line in ("floor_divide(a_x, 10ll)", "a_x >> 3", "i / 10", "i % 10", "a_x & 7",
-                 "const int64 t = (uint64)i * a_x;", "floor_remainder(t, 10ll)"):  # fmt: skip
+    for line in ("floor_divide(a_i, 10ll)", "a_i >> 3", "i / 10", "i % 10", "a_i & 7",
+                 "const int64 t = (uint64)i * a_i;", "floor_remainder(t, 10ll)"):  # fmt: skip
         assert line in body
 
 
@@ -302,7 +302,9 @@ def test_variants_say_what_they_need() -> None:
     text = program.source("cuda").replace("\n//      ", " ")  # long conditions, on one line
     told = [line[5:] for line in text.splitlines() if line[:7] == "//   1."]
     wide = [line for line in told if "% 4 == 0" in line]
-    assert len(wide) == 1 and wide[0].startswith("1. n1 % 4 == 0; sizes small enough for 32")
+    assert len(wide) == 1 and wide[0].startswith(
+        "1. a.shape[1] % 4 == 0; sizes small enough for 32"
+    )
     assert wide[0].endswith("tested by the host); a and out begin at a multiple of 16 bytes")
 
 

@@ -128,6 +128,8 @@ class Lockstep:
                     f"block {self.task[late * 32]} reach {op}"
                 )
         value = np.broadcast_to(args[0], self.count).reshape(-1, 32)
+        if op == "all":
+            return np.repeat(value.all(1), 32)
         if op in ("ballot", "match"):
             bits = np.uint32(1) << np.arange(32, dtype=np.uint32)
             if op == "ballot":

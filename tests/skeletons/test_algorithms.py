@@ -30,7 +30,8 @@ from treadle.skeletons.algorithms.counts import (
     of_levels,
     of_step,
 )
-from treadle.skeletons.algorithms.executions import Kit, Space, execute, plan, run
+from treadle.skeletons.algorithms.executions import Space, execute, plan, run
+from treadle.skeletons.algorithms.kit import Kit
 from treadle.skeletons.algorithms.sequences import Product, kinds
 
 

@@ -10,6 +10,7 @@ import treadle as td
 from treadle.dsl.expr import Index
 from treadle.dsl.scalar import Scalar
 from treadle.skeletons.combining import identities
+from treadle.skeletons.fold import runs_across
 from treadle.skeletons.lower import lower
 
 pytestmark = pytest.mark.usefixtures("small_blocks")
@@ -123,6 +124,26 @@ def test_blocks_depend_on_extents_only():
     assert [str(k) for k in one.kernels] == [str(k) for k in many.kernels]
 
 
+@pytest.mark.parametrize(
+    ("element", "across"),
+    [
+        (lambda p, i, k: p[i, 0] * p[k, 0] + p[k, 1], True),
+        (lambda p, i, k: p[p[k, 0], 1], True),  # wherever the data says: one gather for all rows
+        (lambda p, i, k: p[i, 2 * k], False),
+        (lambda p, i, k: p[i, k] * p[0, k], False),
+        (lambda p, i, k: p[i, 0] * p[0, k], False),
+    ],
+)
+def test_what_rows_have_in_common_is_read_once_for_all(element, across):
+    """Lanes run along the rows where lanes along a row would gather the same for every row."""
+    p = td.use(data((9, 18)) % 9)
+    folded = td.sum(td.generate((9, 9), lambda i, k: element(p, i, k)), axis=1)
+    (kernel, *_) = td.jit(lambda: folded, backend="native").lower().kernels
+    assert ("columns side by side" in str(lower(kernel).kernels[0])) is across
+    values = td.run(td.generate((9, 9), lambda i, k: element(p, i, k)), backend="reference")
+    assert np.array_equal(run_array(folded), values.sum(1))
+
+
 LENGTHS = np.array([0, 5, 0, 1, 14, 0])
 
 
@@ -141,3 +162,28 @@ def test_segments():
 def test_no_segments():
     got = run_array(td.fold_seg(lambda x, y: x + y, 0, np.zeros(0), np.zeros(0, "i8")))
     assert got.shape == (0,)
+
+
+def between(f, dtype):
+    """Rows of one matrix against columns of another, folded over what they have in common."""
+    a, b = data((5, 9)).astype(dtype), data((9, 7), 1).astype(dtype)
+    pairs = td.generate((5, 7, 9), lambda i, j, k: f(td.use(a)[i, k], td.use(b)[k, j]))
+    return a[:, None, :], b.T[None, :, :], pairs
+
+
+def test_neighbours_fold_what_lies_side_by_side_where_no_bit_depends_on_it():
+    def made(array):
+        (leaf,) = td.jit(lambda: array).lower().roots
+        return leaf.node
+
+    a, b, sums = between(lambda x, y: x + y, "f8")
+    least = td.min(sums, axis=2)
+    assert runs_across(made(least))
+    assert np.array_equal(run(made(least).leaf())[0], (a + b).min(2))
+    a, b, products = between(lambda x, y: x * y, "i8")
+    assert runs_across(made(td.max(products, axis=2)))
+    _, _, rounded = between(lambda x, y: abs(x - y), "f8")
+    assert not runs_across(made(td.sum(rounded, axis=2)))  # grouping would reach bits
+    square = td.use(data((6, 6)).astype("f8"))
+    assert not runs_across(made(td.max(square, axis=1)))
+    assert runs_across(made(td.max(square, axis=0)))

@@ -14,12 +14,12 @@ checked_line4(const float* __restrict__ a, float* __restrict__ out,
   const int64 task = blockIdx.x;
   const int64 thread = threadIdx.x;
   const int64 i = task * 256 + thread;
-  const int64 where_x = where[i];
-  const bool ok = where_x >= 0 && where_x < n;
-  if (!ok) report(errors, 3, where_x, n);
+  const int64 where_i = where[i];
+  const bool ok = where_i >= 0 && where_i < n;
+  if (!ok) report(errors, 3, where_i, n);
   float value = 0.0f;
   if (ok) {
-    value = a[where_x];
+    value = a[where_i];
   }
   out[i] = value;
 }

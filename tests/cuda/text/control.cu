@@ -12,10 +12,10 @@ control_line2(const float* __restrict__ a, float* __restrict__ out, int64 n) {
   const int64 i = task * 256 + thread;
   float value = a[i];
   if (i < n) {
-    const float a_x = a[i];
-    if (a_x > 0.0f) {
+    const float a_i = a[i];
+    if (a_i > 0.0f) {
       value = sqrtf(value);
-    } else if (a_x < -1.0f) {
+    } else if (a_i < -1.0f) {
       value = -1.0f;
     } else {
       value = -value;

@@ -6,9 +6,9 @@ let_line1(const float* __restrict__ a, float* __restrict__ out) {
   const int64 thread = threadIdx.x;
   const int64 i = task * 256 + thread;
   // blur, example.py:7
-  const float a_x = a[i];
-  const float t = expf(a_x + 1.0f);
-  const float y = (t - a_x) * -t;
+  const float a_i = a[i];
+  const float t = expf(a_i + 1.0f);
+  const float y = (t - a_i) * -t;
   float total = y;
   total += 0.1f;
   total *= total - y;

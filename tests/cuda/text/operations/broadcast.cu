@@ -13,16 +13,17 @@ add(const float* __restrict__ input, const float* __restrict__ input_1,
   const int thread = threadIdx.x;
   const int start = task * 512;
   if (start + 512 <= size) {
+    // All elements of this block exist.
     const int first = start + thread * 4;
     const int i0 = quotient(first, n1_multiplier, n1_shift);
     const int i1 = first - i0 * n1;
-    const float4 input_1_x = *reinterpret_cast<const float4*>(&input_1[i1]);
+    const float4 input_1_4 = *reinterpret_cast<const float4*>(&input_1[i1]);
     const int at = i0 * n1 + i1;
-    const float4 input_x = *reinterpret_cast<const float4*>(&input[at]);
-    const float x = input_x.x + input_1_x.x;
-    const float x_1 = input_x.y + input_1_x.y;
-    const float x_2 = input_x.z + input_1_x.z;
-    const float x_3 = input_x.w + input_1_x.w;
+    const float4 input4 = *reinterpret_cast<const float4*>(&input[at]);
+    const float x = input4.x + input_1_4.x;
+    const float x_1 = input4.y + input_1_4.y;
+    const float x_2 = input4.z + input_1_4.z;
+    const float x_3 = input4.w + input_1_4.w;
     *reinterpret_cast<float4*>(&out[first]) = make_float4(x, x_1, x_2, x_3);
   } else {
     for (int p = start + thread; p < size; p += 128) {

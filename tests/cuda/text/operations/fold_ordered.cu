@@ -27,12 +27,12 @@ __device__ __forceinline__ T floor_remainder(T a, T b) {
 // in order
 extern "C" __global__ void __launch_bounds__(256)
 fold_blocks(const float* __restrict__ input, float* __restrict__ out0,
-                   float* __restrict__ out0_1, float* __restrict__ partial,
+                   float* __restrict__ out1, float* __restrict__ partial,
                    float* __restrict__ partial_1, int n1, int lanes, int parts, int span,
                    int per_block, int units, int lanes_multiplier, int lanes_shift,
                    int parts_multiplier, int parts_shift) {
-  __shared__ float warp[16];
-  __shared__ float warp_1[16];
+  __shared__ float warp_total[16];
+  __shared__ float warp_total_1[16];
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
   const int t = quotient(thread, lanes_multiplier, lanes_shift);
@@ -61,89 +61,57 @@ fold_blocks(const float* __restrict__ input, float* __restrict__ out0,
     float part_2 = 0.0f;
     if ((int64)(first + 16ull) <= end) {
       const int at = row * n1 + (int)first;
-      const float4 input_x = *reinterpret_cast<const float4*>(&input[at]);
+      const float4 input4 = *reinterpret_cast<const float4*>(&input[at]);
       const int p = (int)first + 4;
       const int at_1 = row * n1 + p;
-      const float4 input_x_1 = *reinterpret_cast<const float4*>(&input[at_1]);
+      const float4 input4_1 = *reinterpret_cast<const float4*>(&input[at_1]);
       const int p_1 = (int)first + 8;
       const int at_2 = row * n1 + p_1;
-      const float4 input_x_2 = *reinterpret_cast<const float4*>(&input[at_2]);
+      const float4 input4_2 = *reinterpret_cast<const float4*>(&input[at_2]);
       const int p_2 = (int)first + 12;
       const int at_3 = row * n1 + p_2;
-      const float4 input_x_3 = *reinterpret_cast<const float4*>(&input[at_3]);
-      part_1 = input_x.x;
-      part_2 = input_x.x;
-      const float r = part_1 * input_x.y;
-      const float r_1 = part_2 * input_x.y + input_x.y;
-      part_1 = r;
-      part_2 = r_1;
-      const float r_2 = part_1 * input_x.z;
-      const float r_3 = part_2 * input_x.z + input_x.z;
-      part_1 = r_2;
-      part_2 = r_3;
-      const float r_4 = part_1 * input_x.w;
-      const float r_5 = part_2 * input_x.w + input_x.w;
-      part_1 = r_4;
-      part_2 = r_5;
-      const float r_6 = part_1 * input_x_1.x;
-      const float r_7 = part_2 * input_x_1.x + input_x_1.x;
-      part_1 = r_6;
-      part_2 = r_7;
-      const float r_8 = part_1 * input_x_1.y;
-      const float r_9 = part_2 * input_x_1.y + input_x_1.y;
-      part_1 = r_8;
-      part_2 = r_9;
-      const float r_10 = part_1 * input_x_1.z;
-      const float r_11 = part_2 * input_x_1.z + input_x_1.z;
-      part_1 = r_10;
-      part_2 = r_11;
-      const float r_12 = part_1 * input_x_1.w;
-      const float r_13 = part_2 * input_x_1.w + input_x_1.w;
-      part_1 = r_12;
-      part_2 = r_13;
-      const float r_14 = part_1 * input_x_2.x;
-      const float r_15 = part_2 * input_x_2.x + input_x_2.x;
-      part_1 = r_14;
-      part_2 = r_15;
-      const float r_16 = part_1 * input_x_2.y;
-      const float r_17 = part_2 * input_x_2.y + input_x_2.y;
-      part_1 = r_16;
-      part_2 = r_17;
-      const float r_18 = part_1 * input_x_2.z;
-      const float r_19 = part_2 * input_x_2.z + input_x_2.z;
-      part_1 = r_18;
-      part_2 = r_19;
-      const float r_20 = part_1 * input_x_2.w;
-      const float r_21 = part_2 * input_x_2.w + input_x_2.w;
-      part_1 = r_20;
-      part_2 = r_21;
-      const float r_22 = part_1 * input_x_3.x;
-      const float r_23 = part_2 * input_x_3.x + input_x_3.x;
-      part_1 = r_22;
-      part_2 = r_23;
-      const float r_24 = part_1 * input_x_3.y;
-      const float r_25 = part_2 * input_x_3.y + input_x_3.y;
-      part_1 = r_24;
-      part_2 = r_25;
-      const float r_26 = part_1 * input_x_3.z;
-      const float r_27 = part_2 * input_x_3.z + input_x_3.z;
-      part_1 = r_26;
-      part_2 = r_27;
-      const float r_28 = part_1 * input_x_3.w;
-      const float r_29 = part_2 * input_x_3.w + input_x_3.w;
-      part_1 = r_28;
-      part_2 = r_29;
+      const float4 input4_3 = *reinterpret_cast<const float4*>(&input[at_3]);
+      part_1 = input4.x;
+      part_2 = input4.x;
+      part_1 *= input4.y;
+      part_2 = part_2 * input4.y + input4.y;
+      part_1 *= input4.z;
+      part_2 = part_2 * input4.z + input4.z;
+      part_1 *= input4.w;
+      part_2 = part_2 * input4.w + input4.w;
+      part_1 *= input4_1.x;
+      part_2 = part_2 * input4_1.x + input4_1.x;
+      part_1 *= input4_1.y;
+      part_2 = part_2 * input4_1.y + input4_1.y;
+      part_1 *= input4_1.z;
+      part_2 = part_2 * input4_1.z + input4_1.z;
+      part_1 *= input4_1.w;
+      part_2 = part_2 * input4_1.w + input4_1.w;
+      part_1 *= input4_2.x;
+      part_2 = part_2 * input4_2.x + input4_2.x;
+      part_1 *= input4_2.y;
+      part_2 = part_2 * input4_2.y + input4_2.y;
+      part_1 *= input4_2.z;
+      part_2 = part_2 * input4_2.z + input4_2.z;
+      part_1 *= input4_2.w;
+      part_2 = part_2 * input4_2.w + input4_2.w;
+      part_1 *= input4_3.x;
+      part_2 = part_2 * input4_3.x + input4_3.x;
+      part_1 *= input4_3.y;
+      part_2 = part_2 * input4_3.y + input4_3.y;
+      part_1 *= input4_3.z;
+      part_2 = part_2 * input4_3.z + input4_3.z;
+      part_1 *= input4_3.w;
+      part_2 = part_2 * input4_3.w + input4_3.w;
     } else {
       for (int64 k = first; k < min((int64)(first + 16ull), end); ++k) {
-        const float input_x = input[row * n1 + (int)k];
+        const float input_value = input[row * n1 + (int)k];
         if (k == first) {
-          part_1 = input_x;
-          part_2 = input_x;
+          part_1 = input_value;
+          part_2 = input_value;
         } else {
-          const float r = part_1 * input_x;
-          const float r_1 = part_2 * input_x + input_x;
-          part_1 = r;
-          part_2 = r_1;
+          part_1 *= input_value;
+          part_2 = part_2 * input_value + input_value;
         }
       }
     }
@@ -152,50 +120,40 @@ fold_blocks(const float* __restrict__ input, float* __restrict__ out0,
       const float other = __shfl_down_sync(0xffffffff, part_1, 1);
       const float other_1 = __shfl_down_sync(0xffffffff, part_2, 1);
       if ((int64)inside + 1 < left) {
-        const float r = part_1 * other;
-        const float r_1 = part_2 * other + other_1;
-        part_1 = r;
-        part_2 = r_1;
+        part_1 *= other;
+        part_2 = part_2 * other + other_1;
       }
     }
     if (width > 2) {
       const float other = __shfl_down_sync(0xffffffff, part_1, 2);
       const float other_1 = __shfl_down_sync(0xffffffff, part_2, 2);
       if ((int64)inside + 2 < left) {
-        const float r = part_1 * other;
-        const float r_1 = part_2 * other + other_1;
-        part_1 = r;
-        part_2 = r_1;
+        part_1 *= other;
+        part_2 = part_2 * other + other_1;
       }
     }
     if (width > 4) {
       const float other = __shfl_down_sync(0xffffffff, part_1, 4);
       const float other_1 = __shfl_down_sync(0xffffffff, part_2, 4);
       if ((int64)inside + 4 < left) {
-        const float r = part_1 * other;
-        const float r_1 = part_2 * other + other_1;
-        part_1 = r;
-        part_2 = r_1;
+        part_1 *= other;
+        part_2 = part_2 * other + other_1;
       }
     }
     if (width > 8) {
       const float other = __shfl_down_sync(0xffffffff, part_1, 8);
       const float other_1 = __shfl_down_sync(0xffffffff, part_2, 8);
       if ((int64)inside + 8 < left) {
-        const float r = part_1 * other;
-        const float r_1 = part_2 * other + other_1;
-        part_1 = r;
-        part_2 = r_1;
+        part_1 *= other;
+        part_2 = part_2 * other + other_1;
       }
     }
     if (width > 16) {
       const float other = __shfl_down_sync(0xffffffff, part_1, 16);
       const float other_1 = __shfl_down_sync(0xffffffff, part_2, 16);
       if ((int64)inside + 16 < left) {
-        const float r = part_1 * other;
-        const float r_1 = part_2 * other + other_1;
-        part_1 = r;
-        part_2 = r_1;
+        part_1 *= other;
+        part_2 = part_2 * other + other_1;
       }
     }
     if (origin < end) {
@@ -203,81 +161,70 @@ fold_blocks(const float* __restrict__ input, float* __restrict__ out0,
         total = part_1;
         total_1 = part_2;
       } else {
-        const float r = total * part_1;
-        const float r_1 = total_1 * part_1 + part_2;
-        total = r;
-        total_1 = r_1;
+        total *= part_1;
+        total_1 = total_1 * part_1 + part_2;
       }
     }
   }
   const int lane_1 = thread & 31;
   if (lanes > 32) {
+    // Each warp leaves its total; the first warp combines them.
     if (lane_1 == 0) {
-      warp[thread >> 5] = total;
-      warp_1[thread >> 5] = total_1;
+      warp_total[thread >> 5] = total;
+      warp_total_1[thread >> 5] = total_1;
     }
     __syncthreads();
     const int warps_1 = lanes >> 5;
     if (lane < 32) {
-      const int64 t_1 = (thread >> 5) + min(lane_1, warps_1 - 1);
-      const float warp_2 = warp[t_1];
-      const float warp_1_1 = warp_1[t_1];
-      total = warp_2;
-      total_1 = warp_1_1;
+      const int place = (thread >> 5) + min(lane_1, warps_1 - 1);
+      total = warp_total[place];
+      total_1 = warp_total_1[place];
       if (warps_1 > 1) {
         const float other = __shfl_down_sync(0xffffffff, total, 1);
         const float other_1 = __shfl_down_sync(0xffffffff, total_1, 1);
-        const int t_2 =
+        const int t_1 =
             floor_divide(
                 part_stop - (int)part_start + max((int)share, 1) - 1,
                 max((int)share, 1));
-        if (lane_1 + 1 < t_2) {
-          const float r = total * other;
-          const float r_1 = total_1 * other + other_1;
-          total = r;
-          total_1 = r_1;
+        if (lane_1 + 1 < t_1) {
+          total *= other;
+          total_1 = total_1 * other + other_1;
         }
       }
       if (warps_1 > 2) {
         const float other = __shfl_down_sync(0xffffffff, total, 2);
         const float other_1 = __shfl_down_sync(0xffffffff, total_1, 2);
-        const int t_2 =
+        const int t_1 =
             floor_divide(
                 part_stop - (int)part_start + max((int)share, 1) - 1,
                 max((int)share, 1));
-        if (lane_1 + 2 < t_2) {
-          const float r = total * other;
-          const float r_1 = total_1 * other + other_1;
-          total = r;
-          total_1 = r_1;
+        if (lane_1 + 2 < t_1) {
+          total *= other;
+          total_1 = total_1 * other + other_1;
         }
       }
       if (warps_1 > 4) {
         const float other = __shfl_down_sync(0xffffffff, total, 4);
         const float other_1 = __shfl_down_sync(0xffffffff, total_1, 4);
-        const int t_2 =
+        const int t_1 =
             floor_divide(
                 part_stop - (int)part_start + max((int)share, 1) - 1,
                 max((int)share, 1));
-        if (lane_1 + 4 < t_2) {
-          const float r = total * other;
-          const float r_1 = total_1 * other + other_1;
-          total = r;
-          total_1 = r_1;
+        if (lane_1 + 4 < t_1) {
+          total *= other;
+          total_1 = total_1 * other + other_1;
         }
       }
       if (warps_1 > 8) {
         const float other = __shfl_down_sync(0xffffffff, total, 8);
         const float other_1 = __shfl_down_sync(0xffffffff, total_1, 8);
-        const int t_2 =
+        const int t_1 =
             floor_divide(
                 part_stop - (int)part_start + max((int)share, 1) - 1,
                 max((int)share, 1));
-        if (lane_1 + 8 < t_2) {
-          const float r = total * other;
-          const float r_1 = total_1 * other + other_1;
-          total = r;
-          total_1 = r_1;
+        if (lane_1 + 8 < t_1) {
+          total *= other;
+          total_1 = total_1 * other + other_1;
         }
       }
     }
@@ -287,13 +234,11 @@ fold_blocks(const float* __restrict__ input, float* __restrict__ out0,
       float result = 1.0f;
       float result_1 = 0.0f;
       if (n1 > 0) {
-        const float r = 1.0f * total;
-        const float r_1 = 0.0f * total + total_1;
-        result = r;
-        result_1 = r_1;
+        result = 1.0f * total;
+        result_1 = 0.0f * total + total_1;
       }
       out0[row] = result;
-      out0_1[row] = result_1;
+      out1[row] = result_1;
     } else {
       partial[row * parts + part] = total;
       partial_1[row * parts + part] = total_1;
@@ -328,22 +273,22 @@ __device__ __forceinline__ T floor_divide(T a, T b) {
 // fold, test_kernel_text.py
 // partial results from left to right
 extern "C" __global__ void __launch_bounds__(512)
-fold_combine(float* __restrict__ out0, float* __restrict__ out0_1,
+fold_combine(float* __restrict__ out0, float* __restrict__ out1,
                     const float* __restrict__ partial, const float* __restrict__ partial_1,
-                    int n0, int n1, int parts, int lanes_1, int span_1, int per_block_1,
-                    int lanes_1_multiplier, int lanes_1_shift) {
-  __shared__ float warp[16];
-  __shared__ float warp_1[16];
+                    int n0, int n1, int parts, int lanes, int span, int per_block,
+                    int lanes_multiplier, int lanes_shift) {
+  __shared__ float warp_total[16];
+  __shared__ float warp_total_1[16];
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
-  const int t = quotient(thread, lanes_1_multiplier, lanes_1_shift);
-  const int lane = thread - t * lanes_1;
-  const int own = task * per_block_1 + t;
+  const int t = quotient(thread, lanes_multiplier, lanes_shift);
+  const int lane = thread - t * lanes;
+  const int own = task * per_block + t;
   const int unit = min(own, n0 - 1);
-  const int part_stop = min(span_1, parts);
+  const int part_stop = min(span, parts);
   const int base = unit * parts;
-  const int width = min(lanes_1, 32);
-  const int warps = max(lanes_1 >> 5, 1);
+  const int width = min(lanes, 32);
+  const int warps = max(lanes >> 5, 1);
   const int64 tile = (int64)width * 4;
   const int64 share = (int64)(((part_stop + (int)tile - 1) / (int)tile + warps - 1) / warps)
       * tile;
@@ -359,16 +304,14 @@ fold_combine(float* __restrict__ out0, float* __restrict__ out0_1,
     float part = 0.0f;
     float part_1 = 0.0f;
     for (int64 k = first; k < min(first + 4, end); ++k) {
-      const float partial_x = partial[base + (int)k];
-      const float partial_1_x = partial_1[base + (int)k];
+      const float partial_value = partial[base + (int)k];
+      const float partial_1_value = partial_1[base + (int)k];
       if (k == first) {
-        part = partial_x;
-        part_1 = partial_1_x;
+        part = partial_value;
+        part_1 = partial_1_value;
       } else {
-        const float r = part * partial_x;
-        const float r_1 = part_1 * partial_x + partial_1_x;
-        part = r;
-        part_1 = r_1;
+        part *= partial_value;
+        part_1 = part_1 * partial_value + partial_1_value;
       }
     }
     const int64 left = min((end - origin + 3) >> 2, (int64)width);
@@ -376,50 +319,40 @@ fold_combine(float* __restrict__ out0, float* __restrict__ out0_1,
       const float other = __shfl_down_sync(0xffffffff, part, 1);
       const float other_1 = __shfl_down_sync(0xffffffff, part_1, 1);
       if ((int64)inside + 1 < left) {
-        const float r = part * other;
-        const float r_1 = part_1 * other + other_1;
-        part = r;
-        part_1 = r_1;
+        part *= other;
+        part_1 = part_1 * other + other_1;
       }
     }
     if (width > 2) {
       const float other = __shfl_down_sync(0xffffffff, part, 2);
       const float other_1 = __shfl_down_sync(0xffffffff, part_1, 2);
       if ((int64)inside + 2 < left) {
-        const float r = part * other;
-        const float r_1 = part_1 * other + other_1;
-        part = r;
-        part_1 = r_1;
+        part *= other;
+        part_1 = part_1 * other + other_1;
       }
     }
     if (width > 4) {
       const float other = __shfl_down_sync(0xffffffff, part, 4);
       const float other_1 = __shfl_down_sync(0xffffffff, part_1, 4);
       if ((int64)inside + 4 < left) {
-        const float r = part * other;
-        const float r_1 = part_1 * other + other_1;
-        part = r;
-        part_1 = r_1;
+        part *= other;
+        part_1 = part_1 * other + other_1;
       }
     }
     if (width > 8) {
       const float other = __shfl_down_sync(0xffffffff, part, 8);
       const float other_1 = __shfl_down_sync(0xffffffff, part_1, 8);
       if ((int64)inside + 8 < left) {
-        const float r = part * other;
-        const float r_1 = part_1 * other + other_1;
-        part = r;
-        part_1 = r_1;
+        part *= other;
+        part_1 = part_1 * other + other_1;
       }
     }
     if (width > 16) {
       const float other = __shfl_down_sync(0xffffffff, part, 16);
       const float other_1 = __shfl_down_sync(0xffffffff, part_1, 16);
       if ((int64)inside + 16 < left) {
-        const float r = part * other;
-        const float r_1 = part_1 * other + other_1;
-        part = r;
-        part_1 = r_1;
+        part *= other;
+        part_1 = part_1 * other + other_1;
       }
     }
     if (origin < end) {
@@ -427,69 +360,58 @@ fold_combine(float* __restrict__ out0, float* __restrict__ out0_1,
         total = part;
         total_1 = part_1;
       } else {
-        const float r = total * part;
-        const float r_1 = total_1 * part + part_1;
-        total = r;
-        total_1 = r_1;
+        total *= part;
+        total_1 = total_1 * part + part_1;
       }
     }
   }
   const int lane_1 = thread & 31;
-  if (lanes_1 > 32) {
+  if (lanes > 32) {
+    // Each warp leaves its total; the first warp combines them.
     if (lane_1 == 0) {
-      warp[thread >> 5] = total;
-      warp_1[thread >> 5] = total_1;
+      warp_total[thread >> 5] = total;
+      warp_total_1[thread >> 5] = total_1;
     }
     __syncthreads();
-    const int warps_1 = lanes_1 >> 5;
+    const int warps_1 = lanes >> 5;
     if (lane < 32) {
-      const int64 t_1 = (thread >> 5) + min(lane_1, warps_1 - 1);
-      const float warp_2 = warp[t_1];
-      const float warp_1_1 = warp_1[t_1];
-      total = warp_2;
-      total_1 = warp_1_1;
+      const int place = (thread >> 5) + min(lane_1, warps_1 - 1);
+      total = warp_total[place];
+      total_1 = warp_total_1[place];
       if (warps_1 > 1) {
         const float other = __shfl_down_sync(0xffffffff, total, 1);
         const float other_1 = __shfl_down_sync(0xffffffff, total_1, 1);
-        const int t_2 = (part_stop + max((int)share, 1) - 1) / max((int)share, 1);
-        if (lane_1 + 1 < t_2) {
-          const float r = total * other;
-          const float r_1 = total_1 * other + other_1;
-          total = r;
-          total_1 = r_1;
+        const int t_1 = (part_stop + max((int)share, 1) - 1) / max((int)share, 1);
+        if (lane_1 + 1 < t_1) {
+          total *= other;
+          total_1 = total_1 * other + other_1;
         }
       }
       if (warps_1 > 2) {
         const float other = __shfl_down_sync(0xffffffff, total, 2);
         const float other_1 = __shfl_down_sync(0xffffffff, total_1, 2);
-        const int t_2 = (part_stop + max((int)share, 1) - 1) / max((int)share, 1);
-        if (lane_1 + 2 < t_2) {
-          const float r = total * other;
-          const float r_1 = total_1 * other + other_1;
-          total = r;
-          total_1 = r_1;
+        const int t_1 = (part_stop + max((int)share, 1) - 1) / max((int)share, 1);
+        if (lane_1 + 2 < t_1) {
+          total *= other;
+          total_1 = total_1 * other + other_1;
         }
       }
       if (warps_1 > 4) {
         const float other = __shfl_down_sync(0xffffffff, total, 4);
         const float other_1 = __shfl_down_sync(0xffffffff, total_1, 4);
-        const int t_2 = (part_stop + max((int)share, 1) - 1) / max((int)share, 1);
-        if (lane_1 + 4 < t_2) {
-          const float r = total * other;
-          const float r_1 = total_1 * other + other_1;
-          total = r;
-          total_1 = r_1;
+        const int t_1 = (part_stop + max((int)share, 1) - 1) / max((int)share, 1);
+        if (lane_1 + 4 < t_1) {
+          total *= other;
+          total_1 = total_1 * other + other_1;
         }
       }
       if (warps_1 > 8) {
         const float other = __shfl_down_sync(0xffffffff, total, 8);
         const float other_1 = __shfl_down_sync(0xffffffff, total_1, 8);
-        const int t_2 = (part_stop + max((int)share, 1) - 1) / max((int)share, 1);
-        if (lane_1 + 8 < t_2) {
-          const float r = total * other;
-          const float r_1 = total_1 * other + other_1;
-          total = r;
-          total_1 = r_1;
+        const int t_1 = (part_stop + max((int)share, 1) - 1) / max((int)share, 1);
+        if (lane_1 + 8 < t_1) {
+          total *= other;
+          total_1 = total_1 * other + other_1;
         }
       }
     }
@@ -498,12 +420,10 @@ fold_combine(float* __restrict__ out0, float* __restrict__ out0_1,
     float result = 1.0f;
     float result_1 = 0.0f;
     if (n1 > 0) {
-      const float r = 1.0f * total;
-      const float r_1 = 0.0f * total + total_1;
-      result = r;
-      result_1 = r_1;
+      result = 1.0f * total;
+      result_1 = 0.0f * total + total_1;
     }
     out0[unit] = result;
-    out0_1[unit] = result_1;
+    out1[unit] = result_1;
   }
 }

@@ -3,25 +3,26 @@
 // 2 contiguous axes as one
 // 4 × 1 elements a thread
 extern "C" __global__ void __launch_bounds__(128)
-map(const float* __restrict__ input, float* __restrict__ out0, float* __restrict__ out0_1,
-           int n2) {
+map(const float* __restrict__ input, float* __restrict__ out0, float* __restrict__ out1,
+           int size) {
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
   const int start = task * 512;
-  if (start + 512 <= n2) {
+  if (start + 512 <= size) {
+    // All elements of this block exist.
     const int first = start + thread * 4;
-    const float4 input_x = *reinterpret_cast<const float4*>(&input[first]);
-    const float x = input_x.x * 2.0f;
-    const float x_1 = input_x.y * 2.0f;
-    const float x_2 = input_x.z * 2.0f;
-    const float x_3 = input_x.w * 2.0f;
-    *reinterpret_cast<float4*>(&out0[first]) = input_x;
-    *reinterpret_cast<float4*>(&out0_1[first]) = make_float4(x, x_1, x_2, x_3);
+    const float4 input4 = *reinterpret_cast<const float4*>(&input[first]);
+    const float x = input4.x * 2.0f;
+    const float x_1 = input4.y * 2.0f;
+    const float x_2 = input4.z * 2.0f;
+    const float x_3 = input4.w * 2.0f;
+    *reinterpret_cast<float4*>(&out0[first]) = input4;
+    *reinterpret_cast<float4*>(&out1[first]) = make_float4(x, x_1, x_2, x_3);
   } else {
-    for (int p = start + thread; p < n2; p += 128) {
-      const float input_x = input[p];
-      out0[p] = input_x;
-      out0_1[p] = input_x * 2.0f;
+    for (int p = start + thread; p < size; p += 128) {
+      const float input_p = input[p];
+      out0[p] = input_p;
+      out1[p] = input_p * 2.0f;
     }
   }
 }

@@ -67,25 +67,26 @@ __device__ __forceinline__ void atomic_update32(T* place, F combine) {
 // 4096 bins in shared memory
 extern "C" __global__ void __launch_bounds__(512, 2)
 permute_bins(const int* __restrict__ input, int* __restrict__ out, int n0, int count,
-                    int tiles, int copies, int groups_1, int copies_multiplier,
-                    int copies_shift) {
-  __shared__ int filled_1[4096];
-  __shared__ int bin_1[4096];
-  __shared__ int lock_1[1024];
+                    int tiles, int copies, int groups, int copies_multiplier, int copies_shift) {
+  __shared__ int filled[4096];
+  __shared__ int bin[4096];
+  __shared__ int lock[1024];
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
+  // The bins of this block: copies of one lie side by side, so that threads which
+  // meet in it seldom wait for each other.
   for (int b = thread; b < n0 * copies; b += 512) {
-    filled_1[b] = 0;
-    bin_1[b] = 0;
+    filled[b] = 0;
+    bin[b] = 0;
   }
   for (int b = thread; b < 1024; b += 512) {
-    lock_1[b] = 0;
+    lock[b] = 0;
   }
   __syncthreads();
   const int copy = thread - quotient(thread, copies_multiplier, copies_shift) * copies;
-  const int rounds = floor_divide(tiles - task + groups_1 - 1, groups_1);
-  for (int round_ = 0; round_ < rounds; ++round_) {
-    const int first = (task + round_ * groups_1) * 4096 + thread;
+  const int rounds = floor_divide(tiles - task + groups - 1, groups);
+  for (int turn = 0; turn < rounds; ++turn) {
+    const int first = (task + turn * groups) * 4096 + thread;
     const int first_1 = first + 512;
     const int first_2 = first + 1024;
     const int first_3 = first + 1536;
@@ -102,86 +103,87 @@ permute_bins(const int* __restrict__ input, int* __restrict__ out, int n0, int c
     const int place_6 = input[first_6];
     const int place_7 = input[first_7];
     const int64 at = place * copies + copy;
-    locked(&lock_1[at % 1024], [&] {
-      const int old0 = read_now(&filled_1[at]);
-      const int old1 = read_now(&bin_1[at]);
-      write_now<int>(&filled_1[at], 1);
-      write_now<int>(&bin_1[at], old0 ==
-          0 ? place : floor_remainder((int)((unsigned)place + old1), 9));
+    locked(&lock[at % 1024], [&] {
+      const int old0 = read_now(&filled[at]);
+      const int old1 = read_now(&bin[at]);
+      write_now<int>(&filled[at], 1);
+      write_now<int>(&bin[at],
+          old0 == 0 ? place : floor_remainder((int)((unsigned)place + old1), 9));
     });
     const int64 at_1 = place_1 * copies + copy;
-    locked(&lock_1[at_1 % 1024], [&] {
-      const int old0 = read_now(&filled_1[at_1]);
-      const int old1 = read_now(&bin_1[at_1]);
-      write_now<int>(&filled_1[at_1], 1);
-      write_now<int>(&bin_1[at_1], old0 ==
-          0 ? place_1 : floor_remainder((int)((unsigned)place_1 + old1), 9));
+    locked(&lock[at_1 % 1024], [&] {
+      const int old0 = read_now(&filled[at_1]);
+      const int old1 = read_now(&bin[at_1]);
+      write_now<int>(&filled[at_1], 1);
+      write_now<int>(&bin[at_1],
+          old0 == 0 ? place_1 : floor_remainder((int)((unsigned)place_1 + old1), 9));
     });
     const int64 at_2 = place_2 * copies + copy;
-    locked(&lock_1[at_2 % 1024], [&] {
-      const int old0 = read_now(&filled_1[at_2]);
-      const int old1 = read_now(&bin_1[at_2]);
-      write_now<int>(&filled_1[at_2], 1);
-      write_now<int>(&bin_1[at_2], old0 ==
-          0 ? place_2 : floor_remainder((int)((unsigned)place_2 + old1), 9));
+    locked(&lock[at_2 % 1024], [&] {
+      const int old0 = read_now(&filled[at_2]);
+      const int old1 = read_now(&bin[at_2]);
+      write_now<int>(&filled[at_2], 1);
+      write_now<int>(&bin[at_2],
+          old0 == 0 ? place_2 : floor_remainder((int)((unsigned)place_2 + old1), 9));
     });
     const int64 at_3 = place_3 * copies + copy;
-    locked(&lock_1[at_3 % 1024], [&] {
-      const int old0 = read_now(&filled_1[at_3]);
-      const int old1 = read_now(&bin_1[at_3]);
-      write_now<int>(&filled_1[at_3], 1);
-      write_now<int>(&bin_1[at_3], old0 ==
-          0 ? place_3 : floor_remainder((int)((unsigned)place_3 + old1), 9));
+    locked(&lock[at_3 % 1024], [&] {
+      const int old0 = read_now(&filled[at_3]);
+      const int old1 = read_now(&bin[at_3]);
+      write_now<int>(&filled[at_3], 1);
+      write_now<int>(&bin[at_3],
+          old0 == 0 ? place_3 : floor_remainder((int)((unsigned)place_3 + old1), 9));
     });
     const int64 at_4 = place_4 * copies + copy;
-    locked(&lock_1[at_4 % 1024], [&] {
-      const int old0 = read_now(&filled_1[at_4]);
-      const int old1 = read_now(&bin_1[at_4]);
-      write_now<int>(&filled_1[at_4], 1);
-      write_now<int>(&bin_1[at_4], old0 ==
-          0 ? place_4 : floor_remainder((int)((unsigned)place_4 + old1), 9));
+    locked(&lock[at_4 % 1024], [&] {
+      const int old0 = read_now(&filled[at_4]);
+      const int old1 = read_now(&bin[at_4]);
+      write_now<int>(&filled[at_4], 1);
+      write_now<int>(&bin[at_4],
+          old0 == 0 ? place_4 : floor_remainder((int)((unsigned)place_4 + old1), 9));
     });
     const int64 at_5 = place_5 * copies + copy;
-    locked(&lock_1[at_5 % 1024], [&] {
-      const int old0 = read_now(&filled_1[at_5]);
-      const int old1 = read_now(&bin_1[at_5]);
-      write_now<int>(&filled_1[at_5], 1);
-      write_now<int>(&bin_1[at_5], old0 ==
-          0 ? place_5 : floor_remainder((int)((unsigned)place_5 + old1), 9));
+    locked(&lock[at_5 % 1024], [&] {
+      const int old0 = read_now(&filled[at_5]);
+      const int old1 = read_now(&bin[at_5]);
+      write_now<int>(&filled[at_5], 1);
+      write_now<int>(&bin[at_5],
+          old0 == 0 ? place_5 : floor_remainder((int)((unsigned)place_5 + old1), 9));
     });
     const int64 at_6 = place_6 * copies + copy;
-    locked(&lock_1[at_6 % 1024], [&] {
-      const int old0 = read_now(&filled_1[at_6]);
-      const int old1 = read_now(&bin_1[at_6]);
-      write_now<int>(&filled_1[at_6], 1);
-      write_now<int>(&bin_1[at_6], old0 ==
-          0 ? place_6 : floor_remainder((int)((unsigned)place_6 + old1), 9));
+    locked(&lock[at_6 % 1024], [&] {
+      const int old0 = read_now(&filled[at_6]);
+      const int old1 = read_now(&bin[at_6]);
+      write_now<int>(&filled[at_6], 1);
+      write_now<int>(&bin[at_6],
+          old0 == 0 ? place_6 : floor_remainder((int)((unsigned)place_6 + old1), 9));
     });
     const int64 at_7 = place_7 * copies + copy;
-    locked(&lock_1[at_7 % 1024], [&] {
-      const int old0 = read_now(&filled_1[at_7]);
-      const int old1 = read_now(&bin_1[at_7]);
-      write_now<int>(&filled_1[at_7], 1);
-      write_now<int>(&bin_1[at_7], old0 ==
-          0 ? place_7 : floor_remainder((int)((unsigned)place_7 + old1), 9));
+    locked(&lock[at_7 % 1024], [&] {
+      const int old0 = read_now(&filled[at_7]);
+      const int old1 = read_now(&bin[at_7]);
+      write_now<int>(&filled[at_7], 1);
+      write_now<int>(&bin[at_7],
+          old0 == 0 ? place_7 : floor_remainder((int)((unsigned)place_7 + old1), 9));
     });
   }
   const int left = tiles * 4096 + (task * 512 + thread);
-  const int stride = groups_1 * 512;
+  const int stride = groups * 512;
   const int rounds_1 = floor_divide(count - left + stride - 1, stride);
-  for (int round_ = 0; round_ < rounds_1; ++round_) {
-    const int p = left + round_ * stride;
+  for (int turn = 0; turn < rounds_1; ++turn) {
+    const int p = left + turn * stride;
     const int place = input[p];
     const int64 at = place * copies + copy;
-    locked(&lock_1[at % 1024], [&] {
-      const int old0 = read_now(&filled_1[at]);
-      const int old1 = read_now(&bin_1[at]);
-      write_now<int>(&filled_1[at], 1);
-      write_now<int>(&bin_1[at], old0 ==
-          0 ? place : floor_remainder((int)((unsigned)place + old1), 9));
+    locked(&lock[at % 1024], [&] {
+      const int old0 = read_now(&filled[at]);
+      const int old1 = read_now(&bin[at]);
+      write_now<int>(&filled[at], 1);
+      write_now<int>(&bin[at],
+          old0 == 0 ? place : floor_remainder((int)((unsigned)place + old1), 9));
     });
   }
   __syncthreads();
+  // The copies together, into the target.
   for (int b = thread; b < n0; b += 512) {
     const int base = b * copies;
     const int last = copies - 1;
@@ -189,20 +191,18 @@ permute_bins(const int* __restrict__ input, int* __restrict__ out, int n0, int c
     int total = 0;
     for (int c = 0; c < copies; ++c) {
       const int slot = base + ((c + thread) & last);
-      if (filled_1[slot] != 0) {
+      if (filled[slot] != 0) {
         if (some) {
-          const int b_1 = bin_1[slot];
-          total = floor_remainder((int)((unsigned)total + b_1), 9);
+          total = floor_remainder((int)((unsigned)total + bin[slot]), 9);
         } else {
-          total = bin_1[slot];
+          total = bin[slot];
         }
         some = true;
       }
     }
     if (some) {
       atomic_update32(
-          &out[b],
-          [&](int old) { return floor_remainder((int)((unsigned)total + old), 9); });
+          &out[b], [&](int old) { return floor_remainder((int)((unsigned)total + old), 9); });
     }
   }
 }

@@ -26,45 +26,47 @@ __device__ __noinline__ void report(int64* errors, int64 site, int64 index, int6
 // 8192 bins in shared memory
 extern "C" __global__ void __launch_bounds__(512, 3)
 permute_bins(const int* __restrict__ input, int* __restrict__ out,
-                    int64* __restrict__ errors, int n0, int count, int copies, int groups_1,
+                    int64* __restrict__ errors, int n0, int count, int copies, int groups,
                     int copies_multiplier, int copies_shift) {
-  __shared__ int bin_2[8192];
+  __shared__ int bin[8192];
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
+  // The bins of this block: copies of one lie side by side, so that threads which
+  // meet in it seldom wait for each other.
   for (int b = thread; b < n0 * copies; b += 512) {
-    bin_2[b] = 0;
+    bin[b] = 0;
   }
   __syncthreads();
   const int copy = thread - quotient(thread, copies_multiplier, copies_shift) * copies;
   const int left = task * 512 + thread;
-  const int stride = groups_1 * 512;
+  const int stride = groups * 512;
   const int rounds = floor_divide(count - left + stride - 1, stride);
-  for (int round_ = 0; round_ < rounds; ++round_) {
-    const int p = left + round_ * stride;
+  for (int turn = 0; turn < rounds; ++turn) {
+    const int p = left + turn * stride;
     int place = -1;
     int value = 0;
-    const int input_x = input[p];
-    const int64 at = input_x;
+    const int input_p = input[p];
+    const int64 at = input_p;
     const bool ok = (int)at >= 0 && (int)at < n0;
     if (!ok) report(errors, 1, at, (int64)n0);
     if (ok) {
       place = at;
-      value = input_x;
+      value = input_p;
     }
     if (place >= 0) {
       const int slot = place * copies + copy;
-      atomicAdd(&bin_2[slot], value);
+      atomicAdd(&bin[slot], value);
     }
   }
   __syncthreads();
+  // The copies together, into the target.
   for (int b = thread; b < n0; b += 512) {
     const int base = b * copies;
     const int last = copies - 1;
     int total = 0;
     for (int c = 0; c < copies; ++c) {
       const int slot = base + ((c + thread) & last);
-      const int b_1 = bin_2[slot];
-      total += (unsigned)b_1;
+      total += (unsigned)bin[slot];
     }
     if (total != 0) {
       atomicAdd(&out[b], total);

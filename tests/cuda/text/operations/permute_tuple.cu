@@ -18,38 +18,36 @@ permute_claim(const float* __restrict__ zip0, const int* __restrict__ zip1,
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
   const int rounds = floor_divide(tiles - task + blocks - 1, blocks);
-  for (int round_ = 0; round_ < rounds; ++round_) {
-    const int64 first = ((int64)task + (int64)round_ * (int64)blocks) * 4096 + (int64)thread * 4;
+  for (int turn = 0; turn < rounds; ++turn) {
+    const int64 first = ((int64)task + (int64)turn * (int64)blocks) * 4096 + (int64)thread * 4;
     const int64 first_1 = first + 2048;
-    const int4 zip1_x = *reinterpret_cast<const int4*>(&zip1[(int)first]);
-    const float4 zip0_x = *reinterpret_cast<const float4*>(&zip0[(int)first]);
-    const int4 input_x = *reinterpret_cast<const int4*>(&input[(int)first]);
-    const int4 zip1_x_1 = *reinterpret_cast<const int4*>(&zip1[(int)first_1]);
-    const float4 zip0_x_1 = *reinterpret_cast<const float4*>(&zip0[(int)first_1]);
-    const int4 input_x_1 = *reinterpret_cast<const int4*>(&input[(int)first_1]);
+    const int4 zip1_4 = *reinterpret_cast<const int4*>(&zip1[(int)first]);
+    const float4 zip0_4 = *reinterpret_cast<const float4*>(&zip0[(int)first]);
+    const int4 input4 = *reinterpret_cast<const int4*>(&input[(int)first]);
+    const int4 zip1_4_1 = *reinterpret_cast<const int4*>(&zip1[(int)first_1]);
+    const float4 zip0_4_1 = *reinterpret_cast<const float4*>(&zip0[(int)first_1]);
+    const int4 input4_1 = *reinterpret_cast<const int4*>(&input[(int)first_1]);
     const int64 p = first + 1;
     const int64 p_1 = first + 2;
     const int64 p_2 = first + 3;
     const int64 p_3 = first_1 + 1;
     const int64 p_4 = first_1 + 2;
     const int64 p_5 = first_1 + 3;
-    const int64 before = atomicMax(&zero_last[input_x.x], p);
-    const int64 before_1 = atomicMax(&zero_last[input_x.y], p + 1);
-    const int64 before_2 = atomicMax(&zero_last[input_x.z], p_1 + 1);
-    const int64 before_3 = atomicMax(&zero_last[input_x.w], p_2 + 1);
-    const int64 before_4 = atomicMax(&zero_last[input_x_1.x], p_3);
-    const int64 before_5 = atomicMax(&zero_last[input_x_1.y], p_3 + 1);
-    const int64 before_6 = atomicMax(&zero_last[input_x_1.z], p_4 + 1);
-    const int64 before_7 = atomicMax(&zero_last[input_x_1.w], p_5 + 1);
+    const int64 before = atomicMax(&zero_last[input4.x], p);
+    const int64 before_1 = atomicMax(&zero_last[input4.y], p + 1);
+    const int64 before_2 = atomicMax(&zero_last[input4.z], p_1 + 1);
+    const int64 before_3 = atomicMax(&zero_last[input4.w], p_2 + 1);
+    const int64 before_4 = atomicMax(&zero_last[input4_1.x], p_3);
+    const int64 before_5 = atomicMax(&zero_last[input4_1.y], p_3 + 1);
+    const int64 before_6 = atomicMax(&zero_last[input4_1.z], p_4 + 1);
+    const int64 before_7 = atomicMax(&zero_last[input4_1.w], p_5 + 1);
   }
   const int64 left = (int64)tiles * 4096 + ((int64)task * 512 + (int64)thread);
   const int64 stride = (int64)blocks * 512;
   const int rounds_1 = floor_divide(count - (int)left + (int)stride - 1, (int)stride);
-  for (int round_ = 0; round_ < rounds_1; ++round_) {
-    const int64 p = left + (int64)round_ * stride;
+  for (int turn = 0; turn < rounds_1; ++turn) {
+    const int64 p = left + (int64)turn * stride;
     const int place = input[(int)p];
-    const float zip0_x = zip0[(int)p];
-    const int zip1_x = zip1[(int)p];
     const int64 before = atomicMax(&zero_last[place], p + 1);
   }
 }
@@ -70,70 +68,70 @@ __device__ __forceinline__ T floor_divide(T a, T b) {
 extern "C" __global__ void __launch_bounds__(512, 3)
 permute_claimed(const float* __restrict__ zip0, const int* __restrict__ zip1,
                        const int* __restrict__ input, float* __restrict__ out0,
-                       int* __restrict__ out0_1, const int64* __restrict__ zero_last, int count,
+                       int* __restrict__ out1, const int64* __restrict__ zero_last, int count,
                        int blocks, int tiles) {
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
   const int rounds = floor_divide(tiles - task + blocks - 1, blocks);
-  for (int round_ = 0; round_ < rounds; ++round_) {
-    const int64 first = ((int64)task + (int64)round_ * (int64)blocks) * 4096 + (int64)thread * 4;
+  for (int turn = 0; turn < rounds; ++turn) {
+    const int64 first = ((int64)task + (int64)turn * (int64)blocks) * 4096 + (int64)thread * 4;
     const int64 first_1 = first + 2048;
-    const int4 zip1_x = *reinterpret_cast<const int4*>(&zip1[(int)first]);
-    const float4 zip0_x = *reinterpret_cast<const float4*>(&zip0[(int)first]);
-    const int4 input_x = *reinterpret_cast<const int4*>(&input[(int)first]);
-    const int4 zip1_x_1 = *reinterpret_cast<const int4*>(&zip1[(int)first_1]);
-    const float4 zip0_x_1 = *reinterpret_cast<const float4*>(&zip0[(int)first_1]);
-    const int4 input_x_1 = *reinterpret_cast<const int4*>(&input[(int)first_1]);
+    const int4 zip1_4 = *reinterpret_cast<const int4*>(&zip1[(int)first]);
+    const float4 zip0_4 = *reinterpret_cast<const float4*>(&zip0[(int)first]);
+    const int4 input4 = *reinterpret_cast<const int4*>(&input[(int)first]);
+    const int4 zip1_4_1 = *reinterpret_cast<const int4*>(&zip1[(int)first_1]);
+    const float4 zip0_4_1 = *reinterpret_cast<const float4*>(&zip0[(int)first_1]);
+    const int4 input4_1 = *reinterpret_cast<const int4*>(&input[(int)first_1]);
     const int64 p = first + 1;
     const int64 p_1 = first + 2;
     const int64 p_2 = first + 3;
     const int64 p_3 = first_1 + 1;
     const int64 p_4 = first_1 + 2;
     const int64 p_5 = first_1 + 3;
-    if (zero_last[input_x.x] == p) {
-      out0[input_x.x] = zip0_x.x;
-      out0_1[input_x.x] = zip1_x.x;
+    if (zero_last[input4.x] == p) {
+      out0[input4.x] = zip0_4.x;
+      out1[input4.x] = zip1_4.x;
     }
-    if (zero_last[input_x.y] == p + 1) {
-      out0[input_x.y] = zip0_x.y;
-      out0_1[input_x.y] = zip1_x.y;
+    if (zero_last[input4.y] == p + 1) {
+      out0[input4.y] = zip0_4.y;
+      out1[input4.y] = zip1_4.y;
     }
-    if (zero_last[input_x.z] == p_1 + 1) {
-      out0[input_x.z] = zip0_x.z;
-      out0_1[input_x.z] = zip1_x.z;
+    if (zero_last[input4.z] == p_1 + 1) {
+      out0[input4.z] = zip0_4.z;
+      out1[input4.z] = zip1_4.z;
     }
-    if (zero_last[input_x.w] == p_2 + 1) {
-      out0[input_x.w] = zip0_x.w;
-      out0_1[input_x.w] = zip1_x.w;
+    if (zero_last[input4.w] == p_2 + 1) {
+      out0[input4.w] = zip0_4.w;
+      out1[input4.w] = zip1_4.w;
     }
-    if (zero_last[input_x_1.x] == p_3) {
-      out0[input_x_1.x] = zip0_x_1.x;
-      out0_1[input_x_1.x] = zip1_x_1.x;
+    if (zero_last[input4_1.x] == p_3) {
+      out0[input4_1.x] = zip0_4_1.x;
+      out1[input4_1.x] = zip1_4_1.x;
     }
-    if (zero_last[input_x_1.y] == p_3 + 1) {
-      out0[input_x_1.y] = zip0_x_1.y;
-      out0_1[input_x_1.y] = zip1_x_1.y;
+    if (zero_last[input4_1.y] == p_3 + 1) {
+      out0[input4_1.y] = zip0_4_1.y;
+      out1[input4_1.y] = zip1_4_1.y;
     }
-    if (zero_last[input_x_1.z] == p_4 + 1) {
-      out0[input_x_1.z] = zip0_x_1.z;
-      out0_1[input_x_1.z] = zip1_x_1.z;
+    if (zero_last[input4_1.z] == p_4 + 1) {
+      out0[input4_1.z] = zip0_4_1.z;
+      out1[input4_1.z] = zip1_4_1.z;
     }
-    if (zero_last[input_x_1.w] == p_5 + 1) {
-      out0[input_x_1.w] = zip0_x_1.w;
-      out0_1[input_x_1.w] = zip1_x_1.w;
+    if (zero_last[input4_1.w] == p_5 + 1) {
+      out0[input4_1.w] = zip0_4_1.w;
+      out1[input4_1.w] = zip1_4_1.w;
     }
   }
   const int64 left = (int64)tiles * 4096 + ((int64)task * 512 + (int64)thread);
   const int64 stride = (int64)blocks * 512;
   const int rounds_1 = floor_divide(count - (int)left + (int)stride - 1, (int)stride);
-  for (int round_ = 0; round_ < rounds_1; ++round_) {
-    const int64 p = left + (int64)round_ * stride;
+  for (int turn = 0; turn < rounds_1; ++turn) {
+    const int64 p = left + (int64)turn * stride;
     const int place = input[(int)p];
-    const float zip0_x = zip0[(int)p];
-    const int zip1_x = zip1[(int)p];
+    const float zip0_p = zip0[(int)p];
+    const int zip1_p = zip1[(int)p];
     if (zero_last[place] == p + 1) {
-      out0[place] = zip0_x;
-      out0_1[place] = zip1_x;
+      out0[place] = zip0_p;
+      out1[place] = zip1_p;
     }
   }
 }

@@ -22,8 +22,8 @@ cumsum_sums(const float* __restrict__ input, float* __restrict__ sum, int n0, in
     const int part_stop = min(part_start + span, n0);
     float total = input[part_start * n1 + column];
     const int rounds = max(part_stop - (part_start + 1), 0) >> 4;
-    for (int round_ = 0; round_ < rounds; ++round_) {
-      const int base = part_start + round_ * 16 + 1;
+    for (int turn = 0; turn < rounds; ++turn) {
+      const int base = part_start + turn * 16 + 1;
       #pragma unroll
       for (int u = 0; u < 16; ++u) {
         const int p = base + u;
@@ -31,14 +31,11 @@ cumsum_sums(const float* __restrict__ input, float* __restrict__ sum, int n0, in
       }
       #pragma unroll
       for (int u = 0; u < 16; ++u) {
-        const int p = base + u;
-        const float ahead_1 = ahead[u];
-        total += ahead_1;
+        total += ahead[u];
       }
     }
     for (int p = part_start + rounds * 16 + 1; p < part_stop; ++p) {
-      const float x = input[p * n1 + column];
-      total += x;
+      total += input[p * n1 + column];
     }
     const int slot = (plane * parts + part) * n1 + column;
     sum[slot] = total;
@@ -57,11 +54,11 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
 extern "C" __global__ void __launch_bounds__(256)
 cumsum_carries(float* __restrict__ carry, const float* __restrict__ sum, int n1, int parts,
                       int n1_multiplier, int n1_shift) {
-  __shared__ float warp[8];
+  __shared__ float warp_total[8];
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
   const int lane = thread & 31;
-  const int warp_1 = thread >> 5;
+  const int warp = thread >> 5;
   const int plane = quotient(task, n1_multiplier, n1_shift);
   const int column = task - plane * n1;
   const int share = (parts + 254) >> 8;
@@ -70,12 +67,10 @@ cumsum_carries(float* __restrict__ carry, const float* __restrict__ sum, int n1,
   float total = -0.0f;
   if (begin < end) {
     const int slot = (plane * parts + (int)begin) * n1 + column;
-    const float x = sum[slot];
-    total = x;
+    total = sum[slot];
     for (int64 k = begin + 1; k < end; ++k) {
       const int slot_1 = (plane * parts + (int)k) * n1 + column;
-      const float x_1 = sum[slot_1];
-      total += x_1;
+      total += sum[slot_1];
     }
   }
   const float other = __shfl_up_sync(0xffffffff, total, 1);
@@ -99,19 +94,19 @@ cumsum_carries(float* __restrict__ carry, const float* __restrict__ sum, int n1,
     total += other_4;
   }
   if (lane == 31) {
-    warp[warp_1] = total;
+    warp_total[warp] = total;
   }
   __syncthreads();
   const float other_5 = __shfl_up_sync(0xffffffff, total, 1);
   if (begin < end) {
     float state = 0.0f;
     bool known = false;
-    for (int w = 0; w < warp_1; ++w) {
-      const float warp_2 = warp[w];
+    for (int w = 0; w < warp; ++w) {
+      const float warp_total_1 = warp_total[w];
       if (known) {
-        state += warp_2;
+        state += warp_total_1;
       } else {
-        state = warp_2;
+        state = warp_total_1;
         known = true;
       }
     }
@@ -150,7 +145,7 @@ cumsum_columns(const float* __restrict__ input, float* __restrict__ out,
                       const float* __restrict__ carry, int n0, int n1, int span, int parts,
                       int partials, int n1_multiplier, int n1_shift, int parts_multiplier,
                       int parts_shift) {
-  float ahead_1[16];
+  float ahead[16];
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
   const int unit = task * 256 + thread;
@@ -174,26 +169,22 @@ cumsum_columns(const float* __restrict__ input, float* __restrict__ out,
       total = carry[slot];
     }
     const int rounds = max((int)((unsigned)part_stop - begin), 0) >> 4;
-    for (int round_ = 0; round_ < rounds; ++round_) {
-      const int base = begin + round_ * 16;
+    for (int turn = 0; turn < rounds; ++turn) {
+      const int base = begin + turn * 16;
       #pragma unroll
       for (int u = 0; u < 16; ++u) {
         const int p = base + u;
-        ahead_1[u] = input[p * n1 + column];
+        ahead[u] = input[p * n1 + column];
       }
       #pragma unroll
       for (int u = 0; u < 16; ++u) {
         const int p = base + u;
-        const float ahead_1_1 = ahead_1[u];
-        const float x = total + ahead_1_1;
-        total = x;
+        total += ahead[u];
         out[p * n1 + column] = total;
       }
     }
     for (int p = begin + rounds * 16; p < part_stop; ++p) {
-      const float x = input[p * n1 + column];
-      const float x_1 = total + x;
-      total = x_1;
+      total += input[p * n1 + column];
       out[p * n1 + column] = total;
     }
   }

@@ -1,5 +1,3 @@
-using int64 = long long;
-
 // n / d for 0 <= n, by the reciprocal of d that the host made: a multiplier and a shift.
 __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
   return __umulhi(2u * n, multiplier) >> shift;
@@ -9,7 +7,7 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
 // several rows to a block
 extern "C" __global__ void __launch_bounds__(256)
 scanl1_rows(const float* __restrict__ input, float* __restrict__ out0,
-                   float* __restrict__ out0_1, int n0, int n1, int width, int rows_per_block,
+                   float* __restrict__ out1, int n0, int n1, int width, int rows_per_block,
                    int width_multiplier, int width_shift) {
   float inside[16];
   float inside_1[16];
@@ -29,6 +27,7 @@ scanl1_rows(const float* __restrict__ input, float* __restrict__ out0,
   const int chunk = step * 4;
   const int turn_end = (n1 + chunk - 1) / chunk;
   for (int turn = 0; turn < turn_end; ++turn) {
+    // inside: the prefixes inside each vector; before: their totals.
     const int origin = turn * chunk;
     const int first = origin + lane * 4;
     const float base = carry;
@@ -40,19 +39,19 @@ scanl1_rows(const float* __restrict__ input, float* __restrict__ out0,
         const int p = first + j * step;
         const int p_1 = min(p, n1 - 4);
         const int at = row * n1 + p_1;
-        const float4 input_x = __ldcs(reinterpret_cast<const float4*>(&input[at]));
-        const float x = input_x.x * input_x.y;
-        const float x_1 = x + input_x.y;
-        const float x_2 = x * input_x.z;
-        const float x_3 = x_1 * input_x.z + input_x.z;
-        const float x_4 = x_2 * input_x.w;
-        const float x_5 = x_3 * input_x.w + input_x.w;
+        const float4 input4 = __ldcs(reinterpret_cast<const float4*>(&input[at]));
+        const float x = input4.x * input4.y;
+        const float x_1 = x + input4.y;
+        const float x_2 = x * input4.z;
+        const float x_3 = x_1 * input4.z + input4.z;
+        const float x_4 = x_2 * input4.w;
+        const float x_5 = x_3 * input4.w + input4.w;
         const int slot = j * 4;
-        inside[slot] = input_x.x;
+        inside[slot] = input4.x;
         inside[slot + 1] = x;
         inside[slot + 2] = x_2;
         inside[slot + 3] = x_4;
-        inside_1[slot] = input_x.x;
+        inside_1[slot] = input4.x;
         inside_1[slot + 1] = x_1;
         inside_1[slot + 2] = x_3;
         inside_1[slot + 3] = x_5;
@@ -64,25 +63,25 @@ scanl1_rows(const float* __restrict__ input, float* __restrict__ out0,
       for (int j = 0; j < 4; ++j) {
         const int p = first + j * step;
         const int p_1 = min(p, n1 - 1);
-        const float input_x = input[row * n1 + p_1];
+        const float input_value = input[row * n1 + p_1];
         const int p_2 = min(p + 1, n1 - 1);
-        const float input_x_1 = input[row * n1 + p_2];
+        const float input_value_1 = input[row * n1 + p_2];
         const int p_3 = min(p + 2, n1 - 1);
-        const float input_x_2 = input[row * n1 + p_3];
+        const float input_value_2 = input[row * n1 + p_3];
         const int p_4 = min(p + 3, n1 - 1);
-        const float input_x_3 = input[row * n1 + p_4];
-        const float x = input_x * input_x_1;
-        const float x_1 = x + input_x_1;
-        const float x_2 = x * input_x_2;
-        const float x_3 = x_1 * input_x_2 + input_x_2;
-        const float x_4 = x_2 * input_x_3;
-        const float x_5 = x_3 * input_x_3 + input_x_3;
+        const float input_value_3 = input[row * n1 + p_4];
+        const float x = input_value * input_value_1;
+        const float x_1 = x + input_value_1;
+        const float x_2 = x * input_value_2;
+        const float x_3 = x_1 * input_value_2 + input_value_2;
+        const float x_4 = x_2 * input_value_3;
+        const float x_5 = x_3 * input_value_3 + input_value_3;
         const int slot = j * 4;
-        inside[slot] = input_x;
+        inside[slot] = input_value;
         inside[slot + 1] = x;
         inside[slot + 2] = x_2;
         inside[slot + 3] = x_4;
-        inside_1[slot] = input_x;
+        inside_1[slot] = input_value;
         inside_1[slot + 1] = x_1;
         inside_1[slot + 2] = x_3;
         inside_1[slot + 3] = x_5;
@@ -90,6 +89,7 @@ scanl1_rows(const float* __restrict__ input, float* __restrict__ out0,
         before_1[j] = x_5;
       }
     }
+    // before[j]: prefixes over the threads of the totals of their vectors j.
     if (width > 1) {
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
@@ -98,10 +98,8 @@ scanl1_rows(const float* __restrict__ input, float* __restrict__ out0,
         const float other = __shfl_up_sync(0xffffffff, before_2, 1);
         const float other_1 = __shfl_up_sync(0xffffffff, before_1_1, 1);
         if (lane >= 1) {
-          const float x = other * before_2;
-          const float x_1 = other_1 * before_2 + before_1_1;
-          before[j] = x;
-          before_1[j] = x_1;
+          before[j] = other * before_2;
+          before_1[j] = other_1 * before_2 + before_1_1;
         }
       }
     }
@@ -113,10 +111,8 @@ scanl1_rows(const float* __restrict__ input, float* __restrict__ out0,
         const float other = __shfl_up_sync(0xffffffff, before_2, 2);
         const float other_1 = __shfl_up_sync(0xffffffff, before_1_1, 2);
         if (lane >= 2) {
-          const float x = other * before_2;
-          const float x_1 = other_1 * before_2 + before_1_1;
-          before[j] = x;
-          before_1[j] = x_1;
+          before[j] = other * before_2;
+          before_1[j] = other_1 * before_2 + before_1_1;
         }
       }
     }
@@ -128,10 +124,8 @@ scanl1_rows(const float* __restrict__ input, float* __restrict__ out0,
         const float other = __shfl_up_sync(0xffffffff, before_2, 4);
         const float other_1 = __shfl_up_sync(0xffffffff, before_1_1, 4);
         if (lane >= 4) {
-          const float x = other * before_2;
-          const float x_1 = other_1 * before_2 + before_1_1;
-          before[j] = x;
-          before_1[j] = x_1;
+          before[j] = other * before_2;
+          before_1[j] = other_1 * before_2 + before_1_1;
         }
       }
     }
@@ -143,10 +137,8 @@ scanl1_rows(const float* __restrict__ input, float* __restrict__ out0,
         const float other = __shfl_up_sync(0xffffffff, before_2, 8);
         const float other_1 = __shfl_up_sync(0xffffffff, before_1_1, 8);
         if (lane >= 8) {
-          const float x = other * before_2;
-          const float x_1 = other_1 * before_2 + before_1_1;
-          before[j] = x;
-          before_1[j] = x_1;
+          before[j] = other * before_2;
+          before_1[j] = other_1 * before_2 + before_1_1;
         }
       }
     }
@@ -158,15 +150,14 @@ scanl1_rows(const float* __restrict__ input, float* __restrict__ out0,
         const float other = __shfl_up_sync(0xffffffff, before_2, 16);
         const float other_1 = __shfl_up_sync(0xffffffff, before_1_1, 16);
         if (lane >= 16) {
-          const float x = other * before_2;
-          const float x_1 = other_1 * before_2 + before_1_1;
-          before[j] = x;
-          before_1[j] = x_1;
+          before[j] = other * before_2;
+          before_1[j] = other_1 * before_2 + before_1_1;
         }
       }
     }
     float run = 0.0f;
     float run_1 = 0.0f;
+    // before[j] becomes what comes before vector j; run is the total so far.
     #pragma unroll
     for (int j = 0; j < 4; ++j) {
       const float before_2 = before[j];
@@ -184,15 +175,11 @@ scanl1_rows(const float* __restrict__ input, float* __restrict__ out0,
         before[j] = run;
         before_1[j] = run_1;
         if (lane > 0) {
-          const float x = run * other_2;
-          const float x_1 = run_1 * other_2 + other_3;
-          before[j] = x;
-          before_1[j] = x_1;
+          before[j] = run * other_2;
+          before_1[j] = run_1 * other_2 + other_3;
         }
-        const float x = run * other;
-        const float x_1 = run_1 * other + other_1;
-        run = x;
-        run_1 = x_1;
+        run *= other;
+        run_1 = run_1 * other + other_1;
       }
     }
     if (by_vectors) {
@@ -208,10 +195,8 @@ scanl1_rows(const float* __restrict__ input, float* __restrict__ out0,
           start = base;
           start_1 = base_1;
           if (some) {
-            const float x = base * before_2;
-            const float x_1 = base_1 * before_2 + before_1_1;
-            start = x;
-            start_1 = x_1;
+            start = base * before_2;
+            start_1 = base_1 * before_2 + before_1_1;
           }
         }
         const int slot = j * 4;
@@ -226,41 +211,31 @@ scanl1_rows(const float* __restrict__ input, float* __restrict__ out0,
         float r = inside_2;
         float r_1 = inside_1_1;
         if (turn > 0 || some) {
-          const float x = start * inside_2;
-          const float x_1 = start_1 * inside_2 + inside_1_1;
-          r = x;
-          r_1 = x_1;
+          r = start * inside_2;
+          r_1 = start_1 * inside_2 + inside_1_1;
         }
         float r_2 = inside_3;
         float r_3 = inside_1_2;
         if (turn > 0 || some) {
-          const float x = start * inside_3;
-          const float x_1 = start_1 * inside_3 + inside_1_2;
-          r_2 = x;
-          r_3 = x_1;
+          r_2 = start * inside_3;
+          r_3 = start_1 * inside_3 + inside_1_2;
         }
         float r_4 = inside_4;
         float r_5 = inside_1_3;
         if (turn > 0 || some) {
-          const float x = start * inside_4;
-          const float x_1 = start_1 * inside_4 + inside_1_3;
-          r_4 = x;
-          r_5 = x_1;
+          r_4 = start * inside_4;
+          r_5 = start_1 * inside_4 + inside_1_3;
         }
         float r_6 = inside_5;
         float r_7 = inside_1_4;
         if (turn > 0 || some) {
-          const float x = start * inside_5;
-          const float x_1 = start_1 * inside_5 + inside_1_4;
-          r_6 = x;
-          r_7 = x_1;
+          r_6 = start * inside_5;
+          r_7 = start_1 * inside_5 + inside_1_4;
         }
-        if (owner) {
-          if (p < n1) {
-            const int at = row * n1 + p;
-            __stcs(reinterpret_cast<float4*>(&out0[at]), make_float4(r, r_2, r_4, r_6));
-            __stcs(reinterpret_cast<float4*>(&out0_1[at]), make_float4(r_1, r_3, r_5, r_7));
-          }
+        if (owner && p < n1) {
+          const int at = row * n1 + p;
+          __stcs(reinterpret_cast<float4*>(&out0[at]), make_float4(r, r_2, r_4, r_6));
+          __stcs(reinterpret_cast<float4*>(&out1[at]), make_float4(r_1, r_3, r_5, r_7));
         }
       }
     } else {
@@ -276,10 +251,8 @@ scanl1_rows(const float* __restrict__ input, float* __restrict__ out0,
           start = base;
           start_1 = base_1;
           if (some) {
-            const float x = base * before_2;
-            const float x_1 = base_1 * before_2 + before_1_1;
-            start = x;
-            start_1 = x_1;
+            start = base * before_2;
+            start_1 = base_1 * before_2 + before_1_1;
           }
         }
         const int slot = j * 4;
@@ -294,63 +267,53 @@ scanl1_rows(const float* __restrict__ input, float* __restrict__ out0,
         float r = inside_2;
         float r_1 = inside_1_1;
         if (turn > 0 || some) {
-          const float x = start * inside_2;
-          const float x_1 = start_1 * inside_2 + inside_1_1;
-          r = x;
-          r_1 = x_1;
+          r = start * inside_2;
+          r_1 = start_1 * inside_2 + inside_1_1;
         }
         float r_2 = inside_3;
         float r_3 = inside_1_2;
         if (turn > 0 || some) {
-          const float x = start * inside_3;
-          const float x_1 = start_1 * inside_3 + inside_1_2;
-          r_2 = x;
-          r_3 = x_1;
+          r_2 = start * inside_3;
+          r_3 = start_1 * inside_3 + inside_1_2;
         }
         float r_4 = inside_4;
         float r_5 = inside_1_3;
         if (turn > 0 || some) {
-          const float x = start * inside_4;
-          const float x_1 = start_1 * inside_4 + inside_1_3;
-          r_4 = x;
-          r_5 = x_1;
+          r_4 = start * inside_4;
+          r_5 = start_1 * inside_4 + inside_1_3;
         }
         float r_6 = inside_5;
         float r_7 = inside_1_4;
         if (turn > 0 || some) {
-          const float x = start * inside_5;
-          const float x_1 = start_1 * inside_5 + inside_1_4;
-          r_6 = x;
-          r_7 = x_1;
+          r_6 = start * inside_5;
+          r_7 = start_1 * inside_5 + inside_1_4;
         }
         if (owner) {
           if (p < n1) {
             out0[row * n1 + p] = r;
-            out0_1[row * n1 + p] = r_1;
+            out1[row * n1 + p] = r_1;
           }
           if (p + 1 < n1) {
             const int p_1 = p + 1;
             out0[row * n1 + p_1] = r_2;
-            out0_1[row * n1 + p_1] = r_3;
+            out1[row * n1 + p_1] = r_3;
           }
           if (p + 2 < n1) {
             const int p_1 = p + 2;
             out0[row * n1 + p_1] = r_4;
-            out0_1[row * n1 + p_1] = r_5;
+            out1[row * n1 + p_1] = r_5;
           }
           if (p + 3 < n1) {
             const int p_1 = p + 3;
             out0[row * n1 + p_1] = r_6;
-            out0_1[row * n1 + p_1] = r_7;
+            out1[row * n1 + p_1] = r_7;
           }
         }
       }
     }
     if (turn > 0) {
-      const float x = carry * run;
-      const float x_1 = carry_1 * run + run_1;
-      carry = x;
-      carry_1 = x_1;
+      carry *= run;
+      carry_1 = carry_1 * run + run_1;
     } else {
       carry = run;
       carry_1 = run_1;
@@ -376,16 +339,16 @@ __device__ __forceinline__ uint64 fetch_relaxed(const uint64* place) {
 // tiles of 12288 elements, in one pass
 extern "C" __global__ void __launch_bounds__(512, 2)
 scanl1_tiles(const float* __restrict__ input, float* __restrict__ out0,
-                    float* __restrict__ out0_1, uint64* __restrict__ zero_state, int n1,
-                    int tiles, int groups, int all_tiles) {
+                    float* __restrict__ out1, uint64* __restrict__ zero_state, int n1, int tiles,
+                    int groups, int all_tiles) {
   extern __shared__ __align__(16) unsigned char shared_memory[];
   int* const ticket = reinterpret_cast<int*>(shared_memory);
-  float* const inside_2 = reinterpret_cast<float*>(shared_memory + 16);
-  float* const inside_3 = reinterpret_cast<float*>(shared_memory + 49168);
-  float before_2[6];
-  float before_3[6];
-  float* const warp = reinterpret_cast<float*>(shared_memory + 98320);
-  float* const warp_1 = reinterpret_cast<float*>(shared_memory + 98384);
+  float* const inside = reinterpret_cast<float*>(shared_memory + 16);
+  float* const inside_1 = reinterpret_cast<float*>(shared_memory + 49168);
+  float before[6];
+  float before_1[6];
+  float* const warp_total = reinterpret_cast<float*>(shared_memory + 98320);
+  float* const warp_total_1 = reinterpret_cast<float*>(shared_memory + 98384);
   float* const warp_prefix = reinterpret_cast<float*>(shared_memory + 98448);
   float* const warp_prefix_1 = reinterpret_cast<float*>(shared_memory + 98512);
   int64* const nearest = reinterpret_cast<int64*>(shared_memory + 98576);
@@ -395,38 +358,39 @@ scanl1_tiles(const float* __restrict__ input, float* __restrict__ out0,
   float* const sum_1 = reinterpret_cast<float*>(shared_memory + 98672);
   const int thread = threadIdx.x;
   const int lane = thread & 31;
-  const int warp_2 = thread >> 5;
+  const int warp = thread >> 5;
+  // Blocks take tiles in the order in which they start: those before this one run.
   if (thread == 0) {
     const uint64 taken = atomicAdd(zero_state, 1ull);
     ticket[0] = taken;
   }
   __syncthreads();
-  const int ticket_1 = ticket[0];
-  const int number = min(max(ticket_1, 0), all_tiles - 1);
+  const int number = min(max(ticket[0], 0), all_tiles - 1);
   const int row = number / tiles;
   const int tile = number % tiles;
   const int tile_start = tile * 12288u;
   const int tile_stop = min((int)(tile_start + 12288u), n1);
-  const int first = (unsigned)tile_start + (warp_2 * 768 + lane * 4);
+  const int first = (unsigned)tile_start + (warp * 768 + lane * 4);
   const bool whole = (int)((unsigned)tile_stop - tile_start) == 12288;
   const bool by_vectors = (n1 & 3) == 0;
+  // inside: the prefixes inside each vector; before: their totals.
   if (whole) {
     #pragma unroll
     for (int j = 0; j < 6; ++j) {
       const int p = first + j * 128;
       const int at = row * n1 + p;
-      const float4 input_x = __ldcs(reinterpret_cast<const float4*>(&input[at]));
-      const float x = input_x.x * input_x.y;
-      const float x_1 = x + input_x.y;
-      const float x_2 = x * input_x.z;
-      const float x_3 = x_1 * input_x.z + input_x.z;
-      const float x_4 = x_2 * input_x.w;
-      const float x_5 = x_3 * input_x.w + input_x.w;
+      const float4 input4 = __ldcs(reinterpret_cast<const float4*>(&input[at]));
+      const float x = input4.x * input4.y;
+      const float x_1 = x + input4.y;
+      const float x_2 = x * input4.z;
+      const float x_3 = x_1 * input4.z + input4.z;
+      const float x_4 = x_2 * input4.w;
+      const float x_5 = x_3 * input4.w + input4.w;
       const int slot = (j * 512 + thread) * 4;
-      *reinterpret_cast<float4*>(&inside_2[slot]) = make_float4(input_x.x, x, x_2, x_4);
-      *reinterpret_cast<float4*>(&inside_3[slot]) = make_float4(input_x.x, x_1, x_3, x_5);
-      before_2[j] = x_4;
-      before_3[j] = x_5;
+      *reinterpret_cast<float4*>(&inside[slot]) = make_float4(input4.x, x, x_2, x_4);
+      *reinterpret_cast<float4*>(&inside_1[slot]) = make_float4(input4.x, x_1, x_3, x_5);
+      before[j] = x_4;
+      before_1[j] = x_5;
     }
   } else if (by_vectors) {
     #pragma unroll
@@ -434,188 +398,174 @@ scanl1_tiles(const float* __restrict__ input, float* __restrict__ out0,
       const int p = (unsigned)first + j * 128;
       const int p_1 = min(p, n1 - 4);
       const int at = row * n1 + p_1;
-      const float4 input_x = __ldcs(reinterpret_cast<const float4*>(&input[at]));
-      const float x = input_x.x * input_x.y;
-      const float x_1 = x + input_x.y;
-      const float x_2 = x * input_x.z;
-      const float x_3 = x_1 * input_x.z + input_x.z;
-      const float x_4 = x_2 * input_x.w;
-      const float x_5 = x_3 * input_x.w + input_x.w;
+      const float4 input4 = __ldcs(reinterpret_cast<const float4*>(&input[at]));
+      const float x = input4.x * input4.y;
+      const float x_1 = x + input4.y;
+      const float x_2 = x * input4.z;
+      const float x_3 = x_1 * input4.z + input4.z;
+      const float x_4 = x_2 * input4.w;
+      const float x_5 = x_3 * input4.w + input4.w;
       const int slot = (j * 512 + thread) * 4;
-      *reinterpret_cast<float4*>(&inside_2[slot]) = make_float4(input_x.x, x, x_2, x_4);
-      *reinterpret_cast<float4*>(&inside_3[slot]) = make_float4(input_x.x, x_1, x_3, x_5);
-      before_2[j] = x_4;
-      before_3[j] = x_5;
+      *reinterpret_cast<float4*>(&inside[slot]) = make_float4(input4.x, x, x_2, x_4);
+      *reinterpret_cast<float4*>(&inside_1[slot]) = make_float4(input4.x, x_1, x_3, x_5);
+      before[j] = x_4;
+      before_1[j] = x_5;
     }
   } else {
     #pragma unroll
     for (int j = 0; j < 6; ++j) {
       const int p = (unsigned)first + j * 128;
       const int p_1 = min(p, n1 - 1);
-      const float input_x = input[row * n1 + p_1];
+      const float input_value = input[row * n1 + p_1];
       const int p_2 = min((int)(p + 1u), n1 - 1);
-      const float input_x_1 = input[row * n1 + p_2];
+      const float input_value_1 = input[row * n1 + p_2];
       const int p_3 = min((int)(p + 2u), n1 - 1);
-      const float input_x_2 = input[row * n1 + p_3];
+      const float input_value_2 = input[row * n1 + p_3];
       const int p_4 = min((int)(p + 3u), n1 - 1);
-      const float input_x_3 = input[row * n1 + p_4];
-      const float x = input_x * input_x_1;
-      const float x_1 = x + input_x_1;
-      const float x_2 = x * input_x_2;
-      const float x_3 = x_1 * input_x_2 + input_x_2;
-      const float x_4 = x_2 * input_x_3;
-      const float x_5 = x_3 * input_x_3 + input_x_3;
+      const float input_value_3 = input[row * n1 + p_4];
+      const float x = input_value * input_value_1;
+      const float x_1 = x + input_value_1;
+      const float x_2 = x * input_value_2;
+      const float x_3 = x_1 * input_value_2 + input_value_2;
+      const float x_4 = x_2 * input_value_3;
+      const float x_5 = x_3 * input_value_3 + input_value_3;
       const int slot = (j * 512 + thread) * 4;
-      *reinterpret_cast<float4*>(&inside_2[slot]) = make_float4(input_x, x, x_2, x_4);
-      *reinterpret_cast<float4*>(&inside_3[slot]) = make_float4(input_x, x_1, x_3, x_5);
-      before_2[j] = x_4;
-      before_3[j] = x_5;
+      *reinterpret_cast<float4*>(&inside[slot]) = make_float4(input_value, x, x_2, x_4);
+      *reinterpret_cast<float4*>(&inside_1[slot]) = make_float4(input_value, x_1, x_3, x_5);
+      before[j] = x_4;
+      before_1[j] = x_5;
     }
   }
+  // before[j]: prefixes over the threads of the totals of their vectors j.
   #pragma unroll
   for (int j = 0; j < 6; ++j) {
-    const float before_2_1 = before_2[j];
-    const float before_3_1 = before_3[j];
-    const float other = __shfl_up_sync(0xffffffff, before_2_1, 1);
-    const float other_1 = __shfl_up_sync(0xffffffff, before_3_1, 1);
+    const float before_2 = before[j];
+    const float before_3 = before_1[j];
+    const float other = __shfl_up_sync(0xffffffff, before_2, 1);
+    const float other_1 = __shfl_up_sync(0xffffffff, before_3, 1);
     if (lane >= 1) {
-      const float x = other * before_2_1;
-      const float x_1 = other_1 * before_2_1 + before_3_1;
-      before_2[j] = x;
-      before_3[j] = x_1;
+      before[j] = other * before_2;
+      before_1[j] = other_1 * before_2 + before_3;
     }
   }
   #pragma unroll
   for (int j = 0; j < 6; ++j) {
-    const float before_2_1 = before_2[j];
-    const float before_3_1 = before_3[j];
-    const float other = __shfl_up_sync(0xffffffff, before_2_1, 2);
-    const float other_1 = __shfl_up_sync(0xffffffff, before_3_1, 2);
+    const float before_2 = before[j];
+    const float before_3 = before_1[j];
+    const float other = __shfl_up_sync(0xffffffff, before_2, 2);
+    const float other_1 = __shfl_up_sync(0xffffffff, before_3, 2);
     if (lane >= 2) {
-      const float x = other * before_2_1;
-      const float x_1 = other_1 * before_2_1 + before_3_1;
-      before_2[j] = x;
-      before_3[j] = x_1;
+      before[j] = other * before_2;
+      before_1[j] = other_1 * before_2 + before_3;
     }
   }
   #pragma unroll
   for (int j = 0; j < 6; ++j) {
-    const float before_2_1 = before_2[j];
-    const float before_3_1 = before_3[j];
-    const float other = __shfl_up_sync(0xffffffff, before_2_1, 4);
-    const float other_1 = __shfl_up_sync(0xffffffff, before_3_1, 4);
+    const float before_2 = before[j];
+    const float before_3 = before_1[j];
+    const float other = __shfl_up_sync(0xffffffff, before_2, 4);
+    const float other_1 = __shfl_up_sync(0xffffffff, before_3, 4);
     if (lane >= 4) {
-      const float x = other * before_2_1;
-      const float x_1 = other_1 * before_2_1 + before_3_1;
-      before_2[j] = x;
-      before_3[j] = x_1;
+      before[j] = other * before_2;
+      before_1[j] = other_1 * before_2 + before_3;
     }
   }
   #pragma unroll
   for (int j = 0; j < 6; ++j) {
-    const float before_2_1 = before_2[j];
-    const float before_3_1 = before_3[j];
-    const float other = __shfl_up_sync(0xffffffff, before_2_1, 8);
-    const float other_1 = __shfl_up_sync(0xffffffff, before_3_1, 8);
+    const float before_2 = before[j];
+    const float before_3 = before_1[j];
+    const float other = __shfl_up_sync(0xffffffff, before_2, 8);
+    const float other_1 = __shfl_up_sync(0xffffffff, before_3, 8);
     if (lane >= 8) {
-      const float x = other * before_2_1;
-      const float x_1 = other_1 * before_2_1 + before_3_1;
-      before_2[j] = x;
-      before_3[j] = x_1;
+      before[j] = other * before_2;
+      before_1[j] = other_1 * before_2 + before_3;
     }
   }
   #pragma unroll
   for (int j = 0; j < 6; ++j) {
-    const float before_2_1 = before_2[j];
-    const float before_3_1 = before_3[j];
-    const float other = __shfl_up_sync(0xffffffff, before_2_1, 16);
-    const float other_1 = __shfl_up_sync(0xffffffff, before_3_1, 16);
+    const float before_2 = before[j];
+    const float before_3 = before_1[j];
+    const float other = __shfl_up_sync(0xffffffff, before_2, 16);
+    const float other_1 = __shfl_up_sync(0xffffffff, before_3, 16);
     if (lane >= 16) {
-      const float x = other * before_2_1;
-      const float x_1 = other_1 * before_2_1 + before_3_1;
-      before_2[j] = x;
-      before_3[j] = x_1;
+      before[j] = other * before_2;
+      before_1[j] = other_1 * before_2 + before_3;
     }
   }
   float run = 0.0f;
   float run_1 = 0.0f;
+  // before[j] becomes what comes before vector j; run is the total so far.
   #pragma unroll
   for (int j = 0; j < 6; ++j) {
-    const float before_2_1 = before_2[j];
-    const float before_3_1 = before_3[j];
-    const float other = __shfl_sync(0xffffffff, before_2_1, 31);
-    const float other_1 = __shfl_sync(0xffffffff, before_3_1, 31);
-    const float other_2 = __shfl_up_sync(0xffffffff, before_2_1, 1);
-    const float other_3 = __shfl_up_sync(0xffffffff, before_3_1, 1);
+    const float before_2 = before[j];
+    const float before_3 = before_1[j];
+    const float other = __shfl_sync(0xffffffff, before_2, 31);
+    const float other_1 = __shfl_sync(0xffffffff, before_3, 31);
+    const float other_2 = __shfl_up_sync(0xffffffff, before_2, 1);
+    const float other_3 = __shfl_up_sync(0xffffffff, before_3, 1);
     if (j == 0) {
-      before_2[j] = other_2;
-      before_3[j] = other_3;
+      before[j] = other_2;
+      before_1[j] = other_3;
       run = other;
       run_1 = other_1;
     } else {
-      before_2[j] = run;
-      before_3[j] = run_1;
+      before[j] = run;
+      before_1[j] = run_1;
       if (lane > 0) {
-        const float x = run * other_2;
-        const float x_1 = run_1 * other_2 + other_3;
-        before_2[j] = x;
-        before_3[j] = x_1;
+        before[j] = run * other_2;
+        before_1[j] = run_1 * other_2 + other_3;
       }
-      const float x = run * other;
-      const float x_1 = run_1 * other + other_1;
-      run = x;
-      run_1 = x_1;
+      run *= other;
+      run_1 = run_1 * other + other_1;
     }
   }
+  // Every warp leaves its total.
   if (lane == 0) {
-    warp[warp_2] = run;
-    warp_1[warp_2] = run_1;
+    warp_total[warp] = run;
+    warp_total_1[warp] = run_1;
   }
   __syncthreads();
+  // Look back: the first warp publishes the total of the tile, waits for those in front
+  // of it in its group of 32 and finds a group whose start is known; warp w adds up
+  // the group that is w before.
   const int group = tile >> 5;
   const int place = tile & 31;
-  const int own = group - warp_2;
+  const int own = group - warp;
   const int tile_slot = row * tiles + own * 32 + lane;
-  const bool wanted = warp_2 <= 8 && own >= 0 && (warp_2 > 0 || lane < place);
+  const bool wanted = warp <= 8 && own >= 0 && (warp > 0 || lane < place);
   uint64 word = wanted ? 0ull : 4294967296ull;
   uint64 word_1 = wanted ? 0ull : 4294967296ull;
-  const bool first_warp = warp_2 == 0;
+  const bool first_warp = warp == 0;
   if (first_warp) {
-    const float warp_3 = warp[min(lane, 15)];
-    const float warp_1_1 = warp_1[min(lane, 15)];
-    float prefix = warp_3;
-    float prefix_1 = warp_1_1;
+    float prefix = warp_total[min(lane, 15)];
+    float prefix_1 = warp_total_1[min(lane, 15)];
     const float other = __shfl_up_sync(0xffffffff, prefix, 1);
     const float other_1 = __shfl_up_sync(0xffffffff, prefix_1, 1);
     if (lane >= 1) {
-      const float r = other * prefix;
-      const float r_1 = other_1 * prefix + prefix_1;
-      prefix = r;
-      prefix_1 = r_1;
+      const float r = other_1 * prefix + prefix_1;
+      prefix *= other;
+      prefix_1 = r;
     }
     const float other_2 = __shfl_up_sync(0xffffffff, prefix, 2);
     const float other_3 = __shfl_up_sync(0xffffffff, prefix_1, 2);
     if (lane >= 2) {
-      const float r = other_2 * prefix;
-      const float r_1 = other_3 * prefix + prefix_1;
-      prefix = r;
-      prefix_1 = r_1;
+      const float r = other_3 * prefix + prefix_1;
+      prefix *= other_2;
+      prefix_1 = r;
     }
     const float other_4 = __shfl_up_sync(0xffffffff, prefix, 4);
     const float other_5 = __shfl_up_sync(0xffffffff, prefix_1, 4);
     if (lane >= 4) {
-      const float r = other_4 * prefix;
-      const float r_1 = other_5 * prefix + prefix_1;
-      prefix = r;
-      prefix_1 = r_1;
+      const float r = other_5 * prefix + prefix_1;
+      prefix *= other_4;
+      prefix_1 = r;
     }
     const float other_6 = __shfl_up_sync(0xffffffff, prefix, 8);
     const float other_7 = __shfl_up_sync(0xffffffff, prefix_1, 8);
     if (lane >= 8) {
-      const float r = other_6 * prefix;
-      const float r_1 = other_7 * prefix + prefix_1;
-      prefix = r;
-      prefix_1 = r_1;
+      const float r = other_7 * prefix + prefix_1;
+      prefix *= other_6;
+      prefix_1 = r;
     }
     if (lane < 16) {
       warp_prefix[lane] = prefix;
@@ -624,11 +574,9 @@ scanl1_tiles(const float* __restrict__ input, float* __restrict__ out0,
     if (lane == 15 && tile + 1 < tiles) {
       const int word_2 = (row * tiles + tile) * 2 + 1;
       publish_relaxed(
-          &zero_state[word_2],
-          (uint64)(uint32)__float_as_uint(prefix) | 4294967296ull);
+          &zero_state[word_2], (uint64)(uint32)__float_as_uint(prefix) | 4294967296ull);
       publish_relaxed(
-          &zero_state[word_2 + 1],
-          (uint64)(uint32)__float_as_uint(prefix_1) | 4294967296ull);
+          &zero_state[word_2 + 1], (uint64)(uint32)__float_as_uint(prefix_1) | 4294967296ull);
     }
     const int mine = group - lane;
     const bool near = lane <= 8;
@@ -657,8 +605,7 @@ scanl1_tiles(const float* __restrict__ input, float* __restrict__ out0,
           __ballot_sync(0xffffffff, near && word_2 >= 4294967296ull && word_3 >= 4294967296ull);
       away = __clz(__brev(starts));
       const uint32 lacking = __ballot_sync(
-          0xffffffff,
-          !(word >= 4294967296ull && word_1 >= 4294967296ull) || (int)away >= 32);
+          0xffffffff, !(word >= 4294967296ull && word_1 >= 4294967296ull) || (int)away >= 32);
       if (lacking == 0u) break;
     }
     if (lane == (int)away) {
@@ -674,8 +621,7 @@ scanl1_tiles(const float* __restrict__ input, float* __restrict__ out0,
     word_1 = got_1;
   }
   __syncthreads();
-  const int64 nearest_1 = nearest[0];
-  if ((int64)warp_2 <= nearest_1) {
+  if ((int64)warp <= nearest[0]) {
     #pragma unroll 1
     while (true) {
       const uint32 lacking =
@@ -695,41 +641,29 @@ scanl1_tiles(const float* __restrict__ input, float* __restrict__ out0,
       float whole_1 = sum_2;
       float whole_2 = sum_3;
       if (lane == 31) {
-        const float warp_prefix_2 = warp_prefix[15];
-        const float warp_prefix_1_1 = warp_prefix_1[15];
-        whole_1 = warp_prefix_2;
-        whole_2 = warp_prefix_1_1;
+        whole_1 = warp_prefix[15];
+        whole_2 = warp_prefix_1[15];
       }
       const float other = __shfl_down_sync(0xffffffff, whole_1, 1);
       const float other_1 = __shfl_down_sync(0xffffffff, whole_2, 1);
-      const float r = whole_1 * other;
-      const float r_1 = whole_2 * other + other_1;
-      whole_1 = r;
-      whole_2 = r_1;
+      whole_1 *= other;
+      whole_2 = whole_2 * other + other_1;
       const float other_2 = __shfl_down_sync(0xffffffff, whole_1, 2);
       const float other_3 = __shfl_down_sync(0xffffffff, whole_2, 2);
-      const float r_2 = whole_1 * other_2;
-      const float r_3 = whole_2 * other_2 + other_3;
-      whole_1 = r_2;
-      whole_2 = r_3;
+      whole_1 *= other_2;
+      whole_2 = whole_2 * other_2 + other_3;
       const float other_4 = __shfl_down_sync(0xffffffff, whole_1, 4);
       const float other_5 = __shfl_down_sync(0xffffffff, whole_2, 4);
-      const float r_4 = whole_1 * other_4;
-      const float r_5 = whole_2 * other_4 + other_5;
-      whole_1 = r_4;
-      whole_2 = r_5;
+      whole_1 *= other_4;
+      whole_2 = whole_2 * other_4 + other_5;
       const float other_6 = __shfl_down_sync(0xffffffff, whole_1, 8);
       const float other_7 = __shfl_down_sync(0xffffffff, whole_2, 8);
-      const float r_6 = whole_1 * other_6;
-      const float r_7 = whole_2 * other_6 + other_7;
-      whole_1 = r_6;
-      whole_2 = r_7;
+      whole_1 *= other_6;
+      whole_2 = whole_2 * other_6 + other_7;
       const float other_8 = __shfl_down_sync(0xffffffff, whole_1, 16);
       const float other_9 = __shfl_down_sync(0xffffffff, whole_2, 16);
-      const float r_8 = whole_1 * other_8;
-      const float r_9 = whole_2 * other_8 + other_9;
-      whole_1 = r_8;
-      whole_2 = r_9;
+      whole_1 *= other_8;
+      whole_2 = whole_2 * other_8 + other_9;
       if (lane == 0) {
         sum[9] = whole_1;
         sum_1[9] = whole_2;
@@ -739,216 +673,180 @@ scanl1_tiles(const float* __restrict__ input, float* __restrict__ out0,
     const float other = __shfl_down_sync(0xffffffff, sum_2, 1);
     const float other_1 = __shfl_down_sync(0xffffffff, sum_3, 1);
     if (lane + 1 < count) {
-      const float r = sum_2 * other;
-      const float r_1 = sum_3 * other + other_1;
-      sum_2 = r;
-      sum_3 = r_1;
+      sum_2 *= other;
+      sum_3 = sum_3 * other + other_1;
     }
     const float other_2 = __shfl_down_sync(0xffffffff, sum_2, 2);
     const float other_3 = __shfl_down_sync(0xffffffff, sum_3, 2);
     if (lane + 2 < count) {
-      const float r = sum_2 * other_2;
-      const float r_1 = sum_3 * other_2 + other_3;
-      sum_2 = r;
-      sum_3 = r_1;
+      sum_2 *= other_2;
+      sum_3 = sum_3 * other_2 + other_3;
     }
     const float other_4 = __shfl_down_sync(0xffffffff, sum_2, 4);
     const float other_5 = __shfl_down_sync(0xffffffff, sum_3, 4);
     if (lane + 4 < count) {
-      const float r = sum_2 * other_4;
-      const float r_1 = sum_3 * other_4 + other_5;
-      sum_2 = r;
-      sum_3 = r_1;
+      sum_2 *= other_4;
+      sum_3 = sum_3 * other_4 + other_5;
     }
     const float other_6 = __shfl_down_sync(0xffffffff, sum_2, 8);
     const float other_7 = __shfl_down_sync(0xffffffff, sum_3, 8);
     if (lane + 8 < count) {
-      const float r = sum_2 * other_6;
-      const float r_1 = sum_3 * other_6 + other_7;
-      sum_2 = r;
-      sum_3 = r_1;
+      sum_2 *= other_6;
+      sum_3 = sum_3 * other_6 + other_7;
     }
     const float other_8 = __shfl_down_sync(0xffffffff, sum_2, 16);
     const float other_9 = __shfl_down_sync(0xffffffff, sum_3, 16);
     if (lane + 16 < count) {
-      const float r = sum_2 * other_8;
-      const float r_1 = sum_3 * other_8 + other_9;
-      sum_2 = r;
-      sum_3 = r_1;
+      sum_2 *= other_8;
+      sum_3 = sum_3 * other_8 + other_9;
     }
     if (lane == 0) {
-      sum[warp_2] = sum_2;
-      sum_1[warp_2] = sum_3;
+      sum[warp] = sum_2;
+      sum_1[warp] = sum_3;
     }
   }
   __syncthreads();
-  const int64 nearest_2 = nearest[0];
-  const bool begun = nearest_2 < (int64)group;
-  const float head_2 = head[0];
-  const float head_1_1 = head_1[0];
-  float before = head_2;
-  float before_1 = head_1_1;
+  // What comes before this warp, combined from left to right.
+  const int64 nearest_1 = nearest[0];
+  const bool begun = nearest_1 < (int64)group;
+  float before_2 = head[0];
+  float before_3 = head_1[0];
   if (!begun) {
-    before = 0.0f;
-    before_1 = 0.0f;
+    before_2 = 0.0f;
+    before_3 = 0.0f;
   }
   bool some = begun;
-  if (nearest_2 >= 8) {
+  if (nearest_1 >= 8) {
     const float sum_2 = sum[8];
     const float sum_1_1 = sum_1[8];
     if (some) {
-      const float x = before * sum_2;
-      const float x_1 = before_1 * sum_2 + sum_1_1;
-      before = x;
-      before_1 = x_1;
+      before_2 *= sum_2;
+      before_3 = before_3 * sum_2 + sum_1_1;
     } else {
-      before = sum_2;
-      before_1 = sum_1_1;
+      before_2 = sum_2;
+      before_3 = sum_1_1;
       some = true;
     }
   }
-  if (nearest_2 >= 7) {
+  if (nearest_1 >= 7) {
     const float sum_2 = sum[7];
     const float sum_1_1 = sum_1[7];
     if (some) {
-      const float x = before * sum_2;
-      const float x_1 = before_1 * sum_2 + sum_1_1;
-      before = x;
-      before_1 = x_1;
+      before_2 *= sum_2;
+      before_3 = before_3 * sum_2 + sum_1_1;
     } else {
-      before = sum_2;
-      before_1 = sum_1_1;
+      before_2 = sum_2;
+      before_3 = sum_1_1;
       some = true;
     }
   }
-  if (nearest_2 >= 6) {
+  if (nearest_1 >= 6) {
     const float sum_2 = sum[6];
     const float sum_1_1 = sum_1[6];
     if (some) {
-      const float x = before * sum_2;
-      const float x_1 = before_1 * sum_2 + sum_1_1;
-      before = x;
-      before_1 = x_1;
+      before_2 *= sum_2;
+      before_3 = before_3 * sum_2 + sum_1_1;
     } else {
-      before = sum_2;
-      before_1 = sum_1_1;
+      before_2 = sum_2;
+      before_3 = sum_1_1;
       some = true;
     }
   }
-  if (nearest_2 >= 5) {
+  if (nearest_1 >= 5) {
     const float sum_2 = sum[5];
     const float sum_1_1 = sum_1[5];
     if (some) {
-      const float x = before * sum_2;
-      const float x_1 = before_1 * sum_2 + sum_1_1;
-      before = x;
-      before_1 = x_1;
+      before_2 *= sum_2;
+      before_3 = before_3 * sum_2 + sum_1_1;
     } else {
-      before = sum_2;
-      before_1 = sum_1_1;
+      before_2 = sum_2;
+      before_3 = sum_1_1;
       some = true;
     }
   }
-  if (nearest_2 >= 4) {
+  if (nearest_1 >= 4) {
     const float sum_2 = sum[4];
     const float sum_1_1 = sum_1[4];
     if (some) {
-      const float x = before * sum_2;
-      const float x_1 = before_1 * sum_2 + sum_1_1;
-      before = x;
-      before_1 = x_1;
+      before_2 *= sum_2;
+      before_3 = before_3 * sum_2 + sum_1_1;
     } else {
-      before = sum_2;
-      before_1 = sum_1_1;
+      before_2 = sum_2;
+      before_3 = sum_1_1;
       some = true;
     }
   }
-  if (nearest_2 >= 3) {
+  if (nearest_1 >= 3) {
     const float sum_2 = sum[3];
     const float sum_1_1 = sum_1[3];
     if (some) {
-      const float x = before * sum_2;
-      const float x_1 = before_1 * sum_2 + sum_1_1;
-      before = x;
-      before_1 = x_1;
+      before_2 *= sum_2;
+      before_3 = before_3 * sum_2 + sum_1_1;
     } else {
-      before = sum_2;
-      before_1 = sum_1_1;
+      before_2 = sum_2;
+      before_3 = sum_1_1;
       some = true;
     }
   }
-  if (nearest_2 >= 2) {
+  if (nearest_1 >= 2) {
     const float sum_2 = sum[2];
     const float sum_1_1 = sum_1[2];
     if (some) {
-      const float x = before * sum_2;
-      const float x_1 = before_1 * sum_2 + sum_1_1;
-      before = x;
-      before_1 = x_1;
+      before_2 *= sum_2;
+      before_3 = before_3 * sum_2 + sum_1_1;
     } else {
-      before = sum_2;
-      before_1 = sum_1_1;
+      before_2 = sum_2;
+      before_3 = sum_1_1;
       some = true;
     }
   }
-  if (nearest_2 >= 1) {
+  if (nearest_1 >= 1) {
     const float sum_2 = sum[1];
     const float sum_1_1 = sum_1[1];
     if (some) {
-      const float x = before * sum_2;
-      const float x_1 = before_1 * sum_2 + sum_1_1;
-      before = x;
-      before_1 = x_1;
+      before_2 *= sum_2;
+      before_3 = before_3 * sum_2 + sum_1_1;
     } else {
-      before = sum_2;
-      before_1 = sum_1_1;
+      before_2 = sum_2;
+      before_3 = sum_1_1;
       some = true;
     }
   }
   if (thread == 0 && place == 31 && tile + 1 < tiles) {
-    const float sum_2 = sum[9];
-    const float sum_1_1 = sum_1[9];
-    float whole_1 = sum_2;
-    float whole_2 = sum_1_1;
+    float whole_1 = sum[9];
+    float whole_2 = sum_1[9];
     if (some) {
-      const float x = before * whole_1;
-      const float x_1 = before_1 * whole_1 + whole_2;
-      whole_1 = x;
-      whole_2 = x_1;
+      const float x = before_3 * whole_1 + whole_2;
+      whole_1 *= before_2;
+      whole_2 = x;
     }
     const int word_2 = all_tiles * 2 + (row * groups + group + 1) * 2 + 1;
     publish_relaxed(
-        &zero_state[word_2],
-        (uint64)(uint32)__float_as_uint(whole_1) | 4294967296ull);
+        &zero_state[word_2], (uint64)(uint32)__float_as_uint(whole_1) | 4294967296ull);
     publish_relaxed(
-        &zero_state[word_2 + 1],
-        (uint64)(uint32)__float_as_uint(whole_2) | 4294967296ull);
+        &zero_state[word_2 + 1], (uint64)(uint32)__float_as_uint(whole_2) | 4294967296ull);
   }
   if (place > 0) {
     const float sum_2 = sum[0];
     const float sum_1_1 = sum_1[0];
     if (some) {
-      const float x = before * sum_2;
-      const float x_1 = before_1 * sum_2 + sum_1_1;
-      before = x;
-      before_1 = x_1;
+      before_2 *= sum_2;
+      before_3 = before_3 * sum_2 + sum_1_1;
     } else {
-      before = sum_2;
-      before_1 = sum_1_1;
+      before_2 = sum_2;
+      before_3 = sum_1_1;
       some = true;
     }
   }
-  if (warp_2 > 0) {
-    const float warp_prefix_2 = warp_prefix[warp_2 - 1];
-    const float warp_prefix_1_1 = warp_prefix_1[warp_2 - 1];
+  if (warp > 0) {
+    const float warp_prefix_2 = warp_prefix[warp - 1];
+    const float warp_prefix_1_1 = warp_prefix_1[warp - 1];
     if (some) {
-      const float x = before * warp_prefix_2;
-      const float x_1 = before_1 * warp_prefix_2 + warp_prefix_1_1;
-      before = x;
-      before_1 = x_1;
+      before_2 *= warp_prefix_2;
+      before_3 = before_3 * warp_prefix_2 + warp_prefix_1_1;
     } else {
-      before = warp_prefix_2;
-      before_1 = warp_prefix_1_1;
+      before_2 = warp_prefix_2;
+      before_3 = warp_prefix_1_1;
       some = true;
     }
   }
@@ -956,192 +854,162 @@ scanl1_tiles(const float* __restrict__ input, float* __restrict__ out0,
     #pragma unroll
     for (int j = 0; j < 6; ++j) {
       const int p = first + j * 128;
-      const float before_2_1 = before_2[j];
-      const float before_3_1 = before_3[j];
+      const float before_2_1 = before[j];
+      const float before_3_1 = before_1[j];
       const bool some_1 = j > 0 || lane > 0;
       float start = before_2_1;
       float start_1 = before_3_1;
       if (some) {
-        start = before;
-        start_1 = before_1;
+        start = before_2;
+        start_1 = before_3;
         if (some_1) {
-          const float x = before * before_2_1;
-          const float x_1 = before_1 * before_2_1 + before_3_1;
-          start = x;
-          start_1 = x_1;
+          start = before_2 * before_2_1;
+          start_1 = before_3 * before_2_1 + before_3_1;
         }
       }
       const int slot = (j * 512 + thread) * 4;
-      const float4 inside_2_x = *reinterpret_cast<const float4*>(&inside_2[slot]);
-      const float4 inside_3_x = *reinterpret_cast<const float4*>(&inside_3[slot]);
-      float r = inside_2_x.x;
-      float r_1 = inside_3_x.x;
+      const float4 inside_2_4 = *reinterpret_cast<const float4*>(&inside[slot]);
+      const float4 inside_3_4 = *reinterpret_cast<const float4*>(&inside_1[slot]);
+      float r = inside_2_4.x;
+      float r_1 = inside_3_4.x;
       if (some || some_1) {
-        const float x = start * inside_2_x.x;
-        const float x_1 = start_1 * inside_2_x.x + inside_3_x.x;
-        r = x;
-        r_1 = x_1;
+        r = start * inside_2_4.x;
+        r_1 = start_1 * inside_2_4.x + inside_3_4.x;
       }
-      float r_2 = inside_2_x.y;
-      float r_3 = inside_3_x.y;
+      float r_2 = inside_2_4.y;
+      float r_3 = inside_3_4.y;
       if (some || some_1) {
-        const float x = start * inside_2_x.y;
-        const float x_1 = start_1 * inside_2_x.y + inside_3_x.y;
-        r_2 = x;
-        r_3 = x_1;
+        r_2 = start * inside_2_4.y;
+        r_3 = start_1 * inside_2_4.y + inside_3_4.y;
       }
-      float r_4 = inside_2_x.z;
-      float r_5 = inside_3_x.z;
+      float r_4 = inside_2_4.z;
+      float r_5 = inside_3_4.z;
       if (some || some_1) {
-        const float x = start * inside_2_x.z;
-        const float x_1 = start_1 * inside_2_x.z + inside_3_x.z;
-        r_4 = x;
-        r_5 = x_1;
+        r_4 = start * inside_2_4.z;
+        r_5 = start_1 * inside_2_4.z + inside_3_4.z;
       }
-      float r_6 = inside_2_x.w;
-      float r_7 = inside_3_x.w;
+      float r_6 = inside_2_4.w;
+      float r_7 = inside_3_4.w;
       if (some || some_1) {
-        const float x = start * inside_2_x.w;
-        const float x_1 = start_1 * inside_2_x.w + inside_3_x.w;
-        r_6 = x;
-        r_7 = x_1;
+        r_6 = start * inside_2_4.w;
+        r_7 = start_1 * inside_2_4.w + inside_3_4.w;
       }
       const int at = row * n1 + p;
       __stcs(reinterpret_cast<float4*>(&out0[at]), make_float4(r, r_2, r_4, r_6));
-      __stcs(reinterpret_cast<float4*>(&out0_1[at]), make_float4(r_1, r_3, r_5, r_7));
+      __stcs(reinterpret_cast<float4*>(&out1[at]), make_float4(r_1, r_3, r_5, r_7));
     }
   } else if (by_vectors) {
     #pragma unroll
     for (int j = 0; j < 6; ++j) {
       const int p = (unsigned)first + j * 128;
-      const float before_2_1 = before_2[j];
-      const float before_3_1 = before_3[j];
+      const float before_2_1 = before[j];
+      const float before_3_1 = before_1[j];
       const bool some_1 = j > 0 || lane > 0;
       float start = before_2_1;
       float start_1 = before_3_1;
       if (some) {
-        start = before;
-        start_1 = before_1;
+        start = before_2;
+        start_1 = before_3;
         if (some_1) {
-          const float x = before * before_2_1;
-          const float x_1 = before_1 * before_2_1 + before_3_1;
-          start = x;
-          start_1 = x_1;
+          start = before_2 * before_2_1;
+          start_1 = before_3 * before_2_1 + before_3_1;
         }
       }
       const int slot = (j * 512 + thread) * 4;
-      const float4 inside_2_x = *reinterpret_cast<const float4*>(&inside_2[slot]);
-      const float4 inside_3_x = *reinterpret_cast<const float4*>(&inside_3[slot]);
-      float r = inside_2_x.x;
-      float r_1 = inside_3_x.x;
+      const float4 inside_2_4 = *reinterpret_cast<const float4*>(&inside[slot]);
+      const float4 inside_3_4 = *reinterpret_cast<const float4*>(&inside_1[slot]);
+      float r = inside_2_4.x;
+      float r_1 = inside_3_4.x;
       if (some || some_1) {
-        const float x = start * inside_2_x.x;
-        const float x_1 = start_1 * inside_2_x.x + inside_3_x.x;
-        r = x;
-        r_1 = x_1;
+        r = start * inside_2_4.x;
+        r_1 = start_1 * inside_2_4.x + inside_3_4.x;
       }
-      float r_2 = inside_2_x.y;
-      float r_3 = inside_3_x.y;
+      float r_2 = inside_2_4.y;
+      float r_3 = inside_3_4.y;
       if (some || some_1) {
-        const float x = start * inside_2_x.y;
-        const float x_1 = start_1 * inside_2_x.y + inside_3_x.y;
-        r_2 = x;
-        r_3 = x_1;
+        r_2 = start * inside_2_4.y;
+        r_3 = start_1 * inside_2_4.y + inside_3_4.y;
       }
-      float r_4 = inside_2_x.z;
-      float r_5 = inside_3_x.z;
+      float r_4 = inside_2_4.z;
+      float r_5 = inside_3_4.z;
       if (some || some_1) {
-        const float x = start * inside_2_x.z;
-        const float x_1 = start_1 * inside_2_x.z + inside_3_x.z;
-        r_4 = x;
-        r_5 = x_1;
+        r_4 = start * inside_2_4.z;
+        r_5 = start_1 * inside_2_4.z + inside_3_4.z;
       }
-      float r_6 = inside_2_x.w;
-      float r_7 = inside_3_x.w;
+      float r_6 = inside_2_4.w;
+      float r_7 = inside_3_4.w;
       if (some || some_1) {
-        const float x = start * inside_2_x.w;
-        const float x_1 = start_1 * inside_2_x.w + inside_3_x.w;
-        r_6 = x;
-        r_7 = x_1;
+        r_6 = start * inside_2_4.w;
+        r_7 = start_1 * inside_2_4.w + inside_3_4.w;
       }
       if (p < n1) {
         const int at = row * n1 + p;
         __stcs(reinterpret_cast<float4*>(&out0[at]), make_float4(r, r_2, r_4, r_6));
-        __stcs(reinterpret_cast<float4*>(&out0_1[at]), make_float4(r_1, r_3, r_5, r_7));
+        __stcs(reinterpret_cast<float4*>(&out1[at]), make_float4(r_1, r_3, r_5, r_7));
       }
     }
   } else {
     #pragma unroll
     for (int j = 0; j < 6; ++j) {
       const int p = (unsigned)first + j * 128;
-      const float before_2_1 = before_2[j];
-      const float before_3_1 = before_3[j];
+      const float before_2_1 = before[j];
+      const float before_3_1 = before_1[j];
       const bool some_1 = j > 0 || lane > 0;
       float start = before_2_1;
       float start_1 = before_3_1;
       if (some) {
-        start = before;
-        start_1 = before_1;
+        start = before_2;
+        start_1 = before_3;
         if (some_1) {
-          const float x = before * before_2_1;
-          const float x_1 = before_1 * before_2_1 + before_3_1;
-          start = x;
-          start_1 = x_1;
+          start = before_2 * before_2_1;
+          start_1 = before_3 * before_2_1 + before_3_1;
         }
       }
       const int slot = (j * 512 + thread) * 4;
-      const float4 inside_2_x = *reinterpret_cast<const float4*>(&inside_2[slot]);
-      const float4 inside_3_x = *reinterpret_cast<const float4*>(&inside_3[slot]);
-      float r = inside_2_x.x;
-      float r_1 = inside_3_x.x;
+      const float4 inside_2_4 = *reinterpret_cast<const float4*>(&inside[slot]);
+      const float4 inside_3_4 = *reinterpret_cast<const float4*>(&inside_1[slot]);
+      float r = inside_2_4.x;
+      float r_1 = inside_3_4.x;
       if (some || some_1) {
-        const float x = start * inside_2_x.x;
-        const float x_1 = start_1 * inside_2_x.x + inside_3_x.x;
-        r = x;
-        r_1 = x_1;
+        r = start * inside_2_4.x;
+        r_1 = start_1 * inside_2_4.x + inside_3_4.x;
       }
-      float r_2 = inside_2_x.y;
-      float r_3 = inside_3_x.y;
+      float r_2 = inside_2_4.y;
+      float r_3 = inside_3_4.y;
       if (some || some_1) {
-        const float x = start * inside_2_x.y;
-        const float x_1 = start_1 * inside_2_x.y + inside_3_x.y;
-        r_2 = x;
-        r_3 = x_1;
+        r_2 = start * inside_2_4.y;
+        r_3 = start_1 * inside_2_4.y + inside_3_4.y;
       }
-      float r_4 = inside_2_x.z;
-      float r_5 = inside_3_x.z;
+      float r_4 = inside_2_4.z;
+      float r_5 = inside_3_4.z;
       if (some || some_1) {
-        const float x = start * inside_2_x.z;
-        const float x_1 = start_1 * inside_2_x.z + inside_3_x.z;
-        r_4 = x;
-        r_5 = x_1;
+        r_4 = start * inside_2_4.z;
+        r_5 = start_1 * inside_2_4.z + inside_3_4.z;
       }
-      float r_6 = inside_2_x.w;
-      float r_7 = inside_3_x.w;
+      float r_6 = inside_2_4.w;
+      float r_7 = inside_3_4.w;
       if (some || some_1) {
-        const float x = start * inside_2_x.w;
-        const float x_1 = start_1 * inside_2_x.w + inside_3_x.w;
-        r_6 = x;
-        r_7 = x_1;
+        r_6 = start * inside_2_4.w;
+        r_7 = start_1 * inside_2_4.w + inside_3_4.w;
       }
       if (p < n1) {
         out0[row * n1 + p] = r;
-        out0_1[row * n1 + p] = r_1;
+        out1[row * n1 + p] = r_1;
       }
       if ((int)(p + 1u) < n1) {
         const int p_1 = p + 1u;
         out0[row * n1 + p_1] = r_2;
-        out0_1[row * n1 + p_1] = r_3;
+        out1[row * n1 + p_1] = r_3;
       }
       if ((int)(p + 2u) < n1) {
         const int p_1 = p + 2u;
         out0[row * n1 + p_1] = r_4;
-        out0_1[row * n1 + p_1] = r_5;
+        out1[row * n1 + p_1] = r_5;
       }
       if ((int)(p + 3u) < n1) {
         const int p_1 = p + 3u;
         out0[row * n1 + p_1] = r_6;
-        out0_1[row * n1 + p_1] = r_7;
+        out1[row * n1 + p_1] = r_7;
       }
     }
   }

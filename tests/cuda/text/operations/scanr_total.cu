@@ -1,5 +1,3 @@
-using int64 = long long;
-
 // n / d for 0 <= n, by the reciprocal of d that the host made: a multiplier and a shift.
 __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
   return __umulhi(2u * n, multiplier) >> shift;
@@ -9,7 +7,7 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
 // several rows to a block
 extern "C" __global__ void __launch_bounds__(256)
 scanr_total_rows(const float* __restrict__ input, float* __restrict__ out0,
-                        float* __restrict__ out0_1, int n0, int width, int rows_per_block,
+                        float* __restrict__ out1, int n0, int width, int rows_per_block,
                         int width_multiplier, int width_shift) {
   float inside[16];
   float before[4];
@@ -18,7 +16,6 @@ scanr_total_rows(const float* __restrict__ input, float* __restrict__ out0,
   const int t = quotient(thread, width_multiplier, width_shift);
   const int lane = thread - t * width;
   const int own = task * rows_per_block + t;
-  const int row = min(own, 0);
   const bool owner = own < 1;
   const int end = (thread & 31) - lane + width - 1;
   float carry = 0.0f;
@@ -26,6 +23,7 @@ scanr_total_rows(const float* __restrict__ input, float* __restrict__ out0,
   const int chunk = step * 4;
   const int turn_end = (n0 + chunk - 1) / chunk;
   for (int turn = 0; turn < turn_end; ++turn) {
+    // inside: the prefixes inside each vector; before: their totals.
     const int origin = turn * chunk;
     const int first = origin + lane * 4;
     const float base = carry;
@@ -35,13 +33,13 @@ scanr_total_rows(const float* __restrict__ input, float* __restrict__ out0,
       for (int j = 0; j < 4; ++j) {
         const int p = first + j * step;
         const int p_1 = min(p, n0 - 4);
-        const int at = n0 + (0 - p_1);
-        const float4 input_x = *reinterpret_cast<const float4*>(&input[at - 4]);
-        const float x = input_x.z + input_x.w;
-        const float x_1 = input_x.y + x;
-        const float x_2 = input_x.x + x_1;
+        const int at = n0 - p_1;
+        const float4 input4 = *reinterpret_cast<const float4*>(&input[at - 4]);
+        const float x = input4.z + input4.w;
+        const float x_1 = input4.y + x;
+        const float x_2 = input4.x + x_1;
         const int slot = j * 4;
-        inside[slot] = input_x.w;
+        inside[slot] = input4.w;
         inside[slot + 1] = x;
         inside[slot + 2] = x_1;
         inside[slot + 3] = x_2;
@@ -52,32 +50,32 @@ scanr_total_rows(const float* __restrict__ input, float* __restrict__ out0,
       for (int j = 0; j < 4; ++j) {
         const int p = first + j * step;
         const int p_1 = min(p, n0 - 1);
-        const float input_x = input[n0 - p_1 - 1];
+        const float input_value = input[n0 - p_1 - 1];
         const int p_2 = min(p + 1, n0 - 1);
-        const float input_x_1 = input[n0 - p_2 - 1];
+        const float input_value_1 = input[n0 - p_2 - 1];
         const int p_3 = min(p + 2, n0 - 1);
-        const float input_x_2 = input[n0 - p_3 - 1];
+        const float input_value_2 = input[n0 - p_3 - 1];
         const int p_4 = min(p + 3, n0 - 1);
-        const float input_x_3 = input[n0 - p_4 - 1];
-        const float x = input_x_1 + input_x;
-        const float x_1 = input_x_2 + x;
-        const float x_2 = input_x_3 + x_1;
+        const float input_value_3 = input[n0 - p_4 - 1];
+        const float x = input_value_1 + input_value;
+        const float x_1 = input_value_2 + x;
+        const float x_2 = input_value_3 + x_1;
         const int slot = j * 4;
-        inside[slot] = input_x;
+        inside[slot] = input_value;
         inside[slot + 1] = x;
         inside[slot + 2] = x_1;
         inside[slot + 3] = x_2;
         before[j] = x_2;
       }
     }
+    // before[j]: prefixes over the threads of the totals of their vectors j.
     if (width > 1) {
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const float before_1 = before[j];
         const float other = __shfl_up_sync(0xffffffff, before_1, 1);
         if (lane >= 1) {
-          const float x = before_1 + other;
-          before[j] = x;
+          before[j] = before_1 + other;
         }
       }
     }
@@ -87,8 +85,7 @@ scanr_total_rows(const float* __restrict__ input, float* __restrict__ out0,
         const float before_1 = before[j];
         const float other = __shfl_up_sync(0xffffffff, before_1, 2);
         if (lane >= 2) {
-          const float x = before_1 + other;
-          before[j] = x;
+          before[j] = before_1 + other;
         }
       }
     }
@@ -98,8 +95,7 @@ scanr_total_rows(const float* __restrict__ input, float* __restrict__ out0,
         const float before_1 = before[j];
         const float other = __shfl_up_sync(0xffffffff, before_1, 4);
         if (lane >= 4) {
-          const float x = before_1 + other;
-          before[j] = x;
+          before[j] = before_1 + other;
         }
       }
     }
@@ -109,8 +105,7 @@ scanr_total_rows(const float* __restrict__ input, float* __restrict__ out0,
         const float before_1 = before[j];
         const float other = __shfl_up_sync(0xffffffff, before_1, 8);
         if (lane >= 8) {
-          const float x = before_1 + other;
-          before[j] = x;
+          before[j] = before_1 + other;
         }
       }
     }
@@ -120,12 +115,12 @@ scanr_total_rows(const float* __restrict__ input, float* __restrict__ out0,
         const float before_1 = before[j];
         const float other = __shfl_up_sync(0xffffffff, before_1, 16);
         if (lane >= 16) {
-          const float x = before_1 + other;
-          before[j] = x;
+          before[j] = before_1 + other;
         }
       }
     }
     float run = -0.0f;
+    // before[j] becomes what comes before vector j; run is the total so far.
     #pragma unroll
     for (int j = 0; j < 4; ++j) {
       const float before_1 = before[j];
@@ -133,27 +128,20 @@ scanr_total_rows(const float* __restrict__ input, float* __restrict__ out0,
       const float other_1 = __shfl_up_sync(0xffffffff, before_1, 1);
       before[j] = run;
       if (lane > 0) {
-        const float x = other_1 + run;
-        before[j] = x;
+        before[j] = other_1 + run;
       }
-      const float x = other + run;
-      run = x;
+      run += other;
     }
     if (by_vectors) {
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int p = first + j * step;
-        const float before_1 = before[j];
-        const float x = before_1 + base;
+        const float x = before[j] + base;
         const int slot = j * 4;
-        const float inside_1 = inside[slot];
-        const float inside_2 = inside[slot + 1];
-        const float inside_3 = inside[slot + 2];
-        const float inside_4 = inside[slot + 3];
-        const float x_1 = inside_1 + x;
-        const float x_2 = inside_2 + x;
-        const float x_3 = inside_3 + x;
-        const float x_4 = inside_4 + x;
+        const float x_1 = inside[slot] + x;
+        const float x_2 = inside[slot + 1] + x;
+        const float x_3 = inside[slot + 2] + x;
+        const float x_4 = inside[slot + 3] + x;
         if (owner) {
           if (p < n0) {
             const int at = n0 - p - 4;
@@ -170,7 +158,7 @@ scanr_total_rows(const float* __restrict__ input, float* __restrict__ out0,
             if (p + 4 == n0) {
               final = x_4;
             }
-            out0_1[0] = final;
+            out1[0] = final;
           }
         }
       }
@@ -178,32 +166,24 @@ scanr_total_rows(const float* __restrict__ input, float* __restrict__ out0,
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int p = first + j * step;
-        const float before_1 = before[j];
-        const float x = before_1 + base;
+        const float x = before[j] + base;
         const int slot = j * 4;
-        const float inside_1 = inside[slot];
-        const float inside_2 = inside[slot + 1];
-        const float inside_3 = inside[slot + 2];
-        const float inside_4 = inside[slot + 3];
-        const float x_1 = inside_1 + x;
-        const float x_2 = inside_2 + x;
-        const float x_3 = inside_3 + x;
-        const float x_4 = inside_4 + x;
+        const float x_1 = inside[slot] + x;
+        const float x_2 = inside[slot + 1] + x;
+        const float x_3 = inside[slot + 2] + x;
+        const float x_4 = inside[slot + 3] + x;
         if (owner) {
           if (p < n0) {
             out0[n0 - p - 1] = x;
           }
           if (p + 1 < n0) {
-            const int p_1 = p + 1;
-            out0[n0 - p_1 - 1] = x_1;
+            out0[n0 - p - 2] = x_1;
           }
           if (p + 2 < n0) {
-            const int p_1 = p + 2;
-            out0[n0 - p_1 - 1] = x_2;
+            out0[n0 - p - 3] = x_2;
           }
           if (p + 3 < n0) {
-            const int p_1 = p + 3;
-            out0[n0 - p_1 - 1] = x_3;
+            out0[n0 - p - 4] = x_3;
           }
           if (p < n0 && n0 <= p + 4) {
             float final = x_1;
@@ -216,16 +196,15 @@ scanr_total_rows(const float* __restrict__ input, float* __restrict__ out0,
             if (p + 4 == n0) {
               final = x_4;
             }
-            out0_1[0] = final;
+            out1[0] = final;
           }
         }
       }
     }
-    const float x = run + carry;
-    carry = x;
+    carry += run;
   }
   if (n0 == 0 && owner && lane == 0) {
-    out0_1[0] = carry;
+    out1[0] = carry;
   }
 }
 
@@ -247,152 +226,151 @@ __device__ __forceinline__ uint64 fetch_relaxed(const uint64* place) {
 // tiles of 24576 elements, in one pass
 extern "C" __global__ void __launch_bounds__(512, 2)
 scanr_total_tiles(const float* __restrict__ input, float* __restrict__ out0,
-                         float* __restrict__ out0_1, uint64* __restrict__ zero_state, int n0,
+                         float* __restrict__ out1, uint64* __restrict__ zero_state, int n0,
                          int tiles, int all_tiles) {
   extern __shared__ __align__(16) unsigned char shared_memory[];
   int* const ticket = reinterpret_cast<int*>(shared_memory);
-  float* const inside_1 = reinterpret_cast<float*>(shared_memory + 16);
-  float before_1[12];
-  float* const warp = reinterpret_cast<float*>(shared_memory + 98320);
+  float* const inside = reinterpret_cast<float*>(shared_memory + 16);
+  float before[12];
+  float* const warp_total = reinterpret_cast<float*>(shared_memory + 98320);
   float* const warp_prefix = reinterpret_cast<float*>(shared_memory + 98384);
   int64* const nearest = reinterpret_cast<int64*>(shared_memory + 98448);
   float* const head = reinterpret_cast<float*>(shared_memory + 98464);
   float* const sum = reinterpret_cast<float*>(shared_memory + 98480);
   const int thread = threadIdx.x;
   const int lane = thread & 31;
-  const int warp_1 = thread >> 5;
+  const int warp = thread >> 5;
+  // Blocks take tiles in the order in which they start: those before this one run.
   if (thread == 0) {
     const uint64 taken = atomicAdd(zero_state, 1ull);
     ticket[0] = taken;
   }
   __syncthreads();
-  const int ticket_1 = ticket[0];
-  const int number = min(max(ticket_1, 0), all_tiles - 1);
+  const int number = min(max(ticket[0], 0), all_tiles - 1);
   const int tile_start = number * 24576u;
   const int tile_stop = min((int)(tile_start + 24576u), n0);
-  const int first = (unsigned)tile_start + (warp_1 * 1536 + lane * 4);
+  const int first = (unsigned)tile_start + (warp * 1536 + lane * 4);
   const bool whole = (int)((unsigned)tile_stop - tile_start) == 24576;
   const bool by_vectors = (n0 & 3) == 0;
+  // inside: the prefixes inside each vector; before: their totals.
   if (whole) {
     #pragma unroll
     for (int j = 0; j < 12; ++j) {
       const int p = first + j * 128;
-      const int at = n0 + (0 - p);
-      const float4 input_x = *reinterpret_cast<const float4*>(&input[at - 4]);
-      const float x = input_x.z + input_x.w;
-      const float x_1 = input_x.y + x;
-      const float x_2 = input_x.x + x_1;
+      const int at = n0 - p;
+      const float4 input4 = *reinterpret_cast<const float4*>(&input[at - 4]);
+      const float x = input4.z + input4.w;
+      const float x_1 = input4.y + x;
+      const float x_2 = input4.x + x_1;
       const int slot = (j * 512 + thread) * 4;
-      *reinterpret_cast<float4*>(&inside_1[slot]) = make_float4(input_x.w, x, x_1, x_2);
-      before_1[j] = x_2;
+      *reinterpret_cast<float4*>(&inside[slot]) = make_float4(input4.w, x, x_1, x_2);
+      before[j] = x_2;
     }
   } else if (by_vectors) {
     #pragma unroll
     for (int j = 0; j < 12; ++j) {
       const int p = (unsigned)first + j * 128;
       const int p_1 = min(p, n0 - 4);
-      const int at = n0 + (0 - p_1);
-      const float4 input_x = *reinterpret_cast<const float4*>(&input[at - 4]);
-      const float x = input_x.z + input_x.w;
-      const float x_1 = input_x.y + x;
-      const float x_2 = input_x.x + x_1;
+      const int at = n0 - p_1;
+      const float4 input4 = *reinterpret_cast<const float4*>(&input[at - 4]);
+      const float x = input4.z + input4.w;
+      const float x_1 = input4.y + x;
+      const float x_2 = input4.x + x_1;
       const int slot = (j * 512 + thread) * 4;
-      *reinterpret_cast<float4*>(&inside_1[slot]) = make_float4(input_x.w, x, x_1, x_2);
-      before_1[j] = x_2;
+      *reinterpret_cast<float4*>(&inside[slot]) = make_float4(input4.w, x, x_1, x_2);
+      before[j] = x_2;
     }
   } else {
     #pragma unroll
     for (int j = 0; j < 12; ++j) {
       const int p = (unsigned)first + j * 128;
       const int p_1 = min(p, n0 - 1);
-      const float input_x = input[n0 - p_1 - 1];
+      const float input_value = input[n0 - p_1 - 1];
       const int p_2 = min((int)(p + 1u), n0 - 1);
-      const float input_x_1 = input[n0 - p_2 - 1];
+      const float input_value_1 = input[n0 - p_2 - 1];
       const int p_3 = min((int)(p + 2u), n0 - 1);
-      const float input_x_2 = input[n0 - p_3 - 1];
+      const float input_value_2 = input[n0 - p_3 - 1];
       const int p_4 = min((int)(p + 3u), n0 - 1);
-      const float input_x_3 = input[n0 - p_4 - 1];
-      const float x = input_x_1 + input_x;
-      const float x_1 = input_x_2 + x;
-      const float x_2 = input_x_3 + x_1;
+      const float input_value_3 = input[n0 - p_4 - 1];
+      const float x = input_value_1 + input_value;
+      const float x_1 = input_value_2 + x;
+      const float x_2 = input_value_3 + x_1;
       const int slot = (j * 512 + thread) * 4;
-      *reinterpret_cast<float4*>(&inside_1[slot]) = make_float4(input_x, x, x_1, x_2);
-      before_1[j] = x_2;
+      *reinterpret_cast<float4*>(&inside[slot]) = make_float4(input_value, x, x_1, x_2);
+      before[j] = x_2;
     }
   }
+  // before[j]: prefixes over the threads of the totals of their vectors j.
   #pragma unroll
   for (int j = 0; j < 12; ++j) {
-    const float before_1_1 = before_1[j];
-    const float other = __shfl_up_sync(0xffffffff, before_1_1, 1);
+    const float before_1 = before[j];
+    const float other = __shfl_up_sync(0xffffffff, before_1, 1);
     if (lane >= 1) {
-      const float x = before_1_1 + other;
-      before_1[j] = x;
+      before[j] = before_1 + other;
     }
   }
   #pragma unroll
   for (int j = 0; j < 12; ++j) {
-    const float before_1_1 = before_1[j];
-    const float other = __shfl_up_sync(0xffffffff, before_1_1, 2);
+    const float before_1 = before[j];
+    const float other = __shfl_up_sync(0xffffffff, before_1, 2);
     if (lane >= 2) {
-      const float x = before_1_1 + other;
-      before_1[j] = x;
+      before[j] = before_1 + other;
     }
   }
   #pragma unroll
   for (int j = 0; j < 12; ++j) {
-    const float before_1_1 = before_1[j];
-    const float other = __shfl_up_sync(0xffffffff, before_1_1, 4);
+    const float before_1 = before[j];
+    const float other = __shfl_up_sync(0xffffffff, before_1, 4);
     if (lane >= 4) {
-      const float x = before_1_1 + other;
-      before_1[j] = x;
+      before[j] = before_1 + other;
     }
   }
   #pragma unroll
   for (int j = 0; j < 12; ++j) {
-    const float before_1_1 = before_1[j];
-    const float other = __shfl_up_sync(0xffffffff, before_1_1, 8);
+    const float before_1 = before[j];
+    const float other = __shfl_up_sync(0xffffffff, before_1, 8);
     if (lane >= 8) {
-      const float x = before_1_1 + other;
-      before_1[j] = x;
+      before[j] = before_1 + other;
     }
   }
   #pragma unroll
   for (int j = 0; j < 12; ++j) {
-    const float before_1_1 = before_1[j];
-    const float other = __shfl_up_sync(0xffffffff, before_1_1, 16);
+    const float before_1 = before[j];
+    const float other = __shfl_up_sync(0xffffffff, before_1, 16);
     if (lane >= 16) {
-      const float x = before_1_1 + other;
-      before_1[j] = x;
+      before[j] = before_1 + other;
     }
   }
   float run = -0.0f;
+  // before[j] becomes what comes before vector j; run is the total so far.
   #pragma unroll
   for (int j = 0; j < 12; ++j) {
-    const float before_1_1 = before_1[j];
-    const float other = __shfl_sync(0xffffffff, before_1_1, 31);
-    const float other_1 = __shfl_up_sync(0xffffffff, before_1_1, 1);
-    before_1[j] = run;
+    const float before_1 = before[j];
+    const float other = __shfl_sync(0xffffffff, before_1, 31);
+    const float other_1 = __shfl_up_sync(0xffffffff, before_1, 1);
+    before[j] = run;
     if (lane > 0) {
-      const float x = other_1 + run;
-      before_1[j] = x;
+      before[j] = other_1 + run;
     }
-    const float x = other + run;
-    run = x;
+    run += other;
   }
+  // Every warp leaves its total.
   if (lane == 0) {
-    warp[warp_1] = run;
+    warp_total[warp] = run;
   }
   __syncthreads();
+  // Look back: the first warp publishes the total of the tile, waits for those in front
+  // of it in its group of 32 and finds a group whose start is known; warp w adds up
+  // the group that is w before.
   const int group = number / 32;
   const int place = number % 32;
-  const int own = group - warp_1;
+  const int own = group - warp;
   const int tile_slot = own * 32 + lane;
-  const bool wanted = warp_1 <= 8 && own >= 0 && (warp_1 > 0 || lane < place);
+  const bool wanted = warp <= 8 && own >= 0 && (warp > 0 || lane < place);
   uint64 word = wanted ? 0ull : 4294967296ull;
-  const bool first_warp = warp_1 == 0;
+  const bool first_warp = warp == 0;
   if (first_warp) {
-    const float warp_2 = warp[min(lane, 15)];
-    float prefix = warp_2;
+    float prefix = warp_total[min(lane, 15)];
     const float other = __shfl_up_sync(0xffffffff, prefix, 1);
     if (lane >= 1) {
       prefix += other;
@@ -415,8 +393,7 @@ scanr_total_tiles(const float* __restrict__ input, float* __restrict__ out0,
     if (lane == 15 && number + 1 < tiles) {
       const int word_1 = number + 1;
       publish_relaxed(
-          &zero_state[word_1],
-          (uint64)(uint32)__float_as_uint(prefix) | 4294967296ull);
+          &zero_state[word_1], (uint64)(uint32)__float_as_uint(prefix) | 4294967296ull);
     }
     const int mine = group - lane;
     const bool near = lane <= 8;
@@ -450,8 +427,7 @@ scanr_total_tiles(const float* __restrict__ input, float* __restrict__ out0,
     word = got;
   }
   __syncthreads();
-  const int64 nearest_1 = nearest[0];
-  if ((int64)warp_1 <= nearest_1) {
+  if ((int64)warp <= nearest[0]) {
     #pragma unroll 1
     while (true) {
       const uint32 lacking = __ballot_sync(0xffffffff, word < 4294967296ull);
@@ -466,8 +442,7 @@ scanr_total_tiles(const float* __restrict__ input, float* __restrict__ out0,
     if (first_warp && place == 31) {
       float whole_1 = sum_1;
       if (lane == 31) {
-        const float warp_prefix_1 = warp_prefix[15];
-        whole_1 = warp_prefix_1;
+        whole_1 = warp_prefix[15];
       }
       const float other = __shfl_down_sync(0xffffffff, whole_1, 1);
       whole_1 += other;
@@ -497,89 +472,65 @@ scanr_total_tiles(const float* __restrict__ input, float* __restrict__ out0,
     const float other_4 = __shfl_down_sync(0xffffffff, sum_1, 16);
     sum_1 += other_4;
     if (lane == 0) {
-      sum[warp_1] = sum_1;
+      sum[warp] = sum_1;
     }
   }
   __syncthreads();
-  const int64 nearest_2 = nearest[0];
-  const bool begun = nearest_2 < (int64)group;
-  const float head_1 = head[0];
-  float before = head_1;
+  // What comes before this warp, combined from left to right.
+  const int64 nearest_1 = nearest[0];
+  const bool begun = nearest_1 < (int64)group;
+  float before_1 = head[0];
   if (!begun) {
-    before = 0.0f;
+    before_1 = 0.0f;
   }
-  if (nearest_2 >= 8) {
-    const float sum_1 = sum[8];
-    const float x = sum_1 + before;
-    before = x;
+  if (nearest_1 >= 8) {
+    before_1 += sum[8];
   }
-  if (nearest_2 >= 7) {
-    const float sum_1 = sum[7];
-    const float x = sum_1 + before;
-    before = x;
+  if (nearest_1 >= 7) {
+    before_1 += sum[7];
   }
-  if (nearest_2 >= 6) {
-    const float sum_1 = sum[6];
-    const float x = sum_1 + before;
-    before = x;
+  if (nearest_1 >= 6) {
+    before_1 += sum[6];
   }
-  if (nearest_2 >= 5) {
-    const float sum_1 = sum[5];
-    const float x = sum_1 + before;
-    before = x;
+  if (nearest_1 >= 5) {
+    before_1 += sum[5];
   }
-  if (nearest_2 >= 4) {
-    const float sum_1 = sum[4];
-    const float x = sum_1 + before;
-    before = x;
+  if (nearest_1 >= 4) {
+    before_1 += sum[4];
   }
-  if (nearest_2 >= 3) {
-    const float sum_1 = sum[3];
-    const float x = sum_1 + before;
-    before = x;
+  if (nearest_1 >= 3) {
+    before_1 += sum[3];
   }
-  if (nearest_2 >= 2) {
-    const float sum_1 = sum[2];
-    const float x = sum_1 + before;
-    before = x;
+  if (nearest_1 >= 2) {
+    before_1 += sum[2];
   }
-  if (nearest_2 >= 1) {
-    const float sum_1 = sum[1];
-    const float x = sum_1 + before;
-    before = x;
+  if (nearest_1 >= 1) {
+    before_1 += sum[1];
   }
   if (thread == 0 && place == 31 && number + 1 < tiles) {
-    const float sum_1 = sum[9];
-    float whole_1 = sum_1;
-    const float x = whole_1 + before;
-    whole_1 = x;
+    float whole_1 = sum[9];
+    whole_1 += before_1;
     const int word_1 = all_tiles + group + 2;
     publish_relaxed(
-        &zero_state[word_1],
-        (uint64)(uint32)__float_as_uint(whole_1) | 4294967296ull);
+        &zero_state[word_1], (uint64)(uint32)__float_as_uint(whole_1) | 4294967296ull);
   }
   if (place > 0) {
-    const float sum_1 = sum[0];
-    const float x = sum_1 + before;
-    before = x;
+    before_1 += sum[0];
   }
-  if (warp_1 > 0) {
-    const float warp_prefix_1 = warp_prefix[warp_1 - 1];
-    const float x = warp_prefix_1 + before;
-    before = x;
+  if (warp > 0) {
+    before_1 += warp_prefix[warp - 1];
   }
   if (whole) {
     #pragma unroll
     for (int j = 0; j < 12; ++j) {
       const int p = (unsigned)first + j * 128;
-      const float before_1_1 = before_1[j];
-      const float x = before_1_1 + before;
+      const float x = before[j] + before_1;
       const int slot = (j * 512 + thread) * 4;
-      const float4 inside_1_x = *reinterpret_cast<const float4*>(&inside_1[slot]);
-      const float x_1 = inside_1_x.x + x;
-      const float x_2 = inside_1_x.y + x;
-      const float x_3 = inside_1_x.z + x;
-      const float x_4 = inside_1_x.w + x;
+      const float4 inside_1_4 = *reinterpret_cast<const float4*>(&inside[slot]);
+      const float x_1 = inside_1_4.x + x;
+      const float x_2 = inside_1_4.y + x;
+      const float x_3 = inside_1_4.z + x;
+      const float x_4 = inside_1_4.w + x;
       const int at = n0 - p - 4;
       __stcs(reinterpret_cast<float4*>(&out0[at]), make_float4(x_3, x_2, x_1, x));
       if (p < n0 && n0 <= (int)(p + 4u)) {
@@ -593,21 +544,20 @@ scanr_total_tiles(const float* __restrict__ input, float* __restrict__ out0,
         if ((int)(p + 4u) == n0) {
           final = x_4;
         }
-        out0_1[0] = final;
+        out1[0] = final;
       }
     }
   } else if (by_vectors) {
     #pragma unroll
     for (int j = 0; j < 12; ++j) {
       const int p = (unsigned)first + j * 128;
-      const float before_1_1 = before_1[j];
-      const float x = before_1_1 + before;
+      const float x = before[j] + before_1;
       const int slot = (j * 512 + thread) * 4;
-      const float4 inside_1_x = *reinterpret_cast<const float4*>(&inside_1[slot]);
-      const float x_1 = inside_1_x.x + x;
-      const float x_2 = inside_1_x.y + x;
-      const float x_3 = inside_1_x.z + x;
-      const float x_4 = inside_1_x.w + x;
+      const float4 inside_1_4 = *reinterpret_cast<const float4*>(&inside[slot]);
+      const float x_1 = inside_1_4.x + x;
+      const float x_2 = inside_1_4.y + x;
+      const float x_3 = inside_1_4.z + x;
+      const float x_4 = inside_1_4.w + x;
       if (p < n0) {
         const int at = n0 - p - 4;
         __stcs(reinterpret_cast<float4*>(&out0[at]), make_float4(x_3, x_2, x_1, x));
@@ -623,35 +573,31 @@ scanr_total_tiles(const float* __restrict__ input, float* __restrict__ out0,
         if ((int)(p + 4u) == n0) {
           final = x_4;
         }
-        out0_1[0] = final;
+        out1[0] = final;
       }
     }
   } else {
     #pragma unroll
     for (int j = 0; j < 12; ++j) {
       const int p = (unsigned)first + j * 128;
-      const float before_1_1 = before_1[j];
-      const float x = before_1_1 + before;
+      const float x = before[j] + before_1;
       const int slot = (j * 512 + thread) * 4;
-      const float4 inside_1_x = *reinterpret_cast<const float4*>(&inside_1[slot]);
-      const float x_1 = inside_1_x.x + x;
-      const float x_2 = inside_1_x.y + x;
-      const float x_3 = inside_1_x.z + x;
-      const float x_4 = inside_1_x.w + x;
+      const float4 inside_1_4 = *reinterpret_cast<const float4*>(&inside[slot]);
+      const float x_1 = inside_1_4.x + x;
+      const float x_2 = inside_1_4.y + x;
+      const float x_3 = inside_1_4.z + x;
+      const float x_4 = inside_1_4.w + x;
       if (p < n0) {
         out0[n0 - p - 1] = x;
       }
       if ((int)(p + 1u) < n0) {
-        const int p_1 = p + 1u;
-        out0[n0 - p_1 - 1] = x_1;
+        out0[n0 - p - 2] = x_1;
       }
       if ((int)(p + 2u) < n0) {
-        const int p_1 = p + 2u;
-        out0[n0 - p_1 - 1] = x_2;
+        out0[n0 - p - 3] = x_2;
       }
       if ((int)(p + 3u) < n0) {
-        const int p_1 = p + 3u;
-        out0[n0 - p_1 - 1] = x_3;
+        out0[n0 - p - 4] = x_3;
       }
       if (p < n0 && n0 <= (int)(p + 4u)) {
         float final = x_1;
@@ -664,7 +610,7 @@ scanr_total_tiles(const float* __restrict__ input, float* __restrict__ out0,
         if ((int)(p + 4u) == n0) {
           final = x_4;
         }
-        out0_1[0] = final;
+        out1[0] = final;
       }
     }
   }
@@ -688,8 +634,8 @@ __device__ __forceinline__ uint64 fetch_relaxed(const uint64* place) {
 // tiles of 12288 elements, in one pass, five of a block at once
 extern "C" __global__ void __launch_bounds__(416, 1)
 scanr_total_turns(const float* __restrict__ input, float* __restrict__ out0,
-                         float* __restrict__ out0_1, uint64* __restrict__ zero_state_1, int n0,
-                         int tiles_1, int all_tiles_1) {
+                         float* __restrict__ out1, uint64* __restrict__ zero_state, int n0,
+                         int tiles, int all_tiles) {
   extern __shared__ __align__(16) unsigned char shared_memory[];
   int* const taken = reinterpret_cast<int*>(shared_memory);
   float* const prefix = reinterpret_cast<float*>(shared_memory + 16);
@@ -697,7 +643,7 @@ scanr_total_turns(const float* __restrict__ input, float* __restrict__ out0,
   float* const ring = reinterpret_cast<float*>(shared_memory + 176);
   float oldest[8];
   float middle[8];
-  float before_2[8];
+  float before[8];
   float* const warp_total = reinterpret_cast<float*>(shared_memory + 147632);
   float coming[32];
   const int thread = threadIdx.x;
@@ -705,40 +651,35 @@ scanr_total_turns(const float* __restrict__ input, float* __restrict__ out0,
   const int warp = thread >> 5;
   const bool taker = thread == 384;
   if (taker) {
-    const uint64 found = atomicAdd(zero_state_1, 1ull);
+    const uint64 found = atomicAdd(zero_state, 1ull);
     taken[1] = found;
   }
   __syncthreads();
-  int stored = all_tiles_1;
-  int looks_back = all_tiles_1;
-  int published = all_tiles_1;
-  int combined = all_tiles_1;
-  const int taken_1 = taken[1];
-  int asked = min(max(taken_1, 0), all_tiles_1);
+  int stored = all_tiles;
+  int looks_back = all_tiles;
+  int published = all_tiles;
+  int combined = all_tiles;
+  int asked = min(max(taken[1], 0), all_tiles);
   int side = 0;
   int stage = 0;
   float total = -0.0f;
   float newest = -0.0f;
   #pragma unroll 1
-  while (stored < all_tiles_1 || looks_back < all_tiles_1 || published < all_tiles_1 || combined < all_tiles_1 || asked < all_tiles_1) {
+  while (stored < all_tiles || looks_back < all_tiles || published < all_tiles
+      || combined < all_tiles || asked < all_tiles) {
     const int other = (unsigned)1 - side;
     const bool helps = warp == 12;
     if (helps) {
       if (taker) {
-        const uint64 found = atomicAdd(zero_state_1, 1ull);
+        const uint64 found = atomicAdd(zero_state, 1ull);
         taken[side] = found;
       }
       total = newest;
-      const int number = min(published, all_tiles_1 - 1);
-      const int tile_start = number * 12288u;
-      const int tile_stop = min((int)(tile_start + 12288u), n0);
-      const bool exists = published < all_tiles_1;
-      const int t = warp * 1024 + lane * 4;
-      const int first = tile_start + t;
-      const bool whole = (int)((unsigned)tile_stop - tile_start) == 12288;
+      const int number = min(published, all_tiles - 1);
+      const bool exists = published < all_tiles;
       if (exists) {
-        const float warp_total_1 = warp_total[other * 12 + min(lane, 11)];
-        float prefix_1 = warp_total_1;
+        // The last warp: prefixes over the warps' totals, the tile's published.
+        float prefix_1 = warp_total[other * 12 + min(lane, 11)];
         const float other_1 = __shfl_up_sync(0xffffffff, prefix_1, 1);
         if (lane >= 1) {
           prefix_1 += other_1;
@@ -760,20 +701,16 @@ scanr_total_turns(const float* __restrict__ input, float* __restrict__ out0,
         }
         const float other_5 = __shfl_sync(0xffffffff, prefix_1, 11);
         newest = other_5;
-        if (lane == 0 && number + 1 < tiles_1) {
+        if (lane == 0 && number + 1 < tiles) {
           const int word = number + 1;
           publish_relaxed(
-              &zero_state_1[word],
-              (uint64)(uint32)__float_as_uint(newest) | 4294967296ull);
+              &zero_state[word], (uint64)(uint32)__float_as_uint(newest) | 4294967296ull);
         }
       }
-      const int number_1 = min(looks_back, all_tiles_1 - 1);
-      const int tile_start_1 = number_1 * 12288u;
-      const int tile_stop_1 = min((int)(tile_start_1 + 12288u), n0);
-      const bool exists_1 = looks_back < all_tiles_1;
-      const int first_1 = tile_start_1 + t;
-      const bool whole_1 = (int)((unsigned)tile_stop_1 - tile_start_1) == 12288;
+      const int number_1 = min(looks_back, all_tiles - 1);
+      const bool exists_1 = looks_back < all_tiles;
       if (exists_1) {
+        // … and what comes before the tile that is stored in the next turn.
         const int group = number_1 >> 5;
         const int place = number_1 & 31;
         const int mine = (unsigned)group - lane;
@@ -803,53 +740,53 @@ scanr_total_turns(const float* __restrict__ input, float* __restrict__ out0,
         #pragma unroll 1
         while (true) {
           if (word < 4294967296ull) {
-            const int word_10 = all_tiles_1 + mine + 1;
-            const uint64 got = fetch_relaxed(&zero_state_1[word_10]);
+            const int word_10 = all_tiles + mine + 1;
+            const uint64 got = fetch_relaxed(&zero_state[word_10]);
             word = got;
           }
           if (word_1 < 4294967296ull) {
             const int word_10 = tile_slot + 1;
-            const uint64 got = fetch_relaxed(&zero_state_1[word_10]);
+            const uint64 got = fetch_relaxed(&zero_state[word_10]);
             word_1 = got;
           }
           if (word_2 < 4294967296ull) {
             const int word_10 = tile_slot - 31;
-            const uint64 got = fetch_relaxed(&zero_state_1[word_10]);
+            const uint64 got = fetch_relaxed(&zero_state[word_10]);
             word_2 = got;
           }
           if (word_3 < 4294967296ull) {
             const int word_10 = tile_slot - 63;
-            const uint64 got = fetch_relaxed(&zero_state_1[word_10]);
+            const uint64 got = fetch_relaxed(&zero_state[word_10]);
             word_3 = got;
           }
           if (word_4 < 4294967296ull) {
             const int word_10 = tile_slot - 95;
-            const uint64 got = fetch_relaxed(&zero_state_1[word_10]);
+            const uint64 got = fetch_relaxed(&zero_state[word_10]);
             word_4 = got;
           }
           if (word_5 < 4294967296ull) {
             const int word_10 = tile_slot - 127;
-            const uint64 got = fetch_relaxed(&zero_state_1[word_10]);
+            const uint64 got = fetch_relaxed(&zero_state[word_10]);
             word_5 = got;
           }
           if (word_6 < 4294967296ull) {
             const int word_10 = tile_slot - 159;
-            const uint64 got = fetch_relaxed(&zero_state_1[word_10]);
+            const uint64 got = fetch_relaxed(&zero_state[word_10]);
             word_6 = got;
           }
           if (word_7 < 4294967296ull) {
             const int word_10 = tile_slot - 191;
-            const uint64 got = fetch_relaxed(&zero_state_1[word_10]);
+            const uint64 got = fetch_relaxed(&zero_state[word_10]);
             word_7 = got;
           }
           if (word_8 < 4294967296ull) {
             const int word_10 = tile_slot - 223;
-            const uint64 got = fetch_relaxed(&zero_state_1[word_10]);
+            const uint64 got = fetch_relaxed(&zero_state[word_10]);
             word_8 = got;
           }
           if (word_9 < 4294967296ull) {
             const int word_10 = tile_slot - 255;
-            const uint64 got = fetch_relaxed(&zero_state_1[word_10]);
+            const uint64 got = fetch_relaxed(&zero_state[word_10]);
             word_9 = got;
           }
           const uint32 starts = __ballot_sync(0xffffffff, near && word >= 4294967296ull);
@@ -869,9 +806,9 @@ scanr_total_turns(const float* __restrict__ input, float* __restrict__ out0,
         }
         const float other_1 = __shfl_sync(0xffffffff, __uint_as_float((uint32)word), away);
         const bool begun = away < group;
-        float before = other_1;
+        float before_1 = other_1;
         if (!begun) {
-          before = 0.0f;
+          before_1 = 0.0f;
         }
         if (away >= 8) {
           float sum = __uint_as_float((uint32)word_9);
@@ -885,8 +822,7 @@ scanr_total_turns(const float* __restrict__ input, float* __restrict__ out0,
           sum += other_5;
           const float other_6 = __shfl_down_sync(0xffffffff, sum, 16);
           sum += other_6;
-          const float x = sum + before;
-          before = x;
+          before_1 += sum;
         }
         if (away >= 7) {
           float sum = __uint_as_float((uint32)word_8);
@@ -900,8 +836,7 @@ scanr_total_turns(const float* __restrict__ input, float* __restrict__ out0,
           sum += other_5;
           const float other_6 = __shfl_down_sync(0xffffffff, sum, 16);
           sum += other_6;
-          const float x = sum + before;
-          before = x;
+          before_1 += sum;
         }
         if (away >= 6) {
           float sum = __uint_as_float((uint32)word_7);
@@ -915,8 +850,7 @@ scanr_total_turns(const float* __restrict__ input, float* __restrict__ out0,
           sum += other_5;
           const float other_6 = __shfl_down_sync(0xffffffff, sum, 16);
           sum += other_6;
-          const float x = sum + before;
-          before = x;
+          before_1 += sum;
         }
         if (away >= 5) {
           float sum = __uint_as_float((uint32)word_6);
@@ -930,8 +864,7 @@ scanr_total_turns(const float* __restrict__ input, float* __restrict__ out0,
           sum += other_5;
           const float other_6 = __shfl_down_sync(0xffffffff, sum, 16);
           sum += other_6;
-          const float x = sum + before;
-          before = x;
+          before_1 += sum;
         }
         if (away >= 4) {
           float sum = __uint_as_float((uint32)word_5);
@@ -945,8 +878,7 @@ scanr_total_turns(const float* __restrict__ input, float* __restrict__ out0,
           sum += other_5;
           const float other_6 = __shfl_down_sync(0xffffffff, sum, 16);
           sum += other_6;
-          const float x = sum + before;
-          before = x;
+          before_1 += sum;
         }
         if (away >= 3) {
           float sum = __uint_as_float((uint32)word_4);
@@ -960,8 +892,7 @@ scanr_total_turns(const float* __restrict__ input, float* __restrict__ out0,
           sum += other_5;
           const float other_6 = __shfl_down_sync(0xffffffff, sum, 16);
           sum += other_6;
-          const float x = sum + before;
-          before = x;
+          before_1 += sum;
         }
         if (away >= 2) {
           float sum = __uint_as_float((uint32)word_3);
@@ -975,8 +906,7 @@ scanr_total_turns(const float* __restrict__ input, float* __restrict__ out0,
           sum += other_5;
           const float other_6 = __shfl_down_sync(0xffffffff, sum, 16);
           sum += other_6;
-          const float x = sum + before;
-          before = x;
+          before_1 += sum;
         }
         if (away >= 1) {
           float sum = __uint_as_float((uint32)word_2);
@@ -990,32 +920,29 @@ scanr_total_turns(const float* __restrict__ input, float* __restrict__ out0,
           sum += other_5;
           const float other_6 = __shfl_down_sync(0xffffffff, sum, 16);
           sum += other_6;
-          const float x = sum + before;
-          before = x;
+          before_1 += sum;
         }
         float sum = __uint_as_float((uint32)word_1);
-        if (place == 31 && number_1 + 1 < tiles_1) {
-          float whole_2 = sum;
+        if (place == 31 && number_1 + 1 < tiles) {
+          float whole = sum;
           if (lane == 31) {
-            whole_2 = total;
+            whole = total;
           }
-          const float other_2 = __shfl_down_sync(0xffffffff, whole_2, 1);
-          whole_2 += other_2;
-          const float other_3 = __shfl_down_sync(0xffffffff, whole_2, 2);
-          whole_2 += other_3;
-          const float other_4 = __shfl_down_sync(0xffffffff, whole_2, 4);
-          whole_2 += other_4;
-          const float other_5 = __shfl_down_sync(0xffffffff, whole_2, 8);
-          whole_2 += other_5;
-          const float other_6 = __shfl_down_sync(0xffffffff, whole_2, 16);
-          whole_2 += other_6;
+          const float other_2 = __shfl_down_sync(0xffffffff, whole, 1);
+          whole += other_2;
+          const float other_3 = __shfl_down_sync(0xffffffff, whole, 2);
+          whole += other_3;
+          const float other_4 = __shfl_down_sync(0xffffffff, whole, 4);
+          whole += other_4;
+          const float other_5 = __shfl_down_sync(0xffffffff, whole, 8);
+          whole += other_5;
+          const float other_6 = __shfl_down_sync(0xffffffff, whole, 16);
+          whole += other_6;
           if (lane == 0) {
-            const float x = whole_2 + before;
-            whole_2 = x;
-            const int word_10 = all_tiles_1 + group + 2;
+            whole += before_1;
+            const int word_10 = all_tiles + group + 2;
             publish_relaxed(
-                &zero_state_1[word_10],
-                (uint64)(uint32)__float_as_uint(whole_2) | 4294967296ull);
+                &zero_state[word_10], (uint64)(uint32)__float_as_uint(whole) | 4294967296ull);
           }
         }
         if (place > 0) {
@@ -1032,42 +959,38 @@ scanr_total_turns(const float* __restrict__ input, float* __restrict__ out0,
           sum += other_5;
           const float other_6 = __shfl_down_sync(0xffffffff, sum, 16);
           sum += other_6;
-          const float x = sum + before;
-          before = x;
+          before_1 += sum;
         }
         if (lane == 0) {
-          base[other] = before;
+          base[other] = before_1;
         }
       }
     } else {
       const bool by_vectors = (n0 & 3) == 0;
-      const int number = min(stored, all_tiles_1 - 1);
+      const int number = min(stored, all_tiles - 1);
       const int tile_start = number * 12288u;
       const int tile_stop = min((int)(tile_start + 12288u), n0);
-      const bool exists = stored < all_tiles_1;
+      const bool exists = stored < all_tiles;
       const int t = warp * 1024 + lane * 4;
       const int first = (unsigned)tile_start + t;
       const bool whole = (int)((unsigned)tile_stop - tile_start) == 12288;
       if (exists) {
-        const float base_1 = base[side];
-        float base_2 = base_1;
+        // Results of the oldest tile, whose prefixes lie in shared memory.
+        float base_1 = base[side];
         if (warp > 0) {
-          const float prefix_1 = prefix[stage * 12 + warp - 1];
-          const float x = prefix_1 + base_2;
-          base_2 = x;
+          base_1 += prefix[stage * 12 + warp - 1];
         }
         if (whole) {
           #pragma unroll
           for (int j = 0; j < 8; ++j) {
             const int p = (unsigned)first + j * 128;
-            const float oldest_1 = oldest[j];
-            const float x = oldest_1 + base_2;
+            const float x = oldest[j] + base_1;
             const int slot = ((stage * 8 + j) * 384 + thread) * 4;
-            const float4 ring_x = *reinterpret_cast<const float4*>(&ring[slot]);
-            const float x_1 = ring_x.x + x;
-            const float x_2 = ring_x.y + x;
-            const float x_3 = ring_x.z + x;
-            const float x_4 = ring_x.w + x;
+            const float4 ring4 = *reinterpret_cast<const float4*>(&ring[slot]);
+            const float x_1 = ring4.x + x;
+            const float x_2 = ring4.y + x;
+            const float x_3 = ring4.z + x;
+            const float x_4 = ring4.w + x;
             const int at = n0 - p - 4;
             __stcs(reinterpret_cast<float4*>(&out0[at]), make_float4(x_3, x_2, x_1, x));
             if (p < n0 && n0 <= (int)(p + 4u)) {
@@ -1081,21 +1004,20 @@ scanr_total_turns(const float* __restrict__ input, float* __restrict__ out0,
               if ((int)(p + 4u) == n0) {
                 final = x_4;
               }
-              out0_1[0] = final;
+              out1[0] = final;
             }
           }
         } else if (by_vectors) {
           #pragma unroll
           for (int j = 0; j < 8; ++j) {
             const int p = (unsigned)first + j * 128;
-            const float oldest_1 = oldest[j];
-            const float x = oldest_1 + base_2;
+            const float x = oldest[j] + base_1;
             const int slot = ((stage * 8 + j) * 384 + thread) * 4;
-            const float4 ring_x = *reinterpret_cast<const float4*>(&ring[slot]);
-            const float x_1 = ring_x.x + x;
-            const float x_2 = ring_x.y + x;
-            const float x_3 = ring_x.z + x;
-            const float x_4 = ring_x.w + x;
+            const float4 ring4 = *reinterpret_cast<const float4*>(&ring[slot]);
+            const float x_1 = ring4.x + x;
+            const float x_2 = ring4.y + x;
+            const float x_3 = ring4.z + x;
+            const float x_4 = ring4.w + x;
             if (p < n0) {
               const int at = n0 - p - 4;
               __stcs(reinterpret_cast<float4*>(&out0[at]), make_float4(x_3, x_2, x_1, x));
@@ -1111,35 +1033,31 @@ scanr_total_turns(const float* __restrict__ input, float* __restrict__ out0,
               if ((int)(p + 4u) == n0) {
                 final = x_4;
               }
-              out0_1[0] = final;
+              out1[0] = final;
             }
           }
         } else {
           #pragma unroll
           for (int j = 0; j < 8; ++j) {
             const int p = (unsigned)first + j * 128;
-            const float oldest_1 = oldest[j];
-            const float x = oldest_1 + base_2;
+            const float x = oldest[j] + base_1;
             const int slot = ((stage * 8 + j) * 384 + thread) * 4;
-            const float4 ring_x = *reinterpret_cast<const float4*>(&ring[slot]);
-            const float x_1 = ring_x.x + x;
-            const float x_2 = ring_x.y + x;
-            const float x_3 = ring_x.z + x;
-            const float x_4 = ring_x.w + x;
+            const float4 ring4 = *reinterpret_cast<const float4*>(&ring[slot]);
+            const float x_1 = ring4.x + x;
+            const float x_2 = ring4.y + x;
+            const float x_3 = ring4.z + x;
+            const float x_4 = ring4.w + x;
             if (p < n0) {
               out0[n0 - p - 1] = x;
             }
             if ((int)(p + 1u) < n0) {
-              const int p_1 = p + 1u;
-              out0[n0 - p_1 - 1] = x_1;
+              out0[n0 - p - 2] = x_1;
             }
             if ((int)(p + 2u) < n0) {
-              const int p_1 = p + 2u;
-              out0[n0 - p_1 - 1] = x_2;
+              out0[n0 - p - 3] = x_2;
             }
             if ((int)(p + 3u) < n0) {
-              const int p_1 = p + 3u;
-              out0[n0 - p_1 - 1] = x_3;
+              out0[n0 - p - 4] = x_3;
             }
             if (p < n0 && n0 <= (int)(p + 4u)) {
               float final = x_1;
@@ -1152,153 +1070,144 @@ scanr_total_turns(const float* __restrict__ input, float* __restrict__ out0,
               if ((int)(p + 4u) == n0) {
                 final = x_4;
               }
-              out0_1[0] = final;
+              out1[0] = final;
             }
           }
         }
       }
       #pragma unroll
       for (int j = 0; j < 8; ++j) {
-        const float middle_1 = middle[j];
-        oldest[j] = middle_1;
-        const float before_2_1 = before_2[j];
-        middle[j] = before_2_1;
+        oldest[j] = middle[j];
+        middle[j] = before[j];
       }
-      const int number_1 = min(combined, all_tiles_1 - 1);
+      const int number_1 = min(combined, all_tiles - 1);
       const int tile_start_1 = number_1 * 12288u;
       const int tile_stop_1 = min((int)(tile_start_1 + 12288u), n0);
-      const bool exists_1 = combined < all_tiles_1;
+      const bool exists_1 = combined < all_tiles;
       const int first_1 = (unsigned)tile_start_1 + t;
       const bool whole_1 = (int)((unsigned)tile_stop_1 - tile_start_1) == 12288;
       if (exists_1) {
+        // Prefixes inside a tile whose elements were asked for a turn ago.
         if (whole_1) {
           #pragma unroll
           for (int j = 0; j < 8; ++j) {
-            const int p = first_1 + j * 128;
-            const float x = coming[(int64)j * 4];
-            const float x_1 = coming[(int64)j * 4 + 1];
-            const float x_2 = coming[(int64)j * 4 + 2];
-            const float x_3 = coming[(int64)j * 4 + 3];
-            const float x_4 = x_2 + x_3;
-            const float x_5 = x_1 + x_4;
-            const float x_6 = x + x_5;
+            const float x = coming[(int64)j * 4 + 3];
+            const float x_1 = coming[(int64)j * 4 + 2] + x;
+            const float x_2 = coming[(int64)j * 4 + 1] + x_1;
+            const float x_3 = coming[(int64)j * 4] + x_2;
             const int slot = ((stage * 8 + j) * 384 + thread) * 4;
-            *reinterpret_cast<float4*>(&ring[slot]) = make_float4(x_3, x_4, x_5, x_6);
-            before_2[j] = x_6;
+            *reinterpret_cast<float4*>(&ring[slot]) = make_float4(x, x_1, x_2, x_3);
+            before[j] = x_3;
           }
         } else if (by_vectors) {
           #pragma unroll
           for (int j = 0; j < 8; ++j) {
             const int p = (unsigned)first_1 + j * 128;
             const int p_1 = min(p, n0 - 4);
-            const int at = n0 + (0 - p_1);
-            const float4 input_x = *reinterpret_cast<const float4*>(&input[at - 4]);
-            const float x = input_x.z + input_x.w;
-            const float x_1 = input_x.y + x;
-            const float x_2 = input_x.x + x_1;
+            const int at = n0 - p_1;
+            const float4 input4 = *reinterpret_cast<const float4*>(&input[at - 4]);
+            const float x = input4.z + input4.w;
+            const float x_1 = input4.y + x;
+            const float x_2 = input4.x + x_1;
             const int slot = ((stage * 8 + j) * 384 + thread) * 4;
-            *reinterpret_cast<float4*>(&ring[slot]) = make_float4(input_x.w, x, x_1, x_2);
-            before_2[j] = x_2;
+            *reinterpret_cast<float4*>(&ring[slot]) = make_float4(input4.w, x, x_1, x_2);
+            before[j] = x_2;
           }
         } else {
           #pragma unroll
           for (int j = 0; j < 8; ++j) {
             const int p = (unsigned)first_1 + j * 128;
             const int p_1 = min(p, n0 - 1);
-            const float input_x = input[n0 - p_1 - 1];
+            const float input_value = input[n0 - p_1 - 1];
             const int p_2 = min((int)(p + 1u), n0 - 1);
-            const float input_x_1 = input[n0 - p_2 - 1];
+            const float input_value_1 = input[n0 - p_2 - 1];
             const int p_3 = min((int)(p + 2u), n0 - 1);
-            const float input_x_2 = input[n0 - p_3 - 1];
+            const float input_value_2 = input[n0 - p_3 - 1];
             const int p_4 = min((int)(p + 3u), n0 - 1);
-            const float input_x_3 = input[n0 - p_4 - 1];
-            const float x = input_x_1 + input_x;
-            const float x_1 = input_x_2 + x;
-            const float x_2 = input_x_3 + x_1;
+            const float input_value_3 = input[n0 - p_4 - 1];
+            const float x = input_value_1 + input_value;
+            const float x_1 = input_value_2 + x;
+            const float x_2 = input_value_3 + x_1;
             const int slot = ((stage * 8 + j) * 384 + thread) * 4;
-            *reinterpret_cast<float4*>(&ring[slot]) = make_float4(input_x, x, x_1, x_2);
-            before_2[j] = x_2;
+            *reinterpret_cast<float4*>(&ring[slot]) = make_float4(input_value, x, x_1, x_2);
+            before[j] = x_2;
           }
         }
+        // before[j]: prefixes over the threads of the totals of their vectors j.
         #pragma unroll
         for (int j = 0; j < 8; ++j) {
-          const float before_2_1 = before_2[j];
-          const float other_1 = __shfl_up_sync(0xffffffff, before_2_1, 1);
+          const float before_2 = before[j];
+          const float other_1 = __shfl_up_sync(0xffffffff, before_2, 1);
           if (lane >= 1) {
-            const float x = before_2_1 + other_1;
-            before_2[j] = x;
+            before[j] = before_2 + other_1;
           }
         }
         #pragma unroll
         for (int j = 0; j < 8; ++j) {
-          const float before_2_1 = before_2[j];
-          const float other_1 = __shfl_up_sync(0xffffffff, before_2_1, 2);
+          const float before_2 = before[j];
+          const float other_1 = __shfl_up_sync(0xffffffff, before_2, 2);
           if (lane >= 2) {
-            const float x = before_2_1 + other_1;
-            before_2[j] = x;
+            before[j] = before_2 + other_1;
           }
         }
         #pragma unroll
         for (int j = 0; j < 8; ++j) {
-          const float before_2_1 = before_2[j];
-          const float other_1 = __shfl_up_sync(0xffffffff, before_2_1, 4);
+          const float before_2 = before[j];
+          const float other_1 = __shfl_up_sync(0xffffffff, before_2, 4);
           if (lane >= 4) {
-            const float x = before_2_1 + other_1;
-            before_2[j] = x;
+            before[j] = before_2 + other_1;
           }
         }
         #pragma unroll
         for (int j = 0; j < 8; ++j) {
-          const float before_2_1 = before_2[j];
-          const float other_1 = __shfl_up_sync(0xffffffff, before_2_1, 8);
+          const float before_2 = before[j];
+          const float other_1 = __shfl_up_sync(0xffffffff, before_2, 8);
           if (lane >= 8) {
-            const float x = before_2_1 + other_1;
-            before_2[j] = x;
+            before[j] = before_2 + other_1;
           }
         }
         #pragma unroll
         for (int j = 0; j < 8; ++j) {
-          const float before_2_1 = before_2[j];
-          const float other_1 = __shfl_up_sync(0xffffffff, before_2_1, 16);
+          const float before_2 = before[j];
+          const float other_1 = __shfl_up_sync(0xffffffff, before_2, 16);
           if (lane >= 16) {
-            const float x = before_2_1 + other_1;
-            before_2[j] = x;
+            before[j] = before_2 + other_1;
           }
         }
         float run = -0.0f;
+        // before[j] becomes what comes before vector j; run is the total so far.
         #pragma unroll
         for (int j = 0; j < 8; ++j) {
-          const float before_2_1 = before_2[j];
-          const float other_1 = __shfl_sync(0xffffffff, before_2_1, 31);
-          const float other_2 = __shfl_up_sync(0xffffffff, before_2_1, 1);
-          before_2[j] = run;
+          const float before_2 = before[j];
+          const float other_1 = __shfl_sync(0xffffffff, before_2, 31);
+          const float other_2 = __shfl_up_sync(0xffffffff, before_2, 1);
+          before[j] = run;
           if (lane > 0) {
-            const float x = other_2 + run;
-            before_2[j] = x;
+            before[j] = other_2 + run;
           }
-          const float x = other_1 + run;
-          run = x;
+          run += other_1;
         }
         if (lane == 0) {
           warp_total[side * 12 + warp] = run;
         }
       }
-      const int number_2 = min(asked, all_tiles_1 - 1);
+      const int number_2 = min(asked, all_tiles - 1);
       const int tile_start_2 = number_2 * 12288u;
       const int tile_stop_2 = min((int)(tile_start_2 + 12288u), n0);
-      const bool exists_2 = asked < all_tiles_1;
+      const bool exists_2 = asked < all_tiles;
       const int first_2 = tile_start_2 + t;
       const bool whole_2 = (int)((unsigned)tile_stop_2 - tile_start_2) == 12288;
       if (exists_2 && whole_2) {
+        // The elements of the newest tile, for the next turn.
         #pragma unroll
         for (int j = 0; j < 8; ++j) {
           const int p = first_2 + j * 128;
-          const int at = n0 + (0 - p);
-          const float4 input_x = *reinterpret_cast<const float4*>(&input[at - 4]);
-          coming[(int64)j * 4] = input_x.x;
-          coming[(int64)j * 4 + 1] = input_x.y;
-          coming[(int64)j * 4 + 2] = input_x.z;
-          coming[(int64)j * 4 + 3] = input_x.w;
+          const int at = n0 - p;
+          const float4 input4 = *reinterpret_cast<const float4*>(&input[at - 4]);
+          coming[(int64)j * 4] = input4.x;
+          coming[(int64)j * 4 + 1] = input4.y;
+          coming[(int64)j * 4 + 2] = input4.z;
+          coming[(int64)j * 4 + 3] = input4.w;
         }
       }
     }
@@ -1307,8 +1216,7 @@ scanr_total_turns(const float* __restrict__ input, float* __restrict__ out0,
     looks_back = published;
     published = combined;
     combined = asked;
-    const int taken_2 = taken[side];
-    asked = min(max(taken_2, 0), all_tiles_1);
+    asked = min(max(taken[side], 0), all_tiles);
     side = other;
     stage = (uint32)(int)(stage + 1u) % 3u;
   }

@@ -1,4 +1,4 @@
-using uint32 = unsigned int;
+using int64 = long long;
 
 // n / d for 0 <= n, by the reciprocal of d that the host made: a multiplier and a shift.
 __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
@@ -9,23 +9,25 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
 // schedule: default
 // 4 × 4 elements a thread
 extern "C" __global__ void __launch_bounds__(128)
-stencil(const float* __restrict__ input, float* __restrict__ out, int n0, int n1, int low1,
-               int high1, int n4, int rows_inside, int n6, int wide_1, int high_1, int n7,
-               int wide_1_multiplier, int wide_1_shift, int n6_multiplier, int n6_shift) {
+stencil(const float* __restrict__ input, float* __restrict__ out, int n0, int n1,
+               int inside_from1, int inside_to1, int strips, int rows_inside, int blocks_across,
+               int block_width, int block_height, int groups, int block_width_multiplier,
+               int block_width_shift, int blocks_across_multiplier, int blocks_across_shift) {
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
-  const int own = quotient(thread, wide_1_multiplier, wide_1_shift);
-  const int t = quotient(task, n6_multiplier, n6_shift);
-  const int row = t * high_1 + own;
-  const int column = (task - t * n6) * wide_1 + (thread - own * wide_1);
-  const bool active = own < high_1 && row < n4 && column < n7;
+  const int own = quotient(thread, block_width_multiplier, block_width_shift);
+  const int t = quotient(task, blocks_across_multiplier, blocks_across_shift);
+  const int row = t * block_height + own;
+  const int column = (task - t * blocks_across) * block_width + (thread - own * block_width);
+  const bool active = own < block_height && row < strips && column < groups;
   const int i1 = column * 4;
   const int first = row * 4;
   const int last = min(first + 4, n0);
-  const uint32 every = __ballot_sync(
+  // A warp of which every thread is inside needs no look at the borders.
+  const bool plain = __all_sync(
       0xffffffff,
-      !(active && !(first >= 1 && first + 4 <= rows_inside && low1 <= i1 && i1 + 4 <= high1)));
-  const bool plain = every == 0xffffffffu;
+      !active || (first >= 1 && first + 4 <= rows_inside && inside_from1 <= i1
+          && i1 + 4 <= inside_to1));
   if (active) {
     if (plain) {
       const float4 input_0 = *reinterpret_cast<const float4*>(&input[(first - 1) * n1 + i1]);
@@ -34,35 +36,39 @@ stencil(const float* __restrict__ input, float* __restrict__ out, int n0, int n1
       const float4 input_3 = *reinterpret_cast<const float4*>(&input[(first + 2) * n1 + i1]);
       const float4 input_4 = *reinterpret_cast<const float4*>(&input[(first + 3) * n1 + i1]);
       const float4 input_5 = *reinterpret_cast<const float4*>(&input[(first + 4) * n1 + i1]);
-      const int x = i1 + 4;
-      const int x_1 = i1 - 1;
+      // Every row here is below `last`. The tests keep all loads in front of the
+      // arithmetic: the compiler moves no load over a branch.
       *reinterpret_cast<float4*>(&out[first * n1 + i1]) = make_float4(
-          input_0.x + input[first * n1 + x_1] + input_1.x + input_1.y + input_2.x,
+          input_0.x + input[first * n1 + i1 - 1] + input_1.x + input_1.y + input_2.x,
           input_0.y + input_1.x + input_1.y + input_1.z + input_2.y,
           input_0.z + input_1.y + input_1.z + input_1.w + input_2.z,
-          input_0.w + input_1.z + input_1.w + input[first * n1 + x] + input_2.w);
+          input_0.w + input_1.z + input_1.w + input[first * n1 + i1 + 4] + input_2.w);
       if (first + 1 < last) {
-        *reinterpret_cast<float4*>(&out[(first + 1) * n1 + i1]) = make_float4(
-            input_1.x + input[(first + 1) * n1 + x_1] + input_2.x + input_2.y + input_3.x,
+        const int64 place = (first + 1) * n1 + i1;
+        *reinterpret_cast<float4*>(&out[place]) = make_float4(
+            input_1.x + input[place - 1] + input_2.x + input_2.y + input_3.x,
             input_1.y + input_2.x + input_2.y + input_2.z + input_3.y,
             input_1.z + input_2.y + input_2.z + input_2.w + input_3.z,
-            input_1.w + input_2.z + input_2.w + input[(first + 1) * n1 + x] + input_3.w);
+            input_1.w + input_2.z + input_2.w + input[place + 4] + input_3.w);
       }
       if (first + 2 < last) {
-        *reinterpret_cast<float4*>(&out[(first + 2) * n1 + i1]) = make_float4(
-            input_2.x + input[(first + 2) * n1 + x_1] + input_3.x + input_3.y + input_4.x,
+        const int64 place = (first + 2) * n1 + i1;
+        *reinterpret_cast<float4*>(&out[place]) = make_float4(
+            input_2.x + input[place - 1] + input_3.x + input_3.y + input_4.x,
             input_2.y + input_3.x + input_3.y + input_3.z + input_4.y,
             input_2.z + input_3.y + input_3.z + input_3.w + input_4.z,
-            input_2.w + input_3.z + input_3.w + input[(first + 2) * n1 + x] + input_4.w);
+            input_2.w + input_3.z + input_3.w + input[place + 4] + input_4.w);
       }
       if (first + 3 < last) {
-        *reinterpret_cast<float4*>(&out[(first + 3) * n1 + i1]) = make_float4(
-            input_3.x + input[(first + 3) * n1 + x_1] + input_4.x + input_4.y + input_5.x,
+        const int64 place = (first + 3) * n1 + i1;
+        *reinterpret_cast<float4*>(&out[place]) = make_float4(
+            input_3.x + input[place - 1] + input_4.x + input_4.y + input_5.x,
             input_3.y + input_4.x + input_4.y + input_4.z + input_5.y,
             input_3.z + input_4.y + input_4.z + input_4.w + input_5.z,
-            input_3.w + input_4.z + input_4.w + input[(first + 3) * n1 + x] + input_5.w);
+            input_3.w + input_4.z + input_4.w + input[place + 4] + input_5.w);
       }
     } else {
+      // At a border: what is outside is what the boundary says.
       const bool leftmost = i1 == 0;
       const bool rightmost = i1 == n1 - 4;
       const int before = max(i1 - 4, 0);

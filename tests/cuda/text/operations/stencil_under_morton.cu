@@ -17,8 +17,8 @@ __device__ __forceinline__ T shift_right(T a, T b) {
 // schedule: Morton()
 extern "C" __global__ void __launch_bounds__(128)
 stencil(const float* __restrict__ input, float* __restrict__ out, int n0, int n1,
-               int64 low0, int64 high0, int64 low1, int64 high1, int ids, int64 h, int h_1,
-               int64 h_2) {
+               int64 inside_from0, int64 inside_to0, int64 inside_from1, int64 inside_to1,
+               int ids, int64 h, int h_1, int64 h_2) {
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
   const int64 id = (int64)task * 128 + (int64)thread;
@@ -39,18 +39,19 @@ stencil(const float* __restrict__ input, float* __restrict__ out, int n0, int n1
     const int64 i0 = (uint64)((t_5 | (t_5 >> 16)) & 4294967295ll) + (t_6 ? 0 : t_7);
     const int64 i1 = (uint64)((t_12 | (t_12 >> 16)) & 4294967295ll) + (t_6 ? t_7 : 0);
     if (i0 < (int64)n0 && i1 < (int64)n1) {
-      const bool inside = low0 <= i0 && i0 < high0 && low1 <= i1 && i1 < high1;
+      const bool inside = inside_from0 <= i0 && i0 < inside_to0 && inside_from1 <= i1
+          && i1 < inside_to1;
       if (inside) {
-        const float input_x = input[(int)i0 * n1 + (int)i1];
+        const float input_value = input[(int)i0 * n1 + (int)i1];
         out[(int)i0 * n1 + (int)i1] =
-            input[((int)i0 - 1) * n1 + (int)i1] + input[(int)i0 * n1 + (int)i1 - 1] + input_x
+            input[((int)i0 - 1) * n1 + (int)i1] + input[(int)i0 * n1 + (int)i1 - 1] + input_value
             + input[(int)i0 * n1 + (int)i1 + 1] + input[((int)i0 + 1) * n1 + (int)i1];
       } else {
-        const float input_x = input[(int)i0 * n1 + (int)i1];
+        const float input_value = input[(int)i0 * n1 + (int)i1];
         out[(int)i0 * n1 + (int)i1] =
             input[(int)min(max((int64)(i0 - 1ull), 0ll), (int64)n0 - 1) * n1 + (int)i1]
             + input[(int)i0 * n1 + (int)min(max((int64)(i1 - 1ull), 0ll), (int64)n1 - 1)]
-            + input_x + input[(int)i0 * n1
+            + input_value + input[(int)i0 * n1
             + (int)min(max((int64)(i1 + 1ull), 0ll), (int64)n1 - 1)]
             + input[(int)min(max((int64)(i0 + 1ull), 0ll), (int64)n0 - 1) * n1 + (int)i1];
       }

@@ -1,5 +1,3 @@
-using int64 = long long;
-
 // n / d for 0 <= n, by the reciprocal of d that the host made: a multiplier and a shift.
 __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
   return __umulhi(2u * n, multiplier) >> shift;
@@ -9,13 +7,14 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
 // schedule: Row() | Block(8, 32) | PerThread(rows=8)
 // 8 × 1 elements a thread
 extern "C" __global__ void __launch_bounds__(32)
-stencil(const float* __restrict__ input, float* __restrict__ out, int n0, int n1, int low0,
-               int high0, int low1, int high1, int n3, int n3_multiplier, int n3_shift) {
+stencil(const float* __restrict__ input, float* __restrict__ out, int n0, int n1,
+               int inside_from0, int inside_to0, int inside_from1, int inside_to1, int blocks1,
+               int blocks1_multiplier, int blocks1_shift) {
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
-  const int t = quotient(task, n3_multiplier, n3_shift);
+  const int t = quotient(task, blocks1_multiplier, blocks1_shift);
   const int i0 = t * 8;
-  const int i1 = (task - t * n3) * 32;
+  const int i1 = (task - t * blocks1) * 32;
   const int i0_1 = i0 + (thread >> 5) * 8;
   const int i1_1 = i1 + (thread & 31);
   if (i0_1 < n0 && i1_1 < n1) {
@@ -24,40 +23,41 @@ stencil(const float* __restrict__ input, float* __restrict__ out, int n0, int n1
       #pragma unroll
       for (int u0 = 0; u0 < 8; ++u0) {
         const int i0_2 = i0_1 + u0;
-        const bool t_1 = low1 <= i1_1 && i1_1 < high1;
-        const bool inside = low0 <= i0_2 && i0_2 < high0 && t_1;
+        const bool t_1 = inside_from1 <= i1_1 && i1_1 < inside_to1;
+        const bool inside = inside_from0 <= i0_2 && i0_2 < inside_to0 && t_1;
         if (inside) {
-          const float input_x = input[i0_2 * n1 + i1_1];
+          const float input_value = input[i0_2 * n1 + i1_1];
           out[i0_2 * n1 + i1_1] =
-              input[(i0_2 - 1) * n1 + i1_1] + input[i0_2 * n1 + i1_1 - 1] + input_x
+              input[(i0_2 - 1) * n1 + i1_1] + input[i0_2 * n1 + i1_1 - 1] + input_value
               + input[i0_2 * n1 + i1_1 + 1] + input[(i0_2 + 1) * n1 + i1_1];
         } else {
           const int t_2 = min(max(i1_1 - 1, 0), n1 - 1);
-          const float input_x = input[i0_2 * n1 + i1_1];
+          const float input_value = input[i0_2 * n1 + i1_1];
           const int t_3 = min(max(i1_1 + 1, 0), n1 - 1);
           out[i0_2 * n1 + i1_1] =
-              input[min(max(i0_2 - 1, 0), n0 - 1) * n1 + i1_1] + input[i0_2 * n1 + t_2] + input_x
-              + input[i0_2 * n1 + t_3] + input[min(max(i0_2 + 1, 0), n0 - 1) * n1 + i1_1];
+              input[min(max(i0_2 - 1, 0), n0 - 1) * n1 + i1_1] + input[i0_2 * n1 + t_2]
+              + input_value + input[i0_2 * n1 + t_3]
+              + input[min(max(i0_2 + 1, 0), n0 - 1) * n1 + i1_1];
         }
       }
     } else {
       for (int u0 = 0; u0 < 8; ++u0) {
         const int i0_2 = i0_1 + u0;
         if (i0_2 < n0) {
-          const bool t_1 = low1 <= i1_1 && i1_1 < high1;
-          const bool inside = low0 <= i0_2 && i0_2 < high0 && t_1;
+          const bool t_1 = inside_from1 <= i1_1 && i1_1 < inside_to1;
+          const bool inside = inside_from0 <= i0_2 && i0_2 < inside_to0 && t_1;
           if (inside) {
-            const float input_x = input[i0_2 * n1 + i1_1];
+            const float input_value = input[i0_2 * n1 + i1_1];
             out[i0_2 * n1 + i1_1] =
-                input[(i0_2 - 1) * n1 + i1_1] + input[i0_2 * n1 + i1_1 - 1] + input_x
+                input[(i0_2 - 1) * n1 + i1_1] + input[i0_2 * n1 + i1_1 - 1] + input_value
                 + input[i0_2 * n1 + i1_1 + 1] + input[(i0_2 + 1) * n1 + i1_1];
           } else {
             const int t_2 = min(max(i1_1 - 1, 0), n1 - 1);
-            const float input_x = input[i0_2 * n1 + i1_1];
+            const float input_value = input[i0_2 * n1 + i1_1];
             const int t_3 = min(max(i1_1 + 1, 0), n1 - 1);
             out[i0_2 * n1 + i1_1] =
                 input[min(max(i0_2 - 1, 0), n0 - 1) * n1 + i1_1] + input[i0_2 * n1 + t_2]
-                + input_x + input[i0_2 * n1 + t_3]
+                + input_value + input[i0_2 * n1 + t_3]
                 + input[min(max(i0_2 + 1, 0), n0 - 1) * n1 + i1_1];
           }
         }

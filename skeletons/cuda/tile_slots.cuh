@@ -1,0 +1,27 @@
+#pragma once
+// What the macros of a product kernel are if nobody says otherwise: one plain product of row-major
+// operands, nothing fused.  The names they stand for are the engine's.
+#ifndef TILE_TERMS
+#define TILE_TERMS 1
+#endif
+#ifndef TILE_VECTOR
+#define TILE_VECTOR true
+#endif
+#ifndef TILE_MODE
+#define TILE_MODE OWNER
+#endif
+#ifndef TILE_LAYOUT_A
+#define TILE_LAYOUT_A K_CONTIGUOUS
+#endif
+#ifndef TILE_LAYOUT_B
+#define TILE_LAYOUT_B R_CONTIGUOUS
+#endif
+#ifndef TILE_A
+#define TILE_A tile::Plain
+#endif
+#ifndef TILE_B
+#define TILE_B tile::Plain
+#endif
+#ifndef TILE_EPILOGUE
+#define TILE_EPILOGUE tile::Plain
+#endif
