@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from treadle.dsl.expr import Expr, Extent, Loop, Read, walk
-from treadle.dsl.graph import Generate, Leaf, Node, Permute, is_identity_read
+from treadle.dsl.graph import Fold, Generate, Leaf, Node, Permute, is_identity_read
 from treadle.dsl.quantities import duration
 from treadle.skeletons.schedules import Auto, Tuned, as_schedule
 
 if TYPE_CHECKING:
+    from treadle.skeletons.analysis.auto_folds import FoldDecider
     from treadle.skeletons.analysis.choose import Decider
 
 
@@ -24,7 +25,7 @@ class Choosing:
     `places` are (slot, axis) of the extents that it depends on.
     """
 
-    def __init__(self, owner: Any, decide: Decider | Remembered) -> None:
+    def __init__(self, owner: Any, decide: Decider | FoldDecider | Remembered) -> None:
         self.decide = decide
         self.places = [(owner.slot_of(Leaf(e.node, 0)), e.axis) for e in decide.extents]
 
@@ -49,7 +50,7 @@ class Remembered:
     Call it with the values of `extents`, those of all inputs of the program.
     """
 
-    def __init__(self, program: Any, node: Node, auto: Decider | None) -> None:
+    def __init__(self, program: Any, node: Node, auto: Decider | FoldDecider | None) -> None:
         from treadle.dsl.names import Names, address
 
         self.program, self.auto = program, auto
@@ -61,12 +62,16 @@ class Remembered:
 
     def table(self, known: Mapping[Expr, int]) -> Any:
         """The table of a tuning, None if there was none for these extents."""
+        from treadle.dsl.errors import BackendUnavailable
         from treadle.skeletons.schedules.remembering import extents_class, remembered
 
         key = extents_class([known[e] for e in self.extents])
         if key not in self._tables:
             shapes = [[known.get(e, 1) for e in held.shape] for held in self.program.arguments]
-            self._tables[key] = remembered(self.program, shapes)
+            try:
+                self._tables[key] = remembered(self.program, shapes)
+            except BackendUnavailable:  # text for a GPU that is not here
+                self._tables[key] = None
         return self._tables[key]
 
     def __call__(self, values: Sequence[int]) -> Any:
@@ -89,13 +94,11 @@ class Remembered:
                 return [f"{found!r}", f"measured {duration(rows[found] / 1e3)}{was} (remembered)"]
             if rows:
                 return [f"without a schedule: nothing faster among {len(rows)} measured"]
-        from treadle.skeletons.analysis.report import explained
-
-        lines = [] if self.auto is None else explained(self.auto, known)
+        lines = [] if self.auto is None else self.auto.reasons(known)
         return ["nothing was measured for such extents (program.tune): as Auto()", *lines]
 
 
-def deciding(program: Any, node: Node) -> Decider | Remembered | None:
+def deciding(program: Any, node: Node) -> Decider | FoldDecider | Remembered | None:
     """Who chooses for a kernel of a program, if there is a choice."""
     if program.settings.check:
         return None
@@ -109,12 +112,17 @@ def _is_tuned(node: Node) -> bool:
     return as_schedule(node.label.schedule).chooser == Tuned()
 
 
-def _automatic(program: Any, node: Node) -> Decider | None:
+def _automatic(program: Any, node: Node) -> Decider | FoldDecider | None:
     gpu = program.backend == "cuda"
     if not _may_gain(node, gpu):
         return None
-    from treadle.skeletons.analysis.choose import Decider, has_choice
     from treadle.skeletons.analysis.device import device_of
+
+    if isinstance(node, Fold):
+        from treadle.skeletons.analysis.auto_folds import FoldDecider
+
+        return FoldDecider(node, device_of(program))
+    from treadle.skeletons.analysis.choose import Decider, has_choice
 
     return Decider(node, device_of(program)) if has_choice(node, gpu) else None
 
@@ -122,6 +130,8 @@ def _automatic(program: Any, node: Node) -> Decider | None:
 def _may_gain(node: Node, gpu: bool) -> bool:
     """What `has_choice` needs, as far as a glance tells: two axes, layers left open, and loops that
     several outputs can share (on a GPU also: elements that are not read in place, and permutes)."""
+    if isinstance(node, Fold):
+        return gpu and bool(node.outer) and node.label.schedule == Auto()
     if not isinstance(node, Generate) or len(node.shape) < 2:
         scattered = isinstance(node, Permute) and len(node.domain) > 1
         return gpu and scattered and node.label.schedule in (None, Auto())
@@ -143,15 +153,13 @@ def reasons(program: Any, node: Node, known: Mapping[Expr, int]) -> list[str]:
     """For `explain`: what was chosen for these extents and why; nothing where there was no choice,
     unless `Auto` was asked for by name."""
     from treadle.skeletons.analysis.device import device_of
-    from treadle.skeletons.analysis.report import compared, explained, no_choice
+    from treadle.skeletons.analysis.report import compared, no_choice
 
     if program.backend == "reference":
         return []
     decide = deciding(program, node)
-    if isinstance(decide, Remembered):
-        return decide.reasons(known)
     if decide is not None:
-        return explained(decide, known)
+        return decide.reasons(known)
     if node.label.schedule == Auto():
         device = device_of(program)
         reason = f"nothing to choose: {no_choice(node, device.gpu)}"
@@ -159,7 +167,7 @@ def reasons(program: Any, node: Node, known: Mapping[Expr, int]) -> list[str]:
     return []
 
 
-def chosen_first(program: Any, decide: Decider | Remembered) -> Any:
+def chosen_first(program: Any, decide: Decider | FoldDecider | Remembered) -> Any:
     """The choice for the arguments that a program was made with, None if these are not known."""
     known = example_extents(program)
     if not all(e in known for e in decide.extents):

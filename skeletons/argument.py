@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from treadle.dsl.combines import argument_of, simple_combine
 from treadle.dsl.expr import Const, Expr, Var
 from treadle.dsl.graph import Fold
-from treadle.dsl.operations.folds import argument_of, simple_combine
 from treadle.dsl.scalar import apply_primitive
 from treadle.dsl.simplify import select
 from treadle.dsl.types import int64

@@ -15,6 +15,7 @@ from treadle.dsl.graph import Input, Leaf, Node
 from .kernel.build import LoweringContext
 from .kernel.ir import Buffer, Kernel, Lowered
 from .schedules import Hints, as_schedule
+from .schedules.validate import did_you_mean
 
 #: The classes of the analysis, the one with the most reuse first, and their names in `Hints`.
 CLASSES = {
@@ -38,7 +39,10 @@ def cached(lowered: Lowered, node: Node, context: LoweringContext) -> Lowered:
         kernels.append(_with_policies(kernel, wanted, used, context.target))
     notes = [f"caches: {told} ({why[told.split(':')[0]]})" for told in used]
     unknown = sorted(set(hints.by_array) - set(why))
-    notes += [f"{hints!r}: no array called {n} is read or written here" for n in unknown]
+    for n in unknown:
+        near = did_you_mean(n, why)
+        meant = "" if near is None else f". {near}"
+        notes.append(f"{hints!r}: no array called {n} is read or written here{meant}")
     if not used:
         notes.append(f"{hints!r} has no effect here")
     return replace(lowered, kernels=tuple(kernels), notes=(*lowered.notes, *notes))

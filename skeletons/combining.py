@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from treadle.dsl.combines import is_commutative
 from treadle.dsl.expr import FALSE, TRUE, Apply, Const, Expr, Var
 from treadle.dsl.graph import Combine
-from treadle.dsl.operations.folds import is_commutative
 from treadle.dsl.types import ScalarType
 
 from .kernel import arithmetic as at
@@ -105,12 +105,13 @@ def zeros(combine: Combine) -> Values:
 
 
 def reduce_range(into: Linearizer, combine: Combine, accumulators: Sequence[Var], start: Expr,
-                 stop: Expr, element: Elements, name: str = "k") -> None:  # fmt: skip
+                 stop: Expr, element: Elements, name: str = "k", serial: bool = False
+                 ) -> None:  # fmt: skip
     """Accumulate elements start … stop − 1 from the left.
 
-    Operators known to commute use interleaved accumulators (`ir.Reduce`).
+    Operators known to commute use interleaved accumulators (`ir.Reduce`), unless `serial`.
     """
-    if is_commutative(combine):
+    if is_commutative(combine) and not serial:
         k = Var(name, start.type)
         with into.body() as inside:
             values = element(into, k)
@@ -121,7 +122,7 @@ def reduce_range(into: Linearizer, combine: Combine, accumulators: Sequence[Var]
 
 
 def fold_range(into: Linearizer, combine: Combine, start: Expr, stop: Expr, element: Elements,
-               name: str = "k") -> tuple[Var, ...]:  # fmt: skip
+               name: str = "k", serial: bool = False) -> tuple[Var, ...]:  # fmt: skip
     """The combination of elements start … stop − 1; without elements, an identity or zeros.
 
     Begins with the identity where there is one, else with the first element.
@@ -129,12 +130,12 @@ def fold_range(into: Linearizer, combine: Combine, start: Expr, stop: Expr, elem
     neutral = identities(combine)
     total = declare(into, neutral if neutral is not None else zeros(combine))
     if neutral is not None:
-        reduce_range(into, combine, total, start, stop, element, name)
+        reduce_range(into, combine, total, start, stop, element, name, serial)
         return total
     with into.when(at.less(start, stop)):
         first = element(into, start)
         assign(into, total, first)
-        reduce_range(into, combine, total, at.add(start, 1), stop, element, name)
+        reduce_range(into, combine, total, at.add(start, 1), stop, element, name, serial)
     return total
 
 

@@ -8,7 +8,8 @@ has no tasks.  Three shapes of the first kernel:
 
     along      the inner axis is contiguous, the operator commutes: `Reduce` along it
     lanes      any other operator: a vector of blocks, each lane folding its own in order
-    across     the last outer axis is contiguous (sums over axis 0): a vector of columns
+    across     the last outer axis is contiguous (sums over axis 0), or the inner one is read in
+               strides and the outer one less: a vector of columns
 
 A schedule numbers what the tasks of the first kernel consist of (`visits.py`).
 """
@@ -20,9 +21,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from treadle.dsl.expr import FALSE, Const, Expr, Index, Read, Var, constant, walk
+from treadle.dsl.combines import argument_ahead, argument_of, is_commutative
+from treadle.dsl.expr import FALSE, Apply, Const, Expr, Index, Read, Var, constant, substitute, walk
 from treadle.dsl.graph import Combine, Fold, FoldSeg
-from treadle.dsl.operations.folds import argument_ahead, argument_of, is_commutative
+from treadle.dsl.operations.index_space import delinear
 from treadle.dsl.types import int64
 
 from .combining import (
@@ -38,6 +40,7 @@ from .combining import (
     fold_serial,
     fold_tree,
     identities,
+    reduce_range,
     zeros,
 )
 from .kernel import affine, tiling, transform
@@ -67,7 +70,7 @@ SHORT_ROW = 8
 def lower_fold(node: Fold, context: LoweringContext) -> Lowered:
     """One or two kernels (module docstring)."""
     builder = Builder(node, context)
-    if runs_across(node):
+    if runs_across(node) or gathers_less_across(node):
         return _Across(builder, node).lower()
     if argument_of(node.combine) is not None:
         from .argument import ArgumentFold
@@ -77,20 +80,72 @@ def lower_fold(node: Fold, context: LoweringContext) -> Lowered:
 
 
 def runs_across(node: Fold) -> bool:
-    """Whether most reads are contiguous along the last outer axis, not the last inner one."""
+    """Whether reads are contiguous along the last outer axis, not the last inner one.
+
+    Where grouping reaches bits (sums of floats), most reads decide.  Elsewhere those do that the
+    other way would scatter: a read that does not follow the other axis, `a[i, k]` for all `j`, is
+    one and the same there, and counts only where the others are as many on both sides.
+    """
     ro, ri = len(node.outer), len(node.inner)
     if ro == 0 or ri == 0:
         return False
+    outer, inner = Index(ro - 1), Index(ro + ri - 1)
     forms = affine.affine_forms(node.elements)
-    score = 0
+    scattered = alike = 0
     for e in walk(node.elements):
-        if isinstance(e, Read) and e.args:
-            form = forms.get(e.args[-1])
-            if form is not None and form.variables.get(Index(ro - 1)) == 1:
-                score += 1
-            elif form is not None and form.variables.get(Index(ro + ri - 1)) == 1:
-                score -= 1
-    return score > 0
+        form = forms.get(e.args[-1]) if isinstance(e, Read) and e.args else None
+        if form is None:
+            continue
+        for here, there, sign in ((outer, inner, 1), (inner, outer, -1)):
+            if form.variables.get(here) == 1:
+                if there in walk(e.args):
+                    scattered += sign
+                else:
+                    alike += sign
+                break
+    if is_exact(node.combine):
+        return (scattered, alike) > (0, 0)
+    return scattered + alike > 0
+
+
+def gathers_less_across(node: Fold) -> bool:
+    """Whether lanes along the inner axis would gather what is one value for lanes along the outer
+    one: `p[k, 0]`, `p[k, 1]` for all `i`, as in sums over all pairs of points.
+
+    What such lanes gather themselves, `p[i, 0]`, they keep for ACROSS_STEP rows.
+    """
+    ro, ri = len(node.outer), len(node.inner)
+    if ro == 0 or ri == 0:
+        return False
+    outer, inner = Index(ro - 1), Index(ro + ri - 1)
+    forms = affine.affine_forms(node.elements)
+    along = across = 0
+    for e in walk(node.elements):
+        if not isinstance(e, Read) or not e.args:
+            continue
+        used, form = set(walk(e.args)), forms.get(e.args[-1])
+        if outer in used and inner in used:
+            return False
+        across += outer in used
+        along += inner in used and (form is None or form.variables.get(inner) != 1)
+    return along * ACROSS_STEP > across
+
+
+def is_pinned(node: Fold | FoldSeg) -> bool:
+    """Whether elements are grouped by their place in the array, however they are stored: what
+    `deterministic=True` asks for.  Both ways of folding then go through blocks of LANE_BLOCK
+    elements one by one."""
+    return node.label.deterministic and not is_exact(node.combine)
+
+
+def is_exact(combine: Combine) -> bool:
+    """Whether results are the same however elements are grouped, to the last bit."""
+    if argument_of(combine) is not None or not any(r.type.is_inexact for r in combine.results):
+        return True
+    rounds = ("add", "multiply")
+    return is_commutative(combine) and not any(
+        isinstance(r, Apply) and r.op.name in rounds and r.type.is_inexact for r in combine.results
+    )
 
 
 class RowFold:
@@ -157,8 +212,16 @@ class Along(RowFold):
             self.linear = transform.collapse(
                 self.elements, (*node.outer, *node.inner), builder, self.position, len(node.outer)
             )
+            if self.linear is None and is_pinned(node):
+                self.linear = self._in_row_major_order()
         self.lanes = self.in_order()
         self._measure(LANE_BLOCK if self.lanes else BLOCK)
+
+    def _in_row_major_order(self) -> tuple[Expr, ...]:
+        """The elements by their position along all inner axes, for the price of its division."""
+        places = delinear(self.position, self.inner)
+        rank = len(self.outer)
+        return substitute(self.elements, {Index(rank + k): c for k, c in enumerate(places)})
 
     def _measure(self, block: int) -> None:
         """The numbers of rows, blocks and elements, as host expressions and scalars.
@@ -321,7 +384,7 @@ class Along(RowFold):
 
     def in_order(self) -> bool:
         """Whether a block is folded element by element, several blocks side by side."""
-        return not is_commutative(self.combine)
+        return not is_commutative(self.combine) or is_pinned(self.node)
 
     def neutral(self) -> tuple[Const, ...] | None:
         """What a row may be folded from, element by element."""
@@ -347,7 +410,7 @@ class Along(RowFold):
 
         if self.single_row:
             start, stop = tiling.block_range(into, "block", block, self.block, self.run)
-            return fold_range(into, combine, start, stop, element({}))
+            return fold_range(into, combine, start, stop, element({}), serial=self.lanes)
         first, end = tiling.block_range(
             into, "lead", at.floor_divide(block, self.parts), self.group, self.lead
         )
@@ -384,6 +447,8 @@ class Along(RowFold):
     def whole(self, into: Linearizer, at_row: Sequence[Expr], partial: Elements
               ) -> tuple[Var, ...]:  # fmt: skip
         """A row's result from the partial results of its blocks."""
+        if is_pinned(self.node):
+            return fold_tree(into, self.combine, self.blocks, partial)
         return fold_partials(into, self.combine, self.blocks, partial)
 
 
@@ -410,12 +475,13 @@ class _Across(RowFold):
         scalar = builder.scalar
         count = at.product(node.inner)
         columns = node.outer[-1]
-        blocks = at.maximum(at.ceil_div(count, ACROSS_ROWS), 1)
+        self.block_rows = LANE_BLOCK if is_pinned(node) else ACROSS_ROWS
+        blocks = at.maximum(at.ceil_div(count, self.block_rows), 1)
         self.host_planes = at.product(node.outer[:-1])
         self.host_blocks, self.host_columns = blocks, columns
         self.size = _Sizes(
             scalar(self.host_planes, "planes"), scalar(columns, "columns"), scalar(count, "count"),
-            constant(ACROSS_ROWS), scalar(blocks, "blocks"),
+            constant(self.block_rows), scalar(blocks, "blocks"),
             scalar(at.ceil_div(columns, ACROSS_COLUMNS), "across"),
         )  # fmt: skip
         self.scratch = self.partials(
@@ -431,7 +497,7 @@ class _Across(RowFold):
         types = [r.type for r in self.combine.results]
         strip = strip_width(self.builder, ACROSS_COLUMNS)
         grid = (self.host_blocks, *self.outer[:-1], at.ceil_div(self.host_columns, strip))
-        leaf = (ACROSS_ROWS, *(1 for _ in self.outer[1:]), strip)
+        leaf = (self.block_rows, *(1 for _ in self.outer[1:]), strip)
         visits = Visits.of(self.builder, grid, leaf)
         if visits is None:
             plane, block, across = (
@@ -440,13 +506,14 @@ class _Across(RowFold):
                     ("plane", "block", "across"), strict=True)
             )  # fmt: skip
             at_plane = tiling.coordinates(self.builder, into, plane, self.outer[:-1])
-            rows = tiling.block_range(into, "row", block, ACROSS_ROWS, size.count)
+            rows = tiling.block_range(into, "row", block, self.block_rows, size.count)
             cols = tiling.block_range(into, "col", across, ACROSS_COLUMNS, size.columns)
             held = self.builder.local("column", types, ACROSS_COLUMNS)
             self._one_block(into, plane, at_plane, block, rows, cols, held)
             tasks = at.product((size.planes, size.blocks, size.across))
             return self.kernel("blocks", tasks, task, into,
-                               f"columns side by side, blocks of {ACROSS_ROWS} rows")  # fmt: skip
+                               "columns side by side, blocks of "
+                               f"{self.block_rows} rows")  # fmt: skip
         held = self.builder.local("column", types, strip)
         tasks, per_task = visits.tasks(1)
         numbers = tiling.block_range(into, "visit", task, per_task, visits.total)
@@ -454,11 +521,11 @@ class _Across(RowFold):
             exists, (block, *lead, across) = visits.at(into, number)
             with into.when(exists):
                 plane = into.let(at.linear(lead, self.extents[:-1]), "plane")
-                rows = tiling.block_range(into, "row", block, ACROSS_ROWS, size.count)
+                rows = tiling.block_range(into, "row", block, self.block_rows, size.count)
                 cols = tiling.block_range(into, "col", across, strip, size.columns)
                 self._one_block(into, plane, lead, block, rows, cols, held)
         return self.kernel("blocks", tasks, task, into, f"strips of {strip} columns, blocks "
-                           f"of {ACROSS_ROWS} rows, as the schedule says")  # fmt: skip
+                           f"of {self.block_rows} rows, as the schedule says")  # fmt: skip
 
     def _one_block(self, into: Linearizer, plane: Expr, at_plane: Sequence[Expr], block: Expr,
                    rows: tuple[Expr, Expr], cols: tuple[Expr, Expr], held: Sequence[Buffer]
@@ -468,13 +535,18 @@ class _Across(RowFold):
         with into.loop("step", *rows, step=ACROSS_STEP) as step:
             stop = into.let(at.minimum(at.add(step, ACROSS_STEP), rows[1]), "step_stop")
             with into.loop("j", *cols, "vector") as j:
-                total = fold_serial(into, self.combine, step, stop, self._column(at_plane, j))
+                element = self._column(at_plane, j)
+                # One by one, the first goes to what came before; else all of the step do.
+                end = at.add(step, 1) if is_pinned(self.node) else stop
+                total = fold_serial(into, self.combine, step, end, element)
                 slot = into.let(at.subtract(j, cols[0]), "slot")
                 with into.when(at.less(rows[0], step)):
                     old = [Load(b, slot) for b in held]
                     made = combine_simple(into, self.combine, old, total)
                     made = tuple(into.let(m, "r") for m in made)
                     assign(into, total, made)
+                if is_pinned(self.node):
+                    reduce_range(into, self.combine, total, end, stop, element, serial=True)
                 into.append(*(Store(b, slot, t) for b, t in zip(held, total, strict=True)))
         empty = at.less_equal(rows[1], rows[0])
         with into.loop("j", *cols, "vector") as j:

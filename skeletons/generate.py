@@ -56,7 +56,7 @@ def lower_generate(node: Generate, context: LoweringContext) -> Lowered:
     into = builder.emitter()
     domain, roots = node.shape, node.elements
     if rank == 0:
-        _store(into, outs, (), (), roots)
+        _store(into, outs, (), (), transform.resolve(roots, builder, domain))
         return builder.lowered(_kernel(builder, node, constant(1), task, into))
     if plan is not None and plan.grain == "thread":
         tasks = _elements_in_order(plan, builder, node, outs, task, into)

@@ -7,7 +7,8 @@
     queue_table     the same as a table that the host fills before a launch
 
 What blocks read decides; stores do not (blocks that write a line in common do not wait for each
-other).  Indices outside an array count as the nearest inside.
+other), but for those of a permute, whose target is read where it is written.  Indices outside an
+array count as the nearest inside.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,16 +33,14 @@ from treadle.dsl.expr import (
     Const,
     Expr,
     Extent,
-    Foreign,
     Index,
     Loop,
     Param,
     Read,
     Var,
-    While,
     walk,
 )
-from treadle.dsl.graph import Generate, Input, Leaf, Node
+from treadle.dsl.graph import Generate, Input, Leaf, Node, Permute, Shape
 from treadle.dsl.primitives import convert
 from treadle.dsl.quantities import duration
 
@@ -60,6 +59,9 @@ from .schedules.sharing import (
 )
 
 Ints = NDArray[np.int64]
+
+#: Nodes whose blocks are independent of each other.
+Blocked: TypeAlias = Generate | Permute
 
 #: Bytes of a cache line.
 LINE = 128
@@ -92,7 +94,7 @@ def last_used() -> Queues | None:
 
 @dataclass(frozen=True)
 class Queues:
-    """`order`: every block once, queue after queue (queue q of Q has positions ⌊q·T/Q⌋ … of T).
+    """`order`: every block once, queue after queue (`kernel.agents` has their lengths).
 
     `graph_seconds` and `order_seconds` are what the preprocessing took.
     """
@@ -139,7 +141,20 @@ def ready(method: str) -> None:
 # --- what blocks read ----------------------------------------------------------------------------
 
 
-def lines_of(node: Generate, plan: Resolved, known: Mapping[Expr, int],
+def domain_of(node: Blocked) -> Shape:
+    """The extents of what is dealt out to blocks."""
+    return node.domain if isinstance(node, Permute) else node.shape
+
+
+def _roots(node: Blocked) -> tuple[Expr, ...]:
+    """What an element reads: of a permute also the places of the target that it updates."""
+    if not isinstance(node, Permute):
+        return node.elements
+    updated = (Read(d.node, d.component, node.target) for d in node.defaults)
+    return (node.valid, *node.values, *updated)
+
+
+def lines_of(node: Blocked, plan: Resolved, known: Mapping[Expr, int],
              contents: Mapping[Leaf, Any]) -> tuple[int, list[Footprints]]:  # fmt: skip
     """The number of blocks of `plan`, and the lines of every array that they read.
 
@@ -156,7 +171,8 @@ def lines_of(node: Generate, plan: Resolved, known: Mapping[Expr, int],
     first = np.stack([np.broadcast_to(p, (count,)) for p in places], 1) * np.array(plan.unit)
     exists = ((first >= 0) & (first < np.array(shape))).all(1)
     last = np.minimum(first + np.array(plan.unit), np.array(shape)) - 1
-    affine = [m for m in found.reads if m.kind == "affine" and m.shape and 0 not in m.shape]
+    maps = found.maps if isinstance(node, Permute) else found.reads
+    affine = [m for m in maps if m.kind == "affine" and m.shape and 0 not in m.shape]
     lines = [_by_boxes(m, first, last, exists, found.inner) for m in affine]
     placed = [read for read in _placed_reads(node) if _needed(read) <= set(contents)]
     if placed:
@@ -223,7 +239,7 @@ def _elements(first: Ints, last: Ints, exists: Ints, unit: Sequence[int]) -> tup
     return points[kept], np.nonzero(kept)[0]
 
 
-def _by_places(read: Read, node: Generate, blocks: tuple[Ints, Ints], first: Ints, last: Ints,
+def _by_places(read: Read, node: Blocked, blocks: tuple[Ints, Ints], first: Ints, last: Ints,
                inner: Sequence[int], known: Mapping[Expr, int], contents: Mapping[Leaf, Any]
                ) -> Footprints:  # fmt: skip
     """Lines of a read whose places NumPy computes, for all elements through all turns of loops.
@@ -267,46 +283,45 @@ def _by_places(read: Read, node: Generate, blocks: tuple[Ints, Ints], first: Int
 # --- places that are no affine map --------------------------------------------------------------
 
 
-def _placed_reads(node: Generate) -> list[Read]:
+def _placed_reads(node: Blocked) -> list[Read]:
     """Reads at places that are not affine, but follow from indices and contents of arrays."""
-    counting = counters(node.elements)
-    return [e for e in walk(node.elements) if isinstance(e, Read) and e.args
+    counting = counters(_roots(node))
+    return [e for e in walk(_roots(node)) if isinstance(e, Read) and e.args
             and index_map(e.args, counting)[0] != "affine" and _followed(e, node)]  # fmt: skip
 
 
-def _loops(node: Generate) -> list[Var]:
+def _loops(node: Blocked) -> list[Var]:
     """The variables of counted loops, in the order of the analysis."""
-    return list(dict.fromkeys(e.vars[0] for e in walk(node.elements) if isinstance(e, Loop)))
+    return list(dict.fromkeys(e.vars[0] for e in walk(_roots(node)) if isinstance(e, Loop)))
 
 
 def _inner_reads(read: Read) -> list[Read]:
     return [e for e in walk(read.args) if isinstance(e, Read)]
 
 
-def _followed(read: Read, node: Generate) -> bool:
+def _followed(read: Read, node: Blocked) -> bool:
+    """Whether NumPy can compute the places of a read (`_looked_up`)."""
     counted = _loops(node)
-    return not any(
-        isinstance(e, Loop | While | Foreign) or (isinstance(e, Var) and e not in counted)
-        for e in walk(read.args)
-    )
+    known = Const | Apply | Read | Index | Extent | Param
+    return all(isinstance(e, known) or e in counted for e in walk(read.args))
 
 
 def _needed(read: Read) -> set[Leaf]:
     return {Leaf(e.node, e.component) for e in _inner_reads(read)}
 
 
-def unseen(node: Generate) -> list[Leaf]:
+def unseen(node: Blocked) -> list[Leaf]:
     """Arrays read at places that cannot be known before a launch: no part of the graph."""
     seen = {Leaf(e.node, e.component) for e in _placed_reads(node)}
-    data = {Leaf(e.node, e.component): None for e in walk(node.elements)
+    data = {Leaf(e.node, e.component): None for e in walk(_roots(node))
             if isinstance(e, Read) and e.args and _inner_reads(e)}  # fmt: skip
     return [leaf for leaf in data if leaf not in seen]
 
 
-def _looked_up(read: Read, points: Ints, node: Generate, known: Mapping[Expr, int],
+def _looked_up(read: Read, points: Ints, node: Blocked, known: Mapping[Expr, int],
                contents: Mapping[Leaf, Any]) -> Ints:  # fmt: skip
     """Byte addresses of a read at points (outputs and turns of loops), by NumPy."""
-    rank = len(node.shape)
+    rank = len(domain_of(node))
     here: dict[Expr, Any] = {Index(k): points[:, k] for k in range(rank)}
     here.update({v: points[:, rank + k] for k, v in enumerate(_loops(node))})
     for e in walk(read.args):
@@ -347,7 +362,7 @@ def _value(e: Expr, known: Mapping[Expr, int]) -> int:
 class QueueMaker:
     """`HostTable.make` of a LocalityGraph; remembers what it made (`latest`, for people)."""
 
-    def __init__(self, node: Generate, plan: Resolved, layer: LocalityGraph, count: int,
+    def __init__(self, node: Blocked, plan: Resolved, layer: LocalityGraph, count: int,
                  known: Sequence[Expr], arrays: Sequence[Leaf]) -> None:  # fmt: skip
         self.node, self.plan, self.layer, self.count = node, plan, layer, count
         self.known, self.arrays = tuple(known), tuple(arrays)
@@ -385,7 +400,7 @@ class QueueMaker:
     def _graph(self, values: Sequence[int], contents: Sequence[Any], digests: Sequence[bytes]
                ) -> tuple[BlockGraph, float]:  # fmt: skip
         """The graph, and the seconds that making it took; kept for the other methods."""
-        shape, plan = (*self.node.shape, *self.node.elements), self.plan
+        shape, plan = (*domain_of(self.node), *_roots(self.node)), self.plan
         key = (shape, plan.order, plan.unit, self.known, tuple(values), tuple(digests))
         with _GRAPHS_LOCK:
             if key in _GRAPHS:
@@ -404,7 +419,7 @@ class QueueMaker:
         return made
 
 
-def _constants(node: Generate) -> dict[Leaf, Any]:
+def _constants(node: Blocked) -> dict[Leaf, Any]:
     """Arrays that the program brought along, of those that indices depend on."""
     found: dict[Leaf, Any] = {}
     for read in _placed_reads(node):
@@ -429,30 +444,31 @@ def queues_of(program: Any, schedule: Any, count: int, arrays: Sequence[Any] = (
     if not isinstance(layers.residency, LocalityGraph):
         raise ScheduleError(f"{schedule!r} has no LocalityGraph.",
                             hint=f"Write {schedule!r} | LocalityGraph().")  # fmt: skip
-    found = [n for n in topological(program.roots) if isinstance(n, Generate) and n.shape
+    found = [n for n in topological(program.roots) if isinstance(n, Blocked) and domain_of(n)
              and kernel in (None, n.label.name, n.label.operation)]  # fmt: skip
     if len(found) != 1:
         names = ", ".join(str(n.label) for n in found) or "none"
         raise ScheduleError(f"there are {len(found)} kernels that could be meant: {names}.",
                             hint="Say which by kernel=…; operations take a name=.")  # fmt: skip
     (node,) = found
-    plan = layers.resolve(len(node.shape))
+    plan = layers.resolve(len(domain_of(node)))
     known = Names(program).known
     given = {Leaf(held, 0): np.asarray(a) for held, a in zip(program.inputs, arrays, strict=False)}
     maker = QueueMaker(node, plan, layers.residency, count, tuple(known), tuple(given))
     return maker.queues(tuple(known.values()), tuple(given.values()))
 
 
-def queue_table(node: Generate, plan: Resolved, layer: LocalityGraph, count: int, table: Buffer
+def queue_table(node: Blocked, plan: Resolved, layer: LocalityGraph, count: int, table: Buffer
                 ) -> HostTable:  # fmt: skip
     """The table `table` of the blocks of `plan`, in the order of `count` queues."""
     if layer.method != "mst":
         metis()
-    reads = [e for e in walk(node.elements) if isinstance(e, Read)]
+    roots = _roots(node)
+    reads = [e for e in walk(roots) if isinstance(e, Read)]
     # Whole extents are known too: those of a filter are the contents of an array.
-    extents = [*node.shape, *(n for r in reads for n in Leaf(r.node, r.component).shape)]
+    extents = [*domain_of(node), *(n for r in reads for n in Leaf(r.node, r.component).shape)]
     known = dict.fromkeys(e for e in extents if not isinstance(e, Const))
-    known.update((e, None) for e in walk((*node.elements, *extents)) if isinstance(e, Extent)
+    known.update((e, None) for e in walk((*roots, *extents)) if isinstance(e, Extent)
                  or (isinstance(e, Param) and e.type.is_integer))  # fmt: skip
     brought = _constants(node)
     needed = {leaf: None for r in _placed_reads(node) for leaf in sorted(_needed(r), key=repr)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from dataclasses import replace
 from typing import cast
 
 from treadle.dsl.graph import Fold, FoldSeg, Generate, Matmul, Node, Permute, Scan
@@ -11,6 +12,7 @@ from .caching import cached
 from .kernel.build import LoweringContext, Site
 from .kernel.hosted import Stride
 from .kernel.ir import Lowered
+from .kernel.tidy import tidy
 from .resident import resident
 from .schedules import as_schedule
 from .schedules.errors import of_operation
@@ -25,7 +27,7 @@ _SKELETONS: dict[type[Node], tuple[str, str]] = {
     Matmul: ("matmul", "lower_matmul"),
 }
 
-__all__ = ["LoweringContext", "Site", "Stride", "layer_notes", "lower"]
+__all__ = ["LoweringContext", "Site", "Stride", "layer_notes", "lower", "notes_of"]
 
 
 def lower(node: Node, context: LoweringContext | None = None) -> Lowered:
@@ -42,25 +44,21 @@ def lower(node: Node, context: LoweringContext | None = None) -> Lowered:
     """
     context = context or LoweringContext()
     with of_operation(node.label, node.where):
-        lowered = _lowered(node, context)
-        return cached(resident(lowered, node, context), node, context)
+        lowered = cached(resident(_lowered(node, context), node, context), node, context)
+    if context.target == "cpu":
+        return lowered
+    return replace(lowered, kernels=tuple(tidy(k) for k in lowered.kernels))
 
 
-def layer_notes(node: Node, context: LoweringContext, library: str | None = None
-                ) -> tuple[str, ...]:  # fmt: skip
-    """What came of the schedule that a node was given, in words.
+def layer_notes(node: Node, context: LoweringContext) -> tuple[str, ...]:
+    """What came of the schedule that a node was given, in words."""
+    return () if node.label.schedule is None else notes_of(lower(node, context), node, context)
 
-    `library`: who computes it instead of kernels of ours, in an order that nobody can choose.
-    """
-    if node.label.schedule is None:
-        return ()
-    none = f"{node.label.schedule!r} has no effect"
-    if library is not None:
-        return (f"{none}: {library} has an order of its own",)
-    if type(node) not in _SKELETONS:
-        return (f"{none}: no kernel of ours computes this",)
-    notes = lower(node, context).notes
-    stage = as_schedule(node.label.schedule).stage
+
+def notes_of(lowered: Lowered, node: Node, context: LoweringContext) -> tuple[str, ...]:
+    """What is worth knowing of how a node was lowered, each once."""
+    notes, given = lowered.notes, node.label.schedule
+    stage = None if given is None else as_schedule(given).stage
     if stage is not None and context.target == "cpu":
         notes = (*notes, f"{stage!r} has no effect on a CPU: its caches hold what a block reads")
     return tuple(dict.fromkeys(notes))

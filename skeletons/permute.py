@@ -34,9 +34,9 @@ from .kernel import arithmetic as at
 from .kernel.build import Builder, LoweringContext, element_cost, flop_count
 from .kernel.ir import Access, Assign, Atomic, Buffer, Kernel, Load, Lowered, Store
 from .kernel.linearize import Linearizer, zero
-from .kernel.tiling import Tile
-from .schedules import Schedule
-from .visits import shown
+from .kernel.tiling import Inner, Tile, Tiling
+from .schedules import LocalityGraph, Schedule
+from .visits import QUEUES, shown
 
 #: Targets of at most this many elements are accumulated in private copies.
 PRIVATE_TARGET = 1 << 21
@@ -101,9 +101,24 @@ class _Permute:
         else:
             self.tiling = tiling.ordered_tiling(plan, builder, self.domain, self.elements)
             schedule = tiling.schedule_of(builder) or Schedule()
+            if isinstance(schedule.residency, LocalityGraph):
+                self.tiling = self._by_graph(self.tiling)
             builder.notes.append(shown(schedule, plan, [1 for _ in self.domain]))
             if schedule.lanes is not None:
                 builder.notes.append(f"{schedule.lanes!r} has no effect: updates go row by row")
+
+    def _by_graph(self, blocks: Tiling) -> Tiling:
+        """The same blocks in the order of the graph, which the host puts into a table."""
+        (order,) = self.builder.scratch(QUEUES, [int32], at.maximum(blocks.tasks, 1))
+
+        def emit(into: Linearizer, position: Var, inner: Inner) -> None:
+            # Within the blocks: the arithmetic after it is told so.
+            found = at.maximum(simplify.cast(Load(order, position), int64), 0)
+            block = into.let(at.minimum(found, at.subtract(blocks.tasks, 1)), "block")
+            assert isinstance(block, Var)
+            blocks.emit(into, block, inner)
+
+        return Tiling(blocks.tasks, emit)
 
     # --- elements of the source ---
 

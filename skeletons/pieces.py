@@ -128,7 +128,7 @@ class _Cutter:
             self._extents(node, leaf.shape[1:])
         self._rows(node, before, after)
         for check in node.checks:
-            if any(isinstance(e, Read) for e in walk((check.left, check.right))):
+            if check.reads:
                 raise Whole(f"{_name(node)} is checked against what an array holds")
             self.checked.append((node, check.left, check.right))
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from treadle.dsl.expr import Const, Expr, constant, substitute
-from treadle.dsl.graph import Generate, Node
+from treadle.dsl.graph import Generate, Node, Permute
 from treadle.dsl.types import int32, int64
 
 from .kernel import agents
@@ -32,6 +32,7 @@ from .schedules import (
     Schedule,
     as_schedule,
 )
+from .visits import QUEUES
 
 #: Multiprocessors taken for granted where the context does not know (an H200).
 MULTIPROCESSORS = 132
@@ -101,32 +102,47 @@ def _with_agents(lowered: Lowered, queues: int, per_queue: Callable[[Kernel], in
 
 def _by_graph(lowered: Lowered, node: Node, context: LoweringContext, schedule: Schedule,
               layer: LocalityGraph) -> Lowered:  # fmt: skip
-    from .locality import prepared, queue_table, unseen  # nobody else waits for its imports
+    from .locality import (  # nobody else waits for its imports
+        domain_of,
+        prepared,
+        queue_table,
+        unseen,
+    )
 
+    on_cpu = context.target != "cuda"
+    made = [b for b in lowered.scratch if b.name == QUEUES]
     why = _why_not(lowered)
-    if why is None and not (isinstance(node, Generate) and node.shape):
+    if why is None and not (isinstance(node, Generate | Permute) and domain_of(node)):
         why = "only elements that are independent of each other make a graph of blocks"
-    if why is None and len(lowered.kernels) != 1:
+    if why is None and isinstance(node, Permute) and node.label.deterministic:
+        why = "deterministic=True keeps the order of the source"
+    if why is None and len(lowered.kernels) != 1 and not made:
         why = "the operation is several kernels"
     if why is not None:
         return _noted(lowered, f"{layer!r} has no effect here: {why}")
-    assert isinstance(node, Generate)
-    (kernel,) = lowered.kernels
-    plan = schedule.resolve(len(node.shape))
-    _require_blocks(kernel, host_ids(plan, node.shape))
+    assert isinstance(node, Generate | Permute)
+    domain = domain_of(node)
+    plan = schedule.resolve(len(domain))
     count = multiprocessors(context)
-    table = Buffer("queue_order", int32, "scratch", at.maximum(kernel.tasks, 1))
+    if made:
+        (table,) = made  # the kernels look blocks up themselves
+    else:
+        (kernel,) = lowered.kernels
+        _require_blocks(kernel, host_ids(plan, domain))
+        table = Buffer(QUEUES, int32, "scratch", at.maximum(kernel.tasks, 1))
     filled = queue_table(node, plan, layer, count, table)
     notes = [f"{layer!r}: {count} queues of blocks by the lines they share, {prepared(node)}"]
     notes += [f"{layer!r} knows nothing of the reads of {leaf!r}: their places depend on what only "
              "a run tells" for leaf in unseen(node)]  # fmt: skip
     lowered = replace(
         lowered,
-        scratch=(*lowered.scratch, table),
+        scratch=(*(b for b in lowered.scratch if b is not table), table),
         tables=(*lowered.tables, filled),
         notes=(*lowered.notes, *notes),
     )
-    if context.target != "cuda":
+    if made:
+        return lowered
+    if on_cpu:
         return replace(lowered, kernels=(agents.reordered(kernel, table),))
     return _with_agents(lowered, count, lambda k: max(1, RESIDENT_THREADS // k.threads), table)
 

@@ -33,16 +33,18 @@ import math
 from collections.abc import Sequence
 
 from treadle.dsl.expr import Expr
-from treadle.dsl.graph import Fold, Shape
+from treadle.dsl.graph import Fold, Permute, Shape
 
 from .kernel import arithmetic as at
 from .kernel.build import Builder
 from .kernel.linearize import Linearizer
 from .kernel.tiling import host_ids, schedule_of, unit_origin
-from .schedules import PlaneOrder, Resolved, Row, Schedule
+from .schedules import LocalityGraph, PlaneOrder, Resolved, Row, Schedule
 
 #: More elements than an axis has: what is computed as one along it.
 WHOLE = 1 << 62
+#: The table of blocks in the order of a `LocalityGraph`, which the host fills (`resident.py`).
+QUEUES = "queue_order"
 #: Columns that a CPU computes side by side: a multiple of this many, and so many of an order that
 #: has no width of its own.
 LINE, STRIP = 16, 64
@@ -68,7 +70,7 @@ class Visits:
 
     def __init__(self, builder: Builder, plan: Resolved, grid: Shape, leaf: Sequence[int]) -> None:
         self.builder, self.plan, self.grid = builder, plan, tuple(grid)
-        self.counts = builder.shape(self.grid)
+        self.counts = builder.shape(self.grid, [f"visits{k}" for k in range(len(self.grid))])
         sides = zip(plan.unit, plan.per_thread, strict=True)
         self.patch = tuple(own if unit % own == 0 else 1 for unit, own in sides)
         self.unit, self.own = math.prod(plan.unit), math.prod(self.patch)
@@ -89,15 +91,15 @@ class Visits:
 
         `line`: the one axis stands for all of the user's, row by row, where these are several.
         """
-        schedule = schedule_of(builder)
-        if schedule is None or not (
-            schedule.order or schedule.block or schedule.per_thread or schedule.lanes
-        ):
+        schedule, node = schedule_of(builder), builder.node
+        if schedule is None:
             return None
         if schedule.stage is not None:
-            what = builder.node.label.operation
+            what = node.label.operation
             builder.notes.append(f"{schedule.stage!r} has no effect: {what} stages by itself")
-        node = builder.node
+        graph = isinstance(node, Permute) and isinstance(schedule.residency, LocalityGraph)
+        if not (schedule.order or schedule.block or schedule.per_thread or schedule.lanes or graph):
+            return None
         if line and isinstance(node, Fold) and len(node.inner) > 1:
             schedule = schedule.along_a_line()
         plan = schedule.resolve(len(grid), leaf=leaf)

@@ -33,7 +33,8 @@ from benchmarks import harness
 from benchmarks.matmul.devices import Device, device_for
 from treadle.dsl.operations.linalg import EXECUTIONS
 from treadle.skeletons.algorithms import STRASSEN
-from treadle.skeletons.algorithms.executions import Kit, execute, plan
+from treadle.skeletons.algorithms.executions import execute, plan
+from treadle.skeletons.algorithms.kit import Kit
 
 SIZES = (512, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 20480)
 RESULTS = Path(__file__).resolve().parents[1] / "results"

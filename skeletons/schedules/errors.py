@@ -16,7 +16,9 @@ class ScheduleTypeError(ScheduleError, TypeError):
     """
 
 
-ScheduleTypeError.__module__ = "treadle.schedule"  # tracebacks show its public name
+# Tracebacks show its public name, and pickles find it there.
+ScheduleTypeError.__module__, ScheduleTypeError.__qualname__ = (
+    "treadle", "schedule.ScheduleTypeError")  # fmt: skip
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from treadle.dsl.errors import TreadleError
+from treadle.dsl.errors import TreadleError, user_facing
 
 from .errors import ScheduleError, ScheduleTypeError
 from .orders import Order
@@ -83,6 +83,7 @@ def order_alone(value: object) -> Order:
     )  # fmt: skip
 
 
+@user_facing
 def check(order: Order, shape: Sequence[int]) -> int:
     """Checks that an order is a bijection on ``shape``, and returns its padding.
 
@@ -150,6 +151,7 @@ def pieces_of_a_warp(order: Order) -> int:
     return int((np.diff(places, axis=1) != 1).sum(axis=1).max()) + 1
 
 
+@user_facing
 def draw(order: Order, shape: Sequence[int]) -> str:
     """A small picture: each element shows when it is visited, -1 one that never is. Large extents
     are cut off.  ``ScheduleError`` for coordinates that are no element's.

@@ -40,8 +40,7 @@ class Layer:
         super().__init_subclass__()
         own_init = "__init__" in cls.__dict__
         dataclasses.dataclass(frozen=True, repr=False)(cls)
-        if not own_init:
-            _explain_calls(cls)
+        _explain_calls(cls, finish=not own_init)
 
     def arguments(self) -> dict[str, Any]:
         """The arguments that make this value again, leaving out those equal to a default."""
@@ -56,6 +55,18 @@ class Layer:
     def _finish(self) -> None:
         """Checks after construction that a subclass's ``__post_init__`` cannot forget."""
 
+    def replace(self, *layers: Layer) -> Schedule:
+        """As ``Schedule.replace``: the schedule with these layers, this one if none is of its kind.
+
+        >>> from treadle.skeletons.schedules import Block, Column, Row
+        >>> Row().replace(Column(3)), Row().replace(Block(8, 32))
+        (Column(3), Row() | Block(8, 32))
+        """
+        from .schedule import as_schedule
+
+        return as_schedule(self).replace(*layers)
+
+    @without_frames
     def plot(self, shape: Sequence[int], axes: Any = None) -> Any:
         """Draws the outputs of ``shape`` coloured by time, with the borders of warps and blocks
         (matplotlib); returns the axes. See ``td.simulator.plot_order``.
@@ -79,6 +90,7 @@ class Layer:
 
         return as_schedule(self) | other
 
+    @without_frames
     def __ror__(self, other: object) -> Schedule:
         # Reached only when the left side is no layer: as_schedule explains why.
         from .schedule import as_schedule
@@ -144,8 +156,8 @@ def _is_default(field: dataclasses.Field[Any], value: object) -> bool:
     return field.default is not dataclasses.MISSING and bool(value == field.default)
 
 
-def _explain_calls(cls: type) -> None:
-    """Makes a wrong call of the class say how it is called."""
+def _explain_calls(cls: type, finish: bool) -> None:
+    """Makes a wrong call of the class say how it is called; `finish`: a call ends by `_finish`."""
     plain = cls.__init__  # type: ignore[misc]
     signature = inspect.signature(plain)
 
@@ -158,7 +170,23 @@ def _explain_calls(cls: type) -> None:
             raise ScheduleTypeError(
                 f"{cls.__name__}: {error}.", hint=f"The form is {legal_form(cls)}."
             ) from None
-        plain(self, *args, **kwargs)
-        self._finish()
+        try:
+            plain(self, *args, **kwargs)
+            hash(self)
+        except dataclasses.FrozenInstanceError as error:
+            raise ScheduleTypeError(
+                f"{cls.__name__}: {error}: a layer is a value, and its __init__ is made for it.",
+                hint=f"Write its parameters as annotated class attributes, without __init__: "
+                f"class {cls.__name__}({cls.__mro__[1].__name__}): width: int",
+            ) from None
+        except TypeError as error:
+            if "unhashable" not in str(error):
+                raise
+            raise ScheduleTypeError(
+                f"{cls.__name__}: parameters are values that can be compared and hashed: {error}.",
+                hint="Write a tuple instead of a list or an array; Table takes a permutation.",
+            ) from None
+        if finish:
+            self._finish()
 
     cls.__init__ = __init__  # type: ignore[misc]

@@ -16,7 +16,7 @@ import numpy as np
 
 from .errors import ScheduleError, of_operation
 from .examine import all_points, check, inside_of, inverse_table, points_of, row_major_ids, size_of
-from .orders import Order
+from .orders import Order, PlaneOrder
 
 if TYPE_CHECKING:
     from treadle.dsl.graph import Node
@@ -52,7 +52,9 @@ def require_bijection(order: Order, ndim: int) -> None:
     try:
         _try_small_shapes(order, ndim)
     except ScheduleError as error:
-        others = [n for n in (1, 2, 3, 4) if n != ndim and _is_for(order, n)]
+        # An order of planes is for every rank, right or wrong.
+        ranks = () if isinstance(order, PlaneOrder) else (1, 2, 3, 4)
+        others = [n for n in ranks if n != ndim and _is_for(order, n)]
         if others and not _can_be_called(order, ndim):
             raise _of_another_rank(order, ndim, others[-1]) from error.__cause__
         raise _explained(

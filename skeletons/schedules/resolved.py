@@ -101,8 +101,26 @@ def resolve(
     )
     rows, cols = fit([n * size for n, size in zip(unit, leaf, strict=True)][-2:], 2)
     return Resolved(
-        grain, order.in_units(rows, cols), unit, covered, own, threads, _axis(lanes, ndim)
+        grain, _in_units(order, rows, cols), unit, covered, own, threads, _axis(lanes, ndim)
     )
+
+
+def _in_units(order: Order, rows: int, cols: int) -> Order:
+    """The order with its lengths in units; what a user's own does wrong is said to be its own."""
+    form = "in_units(self, rows, cols)"
+    try:
+        found = order.in_units(rows, cols)
+    except Exception as error:
+        raise ScheduleError(
+            f"{type(order).__name__}.in_units({rows}, {cols}) failed: {error}",
+            hint=f"It is {form}, and returns the order with its lengths in units of rows × cols.",
+        ) from error
+    if not isinstance(found, Order):
+        raise ScheduleError(
+            f"{type(order).__name__}.in_units returned {found!r}, not an order.",
+            hint=f"{form} returns the order with its lengths in units, or self.",
+        )
+    return found
 
 
 def fit(extents: Sequence[int], ndim: int) -> tuple[int, ...]:

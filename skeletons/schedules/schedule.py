@@ -63,9 +63,11 @@ class Schedule:
             merged[layer.slot] = layer
         return _from_layers(merged)
 
+    @without_frames
     def __ror__(self, other: object) -> Schedule:
         return as_schedule(other) | self
 
+    @without_frames
     def replace(self, *layers: Layer) -> Schedule:
         """This schedule with these layers instead of those it has of the same kind.
 
@@ -79,6 +81,7 @@ class Schedule:
                 merged[layer.slot] = layer
         return _from_layers(merged)
 
+    @without_frames
     def plot(self, shape: Sequence[int], axes: Any = None) -> Any:
         """Draws the outputs of ``shape`` coloured by time, with the borders of warps and blocks
         (matplotlib); returns the axes. See ``td.simulator.plot_order``.

@@ -215,11 +215,11 @@ def tune(program: Program, args: Sequence[Any], *, budget: float = BUDGET, keep:
 
 
 def _check_options(budget: float, keep: int | None, tolerance: float | None) -> None:
-    if not budget > 0:
+    if not isinstance(budget, int | float) or isinstance(budget, bool) or not budget > 0:
         raise ScheduleError(f"tune: budget is a number of seconds above 0, got {budget!r}.")
-    if keep is not None and keep < 1:
+    if keep is not None and (not isinstance(keep, int) or keep < 1):
         raise ScheduleError(f"tune: keep is a number of schedules, 1 or more, got {keep!r}.")
-    if tolerance is not None and not 0 <= tolerance < 1:
+    if tolerance is not None and not (isinstance(tolerance, int | float) and 0 <= tolerance < 1):
         raise ScheduleError(f"tune: tolerance is a fraction from 0 to 1, got {tolerance!r}.",
                             hint="Write 0.15 for 15 %.")  # fmt: skip
 

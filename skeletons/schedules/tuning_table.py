@@ -48,9 +48,20 @@ class TuningTable:
             named.append(f"**{{{', '.join(others)}}}")
         return f"program.scheduled({', '.join(named)})"
 
+    def plot(self, axes: Any = None) -> Any:
+        """Draws all timings as bars, fastest first, the winners marked (matplotlib); returns the
+        axes. See ``td.simulator.plot_tuning``."""
+        from treadle.skeletons.simulator.diagrams import plot_tuning
+
+        return plot_tuning(self, axes)
+
     def __str__(self) -> str:
         if not self.rows:
-            return "nothing to tune: no operation over two axes or more is a kernel of its own\n"
+            return (
+                "nothing to tune: what is tried are generates, maps and stencils over two axes or "
+                "more that are kernels of their own (folds, scans, permutes and products keep "
+                "their schedules)\n"
+            )
         cells = [("operation", "schedule", "ms", "")]
         for operation in dict.fromkeys(row.operation for row in self.rows):
             rows = sorted((r for r in self.rows if r.operation == operation), key=lambda r: r.ms)

@@ -10,7 +10,7 @@ explore     one page to look at all of it: `treadle explore`
 """
 
 from .cache import Cache, Lru, RandomFour, Sectored, SetAssociative, StepLru
-from .diagrams import plot_order, plot_predictions, plot_sweep
+from .diagrams import plot_order, plot_predictions, plot_sweep, plot_tuning
 from .formulas import cache_needed, line_loads
 from .patterns import Pattern, Placed, Trace, matmul_pattern, stencil_pattern, transpose_pattern
 from .simulation import Simulation, capacity_sweep, simulate
@@ -33,6 +33,7 @@ __all__ = [
     "plot_order",
     "plot_predictions",
     "plot_sweep",
+    "plot_tuning",
     "simulate",
     "stencil_pattern",
     "transpose_pattern",

@@ -80,13 +80,14 @@ def policy_of(value: object) -> Policy:
 
 @dataclass(frozen=True)
 class Cache:
-    """`lines` lines of `line_width` elements; `policy`: a value, or its name, as in POLICIES.
+    """`lines` lines of `line_width` elements (32 of 4 bytes are a line of a GPU); `policy`: a
+    value, or its name, as in POLICIES.
 
     Errors: `ScheduleError` for sizes that make no cache.
     """
 
-    lines: int
-    line_width: int
+    lines: int = 256
+    line_width: int = 32
     policy: Policy | str = field(default_factory=Lru)
 
     def __post_init__(self) -> None:

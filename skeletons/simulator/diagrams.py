@@ -157,6 +157,29 @@ def plot_sweep(pattern: Any, schedules: Sequence[Any], line_width: int, lines: S
     return axes
 
 
+@user_facing
+def plot_tuning(table: Any, axes: Any = None) -> Any:
+    """The timings of a `TuningTable` as bars, operation by operation, fastest first; winners are
+    dark.  Errors: `ScheduleError` where nothing was timed."""
+    if not table.rows:
+        raise ScheduleError(f"there is nothing to draw: {table}".rstrip())
+    rows = []
+    for operation in dict.fromkeys(r.operation for r in table.rows):
+        mine = sorted((r for r in table.rows if r.operation == operation), key=lambda r: r.ms)
+        rows += [(r, table.winners.get(operation) == r.schedule) for r in mine]
+    axes = axes or _axes(1.5)
+    places = range(len(rows))[::-1]
+    axes.barh(places, [r.ms for r, _ in rows], color=["#2f6fb3" if won else _QUIET
+                                                      for _, won in rows])  # fmt: skip
+    names = ["as it was" if r.schedule is None else shown(r.schedule) for r, _ in rows]
+    axes.set_yticks(places, [f"{r.operation}: {n}" for (r, _), n in zip(rows, names, strict=True)],
+                    fontsize=7)  # fmt: skip
+    axes.set_xlabel("ms")
+    axes.set_title(table.best, fontsize=9)
+    axes.spines[["top", "right"]].set_visible(False)
+    return axes
+
+
 def plot_predictions(predicted: Sequence[float], measured: Sequence[float],
                      labels: Sequence[str] = (), axes: Any = None) -> Any:  # fmt: skip
     """What a model predicted against what was measured, in one unit (say, seconds).

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from treadle.dsl.errors import ScheduleError, user_facing
+
 from .patterns import Pattern
 
 
@@ -15,25 +17,36 @@ def _ceil_div(a: int, b: int) -> int:
     return -(-a // b)
 
 
+def _positive(**sizes: int) -> None:
+    for name, n in sizes.items():
+        if not isinstance(n, int | np.integer) or n < 1:
+            raise ScheduleError(f"{name} is {n!r}, and must be a positive integer.")
+
+
+@user_facing
 def cache_needed(column: int, height: int, width: int, threads: int = 1, element: int = 1) -> int:
     """M_cache: what a column of `column` outputs keeps in use, in units of `element`.
 
     >>> cache_needed(4, 7, 7)
     88
     """
+    _positive(column=column, height=height, width=width, threads=threads, element=element)
     return element * (column + width) * (height + _ceil_div(threads, column))
 
 
+@user_facing
 def line_loads(column: int, height: int, width: int, rows: int, cols: int, line: int) -> int:
     """M_loads: cache lines brought in, at most, with columns of `column` outputs.
 
     >>> [line_loads(c, 7, 7, 256, 256, 8) for c in (8, 16, 32, 64, 128)]
     [25152, 16768, 12576, 10480, 9432]
     """
+    _positive(column=column, height=height, width=width, rows=rows, cols=cols, line=line)
     a_row = _ceil_div(width + column - 1, line) + 1
     return (height + rows - 1) * a_row * _ceil_div(cols, column)
 
 
+@user_facing
 def counted_loads(pattern: Pattern, column: int, line: int) -> int:
     """M_loads, counted: lines of `line` elements that each column of `column` outputs touches,
     the columns taken together.
@@ -44,6 +57,7 @@ def counted_loads(pattern: Pattern, column: int, line: int) -> int:
     >>> counted_loads(stencil_pattern(256, 256, 7, 7), 32, 8), line_loads(32, 7, 7, 256, 256, 8)
     (10480, 12576)
     """
+    _positive(column=column, line=line)
     *leading, width = pattern.shape
     total = 0
     for start in range(0, width, column):

@@ -114,11 +114,8 @@ def as_pattern(pattern: Any) -> Pattern:
 
 def run(name: str, schedule: Any, trace: Trace, cache: Cache, mark: bool = False) -> Simulation:
     """A trace through a cache, and through the best that a cache of its size can do."""
-    width, policy = cache.line_width, cache.policy
-    unit = width // policy.sectors if isinstance(policy, Sectored) else width
-    lines = trace.addresses // unit
-    span = trace.span // unit + 1
-    capacity = cache.lines * (width // unit)
+    lines, span = _pieces(trace, cache)
+    capacity = cache.lines * (cache.line_width // _piece(cache))
     missed = np.zeros(lines.size, np.bool_) if mark else _NOT_MARKED
     hits, misses, evictions = _engine(trace, lines, span, cache, missed)
     from . import engines
@@ -127,6 +124,17 @@ def run(name: str, schedule: Any, trace: Trace, cache: Cache, mark: bool = False
     compulsory = int(np.count_nonzero(np.bincount(lines, minlength=1)))
     return Simulation(name, schedule, cache, trace, int(hits), int(misses), int(evictions),
                       compulsory, int(best[1]), missed)  # fmt: skip
+
+
+def _piece(cache: Cache) -> int:
+    """Elements that a miss brings in: a line, or a sector of one."""
+    sectors = cache.policy.sectors if isinstance(cache.policy, Sectored) else 1
+    return cache.line_width // sectors
+
+
+def _pieces(trace: Trace, cache: Cache) -> tuple[Any, int]:
+    """The numbers of the pieces that are accessed, and how many there are."""
+    return trace.addresses // _piece(cache), trace.span // _piece(cache) + 1
 
 
 def _engine(trace: Trace, lines: Any, span: int, cache: Cache, missed: Any) -> Any:
@@ -173,7 +181,5 @@ def capacity_sweep(pattern: Any, schedules: Sequence[Any], line_width: int,
         trace = pattern.trace(schedule)
         for col, count in enumerate(lines):
             cache = Cache(count, line_width, policy or Lru())
-            numbers = trace.addresses // line_width
-            misses = _engine(trace, numbers, trace.span // line_width + 1, cache, _NOT_MARKED)[1]
-            found[row, col] = misses
+            found[row, col] = _engine(trace, *_pieces(trace, cache), cache, _NOT_MARKED)[1]
     return found

@@ -20,7 +20,8 @@ from treadle.dsl.operations.linalg import ALGORITHMS as NAMES
 from treadle.dsl.operations.linalg import EXECUTIONS, MatmulOptions
 from treadle.dsl.types import float32, float64, int32
 from treadle.skeletons.algorithms import LADERMAN, STRASSEN, WINOGRAD, executions
-from treadle.skeletons.algorithms.executions import Kit, plan
+from treadle.skeletons.algorithms.executions import plan
+from treadle.skeletons.algorithms.kit import Kit
 from treadle.skeletons.algorithms.model import Choice, Rates, choose_recursive, predict_recursive
 
 #: 1, primes, powers of two and their neighbours, tall, wide, empty, an empty inner axis.

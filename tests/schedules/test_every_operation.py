@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,15 @@ import pytest
 import treadle as td
 from treadle.dsl.graph import Fold, Input, topological
 from treadle.skeletons import combining, fold, matmul, permute, scan
+from treadle.skeletons.launches import told
 from treadle.skeletons.lower import LoweringContext, layer_notes, lower
 from treadle.skeletons.schedules import (
     Block,
     Column,
     Hilbert,
+    Hints,
     Lanes,
+    LocalityGraph,
     Morton,
     Order,
     PerThread,
@@ -250,6 +254,21 @@ def test_stencils_in_shared_memory(boundary: Any) -> None:
         assert [b.name for b in kernel.buffers if b.role == "shared"] == ["staged"]
 
 
+ONE_SIDED = {
+    "below": lambda w: w[1, 0] - w[0, 0],
+    "right": lambda w: w[0, 2] - w[0, 1],
+    "above": lambda w: w[-2, 0] - w[0, 0],
+}
+
+
+@pytest.mark.parametrize("window", ONE_SIDED.values(), ids=ONE_SIDED)
+def test_windows_to_one_side_in_shared_memory(window: Any) -> None:
+    """What a block at the edge loads beyond the array is what the boundary says."""
+    from simt import run_array
+
+    unchanged(lambda s: td.stencil(window, FLOATS[33, 7], schedule=s), [Stage()], run_array)
+
+
 def test_staging_what_does_not_fit() -> None:
     made = td.stencil(lambda w: w[0, 0] + w[1, 0], FLOATS[33, 7], schedule=Block(256, 64) | Stage())
     with pytest.raises(ScheduleError, match=r"bytes of shared memory(.|\n)*Block\(128, 64\)"):
@@ -266,6 +285,72 @@ def test_lanes_of_elements_on_both_targets() -> None:
     some = [Lanes(0), Lanes(1) | Column(8), Hilbert() | Block(16, 8) | Lanes(-2)]
     unchanged(make, some, run_array)
     unchanged(make, some, run_on_gpu)
+
+
+# --- nothing is silent --------------------------------------------------------------------------
+
+IDLE = {
+    # operation → a layer that cannot change anything there
+    "sums of rows": PerThread(rows=2),
+    "prefixes": PerThread(cols=2),
+    "sum of all": Lanes(0),
+    "product": PerThread(rows=2),
+    "segments": LocalityGraph(),
+    "down": LocalityGraph(),
+    "histogram": Stage(),
+}
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda"])
+@pytest.mark.parametrize("name", IDLE)
+def test_what_changes_nothing_is_told(name: str, target: str) -> None:
+    made = OPERATIONS[name](FLOATS[33, 7], WHOLE[33, 7], IDLE[name])
+    node = (made[0] if isinstance(made, tuple) else made)._leaves[0].node
+    notes = told(node, LoweringContext(target), {}).notes
+    layer = repr(IDLE[name])
+    assert any(n.startswith((f"{layer} has no effect", f"{layer} changes nothing")) for n in notes)
+
+
+def test_every_layer_does_something_or_is_told() -> None:
+    some = (Block(4), Hints(stream="evict_first", stores="streaming"), Lanes(-1))
+    for name in ("sums of rows", "sums of columns", "transpose"):
+        for layer in some:
+            node = OPERATIONS[name](FLOATS[7, 33], WHOLE[7, 33], layer)._leaves[0].node
+            for target in ("cpu", "cuda"):
+                context = LoweringContext(target)
+                kernels = [[str(k) for k in lower(node, replace(context, schedule=s)).kernels]
+                           for s in (layer, Row())]  # fmt: skip
+                notes = told(node, context, {}).notes
+                assert kernels[0] != kernels[1] or notes, (name, layer, target)
+
+
+@pytest.mark.parametrize(
+    ("make", "whose"),
+    [
+        (lambda x, s: td.compute(x * 2, schedule=s), "what is kept has"),
+        (lambda x, s: td.iterate(2, lambda y: y * 2, x, schedule=s), "operations in its body"),
+        (lambda x, s: td.cond(td.the(td.sum(x)) > 0, x * 2, x, schedule=s), "of its sides"),
+    ],
+)
+def test_what_computes_nothing_says_who_has_schedules(make: Any, whose: str) -> None:
+    program = td.jit(lambda x: make(x, Column(8)), backend="native").lower(FLOATS[7, 33])
+    text = " ".join(program.explain().split())
+    assert "schedule Column(8): no effect, for it computes nothing itself" in text
+    assert whose in text
+
+
+@pytest.mark.parametrize("make", [td.zip, td.compute])
+def test_what_is_no_schedule_is_refused_everywhere(make: Any) -> None:
+    given = (td.use(FLOATS[7, 33]),) * (1 + (make is td.zip))
+    with pytest.raises(TypeError, match="a schedule is made of layers"):
+        make(*given, schedule="rows")
+
+
+def test_a_librarys_operation_says_that_it_has_its_own_order() -> None:
+    program = td.jit(lambda x: td.foreign_array({"native": np.sqrt}, x, fallback=td.sqrt,
+                                                schedule=Column(8)), backend="native")  # fmt: skip
+    told = program.lower(FLOATS[7, 33]).explain()
+    assert "no effect: the library's foreign_array has an order of its own" in told
 
 
 # --- by name, and beside fusion -----------------------------------------------------------------

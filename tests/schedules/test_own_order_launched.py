@@ -177,12 +177,12 @@ def test_a_block_of_two_axes_on_a_line(target: str) -> None:
     from treadle.skeletons.lower import LoweringContext, lower
 
     line, schedule = np.ones(300), S.Block(8, 32)
-    for made in (td.sum(line, schedule=schedule), td.cumsum(line, schedule=schedule)):
-        node = td.jit(lambda made=made: made).lower().roots[0].node
-        text = message(lambda node=node: lower(node, LoweringContext(target=target)))
+    for make in (td.sum, td.cumsum, td.cummax):
+        text = message(lambda make=make: make(line, schedule=schedule))
         assert "Block(8, 32) has 2 axes, the operation has 1." in text and "Block(32)" in text
-    whole = td.jit(lambda x: td.sum(x, schedule=schedule)).lower(np.ones((9, 40)))
-    assert lower(whole.roots[0].node, LoweringContext(target=target)).kernels
+    for make in (td.sum, td.cumsum, td.cumprod, td.cummin):  # of the flattened array
+        whole = td.jit(lambda x, make=make: make(x, schedule=schedule)).lower(np.ones((9, 40)))
+        assert lower(whole.roots[0].node, LoweringContext(target=target)).kernels
 
 
 def test_explaining_shows_no_frames_of_ours() -> None:

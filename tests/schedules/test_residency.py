@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ from treadle.skeletons.kernel import agents, ir
 from treadle.skeletons.kernel import arithmetic as at
 from treadle.skeletons.kernel.narrow import narrow
 from treadle.skeletons.kernel.verify import verify
+from treadle.skeletons.locality import queues_of
 from treadle.skeletons.lower import LoweringContext, lower
 from treadle.skeletons.schedules import (
     Agents,
@@ -285,10 +287,10 @@ def test_without_the_layer_nothing_is_touched():
 
 def test_what_came_of_a_layer_is_explained():
     text = explained(Agents(2), "cuda")
-    assert "stencil: Agents(2): at most 132 × 2 blocks stay and fetch their work" in text
+    assert "at most 132 × 2 blocks stay and fetch their work" in text
     assert "every thread has a queue of neighbouring tasks" in explained(Agents(2), "native")
     text = explained(Clusters(4), "cuda")
-    assert "Clusters(4): 4 neighbours are launched 132 blocks apart" in text
+    assert "4 neighbours are launched 132 blocks apart" in text
     program = td.jit(lambda x: td.stencil(blur, x, schedule=LocalityGraph()), backend="native")
     made = program.lower(IMAGE)
     assert "made at the first call for any extents" in one_line(made.explain())
@@ -318,6 +320,93 @@ def test_without_pymetis_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPat
     with pytest.raises(ScheduleError, match="pymetis, which is not installed") as caught:
         td.run(made, backend="native")
     assert 'LocalityGraph(method="mst")' in str(caught.value)
+
+
+# --- permutes by a graph -------------------------------------------------------------------------
+
+PLACES = np.random.default_rng(3).integers(0, 40, 700)
+WHOLE = np.random.default_rng(4).integers(0, 100, 700)
+
+
+def add(new: Any, old: Any) -> Any:
+    return new + old
+
+
+PERMUTES = {
+    "sums": lambda s: td.permute(add, np.zeros(40, int), lambda i: td.use(PLACES)[i], WHOLE,
+                                 schedule=s),
+    "some": lambda s: td.permute(
+        add, np.ones(40, int), lambda i: td.where(i % 3 == 0, td.ignore, td.use(PLACES)[i]), WHOLE,
+        schedule=s),
+    "pairs": lambda s: td.permute(
+        lambda x, y: (td.minimum(x[0], y[0]), x[1] + y[1]),
+        td.zip(np.full(40, 99), np.zeros(40, int)), lambda i: td.use(PLACES)[i],
+        td.zip(WHOLE, WHOLE), schedule=s),
+    "transposed": lambda s: td.permute(td.overwrite, np.zeros(IMAGE.shape[::-1]),
+                                       lambda i, j: (j, i), IMAGE, schedule=s),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", ["native", "cuda"])
+@pytest.mark.parametrize("name", PERMUTES)
+def test_permutes_follow_a_graph_to_the_same_results(name: str, backend: str):
+    plain = td.run(PERMUTES[name](None), backend="reference")
+    for schedule in (LocalityGraph(), Column(2) | Block(16) | LocalityGraph()):
+        with emulation():
+            found = td.run(PERMUTES[name](schedule), backend=backend)
+        np.testing.assert_array_equal(found, plain)
+
+
+def test_the_graph_of_a_permute_is_of_what_it_reads_and_where_it_goes():
+    sites = np.repeat([3, 0, 3, 1, 0, 1, 2, 2], 32)  # which line of `data` a block of 32 reads
+    data = np.arange(128.0, dtype=np.float32)
+    graph = Row() | Block(32) | LocalityGraph()
+
+    def reading(sites: Any) -> Any:
+        def value(i: Any) -> Any:
+            return td.use(data)[td.use(sites)[i] * 32 + i % 32]
+
+        return td.permute(add, np.zeros(1, np.float32), lambda i: 0, td.generate((256,), value))
+
+    def going(sites: Any) -> Any:
+        return td.permute(add, data * 0, lambda i: td.use(sites)[i] * 32 + i % 32,
+                          np.ones(256, np.float32))  # fmt: skip
+
+    for make in (reading, going):
+        order = queues_of(td.jit(lambda make=make: make(sites)).lower(), graph, 2).order.tolist()
+        assert sorted(order) == list(range(8))
+        lines = [int(sites[32 * b]) for b in order]
+        assert sum(a == b for a, b in itertools.pairwise(lines)) == 4  # partners are neighbours
+
+
+def test_places_that_only_a_run_tells_are_no_part_of_the_graph():
+    """A place behind a condition: the rest of the reads make the graph, and results are right."""
+
+    def counted(x: Any, s: Any) -> Any:
+        return td.permute(add, np.zeros(8, int), lambda i: td.cond(x[i] > 0.5, i % 8, 0),
+                          np.ones(64, int), schedule=s)  # fmt: skip
+
+    data = td.use(np.random.default_rng(6).random(64))
+    plain = td.run(counted(data, None), backend="reference")
+    graph = Row() | Block(16) | LocalityGraph()
+    assert np.array_equal(td.run(counted(data, graph), backend="native"), plain)
+
+
+def test_the_kernels_of_a_permute_look_its_blocks_up():
+    for make in PERMUTES.values():
+        for target in ("cpu", "cuda"):
+            made = lowered(make(None), Row() | Block(8) | LocalityGraph(), target)
+            (table,) = made.tables
+            assert any(table.buffer in k.buffers for k in made.kernels)
+            assert any("queues of blocks by the lines they share" in n for n in made.notes)
+
+
+def test_a_pinned_permute_keeps_the_order_of_the_source():
+    made = td.permute(add, np.zeros(40), lambda i: td.use(PLACES)[i], WHOLE * 0.1,
+                      deterministic=True)  # fmt: skip
+    for target in ("cpu", "cuda"):
+        noted = lowered(made, LocalityGraph(), target).notes
+        assert any("has no effect here: deterministic=True keeps" in n for n in noted)
 
 
 def test_a_scan_has_no_graph():

@@ -93,7 +93,9 @@ def test_parts_are_of_equal_size_and_share_little(count: int, pieces: int):
     order = parts(line, min(pieces, count))
     pieces = min(pieces, count)
     queue = np.empty(count, np.int64)
-    queue[order] = np.repeat(np.arange(pieces), count // pieces + (np.arange(pieces) < count % pieces))
+    queue[order] = np.repeat(
+        np.arange(pieces), count // pieces + (np.arange(pieces) < count % pieces)
+    )
     cut = int((queue[1:] != queue[:-1]).sum())  # a path has one edge between neighbouring parts
     assert cut <= 2 * pieces
 

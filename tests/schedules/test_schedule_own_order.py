@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from users_order import Snake
 
+import treadle as td
 from treadle.skeletons.schedules import (
     Block,
     Order,
@@ -18,6 +19,7 @@ from treadle.skeletons.schedules import (
     ScheduleError,
     ScheduleTypeError,
     Table,
+    as_schedule,
     check,
     draw,
     evaluate,
@@ -164,3 +166,75 @@ def test_an_order_without_coordinates_says_what_is_missing() -> None:
     for order, asked in ((Nothing(), "coordinates(self, i, shape)"), (Flat(), "plane(self, i")):
         with pytest.raises(ScheduleTypeError, match=re.escape(asked)):
             order.coordinates(0, (2, 3))
+
+
+class BadUnits(Order):
+    """The slips of `in_units`."""
+
+    slip: str
+
+    def in_units(self, *given: Any) -> Any:
+        if self.slip == "raises":
+            raise ValueError("no units")
+        if self.slip == "arity":
+            return (lambda rows: self)(*given)
+        return None
+
+    def coordinates(self, i: Any, shape: tuple[Any, ...]) -> tuple[Any, ...]:
+        return i // shape[1], i % shape[1]
+
+
+@pytest.mark.parametrize(
+    ("slip", "said"),
+    [("raises", "failed: no units"), ("arity", "positional argument"), ("none", "returned None")],
+)
+def test_in_units_that_goes_wrong_is_said_to_be_the_users(slip: str, said: str) -> None:
+    with pytest.raises(ScheduleError, match=rf"BadUnits.in_units.*{said}") as caught:
+        (BadUnits(slip) | Block(2, 2)).resolve(2)
+    assert "in_units(self, rows, cols)" in str(caught.value)
+
+
+def test_parameters_are_annotations_and_values() -> None:
+    class Assigned(Order):
+        def __init__(self, width: int) -> None:
+            self.width = width
+
+    with pytest.raises(ScheduleTypeError, match="cannot assign to field 'width'") as caught:
+        Assigned(3)
+    assert "annotated class attributes" in str(caught.value)
+
+    class Listed(Order):
+        table: list[int]
+
+    with pytest.raises(ScheduleTypeError, match="compared and hashed: unhashable type: 'list'"):
+        Listed([1, 2])
+
+
+def test_an_order_of_planes_says_what_it_misses() -> None:
+    class Empty(PlaneOrder):
+        pass
+
+    class Single(PlaneOrder):
+        def plane(self, i: Any, height: Any, width: Any) -> Any:
+            return i
+
+    for order, said in ((Empty(), "has to define plane"), (Single(), "return a tuple of 2")):
+        with pytest.raises(ScheduleError, match=said):
+            as_schedule(order).resolve(2)
+
+
+def test_the_reference_refuses_what_others_refuse() -> None:
+    class Twice(Order):
+        def coordinates(self, i: Any, shape: tuple[Any, ...]) -> tuple[Any, ...]:
+            return i * 0, i % shape[1]
+
+    a = np.ones((4, 6))
+    with pytest.raises(ScheduleError, match="a Table for 2 ids cannot order"):
+        td.map(lambda x: x + 1, a, schedule=Table([1, 0]))  # its extents are known
+    later = td.jit(lambda x: td.map(lambda v: v + 1, x, schedule=Table([1, 0])),
+                   backend="reference")  # fmt: skip
+    assert later(np.ones((1, 2))).sum() == 4
+    with pytest.raises(ScheduleError, match="a Table for 2 ids cannot order"):
+        later(a)
+    with pytest.raises(ScheduleError, match="is no bijection"):
+        td.run(td.map(lambda x: x + 1, a, schedule=Twice()), backend="reference")

@@ -344,3 +344,17 @@ def test_blocks_of_more_threads_than_there_are_say_so():
     lowered = program.lower(np.zeros((128, 128), np.float32))
     assert "at most 1,024 threads: of 4,096 asked for" in lowered.explain("cuda")
     assert "asked for" not in lowered.explain("native")
+
+
+def test_a_layer_has_what_a_schedule_has_to_exchange_it():
+    assert Row().replace(Column(3)) == Column(3)
+    assert Row().replace(Block(8, 32)) == (Row() | Block(8, 32))
+
+
+def test_calls_that_are_none_say_the_form():
+    with pytest.raises(ScheduleTypeError, match=r"Hints: too many positional") as caught:
+        Hints(3)  # type: ignore[misc]
+    assert "The form is Hints(" in str(caught.value)
+    with pytest.raises(td.TracingError, match="an array is scheduled by one schedule") as wrong:
+        (td.use(np.ones(3)) + 1).scheduled(blur=Row())
+    assert "by name in programs" in str(wrong.value)

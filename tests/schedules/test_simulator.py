@@ -358,3 +358,19 @@ def test_policies_by_name():
 def test_mistakes_are_answered(wrong, said):
     with pytest.raises(td.TreadleError, match=said):
         wrong(made_of(), td.schedule)
+
+
+def test_a_sweep_of_sectors_is_what_is_simulated_one_by_one():
+    sizes, policy = [8, 16, 64], Sectored(4)
+    found = capacity_sweep(STENCIL, [Row(), Column(4)], 8, sizes, policy)
+    alone = [[simulate(STENCIL, s, Cache(n, 8, policy)).misses for n in sizes]
+             for s in (Row(), Column(4))]  # fmt: skip
+    assert found.tolist() == alone
+
+
+def test_sizes_that_are_none():
+    for call in (lambda: line_loads(0, 7, 7, 256, 256, 8), lambda: line_loads(8, 7, 7, 256, 256, 0),
+                 lambda: cache_needed(0, 7, 7)):  # fmt: skip
+        with pytest.raises(td.ScheduleError, match="must be a positive integer"):
+            call()
+    assert (td.Cache(24).line_width, td.Cache()) == (32, Cache(256, 32))

@@ -372,3 +372,48 @@ def test_the_report_on_a_family():
     text = str(family)
     assert "3 test points, the 10 best of each" in text and "50%" in text and "5.0%" in text
     assert [r.schedules for r in Family(tables, keep=1, tolerances=[0.5]).rows] == [2]
+
+
+# --- words, pictures, and machines that are not here ------------------------------------------
+
+
+def test_a_table_is_drawn(clock):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    clock.update({as_schedule(Column(64)): 4.0})
+    table = program().tune(A, progress=False).tuning
+    axes = table.plot()
+    assert len(axes.patches) == len(table.rows)
+    texts = [label.get_text() for label in axes.get_yticklabels()]
+    assert texts[0] == "blur: Column(64)" and "blur: as it was" in texts
+    pyplot.close(axes.figure)
+    empty = TuningTable([], {}, 0.0, 0.0)
+    assert "what is tried are generates, maps and stencils" in str(empty)
+    with pytest.raises(td.ScheduleError, match="nothing to draw: nothing to tune"):
+        empty.plot()
+
+
+@pytest.mark.parametrize("options", [{"budget": "x"}, {"keep": 1.5}, {"tolerance": "much"}])
+def test_options_of_another_type(options):
+    with pytest.raises(td.ScheduleError, match=r"tune: \w+ is a "):
+        program().tune(A, **options)
+
+
+def test_text_for_a_gpu_that_is_not_here_is_as_auto():
+    p = td.jit(lambda x: td.map(lambda y: y + 1, x, schedule=td.schedule.Tuned()), backend="native")
+    lowered = p.lower(A)
+    assert "nothing was measured for such extents" in lowered.explain("cuda")
+    assert "__global__" in lowered.source("cuda")
+
+
+def test_what_is_as_auto_names_what_was_chosen():
+    def product(a, b):
+        def element(i, j):
+            return td.loop(512, lambda k, s: s + a[i, k] * b[k, j], td.float32(0))
+
+        return td.generate((512, 512), element, schedule=td.schedule.Tuned())
+
+    b = np.zeros((512, 512), np.float32)
+    told = td.jit(product, backend="native").lower(b, b).explain()
+    assert "Tuned(); Row() | Block(64, 128) | PerThread(rows=8) was chosen" in told
+    assert "nothing was measured for such extents (program.tune): as Auto()\n" in told
+    assert "  without a schedule\n" in told and "Tuned()\n" not in told
