@@ -205,11 +205,12 @@ def _why_not_loaded(node: Generate, use: Uses, body: tuple[Expr, ...], loads: fr
 
 
 def decide(node: Node, use: Uses, size: int, body: tuple[Expr, ...],
-           loads: frozenset[str] = frozenset()) -> str | None:  # fmt: skip
+           loads: frozenset[str] = frozenset(), checked: bool = False) -> str | None:  # fmt: skip
     """None to inline `node`, else the reason why it is computed into memory.
 
     `body` are its elements with what was inlined into them: what a reader would compute again.
-    `loads`: types whose products compute light operands while they load them.
+    `loads`: types whose products compute light operands while they load them.  `checked`: indices
+    are tested, which those who read operands by strides do not do.
     """
     if not isinstance(node, Generate):
         return "its results are known only when it has finished"
@@ -220,6 +221,8 @@ def decide(node: Node, use: Uses, size: int, body: tuple[Expr, ...],
     if _checked_by_data(node):
         return "its elements are checked first"
     view, times = cost.is_view(body), use.times
+    if use.by_matmul and checked:
+        return "its indices are tested first (check=True)"
     if use.by_matmul and not (view and cost.is_affine_view(body)):
         return _why_not_loaded(node, use, body, loads)
     if view or (times <= 1 and size <= LARGEST and not use.by_other_region):
@@ -361,7 +364,8 @@ def fuse_vertical(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
         size = own + inside
         use = uses.get(node)
         body: tuple[Expr, ...] = changes.get("elements", getattr(made, "elements", ()))
-        reason = "it is unused" if use is None else decide(node, use, size, body, loads)
+        reason = "it is unused" if use is None else decide(
+            node, use, size, body, loads, context.settings.check)  # fmt: skip
         if reason is None and use is not None and not use.reads:
             reason = "its readers need it whole"
         if reason is None:  # never emitted: its readers take the elements

@@ -815,3 +815,17 @@ def test_an_array_without_a_name_is_called_by_its_place(run):
         run(td.generate((5,), lambda i: first[i] + second[i]))
     words = f"out of range for axis 0 of the array used at {HERE}:{line}, which has extent 3."
     assert_mentions(error, words)
+
+
+def test_operands_of_products_are_checked_too(backend):
+    """Also those that a library or a tile engine would read by strides."""
+    v, a = td.use(np.arange(5.0)), np.ones((3, 4))
+    for build in (
+        lambda: td.generate((2, 3), lambda i, j: v[i + 4 * j]) @ a,
+        lambda: td.maximum(td.backpermute((2, 3), lambda i, j: i + 4 * j, v) @ a, 0.0),
+        lambda: td.strassen(a, td.backpermute((4, 2), lambda i, j: 2 * i + j, v)),
+    ):
+        with pytest.raises(td.IndexOutOfBounds):
+            td.run(build(), backend=backend, check=True)
+    fine = td.backpermute((2, 3), lambda i, j: i + j, v) @ a
+    assert_same(td.run(fine, backend=backend, check=True), td.run(fine, backend="reference"))
