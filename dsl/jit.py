@@ -22,6 +22,7 @@ from .errors import (
 )
 from .expr import Param
 from .graph import Input
+from .node import fresh_uid
 from .program import Program, operation_names, unnamed_schedules
 from .scalar import Scalar
 from .sources import PLAIN_ARRAYS, is_arraylike, normalise_source
@@ -49,8 +50,11 @@ def run(
     """
     if schedule is not None:
         if not isinstance(expr, Array):
+            why = "there are several results"
+            if not isinstance(expr, tuple | list | dict):
+                why = f"nothing computes a {type(expr).__name__}"
             raise TracingError(
-                "schedule= needs a single array to run.",
+                f"schedule= is for one operation, and {why}.",
                 hint="Give schedules per operation: schedule=… or .scheduled(…).",
             )
         expr = expr.scheduled(schedule)
@@ -60,15 +64,7 @@ def run(
         chosen = replace(chosen, check=check)
     name = _backend(backend)
     leaves, tree = flatten_results(expr)
-    program = Program(leaves, tree, chosen, name)
-    unknown = next((node for node in program.inputs if node.source is None), None)
-    if unknown is not None:
-        raise TracingError(
-            f"td.run needs the values of {unknown.name!r}, which stands for any array while a "
-            "program is built.",
-            hint="Return what you want to see from the compiled function, or give td.run arrays.",
-        )
-    return program.execute(())
+    return Program(leaves, tree, chosen, name).execute(())
 
 
 class Jit:
@@ -161,8 +157,12 @@ class Jit:
         params: list[Param] = []
         names = _names_of(self._function, len(args))
         symbols = [symbol(a, inputs, params, n) for a, n in zip(args, names, strict=True)]
-        result = self._function(*symbols)
-        leaves, tree = flatten_results(result)
+        leaves, tree = flatten_results(self._function(*symbols))
+        ended = fresh_uid()
+        for node in inputs:
+            node.until = ended
+        for param in params:
+            param.until = ended
         program = Program(
             leaves,
             tree,
@@ -187,7 +187,7 @@ class Jit:
             args = self._positional(args, kwargs)
         flat, key = signature(args)
         program = self._here().get(key) or self._trace(args, key)
-        return program.explained_for(_shapes(flat))
+        return program.explained_for(_shapes(flat), tuple(split_arguments(flat)[1]))
 
     @user_facing
     def scheduled(self, *unnamed: Any, **schedules: Any) -> Jit:

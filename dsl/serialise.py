@@ -22,7 +22,7 @@ import numpy as np
 
 from .configuration import Settings
 from .encoding import TYPES, Decoder, Encoder, decode_tree, encode_tree
-from .errors import StorageError, TreadleError, user_facing
+from .errors import ScheduleError, StorageError, TreadleError, user_facing
 from .expr import Const, Param
 from .graph import Input, Leaf
 from .program import Program
@@ -191,6 +191,9 @@ def _program(name: str, payload: Any) -> Program:
         made.example_shapes = shapes or None
     except StorageError:
         raise
+    except ScheduleError as error:  # a class of the user's own that is not to be had here
+        raise StorageError(f"{name} cannot be read here: {error.message}",
+                           hint=error.hint) from None  # fmt: skip
     except (ArithmeticError, AssertionError, AttributeError, BrokenGraph, LookupError,
             RecursionError, TreadleError, TypeError, ValueError) as error:  # fmt: skip
         raise _damaged(name, f"{type(error).__name__}: {error}") from None

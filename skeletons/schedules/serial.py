@@ -99,7 +99,8 @@ def _class_of(kind: object) -> type[Layer]:
                 found = getattr(found, part)
         except (ImportError, AttributeError) as error:
             raise ScheduleError(
-                f"the class of a stored layer is gone: {kind!r} ({error})."
+                f"the class of a stored layer is gone: {kind!r} ({error}).",
+                hint=f"Make {module!r} importable: where it lies must be in sys.path.",
             ) from None
     if not (isinstance(found, type) and issubclass(found, Layer)):
         raise ScheduleError(f"{kind!r} is no kind of layer.")
