@@ -87,6 +87,10 @@ class Array(Operators):
     def __getattr__(self, name: str) -> Any:
         import treadle
 
+        from .elsewhere import METHODS
+
+        if name in METHODS:
+            raise AttributeError(f"an Array has no {name!r}: {METHODS[name]}.")
         if not name.startswith("_") and callable(getattr(treadle, name, None)):
             raise AttributeError(f"an Array has no method {name!r}: write td.{name}(a, …).")
         raise AttributeError(f"'Array' object has no attribute {name!r}")

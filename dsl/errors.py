@@ -15,7 +15,7 @@ import linecache
 import os
 import sys
 import textwrap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from types import CodeType
 from typing import Any, ParamSpec, TypeVar
 
@@ -286,6 +286,16 @@ def form_of(operation: str) -> str:
     return "Check the order of the arguments." if function is None else f"{_form(function)}."
 
 
+def _without_init(signature: inspect.Signature, args: Sequence[Any]) -> bool:
+    """Whether an array stands where the initial value of a fold or a scan does, and too few
+    arguments follow it."""
+    names = list(signature.parameters)
+    at = names.index("init") if "init" in names else len(args)
+    wanted = sum(p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD
+                 for p in signature.parameters.values())  # fmt: skip
+    return at < len(args) < wanted and bool(getattr(args[at], "shape", None))
+
+
 def _form(function: Callable[..., Any]) -> str:
     parameters = inspect.signature(function).parameters.values()
     given = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD and p.name != "self"]
@@ -298,7 +308,7 @@ def _name_of(function: Callable[..., Any]) -> str:
 
 
 def wrong_arguments(
-    error: TypeError, function: Callable[..., Any], args: Iterable[Any], kwargs: dict[str, Any]
+    error: TypeError, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
 ) -> TypeError:
     """What `error`, of the call of `function`, is for a user: where it had too few or too many
     arguments, how it is called."""
@@ -308,9 +318,10 @@ def wrong_arguments(
     try:
         signature.bind(*args, **kwargs)
     except TypeError as misfit:
+        said = "the initial value is missing" if _without_init(signature, args) else str(misfit)
         named = [p.name for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
         by_name = f"; by name: {', '.join(f'{k}=…' for k in named)}" if named else ""
-        return TracingError(f"{_name_of(function)}: {misfit}.", hint=f"{_form(function)}{by_name}.")
+        return TracingError(f"{_name_of(function)}: {said}.", hint=f"{_form(function)}{by_name}.")
     return error
 
 

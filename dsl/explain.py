@@ -104,7 +104,8 @@ def _inputs(names: Names) -> list[str]:
         ]  # fmt: skip
         rows.append((names.inputs[node], names.type(node.leaf()), ", ".join(values)))
     for param in names.program.params:
-        rows.append((param.name, str(param.type), "a number given at each call"))
+        here = f", here {names.known[param]}" if param in names.known else ""
+        rows.append((param.name, str(param.type), f"a number given at each call{here}"))
     return ["Inputs", *_table(rows), ""] if rows else []
 
 

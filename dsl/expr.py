@@ -136,16 +136,17 @@ class Var(Expr):
 
 
 class Param(Expr):
-    """A scalar argument of a compiled program: a run-time value."""
+    """A scalar argument of a compiled program: a run-time value; `until` as an Input's."""
 
-    __slots__ = ("name", "uid")
+    __slots__ = ("name", "uid", "until")
     uid: int
     name: str
+    until: int | None
 
     def __new__(cls, name: str, type_: ScalarType, weak: bool = False) -> Param:
         made = object.__new__(cls)
         _fill(made, type_, weak=weak)
-        made.name, made.uid = name, next(_fresh)
+        made.name, made.uid, made.until = name, next(_fresh), None
         return made
 
 

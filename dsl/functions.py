@@ -14,7 +14,7 @@ from .graph import Label
 from .primitives import floating
 from .scalar import Scalar, apply_primitive, as_index, as_strong, as_truth, lift, unify
 from .sources import as_array, is_arraylike
-from .tracing import enclosing_kernel
+from .tracing import Scope, Scoped, current_scope, enclosing_kernel, refuse_stranger
 from .types import ScalarType, as_type, children_of, flatten, float64, int64, is_composite
 
 
@@ -294,18 +294,28 @@ class Ignore:
 ignore = Ignore()
 
 
-class MaybeIndex:
+class MaybeIndex(Scoped):
     """An index that may be `td.ignore`: built by where/cond inside an index function."""
 
     __slots__ = ("place", "valid")
 
     def __init__(self, valid: Expr, place: tuple[Expr, ...] | None) -> None:
         self.valid, self.place = valid, place
+        self.scope = current_scope()
+
+    def needs(self) -> tuple[Expr, ...]:
+        return (self.valid, *(self.place or ()))
+
+    def handed(self, scope: Scope | None) -> MaybeIndex:
+        made = MaybeIndex(self.valid, self.place)
+        made.scope = scope
+        return made
 
 
 def as_maybe_index(value: Any) -> MaybeIndex:
     """The target of a permute: an index, a tuple of indices, or `td.ignore`."""
     if isinstance(value, MaybeIndex):
+        refuse_stranger(value)
         return value
     if isinstance(value, Ignore):
         return MaybeIndex(FALSE, None)

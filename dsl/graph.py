@@ -68,16 +68,19 @@ __all__ = [
 class Input(Node):
     """An array from outside: `use`d data (`source`), an argument of `jit`, or a loop's state.
 
-    Extents that are 1 are the constant 1 (and broadcast); the others are `Extent` leaves.
+    Extents that are 1 are the constant 1 (and broadcast); the others are `Extent` leaves.  `until`
+    is the number of the first node made when the function that it was given to had ended, None
+    before.
     """
 
-    __slots__ = ("kind", "name", "shape", "source", "type")
+    __slots__ = ("kind", "name", "shape", "source", "type", "until")
     fields = ("name", "type", "kind")
     name: str
     type: ScalarType
     kind: str
     source: Any
     shape: Shape
+    until: int | None
 
     def __init__(
         self,
@@ -90,7 +93,7 @@ class Input(Node):
     ) -> None:
         self.name, self.type, self.kind, self.source = name, type_, kind, source
         self.label, self.where, self.checks, self.fused = Label(kind, name), where, (), ()
-        self.uid = fresh_uid()
+        self.uid, self.until = fresh_uid(), None
         self.shape = tuple(
             constant(1) if one else Extent(self, axis) for axis, one in enumerate(ones)
         )

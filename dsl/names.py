@@ -89,6 +89,10 @@ class Names:
         self._places: dict[Any, list[tuple[Node, int]]] = {}
         for node, k in self._numbers.items():
             self._places.setdefault(_written_as(node), []).append((node, k))
+        numbers = getattr(program, "example_numbers", ())
+        for param, value in zip(program.params, numbers, strict=False):
+            if param.type.is_integer:
+                self.known[param] = int(value)
         self._name_inputs()
         self._name_kernels()
 

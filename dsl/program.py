@@ -10,8 +10,9 @@ import numpy as np
 
 from .configuration import Settings
 from .errors import DeviceOutOfMemory, TracingError, user_facing
-from .expr import Extent, Param, walk
+from .expr import Param
 from .graph import Input, Leaf, topological
+from .strangers import inputs_of
 from .types import LEAF
 from .values import Tree
 
@@ -41,11 +42,12 @@ class Program:
         _check_names(roots, self.overrides)
         self.source_roots = passes.reschedule(roots, self.overrides)
         self.params = tuple(params)
-        self.inputs = _inputs_of(self.source_roots, arguments)
+        self.inputs = inputs_of(self.source_roots, arguments, self.params)
         self.arguments = tuple(arguments)
         self.history = passes.run_passes(self.source_roots, settings, backend)
         self.roots = self.history.roots
         self.example_shapes: tuple[tuple[int, ...], ...] | None = None
+        self.example_numbers: tuple[Any, ...] = ()  # in order of `params`; none known: empty
         self.tuning: Any = None
         self._executable: Any = None
         self._same: Program | None = None  # whose executable is ours, too
@@ -130,12 +132,15 @@ class Program:
             wait()
 
     # --- looking ---
-    def explained_for(self, shapes: tuple[tuple[int, ...], ...]) -> Program:
-        """This program, whose explanations and simulations are for arguments of these extents."""
-        if shapes == self.example_shapes:
+    def explained_for(
+        self, shapes: tuple[tuple[int, ...], ...], numbers: tuple[Any, ...] = ()
+    ) -> Program:
+        """This program, whose explanations and simulations are for arguments of these extents, and
+        whose explanations for these numbers."""
+        if (shapes, numbers) == (self.example_shapes, self.example_numbers):
             return self
         other = copy.copy(self)
-        other.example_shapes, other._same = shapes, self
+        other.example_shapes, other.example_numbers, other._same = shapes, numbers, self
         return other
 
     @property
@@ -164,7 +169,7 @@ class Program:
             self.params,
             self.name,
         )
-        other.example_shapes = self.example_shapes
+        other.example_shapes, other.example_numbers = self.example_shapes, self.example_numbers
         return other
 
     @user_facing
@@ -203,7 +208,7 @@ class Program:
             schedules,
         )
         made.overrides = {**self.overrides, **schedules}
-        made.example_shapes = self.example_shapes
+        made.example_shapes, made.example_numbers = self.example_shapes, self.example_numbers
         return made
 
     def __str__(self) -> str:
@@ -275,19 +280,6 @@ def unnamed_schedules(what: str, given: Sequence[Any], names: Sequence[str]) -> 
         f"scheduled takes schedules by the names of operations, got {schedule!r} without one.",
         hint=f"Write {what}.scheduled({name}={schedule!r}).  {told}",
     )
-
-
-def _inputs_of(roots: Sequence[Leaf], arguments: Sequence[Input]) -> tuple[Input, ...]:
-    """Arguments first, then every captured input in order of first use."""
-    found: dict[Input, None] = dict.fromkeys(arguments)
-    for node in topological(roots):
-        if isinstance(node, Input) and node.kind != "state":
-            found[node] = None
-        checked = (e for c in node.checks for e in (c.left, c.right))
-        for e in walk((*node.expressions(), *checked)):
-            if isinstance(e, Extent) and isinstance(e.node, Input) and e.node.kind != "state":
-                found[e.node] = None
-    return tuple(found)
 
 
 def host_array(value: Any) -> Any:

@@ -10,9 +10,9 @@ import numpy as np
 from . import expr as ir
 from . import simplify
 from .errors import DTypeError, TracingError, form_of, user_facing_methods
-from .expr import Const, Expr
+from .expr import Const, Expr, Extent, walk
 from .primitives import TABLE
-from .tracing import current_scope, refuse_strangers
+from .tracing import Scope, Scoped, current_scope, refuse_stranger
 from .types import (
     DEFAULT_OF_KIND,
     ScalarType,
@@ -216,14 +216,22 @@ class Operators:
 
 
 @user_facing_methods
-class Scalar(Operators):
+class Scalar(Operators, Scoped):
     """One value inside a kernel (Accelerate's `Exp`): arithmetic on it builds an expression."""
 
-    __slots__ = ("_expr", "scope")
+    __slots__ = ("_expr",)
 
     def __init__(self, expression: Expr) -> None:
         self._expr = expression
         self.scope = current_scope()
+
+    def needs(self) -> tuple[Expr, ...]:
+        return (self._expr,)
+
+    def handed(self, scope: Scope | None) -> Scalar:
+        made = type(self)(self._expr)
+        made.scope = scope
+        return made
 
     @property
     def dtype(self) -> ScalarType:
@@ -244,7 +252,21 @@ class Scalar(Operators):
         return ()
 
     def __repr__(self) -> str:
-        return f"Scalar({self._expr!r}: {self._expr.type})"
+        value = self._of_held_data() if self._expr.type.is_integer else None
+        shown = repr(self._expr) if value is None else str(value)
+        return f"Scalar({shown}: {self._expr.type})"
+
+    def _of_held_data(self) -> int | None:
+        """The number, if it follows from the extents of data that the program holds."""
+        from .names import evaluate
+
+        extents: dict[Expr, int] = {}
+        for e in walk((self._expr,)):
+            if isinstance(e, Extent):
+                held = getattr(e.node, "source", None)
+                if held is not None:
+                    extents[e] = int(held.shape[e.axis])
+        return evaluate(self._expr, extents) if extents else None
 
     def _no_value(self, what: str, hint: str = _HINT_IF) -> TracingError:
         return TracingError(
@@ -333,7 +355,7 @@ def lift(value: Any, operation: str = "an operation") -> Expr:
 
     if isinstance(value, Scalar):
         if value.scope is not None and value.scope is not current_scope():
-            refuse_strangers(value.scope, value._expr)
+            refuse_stranger(value)
         return value._expr
     if isinstance(value, Expr):
         return value

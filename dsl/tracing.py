@@ -12,10 +12,63 @@ from .expr import Expr, Index, Var, walk
 from .types import Structure, flatten
 
 
+class Scope:
+    """One call of a user's scalar function, or of a loop's predicate and body: open inside `with`.
+
+    `kernel` is the scope whose indices a value made here may hold: this one for the function of an
+    operation on arrays (`variables` None), the enclosing one for a loop's.  `variables` and those
+    among `arguments` are bound by it while it is open.
+    """
+
+    __slots__ = ("arguments", "kernel", "operation", "variables", "where")
+
+    def __init__(
+        self, operation: str, where: Location | None, variables: Sequence[Var] | None = None
+    ) -> None:
+        self.operation, self.where = operation, where
+        self.arguments: Sequence[Any] = ()
+        self.variables: Sequence[Var] = () if variables is None else variables
+        if variables is None:
+            self.kernel: Scope | None = self
+        else:
+            outer = current_scope()
+            self.kernel = None if outer is None else outer.kernel
+
+    def __enter__(self) -> Scope:
+        _state.scopes.append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _state.scopes.pop()
+        self.arguments = ()
+
+    def bound(self) -> Iterator[Expr]:
+        """The variables that mean something while it is open."""
+        yield from self.variables
+        for argument in self.arguments:
+            if isinstance(argument, Scoped):
+                yield from argument.needs() or ()
+
+
+class Scoped:
+    """What exists only while a function is traced; `scope` None: means the same everywhere."""
+
+    __slots__ = ("scope",)
+    scope: Scope | None
+
+    def needs(self) -> tuple[Expr, ...] | None:
+        """The expressions that it consists of; None: it is nothing without its function."""
+        return None
+
+    def handed(self, scope: Scope | None) -> Any:
+        """The same for another scope, apart from this one, which a user may hold."""
+        return self
+
+
 class _State(threading.local):
     def __init__(self) -> None:
         self.stack: list[tuple[str, Location | None]] = []
-        self.scopes: list[object] = []
+        self.scopes: list[Scope] = []
 
 
 _state = _State()
@@ -36,21 +89,39 @@ def enclosing_kernel() -> tuple[str, Location | None] | None:
     return _state.stack[-1] if _state.stack else None
 
 
-def current_scope() -> object | None:
+def current_scope() -> Scope | None:
     """What identifies this very call of a scalar function; None outside."""
     return _state.scopes[-1] if _state.scopes else None
 
 
-def refuse_strangers(scope: object, e: Expr) -> None:
-    """What depends on an element means something only in the call of the function it was given to;
-    an extent, say, is the same everywhere."""
-    if scope not in _state.scopes and any(isinstance(x, Index | Var) for x in walk((e,))):
-        raise TracingError(
-            "a scalar was used outside the function that it belongs to: there is one value of it "
-            "per element of that operation, and none here.",
-            hint="Return it from its function (several values as a tuple) and use the array that "
-            "results.",
-        )
+def refuse_stranger(value: Scoped) -> None:
+    """What depends on an element, a counter or a state means something only in the call of the
+    function it was given to; an extent, say, is the same everywhere."""
+    scope = value.scope
+    if scope is None or scope in _state.scopes or not _is_strange(value.needs(), scope):
+        return
+    looped = scope.kernel is not scope
+    raise TracingError(
+        "a scalar was used outside the function that it belongs to: there is one value of it "
+        f"per {'turn of that loop' if looped else 'element of that operation'}, and none here.",
+        also=((f"it belongs to the function of '{scope.operation}' here:", scope.where),),
+        hint="Make it part of the loop's state, and use what the loop returns."
+        if looped
+        else "Return it from its function (several values as a tuple) and use the array that "
+        "results.",
+    )
+
+
+def _is_strange(needs: tuple[Expr, ...] | None, scope: Scope) -> bool:
+    """Whether something made in `scope`, which has ended, has no meaning in those still open."""
+    if needs is None:
+        return True
+    found = list(walk(needs))
+    bound = {v for e in found for v in e.vars}
+    free = {e for e in found if isinstance(e, Var)} - bound
+    if scope.kernel is not None and scope.kernel not in _state.scopes:
+        return bool(free) or any(isinstance(e, Index) for e in found)
+    return not free.issubset(v for s in _state.scopes for v in s.bound())
 
 
 _ARGUMENTS = {
@@ -97,13 +168,11 @@ def call_scalar_function(
             hint=f"Write td.{operation}(lambda …: …, …).",
             where=where,
         )
-    _state.scopes.append(object())
-    _belong(tuple(arguments), _state.scopes[-1])
-    with scalar_function_of(operation, where):
+    outer = current_scope()
+    with Scope(operation, where) as scope, scalar_function_of(operation, where):
+        _belong(arguments, scope)
         try:
-            value = function(*arguments)
-            _belong(value, None)  # what a function returns may be used outside
-            return value
+            return _handed_out(function(*arguments), outer)
         except TypeError as error:
             inside = error.__traceback__ is not None and error.__traceback__.tb_next is not None
             if inside or isinstance(error, TracingError):
@@ -114,17 +183,26 @@ def call_scalar_function(
                 hint=_ARGUMENTS.get(operation, "It gets one argument per array."),
                 where=where,
             ) from None
-        finally:
-            _state.scopes.pop()
 
 
-def _belong(value: Any, scope: object | None) -> None:
-    """Say of every scalar in `value` which call it belongs to."""
-    from .scalar import Scalar
-
-    for leaf in flatten(value, lambda v: False)[0]:
-        if isinstance(leaf, Scalar):
+def _belong(arguments: Sequence[Any], scope: Scope) -> None:
+    """Say of everything in `arguments` which call it belongs to."""
+    scope.arguments = flatten(tuple(arguments), lambda v: False)[0]
+    for leaf in scope.arguments:
+        if isinstance(leaf, Scoped):
             leaf.scope = scope
+
+
+def _handed_out(value: Any, outer: Scope | None) -> Any:
+    """What a function returned, for the operation outside; what the user may have kept of it stays
+    the function's."""
+    if isinstance(value, Scoped):
+        refuse_stranger(value)
+        return value if value.scope is None else value.handed(outer)
+    leaves, structure = flatten(value, lambda v: False)
+    if structure.is_leaf:
+        return value
+    return structure.build([_handed_out(leaf, outer) for leaf in leaves])
 
 
 def check_result(value: Any, operation: str, function: Any = None) -> None:

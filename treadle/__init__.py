@@ -156,7 +156,7 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> object:
-    from treadle.dsl.errors import did_you_mean
+    from treadle.dsl.elsewhere import missing
 
     known = [n for n in globals() if not n.startswith("_")]
-    raise AttributeError(f"treadle has no {name!r}.  {did_you_mean(name, known)}".rstrip())
+    raise AttributeError(missing(name, known))

@@ -143,6 +143,8 @@ def _program(name: str, shapes: list[str] | None) -> Any:
 
     with _friendly():
         if ":" not in name:
+            if name.endswith(".py"):
+                raise Mistake(pages.naming_no_function(Path(name)))
             if shapes:
                 raise Mistake("--shape is for programs of your own: FILE.py:FUNCTION.")
             return _example(name).program()

@@ -305,6 +305,13 @@ def trace_combine(
     return canonical_combine(left, right, results)
 
 
+def changed_component(k: int, count: int, now: ScalarType, before: ScalarType, of: str) -> str:
+    """Which of several components has another type, for the end of a sentence."""
+    if count < 2:
+        return ""
+    return f": component {k} of the {of} (counted from 0) was {before} and becomes {now}"
+
+
 def keep_type(
     value: Any, structure: Structure, types: Sequence[ScalarType], what: str, of: str
 ) -> tuple[Expr, ...]:
@@ -317,14 +324,14 @@ def keep_type(
             hint="Return a tuple of the same nesting.",
         )
     results = []
-    for leaf, t in zip(leaves, types, strict=True):
+    for k, (leaf, t) in enumerate(zip(leaves, types, strict=True)):
         if leaf.weak:
             leaf = fit_weak(leaf, t)
         if leaf.type != t:
             got = found.describe([e.type for e in leaves])
             raise DTypeError(
                 f"{what} must return the type of the {of}, {structure.describe(types)}, but "
-                f"returned {got}.",
+                f"returned {got}{changed_component(k, len(types), leaf.type, t, of)}.",
                 hint=f"Convert the result: td.cast(x, td.{t}); or the initial value: "
                 f"td.{leaf.type}(…).",
             )

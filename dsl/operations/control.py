@@ -13,12 +13,13 @@ from ..errors import DTypeError, Location, ShapeError, TracingError, user_locati
 from ..expr import Expr, Proj, Var
 from ..functions import Ignore, MaybeIndex, choose_index
 from ..graph import ArrayLoop, Branch, Check, Generate, Input, Label, Leaf, Output, known
+from ..node import fresh_uid
 from ..scalar import Scalar, as_index, as_strong, as_truth, lift, unify
 from ..shapes import show_shape
 from ..sources import as_array, is_arraylike
-from ..tracing import enclosing_kernel, forbid_nesting
+from ..tracing import Scope, enclosing_kernel, forbid_nesting
 from ..types import LEAF, ScalarType, Structure, flatten, int64
-from .common import keep_type, label_of, operation
+from .common import changed_component, keep_type, label_of, operation
 
 # --- conditionals ----------------------------------------------------------------------------
 
@@ -208,17 +209,20 @@ def _scalar_loop(
     start = tuple(as_strong(lift(v, operation)) for v in init)
     types = [e.type for e in start]
     state = tuple(Var(f"s{k}", t) for k, t in enumerate(types))
-    seen = structure.build([Scalar(v) for v in state])
     what = f"the body of {operation}"
     if pred is not None:
-        result = keep_type(body(seen), structure, types, what, "state")
-        predicate = _predicate(pred(seen), operation)
+        with Scope(operation, where, state):
+            seen = structure.build([Scalar(v) for v in state])
+            result = keep_type(body(seen), structure, types, what, "state")
+            predicate = _predicate(pred(seen), operation)
         node: Expr = ir.While(start, state, predicate, result)
     else:
         n = as_index(count, operation)
         index = Var("k", int64)
-        made = body(seen) if operation == "iterate" else body(Scalar(index), seen)
-        result = keep_type(made, structure, types, what, "state")
+        with Scope(operation, where, (index, *state)):
+            seen = structure.build([Scalar(v) for v in state])
+            made = body(seen) if operation == "iterate" else body(Scalar(index), seen)
+            result = keep_type(made, structure, types, what, "state")
         node = ir.Loop(n, start, (index, *state), result)
     return structure.build([Scalar(Proj(node, k)) for k in range(len(start))])
 
@@ -271,9 +275,19 @@ def _array_loop(
         where=where,
         checks=tuple(checks),
     )
+    ended = fresh_uid()
+    for given in node.bound:
+        given.until = ended
     results = _regroup(node.leaves, arrays, Structure(tuple, (LEAF,) * len(arrays)))
     shown = [r._scalar_at(()) if s else r for r, s in zip(results, scalar, strict=True)]
     return structure.build(shown)
+
+
+def _hint_to_convert(is_scalar: bool, before: ScalarType, now: ScalarType) -> str:
+    """How a part of a state keeps its type: the new value is converted, or the first one."""
+    if is_scalar:
+        return f"Convert the result: td.cast(x, td.{before}); or the initial value: td.{now}(…)."
+    return f"Convert the result: x.astype(td.{before}); or the initial value: x.astype(td.{now})."
 
 
 def state_input(leaf: Leaf, where: Location | None) -> Input:
@@ -313,7 +327,7 @@ def _next_state(
         )
     leaves: list[Leaf] = []
     checks: list[Check] = []
-    for value, like, is_scalar in zip(found, arrays, scalar, strict=True):
+    for part, (value, like, is_scalar) in enumerate(zip(found, arrays, scalar, strict=True)):
         if is_scalar or not _is_array(value):
             e = lift(value, operation)
             e = simplify.cast(e, like.types[0]) if e.weak else e
@@ -324,8 +338,9 @@ def _next_state(
             raise DTypeError(
                 f"the body of {operation} must return the state's type "
                 f"{like.structure.describe(like.types)}, but returned "
-                f"{made.structure.describe(made.types)}.",
-                hint=f"Convert the result: x.astype(td.{like.types[0]}).",
+                f"{made.structure.describe(made.types)}"
+                f"{changed_component(part, len(arrays), made.types[0], like.types[0], 'state')}.",
+                hint=_hint_to_convert(is_scalar, like.types[0], made.types[0]),
                 where=where,
             )
         if made.ndim != like.ndim:

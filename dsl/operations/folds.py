@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..array import Array, map_over
-from ..errors import user_location
+from ..errors import TracingError, user_location
 from ..expr import Expr, Index, constant
 from ..graph import Check, Fold, Label, Shape
 from ..shapes import require
@@ -102,6 +102,12 @@ def _fold(
     forbid_nesting(operation)
     where = user_location()
     array = as_array(a, operation)
+    if init and not array.ndim and getattr(init[0], "ndim", None):
+        raise TracingError(
+            f"{operation}: the initial value is an array, and the array a single value.",
+            hint="The initial value seems to be missing: fold(f, init, a, axis), or "
+            "fold1(f, a, axis) without one.",
+        )
     axes = normalise_axes(axis, array.ndim, operation)
     if not axes:
         array, axes = with_unit_axis(array)

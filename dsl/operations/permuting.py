@@ -53,7 +53,8 @@ def permute(
     """Scatter with combination, from a copy of `defaults`.
 
     For every source index, `out[f(*ix)] = combine(new, old)`; `f` may return `td.ignore`.
-    `combine` is associative and commutative, or `td.overwrite`.
+    `combine` is associative and commutative, or `td.overwrite`.  Float sums may differ in the last
+    bits from run to run where threads meet by atomics; `deterministic=True` adds in order.
 
     >>> import numpy as np, treadle as td
     >>> x = np.array([0, 2, 2, 1])

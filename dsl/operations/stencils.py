@@ -13,7 +13,7 @@ from ..graph import Check, Generate, known
 from ..scalar import Scalar, apply_primitive, lift
 from ..shapes import same_shape
 from ..sources import as_array
-from ..tracing import call_scalar_function, forbid_nesting
+from ..tracing import Scoped, call_scalar_function, current_scope, forbid_nesting, refuse_stranger
 from ..types import bool_, int64, promote
 from .common import combining, fit_to, flatten_value, label_of, operation, trace_elements
 
@@ -117,10 +117,15 @@ class _Border:
 
     def __init__(self, condition: Any, array: Array, where: Location | None) -> None:
         if isinstance(condition, str) or not isinstance(condition, BoundaryCondition):
+            uncalled = ""
+            if condition is constant_boundary:
+                uncalled = "td.constant is not called: write td.constant(value). "
+            elif condition is function_boundary:
+                uncalled = "td.function is not called: write td.function(g). "
             raise TracingError(
                 f"{'a function' if callable(condition) else repr(condition)} is no boundary.",
-                hint="Boundaries are values: td.clamp, td.mirror, td.symmetric, td.wrap, "
-                "td.constant(v), td.function(g).",
+                hint=f"{uncalled}Boundaries are values: td.clamp, td.mirror, td.symmetric, "
+                "td.wrap, td.constant(v), td.function(g).",
                 where=where,
             )
         self.kind = condition.kind
@@ -165,15 +170,17 @@ def fit_loosely(value: Any, array: Array) -> list[Expr]:
     return [lift(leaf, "stencil") for leaf in leaves]
 
 
-class Neighbourhood:
+class Neighbourhood(Scoped):
     """What a stencil's function receives: `w[-1, 0]` is the neighbour one row above."""
 
     __slots__ = ("_array", "_border")
 
     def __init__(self, array: Array, border: _Border) -> None:
         self._array, self._border = array, border
+        self.scope = current_scope()
 
     def __getitem__(self, offset: Any) -> Any:
+        refuse_stranger(self)
         offsets = offset if isinstance(offset, tuple) else (offset,)
         rank = self._array.ndim
         if len(offsets) != rank:

@@ -153,6 +153,11 @@ def test_explain_and_source_of_a_program_of_ones_own(tmp_path: Path) -> None:
     assert code == 1 and "not enough values to unpack" in text and "mine.py:5" in text
     code, text = invoke("explain", "life", "--shape", "48")
     assert code == 1 and "programs of your own" in text
+    code, text = invoke("explain", str(file))
+    assert code == 1 and "names no function" in text and text.endswith("It has: halves.\n")
+    file.write_text("import treadle as td\ndef powers(x, n): return td.iterate(n, td.sqrt, x)\n")
+    code, text = invoke("explain", f"{file}:powers", "--shape", "8x8")
+    assert code == 1 and "iterate needs a scalar" in text and "--shape 8x8 --shape =3" in text
 
 
 def test_explain_shows_kernels() -> None:

@@ -1,9 +1,12 @@
 """What a first user broke: kept here so that it stays mended."""
 
+import re
+
 import numpy as np
 import pytest
 
 import treadle as td
+from treadle.dsl import elsewhere
 
 
 def layouts():
@@ -226,3 +229,61 @@ def test_slips_of_a_second_user():
         td.use(x).cumsum()
     assert "td.run(…) computes it" in repr(td.use(x) + 1)
     assert f"{td.float32(2):.2f}" == "2.00"
+
+
+def test_names_of_other_libraries_lead_to_ours():
+    for instead in (elsewhere.INSTEAD, elsewhere.METHODS):
+        for text in instead.values():
+            for name in re.findall(r"\btd\.(\w+)", text):
+                assert hasattr(td, name), text
+    assert not any(hasattr(td, name) for name in elsewhere.INSTEAD)
+    assert not any(hasattr(td.Array, name) for name in elsewhere.METHODS)
+    with pytest.raises(AttributeError, match=r"no 'fori_loop': td\.loop\(n, "):
+        td.fori_loop(0, 3, lambda k, s: s, 0)
+    with pytest.raises(AttributeError, match=r"no 'numpy': td\.run\(x\) computes it"):
+        td.use(np.ones(3)).numpy()
+    with pytest.raises(AttributeError, match="Did you mean stencil"):
+        td.stencyl  # noqa: B018
+
+
+def test_extents_of_data_that_is_there_are_shown():
+    rows = td.use(np.ones((3, 4))).shape[0]
+    assert repr(rows) == "Scalar(3: int64)" and repr(rows * 2 + 1) == "Scalar(7: int64)"
+    seen = []
+    td.jit(lambda x: (seen.append(repr(x.shape[0])), x)[1])(np.ones((3, 4)))
+    assert "shape[0]" in seen[0]  # of any array
+    assert "shape[0]" in repr(rows * 2.5)  # extents and indices only
+
+
+def test_a_state_whose_type_changes_is_told_which_part():
+    a = np.ones(5, np.float32)
+    sums = (lambda s: s[1] > 3, lambda s: (s[0], td.sum(s[0])), (a, np.inf))
+    with pytest.raises(td.DTypeError, match=r"component 1 of the state .* was float64 and") as e:
+        td.while_loop(*sums)
+    assert "td.cast(x, td.float64); or the initial value: td.float32(…)" in e.value.hint
+    with pytest.raises(td.DTypeError, match="component 0 of the state"):
+        td.map(lambda x: td.iterate(3, lambda s: (x * td.float64(2), s[1]), (x, 1)), a)
+    with pytest.raises(td.DTypeError) as e:
+        td.iterate(3, lambda s: s * np.ones(5), a)
+    assert "component" not in str(e.value)
+
+
+def test_a_boundary_that_is_not_called_and_an_initial_value_that_is_missing():
+    def blur(boundary):
+        return td.stencil(lambda w: w[-1] + w[1], np.ones(5), boundary=boundary)
+
+    for boundary, said in ((td.constant, "td.constant(value)"), (td.function, "td.function(g)")):
+        with pytest.raises(td.TracingError) as e:
+            blur(boundary)
+        assert f"is not called: write {said}" in e.value.hint
+    a = np.ones((4, 4))
+    for call in (lambda: td.fold(td.add, a), lambda: td.fold(td.add, a, axis=0),
+                 lambda: td.scanl(td.add, a), lambda: td.fold_seg(td.add, a, [2, 2])):  # fmt: skip
+        with pytest.raises(td.TracingError, match="the initial value is missing") as e:
+            call()
+        assert "(f, init, a, " in e.value.hint
+    with pytest.raises(td.TracingError, match="the initial value is an array") as e:
+        td.fold(td.add, a, 0)
+    assert "fold1(f, a, axis)" in e.value.hint
+    with pytest.raises(td.TracingError, match="missing a required argument: 'a'"):
+        td.fold(td.add, 0)

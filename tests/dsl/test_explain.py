@@ -275,3 +275,48 @@ def test_explaining_for_a_gpu_that_is_not_here():
     assert "on native" in program.lower(a, a).explain()
     with pytest.raises(td.BackendUnavailable, match="no backend 'cud'"):
         program.lower(a, a).explain("cud")
+
+
+def test_single_elements_on_a_cpu_are_told_with_what_gives_vectors():
+    schedules, a = td.schedule, np.ones((40, 50), np.float32)
+
+    class Diagonal(schedules.PlaneOrder):
+        width: int
+
+        def plane(self, i, height, width):
+            return schedules.Column(self.width).plane(i, width, height)[::-1]
+
+    def said(schedule):
+        found = td.jit(lambda a: td.sqrt(a).scheduled(schedule), backend="native").lower(a)
+        return " ".join(found.explain().split())
+
+    block = schedules.Block(8, 256)
+    assert "one by one, in the order Diagonal(8): add a Block for vectors, e.g. Diagonal(8) | " \
+           "Block(8, 256)" in said(Diagonal(8))  # fmt: skip
+    assert "in the order Column(1)" in said(schedules.Column(1))
+    for order in (Diagonal(8) | block, schedules.Column(64), schedules.Row()):
+        assert "one by one" not in said(order)
+
+
+def labels(source, target, count):
+    """The least of what points to each of `count` places."""
+    return td.permute(td.minimum, td.full((count,), td.int64(9)), lambda k: target[k], source)
+
+
+def test_numbers_of_the_arguments_are_extents_that_are_known():
+    some = np.zeros(1000, np.int64)
+    program = td.jit(labels, backend="native").lower(some, some, 200_000)
+    text = program.explain()
+    assert "a number given at each call, here 200000" in text
+    assert "as many as the extents ask for" not in text
+    other = td.jit(labels, backend="native").lower(some, some, 3)
+    assert "here 3" in other.explain() and "here 200000" in program.explain()
+    assert "blocks of" in program.explain("cuda") and "as many" not in program.explain("cuda")
+
+
+def test_ways_that_exclude_each_other_are_either_and_or():
+    some = np.zeros(1000, np.int64)
+    program = td.jit(labels, backend="native").lower(some, some, 200_000)
+    unknown = program.explained_for(program.example_shapes)
+    lines = next(x for x in schedules_of(unknown.explain()) if len(x) > 2)
+    assert [line.split()[0] for line in lines[1:]] == ["either", "then", "or"], lines

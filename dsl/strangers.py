@@ -1,0 +1,156 @@
+"""What a program takes from outside, and the refusal of what only means something elsewhere.
+
+An argument of another compiled function and the state of a loop that was left have no value here:
+a Python list or a global variable can carry them out of the function that they were given to.
+(Elements, and the counters and states of loops over scalars, are refused where they are used: see
+tracing.py.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from .errors import Location, TracingError
+from .expr import Expr, Extent, Param, Var, walk
+from .graph import ArrayLoop, Input, Leaf, Node, topological
+
+_NO_STATES: frozenset[Input] = frozenset()
+
+
+def inputs_of(
+    roots: Sequence[Leaf], arguments: Sequence[Input], params: Sequence[Param]
+) -> tuple[Input, ...]:
+    """Arguments first, then every captured input in order of first use.
+
+    TracingError: something belongs to another program, or to a loop that it is used outside of.
+    """
+    found: dict[Input, None] = dict.fromkeys(arguments)
+    own, numbers, looping = set(arguments), set(params), False
+    others: set[Node] = set()  # arguments of other programs, met before what uses them
+    for node in topological(roots):
+        if isinstance(node, Input):
+            if node.kind == "state":
+                looping = True
+            else:
+                found[node] = None
+                if node.kind == "argument" and node not in own:
+                    others.add(node)
+            continue
+        if others:
+            _refuse_others(others, (*node.inputs(), *node.inside()), node)
+        variables: list[Expr] = []
+        binders: list[Expr] = []
+        checked = (e for c in node.checks for e in (c.left, c.right))
+        for e in walk((*node.expressions(), *checked)):
+            if e.args:
+                if e.vars:
+                    binders.append(e)
+            elif isinstance(e, Extent):
+                of = e.node
+                if isinstance(of, Input) and of.kind != "state":
+                    if of.kind == "argument" and of not in own:
+                        raise _of_another_call(of, "array", node)
+                    found[of] = None
+            elif isinstance(e, Var):
+                variables.append(e)
+            elif isinstance(e, Param) and e not in numbers:
+                raise _of_another_call(e, "number", node)
+        if variables:
+            bound = {*_bound_by(node), *(v for e in binders for v in e.vars)}
+            if not bound.issuperset(variables):
+                raise _in_an_array_operation(node)
+    _refuse_others(others, roots, None)
+    if looping:
+        _refuse_left_states(roots)
+    return tuple(found)
+
+
+def _refuse_others(others: set[Node], used: Iterable[Leaf], user: Node | None) -> None:
+    """Arguments of other programs may not be among what `user` reads."""
+    for leaf in used:
+        if isinstance(leaf.node, Input) and leaf.node in others:
+            raise _of_another_call(leaf.node, "array", user)
+
+
+def _bound_by(node: Node) -> Iterable[Var]:
+    """The variables of a node's own: of its combination and of what is stored."""
+    combine = getattr(node, "combine", None)
+    if combine is not None:
+        yield from (*combine.left, *combine.right)
+    yield from getattr(node, "results", ())
+    if hasattr(node, "result"):
+        yield node.result
+
+
+def _place(stranger: Input | Param, user: Node | None) -> Location | None:
+    """Where `user` uses it, None if it is a result of the program.  A node that was made in the
+    function that `stranger` was given to stands for equal ones made later, but not for their
+    place."""
+    if user is None or (stranger.until is not None and user.uid < stranger.until):
+        return None
+    return user.where
+
+
+def _of_another_call(stranger: Input | Param, kind: str, user: Node | None) -> TracingError:
+    if stranger.until is None:
+        return TracingError(
+            f"what is run here needs the value of {stranger.name!r}, which stands for any {kind} "
+            "while a program is built.",
+            hint="Return what you want to see from the compiled function, or give td.run arrays.",
+        )
+    return TracingError(
+        f"{stranger.name!r} was used outside the function that it belongs to: it stands for any "
+        f"{kind} while that is traced, and has no value in another program.",
+        hint="Return what you want to see from the compiled function, or give td.run arrays; what "
+        "another compiled function needs is an argument of it.",
+        where=_place(stranger, user),
+    )
+
+
+def _in_an_array_operation(node: Node) -> TracingError:
+    return TracingError(
+        f"{node.label.operation} goes over an array, and cannot use a scalar of the loop around "
+        "it: a loop over scalars runs inside one kernel.",
+        hint="Make it a loop over arrays, whose body may start operations: give it an array as "
+        "state, td.unit(x) for a number x.",
+        where=node.where,
+    )
+
+
+def _refuse_left_states(roots: Sequence[Leaf]) -> None:
+    """The state and the counter of a loop over arrays mean something in its body only."""
+    free: dict[Node, frozenset[Input]] = {}
+    for node in topological(roots):
+        if isinstance(node, Input):
+            free[node] = frozenset((node,)) if node.kind == "state" else _NO_STATES
+            continue
+        inside = _NO_STATES.union(*(free[leaf.node] for leaf in node.inside()))
+        if isinstance(node, ArrayLoop):
+            inside -= set(node.bound)
+        free[node] = inside.union(*(free[leaf.node] for leaf in node.inputs()))
+    left = _NO_STATES.union(*(free[leaf.node] for leaf in roots))
+    if not left:
+        return
+    state = min(left, key=lambda s: s.uid)
+    what = "counter" if state.name == "k" else "state"
+    raise TracingError(
+        f"the {what} of a loop was used outside the function that it belongs to: there is one "
+        "value of it per turn of that loop, and none here.",
+        also=(("the loop is here:", state.where),),
+        hint="Make it part of the loop's state, and use what the loop returns.",
+        where=_place(state, _user_of(state, roots, free)),
+    )
+
+
+def _user_of(
+    state: Input, roots: Sequence[Leaf], free: dict[Node, frozenset[Input]]
+) -> Node | None:
+    """The node, not in the loop's body, that reads a state that was left; None: a result is it."""
+    node: Node | None = None
+    within = [leaf.node for leaf in roots]
+    while state not in within:
+        node = next(n for n in within if state in free[n])
+        within = [leaf.node for leaf in node.inputs()]
+        if not (isinstance(node, ArrayLoop) and state in node.bound):
+            within += [leaf.node for leaf in node.inside()]
+    return node
