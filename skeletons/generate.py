@@ -14,6 +14,7 @@ lines it touches are used whole.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from treadle.dsl.expr import Expr, Index, Var, constant
 from treadle.dsl.graph import Generate
@@ -31,7 +32,8 @@ from .kernel.build import (
 from .kernel.ir import Buffer, Comment, Kernel, Lowered, Store
 from .kernel.linearize import Linearizer
 from .kernel.tiling import Tile, Tiling
-from .schedules import Resolved
+from .schedules import Block, Resolved, Schedule, Table
+from .schedules.schedule import shown
 
 #: A task moves about this many bytes: it fits in a second-level cache and outlasts its dispatch.
 TASK_BYTES = 1 << 17
@@ -44,6 +46,8 @@ SHARED_READS = 0.4
 #: Width and height of what a transposing read covers at a time.
 TRANSPOSE_COLUMNS, TRANSPOSE_ROWS = 16, 64
 CHEAP_TRANSPOSE = 4.0
+#: Elements of a piece of a row from which on it is worth a vector.
+VECTOR = 8
 
 
 def lower_generate(node: Generate, context: LoweringContext) -> Lowered:
@@ -59,6 +63,7 @@ def lower_generate(node: Generate, context: LoweringContext) -> Lowered:
         _store(into, outs, (), (), transform.resolve(roots, builder, domain))
         return builder.lowered(_kernel(builder, node, constant(1), task, into))
     if plan is not None and plan.grain == "thread":
+        _tell_of_single_elements(plan, builder)
         tasks = _elements_in_order(plan, builder, node, outs, task, into)
         return builder.lowered(_kernel(builder, node, tasks, task, into))
 
@@ -257,6 +262,23 @@ class _Rows:
             stop = into.let(at.minimum(at.add(column, TRANSPOSE_COLUMNS), c1), "column_stop")
             with into.loop("i", *tile.rows) as i:
                 self._row(into, tile, i, (column, stop), self.inside, self.gathering)
+
+
+def _tell_of_single_elements(plan: Resolved, builder: Builder) -> None:
+    """A note where the order leaves no pieces of rows for vectors, and what to write for them."""
+    schedule = tiling.schedule_of(builder)
+    if schedule is None or ((plan.order.run or 0) >= VECTOR and max(plan.unit) == 1):
+        return
+    order = replace(plan.order, grain=None)
+    kept = [layer for layer in schedule.layers if layer.slot not in ("order", "block")]
+    sides = (1024,) if plan.ndim == 1 else (1,) * (plan.ndim - 2) + (8, 256)
+    better = f", e.g. {shown(Schedule().replace(order, Block(*sides), *kept))}"
+    if isinstance(order, Table):  # of elements: blocks have another
+        better = ""
+    builder.notes.append(
+        f"{shown(schedule)}: one by one, in the order {shown(order)}: add a Block for vectors"
+        + better
+    )
 
 
 def _elements_in_order(plan: Resolved, builder: Builder, node: Generate,

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from treadle.dsl.expr import Const, Expr, substitute
+from treadle.dsl.expr import Apply, Const, Expr, substitute, walk
 from treadle.dsl.graph import Fold, FoldSeg, Generate, Node, Permute, Shape
 from treadle.dsl.names import evaluate
 
@@ -114,6 +114,7 @@ def _lines(node: Node, lowered: Lowered, known: Mapping[Expr, int], rectangle: b
     """A line for every kernel that is launched; `rectangle`: with the elements of a thread as the
     kernel has them, as no schedule says them."""
     lines: list[str] = []
+    runs: list[frozenset[int]] = []
     size = _size(_domain(node), known)
     for first in lowered.kernels:
         kernel, tasks = _taken(first, known)
@@ -125,8 +126,32 @@ def _lines(node: Node, lowered: Lowered, known: Mapping[Expr, int], rectangle: b
         if any(r.endswith(_PER_THREAD) for r in remarks):
             each = None
         line = "; ".join([_count(kernel, tasks, each), *remarks])
-        lines.append(f"then {line}" if lines else line)
+        lines.append(line)
+        runs.append(_runs(first, known))
+    whole = frozenset(_GUESSES)
+    ways = list(dict.fromkeys(r for r in runs if r != whole))
+    apart = len(ways) == 2 and not ways[0] & ways[1]
+    for k, (line, run) in enumerate(zip(lines, runs, strict=True)):
+        word = "then " if k else ""
+        if apart and run in ways and run not in runs[:k]:
+            word = "or " if run == ways[1] else f"{word}either "
+        lines[k] = word + line
     return lines or ["nothing is launched: there are no elements"]
+
+
+#: What an extent that nobody knows may be: which kernels run together for some of these.
+_GUESSES = (1 << 6, 1 << 12, 1 << 18, 1 << 24, 1 << 30)
+
+
+def _runs(kernel: Kernel, known: Mapping[Expr, int]) -> frozenset[int]:
+    """The guesses of what is not known with which a kernel has tasks; all where they are known."""
+    bound: dict[Expr, Expr] = dict(zip(kernel.scalars, kernel.scalar_values, strict=True))
+    (tasks,) = substitute([kernel.tasks], bound)
+    open_ = [e for e in walk((tasks,)) if not isinstance(e, Const | Apply) and e not in known]
+    if not open_:
+        return frozenset(_GUESSES)
+    found = {g: evaluate(tasks, {**known, **dict.fromkeys(open_, g)}) for g in _GUESSES}
+    return frozenset(g for g, n in found.items() if n is None or n > 0)
 
 
 def _taken(kernel: Kernel, known: Mapping[Expr, int]) -> tuple[Kernel, int | None]:

@@ -312,12 +312,12 @@ def _why_standard(t: ScalarType, options: Any, size: tuple[int, int, int], free:
 
 
 def _predicted(how: Plan, t: ScalarType) -> dict[str, str]:
-    """From the rates of this machine, once a product is large enough to measure them."""
+    """From the rates of this machine, which are measured where nobody asked for them before."""
     from treadle.skeletons.algorithms.model import predict_recursive
 
     from . import crossover
 
-    if how.execution != "recursive" or min(how.size) < crossover.LEAST:
+    if how.execution != "recursive":
         return {}
     rates = crossover.rates(t)
     if rates is None:
@@ -325,7 +325,7 @@ def _predicted(how: Plan, t: ScalarType) -> dict[str, str]:
     mine, standard = (
         predict_recursive(rates, how.algorithm, x, how.size, t.bytes) for x in (how.levels, 0)
     )
-    return {
-        "predicted": f"{duration(mine)}, {standard / mine:.2f} times as fast as standard "
-        "(from rates measured on this machine)"
-    }
+    ratio = f"{standard / mine:.2f} times as fast as standard"
+    if mine > standard:
+        ratio = f"standard would be {mine / standard:.2f} times as fast"
+    return {"predicted": f"{duration(mine)}, {ratio} (from rates measured on this machine)"}

@@ -88,6 +88,10 @@ class ErrorBound(NamedTuple):
     bound: float
     typical: float
 
+    def __repr__(self) -> str:
+        """What is typical first: the bound is often millions of times that."""
+        return f"ErrorBound(typical={self.typical!r}, bound={self.bound!r})"
+
 
 #: Root mean square of one rounding's relative error, in units: mantissas are spread as 1/x.
 ROUNDING = 0.42

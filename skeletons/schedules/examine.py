@@ -153,8 +153,9 @@ def pieces_of_a_warp(order: Order) -> int:
 
 @user_facing
 def draw(order: Order, shape: Sequence[int]) -> str:
-    """A small picture: each element shows when it is visited, -1 one that never is. Large extents
-    are cut off.  ``ScheduleError`` for coordinates that are no element's.
+    """A small picture: each element shows when it is visited, -1 one that never is; below it, why
+    the order is no bijection there, if it is none. Large extents are cut off.  ``ScheduleError``
+    for coordinates that are no element's.
 
     >>> from treadle.skeletons.schedules import ZigZag
     >>> print(draw(ZigZag(2), (2, 4)))
@@ -179,6 +180,10 @@ def draw(order: Order, shape: Sequence[int]) -> str:
         pictures.append(title + _draw_plane(plane, len(str(max(len(points) - 1, 0)))))
     if len(planes) > _PLANES:
         pictures.append(f"... and {len(planes) - _PLANES} more")
+    try:
+        inverse_table(order, extents)
+    except ScheduleError as error:
+        pictures.append(error.message)
     return "\n\n".join(pictures)
 
 

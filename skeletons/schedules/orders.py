@@ -16,7 +16,7 @@ import dataclasses
 from typing import ClassVar, Literal, Self
 
 from .arithmetic import Index, ceil_div, product, where
-from .errors import ScheduleTypeError
+from .errors import ScheduleError, ScheduleTypeError
 from .layers import Layer
 from .validate import choice, integer
 
@@ -56,6 +56,25 @@ class Order(Layer):
     def _finish(self) -> None:
         if self.grain is not None:
             choice(self.grain, GRAINS, type(self), "grain")
+        if type(self).__module__.startswith("treadle.skeletons."):
+            return  # these check their own
+        for field in dataclasses.fields(self):
+            if field.type in (int, "int"):
+                integer(self, field.name, None)
+                if getattr(self, field.name) < 1 and not self._can_begin():
+                    integer(self, field.name)
+
+    def _can_begin(self) -> bool:
+        """Whether the first visits of some small shapes can be computed: not where a parameter is a
+        length, and 0."""
+        for shape in ((6,), (2, 3), (1, 2, 3)):
+            try:
+                self.coordinates(0, shape)
+            except (ZeroDivisionError, ScheduleError):
+                return False
+            except Exception:  # of another rank
+                continue
+        return True
 
     def coordinates(self, i: Index, shape: tuple[Index, ...]) -> tuple[Index, ...]:
         """The coordinates visited at id ``i``, ``0 <= i < linear_size(shape)``, one per axis."""

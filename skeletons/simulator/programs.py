@@ -30,8 +30,10 @@ from treadle.dsl.graph import (
     Permute,
     topological,
 )  # fmt: skip
+from treadle.dsl.names import address, operations
 from treadle.dsl.operations.stencils import resolve_index
 from treadle.dsl.primitives import convert
+from treadle.skeletons.schedules import as_schedule
 
 from .patterns import Pattern, Placed
 
@@ -100,6 +102,21 @@ def schedule_of(program: Any, kernel: str | None = None) -> Any:
     return _chosen(program, kernel).label.schedule
 
 
+def as_scheduled(program: Any, kernel: str | None, schedule: Any) -> Any:
+    """The program with this schedule for the operation that is meant, if it is plain which: an
+    operation with an order is one kernel, where without one it may be several."""
+    written = operations(getattr(program, "source_roots", ()))
+    meant = [
+        (number, node) for number, node in enumerate(written, 1)
+        if kernel in (None, node.label.name, node.label.operation)
+    ]  # fmt: skip
+    given = as_schedule(schedule)
+    if len(meant) != 1 or not (given.order or given.visits_blocks):
+        return program
+    number, node = meant[0]
+    return program.scheduled(**{node.label.name or address(number): schedule})
+
+
 def _parts(node: Any) -> tuple[Sequence[Expr], Sequence[Expr], Sequence[Expr]]:
     """Extents of the outputs, extents of what is folded, and the expressions that read."""
     if isinstance(node, Permute):
@@ -135,7 +152,8 @@ def _chosen(program: Any, kernel: str | None) -> Any:
         )
     raise ScheduleError(
         f"the program has {len(made)} kernels{asked}; there are: {names}.",
-        hint="Say which by kernel=…; give operations a name= where several are alike.",
+        hint="Say which by kernel=…; give operations a name= where several are alike. A schedule "
+        "keeps an operation one kernel: see .scheduled(…).",
     )
 
 

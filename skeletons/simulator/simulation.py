@@ -83,9 +83,10 @@ def simulate(pattern: Any, schedule: Any = None, cache: Cache | None = None, *,
         raise ScheduleError(f"{cache!r} is no cache.",
                             hint="Write td.Cache(lines=256, line_width=32).")  # fmt: skip
     if not isinstance(pattern, Pattern):
-        from .programs import pattern_of, schedule_of
+        from .programs import as_scheduled, pattern_of, schedule_of
 
-        program, pattern = pattern, pattern_of(pattern, kernel, arrays)
+        program = pattern if schedule is None else as_scheduled(pattern, kernel, schedule)
+        pattern = pattern_of(program, kernel, arrays)
         schedule = schedule_of(program, kernel) if schedule is None else schedule
     schedule = Row() if schedule is None else schedule
     trace = pattern.trace(schedule, at_once)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -364,6 +365,14 @@ def test_a_busy_machine_is_named_as_the_reason(monkeypatch: pytest.MonkeyPatch) 
     assert "too busy to measure its rates" in " ".join(program.explain().split())
 
 
+def test_thin_products_are_predicted_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crossover, "rates", lambda t: Rates(((256, 1e11),), 1e10))
+    a, b = np.ones((4000, 8), "f4"), np.ones((8, 16), "f4")
+    text = td.jit(td.strassen, backend="native").lower(a, b).explain()
+    said = re.search(r"predicted +(\S+) µs, standard would be (\S+) times as fast", text)
+    assert said is not None and float(said[1]) > 100 and float(said[2]) > 10, text
+
+
 @pytest.fixture
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("TREADLE_CACHE_DIR", str(tmp_path))
@@ -478,6 +487,7 @@ def test_error_bounds_hold(name: str, low: int) -> None:
 def test_error_bounds_of_other_operands() -> None:
     a = np.ones((4, 4), "i4")
     assert td.error_bound(a, a, "strassen") == (0.0, 0.0)
+    assert repr(td.error_bound(a, a)) == "ErrorBound(typical=0.0, bound=0.0)"
     half = np.ones((4, 4), "f2")
     assert td.error_bound(half, half).bound > td.error_bound(half.astype("f4"), half).bound
     assert td.error_bound(td.use(half) + 0, half, STRASSEN) == td.error_bound(half, half)

@@ -238,3 +238,38 @@ def test_the_reference_refuses_what_others_refuse() -> None:
         later(a)
     with pytest.raises(ScheduleError, match="is no bijection"):
         td.run(td.map(lambda x: x + 1, a, schedule=Twice()), backend="reference")
+
+
+class Falling(PlaneOrder):
+    width: int
+    by: int = 0
+
+    def plane(self, i: Any, height: Any, width: Any) -> Any:
+        return i // width, (i % width) // self.width * self.width + (i % width + self.by) % 1
+
+
+@pytest.mark.parametrize(
+    ("width", "said"),
+    [
+        (2.5, r"width must be an integer, got 2\.5 \(float\)"),
+        ("3", 'width must be an integer, got "3"'),
+        (True, "width must be an integer, got True"),
+        (0, "width must be 1 or more, got 0"),
+    ],
+)
+def test_integers_of_an_own_order_are_checked_as_those_of_ours(width: Any, said: str) -> None:
+    with pytest.raises(ScheduleError if width == 0 else ScheduleTypeError, match=said):
+        Falling(width)
+
+
+def test_other_integers_may_be_nothing_or_less() -> None:
+    assert Falling(np.int64(3)).width == 3 and type(Falling(np.int64(3)).width) is int
+    assert [Falling(2, by).by for by in (0, -4)] == [0, -4]
+
+
+def test_a_drawing_says_what_is_wrong() -> None:
+    from treadle.skeletons.schedules import draw
+
+    assert "no bijection" not in draw(Falling(1), (2, 4))
+    picture, words = draw(Falling(2), (2, 4)).split("\n\n")
+    assert "-1" in picture and words.endswith("ids 0 and 1 both visit (0, 0).")

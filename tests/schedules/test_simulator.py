@@ -374,3 +374,19 @@ def test_sizes_that_are_none():
         with pytest.raises(td.ScheduleError, match="must be a positive integer"):
             call()
     assert (td.Cache(24).line_width, td.Cache()) == (32, Cache(256, 32))
+
+
+def test_a_given_order_is_played_as_it_would_run():
+    """A stencil with separable weights is two kernels, but one under an order."""
+    image, sides = np.zeros((12, 12), np.float32), range(-3, 4)
+
+    def box(x):
+        return td.stencil(lambda w: sum(w[i, j] for i in sides for j in sides) * (1 / 49), x)
+
+    program = td.jit(box).lower(image)
+    with pytest.raises(td.ScheduleError, match="has 2 kernels"):
+        simulate(program, None, Cache(24, 4))
+    found = simulate(program, Column(4), Cache(24, 4))
+    assert found.misses + found.hits == 144 * 50
+    scheduled = td.jit(lambda x: box(x).scheduled(Column(4))).lower(image)
+    assert found.misses == simulate(scheduled, None, Cache(24, 4)).misses

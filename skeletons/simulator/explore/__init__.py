@@ -9,7 +9,7 @@ own        a program of the person's
 page       programs into one HTML file
 """
 
-from .own import lowered, own_program, plane_shapes
+from .own import lowered, naming_no_function, own_program, plane_shapes
 from .page import PageError, Shown, Variant, page
 from .presets import presets
 
@@ -18,6 +18,7 @@ __all__ = [
     "Shown",
     "Variant",
     "lowered",
+    "naming_no_function",
     "own_program",
     "page",
     "plane_shapes",

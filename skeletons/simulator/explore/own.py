@@ -44,11 +44,12 @@ def lowered(where: str, shapes: Sequence[str]) -> Own:
     A shape is `64x64`, or `64x64:int32` for another type than float32; `=0.5` is an argument that
     is a number.  One for each argument, or one for all.  Integers are random, below the least
     extent of all shapes: they may be indices.
-    Errors: `PageError` for a file, function or shape that is none, and for what the function says.
+    Errors: `PageError` for a file, function or shape that is none, and for what the function says
+    where one shape was given for several arguments.
     """
     file, _, name = where.rpartition(":")
     if not file or not name:
-        raise PageError(f"{where!r} names no function: write my_program.py:function.")
+        raise PageError(naming_no_function(Path(file or name)))
     function = _loaded(Path(file), name)
     plain = getattr(function, "__wrapped__", function)
     names = [n for n, p in inspect.signature(plain).parameters.items() if p.default is p.empty]
@@ -72,16 +73,40 @@ def lowered(where: str, shapes: Sequence[str]) -> Own:
     compiled = function if hasattr(function, "lower") else td.jit(function)
     try:
         program = compiled.lower(*arguments)
-    except TreadleError:
-        raise
+    except TreadleError as error:
+        if len(shapes) == count or count < 2:
+            raise
+        raise PageError(f"{error}\n  {_as_given(names, shapes)}") from None
     except Exception as error:  # the function's own: arguments of other shapes, most often
         at = traceback.extract_tb(error.__traceback__)[-1]
         raise PageError(
             f"{name} raised {type(error).__name__}: {error}\n"
             f"  {Path(at.filename).name}:{at.lineno}: {at.line}\n"
-            f"  Its arguments were of the shapes {', '.join(shapes)}: give --shape for each."
+            f"  {_as_given(names, shapes)}"
         ) from error
     return Own(Path(file), name, plain, program, arrays, numbers, wanted)
+
+
+def _as_given(names: Sequence[str], shapes: Sequence[str]) -> str:
+    """What the arguments were, and how each is given one of its own, also if it is a number.
+
+    >>> print(_as_given(["plate", "steps"], ["8x8"]))
+    plate was 8x8, steps was 8x8: give each its own, a number as =3: --shape 8x8 --shape =3.
+    """
+    each = [*shapes] * len(names) if len(shapes) == 1 else [*shapes]
+    were = ", ".join(f"{n} was {s}" for n, s in zip(names, each, strict=True))
+    asked = " ".join(f"--shape {s}" for s in (*each[:-1], "=3"))
+    return f"{were}: give each its own, a number as =3: {asked}."
+
+
+def naming_no_function(path: Path) -> str:
+    """What is said of a file without a function: how one is named, and which there are."""
+    if not path.is_file():
+        return f"there is no file {path}; a program is named my_program.py:function."
+    there = _functions(_module(path), path.stem)
+    if not there:
+        return f"{path.name} names no function: it has none."
+    return f"{path.name} names no function: write {path}:{there[0]}. It has: {', '.join(there)}."
 
 
 def own_program(where: str, shapes: list[str], kernel: str | None = None) -> Shown:
@@ -134,7 +159,7 @@ def plane_shapes(shapes: Sequence[str]) -> tuple[tuple[int, int], ...]:
     return tuple(planes)
 
 
-def _loaded(path: Path, name: str) -> Any:
+def _module(path: Path) -> Any:
     if not path.is_file():
         raise PageError(f"there is no file {path}.")
     spec = importlib.util.spec_from_file_location(path.stem, path)
@@ -142,9 +167,21 @@ def _loaded(path: Path, name: str) -> Any:
         raise PageError(f"{path} is no Python file.")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    return module
+
+
+def _functions(module: Any, stem: str) -> list[str]:
+    """The names of what a file itself defines and can be called."""
+    return [
+        n for n, v in vars(module).items()
+        if n[0] != "_" and callable(v) and getattr(v, "__module__", None) == stem
+    ]  # fmt: skip
+
+
+def _loaded(path: Path, name: str) -> Any:
+    module = _module(path)
     if not callable(getattr(module, name, None)):
-        there = [n for n, v in vars(module).items()
-                 if n[0] != "_" and getattr(v, "__module__", None) == path.stem]  # fmt: skip
+        there = _functions(module, path.stem)
         raise PageError(
             f"{path.name} has no function {name!r}; it has: {', '.join(there) or 'none'}."
         )
