@@ -6,12 +6,15 @@
                 Where one constant is added everywhere, the copies count, in 32 bits; in 8 where
                 the targets are many, so that a copy stays in the cache, and what no longer fits is
                 added to the target
-    atomic      any other operator on one component of up to eight bytes: indivisible updates
+    ordered     any operator: one task, in the order of the visits.  Taken where it is as fast as
+                all threads with the indivisible updates below, and for deterministic=True
+    atomic      operators on one component of up to eight bytes: indivisible updates
     locked      tuples, complex128: whole elements under one of LOCKS spin locks
     stores      overwrite of one component: whichever store comes last stays
-    serial      asked for by deterministic=True: one task, in the order of the source
 
-`private` is chosen at run time by the extents; the kernels of the other way then have no tasks.
+The way is chosen at run time by the extents; the kernels of the other ways then have no tasks.
+Updates that are `atomic` or `locked` come in any order: floats may differ in the last bits from
+run to run.
 
 A schedule says in which order the elements of the source are visited, and what of them a task has;
 a chunk is so many tasks one after the other.  `deterministic=True` keeps the order of the source.
@@ -22,7 +25,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from treadle.dsl import simplify
-from treadle.dsl.expr import TRUE, Apply, Const, Expr, Index, Read, Var, constant, primitive, walk
+from treadle.dsl.expr import (
+    FALSE,
+    TRUE,
+    Apply,
+    Const,
+    Expr,
+    Index,
+    Read,
+    Var,
+    constant,
+    primitive,
+    walk,
+)
 from treadle.dsl.graph import Combine, Permute
 from treadle.dsl.passes.recognise import is_count
 from treadle.dsl.types import bool_, int32, int64, uint8, uint32, uint64
@@ -55,12 +70,27 @@ COUNTED = 1 << 36
 BYTE_COUNTS = 1 << 17
 LOCKS = 1024
 _CHEAP_PLACE = 4.0
+#: Bytes of a target up to which threads keep meeting in its cache lines, so that more of them make
+#: no more indivisible updates; and from which on its elements come from memory.
+FEW_BYTES, FAR_BYTES = 1 << 16, 12 << 20
+#: Nanoseconds of an update, for a target in the caches and one in memory: by one task in order;
+#: indivisible (from memory, comparing and swapping misses twice, fetching an integer to add to it
+#: once); under a lock.  Of an addition's worth of work beside it.  Measured on an EPYC.
+ORDERED, ATOMIC, FETCH, LOCKED = (1.0, 5.5), (5.0, 12.0), (5.0, 9.0), (15.0, 19.0)
+WORK = 0.08
+#: Operators that the hardware has for integers, and those that keep every bit of floats.
+FETCHES = frozenset(("add", "bitwise_and", "bitwise_or", "bitwise_xor"))
+EXACT = frozenset(("minimum", "maximum", "fmin", "fmax"))
+#: The order is taken if it costs no more than so much of the indivisible updates.
+AS_FAST = 1.1
+RUN_TO_RUN = ("updates by atomics{where}: float results may differ in the last bits from run to "
+              "run; deterministic=True orders them")  # fmt: skip
 
 Action = Callable[[Linearizer, Expr, Values], None]
 
 
 def lower_permute(node: Permute, context: LoweringContext) -> Lowered:
-    """Up to three kernels (module docstring)."""
+    """Up to four kernels (module docstring)."""
     return _Permute(Builder(node, context), node).lower()
 
 
@@ -156,10 +186,10 @@ class _Permute:
         builder = self.builder
         if self.node.label.deterministic:
             builder.notes.append("deterministic: one task, in the order of the source")
-            return builder.lowered(self._each("serial", constant(1), serial=True))
+            return builder.lowered(self._ordered(constant(1)))
         neutral = None if self.combine is None else identities(self.combine)
         if neutral is None:
-            return builder.lowered(self._each(self._way(), self.tiling.tasks))
+            return builder.lowered(*self._directly(constant(0), FALSE))
         sub_host = at.select(at.less_equal(self.size_host, COPIED_TARGET), COPIES, 1)
         per_target = at.multiply(sub_host, 4 if self.bytes else 8)
         least = at.maximum(at.multiply(self.size_host, per_target), CHUNK_ELEMENTS)
@@ -171,7 +201,10 @@ class _Permute:
         if self.counted:
             worth = at.both(worth, at.less_equal(self.count_host, COUNTED))
             neutral = tuple(Const(0, uint8 if self.bytes else uint32) for _ in self.outs)
-        chunks_host = at.select(worth, chunks_host, 0)
+        # One copy alone is a detour of the order.
+        alone = at.both(at.equal(chunks_host, 1), at.equal(sub_host, 1))
+        in_order = at.both(worth, alone)
+        chunks_host = at.select(at.both(worth, at.negate(alone)), chunks_host, 0)
         chunks = builder.scalar(chunks_host, "chunks")
         self.sub = builder.scalar(sub_host, "copies")
         length = at.product((chunks_host, sub_host, self.size_host))
@@ -179,8 +212,60 @@ class _Permute:
                                  builder.scalar(length, "private_size"))  # fmt: skip
         private = self._private(copies, chunks, neutral)
         gather = self._gather(copies, chunks, chunks_host)
-        others = at.select(at.equal(chunks, 0), self.tiling.tasks, 0)
-        return builder.lowered(private, gather, self._each(self._way(), others))
+        return builder.lowered(private, gather, *self._directly(chunks_host, in_order))
+
+    def _directly(self, chunks_host: Expr, in_order: Expr) -> list[Kernel]:
+        """The ways against the target itself, where there are no chunks; `in_order`: what asks for
+        the order beside its being as fast."""
+        way, limit = self._way(), self._order_limit()
+        if limit is None:
+            in_order = TRUE
+        elif limit:
+            size = sum(b.type.bytes for b in self.outs)
+            small = at.less_equal(at.multiply(self.size_host, size), limit)
+            in_order = at.either(in_order, small)
+        direct = at.equal(chunks_host, 0)
+        made = []
+        for suffix, wanted in (("ordered", in_order), (way, at.negate(in_order))):
+            chosen = at.both(direct, wanted)
+            if at.is_constant(chosen, 0):
+                continue
+            one = self.builder.scalar(at.select(chosen, 1, 0), suffix)
+            if suffix == "ordered":
+                made.append(self._ordered(one))
+            else:
+                tasks = at.select(at.equal(one, 0), 0, self.tiling.tasks)
+                made.append(self._each(way, tasks))
+        if not at.is_constant(in_order, 1) and rounds(self.node) and way != "stores":
+            where = f" where the target has more than {limit:,} bytes" if limit else ""
+            self.builder.notes.append(RUN_TO_RUN.format(where=where))
+        return made
+
+    def _order_limit(self) -> int | None:
+        """Bytes of the target up to which one task in order is as fast as all threads with
+        indivisible updates; None: however many, 0: none.
+
+        The elements of the source are computed by one thread then, which counts against it.
+        """
+        if self._way() == "stores":
+            return 0
+        threads = self.builder.context.threads
+        results = () if self.combine is None else self.combine.results
+        roots = (self.valid, *self.target, *self.values, *results)
+        reads = sum(isinstance(e, Read) for e in walk(roots))
+        work = WORK * max(element_cost(roots) - reads - len(results), 0.0)
+        integer = self.outs[0].type.is_integer and all(_is_any(e, FETCHES) for e in results)
+        near, far = LOCKED if self._way() == "locked" else FETCH if integer else ATOMIC
+        limit: int | None = 0
+        for bytes_, ordered, together in (
+            (FEW_BYTES, ORDERED[0], work / threads + near),
+            (FAR_BYTES, ORDERED[0], (work + near) / threads),
+            (None, ORDERED[1], (work + far) / threads),
+        ):
+            if work + ordered > AS_FAST * together:
+                break
+            limit = bytes_
+        return limit
 
     def _way(self) -> str:
         single = len(self.outs) == 1 and self.outs[0].type.bits <= 64
@@ -189,7 +274,7 @@ class _Permute:
         overwrites = self.combine is None and not self.outs[0].type.is_complex
         return "stores" if overwrites else "atomic"
 
-    def _each(self, way: str, tasks: Expr, serial: bool = False) -> Kernel:
+    def _each(self, way: str, tasks: Expr) -> Kernel:
         """Every element of the source at once, against the target itself."""
         into, task = self.builder.emitter(), Var("task", int64)
         locks = None
@@ -197,22 +282,25 @@ class _Permute:
             (locks,) = self.builder.scratch("zero_locks", [int32], constant(LOCKS))
 
         def act(inner: Linearizer, where: Expr, values: Values) -> None:
-            if way in ("stores", "serial"):
+            if way == "stores":
                 _update(inner, self.outs, where, values, self.combine)
             else:
                 inner.append(Atomic(self.outs, where, values, self.combine, locks))
 
         def loops(inner: Linearizer, tile: Tile) -> None:
-            kind = "serial" if serial else "vector"
-            with inner.loop("i", *tile.rows) as i, inner.loop("j", *tile.cols, kind) as j:
+            with inner.loop("i", *tile.rows) as i, inner.loop("j", *tile.cols, "vector") as j:
                 self._direct(inner, tile, i, j, act)
 
-        if serial:
-            with into.loop("tile", 0, self.tiling.tasks) as tile_number:
-                self.tiling.emit(into, tile_number, loops)
-        else:
-            self.tiling.emit(into, task, loops)
+        self.tiling.emit(into, task, loops)
         return self.kernel(way, tasks, task, into, f"{way} updates")
+
+    def _ordered(self, tasks: Expr) -> Kernel:
+        """One task: the elements of the source one after the other, against the target itself."""
+        into, task = self.builder.emitter(), Var("task", int64)
+        body = _Staged(self, self.outs, [constant(0)] * COPIES, counted=False)
+        with into.loop("tile", 0, self.tiling.tasks) as number:
+            self.tiling.emit(into, number, body.tile)
+        return self.kernel("ordered", tasks, task, into, "updates in the order of the visits")
 
     def _private(self, copies: tuple[Buffer, ...], chunks: Expr, neutral: Sequence[Const]
                  ) -> Kernel:  # fmt: skip
@@ -226,7 +314,7 @@ class _Permute:
         bases = [into.let(at.add(base, at.multiply(step, u)), "copy") for u in range(COPIES)]
         per_chunk = into.let(at.ceil_div(self.tiling.tasks, chunks), "tiles_per_chunk")
         first, end = tiling.block_range(into, "tile", task, per_chunk, self.tiling.tasks)
-        body = _Staged(self, copies, bases)
+        body = _Staged(self, copies, bases, self.counted)
         with into.loop("tile", first, end) as number:
             self.tiling.emit(into, number, body.tile)
         return self.kernel("private", chunks, task, into, "a copy of the target for each chunk")
@@ -293,11 +381,13 @@ def _sums(count: int) -> Combine:
 
 
 class _Staged:
-    """The loops of a private chunk: places ahead in vectors if they are costly, then updates."""
+    """The loops of one task: places ahead in vectors if they are costly, then updates, of the
+    copies in turn; `counted`: these count."""
 
-    def __init__(self, permute: _Permute, copies: tuple[Buffer, ...], bases: Sequence[Expr]
-                 ) -> None:  # fmt: skip
+    def __init__(self, permute: _Permute, copies: tuple[Buffer, ...], bases: Sequence[Expr],
+                 counted: bool) -> None:  # fmt: skip
         self.permute, self.copies, self.bases = permute, copies, bases
+        self.counted = counted
         self.staged = _is_costly((permute.valid, *permute.target, *permute.values))
         builder = permute.builder
         if self.staged:
@@ -333,7 +423,7 @@ class _Staged:
 
     def _update(self, into: Linearizer, where: Expr, values: Sequence[Expr], copy: int) -> None:
         place = at.add(self.bases[copy], where)
-        if not self.permute.counted:
+        if not self.counted:
             _update(into, self.copies, place, values, self.permute.combine)
             return
         place = into.let(place, "place")
@@ -385,6 +475,17 @@ class _Staged:
                 for v, b in zip(self.permute.values, self.held, strict=True)
             ]
             self._update(into, place, values, copy)
+
+
+def rounds(node: Permute) -> bool:
+    """Whether the order of updates reaches the bits of floats (minima and maxima: no)."""
+    if node.combine is None or not any(o.type.is_inexact for o in node.outputs):
+        return False
+    return not all(_is_any(e, EXACT) for e in node.combine.results)
+
+
+def _is_any(e: Expr, names: frozenset[str]) -> bool:
+    return isinstance(e, Apply) and e.op.name in names
 
 
 def _is_costly(roots: Sequence[Expr]) -> bool:

@@ -53,6 +53,7 @@ from treadle.skeletons.kernel.ir import (
 )
 from treadle.skeletons.kernel.linearize import Linearizer, zero
 from treadle.skeletons.kernel.tiling import host_ids, schedule_of
+from treadle.skeletons.permute import RUN_TO_RUN, rounds
 from treadle.skeletons.schedules import LocalityGraph
 
 from . import common
@@ -103,6 +104,8 @@ class _Permute:
                 return builder.lowered(self._block_by_block("stores"))
             return self._lowered(lambda wide: self._each("stores", wide))
         deterministic = self.node.label.deterministic
+        if rounds(self.node) and not deterministic:
+            builder.notes.append(RUN_TO_RUN.format(where=""))
         if self._by_graph():
             return builder.lowered(self._block_by_block(self._way()))
         if combine is None:

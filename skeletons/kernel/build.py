@@ -62,7 +62,8 @@ class LoweringContext:
     """What a lowering may depend on beside the node.
 
     `target` is "cpu" or "cuda".  `threads` (CPU threads, or multiprocessors of a GPU) and
-    `vector_bytes` describe the machine; nothing that reaches a result depends on `threads`.
+    `vector_bytes` describe the machine; nothing that reaches a result depends on `threads`, but for
+    whether the updates of a permute come in order or, as atomics, in any.
     `check` asks for checked mode.  `strided` holds the leaves whose element strides are run-time
     values (`Stride`); all others are row-major and dense.  `schedule` overrides the one of the
     node's label.

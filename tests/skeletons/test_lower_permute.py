@@ -10,17 +10,20 @@ import treadle as td
 from treadle.skeletons import permute
 from treadle.skeletons.kernel import ir
 from treadle.skeletons.kernel.narrow import narrow
+from treadle.skeletons.launches import told
 from treadle.skeletons.lower import LoweringContext, lower
 
 SHAPES = [(0,), (1,), (5,), (300,), (17, 9), (3, 0)]
 
 
-@pytest.fixture(params=["usual", "small blocks", "never private", "one copy"])
+@pytest.fixture(params=["usual", "small blocks", "never private", "indivisible", "one copy"])
 def sizes(request, monkeypatch):
     if request.param != "usual":
         request.getfixturevalue("small_blocks")
-    if request.param == "never private":
+    if request.param in ("never private", "indivisible"):
         monkeypatch.setattr(permute, "PRIVATE_TARGET", 0)
+    if request.param == "indivisible":
+        monkeypatch.setattr(permute, "AS_FAST", 0)
     if request.param == "one copy":
         monkeypatch.setattr(permute, "COPIED_TARGET", 0)
 
@@ -101,10 +104,11 @@ def test_rank_two_targets_and_rank_zero_sources():
     assert np.array_equal(run_array(single), [0, 5, 0])
 
 
-def test_tuples_are_never_torn():
+def test_tuples_are_never_torn(monkeypatch):
     at = td.use(np.array([0, 0]))
     pairs = td.zip(np.array([1, 2]), np.array([1.0, 2.0]))
     made = td.permute(td.overwrite, td.zip(np.zeros(1, "i8"), np.zeros(1)), lambda i: at[i], pairs)
+    monkeypatch.setattr(permute, "AS_FAST", 0)
     (kernel,) = lower(made._leaves[0].node).kernels
     (update,) = [s for s in ir.statements(kernel.body) if isinstance(s, ir.Atomic)]
     assert update.locks is not None and update.locks.name.startswith("zero_")
@@ -134,3 +138,79 @@ def test_many_targets_are_counted_in_bytes(monkeypatch, t, narrowed):
     execute(lowered, node, arrays, {})
     expected = (2 + 3 * np.bincount(places, minlength=9)).astype(t.numpy)
     assert np.array_equal(arrays[node.leaf()], expected)
+
+
+ATOMICS = "updates by atomics"
+
+
+def launched(value, combine, targets, threads):
+    """What runs for 9 sources and so many targets on so many threads, and what is told of it."""
+    arrays = np.ones(9), np.zeros(9, "i8"), np.zeros(targets)
+    program = td.jit(
+        lambda a, at, start: td.permute(combine, start, lambda k: at[k], value(a))
+    ).lower(*arrays)
+    known = {e: n for leaf, a in zip(program.inputs, arrays, strict=True)
+             for e, n in zip(leaf.leaf().shape, a.shape, strict=True)}  # fmt: skip
+    (node,) = program.kernels
+    found = told(node, LoweringContext(threads=threads), known)
+    return " ".join(found.launches), " ".join(found.notes)
+
+
+def plus(new, old):
+    return new + old
+
+
+@pytest.mark.parametrize(
+    ("threads", "targets", "value", "way"),
+    [
+        (2, 100_000, lambda a: a, "in the order"),
+        (2, 2_000_000, lambda a: a, "in the order"),
+        (4, 100_000, lambda a: a, "in the order"),
+        (4, 2_000_000, lambda a: a, "atomic"),
+        (16, 100_000, lambda a: a, "atomic"),
+        (16, 6000, lambda a: a, "in the order"),  # threads would keep meeting
+        (1, 100_000, lambda a: td.sin(td.exp(a)) ** 0.3, "in the order"),
+        (2, 100_000, lambda a: td.sin(td.exp(a)) ** 0.3, "atomic"),  # the work is shared
+    ],
+)
+def test_the_order_is_taken_where_it_is_as_fast(threads, targets, value, way):
+    launches, notes = launched(value, plus, targets, threads)
+    assert way in launches
+    if way == "atomic":
+        assert ATOMICS in notes
+        assert ATOMICS not in launched(value, lambda n, o: td.maximum(n, o), targets, threads)[1]
+
+
+def test_a_gpu_says_that_floats_meet_in_any_order():
+    def notes(start, **options):
+        made = td.permute(plus, start, lambda k: k % 5, np.ones(9, start.dtype), **options)
+        return " ".join(lower(made._leaves[0].node, LoweringContext(target="cuda")).notes)
+
+    assert ATOMICS in notes(np.zeros(5))
+    assert ATOMICS not in notes(np.zeros(5), deterministic=True)
+    assert ATOMICS not in notes(np.zeros(5, "i4"))
+
+
+def test_one_copy_alone_is_no_copy():
+    # Whatever the threads: what repeats its bits on one machine does so on another.
+    at = np.arange(40_000) % 5000
+    made = td.permute(plus, np.zeros(5000, "f4"), lambda k: td.use(at)[k], np.ones(at.size, "f4"))
+    for threads in (1, 64):
+        lowered = lower(made._leaves[0].node, LoweringContext(threads=threads))
+        assert any("ordered" in k.name for k in lowered.kernels)
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_ordered_updates_keep_the_order(monkeypatch):
+    monkeypatch.setattr(permute, "PRIVATE_TARGET", 0)
+    rng = np.random.default_rng(0)
+    at, x = rng.integers(0, 40, 60), rng.random(60).astype("f4")
+    start = np.zeros(40, "f4")
+    for value in (lambda a: a, lambda a: td.where(a > 0.1, td.cast(td.sqrt(a), td.float32), a)):
+        source = value(td.use(x))
+        made = td.permute(plus, start, lambda k: td.use(at)[k], source)
+        want = start.copy()
+        for k, v in zip(at, td.run(source), strict=True):
+            want[k] += v
+        for seed in (0, 1):
+            assert np.array_equal(run_array(made, seed=seed), want)
