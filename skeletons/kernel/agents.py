@@ -198,8 +198,8 @@ def agents(
         task=mine,
         body=body,
         resident=0,  # how many agents there are says that
-        comments=(*kernel.comments, f"{per_queue} agents on each multiprocessor, {queues} queues"
-                  f"{order}"),
+        comments=(*kernel.comments, f"{per_queue} {'agents' if per_queue > 1 else 'agent'} on each "
+                  f"multiprocessor, {queues} queues{order}"),
         fallback=fallback,
     )  # fmt: skip
 

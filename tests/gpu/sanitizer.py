@@ -121,6 +121,26 @@ def programs() -> Iterator[tuple[str, Callable[[], Any]]]:
             image.astype("f8"), image.T.astype("f8"), algorithm="winograd", execution="batched"
         ),
     )
+    for residency in (td.schedule.Agents(2), td.schedule.LocalityGraph(), td.schedule.Clusters(4)):
+        placed = td.schedule.Block(4, 32) | residency
+        yield (
+            f"stencil, {residency}",
+            lambda s=placed: td.stencil(
+                lambda w: w[-1, 0] + w[0, 1], table, boundary=td.clamp, schedule=s
+            ),
+        )
+        yield (
+            f"gather, {residency}",
+            lambda s=placed: td.generate(
+                (n // 7, 64), lambda i, j: places[7 * i + j % 7] + j, schedule=s
+            ),
+        )
+        yield (
+            f"permute, {residency}",
+            lambda s=placed: td.permute(
+                plus, np.zeros(40, "i8"), lambda i, j: places[131 * (i % 30) + j], table, schedule=s
+            ),
+        )
     yield "loop", lambda: td.iterate(20, lambda a: td.stencil(lambda w: w[-1] + w[1], a), ints)
 
 
