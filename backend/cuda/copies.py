@@ -24,6 +24,8 @@ import cupy
 import numpy as np
 from cupy.cuda import runtime
 
+from .calls import DriverError
+
 #: Bytes from which a copy goes through pinned memory (on an H200 32 MB take 1.2 to 1.6 ms by
 #: threads and 1.9 to 2.2 by the driver, 16 MB about the same, 8 MB longer); of what a worker takes
 #: at a time, and of its buffers (1 MB and 8 MB were slower, 4 MB the same).
@@ -132,8 +134,6 @@ class Lane:
             raise self.absent[0]
         if self.words[_FAILED]:
             from cuda.bindings.driver import CUresult
-
-            from .driver import DriverError
 
             name = CUresult(int(self.words[_FAILED])).name
             raise DriverError(name, "a copy between the host and the GPU")

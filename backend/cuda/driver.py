@@ -21,6 +21,7 @@ from treadle.dsl.errors import BackendUnavailable, DeviceOutOfMemory, TracingErr
 from treadle.dsl.sources import PLAIN_ARRAYS
 
 from .arguments import Arguments
+from .calls import DriverError, checked
 from .compile import Cubin, compile_kernels
 from .copies import LARGE, Copier, Lanes
 from .device import Block, Call, Code, Copy, Fill, Launch, Operation, Repeat
@@ -49,22 +50,6 @@ _RUNTIME_STICKY = {
 }  # fmt: skip
 
 PLAIN_ARRAYS.add(cupy.ndarray)
-
-
-class DriverError(Exception):
-    """A call of the driver that failed: `name` is the error's, as in CUDA_ERROR_…"""
-
-    def __init__(self, name: str, what: str) -> None:
-        super().__init__(f"{what}: {name}")
-        self.name = name
-
-
-def checked(result: tuple[Any, ...], what: str) -> Any:
-    """What a call of cuda.bindings gave besides its status."""
-    status, *values = result
-    if int(status):
-        raise DriverError(getattr(status, "name", str(status)), what)
-    return values[0] if len(values) == 1 else tuple(values)
 
 
 class Loaded:

@@ -14,8 +14,18 @@ from treadle.skeletons.algorithms.model import H200
 from .engine import Engine, engine_for, flags_of, way_of
 from .engine_form import Form, form_of
 from .engine_parts import decide
-from .engine_step import Measured, fused_way, predicted, refused, way_in
-from .products import algorithm_of, by_library, in_parts, plain_operands, planned
+from .operand import plain_operands
+from .product_ways import (
+    Measured,
+    algorithm_of,
+    by_library,
+    fused_way,
+    in_parts,
+    predicted,
+    refused,
+    way_in,
+)
+from .products import planned
 
 
 def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None) -> dict[str, str]:

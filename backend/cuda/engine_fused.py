@@ -23,7 +23,7 @@ from treadle.skeletons.kernel.ir import Buffer, Kernel, Store
 
 from .device import Block
 from .engine_form import SLOTS
-from .products import Operand
+from .operand import Operand
 from .running import HostFunction, Run
 
 

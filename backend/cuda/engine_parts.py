@@ -24,8 +24,10 @@ from treadle.skeletons.algorithms.model import H200, HOPPER_FLOAT32, predict
 from .engine import Engine, engine_for
 from .engine_form import Form, form_of
 from .engine_fused import Epilogue, Piece, Producer
-from .engine_step import Launcher, engine_step, fits, predicted, refused, way_for
-from .products import Product, algorithm_of, by_library, in_parts, plain
+from .engine_step import Launcher, engine_step, fits
+from .operand import plain
+from .product_ways import algorithm_of, by_library, in_parts, predicted, refused, way_for
+from .products import Product
 from .running import HostFunction, Run
 from .steps import KernelStep
 

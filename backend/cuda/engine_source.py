@@ -16,8 +16,8 @@ from .engine import engine_for
 from .engine_form import Code, form_of
 from .engine_fused import fused_source
 from .engine_parts import decide, pieces_of, taken_apart
-from .engine_step import Measured, fused_way, refused, way_in
-from .products import algorithm_of, in_parts, plain_operands
+from .operand import plain_operands
+from .product_ways import Measured, algorithm_of, fused_way, in_parts, refused, way_in
 
 
 class _Owner:

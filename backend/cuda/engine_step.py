@@ -3,39 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from treadle.dsl.errors import ScheduleError
 from treadle.dsl.graph import Leaf, Matmul
-from treadle.skeletons.algorithms import STRASSEN, BilinearAlgorithm, instances
-from treadle.skeletons.algorithms.measured import MEASURED, exact, levels_of, ways
-from treadle.skeletons.algorithms.model import H200
+from treadle.skeletons.algorithms import STRASSEN
 
 from .device import Call
 from .engine import Engine, Fused, Matrix, address_of, engine_for
-from .engine_form import TARGETS, WORDS, Form, form_of
+from .engine_form import WORDS, Form, form_of
 from .engine_fused import Epilogue, Piece, Producer, fused_source
-from .products import (
-    BY_LIBRARY,
-    Operand,
-    Product,
-    algorithm_of,
-    plain_operands,
-    refuse,
-)
+from .operand import Operand, plain_operands
+from .product_ways import algorithm_of, fused_way, refused, standard_way, way_in
+from .products import Product
 from .running import Run
-
-#: Executions of the engine; "hybrid" is two levels by the faster of "atomic" and "owner".
-BY_ENGINE = ("owner", "sequential", "streams", "atomic", "batched", "hybrid", "persistent",
-             "recursive")  # fmt: skip
-#: Below so many multiply-adds the library's rate varies from extents to extents by as much: a
-#: standard product must promise more than that.
-STEADY, VARIES = 2048**3, 1.15
-#: The least extent that a level of the engine is used for by its name.
-LEAST = 64
 
 Action = Callable[[Run], None]
 
@@ -56,32 +38,6 @@ def engine_step(owner: Any, node: Matmul, other: Action) -> Action:
     if not possible or engine is None or form is None:
         return other
     return EngineProduct(owner, node, engine, fused, other)
-
-
-def refused(node: Matmul, form: Form | None) -> ScheduleError | None:
-    """Why an execution that is asked for does not exist here; `form`: of an engine that can compute
-    the product."""
-    asked, algorithm = node.options.execution, algorithm_of(node.options.algorithm)
-    if asked is None or algorithm is None or not node.options.levels:
-        return None
-    if form is not None and asked == "persistent" and asked not in form.modes:
-        why = "no block of this engine knows that it is the last one to add to a tile"
-        return refuse(node, why, "atomic")
-    by_own = form is not None and by_engine(form, algorithm, node.options)
-    if asked in BY_LIBRARY or (by_own and asked in BY_ENGINE):
-        return None
-    known = ", ".join(BY_LIBRARY)
-    nearest = "recursive" if asked in ("hybrid", "owner") else "batched"
-    return refuse(node, f"no tile engine computes this product, only {known} exist", nearest)
-
-
-def by_engine(form: Form, algorithm: BilinearAlgorithm, options: Any) -> bool:
-    """Whether an engine computes a fast product itself: one level or two, of few terms."""
-    made = instances(algorithm)
-    summed = form.sums is not None and max(len(t) for i in made for t in (i.a, i.b)) <= 2
-    two = options.levels == 2 and summed and max(len(i.c) for i in made) ** 2 <= TARGETS
-    one = options.levels == 1 and (summed or options.execution != "recursive")
-    return form.fits(algorithm) and (one or two) and options.scaling is None
 
 
 def _standard(node: Matmul) -> bool:
@@ -228,115 +184,6 @@ class EngineProduct:
             return False
         self.engine.standard(_matrix(out), _matrix(a), _matrix(b), mode, form.arithmetic)
         return True
-
-
-def standard_way(engine: Engine, form: Form, size: tuple[int, int, int]) -> str | None:
-    """How the engine deals out a standard product; None where something else is faster."""
-    if form.by_name:
-        return None
-    m, k, n = size
-    found = predicted(engine, form, size, fast=False, deterministic=True)
-    if not found:
-        return engine.standard_mode(m, n, k, False, form.arithmetic)
-    if m * k * n < STEADY and not exact(form.arithmetic):
-        found["library"] /= VARIES
-    best = min(found, key=found.__getitem__)
-    return None if best == "library" else best.rsplit(" ", 1)[1]
-
-
-def fused_way(engine: Engine, form: Form, size: tuple[int, int, int]) -> tuple[str, int] | None:
-    """Of a standard product with its epilogue, by whole tiles; None where the library's product and
-    a pass over it are faster, or (integers) a kernel of ours."""
-    if form.by_name:
-        return None
-    m, k, n = size
-    found = predicted(engine, form, size, fast=False, deterministic=True)
-    if "standard owner" not in found:
-        mode = engine.standard_mode(m, n, k, True, form.arithmetic)
-        return None if mode is None else (mode, 0)
-    apart = 0.0 if exact(form.arithmetic) else 2 * m * n * form.itemsize / H200.memory
-    return ("owner", 0) if found["standard owner"] < found["library"] + apart else None
-
-
-def way_in(node: Matmul, engine: Engine, form: Form, size: tuple[int, int, int]
-           ) -> tuple[str, int] | None:  # fmt: skip
-    """`way_for` a product that may have leading axes: the engine takes a launch for each matrix of
-    them, so each must be worth one."""
-    m, _, n = size
-    way = way_for(engine, form, node.options, size)
-    if node.batch and way is not None and not way[1]:
-        return way if engine.fills(m, n, form.arithmetic) else None
-    return way
-
-
-def way_for(engine: Engine, form: Form, options: Any, size: tuple[int, int, int]
-            ) -> tuple[str, int] | None:  # fmt: skip
-    """(execution, levels) for an (m, k) by (k, n) product; None: the library's, or ours in memory.
-
-    Deterministic floats never meet in C by atomic additions.
-    """
-    algorithm = algorithm_of(options.algorithm)
-    sure = exact(form.arithmetic)
-    ordered = options.deterministic and not sure
-    if form.by_name and (options.execution is None or options.execution in BY_LIBRARY):
-        return None
-    if algorithm is None or not options.levels:
-        fast = options.algorithm == "auto" and (options.fast or sure) and options.scaling is None
-        best = predicted(engine, form, size, fast=True, deterministic=ordered) if fast else {}
-        if options.levels is not None:  # at most so many
-            best = {name: s for name, s in best.items() if levels_of(name) <= options.levels}
-        name = min(best, key=best.__getitem__) if best else "library"
-        if levels_of(name):
-            return name.rsplit(" ", 1)[1], levels_of(name)
-        mode = standard_way(engine, form, size)
-        return None if mode is None else (mode, 0)
-    if not by_engine(form, algorithm, options):
-        return None
-    if min(size) < LEAST and options.execution is None:
-        return None
-    if options.execution in (None, "hybrid"):
-        return _best_way(engine, form, size, options, ordered), options.levels
-    if ordered and options.execution in ("atomic", "batched"):
-        raise ScheduleError(
-            f"matmul: execution {options.execution!r} adds floats in any order, but the result "
-            "must be deterministic.",
-            hint='Use execution="owner", "streams" or "sequential".',
-        )
-    return options.execution, options.levels
-
-
-def _best_way(engine: Engine, form: Form, size: tuple[int, int, int], options: Any, ordered: bool
-              ) -> str:  # fmt: skip
-    """The execution for so many levels; "hybrid", where that is none of the engine's own: the
-    fastest that fuses the last level."""
-    hybrid = options.execution == "hybrid"
-    if hybrid and form.copies("hybrid"):
-        return "hybrid"
-    found = predicted(engine, form, size, fast=True, deterministic=ordered, levels=options.levels)
-    if hybrid:
-        found = {way: s for way, s in found.items() if not way.endswith("recursive")}
-    if not found:
-        return "hybrid" if form.copies("hybrid") else "owner" if ordered else "atomic"
-    return min(found, key=found.__getitem__).rsplit(" ", 1)[1]
-
-
-def predicted(engine: Engine, form: Form, size: tuple[int, int, int], *, fast: bool,
-              deterministic: bool, levels: int | None = None) -> dict[str, float]:  # fmt: skip
-    """Seconds by way, of what was measured on a device of the kind; {} for other engines."""
-    if (H200.name, form.arithmetic) not in MEASURED or 0 in size:
-        return {}
-    on = replace(H200, processors=engine.device.multiprocessors,
-                 fma=H200.fma * engine.device.multiprocessors / H200.processors)  # fmt: skip
-    return ways(form.arithmetic, size, fast=fast, deterministic=deterministic, levels=levels, on=on)
-
-
-@dataclass(frozen=True)
-class Measured:
-    """The GPU that predictions are for, where there is none."""
-
-    arch: str = "sm_90a"
-    multiprocessors: int = H200.processors
-    load: Any = None
 
 
 class _Given:

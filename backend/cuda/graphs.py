@@ -13,12 +13,14 @@ from cuda.bindings import driver as cu
 from treadle.dsl.types import int64
 
 from .arguments import Arguments
+from .calls import DriverError, checked
 from .device import Block, Operation, Repeat
-from .driver import CudaDevice, DriverError, Loaded, Mailbox, checked, patterns
+from .driver import CudaDevice, Loaded, Mailbox, patterns
+from .queued import CopyStep, FillStep, LaunchStep, Step
 from .tape import dependencies, flattened
 
 if TYPE_CHECKING:
-    from .launch import RepeatStep, Step
+    from .launch import RepeatStep
 
 #: About so many nodes make a graph of turns.
 NODES = 128
@@ -82,8 +84,6 @@ class Builder:
 
     def step(self, step: Step, after: Sequence[Any]) -> list[Any]:
         """The nodes of a bound step."""
-        from .launch import CopyStep, FillStep, LaunchStep
-
         if isinstance(step, LaunchStep):
             return [self.kernel(after, step.handle, step.tasks, step.threads, step.shared,
                                 step.arguments.address)]  # fmt: skip

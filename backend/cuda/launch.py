@@ -5,19 +5,16 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
-import cupy
 import numpy as np
-from cupy.cuda import driver as cupy_driver
 from cupy.cuda import runtime
 
 from . import graphs
 from .device import Block, Call, Copy, Fill, Launch, Operation, Repeat
-from .driver import CudaDevice, arguments_of, fill, stream_here
+from .driver import CudaDevice, stream_here
+from .queued import AddressStep, ArrayStep, CopyStep, FillStep, LaunchStep, Step, copy_array
 from .tape import Tape, flattened, plan_memory
-
-launchKernel = cupy_driver.launchKernel
 
 #: Programs whose intermediate arrays take more than this are not limited by launches.
 GRAPH_BYTES = 64 << 20
@@ -26,116 +23,7 @@ GRAPHS = 4
 #: A loop of so many graphs of turns is worth one that is used once.
 LONG = 8
 _SEEN = 16
-_DEVICE_TO_HOST, _DEVICE_TO_DEVICE = 2, 3
-
-
-class Step(Protocol):
-    """An operation whose blocks are positions in a list of addresses.
-
-    `bind(addresses)` before `run(stream)`; bound again only when addresses change.
-    """
-
-    def bind(self, addresses: Sequence[int]) -> None: ...
-
-    def run(self, stream: int) -> None: ...
-
-
-class LaunchStep:
-    """`values`: the scalars last computed from parameters, where they depend on these."""
-
-    __slots__ = ("arguments", "handle", "places", "shared", "tasks", "threads", "values", "varying")
-
-    def __init__(self, op: Launch, places: dict[Block, int]) -> None:
-        loaded = op.code.function
-        self.handle, self.threads, self.shared = loaded.handle, loaded.threads, loaded.shared
-        self.tasks, self.varying = op.tasks, op.varying
-        self.values: tuple[Any, ...] = ()
-        self.places = tuple(places[b] for b in op.blocks)
-        self.arguments = arguments_of(op.code)
-        self.arguments.scalars(op.scalars)
-
-    def bind(self, addresses: Sequence[int]) -> None:
-        self.arguments.point([addresses[k] for k in self.places])
-
-    def compute(self, params: Sequence[Any]) -> None:
-        """The scalars, from the program's parameters."""
-        assert self.varying is not None
-        self.values = self.varying(params)
-        self.arguments.scalars(self.values)
-
-    def run(self, stream: int) -> None:
-        launchKernel(self.handle, self.tasks, 1, 1, self.threads, 1, 1, self.shared, stream,
-                     self.arguments.address, 0)  # fmt: skip
-
-
-class FillStep:
-    __slots__ = ("address", "count", "place", "value")
-
-    def __init__(self, op: Fill, places: dict[Block, int]) -> None:
-        self.place, self.count, self.value = places[op.block], op.block.size, op.value
-        self.address = 0
-
-    def bind(self, addresses: Sequence[int]) -> None:
-        self.address = addresses[self.place]
-
-    def run(self, stream: int) -> None:
-        fill(self.address, self.count, self.value, stream)
-
-
-class CopyStep:
-    __slots__ = ("nbytes", "op", "places", "source", "target")
-
-    def __init__(self, op: Copy, places: dict[Block, int]) -> None:
-        self.op = op
-        self.places = places[op.target], places[op.source]
-        self.nbytes = op.target.nbytes
-        self.target = self.source = 0
-
-    def bind(self, addresses: Sequence[int]) -> None:
-        self.target, self.source = (addresses[k] for k in self.places)
-
-    def run(self, stream: int) -> None:
-        if self.nbytes:
-            runtime.memcpyAsync(self.target, self.source, self.nbytes, _DEVICE_TO_DEVICE, stream)
-
-
-class ArrayStep:
-    """What needs CuPy's arrays: a library's call, a copy of a strided array."""
-
-    def __init__(self, device: CudaDevice, reads: Sequence[Block], writes: Sequence[Block],
-                 action: Callable[[Sequence[Any], Sequence[Any]], None],
-                 places: dict[Block, int]) -> None:  # fmt: skip
-        self.device, self.blocks, self.count = device, (*reads, *writes), len(reads)
-        self.places = [places[b] for b in self.blocks]
-        self.action = action
-        self.arrays: list[Any] = []
-
-    def bind(self, addresses: Sequence[int]) -> None:
-        self.arrays = [
-            array_at(b, addresses[k], self.device.ordinal)
-            for b, k in zip(self.blocks, self.places, strict=True)
-        ]
-
-    def run(self, stream: int) -> None:
-        self.action(self.arrays[: self.count], self.arrays[self.count :])
-
-
-class AddressStep:
-    """A library's call that takes addresses."""
-
-    __slots__ = ("action", "addresses", "places")
-
-    def __init__(self, op: Call, places: dict[Block, int]) -> None:
-        assert op.addressed is not None
-        self.action = op.addressed
-        self.places = [places[b] for b in (*op.reads, *op.writes)]
-        self.addresses: list[int] = []
-
-    def bind(self, addresses: Sequence[int]) -> None:
-        self.addresses = [addresses[k] for k in self.places]
-
-    def run(self, stream: int) -> None:
-        self.action(self.addresses)
+_DEVICE_TO_HOST = 2
 
 
 class RepeatStep:
@@ -243,25 +131,13 @@ def step_of(device: CudaDevice, op: Operation, places: dict[Block, int]) -> Step
         case Copy():
             if op.source.dense:
                 return CopyStep(op, places)
-            return ArrayStep(device, (op.source,), (op.target,), _copy_array, places)
+            return ArrayStep(device, (op.source,), (op.target,), copy_array, places)
         case Call(addressed=None):
             return ArrayStep(device, op.reads, op.writes, op.action, places)
         case Call():
             return AddressStep(op, places)
         case Repeat():
             return RepeatStep(device, op, places)
-
-
-def _copy_array(reads: Sequence[Any], writes: Sequence[Any]) -> None:
-    cupy.copyto(writes[0], reads[0])
-
-
-def array_at(block: Block, address: int, ordinal: int) -> Any:
-    """A CuPy array over memory that somebody else holds."""
-    memory = cupy.cuda.UnownedMemory(address, max(block.nbytes, 1), None, ordinal)
-    return cupy.ndarray(
-        block.shape, block.dtype, cupy.cuda.MemoryPointer(memory, 0), strides=block.strides
-    )
 
 
 class Replay:

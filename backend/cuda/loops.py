@@ -15,7 +15,7 @@ import numpy as np
 
 from treadle.backend.host import HostCompiler, is_host_work
 from treadle.backend.plan import Plan, Step
-from treadle.dsl.expr import Expr, Foreign, Loop, Read, Var, While, walk
+from treadle.dsl.expr import Expr, Foreign, Loop, Read, Var, While, constant, walk
 from treadle.dsl.graph import (
     ArrayLoop,
     Branch,
@@ -26,10 +26,12 @@ from treadle.dsl.graph import (
     Node,
     topological,
 )
-from treadle.skeletons.kernel.ir import Kernel
+from treadle.dsl.types import int64
+from treadle.skeletons.kernel import arithmetic as at
+from treadle.skeletons.kernel.ir import Buffer, If, Kernel, Load, Store
 
 from .device import Block, Code, Copy, Fill, Launch, Operation, Repeat
-from .products import by_library
+from .product_ways import by_library
 from .running import HostFunction, Run
 from .tape import DataDependent, Recorder, flattened, renamed
 from .together import Together
@@ -500,11 +502,6 @@ class Ahead:
 
 def _advance() -> Code:
     """`index[0] += 2` by one thread."""
-    from treadle.dsl.expr import Var, constant
-    from treadle.dsl.types import int64
-    from treadle.skeletons.kernel import arithmetic as at
-    from treadle.skeletons.kernel.ir import Buffer, If, Load, Store
-
     thread, task = Var("thread", int64), Var("task", int64)
     index = Buffer("index", int64, "update", constant(1))
     store = Store(index, constant(0), at.add(Load(index, constant(0)), constant(2)))

@@ -12,131 +12,26 @@ from typing import Any
 
 import numpy as np
 
-from treadle.dsl.errors import ScheduleError
-from treadle.dsl.expr import Apply, Const, Expr, Index, Read, substitute
-from treadle.dsl.graph import Leaf, Matmul
-from treadle.dsl.passes.operands import ENGINES, sources
+from treadle.dsl.graph import Matmul
 from treadle.dsl.types import ScalarType
-from treadle.skeletons.algorithms import NAMED, STRASSEN, BilinearAlgorithm
+from treadle.skeletons.algorithms import STRASSEN
 from treadle.skeletons.algorithms.executions import Plan, execute, plan
 from treadle.skeletons.algorithms.kit import Job, Kit, add_up
 from treadle.skeletons.algorithms.measured import levels_of
 from treadle.skeletons.algorithms.scaling import scaled, undo
 
-from .cublas import Layout, prepared
+from .cublas import prepared
 from .device import Block, Call, Fill
+from .engine import beside, engine_for
 from .engine_form import form_of
 from .flow import Flow, flow_here
-from .running import HostFunction, Run
+from .operand import Operand, Place
+from .product_ways import algorithm_of, predicted
+from .running import Run
 from .sums import adder_for
 
 Leafs = Callable[[Any, Any, Any], bool]
 """(a, b, out) → whether it made the product."""
-Place = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
-"""Extents, strides in bytes, and the indices of the first element."""
-
-
-def by_library(node: Matmul) -> bool:
-    """Whether cuBLAS computes a product: inexact numbers and plain operands, nothing fused into
-    the write-back; or a Strassen-like algorithm over exact ones.  The rest are kernels of ours.
-
-    A product `in_parts` is queued like a library's."""
-    if in_parts(node):
-        return True
-    if node.epilogue != (node.result,) or node.left.type.kind == "bool":
-        return False
-    if not plain_operands(node):
-        return False
-    return node.left.type.is_inexact or node.options.algorithm not in ("auto", "standard")
-
-
-def plain_operands(node: Matmul) -> bool:
-    """Whether both operands are arrays read under affine index maps: views."""
-    return plain(node.left) and plain(node.right)
-
-
-def plain(e: Expr) -> bool:
-    """Whether an operand is an array read under an affine index map, perhaps converted."""
-    while isinstance(e, Apply) and e.op.name == "cast":
-        e = e.args[0]
-    return isinstance(e, Read) and e.boundary is None
-
-
-def in_parts(node: Matmul) -> bool:
-    """Whether an engine may compute operands of a product, or the epilogue of a fast one, with it;
-    otherwise kernels around it do (engine_parts.py)."""
-    if node.batch or node.left.type.name not in ENGINES:
-        return False
-    if not all(plain(e) or sources(e) is not None for e in (node.left, node.right)):
-        return False
-    ends = node.epilogue != (node.result,)
-    return not plain_operands(node) or (ends and algorithm_of(node.options.algorithm) is not None)
-
-
-class Operand:
-    """One operand: a read under an affine index map is a view, whatever was transposed or
-    broadcast; conversions of its type are made before the product."""
-
-    def __init__(self, owner: Any, e: Expr, shape: Sequence[Expr]) -> None:
-        self.casts: list[Any] = []
-        while isinstance(e, Apply) and e.op.name == "cast":
-            self.casts.insert(0, e.type.numpy)
-            e = e.args[0]
-        assert isinstance(e, Read), e
-        self.slot = owner.planner.slots[Leaf(e.node, e.component)]
-        self.rank, self.axes = len(shape), len(e.args)
-        # An affine map is known from its value at the origin and at the unit vectors.
-        hosts: list[Expr] = list(shape)
-        for at in range(-1, self.rank):
-            point: dict[Expr, Expr] = {
-                Index(k): Const(int(k == at), Index(0).type) for k in range(self.rank)
-            }
-            hosts += substitute(e.args, point)
-        self.values = HostFunction(owner.host, hosts)
-
-    def layout(self, run: Run) -> Place:
-        """Extents, strides in bytes, and the indices of the first element."""
-        values = self.values(run)
-        extents = tuple(max(int(v), 0) for v in values[: self.rank])
-        block = run.block(self.slot)
-        rows = [
-            [int(v) for v in values[self.rank + k * self.axes : self.rank + (k + 1) * self.axes]]
-            for k in range(self.rank + 1)
-        ]
-        strides = tuple(
-            sum(
-                (x - o) * s for x, o, s in zip(rows[k + 1], rows[0], block.strides, strict=True)
-            )
-            for k in range(self.rank)
-        )  # fmt: skip
-        return extents, strides, tuple(rows[0])
-
-    def view(self, run: Run) -> tuple[tuple[int, ...], Callable[[Any, Any], Any]]:
-        """The extents, and a function (library, array) → the operand."""
-        place = self.layout(run)
-        return place[0], self.view_at(place)
-
-    def view_at(self, place: Place) -> Callable[[Any, Any], Any]:
-        """A function (library, array) → the operand."""
-        (extents, strides, origin), casts = place, self.casts
-
-        def view(library: Any, array: Any) -> Any:
-            corner = array[tuple(slice(o, None) for o in origin)]
-            made = library.lib.stride_tricks.as_strided(corner, extents, strides)
-            for t in casts:
-                made = made.astype(t)
-            return made
-
-        return view
-
-    def plain(self, run: Run, place: Place) -> tuple[Layout, int] | None:
-        """Extents and strides in elements, and the first element's byte in the array; None where it
-        is not read in place."""
-        (extents, strides, origin), block = place, run.block(self.slot)
-        if self.casts or any(s % block.itemsize for s in strides):
-            return None
-        first = sum(o * s for o, s in zip(origin, block.strides, strict=True))
-        return (extents, tuple(s // block.itemsize for s in strides)), first
 
 
 class Product:
@@ -195,10 +90,6 @@ class Product:
         return act
 
 
-#: What the library's standard product is combined into; the rest is for engines of ours.
-BY_LIBRARY = ("recursive", "sequential", "streams", "batched")
-
-
 #: Types whose standard product cuBLAS computes everywhere: it adds to what is there, and scales.
 ADDING = ("float64", "complex64", "complex128")
 #: Bytes of workspace that a product takes without being asked to: beyond, sums are made one by one.
@@ -231,9 +122,6 @@ def flows(made: Plan) -> bool:
 
 def _fast_levels(device: Any, t: ScalarType, options: Any, size: tuple[int, int, int]) -> int:
     """By measured times; an engine of ours that is chosen at all chooses for itself."""
-    from .engine import engine_for
-    from .engine_step import predicted
-
     engine, form = engine_for(device), form_of(t)
     if engine is None or form is None or not form.by_name or options.scaling is not None:
         return 0
@@ -344,27 +232,9 @@ class Card(Kit):
         if self.library is np or len(jobs) == 1:
             super().together(jobs)
             return
-        from .engine import beside
 
         def all_of(worker: int) -> None:
             for job in jobs[worker]:
                 job(worker)
 
         beside([lambda w=w: all_of(w) for w in range(len(jobs))])  # type: ignore[misc]
-
-
-def refuse(node: Matmul, why: str, nearest: str) -> ScheduleError:
-    """What is asked for does not exist on this device; the nearest that does."""
-    asked = node.options.execution
-    return ScheduleError(
-        f"matmul: execution {asked!r} does not exist here for {node.left.type.name}: {why}.",
-        hint=f"The nearest is execution={nearest!r}.",
-        where=node.where,
-    )
-
-
-def algorithm_of(choice: Any) -> BilinearAlgorithm | None:
-    """The algorithm an option names; None for the standard product."""
-    if isinstance(choice, BilinearAlgorithm):
-        return choice
-    return None if choice in ("auto", "standard") else NAMED[choice]

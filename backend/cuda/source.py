@@ -18,7 +18,7 @@ from .availability import DEFAULT_ARCH
 from .header import heading
 from .loops import why_host_driven
 from .pieces import LARGE, PIECE
-from .products import by_library
+from .product_ways import by_library
 
 if TYPE_CHECKING:
     from treadle.skeletons.lower import LoweringContext
@@ -53,7 +53,7 @@ def engine_kernels(program: Any, arch: str) -> dict[Matmul, Any]:
     """The products of a program that a tile engine computes at the extents of the examples, and
     those that are several kernels around the library's."""
     from .engine_source import engine_kernel
-    from .engine_step import Measured
+    from .product_ways import Measured
 
     found: dict[Matmul, Any] = {}
     on = Measured(arch=arch)

@@ -17,7 +17,7 @@ import numpy as np
 from emulated import ALIGNMENT  # noqa: F401  (puts tests/skeletons on the path)
 from simt import Compiled
 
-from treadle.backend.cuda import driver, graphs, launch
+from treadle.backend.cuda import driver, graphs, launch, queued
 from treadle.backend.cuda.device import Code
 
 ONE, DEVICE_TO_HOST = 1, 2
@@ -306,11 +306,12 @@ def pretend(monkeypatch: Any) -> tuple[PretendedDevice, PretendedDriver]:
         for words, pitch, offset, word, size in driver.patterns(value, count):
             device.fill(address + offset, words, pitch, word, size)
 
-    for module in (driver, launch):
-        monkeypatch.setattr(module, "launchKernel", device.launch_kernel)
-        monkeypatch.setattr(module, "runtime", runtime)
-        monkeypatch.setattr(module, "stream_here", lambda: 0)
-        monkeypatch.setattr(module, "fill", fill)
+    names = {"launchKernel": device.launch_kernel, "runtime": runtime,
+             "stream_here": lambda: 0, "fill": fill}  # fmt: skip
+    for module in (driver, launch, queued):
+        for name, value in names.items():
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, value)
     monkeypatch.setattr(driver, "_enter", lambda: None)
     monkeypatch.setattr(graphs, "cu", fake)
     monkeypatch.setattr(graphs, "conditional", lambda device: None)

@@ -231,14 +231,14 @@ def test_out_of_memory(gpu, monkeypatch):
     ],
 )
 def test_errors_of_the_driver(gpu, monkeypatch, name, says):
-    from treadle.backend.cuda import driver, launch
+    from treadle.backend.cuda import driver, queued
 
     def broken(*args):
         raise driver.DriverError(name, "launching")
 
     program = td.jit(lambda x: x * 2, backend="cuda")
     program(A)
-    monkeypatch.setattr(launch.LaunchStep, "run", broken)
+    monkeypatch.setattr(queued.LaunchStep, "run", broken)
     with pytest.raises(td.BackendUnavailable, match=says):
         program(A)
     np.testing.assert_array_equal(td.jit(lambda x: x * 2, backend="native")(A), A * 2)

@@ -15,7 +15,7 @@ import pytest
 import treadle as td
 from treadle.backend import registry
 from treadle.backend.cuda import cublas, executable, products
-from treadle.backend.cuda.engine_step import Measured
+from treadle.backend.cuda.product_ways import Measured
 from treadle.dsl.operations.linalg import MatmulOptions
 
 cupy = pytest.importorskip("cupy", reason="CuPy is not installed")

@@ -13,7 +13,7 @@ import tiles
 from test_products import EmulatedKernels, execute
 
 import treadle as td
-from treadle.backend.cuda import engine, engine_form, engine_parts, engine_step
+from treadle.backend.cuda import engine, engine_form, engine_parts, engine_step, product_ways
 from treadle.backend.cuda.compile import compile_text
 from treadle.backend.cuda.engine_form import FORMS, SLOTS
 from treadle.backend.cuda.engine_parts import EPILOGUE, LEFT, RIGHT, decide
@@ -43,6 +43,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> EmulatedKernels:
     monkeypatch.setattr("treadle.backend.cuda.executable.device_here", lambda: device)
     for module in (engine_step, engine_parts):
         monkeypatch.setattr(module, "engine_for", lambda d: found)
+    for module in (product_ways, engine_parts):
         monkeypatch.setattr(module, "predicted", lambda *x, **more: {})
     for name, form in FORMS.items():
         eager = dataclasses.replace(form, least_steps=0, least_inner=0)

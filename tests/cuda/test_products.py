@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.backend.cuda import cublas, engine, engine_form, engine_step
+from treadle.backend.cuda import cublas, engine, engine_form, engine_step, product_ways
 from treadle.dsl.operations.linalg import MatmulOptions
 from treadle.skeletons.algorithms import LADERMAN, STRASSEN
 
@@ -330,7 +330,7 @@ def tiles(monkeypatch: pytest.MonkeyPatch) -> Tiles:
     monkeypatch.setattr(engine_form, "FORMS", eager)
     monkeypatch.setattr(engine, "FORMS", eager)
     monkeypatch.setattr(engine, "FUSED_WAVES", 0)
-    monkeypatch.setattr(engine_step, "predicted", lambda *_, **__: {})  # small is no reason not to
+    monkeypatch.setattr(product_ways, "predicted", lambda *_, **__: {})  # small no reason not to
     made.device.library = np
     return made
 
@@ -373,7 +373,7 @@ def test_programs_reach_the_engine(tiles: Tiles) -> None:
 
 
 @pytest.mark.parametrize("levels", [1, 2])
-@pytest.mark.parametrize("execution", engine_step.BY_ENGINE)
+@pytest.mark.parametrize("execution", product_ways.BY_ENGINE)
 def test_executions_reach_the_engine(tiles: Tiles, execution: str, levels: int) -> None:
     rng = np.random.default_rng(0)
     a, b = rng.integers(-9, 9, (70, 65)).astype("f4"), rng.integers(-9, 9, (65, 90)).astype("f4")
@@ -423,7 +423,7 @@ def test_what_does_not_exist_is_refused(tiles: Tiles) -> None:
 def test_the_model_chooses_among_what_was_measured() -> None:
     options = MatmulOptions()
     form, tiles = engine_form.FORMS["Float32"], Tiles()
-    way = engine_step.way_for
+    way = product_ways.way_for
 
     def fast(n: int, **more: Any) -> Any:
         return way(tiles, form, dataclasses.replace(options, fast=True, **more), (n, n, n))
@@ -444,14 +444,14 @@ def test_which_engine_multiplies_integers() -> None:
         asked = dataclasses.replace(options, **more)
         form = engine_form.form_of(td.int32, (n, n, n), 132, asked)
         assert form is not None and form.arithmetic == "Limbs32"
-        return engine_step.way_for(tiles, form, asked, (n, n, n))
+        return product_ways.way_for(tiles, form, asked, (n, n, n))
 
     assert best(64) is None  # a kernel that is no engine's
     assert best(512) == ("atomic", 0) and best(2048) == ("owner", 0)
     assert best(8192)[1] == 0 and best(16384) == ("recursive", 1)
     assert best(8192, algorithm="strassen", levels=1) == ("recursive", 1)
     assert best(4096, algorithm="strassen", levels=2) == ("recursive", 2)
-    assert engine_step.way_for(
+    assert product_ways.way_for(
         tiles, engine_form.FORMS["Limbs32"], options, (1, 8192, 8192)
     ) is None  # fmt: skip
 
@@ -462,18 +462,18 @@ def test_float64_stays_with_the_library_unless_it_is_asked_for_by_name() -> None
         for more in ({}, {"fast": True}, {"algorithm": "strassen", "levels": 2},
                      {"algorithm": "strassen", "levels": 1, "execution": "recursive"}):  # fmt: skip
             asked = dataclasses.replace(options, **more)
-            assert engine_step.way_for(tiles, form, asked, size) is None
-        assert engine_step.standard_way(tiles, form, size) is None
-        assert engine_step.fused_way(tiles, form, size) is None
+            assert product_ways.way_for(tiles, form, asked, size) is None
+        assert product_ways.standard_way(tiles, form, size) is None
+        assert product_ways.fused_way(tiles, form, size) is None
     for execution in ("hybrid", "owner", "atomic"):
         asked = dataclasses.replace(options, algorithm="strassen", levels=2, execution=execution)
-        assert engine_step.way_for(tiles, form, asked, (4096,) * 3) == (execution, 2)
+        assert product_ways.way_for(tiles, form, asked, (4096,) * 3) == (execution, 2)
 
 
 def test_a_block_of_a_result_is_not_cleared_with_its_neighbours() -> None:
     """Leaves of a recursion are written into blocks of C: "atomic" would clear what lies beside."""
     form, tiles, size = engine_form.FORMS["Limbs32"], Tiles(), 512
-    assert engine_step.standard_way(tiles, form, (size,) * 3) == "atomic"
+    assert product_ways.standard_way(tiles, form, (size,) * 3) == "atomic"
     launched: list[str] = []
     cleared: list[int] = []
     tiles._launch = lambda out, a, b, mode, *more, **named: launched.append(mode)  # type: ignore[method-assign]
@@ -489,8 +489,8 @@ def test_a_block_of_a_result_is_not_cleared_with_its_neighbours() -> None:
 def test_leading_axes_take_the_engine_where_each_matrix_fills_it() -> None:
     form, tiles = engine_form.FORMS["Limbs32"], Tiles()
     node = types.SimpleNamespace(batch=(3,), options=MatmulOptions())
-    assert engine_step.way_in(node, tiles, form, (512,) * 3) is None
-    assert engine_step.way_in(node, tiles, form, (2048,) * 3) == ("owner", 0)
+    assert product_ways.way_in(node, tiles, form, (512,) * 3) is None
+    assert product_ways.way_in(node, tiles, form, (2048,) * 3) == ("owner", 0)
 
 
 def test_epilogues_are_compiled_into_the_engine(tiles: Tiles) -> None:

@@ -1,0 +1,21 @@
+"""Calls of the driver, and what they fail with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class DriverError(Exception):
+    """A call of the driver that failed: `name` is the error's, as in CUDA_ERROR_…"""
+
+    def __init__(self, name: str, what: str) -> None:
+        super().__init__(f"{what}: {name}")
+        self.name = name
+
+
+def checked(result: tuple[Any, ...], what: str) -> Any:
+    """What a call of cuda.bindings gave besides its status."""
+    status, *values = result
+    if int(status):
+        raise DriverError(getattr(status, "name", str(status)), what)
+    return values[0] if len(values) == 1 else tuple(values)
