@@ -55,7 +55,9 @@ from .ir import (
 #: Words of queues lie a sector (32 bytes) apart, for atomics on one to leave the others alone.
 STRIDE = 4
 _HALF = 32
-_LOW = (1 << _HALF) - 1
+#: Counts are below 2³⁰: there are less than 2³¹ tasks, more than two multiprocessors to share them,
+#: and an agent asks an empty queue once.
+_COUNT = (1 << 30) - 1
 
 
 def independent(kernel: Kernel) -> bool:
@@ -89,7 +91,13 @@ def agents(
 
     def taken(word: Expr) -> tuple[Expr, Expr]:
         """How many by the owners, how many by thieves."""
-        return _bits("bitwise_and", word, _LOW), _bits("right_shift", word, _HALF)
+        high = _bits("right_shift", word, _HALF)
+        return _bits("bitwise_and", word, _COUNT), _bits("bitwise_and", high, _COUNT)
+
+    def remains(length: Expr, word: Expr) -> Expr:
+        """The tasks of a queue that nobody took; 0 or less: none, for good."""
+        front, stolen = taken(word)
+        return at.subtract(at.maximum(at.subtract(length, front), 0), stolen)
 
     place, here = Var("multiprocessor", uint32), Var("here", int64)
     victim, more, slot = Var("victim", int64), Var("more", int64), Var("slot", int64)
@@ -103,13 +111,11 @@ def agents(
     front, stolen = taken(word)
     own = at.equal(victim, here)
     position = at.add(first, at.select(own, front, at.subtract(at.subtract(length, 1), stolen)))
-    some = at.less(at.add(front, stolen), length)
     ask: Body = (
         FetchUpdate(word, words, at.multiply(victim, STRIDE), at.select(own, 1, 1 << _HALF)),
-        Assign(following, at.select(some, position, -1)),
-        Assign(rest, at.subtract(length, at.add(front, stolen))),
+        Assign(rest, remains(length, word)),
+        Assign(following, at.select(at.less(0, rest), position, -1)),
     )
-    held_front, held_stolen = taken(held)
     # Fuller queues first, in 32 bits: what is left, at most so much, above how near the queue is.
     # Of equals everybody takes another: at the end, few tasks are left in many queues.
     bits = (queues - 1).bit_length()
@@ -119,7 +125,7 @@ def agents(
     key = simplify.cast(at.add(at.multiply(at.minimum(left, much), 1 << bits), near), int32)
     look: Body = (
         Fetch(held, words, at.multiply(q, STRIDE), ordered=False),
-        Let(left, at.subtract(size(q), at.add(held_front, held_stolen))),
+        Let(left, remains(size(q), held)),
         If(
             at.less(0, left),
             (FetchUpdate(Var("old", int32), fullest, constant(0), key, "maximum"),),
@@ -275,4 +281,4 @@ def _looked_up(table: Buffer, position: Expr, tasks: Expr) -> Expr:
 
 def _within(number: Expr, tasks: Expr) -> Expr:
     """The number of a task; the bounds are for the arithmetic after it, which is told by them."""
-    return at.minimum(at.maximum(number, 0), at.subtract(tasks, 1))
+    return at.maximum(at.minimum(number, at.subtract(tasks, 1)), 0)

@@ -44,6 +44,23 @@ _SLACK = 1 << 16
 _SAMPLES = (1, 2, 37, 997, 1000, 4096, 5040)
 
 
+_ONE = constant(1)
+
+
+def _highest(e: Expr) -> int:
+    """The greatest value of an integer expression that is no position."""
+    if (
+        e.type.is_integer
+        and not e.type.signed
+        and isinstance(e, Apply)
+        and e.op.name == "remainder"
+    ):
+        by = e.args[1]
+        if isinstance(by, Const) and int(by.value) > 0:
+            return int(by.value) - 1
+    return int(e.type.highest)
+
+
 class Ranges:
     """The ranges of all int64 expressions of a kernel; `varying`: what depends on a SIMD lane."""
 
@@ -58,6 +75,12 @@ class Ranges:
         bound = Counter(s.var for s in statements(kernel.body) if isinstance(s, Let | For | Reduce))
         #: Variables that several statements bind: nothing is said of them.
         self.repeated = {v for v, count in bound.items() if count > 1}
+        #: What single variables are given, and what they are at most wherever they are used.
+        self._given: dict[Expr, Expr] = {
+            s.var: s.value for s in statements(kernel.body)
+            if isinstance(s, Let) and s.var.type == int64 and s.var not in self.repeated
+        }  # fmt: skip
+        self._guarded = _guards(kernel)
         #: What scalars are taken to be at least: to be tested.
         self.assumed: dict[Var, int] = {}
         self.varying: set[Var] = set()
@@ -112,7 +135,49 @@ class Ranges:
     def never_negative(self, e: Expr) -> bool:
         """Whether no value of `e` is negative."""
         found = self.of(e)
-        return found is not None and self.is_natural(found[0])
+        return found is not None and (self.is_natural(found[0]) or self._difference(e))
+
+    def _difference(self, e: Expr) -> bool:
+        """Whether `e`, a sum of differences such as `ids - 1 - id`, is 0 or more because what is
+        subtracted is never larger."""
+        terms = self._linear(e, 1, {})
+        for _ in range(len(self._variables)):  # until scalars are left
+            v = next((v for v, n in terms.items() if n and not self._is_known(v)), None)
+            if v is None:
+                break
+            count = terms.pop(v)
+            bound = self._guarded.get(v) if count < 0 else None
+            bound = self._given.get(v) if bound is None else bound
+            if bound is None:
+                bounds = self.of(v)
+                if bounds is None or v in bounds:
+                    return False
+                bound = bounds[0] if count > 0 else bounds[1]
+            self._linear(bound, count, terms)
+        more = {v: n for v, n in terms.items() if n and v is not _ONE}
+        if any(n < 0 for n in more.values()):
+            return False
+        least = [self.least(v) for v in more]
+        known = [x for x in least if x is not None and x >= 0]
+        rest = sum(n * x for n, x in zip(more.values(), known, strict=False))
+        return len(known) == len(least) and rest + terms.get(_ONE, 0) >= 0
+
+    def _is_known(self, e: Expr) -> bool:
+        """Whether the host can compute it."""
+        return all(isinstance(x, Const | Apply) or x in self._hosts for x in walk((e,)))
+
+    def _linear(self, e: Expr, count: int, terms: dict[Expr, int]) -> dict[Expr, int]:
+        """Adds `count · e` to a sum of products of numbers and variables, or of what is not
+        looked into; constants are counts of `_ONE`."""
+        if isinstance(e, Apply) and e.op.name in ("add", "subtract"):
+            self._linear(e.args[0], count, terms)
+            return self._linear(e.args[1], count if e.op.name == "add" else -count, terms)
+        if isinstance(e, Apply) and e.op.name == "multiply" and isinstance(e.args[1], Const):
+            return self._linear(e.args[0], count * int(e.args[1].value), terms)
+        if isinstance(e, Const):
+            e, count = _ONE, count * int(e.value)
+        terms[e] = terms.get(e, 0) + count
+        return terms
 
     def conditions(self, fitting: Iterable[Expr], highest: Iterable[Expr]) -> list[Expr]:
         """Conditions on the scalars under which expressions that `fits` says yes to are int32
@@ -242,7 +307,7 @@ class Ranges:
             if source.kind == "bool":
                 return constant(0), constant(1)
             if source.is_integer and source.bits < 64:
-                return constant(int(source.lowest)), constant(int(source.highest))
+                return constant(int(source.lowest)), constant(_highest(e.args[0]))
             return None
         if e.op.name == "select":
             return self._union([self.of(a) for a in e.args[1:]])
@@ -327,8 +392,14 @@ class Ranges:
 
     def _divided(self, name: str, a: Range, b: Range) -> Range:
         """Floored, where dividing by 0 gives 0."""
-        if b is None or not self.is_natural(b[0]):
+        if b is None:
             return None
+        if not self.is_natural(b[0]):  # by -1 at worst; a remainder is nearer to 0 than b
+            if name == "remainder":
+                return None if _is_data(b) else (at.minimum(b[0], 0), at.maximum(b[1], 0))
+            if a is None or _is_data(a) or not self.is_natural(a[0]):
+                return None
+            return at.subtract(0, a[1]), a[1]
         if name == "remainder":
             high = at.maximum(at.subtract(b[1], 1), 0)
             if a is not None and self.is_natural(a[0]):
@@ -409,6 +480,39 @@ def _sample(host: Expr, extent: int) -> int:
             result = arguments[0] if x.op.name == "cast" else x.op.numpy(*arguments)
             values[x] = convert(np.asarray(result), x.type)[()]
     return int(values[host])
+
+
+def _guards(kernel: Kernel) -> dict[Expr, Expr]:
+    """Variables that are only used where a condition says which scalar they are less than: one
+    less than that, which is the most they are there."""
+    used = Counter(e for s in statements(kernel.body) for e in _variables(expressions(s)))
+    changed = {s.var for s in statements(kernel.body) if isinstance(s, Declare | Assign)}
+    found: dict[Expr, Expr] = {}
+    for s in statements(kernel.body):
+        if not isinstance(s, If) or s.other:
+            continue
+        inside = Counter(e for t in statements(s.then) for e in _variables(expressions(t)))
+        inside.update(_variables((s.condition,)))
+        for e in _conjuncts(s.condition):
+            if isinstance(e, Apply) and e.op.name == "less" and e.args[0].type == int64:
+                v, bound = e.args
+                constant_there = v not in changed and (
+                    bound in kernel.scalars or isinstance(bound, Const))  # fmt: skip
+                if isinstance(v, Var) and constant_there and used[v] == inside[v]:
+                    found.setdefault(v, at.subtract(bound, 1))
+    return found
+
+
+def _conjuncts(e: Expr) -> list[Expr]:
+    """What all has to hold for a condition to hold."""
+    if isinstance(e, Apply) and e.op.name == "logical_and":
+        return _conjuncts(e.args[0]) + _conjuncts(e.args[1])
+    return [e]
+
+
+def _variables(roots: Iterable[Expr]) -> list[Expr]:
+    """Every variable of each of some expressions."""
+    return [e for root in roots for e in walk((root,)) if isinstance(e, Var)]
 
 
 def _is_data(r: tuple[Expr, Expr]) -> bool:
