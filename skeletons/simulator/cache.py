@@ -10,12 +10,21 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from treadle.dsl.errors import ScheduleError
+from treadle.dsl.errors import ScheduleError, user_facing_class
 
 
 @dataclass(frozen=True)
 class Policy:
-    """What a full cache throws out."""
+    """What a full cache throws out.  `ScheduleError` for numbers that make no policy."""
+
+    def _require(self, name: str, least: int, most: int | None = None) -> None:
+        number = getattr(self, name)
+        whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
+        if not whole or number < least or (most is not None and number > most):
+            upto = f"of at least {least}" if most is None else f"from {least} to {most}"
+            raise ScheduleError(f"{type(self).__name__}: {name} is a whole number {upto}, "
+                                f"got {number!r}.",
+                                hint=f"Write {type(self).__name__}({name}=4).")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -32,13 +41,18 @@ class StepLru(Policy):
     """
 
 
+@user_facing_class
 @dataclass(frozen=True)
 class SetAssociative(Policy):
     """`ways` lines for every set, the least recently used of the set goes; set = line mod sets."""
 
     ways: int = 4
 
+    def __post_init__(self) -> None:
+        self._require("ways", 1)
 
+
+@user_facing_class
 @dataclass(frozen=True)
 class Sectored(Policy):
     """Least recently used lines of `sectors` sectors; a miss brings in one sector.
@@ -49,13 +63,22 @@ class Sectored(Policy):
     sectors: int = 4
     ways: int = 0
 
+    def __post_init__(self) -> None:
+        self._require("sectors", 1, 32)
+        self._require("ways", 0)
 
+
+@user_facing_class
 @dataclass(frozen=True)
 class RandomFour(Policy):
     """Four neighbouring lines at random go together, as measured on the L1 of Volta and Turing."""
 
     seed: int = 0
     together: int = 4
+
+    def __post_init__(self) -> None:
+        self._require("seed", 0, 2**32 - 1)
+        self._require("together", 1)
 
 
 #: Policies by name, with what they are unless asked otherwise.
@@ -78,6 +101,7 @@ def policy_of(value: object) -> Policy:
     return found
 
 
+@user_facing_class
 @dataclass(frozen=True)
 class Cache:
     """`lines` lines of `line_width` elements (32 of 4 bytes are a line of a GPU); `policy`: a
@@ -99,7 +123,7 @@ class Cache:
             raise ScheduleError(f"a cache of {self.lines} lines of {self.line_width} elements.",
                                 hint="Both are at least 1.")  # fmt: skip
         ways = getattr(self.policy, "ways", 0)
-        if ways < 0 or (ways and self.lines % ways):
+        if ways and self.lines % ways:
             raise ScheduleError(f"{self.lines} lines do not make sets of {ways}.",
                                 hint=f"Choose a multiple of {ways} lines.")  # fmt: skip
         if isinstance(self.policy, Sectored) and self.line_width % self.policy.sectors:

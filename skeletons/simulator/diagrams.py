@@ -89,11 +89,16 @@ def states(simulation: Simulation) -> Any:
 
     The cache is replayed line by line, so this is for small settings (millions of cells).
     """
-    from .simulation import run
+    from .simulation import simulate
 
     trace, cache = simulation.trace, simulation.cache
-    marked = simulation if simulation.missed.size else run(
-        simulation.pattern, simulation.schedule, trace, cache, mark=True)  # fmt: skip
+    marked = (
+        simulation
+        if simulation.missed.size
+        else simulate(
+            simulation.source, simulation.schedule, cache, mark=True, at_once=simulation.at_once
+        )
+    )
     width = cache.line_width
     picture = np.zeros((trace.span, trace.steps), np.uint8)
     lines = trace.addresses // width
@@ -160,7 +165,14 @@ def plot_sweep(pattern: Any, schedules: Sequence[Any], line_width: int, lines: S
 @user_facing
 def plot_tuning(table: Any, axes: Any = None) -> Any:
     """The timings of a `TuningTable` as bars, operation by operation, fastest first; winners are
-    dark.  Errors: `ScheduleError` where nothing was timed."""
+    dark; of a tuned program, those of its `.tuning`.  Errors: `ScheduleError` where nothing was
+    timed."""
+    table = getattr(table, "tuning", table)
+    if not hasattr(table, "rows"):
+        raise ScheduleError(
+            f"plot_tuning draws what program.tune(*args) measured, got {type(table).__name__}.",
+            hint="Write plot_tuning(program.tune(*args)), or tuned.tuning.plot().",
+        )
     if not table.rows:
         raise ScheduleError(f"there is nothing to draw: {table}".rstrip())
     rows = []

@@ -1,8 +1,10 @@
 """Replacement policies on traces of line numbers: compiled by Numba, one pass each.
 
-Every engine returns (hits, misses, evictions), and fills `missed` (one bool an access) when it is
-not empty.  Fully associative caches find a line by a table over the address space and keep recency
-in a doubly linked list: a few nanoseconds an access, whatever the size.
+A policy is a state, arrays that `…_state` makes, and a pass over line numbers that changes it: a
+trace may come in pieces.  `counts`, the last array of a state, begins with hits, misses, evictions.
+A pass fills `missed` (one bool an access) when it is not empty.  Fully associative caches find a
+line by a table over the address space and keep recency in a doubly linked list: a few nanoseconds
+an access, whatever the size.
 """
 
 from __future__ import annotations
@@ -15,15 +17,22 @@ import numpy as np
 _jit = nb.njit(cache=True, nogil=True)
 
 
+State = tuple[Any, ...]
+
+
+def lru_state(span: int, capacity: int) -> State:
+    """Slots by line; the line, the newer and the older slot of each; newest, oldest, used."""
+    links = np.empty((2, capacity), np.int32)
+    counts = np.array([0, 0, 0, -1, -1, 0], np.int64)
+    return np.full(span, -1, np.int32), np.full(capacity, -1, np.int64), *links, counts
+
+
 @_jit
-def lru(lines: Any, span: int, capacity: int, missed: Any) -> Any:
+def lru(lines: Any, slot_of: Any, line_in: Any, newer: Any, older: Any, counts: Any, missed: Any
+        ) -> None:  # fmt: skip
     """Fully associative, least recently used."""
-    slot_of = np.full(span, -1, np.int32)
-    line_in = np.full(capacity, -1, np.int64)
-    newer = np.empty(capacity, np.int32)
-    older = np.empty(capacity, np.int32)
-    newest, oldest, used = -1, -1, 0
-    hits = misses = evictions = 0
+    hits, misses, evictions, newest, oldest, used = counts
+    capacity = line_in.size
     mark = missed.size > 0
     for t in range(lines.size):
         line = lines[t]
@@ -64,21 +73,25 @@ def lru(lines: Any, span: int, capacity: int, missed: Any) -> Any:
         else:
             oldest = s
         newest = s
-    return hits, misses, evictions
+    counts[:] = hits, misses, evictions, newest, oldest, used
+
+
+def step_lru_state(span: int, capacity: int) -> State:
+    """Of lines that are held (step << 32) | arrival, and the arrival; a heap of both; its size,
+    lines held, arrivals, capacity."""
+    heap = np.empty((2, capacity * 4 + 16), np.int64)
+    counts = np.array([0, 0, 0, 0, 0, 0, capacity], np.int64)
+    return np.full(span, -1, np.int64), np.zeros(span, np.int64), *heap, counts
 
 
 @_jit
-def step_lru(lines: Any, step: Any, span: int, capacity: int, missed: Any) -> Any:
+def step_lru(lines: Any, step: Any, stamp: Any, arrival: Any, heap_key: Any, heap_line: Any,
+             counts: Any, missed: Any) -> None:  # fmt: skip
     """Fully associative; recency is the time step, ties go to the line brought in first.
 
     A heap with lazy deletion over (step, arrival) packed in one number.
     """
-    stamp = np.full(span, -1, np.int64)  # of lines that are held: (step << 32) | arrival
-    arrival = np.zeros(span, np.int64)
-    heap_key = np.empty(capacity * 4 + 16, np.int64)
-    heap_line = np.empty(capacity * 4 + 16, np.int64)
-    size, held, arrivals = 0, 0, 0
-    hits = misses = evictions = 0
+    hits, misses, evictions, size, held, arrivals, capacity = counts
     mark = missed.size > 0
     for t in range(lines.size):
         line = lines[t]
@@ -149,14 +162,19 @@ def step_lru(lines: Any, step: Any, span: int, capacity: int, missed: Any) -> An
             heap_key[at], heap_line[at] = heap_key[parent], heap_line[parent]
             at = parent
         heap_key[at], heap_line[at] = key, line
-    return hits, misses, evictions
+    counts[:6] = hits, misses, evictions, size, held, arrivals
+
+
+def set_associative_state(sets: int, ways: int) -> State:
+    """The tags of each set, newest first."""
+    return np.full((sets, ways), -1, np.int64), np.zeros(3, np.int64)
 
 
 @_jit
-def set_associative(lines: Any, sets: int, ways: int, missed: Any) -> Any:
-    """Least recently used of each set, newest first in a row of tags."""
-    tags = np.full((sets, ways), -1, np.int64)
-    hits = misses = evictions = 0
+def set_associative(lines: Any, tags: Any, counts: Any, missed: Any) -> None:
+    """Least recently used of each set."""
+    hits, misses, evictions = counts
+    sets, ways = tags.shape
     mark = missed.size > 0
     for t in range(lines.size):
         line = lines[t]
@@ -175,15 +193,20 @@ def set_associative(lines: Any, sets: int, ways: int, missed: Any) -> Any:
             if mark:
                 missed[t] = True
             evictions += carried >= 0
-    return hits, misses, evictions
+    counts[:] = hits, misses, evictions
+
+
+def sectored_state(per_line: int, span: int, sets: int, ways: int) -> State:
+    """The tags of each set, newest first; by line, which sectors are there; sectors of a line."""
+    tags, present = np.full((sets, ways), -1, np.int64), np.zeros(span // per_line + 1, np.uint32)
+    return tags, present, np.array([0, 0, 0, per_line], np.int64)
 
 
 @_jit
-def sectored(sectors: Any, per_line: int, span: int, sets: int, ways: int, missed: Any) -> Any:
-    """Lines of `per_line` sectors in sets; a sector that is absent is a miss, a line makes room."""
-    tags = np.full((sets, ways), -1, np.int64)
-    present = np.zeros(span // per_line + 1, np.uint32)
-    hits = misses = evictions = 0
+def sectored(sectors: Any, tags: Any, present: Any, counts: Any, missed: Any) -> None:
+    """Lines of several sectors in sets; a sector that is absent is a miss, a line makes room."""
+    hits, misses, evictions, per_line = counts
+    sets, ways = tags.shape
     mark = missed.size > 0
     for t in range(sectors.size):
         line = sectors[t] // per_line
@@ -206,21 +229,36 @@ def sectored(sectors: Any, per_line: int, span: int, sets: int, ways: int, misse
             present[line] |= bit
             if mark:
                 missed[t] = True
-    return hits, misses, evictions
+    counts[:3] = hits, misses, evictions
+
+
+def random_groups_state(span: int, capacity: int, together: int, seed: int) -> State:
+    """Slots by line, lines by slot, free slots, random bits; how many slots are free, and how many
+    are emptied together."""
+    free = np.arange(capacity, dtype=np.int32)[::-1].copy()
+    bits = np.random.SeedSequence(seed).generate_state(1, np.uint64)
+    counts = np.array([0, 0, 0, capacity, together], np.int64)
+    return np.full(span, -1, np.int32), np.full(capacity, -1, np.int64), free, bits, counts
 
 
 @_jit
-def random_groups(lines: Any, span: int, capacity: int, together: int, seed: int, missed: Any
-                  ) -> Any:  # fmt: skip
+def _below(bits: Any, n: int) -> int:
+    """A random number below n, by xorshift64* (Vigna 2016); n is far below 2³²."""
+    x = bits[0]
+    x ^= x >> np.uint64(12)
+    x ^= x << np.uint64(25)
+    x ^= x >> np.uint64(27)
+    bits[0] = x
+    high = (x * np.uint64(0x2545F4914F6CDD1D)) >> np.uint64(32)
+    return np.int64((high * np.uint64(n)) >> np.uint64(32))
+
+
+@_jit
+def random_groups(lines: Any, slot_of: Any, line_in: Any, free: Any, bits: Any, counts: Any,
+                  missed: Any) -> None:  # fmt: skip
     """A full cache empties `together` neighbouring slots chosen at random."""
-    np.random.seed(seed)
-    slot_of = np.full(span, -1, np.int32)
-    line_in = np.full(capacity, -1, np.int64)
-    free = np.empty(capacity, np.int32)
-    for s in range(capacity):
-        free[s] = capacity - 1 - s
-    count = capacity
-    hits = misses = evictions = 0
+    hits, misses, evictions, count, together = counts
+    capacity = line_in.size
     mark = missed.size > 0
     for t in range(lines.size):
         line = lines[t]
@@ -231,7 +269,7 @@ def random_groups(lines: Any, span: int, capacity: int, together: int, seed: int
         if mark:
             missed[t] = True
         if count == 0:
-            group = np.random.randint(capacity // together) * together
+            group = _below(bits, capacity // together) * together
             for s in range(group + together - 1, group - 1, -1):
                 slot_of[line_in[s]] = -1
                 line_in[s] = -1
@@ -242,7 +280,7 @@ def random_groups(lines: Any, span: int, capacity: int, together: int, seed: int
         s = free[count]
         line_in[s] = line
         slot_of[line] = s
-    return hits, misses, evictions
+    counts[:4] = hits, misses, evictions, count
 
 
 @_jit

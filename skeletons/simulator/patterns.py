@@ -5,18 +5,21 @@ Addresses count elements of one address space in which the arrays lie one after 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from operator import index
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from treadle.dsl.errors import ScheduleError
+from treadle.dsl.errors import ScheduleError, user_facing, user_facing_class
 from treadle.skeletons.schedules import Row, as_schedule
-from treadle.skeletons.schedules.examine import evaluate
+from treadle.skeletons.schedules.examine import evaluate, extents_of
 
 Addresses = NDArray[np.int64]
+#: Accesses of a piece of a trace: few enough to stay in a cache of the CPU.
+PIECE = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -41,12 +44,15 @@ class Placed:
     shape: tuple[int, ...]
 
 
+@user_facing_class
 @dataclass(frozen=True)
 class Pattern:
     """`touched(points)`: for outputs at `points` (N, rank), their addresses (N, taps).
 
-    Negative addresses are none (a tap that an output does not make).  `arrays` says what lies
-    where, for pictures; without it the addresses are one row.
+    Negative addresses are none (a tap that an output does not make); all are below `span`.
+    `arrays` says what lies where, for pictures; without it the addresses are one row.
+
+    Errors: `ScheduleError`, also of what `touched` returns when a trace is made.
     """
 
     name: str
@@ -55,16 +61,71 @@ class Pattern:
     span: int
     arrays: tuple[Placed, ...] = ()
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shape", extents_of(self.shape))
+        object.__setattr__(self, "span", count_of(self.span, "span", 0))
+        if not callable(self.touched):
+            raise ScheduleError(
+                f"the pattern {self.name!r} has no function of points to addresses, but "
+                f"{self.touched!r}.", hint=_TOUCHED)  # fmt: skip
+
     def trace(self, schedule: Any = None, at_once: int = 1) -> Trace:
         """The accesses under a schedule; `at_once` consecutive outputs share a time step."""
+        at_once = count_of(at_once, "at_once")
         points = visited(schedule, self.shape)
-        touched = self.touched(points)
-        step = np.repeat(np.arange(len(points), dtype=np.int32) // at_once, touched.shape[1])
+        return self._accesses(points, 0, at_once)
+
+    def pieces(self, schedule: Any = None, at_once: int = 1) -> Iterator[Trace]:
+        """The trace as traces of about `PIECE` accesses, each with the steps of the whole."""
+        at_once = count_of(at_once, "at_once")
+        points = visited(schedule, self.shape)
+        taps = self._addresses(points[:16]).shape[1]
+        size = max(PIECE // max(taps, 1), 1)
+        for begin in range(0, len(points), size):
+            yield self._accesses(points[begin : begin + size], begin, at_once)
+
+    def _accesses(self, points: Addresses, begin: int, at_once: int) -> Trace:
+        """Of outputs at `points`, the first of which is number `begin` of all."""
+        touched = self._addresses(points)
+        output = np.arange(begin, begin + len(points), dtype=np.int32)
+        step = np.repeat(output if at_once == 1 else output // at_once, touched.shape[1])
         flat = touched.reshape(-1)
-        kept = flat >= 0
-        if not kept.all():
+        if flat.size and flat.min() < 0:
+            kept = flat >= 0
             flat, step = flat[kept], step[kept]
         return Trace(np.ascontiguousarray(flat), step, self.span, -(-len(points) // at_once))
+
+    def _addresses(self, points: Addresses) -> Addresses:
+        """What `touched` gives for points, if it is addresses."""
+        found = np.asarray(self.touched(points))
+        if found.ndim != 2 or len(found) != len(points) or found.dtype.kind not in "iu":
+            raise ScheduleError(
+                f"the pattern {self.name!r}: {len(points)} points touch {found.dtype} of shape "
+                f"{found.shape}.", hint=_TOUCHED)  # fmt: skip
+        most = int(found.max(initial=-1))
+        if most >= self.span:
+            raise ScheduleError(
+                f"the pattern {self.name!r} touches address {most}, beyond its span of "
+                f"{self.span}.",
+                hint=f"Its span is one more than the largest address: {most + 1}, or more.",
+            )
+        return found.astype(np.int64, copy=False)
+
+
+_TOUCHED = ("For N points, an integer array of shape (N, rank), it returns their addresses, an "
+            "integer array of shape (N, taps): lambda p: p[:, :1] * 640 + p[:, 1:].")  # fmt: skip
+
+
+def count_of(value: Any, name: str, least: int = 1) -> int:
+    """An argument as an int of at least `least`; `ScheduleError` for anything else."""
+    try:
+        number = index(value)
+    except TypeError:
+        number = least - 1
+    if number < least or isinstance(value, bool):
+        raise ScheduleError(f"{name} is a whole number of at least {least}, got {value!r}.",
+                            hint=f"Write {name}={max(least, 1)}, or more.")  # fmt: skip
+    return number
 
 
 def visited(schedule: Any, shape: tuple[int, ...]) -> Addresses:
@@ -83,6 +144,7 @@ def visited(schedule: Any, shape: tuple[int, ...]) -> Addresses:
     return found
 
 
+@user_facing
 def stencil_pattern(rows: int, cols: int, height: int, width: int) -> Pattern:
     """A height × width stencil over rows × cols outputs, without handling of borders.
 
@@ -93,6 +155,10 @@ def stencil_pattern(rows: int, cols: int, height: int, width: int) -> Pattern:
     >>> len(trace.addresses), trace.span
     (12543, 357)
     """
+    rows, cols, height, width = (
+        count_of(n, name) for n, name in
+        ((rows, "rows"), (cols, "cols"), (height, "height"), (width, "width"))
+    )  # fmt: skip
     if height % 2 == 0 or width % 2 == 0:
         raise ScheduleError(f"a {height} x {width} stencil has no centre.",
                             hint="Choose odd extents.")  # fmt: skip
@@ -110,12 +176,14 @@ def stencil_pattern(rows: int, cols: int, height: int, width: int) -> Pattern:
     return Pattern(f"{height}×{width} stencil", (rows, cols), touched, span, (image,))
 
 
+@user_facing
 def matmul_pattern(m: int, n: int, k: int) -> Pattern:
     """The naive product: output (i, j) reads a[i, 0], b[0, j], a[i, 1], …; B lies behind A.
 
     >>> matmul_pattern(16, 16, 16).span
     512
     """
+    m, n, k = (count_of(x, name) for x, name in ((m, "m"), (n, "n"), (k, "k")))
     inner = np.arange(k)
 
     def touched(points: Addresses) -> Addresses:
@@ -127,8 +195,10 @@ def matmul_pattern(m: int, n: int, k: int) -> Pattern:
     return Pattern("matrix product", (m, n), touched, m * k + k * n, placed)
 
 
+@user_facing
 def transpose_pattern(rows: int, cols: int) -> Pattern:
     """Output (i, j) of rows × cols reads in[j, i] and writes out[i, j], which lies behind."""
+    rows, cols = count_of(rows, "rows"), count_of(cols, "cols")
 
     def touched(points: Addresses) -> Addresses:
         i, j = points[:, 0], points[:, 1]

@@ -267,21 +267,24 @@ class _Places:
         return turns
 
     def _some(self, points: NDArray[np.int64]) -> NDArray[np.int64]:
-        outputs = [points[:, k] for k in range(len(self.domain))]
+        outputs, count = [points[:, k] for k in range(len(self.domain))], len(points)
         groups: dict[tuple[Var, ...], list[Read]] = {}
         for r in self.reads:
             groups.setdefault(self.loop_of[r], []).append(r)
         columns: list[Any] = []
         for loops, reads in groups.items():
             counts = [int(self.host.value(self.loops[v].count)) for v in loops]
-            for turn in np.ndindex(*self.inside, *counts):
-                known: dict[Expr, Any] = {Index(k): o for k, o in enumerate(outputs)}
-                for k, at in enumerate(turn[: len(self.inside)]):
-                    known[Index(len(self.domain) + k)] = np.int64(at)
-                for v, at in zip(loops, turn[len(self.inside) :], strict=True):
-                    known[v] = np.int64(at)
-                columns += [self._address(r, known, len(points)) for r in reads]
-        return np.stack([*columns, self._stored(outputs, len(points))], 1)
+            sizes = (count, *self.inside, *counts)
+            rank = len(sizes)
+            known: dict[Expr, Any] = {
+                Index(k): o.reshape(-1, *[1] * (rank - 1)) for k, o in enumerate(outputs)
+            }
+            inner = (Index(len(outputs) + k) for k in range(len(self.inside)))
+            for axis, turn in enumerate((*inner, *loops), 1):
+                known[turn] = np.arange(sizes[axis]).reshape(-1, *[1] * (rank - 1 - axis))
+            found = [self._address(r, known, sizes).reshape(count, -1) for r in reads]
+            columns.append(np.stack(found, -1).reshape(count, -1))
+        return np.concatenate([*columns, self._stored(outputs, count)[:, None]], 1)
 
     def _stored(self, outputs: list[Any], count: int) -> NDArray[np.int64]:
         known: dict[Expr, Any] = {Index(k): o for k, o in enumerate(outputs)}
@@ -295,14 +298,17 @@ class _Places:
             where = where * extent + index
         return np.where(exists, where + self.store.base, -1)
 
-    def _address(self, read: Read, known: dict[Expr, Any], count: int) -> NDArray[np.int64]:
+    def _address(self, read: Read, known: dict[Expr, Any], sizes: tuple[int, ...]
+                 ) -> NDArray[np.int64]:  # fmt: skip
+        """In an array of extents `sizes`: outputs, then the turns around the read."""
         shape = self.host.shape(read.node)
-        where = np.zeros(count, np.int64)
-        exists = np.ones(count, np.bool_)
+        where: Any = np.int64(0)
+        exists: Any = np.True_
         for k, e in enumerate(read.args):
             if read.boundary not in (None, "constant", "function"):
                 e = resolve_index(str(read.boundary), e, read.node.outputs[read.component].shape[k])
-            index = np.broadcast_to(self.host.evaluate(e, known), (count,))
-            exists &= (index >= 0) & (index < shape[k])
+            index = self.host.evaluate(e, known)
+            exists = exists & (index >= 0) & (index < shape[k])
             where = where * shape[k] + index
-        return np.where(exists, where + self.bases[read.node, read.component], -1)
+        found = np.where(exists, where + self.bases[read.node, read.component], -1)
+        return np.broadcast_to(found, sizes)

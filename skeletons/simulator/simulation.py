@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,42 +16,70 @@ from treadle.skeletons.schedules import Auto, Grid, Row, as_schedule
 from treadle.skeletons.schedules.schedule import shown
 
 from .cache import Cache, Lru, RandomFour, Sectored, SetAssociative, StepLru
-from .patterns import Pattern, Trace
+from .patterns import Addresses, Pattern, Trace
 
 _NOT_MARKED = np.zeros(0, np.bool_)
+#: Accesses of which printing says what would be best.
+SHOWN = 1 << 25
 
 
 @dataclass(frozen=True)
 class Simulation:
-    """What happened: `misses` of `accesses`; of those `compulsory` cannot be avoided by any cache.
+    """What happened: `misses` of `accesses`.
 
-    `optimal`: the misses of Belady's policy, which knows the future, on the same cache (lines, or
-    sectors where a miss brings in one).  `missed`: which accesses missed, when asked for.
-    `left_out`: layers of the schedule that the simulation takes no notice of.
+    `missed`: which accesses missed, when asked for.  `left_out`: layers of the schedule that the
+    simulation takes no notice of.  `trace`, `compulsory` and `optimal` are found when they are
+    first asked for; printing asks for `optimal` up to `SHOWN` accesses.
     """
 
     pattern: str
     schedule: Any
     cache: Cache
-    trace: Trace
     hits: int
     misses: int
     evictions: int
-    compulsory: int
-    optimal: int
-    missed: NDArray[np.bool_]
+    source: Pattern = dataclasses.field(repr=False)
+    at_once: int = 1
+    missed: NDArray[np.bool_] = dataclasses.field(default_factory=lambda: _NOT_MARKED, repr=False)
     left_out: tuple[str, ...] = ()
 
     @property
     def accesses(self) -> int:
         return self.hits + self.misses
 
+    @cached_property
+    def trace(self) -> Trace:
+        """All accesses: 12 bytes each."""
+        return self.source.trace(self.schedule, self.at_once)
+
+    @cached_property
+    def compulsory(self) -> int:
+        """Misses that no cache avoids: the first access to anything."""
+        piece = piece_of(self.cache)
+        seen = np.zeros(self.source.span // piece + 1, np.bool_)
+        for trace in self.source.pieces(self.schedule, self.at_once):
+            seen[pieces_of(trace.addresses, piece)] = True
+        return int(np.count_nonzero(seen))
+
+    @cached_property
+    def optimal(self) -> int:
+        """The misses of Belady's policy, which knows the future, on the same cache (lines, or
+        sectors where a miss brings in one).  Takes 40 bytes an access meanwhile."""
+        from . import engines
+
+        piece = piece_of(self.cache)
+        lines, span = pieces_of(self.trace.addresses, piece), self.trace.span // piece + 1
+        capacity = self.cache.lines * (self.cache.line_width // piece)
+        following = engines.next_uses(lines, span)
+        return int(engines.optimal(lines, following, span, capacity, _NOT_MARKED)[1])
+
     def __str__(self) -> str:
         rate = self.misses / self.accesses if self.accesses else 0.0
+        best = f", {self.optimal:,} at best" if self.accesses <= SHOWN else ""
         return (
             f"{self.pattern} under {shown(self.schedule)}: {self.misses:,} misses of "
-            f"{self.accesses:,} accesses ({rate:.1%}), {self.compulsory:,} compulsory, "
-            f"{self.optimal:,} at best; {self.evictions:,} lines thrown out"
+            f"{self.accesses:,} accesses ({rate:.1%}), {self.compulsory:,} compulsory"
+            f"{best}; {self.evictions:,} lines thrown out"
             + (f" (not simulated: {', '.join(self.left_out)})" if self.left_out else "")
         )
 
@@ -82,16 +111,25 @@ def simulate(pattern: Any, schedule: Any = None, cache: Cache | None = None, *,
     if not isinstance(cache, Cache):
         raise ScheduleError(f"{cache!r} is no cache.",
                             hint="Write td.Cache(lines=256, line_width=32).")  # fmt: skip
-    if not isinstance(pattern, Pattern):
+    if isinstance(pattern, Pattern):
+        if kernel is not None or arrays is not None:
+            raise ScheduleError(
+                "kernel= and arrays= say what of a program is played, and this is the pattern "
+                f"{pattern.name!r}.", hint="Leave them out.")  # fmt: skip
+    else:
         from .programs import as_scheduled, pattern_of, schedule_of
 
         program = pattern if schedule is None else as_scheduled(pattern, kernel, schedule)
         pattern = pattern_of(program, kernel, arrays)
         schedule = schedule_of(program, kernel) if schedule is None else schedule
     schedule = Row() if schedule is None else schedule
-    trace = pattern.trace(schedule, at_once)
-    found = run(pattern.name, schedule, trace, cache, mark)
-    return dataclasses.replace(found, left_out=_left_out(schedule))
+    player, marks = Player(cache, pattern.span), []
+    for trace in pattern.pieces(schedule, at_once):
+        missed = np.zeros(trace.addresses.size, np.bool_) if mark else _NOT_MARKED
+        player.play(trace, missed)
+        marks.append(missed)
+    return Simulation(pattern.name, schedule, cache, *player.counts, pattern, at_once,
+                      np.concatenate([_NOT_MARKED, *marks]), _left_out(schedule))  # fmt: skip
 
 
 def _left_out(schedule: Any) -> tuple[str, ...]:
@@ -113,49 +151,58 @@ def as_pattern(pattern: Any) -> Pattern:
     return pattern_of(pattern)
 
 
-def run(name: str, schedule: Any, trace: Trace, cache: Cache, mark: bool = False) -> Simulation:
-    """A trace through a cache, and through the best that a cache of its size can do."""
-    lines, span = _pieces(trace, cache)
-    capacity = cache.lines * (cache.line_width // _piece(cache))
-    missed = np.zeros(lines.size, np.bool_) if mark else _NOT_MARKED
-    hits, misses, evictions = _engine(trace, lines, span, cache, missed)
-    from . import engines
+class Player:
+    """A cache that traces are played through, piece by piece."""
 
-    best = engines.optimal(lines, engines.next_uses(lines, span), span, capacity, _NOT_MARKED)
-    compulsory = int(np.count_nonzero(np.bincount(lines, minlength=1)))
-    return Simulation(name, schedule, cache, trace, int(hits), int(misses), int(evictions),
-                      compulsory, int(best[1]), missed)  # fmt: skip
+    def __init__(self, cache: Cache, span: int) -> None:
+        from . import engines
+
+        policy, lines = cache.policy, cache.lines
+        self.piece, self.timed, self.span = piece_of(cache), isinstance(policy, StepLru), span
+        pieces = span // self.piece + 1
+        match policy:
+            case Lru():
+                self.engine, self.state = engines.lru, engines.lru_state(pieces, lines)
+            case StepLru():
+                self.engine, self.state = engines.step_lru, engines.step_lru_state(pieces, lines)
+            case SetAssociative():
+                self.engine = engines.set_associative
+                self.state = engines.set_associative_state(lines // policy.ways, policy.ways)
+            case Sectored():
+                ways = policy.ways or lines
+                self.engine = engines.sectored
+                self.state = engines.sectored_state(policy.sectors, pieces, lines // ways, ways)
+            case RandomFour():
+                self.engine = engines.random_groups
+                self.state = engines.random_groups_state(pieces, lines, policy.together,
+                                                         policy.seed)  # fmt: skip
+            case _:
+                raise ScheduleError(f"{policy!r} is no policy that the simulator knows.")
+
+    def play(self, trace: Trace, missed: NDArray[np.bool_] = _NOT_MARKED) -> None:
+        """`missed` is filled where it is not empty."""
+        lines = pieces_of(trace.addresses, self.piece)
+        steps = (trace.step,) if self.timed else ()
+        self.engine(lines, *steps, *self.state, missed)
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """Hits, misses, evictions."""
+        hits, misses, evictions = self.state[-1][:3].tolist()
+        return hits, misses, evictions
 
 
-def _piece(cache: Cache) -> int:
+def piece_of(cache: Cache) -> int:
     """Elements that a miss brings in: a line, or a sector of one."""
     sectors = cache.policy.sectors if isinstance(cache.policy, Sectored) else 1
     return cache.line_width // sectors
 
 
-def _pieces(trace: Trace, cache: Cache) -> tuple[Any, int]:
-    """The numbers of the pieces that are accessed, and how many there are."""
-    return trace.addresses // _piece(cache), trace.span // _piece(cache) + 1
-
-
-def _engine(trace: Trace, lines: Any, span: int, cache: Cache, missed: Any) -> Any:
-    from . import engines
-
-    policy = cache.policy
-    match policy:
-        case Lru():
-            return engines.lru(lines, span, cache.lines, missed)
-        case StepLru():
-            return engines.step_lru(lines, trace.step, span, cache.lines, missed)
-        case SetAssociative():
-            return engines.set_associative(lines, cache.lines // policy.ways, policy.ways, missed)
-        case Sectored():
-            ways = policy.ways or cache.lines
-            return engines.sectored(lines, policy.sectors, span, cache.lines // ways, ways, missed)
-        case RandomFour():
-            return engines.random_groups(lines, span, cache.lines, policy.together, policy.seed,
-                                         missed)  # fmt: skip
-    raise ScheduleError(f"{policy!r} is no policy that the simulator knows.")
+def pieces_of(addresses: Addresses, piece: int) -> Addresses:
+    """The numbers of the pieces that are accessed."""
+    if piece & (piece - 1) == 0:
+        return addresses >> (piece.bit_length() - 1)
+    return addresses // piece
 
 
 @user_facing
@@ -179,8 +226,9 @@ def capacity_sweep(pattern: Any, schedules: Sequence[Any], line_width: int,
         )
     found = np.empty((len(schedules), len(lines)), np.int64)
     for row, schedule in enumerate(schedules):
-        trace = pattern.trace(schedule)
-        for col, count in enumerate(lines):
-            cache = Cache(count, line_width, policy or Lru())
-            found[row, col] = _engine(trace, *_pieces(trace, cache), cache, _NOT_MARKED)[1]
+        players = [Player(Cache(n, line_width, policy or Lru()), pattern.span) for n in lines]
+        for trace in pattern.pieces(schedule):
+            for player in players:
+                player.play(trace)
+        found[row] = [player.counts[1] for player in players]
     return found

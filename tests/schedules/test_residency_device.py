@@ -17,7 +17,7 @@ from treadle.skeletons.simulator.device import (
     redirected,
     run_blocks,
 )
-from treadle.skeletons.simulator.engines import lru
+from treadle.skeletons.simulator.engines import lru, lru_state
 
 ROOT = Path(__file__).resolve().parents[2]
 if str(ROOT) not in sys.path:  # the benchmarks lie in a checkout, not in the package
@@ -41,13 +41,17 @@ def test_what_the_warps_of_a_block_touch():
 @pytest.mark.parametrize("lines", [3, 17, 60])
 def test_one_multiprocessor_with_one_block_is_a_plain_cache(lines: int):
     span, nothing = STENCIL.span, np.zeros(0, np.bool_)
-    expected = lru(STENCIL.lines, span, lines, nothing)[1]
+    state = lru_state(span, lines)
+    lru(STENCIL.lines, *state, nothing)
+    expected = state[-1][1]
     ran = run_blocks(STENCIL, Multiprocessors(1, 1, lines, 1))
     assert (ran.l1_misses, ran.accesses) == (expected, len(STENCIL.lines))
     assert ran.steps == ran.accesses
     shared = run_blocks(STENCIL, Multiprocessors(1, 1, 1, lines))
     through = STENCIL.lines[np.r_[True, STENCIL.lines[1:] != STENCIL.lines[:-1]]]
-    assert shared.l2_misses == lru(through, span, lines, nothing)[1]
+    state = lru_state(span, lines)
+    lru(through, *state, nothing)
+    assert shared.l2_misses == state[-1][1]
 
 
 def test_every_block_runs_once_however_it_is_handed_out():

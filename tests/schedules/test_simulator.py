@@ -4,10 +4,20 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.skeletons.schedules import Block, Column, Morton, Row, ZigZag
+from treadle.skeletons.schedules import (
+    Block,
+    Column,
+    Morton,
+    Row,
+    Table,
+    ZigZag,
+    evaluate,
+    padding,
+)
 from treadle.skeletons.simulator import (
     Cache,
     Lru,
+    Pattern,
     RandomFour,
     Sectored,
     SetAssociative,
@@ -89,6 +99,13 @@ def plain_belady(keys, capacity):
     return misses
 
 
+def played(engine, lines, state):
+    """Hits, misses and evictions of line numbers that come in three pieces."""
+    for piece in np.array_split(np.asarray(lines), 3):
+        engine(piece, *state, np.zeros(0, bool))
+    return tuple(state[-1][:3])
+
+
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("capacity", [1, 2, 7, 16])
 def test_engines(seed, capacity):
@@ -96,15 +113,19 @@ def test_engines(seed, capacity):
     lines = random.integers(0, random.integers(2, 40), 400) + random.integers(0, 3)
     step = np.repeat(np.arange(80, dtype=np.int32), 5)
     span, none = int(lines.max()) + 1, np.zeros(0, bool)
-    assert engines.lru(lines, span, capacity, none) == plain_lru(lines, capacity)
-    assert engines.step_lru(lines, step, span, capacity, none) == plain_lru(lines, capacity, step)
-    whole = engines.set_associative(lines, 1, capacity, none)
-    assert whole == plain_lru(lines, capacity)
+    timed = engines.step_lru_state(span, capacity)
+    assert played(engines.lru, lines, engines.lru_state(span, capacity)) == plain_lru(
+        lines, capacity
+    )
+    for at in (0, 150):  # in two pieces
+        engines.step_lru(lines[at : at + 150 + 2 * at], step[at : at + 150 + 2 * at], *timed, none)
+    assert tuple(timed[-1][:3]) == plain_lru(lines, capacity, step)
+    whole = engines.set_associative_state(1, capacity)
+    assert played(engines.set_associative, lines, whole) == plain_lru(lines, capacity)
     sets = 3
     parts = [plain_lru(lines[lines % sets == s], capacity) for s in range(sets)]
-    assert engines.set_associative(lines, sets, capacity, none) == tuple(
-        sum(p[k] for p in parts) for k in range(3)
-    )
+    found = played(engines.set_associative, lines, engines.set_associative_state(sets, capacity))
+    assert found == tuple(sum(p[k] for p in parts) for k in range(3))
     best = engines.optimal(lines, engines.next_uses(lines, span), span, capacity, none)
     assert best[1] == plain_belady(lines, capacity)
     assert best[1] <= plain_lru(lines, capacity)[1]
@@ -112,18 +133,21 @@ def test_engines(seed, capacity):
 
 def test_sectors_are_brought_in_one_by_one():
     # Lines of 2 sectors: 0 and 1 are one line, 2 and 3 the next.
-    sectors, none = np.array([0, 1, 0, 2, 0, 4, 1, 3]), np.zeros(0, bool)
+    sectors = np.array([0, 1, 0, 2, 0, 4, 1, 3])
     # Two lines: 4 throws out the line of 2 (0 was used later); 3 throws out that of 4.
-    hits, misses, evictions = engines.sectored(sectors, 2, 6, 1, 2, none)
-    assert (hits, misses, evictions) == (3, 5, 2)
+    assert played(engines.sectored, sectors, engines.sectored_state(2, 6, 1, 2)) == (3, 5, 2)
 
 
 def test_the_random_policy_throws_out_groups():
-    lines, none = np.arange(16) % 12, np.zeros(0, bool)
-    hits, misses, evictions = engines.random_groups(lines, 12, 8, 4, 1, none)
+    lines, state = np.arange(16) % 12, engines.random_groups_state
+    hits, misses, evictions = played(engines.random_groups, lines, state(12, 8, 4, 1))
     assert hits + misses == 16
     assert evictions % 4 == 0 and evictions >= 4
-    assert engines.random_groups(lines, 12, 12, 4, 1, none) == (4, 12, 0)
+    assert played(engines.random_groups, lines, state(12, 12, 4, 1)) == (4, 12, 0)
+    again = np.random.default_rng(0).integers(0, 99, 4000)
+    seeds = [played(engines.random_groups, again, state(99, 64, 4, seed)) for seed in (1, 1, 2, 3)]
+    assert seeds[0] == seeds[1]
+    assert len(set(seeds)) > 1
 
 
 def test_caches_that_are_none():
@@ -390,3 +414,48 @@ def test_a_given_order_is_played_as_it_would_run():
     assert found.misses + found.hits == 144 * 50
     scheduled = td.jit(lambda x: box(x).scheduled(Column(4))).lower(image)
     assert found.misses == simulate(scheduled, None, Cache(24, 4)).misses
+
+
+# --- mistakes -------------------------------------------------------------------------------------
+
+
+def own(touched, span=16, shape=(4, 4)):
+    return Pattern("own", shape, touched, span)
+
+
+@pytest.mark.parametrize(("pattern", "said"), [
+    (lambda: own(lambda p: p, 1), "touches address 3, beyond its span of 1"),
+    (lambda: own(lambda p: p / 2), "16 points touch float64 of shape"),
+    (lambda: own(lambda p: p[:, 0]), r"int64 of shape \(16,\)"),
+    (lambda: own(lambda p: 3), r"of shape \(\)"),
+    (lambda: own("p"), "no function of points to addresses"),
+    (lambda: own(lambda p: p, shape=4), "a shape is a tuple of extents"),
+    (lambda: own(lambda p: p, span=2.5), "span is a whole number"),
+    (lambda: stencil_pattern(4, 4, -3, 3), "height is a whole number of at least 1, got -3"),
+    (lambda: stencil_pattern("4", 4, 3, 3), "rows is a whole number of at least 1, got '4'"),
+    (lambda: matmul_pattern(-4, 4, 4), "m is a whole number"),
+    (lambda: SetAssociative(0), "SetAssociative: ways is a whole number of at least 1, got 0"),
+    (lambda: SetAssociative(-2), "got -2"),
+    (lambda: RandomFour(0, 0), "together is a whole number"),
+    (lambda: Sectored(0), "sectors is a whole number from 1 to 32"),
+    (lambda: Sectored(-1), "got -1"),
+    (lambda: evaluate("x", (3,)), "x"),
+    (lambda: evaluate(Row, (3,)), "Row is the class"),
+    (lambda: padding(Row, (3,)), "Row is the class"),
+])  # fmt: skip
+def test_what_is_no_pattern_nor_policy(pattern, said):
+    with pytest.raises(td.ScheduleError, match=said):
+        simulate(pattern(), Row(), Cache(8, 1))
+
+
+@pytest.mark.parametrize("given", [{"at_once": 0}, {"at_once": -1}, {"at_once": 2.5},
+                                   {"kernel": "blur"}, {"arrays": []}])  # fmt: skip
+def test_what_a_pattern_is_not_played_with(given):
+    with pytest.raises(td.ScheduleError, match=next(iter(given))):
+        simulate(STENCIL, Row(), **given)
+
+
+def test_errors_do_not_quote_long_tables():
+    with pytest.raises(td.ScheduleError) as error:
+        _ = Table(range(5000), grain="thread") | Block(8, 32)
+    assert "Table(…" in str(error.value) and len(str(error.value)) < 1000
