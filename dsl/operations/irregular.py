@@ -146,13 +146,13 @@ def _plain(a: Any, operation: str) -> Array:
     return array
 
 
-def _sorter(function: Callable[..., Any]) -> Callable[[int], Callable[[Any], Any]]:
-    """axis ↦ the stable sort along it."""
-    return lambda axis: lambda x: function(x, axis=axis, kind="stable")
+def _sorter(function: Callable[..., Any], **options: Any) -> Callable[[int], Callable[[Any], Any]]:
+    """axis ↦ NumPy's sort along it."""
+    return lambda axis: lambda x: function(x, axis=axis, **options)
 
 
-register("sort", _sorter(np.sort))
-register("argsort", _sorter(np.argsort))
+register("sort", _sorter(np.sort))  # of equal values any order is the same
+register("argsort", _sorter(np.argsort, kind="stable"))
 
 
 def _sorted(a: Any, axis: int | None, operation: str, index: bool) -> Array:
