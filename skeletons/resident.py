@@ -65,6 +65,10 @@ def resident(lowered: Lowered, node: Node, context: LoweringContext) -> Lowered:
     assert isinstance(layer, Agents), layer
     lowered = _noted(lowered, f"{layer!r}: at most {count} × {layer.per_sm} blocks stay and fetch "
                      "their work from the queue of their multiprocessor, or steal it")  # fmt: skip
+    fit = min(RESIDENT_THREADS // max(k.threads, 1) for k in lowered.kernels)
+    if layer.per_sm > fit:
+        lowered = _noted(lowered, f"{layer!r}: at most {fit} blocks of so many threads fit on a "
+                         "multiprocessor at once, and the others wait")  # fmt: skip
     return _with_agents(lowered, count, lambda kernel: layer.per_sm, None)
 
 
@@ -129,7 +133,8 @@ def _by_graph(lowered: Lowered, node: Node, context: LoweringContext, schedule: 
     else:
         (kernel,) = lowered.kernels
         _require_blocks(kernel, host_ids(plan, domain))
-        table = Buffer(QUEUES, int32, "scratch", at.maximum(kernel.tasks, 1))
+        blocks = at.maximum(kernel.tasks, 1)
+        table = Buffer(QUEUES, int32, "scratch", blocks, below=blocks)
     filled = queue_table(node, plan, layer, count, table)
     notes = [f"{layer!r}: {count} queues of blocks by the lines they share, {prepared(node)}"]
     notes += [f"{layer!r} knows nothing of the reads of {leaf!r}: their places depend on what only "

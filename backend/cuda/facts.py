@@ -136,6 +136,8 @@ class Facts:
         if wide is None:
             return False
         for s in statements(wide.body):
+            if isinstance(s, Store | FetchUpdate) and s.buffer.below is not None:
+                continue  # numbers of tasks
             for e in walk(expressions(s)):
                 if isinstance(e, Apply) and e.op.name == "cast" and e.type == int32:
                     if e.args[0].type == int64 and not isinstance(e.args[0], Load):
@@ -216,6 +218,8 @@ class Facts:
                 found = node in self._sizes or (value is not None and self._is_index(value))
             elif isinstance(node, Extent):
                 found = True
+            elif isinstance(node, Load):
+                found = node.buffer.below is not None
             else:
                 found = isinstance(node, Apply) and all(self._indexlike[a] for a in node.args)
             self._indexlike[node] = found
@@ -231,6 +235,8 @@ class Facts:
             return int(e.value), int(e.value)
         if isinstance(e, Extent):
             return 0, _SIZE
+        if isinstance(e, Load) and e.buffer.below is not None:
+            return 0, 2**31 - 2
         if not isinstance(e, Apply) or not all(
             a.type.is_integer or a.type.kind == "bool" for a in e.args
         ):

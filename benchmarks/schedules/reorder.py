@@ -2,9 +2,9 @@
 
     python -m benchmarks.schedules.reorder [--backend native|cuda] [--quick] [--out FILE.json]
 
-A naive product and a transposition, an element a thread, under many orders, each against the row
-order of the same blocks or of as many threads, in turns; results must agree bit for bit.  Prints
-the best of every block shape; writes JSON and a table in Markdown.
+A naive product, an element a thread, and a transposition, one or four elements a thread, under many
+orders, each against the row order of the same blocks or of as many elements, in turns; results must
+agree bit for bit.  Prints the best of every block shape; writes JSON and a table in Markdown.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ S = td.schedule
 KEPT = 2
 #: Samples of a schedule that takes longer than a twentieth of a second.
 FEW = 3
-#: Threads of a block that are the next so many elements of an order of elements; the control is
-#: the row order of as many threads.  Below: rectangles that are visited in orders of blocks.
+#: Blocks that are the next so many elements of an order of elements; the control is the row order
+#: of as many.  Below: rectangles that are visited in orders of blocks.
 PRODUCT_THREADS: dict[int, tuple[Any, ...]] = {
     128: (S.Column(32), S.Column(64), S.Column(128), S.ZigZag(64), S.ZigZag(128), S.Tile(8, 32),
           S.Tile(64, 64)),
-    256: (S.Column(32), S.Column(64), S.Column(256), S.ZigZag(128), S.Tile(64, 64)),
+    256: (S.Column(32), S.Column(64), S.Column(128), S.ZigZag(128), S.Tile(64, 64)),
     1024: (S.Column(64), S.Column(128), S.ZigZag(128), S.Tile(32, 32)),
 }  # fmt: skip
 PRODUCT_BLOCKS: dict[tuple[int, ...], tuple[Any, ...]] = {
-    (1, 128): (S.Tile(64, 512), S.Tile(64, 1024), S.Tile(128, 1024), S.Tile(32, 512)),
-    (1, 256): (S.Column(256), S.Column(1024), S.Tile(64, 512), S.Tile(64, 1024),
-               S.Tile(128, 1024)),
-    (8, 32): (S.Column(256), S.Column(1024), S.Tile(256, 256)),
-}  # fmt: skip
+    (1, 128): (S.Column(128), S.Tile(64, 512), S.Tile(32, 512)),
+    (1, 256): (S.Column(256), S.Tile(64, 512), S.Tile(64, 1024), S.Tile(128, 1024)),
+    (8, 32): (S.Column(256), S.Column(512), S.Column(1024)),
+    (16, 32): (S.Column(128), S.Column(256), S.Column(512)),
+}
 TURNED_THREADS: dict[int, tuple[Any, ...]] = {
     192: (S.Column(8), S.ZigZag(8)),
     224: (S.Column(8), S.ZigZag(8)),
@@ -58,6 +58,16 @@ TURNED_BLOCKS: dict[tuple[int, ...], tuple[Any, ...]] = {
     (8, 32): (S.Column(64), S.Swizzle(256)),
     (32, 8): (S.Column(64), S.Swizzle(256)),
     (24, 8): (S.Column(64),),
+}
+#: With four words on their way in every thread.
+FOUR = S.PerThread(cols=4)
+FOUR_THREADS: dict[int, tuple[Any, ...]] = {
+    256: (S.Column(8), S.ZigZag(8), S.Tile(64, 8)),
+    1024: (S.Column(8), S.ZigZag(8), S.Column(16), S.Column(32), S.Tile(64, 8)),
+}
+FOUR_BLOCKS: dict[tuple[int, ...], tuple[Any, ...]] = {
+    (1, 1024): (S.Column(1024), S.Swizzle(256)),
+    (32, 32): (S.Column(64), S.Swizzle(256)),
 }
 
 
@@ -79,20 +89,23 @@ Times = dict[str, dict[str, float]]
 
 
 def schedules(by_threads: Mapping[int, Sequence[Any]], by_blocks: Mapping[tuple[int, ...],
-              Sequence[Any]]) -> Groups:  # fmt: skip
-    """By control, the row order: itself, and all orders of as many threads or of the same blocks.
+              Sequence[Any]], own: Any = None) -> Groups:  # fmt: skip
+    """By control, the row order: itself, and all orders of as many elements or of the same blocks.
 
-    Elements in row order come as rows of blocks: so a thread has one element in every program.
+    Elements in row order come as rows of blocks: so a thread has one element in every program, or
+    those of `own`, a PerThread.
     """
     found: Groups = {}
-    for threads, orders in by_threads.items():
-        row = S.Row() | S.Block(1, threads)
-        made = [row, *(replace(order, grain="thread") | S.Block(threads) for order in orders)]
-        found[repr(row)] = {repr(s): s for s in made}
+
+    def add(row: Any, orders: Sequence[Any]) -> None:
+        made = [s if own is None else s | own for s in (row, *orders)]
+        found.setdefault(repr(made[0]), {}).update({repr(s): s for s in made})
+
+    for size, orders in by_threads.items():
+        add(S.Row() | S.Block(1, size),
+            [replace(order, grain="thread") | S.Block(size) for order in orders])  # fmt: skip
     for extents, orders in by_blocks.items():
-        row = S.Row() | S.Block(*extents)
-        made = [row, *(order | S.Block(*extents) for order in orders)]
-        found.setdefault(repr(row), {}).update({repr(s): s for s in made})
+        add(S.Row() | S.Block(*extents), [order | S.Block(*extents) for order in orders])
     return found
 
 
@@ -107,8 +120,9 @@ class Case:
     groups: Groups
 
 
-PRODUCTS, TURNED = (schedules(PRODUCT_THREADS, PRODUCT_BLOCKS),
-                    schedules(TURNED_THREADS, TURNED_BLOCKS))  # fmt: skip
+PRODUCTS = schedules(PRODUCT_THREADS, PRODUCT_BLOCKS)
+TURNED = (schedules(TURNED_THREADS, TURNED_BLOCKS)
+          | schedules(FOUR_THREADS, FOUR_BLOCKS, FOUR))  # fmt: skip
 CASES = (Case("naive product, 4096²", product, 4096, 2, PRODUCTS),
          Case("transposition, 16384²", turned, 16384, 1, TURNED))  # fmt: skip
 

@@ -7,6 +7,7 @@ element after the other, its boundaries resolved.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -28,6 +29,7 @@ from .common import (
     vector_count,
 )
 from .jam import WideReads, jam, jams
+from .unroll import Unrolled
 
 #: Expressions of an element up to which its copies are written out, one beside the other.
 WRITTEN_OUT = 24
@@ -39,13 +41,14 @@ class Elements:
     """What to compute at every index of a domain, and where to store it.
 
     `axes[k]` is what stands for the index along axis k in `roots` (an Index, or the variable of
-    several axes as one); `domain` holds the extents, host expressions.
+    several axes as one); `domain` holds the extents, host expressions.  `unrolled`: loops read
+    several turns at once, where they can.
     """
 
     def __init__(self, builder: Builder, outs: Sequence[Buffer], roots: Sequence[Expr],
-                 axes: Sequence[Expr], domain: Shape) -> None:  # fmt: skip
+                 axes: Sequence[Expr], domain: Shape, unrolled: bool = False) -> None:  # fmt: skip
         self.builder, self.outs = builder, tuple(outs)
-        self.axes, self.domain = tuple(axes), domain
+        self.axes, self.domain, self.roots = tuple(axes), domain, tuple(roots)
         plain = all(axis == Index(k) for k, axis in enumerate(axes))
         self.box = transform.interior(roots, domain, builder) if plain else None
         self.anywhere = transform.resolve(roots, builder, domain)
@@ -54,8 +57,18 @@ class Elements:
             safe = self.box.safe(range(len(domain)))
             self.inside = transform.resolve(roots, builder, domain, safe)
         self.extents = builder.shape(domain)
+        self.loops = Unrolled(builder, (*self.inside, *self.anywhere)) if unrolled else None
         self._groups: dict[int, Group] = {}
         self._wide: dict[int, WideReads] = {}
+
+    def unrolled(self) -> Elements | None:
+        """The same with loops that read several turns at once; None where none can."""
+        made = Elements(self.builder, self.outs, self.roots, self.axes, self.domain, unrolled=True)
+        return made if made.loops is not None and made.loops.aligned else None
+
+    def emitter(self) -> Linearizer:
+        """For the statements of a kernel that computes these elements."""
+        return self.builder.emitter() if self.loops is None else Linearizer(self.loops)
 
     def group(self, count: int) -> Group:
         """`count` neighbours along the last axis, inside the box."""
@@ -77,14 +90,23 @@ class Elements:
         return self._wide[count]
 
     def conditions(self, count: int) -> tuple[tuple[Expr, ...], tuple[Buffer, ...]]:
-        """`requires` and `aligned` of `count` neighbours at once."""
+        """`requires` and `aligned` of `count` neighbours at once, and of what loops read so."""
+        loops = self.loops
+        requires, aligned = (loops.requires, loops.aligned) if loops is not None else ((), ())
         if count == 1:
-            return (), ()
+            return requires, aligned
         group, wide = self.group(count), self.wide_reads(count)
-        requires = [*group.requires, *wide.requires]
+        requires = (*group.requires, *wide.requires, *requires)
         if len(self.domain) > 1:  # a row has whole vectors
-            requires.append(at.equal(at.remainder(self.extents[-1], count), 0))
-        return tuple(requires), (*group.aligned, *wide.aligned, *self.outs)
+            requires = (*requires, at.equal(at.remainder(self.extents[-1], count), 0))
+        return requires, (*group.aligned, *wide.aligned, *aligned, *self.outs)
+
+    def resident(self, unit: Sequence[int], threads: int) -> int:
+        """Blocks wanted on a multiprocessor, of threads of `unit` elements; 0: any number.
+
+        To be asked when the statements are there.
+        """
+        return 0 if self.loops is None or max(unit) == 1 else self.loops.resident(threads)
 
     def position(self, place: Sequence[Expr]) -> Expr:
         """Where in the outputs an element is."""
@@ -122,22 +144,22 @@ class Elements:
 
         Their counted loops run together (`jam.py`).
         """
-        offsets = list(itertools.product(*(range(n) for n in unit)))
-        if len(offsets) > MOST_JAMMED or not jams(self.anywhere):
+        if math.prod(unit) > MOST_JAMMED or not jams(self.anywhere):
             _nest(into, first, unit, [], count, lambda place: self.several(into, place, count))
             return
         inside = self._in_box(first, unit)
         if inside is None:
-            self._jammed(into, first, offsets, count)
+            self._jammed(into, first, unit, count)
             return
         inside = into.let(inside, "inside")
         with into.when(inside):
-            self._jammed(into, first, offsets, count)
+            self._jammed(into, first, unit, count)
         with into.otherwise(inside):
             _nest(into, first, unit, [], 1, lambda place: self.one(into, place), "serial")
 
-    def _jammed(self, into: Linearizer, first: Sequence[Expr], offsets: Sequence[Sequence[int]],
-                count: int) -> None:  # fmt: skip
+    def _jammed(self, into: Linearizer, first: Sequence[Expr], unit: Sequence[int], count: int
+                ) -> None:  # fmt: skip
+        offsets = itertools.product(*(range(n) for n in unit))
         places = [[at.add(i, d) for i, d in zip(first, offset, strict=True)] for offset in offsets]
         bindings = [self._bindings(place) for place in places]
         roots = [e for element in jam(self.inside, bindings) for e in element]
@@ -145,8 +167,13 @@ class Elements:
         values = self.wide_reads(count).emit(into, roots, bindings)
         width = len(self.outs)
         elements = [values[n : n + width] for n in range(0, len(values), width)]
-        for n in range(0, len(places), count):
-            store_group(into, self.outs, self.position(places[n]), elements[n : n + count])
+        for n in range(0, len(places), unit[-1]):
+            begin = self.position(places[n])
+            if unit[-1] > count:
+                begin = into.let(begin, "place")
+            for k in range(0, unit[-1], count):
+                neighbours = elements[n + k : n + k + count]
+                store_group(into, self.outs, at.add(begin, k), neighbours)
 
     def guarded_unit(self, into: Linearizer, first: Sequence[Expr], unit: Sequence[int]) -> None:
         """The same, those that are of the domain."""

@@ -125,9 +125,12 @@ def _in_rows(builder: Builder, node: Generate, outs: Sequence[Buffer], few: bool
     items = _items(builder, node, outs, count)
     alone = SCALAR_ITEMS if few else min(items * count, SCALAR_ITEMS)
     plain = _row_kernel(builder, node, elements, 1, alone, merged, None)
-    if count == 1:
+    if count > 1:
+        return _row_kernel(builder, node, elements, count, items, merged, plain)
+    unrolled = elements.unrolled()
+    if unrolled is None:
         return plain
-    return _row_kernel(builder, node, elements, count, items, merged, plain)
+    return _row_kernel(builder, node, unrolled, 1, alone, merged, plain)
 
 
 def _merged(builder: Builder, node: Generate, outs: Sequence[Buffer]) -> tuple[Elements, int]:
@@ -172,12 +175,12 @@ def _row_kernel(builder: Builder, node: Generate, elements: Elements, count: int
 
     The last axis of `order` is the fastest (default: row-major).
     """
-    grid, into = Threads.of(orders.asked_threads(builder)), builder.emitter()
+    grid, into = Threads.of(orders.asked_threads(builder)), elements.emitter()
     total = at.product(elements.domain)
     size = builder.scalar(total, "size")
     per_block = grid.count * count * items
     few = isinstance(size, Const) and int(size.value) < per_block
-    if few and fallback is not None and not requires:
+    if few and count > 1 and fallback is not None and not requires:
         return fallback  # no block is whole
 
     def compute(ident: Expr, neighbours: int) -> None:

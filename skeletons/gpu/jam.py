@@ -16,7 +16,7 @@ from treadle.dsl.graph import Leaf
 from treadle.skeletons.kernel import arithmetic as at
 from treadle.skeletons.kernel.build import Builder
 from treadle.skeletons.kernel.ir import Buffer
-from treadle.skeletons.kernel.linearize import Linearizer
+from treadle.skeletons.kernel.linearize import Leaves, Linearizer
 
 from .common import Group, load_vector, unconditional
 
@@ -130,7 +130,7 @@ class WideReads:
                 together = [substitute((e,), dict(p))[0] for p in places[n : n + self.count]]
                 mates.update({read: (together, k) for k, read in enumerate(together)})
         before = into.leaves
-        into.leaves = _Neighbours(self.builder, mates)
+        into.leaves = _Neighbours(self.builder, before, mates)
         try:
             return into.emit(roots, named=True)
         finally:
@@ -138,16 +138,17 @@ class WideReads:
 
 
 class _Neighbours:
-    """The surroundings of a Linearizer: a builder's, but neighbours are read together."""
+    """The surroundings of a Linearizer, `around`, in which neighbours are read together."""
 
-    def __init__(self, builder: Builder, mates: dict[Expr, tuple[list[Expr], int]]) -> None:
-        self.builder, self.mates = builder, mates
-        self.leaf, self.held = builder.leaf, builder.held
+    def __init__(self, builder: Builder, around: Leaves,
+                 mates: dict[Expr, tuple[list[Expr], int]]) -> None:  # fmt: skip
+        self.builder, self.around, self.mates = builder, around, mates
+        self.leaf, self.held, self.turns = around.leaf, around.held, around.turns
 
     def read(self, read: Read, indices: tuple[Expr, ...], into: Linearizer) -> Expr:
         found = self.mates.get(read)
         if found is None:
-            return self.builder.read(read, indices, into)
+            return self.around.read(read, indices, into)
         together, k = found
         leaf = Leaf(read.node, read.component)
         begin = at.subtract(self.builder.position(leaf, indices), k)

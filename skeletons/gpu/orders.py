@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from treadle.dsl.expr import Expr, Index
 from treadle.dsl.graph import Generate
@@ -19,7 +20,8 @@ from treadle.skeletons.kernel.build import Builder
 from treadle.skeletons.kernel.ir import Buffer, Kernel
 from treadle.skeletons.kernel.linearize import Linearizer
 from treadle.skeletons.kernel.tiling import host_ids, schedule_of, unit_origin
-from treadle.skeletons.schedules import Resolved, Row, Schedule
+from treadle.skeletons.schedules import LocalityGraph, Resolved, Row, Schedule
+from treadle.skeletons.schedules.block_table import looked_up
 from treadle.skeletons.schedules.examine import pieces_of_a_warp
 
 from .common import THREADS, Threads, blocks, threads_for
@@ -40,6 +42,10 @@ def plan_of(builder: Builder, schedule: Schedule | None) -> Resolved | None:
         plan = schedule.resolve(rank)
         if plan.grain == "thread" and type(plan.order) is Row and max(plan.unit) == 1:
             plan = None
+    if plan is not None and plan.grain == "block" and looked_up(plan.order):
+        # Blocks of a graph have a table of their own.
+        by_graph = schedule is not None and isinstance(schedule.residency, LocalityGraph)
+        plan = plan if by_graph else replace(plan, table=True)
     if plan is not None and plan.grain == "thread" and rank > 1:
         pieces = pieces_of_a_warp(plan.order)
         if pieces > 1:
@@ -73,8 +79,9 @@ def scheduled_kernel(builder: Builder, node: Generate, outs: Sequence[Buffer], p
     lower = _by_threads if plan.grain == "thread" else by_blocks
     count = 1 if builder.context.check else math.gcd(plan.per_thread[-1], elements.widest())
     kernel = lower(builder, node, elements, plan, 1, None)
-    if count > 1:
-        kernel = lower(builder, node, elements, plan, count, kernel)
+    unrolled = elements.unrolled()
+    if count > 1 or unrolled is not None:
+        kernel = lower(builder, node, unrolled or elements, plan, count, kernel)
     return kernel
 
 
@@ -90,15 +97,16 @@ def _by_threads(builder: Builder, node: Generate, elements: Elements, plan: Reso
                 fallback: Kernel | None) -> Kernel:  # fmt: skip
     """An id is a thread."""
     grid = Threads.of(_whole_warps(builder, plan.threads or THREADS))
-    into = builder.emitter()
+    into = elements.emitter()
     ids = host_ids(plan, node.shape)
     ident = into.let(grid.ident, "id")
     with into.when(at.less(ident, builder.scalar(ids, "ids"))):
         exists, first = unit_origin(plan, builder, node.shape, into, ident)
         with into.when(exists):
             _unit(into, elements, first, plan.unit, count)
+    resident = elements.resident(plan.unit, grid.count)
     return make_kernel(builder, node, blocks(builder, ids, grid.count), grid, into,
-                       **grid.launch(*elements.conditions(count), fallback))  # fmt: skip
+                       **grid.launch(*elements.conditions(count), fallback, resident))  # fmt: skip
 
 
 def by_blocks(builder: Builder, node: Generate, elements: Elements, plan: Resolved, count: int,
@@ -113,8 +121,8 @@ def by_blocks(builder: Builder, node: Generate, elements: Elements, plan: Resolv
                 f"work of {-(-workers // threads)}, one after the other")  # fmt: skip
         if note not in builder.notes:
             builder.notes.append(note)
-    grid, into = Threads.of(threads), builder.emitter()
-    exists, corner = unit_origin(plan, builder, node.shape, into, grid.task)
+    grid, into = Threads.of(threads), elements.emitter()
+    exists, corner = unit_origin(plan, builder, node.shape, into, grid.task, "corner")
 
     def work(local: Expr) -> None:
         place = [
@@ -144,7 +152,8 @@ def by_blocks(builder: Builder, node: Generate, elements: Elements, plan: Resolv
     if staging is not None:
         comments.append(staging.named())
     tasks = builder.scalar(host_ids(plan, node.shape), "blocks")
-    launch = grid.launch((*requires, *own), aligned, fallback)
+    resident = elements.resident(plan.per_thread, threads)
+    launch = grid.launch((*requires, *own), aligned, fallback, resident)
     return make_kernel(builder, node, tasks, grid, into, comments, **launch)
 
 

@@ -22,13 +22,14 @@ from .common import contains, multiprocessors, unconditional
 from .elements import Elements
 
 #: Blocks, the elements of a thread, and the threads on every multiprocessor from which on they were
-#: the fastest on an H200, the best last (products of 512 to 4 096 squared): those with several
-#: columns only where neighbours are read at once.
+#: the fastest on an H200, the best last (products of 512 to 4 096 squared).  Of each pair the first
+#: that can be: several columns only where neighbours are read at once, as many as registers hold.
 PLANS = (
-    (Block(64, 32), PerThread(8, 1), 480),
-    (Block(64, 128), PerThread(8, 4), 480),
-    (Block(64, 128), PerThread(8, 8), 270),
+    ((Block(32, 128), PerThread(4, 4), 180), (Block(64, 32), PerThread(8, 1), 480)),
+    ((Block(64, 128), PerThread(8, 8), 220), (Block(64, 128), PerThread(8, 4), 240)),
 )
+#: The same where loops cannot read several turns at once.
+TURN_BY_TURN = (((Block(64, 32), PerThread(8, 1), 480),), PLANS[1])
 #: Bytes of the states of all loops that a thread runs together: they are to stay in registers.
 MOST_STATE = 256
 #: Expressions of an element, times the elements of a thread, that a compiler takes in good time.
@@ -48,18 +49,30 @@ def together(builder: Builder, node: Generate, outs: Sequence[Buffer], fallback:
     size = sum(1 for _ in walk(elements.inside))
     state = max(sum(v.type.bytes for v in e.vars[1:]) for e in walk(elements.inside)
                 if isinstance(e, Loop))  # fmt: skip
-    kernel = fallback
-    for block, per_thread, least in PLANS:
-        own = per_thread.rows * per_thread.cols
-        count = math.gcd(per_thread.cols, elements.widest())
-        if size * own > MOST_EXPRESSIONS or state * own > MOST_STATE:
+
+    def columns(own: PerThread) -> int:
+        """Neighbours that are read and written at once."""
+        return math.gcd(own.cols, elements.widest())
+
+    def possible(own: PerThread) -> bool:
+        several, count = own.rows * own.cols, columns(own)
+        if size * several > MOST_EXPRESSIONS or state * several > MOST_STATE:
+            return False
+        return own.cols == 1 or (count > 1 and bool(elements.wide_reads(count).reads))
+
+    kernel, unrolled = fallback, elements.unrolled()
+    tried = [(elements, pair) for pair in TURN_BY_TURN]
+    if unrolled is not None:
+        tried += [(unrolled, pair) for pair in PLANS]
+    for which, pair in tried:
+        found = next((plan for plan in pair if possible(plan[1])), None)
+        if found is None:
             continue
-        if per_thread.cols > 1 and (count == 1 or not elements.wide_reads(count).reads):
-            continue
+        block, per_thread, least = found
+        several = per_thread.rows * per_thread.cols * multiprocessors(builder.context) * least
+        enough = at.less_equal(several, builder.scalar(at.product(node.shape), "size"))
         plan = (Row() | block | per_thread).resolve(rank)
-        threads = multiprocessors(builder.context) * least
-        enough = at.less_equal(own * threads, builder.scalar(at.product(node.shape), "size"))
-        kernel = orders.by_blocks(builder, node, elements, plan, count, kernel, [enough])
+        kernel = orders.by_blocks(builder, node, which, plan, columns(per_thread), kernel, [enough])
     return kernel
 
 

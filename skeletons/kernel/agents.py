@@ -80,8 +80,9 @@ def agents(
     task, thread = kernel.task, kernel.thread
     assert thread is not None, "agents are blocks of a GPU"
     share, spare, scalars, values = _shares(kernel, queues)
-    ticket = Buffer("ticket", int32, "shared", constant(2))
-    fullest = Buffer("fullest", int32, "shared", constant(1))
+    # One more than the position of the next task; 0: there is none.
+    ticket = Buffer("ticket", int32, "shared", constant(2), below=at.add(kernel.tasks, 1))
+    fullest = Buffer("fullest", int32, "shared", constant(1), below=constant((1 << 31) - 1))
 
     def begin(q: Expr) -> Expr:
         return at.add(at.multiply(q, share), at.minimum(q, spare))
@@ -110,11 +111,11 @@ def agents(
     leader = at.equal(thread, 0)
     front, stolen = taken(word)
     own = at.equal(victim, here)
-    position = at.add(first, at.select(own, front, at.subtract(at.subtract(length, 1), stolen)))
+    position = at.add(first, at.select(own, at.add(front, 1), at.subtract(length, stolen)))
     ask: Body = (
         FetchUpdate(word, words, at.multiply(victim, STRIDE), at.select(own, 1, 1 << _HALF)),
         Assign(rest, remains(length, word)),
-        Assign(following, at.select(at.less(0, rest), position, -1)),
+        Assign(following, at.select(at.less(0, rest), position, 0)),
     )
     # Fuller queues first, in 32 bits: what is left, at most so much, above how near the queue is.
     # Of equals everybody takes another: at the end, few tasks are left in many queues.
@@ -166,17 +167,17 @@ def agents(
         Barrier(),
         Let(got, simplify.cast(Load(ticket, slot), int64)),
         Assign(slot, at.subtract(1, slot)),
-        If(at.less(got, 0), search),
+        If(at.equal(got, 0), search),
         If(
-            at.both(leader, at.less_equal(0, got), at.less(per_queue, rest)),
+            at.both(leader, at.less(0, got), at.less(per_queue, rest)),
             (*ask, Assign(asked, constant(1))),
         ),
     )
-    number = _within(got, kernel.tasks)
+    number = at.maximum(at.subtract(got, 1), 0)
     if table is not None:
-        number = _looked_up(table, number, kernel.tasks)
+        number = _looked_up(table, number)
     number_here = simplify.apply(primitive("remainder"), (place, Const(queues, uint32)), uint32)
-    work = If(at.less_equal(0, got), (Let(task, number), *kernel.body))
+    work = If(at.less(0, got), (Let(task, number), *kernel.body))
     loop = While(before, at.equal(more, 1), (work,))
     body: Body = (
         Special(place, "smid"),
@@ -184,7 +185,7 @@ def agents(
         Declare(victim, here),
         Declare(first, begin(here)),
         Declare(length, size(here)),
-        Declare(following, constant(-1)),
+        Declare(following, constant(0)),
         Declare(rest, constant(0)),
         Declare(asked, constant(0)),
         Declare(slot, constant(0)),
@@ -264,7 +265,7 @@ def redirected(kernel: Kernel, neighbours: int, multiprocessors: int) -> Kernel:
 def reordered(kernel: Kernel, table: Buffer) -> Kernel:
     """The tasks in the order of a table (int32, one for each): its position runs over tasks."""
     mine = Var("mine", kernel.task.type)
-    number = _looked_up(table, mine, kernel.tasks)
+    number = _looked_up(table, mine)
     return replace(
         kernel,
         buffers=(*kernel.buffers, table),
@@ -275,8 +276,8 @@ def reordered(kernel: Kernel, table: Buffer) -> Kernel:
     )
 
 
-def _looked_up(table: Buffer, position: Expr, tasks: Expr) -> Expr:
-    return _within(simplify.cast(Load(table, position), int64), tasks)
+def _looked_up(table: Buffer, position: Expr) -> Expr:
+    return simplify.cast(Load(table, position), int64)
 
 
 def _within(number: Expr, tasks: Expr) -> Expr:

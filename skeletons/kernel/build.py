@@ -13,10 +13,11 @@ All kernels of one lowering share the scalars; each lists those that it uses.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from treadle.dsl import simplify
 from treadle.dsl.expr import (
     TRUE,
     Apply,
@@ -24,6 +25,7 @@ from treadle.dsl.expr import (
     Expr,
     Extent,
     Index,
+    Loop,
     Param,
     Read,
     Var,
@@ -31,9 +33,11 @@ from treadle.dsl.expr import (
     walk,
 )
 from treadle.dsl.graph import Input, Leaf, Node
-from treadle.dsl.types import ScalarType
+from treadle.dsl.types import ScalarType, int32, int64
 from treadle.skeletons.schedules import Order
+from treadle.skeletons.schedules.block_table import BlockTable
 from treadle.skeletons.schedules.own_orders import built_in
+from treadle.skeletons.schedules.schedule import shown
 
 from . import arithmetic as at
 from .hosted import Stride
@@ -44,6 +48,7 @@ from .ir import (
     Buffer,
     Fetch,
     FetchUpdate,
+    HostTable,
     If,
     Kernel,
     Load,
@@ -66,7 +71,8 @@ class LoweringContext:
     whether the updates of a permute come in order or, as atomics, in any.
     `check` asks for checked mode.  `strided` holds the leaves whose element strides are run-time
     values (`Stride`); all others are row-major and dense.  `schedule` overrides the one of the
-    node's label.
+    node's label.  `across`: whether a fold goes across columns on a CPU, where that is not for its
+    elements to decide.
     """
 
     target: str = "cpu"
@@ -75,6 +81,7 @@ class LoweringContext:
     check: bool = False
     strided: frozenset[Leaf] = frozenset()
     schedule: Any = None
+    across: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -96,6 +103,7 @@ class Builder:
     safe: set[Expr] = field(default_factory=set)
     sites: list[Site] = field(default_factory=list)
     scratches: list[Buffer] = field(default_factory=list)
+    tables: dict[tuple[Order, tuple[Expr, ...]], HostTable] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     fits: dict[tuple[Order, tuple[Expr, ...]], None] = field(default_factory=dict)
 
@@ -257,6 +265,10 @@ class Builder:
                 return value
         return Load(buffer, self.position(leaf, indices))
 
+    def turns(self, loop: Loop, index: Var, into: Linearizer) -> Sequence[Mapping[Expr, Expr]]:
+        """One turn after the other, of which nothing is known."""
+        return ({},)
+
     def stays_below(self, variable: Expr, extent: Expr) -> None:
         """A loop variable runs over 0 … extent − 1: reads at it along such an axis are in range."""
         if isinstance(variable, Var):
@@ -293,6 +305,19 @@ class Builder:
         (host) at each run."""
         if type(order).require is not Order.require or not built_in(order):
             self.fits[order, tuple(grid)] = None
+
+    def block_number(self, order: Order, grid: Sequence[Expr], ident: Expr) -> Expr:
+        """The row-major number of the block of `grid` (host) that an order visits at `ident`: from
+        a table that the host makes."""
+        key = order, tuple(grid)
+        blocks = self.scalar(at.product(grid), "blocks")
+        if key not in self.tables:
+            table = Buffer("block_order", int32, "scratch", at.maximum(blocks, 1), below=blocks)
+            self.scratches.append(table)
+            self.tables[key] = HostTable(table, tuple(grid), (), BlockTable(order))
+            self.notes.append(f"{shown(order)}: which block is next is looked up, in a table that "
+                              "the host makes once for any extents, 4 bytes a block")  # fmt: skip
+        return simplify.cast(Load(self.tables[key].buffer, ident), int64)
 
     # --- finished kernels ---
 
@@ -343,7 +368,8 @@ class Builder:
         kernels = tuple(k for k in kernels if not at.is_constant(k.tasks, 0))
         used = {b for k in kernels for b in k.buffers}
         scratch = tuple(b for b in self.scratches if b in used)
-        return Lowered(kernels, scratch, tuple(self.notes), fits=tuple(self.fits))
+        tables = tuple(t for t in self.tables.values() if t.buffer in used)
+        return Lowered(kernels, scratch, tuple(self.notes), tables, tuple(self.fits))
 
 
 def _array_name(leaf: Leaf) -> str:
@@ -385,7 +411,7 @@ def describe(node: Node) -> tuple[str, ...]:
 
 def element_cost(roots: Iterable[Expr]) -> float:
     """Additions' worth of work per element; the body of a loop counts for 16 turns."""
-    from treadle.dsl.expr import Foreign, Loop, While
+    from treadle.dsl.expr import Foreign, While
 
     total = 0.0
     nodes = list(walk(roots))

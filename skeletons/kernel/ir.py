@@ -37,6 +37,7 @@ class Buffer:
     lowering), "local" (private to a CPU task or to a GPU thread; `size` is a constant), "shared"
     (of a GPU block; `size` is a constant).  Scratch whose name begins with `zero_` starts as zeros.
     Distinct buffers never overlap.  `size`: number of elements, over the kernel's scalars.
+    `below`: all its elements are from 0 to `below` − 1, or (where that is 0) nobody reads them.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Buffer:
     role: str
     size: Expr
     leaf: Any = None
+    below: Expr | None = None
 
     def __repr__(self) -> str:
         return self.name

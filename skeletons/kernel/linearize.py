@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -43,7 +43,7 @@ from treadle.dsl.expr import (
 )
 from treadle.dsl.types import ScalarType, bool_, int64
 
-from .arithmetic import integer
+from .arithmetic import add, integer
 from .ir import Assign, Body, Comment, Declare, For, If, Let, Load, Statement
 from .ir import While as WhileStatement
 
@@ -68,6 +68,12 @@ class Leaves(Protocol):
 
     def read(self, read: Read, indices: tuple[Expr, ...], into: Linearizer) -> Expr:
         """The element of an array; may append statements to `into` (checks)."""
+
+    def turns(self, loop: Loop, index: Var, into: Linearizer) -> Sequence[Mapping[Expr, Expr]]:
+        """The turns of a loop that are done at once, from `index` on: what of each is known.
+
+        The count of the loop is a multiple of how many they are; may append statements to `into`.
+        """
 
 
 def zero(type_: ScalarType) -> Const:
@@ -396,9 +402,12 @@ class Linearizer:
         results = self._state(node.vars[1:], node.args[1:])
         state: dict[Expr, Expr] = dict(zip(node.vars[1:], results, strict=True))
         index = Var(node.vars[0].name, node.vars[0].type)
-        with self.body({**state, node.vars[0]: index}) as inside:
-            self._step(node.scoped, results)
-        self.append(For(index, constant(0), count, tuple(inside)))
+        with self.body(state) as inside:
+            turns = self.leaves.turns(node, index, self)
+            for k, known in enumerate(turns):
+                with self.when_always({node.vars[0]: add(index, k), **known}):
+                    self._step(node.scoped, results)
+        self.append(For(index, constant(0), count, tuple(inside), step=len(turns)))
         return results
 
 

@@ -25,6 +25,7 @@ from .ir import (
     If,
     Kernel,
     Let,
+    Load,
     Reduce,
     Statement,
     While,
@@ -306,15 +307,25 @@ class Ranges:
             source = e.args[0].type
             if source.kind == "bool":
                 return constant(0), constant(1)
+            if isinstance(e.args[0], Load) and e.args[0].buffer.below is not None:
+                return constant(0), at.maximum(at.subtract(e.args[0].buffer.below, 1), 0)
             if source.is_integer and source.bits < 64:
                 return constant(int(source.lowest)), constant(_highest(e.args[0]))
             return None
         if e.op.name == "select":
             return self._union([self.of(a) for a in e.args[1:]])
+        if e.op.name == "left_shift":
+            found = self._shifted_back(e)
+            if found is not None:
+                return found
         if e.op.name == "bitwise_and":
-            for mask in e.args:
+            for mask, other in (e.args, e.args[::-1]):
                 if isinstance(mask, Const) and int(mask.value) >= 0:
-                    return constant(0), mask
+                    found = self.of(other)
+                    if found is None or not self.is_natural(found[0]) or _is_data(found):
+                        return constant(0), mask
+                    small = int(mask.value) <= LARGEST
+                    return constant(0), at.minimum(found[1], mask) if small else found[1]
         args = [self.of(a) for a in e.args]
         known = [a for a in args if a is not None]
         if len(known) < len(args):
@@ -334,6 +345,24 @@ class Ranges:
             return None
         low = next((r for r in map(self.of, inner.args) if r is not None), None)
         return None if low is None else (at.minimum(low[0], high[0]), high[1])
+
+    def _shifted_back(self, e: Apply) -> Range:
+        """Of (y >> 2·s) << s, as curves have it: at most y, whatever s is."""
+        inner, back = e.args
+        if isinstance(inner, Var):
+            inner = self._given.get(inner, inner)
+        if not (isinstance(inner, Apply) and inner.op.name == "right_shift"):
+            return None
+        source, forth = self.of(inner.args[0]), self._host(inner.args[1])
+        twice = isinstance(forth, Apply) and forth.op.name == "multiply" and (
+            forth.args == (self._host(back), constant(2)))  # fmt: skip
+        if not twice or source is None or not self.is_natural(source[0]):
+            return None
+        return constant(0), source[1]
+
+    def _host(self, e: Expr) -> Expr | None:
+        """What the host computes a scalar from."""
+        return self._hosts.get(e) if isinstance(e, Var) else None
 
     def _unary(self, name: str, a: tuple[Expr, Expr]) -> Range:
         if _is_data(a):
@@ -375,6 +404,8 @@ class Ranges:
                 if isinstance(b[0], Const) and b[0] is b[1] and 0 <= int(b[0].value) < 32:
                     factor = constant(1 << int(b[0].value))
                     return self._product(a, (factor, factor))
+            case "bitwise_and" if self.is_natural(a[0]) and self.is_natural(b[0]):
+                return constant(0), at.minimum(a[1], b[1])
             case "bitwise_or" | "bitwise_xor" if self.is_natural(a[0]) and self.is_natural(b[0]):
                 return constant(0), at.add(a[1], b[1])
         return None

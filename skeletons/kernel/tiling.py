@@ -184,13 +184,15 @@ def host_grid(plan: Resolved, domain: Shape) -> tuple[Expr, ...]:
 
 def host_ids(plan: Resolved, domain: Shape) -> Expr:
     """The number of ids the order visits, as a host expression."""
+    if plan.table:
+        return at.product(host_grid(plan, domain))
     grid = tuple(Scalar(n) for n in host_grid(plan, domain))
     return _expr(plan.order.linear_size(grid))
 
 
-def unit_origin(plan: Resolved, builder: Builder, domain: Shape, into: Linearizer, ident: Expr
-                ) -> tuple[Expr, tuple[Expr, ...]]:  # fmt: skip
-    """Whether unit `ident` of the order exists, and its first element.
+def unit_origin(plan: Resolved, builder: Builder, domain: Shape, into: Linearizer, ident: Expr,
+                name: str = "i") -> tuple[Expr, tuple[Expr, ...]]:  # fmt: skip
+    """Whether unit `ident` of the order exists, and its first element, by the name of `name`.
 
     The coordinates are the order's own arithmetic; whatever in it depends on the extents alone is
     computed by the host, once per launch.
@@ -198,18 +200,23 @@ def unit_origin(plan: Resolved, builder: Builder, domain: Shape, into: Linearize
     hosts = host_grid(plan, domain)
     grid = builder.shape(hosts, [f"blocks{k}" for k in range(len(hosts))])
     builder.must_fit(plan.order, hosts)
-    with scalar_function_of("schedule", None):  # a table is read as a kernel reads an array
-        made = plan.order.coordinates(Scalar(ident), tuple(Scalar(n) for n in hosts))
-    places = rewrite([_expr(p) for p in made], _divide_by_known)
-    for e in _host_parts(places):
-        builder.scalar(e, "h")
-    found = into.emit(places)
-    exists = TRUE if plan.order.dense else at.both(
+    if plan.table:
+        number = into.let(builder.block_number(plan.order, hosts, ident), "block")
+        found = into.emit(at.row_major(number, grid))
+    else:
+        with scalar_function_of("schedule", None):  # a table is read as a kernel reads an array
+            made = plan.order.coordinates(Scalar(ident), tuple(Scalar(n) for n in hosts))
+        places = rewrite([_expr(p) for p in made], _divide_by_known)
+        for e in _host_parts(places):
+            builder.scalar(e, "h")
+        found = into.emit(places)
+    whole = plan.table or plan.order.dense
+    exists = TRUE if whole else at.both(
         *(at.less(p, n) for p, n in zip(found, grid, strict=True)))  # fmt: skip
-    named = [into.let(at.multiply(p, unit), f"i{k}")
+    named = [into.let(at.multiply(p, unit), f"{name}{k}")
              for k, (p, unit) in enumerate(zip(found, plan.unit, strict=True))]  # fmt: skip
     for k, (e, unit) in enumerate(zip(named, plan.unit, strict=True)):
-        if unit == 1 and plan.order.dense:
+        if unit == 1 and whole:
             builder.stays_below(e, domain[k])
     return exists, tuple(named)
 

@@ -14,7 +14,7 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING
 
-from .arithmetic import Index, ceil_div
+from .arithmetic import Index, ceil_div, product
 from .blocks import Block, Lanes, PerThread
 from .errors import ScheduleError
 from .orders import Grain, Order
@@ -37,6 +37,7 @@ class Resolved:
     elements, ``None`` when blocks are runs of ids; then ``threads``, their number of threads, is
     ``None`` if it was left open. ``per_thread`` has one extent per axis, ``lanes`` is an axis.
     Resolved for leaves, ``unit`` and ``per_thread`` count these, and ``block`` elements.
+    ``table``: ids are looked up (``block_table``), and none is skipped.
 
     >>> from treadle.skeletons.schedules import Column
     >>> plan = (Column(64) | Block(8, 32) | PerThread(rows=2)).resolve(2)
@@ -51,6 +52,7 @@ class Resolved:
     per_thread: tuple[int, ...]
     threads: int | None
     lanes: int
+    table: bool = False
 
     @property
     def ndim(self) -> int:
@@ -65,7 +67,8 @@ class Resolved:
 
     def linear_size(self, shape: tuple[Index, ...]) -> Index:
         """The number of ids to launch for ``shape``; units outside ``grid(shape)`` are skipped."""
-        return self.order.linear_size(self.grid(shape))
+        grid = self.grid(shape)
+        return product(grid) if self.table else self.order.linear_size(grid)
 
     def origin(self, i: Index, shape: tuple[Index, ...]) -> tuple[Index, ...]:
         """The first element of the unit that id ``i`` visits."""

@@ -430,7 +430,7 @@ def test_jammed_products(schedule, columns):
 
 
 def test_neighbours_in_a_loop_are_read_at_once():
-    made = product(values((32, 20)), values((20, 64)))
+    made = product(values((32, 19)), values((19, 64)))
     wide, plain = variants(made, schedule=sc.Row() | sc.Block(8, 32) | sc.PerThread(2, 4))
     (loop,) = (s for s in ir.statements(wide.body) if isinstance(s, ir.For) and vectors(s))
     assert len(vectors(loop)) == 1 and len(vectors(loop)[0].vars) == 4
@@ -457,14 +457,18 @@ def test_jammed_loops_of_several_states_nested_and_guarded():
 
 @pytest.mark.parametrize("columns", [64, 65])
 def test_loops_that_share_reads_run_together_by_themselves(columns, monkeypatch):
-    always = tuple((block, own, 0) for block, own, _ in loops_together.PLANS)
-    monkeypatch.setattr(loops_together, "PLANS", always)
+    for plans in ("PLANS", "TURN_BY_TURN"):
+        always = [[(*plan[:2], 0) for plan in pair] for pair in getattr(loops_together, plans)]
+        monkeypatch.setattr(loops_together, plans, always)
     a, b = values((70, 21), high=9), values((21, columns), high=9)
     made = product(a, b)
     found = variants(made)
-    assert [text(k).count("var s0") for k in found] == [65, 33, 9, 1]
-    assert [bool(vectors(k)) for k in found] == [True, True, False, False]
+    assert [text(k).count("var s0") for k in found] == [65, 9, 1]
+    assert [bool(vectors(k)) for k in found] == [True, False, False]
     assert np.array_equal(run_array(made), a @ b)
+    found = variants(product(values((70, 24)), values((24, columns))))
+    assert [text(k).count("var s0") for k in found] == [65, 17, 65, 9, 1, 1]
+    assert ["step 4" in text(k) for k in found] == [True, True, False, False, True, False]
     alone = td.generate((9, 9), lambda i, j: td.loop(9, lambda k, t: t + td.use(a)[i + k, j], 0.0))
     assert len(variants(alone)) == 1
 
@@ -478,8 +482,9 @@ def test_jammed_stencils_resolve_their_boundary(monkeypatch):
     want = td.run(made, backend="reference")
     schedule = sc.Row() | sc.Block(8, 32) | sc.PerThread(2, 2)
     assert np.array_equal(run_array(made, schedule=schedule), want)
-    always = tuple((block, own, 0) for block, own, _ in loops_together.PLANS)
-    monkeypatch.setattr(loops_together, "PLANS", always)
+    for plans in ("PLANS", "TURN_BY_TURN"):
+        always = [[(*plan[:2], 0) for plan in pair] for pair in getattr(loops_together, plans)]
+        monkeypatch.setattr(loops_together, plans, always)
     assert np.array_equal(run_array(made), want)
 
 

@@ -15,25 +15,24 @@ stencil(const float* __restrict__ input, float* __restrict__ out, int n0, int n1
   const bool t_1 = t < h_1;
   const int t_2 = task - t * h;
   const int t_3 = quotient(t_2, h_multiplier_1, h_shift_1);
-  const int i0 = (t_1 ? t_2 >> 1 : t_3) * 8u;
-  const int i1 = ((unsigned)(t * 2) + (t_1 ? t_2 & 1 : h_2 == 0 ? 0 : t_2 - t_3 * h_2)) * 32u;
-  const int i0_1 = (unsigned)i0 + (thread >> 5);
-  const int i1_1 = (unsigned)i1 + (thread & 31);
-  if (i0_1 < n0 && i1_1 < n1) {
-    const bool inside = inside_from0 <= i0_1 && i0_1 < inside_to0 && inside_from1 <= i1_1
-        && i1_1 < inside_to1;
+  const int corner0 = (t_1 ? t_2 >> 1 : t_3) * 8u;
+  const int corner1 = ((unsigned)(t * 2) + (t_1 ? t_2 & 1 : h_2 == 0 ? 0 : t_2 - t_3 * h_2))
+      * 32u;
+  const int i0 = (unsigned)corner0 + (thread >> 5);
+  const int i1 = (unsigned)corner1 + (thread & 31);
+  if (i0 < n0 && i1 < n1) {
+    const bool inside = inside_from0 <= i0 && i0 < inside_to0 && inside_from1 <= i1
+        && i1 < inside_to1;
     if (inside) {
-      const float input_value = input[i0_1 * n1 + i1_1];
-      out[i0_1 * n1 + i1_1] =
-          input[(int)(i0_1 - 1u) * n1 + i1_1] + input[i0_1 * n1 + i1_1 - 1] + input_value
-          + input[i0_1 * n1 + i1_1 + 1] + input[(int)(i0_1 + 1u) * n1 + i1_1];
+      const float input_value = input[i0 * n1 + i1];
+      out[i0 * n1 + i1] = input[(int)(i0 - 1u) * n1 + i1] + input[i0 * n1 + i1 - 1] + input_value
+          + input[i0 * n1 + i1 + 1] + input[(int)(i0 + 1u) * n1 + i1];
     } else {
-      const float input_value = input[i0_1 * n1 + i1_1];
-      out[i0_1 * n1 + i1_1] =
-          input[min(max((int)(i0_1 - 1u), 0), n0 - 1) * n1 + i1_1]
-          + input[i0_1 * n1 + min(max((int)(i1_1 - 1u), 0), n1 - 1)] + input_value
-          + input[i0_1 * n1 + min(max((int)(i1_1 + 1u), 0), n1 - 1)]
-          + input[min(max((int)(i0_1 + 1u), 0), n0 - 1) * n1 + i1_1];
+      const float input_value = input[i0 * n1 + i1];
+      out[i0 * n1 + i1] = input[min(max((int)(i0 - 1u), 0), n0 - 1) * n1 + i1]
+          + input[i0 * n1 + min(max((int)(i1 - 1u), 0), n1 - 1)] + input_value
+          + input[i0 * n1 + min(max((int)(i1 + 1u), 0), n1 - 1)]
+          + input[min(max((int)(i0 + 1u), 0), n0 - 1) * n1 + i1];
     }
   }
 }

@@ -1,0 +1,67 @@
+"""Orders of blocks that are looked up: a table costs a load, a curve hundreds of instructions."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .curves import Morton
+from .examine import evaluate, inverse_table, row_major_ids
+from .orders import Column, Order, Row, Swizzle, Tile, ZigZag
+from .own_orders import built_in
+
+#: Orders whose arithmetic costs no more than looking them up (measured: NOTES-gpu.md).
+ARITHMETIC = (Row, Column, ZigZag, Tile, Swizzle, Morton)
+#: Tables that are kept, the last used ones.
+_KEPT = 16
+_made: OrderedDict[tuple[Order, tuple[int, ...]], NDArray[np.int32]] = OrderedDict()
+_lock = threading.Lock()
+
+
+def looked_up(order: Order) -> bool:
+    """Whether a GPU looks up where the blocks of an order are."""
+    return type(order) not in ARITHMETIC
+
+
+def block_table(order: Order, grid: Sequence[int]) -> NDArray[np.int32]:
+    """The row-major numbers of the blocks of ``grid``, in the sequence of ``order``; none is
+    skipped.  Made once for equal arguments, read-only.
+
+    >>> from treadle.skeletons.schedules import Column
+    >>> block_table(Column(1), (2, 3)).tolist()
+    [0, 3, 1, 4, 2, 5]
+    """
+    extents = tuple(int(n) for n in grid)
+    key = order, extents
+    with _lock:
+        found = _made.get(key)
+        if found is not None:
+            _made.move_to_end(key)
+            return found
+    if built_in(order):
+        ids = row_major_ids(evaluate(order, extents), extents)
+    else:  # refuses what is no bijection
+        ids = np.argsort(inverse_table(order, extents).ravel())
+    found = ids.astype(np.int32)
+    found.flags.writeable = False
+    with _lock:
+        _made[key] = found
+        while len(_made) > _KEPT:
+            _made.popitem(last=False)
+    return found
+
+
+class BlockTable:
+    """`HostTable.make` of an order, for the grid that its values are."""
+
+    def __init__(self, order: Order) -> None:
+        self.order = order
+
+    def __call__(self, values: Sequence[Any], contents: Sequence[Any]) -> NDArray[np.int32]:
+        grid = tuple(int(v) for v in values)
+        return block_table(self.order, grid) if min(grid, default=1) > 0 else np.zeros(1, np.int32)
