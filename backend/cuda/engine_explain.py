@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from treadle.dsl.errors import ScheduleError
 from treadle.dsl.graph import Matmul
 from treadle.dsl.quantities import duration
 from treadle.skeletons.algorithms import STRASSEN, BilinearAlgorithm
@@ -13,46 +14,30 @@ from treadle.skeletons.algorithms.model import H200
 
 from .engine import Engine, engine_for, flags_of, way_of
 from .engine_form import Form, form_of
-from .engine_parts import decide
-from .operand import plain_operands
-from .product_ways import (
-    Measured,
-    algorithm_of,
-    by_library,
-    fused_way,
-    in_parts,
-    predicted,
-    refused,
-    way_in,
-)
+from .product_choice import LIBRARY, Decision, decide
+from .product_ways import Measured, algorithm_of, predicted
 from .products import planned
 
 
-def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None) -> dict[str, str]:
-    """How a product is computed, for `explain`: on `device`, where that has an engine."""
+def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None,
+             checked: bool = False, count: int = 1) -> dict[str, str]:  # fmt: skip
+    """How a product is computed, for `explain`: on `device`, where that has an engine; `checked`:
+    indices are tested; `count`: so many products along leading axes."""
     device = device or Measured()
     t, options = node.left.type, node.options
     algorithm = algorithm_of(options.algorithm)
     asked = options.levels if algorithm is not None else None
-    engine, form = engine_for(device), form_of(t, size, device.multiprocessors, options)
     if size is None:
         return {"algorithm": "the extents decide"} if options.levels or options.fast else {}
-    split_up = in_parts(node)
-    own = engine is not None and form is not None and (plain_operands(node) or split_up)
-    own = own and options.precision != "tf32"
-    error = refused(node, form if own else None)
-    if error is not None:
+    engine = engine_for(device)
+    try:
+        decision = decide(engine, node, size, processors=device.multiprocessors, checked=checked,
+                          count=count)  # fmt: skip
+    except ScheduleError as error:
         return {"algorithm": f"none: {error.message}"}
-    way = way_in(node, engine, form, size) if own and engine and form else None
-    fused = node.epilogue != (node.result,)
+    form = form_of(t, size, device.multiprocessors, options)
+    way, apart = decision.way, len(decision.apart)
     m, k, n = size
-    parts: dict[str, str] = {}
-    apart = 0
-    if split_up:
-        decision = decide(engine, form, node, size)
-        way, parts, apart = decision.way, decision.why, len(decision.apart)
-    elif fused and own and engine is not None and form is not None:
-        way = fused_way(engine, form, size)
     levels = way[1] if way is not None else asked or 0
     found: dict[str, str] = {}
     if way is not None and engine is not None and form is not None:
@@ -79,9 +64,9 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None
         )
         flags = 4 * flags_of(execution, tiles, device.multiprocessors)
         found["workspace"] = f"{space + flags:,} bytes"
-        found |= _seconds(engine, form, size, levels, execution)
+        found |= _compared(decision) or _seconds(engine, form, size, levels, execution)
         found |= _launches(form, chosen, levels, execution, apart)
-    elif (split_up or not fused) and (made := planned(device, t, options, size)) is not None:
+    elif decision.by == LIBRARY and (made := planned(device, t, options, size)) is not None:
         algorithm = made.algorithm
         width = 4 if t.bytes == 2 else t.bytes
         found["algorithm"] = (
@@ -92,29 +77,36 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None
         m, k, n = (c // p**made.levels for c, p in zip(made.core, parts_of, strict=True))
         found["tiles"] = f"leaves of {m:,} x {k:,} by {k:,} x {n:,}"
         found["workspace"] = f"{made.workspace * width:,} bytes"
-        found |= options.scaling_notes(size, t)
+        found |= options.scaling_notes(size, t) | options.notes(t)
         levels = made.levels
         found["launches"] = _in_words(algorithm.products**levels, "product", True, apart)
         known = algorithm is STRASSEN and made.execution == "batched" and levels < 3
         if known and engine is not None and form is not None and form.by_name:
             found |= _seconds(engine, form, size, levels, made.execution)
     else:
-        found["algorithm"] = (
-            "standard, by "
-            + ("cuBLAS" if by_library(node) else "a kernel of treadle's")
-            + options.unused_levels(t)
-        )
+        by = "cuBLAS" if decision.by == LIBRARY else "a kernel of treadle's"
+        found["algorithm"] = f"standard, by {by}{options.unused_levels(t)}"
         found |= options.notes(t, ("tf32",))
         if apart:
             found["launches"] = _in_words(1, "product", False, apart)
-        if by_library(node):
+        if decision.by == LIBRARY:
             found |= {"tiles": "the library's own", "workspace": "0 bytes beside the library's"}
-            if not node.batch and options.precision != "tf32":
-                found |= _library_seconds(engine, form, size)
+        found |= _compared(decision)
+        if not (decision.why or node.batch or options.precision == "tf32"):
+            found |= _library_seconds(engine, form, size)
     if levels and t.is_inexact:
         found["error"] = error_in_words(algorithm or STRASSEN, levels, size,
                                         "float32" if t.bytes == 2 else t.name)  # fmt: skip
-    return found | parts
+    return found | decision.why
+
+
+def _compared(decision: Decision) -> dict[str, str]:
+    """Predicted time of a product with its parts, and of the other ways to compute them."""
+    if not decision.prices:
+        return {}
+    (_, mine), *others = decision.prices
+    told = "; ".join([duration(mine), *(f"{name} {duration(s)}" for name, s in others)])
+    return {"predicted": f"{told} (measured on an {H200.name}, interpolated)"}
 
 
 def _why_standard(engine: Engine, form: Form, size: tuple[int, int, int], options: Any
@@ -158,7 +150,8 @@ def _in_words(count: int, what: str, sums: bool, apart: int) -> str:
 
 def _library_seconds(engine: Engine | None, form: Form | None, size: tuple[int, int, int]
                      ) -> dict[str, str]:  # fmt: skip
-    """Predicted time of the library's standard product, with the fastest of ours beside it."""
+    """Predicted time of a standard product without an engine, with the fastest engine's beside
+    it."""
     found = {} if engine is None or form is None else predicted(
         engine, form, size, fast=False, deterministic=True)  # fmt: skip
     if "library" not in found:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,29 +18,42 @@ import numpy as np
 from treadle.dsl import simplify
 from treadle.dsl.expr import Expr, Index, Read, Var, constant, rewrite
 from treadle.dsl.graph import Matmul, Shape
-from treadle.dsl.passes import cost, operands
+from treadle.dsl.passes import operands
 from treadle.dsl.types import ScalarType, int32, int64
 from treadle.skeletons.kernel.ir import Buffer, Kernel, Store
 
 from .device import Block
-from .engine_form import SLOTS
-from .operand import Operand
+from .engine_form import SLOTS, WORDS
+from .operand import Operand, plain
 from .running import HostFunction, Run
 
 
 class Element:
-    """One element as a function: of `given` values, then of its row and column (`int`)."""
+    """One element as a function: of `given` values, then of its row and column (`int`).
+
+    What it reads is looked for in `owner` (an executable) when a launch is made: until then it may
+    be None.
+    """
 
     def __init__(self, owner: Any, node: Matmul, name: str, root: Expr, given: Sequence[Var],
                  domain: Shape) -> None:  # fmt: skip
-        self.kernel = _one_element(node, name, root, given, domain)
+        self.owner, self.kernel = owner, _one_element(node, name, root, given, domain)
         self.given = [v.name for v in given]
         own = len(given) + 2
         self.reads = [b for b in self.kernel.buffers if b.role == "input"]
         self.types = [v.type for v in self.kernel.scalars[:-own]]
         self.simple = not any(t.is_complex for t in self.types)
-        self.slots = [owner.slot_of(b.leaf) for b in self.reads]
-        self.values = HostFunction(owner.host, self.kernel.scalar_values[:-own])
+        self.hosts = self.kernel.scalar_values[:-own]
+
+    @cached_property
+    def slots(self) -> list[int]:
+        """The slots of the arrays that it reads."""
+        return [self.owner.slot_of(b.leaf) for b in self.reads]
+
+    @cached_property
+    def values(self) -> HostFunction:
+        """Its numbers in a run."""
+        return HostFunction(self.owner.host, self.hosts)
 
     @property
     def words(self) -> int:
@@ -82,24 +96,27 @@ class Producer:
         given = (Var("x", e.type), Var("y", e.type))
         loaded = dict(zip(reads, given, strict=False))
         (root,) = rewrite((e,), lambda q: loaded.get(q, q) if isinstance(q, Read) else q)
-        self.type = e.type
-        self.operands = [Operand(owner, r, (rows, cols)) for r in reads]
+        self.type, self.owner, self.reads, self.shape = e.type, owner, reads, (rows, cols)
         self.element = Element(owner, node, f"producer_{slot[-1].lower()}", root, given,
                                (rows, cols))  # fmt: skip
-        self.operations = cost.operations((e,)) + 2 * len(self.element.reads)
+
+    @cached_property
+    def operands(self) -> list[Operand]:
+        """The arrays that it is made from."""
+        return [Operand(self.owner, r, self.shape) for r in self.reads]
 
     @property
     def words(self) -> int:
         """How many it reads: the place of its second array, then the element's."""
-        return 3 * (len(self.operands) > 1) + self.element.words
+        return 3 * (len(self.reads) > 1) + self.element.words
 
     def struct(self, at: int) -> str:
         """Its slot, with its words from `at` on."""
-        kind, second = _c_type(self.type), len(self.operands) > 1
+        kind, second = _c_type(self.type), len(self.reads) > 1
         body = self.element.call(at + 3 * second, kind)
         return (
             f"struct {SLOTS[self.slot]} {{\n  static constexpr bool identity = false;\n"
-            f"  static constexpr int sources = {len(self.operands)}, second = {at};\n"
+            f"  static constexpr int sources = {len(self.reads)}, second = {at};\n"
             f"  __device__ static __forceinline__ {kind} apply({kind} x, {kind} y, int i, int j, "
             f"const u64 *extra) {{\n{body}  }}\n}};\n"
         )
@@ -130,6 +147,23 @@ class Epilogue:
 
 
 Piece = Producer | Epilogue
+
+
+def pieces_of(owner: Any, node: Matmul, without: frozenset[str] = frozenset()
+              ) -> list[Piece] | None:  # fmt: skip
+    """What goes into a launch with a product but for the parts `without`; None where it has no room
+    for that."""
+    sides = (("left operand", "TILE_A", node.left), ("right operand", "TILE_B", node.right))
+    found: list[Piece] = [
+        Producer(owner, node, slot)
+        for name, slot, e in sides if name not in without and not plain(e)
+    ]  # fmt: skip
+    if node.epilogue != (node.result,) and "epilogue" not in without:
+        if len(node.epilogue) != 1 or node.epilogue[0].type != node.left.type:
+            return None
+        found.append(Epilogue(owner, node))
+    simple = all(p.element.simple for p in found)
+    return found if simple and sum(p.words for p in found) <= WORDS else None
 
 
 def fused_source(pieces: Sequence[Piece]) -> tuple[str, list[int]]:

@@ -12,12 +12,11 @@ from treadle.dsl.graph import Generate, Leaf, Matmul
 from treadle.dsl.names import Names
 from treadle.skeletons.algorithms import STRASSEN, instances
 
-from .engine import engine_for
-from .engine_form import Code, form_of
-from .engine_fused import fused_source
-from .engine_parts import decide, pieces_of, taken_apart
-from .operand import plain_operands
-from .product_ways import Measured, algorithm_of, fused_way, in_parts, refused, way_in
+from .engine_form import Code
+from .engine_fused import fused_source, pieces_of
+from .engine_parts import taken_apart
+from .product_choice import ENGINE, decided
+from .product_ways import Measured, algorithm_of
 
 
 class _Owner:
@@ -34,40 +33,27 @@ class _Owner:
 def engine_kernel(program: Any, node: Matmul, on: Measured
                   ) -> tuple[Code | None, list[Generate], list[Generate]] | None:  # fmt: skip
     """The code of a product's (first) launch on a GPU that was measured, with the kernels before
-    it and after it; no code where the library computes what is between, None where no engine takes
-    part, or the extents are not known.  ScheduleError: such an execution does not exist there."""
+    it and after it; no code where the library computes what is between, None where a kernel of the
+    skeletons or the library computes all of it, or the extents are not known.  ScheduleError: such
+    an execution does not exist there."""
+    decision = decided(program, node, on)
+    if decision is None or (decision.by != ENGINE and not decision.apart):
+        return None
+    before, inner, after = taken_apart(node, decision.apart)
+    behind = [] if after is None else [after]
+    if decision.by != ENGINE or decision.way is None or decision.form is None:
+        return None, before, behind
+    form, way, pieces = decision.form, decision.way, pieces_of(_Owner(program), inner)
     names = Names(program)
     m, k, n = (names.size((e,)) for e in (node.m, node.k, node.n))
-    split_up = in_parts(node)
-    if m is None or k is None or n is None or not (split_up or plain_operands(node)):
-        return None
-    size = m, k, n
-    options = node.options
-    algorithm = algorithm_of(options.algorithm)
-    engine = engine_for(on)
-    form = form_of(node.left.type, size, on.multiprocessors, options)
-    error = refused(node, form if engine is not None else None)
-    if error is not None:
-        raise error
-    before, inner, after = list[Generate](), node, None
-    way = None
-    if split_up:
-        decision = decide(engine, form, node, size)
-        way = decision.way
-        before, inner, after = taken_apart(node, decision.apart)
-    elif engine is not None and form is not None and options.precision != "tf32":
-        ends = node.epilogue != (node.result,)
-        way = fused_way(engine, form, size) if ends else way_in(node, engine, form, size)
-    behind = [] if after is None else [after]
-    pieces = pieces_of(_Owner(program), inner) if way is not None else None
-    if way is None or pieces is None or engine is None or form is None:
-        return (None, before, behind) if split_up else None
-    left, right = _layout(node.left, 1), _layout(node.right, 0)
+    assert m is not None and k is not None and n is not None and pieces is not None
+    left, right = _layout(inner.left, 1), _layout(inner.right, 0)
     along = (k if left == "K" else m, k if right == "K" else n)
     vector = "S" not in (left, right) and all(x % form.aligned == 0 for x in along)
     mode = way[0] if way[0] in form.modes else "atomic" if way[0] == "batched" else "owner"
     # Sums in memory: what is launched are standard products of blocks.
-    made = instances(algorithm or STRASSEN) if way[1] and not form.copies(way[0]) else ()
+    algorithm = algorithm_of(node.options.algorithm) or STRASSEN
+    made = instances(algorithm) if way[1] and not form.copies(way[0]) else ()
     terms = max((len(t) for i in made for t in (i.a, i.b)), default=1)
     code = Code(left, right, vector, mode, 1 if terms == 1 else 2 if terms == 2 else 4,
                 form.arithmetic, fused_source(pieces)[0] if pieces else None)  # fmt: skip

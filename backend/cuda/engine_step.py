@@ -1,4 +1,5 @@
-"""Products that the tile engine computes, with what is fused into them (`engine_fused`)."""
+"""Products on the queue of a program: those of a tile engine, with what is fused into them
+(`engine_fused`), and its standard products of the blocks of a recursion."""
 
 from __future__ import annotations
 
@@ -7,41 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from treadle.dsl.graph import Leaf, Matmul
+from treadle.dsl.graph import Matmul
+from treadle.dsl.types import ScalarType
 from treadle.skeletons.algorithms import STRASSEN
 
 from .device import Call
-from .engine import Engine, Fused, Matrix, address_of, engine_for
-from .engine_form import WORDS, Form, form_of
-from .engine_fused import Epilogue, Piece, Producer, fused_source
-from .operand import Operand, plain_operands
-from .product_ways import algorithm_of, fused_way, refused, standard_way, way_in
-from .products import Product
+from .engine import Engine, Fused, Matrix, address_of
+from .engine_form import Form, form_of
+from .engine_fused import Piece, Producer, fused_source
+from .operand import Operand
+from .product_ways import algorithm_of, standard_way
 from .running import Run
-
-Action = Callable[[Run], None]
-
-
-def engine_step(owner: Any, node: Matmul, other: Action) -> Action:
-    """The step of a product: by an engine of ours where it is the best, else `other`."""
-    engine, form = engine_for(owner.device), form_of(node.left.type, options=node.options)
-    fused = None
-    possible = engine is not None and form is not None and plain_operands(node)
-    if possible and node.epilogue != (node.result,):
-        simple = len(node.epilogue) == 1 and node.epilogue[0].type == node.left.type
-        possible = simple and not node.batch and not owner.program.settings.check
-        fused = Epilogue(owner, node) if possible and _standard(node) else None
-        possible = fused is not None and fits([fused])
-    error = refused(node, form if possible else None)
-    if error is not None:
-        raise error
-    if not possible or engine is None or form is None:
-        return other
-    return EngineProduct(owner, node, engine, fused, other)
-
-
-def _standard(node: Matmul) -> bool:
-    return node.options.algorithm in ("auto", "standard") or not node.options.levels
 
 
 class Launcher:
@@ -64,6 +41,13 @@ class Launcher:
     def given(self, run: Run) -> list[list[_Given]]:
         """The arrays of each side in a run."""
         return [[_Given(operand, run) for operand in side] for side in self.sides]
+
+    def alike(self, run: Run) -> list[bool]:
+        """Of each side whether the arrays that it is made from walk memory along the same index."""
+        return [
+            len(side) < 2 or _alike([_Given(operand, run) for operand in side])
+            for side in self.sides
+        ]
 
     def __call__(self, run: Run, given: Sequence[Sequence[_Given]], size: Sequence[int],
                  form: Form, way: tuple[str, int]) -> None:  # fmt: skip
@@ -130,56 +114,19 @@ def _made_in_place(rows: int, cols: int, *, left: bool) -> Matrix:
     return Matrix(0, rows, cols, -(-cols // 4) * 4, 1)
 
 
-def fits(pieces: Sequence[Piece]) -> bool:
-    """Whether a launch has the words that they read."""
-    simple = all(p.element.simple for p in pieces)
-    return simple and sum(p.words for p in pieces) <= WORDS
+class Leaves:
+    """Standard products of blocks, by an engine where that is better than the library's."""
 
+    def __init__(self, engine: Engine, t: ScalarType, options: Any) -> None:
+        self.engine, self.type, self.options = engine, t, options
 
-class EngineProduct:
-    """One `Matmul` (module docstring)."""
-
-    def __init__(self, owner: Any, node: Matmul, engine: Engine, fused: Epilogue | None,
-                 other: Action) -> None:  # fmt: skip
-        self.node, self.engine, self.fused, self.other = node, engine, fused, other
-        if isinstance(other, Product):
-            other.leaf = self._leaf
-        self.launch = Launcher(owner, node, engine, [] if fused is None else [fused])
-
-    def __call__(self, run: Run) -> None:
-        given = self.launch.given(run)
-        (left,), (right,) = given
-        size = (*left.extents, right.extents[-1])
-        *_, m, k, n = size
-        form = self._form(m, n, k)
-        way = self._way(form, m, n, k) if k else None  # no engine launches sums of empty blocks
-        if way is None:
-            self.other(run)
-        else:
-            self.launch(run, given, size, form, way)
-
-    def _form(self, m: int, n: int, k: int) -> Form:
-        """Of the engines of the type the one whose tiles suit the extents."""
-        form = form_of(
-            self.node.left.type, (m, k, n), self.engine.device.multiprocessors, self.node.options
-        )
-        assert form is not None
-        return form
-
-    def _way(self, form: Form, m: int, n: int, k: int) -> tuple[str, int] | None:
-        """(execution, levels) of the engine; None where something else is better."""
-        options = self.node.options
-        if options.precision == "tf32":
-            return None
-        if self.fused is not None:
-            return fused_way(self.engine, form, (m, k, n))
-        return way_in(self.node, self.engine, form, (m, k, n))
-
-    def _leaf(self, a: Any, b: Any, out: Any) -> bool:
-        """A block's standard product by the engine, where that is better than the library's."""
+    def __call__(self, a: Any, b: Any, out: Any) -> bool:
+        """`out = a @ b`, if the engine computes it; whether it did."""
         (m, k), n = a.shape, b.shape[1]
-        form = self._form(m, n, k)
-        mode = standard_way(self.engine, form, (m, k, n))
+        size = m, k, n
+        form = form_of(self.type, size, self.engine.device.multiprocessors, self.options)
+        assert form is not None
+        mode = standard_way(self.engine, form, size)
         if mode is None or a.dtype.itemsize != form.itemsize:
             return False
         self.engine.standard(_matrix(out), _matrix(a), _matrix(b), mode, form.arithmetic)
@@ -215,11 +162,17 @@ class _Given:
         return matrix
 
 
+def _alike(given: Sequence[_Given]) -> bool:
+    """Whether arrays walk memory along the same index."""
+    steps = {
+        next((k for k, s in enumerate(g.strides) if s == g.width), -1) if g.plain else -2
+        for g in given
+    }
+    return len(steps) == 1 and -2 not in steps
+
+
 def _matrix(array: Any) -> Matrix:
     """An array of the device, two-dimensional."""
     width = array.dtype.itemsize
     (rows, cols), (down, across) = array.shape, (s // width for s in array.strides)
     return Matrix(address_of(array), rows, cols, down, across, width)
-
-
-__all__ = ["EngineProduct", "Leaf", "engine_step"]

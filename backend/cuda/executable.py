@@ -66,7 +66,7 @@ def remarks(program: Any) -> list[str]:
     """How loops over arrays run, and how arrays of the host get there and back."""
     from .source import remarks as found
 
-    return found(program)
+    return found(program, None if unavailable() else device_here())
 
 
 def lowering(program: Any, node: Node) -> LoweringContext | None:
@@ -76,11 +76,14 @@ def lowering(program: Any, node: Node) -> LoweringContext | None:
     return found(program, node)
 
 
-def describe_product(node: Matmul, size: tuple[int, int, int] | None) -> dict[str, str]:
-    """How a product is computed, for `explain`: on the GPU here, else on one that was measured."""
+def describe_product(
+    node: Matmul, size: tuple[int, int, int] | None, checked: bool = False, count: int = 1
+) -> dict[str, str]:
+    """How a product is computed, for `explain`: on the GPU here, else on one that was measured.
+    `checked`: indices are tested; `count`: so many products along leading axes."""
     from .engine_explain import describe
 
-    return describe(node, size, None if unavailable() else device_here())
+    return describe(node, size, None if unavailable() else device_here(), checked, count)
 
 
 def placed(data: Sequence[Any]) -> list[Any]:

@@ -31,7 +31,6 @@ from treadle.skeletons.kernel import arithmetic as at
 from treadle.skeletons.kernel.ir import Buffer, If, Kernel, Load, Store
 
 from .device import Block, Code, Copy, Fill, Launch, Operation, Repeat
-from .product_ways import by_library
 from .running import HostFunction, Run
 from .tape import DataDependent, Recorder, flattened, renamed
 from .together import Together
@@ -45,13 +44,14 @@ Action = Callable[[Run], None]
 _int64 = np.dtype(np.int64)
 
 
-def why_host_driven(node: ArrayLoop) -> str | None:
-    """Why the host has to drive the turns of a loop; None when the device can go on alone."""
+def why_host_driven(node: ArrayLoop, library: Callable[[Matmul], str | None]) -> str | None:
+    """Why the host has to drive the turns of a loop; None when the device can go on alone.
+    `library`: who computes a product, if it is no kernel of a graph."""
     for inner in topological(node.inner_roots()):
         if isinstance(inner, Library):
             return f"{inner.operation.name} is a library's"
-        if isinstance(inner, Matmul) and by_library(inner):
-            return "the product is cuBLAS's"
+        if isinstance(inner, Matmul) and (who := library(inner)):
+            return f"the product is {who}'s"
         if isinstance(inner, Branch) and _reads((inner.predicate,)):
             return "it chooses between arrays"
         if any(_reads(out.shape) for out in inner.outputs):

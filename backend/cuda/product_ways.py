@@ -10,14 +10,15 @@ from typing import Any
 
 from treadle.dsl.errors import ScheduleError
 from treadle.dsl.graph import Matmul
-from treadle.dsl.passes.operands import ENGINES, sources
+from treadle.dsl.types import int32
 from treadle.skeletons.algorithms import NAMED, BilinearAlgorithm, instances
 from treadle.skeletons.algorithms.measured import MEASURED, exact, levels_of, ways
 from treadle.skeletons.algorithms.model import H200
 
 from .engine import Engine
 from .engine_form import TARGETS, Form
-from .operand import plain, plain_operands
+from .operand import plain_operands
+from .own_product import own_seconds
 
 #: What the library's standard product is combined into; the rest is for engines of ours.
 BY_LIBRARY = ("recursive", "sequential", "streams", "batched")
@@ -39,35 +40,22 @@ def algorithm_of(choice: Any) -> BilinearAlgorithm | None:
 
 
 def by_library(node: Matmul) -> bool:
-    """Whether cuBLAS computes a product: inexact numbers and plain operands, nothing fused into
-    the write-back; or a Strassen-like algorithm over exact ones.  The rest are kernels of ours.
-
-    A product `in_parts` is queued like a library's."""
-    if in_parts(node):
+    """Whether no kernel of the skeletons computes a product, whatever its extents: it is queued
+    like a library's."""
+    t = node.left.type
+    if t.kind == "bool":
+        return False
+    if algorithm_of(node.options.algorithm) is not None and node.options.levels:
         return True
-    if node.epilogue != (node.result,) or node.left.type.kind == "bool":
-        return False
-    if not plain_operands(node):
-        return False
-    return node.left.type.is_inexact or node.options.algorithm not in ("auto", "standard")
-
-
-def in_parts(node: Matmul) -> bool:
-    """Whether an engine may compute operands of a product, or the epilogue of a fast one, with it;
-    otherwise kernels around it do (engine_parts.py)."""
-    if node.batch or node.left.type.name not in ENGINES:
-        return False
-    if not all(plain(e) or sources(e) is not None for e in (node.left, node.right)):
-        return False
-    ends = node.epilogue != (node.result,)
-    return not plain_operands(node) or (ends and algorithm_of(node.options.algorithm) is not None)
+    whole = node.epilogue == (node.result,) and plain_operands(node)
+    return t.is_inexact and (whole or t.name != "float32")
 
 
 def refuse(node: Matmul, why: str, nearest: str) -> ScheduleError:
     """What is asked for does not exist on this device; the nearest that does."""
-    asked = node.options.execution
+    asked, name = node.options.execution, node.left.type.name
     return ScheduleError(
-        f"matmul: execution {asked!r} does not exist here for {node.left.type.name}: {why}.",
+        f"{node.label.operation}: execution {asked!r} does not exist here for {name}: {why}.",
         hint=f"The nearest is execution={nearest!r}.",
         where=node.where,
     )
@@ -83,6 +71,14 @@ def refused(node: Matmul, form: Form | None) -> ScheduleError | None:
         why = "no block of this engine knows that it is the last one to add to a tile"
         return refuse(node, why, "atomic")
     by_own = form is not None and by_engine(form, algorithm, node.options)
+    anyhow = node.options.deterministic and form is not None and not exact(form.arithmetic)
+    if by_own and anyhow and asked in ("atomic", "batched"):
+        return ScheduleError(
+            f"{node.label.operation}: execution {asked!r} adds floats in any order, but the result "
+            "must be deterministic.",
+            hint='Use execution="owner", "streams" or "sequential".',
+            where=node.where,
+        )
     if asked in BY_LIBRARY or (by_own and asked in BY_ENGINE):
         return None
     known = ", ".join(BY_LIBRARY)
@@ -111,20 +107,6 @@ def standard_way(engine: Engine, form: Form, size: tuple[int, int, int]) -> str 
         found["library"] /= VARIES
     best = min(found, key=found.__getitem__)
     return None if best == "library" else best.rsplit(" ", 1)[1]
-
-
-def fused_way(engine: Engine, form: Form, size: tuple[int, int, int]) -> tuple[str, int] | None:
-    """Of a standard product with its epilogue, by whole tiles; None where the library's product and
-    a pass over it are faster, or (integers) a kernel of ours."""
-    if form.by_name:
-        return None
-    m, k, n = size
-    found = predicted(engine, form, size, fast=False, deterministic=True)
-    if "standard owner" not in found:
-        mode = engine.standard_mode(m, n, k, True, form.arithmetic)
-        return None if mode is None else (mode, 0)
-    apart = 0.0 if exact(form.arithmetic) else 2 * m * n * form.itemsize / H200.memory
-    return ("owner", 0) if found["standard owner"] < found["library"] + apart else None
 
 
 def way_in(node: Matmul, engine: Engine, form: Form, size: tuple[int, int, int]
@@ -165,12 +147,6 @@ def way_for(engine: Engine, form: Form, options: Any, size: tuple[int, int, int]
         return None
     if options.execution in (None, "hybrid"):
         return _best_way(engine, form, size, options, ordered), options.levels
-    if ordered and options.execution in ("atomic", "batched"):
-        raise ScheduleError(
-            f"matmul: execution {options.execution!r} adds floats in any order, but the result "
-            "must be deterministic.",
-            hint='Use execution="owner", "streams" or "sequential".',
-        )
     return options.execution, options.levels
 
 
@@ -191,12 +167,18 @@ def _best_way(engine: Engine, form: Form, size: tuple[int, int, int], options: A
 
 def predicted(engine: Engine, form: Form, size: tuple[int, int, int], *, fast: bool,
               deterministic: bool, levels: int | None = None) -> dict[str, float]:  # fmt: skip
-    """Seconds by way, of what was measured on a device of the kind; {} for other engines."""
+    """Seconds by way, of what was measured on a device of the kind; {} for other engines.
+
+    The "library" of integers is the kernel of the skeletons."""
     if (H200.name, form.arithmetic) not in MEASURED or 0 in size:
         return {}
     on = replace(H200, processors=engine.device.multiprocessors,
                  fma=H200.fma * engine.device.multiprocessors / H200.processors)  # fmt: skip
-    return ways(form.arithmetic, size, fast=fast, deterministic=deterministic, levels=levels, on=on)
+    found = ways(form.arithmetic, size, fast=fast, deterministic=deterministic, levels=levels,
+                 on=on)  # fmt: skip
+    if "library" in found and exact(form.arithmetic):
+        found["library"] = own_seconds(int32, size, on.processors)
+    return found
 
 
 @dataclass(frozen=True)

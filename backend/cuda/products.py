@@ -35,12 +35,11 @@ Leafs = Callable[[Any, Any, Any], bool]
 
 
 class Product:
-    """One `Matmul` by the library."""
+    """One `Matmul` by the library; `leaf`: who else makes standard products of blocks."""
 
-    def __init__(self, owner: Any, node: Matmul) -> None:
+    def __init__(self, owner: Any, node: Matmul, leaf: Leafs | None = None) -> None:
         slots = owner.planner.slots
-        self.owner, self.node = owner, node
-        self.leaf: Leafs | None = None
+        self.owner, self.node, self.leaf = owner, node, leaf
         self.left = Operand(owner, node.left, (*node.batch, node.m, node.k))
         self.right = Operand(owner, node.right, (*node.batch, node.k, node.n))
         self.slot = slots[node.leaf()]

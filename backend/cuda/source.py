@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 _MULTIPROCESSORS = {"sm_80": 108, "sm_90": 132, "sm_90a": 132, "sm_100": 148, "sm_100a": 148}
 
 
+#: What else nvcc would do otherwise.
+_CONTRACTION = (
+    "// Compiled with --fmad=false: a product and a sum are one operation where fma stands."
+)
+
+
 def source(program: Any, arch: str | None = None) -> str:
     """Every kernel in order of launch, the variant that is tried first: a file that compiles."""
     from .text import print_file
@@ -44,6 +50,8 @@ def source(program: Any, arch: str | None = None) -> str:
         for variants in kernels_of(node, arch, settings.check, first_choice(program, node))
     ]
     text = print_file(parts, fast_math=settings.fast_math) if parts else ""
+    if re.search(r"\b(float|double)", text):
+        text = f"{_CONTRACTION}\n\n{text}"
     text += _engines(list(products.items()), arch)
     text = text or "// no kernel: the host or a library does everything in this program\n"
     return text + _by_others(program, set(products))
@@ -58,7 +66,7 @@ def engine_kernels(program: Any, arch: str) -> dict[Matmul, Any]:
     found: dict[Matmul, Any] = {}
     on = Measured(arch=arch)
     for _, step in Planner(program.roots, program.inputs).plan.walk():
-        if isinstance(step.node, Matmul) and not program.settings.check:
+        if isinstance(step.node, Matmul):
             made = engine_kernel(program, step.node, on)
             if made is not None:
                 found[step.node] = made
@@ -134,15 +142,25 @@ def lowering(program: Any, node: Node) -> LoweringContext | None:
     )
 
 
-def remarks(program: Any) -> list[str]:
-    """How each loop over arrays runs, and how arrays of the host get there and back."""
+def remarks(program: Any, device: Any = None) -> list[str]:
+    """How each loop over arrays runs on a device (default: one that was measured), and how arrays
+    of the host get there and back."""
+    from .product_choice import KERNEL, LIBRARY, decided
+    from .product_ways import Measured
+
+    def library(node: Matmul) -> str | None:
+        decision = decided(program, node, device or Measured())
+        by = decision.by if decision else LIBRARY if by_library(node) else KERNEL
+        return None if by == KERNEL else "cuBLAS" if by == LIBRARY else "the tile engine"
+
     lines: list[str] = []
     for _, step in Planner(program.roots, program.inputs).plan.walk():
         node = step.node
         if not isinstance(node, ArrayLoop):
             continue
         where = f" at {node.where.short()}" if node.where is not None else ""
-        why = "it runs in checked mode" if program.settings.check else why_host_driven(node)
+        why = "it runs in checked mode" if program.settings.check else (
+            why_host_driven(node, library))  # fmt: skip
         if why is None:
             how = "CUDA graphs of its turns; the GPU goes on without the host"
             if node.predicate is not None:

@@ -14,7 +14,7 @@ from ..errors import DTypeError, ShapeError, TracingError, did_you_mean, user_lo
 from ..expr import Const, Expr, Index, constant
 from ..functions import multiply
 from ..graph import Check, Fold, Label, Matmul, known
-from ..scalar import apply_primitive, as_strong, fit_weak
+from ..scalar import apply_primitive, as_strong, fit_weak, refuse_argument
 from ..shapes import broadcast_shapes, show_shape
 from ..sources import as_array
 from ..tracing import forbid_nesting
@@ -134,7 +134,8 @@ def matmul(
     """
     forbid_nesting("matmul")
     label = label_of("matmul", name, schedule, deterministic)
-    options = _options(algorithm, levels, precision, execution, label.deterministic, scaling)
+    options = _options("matmul", algorithm, levels, precision, execution, label.deterministic,
+                       scaling)  # fmt: skip
     if c is None and not (isinstance(beta, int | float) and beta == 0):
         raise TracingError(
             f"matmul: beta={beta!r} scales c, and there is none.",
@@ -170,11 +171,14 @@ def strassen(
         raise TracingError(
             f"strassen: unknown variant {variant!r}.", hint='Variants: "strassen", "winograd".'
         )
-    return matmul(a, b, algorithm=variant, levels=levels, execution=execution,
-                  deterministic=deterministic, name=name)  # fmt: skip
+    forbid_nesting("strassen")
+    label = label_of("strassen", name, None, deterministic)
+    options = _options("strassen", variant, levels, None, execution, label.deterministic, None)
+    return _product(as_array(a, "strassen"), as_array(b, "strassen"), options, label)
 
 
 def _options(
+    what: str,
     algorithm: Any,
     levels: int | None,
     precision: str | None,
@@ -182,9 +186,10 @@ def _options(
     deterministic: bool,
     scaling: str | None,
 ) -> MatmulOptions:
+    """Those of `matmul`, checked; errors name `what` was written."""
     if isinstance(algorithm, str) and algorithm not in ALGORITHMS:
         raise TracingError(
-            f"matmul: unknown algorithm {algorithm!r}.",
+            f"{what}: unknown algorithm {algorithm!r}.",
             hint=did_you_mean(algorithm, ALGORITHMS)
             + "Algorithms: "
             + ", ".join(map(repr, ALGORITHMS))
@@ -192,42 +197,43 @@ def _options(
         )
     if precision not in PRECISIONS:
         raise TracingError(
-            f"matmul: unknown precision {precision!r}.",
+            f"{what}: unknown precision {precision!r}.",
             hint="Precisions: " + ", ".join(map(repr, PRECISIONS[1:])),
         )
     if execution not in EXECUTIONS:
         raise TracingError(
-            f"matmul: unknown execution {execution!r}.",
+            f"{what}: unknown execution {execution!r}.",
             hint="Executions: " + ", ".join(map(repr, EXECUTIONS[1:])),
         )
     if scaling not in (None, "outer", "inner-outer"):
         raise TracingError(
-            f"matmul: unknown scaling {scaling!r}.", hint='Scalings: "outer", "inner-outer".'
+            f"{what}: unknown scaling {scaling!r}.", hint='Scalings: "outer", "inner-outer".'
         )
+    refuse_argument(levels, f"{what}: levels=")
     if levels is not None and (not isinstance(levels, int) or levels < 0):
         raise TracingError(
-            f"matmul: levels must be a number ≥ 0, got {levels!r}.", hint="Write levels=1."
+            f"{what}: levels must be a number ≥ 0, got {levels!r}.", hint="Write levels=1."
         )
     if levels is not None and levels > DEEPEST_OF_ALL:
         raise TracingError(
-            f"matmul: {levels} levels are more than the {DEEPEST_OF_ALL} that there are.",
+            f"{what}: {levels} levels are more than the {DEEPEST_OF_ALL} that there are.",
             hint="One or two are the fastest on most machines; extents may allow fewer.",
         )
     named = algorithm not in ("auto", "standard")
     if not isinstance(algorithm, str) and not all(hasattr(algorithm, x) for x in "mknuvw"):
         raise TracingError(
-            f"matmul: {algorithm!r} is no algorithm.",
+            f"{what}: {algorithm!r} is no algorithm.",
             hint="Give a name, or a BilinearAlgorithm with its three tables.",
         )
     if execution is not None and not named:
         raise TracingError(
-            f"matmul: execution {execution!r} says how a fast algorithm's products meet, but the "
+            f"{what}: execution {execution!r} says how a fast algorithm's products meet, but the "
             f"algorithm is {algorithm!r}.",
             hint='Name one: algorithm="strassen", or "winograd".',
         )
     if levels is not None and levels > DEEPEST and execution not in (None, "recursive"):
         raise TracingError(
-            f"matmul: execution {execution!r} knows the products of all levels at once, and "
+            f"{what}: execution {execution!r} knows the products of all levels at once, and "
             f"{levels} levels have too many.",
             hint=f'Up to {DEEPEST} levels, or execution="recursive".',
         )
@@ -239,42 +245,43 @@ def _options(
 
 
 def _product(a: Array, b: Array, options: MatmulOptions, label: Label) -> Array:
+    what = label.operation
     for side in (a, b):
         if not side.structure.is_leaf:
             raise DTypeError(
-                "matmul works on scalars, but the elements are tuples.",
+                f"{what} works on scalars, but the elements are tuples.",
                 hint="Take them apart with td.unzip(a).",
             )
         if side.ndim == 0:
             raise ShapeError(
-                "matmul needs arrays of rank 1 at least, got a rank-0 array.",
+                f"{what} needs arrays of rank 1 at least, got a rank-0 array.",
                 hint="Scale with *: a * x.",
             )
     left = map_over(a, (Index(1),), (constant(1), *a._shape), Label("row")) if a.ndim == 1 else a
     right = (
         map_over(b, (Index(0),), (*b._shape, constant(1)), Label("column")) if b.ndim == 1 else b
     )
-    checks = _inner_check(a, b, left._shape[-1], right._shape[-2])
-    batch, more = broadcast_shapes([left._shape[:-2], right._shape[:-2]], "matmul")
+    checks = _inner_check(a, b, left._shape[-1], right._shape[-2], what)
+    batch, more = broadcast_shapes([left._shape[:-2], right._shape[:-2]], what)
     t = promote(a.types[0], False, b.types[0], False)[0]
     lead = len(batch)
 
     if options.precision is not None and t.name != "float32":
         if not (options.precision == "float32" and t.is_float and t.bits == 16):
             raise DTypeError(
-                f"matmul: precision {options.precision!r} is a way of computing products of "
+                f"{what}: precision {options.precision!r} is a way of computing products of "
                 f"float32, and these are {t}.",
                 hint="Leave it out, or convert the operands: a.astype(td.float32).",
             )
     if options.scaling is not None and not t.is_inexact:
         raise DTypeError(
-            f"matmul: scaling helps floats of very different sizes, and these are {t}, whose "
+            f"{what}: scaling helps floats of very different sizes, and these are {t}, whose "
             "products are exact.",
             hint="Leave it out.",
         )
     if getattr(options.algorithm, "fractions", False) and not t.is_inexact:
         raise DTypeError(
-            f"matmul: {options.algorithm.name} has coefficients that are fractions, which "
+            f"{what}: {options.algorithm.name} has coefficients that are fractions, which "
             f"{t.name} does not have.",
             hint="Take an algorithm of whole numbers, or cast: td.cast(a, td.float64).",
         )
@@ -310,16 +317,17 @@ def _product(a: Array, b: Array, options: MatmulOptions, label: Label) -> Array:
         full: list[Expr] = [constant(0)] * (lead + 2)
         for position, axis in enumerate(keep):
             full[axis] = Index(position)
-        result = map_over(result, full, tuple(result._shape[k] for k in keep), Label("matmul"))
+        result = map_over(result, full, tuple(result._shape[k] for k in keep), Label(what))
     return result
 
 
-def _inner_check(a: Array, b: Array, k: Expr, other: Expr) -> tuple[Check, ...]:
+def _inner_check(a: Array, b: Array, k: Expr, other: Expr, what: str = "matmul"
+                 ) -> tuple[Check, ...]:  # fmt: skip
     if k is other:
         return ()
     u, v = known(k), known(other)
     text = (
-        f"matmul: inner extents differ: {show_shape(a._shape)} @ {show_shape(b._shape)}: "
+        f"{what}: inner extents differ: {show_shape(a._shape)} @ {show_shape(b._shape)}: "
         "{left} against {right}."
     )
     hint = (
@@ -331,7 +339,7 @@ def _inner_check(a: Array, b: Array, k: Expr, other: Expr) -> tuple[Check, ...]:
         Check(
             k,
             other,
-            "matmul: inner extents differ: {left} against {right}.",
+            f"{what}: inner extents differ: {{left}} against {{right}}.",
             hint=hint,
             where=user_location(),
         ),
@@ -406,6 +414,7 @@ def outer(a: Any, b: Any) -> Array:
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Array:
     """As NumPy's, by way of matmul."""
     x, y = as_array(a, "tensordot"), as_array(b, "tensordot")
+    refuse_argument(axes, "tensordot: axes=")
     if isinstance(axes, int):
         if not 0 <= axes <= min(x.ndim, y.ndim):
             raise ShapeError(

@@ -13,10 +13,11 @@ import tiles
 from test_products import EmulatedKernels, execute
 
 import treadle as td
-from treadle.backend.cuda import engine, engine_form, engine_parts, engine_step, product_ways
+from treadle.backend.cuda import engine, engine_form, engine_parts, product_choice, product_ways
 from treadle.backend.cuda.compile import compile_text
 from treadle.backend.cuda.engine_form import FORMS, SLOTS
-from treadle.backend.cuda.engine_parts import EPILOGUE, LEFT, RIGHT, decide
+from treadle.backend.cuda.operand import plain
+from treadle.backend.cuda.product_choice import EPILOGUE, LEFT, RIGHT, Decision, decide
 from treadle.dsl.configuration import Settings
 from treadle.dsl.graph import Input, Matmul, topological
 from treadle.dsl.program import Program
@@ -41,9 +42,8 @@ def made(monkeypatch: pytest.MonkeyPatch) -> EmulatedKernels:
     device, found = Device(), EmulatedKernels()
     found.device.multiprocessors, found.device.library = 6, np
     monkeypatch.setattr("treadle.backend.cuda.executable.device_here", lambda: device)
-    for module in (engine_step, engine_parts):
-        monkeypatch.setattr(module, "engine_for", lambda d: found)
-    for module in (product_ways, engine_parts):
+    monkeypatch.setattr(engine_parts, "engine_for", lambda d: found)
+    for module in (product_ways, product_choice):
         monkeypatch.setattr(module, "predicted", lambda *x, **more: {})
     for name, form in FORMS.items():
         eager = dataclasses.replace(form, least_steps=0, least_inner=0)
@@ -72,10 +72,10 @@ PROGRAMS: dict[str, tuple[Any, Any, str, list[str]]] = {
     ),
     "transposed": (
         lambda a, a2, b, b2: td.use(np.ascontiguousarray(A.T)).T @ (b * b),
-        A @ (B * B), "owner", ["ProducerB"],
+        A @ (B * B), "split", ["ProducerB"],
     ),
     "along one index": (
-        lambda a, a2, b, b2: (a * td.use(SCALE)) @ (b - b2), (A * SCALE) @ (B - B2), "owner",
+        lambda a, a2, b, b2: (a * td.use(SCALE)) @ (b - b2), (A * SCALE) @ (B - B2), "split",
         ["ProducerA", "ProducerB"],
     ),
     "atomic": (lambda a, a2, b, b2: td.strassen(a - 1, b), (A - 1) @ B, "atomic", ["ProducerA"]),
@@ -107,8 +107,7 @@ def test_kernels_around_an_execution_that_finishes_nothing(made: EmulatedKernels
 def test_without_an_engine_parts_are_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     device = Device()
     monkeypatch.setattr("treadle.backend.cuda.executable.device_here", lambda: device)
-    for module in (engine_step, engine_parts):
-        monkeypatch.setattr(module, "engine_for", lambda d: None)
+    monkeypatch.setattr(engine_parts, "engine_for", lambda d: None)
     a, b = map(td.use, (A, B))
     got = execute(td.maximum(td.matmul(2 * a + 1, b, algorithm="winograd") + td.use(BIAS), 0))
     np.testing.assert_array_equal(got, np.maximum((2 * A + 1) @ B + BIAS, 0))
@@ -132,8 +131,8 @@ def _node(array: Any) -> Matmul:
 ENGINE = engine.Engine(types.SimpleNamespace(multiprocessors=132, arch="sm_90a"))
 
 
-def _decided(array: Any, n: int) -> engine_parts.Decision:
-    return decide(ENGINE, FORMS["Float32"], _node(array), (n, n, n))
+def _decided(array: Any, n: int) -> Decision:
+    return decide(ENGINE, _node(array), (n, n, n))
 
 
 def test_light_operands_go_into_the_product() -> None:
@@ -161,14 +160,14 @@ def test_a_pass_over_memory_costs_less_where_products_are_large() -> None:
 def test_what_stays_outside() -> None:
     a, a2, b, b2 = map(td.use, (A, A2, B, B2))
     exp = _node(td.exp(a) @ b)  # heavy: an array of its own whatever the extents
-    assert engine_parts.plain(exp.left)
+    assert plain(exp.left)
     three = _node((a + a2 + td.use(A * 2)) @ b)
-    assert engine_parts.plain(three.left)
+    assert plain(three.left)
     used = td.use(A) * 2
     leaves = flatten_results((used @ b, used))[0]
     program = Program(leaves, None, Settings(), "cuda", ())
     (shared,) = (n for n in topological(program.roots) if isinstance(n, Matmul))
-    assert engine_parts.plain(shared.left)
+    assert plain(shared.left)
     assert _decided(td.strassen(a, b + b2), 8192).apart == {RIGHT}  # registers
     assert _decided(td.strassen(a * 2, b, levels=2), 8192).apart == {LEFT}
 

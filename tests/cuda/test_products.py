@@ -12,7 +12,15 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.backend.cuda import cublas, engine, engine_form, engine_step, product_ways
+from treadle.backend.cuda import (
+    cublas,
+    engine,
+    engine_form,
+    engine_parts,
+    engine_step,
+    product_choice,
+    product_ways,
+)
 from treadle.dsl.operations.linalg import MatmulOptions
 from treadle.skeletons.algorithms import LADERMAN, STRASSEN
 
@@ -324,13 +332,14 @@ def tiles(monkeypatch: pytest.MonkeyPatch) -> Tiles:
     device, made = emulated.EmulatedDevice(), Tiles()
     monkeypatch.setattr("treadle.backend.cuda.executable.device_here", lambda: device)
     monkeypatch.setattr("treadle.backend.cuda.executable.unavailable", lambda: None)
-    monkeypatch.setattr(engine_step, "engine_for", lambda d: made)
+    monkeypatch.setattr(engine_parts, "engine_for", lambda d: made)
     eager = {k: dataclasses.replace(f, least_steps=0, least_inner=0)
              for k, f in engine_form.FORMS.items()}  # fmt: skip
     monkeypatch.setattr(engine_form, "FORMS", eager)
     monkeypatch.setattr(engine, "FORMS", eager)
     monkeypatch.setattr(engine, "FUSED_WAVES", 0)
-    monkeypatch.setattr(product_ways, "predicted", lambda *_, **__: {})  # small no reason not to
+    for module in (product_ways, product_choice):  # small no reason not to
+        monkeypatch.setattr(module, "predicted", lambda *_, **__: {})
     made.device.library = np
     return made
 
@@ -433,7 +442,7 @@ def test_the_model_chooses_among_what_was_measured() -> None:
     assert fast(8192, deterministic=True)[0] == "owner"
     exact = engine_form.FORMS["Int32"]
     assert way(tiles, exact, options, (8192,) * 3) == ("atomic", 1)
-    assert way(tiles, exact, options, (1024,) * 3) == ("atomic", 0)
+    assert way(tiles, exact, options, (1024,) * 3) is None  # the kernel of the skeletons
 
 
 def test_which_engine_multiplies_integers() -> None:
@@ -451,9 +460,8 @@ def test_which_engine_multiplies_integers() -> None:
     assert best(8192)[1] == 0 and best(16384) == ("recursive", 1)
     assert best(8192, algorithm="strassen", levels=1) == ("recursive", 1)
     assert best(4096, algorithm="strassen", levels=2) == ("recursive", 2)
-    assert product_ways.way_for(
-        tiles, engine_form.FORMS["Limbs32"], options, (1, 8192, 8192)
-    ) is None  # fmt: skip
+    limbs = engine_form.FORMS["Limbs32"]
+    assert product_ways.way_for(tiles, limbs, options, (1, 8192, 8192)) == ("atomic", 0)
 
 
 def test_float64_stays_with_the_library_unless_it_is_asked_for_by_name() -> None:
@@ -464,7 +472,6 @@ def test_float64_stays_with_the_library_unless_it_is_asked_for_by_name() -> None
             asked = dataclasses.replace(options, **more)
             assert product_ways.way_for(tiles, form, asked, size) is None
         assert product_ways.standard_way(tiles, form, size) is None
-        assert product_ways.fused_way(tiles, form, size) is None
     for execution in ("hybrid", "owner", "atomic"):
         asked = dataclasses.replace(options, algorithm="strassen", levels=2, execution=execution)
         assert product_ways.way_for(tiles, form, asked, (4096,) * 3) == (execution, 2)
@@ -478,11 +485,11 @@ def test_a_block_of_a_result_is_not_cleared_with_its_neighbours() -> None:
     cleared: list[int] = []
     tiles._launch = lambda out, a, b, mode, *more, **named: launched.append(mode)  # type: ignore[method-assign]
     tiles._clear = lambda address, count: cleared.append(count)  # type: ignore[method-assign]
-    product = types.SimpleNamespace(engine=tiles, _form=lambda m, n, k: form)
+    leaves = engine_step.Leaves(tiles, td.int32, MatmulOptions())
     whole = np.zeros((2 * size, 2 * size), np.int32)
     dense = np.zeros((size, size), np.int32)
     for out in (whole[:size, size:], dense):
-        assert engine_step.EngineProduct._leaf(product, dense, dense, out)  # type: ignore[arg-type]
+        assert leaves(dense, dense, out)
     assert launched == ["owner", "atomic"] and cleared == [dense.nbytes]
 
 
