@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from treadle.dsl.expr import Expr, Extent, Loop, Read, walk
+from treadle.dsl.expr import Const, Expr, Extent, Loop, Read, walk
 from treadle.dsl.graph import Fold, Generate, Leaf, Node, Permute, is_identity_read
 from treadle.dsl.quantities import duration
 from treadle.skeletons.schedules import Auto, Tuned, as_schedule
@@ -67,7 +67,10 @@ class Remembered:
 
         key = extents_class([known[e] for e in self.extents])
         if key not in self._tables:
-            shapes = [[known.get(e, 1) for e in held.shape] for held in self.program.arguments]
+            shapes = [
+                [int(e.value) if isinstance(e, Const) else known[e] for e in held.shape]
+                for held in self.program.arguments
+            ]
             try:
                 self._tables[key] = remembered(self.program, shapes)
             except BackendUnavailable:  # text for a GPU that is not here
@@ -129,12 +132,12 @@ def _automatic(program: Any, node: Node) -> Decider | FoldDecider | None:
 
 def _may_gain(node: Node, gpu: bool) -> bool:
     """What `has_choice` needs, as far as a glance tells: two axes, layers left open, and loops that
-    several outputs can share (on a GPU also: elements that are not read in place, and permutes)."""
+    several outputs can share (on a GPU also: elements that are not read in place); permutes."""
     if isinstance(node, Fold):
         return gpu and bool(node.outer) and node.label.schedule == Auto()
     if not isinstance(node, Generate) or len(node.shape) < 2:
         scattered = isinstance(node, Permute) and len(node.domain) > 1
-        return gpu and scattered and node.label.schedule in (None, Auto())
+        return scattered and node.label.schedule in (None, Auto())
     given = node.label.schedule
     if given is not None:
         schedule = as_schedule(given)
@@ -150,10 +153,10 @@ def _may_gain(node: Node, gpu: bool) -> bool:
 
 
 def reasons(program: Any, node: Node, known: Mapping[Expr, int]) -> list[str]:
-    """For `explain`: what was chosen for these extents and why; nothing where there was no choice,
-    unless `Auto` was asked for by name."""
+    """For `explain`: what was chosen for these extents and why; what a schedule that was given is
+    predicted to take on a GPU; nothing where there was no choice, unless `Auto` was asked for."""
     from treadle.skeletons.analysis.device import device_of
-    from treadle.skeletons.analysis.report import compared, no_choice
+    from treadle.skeletons.analysis.report import against_plain, compared, no_choice
 
     if program.backend == "reference":
         return []
@@ -164,6 +167,8 @@ def reasons(program: Any, node: Node, known: Mapping[Expr, int]) -> list[str]:
         device = device_of(program)
         reason = f"nothing to choose: {no_choice(node, device.gpu)}"
         return [reason, *compared(node, known, device)]
+    if program.backend == "cuda" and isinstance(node, Generate | Permute) and node.label.schedule:
+        return against_plain(node, known, device_of(program))
     return []
 
 

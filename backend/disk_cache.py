@@ -13,44 +13,40 @@ import hashlib
 import json
 import os
 import struct
-import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from treadle.dsl.environment import cache_directory, cannot_keep
+
 _MAGIC = b"TREADLE-CODE-2\n"
 _HEADER = struct.Struct("<QQ32s")
 _DEFAULT_LIMIT = 512 * 1024 * 1024
-
-
-def default_directory() -> Path:
-    """`TREADLE_CACHE_DIR`, or the user's cache directory of this platform."""
-    asked = os.environ.get("TREADLE_CACHE_DIR")
-    if asked:
-        return Path(asked)
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", str(Path.home()))) / "treadle" / "cache"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "treadle"
-    return Path(os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))) / "treadle"
+_MOST_ENTRIES = 20_000
+#: Looking at every entry takes seconds where there are many: done once a day, by the first process
+#: that writes, and by one that writes much.
+_STAMP = "trimmed"
+_DAY = 24 * 3600.0
+_OFTEN = 16 * 1024 * 1024
 
 
 class DiskCache:
     """Entries by key (a hexadecimal hash), in a folder of each backend's own.
 
-    `directory=None` follows the environment.
+    `directory=None` follows the environment.  `limit` in bytes and `most` entries are kept.
     """
 
     def __init__(self, directory: Path | None = None, limit: int = _DEFAULT_LIMIT, *,
-                 folder: str = "native") -> None:  # fmt: skip
-        self._directory, self.limit, self.folder = directory, limit, folder
+                 most: int = _MOST_ENTRIES, folder: str = "native") -> None:  # fmt: skip
+        self._directory, self.limit, self.most, self.folder = directory, limit, most, folder
         self._written = 0
         self._usable = True
 
     @property
     def directory(self) -> Path:
-        return (self._directory or default_directory()) / self.folder
+        return (self._directory or cache_directory()) / self.folder
 
     def path(self, key: str) -> Path:
         return self.directory / key[:2] / f"{key}.o"
@@ -91,20 +87,33 @@ class DiskCache:
                 with contextlib.suppress(OSError):
                     os.unlink(temporary)
                 raise
-        except (OSError, RuntimeError):
+        except (OSError, RuntimeError) as error:
             self._usable = False
+            cannot_keep(error)
             return
+        first = self._written == 0
         self._written += len(data)
-        if self._written >= min(self.limit, 16 * 1024 * 1024) or self._written == len(data):
+        if self._written >= min(self.limit, _OFTEN) or (first and self._is_due()):
             self.trim()
+
+    def _is_due(self) -> bool:
+        """Whether nobody has trimmed the folder for a day."""
+        try:
+            age = time.time() - os.stat(self.directory / _STAMP).st_mtime
+        except OSError:
+            return True
+        return not 0 <= age < _DAY
 
     def drop(self, key: str) -> None:
         with contextlib.suppress(OSError, RuntimeError):
             os.unlink(self.path(key))
 
     def trim(self) -> None:
-        """Delete the entries used longest ago until the rest fits."""
+        """Delete the entries used longest ago where there are too many, or too many bytes: until
+        there is room for as many again as a third of the rest, so that it is seldom needed."""
         self._written = 1
+        with contextlib.suppress(OSError):
+            (self.directory / _STAMP).touch()
         entries = []
         with contextlib.suppress(OSError):
             for folder in os.scandir(self.directory):
@@ -112,13 +121,15 @@ class DiskCache:
                     for entry in os.scandir(folder.path):
                         about = entry.stat()
                         entries.append((about.st_mtime, about.st_size, entry.path))
-        total = sum(size for _, size, _ in entries)
+        total, count = sum(size for _, size, _ in entries), len(entries)
+        if total <= self.limit and count <= self.most:
+            return
         for _, size, path in sorted(entries):
-            if total <= self.limit:
+            if total <= self.limit * 3 // 4 and count <= self.most * 3 // 4:
                 return
             with contextlib.suppress(OSError):
                 os.unlink(path)
-            total -= size
+            total, count = total - size, count - 1
 
 
 def _encode(image: bytes, about: Mapping[str, Any], name: bytes) -> bytes:

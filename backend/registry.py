@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from treadle.dsl.environment import variable
 from treadle.dsl.errors import BackendUnavailable, did_you_mean
 
 
@@ -71,13 +72,14 @@ def require_name(name: str | None) -> None:
     if name is None or name == "auto" or name in BACKENDS:
         return
     working = ", ".join(repr(n) for n in BACKENDS)
+    asked = ", which TREADLE_BACKEND asks for" if name == variable("TREADLE_BACKEND") else ""
     if name in _PLANNED:
         raise BackendUnavailable(
-            f"the backend {name!r} is not available: {_PLANNED[name]}",
+            f"the backend {name!r}{asked} is not available: {_PLANNED[name]}",
             hint=f"Backends here: {working}.",
         )
     raise BackendUnavailable(
-        f"there is no backend {name!r}.",
+        f"there is no backend {name!r}{asked}.",
         hint=f"{did_you_mean(str(name), BACKENDS)}Backends: {working}.",
     )
 

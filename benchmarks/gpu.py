@@ -39,6 +39,15 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
+def require_gpu() -> None:
+    """End the command with a sentence where there is no GPU to measure on."""
+    import treadle as td
+
+    state = td.backends()["cuda"]
+    if not state.startswith("works"):
+        raise SystemExit(f"This measures a GPU, and the backend cuda is {state}")
+
+
 def device() -> dict[str, Any]:
     """The GPU, its driver and CUDA."""
     import cupy as cp

@@ -439,6 +439,11 @@ def _time(seconds: float) -> str:
     return f"{seconds * 1e3:.3g}" if seconds < 1 else f"{seconds * 1e3:.0f}"
 
 
+def _is_wrong(peer: Timing) -> bool:
+    """Whether a peer's time does not count: it computed something else."""
+    return peer.error is not None and not peer.error <= WRONG
+
+
 def cells(row: Row) -> tuple[str, ...]:
     """A row as text: work, treadle, peers, ratio, of ceiling, target, met, error."""
     if row.unit != "ms" or row.value is not None:
@@ -450,7 +455,9 @@ def cells(row: Row) -> tuple[str, ...]:
             mine += f" ±{half:.0%}"
     scale = {"ms": 1e3, "µs": 1e6, "s": 1.0}.get(row.unit, 1e3)
     ordered = sorted(row.peers.items(), key=lambda item: item[1].median)
-    peers = ", ".join(f"{n} {t.median * scale:.3g}" for n, t in ordered)
+    right = ", ".join(f"{n} {t.median * scale:.3g}" for n, t in ordered if not _is_wrong(t))
+    wrong = ", ".join(f"{n} {t.median * scale:.3g}" for n, t in ordered if _is_wrong(t))
+    peers = right + (f"; wrong: {wrong}" if wrong else "")
     of = "" if row.of_ceiling is None else f"{row.of_ceiling:.0%} of {row.ceiling}"
     error = row.treadle.error if row.treadle is not None else None
     return (
@@ -537,7 +544,7 @@ def markdown(rows: Sequence[Row], about: Mapping[str, Any]) -> str:
                 "| " + " | ".join(HEADS) + " |",
                 "|" + " --- |" * len(HEADS),
             ]
-        lines.append("| " + " | ".join(cells(row)) + " |")
+        lines.append("| " + " | ".join(c.replace("|", r"\|") for c in cells(row)) + " |")
     missed = [r for r in rows if r.met is False]
     if missed:
         lines += ["", "## Below target", ""]

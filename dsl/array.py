@@ -43,6 +43,11 @@ class Array(Operators):
     def __init__(
         self, leaves: Sequence[Leaf], structure: Structure = LEAF, shape: Shape | None = None
     ) -> None:
+        if not (isinstance(leaves, list | tuple) and all(isinstance(x, Leaf) for x in leaves)):
+            raise TracingError(
+                f"td.Array makes no array of {type(leaves).__name__}: operations return arrays.",
+                hint="td.use(x) makes one of data; td.fill(shape, 0.0), td.iota(n) of nothing.",
+            )
         self._leaves = tuple(leaves)
         self.structure = structure
         self._shape = self._leaves[0].shape if shape is None else shape
@@ -162,12 +167,16 @@ class Array(Operators):
         """np.sum(a) on an Array is td.sum(a); what td lacks is refused with advice."""
         import treadle
 
+        from .elsewhere import INSTEAD
+
         name = function.__name__
         target = getattr(treadle, name, None)
         if target is None:
+            instead = INSTEAD.get(name)
             raise TracingError(
                 f"np.{name} does not work on a treadle array, and td has no {name}.",
-                hint="td.run(a) computes the array, and NumPy takes it from there.",
+                hint=("" if instead is None else f"Write {instead}.\n")
+                + "td.run(a) computes the array, and NumPy takes it from there.",
             )
         return target(*args, **kwargs)
 
@@ -177,6 +186,18 @@ class Array(Operators):
             hint="Make a new one: td.where(mask, value, a), td.scatter(a, indices, values), or "
             "td.concatenate([…]).",
         )
+
+    def __reduce__(self) -> Any:
+        raise TracingError(
+            "an array cannot be pickled: it is an expression, whose values are not there yet.",
+            hint="Pickle td.run(a); or a program, td.jit(f).lower(*args), or program.save(path).",
+        )
+
+    def __copy__(self) -> Array:
+        return self
+
+    def __deepcopy__(self, _: Any) -> Array:
+        return self
 
     def item(self) -> Any:
         """Refused: the value is not there before the program runs."""

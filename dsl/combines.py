@@ -5,10 +5,50 @@ from __future__ import annotations
 from functools import lru_cache
 
 from . import simplify
-from .expr import Apply, Expr, Var
+from .expr import FALSE, TRUE, Apply, Const, Expr, Var
 from .graph import Combine, canonical_combine
 from .scalar import apply_primitive
 from .types import ScalarType, int64
+
+#: Rows of fewer elements are folded one element after the other, from the left, on a CPU: many of
+#: them side by side in the lanes of a vector, or each as a loop inside the kernel that reads it.
+SHORT_ROW = 64
+
+
+def _identity(op: str, t: ScalarType) -> Const | None:
+    if t.kind == "bool":
+        return {"logical_and": TRUE, "logical_or": FALSE, "logical_xor": FALSE}.get(op)
+    if op == "add":
+        return Const(-0.0 if t.is_inexact else 0, t) if not t.is_complex else (
+            Const(complex(-0.0, -0.0), t))  # fmt: skip
+    if op == "multiply":
+        return None if t.is_complex else Const(1, t)  # (1 + 0i)·∞ is NaN
+    if op in ("minimum", "maximum"):
+        return Const(t.highest if op == "minimum" else t.lowest, t)
+    if op in ("fmin", "fmax"):
+        return Const(float("nan"), t) if t.is_float else None
+    if op == "bitwise_and":
+        return Const(-1 if t.signed else t.highest, t)
+    if op in ("bitwise_or", "bitwise_xor"):
+        return Const(0, t)
+    return None
+
+
+def identities(combine: Combine) -> tuple[Const, ...] | None:
+    """Neutral elements of a combination of known primitives; None if one is not known.
+
+    They are neutral for every bit: −0.0 for sums, NaN for fmin.
+    """
+    if not is_commutative(combine):
+        return None
+    found = []
+    for result in combine.results:
+        assert isinstance(result, Apply)
+        neutral = _identity(result.op.name, result.type)
+        if neutral is None:
+            return None
+        found.append(neutral)
+    return tuple(found)
 
 
 def _elements(*types: ScalarType) -> tuple[Var, ...]:
@@ -84,3 +124,21 @@ def is_commutative(combine: Combine) -> bool:
         if {result.args[0], result.args[1]} != {left, right}:
             return False
     return True
+
+
+def called(combine: Combine) -> str:
+    """The name of a combining function: `add`, `argmin`, or "a function of yours"."""
+    better = argument_of(combine)
+    if better is not None:
+        return {"less": "argmin", "greater": "argmax"}[better]
+    return " and ".join(dict.fromkeys(ways(combine)))
+
+
+def ways(combine: Combine) -> list[str]:
+    """The names of what combines each component."""
+    operands = {*combine.left, *combine.right}
+    found = [
+        r.op.name if isinstance(r, Apply) and set(r.args) <= operands else ""
+        for r in combine.results
+    ]
+    return found if all(found) else ["a function of yours"] * len(found)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import threading
-import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import Any
 
+from .environment import variable, warn_of_mistakes
 from .errors import TracingError, user_facing
 
 
@@ -31,30 +29,7 @@ class Settings:
     fast_precision: bool = False
 
 
-#: The environment variables that treadle reads.
-VARIABLES = (
-    "TREADLE_BACKEND",
-    "TREADLE_CACHE_DIR",
-    "TREADLE_CHECK",
-    "TREADLE_NUM_THREADS",
-    "TREADLE_THREADS",
-    "TREADLE_VECTOR_BYTES",
-)
-
-
-_OF_TESTS = ("TREADLE_TEST_", "TREADLE_UPDATE_", "TREADLE_LONG_")
-
-
-def _warn_of_unknown_variables() -> None:
-    """A misspelt variable would be ignored in silence."""
-    for name in os.environ:
-        if name.startswith("TREADLE_") and not name.startswith((*VARIABLES, *_OF_TESTS)):
-            near = get_close_matches(name, VARIABLES, 1)
-            meant = f"; did you mean {near[0]}?" if near else "."
-            warnings.warn(f"treadle reads no variable {name}{meant}", stacklevel=2)
-
-
-_warn_of_unknown_variables()
+warn_of_mistakes()
 
 
 #: Equal settings are one object, on all threads: calls are repeated where `is` says so.
@@ -67,8 +42,8 @@ def _interned(made: Settings) -> Settings:
 
 def _of_environment() -> dict[str, Any]:
     return {
-        "backend": os.environ.get("TREADLE_BACKEND") or None,
-        "check": os.environ.get("TREADLE_CHECK", "") not in ("", "0"),
+        "backend": variable("TREADLE_BACKEND"),
+        "check": bool(variable("TREADLE_CHECK")),
     }
 
 

@@ -10,6 +10,10 @@ _USE = "td.use(a) takes an array of NumPy, or of anything with DLPack; operation
 _CAPTURED = "fill an array with NumPy's generators and pass it"
 _KERNEL = "write td.generate(shape, lambda i, j: …) with reads such as a[i, j]"
 _WHOLE = "arrays are values: write what every element becomes, as in td.generate or td.where"
+_TRIANGLE = "td.imap(lambda i, j, x: td.where(j <= i, x, 0), a); j >= i for the upper one"
+_CONVOLUTION = "td.correlate(a, weights), td.convolve, or td.stencil(lambda w: …, a)"
+_ORDERED = "td.sort(a, axis), and read the middle of it, or whatever place"
+_WITHOUT_NAN = "put in what changes nothing: td.sum(td.where(td.isnan(a), 0, a)), and the like"
 _RUN = "td.run(x) computes it: a NumPy array, or a number for rank 0"
 
 #: What another library calls it: what to write.
@@ -36,14 +40,50 @@ INSTEAD = {
     "einsum": "td.tensordot(a, b, axes), a @ b (leading axes are batches), td.outer, or td.sum "
     "of a td.generate",
     "linalg": "there are products only: a @ b, td.matmul, td.dot, td.outer, td.tensordot",
+    "norm": "td.sqrt(td.sum(a * a))",
     "inner": "td.dot(a, b), or td.tensordot(a, b, …)",
     "vdot": "td.dot(td.conj(a), b)",
+    "kron": "td.outer of the two, its axes interleaved by td.transpose and td.reshape",
+    "trace": "td.sum(td.diagonal(a))",
+    "tril": _TRIANGLE,
+    "triu": _TRIANGLE,
+    "identity": "td.eye(n)",
+    "diag": "td.diagonal(a); a matrix with this diagonal: td.where(td.eye(n, dtype=bool), a, 0)",
     "fft": "there is none: td.run(x) computes an array for NumPy's",
     "random": _CAPTURED,
     "grad": "there are no derivatives: write the derivative as another function",
     "value_and_grad": "there are no derivatives: write the derivative as another function",
     "empty": "td.zeros(shape): every element of an array has a value",
     "empty_like": "td.zeros_like(a): every element of an array has a value",
+    "softmax": "e = td.exp(a - td.max(a, axis, keepdims=True)), then e / td.sum(e, axis, "
+    "keepdims=True)",
+    "logsumexp": "m = td.max(a), then m + td.log(td.sum(td.exp(a - m)))",
+    "relu": "td.maximum(x, 0)",
+    "sigmoid": "1 / (1 + td.exp(-x))",
+    "conv1d": _CONVOLUTION,
+    "conv2d": _CONVOLUTION,
+    "diff": "a[1:] - a[:-1]",
+    "gradient": "td.stencil(lambda w: (w[1] - w[-1]) / 2, a), or differences of slices",
+    "median": _ORDERED,
+    "percentile": _ORDERED,
+    "quantile": _ORDERED,
+    "average": "td.mean(a), or td.sum(a * w) / td.sum(w)",
+    "nansum": _WITHOUT_NAN,
+    "nanmean": _WITHOUT_NAN,
+    "nanmax": _WITHOUT_NAN,
+    "nanmin": _WITHOUT_NAN,
+    "allclose": "td.all(td.isclose(a, b))",
+    "array_equal": "td.all(a == b)",
+    "isin": "td.any(a[:, None] == values[None, :], axis=1)",
+    "searchsorted": "td.sum(sorted[None, :] < x[:, None], axis=1) counts; a bisection by "
+    "td.while_loop in td.map is fast",
+    "digitize": "td.histogram counts; td.sum(edges[None, :] <= x[:, None], axis=1) numbers",
+    "interp": "in td.map, read both neighbours of a position in a table: t[k], t[k + 1]",
+    "moveaxis": "td.transpose(a, axes)",
+    "rollaxis": "td.transpose(a, axes)",
+    "permute_dims": "td.transpose(a, axes)",
+    "rot90": "td.reverse(a.T, axis)",
+    "print": "return what you want to see: there are no values before the program runs",
     "concat": "td.concatenate([a, b], axis)",
     "vstack": "td.concatenate([a, b], axis=0)",
     "hstack": "td.concatenate([a, b], axis=1), or axis=0 for one axis",
@@ -82,6 +122,31 @@ METHODS = {
     "permute": "td.transpose(a, axes)",
     "unsqueeze": "td.expand_dims(a, axis)",
 }
+
+#: … of what NumPy's functions of elements have as methods.
+UFUNC_METHODS = {
+    "reduce": "Write td.fold(f, init, a, axis), or td.fold1(f, a, axis).",
+    "accumulate": "Write td.scanl1(f, a, axis).",
+    "reduceat": "Write td.fold1_seg(f, a, lengths).",
+    "outer": "Operators broadcast: write a[:, None] + b.",
+    "at": "Write td.scatter(a, indices, values, f), or td.permute.",
+}
+
+
+def no_ufunc(name: str, method: str, given: Iterable[str]) -> tuple[str, str]:
+    """What of a call of NumPy's function `name` treadle has not, and what is written instead."""
+    if method != "__call__":
+        return f"np.{name}.{method}", UFUNC_METHODS[method]
+    word = next(iter(given), None)
+    if word == "out":
+        return f"np.{name} into an array of NumPy's", (
+            "Its values are not computed yet: write w = w + v instead of w += v, and no out=; or "
+            "take td.run(v)."
+        )
+    if word is not None:
+        other = "td.where(p, a, b) chooses" if word == "where" else "x.astype(type) converts"
+        return f"np.{name}({word}=…)", f"Leave it out: {other}."
+    return f"np.{name}", "td.run(a) computes the array, and NumPy takes it from there."
 
 
 def missing(name: str, known: Iterable[str]) -> str:

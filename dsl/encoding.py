@@ -7,8 +7,8 @@ Writing and reading are iterative and linear.
 
 from __future__ import annotations
 
-import importlib
 import re
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, is_dataclass, replace
 from typing import Any
@@ -33,6 +33,7 @@ from .expr import (
     Read,
     Var,
     While,
+    constant,
     walk,
 )  # fmt: skip
 from .graph import Check, Combine, Input, Label, Leaf, Node, Output, topological
@@ -85,9 +86,19 @@ class Encoder:
         found = self.numbers.get(node)
         if found is not None:
             return found
-        ones = [isinstance(e, Const) for e in node.shape]
+        extents = [self._extent(e, node, axis) for axis, e in enumerate(node.shape)]
         name = [node.name, _place(node.where)] if self.full else []
-        return self._add(node, ["input", node.type.name, ones, node.kind, *name])
+        return self._add(node, ["input", node.type.name, extents, node.kind, *name])
+
+    def _extent(self, extent: Expr, of: Input, axis: int) -> int | list[int] | None:
+        """The extent of an input: its own (None), as long as another axis of it, or an expression
+        over the extents of others."""
+        if isinstance(extent, Extent) and extent.node is of:
+            return None if extent.axis == axis else [extent.axis]
+        for e in walk((extent,)):
+            if e not in self.numbers:
+                self._expression(e, of)
+        return self.numbers[extent]
 
     def _node(self, node: Node) -> None:
         for state in getattr(node, "bound", ()):  # used in the body or not
@@ -281,10 +292,16 @@ class Decoder:
         return found
 
     # --- entries ---
-    def _input(self, type_: str, ones: list[bool], kind: str, name: str, where: Any) -> Input:
+    def _input(self, type_: str, extents: list[int | None], kind: str, name: str,
+               where: Any) -> Input:  # fmt: skip
         if kind not in KINDS:
             raise ValueError(f"an input of kind {kind!r}")
-        return Input(str(name), TYPES[type_], tuple(map(bool, ones)), kind, where=place_of(where))
+        made = Input(str(name), TYPES[type_], (False,) * len(extents), kind, where=place_of(where))
+        given = zip(made.shape, extents, strict=True)
+        shape = tuple(own if n is None else self.expr(n) for own, n in given)
+        if kind != "state" and any(e not in (*made.shape, constant(1)) for e in shape):
+            raise ValueError(f"the shape of {name!r}")
+        return made.of_shape(shape)
 
     def _node(self, kind: str, fields: list[Any], label: list[Any], checks: list[Any],
               where: Any) -> Node:  # fmt: skip
@@ -440,20 +457,39 @@ def class_path(cls: type) -> str:
     return path
 
 
+def imported(path: str) -> Any:
+    """What `module:qualname` of a file names, in a module that has been imported already.
+
+    A file may name any module, and importing one runs it: whether it may be is for the user to say.
+    LookupError: why it is not to be had.
+    """
+    module, _, name = path.partition(":")
+    found: Any = sys.modules.get(module)
+    if found is None:
+        raise LookupError(f"the module {module!r} has not been imported here")
+    for part in name.split("."):
+        found = getattr(found, "__dict__", {}).get(part)
+        if found is None:
+            raise LookupError(f"the module {module!r} has no {name}")
+    return found
+
+
+def import_first(path: str) -> str:
+    """What to do so that `imported` finds it."""
+    module = path.partition(":")[0]
+    return f"If you trust the file, write `import {module}` first: reading a file imports nothing."
+
+
 def class_at(path: str) -> type:
     """The tuple or dataclass at an import path; nothing else is accepted."""
     if path == "tuple":
         return tuple
-    module, _, name = path.partition(":")
     try:
-        found: Any = importlib.import_module(module)
-        for part in name.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError, ValueError) as error:
+        found = imported(path)
+    except LookupError as error:
         raise StorageError(
-            f"the results of the stored program have the class {path}, which cannot be imported: "
-            f"{error}.",
-            hint="Make the module importable here.",
+            f"the results of the stored program have the class {path}, and {error.args[0]}.",
+            hint=import_first(path),
         ) from None
     if not isinstance(found, type) or not (issubclass(found, tuple) or is_dataclass(found)):
         raise StorageError(f"{path} is neither a named tuple nor a dataclass.")

@@ -13,6 +13,7 @@ import functools
 import inspect
 import linecache
 import os
+import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
@@ -20,6 +21,9 @@ from types import CodeType
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
+
+#: The packed permutation of a table.
+_LONG_TABLE = re.compile(r'Table\("[A-Za-z0-9+/=]{40,}"')
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -257,6 +261,11 @@ class CompilationError(TreadleError, RuntimeError):
 class ScheduleError(TreadleError, ValueError):
     """A schedule that is malformed or illegal where it stands."""
 
+    def __init__(self, message: str = "", *, hint: str | None = None, **kw: Any) -> None:
+        # Tables print as the code that makes them, which may be a megabyte.
+        shorter = None if hint is None else _LONG_TABLE.sub("Table(…", hint)
+        super().__init__(_LONG_TABLE.sub("Table(…", message), hint=shorter, **kw)
+
 
 class StorageError(TreadleError, ValueError, OSError):
     """A file that cannot be read or is no stored program, or a program that cannot be stored; says
@@ -304,6 +313,8 @@ def _form(function: Callable[..., Any]) -> str:
 
 def _name_of(function: Callable[..., Any]) -> str:
     name = getattr(function, "__name__", "the function")
+    if name == "__init__":
+        return function.__qualname__.split(".")[-2]
     return "the call" if name == "__call__" else name
 
 
@@ -398,3 +409,10 @@ def user_facing(function: Callable[P, R]) -> Callable[P, R]:
             raise found from None
 
     return call
+
+
+def user_facing_class(cls: type[T]) -> type[T]:
+    """The same class, whose calls answer arguments that it does not take, or lacks, with its
+    form."""
+    cls.__init__ = user_facing(cls.__init__)  # type: ignore[method-assign]
+    return cls

@@ -12,7 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from .access import Access, accesses, counters, index_map, read_bodies, show_access
-from .expr import Apply
+from .combines import called, ways
+from .expr import Apply, Expr
 from .graph import (
     ArrayLoop,
     Branch,
@@ -32,6 +33,7 @@ from .names import Names, address, in_order, is_kernel, operations, place
 from .passes import cost
 from .passes.vertical import per_element
 from .quantities import duration
+from .short_rows import ShortRows
 
 WIDTH = 96
 INDENT = "  "
@@ -57,18 +59,19 @@ _BORDERS = {
 def explain(program: Any) -> str:
     """The whole explanation as text, lines of at most about 96 characters."""
     names = Names(program)
+    short = ShortRows(names)
     words: dict[str, str] = {}
-    lines = [_headline(program, names), ""]
+    lines = [_headline(program, names, short), ""]
     lines += _inputs(names)
     for depth, node, under in in_order(program.roots):
-        block = _kernel(node, names, words) if is_kernel(node) else _steering(node, names)
+        block = _kernel(node, names, words, short) if is_kernel(node) else _steering(node, names)
         if under:
             block[0] += f"   ({under})"
         lines += [INDENT * 2 * depth + line for line in block]
         lines.append("")
     lines += _remarks(program)
     lines += _recognised(program)
-    lines += _apart(program, names)
+    lines += _apart(program, names, short)
     if words:
         lines.append("Words")
         lines += _table([(word, meaning) for word, meaning in words.items()])
@@ -78,14 +81,15 @@ def explain(program: Any) -> str:
 # --- head ------------------------------------------------------------------------------------
 
 
-def _headline(program: Any, names: Names) -> str:
+def _headline(program: Any, names: Names, short: ShortRows) -> str:
     written = len(operations(program.source_roots))
     kernels = [n for _, n, _ in in_order(program.roots) if is_kernel(n)]
     several = sum(
         any(head == "launches" for head, _ in _product(n, names))
         for n in kernels if isinstance(n, Matmul)
     )  # fmt: skip
-    made = _count(len(kernels), "kernel") + " launched"
+    launched = sum(not short.left_out(n) for n in kernels)
+    made = _count(launched, "kernel") + " launched"
     if several:
         some = f", {several}" if len(kernels) > 1 else ""
         made = f"{_count(len(kernels), 'step')}{some} of several kernels"
@@ -97,11 +101,12 @@ def _headline(program: Any, names: Names) -> str:
 
 def _inputs(names: Names) -> list[str]:
     rows = []
+    told: set[Expr] = set()
     for node in names.program.inputs:
-        values = [
-            f"{names.extents[e]} = {names.known[e]}"
-            for e in node.shape if e in names.extents and e in names.known
-        ]  # fmt: skip
+        new = [e for e in dict.fromkeys(node.shape) if e not in told]
+        told.update(new)
+        values = [f"{names.extents[e]} = {names.known[e]}"
+                  for e in new if e in names.extents and e in names.known]  # fmt: skip
         rows.append((names.inputs[node], names.type(node.leaf()), ", ".join(values)))
     for param in names.program.params:
         here = f", here {names.known[param]}" if param in names.known else ""
@@ -161,26 +166,30 @@ def _unordered(node: Node, others: str) -> list[tuple[str, list[str]]]:
     return [("schedule", _hung(told))]
 
 
-def _kernel(node: Node, names: Names, words: dict[str, str]) -> list[str]:
+def _kernel(node: Node, names: Names, words: dict[str, str], short: ShortRows) -> list[str]:
     rows: list[tuple[str, list[str]]] = []
     product = _product(node, names) if isinstance(node, Matmul) else []
     several = any(head == "launches" for head, _ in product)
-    if node.fused:
-        rows.append(("together with" if several else "fused in", _fused(node)))
-    found = accesses(node)
-    reads = _reads(node, found, names, words)
+    shown = short.shown(node)
+    if shown.fused:
+        rows.append(("together with" if several else "fused in", _fused(shown)))
+    found = accesses(shown)
+    reads = _reads(shown, found, names, words)
     if reads:
         rows.append(("reads", reads))
     rows.append(("writes", _writes(node, names, words)))
-    rows += _costs(node, found, names, words)
+    told = short.told(node)
+    rows += [("short rows", _hung(told))] if told else []
+    rows += [] if short.left_out(node) else _costs(shown, found, names, words)
     rows += product
-    schedule = _schedule(node, names, product)
+    schedule = [] if short.left_out(node) else _schedule(node, names, product, short)
     rows += [("schedule", schedule)] if schedule else []
     what = "Step" if several else "Kernel"
     return [f"{what} {names.kernels[node]}: {_title(node, names)}", *_rows(rows)]
 
 
-def _schedule(node: Node, names: Names, product: Sequence[tuple[str, list[str]]]) -> list[str]:
+def _schedule(node: Node, names: Names, product: Sequence[tuple[str, list[str]]],
+              short: ShortRows) -> list[str]:  # fmt: skip
     """What the user asked for or what was chosen, from what and why; then what is launched."""
     from treadle.backend.choosing import first_choice, reasons
     from treadle.backend.registry import offered
@@ -202,14 +211,15 @@ def _schedule(node: Node, names: Names, product: Sequence[tuple[str, list[str]]]
             return [own]
         return [given, own if chosen else f"no effect: {own}"]
     context = replace(context, schedule=first_choice(program, node))
-    what = told(node, context, names.known)
+    what = told(short.made(node), context, names.known)
     if _is_plain(found):
         found = found[1:]
         if schedule is None and len(found) > 1:  # nobody asked: the candidates are for who asks
             found = [found[0], "schedule=Auto() shows the candidates"]
     if context.schedule is not None:
         name = repr(context.schedule)
-        given, found = f"{given}; {name} was chosen", [f for f in found if f != name]
+        given = given if given == name else f"{given}; {name} was chosen"
+        found = [f for f in found if f != name]
     elif chosen and what.code is not None:
         given += f"; as {what.code!r}"
     lines = [given, *what.launches, *what.notes, *found]
@@ -262,7 +272,8 @@ def _product(node: Matmul, names: Names) -> list[tuple[str, list[str]]]:
         return []
     extents = [names.size((e,)) for e in (node.m, node.k, node.n)]
     size = None if None in extents else tuple(extents)
-    return [(head, textwrap.wrap(text, WIDTH - 16)) for head, text in described(node, size).items()]
+    told = described(node, size, names.program.settings.check, names.size(node.batch) or 1)
+    return [(head, textwrap.wrap(text, WIDTH - 16)) for head, text in told.items()]
 
 
 def _fused(node: Node) -> list[str]:
@@ -318,30 +329,34 @@ def _writes(node: Node, names: Names, words: dict[str, str]) -> list[str]:
         kind, linear, offset = index_map(node.target, counters(node.target))
         if linear is not None:
             target = Access(node.leaf(), linear, (offset,), kind, None, frozenset())
-        how = "overwriting" if node.combine is None else f"combined with {_combining(node)}"
+        how = "overwriting" if node.combine is None else f"combined with {called(node.combine)}"
         words.setdefault("scattered", "written at computed places; equal places are combined")
-        return [f"{t}  scattered at {show_access(target, names.atom)}, {how}" for t in types]
+        lines = [f"{t}  scattered at {show_access(target, names.atom)}, {how}" for t in types]
+        return [*lines, *_dropped(node)]
     if isinstance(node, Fold) and node.inner:
         inner = names.shape(node.inner)
-        return [f"{t}  each from {inner} elements by {_combining(node)}" for t in types]
+        apart = node.epilogue == node.results and called(node.combine) not in ("argmin", "argmax")
+        each = ways(node.combine) if apart else [called(node.combine)] * len(types)
+        return [f"{t}  each from {inner} elements by {w}" for t, w in zip(types, each, strict=True)]
     if isinstance(node, FoldSeg):
-        return [f"{t}  one per segment, by {_combining(node)}" for t in types]
+        return [f"{t}  one per segment, by {called(node.combine)}" for t in types]
     if isinstance(node, Scan):
         way = "from the end" if node.reverse else "from the start"
-        return [f"{t}  running {_combining(node)} along axis {node.axis}, {way}" for t in types]
+        return [f"{t}  running {called(node.combine)} along axis {node.axis}, {way}" for t in types]
     if isinstance(node, Matmul):
         return [f"{t}  sums of {names.extent(node.k)} products" for t in types]
     return types
 
 
-def _combining(node: Any) -> str:
-    """The name of a combining function: `add`, or "a function of yours"."""
-    ops = [
-        r.op.name if isinstance(r, Apply) and set(r.args) <= {*node.combine.left,
-                                                              *node.combine.right} else ""
-        for r in node.combine.results
-    ]  # fmt: skip
-    return " and ".join(dict.fromkeys(ops)) if all(ops) else "a function of yours"
+def _dropped(node: Permute) -> list[str]:
+    """What values lose that are cast to the type of a permute's defaults."""
+    casts = (v for v in node.values if isinstance(v, Apply) and v.op.name == "cast")
+    lossy = {(v.args[0].type, v.type) for v in casts if v.args[0].type.is_float}
+    return [
+        f"{INDENT}values are cast from {before} to {now}: fractions are dropped"
+        for before, now in sorted(lossy, key=str)
+        if now.is_integer
+    ]
 
 
 def _costs(node: Node, found: Sequence[Access], names: Names, words: dict[str, str]) -> list[
@@ -447,7 +462,7 @@ def _recognised(program: Any) -> list[str]:
     )
 
 
-def _apart(program: Any, names: Names) -> list[str]:
+def _apart(program: Any, names: Names, short: ShortRows) -> list[str]:
     """Why kernels that read each other's results are not one kernel."""
     kept = program.history.context.kept if program.history.context else {}
     read_by: dict[Node, list[int]] = {}
@@ -460,7 +475,7 @@ def _apart(program: Any, names: Names) -> list[str]:
     rows = []
     for node, number in names.kernels.items():
         readers = read_by.get(node)
-        reason = kept.get(node)
+        reason = short.why_apart(node, kept.get(node, ""))
         if not readers or not reason:
             continue
         into = ", ".join(map(str, readers))

@@ -85,10 +85,15 @@ bitwise_or = _binary("bitwise_or", "x | y.")
 bitwise_xor = _binary("bitwise_xor", "x ^ y.")
 left_shift = _binary("left_shift", "x << y; a shift by the width or more gives 0.")
 right_shift = _binary("right_shift", "x >> y, arithmetic on signed types.")
-arctan2 = _binary("arctan2", "The angle of (y, x).")
 hypot = _binary("hypot", "sqrt(x² + y²) without overflow.")
 copysign = _binary("copysign", "|x| with the sign of y.")
 nextafter = _binary("nextafter", "The next float after x toward y.")
+
+
+def arctan2(y: Any, x: Any) -> Any:
+    """The angle of the point (x, y), in radians: y comes first, as in NumPy."""
+    return elementwise("arctan2", y, x)
+
 
 negative = _unary("negative", "-x.")
 absolute = _unary("absolute", "|x|; real for complex x.")
@@ -441,6 +446,7 @@ __all__ = [
     "ceil",
     "clip",
     "clz",
+    "complex_",
     "conj",
     "conjugate",
     "copysign",

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from .errors import Location
-from .expr import Expr, Extent, Var, constant
+from .expr import Const, Expr, Extent, Var, constant
 from .node import (
     Check,
     Combine,
@@ -68,9 +68,9 @@ __all__ = [
 class Input(Node):
     """An array from outside: `use`d data (`source`), an argument of `jit`, or a loop's state.
 
-    Extents that are 1 are the constant 1 (and broadcast); the others are `Extent` leaves.  `until`
-    is the number of the first node made when the function that it was given to had ended, None
-    before.
+    Extents that are 1 are the constant 1 (and broadcast); the others are `Extent` leaves, its own
+    until it is given a `shape` in the words of other arrays.  `until` is the number of the first
+    node made when the function that it was given to had ended, None before.
     """
 
     __slots__ = ("kind", "name", "shape", "source", "type", "until")
@@ -98,6 +98,18 @@ class Input(Node):
             constant(1) if one else Extent(self, axis) for axis, one in enumerate(ones)
         )
         self.outputs = (Output(self.shape, type_),)
+
+    def of_shape(self, shape: Shape) -> Input:
+        """Set the shape, before anyone has read it."""
+        self.shape, self.outputs = shape, (Output(shape, self.type),)
+        return self
+
+    def copy(self) -> Input:
+        """Another input of the same data, which passes put in the place of this one."""
+        ones = tuple(isinstance(e, Const) for e in self.shape)
+        made = Input(self.name, self.type, ones, self.kind, self.source, self.where)
+        made.until = self.until
+        return made
 
     def called(self) -> str:
         if self.kind == "use" and self.where is not None:

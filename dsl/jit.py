@@ -142,13 +142,15 @@ class Jit:
         known = keywords(self._function)
         if known is not None and not known.issuperset(kwargs):
             raise unknown_keyword(self._function, kwargs, known)
-        bound = inspect.signature(self._function).bind(*args, **kwargs)
-        bound.apply_defaults()
-        if bound.kwargs:
+        called = inspect.signature(self._function)
+        bound = called.bind(*args, **kwargs)
+        by_name = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD)
+        if any(called.parameters[word].kind in by_name for word in bound.arguments):
             raise TracingError(
                 "keyword-only arguments of a compiled function are not supported.",
                 hint="Leave out the `*`; what is the same at every call goes into a closure.",
             )
+        bound.apply_defaults()
         return bound.args
 
     def _trace(self, args: tuple[Any, ...], key: Any) -> Program:
@@ -329,11 +331,12 @@ def _key_of(a: Any, flat: list[Any]) -> Any:
             "a compiled function was called with an unevaluated treadle expression.",
             hint="Call the plain function inside other functions, or td.run(a) first.",
         )
-    if a is None or isinstance(a, str) or callable(a):
+    if a is None or isinstance(a, str | np.dtype) or callable(a):
         return ("static", a)
     raise TracingError(
         f"a compiled function cannot take an argument of type {type(a).__name__}.",
-        hint="Pass arrays, numbers, and tuples, lists or dicts of them.",
+        hint="Pass arrays, numbers, and tuples, lists or dicts of them.  An object, as the self of "
+        "a method, goes into a closure: self.step = td.jit(lambda a: self.advance(a)).",
     )
 
 

@@ -75,6 +75,10 @@ def in_order(roots: Sequence[Leaf]) -> Iterator[tuple[int, Node, str]]:
     yield from emit(roots, 0, "")
 
 
+#: Characters of an extent.
+_LONGEST = 120
+
+
 class Names:
     """The names that one program's explanation uses, and the extents it knows."""
 
@@ -93,8 +97,10 @@ class Names:
         for param, value in zip(program.params, numbers, strict=False):
             if param.type.is_integer:
                 self.known[param] = int(value)
+        self._texts: dict[Expr, str] = {}
         self._name_inputs()
         self._name_kernels()
+        self._texts.clear()  # more is known by now
 
     def _name_inputs(self) -> None:
         arguments = set(self.program.arguments)
@@ -114,7 +120,7 @@ class Names:
                 shape = tuple(int(n) for n in node.source.shape)
             for axis, extent in enumerate(node.shape):
                 if isinstance(extent, Extent):
-                    self.extents[extent] = f"n{len(self.extents) + 1}"
+                    self.extents.setdefault(extent, f"n{len(self.extents) + 1}")
                     if shape is not None:
                         self.known[extent] = int(shape[axis])
 
@@ -126,18 +132,6 @@ class Names:
                 self.loops[node] = f"{node.label.operation}{len(self.loops) + 1}"
             for extra in getattr(node, "bound", ()):
                 self.inputs.setdefault(extra, f"state{len(self.inputs)}")
-                for axis, extent in enumerate(extra.shape):
-                    if isinstance(extent, Extent):
-                        self._state_extent(node, extra, axis, extent)
-
-    def _state_extent(self, loop: Any, state: Input, axis: int, extent: Extent) -> None:
-        """A state has its first value's shape."""
-        if state in loop.state:
-            first = loop.init[loop.state.index(state)].shape[axis]
-            self.extents[extent] = self.extent(first)
-            value = self.value(first)
-            if value is not None:
-                self.known[extent] = value
 
     # --- words ---
     def array(self, leaf: Leaf) -> str:
@@ -169,9 +163,29 @@ class Names:
         return e.name if isinstance(e, Param | Var) else self._formula(e)
 
     def extent(self, e: Expr) -> str:
-        """An extent as text: `n1 - 2`, or `?` when only the data tell."""
-        p = polynomial(e)
-        return self._formula(e) if p is None else show_polynomial(p, self.atom)
+        """An extent as text, as it is where the shapes are known: `n1 - 2`; `?` when only the data
+        tell, and `…` for what nobody would read."""
+        if e not in self._texts:
+            here = self._chosen(e)
+            p = polynomial(here)
+            text = self._formula(here) if p is None else show_polynomial(p, self.atom)
+            self._texts[e] = text if len(text) <= _LONGEST else "…"
+        return self._texts[e]
+
+    def _chosen(self, e: Expr) -> Expr:
+        """`e` with the least and the greatest of two known numbers as that one of them."""
+        values = evaluations(e, self.known)
+        made: dict[Expr, Expr] = {}
+        for x in walk((e,)):
+            name = x.op.name if isinstance(x, Apply) else ""
+            if name in ("minimum", "maximum") and all(a in values for a in x.args):
+                first = (values[x.args[0]] <= values[x.args[1]]) == (name == "minimum")
+                made[x] = made[x.args[0 if first else 1]]
+            else:
+                args = tuple(made[a] for a in x.args)
+                changed = any(a is not b for a, b in zip(args, x.args, strict=True))
+                made[x] = x.rebuild(args, x.scoped) if changed else x
+        return made[e]
 
     def _formula(self, e: Expr) -> str:
         """What is no polynomial: a function of others."""
@@ -222,6 +236,12 @@ def _written_as(node: Node) -> tuple[int, str, str | None]:
 
 def evaluate(e: Expr, known: Mapping[Expr, int]) -> int | None:
     """An integer expression over known extents; None when it needs anything else."""
+    found = evaluations(e, known).get(e)
+    return None if found is None else int(found)
+
+
+def evaluations(e: Expr, known: Mapping[Expr, int]) -> dict[Expr, Any]:
+    """The values of an expression and of its parts, as far as extents are known."""
     values: dict[Expr, Any] = {}
     for node in walk((e,)):
         if isinstance(node, Const):
@@ -232,8 +252,7 @@ def evaluate(e: Expr, known: Mapping[Expr, int]) -> int | None:
             args = [np.asarray(values[a], a.type.numpy) for a in node.args]
             with np.errstate(all="ignore"):
                 values[node] = convert(np.asarray(node.op.numpy(*args)), node.type)[()]
-    found = values.get(e)
-    return None if found is None else int(found)
+    return values
 
 
 __all__ = ["Names", "address", "evaluate", "in_order", "inner_inputs", "is_kernel", "operations"]

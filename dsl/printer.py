@@ -65,11 +65,12 @@ def _one(e: Expr, done: dict[Expr, str]) -> str:
             return f"{_array(e.node)}.shape[{e.axis}]"
         case Read():
             border = f"|{e.boundary}" if e.boundary else ""
-            which = f".{e.component}" if len(e.node.outputs) > 1 else ""
-            return f"{_array(e.node)}{which}[{', '.join(args)}{border}]"
+            return f"{_leaf(Leaf(e.node, e.component))}[{', '.join(args)}{border}]"
         case Apply():
             if len(args) == 2 and e.op.symbol:
                 return f"({args[0]} {e.op.symbol} {args[1]})"
+            if e.weak and e.args[0].type == e.type:  # a mark, which does nothing
+                return args[0]
             return f"{e.type if e.op.name == 'cast' else e.op.name}({', '.join(args)})"
         case Cond():
             n = len(e.types)
@@ -93,6 +94,11 @@ def _group(parts: list[str]) -> str:
 
 def _array(node: Node) -> str:
     return f"%{node.uid}"
+
+
+def _leaf(leaf: Leaf) -> str:
+    """An array of a node: `%3`, or `%3.1` where it has several."""
+    return f"%{leaf.node.uid}" + (f".{leaf.component}" if len(leaf.node.outputs) > 1 else "")
 
 
 def show_node(node: Node) -> str:
@@ -129,7 +135,7 @@ def show_node(node: Node) -> str:
             )
         case Permute():
             how = "overwrite" if node.combine is None else many(node.combine.results)
-            defaults = ", ".join(f"%{d.node.uid}" for d in node.defaults)
+            defaults = ", ".join(map(_leaf, node.defaults))
             return (
                 f"{head} into {defaults} at ({many(node.target)}) if {show(node.valid)} "
                 f"<- {many(node.values)} by {how}"
@@ -137,10 +143,9 @@ def show_node(node: Node) -> str:
         case Matmul():
             return f"{head} {show(node.left)} @ {show(node.right)}{_epilogue(node)}"
         case Library():
-            return f"{head} of " + ", ".join(f"%{a.node.uid}" for a in node.arguments)
+            return f"{head} of " + ", ".join(map(_leaf, node.arguments))
         case ArrayLoop():
-            init = ", ".join(f"%{a.node.uid}" for a in node.init)
-            body = ", ".join(f"%{a.node.uid}" for a in node.body)
+            init, body = ", ".join(map(_leaf, node.init)), ", ".join(map(_leaf, node.body))
             return f"{head} from {init} body {body}"
         case Branch():
             return f"{head} if {show(node.predicate)}"

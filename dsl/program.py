@@ -21,7 +21,8 @@ class Program:
     """A traced program: inputs, parameters and results, optimised for and compiled by a backend.
 
     `inputs` are Input nodes (arguments first, then captured arrays); `params` run-time scalars;
-    `source_roots` the graph as written, `roots` after the passes.
+    `source_roots` the graph as written, `roots` after the passes, which may have put others in the
+    place of the `source_inputs`.
     """
 
     def __init__(
@@ -41,11 +42,14 @@ class Program:
         self.overrides = dict(overrides or {})
         _check_names(roots, self.overrides)
         self.source_roots = passes.reschedule(roots, self.overrides)
+        _check_hints(self.source_roots)
         self.params = tuple(params)
-        self.inputs = inputs_of(self.source_roots, arguments, self.params)
-        self.arguments = tuple(arguments)
+        self.source_inputs = inputs_of(self.source_roots, arguments, self.params)
+        self.source_arguments = tuple(arguments)
         self.history = passes.run_passes(self.source_roots, settings, backend)
         self.roots = self.history.roots
+        self.inputs = self.history.inputs(self.source_inputs)
+        self.arguments = self.inputs[: len(self.source_arguments)]
         self.example_shapes: tuple[tuple[int, ...], ...] | None = None
         self.example_numbers: tuple[Any, ...] = ()  # in order of `params`; none known: empty
         self.tuning: Any = None
@@ -165,7 +169,7 @@ class Program:
             self.tree,
             self.settings,
             backend,
-            self.arguments,
+            self.source_arguments,
             self.params,
             self.name,
         )
@@ -202,7 +206,7 @@ class Program:
             self.tree,
             self.settings,
             self.backend,
-            self.arguments,
+            self.source_arguments,
             self.params,
             self.name,
             schedules,
@@ -221,6 +225,18 @@ class Program:
         return (f"<Program {self.name} on {self.backend}: {written} operations, "
                 f"{len(self.kernels)} after fusion; program.explain() tells more>")  # fmt: skip
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles hold what files do."""
+        from .serialise import packed, unpacked
+
+        return unpacked, (packed(self),)
+
+    def __copy__(self) -> Program:
+        """Another program over the same graph: no file is made for that."""
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        return made
+
     @user_facing
     def save(self, path: Any) -> None:
         """Write the program to a file that `td.load` reads, on this machine or another."""
@@ -228,17 +244,19 @@ class Program:
 
         save(self, path)
 
-    def tune(self, *args: Any, **options: Any) -> Program:
+    @user_facing
+    def tune(self, *args: Any, budget: float = 60.0, keep: int | None = None,
+             tolerance: float | None = None, progress: bool = True) -> Program:  # fmt: skip
         """A new program under the fastest schedules found for `args`; this one stays as it is.
 
-        budget=60.0 (seconds), progress=True (a bar), keep=None and tolerance=None (fewer different
-        schedules: the few that stay within `tolerance` of the `keep` best of each operation).  The
+        `budget` in seconds; `progress` shows a bar; `keep` and `tolerance`: fewer different
+        schedules, the few that stay within `tolerance` of the `keep` best of each operation.  The
         table of all timings is the result's `.tuning`.  Ctrl-C keeps the best so far.  What was
         found is remembered for extents of the same power of two, and is what `Tuned()` uses.
         """
         from treadle.skeletons.schedules.tuning import tune
 
-        return tune(self, args, **options)
+        return tune(self, args, budget=budget, keep=keep, tolerance=tolerance, progress=progress)
 
 
 def _check_names(roots: Sequence[Leaf], schedules: dict[str, Any]) -> None:
@@ -259,6 +277,14 @@ def _check_names(roots: Sequence[Leaf], schedules: dict[str, Any]) -> None:
                 f"the program has no operation named {wanted!r}.",
                 hint=told if near is None else f"{near}\n{told}",
             )
+
+
+def _check_hints(roots: Sequence[Leaf]) -> None:
+    """Schedules may only speak of arrays that are there."""
+    if any(not isinstance(n, Input) and n.label.schedule is not None for n in topological(roots)):
+        from treadle.skeletons.caching import require_arrays
+
+        require_arrays(roots)
 
 
 def operation_names(programs: Iterable[Sequence[Leaf]]) -> list[str]:

@@ -10,7 +10,7 @@ import numpy as np
 from . import expr as ir
 from . import simplify
 from .errors import DTypeError, TracingError, form_of, user_facing_methods
-from .expr import Const, Expr, Extent, walk
+from .expr import Const, Expr, Extent, Param, walk
 from .primitives import TABLE
 from .tracing import Scope, Scoped, current_scope, refuse_stranger
 from .types import (
@@ -31,6 +31,16 @@ _HINT_IF = (
     "  td.while_loop(pred, body, init)  a loop that ends by its values\n"
     "  p & q, p | q, ~p                 instead of and, or, not\n"
     "  td.maximum(a, b), td.minimum     instead of max, min"
+)
+
+_HINT_ARGUMENT = (
+    "What shapes a program goes into a closure, one program for each value: "
+    "td.jit(lambda a: f(a, axis=1))."
+)
+
+_HINT_EXTENT = (
+    "Extents are values of the run.  Functions of td take them, td.zeros(a.shape) for "
+    "np.zeros(a.shape); for a loop over one write td.loop(a.shape[0], f, init)."
 )
 
 
@@ -199,7 +209,7 @@ class Operators:
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         """np.sin(x) on a traced value is td.sin(x)."""
-        from . import functions
+        from . import elsewhere, functions
 
         if ufunc.__name__ == "matmul" and method == "__call__" and not kwargs:
             from .operations.linalg import matmul
@@ -208,10 +218,8 @@ class Operators:
         name = {"divide": "true_divide"}.get(ufunc.__name__, ufunc.__name__)
         target = getattr(functions, name, None)
         if method != "__call__" or kwargs or target is None:
-            raise TracingError(
-                f"np.{ufunc.__name__} does not work on a traced value.",
-                hint="Use the function of the same name in td.",
-            )
+            what, hint = elsewhere.no_ufunc(ufunc.__name__, method, kwargs)
+            raise TracingError(f"{what} does not work on a traced value.", hint=hint)
         return target(*inputs)
 
 
@@ -222,6 +230,11 @@ class Scalar(Operators, Scoped):
     __slots__ = ("_expr",)
 
     def __init__(self, expression: Expr) -> None:
+        if not isinstance(expression, Expr):
+            raise TracingError(
+                f"td.Scalar makes no scalar of {type(expression).__name__}.",
+                hint="Typed scalars are made by their type: td.float32(3.5), td.int64(3).",
+            )
         self._expr = expression
         self.scope = current_scope()
 
@@ -269,7 +282,7 @@ class Scalar(Operators, Scoped):
         return evaluate(self._expr, extents) if extents else None
 
     def _no_value(self, what: str, hint: str = _HINT_IF) -> TracingError:
-        return TracingError(
+        return run_time_argument(self, what, hint) or TracingError(
             f"{what} needs the value of a traced scalar ({self._expr.type}).", hint=hint
         )
 
@@ -286,6 +299,8 @@ class Scalar(Operators, Scoped):
     def __index__(self) -> int:
         if isinstance(self._expr, Const) and self._expr.type.is_integer:
             return int(self._expr.value)
+        if any(isinstance(e, Extent) for e in walk((self._expr,))):
+            raise self._no_value("a Python index, range() or a length", _HINT_EXTENT)
         raise self._no_value(
             "a Python index, range() or a length",
             "To read an array at this index inside a kernel make it treadle's first: "
@@ -335,6 +350,29 @@ class Scalar(Operators, Scoped):
             "td.where instead of np.where.  (A list of numbers given to a compiled function is as "
             "many arguments: give np.array(x).)",
         )
+
+
+def run_time_argument(value: Any, what: str, hint: str = "") -> TracingError | None:
+    """The error of `what`, an axis or an offset, where it is computed from nothing but arguments
+    of a compiled function, which are values of the run; None for what is no such scalar."""
+    if not isinstance(value, Scalar):
+        return None
+    leaves = {e for e in walk((value._expr,)) if not (e.args or isinstance(e, Const))}
+    if not leaves or not all(isinstance(e, Param) for e in leaves):
+        return None
+    names = ", ".join(sorted(e.name for e in leaves if isinstance(e, Param)))
+    which = "an argument" if len(leaves) == 1 else "arguments"
+    return TracingError(
+        f"{what} needs the value of {names}, {which} of the compiled function: a value of the run.",
+        hint=f"{_HINT_ARGUMENT}\n{hint}".rstrip(),
+    )
+
+
+def refuse_argument(value: Any, what: str, hint: str = "") -> None:
+    """The error of `run_time_argument`, where it is one."""
+    error = run_time_argument(value, what, hint)
+    if error is not None:
+        raise error
 
 
 def _is_operand(value: Any) -> bool:
@@ -412,6 +450,12 @@ def as_strong(e: Expr) -> Expr:
 
 def fit_weak(e: Expr, type_: ScalarType) -> Expr:
     """A value beside one of `type_`: cast, refusing a literal that does not fit."""
+    if e.weak and promote(type_, False, e.type, True)[0] != type_ and not isinstance(e, Const):
+        raise DTypeError(
+            f"a {e.type} of extents and Python's numbers does not fit in {type_}.",
+            hint=f"Say how to convert it, as in td.{type_}(td.floor(x)), or convert the elements: "
+            f"a.astype(td.{e.type}).",
+        )
     if not (isinstance(e, Const) and e.weak):
         return simplify.cast(e, type_)
     if e.type.is_integer and type_.is_integer:
@@ -433,12 +477,31 @@ def fit_weak(e: Expr, type_: ScalarType) -> Expr:
 
 def unify(values: Sequence[Expr], operation: str) -> tuple[list[Expr], bool]:
     """All operands in their common type (NumPy 2), and whether that is still weak."""
-    type_, weak = values[0].type, values[0].weak
-    for e in values[1:]:
-        type_, weak = promote(type_, weak, e.type, e.weak)
+    typed: ScalarType | None = None
+    for e in values:
+        if not e.weak:
+            typed = e.type if typed is None else promote(typed, False, e.type, False)[0]
+    loose = [e.weak and (typed is None or yields(e, typed)) for e in values]
+    type_, weak = values[0].type, loose[0]
+    for e, is_weak in zip(values[1:], loose[1:], strict=True):
+        type_, weak = promote(type_, weak, e.type, is_weak)
     if weak:
         return [simplify.cast(e, type_, True) for e in values], True
     return [fit_weak(e, type_) for e in values], False
+
+
+def yields(e: Expr, type_: ScalarType) -> bool:
+    """Whether a weak value takes the type of what it meets.
+
+    Python's numbers do.  Extents do where int64 would make floats of both (beside floats, uint64);
+    beside narrower integers they stay int64: who counts elements shall not wrap.
+    """
+    return e.weak and not (promote(e.type, False, type_, False)[0] == int64 and _counts(e))
+
+
+def _counts(e: Expr) -> bool:
+    """Whether a weak number is made of extents (those that the data decide are read)."""
+    return isinstance(e, ir.Apply) and any(isinstance(x, Extent | ir.Read) for x in walk((e,)))
 
 
 def apply_primitive(name: str, operands: Sequence[Expr]) -> Expr:

@@ -2,8 +2,8 @@
 
 A file is one JSON document: format, versions, a SHA-256 of the payload, and the payload: the graph
 as written (encoding.py), arguments, settings, results and the data of captured arrays.  Reading
-never runs code from the file; the only names it imports are classes of results (named tuples and
-dataclasses) and of schedules that the user wrote.
+never runs code from the file and imports nothing: classes of results (named tuples and dataclasses)
+and of orders that the user wrote are taken from modules that have been imported already.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .graph import Input, Leaf
 from .program import Program
 
 FORMAT = "treadle program"
-VERSION = 1
+VERSION = 2
 
 
 def _treadle_version() -> str:
@@ -48,6 +48,11 @@ def save(program: Program, path: Any) -> None:
     Python functions, classes of results that another process could not import.
     """
     path = _path(path, "save")
+    write_atomically(path, packed(program))
+
+
+def packed(program: Program) -> str:
+    """The text of the file, which is what pickles of a program hold, too."""
     payload = _payload(program)
     document = {
         "format": FORMAT,
@@ -56,12 +61,12 @@ def save(program: Program, path: Any) -> None:
         "sha256": _checksum(payload),
         "payload": payload,
     }
-    write_atomically(path, _text(document))
+    return _text(document)
 
 
 def _payload(program: Program) -> dict[str, Any]:
     encoder = Encoder(program.params, full=True)
-    roots = encoder.graph(program.source_roots, program.inputs)
+    roots = encoder.graph(program.source_roots, program.source_inputs)
     return {
         "name": program.name,
         "backend": program.backend,
@@ -69,11 +74,11 @@ def _payload(program: Program) -> dict[str, Any]:
         "params": [[p.name, p.type.name, p.weak] for p in program.params],
         "table": encoder.table,
         "roots": roots,
-        "arguments": [encoder.numbers[node] for node in program.arguments],
-        "inputs": [encoder.numbers[node] for node in program.inputs],
+        "arguments": [encoder.numbers[node] for node in program.source_arguments],
+        "inputs": [encoder.numbers[node] for node in program.source_inputs],
         "data": [
             _data(node) if node.source is not None else None
-            for node in program.inputs[len(program.arguments) :]
+            for node in program.source_inputs[len(program.source_arguments) :]
         ],
         "results": encode_tree(program.tree),
         "example_shapes": [list(s) for s in program.example_shapes or ()],
@@ -135,14 +140,25 @@ def write_atomically(path: Any, text: str) -> None:
 def load(path: Any) -> Program:
     """The program of a file that `Program.save` wrote, ready to run.
 
-    `StorageError` for a file that is damaged, of another format or of another version.
+    Nothing is imported: where the program has an order or a class of results of your own, import
+    its module first.  `StorageError` for that, and for a file that is damaged, of another format or
+    of another version.
     """
     name = _path(path, "load")
     try:
         with open(name, encoding="utf-8") as file:
-            document = json.load(file)
+            text = file.read()
     except OSError as error:
         raise StorageError(f"cannot read {name}: {error.strerror}.") from None
+    except ValueError:
+        raise _damaged(name, "it is not a complete JSON document") from None
+    return unpacked(text, name)
+
+
+def unpacked(text: str, name: str = "the pickled program") -> Program:
+    """The program that `packed` wrote down; `name`: what errors call it."""
+    try:
+        document = json.loads(text)
     except (ValueError, RecursionError):
         raise _damaged(name, "it is not a complete JSON document") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:

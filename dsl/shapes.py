@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import expr as ir
+from . import simplify
 from .errors import DTypeError, ShapeError, user_location
 from .expr import Apply, Const, Expr, Index, Read, walk
 from .graph import Check, Shape, known
@@ -17,8 +18,11 @@ from .simplify import is_const
 
 
 def Extent(e: Expr) -> Scalar:
-    """A run-time extent as a scalar that also answers int() when its value is known."""
-    return KnownScalar(e)
+    """A run-time extent as a scalar that also answers int() when its value is known.
+
+    It is weak, as the Python ints in NumPy's `shape` are: x / x.shape[0] has the type of a float x.
+    """
+    return KnownScalar(simplify.cast(e, e.type, True))
 
 
 class KnownScalar(Scalar):
@@ -65,6 +69,11 @@ def as_shape(shape: Any, operation: str) -> tuple[Shape, tuple[Check, ...]]:
             raise DTypeError(
                 f"{operation} needs integer extents, got {part!r}.",
                 hint="Write n // 2 instead of n / 2, or int(n).",
+            )
+        if isinstance(part, Scalar) and not part.dtype.is_integer:
+            raise DTypeError(
+                f"{operation} needs integer extents, got a {part.dtype}.",
+                hint="Write n // 2 instead of n / 2, or td.cast(n, td.int64).",
             )
         e = as_index(part, f"{operation}'s shape")
         extents.append(e)

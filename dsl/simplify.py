@@ -35,9 +35,17 @@ _INTEGER_IDENTITY = ("floor", "ceil", "trunc", "rint", "conjugate", "real")
 
 
 def apply(op: Primitive, args: tuple[Expr, ...], type_: ScalarType, weak: bool = False) -> Expr:
-    """`op` applied to operands of one type, simplified."""
+    """`op` applied to operands of one type, simplified.
+
+    Weak is what came of literals and extents only.  A mark around the whole says so (a weak cast),
+    and what is inside is like any other value: equal expressions are one, weak or not.
+    """
     if op.name == "cast":
         return cast(args[0], type_, weak)
+    for a in args:
+        if a.weak:
+            made = apply(op, tuple([cast(a, a.type) for a in args]), type_)
+            return cast(made, type_, True) if weak else made
     if op.name == "select":
         return select(*args)
     first = args[0].type
@@ -62,11 +70,11 @@ def apply(op: Primitive, args: tuple[Expr, ...], type_: ScalarType, weak: bool =
         if type(a) is not Const:
             break
     else:
-        return _fold(op, args, type_, weak)
+        return _fold(op, args, type_)
     if op.name == "logical_and":
-        return _logical_and(args, weak)
+        return _logical_and(args)
     if op.name == "logical_or":
-        return _logical_or(args, weak)
+        return _logical_or(args)
     if op.name == "logical_not" and isinstance(args[0], Apply) and args[0].op.name == "logical_not":
         return args[0].args[0]
     if type_.is_integer and first.is_integer:
@@ -78,17 +86,17 @@ def apply(op: Primitive, args: tuple[Expr, ...], type_: ScalarType, weak: bool =
     if op.name in ("equal", "less_equal", "greater_equal") and args[0] is args[1]:
         if not first.is_inexact:
             return TRUE
-    return Apply(op, args, type_, weak)
+    return Apply(op, args, type_)
 
 
-def _fold(op: Primitive, args: tuple[Expr, ...], type_: ScalarType, weak: bool) -> Expr:
+def _fold(op: Primitive, args: tuple[Expr, ...], type_: ScalarType) -> Expr:
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         value = op.numpy(*(np.asarray(a.value) for a in args))  # type: ignore[attr-defined]
-    return Const(convert(np.asarray(value), type_)[()], type_, weak)
+    return Const(convert(np.asarray(value), type_)[()], type_)
 
 
-def _logical_and(args: tuple[Expr, ...], weak: bool) -> Expr:
+def _logical_and(args: tuple[Expr, ...]) -> Expr:
     a, b = args
     if a is FALSE or b is FALSE:
         return FALSE
@@ -96,10 +104,10 @@ def _logical_and(args: tuple[Expr, ...], weak: bool) -> Expr:
         return b
     if b is TRUE or a is b:
         return a
-    return Apply(TABLE["logical_and"], args, bool_, weak)
+    return Apply(TABLE["logical_and"], args, bool_)
 
 
-def _logical_or(args: tuple[Expr, ...], weak: bool) -> Expr:
+def _logical_or(args: tuple[Expr, ...]) -> Expr:
     a, b = args
     if a is TRUE or b is TRUE:
         return TRUE
@@ -107,7 +115,7 @@ def _logical_or(args: tuple[Expr, ...], weak: bool) -> Expr:
         return b
     if b is FALSE or a is b:
         return a
-    return Apply(TABLE["logical_or"], args, bool_, weak)
+    return Apply(TABLE["logical_or"], args, bool_)
 
 
 def is_const(e: Expr, value: int) -> bool:
@@ -193,9 +201,13 @@ def cast(value: Expr, type_: ScalarType, weak: bool = False) -> Expr:
     """Convert; a constant is converted here and now."""
     if value.type == type_ and value.weak == weak:
         return value
+    if value.weak and isinstance(value, Apply):  # a mark of weakness, or a cast with it
+        value = cast(value.args[0], value.type)
+        if value.type == type_ and not weak:
+            return value
     if isinstance(value, Const):
         return Const(convert(np.asarray(value.value), type_)[()], type_, weak)
-    if isinstance(value, Apply) and value.op.name == "cast":
+    if isinstance(value, Apply) and value.op.name == "cast" and not weak:
         inner = value.args[0]
         # Widening integers and back is the identity; bool fits everywhere.
         if inner.type == type_ and inner.type.is_integer and value.type.is_integer:
@@ -206,6 +218,8 @@ def cast(value: Expr, type_: ScalarType, weak: bool = False) -> Expr:
 
 def select(predicate: Expr, a: Expr, b: Expr) -> Expr:
     """Both sides are evaluated; one is taken."""
+    if a.weak and b.weak:
+        return cast(select(predicate, cast(a, a.type), cast(b, b.type)), a.type, True)
     if isinstance(predicate, Const):
         return a if bool(predicate.value) else b
     if a is b:
@@ -214,4 +228,4 @@ def select(predicate: Expr, a: Expr, b: Expr) -> Expr:
         return predicate
     if isinstance(predicate, Apply) and predicate.op.name == "logical_not":
         return select(predicate.args[0], b, a)
-    return Apply(TABLE["select"], (predicate, a, b), a.type, a.weak and b.weak)
+    return Apply(TABLE["select"], (predicate, a, b), a.type)

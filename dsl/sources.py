@@ -54,6 +54,15 @@ def as_array(value: Any, operation: str = "an operation") -> Array:
         from .operations.making import unit
 
         return unit(value)
+    if (
+        isinstance(value, tuple)
+        and value
+        and all(isinstance(x, Array) or is_arraylike(x) for x in value)
+    ):
+        raise TracingError(
+            f"{operation} needs an array, got a tuple of {len(value)} arrays.",
+            hint=f"td.zip(*arrays) makes one array of tuples: td.{operation}(…, td.zip(*arrays)).",
+        )
     raise TracingError(
         f"{operation} needs an array, got {type(value).__name__}.",
         hint=form_of(operation) if callable(value)

@@ -1,6 +1,6 @@
 """Edges of a photograph (Canny): stencils, and an array loop."""
 
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 
 import treadle as td
@@ -13,10 +13,11 @@ NEAR = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1)]
 
 def smooth(rgb: td.Array) -> td.Array:
     """Grey in [0, 1], blurred by a Gaussian along one axis, then along the other."""
-    r, g, b = (rgb[:, :, k].astype(td.float32) for k in range(3))
-    grey = (0.299 * r + 0.587 * g + 0.114 * b) / 255
-    along = td.stencil(lambda w: sum(g * w[0, k] for k, g in GAUSS), grey, boundary=td.mirror)
-    return td.stencil(lambda w: sum(g * w[k, 0] for k, g in GAUSS), along, boundary=td.mirror)
+    colours = (rgb[:, :, k].astype(td.float32) for k in range(3))
+    grey = td.map(lambda r, g, b: (0.299 * r + 0.587 * g + 0.114 * b) / 255, *colours, name="grey")
+    blur = partial(td.stencil, boundary=td.mirror)
+    along = blur(lambda w: sum(g * w[0, k] for k, g in GAUSS), grey, name="blur along rows")
+    return blur(lambda w: sum(g * w[k, 0] for k, g in GAUSS), along, name="blur along columns")
 
 
 def slope(smoothed: td.Array) -> tuple[td.Array, ...]:
@@ -73,7 +74,6 @@ def main(output: Path = OUTPUT, image: Path | None = None, size: int | None = No
     rgb = photograph(image, size)
     found = edges(rgb, strong)
     table, same = peer.compare((smooth, slope, thin, join, edges), rgb, strong)
-    same_as = f"{same:.3%} of pixels are the same as SciPy's"
-    notes = (kernels(edges.lower(rgb, strong), explain), same_as)
+    notes = (kernels(edges.lower(rgb, strong), explain), f"{same:.3%} of pixels are as SciPy's")
     picture = save(blend(found, PAPER, INK), output, "canny")
     return Made({"edges": found, "agreement": same}, picture, (table,), notes)

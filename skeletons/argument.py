@@ -18,7 +18,7 @@ from treadle.dsl.simplify import select
 from treadle.dsl.types import int64
 
 from .combining import Elements, fold_partials
-from .fold import Along
+from .fold_along import Along
 from .kernel import arithmetic as at
 from .kernel.build import Builder
 from .kernel.ir import Buffer, Store

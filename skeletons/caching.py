@@ -7,14 +7,15 @@ random, streaming.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from treadle.dsl.graph import Input, Leaf, Node
+from treadle.dsl.graph import Input, Leaf, Node, topological
 
 from .kernel.build import LoweringContext
 from .kernel.ir import Buffer, Kernel, Lowered
 from .schedules import Hints, as_schedule
+from .schedules.errors import ScheduleError, of_operation
 from .schedules.validate import did_you_mean
 
 #: The classes of the analysis, the one with the most reuse first, and their names in `Hints`.
@@ -38,11 +39,8 @@ def cached(lowered: Lowered, node: Node, context: LoweringContext) -> Lowered:
     for kernel in lowered.kernels:
         kernels.append(_with_policies(kernel, wanted, used, context.target))
     notes = [f"caches: {told} ({why[told.split(':')[0]]})" for told in used]
-    unknown = sorted(set(hints.by_array) - set(why))
-    for n in unknown:
-        near = did_you_mean(n, why)
-        meant = "" if near is None else f". {near}"
-        notes.append(f"{hints!r}: no array called {n} is read or written here{meant}")
+    for n in sorted(set(hints.by_array) - set(why)):
+        notes.append(f"{hints!r}: this kernel neither reads nor writes {n}")
     if not used:
         notes.append(f"{hints!r} has no effect here")
     return replace(lowered, kernels=tuple(kernels), notes=(*lowered.notes, *notes))
@@ -68,6 +66,28 @@ def policies(node: Node, hints: Hints) -> tuple[Mapping[Leaf, str], Mapping[str,
         if policy is not None and policy != "default":
             wanted[leaf] = policy
     return wanted, why
+
+
+def require_arrays(roots: Sequence[Leaf]) -> None:
+    """`ScheduleError` where the `Hints` of an operation name an array that the program, as
+    written, does not have."""
+    written = list(topological(roots))
+    for node in written:
+        given = node.label.schedule if not isinstance(node, Input) else None
+        hints = None if given is None else as_schedule(given).hints
+        if hints is None or not hints.arrays:
+            continue
+        names = sorted({array_name(leaf) for n in written for leaf in n.leaves})
+        for wanted in hints.by_array:
+            if wanted not in names:
+                near = did_you_mean(wanted, names)
+                known = f"Its arrays: {', '.join(names)}."
+                with of_operation(node.label, node.where):
+                    raise ScheduleError(
+                        f"{hints!r}: the program has no array named {wanted!r}.",
+                        hint=known if near is None else f"{near}  {known}",
+                        where=node.where,
+                    )
 
 
 def array_name(leaf: Leaf) -> str:

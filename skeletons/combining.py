@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from treadle.dsl.combines import is_commutative
-from treadle.dsl.expr import FALSE, TRUE, Apply, Const, Expr, Var
+from treadle.dsl.combines import identities, is_commutative
+from treadle.dsl.expr import Expr, Var
 from treadle.dsl.graph import Combine
-from treadle.dsl.types import ScalarType
 
 from .kernel import arithmetic as at
 from .kernel.ir import Assign, Reduce
@@ -24,42 +23,6 @@ Elements = Callable[[Linearizer, Expr], Values]
 
 #: Partial results are combined in groups of this many: a tree of two levels, for accuracy.
 GROUP = 64
-
-
-def _identity(op: str, t: ScalarType) -> Const | None:
-    if t.kind == "bool":
-        return {"logical_and": TRUE, "logical_or": FALSE, "logical_xor": FALSE}.get(op)
-    if op == "add":
-        return Const(-0.0 if t.is_inexact else 0, t) if not t.is_complex else (
-            Const(complex(-0.0, -0.0), t))  # fmt: skip
-    if op == "multiply":
-        return None if t.is_complex else Const(1, t)  # (1 + 0i)·∞ is NaN
-    if op in ("minimum", "maximum"):
-        return Const(t.highest if op == "minimum" else t.lowest, t)
-    if op in ("fmin", "fmax"):
-        return Const(float("nan"), t) if t.is_float else None
-    if op == "bitwise_and":
-        return Const(-1 if t.signed else t.highest, t)
-    if op in ("bitwise_or", "bitwise_xor"):
-        return Const(0, t)
-    return None
-
-
-def identities(combine: Combine) -> tuple[Const, ...] | None:
-    """Neutral elements of a combination of known primitives; None if one is not known.
-
-    They are neutral for every bit: −0.0 for sums, NaN for fmin.
-    """
-    if not is_commutative(combine):
-        return None
-    found = []
-    for result in combine.results:
-        assert isinstance(result, Apply)
-        neutral = _identity(result.op.name, result.type)
-        if neutral is None:
-            return None
-        found.append(neutral)
-    return tuple(found)
 
 
 def apply_combine(into: Linearizer, combine: Combine, left: Sequence[Expr],

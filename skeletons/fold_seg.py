@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from treadle.dsl.combines import SHORT_ROW, identities
 from treadle.dsl.expr import Expr, Index, Var
 from treadle.dsl.graph import Combine, FoldSeg
 from treadle.dsl.types import int64
 
-from .combining import Elements, accumulate, declare, fold_range, identities, reduce_range
+from .combining import Elements, accumulate, declare, fold_range, reduce_range
 from .fold import RowFold
 from .kernel import arithmetic as at
 from .kernel import tiling, transform
@@ -19,8 +20,6 @@ from .visits import Visits
 
 #: Segments of a task.
 SEGMENTS = 64
-#: Segments below this many elements are folded serially.
-SHORT_SEGMENT = 64
 
 
 def _fold_segment(into: Linearizer, combine: Combine, start: Expr, stop: Expr,
@@ -31,7 +30,7 @@ def _fold_segment(into: Linearizer, combine: Combine, start: Expr, stop: Expr,
     if neutral is None:
         return fold_range(into, combine, start, stop, element)
     total = declare(into, neutral)
-    short = into.let(at.less(at.subtract(stop, start), SHORT_SEGMENT), "short")
+    short = into.let(at.less(at.subtract(stop, start), SHORT_ROW), "short")
     with into.when(short), into.loop("k", start, stop) as k:
         accumulate(into, combine, total, element(into, k))
     with into.otherwise(short):

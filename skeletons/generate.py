@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from treadle.dsl.expr import Expr, Index, Var, constant
+from treadle.dsl.expr import Const, Expr, Index, Var, constant, substitute
 from treadle.dsl.graph import Generate
 from treadle.dsl.types import int64
 
@@ -33,6 +33,7 @@ from .kernel.ir import Buffer, Comment, Kernel, Lowered, Store
 from .kernel.linearize import Linearizer
 from .kernel.tiling import Tile, Tiling
 from .schedules import Block, Resolved, Schedule, Table
+from .schedules.examine import ascends
 from .schedules.schedule import shown
 
 #: A task moves about this many bytes: it fits in a second-level cache and outlasts its dispatch.
@@ -48,6 +49,11 @@ TRANSPOSE_COLUMNS, TRANSPOSE_ROWS = 16, 64
 CHEAP_TRANSPOSE = 4.0
 #: Elements of a piece of a row from which on it is worth a vector.
 VECTOR = 8
+#: Rows of at most so many elements, as many as were known before the launch, lie side by side in
+#: the lanes of a vector, each computed from left to right.
+NARROW = 8
+#: … if the elements have so many bytes: vectors of smaller ones would have too many lanes.
+NARROW_BYTES = 4
 
 
 def lower_generate(node: Generate, context: LoweringContext) -> Lowered:
@@ -73,6 +79,9 @@ def lower_generate(node: Generate, context: LoweringContext) -> Lowered:
         if row is not None:
             tasks = _one_row(builder, node, outs, row, p, task, into)
             return builder.lowered(_kernel(builder, node, tasks, task, into, collapsed=True))
+    if plan is None and _is_narrow(builder, node, outs):
+        tasks = _narrow_rows(builder, node, outs, task, into)
+        return builder.lowered(_kernel(builder, node, tasks, task, into))
     unroll = _unrolled_rows(builder, roots, rank)
     wide = elements_per_task(builder, roots, outs)
     if plan is not None and plan.lanes < rank - 1:
@@ -149,6 +158,53 @@ def _one_row(builder: Builder, node: Generate, outs: Sequence[Buffer], roots: Se
     with into.loop(p, start, stop, "vector"):
         _store(into, outs, (), (), roots, p)
     return builder.scalar(at.ceil_div(size, elements), "blocks")
+
+
+def _is_narrow(builder: Builder, node: Generate, outs: Sequence[Buffer]) -> bool:
+    """Whether rows of results are known to be short, and there may be many of them."""
+    if len(node.shape) < 2 or builder.context.check or transform.has_boundary(node.elements):
+        return False
+    rows, width = (builder.root(n) for n in node.shape[-2:])
+    few = isinstance(rows, Const) and int(rows.value) <= NARROW
+    narrow = isinstance(width, Const) and 1 < int(width.value) <= NARROW
+    return narrow and not few and all(b.type.bytes >= NARROW_BYTES for b in outs)
+
+
+def _narrow_rows(builder: Builder, node: Generate, outs: Sequence[Buffer], task: Var,
+                 into: Linearizer) -> Expr:  # fmt: skip
+    """Rows of a few elements, vectors of them along the axis before."""
+    lead, count, known = node.shape[:-1], len(node.elements), builder.root(node.shape[-1])
+    assert isinstance(known, Const)
+    width = int(known.value)
+    extents = builder.shape(node.shape)
+    resolved = transform.resolve(node.elements, builder, node.shape)
+    roots = tuple(
+        e for k in range(width) for e in substitute(resolved, {Index(len(lead)): constant(k)})
+    )
+    elements = max(elements_per_task(builder, resolved, outs) // width, 64)
+    tiles = tiling.default_tiling(builder, lead, elements)
+
+    def rows(inner: Linearizer, tile: Tile) -> None:
+        if len(lead) == 1:
+            side_by_side(inner, (), tile)
+            return
+        with inner.loop("i", *tile.rows) as i:
+            side_by_side(inner, (*tile.leading, i), tile)
+
+    def side_by_side(inner: Linearizer, before: tuple[Expr, ...], tile: Tile) -> None:
+        with inner.loop("j", *tile.cols, "vector") as j:
+            place = (*before, j)
+            for index, extent in zip(place, lead, strict=True):
+                builder.stays_below(index, extent)
+            with inner.when_always({Index(k): i for k, i in enumerate(place)}):
+                values = inner.emit(roots)
+                row = at.multiply(at.linear(place, extents[:-1]), width)
+                inner.append(*(Store(outs[k % count], at.add(row, k // count), v)
+                               for k, v in enumerate(values)))  # fmt: skip
+
+    tiles.emit(into, task, rows)
+    builder.notes.append(f"rows of {width} elements side by side")
+    return tiles.tasks
 
 
 class _Rows:
@@ -267,7 +323,13 @@ class _Rows:
 def _tell_of_single_elements(plan: Resolved, builder: Builder) -> None:
     """A note where the order leaves no pieces of rows for vectors, and what to write for them."""
     schedule = tiling.schedule_of(builder)
-    if schedule is None or ((plan.order.run or 0) >= VECTOR and max(plan.unit) == 1):
+    in_pieces = plan.order.run is not None and max(plan.unit) == 1
+    if schedule is None:
+        return
+    if in_pieces and not ascends(plan.order, plan.ndim):
+        builder.notes.append(f"{shown(schedule)}: a CPU takes each piece of a row that the order "
+                             "visits from left to right")  # fmt: skip
+    if in_pieces and (plan.order.run or 0) >= VECTOR:
         return
     order = replace(plan.order, grain=None)
     kept = [layer for layer in schedule.layers if layer.slot not in ("order", "block")]
@@ -275,9 +337,10 @@ def _tell_of_single_elements(plan: Resolved, builder: Builder) -> None:
     better = f", e.g. {shown(Schedule().replace(order, Block(*sides), *kept))}"
     if isinstance(order, Table):  # of elements: blocks have another
         better = ""
+    few = plan.order.run or 1
+    grain = f"{few} at a time" if in_pieces and few > 1 else "one by one"
     builder.notes.append(
-        f"{shown(schedule)}: one by one, in the order {shown(order)}: add a Block for vectors"
-        + better
+        f"{shown(schedule)}: {grain}, in the order {shown(order)}: add a Block for vectors{better}"
     )
 
 

@@ -19,7 +19,8 @@ from .kernel.ir import Kernel, Lowered
 from .kernel.show import show
 from .lower import lower, notes_of
 from .schedules import Grid, Hints, PerThread, Row, Schedule, ScheduleError, as_schedule
-from .schedules.schedule import shown
+from .schedules.block_table import looked_up
+from .schedules.schedule import ScheduleLike, shown
 
 _PER_THREAD = " elements a thread"
 
@@ -47,7 +48,31 @@ def told(node: Node, context: LoweringContext, known: Mapping[Expr, int]) -> Tol
     if given is None or as_schedule(given) == Schedule():
         code = code_of(node, context, lowered)
         rectangle = code is None
-    return Told(code, notes, tuple(_lines(node, lowered, known, rectangle)))
+    lines = [*_lines(node, lowered, known, rectangle), *_skipped(node, given, context, known)]
+    return Told(code, notes, tuple(lines))
+
+
+def _skipped(node: Node, given: ScheduleLike | None, context: LoweringContext,
+             known: Mapping[Expr, int]) -> list[str]:  # fmt: skip
+    """How many visits of an order that pads lie outside, of elements that are computed."""
+    order = None if given is None else as_schedule(given).order
+    if given is None or order is None or order.dense or not isinstance(node, Generate):
+        return []
+    plan = as_schedule(given).resolve(len(node.shape))
+    by_blocks = plan.grain == "block"
+    if by_blocks and context.target == "cuda" and looked_up(plan.order):
+        return []
+    extents = [_size([e], known) for e in node.shape]
+    if any(n is None for n in extents):
+        return []
+    grid = [-(-(n or 0) // unit) for n, unit in zip(extents, plan.unit, strict=True)]
+    visits, inside = int(plan.order.linear_size(tuple(grid))), math.prod(grid)
+    if visits <= inside:
+        return []
+    return [
+        f"of {_number(visits, 'block' if by_blocks else 'element')} that {plan.order!r} visits, "
+        f"{visits - inside:,} lie outside and are skipped ({1 - inside / visits:.0%})"
+    ]
 
 
 def _idle(schedule: Schedule, node: Node, context: LoweringContext, lowered: Lowered,

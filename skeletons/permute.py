@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from treadle.dsl import simplify
+from treadle.dsl.combines import identities
 from treadle.dsl.expr import (
     FALSE,
     TRUE,
@@ -42,7 +43,7 @@ from treadle.dsl.graph import Combine, Permute
 from treadle.dsl.passes.recognise import is_count
 from treadle.dsl.types import bool_, int32, int64, uint8, uint32, uint64
 
-from .combining import Values, accumulate, assign, combine_simple, declare, identities
+from .combining import Values, accumulate, assign, combine_simple, declare
 from .generate import elements_per_task
 from .kernel import affine, tiling, transform
 from .kernel import arithmetic as at

@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from treadle.dsl.combines import identities
 from treadle.dsl.expr import TRUE, Apply, Expr, Index, Read, Var, constant, walk
 from treadle.dsl.graph import Scan
 from treadle.dsl.types import int64
@@ -34,7 +35,6 @@ from .combining import (
     combine_simple,
     declare,
     fold_range,
-    identities,
     zeros,
 )
 from .kernel import affine, tiling, transform

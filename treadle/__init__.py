@@ -32,7 +32,7 @@ from treadle.dsl.errors import (
     TreadleError,
 )
 from treadle.dsl.functions import *  # noqa: F403
-from treadle.dsl.functions import complex_, ignore
+from treadle.dsl.functions import ignore
 from treadle.dsl.jit import jit, run
 from treadle.dsl.operations.control import cond, iterate, loop, while_loop
 from treadle.dsl.operations.elementwise import imap, indexed, map, unzip, zip
@@ -153,6 +153,11 @@ from treadle.skeletons.algorithms import BilinearAlgorithm, error_bound
 from treadle.skeletons.simulator import Cache, simulate
 
 __version__ = "0.1.0"
+
+
+def __dir__() -> list[str]:
+    rooms = {"annotations", "backend", "dsl", "skeletons"}
+    return sorted(n for n in globals() if n not in rooms and (not n.startswith("_") or n[1] == "_"))
 
 
 def __getattr__(name: str) -> object:

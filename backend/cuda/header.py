@@ -17,6 +17,8 @@ _LARGEST = 2**31 - 1
 _SHORT = 48
 #: Registers of a multiprocessor.
 _REGISTERS = 65_536
+#: How the names of what divides end.
+_RECIPROCAL = ("_multiplier", "_shift")
 #: A blank at which no line is broken.
 _JOINT = "\u00a0"
 _FUNCTIONS = {"minimum": "min", "maximum": "max"}
@@ -30,8 +32,8 @@ def heading(variants: Sequence[Kernel], arch: str, names: Mapping[Var, str]) -> 
     choices = _choices(variants)
     if len(choices) > 1:
         told = "a launch takes the first for which this is true:"
-        lines.append(f"variant 1 of {len(variants)}; {told}")
-        for k, needs in choices:
+        lines.append(f"variant 1 of {len(choices)}; {told}")
+        for k, needs in enumerate(choices, 1):
             lines += textwrap.wrap(f"  {k}. {needs}", WIDTH - 3, subsequent_indent="     ")
     return "".join(f"// {line}\n" for line in lines).replace(_JOINT, " ")
 
@@ -40,7 +42,11 @@ def _launch(kernel: Kernel, arch: str, names: Mapping[Var, str]) -> str:
     text = f"launch on {arch}: "
     bound: dict[Expr, Expr] = dict(zip(kernel.scalars, kernel.scalar_values, strict=True))
     tasks = _formula(substitute((kernel.tasks,), bound)[0], _hosts(kernel, names))
-    text += "blocks" if tasks is None else f"{tasks} block{'s' * (tasks != '1')}"
+    text += (
+        "blocks, as many as the host computes,"
+        if tasks is None
+        else f"{tasks} block{'s' * (tasks != '1')}"
+    )
     text += f" of {kernel.threads} threads"
     if kernel.resident > 1:
         registers = _REGISTERS // (kernel.threads * kernel.resident) // 8 * 8
@@ -61,31 +67,29 @@ def _hosts(kernel: Kernel, names: Mapping[Var, str]) -> dict[Expr, str]:
 
 
 def _parameters(kernel: Kernel, names: Mapping[Var, str]) -> list[str]:
-    """What the scalars are, where that is a few words."""
+    """What the scalars are, where that is a few words; of the others, that the host knows."""
     hosts = _hosts(kernel, names)
     told: list[str] = []
+    longer: list[str] = []
     for v, host in zip(kernel.scalars, kernel.scalar_values, strict=True):
         if v not in names or isinstance(host, Param):
             continue
         text = _formula(host, {e: n for e, n in hosts.items() if e is not host})
         if text is not None:
             told.append(f"{names[v]} = {text}".replace(" ", _JOINT))
+        elif not names[v].endswith(_RECIPROCAL):
+            longer.append(names[v])
     lines = textwrap.wrap("; ".join(told), WIDTH - 3, break_long_words=False)
+    if longer:
+        lines += textwrap.wrap(f"computed by the host: {', '.join(longer)}", WIDTH - 3)
     if any(name.endswith("_multiplier") for name in names.values()):
         lines.append("…_multiplier and …_shift: reciprocals to divide by, see quotient")
     return lines
 
 
-def _choices(variants: Sequence[Kernel]) -> list[tuple[int, str]]:
-    """The variants that a launch can come to, and what each wants."""
-    found: list[tuple[int, str]] = []
-    told: set[str] = set()
-    for k, v in enumerate(variants, 1):
-        needs = _needs(v)
-        if needs not in told:
-            found.append((k, needs))
-        told.add(needs)
-    return found
+def _choices(variants: Sequence[Kernel]) -> list[str]:
+    """What the variants want that a launch can come to, in the order of trying."""
+    return list(dict.fromkeys(map(_needs, variants)))
 
 
 def _needs(kernel: Kernel) -> str:

@@ -26,6 +26,15 @@ char3 char4 uchar2 uchar4 short2 short4 ushort2 ushort4 int2 int4 uint2 uint4 lo
 double2 double4 longlong2 ulonglong2 half nv_bfloat16 linux unix assert clock printf malloc free
 memcpy memset signbit isnan isinf isfinite min max abs labs llabs
 """)
+#: Macros of the C library, which nvcc includes with <math.h>, <limits.h>, <float.h> and the like.
+_MACROS = _words("""
+BUFSIZ CHAR_BIT CLOCKS_PER_SEC DBL_EPSILON DBL_MAX DBL_MIN DOMAIN EDOM EOF EPERM ERANGE
+EXIT_FAILURE EXIT_SUCCESS FLT_EPSILON FLT_MAX FLT_MIN FP_INFINITE FP_NAN FP_NORMAL FP_ZERO HUGE
+HUGE_VAL INT_MAX INT_MIN LLONG_MAX LLONG_MIN LONG_MAX LONG_MIN MAXFLOAT MB_CUR_MAX M_1_PI M_2_PI
+M_E M_LN10 M_LN2 M_LOG10E M_LOG2E M_PI M_PI_2 M_PI_4 M_SQRT1_2 M_SQRT2 OVERFLOW PATH_MAX PLOSS
+RAND_MAX SCHAR_MAX SEEK_END SEEK_SET SHRT_MAX SING SIZE_MAX TLOSS UCHAR_MAX UINT_MAX ULONG_MAX
+UNDERFLOW USHRT_MAX i386 offsetof stderr stdin stdout va_arg va_end va_list va_start
+""")
 #: Functions of CUDA's mathematics: a variable of that name would hide them.
 _MATHEMATICS = _words("""
 acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh cospi erf erfc erfcinv erfinv
@@ -44,7 +53,7 @@ atomic_update16 atomic_update32 atomic_update64 to_bits from_bits log_size whole
 to_uint32 to_int64 to_uint64
 """)
 _RESERVED = frozenset(
-    [*_KEYWORDS, *_CUDA, *_MATHEMATICS, *(f"{name}f" for name in _MATHEMATICS), *OWN]
+    [*_KEYWORDS, *_CUDA, *_MACROS, *_MATHEMATICS, *(f"{name}f" for name in _MATHEMATICS), *OWN]
 )
 
 

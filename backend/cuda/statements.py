@@ -45,7 +45,7 @@ from .facts import Facts, unknown
 from .layout import wrap
 from .names import Names
 from .prelude import Prelude
-from .scalars import SUM, Term, type_name, unsigned_name
+from .scalars import AND, SUM, Term, type_name, unsigned_name
 
 _COMPOUND = {"add": "+=", "subtract": "-=", "multiply": "*="}
 #: An expression of more operations than this that is used again gets a name.
@@ -329,8 +329,21 @@ def _step(w: Writer, sum_: Apply, e: Expr) -> str:
     return w.p.text(e)
 
 
+def _condition(w: Writer, e: Expr) -> str:
+    """A condition, of which nothing is said twice: a user's test of a place and ours may be one."""
+    texts = [w.p.term(part).within(AND) for part in _conjuncts(e)]
+    once = list(dict.fromkeys(texts))
+    return w.p.text(e) if len(once) == len(texts) else " && ".join(once)
+
+
+def _conjuncts(e: Expr) -> list[Expr]:
+    if isinstance(e, Apply) and e.op.name == "logical_and":
+        return [part for a in e.args for part in _conjuncts(a)]
+    return [e]
+
+
 def _if(w: Writer, s: If) -> None:
-    w.line(f"if ({w.p.text(s.condition)}) {{")
+    w.line(f"if ({_condition(w, s.condition)}) {{")
     w.block(s.then)
     other = s.other
     while len(other) == 1 and isinstance(other[0], If):

@@ -27,7 +27,8 @@ from typing import Any
 
 import numpy as np
 
-from treadle.backend.disk_cache import default_directory
+from treadle.dsl.environment import cache_directory
+from treadle.dsl.quantities import duration
 from treadle.dsl.types import ScalarType, float32, float64, int32, int64
 from treadle.skeletons.algorithms import STRASSEN, WINOGRAD, BilinearAlgorithm
 from treadle.skeletons.algorithms.counts import passes
@@ -99,14 +100,27 @@ def measured(t: ScalarType) -> Measured:
 
 def again(t: ScalarType) -> Measured:
     """Measured now, whatever is known; kept if the rounds agree, forgotten if not."""
+    begun = time.perf_counter()
     found = measure(t)
+    _took[t.name] = time.perf_counter() - begun
     if found.rates is not None or t.name in known():
         write(_path(), machine_key(), {**known(), t.name: found})
     return found
 
 
+#: The seconds that measuring took in this process, by type.
+_took: dict[str, float] = {}
+
+
+def origin(t: ScalarType) -> str:
+    """Where the rates of a type come from, in words."""
+    if t.name not in _took:
+        return "from rates measured on this machine"
+    return f"from rates that this process has measured in {duration(_took[t.name])}, and kept"
+
+
 def _path() -> Path:
-    return default_directory() / "crossover.json"
+    return cache_directory() / "crossover.json"
 
 
 def machine_key() -> str:

@@ -89,6 +89,7 @@ class Emitter:
         self.errors = ""
         self.streaming = False  # vector stores go past the caches
         self.ahead = 0  # bytes that vector loads ask for ahead of themselves
+        self.asking = 0  # the depth of loops at which gathers ask for the next rows
         self.thorough = False  # there is something for LLVM to move out of loops
 
     # --- numbering and sharing ------------------------------------------------------------

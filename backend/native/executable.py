@@ -27,6 +27,7 @@ from treadle.dsl.graph import (
 from treadle.dsl.program import host_array
 from treadle.dsl.relations import verify_checks
 
+from .calls import forms_of
 from .loops import Loop, dense
 from .replay import LARGEST, Replays
 from .steps import KernelStep, Params, Slots
@@ -37,8 +38,11 @@ if TYPE_CHECKING:
     from treadle.skeletons.lower import LoweringContext
 
 
-def describe_product(node: Matmul, size: tuple[int, int, int] | None) -> dict[str, str]:
-    """How a product is computed, for `explain`; `size` (m, k, n) where it is known."""
+def describe_product(
+    node: Matmul, size: tuple[int, int, int] | None, checked: bool = False, count: int = 1
+) -> dict[str, str]:
+    """How a product is computed, for `explain`; `size` (m, k, n) where it is known.  Checks of
+    indices, and how many products there are along leading axes, change nothing of it."""
     from .products import describe
 
     return describe(node, size)
@@ -63,6 +67,7 @@ class Executable:
         self.host = HostCompiler(self.slot_of, {p: k for k, p in enumerate(program.params)})
         self.checks = self.planner.plan.checks
         self.sides = self.host.compile([e for c in self.checks for e in (c.left, c.right)])
+        self.short = forms_of(program)
         self.kernel_steps: list[KernelStep] = []
         self.actions = self._actions(self.planner.plan)
         self._compile_all()
@@ -153,7 +158,7 @@ class Executable:
         jobs = [
             (launch, step.dense.fast_math)
             for step in self.kernel_steps
-            if not step.counts  # the extents of the first call decide
+            if not step.forms.several  # the extents of the first call decide
             for launch in step.dense.launches
             if not launch.found(step.dense.fast_math)
         ]

@@ -136,6 +136,23 @@ def join(code: Code, element: str, pieces: list[Reg], lanes: int) -> Reg:
     return pieces[0]
 
 
+def transposed(code: Code, element: str, rows: list[Reg]) -> list[Reg]:
+    """The columns of a square of rows (a power of two of them, of as many lanes): blocks off the
+    diagonal change places, at all sizes."""
+    v, found, distance = Lanes(code, len(rows)), list(rows), len(rows) // 2
+    while distance:
+        near = [k if not k & distance else len(rows) + k - distance for k in range(len(rows))]
+        far = [k + distance if not k & distance else len(rows) + k for k in range(len(rows))]
+        for k in range(len(rows)):
+            if not k & distance:
+                pair = found[k], found[k + distance]
+                found[k], found[k + distance] = (
+                    v.shuffle(element, *pair, picks) for picks in (near, far)
+                )
+        distance //= 2
+    return found
+
+
 def interleave(code: Code, element: str, a: Reg, b: Reg, lanes: int) -> Reg:
     """a0 b0 a1 b1 …"""
     picks = [k // 2 + (lanes if k % 2 else 0) for k in range(2 * lanes)]

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import treadle
+from treadle.dsl.environment import variable
 
 #: The folders whose modules decide what becomes of a program.
 _ROOMS = ("dsl", "dsl/passes", "dsl/operations", "skeletons", "skeletons/analysis",
@@ -69,5 +70,5 @@ def processor() -> str:
 
 def machine_key() -> str:
     """All of it; `TREADLE_VECTOR_BYTES` counts too."""
-    asked = os.environ.get("TREADLE_VECTOR_BYTES", "")
-    return "\n".join((sources(), llvm(), processor(), asked))
+    asked = variable("TREADLE_VECTOR_BYTES") or ""
+    return "\n".join((sources(), llvm(), processor(), str(asked)))

@@ -9,16 +9,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from treadle.dsl.expr import Apply, Const, Expr
 from treadle.dsl.types import bool_, int64
 from treadle.skeletons.kernel.ir import Buffer
 
 from .floats import from_storage, to_storage
-from .lanes import BITS, Lanes, deinterleave, interleave
+from .lanes import BITS, Lanes, deinterleave, interleave, join, slice_lanes, transposed
 from .text import Reg, constants, literal, suffix, vector
 from .values import LANE, Poly, Value, memory_element, parts, register_element
 
 if TYPE_CHECKING:
     from .emitter import Emitter
+
+#: Gathers of elements at most so far apart are of rows that lie one after the other.
+_NEAR = 64
+_LINE = 64
 
 
 def lane_step(em: Emitter, index: Value) -> tuple[Poly, int | None]:
@@ -86,6 +91,8 @@ def load(em: Emitter, buffer: Buffer, index: Value) -> Value:
         regs = _load_vector(em, buffer, base, step, lanes, invariant)
     elif step in (2, 3, 4) and em.mask is None and not buffer.type.is_complex:
         regs = _load_strided(em, buffer, base, step, lanes, invariant)
+    elif step is not None and _has_rows(em, buffer, base, step):
+        regs = _load_rows(em, buffer, base, step, lanes, invariant)
     else:
         regs = _gather(em, buffer, base, step, index, lanes)
     v = Lanes(em.code, lanes)
@@ -169,6 +176,72 @@ def _load_strided(em: Emitter, buffer: Buffer, base: Poly, step: int, lanes: int
     return (result,)
 
 
+def _has_rows(em: Emitter, buffer: Buffer, base: Poly, step: int) -> bool:
+    """Whether `step` is the width of rows of the buffer, and lanes are rows after each other: what
+    is in a row with an element that is read may be read as well."""
+    if not 4 < step <= WIDEST_ROWS or em.mask is not None or not _is_shuffled(buffer):
+        return False
+    return all(c % step == 0 for m, c in base.terms.items() if m) and _is_multiple(
+        buffer.size, step
+    )
+
+
+def _is_shuffled(buffer: Buffer) -> bool:
+    """Whether shuffles beat single loads and stores: vectors of small types have too many lanes."""
+    return not buffer.type.is_complex and _align(memory_element(buffer.type)) >= 4
+
+
+def _is_multiple(e: Expr, n: int) -> bool:
+    if isinstance(e, Const):
+        return int(e.value) % n == 0
+    product = isinstance(e, Apply) and e.op.name == "multiply"
+    return product and any(_is_multiple(a, n) for a in e.args)
+
+
+def _load_rows(em: Emitter, buffer: Buffer, base: Poly, step: int, lanes: int,
+               invariant: str) -> tuple[Reg, ...]:  # fmt: skip
+    """One element of each row: pieces of as many rows are loaded, and transposed."""
+    e = memory_element(buffer.type)
+    column = base.terms.get((), 0) % step
+    each = min(lanes, em.target.vector_bytes // _align(e))
+    first = min(column // each * each, max(step - each, 0))  # of the piece, which ends in its row
+    pieces = []
+    for start in range(0, lanes, each):
+        corner = base.plus(Poly.constant(start * step + first - column))
+        assert corner is not None
+        key = ("rows", buffer, corner.key, em.version(buffer))
+        columns = em.memo.get(key)
+        if columns is None:
+            rows = _rows(em, buffer, corner, step, each, invariant)
+            columns = em.remember(key, transposed(em.code, e, rows))
+        pieces.append(columns[column - first])
+    return (join(em.code, e, pieces, each),)
+
+
+def _rows(em: Emitter, buffer: Buffer, corner: Poly, step: int, lanes: int, invariant: str
+          ) -> list[Reg]:  # fmt: skip
+    """The first elements of `lanes` rows, each as one vector."""
+
+    def loaded(offset: int) -> Reg:
+        place = corner.plus(Poly.constant(offset))
+        assert place is not None
+        at = pointer(em, buffer, place)
+        return em.code.emit(f"load {vector(e, lanes)}, ptr {at}, align {_align(e)}{invariant}")
+
+    e = memory_element(buffer.type)
+    if step >= lanes:
+        return [loaded(r * step) for r in range(lanes)]
+    # Shorter rows: all that they have, in vectors side by side, and out of these each by a shuffle.
+    v, side = Lanes(em.code, lanes), [loaded(k * lanes) for k in range(step)]
+    found = []
+    for r in range(lanes):
+        k, first = divmod(r * step, lanes)
+        picks = [first + i if i < step else -1 for i in range(lanes)]
+        last = side[k + 1] if first + step > lanes else "poison"
+        found.append(v.shuffle(e, side[k], last, picks))
+    return found
+
+
 def _pointers(em: Emitter, buffer: Buffer, base: Poly, step: int | None, index: Value,
               lanes: int) -> Reg:  # fmt: skip
     """A vector of addresses."""
@@ -195,6 +268,22 @@ def _part_pointers(em: Emitter, buffer: Buffer, places: Reg, lanes: int) -> list
     return [places, second]
 
 
+def _ask_ahead(em: Emitter, buffer: Buffer, base: Poly, step: int, lanes: int) -> None:
+    """Ask for the lines of the next `lanes` rows, of `step` elements each, of which a loop takes
+    one element after the other: each asks for its share of them."""
+    e = memory_element(buffer.type)
+    size = _align(e) * parts(buffer.type)
+    each = max(lanes * size // _LINE, 1)
+    place = base.terms.get((), 0)
+    at = pointer(em, buffer, base)
+    name = "llvm.prefetch.p0"
+    em.module.declarations.setdefault(name, f"declare void @{name}(ptr, i32, i32, i32)")
+    for k in range(each):
+        offset = lanes * step * size + _LINE * (place * each + k) - place * size
+        far = em.code.emit(f"getelementptr i8, ptr {at}, i64 {offset}")
+        em.code.do(f"call void @{name}(ptr {far}, i32 0, i32 3, i32 1)")
+
+
 def _gather(em: Emitter, buffer: Buffer, base: Poly, step: int | None, index: Value,
             lanes: int) -> tuple[Reg, ...]:  # fmt: skip
     e = memory_element(buffer.type)
@@ -202,6 +291,13 @@ def _gather(em: Emitter, buffer: Buffer, base: Poly, step: int | None, index: Va
     name = f"llvm.masked.gather.{suffix(e, lanes)}.v{lanes}p0"
     em.module.declarations.setdefault(name, f"declare {t} @{name}({p}, {m}, {t})")
     mask = em.mask or literal("i1", 1, lanes)
+    if 0 < em.asking < em.depth and em.depth_of(base) < em.depth:
+        em.thorough = True
+    # Not in loops inside: what they load again and again could no longer be moved out of them.
+    near = step is not None and 0 < step <= _NEAR and em.depth == em.asking
+    if near and buffer.role == "input":
+        assert step is not None
+        _ask_ahead(em, buffer, base, step, lanes)
     places = _pointers(em, buffer, base, step, index, lanes)
     return tuple(
         em.code.emit(
@@ -254,6 +350,55 @@ def _store_vector(em: Emitter, buffer: Buffer, base: Poly, regs: list[Reg], lane
     m = vector("i1", count)
     em.module.declarations.setdefault(name, f"declare void @{name}({t}, ptr captures(none), {m})")
     em.code.do(f"call void @{name}({t} {value}, ptr align {_align(e)} {at}, {m} {mask})")
+
+
+#: Rows of at most so many elements are loaded as vectors of neighbours.
+WIDEST_ROWS = 64
+#: Rows of at most so many elements are stored as vectors that end where the next one begins.
+WIDEST_ROW = 8
+
+
+def are_rows(em: Emitter, buffer: Buffer, places: list[Value]) -> bool:
+    """Whether these are the elements of a row, whose lanes are the rows after each other."""
+    width = len(places)
+    if not _is_shuffled(buffer) or not all(p.lanes for p in places):
+        return False
+    first, step = lane_step(em, places[0])
+    if step != width:
+        return False
+    for k, place in enumerate(places):
+        base, step = lane_step(em, place)
+        after = first.plus(Poly.constant(k))
+        if step != width or after is None or base.key != after.key:
+            return False
+    return True
+
+
+def store_rows(em: Emitter, buffer: Buffer, index: Value, values: list[Value]) -> None:
+    """Rows of `len(values)` elements, one a lane, from `index` on: vectors of neighbours, shuffled
+    of those of each place in the row."""
+    lanes, width = em.lanes, len(values)
+    e, v = memory_element(buffer.type), Lanes(em.code, lanes)
+    base, _ = lane_step(em, index)
+    columns = [to_storage(v, buffer.type, em.regs(value, lanes)[0]) for value in values]
+    each = min(lanes, em.target.vector_bytes // _align(e))
+    one = Lanes(em.code, each)
+    for start in range(0, lanes, each):
+        parts = [slice_lanes(em.code, e, c, lanes, start, each) for c in columns]
+        for part in range(width):
+            places = [divmod(part * each + lane, width) for lane in range(each)]
+            made = parts[0]
+            for k in range(1, width):
+                picks = [
+                    (lane if k > 1 else row) if column < k else each + row if column == k else -1
+                    for lane, (row, column) in enumerate(places)
+                ]
+                made = one.shuffle(e, made, parts[k], picks)
+            at = base.plus(Poly.constant(start * width + part * each))
+            assert at is not None
+            em.code.do(f"store {vector(e, each)} {made}, ptr {pointer(em, buffer, at)}, "
+                       f"align {_align(e)}")  # fmt: skip
+    em.touch((buffer,))
 
 
 def _scatter(em: Emitter, buffer: Buffer, base: Poly, step: int | None, index: Value,

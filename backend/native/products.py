@@ -288,7 +288,7 @@ def _standard(node: Any, size: tuple[int, int, int]) -> dict[str, str]:
         kept = crossover.known().get(wide.name)
         if kept is not None and kept.rates is not None and not node.batch:
             seconds = m * k * n / kept.rates.multiply_adds(size)
-            found["predicted"] = f"{duration(seconds)} (from rates measured on this machine)"
+            found["predicted"] = f"{duration(seconds)} ({crossover.origin(wide)})"
     return found
 
 
@@ -328,4 +328,4 @@ def _predicted(how: Plan, t: ScalarType) -> dict[str, str]:
     ratio = f"{standard / mine:.2f} times as fast as standard"
     if mine > standard:
         ratio = f"standard would be {mine / standard:.2f} times as fast"
-    return {"predicted": f"{duration(mine)}, {ratio} (from rates measured on this machine)"}
+    return {"predicted": f"{duration(mine)}, {ratio} ({crossover.origin(t)})"}

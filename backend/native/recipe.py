@@ -136,7 +136,7 @@ class Lowered:
 
 
 def lowered(owner: Any, node: Node, lowered_as: Node, strided: frozenset[Leaf],
-            schedule: Any) -> Lowered:  # fmt: skip
+            schedule: Any, across: bool | None = None) -> Lowered:  # fmt: skip
     """Lower a node (`lowered_as`: what it is for the extents of one call) of a program."""
     from treadle.skeletons.kernel.narrow import narrow
     from treadle.skeletons.lower import LoweringContext, lower
@@ -146,8 +146,9 @@ def lowered(owner: Any, node: Node, lowered_as: Node, strided: frozenset[Leaf],
 
     settings = owner.program.settings
     context = LoweringContext(
-        threads=threads.thread_count(), check=settings.check, strided=strided, schedule=schedule
-    )
+        threads=threads.thread_count(), check=settings.check, strided=strided, schedule=schedule,
+        across=across,
+    )  # fmt: skip
     made = lower(lowered_as, context)
     slot_of, compiler = owner.slot_of, owner.host
     hosts: list[Expr] = []
@@ -262,7 +263,8 @@ def forget() -> None:
     _memory.clear()
 
 
-def key_of(owner: Any, lowered_as: Node, strided: frozenset[Leaf], schedule: Any) -> str | None:
+def key_of(owner: Any, lowered_as: Node, strided: frozenset[Leaf], schedule: Any,
+           across: bool | None = None) -> str | None:  # fmt: skip
     """What a recipe depends on, as a hash; None where it cannot be kept."""
     settings = owner.program.settings
     if settings.check:
@@ -272,7 +274,7 @@ def key_of(owner: Any, lowered_as: Node, strided: frozenset[Leaf], schedule: Any
         encoder.whole(lowered_as)
         apart = sorted(encoder.slot(leaf) for leaf in strided)
         text = json.dumps([asdict(settings), threads.thread_count(), encoder.table, apart,
-                           _schedule(schedule), len(encoder.params)])  # fmt: skip
+                           _schedule(schedule), len(encoder.params), across])  # fmt: skip
     except (TreadleError, _Unplaced):
         return None
     return hashlib.sha256(f"{machine.machine_key()}\n{text}".encode()).hexdigest()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from treadle.dsl.expr import walk
 from treadle.dsl.types import int64
 from treadle.skeletons.kernel.ir import (
     Assign,
@@ -18,6 +19,7 @@ from treadle.skeletons.kernel.ir import (
     For,
     If,
     Let,
+    Load,
     Reduce,
     Report,
     Statement,
@@ -38,8 +40,37 @@ from .vector import VectorLoop
 
 def block(em: Emitter, body: Body, copies: Sequence[Copy]) -> None:
     """Statements in order, for every copy."""
-    for s in body:
-        statement(em, s, copies)
+    at = 0
+    while at < len(body):
+        row = _row_of_stores(em, body, at)
+        if len(copies) > 1 or len(row) < 2 or not _store_row(em, row, copies[0]):
+            statement(em, body[at], copies)
+            at += 1
+            continue
+        at += len(row)
+
+
+def _row_of_stores(em: Emitter, body: Body, at: int) -> list[Store]:
+    """The stores to one buffer from a statement on, which read nothing of it."""
+    found: list[Store] = []
+    if not em.lanes or em.mask is not None:
+        return found
+    for s in body[at : at + memory.WIDEST_ROW]:
+        if not isinstance(s, Store) or (found and s.buffer is not found[0].buffer):
+            break
+        if any(isinstance(e, Load) and e.buffer is s.buffer for e in walk((s.index, s.value))):
+            break
+        found.append(s)
+    return found
+
+
+def _store_row(em: Emitter, row: Sequence[Store], copy: Copy) -> bool:
+    """Store the elements of a row that every lane has, if these rows lie one after the other."""
+    places = [em.value(s.index, copy) for s in row]
+    if not memory.are_rows(em, row[0].buffer, places):
+        return False
+    memory.store_rows(em, row[0].buffer, places[0], [em.value(s.value, copy) for s in row])
+    return True
 
 
 def statement(em: Emitter, s: Statement, copies: Sequence[Copy]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +13,10 @@ from treadle.backend.memory import POOL, address
 from treadle.dsl.errors import out_of_range
 from treadle.dsl.graph import Fold, Generate, Leaf, Node, Permute, Scan
 from treadle.dsl.types import ALL_TYPES
-from treadle.skeletons.kernel.specialise import MOST_TURNS, counting_extents, specialise
 from treadle.skeletons.schedules.own_orders import require_fits
 
 from . import code, recipe, threads
+from .calls import PLAIN, Form, Forms, given_way
 from .tape import Copy, Fill, Tape, Unrecordable
 from .tape import Launch as tape_launch
 
@@ -41,45 +40,53 @@ _TYPES = {t.name: t for t in ALL_TYPES}
 class KernelStep:
     """One node run by compiled kernels.
 
-    Inputs that are not dense get a variant of their own, and so do small extents that loops of
-    the element count with (the weights of a stencil).
+    Inputs that are not dense get a variant of their own, and so do small extents (`calls.py`).
     """
 
     def __init__(self, owner: Any, node: Node, released: set[int]) -> None:
         self.owner, self.node, self.released = owner, node, released
         slots = owner.planner.slots
-        self.outside = [
-            (slots[leaf], leaf) for leaf in node.inputs() if slots[leaf] < len(owner.program.inputs)
-        ]
-        self.counting = counting_extents(node)
-        self.counts = [(owner.slot_of(Leaf(e.node, 0)), e.axis) for e in self.counting]
-        self.variants: dict[tuple[frozenset[Leaf], tuple[int, ...], Any], Variant] = {}
+        self.forms = Forms(owner, node)
+        read = dict.fromkeys(leaf for n in (node, *self.forms.inside) for leaf in n.inputs())
+        outside = [leaf for leaf in read if slots[leaf] < len(owner.program.inputs)]
+        self.outside = [(slots[leaf], leaf) for leaf in outside]
+        self.variants: dict[tuple[frozenset[Leaf], Form, Any], Variant] = {}
         self.choosing = choosing(owner, node)
         first = None if self.choosing is None else self.choosing.first(owner.program)
-        self.dense = self.variant(_NOTHING, (), first)
+        self.first = first
+
+    @functools.cached_property
+    def dense(self) -> Variant:
+        """The kernels for dense inputs of any extents."""
+        return self.variant(_NOTHING, PLAIN, self.first)
 
     def variant(
-        self, strided: frozenset[Leaf], sizes: tuple[int, ...] = (), schedule: Any = None
+        self, strided: frozenset[Leaf], form: Form = PLAIN, schedule: Any = None
     ) -> Variant:
-        """The kernels for inputs of which `strided` are not dense and row-major, for these values
-        of the extents that loops count with (none: for all), under a schedule (None: its own)."""
-        found = self.variants.get((strided, sizes, schedule))
+        """The kernels for inputs of which `strided` are not dense and row-major, in a form, under
+        a schedule (None: its own)."""
+        found = self.variants.get((strided, form, schedule))
         if found is None:
-            if sizes and len(self.variants) > _SIZES:
-                return self.variant(strided)
-            node = self.node
-            if sizes:
-                assert isinstance(node, Generate)
-                node = specialise(node, dict(zip(self.counting, sizes, strict=True)))
-            found = Variant(self.owner, self.node, node, self.released, strided, schedule)
-            self.variants[strided, sizes, schedule] = found
+            if form.sizes and len(self.variants) > _SIZES:
+                return self.variant(strided, Form(form.loops), schedule)
+            made = self.forms.made(form)
+            found = Variant(self.owner, self.node, made, self.released, strided, schedule)
+            self.variants[strided, form, schedule] = found
         return found
 
     def compiled(self) -> list[Any]:
-        return self.dense.compiled()
+        """The kernels that ran; before a first call those for all extents."""
+        made = [v for (_, form, _), v in self.variants.items() if form]
+        return [k for v in made or [self.dense] for k in v.compiled()]
+
+    def taken_in(self, slots: Slots, params: Params) -> bool:
+        """Whether the kernel that reads the results computes them, for these extents."""
+        return self.forms.taken_in and self.node in self.forms.loops(slots, params)
 
     def __call__(self, slots: Slots, params: Params) -> None:
-        variant = self.chosen(slots)
+        if self.taken_in(slots, params):
+            return
+        variant = self.chosen(slots, params)
         if variant is not None:
             variant(slots, params)
             return
@@ -87,34 +94,39 @@ class KernelStep:
             np.ascontiguousarray(a) if k < len(self.owner.program.inputs) else a
             for k, a in enumerate(slots)
         ]
-        self.dense(whole, params)
-        for slot in self.dense.targets:
+        dense = self.chosen(whole, params)
+        assert dense is not None
+        dense(whole, params)
+        for slot in dense.targets:
             slots[slot] = whole[slot]
 
     def record(self, tape: Tape, slots: Slots, params: Params) -> None:
         """What `__call__` would do, on the tape instead."""
-        variant = self.chosen(slots)
+        if self.taken_in(slots, params):
+            return
+        variant = self.chosen(slots, params)
         if variant is None:
             raise Unrecordable
         variant.record(tape, slots, params)
 
-    def chosen(self, slots: Slots) -> Variant | None:
-        """The kernels for these arrays; None: the dense ones, for dense copies of the inputs."""
+    def chosen(self, slots: Slots, params: Params) -> Variant | None:
+        """The kernels for these arrays; None: those for dense copies of the inputs."""
         strided = [leaf for slot, leaf in self.outside if not slots[slot].flags.c_contiguous]
+        movable = isinstance(self.node, Generate | Fold | Scan)
         schedule = None
         if self.choosing is not None:
             schedule = self.choosing(lambda slot: slots[slot].shape)
-        if self.counts:
-            sizes = tuple([slots[slot].shape[axis] for slot, axis in self.counts])
-            if 0 < math.prod(sizes) <= MOST_TURNS:
-                return self.variant(frozenset(strided), sizes, schedule)
+        if self.forms.several:
+            form = self.forms.form(slots, params)
+            if form and strided and not movable:
+                return None
+            if form:
+                return self.variant(frozenset(strided), form, None if form.loops else schedule)
         if self.choosing is not None:
-            return self.variant(frozenset(strided), (), schedule)
+            return self.variant(frozenset(strided), PLAIN, schedule)
         if not strided:
             return self.dense
-        if isinstance(self.node, Generate | Fold | Scan):
-            return self.variant(frozenset(strided))
-        return None
+        return self.variant(frozenset(strided)) if movable else None
 
 
 class Variant:
@@ -147,8 +159,9 @@ class Variant:
                 mine = slot in released and self.defaults.count(slot) == 1
                 if mine and slot >= len(owner.program.inputs):
                     self.reuse[k] = slot
-        lower = functools.partial(recipe.lowered, owner, node, lowered_as, strided, schedule)
-        key = recipe.key_of(owner, lowered_as, strided, schedule)
+        way = given_way(node, lowered_as)
+        lower = functools.partial(recipe.lowered, owner, node, lowered_as, strided, schedule, way)
+        key = recipe.key_of(owner, lowered_as, strided, schedule, way)
         found = recipe.find(key)
         self._lower, self._lowered = lower, None if found is not None else lower()
         self.fits: Sequence[tuple[Any, int, int]] = ()

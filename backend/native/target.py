@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
-import os
 import platform
 from dataclasses import dataclass
 from pathlib import Path
 
 import llvmlite.binding as llvm
+
+from treadle.dsl.environment import variable, warn_of
 
 
 @dataclass(frozen=True)
@@ -57,9 +58,12 @@ class Target:
         found = Target(llvm.get_host_cpu_name(), features.flatten(), size)
         if found.is_x86:
             found = Target(found.cpu, found.features, size, _last_cache() * 3 // 4)
-        asked = os.environ.get("TREADLE_VECTOR_BYTES", "")
-        if asked in ("16", "32") and int(asked) < size:
-            return found.with_vectors_of(int(asked))
+        asked: int | None = variable("TREADLE_VECTOR_BYTES")
+        if asked is not None and asked > size:
+            longest = f"has no effect: the vectors of this CPU have {size} bytes."
+            warn_of("TREADLE_VECTOR_BYTES", str(asked), longest)
+        elif asked is not None and asked < size:
+            return found.with_vectors_of(asked)
         if size < 64 and features.get("avx512f"):
             return found.with_vectors_of(size)
         return found

@@ -17,6 +17,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from treadle.dsl.environment import variable, warn_of
+
 from . import runtime
 
 #: Work (elementary operations, about a nanosecond each) worth waking the other cores for.
@@ -52,9 +54,12 @@ if hasattr(os, "register_at_fork"):
 @functools.lru_cache(maxsize=1)
 def thread_count() -> int:
     """`TREADLE_NUM_THREADS`, or the cores that this process may use, by affinity and quota."""
-    asked = os.environ.get("TREADLE_NUM_THREADS", "")
-    if asked.isdigit() and int(asked) > 0:
-        count = int(asked)
+    asked: int | None = variable("TREADLE_NUM_THREADS")
+    if asked is not None:
+        count = asked
+        if count > runtime.MOST_THREADS:
+            most = f"is more than can be: {runtime.MOST_THREADS} are used."
+            warn_of("TREADLE_NUM_THREADS", str(asked), most)
     elif hasattr(os, "sched_getaffinity"):
         count = min(len(os.sched_getaffinity(0)), _quota())
     else:
@@ -75,7 +80,7 @@ def _quota(path: str = "/sys/fs/cgroup/cpu.max") -> int:
 @functools.lru_cache(maxsize=1)
 def team() -> Any:
     """`parallel(function, arguments, tasks, threads)` of native threads, None without them."""
-    if not runtime.has_team() or os.environ.get("TREADLE_THREADS", "").lower() == "python":
+    if not runtime.has_team() or variable("TREADLE_THREADS") is not None:
         return None
     types = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
     return ctypes.CFUNCTYPE(None, *types)(runtime.team()["parallel"])

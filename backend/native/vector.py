@@ -64,6 +64,7 @@ class VectorLoop:
             if constant is not None:
                 whole = str(constant // lanes * lanes)
         em.depth += 1
+        before_asking, em.asking = em.asking, em.depth
         streams = None if whole == "0" else self._stream_condition()
         if streams is not None:
             self._streamed(whole, *streams)
@@ -72,7 +73,7 @@ class VectorLoop:
         if streams is None and not self.once and (constant is None or constant % lanes):
             self._piece(whole, self.total)
         em.depth -= 1
-        em.varying = before_varying
+        em.varying, em.asking = before_varying, before_asking
 
     def _piece(self, first: Reg, end: Reg) -> None:
         """What is less than a group: iterations first … end − 1, if there are any."""

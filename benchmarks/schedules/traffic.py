@@ -159,8 +159,9 @@ def main(argv: list[str] | None = None) -> int:
     if given.run:
         run(given.only)
         return 0
-    from benchmarks.gpu import device
+    from benchmarks.gpu import device, require_gpu
 
+    require_gpu()
     about = {
         "title": "What goes between memory and multiprocessors",
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),

@@ -37,7 +37,7 @@ from ..graph import (
     canonical_combine,
     known,
 )  # fmt: skip
-from ..scalar import Scalar, as_strong, fit_weak, lift
+from ..scalar import Scalar, as_strong, fit_weak, lift, refuse_argument, yields
 from ..tracing import call_scalar_function, flatten_result
 from ..types import ScalarType, Structure, flatten, promote
 
@@ -149,6 +149,7 @@ def label_of(operation: str, name: str | None, schedule: Any, deterministic: boo
         raise TracingError(
             f"name must be a string, got {type(name).__name__}.", hint='Write name="blur".'
         )
+    refuse_argument(deterministic, "deterministic=")
     if not isinstance(deterministic, bool | np.bool_):
         raise TracingError(
             f"deterministic is True or False, got {deterministic!r}.",
@@ -220,6 +221,7 @@ def normalise_axis(axis: Any, ndim: int, operation: str) -> int:
             f"{operation}: axis must be an integer, got {axis!r}.",
             hint="An axis is a Python int, or a tuple of them where several make sense.",
         )
+    refuse_argument(axis, f"{operation}: axis=")
     value = axis.__index__()
     if not -ndim <= value < ndim:
         raise AxisError(
@@ -272,7 +274,7 @@ def fit_to(
     fitted = []
     for leaf, t in zip(leaves, types, strict=True):
         e = lift(leaf, operation)
-        common = t if e.weak else promote(e.type, False, t, False)[0]
+        common = t if yields(e, t) else promote(e.type, False, t, False)[0]
         if common != t:
             raise DTypeError(
                 f"{what} of {operation} is {e.type}, the elements are {t}.",
@@ -325,8 +327,7 @@ def keep_type(
         )
     results = []
     for k, (leaf, t) in enumerate(zip(leaves, types, strict=True)):
-        if leaf.weak:
-            leaf = fit_weak(leaf, t)
+        leaf = fit_weak(leaf, t) if yields(leaf, t) else as_strong(leaf)
         if leaf.type != t:
             got = found.describe([e.type for e in leaves])
             raise DTypeError(

@@ -14,7 +14,7 @@ from ..expr import Expr, Proj, Var
 from ..functions import Ignore, MaybeIndex, choose_index
 from ..graph import ArrayLoop, Branch, Check, Generate, Input, Label, Leaf, Output, known
 from ..node import fresh_uid
-from ..scalar import Scalar, as_index, as_strong, as_truth, lift, unify
+from ..scalar import Scalar, as_index, as_strong, as_truth, fit_weak, lift, unify, yields
 from ..shapes import show_shape
 from ..sources import as_array, is_arraylike
 from ..tracing import Scope, enclosing_kernel, forbid_nesting
@@ -291,11 +291,13 @@ def _hint_to_convert(is_scalar: bool, before: ScalarType, now: ScalarType) -> st
 
 
 def state_input(leaf: Leaf, where: Location | None) -> Input:
-    """The Input standing for one buffer of a loop's state; its shape is the initial value's."""
-    node = Input("state", leaf.type, (False,) * len(leaf.shape), kind="state", where=where)
-    node.shape = leaf.shape
-    node.outputs = (Output(leaf.shape, leaf.type),)
-    return node
+    """The Input standing for one buffer of a loop's state; its shape is the initial value's, and
+    an argument that it starts as gives it its name."""
+    first, name = leaf.node, "state"
+    if isinstance(first, Input) and first.kind == "argument" and first.name.isidentifier():
+        name = f"state_{first.name}"
+    node = Input(name, leaf.type, (False,) * len(leaf.shape), kind="state", where=where)
+    return node.of_shape(leaf.shape)
 
 
 def index_scalar(index: Input) -> Scalar:
@@ -330,7 +332,7 @@ def _next_state(
     for part, (value, like, is_scalar) in enumerate(zip(found, arrays, scalar, strict=True)):
         if is_scalar or not _is_array(value):
             e = lift(value, operation)
-            e = simplify.cast(e, like.types[0]) if e.weak else e
+            e = fit_weak(e, like.types[0]) if yields(e, like.types[0]) else as_strong(e)
             made = as_array(Scalar(e), operation)
         else:
             made = as_array(value, operation)

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from .. import simplify
 from ..array import Array, map_over
 from ..errors import (
     AxisError,
     DTypeError,
+    IndexOutOfBounds,
     ShapeError,
     TracingError,
     user_location,
 )
-from ..expr import Const, Expr, Index, constant
-from ..graph import Check, Label, Shape, indices, known
+from ..expr import Apply, Const, Expr, Extent, Index, Param, constant, walk
+from ..graph import Check, Input, Label, Shape, indices, known
 from ..scalar import Scalar, apply_primitive, as_index
 from ..shapes import as_shape, require, show_shape, stretched
 from ..sources import as_array, is_arraylike
@@ -258,6 +261,8 @@ def _bound_down(value: Any, n: Expr) -> Expr:
 def slice_array(array: Array, index: Any) -> Array:
     """NumPy's basic indexing; a single integer array gathers along the first axis."""
     forbid_nesting("slice")
+    if isinstance(index, tuple) and len(index) == 1:
+        (index,) = index
     if (
         (isinstance(index, Array) and index.ndim > 0)
         or is_arraylike(index)
@@ -303,7 +308,9 @@ def slice_array(array: Array, index: Any) -> Array:
             shape.append(extent)
             plain = plain and part == slice(None)
             continue
-        if isinstance(part, (float | str, tuple | list)) or is_arraylike(part):
+        if _is_rank_one_or_more(part):
+            raise _array_among_indices(part, parts, axis)
+        if isinstance(part, float | str | tuple):
             raise TracingError(
                 f"an index of type {type(part).__name__} is not supported.",
                 hint="Indices are integers, slices, None and ...; gather with td.take(a, indices, "
@@ -316,11 +323,36 @@ def slice_array(array: Array, index: Any) -> Array:
     return map_over(array, place, tuple(shape), Label("slice"), tuple(checks))
 
 
+def _is_rank_one_or_more(part: Any) -> bool:
+    """Whether an index is an array of them."""
+    if isinstance(part, Array):
+        return part.ndim > 0
+    return isinstance(part, list) or (is_arraylike(part) and len(part.shape) > 0)
+
+
+def _array_among_indices(part: Any, parts: Sequence[Any], axis: int) -> TracingError:
+    """The error of `a[:, indices]`: an array is an index only on its own."""
+    if as_array(part, "an index").types[0].kind == "bool":
+        hint = "td.where(mask, a, other) chooses; td.compact(mask, a) gives the elements, counted."
+    elif sum(map(_is_rank_one_or_more, parts)) > 1:
+        hint = "Read in a kernel: td.generate(n, lambda k: a[rows[k], columns[k]])."
+    else:
+        hint = f"Write td.take(a, indices, axis={axis}); the other indices before or after it."
+    return TracingError(
+        f"an array of indices for axis {axis} stands beside others: a[indices] is for the first "
+        "axis, alone.",
+        hint=hint,
+    )
+
+
 def _integer_index(value: Any, n: Expr, axis: int, checks: list[Check]) -> Expr:
     e = as_index(value, "an index")
     if not isinstance(e, Const):
         negative = apply_primitive("less", [e, constant(0)])
-        return simplify.select(negative, plus(e, n), e)
+        at = simplify.select(negative, plus(e, n), e)
+        if all(isinstance(x, Const | Extent | Param | Apply) for x in walk((at,))):
+            checks += _within(at, n, axis)  # known before the first kernel
+        return at
     v = int(e.value)
     checks += require(
         n,
@@ -328,9 +360,27 @@ def _integer_index(value: Any, n: Expr, axis: int, checks: list[Check]) -> Expr:
         f"index {v} is out of range for axis {axis} with extent {{left}}.",
         error="IndexOutOfBounds",
         relation=">=",
-        hint="Indices run from 0 to n - 1, or from -1 down to -n.",
+        hint=_INDICES,
     )
     return e if v >= 0 else plus(n, e)
+
+
+def _within(at: Expr, n: Expr, axis: int) -> tuple[Check, ...]:
+    """The checks that 0 ≤ at < n."""
+    zero, last = constant(0), minus(n, constant(1))
+    return (
+        *require(
+            last, at,
+            f"index {{right}} is out of range for axis {axis}, whose last is {{left}}.",
+            relation=">=", error="IndexOutOfBounds", hint=_INDICES),
+        *require(
+            at, zero,
+            f"an index is out of range for axis {axis}: {{left}}, counted from its start.",
+            relation=">=", error="IndexOutOfBounds", hint=_INDICES),
+    )  # fmt: skip
+
+
+_INDICES = "Indices run from 0 to n - 1, or from -1 down to -n."
 
 
 @operation
@@ -491,6 +541,7 @@ def _take(a: Any, index_array: Any, axis: int, label: Label) -> Array:
             hint="Convert them: td.cast(indices, td.int64).",
         )
     r = chosen.ndim
+    _check_given(chosen, array._shape[k], k, label.operation)
     shape = (*array._shape[:k], *chosen._shape, *array._shape[k + 1 :])
     at = simplify.cast(chosen._element([Index(k + j) for j in range(r)])[0], int64)
     if label.operation == "take":
@@ -504,6 +555,22 @@ def _take(a: Any, index_array: Any, axis: int, label: Label) -> Array:
     return map_over(array, place, shape, label)
 
 
+def _check_given(chosen: Array, n: Expr, axis: int, operation: str) -> None:
+    """`IndexOutOfBounds` for indices that are an array of the host, where the extent is known: what
+    a program reads far outside may end the process."""
+    node, extent = chosen._leaves[0].node, known(n)
+    data = node.source if isinstance(node, Input) else None
+    if extent is None or not isinstance(data, np.ndarray) or not data.size:
+        return
+    least = 0 if operation == "gather" else -int(extent)
+    for worst in (int(data.min()), int(data.max())):
+        if not least <= worst < extent:
+            raise IndexOutOfBounds(
+                f"{operation}: index {worst} is out of range for axis {axis} with extent {extent}.",
+                hint=f"Indices run from {least} to {extent - 1}.",
+            )
+
+
 @operation
 def take_along_axis(a: Any, indices: Any, axis: int = -1) -> Array:
     """As NumPy: one index per element along `axis`."""
@@ -514,6 +581,7 @@ def take_along_axis(a: Any, indices: Any, axis: int = -1) -> Array:
             "take_along_axis: arrays of different rank.",
             hint="Indices have the rank of the array; td.take(a, indices, axis) takes slices.",
         )
+    _check_given(chosen, array._shape[k], k, "take_along_axis")
     place: list[Expr] = [Index(j) for j in range(array.ndim)]
     at = simplify.cast(chosen._element(place)[0], int64)
     n = array._shape[k]

@@ -19,6 +19,8 @@ from ..tracing import flatten_result, forbid_nesting
 from ..types import as_type, float64, int64, kind_of_literal
 from .common import label_of, operation, trace_elements
 
+_FILL = Label("fill")
+
 
 @operation
 def generate(
@@ -44,16 +46,18 @@ def generate(
 @operation
 def fill(shape: Any, s: Any, *, name: str | None = None, schedule: Any = None) -> Array:
     """`s` everywhere."""
-    forbid_nesting("fill")
-    leaves, structure = flatten_result(s, "fill")
-    extents, checks = as_shape(shape, "fill")
-    node = Generate(
-        extents,
-        tuple(as_strong(e) for e in leaves),
-        label=label_of("fill", name, schedule),
-        where=user_location(),
-        checks=checks,
-    )
+    return _everywhere(shape, s, None, "fill", label_of("fill", name, schedule))
+
+
+def _everywhere(shape: Any, value: Any, dtype: Any, operation: str, label: Label = _FILL) -> Array:
+    """`value` everywhere, in `dtype` if there is one; errors call it `operation`."""
+    forbid_nesting(operation)
+    if dtype is not None:
+        value = Scalar(simplify.cast(lift(value, operation), as_type(dtype)))
+    leaves, structure = flatten_result(value, operation)
+    extents, checks = as_shape(shape, operation)
+    elements = tuple(as_strong(e) for e in leaves)
+    node = Generate(extents, elements, label=label, where=user_location(), checks=checks)
     return Array(node.leaves, structure, extents)
 
 
@@ -98,22 +102,19 @@ def iota(n: Any, dtype: Any = int64) -> Array:
 @operation
 def full(shape: Any, value: Any, dtype: Any = None) -> Array:
     """`value` everywhere, in `dtype`."""
-    forbid_nesting("full")
-    if dtype is not None:
-        value = Scalar(simplify.cast(lift(value, "full"), as_type(dtype)))
-    return fill(shape, value)
+    return _everywhere(shape, value, dtype, "full")
 
 
 @operation
 def zeros(shape: Any, dtype: Any = float) -> Array:
     """0 everywhere."""
-    return full(shape, 0, dtype)
+    return _everywhere(shape, 0, dtype, "zeros")
 
 
 @operation
 def ones(shape: Any, dtype: Any = float) -> Array:
     """1 everywhere."""
-    return full(shape, 1, dtype)
+    return _everywhere(shape, 1, dtype, "ones")
 
 
 @operation

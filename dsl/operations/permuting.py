@@ -13,7 +13,7 @@ from ..errors import DTypeError, ShapeError, user_location
 from ..expr import Cond, Const, Expr, Index, Proj, constant
 from ..functions import MaybeIndex, as_maybe_index, cast, where
 from ..graph import Generate, Label, Permute, indices
-from ..scalar import Scalar, apply_primitive, as_index, as_strong, lift
+from ..scalar import Scalar, apply_primitive, as_index, as_strong, lift, refuse_argument
 from ..shapes import as_shape, same_shape
 from ..sources import as_array
 from ..tracing import call_scalar_function, check_result, forbid_nesting
@@ -53,8 +53,10 @@ def permute(
     """Scatter with combination, from a copy of `defaults`.
 
     For every source index, `out[f(*ix)] = combine(new, old)`; `f` may return `td.ignore`.
-    `combine` is associative and commutative, or `td.overwrite`.  Float sums may differ in the last
-    bits from run to run where threads meet by atomics; `deterministic=True` adds in order.
+    `combine` is associative and commutative, or `td.overwrite`.  The result has the type of the
+    defaults, and values are cast to it before they are combined: into integers floats lose their
+    fractions.  Float sums may differ in the last bits from run to run where threads meet by
+    atomics; `deterministic=True` adds in order.
 
     >>> import numpy as np, treadle as td
     >>> x = np.array([0, 2, 2, 1])
@@ -90,6 +92,8 @@ def permute(
     combined = None
     if not isinstance(combine, Overwrite):
         combined = trace_combine(combine, target.structure, target.types, "permute", where)
+        if combined.results == combined.left:  # `lambda new, old: new`
+            combined = None
     node = Permute(
         source._shape,
         chosen.valid,
@@ -225,6 +229,7 @@ def histogram(
     """
     forbid_nesting("histogram")
     values = flatten(as_array(a, "histogram"))
+    refuse_argument(bins, "histogram: bins=")
     if isinstance(bins, int | np.integer):
         if bins < 1:
             raise ShapeError("histogram needs at least one bin.", hint="Write bins=10.")

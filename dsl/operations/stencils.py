@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from .. import simplify
 from ..array import Array
-from ..errors import Location, ShapeError, TracingError, user_location
+from ..errors import Location, ShapeError, TracingError, user_facing, user_location
 from ..expr import Cond, Const, Expr, Index, Loop, Proj, Read, Var, constant, substitute
 from ..graph import Check, Generate, known
-from ..scalar import Scalar, apply_primitive, lift
+from ..scalar import Scalar, apply_primitive, lift, refuse_argument
 from ..shapes import same_shape
 from ..sources import as_array
 from ..tracing import Scoped, call_scalar_function, current_scope, forbid_nesting, refuse_stranger
 from ..types import bool_, int64, promote
 from .common import combining, fit_to, flatten_value, label_of, operation, trace_elements
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class BoundaryCondition:
@@ -37,11 +40,23 @@ symmetric = BoundaryCondition("symmetric")
 wrap = BoundaryCondition("wrap")
 
 
+def _public(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """An entry point under another name than it has in this module."""
+
+    def named(function: Callable[P, R]) -> Callable[P, R]:
+        function.__name__ = function.__qualname__ = name
+        return user_facing(function)
+
+    return named
+
+
+@_public("constant")
 def constant_boundary(value: Any) -> BoundaryCondition:
     """`value` everywhere outside."""
     return BoundaryCondition("constant", value)
 
 
+@_public("function")
 def function_boundary(g: Callable[..., Any]) -> BoundaryCondition:
     """`g(i, j, …)` outside, called with the out-of-range source coordinates."""
     if not callable(g):
@@ -189,11 +204,15 @@ class Neighbourhood(Scoped):
                 f"a neighbourhood of rank {rank} takes {rank} offsets, got {len(offsets)}.",
                 hint=f"The element itself is w[{shown}].",
             )
+        of_the_run = (
+            "For run-time offsets index the array: a[i + k, j] in td.generate; for run-time "
+            "weights use td.correlate(a, weights)."
+        )
+        for o in offsets:
+            refuse_argument(o, "the offset of a neighbour", of_the_run)
         if not all(hasattr(o, "__index__") and not isinstance(o, Scalar) for o in offsets):
             raise TracingError(
-                "the offsets of a stencil are Python ints, known while tracing.",
-                hint="For run-time offsets index the array: a[i + k, j] in td.generate; for "
-                "run-time weights use td.correlate(a, weights).",
+                "the offsets of a stencil are Python ints, known while tracing.", hint=of_the_run
             )
         place = [
             apply_primitive("add", [Index(k), constant(int(o))]) for k, o in enumerate(offsets)

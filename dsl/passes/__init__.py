@@ -16,28 +16,34 @@ from . import rebuild
 from .arguments import single_pass_arguments
 from .base import Context
 from .epilogues import fuse_epilogues
+from .extents import unify_extents
 from .fma import form_fma
 from .guard import guard_reads
 from .horizontal import fuse_horizontal
 from .in_place import fuse_in_place
+from .periodic import recognise_periodic
 from .pin import pin_order
 from .recognise import recognise_histogram, recognise_matmul
 from .separable import recognise_separable
+from .unread import drop_unread
 from .vertical import fuse_vertical
 
 Pass = Callable[[Sequence[Leaf], Context], "list[Leaf]"]
 
 
 PASSES: tuple[tuple[str, Pass], ...] = (
+    ("unify_extents", unify_extents),  # equal extents are one
     ("single_pass_arguments", single_pass_arguments),  # argmax in one pass
     ("recognise_separable", recognise_separable),  # 9 × 9 box → 9 + 9
     ("form_fma", form_fma),  # a·b + c inside one operation
     ("fuse_vertical", fuse_vertical),  # producers into consumers
     ("recognise_matmul", recognise_matmul),  # Σ a[i, k]·b[k, j]
     ("recognise_histogram", recognise_histogram),  # places += 1
+    ("recognise_periodic", recognise_periodic),  # u[(i − 1) mod n] is a neighbour
     ("fuse_in_place", fuse_in_place),  # results that others read in place
     ("fuse_horizontal", fuse_horizontal),  # siblings over the same extents
     ("fuse_epilogues", fuse_epilogues),  # consumers into the write-back
+    ("drop_unread", drop_unread),  # what is read in registers only
     ("guard_reads", guard_reads),  # where(p, a[i - 1], x) reads only where p
     ("pin_order", pin_order),  # deterministic=True, where it matters
 )
@@ -50,6 +56,11 @@ class History:
     roots: list[Leaf]
     stages: list[tuple[str, list[Leaf]]] = field(default_factory=list)
     context: Context | None = None
+
+    def inputs(self, written: Sequence[Input]) -> tuple[Input, ...]:
+        """What stands for the inputs of the graph as written, in the same order."""
+        others = {} if self.context is None else self.context.inputs
+        return tuple(others.get(node, node) for node in written)
 
 
 def run_passes(roots: Sequence[Leaf], settings: Settings, backend: str) -> History:
@@ -74,6 +85,7 @@ def reschedule(roots: Sequence[Leaf], schedules: dict[str, Any]) -> list[Leaf]:
     number = 0
     for node in topological(roots):
         if isinstance(node, Input):
+            builder.take(node)
             continue
         number += 1
         made = builder.node(node)

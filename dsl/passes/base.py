@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..configuration import Settings
-from ..graph import Node
+from ..graph import Input, Node
 
 
 @dataclass
 class Context:
-    """Settings in; decisions out: why a node was (not) fused, which idioms were recognised."""
+    """Settings in; decisions out: why a node was (not) fused, which idioms were recognised, and
+    which inputs of the graph as written others stand for."""
 
     settings: Settings
     backend: str
     kept: dict[Node, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    inputs: dict[Input, Input] = field(default_factory=dict)

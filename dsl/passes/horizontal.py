@@ -59,7 +59,10 @@ def fuse_horizontal(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     done: set[Node] = set()
     # Nodes are rebuilt by depth, so all inputs of a cluster are ready when it is merged.
     for node in sorted(order, key=lambda n: depth[n]):
-        if isinstance(node, Input) or node in done:
+        if isinstance(node, Input):
+            builder.take(node)
+            continue
+        if node in done:
             continue
         cluster = members.get(node, [node])
         made = [builder.node(n) for n in cluster]

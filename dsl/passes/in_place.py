@@ -33,7 +33,10 @@ def fuse_in_place(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     builder = Rebuilder()
     done: set[Node] = set()
     for node in order:
-        if isinstance(node, Input) or node in done:
+        if isinstance(node, Input):
+            builder.take(node)
+            continue
+        if node in done:
             continue
         members = clusters.get(node, [node])
         done |= set(members)

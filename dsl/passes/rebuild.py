@@ -51,6 +51,8 @@ class Rebuilder:
             return self.expr(value)
         if isinstance(value, Leaf):
             return self.leaf(value)
+        if isinstance(value, Node):  # the state of a loop
+            return self.nodes.get(value, value)
         if isinstance(value, Output):
             return Output(self.exprs(value.shape), value.type)
         if isinstance(value, Combine):
@@ -69,20 +71,36 @@ class Rebuilder:
         """Whether any of the leaves is another now."""
         return any(leaf.node in self.nodes or leaf in self.leaves for part in used for leaf in part)
 
+    def take(self, node: Input) -> None:
+        """The state of a loop is as long as its first value, which others may have made by now."""
+        made = self.node(node)
+        if made is not node:
+            self.nodes[node] = made
+
     def node(self, node: Node) -> Node:
         """The node over the new leaves (itself if nothing changed)."""
-        if isinstance(node, Input) or not self._changed(node.inputs(), node.inside()):
+        if node in self.nodes and isinstance(node, Input):
+            return self.nodes[node]
+        if not self._changed(node.inputs(), node.inside()):
             return node
+        if isinstance(node, Input):
+            return node.copy().of_shape(self.exprs(node.shape))
+        return self.over(node, self)
+
+    def over(self, node: Node, checks: Rebuilder) -> Node:
+        """The node over the new leaves and expressions, what it checks over those of `checks`."""
+        for state in getattr(node, "bound", ()):  # whether the body reads it or not
+            self.take(state)
         changes = {}
         for name in node.fields:
             old = getattr(node, name)
             new = self.field(old)
             if new is not old and new != old:
                 changes[name] = new
-        checks = self.field(node.checks)
-        if not changes and checks == node.checks:
+        checked = checks.field(node.checks)
+        if not changes and checked == node.checks:
             return node
-        return node.with_(**changes, checks=checks)  # type: ignore[no-any-return]
+        return node.with_(**changes, checks=checked)  # type: ignore[no-any-return]
 
 
 def rewrite_graph(roots: Sequence[Leaf], change: Callable[[Node], Node]) -> list[Leaf]:

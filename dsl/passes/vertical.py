@@ -282,11 +282,6 @@ class Inliner:
         """`es` with reads of what is inlined at the very index of an axis as long as the node's
         own, as a stencil's middle is: such an axis is never left, and the index stays readable."""
 
-        def same(a: Expr, b: Expr) -> bool:
-            return a is b or any(
-                c.relation == "==" and {a, b} == {c.left, c.right} for c in node.checks
-            )
-
         def change(e: Expr) -> Expr:
             if not isinstance(e, Read) or e.boundary is None or e.node not in self.bodies:
                 return e
@@ -294,7 +289,7 @@ class Inliner:
             moving = [
                 k for k, (i, n) in enumerate(zip(e.args, shape, strict=True))
                 if not (isinstance(i, Index) and i.axis < len(node.shape)
-                        and same(n, node.shape[i.axis]))
+                        and n is node.shape[i.axis])
             ]  # fmt: skip
             if len(moving) == len(shape) or (moving and e.boundary in ("constant", "function")):
                 return e
@@ -356,6 +351,7 @@ def fuse_vertical(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     taken = _Taken()
     for node in topological(roots):
         if isinstance(node, Input):
+            builder.take(node)
             continue
         made = builder.node(node)
         changes, eaten = _expand_fields(made, inliner)
@@ -419,18 +415,23 @@ class _Taken:
 
     def of(self, node: Node, eaten: list[Node]) -> tuple[
             tuple[Check, ...], tuple[tuple[Label, Location | None], ...]]:  # fmt: skip
-        """Checks and fused labels of a kernel: its own, then its producers', depth first."""
-        checks, fused = dict.fromkeys(node.checks), dict.fromkeys(node.fused)
-        stack, seen = list(reversed(eaten)), set[Node]()
+        """Checks of a kernel, in the order of its operations, so that the first that does not hold
+        is the first one written; and fused labels: its own, then its producers', depth first."""
+        checks, fused = dict[Check, None](), dict.fromkeys(node.fused)
+        stack, seen = [(p, False) for p in reversed(eaten)], set[Node]()
         while stack:
-            producer = stack.pop()
+            producer, ready = stack.pop()
+            if ready:
+                checks.update(dict.fromkeys(producer.checks))
+                continue
             if producer in seen:
                 continue
             seen.add(producer)
-            checks.update(dict.fromkeys(producer.checks))
             fused[(producer.label, producer.where)] = None
             fused.update(dict.fromkeys(producer.fused))
-            stack += reversed(self.producers[producer])
+            stack.append((producer, True))
+            stack += [(p, False) for p in reversed(self.producers[producer])]
+        checks.update(dict.fromkeys(node.checks))
         return tuple(checks), tuple(fused)
 
 

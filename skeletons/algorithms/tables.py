@@ -20,12 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from treadle.dsl.errors import DTypeError, ShapeError, TracingError
+from treadle.dsl.errors import DTypeError, ShapeError, TracingError, user_facing_class
 
 #: Coefficients are multiples of its inverse.
 _DYADIC = 256
 
 
+@user_facing_class
 @dataclass(frozen=True, eq=False, repr=False)
 class BilinearAlgorithm:
     """Three tables: `u` (m·k, R), `v` (k·n, R), `w` (m·n, R), blocks in rows from the top left, of

@@ -143,8 +143,5 @@ def _of_permute(node: Permute, gpu: bool) -> str:
     if any(a.kind == DATA for a in stores):
         return "data decides where elements go (a LocalityGraph may bring together what meets)"
     if any(a.classes == (VERTICAL,) for a in stores) and not gpu:
-        return (
-            "stores go across rows, and which blocks help depends on how the extents meet the "
-            "caches: measure (program.tune)"
-        )
+        return "updates that may meet keep the order of the source, and threads share them out"
     return "elements go row by row as they come, or meet in a few places"

@@ -27,7 +27,8 @@ from treadle.skeletons.schedules import (
 from treadle.skeletons.schedules.errors import ScheduleError
 
 from .device import Ceilings
-from .maps import STREAMING, VERTICAL, KernelMaps, access_classes, kernel_maps
+from .maps import STREAMING, VERTICAL, KernelMaps, Map, access_classes, kernel_maps
+from .meeting import Meeting, meetings
 from .model import Prediction, predict
 
 #: Another schedule has to promise less than this part of the time.
@@ -47,7 +48,7 @@ BLOCKS: tuple[ScheduleLike, ...] = (
 )  # fmt: skip
 STRIPS: tuple[ScheduleLike, ...] = (
     Row() | Block(16, 128) | PerThread(rows=4), Row() | Block(32, 128) | PerThread(rows=8),
-    Row() | Block(64, 128) | PerThread(8, 8),
+    Row() | Block(64, 128) | PerThread(8, 8), Row() | Block(64, 128) | PerThread(8, 4),
 )  # fmt: skip
 #: Bytes of the states of all loops that a thread runs together; additions of a turn of them.
 MOST_STATE, MOST_WORK = 256, 1024
@@ -56,6 +57,11 @@ TASKS: tuple[ScheduleLike, ...] = (
     Row() | Block(64, 128) | PerThread(rows=8), Row() | Block(64, 64) | PerThread(rows=8),
     Row() | Block(16, 64) | PerThread(rows=8), Row() | Block(64, 64) | PerThread(rows=4),
 )  # fmt: skip
+#: Blocks of a permute on a CPU whose neighbours go to different rows: so many elements that lie
+#: side by side in the target, of so many of its rows each.
+SIDE_BY_SIDE, ROWS_OF_TARGET = 256, (4, 8, 16, 32)
+#: Decisions that are kept, where they depend on the extents themselves.
+KEPT = 256
 #: Orders of blocks, for a schedule that gives only these.
 BLOCK_ORDERS: tuple[ScheduleLike, ...] = (Column(64), Column(256), Column(1024))
 
@@ -63,11 +69,14 @@ BLOCK_ORDERS: tuple[ScheduleLike, ...] = (Column(64), Column(256), Column(1024))
 @dataclass(frozen=True)
 class Choice:
     """What was chosen, from what: `predictions` of all candidates, the one that stands without a
-    reason to change first.  `schedule` None: as treadle does it without one."""
+    reason to change first.  `schedule` None: as treadle does it without one.  `crowded`: arrays
+    whose lines throw each other out of a CPU's first cache as it stands, and then under
+    `schedule` (lost: 0.0 where none does any more)."""
 
     schedule: Schedule | None
     predictions: tuple[Prediction, ...]
     device: Ceilings
+    crowded: tuple[tuple[Map, Meeting, Meeting], ...] = ()
 
     @property
     def plain(self) -> Prediction:
@@ -90,13 +99,18 @@ def least(predictions: Sequence[Prediction]) -> Prediction:
                key=lambda p: sum(p.terms))  # fmt: skip
 
 
-def candidates(kernel: KernelMaps, given: Schedule | None, gpu: bool) -> list[Schedule | None]:
-    """What is worth a prediction: first what stands, then what fills the layers left open."""
+def candidates(kernel: KernelMaps, given: Schedule | None, gpu: bool, crowding: bool = False
+               ) -> list[Schedule | None]:  # fmt: skip
+    """What is worth a prediction: first what stands, then what fills the layers left open.
+
+    `crowding`: stores of a CPU lose lines to each other."""
     height, width = kernel.outputs[-2:]
     if given is None or not given.layers or given.layers == (given.chooser,):
         pool: list[ScheduleLike] = []
         if kernel.inner and kernel.regular:
             pool += STRIPS if gpu else TASKS
+        if crowding:
+            pool += across_blocks(kernel)
         if gpu:
             pool += [*BLOCKS, *ORDERS]
         found = [as_schedule(s) for s in pool]
@@ -110,6 +124,27 @@ def candidates(kernel: KernelMaps, given: Schedule | None, gpu: bool) -> list[Sc
     return [given if fixed else None, *fit]
 
 
+def across_blocks(kernel: KernelMaps) -> list[ScheduleLike]:
+    """Blocks for a kernel that stores each element somewhere else, and neighbours of a row of its
+    domain to different rows of the target: narrow, so that the sets of a cache hold a line of each
+    row, and long along the axis that follows the rows of the target."""
+    last = len(kernel.outputs) - 1
+    if len(kernel.stores) != 1 or not kernel.stores[0].coefficients or last < 1:
+        return []
+    store = kernel.stores[0]
+    moved = [[k for k, n in enumerate(kernel.outputs) if row[k] and n > 1]
+             for row in store.coefficients]  # fmt: skip
+    if sorted(k for axes in moved for k in axes) != [
+        k for k, n in enumerate(kernel.outputs) if n > 1
+    ] or any(len(axes) > 1 for axes in moved):  # two elements may meet
+        return []
+    beside = next((k for k in range(last) if abs(store.strides[k]) == 1), None)
+    if beside is None or abs(store.strides[last]) <= 1:
+        return []
+    between = (1,) * (last - beside - 1)
+    return [Row() | Block(SIDE_BY_SIDE, *between, rows) for rows in ROWS_OF_TARGET]
+
+
 def _fits(schedule: Schedule, height: int, width: int) -> bool:
     order, block = schedule.order, schedule.block
     if isinstance(order, Column | ZigZag) and order.width >= width:
@@ -117,7 +152,7 @@ def _fits(schedule: Schedule, height: int, width: int) -> bool:
     if block is None:
         return True
     rows, cols = (1, *block.extents)[-2:]
-    return rows < 2 * height and cols < 2 * width
+    return (rows < 2 * height or len(block.extents) > 2) and cols < 2 * width
 
 
 def _holds(schedule: Schedule, kernel: KernelMaps) -> bool:
@@ -136,11 +171,16 @@ def choose(kernel: KernelMaps, device: Ceilings, given: Schedule | None = None,
 
     `given`: layers that stay; `way`: how the kernel is done without a schedule (`model.predict`);
     `pool`: other candidates than `candidates` has, the plain one first; `complete`: predict in
-    full also what could not win.
+    full also what could not win, and what has nothing to win against.
     """
-    wanted = candidates(kernel, given, device.gpu) if pool is None else [
-        None if s is None else as_schedule(s) for s in pool
-    ]  # fmt: skip
+    before = [(m, met) for m, met in meetings(kernel, device, way, given) if met.lost]
+    if pool is None:
+        crowding = any(m.store for m, _ in before)
+        wanted = candidates(kernel, given, device.gpu, crowding)
+        if wanted == [None] and not complete:
+            return Choice(None, (), device)
+    else:
+        wanted = [None if s is None else as_schedule(s) for s in pool]
     predictions: list[Prediction] = []
     for schedule in wanted:
         beyond = min((p.seconds for p in predictions if not p.rough), default=math.inf)
@@ -154,7 +194,9 @@ def choose(kernel: KernelMaps, device: Ceilings, given: Schedule | None = None,
     chosen = best.schedule if gained else predictions[0].schedule
     if complete:
         predictions = [predict(kernel, p.schedule, device, way) for p in predictions]
-    return Choice(chosen, tuple(predictions), device)
+    after = dict(meetings(kernel, device, way, chosen)) if before else {}
+    crowded = tuple((m, met, after[m]) for m, met in before)
+    return Choice(chosen, tuple(predictions), device, crowded)
 
 
 # --- of nodes --------------------------------------------------------------------------------
@@ -163,12 +205,14 @@ def choose(kernel: KernelMaps, device: Ceilings, given: Schedule | None = None,
 def has_choice(node: Node, gpu: bool) -> bool:
     """Whether orders and blocks of a kernel are open and could matter: see the module.
 
-    A permute has a choice on a GPU where its stores go across the rows of the source.
+    A permute has a choice where its stores go across the rows of the source; on a CPU if it
+    overwrites, so that its elements may go in any order.
     """
     if isinstance(node, Permute):
         stores = [a for a in access_classes(node) if a.store]
         across = any(a.kind == "affine" and a.classes == (VERTICAL,) for a in stores)
-        return gpu and len(node.domain) > 1 and across
+        free = gpu or (node.combine is None and len(stores) == 1 and not node.label.deterministic)
+        return free and len(node.domain) > 1 and across
     if not isinstance(node, Generate) or len(node.shape) < 2:
         return False
     given = node.label.schedule
@@ -200,7 +244,8 @@ def way_of(node: Node, gpu: bool) -> str:
 
 
 class Decider:
-    """The choice for one kernel, made once per class of extents (powers of two).
+    """The choice for one kernel, made once per class of extents (powers of two); for a permute on a
+    CPU once for every extents, as they decide which sets of the caches it crowds.
 
     `extents` are what the choice depends on; call it with their values, in order.
     """
@@ -211,16 +256,21 @@ class Decider:
         self.extents = tuple(e for e in walk(roots) if isinstance(e, Extent))
         given = node.label.schedule
         self.given = None if given is None else as_schedule(given)
+        self.exact = isinstance(node, Permute) and not device.gpu
         self._made: dict[tuple[int, ...], Schedule | None] = {}
 
     def __call__(self, values: Sequence[int]) -> Schedule | None:
         """The schedule to use, None for the node's own."""
-        key = tuple([max(int(n) - 1, 0).bit_length() for n in values])
+        key = tuple(map(int, values))
+        if not self.exact:
+            key = tuple([max(n - 1, 0).bit_length() for n in key])
         try:
             return self._made[key]
         except KeyError:
             known: dict[Expr, int] = dict(zip(self.extents, map(int, values), strict=True))
             found = self.choice(known)
+            if len(self._made) >= KEPT:
+                self._made.clear()
             self._made[key] = None if found is None else found.schedule
             return self._made[key]
 

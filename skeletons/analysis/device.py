@@ -29,7 +29,8 @@ class Ceilings:
     vector).  `clock`: Hz; `units`: multiprocessors or cores; `shared`, `own`, `first`: sizes of
     the shared cache, of a unit's second cache (a GPU has none: 0) and of its first.  `launch`:
     seconds that a kernel costs besides.  `lanes`: elements of four bytes that an instruction
-    works on.  `origin`: who measured what.
+    works on.  `origin`: who measured what.  `first_ways`, `own_ways`: lines of a set of a unit's
+    own caches (0: not known, or a GPU).
     """
 
     name: str
@@ -46,6 +47,8 @@ class Ceilings:
     launch: float
     lanes: int
     origin: str
+    first_ways: int = 0
+    own_ways: int = 0
 
     @property
     def line(self) -> int:
@@ -87,6 +90,7 @@ UNKNOWN_CPU = Ceilings(
     name="a CPU", gpu=False, dram=20e9, far=30e9, near=80e9, issue=3 * 3e9, clock=3e9, units=1,
     shared=16 << 20, own=1 << 20, first=32 << 10, launch=5e-6, lanes=8,
     origin="shipped: guesses for a core of a CPU; `treadle ceilings` measures this one",
+    first_ways=8, own_ways=16,
 )  # fmt: skip
 
 
@@ -95,30 +99,32 @@ def default(backend: str) -> Ceilings:
     if backend == "cuda":
         return H200
     cores = os.cpu_count() or 1
-    sizes = cache_sizes()
-    core = UNKNOWN_CPU
+    core, caches = UNKNOWN_CPU, data_caches()
+    first, first_ways = caches.get(1, (core.first, core.first_ways))
+    own, own_ways = caches.get(2, (core.own, core.own_ways))
     return dataclasses.replace(
         core, units=cores, dram=core.dram * math.sqrt(cores), far=core.far * cores,
-        near=core.near * cores, issue=core.issue * cores, first=sizes.get(1, core.first),
-        own=sizes.get(2, core.own), shared=sizes.get(3, core.shared),
+        near=core.near * cores, issue=core.issue * cores, first=first, own=own,
+        shared=caches.get(3, (core.shared, 0))[0], first_ways=first_ways, own_ways=own_ways,
     )  # fmt: skip
 
 
 @functools.cache
-def cache_sizes() -> dict[int, int]:
-    """Bytes of the data caches by level, as Linux tells them; empty elsewhere."""
-    found: dict[int, int] = {}
+def data_caches() -> dict[int, tuple[int, int]]:
+    """(bytes, ways) of the data caches by level, as Linux tells them; empty elsewhere."""
+    found: dict[int, tuple[int, int]] = {}
     for index in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
         try:
-            kind, level, size = (
-                (index / name).read_text().strip() for name in ("type", "level", "size")
+            kind, level, size, ways = (
+                (index / name).read_text().strip()
+                for name in ("type", "level", "size", "ways_of_associativity")
             )
         except OSError:
             continue
         unit = {"K": 1 << 10, "M": 1 << 20}.get(size[-1:], 1)
-        digits = size.rstrip("KM")
-        if kind != "Instruction" and digits.isdigit() and level.isdigit():
-            found[int(level)] = int(digits) * unit
+        numbers = (level, size.rstrip("KM"), ways)
+        if kind != "Instruction" and all(n.isdigit() for n in numbers):
+            found[int(level)] = (int(size.rstrip("KM")) * unit, int(ways))
     return found
 
 
@@ -157,16 +163,21 @@ def _recall(backend: str, machine: tuple[str, ...], folder: str) -> Ceilings:
     name = key(backend, list(machine))
     value = store.get(name, FOLDER)
     if value is not None:
-        found = from_dict(value)
+        found = from_dict(value, default(backend))
         if found is not None and found.gpu == (backend == "cuda"):
             return found
         store.drop(name, FOLDER)
     return default(backend)
 
 
-def from_dict(value: Any) -> Ceilings | None:
-    """What `dataclasses.asdict` gave; None for anything that is no set of ceilings."""
+def from_dict(value: Any, shipped: Ceilings | None = None) -> Ceilings | None:
+    """What `dataclasses.asdict` gave; None for anything that is no set of ceilings.
+
+    `shipped` has the ways of caches, which ceilings did not always say.
+    """
     fields = dataclasses.fields(Ceilings)
+    if isinstance(value, dict) and shipped is not None:
+        value = {"first_ways": shipped.first_ways, "own_ways": shipped.own_ways, **value}
     if not isinstance(value, dict) or set(value) != {f.name for f in fields}:
         return None
     kinds = {"str": str, "bool": bool, "int": int, "float": (int, float)}

@@ -4,7 +4,7 @@ A fold reads everything once in any order.  What a schedule changes is how many 
 rows, strips of columns: `skeletons/visits.py`) a block of threads has one after the other, and by
 what its code grows: few blocks with much each leave multiprocessors without work, a block alone
 does not ask memory for enough at a time, and blocks whose code takes more registers are fewer at a
-time, the last of which are alone.
+time: those that do not fill the second wave of them are alone.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ THREADS, OF_BLOCK = 256, 18.5e9
 #: registers 78: measured).
 OTHERS, WAITED_FOR = 21, 16
 #: Seconds that a block waits for what was put aside before its loop: all that it read since went
-#: through the L1 (sums of 8 192 columns: 69.0 us with a spilled register, 67.2 without; as many
-#: blocks at a time with none: no longer than fewer).
-SPILLED = 1e-6
+#: through the L1 (sums of 8 192 columns: 68.8 us with a spilled register, 66.8 without, of which
+#: 0.2 for fewer registers; 1.94 blocks after each other).
+SPILLED = 0.93e-6
 #: Registers where nobody has compiled it: all blocks that a multiprocessor can have.
 LEAN = 32
 #: The power by which what blocks ask for and what memory gives add up, as times.
@@ -61,7 +61,8 @@ def predict_fold(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings
     blocks = _blocks(kernel, schedule)
     fit = min(RESIDENT_THREADS, REGISTERS // (-(-taken // 8) * 8)) // THREADS
     residency = None if schedule is None else schedule.residency
-    launched, waits = blocks.tasks * DISPATCH, blocks.leaves * _places(schedule) / device.clock
+    place = _places(schedule) / device.clock
+    launched, waits = blocks.tasks * DISPATCH, blocks.leaves * place
     if isinstance(residency, Agents):
         fit, launched, waits = min(fit, residency.per_sm), 0.0, waits + FIRST_DATA
     # A leaf after the other: its bytes as they come, and before it where it is.
@@ -69,10 +70,15 @@ def predict_fold(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings
     own = OF_BLOCK * min(max(taken - OTHERS, 1) / WAITED_FOR, 1.0) if registers else OF_BLOCK
     own = each / (each / own + waits)
     together = device.units * max(fit, 1)
+    # Blocks that begin in step end so: those that do not fill the second wave are alone.  Later
+    # waves are out of step, and one goes on where another ends.
     full, last = divmod(blocks.tasks, together)
-    asked = full * together * _time(together, own, device) + last * _time(last, own, device)
+    if full != 1:
+        full, last = 0, blocks.tasks
+    asked = full * together * _time(together, own, device)
+    asked += last * _time(min(last, together), own, device)
     again = SPILLED * max(blocks.tasks / together, 1.0) if spilled else 0.0
-    return device.launch + max(launched, LIFE + FIRST_DATA + asked * each + again)
+    return device.launch + max(launched, LIFE + FIRST_DATA + place + asked * each + again)
 
 
 def _time(count: int, own: float, device: Ceilings) -> float:

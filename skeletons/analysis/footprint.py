@@ -115,19 +115,21 @@ def union_lines(maps: Sequence[Map], low: Points, high: Points, line: int, inner
     often, on average.
     """
     total = 0.0
-    for _, same in itertools.groupby(sorted(maps, key=_array_order), key=_array_order):
+    for _, same in itertools.groupby(sorted(maps, key=array_order), key=array_order):
         arrays = list(same)
         boxes = [array_boxes(m, low, high, inner) for m in arrays]
         begin, end = (np.concatenate([b[k] for b in boxes]) for k in (0, 1))
-        total += _union(arrays[0], begin, end, line)
+        total += union(arrays[0], begin, end, line)
     return total
 
 
-def _array_order(m: Map) -> tuple[int, int]:
+def array_order(m: Map) -> tuple[int, int]:
+    """Which array it is, as something to sort by."""
     return m.leaf.node.uid, m.leaf.component
 
 
-def _union(m: Map, begin: Points, end: Points, line: int) -> float:
+def union(m: Map, begin: Points, end: Points, line: int) -> float:
+    """Lines of one array in the union of boxes of it (see `union_lines`)."""
     if not m.shape:
         return 1.0
     per_line = line / m.element

@@ -16,6 +16,7 @@ import numpy as np
 from treadle.dsl.access import DATA
 from treadle.skeletons.schedules import (
     Hilbert,
+    LocalityGraph,
     Morton,
     Order,
     PlaneOrder,
@@ -23,6 +24,7 @@ from treadle.skeletons.schedules import (
     Schedule,
     as_schedule,
 )
+from treadle.skeletons.schedules.block_table import looked_up
 
 from .device import Ceilings
 from .footprint import distinct, with_inner
@@ -40,6 +42,8 @@ BLOCK_INDEX = {"Row": 35, "Column": 48, "ZigZag": 54, "Tile": 58, "Swizzle": 38,
 OWN_INDEX, ROWS_INDEX, BEYOND = 75, 12, 2
 #: Where warps are looked at, as parts of the way: not at edges.
 PLACES = (0.371, 0.537, 0.713)
+#: Slots more where a GPU looks up which block comes next, beyond those of the row order.
+LOOK_UP = 6
 #: Bytes that a task moves on a CPU; rows and columns of transposing ones.
 TASK_BYTES = 1 << 17
 
@@ -52,7 +56,7 @@ class Form:
     these, what uses a value that it loaded together; `block`: at block grain; `staged`: transposing
     reads go through shared memory, or narrow columns.  `following`: outputs of a rectangle that
     follow each other among the lanes.  `fit`: blocks that a multiprocessor holds at most, `stay`:
-    they take one piece after the other.
+    they take one piece after the other.  `looked_up`: a block has to load first which one it is.
     """
 
     walk: Walk
@@ -67,6 +71,7 @@ class Form:
     following: tuple[int, ...] = ()
     fit: int = 32
     stay: bool = False
+    looked_up: bool = False
 
 
 def form_of(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings, way: str) -> Form:
@@ -103,6 +108,10 @@ def form_of(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings, way
         return Form(Walk(kernel.outputs, order, plan.unit if by_blocks else ones),
                     max(VISITS // unit, 1), VISIT_THREADS, ones, by_blocks, rank - 1, False, index,
                     ones, patch, VISIT_FIT, True)  # fmt: skip
+    by_graph = isinstance(as_schedule(schedule).residency, LocalityGraph)
+    table = by_blocks and looked_up(order) and not by_graph
+    if table:
+        index, walk = BLOCK_INDEX["Row"] + LOOK_UP, dataclasses.replace(walk, table=True)
     # Loops of a thread's outputs run together; else only neighbours of a row are.
     sharing = patch if kernel.inner else (*(1,) * (rank - 1), patch[-1])
     if not by_blocks:
@@ -113,7 +122,8 @@ def form_of(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings, way
     threads = min(max(covered // math.prod(patch), 1), 1024)
     registers = 32 + (math.prod(patch) - 1) * kernel.state // 4
     fit = max(REGISTERS // (registers * threads), 1)
-    return Form(walk, 1, threads, patch, True, plan.lanes, False, index, sharing, (), fit)
+    return Form(walk, 1, threads, patch, True, plan.lanes, False, index, sharing, (), fit,
+                looked_up=table)  # fmt: skip
 
 
 def _together(kernel: KernelMaps, device: Ceilings) -> Form | None:
@@ -127,11 +137,14 @@ def _together(kernel: KernelMaps, device: Ceilings) -> Form | None:
     shared = any(m.strides[rank - 2] == 0 for m in reads)
     wide = any(abs(m.strides[rank - 1]) == 1 for m in reads)
     found = None
-    for block, per_thread, least in PLANS:
-        own = per_thread.rows * per_thread.cols
-        threads = kernel.size / own / device.units
-        if threads >= least and own * kernel.state <= MOST_STATE and (wide or per_thread.cols == 1):
-            found = Row() | block | per_thread
+    for pair in PLANS:
+        fit = [
+            (block, own, own.rows * own.cols * least)
+            for block, own, least in pair
+            if own.rows * own.cols * kernel.state <= MOST_STATE and (wide or own.cols == 1)
+        ]
+        if fit and kernel.size >= fit[0][2] * device.units:
+            found = Row() | fit[0][0] | fit[0][1]
     return form_of(kernel, found, device, "rows") if shared and found is not None else None
 
 

@@ -75,6 +75,9 @@ LIFE, FIRST_DATA, CLUSTER = 0.35e-6, 0.47e-6, 0.04e-6
 FROM_L2, SAME = 0.13e-6, 0.9e-9
 #: … and past the L1, where every warp asks (278 us of u[i]·v[j]; 325, not 225, of a[i, j] + u[i]).
 SAME_PAST = 3e-9
+#: … and until a block has loaded which one it is, from a table of the order (8 192 squared in
+#: blocks of 8 × 32: 230 us by arithmetic, 325 looked up; five points of 4 096 squared: 64 and 86).
+LOOKED_UP = 0.37e-6
 #: Seconds more until data is there where what is resident touches parts of rows only, all over
 #: memory: rows of DRAM are opened for less (columns of any width take 16 us of 225 longer).
 OPENED = 0.06e-6
@@ -93,16 +96,17 @@ A_TURN, STEP, TOGETHER, WIDE = 0.5, 3.5, 2.0, 4.3
 OTHER_ROW = 3.0
 #: How much longer a warp runs loops of unlike turns for every element that its lanes are apart:
 #: neighbours have about as many, and the warp waits for the longest (the turns of the Mandelbrot
-#: set, counted: lanes of 4 × 8 run 3.4 % fewer than those of 1 × 32, of 2 × 16 2.2 %).
-APART = 0.0016
-#: … and where what is resident lies close together, and spans no axis: it is dear or cheap as a
-#: whole, so that cheap blocks, which wait, do not run beside dear ones, which compute.
-UNMIXED = 0.04
+#: set, counted: lanes of 4 × 8 run 3.4 % fewer than those of 1 × 32, of 2 × 16 2.2 %; a Julia set,
+#: whose border is longer, takes 11 and 7 % less time: it depends on the picture).
+APART = 0.002
+#: … and where half of what is resident lies close together, and spans no axis: it is dear or cheap
+#: as a whole, so that cheap blocks, which wait, do not run beside dear ones, which compute (columns
+#: of 128 and 256, of which one or a part of one is resident, take 83.4 us, those of 32 81.0; but
+#: squares along Hilbert's curve 80.2).
+UNMIXED = 0.03
 #: Cycles from one instruction of such a loop to the next, which needs it, and as many more where it
 #: is about doubles: few warps leave gaps (counted, of doubles: 9.0).
 DEPENDENT = 4.5
-#: The power by which instructions of doubles and of others add up, as TOGETHER of the model.
-PIPES = 5.0
 #: Where the blocks of a multiprocessor are among the ids of a wave: coprime to most grids.
 SCATTER = 53
 #: The names of access classes in hints.
@@ -135,7 +139,10 @@ def work(kernel: KernelMaps, form: Form, device: Ceilings, schedule: Schedule | 
     warps = kernel.size / patch / 32
     loads = [shared_loads(m, form.sharing, kernel.inner) for m in kernel.reads]
     turns = math.prod(kernel.inner) if kernel.inner else 1
-    each = operations(kernel, form) + len(kernel.stores) + A_TURN * turns / patch
+    at_once = turns_at_once(kernel, form)
+    loads = [load / at_once.get(m, 1) for m, load in zip(kernel.reads, loads, strict=True)]
+    each = operations(kernel, form) + len(kernel.stores)
+    each += A_TURN * turns / patch / max(at_once.values(), default=1)
     for m, load in zip(kernel.reads, loads, strict=True):
         places = load * _stepping(m, kernel, form) if kernel.inner else _rows(m, form) * OTHER_ROW
         each += load + places
@@ -144,7 +151,7 @@ def work(kernel: KernelMaps, form: Form, device: Ceilings, schedule: Schedule | 
     wavefronts = written = past = doublings = 0.0
     for m, load in zip(kernel.reads, loads, strict=True):
         wide = _together(m, form, kernel)
-        cycles, sectors, lines = _access(m, form, first, wide)
+        cycles, sectors, lines = _access(m, form, first, wide * at_once.get(m, 1))
         wavefronts += load * patch / wide * cycles
         doublings = max(doublings, math.log2(max(lines / wide, 1)))
         bypassing = _policy(m, schedule) == "no_l1"
@@ -171,15 +178,36 @@ def work(kernel: KernelMaps, form: Form, device: Ceilings, schedule: Schedule | 
         longer *= 1 + UNMIXED * (1 - _spanned(kernel, form, device))
         longer *= 1 + resident(form) * device.units * form.threads / max(warps * 32, 1)
     own, doubles = patch * each * longer + form.index, patch * kernel.doubles * longer
-    # The units for doubles are half as wide, and others work beside them.
-    slots = (own**PIPES + (2 * doubles) ** PIPES) ** (1 / PIPES)
+    # The units for doubles are half as wide, and others work beside them: with so many warps the
+    # slower of the two is the time.
+    slots = max(own, 2 * doubles)
     waiting = own * DEPENDENT + doubles * DEPENDENT
     return Work(warps * slots, own, warps * wavefronts, written, warps * past, doublings, waiting)
 
 
+def turns_at_once(kernel: KernelMaps, form: Form) -> dict[Map, int]:
+    """Turns of the innermost loop for which one instruction loads neighbours, by map: up to 16
+    bytes, as far as they fit the registers beside the states of the loops (`gpu/unroll.py`)."""
+    from treadle.skeletons.gpu.unroll import MOST_BYTES
+
+    if not kernel.inner or not kernel.regular:
+        return {}
+    found = [m for m in kernel.reads if m.coefficients and m.strides[-1] == 1]
+    if not found:
+        return {}
+    patch, turns = math.prod(form.sharing), math.prod(kernel.inner)
+    count = 16 // max(m.element for m in found)
+    ahead = sum(shared_loads(m, form.sharing, kernel.inner) / turns * m.element for m in found)
+    while count > 1 and patch * (kernel.state + count * ahead) > MOST_BYTES:
+        count //= 2
+    whole = [m for m in found if m.shape[-1] % count == 0]
+    return dict.fromkeys(whole, count) if count > 1 and kernel.inner[-1] % count == 0 else {}
+
+
 def _spanned(kernel: KernelMaps, form: Form, device: Ceilings) -> float:
-    """What part of an axis the blocks that are resident at a time span, at most."""
-    together = resident(form) * device.units * form.ids
+    """What part of an axis half of the blocks that are resident at a time span, at most: while
+    cheap ones come and go, dear ones that were there run on, on average for half their life."""
+    together = max(resident(form) * device.units * form.ids // 2, 1)
     room, extents = max(form.walk.size - together, 0), np.array(kernel.outputs)
     found = []
     for part in PLACES:
@@ -193,7 +221,7 @@ def _spanned(kernel: KernelMaps, form: Form, device: Ceilings) -> float:
 def _stepping(m: Map, kernel: KernelMaps, form: Form) -> float:
     """Slots for the place of a load in a loop: none where the next turn reads the neighbour."""
     far = not m.coefficients or any(abs(s) > 1 for s in m.strides[len(kernel.outputs) :])
-    if isinstance(form.walk.order, Hilbert):
+    if isinstance(form.walk.order, Hilbert) and not form.block:
         return WIDE + STEP * far
     if isinstance(form.walk.order, Morton) and form.block:
         return (WIDE / 2 + STEP) * far
@@ -216,7 +244,8 @@ def _together(m: Map, form: Form, kernel: KernelMaps) -> int:
 
 
 def _access(m: Map, form: Form, first: Points, wide: int) -> tuple[float, float, float]:
-    """(cycles of the L1, sectors, lines) of an access of a warp, `wide` neighbours of a lane."""
+    """(cycles of the L1, sectors, lines) of an access of a warp, `wide` neighbours of a lane: 16
+    bytes of each are delivered to a quarter of the warp after the other, all the same or not."""
     if form.staged:
         return float(wide), 4.0 * wide, float(wide)
     if m.rows:  # rows that data choose: anywhere, but not two of them in a line
@@ -300,6 +329,8 @@ def from_l2(kernel: KernelMaps, form: Form, device: Ceilings, done: Work,
     turns = 1
     if live > device.first and kernel.inner:
         inner, turns = [min(n, 1) for n in kernel.inner], math.prod(kernel.inner)
+        at_once = turns_at_once(kernel, form)
+        turns = turns // min(at_once.get(m, 1) for m in reads)
     sectors = union_lines(reads, low, high, 32, inner) * 32
     lines = union_lines(reads, low, high, 128, inner) * REQUEST
     often = turns * blocks / taken
@@ -338,6 +369,8 @@ def turnover(kernel: KernelMaps, form: Form, device: Ceilings, done: Work,
         launched = 0.0  # and they have asked for it before the one that they work on
     elif isinstance(residency, Clusters):
         life += CLUSTER
+    if form.looked_up:
+        life += LOOKED_UP
     past = [m for m in kernel.reads if _policy(m, schedule) == "no_l1"]
     if past and not kernel.inner and launched:
         life += SAME_PAST * max(_asking(m, kernel, form, device) for m in past)

@@ -12,7 +12,8 @@ On a GPU the levels are DRAM → L2 (waves of resident blocks, two sectors at a 
 blocks of one multiprocessor), warp instructions, and wavefronts of the L1; the turnover is that of
 blocks (`gpu.py`).  On a CPU they are DRAM → last cache (tasks of all cores, 64-byte lines), last →
 second cache (a core's tasks), second → first (rows of vectors within a task), and vector
-instructions.
+instructions, with what they wait for lines that others threw out (`meeting.py`).  What fits the
+caches of a core is a matter of their sets (`sets.py`).
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from .device import Ceilings
 from .footprint import distinct, union_lines, with_inner
 from .forms import PLACES, Form, form_of, lanes_of, operations, shared_loads
 from .maps import KernelMaps
+from .meeting import apart, waiting
+from .sets import LINE, Cache, occupied
 from .walk import Walk
 
 #: Bytes that come into the L1 of a GPU in a cycle, in which it delivers nothing.
@@ -43,6 +46,9 @@ LATENCY = 4.0
 #: Sums of a CPU core that need not wait for each other; bytes of a lane that loops may carry before
 #: they go to memory.
 CHAINS, SPILLED = 8, 48
+#: Instructions of a lane that loads from a place of its own, and of one that stores to one
+#: (transposing 1 000 squared: 0.9 ns an element and core, measured).
+GATHERED, SCATTERED = 1.5, 3.5
 #: Instructions that a piece of a row of a block begins and ends with, on a CPU.
 SEGMENT = 30.0
 #: Where windows of steps are looked at, as parts of the way.
@@ -103,7 +109,7 @@ def predict(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings, way
         issue, near, cycles = done.issue, done.wavefronts, device.clock * device.units
         turnover = gpu.turnover(kernel, form, device, done, schedule)
     else:
-        (issue, near), cycles = _cpu(kernel, form, device), device.near
+        issue, near, cycles = _instructions(kernel, form, device), 0.0, device.near
     # Fewer blocks than multiprocessors, or tasks than cores, leave some without work.
     idle = max(device.units * form.ids / max(form.walk.size, 1), 1.0)
     terms = [0.0, idle * issue / device.issue, idle * near / cycles]
@@ -115,7 +121,9 @@ def predict(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings, way
         near += filled / FILL
         terms[2] = idle * near / cycles
     else:
-        far = _from_shared(kernel, form, device)
+        near, again = _own_caches(kernel, form, device)
+        terms[2] = idle * near / cycles
+        far = _from_shared(kernel, form, device) * again
     terms[0] = idle * far / device.far
     dram = _from_dram(kernel, form, device, rough)
     if device.gpu and not rough:
@@ -130,7 +138,7 @@ def _from_dram(kernel: KernelMaps, form: Form, device: Ceilings, rough: bool) ->
     if rough:
         return least_bytes(kernel, piece)
     step = form.ids * (gpu.resident(form) * device.units if device.gpu else 1)
-    found = fetched(kernel, form.walk, step, device.shared, piece)
+    found = fetched(kernel, form.walk, step, Cache(device.shared), piece)
     if not device.gpu:
         return found + _random(kernel, device.shared, piece)
     return found + _random(kernel, device.shared, piece, AT_RANDOM, _along(form.walk, step))
@@ -185,8 +193,8 @@ def least_bytes(kernel: KernelMaps, piece: int) -> float:
     return found
 
 
-def fetched(kernel: KernelMaps, walk: Walk, step: int, capacity: float, piece: int) -> float:
-    """Bytes fetched in all when `step` ids are resident at a time and `capacity` bytes stay.
+def fetched(kernel: KernelMaps, walk: Walk, step: int, cache: Cache, piece: int) -> float:
+    """Bytes fetched in all when `step` ids are resident at a time, and what fits a cache stays.
 
     What a step misses is by how much the footprint of a window grows from step to step where the
     window fills the cache (Xiang, Ding, Luo and Bao, "HOTL: a higher order theory of locality",
@@ -196,32 +204,35 @@ def fetched(kernel: KernelMaps, walk: Walk, step: int, capacity: float, piece: i
     if not maps or not walk.size:
         return 0.0
     inner = kernel.inner
-
-    whole = walk.domain == kernel.outputs
-    least = (
-        least_bytes(kernel, piece)
-        if whole
-        else union_lines(maps, *walk.whole(), piece, inner) * piece
-    )
     steps = walk.size / step
-    if steps <= 1 or least <= capacity:
+    if cache.ways or walk.domain != kernel.outputs:
+        least, needed = occupied(maps, *walk.whole(), piece, inner, cache)
+    else:
+        least = needed = least_bytes(kernel, piece)
+    if steps <= 1 or needed <= cache.size:
         return least
 
-    def touched(count: int) -> float:
-        """Bytes that so many steps touch, on average over some places."""
+    def touched(count: int) -> tuple[float, float]:
+        """Bytes that so many steps touch, on average over some places, and need."""
         room = max(walk.size - count * step, 0)
-        spans = [union_lines(maps, *walk.boxes(int(room * part), count * step), piece, inner)
+        spans = [occupied(maps, *walk.boxes(int(room * part), count * step), piece, inner, cache)
                  for part in STARTS]  # fmt: skip
-        return sum(spans) / len(STARTS) * piece
+        mean = np.mean(spans, 0)
+        return float(mean[0]), float(mean[1])
 
-    now = touched(1)
-    if now > capacity:
+    now, needed = touched(1)
+    if needed > cache.size:
         return max(now * steps, least)
-    count = 1 << int(capacity / now).bit_length() - 1
-    low = touched(count) if count > 1 else now
+    count = 1 << int(cache.size / needed).bit_length() - 1
+    low = now
+    while count > 1:
+        low, needed = touched(count)
+        if needed <= cache.size or not cache.ways:
+            break
+        count, low = count // 2, now
     while 2 * count < steps:
-        high = touched(2 * count)
-        if high > capacity:
+        high, needed = touched(2 * count)
+        if needed > cache.size:
             return max(low + (high - low) / count * (steps - count), least)
         count, low = 2 * count, high
     return least
@@ -254,12 +265,13 @@ def _random(kernel: KernelMaps, capacity: float, piece: int, apart: float = 1.0,
 
 def _from_shared(kernel: KernelMaps, form: Form, device: Ceilings) -> float:
     """Bytes from the last cache to the cores' own."""
-    found = fetched(kernel, form.walk, form.ids, device.own, 64)
+    found = fetched(kernel, form.walk, form.ids, Cache(device.own), 64)
     return found + _random(kernel, device.own, 64)
 
 
-def _cpu(kernel: KernelMaps, form: Form, device: Ceilings) -> tuple[float, float]:
-    """(vector instructions, bytes from the second cache)."""
+def _own_caches(kernel: KernelMaps, form: Form, device: Ceilings) -> tuple[float, float]:
+    """Bytes that come from a core's second cache into its first; and how many times what a task
+    touches comes into the second one, which is more than once where its sets are crowded."""
     walk = form.walk
     # Within a task: vectors of a row, several rows at once; narrow columns where reads transpose.
     inside = walk
@@ -270,8 +282,22 @@ def _cpu(kernel: KernelMaps, form: Form, device: Ceilings) -> tuple[float, float
         inside = Walk(covered, order, tuple(min(r, n) for r, n in zip(rows, covered, strict=True)))
     tasks = kernel.size / max(math.prod(inside.domain), 1)
     grain = 1 if form.block else device.lanes
-    near = tasks * fetched(kernel, inside, grain, device.first, 64)
-    return _instructions(kernel, form, device), near + _random(kernel, device.first, 64)
+    first, own = Cache(device.first, device.first_ways), Cache(device.own, device.own_ways)
+    near = tasks * fetched(kernel, inside, grain, first, LINE) + _random(kernel, first.size, LINE)
+    planned = [m for m in kernel.maps if m.kind != DATA]
+    touched, needed = occupied(planned, *inside.whole(), LINE, kernel.inner, own)
+    if not form.block or needed <= max(touched, own.size):
+        return near, 1.0
+    once = fetched(kernel, inside, grain, Cache(own.size), LINE)
+    return near, fetched(kernel, inside, grain, own, LINE) / max(once, 1.0)
+
+
+def _broken(walk: Walk, run: int) -> bool:
+    """Whether the runs of an order, as they are taken one after the other, are no pieces of rows:
+    extents that no run divides push those behind them out of step."""
+    starts = (walk.size * np.array(PLACES)).astype(np.int64) // run * run
+    ends = walk.origins(starts + run - 1)
+    return bool((np.abs(ends - walk.origins(starts)).sum(1) != run - 1).any())
 
 
 def _narrow() -> Order:
@@ -286,27 +312,34 @@ def _instructions(kernel: KernelMaps, form: Form, device: Ceilings) -> float:
     vectors = kernel.size / device.lanes
     rows = form.patch[-2] if len(form.patch) > 1 else 1
     last = len(kernel.outputs) - 1
-    each = operations(kernel, form) + len(kernel.stores)
+    each = operations(kernel, form)
+    for m in kernel.stores:
+        each += SCATTERED * device.lanes if apart(m, kernel) else 1.0
     scattered = not form.block and form.walk.run is None  # lanes go anywhere
     for m in kernel.reads:
         loads = shared_loads(m, form.patch, kernel.inner)
         stride = m.strides[last] if m.coefficients and last >= 0 else device.lanes
-        gathered = 1.0 if abs(stride) <= 1 and not scattered else 1.5 * device.lanes
+        gathered = 1.0 if abs(stride) <= 1 and not scattered else GATHERED * device.lanes
         each += loads * gathered
     turns = math.prod(kernel.inner) if kernel.inner else 0
     carried = patch * kernel.state / SPILLED
     each *= max(carried, 1.0) ** 2  # what does not fit goes to memory and back
     a_cycle = device.issue / (device.clock * device.units)
-    waiting = turns * LATENCY * a_cycle / min(patch, CHAINS)
+    waits = waiting(kernel, form, device) * a_cycle / vectors
+    chained = turns * LATENCY * a_cycle / min(patch, CHAINS)
     if scattered:
-        return vectors * (max(each, waiting) + form.index)
+        return vectors * (max(each, chained) + form.index + waits)
     # Rows come in pieces: whole vectors of them, halves and quarters of the rest; and each has to
     # begin.  A run that is longer than the row is one whose length nobody knew: one by one.
     length = kernel.outputs[-1] if kernel.outputs else 1
     run = form.walk.unit[-1] if form.block else form.walk.run or 1
     width = max(min(run, length), 1)
+    spread = any(apart(m, kernel) for m in kernel.stores)
+    if spread and not form.block and _broken(form.walk, width):
+        width = 1  # updates of runs that are no pieces of rows are made one by one
     whole, rest = divmod(width, device.lanes)
     steps = width if run > length and not form.block else whole + rest.bit_count()
     pieces = kernel.size / width
     begun = SEGMENT / rows if form.block else form.index
-    return vectors * max(each, waiting) * steps * device.lanes / width + pieces * begun
+    slots = vectors * max(each, chained) * steps * device.lanes / width
+    return slots + vectors * waits + pieces * begun

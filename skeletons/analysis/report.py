@@ -9,11 +9,14 @@ from treadle.dsl.access import DATA
 from treadle.dsl.expr import Expr
 from treadle.dsl.graph import Generate, Node
 from treadle.dsl.quantities import duration
+from treadle.skeletons.schedules import Column, LocalityGraph, as_schedule
 
 from .choose import MARGIN, WORTH, Choice, Decider, candidates, choose, way_of
 from .device import Ceilings
-from .maps import kernel_maps
-from .model import Prediction, least_bytes
+from .footprint import column_cache, column_loads
+from .forms import THREADS
+from .maps import KernelMaps, kernel_maps
+from .model import Prediction, least_bytes, predict
 
 #: What the four terms are called, in the order of `Prediction.terms`, and on a GPU the turnover;
 #: and what they are.
@@ -21,8 +24,11 @@ _TERMS = {True: ("DRAM", "L2", "issue", "L1", "blocks"), False: ("DRAM", "L3", "
 _ABOUT = {
     True: ("DRAM and L2 bytes, warp instructions, L1 wavefronts, blocks coming and going",
            "*: the slowest is the time, and those nearly as slow add to it"),
-    False: ("DRAM, L3 and L2 bytes, vector instructions; *: the slowest is the time, others add",),
+    False: ("DRAM, L3 and L2 bytes, vector instructions (waits as so many)",
+            "*: the slowest is the time, and others add to it"),
 }  # fmt: skip
+#: Rows of columns up to which their lines are counted.
+COUNTED = 1 << 22
 #: Candidates shown; the others are summed up.
 SHOWN = 8
 
@@ -59,7 +65,8 @@ def table(choice: Choice) -> list[tuple[str, ...]]:
 
 
 def lines(choice: Choice) -> list[str]:
-    """`summary`, the table in aligned columns, what its columns are, and whose ceilings it used."""
+    """`summary`, `crowds`, the table in aligned columns, what its columns are, and whose ceilings
+    it used."""
     rows = table(choice)
     widths = [max(len(r[k]) for r in rows) for k in range(len(rows[0]) - 1)]
     shown = [
@@ -76,7 +83,28 @@ def lines(choice: Choice) -> list[str]:
     if choice.device.guessed:
         ceilings += ", guessed: `treadle ceilings` measures this machine"
     about.append(ceilings)
-    return [*summary(choice), *shown, *about]
+    return [*summary(choice), *crowds(choice), *shown, *about]
+
+
+def crowds(choice: Choice) -> list[str]:
+    """Which arrays throw their own lines out of the first cache, in numbers."""
+    ways = choice.device.first_ways
+    found = []
+    for m, before, after in choice.crowded:
+        what = "stores" if m.store else f"reads of {m.leaf.node.called()}"
+        told = (
+            f"{what} under way: {before.lines:.0f} lines meet in {_sets(before.sets)} of the first "
+            f"cache, with room for {ways} each; {before.lost:.0%} are thrown out before their turn"
+        )
+        if choice.chosen is not choice.plain:
+            left = f"{after.lost:.0%}" if after.lost >= 0.005 else "none"
+            told += f" ({after.lines:.0f} in {_sets(after.sets)}, {left}, as chosen)"
+        found.append(told)
+    return found
+
+
+def _sets(count: float) -> str:
+    return "1 set" if round(count) == 1 else f"{count:.0f} sets"
 
 
 #: What a lowering does by itself, by `way_of`.
@@ -115,6 +143,34 @@ def compared(node: Node, known: Mapping[Expr, int], device: Ceilings) -> list[st
     least = least_bytes(kernel, device.piece)
     took = duration(least / device.dram)
     return [f"{_bytes(least)} are moved once in any order: {took} at the rate of a copy"]
+
+
+def against_plain(node: Node, known: Mapping[Expr, int], device: Ceilings) -> list[str]:
+    """What a schedule that was given is predicted to take, beside none; nothing where the extents
+    are not known, or the model does not know one of its layers."""
+    given, kernel = as_schedule(node.label.schedule), kernel_maps(node, known)
+    unknown = given.stage is not None or isinstance(given.residency, LocalityGraph)
+    if kernel is None or not kernel.size or 0 in kernel.inner or unknown:
+        return []
+    way = way_of(node, device.gpu)
+    asked, plain = (predict(kernel, s, device, way) for s in (given, None))
+    lines = [f"{_time(asked)} predicted, {_time(plain)} without a schedule"]
+    if isinstance(given.order, Column) and kernel.size // given.order.width <= COUNTED:
+        lines.append(columns(kernel, given.order.width, device))
+    return lines
+
+
+def columns(kernel: KernelMaps, width: int, device: Ceilings) -> str:
+    """M_cache and M_loads of columns (Prasetya 2021, section 4.1), counted on a kernel."""
+    width = min(width, kernel.outputs[-1])
+    threads, line = max(width, THREADS), device.line
+    used = column_cache(kernel, width, threads, line)
+    loads, once = (column_loads(kernel, w, line) for w in (width, kernel.outputs[-1]))
+    return (
+        f"columns of {width:,}: {threads:,} outputs keep {_bytes(used)} of lines in use (M_cache), "
+        f"and {_amount(loads)} lines are brought in (M_loads), {loads / max(once, 1):.2f} × those "
+        "that are touched"
+    )
 
 
 def explained(decide: Decider, known: Mapping[Expr, int]) -> list[str]:
@@ -157,10 +213,8 @@ def predictions(program: Any, schedules: Sequence[Any], operation: str | None = 
     """
     from treadle.dsl.errors import ScheduleError
     from treadle.dsl.names import Names
-    from treadle.skeletons.schedules import as_schedule
 
     from .device import device_of
-    from .model import predict
 
     names = Names(program)
     found = [(n, kernel_maps(n, names.known)) for n in names.kernels

@@ -7,11 +7,13 @@ an estimate elsewhere.  The order's own NumPy evaluation says where the points a
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from treadle.skeletons.schedules import Order, Row
+from treadle.skeletons.schedules.block_table import block_table
 
 from .maps import Points
 
@@ -25,12 +27,14 @@ PIECES = 128
 class Walk:
     """Units of `unit` outputs of `domain`, visited in `order`.
 
-    A unit is one block at block grain, the outputs of one thread at thread grain.
+    A unit is one block at block grain, the outputs of one thread at thread grain.  `table`: units
+    are looked up, and none is skipped.
     """
 
     domain: tuple[int, ...]
     order: Order
     unit: tuple[int, ...]
+    table: bool = False
 
     @property
     def grid(self) -> tuple[int, ...]:
@@ -40,7 +44,7 @@ class Walk:
     @property
     def size(self) -> int:
         """Number of ids, those outside the domain included."""
-        return int(self.order.linear_size(self.grid))
+        return math.prod(self.grid) if self.table else int(self.order.linear_size(self.grid))
 
     @property
     def run(self) -> int | None:
@@ -50,7 +54,10 @@ class Walk:
     def origins(self, ids: Points) -> Points:
         """The first output of each unit (…, rank); ids beyond the end are the last one."""
         ids = np.minimum(ids, max(self.size - 1, 0))
-        if len(self.grid) == 2 and type(self.order) is Row:
+        if self.table and self.size != self.order.linear_size(self.grid):
+            numbers = block_table(self.order, self.grid)[ids]
+            found = np.stack(np.unravel_index(numbers, self.grid), -1)
+        elif len(self.grid) == 2 and type(self.order) is Row:
             found = np.stack((ids // self.grid[1], ids % self.grid[1]), -1)
         else:
             found = np.stack(np.broadcast_arrays(*self.order.coordinates(ids, self.grid)), -1)

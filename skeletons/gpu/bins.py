@@ -16,12 +16,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from treadle.dsl import simplify
-from treadle.dsl.combines import simple_combine
+from treadle.dsl.combines import identities, simple_combine
 from treadle.dsl.expr import FALSE, TRUE, Apply, Const, Expr, Var, primitive
 from treadle.dsl.graph import Combine
 from treadle.dsl.passes.recognise import is_count
 from treadle.dsl.types import ScalarType, bool_, float32, int32, uint32, uint64
-from treadle.skeletons.combining import accumulate, assign, combine_simple, declare, identities
+from treadle.skeletons.combining import accumulate, assign, combine_simple, declare
 from treadle.skeletons.kernel import arithmetic as at
 from treadle.skeletons.kernel.build import Builder
 from treadle.skeletons.kernel.ir import Assign, Atomic, Buffer, FetchUpdate, Load, Store

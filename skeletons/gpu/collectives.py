@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
-from treadle.dsl.combines import argument_of
+from treadle.dsl.combines import argument_of, identities
 from treadle.dsl.expr import TRUE, Apply, Const, Expr, Var, walk
 from treadle.dsl.graph import Combine
 from treadle.dsl.types import int64
-from treadle.skeletons.combining import Values, accumulate, assign, identities
+from treadle.skeletons.combining import Values, accumulate, assign
 from treadle.skeletons.kernel import arithmetic as at
 from treadle.skeletons.kernel.ir import Barrier, Buffer, Collective, Load, Store
 from treadle.skeletons.kernel.linearize import Linearizer

@@ -51,20 +51,33 @@ class Staging:
     def __init__(self, builder: Builder, node: Generate, plan: Resolved) -> None:
         self.builder, self.node, self.plan = builder, node, plan
         self.windows = [] if builder.context.check else _windows(node)
-        size = sum(math.prod(w.sides(plan.unit)) * next(iter(w.reads)).type.bytes
-                   for w in self.windows)  # fmt: skip
+        size = self._bytes(plan.unit)
         if size > MOST_BYTES:
-            halves = [max(n // 2, 1) if k == plan.ndim - 2 else n for k, n in enumerate(plan.unit)]
             raise ScheduleError(
                 f"what a block of {plan.unit} elements reads takes {size:,} bytes of shared "
                 f"memory, and there are {MOST_BYTES:,}.",
-                hint=f"Write a smaller Block, for example Block({', '.join(map(str, halves))}).",
+                hint=self._smaller(plan),
             )
         self.buffers: list[Buffer] = []
         for w in self.windows:
             one = next(iter(w.reads))
             (buffer,) = builder.shared("staged", [one.type], math.prod(w.sides(plan.unit)))
             self.buffers.append(buffer)
+
+    def _bytes(self, block: Sequence[int]) -> int:
+        """The shared memory of what a block of these extents reads."""
+        return sum(math.prod(w.sides(block)) * next(iter(w.reads)).type.bytes
+                   for w in self.windows)  # fmt: skip
+
+    def _smaller(self, plan: Resolved) -> str:
+        """Which Block fits, if one does."""
+        block = list(plan.unit)
+        while self._bytes(block) > MOST_BYTES and max(block[-2:]) > 1:
+            longest = max(range(max(plan.ndim - 2, 0), plan.ndim), key=lambda k: block[k])
+            block[longest] //= 2
+        if self._bytes(block) > MOST_BYTES:
+            return "Leave out Stage(): no block is small enough."
+        return f"Write a smaller Block, for example Block({', '.join(map(str, block))})."
 
     def load(self, into: Linearizer, grid: Threads, corner: Sequence[Expr], elements: Elements
              ) -> Elements:  # fmt: skip

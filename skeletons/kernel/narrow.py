@@ -119,6 +119,10 @@ def _to32(e: Expr) -> Expr:
     return simplify.cast(e, int32)
 
 
+def _is_ones(e: Expr) -> bool:
+    return isinstance(e, Const) and int(e.value) == -1
+
+
 def _to64(e: Expr) -> Expr:
     return simplify.cast(e, int64)
 
@@ -269,6 +273,10 @@ class _Pass:
             return self.new[e] if e in self.new else _to32(e)
         if isinstance(e, Apply):
             name = e.op.name
+            if name == "bitwise_and":
+                rest = [a for a in e.args if not _is_ones(self.low(a))]
+                if len(rest) == 1:  # the mask was of 64 bits
+                    return self.low(rest[0])
             if name in _RING:
                 return simplify.apply(e.op, tuple(self.low(a) for a in e.args), int32)
             if name == "select":
@@ -288,6 +296,10 @@ class _Pass:
     def _whole(self, e: Apply) -> Expr:
         """An operation of `_WHOLE` in 32 bits."""
         self.changed = True
+        by = e.args[-1]
+        if e.op.name == "right_shift" and isinstance(by, Const) and int(by.value) >= 32:
+            if self.ranges.never_negative(e.args[0]):
+                return Const(0, int32)
         args = tuple(self.exact(a) for a in e.args)
         if e.op.name in _DIVISIONS and self.ranges.never_negative(e.args[0]):
             found = self._divide(e, args)

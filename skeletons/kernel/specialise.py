@@ -2,32 +2,50 @@
 
     Σ w[k]·a[i + k − n // 2] over k < n, n = 3   →   w[0]·a[i − 1] + w[1]·a[i] + w[2]·a[i + 1]
 
-Weights that are known only at run time are few.  Once their number is a constant, reads have
-constant offsets, and a stencil is lowered like one whose weights were written into the program:
-neighbouring rows share reads, and the weights stay in registers.  Every sum keeps its order.
+Weights that are known only at run time are few, and so are the coordinates of a point.  Once their
+number is a constant, reads have constant offsets and strides: a stencil is lowered like one whose
+weights were written into the program (neighbouring rows share reads, the weights stay in
+registers), and points are loaded as vectors.  Every sum keeps its order.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from treadle.dsl.expr import Const, Expr, Extent, Loop, Proj, constant, rewrite, substitute, walk
-from treadle.dsl.graph import Generate, Node
+from treadle.dsl.graph import Check, Node
 
 #: So many turns of all loops together, at most, are written out.
 MOST_TURNS = 128
+#: What a kernel computes for each of its elements.
+FIELDS = ("elements", "epilogue", "target", "values", "valid")
+
+
+def computed(node: Node) -> tuple[Expr, ...]:
+    """The expressions of `FIELDS`."""
+    found: list[Expr] = []
+    for name in FIELDS:
+        value = getattr(node, name, ())
+        found += (value,) if isinstance(value, Expr) else value
+    return tuple(found)
 
 
 def counting_extents(node: Node) -> tuple[Extent, ...]:
-    """The extents that loops in the elements of a `Generate` count with."""
-    if not isinstance(node, Generate):
-        return ()
-    loops = (e for e in walk(node.elements) if isinstance(e, Loop))
+    """The extents that loops in what a kernel computes count with, those of inner loops first."""
+    loops = (e for e in walk(computed(node)) if isinstance(e, Loop))
     return tuple(dict.fromkeys(e.count for e in loops if isinstance(e.count, Extent)))
 
 
-def specialise(node: Generate, sizes: dict[Extent, int]) -> Generate:
-    """The node where these extents, in its elements, have these values; loops are written out."""
+def specialise(node: Node, sizes: Mapping[Extent, int]) -> Node:
+    """The node where these extents have these values, with loops written out that count with them.
+
+    Shapes stay as they are: an extent of the node is an extent of its results."""
+    if not sizes:
+        return node
     known: dict[Expr, Expr] = {e: constant(n) for e, n in sizes.items()}
     unrolled: dict[Expr, tuple[Expr, ...]] = {}
+    memo: dict[Expr, Expr] = {}
 
     def change(e: Expr) -> Expr:
         if not isinstance(e, Proj) or not isinstance(e.args[0], Loop):
@@ -44,6 +62,12 @@ def specialise(node: Generate, sizes: dict[Extent, int]) -> Generate:
             unrolled[loop] = state
         return unrolled[loop][e.which]
 
-    elements = rewrite(substitute(node.elements, known), change)
-    made: Generate = node.with_(elements=elements)
-    return made
+    changes: dict[str, Any] = {}
+    for name in FIELDS:
+        value = getattr(node, name, None)
+        if isinstance(value, Expr):
+            changes[name] = rewrite(substitute((value,), known), change, memo)[0]
+        elif value:
+            changes[name] = rewrite(substitute(value, known), change, memo)
+    facts = tuple(Check(e, n, "{left} is {right}") for e, n in known.items())
+    return node.with_(**changes, checks=(*node.checks, *facts))  # type: ignore[no-any-return]

@@ -4,6 +4,7 @@ dead       `t = i·2` that nobody reads              →  gone
 forward    `x = carry + run; carry = x`             →  `carry = carry + run`
            `held = before[j]; total = base + held`  →  `total = base + before[j]`
 decided    `if p: … if p: s`, and p cannot change   →  `if p: … s`
+           `if p and q and p: s`                    →  `if p and q: s`
 merge      `if p: if q: s`                          →  `if p and q: s`
 
 A value moves down to the one statement that uses it, over statements that leave what it is made of
@@ -139,7 +140,7 @@ class _Tidying:
 
     def _if(self, s: If, known: frozenset[Expr]) -> Body:
         parts = _conjuncts(s.condition)
-        condition = at.both(*(p for p in parts if p not in known))
+        condition = at.both(*(p for p in dict.fromkeys(parts) if p not in known))
         lasting = frozenset(p for p in parts if self._lasts(p))
         then = self.body(s.then, known | lasting)
         other = self.body(s.other, known)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 import importlib
 import operator
+import weakref
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -124,12 +125,34 @@ def ceil_log2(n: Index) -> Index:
 def lookup(table: NDArray[np.int64], i: Index) -> Index:
     """Entry ``i`` of a rank-1 table: NumPy indexing, or a gather from a captured array.
 
+    A table that nobody can write to is kept in 32 bits where its entries allow it.
+
     >>> lookup(np.array([2, 0, 1]), 0)
     2
     """
-    if _traced(i):
-        return importlib.import_module("treadle").use(table)[i]
-    return int(table[i]) if _scalar(i) else table[i]
+    if not _traced(i):
+        return int(table[i]) if _scalar(i) else table[i]
+    use = importlib.import_module("treadle").use
+    stored = None if table.flags.writeable else _in_32_bits(table)
+    if stored is None:
+        return use(table)[i]
+    # The mask changes no entry: it says what they are below, so that dividing them takes 32 bits.
+    mask = (1 << int(stored.max(initial=0)).bit_length()) - 1
+    return _traced_functions().cast(use(stored)[i], np.int64) & mask
+
+
+#: Tables in 32 bits, by the identity of those that they were made of.
+_stored: dict[int, tuple[weakref.ref[Any], NDArray[np.int32] | None]] = {}
+
+
+def _in_32_bits(table: NDArray[np.int64]) -> NDArray[np.int32] | None:
+    """A copy of a table of numbers from 0 to 2**31 - 1, always the same one; None for others."""
+    key = id(table)
+    if key not in _stored:
+        fits = table.size > 0 and table.min() >= 0 and table.max() < 1 << 31
+        forget = weakref.ref(table, lambda _: _stored.pop(key, None))
+        _stored[key] = forget, table.astype(np.int32) if fits else None
+    return _stored[key][1]
 
 
 def product(extents: tuple[Index, ...]) -> Index:

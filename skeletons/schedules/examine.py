@@ -19,6 +19,7 @@ _DRAWN = 24
 _PLANES = 4
 
 
+@user_facing
 def evaluate(order: Order, shape: Sequence[int]) -> NDArray[np.int64]:
     """The coordinates in visiting order, one row each, without the ids outside ``shape``.
 
@@ -26,11 +27,12 @@ def evaluate(order: Order, shape: Sequence[int]) -> NDArray[np.int64]:
     >>> evaluate(Column(1), (2, 2)).tolist()
     [[0, 0], [1, 0], [0, 1], [1, 1]]
     """
-    extents = extents_of(shape)
+    order, extents = order_alone(order), extents_of(shape)
     points = all_points(order, extents)
     return points if order.dense else points[inside_of(points, extents)]
 
 
+@user_facing
 def inverse_table(order: Order, shape: Sequence[int]) -> NDArray[np.int64]:
     """An array of extents ``shape``: the id that visits each element (counting skipped ids).
 
@@ -40,7 +42,7 @@ def inverse_table(order: Order, shape: Sequence[int]) -> NDArray[np.int64]:
     >>> inverse_table(Column(1), (2, 2)).tolist()
     [[0, 2], [1, 3]]
     """
-    extents = extents_of(shape)
+    order, extents = order_alone(order), extents_of(shape)
     points = all_points(order, extents)
     inside = inside_of(points, extents)
     _refuse_outside(order, extents, points, inside)
@@ -53,6 +55,7 @@ def inverse_table(order: Order, shape: Sequence[int]) -> NDArray[np.int64]:
     return table.reshape(extents)
 
 
+@user_facing
 def padding(order: Order, shape: Sequence[int]) -> int:
     """The number of ids that an order skips on ``shape``; 0 for a dense order.
 
@@ -60,7 +63,7 @@ def padding(order: Order, shape: Sequence[int]) -> int:
     >>> padding(Morton(), (4, 8)), padding(Morton(), (5, 8))
     (0, 24)
     """
-    extents = extents_of(shape)
+    order, extents = order_alone(order), extents_of(shape)
     return int(order.linear_size(extents)) - math.prod(extents)
 
 

@@ -58,7 +58,12 @@ def require_bijection(order: Order, ndim: int) -> None:
         if others and not _can_be_called(order, ndim):
             raise _of_another_rank(order, ndim, others[-1]) from error.__cause__
         raise _explained(
-            error, order, "shape", "; every order is first tried on a few small shapes"
+            error,
+            order,
+            "shape",
+            "; every order is first tried on a few small shapes",
+            "\nOne for powers of two, say, visits the shape around: linear_size(self, shape) is "
+            "the number of its ids, and those outside are skipped.",
         ) from error.__cause__
 
 
@@ -158,11 +163,12 @@ def _axes(count: int) -> str:
     return f"{count} axis" if count == 1 else f"{count} axes"
 
 
-def _explained(error: ScheduleError, order: Order, shape: str, more: str = "") -> ScheduleError:
+def _explained(error: ScheduleError, order: Order, shape: str, more: str = "", cure: str = ""
+               ) -> ScheduleError:  # fmt: skip
     """The error for somebody who did not ask whether this is a bijection."""
     hint = (
         "An order is a bijection: it visits every element (beside a Block: every block) exactly "
-        f"once. td.schedule.check({order!r}, {shape}) says where it does not."
+        f"once. td.schedule.check({order!r}, {shape}) says where it does not.{cure}"
     )
     return type(error)(
         f"{error.message.removesuffix('.')}{more}.",

@@ -46,12 +46,12 @@ def key_for(program: Program, shapes: Sequence[Sequence[int]]) -> str:
 def _meaning(program: Program) -> str:
     """The program's key, without `Tuned()`, which asks for what was measured without it; what
     cannot be written down is told apart by what it prints."""
-    from treadle.dsl.errors import StorageError
+    from treadle.dsl.errors import ScheduleError, StorageError
     from treadle.dsl.serialise import canonical_key
 
     try:
         return canonical_key(_untuned(program.source_roots), program.settings)
-    except StorageError:
+    except (StorageError, ScheduleError):  # as of an order that is written in a script
         return f"{program.name} {program}"
 
 

@@ -1,14 +1,15 @@
 """Schedules as plain dictionaries, for stores and files. Never pickle: reading runs no code of
-the file, except that a user's own order is imported from the module that it names.
+the file, and takes a user's own order only from a module that has been imported already.
 """
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+
+from treadle.dsl.encoding import import_first, imported
 
 from . import blocks, chooser, curves, hints, orders, residency, table
 from .errors import ScheduleError, ScheduleTypeError
@@ -94,13 +95,11 @@ def _class_of(kind: object) -> type[Layer]:
     found: Any = None
     if module and name:
         try:
-            found = importlib.import_module(module)
-            for part in name.split("."):
-                found = getattr(found, part)
-        except (ImportError, AttributeError) as error:
+            found = imported(f"{module}:{name}")
+        except LookupError as error:
             raise ScheduleError(
-                f"the class of a stored layer is gone: {kind!r} ({error}).",
-                hint=f"Make {module!r} importable: where it lies must be in sys.path.",
+                f"the class of a stored layer is not here: {kind!r} ({error.args[0]}).",
+                hint=import_first(module),
             ) from None
     if not (isinstance(found, type) and issubclass(found, Layer)):
         raise ScheduleError(f"{kind!r} is no kind of layer.")

@@ -14,10 +14,11 @@ import hashlib
 import json
 import os
 import platform
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
+
+from treadle.dsl.environment import cache_directory, cannot_keep
 
 FORMAT = "treadle tuning"
 VERSION = 1
@@ -25,16 +26,8 @@ TUNING = "tuning"
 
 
 def directory(folder: str = TUNING) -> Path:
-    """A folder in `TREADLE_CACHE_DIR`, or in the user's cache directory of this platform."""
-    asked = os.environ.get("TREADLE_CACHE_DIR")
-    if asked:
-        return Path(asked) / folder
-    home = Path.home()
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", str(home))) / "treadle" / "cache" / folder
-    if sys.platform == "darwin":
-        return home / "Library" / "Caches" / "treadle" / folder
-    return Path(os.environ.get("XDG_CACHE_HOME", str(home / ".cache"))) / "treadle" / folder
+    """A folder in that of the cache."""
+    return cache_directory() / folder
 
 
 def key(*parts: Any) -> str:
@@ -78,10 +71,11 @@ def put(name: str, value: Any, folder: str = TUNING) -> None:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(_text(document))
         os.replace(temporary, place / f"{name}.json")
-    except (OSError, RuntimeError):
+    except (OSError, RuntimeError) as error:
         if temporary is not None:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
+        cannot_keep(error)
 
 
 def drop(name: str, folder: str = TUNING) -> None:

@@ -12,7 +12,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -96,15 +96,15 @@ def _host(value: Any) -> Any:
 class _Session:
     """One call of `tune`: the arguments, the clock and the rows so far."""
 
-    def __init__(self, program: Program, args: Sequence[Any], budget: float) -> None:
+    def __init__(self, program: Program, args: Sequence[Any], budget: float,
+                 rows: list[Timing]) -> None:  # fmt: skip
         from treadle.dsl.jit import bind
 
-        self.program = program
+        self.program, self.rows = program, rows
         data, self.params = bind(program, args)
         self.data = program.placed(data)  # copies to a GPU are no part of what is timed
         self.deadline = time.perf_counter() + budget
         self.wanted = program.execute(self.data, self.params)
-        self.rows: list[Timing] = []
 
     @property
     def over(self) -> bool:
@@ -206,7 +206,8 @@ def tune(program: Program, args: Sequence[Any], *, budget: float = BUDGET, keep:
     if table is None:
         table = _measure(program, args, budget, progress)
         if table.complete and table.rows:
-            store.put(name, table.to_dict())
+            with suppress(ScheduleError):  # orders that no other process could import
+                store.put(name, table.to_dict())
     if keep is not None or tolerance is not None:
         table.winners = reduced(table, keep, tolerance or 0.0)
     tuned = with_schedules(program, table.winners)
@@ -225,12 +226,13 @@ def _check_options(budget: float, keep: int | None, tolerance: float | None) -> 
 
 
 def _measure(program: Program, args: Sequence[Any], budget: float, progress: bool) -> TuningTable:
-    session = _Session(program, args, budget)
+    rows: list[Timing] = []
     winners: dict[str, Schedule] = {}
     before = after = math.nan
-    work = _options(program, args)
     complete = True
     try:
+        session = _Session(program, args, budget, rows)
+        work = _options(program, args)
         with _bar(sum(map(len, work.values())), progress) as tick:
             for operation, options in work.items():
                 if session.over:
@@ -242,13 +244,13 @@ def _measure(program: Program, args: Sequence[Any], budget: float, progress: boo
         complete = complete and not session.over
     except KeyboardInterrupt:
         complete = False
-        winners = {**winners, **_best_of(session.rows)}
-    if session.rows:
-        first = [r for r in session.rows if r.schedule is None]
-        before = first[0].ms if first else session.rows[0].ms
-        last = session.rows[-1].operation
-        after = min(r.ms for r in session.rows if r.operation == last)
-    return TuningTable(session.rows, winners, before, after, complete)
+        winners = {**winners, **_best_of(rows)}
+    if rows:
+        first = [r for r in rows if r.schedule is None]
+        before = first[0].ms if first else rows[0].ms
+        last = rows[-1].operation
+        after = min(r.ms for r in rows if r.operation == last)
+    return TuningTable(rows, winners, before, after, complete)
 
 
 def _options(program: Program, args: Sequence[Any]) -> dict[str, list[Schedule | None]]:

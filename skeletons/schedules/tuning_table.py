@@ -56,6 +56,8 @@ class TuningTable:
         return plot_tuning(self, axes)
 
     def __str__(self) -> str:
+        if not self.rows and not self.complete:
+            return "nothing was timed: it ended before the first candidate could run\n"
         if not self.rows:
             return (
                 "nothing to tune: what is tried are generates, maps and stencils over two axes or "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 import operator
 from collections.abc import Iterable
 
@@ -30,6 +31,10 @@ def checked_integer(value: object, owner: type[Layer], name: str, least: int | N
             raise TypeError
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
+        scalars = importlib.import_module("treadle.dsl.scalar")
+        of_the_run = scalars.run_time_argument(value, f"{owner.__name__}: {name}")
+        if of_the_run is not None:
+            raise ScheduleTypeError(of_the_run.message, hint=of_the_run.hint) from None
         raise ScheduleTypeError(
             f"{owner.__name__}: {name} must be an integer, got {literal(value)} "
             f"({type(value).__name__}).",

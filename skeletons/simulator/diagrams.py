@@ -6,19 +6,22 @@ writes the picture.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from treadle.dsl.errors import ScheduleError, user_facing
 from treadle.skeletons.schedules import as_schedule
+from treadle.skeletons.schedules.examine import evaluate
 from treadle.skeletons.schedules.examine import extents_of as _extents
 from treadle.skeletons.schedules.schedule import shown
 
-from .patterns import visited
-
 if TYPE_CHECKING:
+    from treadle.skeletons.schedules import Resolved
+
     from .simulation import Simulation
 
 HELD, USED, BROUGHT = 1, 2, 3
@@ -34,11 +37,11 @@ _WARP = 32
 
 
 def plot_order(schedule: Any, shape: Sequence[int], axes: Any = None) -> Any:
-    """The outputs of `shape` coloured by when they are computed, with the borders of warps.
+    """The outputs of `shape` coloured by when their threads come, with the borders of warps.
 
-    A warp is 32 outputs that follow each other (fine lines); where blocks are visited, their
-    borders are the heavy lines.  Leading axes lie below each other.  `schedule.plot(shape)` is the
-    same.
+    A warp is 32 threads that follow each other (fine lines), with all their outputs; where blocks
+    are visited, their borders are the heavy lines.  Leading axes lie below each other.
+    `schedule.plot(shape)` is the same.
     """
     from matplotlib import colors
 
@@ -46,22 +49,40 @@ def plot_order(schedule: Any, shape: Sequence[int], axes: Any = None) -> Any:
     if not shape or min(shape) < 1:
         raise ScheduleError(f"there is nothing to draw on extents {shape}.",
                             hint="Write schedule.plot((16, 64)).")  # fmt: skip
-    points = visited(schedule, shape)
-    when = np.empty(shape, np.int64)
-    when[tuple(points.T)] = np.arange(len(points))
-    when = when.reshape(-1, shape[-1])
+    plan = as_schedule(schedule).resolve(len(shape))
+    threads, warps = (x.reshape(-1, shape[-1]) for x in threads_of(plan, shape))
+    _, when = np.unique(threads, return_inverse=True)  # threads without an output do not count
+    when = when.reshape(threads.shape)
     axes = axes or _axes(max(when.shape[1], 1) / max(when.shape[0], 1))
     axes.imshow(when, cmap=colors.LinearSegmentedColormap.from_list("time", TIME),
                 interpolation="nearest", extent=(0, when.shape[1], when.shape[0], 0))  # fmt: skip
-    plan = as_schedule(schedule).resolve(len(shape))
     if when.size <= _BOUNDED:
-        _borders(axes, when // _WARP, 0.6, 0.7)
+        _borders(axes, warps, 0.6, 0.7)
         if plan.grain == "block":
             _borders(axes, _units(shape, plan.unit), 1.8, 1.0)
     axes.set_xticks([0, when.shape[1]])
     axes.set_yticks([0, when.shape[0]])
     axes.set_title(f"{shown(schedule)} on {' × '.join(map(str, shape))}", fontsize=9)
     return axes
+
+
+def threads_of(plan: Resolved, shape: tuple[int, ...]) -> tuple[Any, Any]:
+    """Arrays of extents `shape`: the number of the thread that computes an output, in the order in
+    which threads come, and that of its warp."""
+    grid = tuple(-(-n // size) for n, size in zip(shape, plan.unit, strict=True))
+    visit = np.empty(grid, np.int64)
+    visit[tuple(evaluate(plan.order, grid).T)] = np.arange(visit.size)
+    places = np.meshgrid(*map(np.arange, shape), indexing="ij", sparse=True)
+    unit = visit[tuple(p // size for p, size in zip(places, plan.unit, strict=True))]
+    if plan.grain == "thread":
+        return unit, unit // _WARP
+    across = [n // own for n, own in zip(plan.unit, plan.per_thread, strict=True)]
+    axes = [k for k in range(len(shape)) if k != plan.lanes] + [plan.lanes]
+    thread = np.zeros(shape, np.int64)
+    for k in axes:  # the lanes last: neighbours
+        thread = thread * across[k] + places[k] % plan.unit[k] // plan.per_thread[k]
+    count = math.prod(across)
+    return unit * count + thread, unit * -(-count // _WARP) + thread // _WARP
 
 
 def _units(shape: tuple[int, ...], unit: tuple[int, ...]) -> Any:
@@ -85,43 +106,36 @@ def _borders(axes: Any, group: Any, width: float, alpha: float) -> None:
 
 
 def states(simulation: Simulation) -> Any:
-    """(span, steps) of what an address is at a time step: 0 away, 1 held, 2 accessed, 3 brought in.
+    """(span, steps) of what an address is at a time step: 0 away, 1 in the cache, 2 accessed,
+    3 brought in.
 
-    The cache is replayed line by line, so this is for small settings (millions of cells).
+    The cache is replayed step by step, so this is for small settings (millions of cells).
     """
-    from .simulation import simulate
+    from .simulation import Player, pieces_of
 
-    trace, cache = simulation.trace, simulation.cache
-    marked = (
-        simulation
-        if simulation.missed.size
-        else simulate(
-            simulation.source, simulation.schedule, cache, mark=True, at_once=simulation.at_once
-        )
-    )
-    width = cache.line_width
+    trace = simulation.trace
+    player = Player(simulation.cache, trace.span)
     picture = np.zeros((trace.span, trace.steps), np.uint8)
-    lines = trace.addresses // width
-    for line in np.unique(lines):
-        at = np.flatnonzero(lines == line)
-        steps, missed = trace.step[at], marked.missed[at]
-        rows = slice(line * width, min((line + 1) * width, trace.span))
-        # Held from a miss to the last use before the next one.
-        begins = np.flatnonzero(missed)
-        for k, begin in enumerate(begins):
-            end = begins[k + 1] if k + 1 < len(begins) else len(at)
-            picture[rows, steps[begin] : steps[end - 1] + 1] = HELD
-            picture[rows, steps[begin]] = BROUGHT
-    picture[trace.addresses, trace.step] = np.where(
-        picture[trace.addresses, trace.step] == BROUGHT, BROUGHT, USED
-    )
+    ends = np.searchsorted(trace.step, np.arange(trace.steps + 1))
+    for step in range(trace.steps):
+        part = slice(ends[step], ends[step + 1])
+        now = replace(trace, addresses=trace.addresses[part], step=trace.step[part])
+        missed = np.zeros(now.addresses.size, np.bool_)
+        if missed.size:
+            player.play(now, missed)
+        column = np.zeros(len(player.held()), np.uint8)
+        column[player.held()] = HELD
+        column[pieces_of(now.addresses[missed], player.piece)] = BROUGHT
+        column = np.repeat(column, player.piece)[: trace.span]
+        column[now.addresses[column[now.addresses] != BROUGHT]] = USED
+        picture[:, step] = column
     return picture
 
 
 def spatial_temporal(simulation: Simulation, axes: Any = None) -> Any:
     """The spatial-temporal diagram: addresses upwards, time to the right; the figure's axes.
 
-    Red: lines brought in; blue: addresses accessed; light: held until their last use.
+    Red: what is brought in; blue: addresses accessed; light: what the cache holds.
     """
     from matplotlib import colors
 
@@ -147,9 +161,8 @@ def plot_sweep(pattern: Any, schedules: Sequence[Any], line_width: int, lines: S
                policy: Any = None, axes: Any = None) -> Any:  # fmt: skip
     """Misses of a pattern, or of the kernel of a program, against the size of the cache, one line
     per schedule."""
-    from .simulation import as_pattern, capacity_sweep
+    from .simulation import capacity_sweep
 
-    pattern = as_pattern(pattern)
     axes = axes or _axes(1.5)
     found = capacity_sweep(pattern, schedules, line_width, lines, policy)
     for schedule, misses in zip(schedules, found, strict=True):

@@ -232,6 +232,46 @@ def sectored(sectors: Any, tags: Any, present: Any, counts: Any, missed: Any) ->
     counts[:3] = hits, misses, evictions
 
 
+def sectored_lru_state(per_line: int, span: int, capacity: int) -> State:
+    """That of `lru` over lines; when each line was brought in, and each sector used, last; the
+    accesses so far, sectors of a line."""
+    lines = span // per_line + 1
+    used, counts = np.full(lines * per_line, -1, np.int64), np.array([0, 0, 0, 0, per_line])
+    return *lru_state(lines, capacity), np.zeros(lines, np.int64), used, counts
+
+
+def sectored_lru(sectors: Any, slot_of: Any, line_in: Any, newer: Any, older: Any, of_lines: Any,
+                 brought: Any, used: Any, counts: Any, missed: Any) -> None:  # fmt: skip
+    """Fully associative lines of several sectors."""
+    lines = sectors // counts[4]
+    absent = np.zeros(lines.size, np.bool_)
+    if lines.size:
+        lru(lines, slot_of, line_in, newer, older, of_lines, absent)
+        _absent_sectors(sectors, lines, absent, brought, used, counts, missed)
+    counts[2] = of_lines[2]
+
+
+@_jit
+def _absent_sectors(sectors: Any, lines: Any, absent: Any, brought: Any, used: Any, counts: Any,
+                    missed: Any) -> None:  # fmt: skip
+    """A sector is there if it was used since its line was brought in."""
+    hits, misses, _, now, _ = counts
+    mark = missed.size > 0
+    for t in range(sectors.size):
+        line, sector = lines[t], sectors[t]
+        if absent[t]:
+            brought[line] = now
+        if used[sector] >= brought[line]:
+            hits += 1
+        else:
+            misses += 1
+            if mark:
+                missed[t] = True
+        used[sector] = now
+        now += 1
+    counts[0], counts[1], counts[3] = hits, misses, now
+
+
 def random_groups_state(span: int, capacity: int, together: int, seed: int) -> State:
     """Slots by line, lines by slot, free slots, random bits; how many slots are free, and how many
     are emptied together."""
@@ -242,7 +282,7 @@ def random_groups_state(span: int, capacity: int, together: int, seed: int) -> S
 
 
 @_jit
-def _below(bits: Any, n: int) -> int:
+def _below(bits: Any, n: int) -> Any:
     """A random number below n, by xorshift64* (Vigna 2016); n is far below 2³²."""
     x = bits[0]
     x ^= x >> np.uint64(12)

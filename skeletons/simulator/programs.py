@@ -1,16 +1,18 @@
 """Patterns of real programs: the reads and the write of one kernel, index by index.
 
 The index expressions of a kernel's reads are evaluated by NumPy for every output; a read inside
-`td.loop` once per turn, a reduction once per element it folds, both sides of a `td.cond`.  Indices
-that depend on data need the data; boundaries are resolved (a read beyond the border with a constant
-boundary makes no access).  A permute reads and writes its result where the element goes, if it is
-kept.  Of a kernel inside a loop over arrays, it is one turn.
+`td.loop` once per turn, a reduction once per element it folds; of a `td.cond` the side that is
+chosen, or both where the condition is not known.  Indices that depend on data need the data;
+boundaries are resolved (a read beyond the border with a constant boundary makes no access).  A
+permute reads and writes its result where the element goes, if it is kept.  Of a kernel inside a
+loop over arrays, it is one turn.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +20,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treadle.dsl.errors import ScheduleError
-from treadle.dsl.expr import Apply, Const, Expr, Extent, Index, Loop, Param, Read, Var, walk
+from treadle.dsl.expr import (
+    Apply,
+    Cond,
+    Const,
+    Expr,
+    Extent,
+    Index,
+    Loop,
+    Param,
+    Read,
+    Var,
+    walk,
+)
 from treadle.dsl.graph import (
     ArrayLoop,
     Barrier,
@@ -30,10 +44,10 @@ from treadle.dsl.graph import (
     Permute,
     topological,
 )  # fmt: skip
-from treadle.dsl.names import address, operations
+from treadle.dsl.names import Names, address, operations
 from treadle.dsl.operations.stencils import resolve_index
 from treadle.dsl.primitives import convert
-from treadle.skeletons.schedules import as_schedule
+from treadle.skeletons.schedules import Row, as_schedule
 
 from .patterns import Pattern, Placed
 
@@ -45,9 +59,9 @@ def pattern_of(program: Any, kernel: str | None = None, arrays: Sequence[Any] | 
                numbers: Mapping[str, Any] | None = None) -> Pattern:  # fmt: skip
     """The pattern of one kernel of a program (`td.jit(f).lower(*args)`).
 
-    kernel: the operation's name where there are several; arrays: the arguments, for indices that
-    depend on data; numbers: the arguments that are no arrays, by name.  Arrays lie one after the
-    other in order of first read, the result last.
+    kernel: the operation's name or number (`#3`) where there are several; arrays: the arguments,
+    for indices that depend on data; numbers: the arguments that are no arrays, by name.  Arrays lie
+    one after the other in order of first read, the result last.
     Errors: `ScheduleError` for kernels that are no map, stencil, fold or permute, or that are
     ambiguous.
     """
@@ -102,13 +116,36 @@ def schedule_of(program: Any, kernel: str | None = None) -> Any:
     return _chosen(program, kernel).label.schedule
 
 
+def of_results(program: Any, kernel: str | None, schedule: Any) -> tuple[Any, list[str]]:
+    """What of a schedule is played: of a fold, which follows it part by part of what it folds, only
+    the order of its results, if it orders those too; and what is not, in words."""
+    given = None if schedule is None else as_schedule(schedule)
+    node = _chosen(program, kernel)
+    if given is None or not isinstance(node, Fold) or given == as_schedule(Row()):
+        return schedule, []
+    if not (given.order or given.visits_blocks):
+        return schedule, []
+    rank = len(node.outer)
+    try:
+        given.resolve(rank)
+        fits = rank > 1
+    except ScheduleError:
+        fits = False
+    words = [repr(x) for x in given.layers if x.slot in ("order", "block")]
+    if fits:
+        return schedule, ["the parts in which a fold takes its elements"]
+    others = [x for x in given.layers if x.slot not in ("order", "block", "per_thread", "lanes")]
+    return as_schedule(Row()).replace(*others), [f"{' | '.join(words)}, which orders parts of what "
+                                                 "is folded"]  # fmt: skip
+
+
 def as_scheduled(program: Any, kernel: str | None, schedule: Any) -> Any:
     """The program with this schedule for the operation that is meant, if it is plain which: an
     operation with an order is one kernel, where without one it may be several."""
     written = operations(getattr(program, "source_roots", ()))
     meant = [
         (number, node) for number, node in enumerate(written, 1)
-        if kernel in (None, node.label.name, node.label.operation)
+        if kernel in (None, node.label.name, node.label.operation, address(number))
     ]  # fmt: skip
     given = as_schedule(schedule)
     if len(meant) != 1 or not (given.order or given.visits_blocks):
@@ -136,10 +173,12 @@ def _called(program: Any, node: Node) -> str:
 def _chosen(program: Any, kernel: str | None) -> Any:
     known = Generate | Fold | Permute
     kernels = [n for n in topological(program.roots) if isinstance(n, known)]
-    made = [n for n in kernels if kernel in (None, n.label.name, n.label.operation)]
+    names_of = Names(program)
+    numbers = {n: address(names_of.number(n) or 0) for n in kernels}
+    made = [n for n in kernels if kernel in (None, n.label.name, n.label.operation, numbers[n])]
     if len(made) == 1:
         return made[0]
-    names = ", ".join(n.label.name or n.label.operation for n in kernels)
+    names = ", ".join(f"{n.label.name or n.label.operation} {numbers[n]}" for n in kernels)
     asked = "" if kernel is None else f" called {kernel!r} (it may be fused into another)"
     if not kernels:
         others = {n.label.operation for n in topological(program.roots)
@@ -152,8 +191,9 @@ def _chosen(program: Any, kernel: str | None) -> Any:
         )
     raise ScheduleError(
         f"the program has {len(made)} kernels{asked}; there are: {names}.",
-        hint="Say which by kernel=…; give operations a name= where several are alike. A schedule "
-        "keeps an operation one kernel: see .scheduled(…).",
+        hint=f"Say which by kernel=…, a name or a number such as {numbers[kernels[0]]!r}. What is "
+        "fused into another kernel, or made several, is one of its own under a schedule: "
+        "program.scheduled(name=Row()).",
     )
 
 
@@ -240,6 +280,34 @@ class _Store:
     base: int
 
 
+def _guards(bodies: Sequence[Expr], reads: Sequence[Read]
+            ) -> dict[Read, list[tuple[Expr, bool]]]:  # fmt: skip
+    """What has to hold, or not to hold, for a read to be made: the conditions of the `td.cond` in
+    whose one side only it stands."""
+    found: dict[Read, list[tuple[Expr, bool]]] = {r: [] for r in reads}
+    for c in walk(bodies):
+        if not isinstance(c, Cond):
+            continue
+        outside = set(_without_sides(bodies, c))
+        half = len(c.types)
+        sides = [set(walk(c.scoped[:half])), set(walk(c.scoped[half:]))]
+        for r in reads:
+            if r not in outside and (r in sides[0]) != (r in sides[1]):
+                found[r].append((c.args[0], r in sides[0]))
+    return found
+
+
+def _without_sides(roots: Sequence[Expr], cond: Cond) -> Iterator[Expr]:
+    """All that is reached without passing through a side of `cond`."""
+    stack, seen = list(roots), set(roots)
+    while stack:
+        e = stack.pop()
+        yield e
+        more = [a for a in (*e.args, *(() if e is cond else e.scoped)) if a not in seen]
+        seen.update(more)
+        stack += more
+
+
 class _Places:
     """Addresses of a batch of outputs: reads in the order of the expression, then the store."""
 
@@ -249,10 +317,12 @@ class _Places:
         self.reads, self.bases, self.host = reads, bases, host
         self.domain, self.inside, self.store = domain, inside, store
         self.loops = {e.vars[0]: e for e in walk(bodies) if isinstance(e, Loop)}
+        self.guards = _guards(bodies, reads)
         self.loop_of = {r: self._loops_around(r) for r in reads}
 
     def _loops_around(self, read: Read) -> tuple[Var, ...]:
-        used = {e for e in walk(read.args) if isinstance(e, Var)}
+        roots = (*read.args, *(p for p, _ in self.guards[read]))
+        used = {e for e in walk(roots) if isinstance(e, Var)}
         return tuple(v for v in self.loops if v in used)
 
     def __call__(self, points: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -304,6 +374,9 @@ class _Places:
         shape = self.host.shape(read.node)
         where: Any = np.int64(0)
         exists: Any = np.True_
+        for predicate, side in self.guards[read]:
+            with suppress(ScheduleError):  # it hangs on what is not known: either side
+                exists = exists & (self.host.evaluate(predicate, known) == side)
         for k, e in enumerate(read.args):
             if read.boundary not in (None, "constant", "function"):
                 e = resolve_index(str(read.boundary), e, read.node.outputs[read.component].shape[k])

@@ -77,7 +77,8 @@ class Simulation:
         rate = self.misses / self.accesses if self.accesses else 0.0
         best = f", {self.optimal:,} at best" if self.accesses <= SHOWN else ""
         return (
-            f"{self.pattern} under {shown(self.schedule)}: {self.misses:,} misses of "
+            f"{self.pattern} under {shown(self.schedule)} through {self.cache.lines:,} lines of "
+            f"{self.cache.line_width}: {self.misses:,} misses of "
             f"{self.accesses:,} accesses ({rate:.1%}), {self.compulsory:,} compulsory"
             f"{best}; {self.evictions:,} lines thrown out"
             + (f" (not simulated: {', '.join(self.left_out)})" if self.left_out else "")
@@ -97,39 +98,50 @@ def simulate(pattern: Any, schedule: Any = None, cache: Cache | None = None, *,
     """The accesses of a pattern, or of one kernel of a program, under a schedule, through a cache.
 
     Without a schedule it is the kernel's own, if the program gives it one, else `Row()`.
-    `kernel` and `arrays`: see `programs.pattern_of`.  `mark`: remember which accesses missed.
+    `kernel`: its name, or its number in `explain()` ("#3"), where a program has several; `arrays`:
+    the arguments, for indices that depend on data.  `mark`: remember which accesses missed.
     `at_once`: so many consecutive outputs share a time step (a warp: 32).  Only the order and the
-    shape of blocks are played; other layers are named in the result.
+    shape of blocks are played; other layers are named in the result.  The default cache is
+    `td.Cache(256, 32)`.
 
-    >>> from .patterns import stencil_pattern
-    >>> from treadle.skeletons.schedules import Column, Row
-    >>> setting = Cache(24, 4, StepLru())
-    >>> [simulate(stencil_pattern(16, 16, 7, 7), s, setting).misses for s in (Row(), Column(4))]
+    >>> import treadle as td
+    >>> setting, pattern = td.Cache(24, 4, "step_lru"), td.simulator.stencil_pattern(16, 16, 7, 7)
+    >>> orders = td.schedule.Row(), td.schedule.Column(4)
+    >>> [td.simulate(pattern, order, setting).misses for order in orders]
     [462, 264]
     """
     cache = Cache(256, 32) if cache is None else cache
     if not isinstance(cache, Cache):
         raise ScheduleError(f"{cache!r} is no cache.",
                             hint="Write td.Cache(lines=256, line_width=32).")  # fmt: skip
-    if isinstance(pattern, Pattern):
-        if kernel is not None or arrays is not None:
-            raise ScheduleError(
-                "kernel= and arrays= say what of a program is played, and this is the pattern "
-                f"{pattern.name!r}.", hint="Leave them out.")  # fmt: skip
-    else:
-        from .programs import as_scheduled, pattern_of, schedule_of
-
-        program = pattern if schedule is None else as_scheduled(pattern, kernel, schedule)
-        pattern = pattern_of(program, kernel, arrays)
-        schedule = schedule_of(program, kernel) if schedule is None else schedule
-    schedule = Row() if schedule is None else schedule
+    pattern, schedule, parts = _played(pattern, schedule, kernel, arrays)
     player, marks = Player(cache, pattern.span), []
     for trace in pattern.pieces(schedule, at_once):
         missed = np.zeros(trace.addresses.size, np.bool_) if mark else _NOT_MARKED
         player.play(trace, missed)
         marks.append(missed)
     return Simulation(pattern.name, schedule, cache, *player.counts, pattern, at_once,
-                      np.concatenate([_NOT_MARKED, *marks]), _left_out(schedule))  # fmt: skip
+                      np.concatenate([_NOT_MARKED, *marks]),
+                      (*_left_out(schedule), *parts))  # fmt: skip
+
+
+def _played(pattern: Any, schedule: Any, kernel: str | None, arrays: Sequence[Any] | None
+            ) -> tuple[Pattern, Any, list[str]]:  # fmt: skip
+    """The pattern of a pattern or of a kernel of a program under a schedule, the schedule that is
+    played, and what of it is not."""
+    if isinstance(pattern, Pattern):
+        if kernel is not None or arrays is not None:
+            raise ScheduleError(
+                "kernel= and arrays= say what of a program is played, and this is the pattern "
+                f"{pattern.name!r}.", hint="Leave them out.")  # fmt: skip
+        return pattern, Row() if schedule is None else schedule, []
+    from .programs import as_scheduled, of_results, pattern_of, schedule_of
+
+    program = pattern if schedule is None else as_scheduled(pattern, kernel, schedule)
+    found = pattern_of(program, kernel, arrays)
+    schedule = schedule_of(program, kernel) if schedule is None else schedule
+    schedule, parts = of_results(program, kernel, schedule)
+    return found, Row() if schedule is None else schedule, parts
 
 
 def _left_out(schedule: Any) -> tuple[str, ...]:
@@ -142,22 +154,16 @@ def _left_out(schedule: Any) -> tuple[str, ...]:
     return tuple(found)
 
 
-def as_pattern(pattern: Any) -> Pattern:
-    """A pattern, or that of the only kernel of a program."""
-    if isinstance(pattern, Pattern):
-        return pattern
-    from .programs import pattern_of
-
-    return pattern_of(pattern)
-
-
 class Player:
     """A cache that traces are played through, piece by piece."""
 
     def __init__(self, cache: Cache, span: int) -> None:
         from . import engines
 
-        policy, lines = cache.policy, cache.lines
+        self.policy, lines = cache.policy, cache.lines
+        policy = self.policy
+        self.engine: Any
+        self.state: Any
         self.piece, self.timed, self.span = piece_of(cache), isinstance(policy, StepLru), span
         pieces = span // self.piece + 1
         match policy:
@@ -168,10 +174,13 @@ class Player:
             case SetAssociative():
                 self.engine = engines.set_associative
                 self.state = engines.set_associative_state(lines // policy.ways, policy.ways)
+            case Sectored() if not policy.ways:
+                self.engine = engines.sectored_lru
+                self.state = engines.sectored_lru_state(policy.sectors, pieces, lines)
             case Sectored():
-                ways = policy.ways or lines
+                sets, ways = lines // policy.ways, policy.ways
                 self.engine = engines.sectored
-                self.state = engines.sectored_state(policy.sectors, pieces, lines // ways, ways)
+                self.state = engines.sectored_state(policy.sectors, pieces, sets, ways)
             case RandomFour():
                 self.engine = engines.random_groups
                 self.state = engines.random_groups_state(pieces, lines, policy.together,
@@ -184,6 +193,22 @@ class Player:
         lines = pieces_of(trace.addresses, self.piece)
         steps = (trace.step,) if self.timed else ()
         self.engine(lines, *steps, *self.state, missed)
+
+    def held(self) -> NDArray[np.bool_]:
+        """Of every piece of the address space, whether it is in the cache now."""
+        found = np.zeros(self.span // self.piece + 1, np.bool_)
+        if isinstance(self.policy, SetAssociative):
+            found[self.state[0][self.state[0] >= 0]] = True
+        elif isinstance(self.policy, Sectored) and not self.policy.ways:
+            there = np.repeat(self.state[0] >= 0, self.policy.sectors)
+            brought = np.repeat(self.state[5], self.policy.sectors)
+            found[:] = (there & (self.state[6] >= brought))[: found.size]
+        elif isinstance(self.policy, Sectored):
+            bits = self.state[1][:, None] >> np.arange(self.policy.sectors, dtype=np.uint32)
+            found[:] = (bits & 1).astype(np.bool_).reshape(-1)[: found.size]
+        else:  # a slot, or when it was used, of those that are
+            found[:] = self.state[0] >= 0
+        return found
 
     @property
     def counts(self) -> tuple[int, int, int]:
@@ -217,7 +242,6 @@ def capacity_sweep(pattern: Any, schedules: Sequence[Any], line_width: int,
     >>> capacity_sweep(p, [Row(), Column(4)], 4, [20, 24, 28], StepLru()).tolist()
     [[1057, 462, 90], [1584, 264, 264]]
     """
-    pattern = as_pattern(pattern)
     if not all(isinstance(x, Iterable) and not isinstance(x, str) for x in (schedules, lines)):
         raise ScheduleError(
             "a sweep takes a list of schedules, the width of a line and a list of numbers of "
@@ -226,8 +250,9 @@ def capacity_sweep(pattern: Any, schedules: Sequence[Any], line_width: int,
         )
     found = np.empty((len(schedules), len(lines)), np.int64)
     for row, schedule in enumerate(schedules):
-        players = [Player(Cache(n, line_width, policy or Lru()), pattern.span) for n in lines]
-        for trace in pattern.pieces(schedule):
+        played, given, _ = _played(pattern, schedule, None, None)
+        players = [Player(Cache(n, line_width, policy or Lru()), played.span) for n in lines]
+        for trace in played.pieces(given):
             for player in players:
                 player.play(trace)
         found[row] = [player.counts[1] for player in players]

@@ -422,3 +422,26 @@ def test_compositions(check):
             ),
         }
     )
+
+
+@pytest.mark.parametrize("build", [
+    lambda a: td.take(a, [10**7], axis=0),
+    lambda a: td.take(a, [0, -5], axis=0),
+    lambda a: td.take(a, [12]),
+    lambda a: td.gather(a, np.array([-1])),
+    lambda a: td.use(a)[np.arange(5)],
+    lambda a: td.take_along_axis(a, np.full((4, 3), 3), axis=1),
+])  # fmt: skip
+def test_indices_of_the_host_are_always_checked(build):
+    with pytest.raises(IndexError, match=r"index -?\d+ is out of range for axis"):
+        build(np.arange(12.0).reshape(4, 3))
+
+
+def test_numbers_among_the_arguments_are_checked_at_every_call(backend):
+    f = td.jit(lambda a, n: a[n], backend=backend)
+    a = np.arange(5.0)
+    assert [float(f(a, n)) for n in (0, 4, -5, 4)] == [0.0, 4.0, 0.0, 4.0]
+    for n in (5, -6, 10**11):
+        with pytest.raises(IndexError, match="out of range for axis 0"):
+            f(a, n)
+    assert float(f(np.arange(20.0), 10)) == 10.0

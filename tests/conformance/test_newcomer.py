@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.dsl import elsewhere
+from treadle.dsl import elsewhere, environment
 
 
 def layouts():
@@ -127,11 +127,52 @@ def test_asking_a_function_for_what_its_programs_have():
 
 
 def test_a_misspelt_variable(monkeypatch):
-    from treadle.dsl import configuration
-
     monkeypatch.setenv("TREADLE_CHEK", "1")
     with pytest.warns(UserWarning, match="did you mean TREADLE_CHECK"):
-        configuration._warn_of_unknown_variables()
+        environment.warn_of_mistakes()
+
+
+@pytest.mark.parametrize(("name", "text", "legal"), [
+    ("TREADLE_NUM_THREADS", "abc", "1 or more"),
+    ("TREADLE_NUM_THREADS", "0", "1 or more"),
+    ("TREADLE_NUM_THREADS", "-3", "1 or more"),
+    ("TREADLE_CHECK", "maybe", "1 or 0"),
+    ("TREADLE_THREADS", "pyhton", "python"),
+    ("TREADLE_VECTOR_BYTES", "48", "16 or 32"),
+])  # fmt: skip
+def test_a_variable_that_means_nothing(monkeypatch, name, text, legal):
+    environment._value.cache_clear()
+    environment.warn_of.cache_clear()
+    monkeypatch.setenv(name, text)
+    with pytest.warns(UserWarning, match=rf"{name}={text} has no effect\..*{legal}"):
+        assert environment.variable(name) is None
+
+
+def test_values_of_variables(monkeypatch):
+    for name, text, value in [
+        ("TREADLE_CHECK", "false", False),
+        ("TREADLE_CHECK", "ON", True),
+        ("TREADLE_CHECK", "", None),
+        ("TREADLE_NUM_THREADS", " 3 ", 3),
+        ("TREADLE_VECTOR_BYTES", "32", 32),
+    ]:
+        monkeypatch.setenv(name, text)
+        assert environment.variable(name) == value
+
+
+def test_a_backend_of_the_environment_that_there_is_not(monkeypatch):
+    monkeypatch.setenv("TREADLE_BACKEND", "nativ")
+    with pytest.raises(td.BackendUnavailable, match=r"'nativ', which TREADLE_BACKEND asks for"):
+        td.run(td.iota(3))
+
+
+def test_a_folder_that_cannot_be_written(monkeypatch, tmp_path):
+    from treadle.skeletons.schedules import store
+
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("TREADLE_CACHE_DIR", str(tmp_path / "file"))
+    with pytest.warns(UserWarning, match="TREADLE_CACHE_DIR=.* cannot be used"):
+        store.put("x", 1)
 
 
 def test_the_environment_is_read_when_a_program_is_made(monkeypatch):
@@ -287,3 +328,55 @@ def test_a_boundary_that_is_not_called_and_an_initial_value_that_is_missing():
     assert "fold1(f, a, axis)" in e.value.hint
     with pytest.raises(td.TracingError, match="missing a required argument: 'a'"):
         td.fold(td.add, 0)
+
+
+@pytest.mark.parametrize(("call", "said"), [
+    (lambda: td.BilinearAlgorithm("mine", 2, 2, 2, [[1]], [[1]]),
+     r"BilinearAlgorithm: missing a required argument: 'w'.(.|\n)*\(name, m, k, n, u, v, w\)"),
+    (lambda: td.BilinearAlgorithm("mine", rows=2), "BilinearAlgorithm has no argument 'rows'"),
+    (lambda: td.Cache(24, line_witdh=4), "Cache has no argument(.|\n)*mean line_width"),
+    (lambda: td.simulator.SetAssociative(way=4), "SetAssociative has no argument(.|\n)*ways"),
+    (lambda: td.constant(), "constant: missing a required argument: 'value'"),
+    (lambda: td.function(f=max), "function has no argument 'f'(.|\n)*: g"),
+    (lambda: td.complex_(1.0), "complex_: missing a required argument: 'im'"),
+    (lambda: td.Array([1.0, 2.0]), r"no array of list(.|\n)*td.use\(x\)"),
+    (lambda: td.Scalar(3.5), r"no scalar of float(.|\n)*td.float32\(3.5\)"),
+])  # fmt: skip
+def test_calls_with_other_arguments_are_told_the_form(call, said):
+    with pytest.raises(td.TracingError, match=said):
+        call()
+
+
+def test_extents_beside_floats_take_their_type():
+    x = np.ones((4, 3), np.float32)
+    for f in (lambda x: x / x.shape[0], lambda x: td.sum(x) / x.shape[0], lambda x: x * x.size,
+              lambda x: (x.shape[0] - 1) * x, lambda x: x / td.use(np.ones(7)).shape[0],
+              lambda x: td.map(lambda e: e / x.shape[0], x)):  # fmt: skip
+        assert td.jit(f)(x).dtype == np.float32
+    assert td.jit(lambda x: td.unit(x.shape[0]))(x).dtype == np.int64
+    for f in (lambda x: x * td.int64(3), lambda x: x / td.float64(x.shape[0]),
+              lambda x: td.imap(lambda i, j, e: e * i, x)):  # fmt: skip
+        assert td.jit(f)(x).dtype == np.float64
+
+
+def test_a_tuple_of_arrays_where_one_is_needed():
+    with pytest.raises(td.TracingError, match=r"tuple of 2 arrays(.|\n)*td.zip\(\*arrays\)"):
+        td.stencil(lambda w: w[0], (np.ones(3), np.ones(3)))
+
+
+def test_plot_tuning_of_something_else():
+    with pytest.raises(td.ScheduleError, match="got int"):
+        td.simulator.plot_tuning(3)
+
+
+def test_dir_shows_what_is_public():
+    assert {"map", "schedule", "simulate", "__version__"} <= set(dir(td))
+    assert not {"annotations", "dsl", "backend", "skeletons", "_os"} & set(dir(td))
+
+
+def test_printing_tells_the_components_of_a_loop():
+    def program(u, v):
+        return td.iterate(3, lambda s: td.unzip(td.zip(s[1], s[0])), (u, v))
+
+    text = str(td.jit(program, backend="reference").lower(np.ones(3), np.zeros(3)))
+    assert re.search(r"iterate from %\d+, %\d+ body %(\d+)\.\d, %\1\.\d", text), text

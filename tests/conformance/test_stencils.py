@@ -525,3 +525,31 @@ def test_a_reshaped_stencil_keeps_its_boundary(run, shape):
                       td.reshape(near, shape))  # fmt: skip
     assert_same(run(sent), want.reshape(-1))
     assert_same(run(td.sum(td.reshape(near, shape))), np.array(want.sum()))
+
+
+@pytest.mark.parametrize("shape", [(9, 13), (1, 5), (0, 4)], ids=str)
+def test_separate_arrays_of_one_shape(backend, shape):
+    """What goes in side by side is computed side by side: a zip of arguments, two states."""
+    rng = np.random.default_rng(2)
+    h, u = rng.random(shape), rng.random(shape)
+
+    def turn(state):
+        h, u = state
+        lap = td.stencil(
+            lambda w: w[0, 1][0] + 2 * w[-1, 0][1], td.zip(h, u), boundary=td.symmetric
+        )
+        u = u + lap / h.shape[1]
+        return h + u, u
+
+    step = td.jit(lambda h, u: td.iterate(2, turn, (h, u)), backend=backend)
+    want = h, u
+    for _ in range(2):
+        right = np.concatenate([want[0][:, 1:], want[0][:, -1:]], axis=1)
+        above = np.concatenate([want[1][:1], want[1][:-1]], axis=0)
+        moved = want[1] + (right + 2 * above) / shape[1]
+        want = want[0] + moved, moved
+    for got, wanted in zip(step(h, u), want, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-14)
+    for other in ((9, 12), (8, 13)):
+        with pytest.raises(td.ShapeError, match="zip needs arrays of equal shape"):
+            step(np.ones((9, 13)), np.ones(other))

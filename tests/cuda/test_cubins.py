@@ -19,6 +19,8 @@ import zoo
 
 import treadle as td
 from treadle.backend.cuda.compile import compile_kernel, compile_text
+from treadle.backend.cuda.source import kernels_of, nodes
+from treadle.backend.cuda.text import print_kernel
 
 BASELINE = Path(__file__).parent / "baseline.json"
 #: Programs that every architecture compiles; the others only for sm_90a.
@@ -68,6 +70,25 @@ def test_other_architectures(program: str, arch: str, nvrtc: None) -> None:
     for name, k, kernel in cubins.variants(program, arch):
         if k == 0:
             assert compile_kernel(kernel, arch).arch == arch, name
+
+
+@pytest.mark.parametrize("own", [(8, 1), (8, 2), (4, 4), (8, 4), (8, 8)], ids=repr)
+def test_outputs_of_a_thread_and_what_their_turns_read_stay_in_registers(
+    own: tuple[int, int], nvrtc: None
+) -> None:
+    def product(a: td.Array, b: td.Array) -> td.Array:
+        return td.generate(
+            (a.shape[0], b.shape[1]),
+            lambda i, j: td.loop(a.shape[1], lambda k, s: s + a[i, k] * b[k, j], td.float32(0)),
+            schedule=td.schedule.Row() | td.schedule.Block(64, 128) | td.schedule.PerThread(*own),
+        )
+
+    square = np.zeros((8, 8), np.float32)
+    (node,) = nodes(td.jit(product).lower(square, square))
+    ((kernel, *_),) = kernels_of(node, "sm_90a")
+    made = compile_kernel(kernel, "sm_90a")
+    assert "for (int k = 0; k < n2; k += 4)" in print_kernel(kernel)
+    assert made.spills == 0 and made.registers <= 128
 
 
 def _shared_names(a: td.Array) -> tuple[td.Array, ...]:

@@ -257,6 +257,7 @@ def test_float_literals_keep_their_bits() -> None:
 
 
 def test_names() -> None:
+    assert names.identifier("INT_MAX") == "INT_MAX_" and names.identifier("M_PI") == "M_PI_"
     assert names.identifier("exp") == "exp_" and names.identifier("3d") == "a3d"
     assert names.identifier("a b") == "a_b" and names.identifier("float") == "float_"
     used = names.Names()
@@ -483,3 +484,41 @@ def test_sums_and_products_of_every_type_compile(t: Any, nvrtc: None) -> None:
                 m.add(Assign(x, apply(op, Load(a, m.n), x)))
     m.add(Store(out, m.i, x))
     compile_kernel(m.kernel(), "sm_90a")
+
+
+def test_the_heading_tells_every_number_and_what_states_start_as() -> None:
+    def wave(u: Any, v: Any) -> Any:
+        def turn(s: Any) -> Any:
+            bend = td.stencil(lambda w: w[0, 1] + w[0, -1] + w[1, 0] + w[-1, 0], s[0])
+            return s[0] + s[1], s[1] + bend
+
+        return td.iterate(9, turn, (u, v))
+
+    field = np.zeros((40, 60), np.float32)
+    heading, _, rest = td.jit(wave).lower(field, field).source("cuda").partition('extern "C"')
+    parameters = re.findall(r"const (\w+)\*? (?:__restrict__ )?(\w+)|int (\w+)", rest.split("{")[0])
+    arrays = [name for kind, name, _ in parameters if kind]
+    numbers = [number for kind, _, number in parameters if not kind]
+    assert arrays == ["state_u", "state_v"] and numbers
+    computed = re.search(r"computed by the host: ([\w, ]+)", heading)
+    listed = computed.group(1).split(", ") if computed else []
+    for name in numbers:
+        divides = name.endswith(("_multiplier", "_shift"))
+        assert divides or name in listed or re.search(rf"\b{name} =", heading), name
+    variants = [int(k) for k in re.findall(r"^//   (\d+)\. ", heading, re.MULTILINE)]
+    assert variants == list(range(1, len(variants) + 1))
+    assert f"variant 1 of {len(variants)};" in heading
+
+
+def test_a_condition_says_nothing_twice() -> None:
+    def histogram(p: Any) -> Any:
+        def target(i: Any) -> Any:
+            return td.where((p[i] >= 0) & (p[i] < 256), p[i], td.ignore)
+
+        ones = td.fill(p.shape[0], 1)
+        return td.permute(lambda new, old: new + old, td.fill(256, 0), target, ones)
+
+    text = td.jit(histogram).lower(np.zeros(1 << 12, np.int32)).source("cuda")
+    conditions = re.findall(r"if \((.* >= 0 && .*)\) \{", text)
+    assert conditions
+    assert all(len(set(c.split(" && "))) == len(c.split(" && ")) for c in conditions)

@@ -21,3 +21,27 @@ def test_the_page_of_products_is_that_of_the_results(monkeypatch):
 
     page = products.PAGE.read_text()
     assert products.written(page) == page, "run python -m benchmarks.matmul.page"
+
+
+def test_tables_beside_the_results_are_what_the_results_say(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    from benchmarks import harness, readme
+
+    for kind in ("gpu", "cpu"):
+        path, _ = readme.newest(kind)
+        text = path.with_suffix(".md").read_text()
+        assert readme.retold(path) == text, "run python -m benchmarks.readme"
+        rows = [line for line in text.splitlines() if line.startswith("| ")]
+        assert {line.replace(r"\|", "").count("|") for line in rows} == {len(harness.HEADS) + 1}
+
+
+def test_a_wrong_peer_stands_apart(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    from benchmarks.harness import Row, Timing, cells
+
+    def took(seconds, error):
+        return Timing(seconds, seconds, seconds, seconds, 3, error)
+
+    peers = {"fast": took(1e-3, 1.0), "slow": took(4e-3, 0.0), "unchecked": took(3e-3, None)}
+    row = Row("work", "group", took(2e-3, 0.0), peers)
+    assert cells(row)[2] == "unchecked 3, slow 4; wrong: fast 1"

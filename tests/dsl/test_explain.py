@@ -17,6 +17,7 @@ import treadle as td
 from treadle.dsl.access import accesses, show_access
 from treadle.dsl.explain import explain, graphviz
 from treadle.dsl.names import Names, is_kernel
+from treadle.skeletons.analysis import device
 from treadle.skeletons.launches import told
 from treadle.skeletons.lower import LoweringContext
 from treadle.skeletons.lower import lower as lower_node
@@ -222,14 +223,18 @@ SEEN = {
             "none given; Column(8) was chosen",
             "396 blocks of 512 threads, 83 elements each; stores updates",
             "one by one, in the order Column(8)"],
-            ["none given; as Row()", "1,024 tasks of 16,384 elements; stores updates"]),
+            ["none given; Row() | Block(256, 8) was chosen",
+             "8,192 tasks of 2,048 elements; stores updates",
+             "one by one, 256 × 8 of them together, in the order Row()"]),
     "product": (lambda a: a @ a, ["the tile engine has an order of its own"],
             ["BLAS has an order of its own"]),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SEEN)
-def test_every_kernel_tells_its_schedule_in_numbers(name):
+def test_every_kernel_tells_its_schedule_in_numbers(name, monkeypatch):
+    monkeypatch.setattr(device, "ceilings", lambda backend, machine: device.H200
+                        if backend == "cuda" else device.UNKNOWN_CPU)  # fmt: skip
     function, gpu, cpu = SEEN[name]
     program = td.jit(function, backend="native").lower(image(4096, 4096))
     for backend, wanted in (("cuda", gpu), ("native", cpu)):
@@ -293,7 +298,11 @@ def test_single_elements_on_a_cpu_are_told_with_what_gives_vectors():
     block = schedules.Block(8, 256)
     assert "one by one, in the order Diagonal(8): add a Block for vectors, e.g. Diagonal(8) | " \
            "Block(8, 256)" in said(Diagonal(8))  # fmt: skip
-    assert "in the order Column(1)" in said(schedules.Column(1))
+    assert "one by one, in the order Column(1)" in said(schedules.Column(1))
+    assert "4 at a time, in the order ZigZag(4): add a Block" in said(schedules.ZigZag(4))
+    for order in (schedules.ZigZag(4), schedules.ZigZag(64)):
+        assert "takes each piece of a row that the order visits from left to right" in said(order)
+    assert "from left to right" not in said(schedules.Column(64))
     for order in (Diagonal(8) | block, schedules.Column(64), schedules.Row()):
         assert "one by one" not in said(order)
 
@@ -320,3 +329,13 @@ def test_ways_that_exclude_each_other_are_either_and_or():
     unknown = program.explained_for(program.example_shapes)
     lines = next(x for x in schedules_of(unknown.explain()) if len(x) > 2)
     assert [line.split()[0] for line in lines[1:]] == ["either", "then", "or"], lines
+
+
+def test_extents_of_slices_of_slices_stay_short():
+    def shrunk(u):
+        for _ in range(24):
+            u = td.compute(u[1:-1] + u[2:])
+        return u
+
+    text = td.jit(shrunk, backend="native").lower(np.ones(100)).explain()
+    assert "float64[n1 - 48]" in text and max(map(len, text.split("\n"))) < 200

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import ast
+import functools
+import re
 from pathlib import Path
 
+import numpy as np
+import pytest
+
+import treadle as td
 import treadle.dsl
 
 KINDS = ("ShapeError", "AxisError", "DTypeError", "TracingError", "NestedParallelismError")
@@ -25,3 +31,149 @@ def test_errors_say_what_to_write():
     root = Path(treadle.dsl.__file__).parent
     found = {str(f.relative_to(root)): without_a_hint(f.read_text()) for f in root.rglob("*.py")}
     assert {name: lines for name, lines in found.items() if lines} == {}
+
+
+# --- mistakes of new users, and the way out that each is told ---------------------------------
+
+A = np.arange(12.0).reshape(3, 4)
+ROWS = np.array([2, 0])
+
+
+def of_the_run(build, *numbers):
+    """What `build` raises when it is compiled and gets numbers, which are values of the run."""
+    return lambda: td.jit(build)(A, *numbers)
+
+
+IN_A_CLOSURE = r".*goes into a closure, one program for each value: td\.jit\(lambda a: f\(a, axis"
+MISTAKES = {
+    "an array among indices": (
+        lambda: td.use(A)[:, td.use(ROWS)],
+        td.TracingError,
+        r"axis 1 stands beside others.*td\.take\(a, indices, axis=1\)",
+    ),
+    "a list among indices": (lambda: td.use(A)[0, [1, 2]], td.TracingError, r"td\.take\("),
+    "two arrays of indices": (lambda: td.use(A)[ROWS, ROWS], td.TracingError, r"rows\[k\]"),
+    "a mask among indices": (
+        lambda: td.use(A)[:, np.ones(4, bool)], td.TracingError, r"td\.where\(mask, a, other\)"),
+    "an axis": (
+        of_the_run(lambda a, axis: td.sum(a, axis=axis), 1),
+        td.TracingError,
+        "sum: axis= needs the value of axis, an argument of the compiled" + IN_A_CLOSURE,
+    ),
+    "a range": (
+        of_the_run(lambda a, n: [a for _ in range(2 * n)], 3),
+        td.TracingError,
+        r"range\(\) or a length needs the value of n, an argument" + IN_A_CLOSURE + r".*td\.loop",
+    ),
+    "a flag": (
+        of_the_run(lambda a, neg: -a if neg else a, True),
+        td.TracingError,
+        "needs the value of neg, an argument" + IN_A_CLOSURE + r".*td\.where",
+    ),
+    "a flag of ours": (
+        of_the_run(lambda a, d: td.sum(a, deterministic=d), True), td.TracingError, IN_A_CLOSURE),
+    "an offset": (
+        of_the_run(lambda a, k: td.stencil(lambda w: w[0, k], a), 1),
+        td.TracingError,
+        IN_A_CLOSURE + ".*td.correlate",
+    ),
+    "levels": (
+        of_the_run(lambda a, k: td.strassen(a, a.T, levels=k), 1), td.TracingError, IN_A_CLOSURE),
+    "bins": (of_the_run(lambda a, n: td.histogram(a, n), 3), td.TracingError, IN_A_CLOSURE),
+    "axes of a product": (
+        of_the_run(lambda a, n: td.tensordot(a, a.T, n), 1), td.TracingError, IN_A_CLOSURE),
+    "a width": (
+        of_the_run(lambda a, w: td.map(abs, a, schedule=td.schedule.Column(w)), 8),
+        td.ScheduleError,
+        "Column: width needs the value of w, an argument" + IN_A_CLOSURE,
+    ),
+    "what is not of the arguments alone": (
+        of_the_run(lambda a, n: td.map(lambda x: x if x > n else n, a), 1),
+        td.TracingError,
+        r"the value of a traced scalar \(bool\)",
+    ),
+    "the self of a method": (
+        lambda: td.jit(lambda self, a: a)(object(), A), td.TracingError, r"self\.step = td\.jit"),
+    "NumPy's zeros": (
+        of_the_run(lambda a: a + np.zeros(a.shape)), td.TracingError, r"td\.zeros\(a\.shape\)"),
+    "adding in place": (
+        lambda: np.add(A, td.use(A), out=A.copy()), td.TracingError, r"np\.add into .*w = w \+ v"),
+    "NumPy's reduce": (lambda: np.add.reduce(td.use(A)), td.TracingError, r"td\.fold1\(f, a, axis"),
+    "NumPy's types": (
+        lambda: np.add(td.use(A), A, dtype="f4"), td.TracingError, r"np\.add\(dtype=…\).*astype"),
+    "NumPy's spacing": (lambda: np.spacing(td.use(A)), td.TracingError, r"td\.run\(a\) computes"),
+    "NumPy's diff": (lambda: np.diff(td.use(A)), td.TracingError, r"Write a\[1:\] - a\[:-1\]"),
+    "zeros of a float": (
+        of_the_run(lambda a, n: td.zeros((n,)), 2.0),
+        td.DTypeError,
+        "^zeros needs integer extents, got a float64",
+    ),
+    "too few elements of ones": (
+        lambda: td.ones((-1,)), td.ShapeError, "^ones: the extent of axis 0 is -1"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_mistakes_of_new_users(mistake):
+    make, error, words = MISTAKES[mistake]
+    with pytest.raises(error) as raised:
+        make()
+    assert re.search(words, " ".join(str(raised.value).split())), raised.value
+
+
+def test_what_the_errors_say_works():
+    taken = np.take(A, ROWS, axis=1)
+    np.testing.assert_array_equal(td.run(td.take(A, ROWS, axis=1)), taken)
+    np.testing.assert_array_equal(td.run(td.use(A)[(td.use(ROWS),)]), A[ROWS])
+    by_row = td.jit(functools.partial(lambda a, axis: td.sum(a, axis=axis), axis=1))
+    np.testing.assert_array_equal(by_row(A), A.sum(axis=1))
+    np.testing.assert_array_equal(by_row(a=A), A.sum(axis=1))
+    converted = td.jit(lambda a, to: td.cast(a, to))
+    for to in (np.float32, td.float32, np.dtype("float32")):
+        assert converted(A, to).dtype == np.float32
+
+
+def test_what_other_libraries_have_and_treadle_has_not():
+    names = """softmax relu searchsorted median logsumexp kron norm print conv2d isin diff tril triu
+        percentile quantile interp moveaxis trace average allclose array_equal identity nansum"""
+    for name in names.split():
+        with pytest.raises(AttributeError) as raised:
+            getattr(td, name)
+        assert "Did you mean" not in str(raised.value) and ": " in str(raised.value), name
+
+
+def test_fractions_that_a_permute_drops_are_told():
+    def counted(defaults):
+        send = td.jit(lambda v: td.permute(lambda x, y: x + y, defaults, lambda i: i % 3, v))
+        return send.lower(np.full(5, 0.7)).explain()
+
+    told = "values are cast from float64 to int64: fractions are dropped"
+    assert told in counted(td.fill(3, 0)) and told not in counted(td.fill(3, 0.0))
+
+
+S = td.schedule
+
+
+def scheduled(schedule):
+    """A stencil of two neighbours under a schedule."""
+    made = td.jit(lambda a: td.stencil(lambda w: w[0, 1] + w[1, 0], a, schedule=schedule))
+    return made.lower(np.zeros((64, 96), np.float32))
+
+
+def test_a_block_that_is_too_large_for_shared_memory_is_told_one_that_is_not():
+    with pytest.raises(td.ScheduleError) as raised:
+        scheduled(S.Block(128, 256) | S.Stage()).source("cuda")
+    extents = re.search(r"for example Block\((\d+), (\d+)\)", str(raised.value))
+    fits = S.Block(*map(int, extents.groups())) | S.Stage()
+    assert "staged" in scheduled(fits).source("cuda")
+
+
+def test_agents_that_do_not_fit_are_told_to_wait():
+    told = " ".join(scheduled(S.Block(8, 32) | S.Agents(100)).explain("cuda").split())
+    assert "at most 8 blocks of so many threads fit on a multiprocessor at once" in told
+    assert "multiprocessor at once" not in scheduled(S.Block(8, 32) | S.Agents(8)).explain("cuda")
+
+
+def test_a_schedule_that_stays_was_not_chosen():
+    told = scheduled(S.Block(8, 16) | S.Stage()).explain("native")
+    assert "Block(8, 16) | Stage()\n" in told and "was chosen" not in told

@@ -29,8 +29,8 @@ def bound(program, arguments):
     """Inputs and params with their data."""
     arrays = [a for a in arguments if isinstance(a, np.ndarray)]
     scalars = [a for a in arguments if not isinstance(a, np.ndarray)]
-    captured = [n.source for n in program.inputs[len(arrays) :]]
-    inputs = dict(zip(program.inputs, [*arrays, *captured], strict=True))
+    captured = [n.source for n in program.source_inputs[len(arrays) :]]
+    inputs = dict(zip(program.source_inputs, [*arrays, *captured], strict=True))
     return inputs, dict(zip(program.params, scalars, strict=True))
 
 
@@ -55,6 +55,7 @@ def test_every_stage_means_the_same(name, backend):
     wanted = run(program.source_roots, inputs, params, check=True)
     history = passes.run_passes(program.source_roots, Settings(), backend)
     assert history.stages
+    inputs = dict(zip(history.inputs(program.source_inputs), inputs.values(), strict=True))
     for stage, roots in history.stages:
         verify(roots)
         try:
@@ -340,3 +341,89 @@ def test_a_reader_elsewhere_stays_apart():
     program = td.jit(around).lower(a)
     assert len(program.kernels) == 3
     np.testing.assert_allclose(program(a)[1], np.exp(a) / np.exp(a).sum())
+
+
+# --- extents that checks make equal ----------------------------------------------------------
+
+
+def test_a_stencil_of_zipped_arguments_reads_each_as_a_stencil():
+    def program(h, u):
+        return td.stencil(lambda w: w[0, 1][0] + 2 * w[1, 0][1], td.zip(h, u), boundary=td.wrap)
+
+    a, b = np.arange(12.0).reshape(3, 4), np.ones((3, 4))
+    (kernel,) = (r.node for r in td.jit(program, backend="native").lower(a, b).roots)
+    found = [e for e in walk(kernel.elements) if isinstance(e, Read)]
+    assert [e.boundary for e in found] == ["wrap", "wrap"]
+    for backend in ("native", "reference"):
+        want = np.roll(a, -1, 1) + 2 * np.roll(b, -1, 0)
+        assert (td.jit(program, backend=backend)(a, b) == want).all()
+
+
+def test_arguments_of_one_shape_meet_in_one_kernel_of_a_loop():
+    def leapfrog(u, v):
+        def step(s):
+            u, v = s
+            v = v + td.stencil(lambda w: w[-1] + w[1] - 2 * w[0], u)
+            return u + v, v
+
+        return td.iterate(2, step, (u, v))
+
+    u, v = np.arange(5.0) ** 2, np.zeros(5)
+    program = td.jit(leapfrog, backend="native").lower(u, v)
+    assert "1 kernel launched" in program.explain()
+    want = td.jit(leapfrog, backend="reference")(u, v)
+    assert all((a == b).all() for a, b in zip(program(u, v), want, strict=True))
+    with pytest.raises(td.ShapeError):
+        program(u, v[1:])
+
+
+# --- what is stored ----------------------------------------------------------------------------
+
+
+def tuples(kind):
+    """A kernel of two components, of which only the second one is asked for."""
+    a = td.zip(td.use(A), td.use(np.cos(A)))
+
+    def combine(x, y):
+        return td.maximum(x[0], y[0]), x[1] + y[1]
+
+    made = {
+        "stencil": lambda: td.stencil(lambda w: (td.exp(w[0, 0][0]), w[0, 1][1]), a),
+        "fold": lambda: td.fold(combine, (0.0, 0.0), a),
+        "fold_seg": lambda: td.fold_seg(combine, (0.0, 0.0), a, np.array([5, 6])),
+        "scan": lambda: td.scanl1(combine, a),
+    }[kind]()
+    return td.unzip(made)[1]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("kind", ["stencil", "fold", "fold_seg", "scan"])
+def test_components_that_nobody_asks_for_are_not_stored(kind, backend):
+    made = program(tuples(kind), backend)
+    verify(made.roots)
+    assert len(made.kernels[-1].outputs) == 1
+    if backend == "native":
+        assert_same(made.execute(()), td.run(tuples(kind), backend="reference"))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_what_only_a_fused_sibling_reads_is_not_stored(backend):
+    a, b = td.use(A), td.use(np.cos(A))
+    s = td.stencil(lambda w, v: (w[0, -1] + w[0, 1], v[-1, 0] * 2 + w[0, 0]), a, b)
+    p, q = td.unzip(s)
+    made = program((p, td.imap(lambda i, j, x: td.where(i == 0, 0.0, x), q)), backend)
+    (kernel,) = made.kernels
+    assert len(kernel.outputs) == 2
+    if backend == "native":
+        want = td.run((p, td.imap(lambda i, j, x: td.where(i == 0, 0.0, x), q)),
+                      backend="reference")  # fmt: skip
+        for got, wanted in zip(made.execute(()), want, strict=True):
+            assert_same(got, wanted)
+
+
+def test_what_a_dropped_component_read_is_dropped_too():
+    """Nobody reads the first component, so nobody needs the sorted array either."""
+    a = td.use(A)
+    pair = td.stencil(lambda w, v: (w[0, 1], v[1, 0]), td.compute(td.sort(a)), td.compute(a * 2))
+    labels = [k.label.operation for k in program(td.compute(td.unzip(pair)[1] + 1)).kernels]
+    assert "sort" not in labels

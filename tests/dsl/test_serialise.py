@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import base64
+import copy
 import dataclasses
+import importlib
 import json
 import os
+import pickle
 import subprocess
 import sys
 from typing import NamedTuple
@@ -15,7 +18,7 @@ import pytest
 
 import treadle as td
 from treadle.dsl.configuration import Settings
-from treadle.dsl.serialise import _checksum, canonical_key, load, save
+from treadle.dsl.serialise import _checksum, canonical_key, load, save, unpacked
 from treadle.dsl.values import flatten_results
 
 from .zoo import ZOO
@@ -291,3 +294,44 @@ def test_a_thousand_operations_in_linear_time(tmp_path, calls):
 
     work(10)
     assert work(1000) < 4 * 1.2 * work(250)
+
+
+def test_reading_imports_nothing(tmp_path, monkeypatch):
+    (tmp_path / "orders_of_mine.py").write_text(
+        "import treadle as td\n"
+        "class Down(td.schedule.Order):\n"
+        "    def coordinates(self, i, shape):\n"
+        "        return i % shape[0], i // shape[0]\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    down = importlib.import_module("orders_of_mine").Down()
+    path = tmp_path / "down.treadle"
+    program = td.jit(lambda a: td.map(lambda x: x + 1, a, schedule=down), backend="reference")
+    program.lower(np.ones((2, 3))).save(path)
+    held = sys.modules.pop("orders_of_mine")
+    with pytest.raises(td.StorageError, match=r"not been imported(.|\n)*`import orders_of_mine`"):
+        td.load(path)
+    assert "orders_of_mine" not in sys.modules
+    monkeypatch.setitem(sys.modules, "orders_of_mine", held)
+    assert td.load(path)(np.ones((2, 3))).tolist() == [[2.0] * 3] * 2
+
+
+def test_pickles_of_programs(tmp_path):
+    program = lowered(lambda a: td.map(lambda x: x * 2 + 1, a, name="m"), np.ones(3))
+    program(np.ones(3))
+    again = pickle.loads(pickle.dumps(program.scheduled(m=td.schedule.Column(8))))
+    assert again(np.arange(3.0)).tolist() == [1.0, 3.0, 5.0] and "Column(8)" in again.explain()
+    with pytest.raises(td.StorageError, match="the pickled program is damaged"):
+        unpacked("{")
+    array = td.use(np.ones(3)) + 1
+    with pytest.raises(td.TracingError, match=r"cannot be pickled(.|\n)*td.run"):
+        pickle.dumps(array)
+    assert copy.deepcopy([array])[0] is array
+
+
+def test_a_program_is_looked_at_for_other_extents_though_no_file_can_hold_it():
+    numba = pytest.importorskip("numba")
+    twice = numba.njit(lambda n: 2 * n)
+    compiled = td.jit(lambda a: td.map(lambda n: td.foreign(twice, n), a))
+    first, other = (compiled.lower(np.zeros(n, np.int64)) for n in (4, 7))
+    assert other is not first and other.executable is first.executable

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import runpy
+import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -353,6 +355,12 @@ def test_pagerank() -> None:
         assert_allclose(found, ranks, rtol=1e-12, err_msg=schedule)
     lines = {row[0]: row[1] for row in made.tables[0].rows}
     assert min(lines.values()) > 0
+
+
+def test_pagerank_without_metis(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pymetis", None)
+    made = runpy.run_path(pagerank.__file__)["main"](batches=4, sites=2, links=2, turns=1)
+    assert len(made.tables[0].rows) == 3 and "treadle[schedules]" in str(made)
 
 
 # One word

@@ -179,7 +179,7 @@ def test_cache_is_bounded(tmp_path: Path) -> None:
         os.utime(cache.path(f"{n:02d}abc"), (n + 1, n + 1))
         cache.trim()
     left = sorted(p.stem for p in tmp_path.rglob("*.o"))
-    assert left == ["09abc", "10abc", "11abc"]
+    assert left == ["10abc", "11abc"]  # room for more: three quarters of the bytes are kept
 
 
 _CHILD = """
@@ -191,6 +191,29 @@ for n in range(6):
     assert works(compiler.compile_kernel(saxpy(n + 0.5)), n + 0.5)
 print("fine")
 """
+
+
+def test_a_full_cache_is_looked_through_once_a_day(tmp_path, monkeypatch):
+    trimmed = []
+    monkeypatch.setattr(DiskCache, "trim", lambda self: trimmed.append(self._written))
+    DiskCache(tmp_path).put("00" * 32, b"code", {})
+    assert len(trimmed) == 1  # nobody ever has
+    stamp = tmp_path / "native" / "trimmed"
+    stamp.touch()
+    DiskCache(tmp_path).put("01" * 32, b"code", {})
+    assert len(trimmed) == 1
+    os.utime(stamp, (0, 0))
+    DiskCache(tmp_path).put("02" * 32, b"code", {})
+    assert len(trimmed) == 2
+
+
+def test_many_small_entries_are_trimmed_with_room_to_spare(tmp_path):
+    cache = DiskCache(tmp_path, most=8)
+    for n in range(9):
+        cache.put(f"{n:02x}" * 32, b"code", {})
+        os.utime(cache.path(f"{n:02x}" * 32), (n, n))
+    cache.trim()
+    assert [cache.get(f"{n:02x}" * 32) is not None for n in range(9)] == [False] * 3 + [True] * 6
 
 
 def test_two_processes_share_a_directory(tmp_path: Path) -> None:

@@ -511,3 +511,13 @@ def test_products_and_bounds_know_the_same_names() -> None:
             refusing(a, a, "laderman")
     with pytest.raises(td.TracingError, match="chosen when the product is computed"):
         td.error_bound(a, a, "auto")
+
+
+def test_explain_says_who_measured(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rates = Rates(((256, 1e10), (512, 2e10)), 3e9)
+    monkeypatch.setattr(crossover, "_took", {})
+    monkeypatch.setattr(crossover, "measure", lambda t: crossover.Measured(rates, time.time(), 0.5))
+    program = td.jit(td.strassen, backend="native").lower(np.ones((64, 64)), np.ones((64, 64)))
+    assert "rates that this process has measured in" in " ".join(program.explain().split())
+    crossover._took.clear()  # another process
+    assert "(from rates measured on this machine)" in " ".join(program.explain().split())

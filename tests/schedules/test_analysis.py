@@ -238,6 +238,7 @@ def test_column_cache_is_what_a_row_of_threads_needs():
 def test_the_simulator_agrees_on_programs():
     """Fetched bytes, predicted and simulated, over programs and orders: rank correlation."""
     from treadle.skeletons.analysis.model import fetched
+    from treadle.skeletons.analysis.sets import Cache as Capacity
     from treadle.skeletons.simulator import Cache, simulate
     from treadle.skeletons.simulator.programs import pattern_of
 
@@ -257,7 +258,7 @@ def test_the_simulator_agrees_on_programs():
         pattern = pattern_of(program)
         for order in orders:
             walk = Walk(kernel.outputs, order, (1, 1))
-            predicted.append(fetched(kernel, walk, 32, 48 * 64, 64))
+            predicted.append(fetched(kernel, walk, 32, Capacity(48 * 64), 64))
             simulated.append(simulate(pattern, order, Cache(48, 16)).misses)
     assert spearmanr(predicted, simulated).statistic > 0.8
     error = np.abs(np.log(np.array(predicted) / 64 / np.array(simulated)))

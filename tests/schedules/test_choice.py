@@ -28,8 +28,10 @@ from treadle.skeletons.schedules import (
     Block,
     Column,
     Hints,
+    Morton,
     PerThread,
     Row,
+    Stage,
     Table,
     Tile,
     ZigZag,
@@ -194,7 +196,8 @@ def test_a_gpu_runs_as_many_loops_together_as_registers_hold():
     _, small = kernel(product, (512, 512), (512, 512))  # measured: 60 us, 83 with 8 a thread
     assert choose(small, H200).schedule is None
     _, maps = kernel(by_rows(td.float32(0)), (2048, 2048), (2048, 2048))
-    assert choose(maps, H200).schedule == asked  # neighbours are not read at once
+    # Neighbours are not read at once, measured: 2.3 ms with 8 a thread, 2.36 with 64, 1.4 … 1.8.
+    assert choose(maps, H200).schedule == as_schedule(Row() | Block(64, 128) | PerThread(8, 4))
     _, maps = kernel(by_rows(td.float64(0)), (2048, 2048), (2048, 2048))
     patches = [p.schedule.per_thread for p in choose(maps, H200).predictions if p.schedule]
     assert max(p.rows * p.cols * 8 for p in patches if p) <= 256
@@ -269,8 +272,12 @@ def test_loops_of_unlike_turns_want_compact_warps_and_many_of_them():
         return td.generate((2048, 2048), lambda i, j: turns(i, j, scale[0]))
 
     block = Row() | Block(8, 32)
-    row, compact, agents = seconds(set_of, ((1,),), block, Row() | Block(32, 8), block | Agents(2))
-    assert 0.95 < compact / row < 0.98 and agents > 1.2 * row
+    # Columns that take as many blocks as are resident are dear or cheap as a whole: 83.4.
+    row, compact, agents, wide = seconds(
+        set_of, ((1,),), block, Row() | Block(32, 8), block | Agents(2), ZigZag(128) | Block(8, 32)
+    )
+    assert 1.005 < wide / row < 1.03
+    assert 0.94 < compact / row < 0.98 and agents > 1.2 * row
 
 
 def test_what_a_loop_does_not_change_is_counted_once():
@@ -298,6 +305,18 @@ def test_folds_want_enough_blocks():
     assert predict_fold(maps, None, H200, 32, spilled=True) > predict_fold(maps, None, H200, 32)
     few, enough = (predict_fold(maps, Row() | Block(8, 32), H200, n) for n in (32, 40))
     assert few == pytest.approx(99e-6, rel=0.1) and enough == pytest.approx(78e-6, rel=0.1)
+
+
+def test_blocks_in_step_leave_some_alone_and_spilled_registers_cost():
+    """Sums of 8 192 columns, measured, us: 66.8 with 34 or 40 registers (6 blocks at a time), 67.5
+    with 48 (5, which is 3.1 waves: out of step), 68.7 with 32 of which one is spilled, 70.5 and
+    71.2 in half as many blocks (1.3 waves: the last 232 are alone)."""
+    _, maps = kernel(lambda a: td.fold(lambda x, y: x + y, 0.0, a, axis=0), (8192, 8192))
+    found = [predict_fold(maps, s, H200, *taken) * 1e6 for s, taken in (
+        (None, (40,)), (None, (34,)), (as_schedule(Morton()), (48,)), (None, (32, True)),
+        (as_schedule(Row() | Block(1, 256)), (40,)))]  # fmt: skip
+    assert found == sorted(found)
+    assert found == pytest.approx([66.8, 66.8, 67.5, 68.7, 71], rel=0.02)
 
 
 def test_sums_into_few_places_stay_in_shared_memory():
@@ -388,7 +407,8 @@ def test_auto_runs_what_it_chose_and_the_bits_stay():
     # A short loop has kernels of its own for its extent, and they follow the choice, too.
     short = a[:, :24].copy(), b[:24].copy()
     np.testing.assert_array_equal(auto(*short), plain(*short))
-    assert any(sizes == (24,) and schedule is not None for _, sizes, schedule in step.variants)
+    assert any(24 in dict(form.sizes).values() and schedule is not None
+               for _, form, schedule in step.variants)  # fmt: skip
 
 
 def test_in_checked_mode_nothing_is_chosen():
@@ -402,11 +422,12 @@ def test_in_checked_mode_nothing_is_chosen():
 
 def test_the_reasons_are_numbers():
     _, maps = kernel(distances, (4096, 64), (4096, 64))
-    shown = report.lines(choose(maps, H200, complete=True))
+    pool = [Row(), Column(8), Row() | Block(64, 128) | PerThread(8, 8)]
+    shown = report.lines(choose(maps, H200, pool=pool, complete=True))
     assert shown[0] == "Row() | Block(64, 128) | PerThread(rows=8, cols=8)"
-    assert shown[1].startswith("299 µs predicted, 6") and shown[1].endswith("without a schedule")
+    assert re.fullmatch(r"\d+ µs predicted, [\d.]+ ms Row\(\)", shown[1])
     assert shown[2].split() == ["time", "DRAM", "L2", "issue", "L1", "blocks", "candidate"]
-    assert shown[3].split()[:2] == ["299", "µs"] and "*" in shown[3]
+    assert shown[3].split()[:2] == shown[1].split()[:2] and "*" in shown[3]
     assert "ceilings of NVIDIA H200" in shown and max(map(len, shown)) <= 101
     assert len({line.index("Row()") for line in shown[3:6] if "Row()" in line}) == 1
 
@@ -585,3 +606,21 @@ def test_where_there_is_no_choice_a_sentence_says_why(f, shapes, why, backend):
     told = " ".join(program.explain(backend).split())
     assert "schedule Auto(); as Row()" in told
     assert re.search(rf"nothing to choose: [^:]*{why}", told)
+
+
+def test_a_schedule_that_was_given_is_told_beside_none():
+    """Predicted times, and M_cache and M_loads of its columns; nothing where a layer is unknown."""
+
+    def told(schedule):
+        taps = range(-3, 4)
+        program = sized(lambda a: td.stencil(
+            lambda w: sum(w[i, j] * (1.0 + i + 7 * j + i * j) for i in taps for j in taps), a,
+            schedule=schedule), (4096, 4096))  # fmt: skip
+        return " ".join(program.explain("cuda").split())
+
+    text = told(Column(256))
+    assert re.search(r"[\d.]+ µs predicted, [\d.]+ µs without a schedule", text)
+    # 7 rows of 256 + 3 elements of the first column, in lines of 32.
+    assert "columns of 256: 256 outputs keep 8.06 kB of lines in use (M_cache)" in text
+    assert re.search(r"lines are brought in \(M_loads\), 1\.\d\d × those that are touched", text)
+    assert "predicted" not in told(Row() | Block(8, 32) | Stage())

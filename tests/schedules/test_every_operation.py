@@ -14,7 +14,7 @@ import pytest
 
 import treadle as td
 from treadle.dsl.graph import Fold, Input, topological
-from treadle.skeletons import combining, fold, matmul, permute, scan
+from treadle.skeletons import combining, fold_across, fold_along, matmul, permute, scan
 from treadle.skeletons.launches import told
 from treadle.skeletons.lower import LoweringContext, layer_notes, lower
 from treadle.skeletons.schedules import (
@@ -104,8 +104,8 @@ SCANS_OF_ROWS = ("prefixes", "suffixes")
 def small_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that small arrays have several."""
     sizes = {
-        fold: {"BLOCK": 8, "LANE_BLOCK": 5, "LANE_UNITS": 3, "ACROSS_ROWS": 6,
-               "ACROSS_COLUMNS": 4, "ACROSS_STEP": 3},
+        fold_along: {"BLOCK": 8, "LANE_BLOCK": 5, "LANE_UNITS": 3},
+        fold_across: {"ACROSS_ROWS": 6, "ACROSS_COLUMNS": 4, "ACROSS_STEP": 3, "LANE_BLOCK": 5},
         scan: {"BLOCK": 16, "STAGE": 8, "GROUPED": 4, "ACROSS_COLUMNS": 5, "ACROSS_STEP": 3},
         permute: {"CHUNK_ELEMENTS": 16, "STAGE": 8, "COPIES": 3, "GATHER": 4},
         matmul: {"ROWS": 8, "COLUMNS": 6, "DEPTH": 5, "STRIP": 3, "TOGETHER": 2},
@@ -271,7 +271,7 @@ def test_windows_to_one_side_in_shared_memory(window: Any) -> None:
 
 def test_staging_what_does_not_fit() -> None:
     made = td.stencil(lambda w: w[0, 0] + w[1, 0], FLOATS[33, 7], schedule=Block(256, 64) | Stage())
-    with pytest.raises(ScheduleError, match=r"bytes of shared memory(.|\n)*Block\(128, 64\)"):
+    with pytest.raises(ScheduleError, match=r"bytes of shared memory(.|\n)*Block\(64, 64\)"):
         lower(made._leaves[0].node, LoweringContext("cuda"))
 
 
@@ -388,3 +388,17 @@ def test_a_mean_is_its_fold() -> None:
         labels = [(type(n), n.label.name, n.label.schedule)
                   for n in topological(made._leaves) if n.label.schedule]  # fmt: skip
         assert labels == [(Fold, "m", Column(16))]
+
+
+@pytest.mark.parametrize(("schedule", "target", "said"), [
+    (td.schedule.Morton(), "cuda", "of 65,536 elements that Morton() visits, 48,895 lie outside"),
+    (td.schedule.Morton() | td.schedule.Block(8, 32), "cpu", "107 lie outside and are skipped"),
+    (td.schedule.Hilbert() | td.schedule.Block(8, 32), "cuda", None),  # looked up: none is skipped
+    (td.schedule.Column(8), "cuda", None),
+])  # fmt: skip
+def test_padding_is_reported(schedule, target, said):
+    program = td.jit(lambda a: td.map(lambda x: x + 1, a, schedule=schedule), backend="reference")
+    node = program.lower(np.ones((129, 129))).roots[0].node
+    known = dict.fromkeys(node.shape, 129)
+    lines = " ".join(told(node, LoweringContext(target), known).launches)
+    assert "lie outside" not in lines if said is None else said in lines, lines

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -67,8 +68,9 @@ def counting() -> ir.Kernel:
                      thread=THREAD)  # fmt: skip
 
 
-def run(kernel: ir.Kernel, tasks: int, blocks: int, places: list[int] | None = None, seed: int = 0,
-        order: Any = None) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+def run(kernel: ir.Kernel, tasks: int, blocks: int, places: list[int] | None = None,
+        seed: int | random.Random = 0, order: Any = None
+        ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """Counts, and tasks in the order of their coming."""
     verify(kernel)
     arrays = {WHEN: np.full(tasks, -1), COUNT: np.zeros(tasks, np.int64),
@@ -84,7 +86,8 @@ def run(kernel: ir.Kernel, tasks: int, blocks: int, places: list[int] | None = N
         count = int(queues[0].size.value) // agents.STRIDE  # type: ignore[attr-defined]
         known["share"], known["spare"] = divmod(tasks, count)
     scalars = [known[v.name] for v in kernel.scalars]
-    simt.Compiled(kernel).launch(arrays, scalars, blocks, random.Random(seed), places)
+    chance = seed if isinstance(seed, random.Random) else random.Random(seed)
+    simt.Compiled(kernel).launch(arrays, scalars, blocks, chance, places)
     return arrays[COUNT], np.argsort(arrays[WHEN], kind="stable")
 
 
@@ -128,6 +131,34 @@ def test_the_fullest_queue_is_robbed_first():
     assert came.tolist() == [0, 1, 2, 5, 4, 3, 7, 6]
     _, came = run(with_agents(3, 1), 9, 1, [1])  # of equals the next
     assert came.tolist() == [3, 4, 5, 8, 7, 6, 2, 1, 0]
+
+
+class Together(random.Random):
+    """Chance, but that the largest number is chosen: of blocks side by side, for one."""
+
+    def choice(self, seq: Any) -> Any:
+        return max(seq)
+
+
+@pytest.mark.parametrize(("queues", "per"), [(1, 3), (2, 2)])
+def test_as_many_agents_as_tasks_take_one_each(queues: int, per: int):
+    """Tasks that wait until all have begun: an agent that held another one back, having asked for
+    it ahead, would never come to it."""
+    tasks, seen, begun = queues * per, Var("seen", int64), Var("begun", int64)
+    wait = ir.While(
+        (ir.Fetch(seen, CLOCK, constant(0)),),
+        at.less(seen, N),
+        (ir.Assign(begun, seen),),
+    )
+    kernel = counting()
+    (single,) = kernel.body
+    together = ir.If(single.condition, (*single.then, ir.Declare(begun, constant(0)), wait))
+    words = ir.Buffer("zero_words", int64, "scratch", constant(queues * agents.STRIDE))
+    made = agents.agents(replace(kernel, body=(together,)), queues, per, words)
+    places = [k % queues for k in range(tasks)]
+    for chance in range(3):
+        counts, _ = run(made, tasks, tasks, places, Together(chance))
+        assert counts.tolist() == [1] * tasks
 
 
 def test_agents_in_32_bits_are_the_same():
@@ -412,3 +443,11 @@ def test_a_pinned_permute_keeps_the_order_of_the_source():
 def test_a_scan_has_no_graph():
     noted = lowered(td.cumsum(td.use(np.arange(50.0))), LocalityGraph(), "cpu").notes
     assert noted[-1].startswith("LocalityGraph() has no effect here: only elements that are")
+
+
+def test_more_agents_than_fit_are_told():
+    made = td.map(lambda x: x + 1, td.use(np.zeros((64, 64), np.float32)))
+    for per_sm, told in ((8, False), (100, True)):
+        schedule = Row() | Block(8, 32) | Agents(per_sm)
+        notes = lower(made._leaves[0].node, LoweringContext("cuda", schedule=schedule)).notes
+        assert any("at most 8 blocks of so many threads fit" in n for n in notes) == told, notes

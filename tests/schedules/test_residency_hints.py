@@ -65,17 +65,35 @@ def test_classes_and_names():
     assert found == {"float32": "no_l1", "int64": "streaming"}
 
 
-def test_an_array_by_name_goes_first_and_unknown_names_are_told():
+def test_an_array_that_the_program_does_not_have():
     @td.jit
     def program(image: Any) -> Any:
-        hints = Hints(vertical="no_l1", arrays={"image": "evict_last", "picture": "no_l1"})
-        return td.stencil(lambda w: w[-1, 0] + w[0, 0], image, schedule=hints)
+        return td.stencil(lambda w: w[-1, 0] + w[0, 0], image, name="blur") + 1
 
-    text = " ".join(program.lower(IMAGE).explain().split())
-    node = program.lower(IMAGE).roots[0].node
+    said = r"blur.*no array named 'picutre'(.|\n)*arrays: .*blur, image"
+    wrong = Hints(arrays={"picutre": "no_l1"})
+    for backend in ("native", "reference"):
+        with td.config(backend=backend), pytest.raises(td.ScheduleError, match=said):
+            program.scheduled(blur=wrong)(IMAGE)
+    with pytest.raises(td.ScheduleError, match=said):
+        program.lower(IMAGE).scheduled(blur=wrong)
+    with pytest.raises(td.ScheduleError, match='mean "image"'):
+        program.lower(IMAGE).scheduled(blur=Hints(arrays={"imag": "no_l1"}))
+    with pytest.raises(td.ScheduleError, match="no array named 'image'"):
+        td.run(td.map(lambda x: x + 1, IMAGE, schedule=Hints(arrays={"image": "no_l1"})))
+
+
+def test_an_array_by_name_goes_first_and_those_of_other_kernels_are_told():
+    @td.jit
+    def program(image: Any, picture: Any) -> Any:
+        hints = Hints(vertical="no_l1", arrays={"image": "evict_last", "picture": "no_l1"})
+        return td.stencil(lambda w: w[-1, 0] + w[0, 0], image, schedule=hints), picture
+
+    text = " ".join(program.lower(IMAGE, IMAGE).explain().split())
+    node = program.lower(IMAGE, IMAGE).roots[0].node
     notes = layer_notes(node, LoweringContext("cuda"))
     assert "caches: image: evict_last (asked for by name)" in notes
-    assert any(n.endswith("no array called picture is read or written here") for n in notes)
+    assert any(n.endswith("this kernel neither reads nor writes picture") for n in notes)
     assert "image: evict_last has no effect on loads of a CPU" in text
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import users_order  # noqa: F401
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from schedule_strategies import PARAMETRIC
@@ -302,7 +303,10 @@ WRONG: list[tuple[Any, str]] = [
     (lambda: from_dict({"version": 1, "ordre": {"kind": "Row"}}), r"not a layer of a schedule"),
     (lambda: from_dict({"version": 1, "order": {"kind": "Rwo"}}), r"'Rwo' is no kind of layer"),
     (lambda: from_dict({"version": 1, "order": {"kind": "os:getcwd"}}), r"is no kind of layer"),
-    (lambda: from_dict({"version": 1, "order": {"kind": "users_order:Gone"}}), r"is gone"),
+    (lambda: from_dict({"version": 1, "order": {"kind": "users_order:Gone"}}),
+     r"is not here.*'users_order' has no Gone"),
+    (lambda: from_dict({"version": 1, "order": {"kind": "antigravity:Order"}}),
+     r"'antigravity' has not been imported(.|\n)*import antigravity"),
     (lambda: from_dict({"version": 1, "block": {"kind": "Row"}}), r"Row\(\) is no block"),
     (lambda: from_dict({"version": 1, "block": {"kind": "Block"}}), r"layer is damaged: 'block'"),
     (lambda: from_dict({"version": 1, "order": {"kind": "Column", "w": 1}}),

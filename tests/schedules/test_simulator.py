@@ -11,6 +11,7 @@ from treadle.skeletons.schedules import (
     Row,
     Table,
     ZigZag,
+    as_schedule,
     evaluate,
     padding,
 )
@@ -160,7 +161,9 @@ def test_caches_that_are_none():
 
 
 @pytest.mark.parametrize(
-    "policy", [Lru(), StepLru(), SetAssociative(4), Sectored(4), RandomFour()], ids=repr
+    "policy",
+    [Lru(), StepLru(), SetAssociative(4), Sectored(4), Sectored(4, ways=4), RandomFour()],
+    ids=repr,
 )
 def test_every_access_is_counted(policy):
     for pattern in (STENCIL, transpose_pattern(20, 12)):
@@ -243,7 +246,7 @@ def test_a_turn_of_a_loop_over_arrays():
 
     pattern = pattern_of(td.jit(cool).lower(plate, 7))
     assert (pattern.name, pattern.shape, pattern.span) == ("heat", (12, 10), 240)
-    assert [a.name for a in pattern.arrays] == ["state", "result"]
+    assert [a.name for a in pattern.arrays] == ["state_plate", "result"]
     assert sorted(pattern.touched(np.array([[2, 3]]))[0].tolist()) == [23, 24, 33, 143]
 
     def grow(u):  # a kernel, and the sum that ends the loop
@@ -284,6 +287,8 @@ def test_diagrams(tmp_path):
     assert picture.shape == (357, 256)
     assert set(np.unique(picture)) <= {0, HELD, USED, BROUGHT}
     assert (picture[found.trace.addresses, found.trace.step] >= USED).all()
+    linear = states(simulate(STENCIL, Row(), Cache(24, 4, StepLru())))
+    assert [(linear[:, t] > 0).sum() for t in (5, 10, 16, 40)] == [84, 96, 96, 96]  # 24 lines of 4
     assert found.plot().get_title().endswith("264 misses")
     td.simulator.plot_sweep(STENCIL, [Row(), Column(4)], 4, [20, 24, 28], StepLru())
     drawn = td.simulator.plot_predictions([1.0, 2.0, 4.0], [1.1, 1.9, 9.0], ["a", "b", "c"])
@@ -416,6 +421,26 @@ def test_a_given_order_is_played_as_it_would_run():
     assert found.misses == simulate(scheduled, None, Cache(24, 4)).misses
 
 
+@pytest.mark.parametrize(
+    "policy",
+    [Lru(), StepLru(), SetAssociative(4), Sectored(2), Sectored(2, ways=4), RandomFour()],
+)
+def test_a_diagram_shows_what_the_cache_holds(policy):
+    from treadle.skeletons.simulator.diagrams import BROUGHT, USED, states
+
+    found = simulate(STENCIL, Row(), Cache(24, 4, policy), mark=True)
+    picture, trace = states(found), found.trace
+    piece = 2 if isinstance(policy, Sectored) else 4
+    brought = {(a // piece, t) for a, t in np.argwhere(picture == BROUGHT)}
+    missed = zip(trace.addresses[found.missed] // piece, trace.step[found.missed], strict=True)
+    assert brought == set(missed)
+    assert (picture[trace.addresses, trace.step] >= USED).all()
+    full = (picture > 0).sum(0)  # what a step throws out while it lasts is shown, too
+    assert full.max() <= 24 * 4 + len(np.unique(trace.addresses[trace.step == 0])) * 4
+    away = (picture[:, :-1] == 0) & (picture[:, 1:] > 0)  # nothing comes back but by a miss
+    assert (picture[:, 1:][away] == BROUGHT).all() or isinstance(policy, RandomFour)
+
+
 # --- mistakes -------------------------------------------------------------------------------------
 
 
@@ -459,3 +484,70 @@ def test_errors_do_not_quote_long_tables():
     with pytest.raises(td.ScheduleError) as error:
         _ = Table(range(5000), grain="thread") | Block(8, 32)
     assert "Table(…" in str(error.value) and len(str(error.value)) < 1000
+
+
+# --- programs -------------------------------------------------------------------------------------
+
+
+def test_kernels_go_by_their_numbers_too():
+    def two(x):
+        return td.compute(td.map(lambda v: v + 1, x)), td.transpose(x) + 1
+
+    program = td.jit(two, backend="reference").lower(np.ones((8, 8)))
+    with pytest.raises(td.ScheduleError, match=r"map #1, .* add #\d"):
+        simulate(program)
+    assert simulate(program, kernel="#1").pattern == "map"
+
+
+def test_a_fold_is_played_by_its_results_and_says_so():
+    blocks = Row() | Block(8, 32)
+    fold = td.jit(lambda x: td.fold(lambda a, b: a + b, 0, x, name="m", schedule=blocks))
+    found = simulate(fold.lower(np.ones((64, 64))))
+    assert found.accesses == 64 * 64 + 64
+    assert found.left_out == ("Row() | Block(8, 32), which orders parts of what is folded",)
+    assert not simulate(fold.lower(np.ones((64, 64))), Row()).left_out
+    assert "Column(16)" in str(simulate(fold.lower(np.ones((64, 64))), Column(16)))
+
+
+def test_a_sweep_of_a_program_schedules_it_as_simulate_does():
+    def box(a):
+        return td.stencil(lambda w: sum(w[i, j] for i in (-1, 0, 1) for j in (-1, 0, 1)), a)
+
+    program = td.jit(box, backend="native").lower(np.ones((16, 16)))  # two passes by itself
+    misses = capacity_sweep(program, [Row(), Column(4)], 4, [24, 32])
+    assert misses[1, 0] == simulate(program, Column(4), Cache(24, 4)).misses
+
+
+@pytest.mark.parametrize(("schedule", "threads", "warps"), [
+    (Row() | Block(2, 4) | td.schedule.Lanes(0),
+     [[0, 2, 4, 6, 8, 10], [1, 3, 5, 7, 9, 11]], [[0] * 4 + [1] * 2] * 2),
+    (Row() | Block(2, 4) | td.schedule.PerThread(2, 2),
+     [[0, 0, 1, 1, 2, 2]] * 2, [[0] * 4 + [1] * 2] * 2),
+    (Column(2) | td.schedule.PerThread(rows=2), [[0, 1, 2, 3, 4, 5]] * 2, [[0] * 6] * 2),
+])  # fmt: skip
+def test_a_map_shows_whose_elements_they_are(schedule, threads, warps):
+    from treadle.skeletons.simulator.diagrams import threads_of
+
+    found = threads_of(as_schedule(schedule).resolve(2), (2, 6))
+    assert [x.tolist() for x in found] == [threads, warps]
+
+
+def test_of_a_condition_the_chosen_side_is_read():
+    def program(x, y):
+        return td.generate((6,), lambda i: td.cond(i < 3, x[i], td.cond(i < 5, y[5 - i], x[i + 4])))
+
+    found = simulate(td.jit(program, backend="reference").lower(np.ones(6), np.ones(6)))
+    touched = [set(found.trace.addresses[found.trace.step == t].tolist()) for t in range(6)]
+    read = [{a for a in step if a < 12} for step in touched]
+    places = pattern_of(td.jit(program, backend="reference").lower(np.ones(6), np.ones(6))).arrays
+    base = {p.name: p.base for p in places}
+    x, y = base["x"], base["y"]
+    assert read == [{x}, {x + 1}, {x + 2}, {y + 2}, {y + 1}, set()]  # x[9] is outside
+
+
+def test_sectors_of_a_cache_of_one_set_are_those_of_as_many_ways():
+    pattern = own(lambda p: (p[:, :1] * 37 + p[:, 1:] * 11 + np.arange(9) * 5) % 300, 300, (20, 20))
+    whole, set_of_all = (
+        simulate(pattern, Row(), Cache(8, 8, Sectored(4, ways)), mark=True) for ways in (0, 8)
+    )
+    assert (whole.missed == set_of_all.missed).all() and whole.evictions == set_of_all.evictions > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 
 import numpy as np
@@ -237,7 +238,8 @@ def test_damaged_entries_are_dropped(clock, own_store):
 def test_a_store_that_cannot_be_used_is_no_store(clock, monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("TREADLE_CACHE_DIR", str(tmp_path / "file"))
-    assert program().tune(A).tuning.rows
+    with pytest.warns(UserWarning, match="TREADLE_CACHE_DIR=.* cannot be used"):
+        assert program().tune(A).tuning.rows
     assert store.get("x") is None
 
 
@@ -414,6 +416,43 @@ def test_what_is_as_auto_names_what_was_chosen():
 
     b = np.zeros((512, 512), np.float32)
     told = td.jit(product, backend="native").lower(b, b).explain()
-    assert "Tuned(); Row() | Block(64, 128) | PerThread(rows=8) was chosen" in told
+    assert re.search(r"Tuned\(\); Row\(\) \| Block\(.*\) \| PerThread\(rows=8\) was chosen", told)
     assert "nothing was measured for such extents (program.tune): as Auto()\n" in told
     assert "  without a schedule\n" in told and "Tuned()\n" not in told
+
+
+class Upwards(td.schedule.Order):
+    def coordinates(self, i, shape):
+        return shape[0] - 1 - i // shape[1], i % shape[1]
+
+
+Upwards.__module__ = "__main__"  # of a script or a notebook: no other process can import it
+
+
+def test_a_program_with_an_order_of_a_script_is_tuned_and_may_be_tuned_itself(clock):
+    def program(x):
+        up = td.map(lambda v: v * 2, x, schedule=Upwards())
+        return td.stencil(lambda w: w[0, 1] + w[1, 0], td.compute(up), name="blur")
+
+    clock[Column(64)] = 3.0
+    lowered = td.jit(program, backend="reference").lower(A)
+    assert lowered.tune(A, progress=False).tuning.rows
+    assert lowered.tune(A, progress=False).tuning.stored
+    by_itself = lowered.scheduled(blur=td.schedule.Tuned())
+    assert same_bits(by_itself(A), lowered(A)) and "blur" in by_itself.explain()
+
+
+def test_stopping_before_anything_was_timed(monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tuning, "_options", stop)
+    found = program().tune(A)
+    assert not found.tuning.rows and "nothing was timed" in str(found.tuning)
+    assert same_bits(found(A), program()(A))
+
+
+def test_a_misspelt_option():
+    with pytest.raises(td.TracingError, match="tune has no argument 'bugdet'") as error:
+        program().tune(A, bugdet=3)
+    assert "Did you mean budget" in str(error.value) and "program" not in str(error.value.hint)

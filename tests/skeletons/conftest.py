@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from treadle.skeletons import combining, fold, fold_seg, generate, matmul, permute, scan
+from treadle.skeletons import (
+    combining,
+    fold_across,
+    fold_along,
+    fold_seg,
+    generate,
+    matmul,
+    permute,
+    scan,
+)
 
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = {
-        fold: {"BLOCK": 8, "LANE_BLOCK": 5, "LANE_UNITS": 3, "ACROSS_ROWS": 6,
-               "ACROSS_COLUMNS": 4, "ACROSS_STEP": 3},
+        fold_along: {"BLOCK": 8, "LANE_BLOCK": 5, "LANE_UNITS": 3},
+        fold_across: {"ACROSS_ROWS": 6, "ACROSS_COLUMNS": 4, "ACROSS_STEP": 3, "LANE_BLOCK": 5},
         fold_seg: {"SEGMENTS": 2},
         scan: {"BLOCK": 16, "STAGE": 8, "GROUPED": 4, "ACROSS_COLUMNS": 5, "ACROSS_STEP": 3},
         permute: {"CHUNK_ELEMENTS": 16, "STAGE": 8, "COPIES": 3, "GATHER": 4},

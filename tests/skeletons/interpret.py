@@ -259,6 +259,10 @@ def holds(condition: Expr, known: dict[Expr, Any]) -> bool:
             name = x.op.name
             if name in ("floor_divide", "remainder"):
                 values[x] = (_floor_divide if name == "floor_divide" else _remainder)(*args)
+            elif name in ("quot", "rem"):
+                a, b = args
+                quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1) if b else 0
+                values[x] = quotient if name == "quot" else a - quotient * b if b else 0
             elif name == "cast":
                 values[x] = cut(args[0], x.type)
             else:

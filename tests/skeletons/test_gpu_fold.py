@@ -9,11 +9,11 @@ import pytest
 from simt import run, run_array
 
 import treadle as td
+from treadle.dsl.combines import identities
 from treadle.dsl.configuration import Settings
 from treadle.dsl.expr import Index
 from treadle.dsl.passes import run_passes
 from treadle.dsl.scalar import Scalar
-from treadle.skeletons.combining import identities
 from treadle.skeletons.gpu import fold_columns, fold_rows, fold_seg
 from treadle.skeletons.kernel.build import LoweringContext
 from treadle.skeletons.kernel.ir import LoadVector, statements

@@ -7,9 +7,9 @@ import pytest
 from interpret import run, run_array
 
 import treadle as td
+from treadle.dsl.combines import identities
 from treadle.dsl.expr import Index
 from treadle.dsl.scalar import Scalar
-from treadle.skeletons.combining import identities
 from treadle.skeletons.fold import runs_across
 from treadle.skeletons.lower import lower
 

@@ -5,15 +5,6 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
   return __umulhi(2u * n, multiplier) >> shift;
 }
 
-// a / b rounded down, as Python does it; 0 for b = 0, and the lowest a by -1 wraps.
-template <class T>
-__device__ __forceinline__ T floor_divide(T a, T b) {
-  if (b == 0) return 0;
-  if (T(-1) < 0 && b == T(-1)) return T(0ull - a);
-  const T q = a / b;
-  return q * b != a && (a < 0) != (b < 0) ? T(q - 1) : q;
-}
-
 // Run `update` under a spin lock.  It runs inside the loop that tries, so that the threads of a
 // warp that wait never keep the one that holds the lock from going on.
 template <class F>
@@ -47,6 +38,15 @@ __device__ __forceinline__ T floor_remainder(T a, T b) {
   return r != 0 && (r < 0) != (b < 0) ? T(r + b) : r;
 }
 
+// a / b rounded down, as Python does it; 0 for b = 0, and the lowest a by -1 wraps.
+template <class T>
+__device__ __forceinline__ T floor_divide(T a, T b) {
+  if (b == 0) return 0;
+  if (T(-1) < 0 && b == T(-1)) return T(0ull - a);
+  const T q = a / b;
+  return q * b != a && (a < 0) != (b < 0) ? T(q - 1) : q;
+}
+
 // *place = combine(*place) as one step: tried again when somebody else came between.
 template <class T, class F>
 __device__ __forceinline__ void atomic_update32(T* place, F combine) {
@@ -67,7 +67,8 @@ __device__ __forceinline__ void atomic_update32(T* place, F combine) {
 // 4096 bins in shared memory
 extern "C" __global__ void __launch_bounds__(512, 2)
 permute_bins(const int* __restrict__ input, int* __restrict__ out, int n0, int count,
-                    int tiles, int copies, int groups, int copies_multiplier, int copies_shift) {
+                    int tiles, int copies, int groups, int copies_multiplier, int copies_shift,
+                    int groups_multiplier, int groups_shift) {
   __shared__ int filled[4096];
   __shared__ int bin[4096];
   __shared__ int lock[1024];
@@ -84,7 +85,7 @@ permute_bins(const int* __restrict__ input, int* __restrict__ out, int n0, int c
   }
   __syncthreads();
   const int copy = thread - quotient(thread, copies_multiplier, copies_shift) * copies;
-  const int rounds = floor_divide(tiles - task + groups - 1, groups);
+  const int rounds = quotient(tiles - task + groups - 1, groups_multiplier, groups_shift);
   for (int turn = 0; turn < rounds; ++turn) {
     const int first = (task + turn * groups) * 4096 + thread;
     const int first_1 = first + 512;

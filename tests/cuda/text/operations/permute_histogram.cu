@@ -16,7 +16,8 @@ __device__ __forceinline__ T floor_divide(T a, T b) {
 // 8192 bins in shared memory
 extern "C" __global__ void __launch_bounds__(512, 3)
 permute_bins(const int* __restrict__ input, int* __restrict__ out, int n0, int count,
-                    int tiles, int copies, int groups, int copies_multiplier, int copies_shift) {
+                    int tiles, int copies, int groups, int copies_multiplier, int copies_shift,
+                    int groups_multiplier, int groups_shift) {
   __shared__ int bin[8192];
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
@@ -27,7 +28,7 @@ permute_bins(const int* __restrict__ input, int* __restrict__ out, int n0, int c
   }
   __syncthreads();
   const int copy = thread - quotient(thread, copies_multiplier, copies_shift) * copies;
-  const int rounds = floor_divide(tiles - task + groups - 1, groups);
+  const int rounds = quotient(tiles - task + groups - 1, groups_multiplier, groups_shift);
   for (int turn = 0; turn < rounds; ++turn) {
     const int first = (task + turn * groups) * 4096 + thread * 4;
     const int first_1 = first + 2048;

@@ -1,3 +1,8 @@
+// n / d for 0 <= n, by the reciprocal of d that the host made: a multiplier and a shift.
+__device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
+  return __umulhi(2u * n, multiplier) >> shift;
+}
+
 // a / b rounded down, as Python does it; 0 for b = 0, and the lowest a by -1 wraps.
 template <class T>
 __device__ __forceinline__ T floor_divide(T a, T b) {
@@ -11,10 +16,11 @@ __device__ __forceinline__ T floor_divide(T a, T b) {
 // overwrite updates
 extern "C" __global__ void __launch_bounds__(512, 3)
 permute_overwrite(const float* __restrict__ input, const int* __restrict__ input_1,
-                         float* __restrict__ out, int count, int blocks, int tiles) {
+                         float* __restrict__ out, int count, int blocks, int tiles,
+                         int blocks_multiplier, int blocks_shift) {
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
-  const int rounds = floor_divide(tiles - task + blocks - 1, blocks);
+  const int rounds = quotient(tiles - task + blocks - 1, blocks_multiplier, blocks_shift);
   for (int turn = 0; turn < rounds; ++turn) {
     const int first = (task + turn * blocks) * 4096 + thread * 4;
     const int first_1 = first + 2048;

@@ -1,5 +1,10 @@
 using int64 = long long;
 
+// n / d for 0 <= n, by the reciprocal of d that the host made: a multiplier and a shift.
+__device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
+  return __umulhi(2u * n, multiplier) >> shift;
+}
+
 // a / b rounded down, as Python does it; 0 for b = 0, and the lowest a by -1 wraps.
 template <class T>
 __device__ __forceinline__ T floor_divide(T a, T b) {
@@ -14,10 +19,10 @@ __device__ __forceinline__ T floor_divide(T a, T b) {
 extern "C" __global__ void __launch_bounds__(512, 3)
 permute_claim(const float* __restrict__ zip0, const int* __restrict__ zip1,
                      const int* __restrict__ input, int64* __restrict__ zero_last, int count,
-                     int blocks, int tiles) {
+                     int blocks, int tiles, int blocks_multiplier, int blocks_shift) {
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
-  const int rounds = floor_divide(tiles - task + blocks - 1, blocks);
+  const int rounds = quotient(tiles - task + blocks - 1, blocks_multiplier, blocks_shift);
   for (int turn = 0; turn < rounds; ++turn) {
     const int64 first = ((int64)task + (int64)turn * (int64)blocks) * 4096 + (int64)thread * 4;
     const int64 first_1 = first + 2048;
@@ -54,6 +59,11 @@ permute_claim(const float* __restrict__ zip0, const int* __restrict__ zip1,
 
 using int64 = long long;
 
+// n / d for 0 <= n, by the reciprocal of d that the host made: a multiplier and a shift.
+__device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
+  return __umulhi(2u * n, multiplier) >> shift;
+}
+
 // a / b rounded down, as Python does it; 0 for b = 0, and the lowest a by -1 wraps.
 template <class T>
 __device__ __forceinline__ T floor_divide(T a, T b) {
@@ -69,10 +79,10 @@ extern "C" __global__ void __launch_bounds__(512, 3)
 permute_claimed(const float* __restrict__ zip0, const int* __restrict__ zip1,
                        const int* __restrict__ input, float* __restrict__ out0,
                        int* __restrict__ out1, const int64* __restrict__ zero_last, int count,
-                       int blocks, int tiles) {
+                       int blocks, int tiles, int blocks_multiplier, int blocks_shift) {
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
-  const int rounds = floor_divide(tiles - task + blocks - 1, blocks);
+  const int rounds = quotient(tiles - task + blocks - 1, blocks_multiplier, blocks_shift);
   for (int turn = 0; turn < rounds; ++turn) {
     const int64 first = ((int64)task + (int64)turn * (int64)blocks) * 4096 + (int64)thread * 4;
     const int64 first_1 = first + 2048;

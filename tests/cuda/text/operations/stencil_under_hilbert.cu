@@ -1,6 +1,3 @@
-using int64 = long long;
-using uint64 = unsigned long long;
-
 // a << b; 0 when b is negative or not less than the width.
 template <class T>
 __device__ __forceinline__ T shift_left(T a, T b) {
@@ -17,54 +14,50 @@ __device__ __forceinline__ T shift_right(T a, T b) {
 // schedule: Hilbert()
 extern "C" __global__ void __launch_bounds__(128)
 stencil(const float* __restrict__ input, float* __restrict__ out, int n0, int n1,
-               int64 inside_from0, int64 inside_to0, int64 inside_from1, int64 inside_to1,
-               int ids, int64 h, int64 h_1, int h_2, int64 h_3) {
+               int inside_from0, int inside_to0, int inside_from1, int inside_to1, int ids, int h,
+               int h_1, int h_2, int h_3) {
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
-  const int64 id = (int64)task * 128 + (int64)thread;
-  if ((int)id < ids) {
+  const int id = task * 128 + thread;
+  if (id < ids) {
     const bool t = n0 <= n1;
-    const int64 t_1 = id & h;
-    const int64 t_2 = (t_1 >> 1) & h_1;
-    const int64 t_3 = ((t_1 & h_1) + t_2) ^ h_1;
-    const int64 t_4 = t_3 ^ (t_3 >> 2);
-    const int64 t_5 = t_4 ^ (t_4 >> 4);
-    const int64 t_6 = t_5 ^ (t_5 >> 8);
-    const int64 t_7 = t_6 ^ (t_6 >> 16);
-    const int64 t_8 = t_7 ^ (t_7 >> 32);
-    const int64 t_9 = (t_1 & t_8 & h_1) ^ ((t_8 >> 1) & h_1);
-    const int64 t_10 = t_1 ^ t_2 ^ t_9 ^ (t_9 << 1);
-    const int64 t_11 = t_10 & 6148914691236517205ll;
-    const int64 t_12 = (t_11 | (t_11 >> 1)) & 3689348814741910323ll;
-    const int64 t_13 = (t_12 | (t_12 >> 2)) & 1085102592571150095ll;
-    const int64 t_14 = (t_13 | (t_13 >> 4)) & 71777214294589695ll;
-    const int64 t_15 = (t_14 | (t_14 >> 8)) & 281470681808895ll;
-    const int64 t_16 = (t_15 | (t_15 >> 16)) & 4294967295ll;
-    const int64 t_17 = (t_10 >> 1) & 6148914691236517205ll;
-    const int64 t_18 = (t_17 | (t_17 >> 1)) & 3689348814741910323ll;
-    const int64 t_19 = (t_18 | (t_18 >> 2)) & 1085102592571150095ll;
-    const int64 t_20 = (t_19 | (t_19 >> 4)) & 71777214294589695ll;
-    const int64 t_21 = (t_20 | (t_20 >> 8)) & 281470681808895ll;
-    const int64 t_22 = (uint64)((t_21 | (t_21 >> 16)) & 4294967295ll)
-        + shift_left((int64)shift_right((int)id, h_2), h_3);
-    const int64 i0 = t ? t_16 : t_22;
-    const int64 i1 = t ? t_22 : t_16;
-    if (i0 < (int64)n0 && i1 < (int64)n1) {
+    const int t_1 = id & h;
+    const int t_2 = (t_1 >> 1) & h_1;
+    const int t_3 = ((t_1 & h_1) + t_2) ^ h_1;
+    const int t_4 = t_3 ^ (t_3 >> 2);
+    const int t_5 = t_4 ^ (t_4 >> 4);
+    const int t_6 = t_5 ^ (t_5 >> 8);
+    const int t_7 = t_6 ^ (t_6 >> 16);
+    const int t_8 = t_7 ^ 0;
+    const int t_9 = (t_1 & t_8 & h_1) ^ ((t_8 >> 1) & h_1);
+    const int t_10 = t_1 ^ t_2 ^ t_9 ^ (t_9 << 1);
+    const int t_11 = t_10 & 1431655765;
+    const int t_12 = (t_11 | (t_11 >> 1)) & 858993459;
+    const int t_13 = (t_12 | (t_12 >> 2)) & 252645135;
+    const int t_14 = (t_13 | (t_13 >> 4)) & 16711935;
+    const int t_15 = (t_14 | (t_14 >> 8)) & 65535;
+    const int t_16 = t_15 | (t_15 >> 16);
+    const int t_17 = (t_10 >> 1) & 1431655765;
+    const int t_18 = (t_17 | (t_17 >> 1)) & 858993459;
+    const int t_19 = (t_18 | (t_18 >> 2)) & 252645135;
+    const int t_20 = (t_19 | (t_19 >> 4)) & 16711935;
+    const int t_21 = (t_20 | (t_20 >> 8)) & 65535;
+    const int t_22 = (unsigned)(t_21 | (t_21 >> 16)) + shift_left(shift_right(id, h_2), h_3);
+    const int i0 = t ? t_16 : t_22;
+    const int i1 = t ? t_22 : t_16;
+    if (i0 < n0 && i1 < n1) {
       const bool inside = inside_from0 <= i0 && i0 < inside_to0 && inside_from1 <= i1
           && i1 < inside_to1;
       if (inside) {
-        const float input_value = input[(int)i0 * n1 + (int)i1];
-        out[(int)i0 * n1 + (int)i1] =
-            input[((int)i0 - 1) * n1 + (int)i1] + input[(int)i0 * n1 + (int)i1 - 1] + input_value
-            + input[(int)i0 * n1 + (int)i1 + 1] + input[((int)i0 + 1) * n1 + (int)i1];
+        const float input_value = input[i0 * n1 + i1];
+        out[i0 * n1 + i1] = input[(int)(i0 - 1u) * n1 + i1] + input[i0 * n1 + i1 - 1]
+            + input_value + input[i0 * n1 + i1 + 1] + input[(int)(i0 + 1u) * n1 + i1];
       } else {
-        const float input_value = input[(int)i0 * n1 + (int)i1];
-        out[(int)i0 * n1 + (int)i1] =
-            input[(int)min(max((int64)(i0 - 1ull), 0ll), (int64)n0 - 1) * n1 + (int)i1]
-            + input[(int)i0 * n1 + (int)min(max((int64)(i1 - 1ull), 0ll), (int64)n1 - 1)]
-            + input_value + input[(int)i0 * n1
-            + (int)min(max((int64)(i1 + 1ull), 0ll), (int64)n1 - 1)]
-            + input[(int)min(max((int64)(i0 + 1ull), 0ll), (int64)n0 - 1) * n1 + (int)i1];
+        const float input_value = input[i0 * n1 + i1];
+        out[i0 * n1 + i1] = input[min(max((int)(i0 - 1u), 0), n0 - 1) * n1 + i1]
+            + input[i0 * n1 + min(max((int)(i1 - 1u), 0), n1 - 1)] + input_value
+            + input[i0 * n1 + min(max((int)(i1 + 1u), 0), n1 - 1)]
+            + input[min(max((int)(i0 + 1u), 0), n0 - 1) * n1 + i1];
       }
     }
   }

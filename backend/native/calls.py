@@ -1,0 +1,164 @@
+"""What a node is for the extents of a call: folds of short rows are loops, short loops written out.
+
+A program is compiled for all extents.  Where a few of them are small, a kernel for these is much
+better than one for all: the three coordinates of a point are three registers, the distance between
+two points is no array, and the weights of a stencil stay where they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from treadle.dsl.combines import SHORT_ROW, argument_of
+from treadle.dsl.expr import Extent, Read, walk
+from treadle.dsl.graph import Fold, Generate, Leaf, Node, is_identity_read
+from treadle.dsl.passes.short_folds import Short, length, short_folds
+from treadle.skeletons.kernel.specialise import (
+    MOST_TURNS,
+    computed,
+    counting_extents,
+    specialise,
+)
+
+#: Rows of short folds have kernels of their own, whose loads are shuffled and asked for once; of
+#: elements below four bytes, which are not gathered, up to as many as are loaded by strides.
+MOST_SMALL = 4
+#: Rows of results of at most so many elements, of at least so many bytes each, lie side by side in
+#: vectors.
+NARROW, NARROW_BYTES = 8, 4
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a node is: the folds that are loops in it, and the extents that it is made for."""
+
+    loops: frozenset[Node] = frozenset()
+    sizes: tuple[tuple[Extent, int], ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.loops or self.sizes)
+
+
+#: For all extents.
+PLAIN = Form()
+
+
+class Forms:
+    """The forms of one node of a program, for the extents that are in the slots at a call."""
+
+    def __init__(self, owner: Any, node: Node) -> None:
+        self.node, self.short = node, owner.short
+        self.inside = self.short.inside(node)
+        self._slot_of = owner.slot_of
+        counts = [length(f) for f in self.inside]
+        self.lengths = owner.host.compile(counts) if counts else None
+        #: Whether the kernel that reads the node may compute it.
+        self.taken_in = node in self.short.reader
+        self._counting: dict[frozenset[Node], list[tuple[Extent, int, int, int]]] = {}
+
+    @property
+    def several(self) -> bool:
+        """Whether extents decide."""
+        return bool(self.inside) or bool(self._counts(frozenset()))
+
+    def loops(self, slots: Sequence[Any], params: Sequence[Any]) -> frozenset[Node]:
+        """The folds that are loops in this kernel."""
+        if self.lengths is None:
+            return frozenset()
+        values = self.lengths(slots, params)
+        counts: dict[Node, int] = dict(zip(self.inside, values, strict=True))
+        found: frozenset[Node] = self.short.loops(self.node, counts.__getitem__)
+        return found
+
+    def form(self, slots: Sequence[Any], params: Sequence[Any]) -> Form:
+        """The form for the extents in `slots`."""
+        loops = self.loops(slots, params)
+        sizes: list[tuple[Extent, int]] = []
+        turns = 1
+        for extent, most, slot, axis in self._counts(loops):
+            n = slots[slot].shape[axis]
+            if 0 < n <= most and n * turns <= MOST_TURNS:
+                sizes.append((extent, n))
+                turns *= n
+        return Form(loops, tuple(sizes))
+
+    def made(self, form: Form) -> Node:
+        """The node in a form."""
+        node = self.short.of(self.node, form.loops)
+        return specialise(node, dict(form.sizes))
+
+    def _counts(self, loops: frozenset[Node]) -> list[tuple[Extent, int, int, int]]:
+        """The extents that loops count with, up to which size a kernel is made for each, and where
+        they are: slot and axis."""
+        found = self._counting.get(loops)
+        if found is None:
+            around = {self.short.reader.get(f) for f in loops}
+            alone = MOST_SMALL if _reads_small(self.node) else SHORT_ROW
+            most = {
+                length(f): 0 if f in around else alone if f is self.node else SHORT_ROW
+                for f in self.inside
+            }  # fmt: skip
+            extents = counting_extents(self.short.of(self.node, loops))
+            made = self.short.of(self.node, loops)
+            narrow = _narrow_extent(made)
+            if narrow is not None and narrow not in extents:
+                extents, most[narrow] = (*extents, narrow), NARROW
+            found = [
+                (e, most.get(e, MOST_TURNS), self._slot_of(Leaf(e.node, 0)), e.axis)
+                for e in extents
+            ]  # fmt: skip
+            self._counting[loops] = found
+        return found
+
+
+def forms_of(program: Any) -> Short:
+    """The folds of a program that may be loops on a CPU."""
+    short = short_folds(program.roots, program.settings)
+    takes = {
+        fold: reader for fold, reader in short.reader.items()
+        if _may_take(reader, short.of(reader, frozenset({fold})))
+    }  # fmt: skip
+    return Short(short.alone, takes)
+
+
+def _reads_small(node: Node) -> bool:
+    """Whether elements of fewer than four bytes are read."""
+    return any(isinstance(e, Read) and e.type.bytes < 4 for e in walk(computed(node)))
+
+
+def _narrow_extent(node: Node) -> Extent | None:
+    """The last extent of a `Generate`, where its rows are not one line with those it reads."""
+    if not isinstance(node, Generate) or len(node.shape) < 2 or node.label.ordered:
+        return None
+    last, rank = node.shape[-1], len(node.shape)
+    reads = [e for e in walk(node.elements) if isinstance(e, Read)]
+    if not isinstance(last, Extent) or any(e.boundary is not None for e in reads):
+        return None
+    if any(o.type.bytes < NARROW_BYTES for o in node.outputs):
+        return None
+    return None if all(is_identity_read(e, rank) for e in reads) else last
+
+
+def _may_take(reader: Node, made: Node) -> bool:
+    """Whether a reader, `made` when it takes a fold in, keeps its bits and reads elements once."""
+    if not isinstance(reader, Fold):
+        return True
+    from treadle.skeletons.fold import goes_across, is_exact  # a kernel that is found needs no more
+
+    if argument_of(reader.combine) is not None:  # along rows, it looks for the extreme's place
+        return isinstance(made, Fold) and goes_across(made)
+    # Stored results of several axes lie in one line, whose blocks are not those of the axes.
+    return len(reader.inner) == 1 or is_exact(reader.combine)
+
+
+def given_way(node: Node, made: Node) -> bool | None:
+    """Whether a fold in another form goes across as `node` does: where grouping reaches bits.
+
+    None where it is for the fold's own elements to decide."""
+    if not isinstance(node, Fold) or not isinstance(made, Fold) or node is made:
+        return None
+    from treadle.skeletons.fold import goes_across, is_exact
+
+    return None if is_exact(node.combine) else goes_across(node)

@@ -1,0 +1,102 @@
+"""The environment variables that treadle reads, and what may stand in them.
+
+Nothing is ignored in silence: a misspelt name, and a value that means nothing, are told by a
+warning once, as Numba and OpenMP do, and the default holds.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Variable:
+    """legal: what may stand in it, for people; read: the value of a text, `ValueError` or
+    `KeyError` for one that means nothing."""
+
+    legal: str
+    read: Callable[[str], Any]
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number
+
+
+_SWITCH = {"1": True, "true": True, "yes": True, "on": True,
+           "0": False, "false": False, "no": False, "off": False}  # fmt: skip
+
+VARIABLES: dict[str, Variable] = {
+    # Told as an error by what runs programs: a default would run on something else.
+    "TREADLE_BACKEND": Variable("the name of a backend", str),
+    "TREADLE_CACHE_DIR": Variable("the path of a folder", Path),
+    "TREADLE_CHECK": Variable("1 or 0", lambda text: _SWITCH[text.lower()]),
+    "TREADLE_NUM_THREADS": Variable("a whole number of cores, 1 or more", _positive),
+    "TREADLE_THREADS": Variable("python, or nothing", lambda text: {"python": text}[text.lower()]),
+    "TREADLE_VECTOR_BYTES": Variable("16 or 32", lambda text: {"16": 16, "32": 32}[text]),
+}
+
+_OF_TESTS = ("TREADLE_TEST_", "TREADLE_UPDATE_", "TREADLE_LONG_")
+
+
+def variable(name: str) -> Any:
+    """What a variable of `VARIABLES` holds now; None where it is not set, is empty, or holds what
+    means nothing (and a warning says so)."""
+    text = os.environ.get(name, "").strip()
+    return _value(name, text) if text else None
+
+
+@cache
+def _value(name: str, text: str) -> Any:
+    about = VARIABLES[name]
+    try:
+        return about.read(text)
+    except (ValueError, KeyError):
+        warn_of(name, text, f"has no effect. Write {about.legal}.")
+        return None
+
+
+@cache
+def warn_of(name: str, text: str, what: str) -> None:
+    """Warn, once, that the value of a variable is not what happens."""
+    warnings.warn(f"{name}={text} {what}", stacklevel=2)
+
+
+def warn_of_mistakes() -> None:
+    """Of all variables that look like ours, when treadle is imported."""
+    for name in os.environ:
+        if name in VARIABLES:
+            variable(name)
+        elif name.startswith("TREADLE_") and not name.startswith(_OF_TESTS):
+            near = get_close_matches(name, VARIABLES, 1)
+            meant = f"; did you mean {near[0]}?" if near else "."
+            warnings.warn(f"treadle reads no variable {name}{meant}", stacklevel=2)
+
+
+def cache_directory() -> Path:
+    """`TREADLE_CACHE_DIR`, or the user's cache directory of this platform."""
+    asked: Path | None = variable("TREADLE_CACHE_DIR")
+    if asked is not None:
+        return asked
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", str(Path.home()))) / "treadle" / "cache"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "treadle"
+    return Path(os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))) / "treadle"
+
+
+def cannot_keep(error: Exception) -> None:
+    """A cache that cannot be written is no cache; a folder that was asked for is told of."""
+    asked = variable("TREADLE_CACHE_DIR")
+    if asked is not None:
+        warn_of("TREADLE_CACHE_DIR", str(asked), f"cannot be used to keep anything: {error}.")

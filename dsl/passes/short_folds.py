@@ -1,0 +1,197 @@
+"""short_folds: folds of short rows, as loops inside the kernels that read them.
+
+    d = Σₖ (x[i, k] − c[j, k])²;  argmin over j of d[i, j]   →   one kernel, in which Σ is a loop
+
+A fold of a few elements for each of very many results would be a kernel whose results cost more to
+store, and to load again, than to compute.  How long rows are is known when a program runs, so the
+graph stays as it is, and a backend asks here: which folds a kernel may compute itself (`Short`),
+and what it is then (`Short.of`).  Only a fold that one kernel reads, each result at most once, is
+taken in, so nothing is computed twice.
+
+Rows of fewer than `SHORT_ROW` elements are folded one element after the other, from the left,
+however a fold is computed, so the loop gives the very bits that would have been stored.  A fold
+that stays alone is then a `Generate`, with a loop for each element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..combines import SHORT_ROW, argument_ahead, argument_of, identities
+from ..configuration import Settings
+from ..expr import (
+    Apply,
+    Const,
+    Expr,
+    Extent,
+    Index,
+    Loop,
+    Proj,
+    Read,
+    Var,
+    constant,
+    rewrite,
+    substitute,
+    walk,
+)
+from ..graph import Fold, FoldSeg, Generate, Leaf, Node, Permute, topological
+from .vertical import Uses, find_uses
+
+#: The fields of a kernel that hold what it computes for each element.
+FIELDS = ("elements", "epilogue", "target", "values", "valid")
+
+
+def length(fold: Fold) -> Expr:
+    """The number of elements of a row, a host expression."""
+    return fold.inner[0]
+
+
+def is_short(count: int) -> bool:
+    """Whether rows of so many elements are folded one after the other."""
+    return 0 < count < SHORT_ROW
+
+
+@dataclass(frozen=True)
+class Short:
+    """Which folds of a program are computed as loops where their rows are short.
+
+    `alone` are all of them, with their `Generate`; `reader` has the kernel that takes one in, if
+    there is one.
+    """
+
+    alone: dict[Node, Generate] = field(default_factory=dict)
+    reader: dict[Node, Node] = field(default_factory=dict)
+
+    def inside(self, node: Node) -> tuple[Fold, ...]:
+        """The folds that may be loops in the kernel of `node`, what they read first; it may be one
+        itself."""
+        found: dict[Node, None] = {}
+        for inner in _read(node):
+            if self.reader.get(inner) is node:
+                found.update(dict.fromkeys(self.inside(inner)))
+        if node in self.alone:
+            found[node] = None
+        return tuple(found)  # type: ignore[arg-type]
+
+    def loops(self, node: Node, count: Callable[[Fold], int | None]) -> frozenset[Node]:
+        """The folds that are loops in the kernel of `node` where their rows have `count` elements
+        (None: nobody knows)."""
+        found: set[Node] = set()
+        for fold in reversed(self.inside(node)):
+            reader = self.reader.get(fold)
+            n = count(fold) if fold is node or reader is node or reader in found else None
+            if n is not None and is_short(n):
+                found.add(fold)
+        return frozenset(found)
+
+    def of(self, node: Node, loops: Set[Node]) -> Node:
+        """The kernel of `node` where `loops`, some of `inside(node)`, have short rows."""
+        made = self.alone[node] if node in loops else node
+        bodies = {
+            inner: self.of(inner, loops) for inner in _read(node)
+            if inner in loops and self.reader.get(inner) is node
+        }  # fmt: skip
+        if not bodies:
+            return made
+
+        def change(e: Expr) -> Expr:
+            if not isinstance(e, Read) or e.node not in bodies:
+                return e
+            body = bodies[e.node]
+            assert isinstance(body, Generate)
+            places: dict[Expr, Expr] = {Index(k): a for k, a in enumerate(e.args)}
+            return substitute((body.elements[e.component],), places)[0]
+
+        memo: dict[Expr, Expr] = {}
+        changes: dict[str, Any] = {}
+        for name in FIELDS:
+            value = getattr(made, name, None)
+            if isinstance(value, Expr):
+                changes[name] = rewrite((value,), change, memo)[0]
+            elif value:
+                changes[name] = rewrite(value, change, memo)
+        inner = [*bodies.values()]
+        fused = (*made.fused, *(f for n in inner for f in ((n.label, n.where), *n.fused)))
+        checks = dict.fromkeys((*made.checks, *(c for n in inner for c in n.checks)))
+        return made.with_(fused=fused, checks=tuple(checks), **changes)  # type: ignore[no-any-return]
+
+
+def short_folds(roots: Sequence[Leaf], settings: Settings) -> Short:
+    """The folds of an optimised program that are loops where their rows are short; none in checked
+    mode, whose errors name the kernels as they were written."""
+    if settings.check:
+        return Short()
+    made = {n: _as_loops(n) for n in topological(roots) if isinstance(n, Fold)}
+    alone: dict[Node, Generate] = {n: loops for n, loops in made.items() if loops is not None}
+    if not alone:
+        return Short()
+    uses = find_uses(roots)
+    readers = {node: _only_reader(node, uses[node]) for node in alone}
+    return Short(alone, {node: r for node, r in readers.items() if r is not None})
+
+
+def _only_reader(node: Node, use: Uses) -> Node | None:
+    """The kernel that reads each result at most once, if there is no other."""
+    readers = {reader for reader, _ in use.reads}
+    if use.whole is not None or use.by_other_region or use.times > 1 or len(readers) != 1:
+        return None
+    (reader,) = readers
+    takes = isinstance(reader, Fold | FoldSeg | Permute) and not reader.label.ordered
+    guarded = any(e.boundary is not None for _, e in use.reads if isinstance(e, Read))
+    return reader if takes and not guarded else None
+
+
+def _as_loops(node: Fold) -> Generate | None:
+    """The results of a fold, each by a loop over its row; None where its order would be another."""
+    if len(node.inner) != 1 or not node.outer or node.label.ordered:
+        return None
+    known = (Const, Extent, Apply)
+    if not all(isinstance(e, known) for e in walk(node.inner)):
+        return None
+    if node.init is not None and not all(isinstance(e, Const) for e in node.init):
+        return None
+    start = _start(node)
+    if start is None:
+        return None
+    rank = len(node.outer)
+    combine = argument_ahead(node.combine) or node.combine
+    k = Var("ijklmn"[rank] if rank < 6 else "k", node.inner[0].type)  # as `explain` names axes
+    state = tuple(Var("total", e.type) for e in start)
+    values = substitute(node.elements, {Index(rank): k})
+    pairs = zip((*combine.left, *combine.right), (*state, *values), strict=True)
+    loop = Loop(node.inner[0], start, (k, *state), substitute(combine.results, dict(pairs)))
+    found: tuple[Expr, ...] = tuple(Proj(loop, c) for c in range(len(start)))
+    if node.init is not None:
+        pairs = zip((*combine.left, *combine.right), (*node.init, *found), strict=True)
+        found = substitute(combine.results, dict(pairs))
+    stored = substitute(node.epilogue, dict(zip(node.results, found, strict=True)))
+    return Generate(node.outer, stored, label=node.label, where=node.where, checks=node.checks,
+                    fused=node.fused)  # fmt: skip
+
+
+def _start(node: Fold) -> tuple[Expr, ...] | None:
+    """What a row may be folded from, from its first element on; None where nothing is neutral."""
+    better = argument_of(node.combine)
+    if better is None:
+        return identities(node.combine)
+    value, place = node.elements
+    first = substitute((place,), {Index(len(node.outer)): constant(0)})[0]
+    if value.type.kind == "bool" or any(_is_costly(e) for e in walk((first,))):
+        return None
+    worst = value.type.lowest if better == "greater" else value.type.highest
+    return Const(worst, value.type), first
+
+
+def _is_costly(e: Expr) -> bool:
+    return not isinstance(e, Apply | Const | Extent | Index)
+
+
+def _read(node: Node) -> Iterator[Node]:
+    """The folds that a node reads, each once."""
+    seen: dict[Node, None] = {}
+    for leaf in node.inputs():
+        if isinstance(leaf.node, Fold):
+            seen[leaf.node] = None
+    return iter(seen)

@@ -1,0 +1,57 @@
+"""drop_unread: what nobody reads is not stored.
+
+    s = stencil(…of tuples…);  p, q = unzip(s);  return p, imap(…, q)
+
+After fusion the kernel of `s` makes three components, and the second one is read in its registers
+only.  Kernels keep the components that a result, another kernel or the host asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..graph import Fold, FoldSeg, Generate, Input, Leaf, Matmul, Node, Scan, topological
+from .base import Context
+from .rebuild import Rebuilder
+
+
+def drop_unread(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
+    """The graph without components that nobody reads (those of libraries and permutes stay)."""
+    order = list(topological(roots))
+    read = set(roots)
+    kept: dict[Node, tuple[Node, list[int]]] = {}  # shortened nodes, and which components are left
+    for node in reversed(order):
+        left = [k for k in range(len(node.outputs)) if Leaf(node, k) in read]
+        if left:
+            short = _with_only(node, left)
+            if short is not node:
+                kept[node] = short, left
+            read.update(short.inputs(), short.inside())
+    if not kept:
+        return list(roots)
+    builder = Rebuilder()
+    for node in order:
+        short, left = kept.get(node, (node, []))
+        made = builder.node(short)
+        if made is node:
+            continue
+        if left:
+            builder.leaves.update((Leaf(node, k), Leaf(made, at)) for at, k in enumerate(left))
+        else:
+            builder.nodes[node] = made
+        if node in context.kept:
+            context.kept[made] = context.kept[node]
+    return [builder.leaf(r) for r in roots]
+
+
+def _with_only(node: Any, components: list[int]) -> Node:
+    """The node with these components alone, where it can do without the others."""
+    if len(components) == len(node.outputs) or isinstance(node, Input):
+        return node  # type: ignore[no-any-return]
+    if isinstance(node, Generate):
+        return node.with_(elements=tuple(node.elements[k] for k in components))  # type: ignore[no-any-return]
+    total = isinstance(node, Scan) and node.form == "total"
+    if isinstance(node, Fold | FoldSeg | Scan | Matmul) and not total:
+        return node.with_(epilogue=tuple(node.epilogue[k] for k in components))  # type: ignore[no-any-return]
+    return node  # type: ignore[no-any-return]

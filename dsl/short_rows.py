@@ -1,0 +1,67 @@
+"""What `explain()` says of folds that are loops where their rows are short.
+
+Whether they are depends on extents (passes/short_folds.py), so a program is told of as it runs on
+those that it was lowered for.
+"""
+
+from __future__ import annotations
+
+from .combines import SHORT_ROW
+from .graph import Fold, Node
+from .names import Names
+from .passes.short_folds import Short, length
+
+
+class ShortRows:
+    """The folds of a program, on a backend, for the extents that its names know."""
+
+    def __init__(self, names: Names) -> None:
+        from treadle.backend.registry import offered
+
+        self.names = names
+        found = offered(names.program.backend, "forms_of")
+        self.short: Short = Short() if found is None else found(names.program)
+
+    def _count(self, fold: Fold) -> int | None:
+        return self.names.value(length(fold))
+
+    def loops(self, node: Node) -> frozenset[Node]:
+        """The folds that are loops in a kernel here."""
+        return self.short.loops(node, self._count)
+
+    def made(self, node: Node) -> Node:
+        """What the kernel of a node is made of here."""
+        return self.short.of(node, self.loops(node))
+
+    def shown(self, node: Node) -> Node:
+        """What the texts are about: the kernel with what it takes in."""
+        return self.made(node) if self.loops(node) - {node} else node
+
+    def left_out(self, node: Node) -> bool:
+        """Whether a node is not launched here, because its reader computes it."""
+        return node in self.short.reader and node in self.loops(node)
+
+    def told(self, node: Node) -> str | None:
+        """One sentence about a fold whose rows may be short."""
+        reader = self.short.reader.get(node)
+        if not isinstance(node, Fold) or reader is None:
+            return None
+        where = f"kernel {self.names.kernels[reader]}"
+        rows, count = self.names.extent(length(node)), self._count(node)
+        if not self.left_out(node):
+            known = "" if count is None else f", here {count}"
+            return f"a loop in {where} where {rows} < {SHORT_ROW}{known}"
+        size = self.names.size(node.outer)
+        results = "its results are" if size is None else f"{size:,} results are"
+        return (f"{rows} = {count} < {SHORT_ROW}: a loop in {where}, which reads each result once; "
+                f"not launched, {results} not stored")  # fmt: skip
+
+    def why_apart(self, node: Node, reason: str) -> str | None:
+        """Why a kernel is not part of its reader; None where it is."""
+        if node not in self.short.reader:
+            return reason
+        return (
+            None
+            if self.left_out(node)
+            else (f"rows of {SHORT_ROW} elements and more are folded by many lanes together")
+        )

@@ -1,0 +1,103 @@
+"""Which sets of a cache what is touched falls into, and so how much of the cache it can use.
+
+A line of memory has its place in one set of a set-associative cache, that of its number modulo the
+sets, beside as many others as the cache has ways.  Rows whose pitch is a multiple of many lines
+begin in few sets: 4 096 of them, 16 kB apart, have one set of a first cache of 64, which is 12
+lines of 768.  Such an array needs more of the cache than it is large:
+
+    needed = lines / (sets that they fall into) · (all sets) · 64 bytes
+
+which is compared with the size of the cache where the bytes themselves would be.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .footprint import array_boxes, array_order, union
+from .maps import Map, Points
+
+#: Bytes of a cache line, on a CPU.
+LINE = 64
+#: Rows of an array that are looked at; others are taken to be like them.
+ROWS = 4096
+#: Bytes of a page of memory, and of the large ones that arrays from SOME_PAGES bytes on are given.
+#: Within a page, neighbours in memory are neighbours in a cache; which page comes after is chance.
+PAGE, LARGE_PAGE, SOME_PAGES = 1 << 12, 1 << 21, 1 << 22
+
+
+@dataclass(frozen=True)
+class Cache:
+    """Bytes that a cache holds, and lines of a set (0: any line may be anywhere)."""
+
+    size: float
+    ways: int = 0
+
+    @property
+    def sets(self) -> int:
+        return max(int(self.size) // (LINE * self.ways), 1) if self.ways else 1
+
+    def seen(self, size: int) -> int:
+        """Sets that an address within an array of `size` bytes tells apart."""
+        page = LARGE_PAGE if size >= SOME_PAGES else PAGE
+        return min(self.sets, page // LINE)
+
+
+def occupied(maps: Sequence[Map], low: Points, high: Points, piece: int, inner: Sequence[int],
+             cache: Cache) -> tuple[float, float]:  # fmt: skip
+    """Bytes of all pieces that boxes of outputs touch (`union_lines`), and how large a cache they
+    need in order to stay: more where one of the arrays crowds into few sets."""
+    total = crowded = 0.0
+    for _, same in itertools.groupby(sorted(maps, key=array_order), key=array_order):
+        arrays = list(same)
+        boxes = [array_boxes(m, low, high, inner) for m in arrays]
+        begin, end = (np.concatenate([b[k] for b in boxes]) for k in (0, 1))
+        bytes_ = union(arrays[0], begin, end, piece) * piece
+        total += bytes_
+        if cache.ways and bytes_ > LINE * cache.ways:
+            crowded = max(crowded, bytes_ * (1 / share(arrays[0], begin, end, cache) - 1))
+    return total, total + crowded
+
+
+def share(m: Map, begin: Points, end: Points, cache: Cache) -> float:
+    """What part of the sets of a cache the lines of these boxes of an array fall into; 1.0 where
+    each has a set of its own."""
+    seen = cache.seen(m.size)
+    rows, widths = _rows(m, begin, end)
+    first, last = rows // LINE, (rows + widths - 1) // LINE
+    keep = np.ones(len(first), np.bool_)
+    keep[1:] = first[1:] != first[:-1]  # neighbours in a line
+    first, count = first[keep], (last - first)[keep] + 1
+    if (count >= seen).any():
+        return 1.0
+    # How many lines begin and end at each set, once around.
+    edges: NDArray[np.int64] = np.zeros(2 * seen + 1, np.int64)
+    np.add.at(edges, first % seen, 1)
+    np.add.at(edges, first % seen + count, -1)
+    around = np.cumsum(edges)[: 2 * seen].reshape(2, seen).sum(0)
+    used = int(np.count_nonzero(around))
+    return 1.0 if around.max() <= 1 else used / seen
+
+
+def _rows(m: Map, begin: Points, end: Points) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Byte addresses at which the rows of boxes of an array begin, in order, and bytes of each."""
+    pitch = np.array(m.pitch, np.int64) * m.element
+    counts = (end - begin)[:, :-1]
+    rows = counts.prod(1)
+    ends = np.cumsum(rows)
+    box = np.repeat(np.arange(len(rows)), rows)[:ROWS] if ends[-1] <= 16 * ROWS else (
+        np.searchsorted(ends, np.arange(ROWS), "right")
+    )  # fmt: skip
+    number = np.arange(len(box)) - (ends - rows)[box]
+    address = (begin @ pitch)[box]
+    for axis in range(counts.shape[1] - 1, -1, -1):
+        number, index = np.divmod(number, counts[box, axis])
+        address = address + index * pitch[axis]
+    widths = ((end - begin)[:, -1] * m.element)[box]
+    order = np.argsort(address, kind="stable")
+    return address[order], widths[order]
