@@ -360,13 +360,12 @@ def _value(e: Expr, known: Mapping[Expr, int]) -> int:
 
 
 class QueueMaker:
-    """`HostTable.make` of a LocalityGraph; remembers what it made (`latest`, for people)."""
+    """`HostTable.make` of a LocalityGraph; remembers what it made."""
 
     def __init__(self, node: Blocked, plan: Resolved, layer: LocalityGraph, count: int,
                  known: Sequence[Expr], arrays: Sequence[Leaf]) -> None:  # fmt: skip
         self.node, self.plan, self.layer, self.count = node, plan, layer, count
         self.known, self.arrays = tuple(known), tuple(arrays)
-        self.latest: Queues | None = None
         self._made: OrderedDict[Any, Queues] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -385,7 +384,7 @@ class QueueMaker:
                 found = self._made[key] = self._make(numbers, contents, digests)
                 while len(self._made) > _KEPT:
                     self._made.popitem(last=False)
-            self.latest = _PREPARED[self.node] = found
+            _PREPARED[self.node] = found
             _LAST[:] = [found]
         return found
 
