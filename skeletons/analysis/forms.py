@@ -33,10 +33,13 @@ from .walk import Walk, points_of
 
 #: Slots of a thread for the place of its outputs, by order; compiled for sm_90a, integer
 #: instructions counted twice: their units are half as wide.  Where elements are visited, blocks.
-INDEX = {"Row": 25, "Column": 50, "ZigZag": 57, "Tile": 70, "Swizzle": 50, "Morton": 125,
-         "Hilbert": 210, "Table": 45}  # fmt: skip
-BLOCK_INDEX = {"Row": 35, "Column": 48, "ZigZag": 54, "Tile": 58, "Swizzle": 38, "Morton": 142,
-               "Hilbert": 230, "Table": 50}  # fmt: skip
+#: Curves are computed in 32 bits where extents allow it (in 64: 125 and 210).
+INDEX = {"Row": 25, "Column": 50, "ZigZag": 57, "Tile": 70, "Swizzle": 50, "Morton": 79,
+         "Hilbert": 116, "Table": 45}  # fmt: skip
+BLOCK_INDEX = {"Row": 35, "Column": 48, "ZigZag": 54, "Tile": 58, "Swizzle": 38, "Morton": 92,
+               "Hilbert": 129, "Table": 50}  # fmt: skip
+#: … on a CPU, which computes in 64 bits.
+CPU_INDEX = INDEX | {"Morton": 125, "Hilbert": 210}
 #: Of a user's own order; of rows that follow each other; and more of a curve on a line, some ids of
 #: which are beyond its end.
 OWN_INDEX, ROWS_INDEX, BEYOND = 75, 12, 2
@@ -86,7 +89,8 @@ def form_of(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings, way
     name, by_blocks = type(order).__name__, plan.grain == "block"
     if rank == 1 and isinstance(order, PlaneOrder):
         name = "Row"  # on a line they are all the same
-    index = (BLOCK_INDEX if by_blocks else INDEX).get(name, OWN_INDEX)
+    places = BLOCK_INDEX if by_blocks else INDEX if device.gpu else CPU_INDEX
+    index = places.get(name, OWN_INDEX)
     if rank == 1 and isinstance(order, Morton | Hilbert):
         index += BEYOND
     if by_blocks and getattr(order, "width", 0) == 1:

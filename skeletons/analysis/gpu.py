@@ -30,7 +30,6 @@ from treadle.skeletons.schedules import (
     Hilbert,
     Hints,
     LocalityGraph,
-    Morton,
     Schedule,
 )
 
@@ -50,11 +49,12 @@ BANKS = 32
 ATOMIC = 7.0
 #: Bytes that the L2 could have delivered while it answers for one line, however little is asked of
 #: it: transposing 16 384 squared row by row takes 1.88 ms (measured), not 1.0.  And past the L1:
-#: 1.9e11 requests a second, in transpositions and products alike.
-REQUEST, BYPASSING = 60, 44
-#: … while it stores part of a sector, more for each byte; and for each row that blocks which are
-#: resident at a time store such parts to, whose lines meet in the same sets (a permute to the
-#: transposed takes 360 us where 4096 rows are written at a time, 305 where 256 are).
+#: 2.2e11 requests a second, in transpositions and products alike.
+REQUEST, BYPASSING = 60, 39
+#: … while it stores part of a sector, more for each byte unless other warps of the block store the
+#: rest of it meanwhile (Hilbert's curve, whose warps are 4 or 8 wide); and for each row that blocks
+#: which are resident at a time store such parts to, whose lines meet in the same sets (a permute to
+#: the transposed takes 360 us where 4096 rows are written at a time, 305 where 256 are).
 PARTIAL, OF_BYTE, SCATTERED = 110, 10, 11e3
 #: Of what several blocks ask for past the L1, what is not in the L2 any more (counted: 9.2 instead
 #: of 8.4 million sectors of DRAM in a transposition, 5.0, not 2.1, where axes are turned round).
@@ -76,8 +76,9 @@ FROM_L2, SAME = 0.13e-6, 0.9e-9
 #: … and past the L1, where every warp asks (278 us of u[i]·v[j]; 325, not 225, of a[i, j] + u[i]).
 SAME_PAST = 3e-9
 #: … and until a block has loaded which one it is, from a table of the order (8 192 squared in
-#: blocks of 8 × 32: 230 us by arithmetic, 325 looked up; five points of 4 096 squared: 64 and 86).
-LOOKED_UP = 0.37e-6
+#: blocks of 8 × 32: 230 us by arithmetic, 325 looked up; five points of 4 096 squared: 64 and 86;
+#: least squares over 40 such pairs).
+LOOKED_UP = 0.31e-6
 #: Seconds more until data is there where what is resident touches parts of rows only, all over
 #: memory: rows of DRAM are opened for less (columns of any width take 16 us of 225 longer).
 OPENED = 0.06e-6
@@ -90,8 +91,9 @@ LOAD, TURN, WAITING, PLACE, LINES = 54.0, 90.0, 85.0, 2.3, 50.0
 APIECE = 110.0
 #: Slots of a turn of a loop besides; of the place of a load in it that is not the neighbour of the
 #: one before, and of one that is where several outputs run together, and turns are not unrolled as
-#: far; and more under orders whose coordinates are computed in 64 bits (machine code).
-A_TURN, STEP, TOGETHER, WIDE = 0.5, 3.5, 2.0, 4.3
+#: far; and more of the first along Hilbert's curve of elements (machine code: 53 instructions in 16
+#: turns of two loads).
+A_TURN, STEP, TOGETHER, CURVED = 0.5, 3.5, 2.0, 3.3
 #: Slots of the place of a load outside loops, for every row of an array (machine code).
 OTHER_ROW = 3.0
 #: How much longer a warp runs loops of unlike turns for every element that its lanes are apart:
@@ -115,13 +117,15 @@ _CLASSES = {HORIZONTAL: "horizontal", VERTICAL: "vertical", STREAMING: "stream",
 
 @dataclass(frozen=True)
 class Work:
-    """Warp instructions, those of one thread, wavefronts of the L1, bytes written to L2, bytes read
+    """Warp instructions, those of one thread, wavefronts of the L1 and those of them beside
+    which lines come in, bytes written to L2, bytes read
     past the L1 or where data say, how often the lines that a warp waits for are doubled, and cycles
     of a thread whose instructions wait for each other."""
 
     issue: float
     own: float
     wavefronts: float
+    beside: float
     written: float
     past: float
     doublings: float
@@ -148,11 +152,15 @@ def work(kernel: KernelMaps, form: Form, device: Ceilings, schedule: Schedule | 
         each += load + places
     points = np.concatenate([lanes_of(form, part) for part in PLACES])
     first = with_inner(points, [min(n, 1) for n in kernel.inner])
-    wavefronts = written = past = doublings = 0.0
+    wavefronts = beside = written = past = doublings = 0.0
     for m, load in zip(kernel.reads, loads, strict=True):
         wide = _together(m, form, kernel)
         cycles, sectors, lines = _access(m, form, first, wide * at_once.get(m, 1))
         wavefronts += load * patch / wide * cycles
+        # 16 bytes of one lane at a time: other banks are free, and lines come in meanwhile (A·Bᵀ of
+        # 2048 squared takes 9.4 to 9.6 ms in any order, whatever comes into the L1).
+        if m.element * wide * at_once.get(m, 1) == 16 and cycles >= 32:
+            beside += load * patch / wide * (cycles - 4)
         doublings = max(doublings, math.log2(max(lines / wide, 1)))
         bypassing = _policy(m, schedule) == "no_l1"
         if bypassing or m.kind == DATA:
@@ -166,10 +174,11 @@ def work(kernel: KernelMaps, form: Form, device: Ceilings, schedule: Schedule | 
         cycles, sectors, lines = _access(m, form, first, wide)
         doublings += math.log2(max(lines / wide, 1))
         full = 32 * m.element * wide / sectors
-        sector = 32 if full >= 32 else PARTIAL + OF_BYTE * full
+        alone = full < 32 and not _filled(m, form, kernel)
+        sector = PARTIAL + OF_BYTE * full * alone if full < 32 else 32
         wavefronts += patch / wide * cycles
         written += warps * patch / wide * max(sectors * sector, lines * REQUEST)
-        if full < 32 and m.coefficients and abs(m.strides[len(kernel.outputs) - 1]) != 1:
+        if alone and m.coefficients and abs(m.strides[len(kernel.outputs) - 1]) != 1:
             reached = _reached(m, kernel, form, device) * m.shape[-1]
             written += SCATTERED * m.size / m.element / max(reached, 1)
     longer = 1.0
@@ -182,7 +191,8 @@ def work(kernel: KernelMaps, form: Form, device: Ceilings, schedule: Schedule | 
     # slower of the two is the time.
     slots = max(own, 2 * doubles)
     waiting = own * DEPENDENT + doubles * DEPENDENT
-    return Work(warps * slots, own, warps * wavefronts, written, warps * past, doublings, waiting)
+    return Work(warps * slots, own, warps * wavefronts, warps * beside, written, warps * past,
+                doublings, waiting)  # fmt: skip
 
 
 def turns_at_once(kernel: KernelMaps, form: Form) -> dict[Map, int]:
@@ -221,10 +231,8 @@ def _spanned(kernel: KernelMaps, form: Form, device: Ceilings) -> float:
 def _stepping(m: Map, kernel: KernelMaps, form: Form) -> float:
     """Slots for the place of a load in a loop: none where the next turn reads the neighbour."""
     far = not m.coefficients or any(abs(s) > 1 for s in m.strides[len(kernel.outputs) :])
-    if isinstance(form.walk.order, Hilbert) and not form.block:
-        return WIDE + STEP * far
-    if isinstance(form.walk.order, Morton) and form.block:
-        return (WIDE / 2 + STEP) * far
+    if far and isinstance(form.walk.order, Hilbert) and not form.block:
+        return STEP + CURVED
     return STEP if far else TOGETHER if math.prod(form.sharing) > 1 else 0.0
 
 
@@ -266,6 +274,17 @@ def _access(m: Map, form: Form, first: Points, wide: int) -> tuple[float, float,
     lines = _distinct(places // 128)
     cycles = found + STRADDLE * np.maximum(lines - found, 0)
     return float(cycles.mean()), float(_distinct(places // 32).mean()), float(lines.mean())
+
+
+def _filled(m: Map, form: Form, kernel: KernelMaps) -> bool:
+    """Whether the warps of a block together store whole sectors, at about the same time: the L2
+    puts the parts together."""
+    if form.stay or form.block or not m.coefficients:
+        return False
+    points = np.concatenate([lanes_of(form, part, form.threads) for part in PLACES])
+    first = with_inner(points, [min(n, 1) for n in kernel.inner])
+    sectors = _distinct(m.addresses(first).reshape(len(PLACES), -1) // 32).mean()
+    return bool(form.threads * m.element * form.patch[-1] >= 32 * sectors)
 
 
 def _banks(addresses: Points) -> Points:

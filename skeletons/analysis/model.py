@@ -118,7 +118,7 @@ def predict(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings, way
         far = least_bytes(kernel, device.piece)
     elif done is not None:
         far, filled = gpu.from_l2(kernel, form, device, done, schedule)
-        near += filled / FILL
+        near += max(filled / FILL - done.beside, 0.0)
         terms[2] = idle * near / cycles
     else:
         near, again = _own_caches(kernel, form, device)
