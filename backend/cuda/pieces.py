@@ -89,6 +89,8 @@ class PiecewiseCalls:
     def pieces(self, arrays: Sequence[Any], params: Sequence[Any],
                shapes: Sequence[tuple[int, ...]]) -> list[Piece]:  # fmt: skip
         """The pieces of a call; none where it is not worth it, or not to be had."""
+        if not shapes:
+            return []
         cut_arrays = [arrays[k] for k in self.how.cut]
         sizes = [a.nbytes for a in cut_arrays]
         sizes += [prod(s) * t.itemsize for s, t in zip(shapes, self.types, strict=True)]

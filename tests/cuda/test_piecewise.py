@@ -191,6 +191,11 @@ def test_small_arrays_and_arrays_of_the_device_go_whole(gpu):
     assert "down" in gpu.log
 
 
+def test_a_program_without_results_has_no_pieces(gpu):
+    assert td.run({}, backend="cuda") == {}
+    assert td.jit(lambda x: (), backend="cuda")(A) == ()
+
+
 def test_pieces_that_would_mostly_be_their_neighbours_rows_are_not_made(gpu, monkeypatch):
     program = td.jit(blurred, backend="cuda")
     monkeypatch.setattr(pieces, "PIECE", 6 * ROW)
