@@ -20,8 +20,6 @@ from treadle.dsl.access import DATA
 
 from .maps import KernelMaps, Map, Points
 
-#: Inner turns that are looked at one by one; longer loops are represented by so many turns.
-ENUMERATED = 64
 #: Cells of a compressed grid of boxes: unions of more are bounded by their hull.
 CELLS = 1 << 20
 
