@@ -1,4 +1,4 @@
-"""The numbers of docs/schedules.md and docs/locality.md, from the results, between marks.
+"""The numbers of docs/study.md and docs/locality.md, from the results, between marks.
 
     python -m benchmarks.schedules.pages [--predict FILE.json]
 
@@ -21,6 +21,7 @@ from typing import Any
 
 import treadle as td
 from benchmarks.schedules import paver, programs, reorder, study, traffic
+from benchmarks.schedules.summary import summary
 from treadle.dsl.configuration import Settings
 from treadle.dsl.program import Program
 
@@ -67,7 +68,7 @@ def predict(results: Sequence[study.Result], backend: str, divide: int = 1) -> N
             measured.predicted = None if own and chosen != result.chosen else found.get(name)
 
 
-# --- docs/schedules.md ----------------------------------------------------------------------
+# --- docs/study.md --------------------------------------------------------------------------
 
 
 def _code(name: str) -> str:
@@ -106,7 +107,7 @@ def which_schedule() -> str:
         )
     box = next(r for r in results if "box" in r.program).measured
     zigzag = min(m.warm for n, m in box.items() if n.startswith("ZigZag") and "Block" in n)
-    lines += ["", *study.summary(results),
+    lines += ["", *summary(results),
               "- A zigzag of blocks on the 9×9 box of a 4k image, where the paper saw 13 %: "
               f"{box['Row() | Block(8, 32)'].warm / zigzag:.2f} ×.", "",
               f"[All times]({_link(path)}), also with cold caches, and the numbers "
@@ -189,9 +190,9 @@ def graphs_simulated() -> str:
 
 
 PARTS: dict[str, tuple[Path, Callable[[], str]]] = {
-    "study": (ROOT / "docs" / "schedules.md", which_schedule),
-    "orders": (ROOT / "docs" / "schedules.md", orders_alone),
-    "counted orders": (ROOT / "docs" / "schedules.md", partial(counted, False)),
+    "study": (ROOT / "docs" / "study.md", which_schedule),
+    "orders": (ROOT / "docs" / "study.md", orders_alone),
+    "counted orders": (ROOT / "docs" / "study.md", partial(counted, False)),
     "counted graphs": (ROOT / "docs" / "locality.md", partial(counted, True)),
     "simulated": (ROOT / "docs" / "locality.md", graphs_simulated),
     "graphs": (ROOT / "docs" / "locality.md", graphs_measured),

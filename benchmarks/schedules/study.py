@@ -24,8 +24,6 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from itertools import permutations
-from math import exp, log
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
@@ -37,6 +35,8 @@ import numpy as np
 import treadle as td
 from benchmarks import harness
 from benchmarks.schedules.programs import STUDY, Study
+from benchmarks.schedules.ranks import correlation
+from benchmarks.schedules.summary import summary, table
 from treadle.backend.cuda.availability import DEFAULT_ARCH
 from treadle.backend.cuda.compile import compile_kernel
 from treadle.backend.cuda.source import kernels_of
@@ -165,46 +165,6 @@ class Result:
         """The slowest of the times that are predicted over the fastest."""
         times = [t for _, t in self.predicted] or [1.0]
         return max(times) / min(times)
-
-
-#: Times closer than this are the same: repeated runs are.
-SAME = 1.02
-
-
-def levels(times: Sequence[float]) -> list[int]:
-    """Times as numbers of levels, from the shortest on: a level begins with the first time that is
-    more than SAME times the one that the level before began with."""
-    found, level, begin = [0] * len(times), -1, 0.0
-    for k in sorted(range(len(times)), key=lambda k: times[k]):
-        if level < 0 or times[k] > SAME * begin:
-            level, begin = level + 1, times[k]
-        found[k] = level
-    return found
-
-
-def correlation(pairs: Sequence[tuple[float, float]], tied: bool = True) -> float | None:
-    """Spearman's rank correlation of (predicted, measured), `tied` by `levels`; None where either
-    has one level, or there are fewer than four."""
-    if len(pairs) < 4:
-        return None
-    made = [levels(times) if tied else times for times in zip(*pairs, strict=True)]
-    if any(len(set(x)) == 1 for x in made):
-        return None
-    from scipy.stats import spearmanr
-
-    return float(spearmanr(*made).statistic)
-
-
-def ordered(pairs: Sequence[tuple[float, float]]) -> tuple[int, int]:
-    """Of all pairs of schedules more than SAME apart as measured: how many are predicted in that
-    order, and how many there are."""
-    apart = [(p, q) for (p, t), (q, u) in permutations(pairs, 2) if u > SAME * t]
-    return sum(p < q for p, q in apart), len(apart)
-
-
-def error(pairs: Sequence[tuple[float, float]]) -> float:
-    """The typical factor between predicted and measured, less one (geometric mean)."""
-    return exp(sum(abs(log(p / t)) for p, t in pairs) / len(pairs)) - 1
 
 
 class Machine:
@@ -408,164 +368,6 @@ def predictions(base: Any, programs: Iterable[str]) -> tuple[dict[str, float], s
             else:
                 found[name] = predict(maps, schedule, device, way).seconds
     return found, "" if choice is None or choice.schedule is None else repr(choice.schedule)
-
-
-def table(results: Sequence[Result], about: Mapping[str, Any]) -> str:
-    """Markdown: a line a program, and what it says about the model."""
-    lines = [
-        "# Which schedule for which operation?", "",
-        f"{about['date']} · {harness.describe(about['device'])} · treadle "
-        f"{about['versions']['treadle']} at {str(about['commit'])[:12]}"
-        f"{', with changes not committed' if about['dirty'] else ''}", "",
-        "Milliseconds (medians; on a CPU the least), data in the caches (cold: not). The gain is "
-        "over the row order "
-        "with blocks of the same shape. Spearman: predicted against measured, all schedules but "
-        "`Auto()`; times within 2 % are ties, predicted ones too (levels of 2 %, from the shortest "
-        "on); *no ties*: of the times as they are. *Spread*: the slowest of these schedules over "
-        "the fastest; where it is below 1.02 there is no order to find. Predictions are of the "
-        "model at the time of writing, which may be later than the measurement. Folds on a CPU are "
-        "not predicted.", "",
-        "| program | row order | default | best of all tried | ms | cold | gain of order or hint | "
-        "Auto / best | spread | Spearman | no ties |",
-        "| --- | ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
-    ]  # fmt: skip
-
-    def ms(r: Result, name: str) -> str:
-        return f"{r.measured[name].warm * 1e3:.3g}" if name in r.measured else ""
-
-    for r in results:
-        best = r.measured[r.best]
-        auto = "" if r.auto is None else f"{r.auto:.2f}"
-        rank, untied = ("" if x is None else f"{x:.2f}" for x in (r.rank, r.untied))
-        spread = f"{r.spread:.2f}" if r.predicted else ""
-        lines.append(
-            f"| {r.program} | {ms(r, 'Row()')} | {ms(r, 'default')} | {_code(r.best)} | "
-            f"{best.warm * 1e3:.3g} | {best.cold * 1e3:.3g} | {r.gain:.2f} × {_code(r.turned)} | "
-            f"{auto} | {spread} | {rank} | {untied} |"
-        )
-    lines += ["", *summary(results), ""]
-    return "\n".join(lines)
-
-
-def _code(name: str) -> str:
-    """A schedule in a cell of a table."""
-    return f"`{name}`".replace("|", "\\|")
-
-
-def against_row(result: Result) -> float | None:
-    """The time of the row order over that of `Auto()`."""
-    if not {"Row()", "Auto()"} <= set(result.measured):
-        return None
-    return result.measured["Row()"].warm / result.measured["Auto()"].warm
-
-
-def hint_gains(results: Sequence[Result]) -> dict[str, list[float]]:
-    """By hint: how much faster each program is with it than without."""
-    row = "Row() | Block(8, 32)"
-    found: dict[str, list[float]] = {}
-    for r in results:
-        for name, m in r.measured.items():
-            if "Hints" in name and row in r.measured:
-                found.setdefault(name.removeprefix(row + " | "), []).append(
-                    r.measured[row].warm / m.warm)  # fmt: skip
-    return found
-
-
-#: What comes beside a block, by how the first words of a schedule are written.
-FAMILIES = {
-    "columns, zigzags and swizzles of blocks": ("Column", "ZigZag", "Swizzle"),
-    "curves of blocks": ("Morton", "Hilbert"),
-    "`Clusters(4)`": ("Row() | Block(8, 32) | Clusters",),
-    "`Agents(2)`": ("Row() | Block(8, 32) | Agents",),
-}
-
-
-def family_gains(results: Sequence[Result], begins: tuple[str, ...]) -> list[tuple[float, str]]:
-    """How much faster than the row order of the same blocks a family is, and on which program."""
-    return [(r.over_control(name), r.program) for r in results for name in r.measured
-            if name.startswith(begins) and "Block" in name]  # fmt: skip
-
-
-def geometric(values: Sequence[float]) -> float:
-    """The geometric mean."""
-    return exp(sum(map(log, values)) / len(values))
-
-
-def summary(results: Sequence[Result]) -> list[str]:
-    """What all of it says, in a few lines."""
-    lines = []
-    autos = {r.program: r.auto for r in results if r.auto is not None}
-    if autos:
-        worst = max(autos, key=lambda name: autos[name])
-        rows = [x for r in results if (x := against_row(r)) is not None]
-        lines.append(
-            f"- `Auto()`, which runs nothing to choose, is {geometric([*autos.values()]) - 1:.1%} "
-            f"slower than the fastest of all (geometric mean), at worst {autos[worst] - 1:.0%} "
-            f"({worst}); over the row order it is at least {min(rows):.2f} × (the same code, "
-            "measured twice, is up to 3 % apart)."
-        )
-    ranks = {r.program: r.rank for r in results if r.rank is not None}
-    if ranks:
-        pairs = [p for r in results for p in r.predicted]
-        right, known = (sum(x) for x in zip(*(ordered(r.predicted) for r in results), strict=True))
-        least = min(ranks, key=lambda name: ranks[name])
-        good = sum(x >= 0.9 for x in ranks.values())
-        pooled = correlation(pairs) or 0.0
-        lines.append(
-            f"- Predicted against measured: {error(pairs):.0%} off (geometric mean, {len(pairs)} "
-            f"times). Spearman's correlation over all programs together {pooled:.2f}; within a "
-            f"program, median {median(ranks.values()):.2f}, at least 0.9 for {good} of "
-            f"{len(ranks)}, least {ranks[least]:.2f} ({least}). Of all pairs of schedules more "
-            f"than 2 % apart, {right / known:.0%} are predicted in the right order."
-        )
-        untied = {r.program: r.untied for r in results if r.untied is not None}
-        last = min(untied, key=lambda name: untied[name])
-        still = [r.program for r in results if r.predicted and r.rank is None]
-        lines.append(
-            f"- The same with no ties, times closer than 2 % ranked as they came: median "
-            f"{median(untied.values()):.2f}, at least 0.9 for "
-            f"{sum(x >= 0.9 for x in untied.values())} of {len(untied)}, least {untied[last]:.2f} "
-            f"({last})." + (f" Nothing to rank, all times being within 2 %: {', '.join(still)}."
-                            if still else "")
-        )  # fmt: skip
-    apart = [m.apart for r in results for m in r.measured.values() if m.apart is not None]
-    if apart:
-        lines.append("- The middle half of the samples of a schedule spreads by "
-                     f"{median(apart):.1%} of their median (that is the median of all; 95 % of "
-                     f"them: {np.quantile(apart, 0.95):.1%} at most).")  # fmt: skip
-    once = [r.program for r in results for m in r.measured.values() if m.once]
-    if once:
-        lines.append(f"- Measured once, being over {HOPELESS:.0f} times as slow as the fastest: "
-                     f"{len(once)} schedules ({', '.join(dict.fromkeys(once))}).")  # fmt: skip
-    gains = sorted(results, key=lambda r: -r.gain)[:5]
-    shown = ", ".join(f"{r.program} {r.gain:.2f} × (`{r.turned}`)" for r in gains)
-    lines.append(f"- Largest gains of an order, a hint or a residency over the row order of the "
-                 f"same blocks: {shown}.")  # fmt: skip
-    null = [r.program for r in results if r.gain < 1.03]
-    lines.append(
-        f"- Nothing gained that way (below 3 %) on {len(null)} of {len(results)}: "
-        f"{', '.join(null)}."
-    )
-    for family, begins in FAMILIES.items():
-        apart = sorted(family_gains(results, begins))
-        if apart:
-            lines.append(f"- {family[0].upper()}{family[1:]}, over the row order of the same "
-                         f"blocks: {geometric([g for g, _ in apart]):.2f} × on average, "
-                         f"{apart[0][0]:.2f} ({apart[0][1]}) to {apart[-1][0]:.2f} "
-                         f"({apart[-1][1]}).")  # fmt: skip
-    for hint, found in hint_gains(results).items():
-        lines.append(f"- `{hint}`: {geometric(found):.2f} × on average, {min(found):.2f} to "
-                     f"{max(found):.2f}.")  # fmt: skip
-    wrong = [f"{r.program} under `{n}`" for r in results for n, m in r.measured.items()
-             if not m.same and n not in ("default", "Auto()")]  # fmt: skip
-    lines.append("- Results are bit for bit those of the row order under every schedule"
-                 + (f", but: {'; '.join(wrong)}." if wrong else "."))  # fmt: skip
-    apart_bits = [r.program for r in results if "default" in r.measured
-                  and not r.measured["default"].same]  # fmt: skip
-    if apart_bits:
-        lines[-1] += (" Without one, separable weights are summed axis by axis, which rounds "
-                      f"otherwise: {', '.join(apart_bits)}.")  # fmt: skip
-    return lines
 
 
 def read(path: Path) -> tuple[list[Result], dict[str, Any]]:

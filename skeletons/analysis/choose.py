@@ -237,10 +237,11 @@ def way_of(node: Node, gpu: bool) -> str:
         if stencil.is_stencil(node, builder):
             return "strips"
         return "tiles" if transpose.staged_reads(builder, node) is not None else "rows"
-    if transform.is_transposing(node.elements, rank):
+    elements = transform.inside(node.elements, node.shape)
+    if transform.is_transposing(elements, rank):
         return "tiles"
-    window = transform.has_boundary(node.elements)
-    return "strips" if window and transform.row_sharing(node.elements, rank) >= 0.4 else "rows"
+    window = elements != node.elements or transform.has_boundary(elements)
+    return "strips" if window and transform.row_sharing(elements, rank) >= 0.4 else "rows"
 
 
 class Decider:

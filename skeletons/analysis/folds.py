@@ -98,19 +98,23 @@ def _places(schedule: Schedule | None) -> float:
 
 def _blocks(kernel: KernelMaps, schedule: Schedule | None) -> _Blocks:
     """Blocks of threads: of leaves, as many as a block of the schedule covers."""
-    rows, count = max(kernel.size, 1), max(math.prod(kernel.inner), 1)
+    count, outer = max(math.prod(kernel.inner), 1), kernel.outputs
     along = any(m.strides and abs(m.strides[-1]) == 1 for m in kernel.reads)
     if along:  # rows of the array are folded
-        parts = max(min(BLOCKS // rows, count // LEAST), 1)
-        leaf, grid = (-(-count // parts), 1), (parts, rows)
+        parts = max(min(BLOCKS // max(kernel.size, 1), count // LEAST), 1)
+        leaf, grid = (-(-count // parts), *(1 for _ in outer)), (parts, *outer)
     else:
-        strips = -(-rows // STRIP)
-        parts = max(min(STRIP_BLOCKS // strips, count // (BELOW * BELOW)), 1)
+        strips = -(-outer[-1] // STRIP)
+        many = max(math.prod(outer[:-1]) * strips, 1)
+        parts = max(min(STRIP_BLOCKS // many, count // (BELOW * BELOW)), 1)
         span = math.ceil(math.ceil(count / parts) / BELOW) * BELOW
-        leaf, grid = (span, STRIP), (-(-count // span), strips)
+        leaf = (span, *(1 for _ in outer[1:]), STRIP)
+        grid = (-(-count // span), *outer[:-1], strips)
     leaves = math.prod(grid)
     if schedule is None or not (schedule.block or schedule.per_thread or schedule.lanes):
         return _Blocks(leaves, 1.0)
-    unit = schedule.resolve(2, leaf=leaf).unit
+    if kernel.size == 1 and len(kernel.inner) > 1:
+        schedule = schedule.along_a_line()
+    unit = schedule.resolve(len(grid), leaf=leaf).unit
     tasks = math.prod(-(-n // u) for n, u in zip(grid, unit, strict=True))
     return _Blocks(tasks, leaves / tasks)

@@ -15,6 +15,7 @@ import numpy as np
 
 from treadle.dsl.access import DATA
 from treadle.skeletons.schedules import (
+    Clusters,
     Hilbert,
     LocalityGraph,
     Morton,
@@ -25,9 +26,10 @@ from treadle.skeletons.schedules import (
     as_schedule,
 )
 from treadle.skeletons.schedules.block_table import looked_up
+from treadle.skeletons.transpose import sides
 
 from .device import Ceilings
-from .footprint import distinct, with_inner
+from .footprint import with_inner
 from .maps import KernelMaps, Map, Points
 from .walk import Walk, points_of
 
@@ -45,9 +47,12 @@ CPU_INDEX = INDEX | {"Morton": 125, "Hilbert": 210}
 OWN_INDEX, ROWS_INDEX, BEYOND = 75, 12, 2
 #: Where warps are looked at, as parts of the way: not at edges.
 PLACES = (0.371, 0.537, 0.713)
-#: Slots more where a GPU looks up which block comes next, beyond those of the row order.
-LOOK_UP = 6
-#: Bytes that a task moves on a CPU; rows and columns of transposing ones.
+#: Slots more where a GPU looks up which block comes next, beyond those of the row order; and where
+#: blocks come in clusters, which a block finds its place in (counted: 14 instructions).
+LOOK_UP, IN_CLUSTER = 6, 13
+#: … for every axis beyond two (a division more: counted, 10 instructions).
+ANOTHER_AXIS = 18
+#: Bytes that a task moves on a CPU.
 TASK_BYTES = 1 << 17
 
 
@@ -57,9 +62,10 @@ class Form:
 
     `ids`: units of one block or task; `patch`: outputs of a thread along every axis, `sharing`: of
     these, what uses a value that it loaded together; `block`: at block grain; `staged`: transposing
-    reads go through shared memory, or narrow columns.  `following`: outputs of a rectangle that
-    follow each other among the lanes.  `fit`: blocks that a multiprocessor holds at most, `stay`:
-    they take one piece after the other.  `looked_up`: a block has to load first which one it is.
+    reads go through shared memory, or tiles in a core's caches.  `following`: outputs of a
+    rectangle that follow each other among the lanes.  `fit`: blocks that a multiprocessor holds at
+    most, `stay`: they take one piece after the other.  `looked_up`: a block has to load first which
+    one it is.
     """
 
     walk: Walk
@@ -82,7 +88,7 @@ def form_of(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings, way
     rank = len(kernel.outputs)
     fixed = schedule is not None and (schedule.order or schedule.visits_blocks
                                       or schedule.per_thread)  # fmt: skip
-    if schedule is None or not fixed or rank == 0:
+    if schedule is None or not fixed or kernel.size <= 1:  # one output is in no order
         return _together(kernel, device) or _default(kernel, device, way)
     plan = as_schedule(schedule).resolve(rank)
     order: Order = plan.order
@@ -112,10 +118,13 @@ def form_of(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings, way
         return Form(Walk(kernel.outputs, order, plan.unit if by_blocks else ones),
                     max(VISITS // unit, 1), VISIT_THREADS, ones, by_blocks, rank - 1, False, index,
                     ones, patch, VISIT_FIT, True)  # fmt: skip
-    by_graph = isinstance(as_schedule(schedule).residency, LocalityGraph)
+    residency = as_schedule(schedule).residency
+    by_graph = isinstance(residency, LocalityGraph)
+    index += IN_CLUSTER * isinstance(residency, Clusters) + ANOTHER_AXIS * max(rank - 2, 0)
     table = by_blocks and looked_up(order) and not by_graph
     if table:
-        index, walk = BLOCK_INDEX["Row"] + LOOK_UP, dataclasses.replace(walk, table=True)
+        index += BLOCK_INDEX["Row"] + LOOK_UP - places.get(name, OWN_INDEX)
+        walk = dataclasses.replace(walk, table=True)
     # Loops of a thread's outputs run together; else only neighbours of a row are.
     sharing = patch if kernel.inner else (*(1,) * (rank - 1), patch[-1])
     if not by_blocks:
@@ -167,16 +176,16 @@ def _default(kernel: KernelMaps, device: Ceilings, way: str, threads: int | None
     rank, domain = len(kernel.outputs), kernel.outputs
     ones, last = (1,) * rank, rank - 1
     lead = (1,) * max(rank - 2, 0)
-    if rank == 0:
-        return Form(Walk((1,), Row(), (1,)), 1, 1, (1,), True, 0, False, ROWS_INDEX, (1,))
     if way == "visits":
         return Form(Walk(domain, Row(), ones), VISITS, VISIT_THREADS, ones, False, last, False,
                     ROWS_INDEX, ones, (), VISIT_FIT, True)  # fmt: skip
     if way == "tiles" and rank > 1:
-        if not device.gpu:
-            unit = (*lead, 64, 256)
-            return Form(Walk(domain, Row(), unit), 1, 512, ones, True, last, True, ROWS_INDEX, ones)
         across = _across(kernel)
+        if not device.gpu:
+            # Of one read, which nearly all kernels have.
+            width, length = sides([max(m.element for m in kernel.reads)])
+            unit = tuple({across: width, last: length}.get(k, 1) for k in range(rank))
+            return Form(Walk(domain, Row(), unit), 1, 1, ones, True, last, True, ROWS_INDEX, ones)
         unit = tuple(64 if k in (across, last) else 1 for k in range(rank))
         patch = tuple({across: 2, last: 4}.get(k, 1) for k in range(rank))
         return Form(Walk(domain, Row(), unit), 1, TILE_THREADS, patch, True, last, True, ROWS_INDEX,
@@ -234,14 +243,13 @@ def shared_loads(m: Map, patch: Sequence[int], inner: Sequence[int]) -> float:
     outputs = math.prod(patch)
     if outputs == 1 or m.kind == DATA:
         return m.taps * m.turns
+    if not m.shape:
+        return m.turns / outputs
     low = np.array([[0] * len(patch)], np.int64)
     points = with_inner(points_of(low[0], low[0] + np.array(patch)), inner, 1)
-    # Away from the edges, where a boundary would make places equal.
-    away = dataclasses.replace(m, shape=tuple(n + (1 << 16) for n in m.shape))
-    if m.coefficients:
-        shifted = tuple(tuple(o + (1 << 12) for o in offset) for offset in m.offsets)
-        away = dataclasses.replace(away, offsets=shifted)
-    return distinct([away], points, m.element) / outputs * m.turns
+    # As written: at the edges a boundary would make places equal.
+    places = np.unique(m.indices(points), axis=0)
+    return len(places) / outputs * m.turns
 
 
 def lanes_of(form: Form, part: float, count: int = 32) -> Points:

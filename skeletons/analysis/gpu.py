@@ -6,8 +6,8 @@ bytes between L2 and L1s, and blocks that come and go.
                 units beside the others
     wavefronts  banks of the L1 that a warp's words meet in, and lines that its words straddle
     far         sectors that the blocks of one multiprocessor share, each request of a line at least
-    turnover    one block after the other is launched, and each lives as long as its latencies,
-                longer where all multiprocessors wait for the same sector
+    turnover    each block lives as long as its latencies, longer where all multiprocessors wait for
+                the same sector; and they are launched one after the other, beside all else
 
 Constants are of an H200, from what is said there (benchmarks/results/schedules-gpu-*, and the
 machine code).
@@ -63,11 +63,14 @@ GIVEN_UP = 0.09
 #: time (the L2 answers these together): 17 taps down a column, in blocks of a row, take 89 us
 #: (measured), not 146.
 ALONE = 0.45
+#: … and in loops, where few come at the same time (counted: 0.89 to 0.97 in A·B and Aᵀ·B; but then
+#: the L2 gives 9.6, not 8.4 TB/s).
+IN_LOOPS = 0.75
 #: Seconds from one block's launch to the next one's: 262 144 blocks of any kind take 157 us.
 DISPATCH = 0.6e-9
 #: Seconds that a block lives whatever it does (launch, addresses, the last store); more until data
 #: from L2 or DRAM is there, and where the blocks of a cluster begin together.
-LIFE, FIRST_DATA, CLUSTER = 0.35e-6, 0.47e-6, 0.04e-6
+LIFE, FIRST_DATA, CLUSTER = 0.32e-6, 0.47e-6, 0.025e-6
 #: … and where the L1 would hold all that is read, but blocks begin with what it has not met: from
 #: L2, and longer for every multiprocessor that asks for the same sectors at that time (u[i]·v[j] of
 #: 8192 squared: 175 us row by row, where all ask for one u[i], 163 in columns of 256; of u[i] alone
@@ -78,24 +81,35 @@ SAME_PAST = 3e-9
 #: … and until a block has loaded which one it is, from a table of the order (8 192 squared in
 #: blocks of 8 × 32: 230 us by arithmetic, 325 looked up; five points of 4 096 squared: 64 and 86;
 #: least squares over 40 such pairs).
-LOOKED_UP = 0.31e-6
+LOOKED_UP = 0.34e-6
 #: Seconds more until data is there where what is resident touches parts of rows only, all over
 #: memory: rows of DRAM are opened for less (columns of any width take 16 us of 225 longer).
-OPENED = 0.06e-6
+OPENED = 0.075e-6
 #: Cycles more that a block lives for every load of a thread; for every turn of a loop, whose loads
-#: wait for each other, and more where every warp brings in a line of its own, and waits for L2; for
-#: every slot that computes places, each of which waits for the one before; and for every doubling
-#: of the lines that an access of a warp is on: it waits for the last of them.
-LOAD, TURN, WAITING, PLACE, LINES = 54.0, 90.0, 85.0, 2.3, 50.0
-#: Cycles of a turn more where a thread runs several loops, twice as many where it has columns.
+#: wait for each other; for every slot that computes places, each of which waits for the one before;
+#: and for every doubling of the lines that an access of a warp is on: it waits for the last.
+LOAD, TURN, PLACE, LINES = 54.0, 112.0, 2.3, 60.0
+#: … of a turn of a loop, for every line that its warp brings in and every multiprocessor that asks
+#: for it at that time: they get it one after the other (Aᵀ·B of 2048 squared in blocks of a row
+#: takes 3.5 ms where 140 ask for the lines of a turn, 4.2 where 188 do, 3.0 where 50 do).
+IN_TURN = 0.86
+#: … where all that is resident goes through more than the L2 holds, and its lines come from DRAM
+#: (A·B of 4096 squared, blocks of 8 × 32: 22.8 ms row by row, 17.5 in columns of 512).
+FROM_DRAM = 50.0
+#: … for every doubling of the rows of an array that are read all over the device at the same time,
+#: each at its own place, from one a multiprocessor on (A·B of 2048 squared, blocks of 8 × 32: 136
+#: rows 2.22 ms, 264 to 528 2.30, 1056 2.32, all 2.39, with fewer sectors from L2).
+APART_ROWS = 7.0
+#: Cycles of a turn more where a thread runs several loops.
 APIECE = 110.0
 #: Slots of a turn of a loop besides; of the place of a load in it that is not the neighbour of the
 #: one before, and of one that is where several outputs run together, and turns are not unrolled as
 #: far; and more of the first along Hilbert's curve of elements (machine code: 53 instructions in 16
 #: turns of two loads).
 A_TURN, STEP, TOGETHER, CURVED = 0.5, 3.5, 2.0, 3.3
-#: Slots of the place of a load outside loops, for every row of an array (machine code).
-OTHER_ROW = 3.0
+#: Slots of the place of a load outside loops, for every row of an array: two clamps and an address,
+#: of integers (17 taps in a column: 105 instructions counted, which take 160 slots).
+OTHER_ROW = 5.6
 #: How much longer a warp runs loops of unlike turns for every element that its lanes are apart:
 #: neighbours have about as many, and the warp waits for the longest (the turns of the Mandelbrot
 #: set, counted: lanes of 4 × 8 run 3.4 % fewer than those of 1 × 32, of 2 × 16 2.2 %; a Julia set,
@@ -105,7 +119,7 @@ APART = 0.002
 #: as a whole, so that cheap blocks, which wait, do not run beside dear ones, which compute (columns
 #: of 128 and 256, of which one or a part of one is resident, take 83.4 us, those of 32 81.0; but
 #: squares along Hilbert's curve 80.2).
-UNMIXED = 0.03
+UNMIXED = 0.024
 #: Cycles from one instruction of such a loop to the next, which needs it, and as many more where it
 #: is about doubles: few warps leave gaps (counted, of doubles: 9.0).
 DEPENDENT = 4.5
@@ -117,15 +131,13 @@ _CLASSES = {HORIZONTAL: "horizontal", VERTICAL: "vertical", STREAMING: "stream",
 
 @dataclass(frozen=True)
 class Work:
-    """Warp instructions, those of one thread, wavefronts of the L1 and those of them beside
-    which lines come in, bytes written to L2, bytes read
+    """Warp instructions, those of one thread, wavefronts of the L1, bytes written to L2, bytes read
     past the L1 or where data say, how often the lines that a warp waits for are doubled, and cycles
     of a thread whose instructions wait for each other."""
 
     issue: float
     own: float
     wavefronts: float
-    beside: float
     written: float
     past: float
     doublings: float
@@ -148,19 +160,16 @@ def work(kernel: KernelMaps, form: Form, device: Ceilings, schedule: Schedule | 
     each = operations(kernel, form) + len(kernel.stores)
     each += A_TURN * turns / patch / max(at_once.values(), default=1)
     for m, load in zip(kernel.reads, loads, strict=True):
-        places = load * _stepping(m, kernel, form) if kernel.inner else _rows(m, form) * OTHER_ROW
-        each += load + places
+        at_a_time = load / _together(m, form, kernel)
+        places = _rows(m, form) * OTHER_ROW
+        each += at_a_time + (at_a_time * _stepping(m, kernel, form) if kernel.inner else places)
     points = np.concatenate([lanes_of(form, part) for part in PLACES])
     first = with_inner(points, [min(n, 1) for n in kernel.inner])
-    wavefronts = beside = written = past = doublings = 0.0
+    wavefronts = written = past = doublings = 0.0
     for m, load in zip(kernel.reads, loads, strict=True):
         wide = _together(m, form, kernel)
         cycles, sectors, lines = _access(m, form, first, wide * at_once.get(m, 1))
         wavefronts += load * patch / wide * cycles
-        # 16 bytes of one lane at a time: other banks are free, and lines come in meanwhile (A·Bᵀ of
-        # 2048 squared takes 9.4 to 9.6 ms in any order, whatever comes into the L1).
-        if m.element * wide * at_once.get(m, 1) == 16 and cycles >= 32:
-            beside += load * patch / wide * (cycles - 4)
         doublings = max(doublings, math.log2(max(lines / wide, 1)))
         bypassing = _policy(m, schedule) == "no_l1"
         if bypassing or m.kind == DATA:
@@ -191,7 +200,7 @@ def work(kernel: KernelMaps, form: Form, device: Ceilings, schedule: Schedule | 
     # slower of the two is the time.
     slots = max(own, 2 * doubles)
     waiting = own * DEPENDENT + doubles * DEPENDENT
-    return Work(warps * slots, own, warps * wavefronts, warps * beside, written, warps * past,
+    return Work(warps * slots, own, warps * wavefronts, written, warps * past,
                 doublings, waiting)  # fmt: skip
 
 
@@ -218,7 +227,7 @@ def _spanned(kernel: KernelMaps, form: Form, device: Ceilings) -> float:
     """What part of an axis half of the blocks that are resident at a time span, at most: while
     cheap ones come and go, dear ones that were there run on, on average for half their life."""
     together = max(resident(form) * device.units * form.ids // 2, 1)
-    room, extents = max(form.walk.size - together, 0), np.array(kernel.outputs)
+    room, extents = max(form.walk.size - together, 0), np.array(form.walk.domain)
     found = []
     for part in PLACES:
         points = form.walk.origins(int(room * part) + np.arange(1024) * together // 1024)
@@ -338,6 +347,8 @@ def from_l2(kernel: KernelMaps, form: Form, device: Ceilings, done: Work,
     first = max(blocks * 3 // 8 - taken * device.units // 2, 0)
     order = np.arange(taken)
     spread = order * device.units + order * SCATTER % device.units
+    if kernel.inner and not in_step(kernel, done, device):
+        taken, order, spread = 1, order[:1], spread[:1]
     residency = None if schedule is None else schedule.residency
     if isinstance(residency, Agents | LocalityGraph | Clusters):
         spread = order
@@ -353,7 +364,8 @@ def from_l2(kernel: KernelMaps, form: Form, device: Ceilings, done: Work,
     sectors = union_lines(reads, low, high, 32, inner) * 32
     lines = union_lines(reads, low, high, 128, inner) * REQUEST
     often = turns * blocks / taken
-    return total + max(sectors * ALONE, lines) * often, sectors * often
+    alone = IN_LOOPS if kernel.inner else ALONE
+    return total + max(sectors * alone, lines) * often, sectors * often
 
 
 def _of_blocks(maps: Sequence[Map], kernel: KernelMaps, form: Form, piece: int) -> float:
@@ -375,9 +387,9 @@ def given_up(kernel: KernelMaps, form: Form, device: Ceilings, schedule: Schedul
 
 
 def turnover(kernel: KernelMaps, form: Form, device: Ceilings, done: Work,
-             schedule: Schedule | None) -> float:  # fmt: skip
-    """Seconds that blocks take to come and go: launched one by one, each as long as it lives,
-    as many at a time as fit."""
+             schedule: Schedule | None) -> tuple[float, float]:  # fmt: skip
+    """Seconds that blocks live, as many at a time as fit; and until all are launched, one by one,
+    beside whatever else goes on."""
     blocks = -(-form.walk.size // form.ids)
     residency = None if schedule is None else schedule.residency
     fit, life, launched = resident(form), LIFE, float(blocks)
@@ -406,17 +418,22 @@ def turnover(kernel: KernelMaps, form: Form, device: Ceilings, done: Work,
         cycles += done.waiting
     if kernel.inner:
         turns = math.prod(kernel.inner)
-        cycles += turns * (TURN + WAITING * min(_new_lines(kernel, form, turns), 1))
+        step = in_step(kernel, done, device)
+        cycles += turns * (TURN + IN_TURN * _in_turn(kernel, form, device, turns, step))
+        cycles += turns * FROM_DRAM * _from_dram(kernel, form, device, turns)
+        if step:
+            rows = _rows_at_once(kernel, form, device) / device.units
+            cycles += turns * APART_ROWS * math.log2(max(rows, 1))
         if math.prod(form.sharing) > 1:
             # Few warps, each with much to do: one instruction after the other, and hardly a turn
             # is begun before the one before is done.
-            cycles += done.own + turns * APIECE * (1 if form.sharing[-1] == 1 else 2)
+            cycles += done.own + turns * APIECE
     else:
         each = [shared_loads(m, form.sharing, ()) / _together(m, form, kernel)
                 for m in kernel.reads]  # fmt: skip
         cycles += math.prod(form.patch) * sum(each) * LOAD
     life += cycles / device.clock
-    return max(launched * DISPATCH, max(blocks / (device.units * fit), 1.0) * life)
+    return max(blocks / (device.units * fit), 1.0) * life, launched * DISPATCH
 
 
 def _fresh(kernel: KernelMaps, form: Form, device: Ceilings) -> float:
@@ -467,10 +484,47 @@ def _reached(m: Map, kernel: KernelMaps, form: Form, device: Ceilings) -> float:
     return float(end[:, -1].max() - begin[:, -1].min()) / max(m.shape[-1], 1)
 
 
-def _new_lines(kernel: KernelMaps, form: Form, turns: int) -> float:
-    """Lines that a warp brings into the L1 in a turn of its loops: what its block reads in all, by
-    turns and warps."""
-    reads = [m for m in kernel.reads if m.kind != DATA]
-    low, high = form.walk.boxes(form.walk.size * 3 // 8 // form.ids * form.ids, form.ids)
-    warps = max(form.threads / 32, 1)
-    return union_lines(reads, low, high, 128, kernel.inner) / turns / warps if reads else 0.0
+def _in_turn(kernel: KernelMaps, form: Form, device: Ceilings, turns: int, step: bool) -> float:
+    """Lines that a warp brings into the L1 in a turn of its loops, times the multiprocessors that
+    ask for each at that time.  They are what its multiprocessor reads in all, by turns and warps;
+    what its own block reads where blocks do not keep `step`."""
+    mine = _resident_ids(form, device)[0][0]
+    mine = mine[mine < form.walk.size][: None if step else 1]
+    warps, total = max(form.threads / 32, 1) * max(len(mine), 1), 0.0
+    for m in (m for m in kernel.reads if m.kind != DATA):
+        lines = union_lines([m], *form.walk.boxes(mine, form.ids), 128, kernel.inner)
+        total += min(lines / turns / warps, 1) * _asking(m, kernel, form, device)
+    return total
+
+
+def in_step(kernel: KernelMaps, done: Work, device: Ceilings) -> bool:
+    """Whether the blocks of a multiprocessor go through their loops together: where the L1 limits
+    them, who is ahead misses, and who is behind finds the lines there (58 to 71 % of the sectors of
+    A·B in columns of blocks of one row); where instructions do, nothing holds them together (18 to
+    23 % of those of Aᵀ·B)."""
+    cycles = device.clock * device.units
+    return bool(kernel.inner) and done.wavefronts / cycles >= done.issue / device.issue
+
+
+def _rows_at_once(kernel: KernelMaps, form: Form, device: Ceilings) -> float:
+    """Rows of an array that all resident blocks read at the same time, each along the row."""
+    last = len(kernel.outputs)
+    found = 1.0
+    for m in kernel.reads:
+        if m.coefficients and m.strides[last:] and m.strides[-1] == 1 and m.size:
+            now, wave = _resident_ids(form, device)
+            lines = union_lines([m], *form.walk.boxes(now[1], wave), 128, kernel.inner)
+            found = max(found, lines * 128 / max(m.shape[-1] * m.element, 128))
+    return found
+
+
+def _from_dram(kernel: KernelMaps, form: Form, device: Ceilings, turns: int) -> float:
+    """Lines that a block waits for in a turn of its loops and that come from DRAM, one at most: of
+    arrays of which all that is resident reads more than the L2 holds, so that the next blocks find
+    nothing of it."""
+    now, wave = _resident_ids(form, device)
+    low, high = form.walk.boxes(now[1], wave)
+    mine = form.walk.boxes(now[0][:1], form.ids)
+    lines = [union_lines([m], *mine, 128, kernel.inner) for m in kernel.reads if m.kind != DATA
+             and union_lines([m], low, high, 128, kernel.inner) * 128 > device.shared]  # fmt: skip
+    return min(sum(lines) / turns, 1.0)

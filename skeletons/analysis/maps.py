@@ -135,7 +135,7 @@ class Map:
         """Elements from one index to the next along every axis: row-major, dense."""
         steps = [1]
         for n in self.shape[:0:-1]:
-            steps.append(steps[-1] * max(n, 1))
+            steps.append(_wrapped(steps[-1] * max(n, 1)))
         return tuple(reversed(steps))[-len(self.shape) :] if self.shape else ()
 
     @property
@@ -175,13 +175,19 @@ class Map:
         return (inside @ np.array(self.pitch, np.int64)) * self.element
 
 
+def _wrapped(number: int) -> int:
+    """An integer of any size as the 64 bits in which kernels compute indices and places."""
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
 @dataclass(frozen=True)
 class KernelMaps:
     """All that the model wants to know of a kernel's memory: its domain and its maps.
 
-    `outputs`: extents of the axes that threads and tasks are made of; `inner`: of the folded axes
-    and counted loops that every output runs through; `operations`, `loads`: additions and reads per
-    output; `shared`: additions that neighbours along the last axis but one have in common.
+    `outputs`: extents of the axes that threads and tasks are made of, (1,) of one output alone;
+    `inner`: of the folded axes and counted loops that every output runs through; `operations`,
+    `loads`: additions and reads per output; `shared`: additions that neighbours along the last axis
+    but one have in common.
     `doubles`: additions of 64-bit floats.
     `state`: bytes that its loops carry from turn to turn; `regular`: whether all its loops have as
     many turns for every output.  `binned`: it combines into few places, which blocks of a GPU have
@@ -259,12 +265,23 @@ def kernel_maps(node: Node, known: Mapping[Expr, int]) -> KernelMaps | None:
         shared = 0.0  # each output has its own number of turns, and runs them alone
     doubles = sum(_work(e, turns) for e in walk(bodies) if _is_double(e))
     loads = sum(m.taps * m.turns for m in maps if not m.store)
-    return KernelMaps(tuple(int(n or 0) for n in outer), inner, tuple(maps),
+    if not rank:
+        maps = [_of_one(m) for m in maps]
+    return KernelMaps(tuple(int(n or 0) for n in outer) if rank else (1,), inner, tuple(maps),
                       work * max(around, 1), loads, min(shared, work),
                       max((sum(t.bytes for t in e.types) for e in loops), default=0),
                       all(evaluate(e.count, known) is not None for e in loops)
                       and not any(isinstance(e, While) for e in walk(bodies)),
                       _binned(node, maps), doubles * max(around, 1))  # fmt: skip
+
+
+def _of_one(m: Map) -> Map:
+    """A map of one output alone with an axis of extent 1 for it, as walks over outputs have."""
+    coefficients = tuple((0, *row) for row in m.coefficients)
+    inside = m.places
+    if inside is None:
+        return replace(m, coefficients=coefficients)
+    return replace(m, places=lambda points: inside(points[:, 1:]))
 
 
 #: Bytes of places that a block of a GPU has a copy of (`gpu/permute.py`).
@@ -357,9 +374,10 @@ def _in_rows(access: Access, bodies: Sequence[Expr], rank: int) -> bool:
 
 
 def _shape(leaf: Leaf, known: Mapping[Expr, int]) -> tuple[int, ...]:
-    """Extents; what is not known is taken to be large."""
+    """Extents; what is not known is taken to be large, as far as such an array could be."""
     found = [evaluate(e, known) for e in leaf.shape]
-    return tuple(1 << 20 if n is None else max(n, 0) for n in found)
+    large = 1 << min(20, 40 // max(found.count(None), 1))
+    return tuple(large if n is None else max(n, 0) for n in found)
 
 
 def _numeric(access: Access, axes: Mapping[Expr, int], known: Mapping[Expr, int], turns: float
@@ -383,10 +401,11 @@ def _numeric(access: Access, axes: Mapping[Expr, int], known: Mapping[Expr, int]
                 row[axes[moving[0]]] += factor
             else:
                 fixed += factor
-        coefficients.append(tuple(row))
+        coefficients.append(tuple(map(_wrapped, row)))
         constants.append(fixed)
     offsets = tuple(
-        tuple(o + c for o, c in zip(offset, constants, strict=True)) for offset in access.offsets
+        tuple(_wrapped(o + c) for o, c in zip(offset, constants, strict=True))
+        for offset in access.offsets
     )
     return replace(plain, coefficients=tuple(coefficients), offsets=offsets)
 

@@ -42,6 +42,8 @@ class Meeting:
 
 def waiting(kernel: KernelMaps, form: Form, device: Ceilings) -> float:
     """Cycles of all cores in which accesses wait for lines that others threw out of their sets."""
+    if form.staged:
+        return 0.0
     total = 0.0
     for m in (m for m in kernel.maps if apart(m, kernel)):
         met = _meeting(m, kernel, form, device)
@@ -58,6 +60,8 @@ def meetings(kernel: KernelMaps, device: Ceilings, way: str, schedule: Schedule 
     if device.gpu:
         return []
     form = form_of(kernel, schedule, device, way)
+    if form.staged:  # rows of both sides are read and written as they lie
+        return []
     return [(m, _meeting(m, kernel, form, device)) for m in kernel.maps if apart(m, kernel)]
 
 
@@ -88,7 +92,7 @@ def _under_way(kernel: KernelMaps, form: Form, device: Ceilings, part: float) ->
         origin = walk.origins(np.array([int(walk.size * part)]))[0]
         width = min(walk.unit[-1], walk.domain[-1])
         height = form.patch[-2] if len(form.patch) > 1 else 1
-        if form.staged or kernel.inner:
+        if kernel.inner:
             width = min(width, device.lanes)
         if not kernel.inner:
             width = min(width, UNDER_WAY)

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from treadle.dsl.access import DATA
-from treadle.skeletons.schedules import Order, Row, Schedule
+from treadle.skeletons.schedules import Row, Schedule
 
 from . import gpu
 from .device import Ceilings
@@ -61,8 +61,9 @@ class Prediction:
     and the seconds that each of the four takes alone.
 
     `schedule` None: as treadle does it without one.  `near`: on a GPU wavefronts of the L1, on a
-    CPU bytes from the second cache.  `turnover`: seconds that blocks take to come and go, on a GPU.
-    `rough`: it cannot win, and its bytes are the least possible.
+    CPU bytes from the second cache.  `turnover`: on a GPU, seconds that blocks live, as many at a
+    time as fit; `dispatch`: until all are launched, whatever else goes on.  `rough`: it cannot win,
+    and its bytes are the least possible.
     """
 
     schedule: Schedule | None
@@ -74,18 +75,19 @@ class Prediction:
     launch: float
     rough: bool = False
     turnover: float = 0.0
+    dispatch: float = 0.0
 
     @property
     def seconds(self) -> float:
         longest = max(*self.terms, self.turnover)
         power = TOGETHER[bool(self.turnover)]
         parts = ((t / longest) ** power for t in (*self.terms, self.turnover))
-        return float(longest * sum(parts) ** (1 / power)) + self.launch
+        return max(float(longest * sum(parts) ** (1 / power)), self.dispatch) + self.launch
 
     @property
     def longest(self) -> int:
-        """The number of the term that takes longest; 4 is the turnover."""
-        times = (*self.terms, self.turnover)
+        """The number of the term that takes longest; 4 is the turnover, or the dispatch."""
+        times = (*self.terms, max(self.turnover, self.dispatch))
         return times.index(max(times))
 
     @property
@@ -103,22 +105,23 @@ def predict(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings, way
     `rough`.  Raises `ScheduleError` when the schedule does not fit the kernel's rank.
     """
     form = form_of(kernel, schedule, device, way)
-    turnover, done = 0.0, None
+    turnover, dispatch, done = 0.0, 0.0, None
     if device.gpu:
         done = gpu.work(kernel, form, device, schedule)
         issue, near, cycles = done.issue, done.wavefronts, device.clock * device.units
-        turnover = gpu.turnover(kernel, form, device, done, schedule)
+        turnover, dispatch = gpu.turnover(kernel, form, device, done, schedule)
     else:
         issue, near, cycles = _instructions(kernel, form, device), 0.0, device.near
     # Fewer blocks than multiprocessors, or tasks than cores, leave some without work.
     idle = max(device.units * form.ids / max(form.walk.size, 1), 1.0)
     terms = [0.0, idle * issue / device.issue, idle * near / cycles]
-    rough = max(*terms, turnover) + device.launch >= beyond
+    rough = max(*terms, turnover, dispatch) + device.launch >= beyond
     if rough:
         far = least_bytes(kernel, device.piece)
     elif done is not None:
         far, filled = gpu.from_l2(kernel, form, device, done, schedule)
-        near += max(filled / FILL - done.beside, 0.0)
+        if not kernel.inner:  # else lines come in while others wait
+            near += filled / FILL
         terms[2] = idle * near / cycles
     else:
         near, again = _own_caches(kernel, form, device)
@@ -129,7 +132,8 @@ def predict(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings, way
     if device.gpu and not rough:
         dram += gpu.given_up(kernel, form, device, schedule)
     seconds = (dram / device.dram, terms[0], terms[1], terms[2])
-    return Prediction(schedule, dram, far, issue, near, seconds, device.launch, rough, turnover)
+    return Prediction(schedule, dram, far, issue, near, seconds, device.launch, rough, turnover,
+                      dispatch)  # fmt: skip
 
 
 def _from_dram(kernel: KernelMaps, form: Form, device: Ceilings, rough: bool) -> float:
@@ -273,13 +277,13 @@ def _own_caches(kernel: KernelMaps, form: Form, device: Ceilings) -> tuple[float
     """Bytes that come from a core's second cache into its first; and how many times what a task
     touches comes into the second one, which is more than once where its sets are crowded."""
     walk = form.walk
-    # Within a task: vectors of a row, several rows at once; narrow columns where reads transpose.
+    # Within a task: vectors of a row, several rows at once; the whole tile where reads transpose.
     inside = walk
     if form.block:
         rows = (*form.patch[:-1], max(min(device.lanes, walk.unit[-1]), form.patch[-1]))
         covered = tuple(min(u, n) for u, n in zip(walk.unit, walk.domain, strict=True))
-        order = _narrow() if form.staged else Row()
-        inside = Walk(covered, order, tuple(min(r, n) for r, n in zip(rows, covered, strict=True)))
+        rows = covered if form.staged else rows
+        inside = Walk(covered, Row(), tuple(min(r, n) for r, n in zip(rows, covered, strict=True)))
     tasks = kernel.size / max(math.prod(inside.domain), 1)
     grain = 1 if form.block else device.lanes
     first, own = Cache(device.first, device.first_ways), Cache(device.own, device.own_ways)
@@ -298,12 +302,6 @@ def _broken(walk: Walk, run: int) -> bool:
     starts = (walk.size * np.array(PLACES)).astype(np.int64) // run * run
     ends = walk.origins(starts + run - 1)
     return bool((np.abs(ends - walk.origins(starts)).sum(1) != run - 1).any())
-
-
-def _narrow() -> Order:
-    from treadle.skeletons.schedules import Column
-
-    return Column(1)  # of vectors: a column as wide as a vector
 
 
 def _instructions(kernel: KernelMaps, form: Form, device: Ceilings) -> float:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from treadle.dsl.access import DATA
 from treadle.dsl.expr import Expr
-from treadle.dsl.graph import Generate, Node
+from treadle.dsl.graph import Fold, Generate, Node, Permute
 from treadle.dsl.quantities import duration
-from treadle.skeletons.schedules import Column, LocalityGraph, as_schedule
+from treadle.skeletons.schedules import Column, LocalityGraph, Schedule, as_schedule
+from treadle.skeletons.schedules.errors import ScheduleError
 
 from .choose import MARGIN, WORTH, Choice, Decider, candidates, choose, way_of
-from .device import Ceilings
+from .device import Ceilings, device_of
+from .folds import predict_fold
 from .footprint import column_cache, column_loads
 from .forms import THREADS
 from .maps import KernelMaps, kernel_maps
@@ -58,7 +61,7 @@ def table(choice: Choice) -> list[tuple[str, ...]]:
     for p in ranked[:SHOWN]:
         amounts = [_amount(a) for a in (p.dram, p.far, p.issue, p.near)]
         if gpu:
-            amounts.append(duration(p.turnover))
+            amounts.append(duration(max(p.turnover, p.dispatch)))
         cells = [a + ("*" if k == p.longest else " ") for k, a in enumerate(amounts)]
         rows.append((_time(p), *cells, _name(p.schedule)))
     return rows
@@ -152,6 +155,9 @@ def against_plain(node: Node, known: Mapping[Expr, int], device: Ceilings) -> li
     unknown = given.stage is not None or isinstance(given.residency, LocalityGraph)
     if kernel is None or not kernel.size or 0 in kernel.inner or unknown:
         return []
+    if isinstance(node, Fold):
+        took, alone = (duration(predict_fold(kernel, s, device)) for s in (given, None))
+        return [f"{took} predicted, {alone} without a schedule"]
     way = way_of(node, device.gpu)
     asked, plain = (predict(kernel, s, device, way) for s in (given, None))
     lines = [f"{_time(asked)} predicted, {_time(plain)} without a schedule"]
@@ -202,6 +208,39 @@ def _bytes(n: float) -> str:
     return f"{text[:-1]} {text[-1]}B" if text[-1].isalpha() else f"{text} B"
 
 
+def seconds_predicted(
+    program: Any, node: Node, known: Mapping[Expr, int], schedules: Sequence[Schedule | None]
+) -> dict[Schedule | None, float | None]:
+    """What a kernel of a program is predicted to take under each of `schedules` (None: as it is
+    done without one, `Auto`'s choice where there is one); None where the model does not know."""
+    device = device_of(program)
+    found: dict[Schedule | None, float | None] = dict.fromkeys(schedules)
+    kernel = kernel_maps(node, known)
+    if kernel is None or not kernel.size or 0 in kernel.inner or program.backend == "reference":
+        return found
+    for schedule in schedules:
+        under = program.first_choice(node) if schedule is None else schedule
+        if under is not None and (under.stage or isinstance(under.residency, LocalityGraph)):
+            continue
+        with suppress(ScheduleError):
+            if isinstance(node, Fold):
+                found[schedule] = predict_fold(kernel, under, device) if device.gpu else None
+            elif isinstance(node, Generate | Permute):
+                way = way_of(node, device.gpu)
+                found[schedule] = predict(kernel, under, device, way).seconds
+    return found
+
+
+def seconds_expected(program: Any, node: Node, known: Mapping[Expr, int]) -> float:
+    """About what a kernel takes as it is: predicted, or else the least that its bytes take; 0.0
+    where the extents are not known."""
+    found = seconds_predicted(program, node, known, [None])[None]
+    if found is not None:
+        return found
+    device, kernel = device_of(program), kernel_maps(node, known)
+    return 0.0 if kernel is None else least_bytes(kernel, device.piece) / device.dram
+
+
 def predictions(program: Any, schedules: Sequence[Any], operation: str | None = None
                 ) -> list[dict[str, Any]]:  # fmt: skip
     """Predictions as data, for studies: one record per schedule, for one kernel of a program.
@@ -211,10 +250,7 @@ def predictions(program: Any, schedules: Sequence[Any], operation: str | None = 
     near and their seconds (t_dram, …, t_turnover).  Errors: `ScheduleError` where no or several
     kernels fit, or the extents are not known.
     """
-    from treadle.dsl.errors import ScheduleError
     from treadle.dsl.names import Names
-
-    from .device import device_of
 
     names = Names(program)
     found = [(n, kernel_maps(n, names.known)) for n in names.kernels
@@ -235,6 +271,6 @@ def predictions(program: Any, schedules: Sequence[Any], operation: str | None = 
                   "limit": p.limit, "dram": p.dram, "far": p.far, "issue": p.issue,
                   "near": p.near}  # fmt: skip
         record.update(zip(("t_dram", "t_far", "t_issue", "t_near"), p.terms, strict=True))
-        record["t_turnover"] = p.turnover
+        record["t_turnover"] = max(p.turnover, p.dispatch)
         records.append(record)
     return records

@@ -53,7 +53,8 @@ def test_controls():
 
 
 def test_what_is_said_of_a_result():
-    from benchmarks.schedules.study import Measured, Result, table
+    from benchmarks.schedules import summary
+    from benchmarks.schedules.study import Measured, Result
 
     made = Result("a program", "reuse", {
         "Row()": Measured(4.0, 5.0, 2.0), "default": Measured(1.5, 5.0, 1.5),
@@ -64,29 +65,37 @@ def test_what_is_said_of_a_result():
     assert made.best == "Column(64) | Block(8, 32)" and made.gain == 3.0
     assert made.auto == 2.0
     assert made.rank == pytest.approx(0.9)
+    assert summary.against_row(made) == 2.0 and summary.against_row(made, cold=True) == 1.0
+    # Predicted fastest: 0.9 (1.0), 1.0 (2.0), 1.5 (1.5): the first is the fastest of all.
+    assert summary.best_timed(made) == 1.0
+    made.measured["Column(64) | Block(8, 32)"].predicted = 9.0
+    assert summary.best_timed(made) == 1.5
+    made.measured["Column(64) | Block(8, 32)"].predicted = 0.9
     about = {"date": "today", "device": {"gpu": "a GPU", "driver": "1", "cuda": 2}, "dirty": False,
              "versions": {"treadle": "0"}, "commit": "abc"}  # fmt: skip
-    text = table([made], about)
+    text = summary.table([made], about)
     assert "`Column(64) \\| Block(8, 32)`" in text
     assert "but: a program under `Column(64) | Block(8, 32)`" in text
 
 
 def test_ties_pairs_and_errors():
-    from benchmarks.schedules import study
+    from benchmarks.schedules import ranks, study
 
-    assert study.levels([1.03, 1.0, 1.019, 2.0]) == [1, 0, 0, 2]
+    assert ranks.levels([1.03, 1.0, 1.019, 2.0]) == [1, 0, 0, 2]
     pairs = [(1.0, 1.0), (1.5, 1.01), (2.0, 3.0), (1.8, 4.0)]
-    assert study.ordered(pairs) == (4, 5)  # the first two are a tie, the last two the wrong way
-    assert study.correlation(pairs[:3]) is None
+    assert ranks.ordered(pairs) == (4, 5)  # the first two are a tie, the last two the wrong way
+    assert ranks.correlation(pairs[:3]) is None
     near = [(1.0, 1.01), (1.01, 1.0), (2.0, 3.0), (3.0, 2.0)]
-    assert study.correlation(near, tied=False) == pytest.approx(0.6)
-    assert study.correlation(near) == pytest.approx(7 / 9)  # the first two are a tie
+    assert ranks.correlation(near, tied=False) == pytest.approx(0.6)
+    assert ranks.correlation(near) == pytest.approx(7 / 9)  # the first two are a tie
     result = study.Result(
         "", "", {str(k): study.Measured(t, t, p) for k, (p, t) in enumerate(near)}
     )
     assert result.spread == 3.0 and result.untied == pytest.approx(0.6)
     assert study.middle_half([1.0, 2.0, 3.0, 4.0, 5.0]) == 2.0
-    assert study.error([(1.0, 2.0), (4.0, 2.0)]) == pytest.approx(1.0)
+    assert ranks.error([(1.0, 2.0), (4.0, 2.0)]) == pytest.approx(1.0)
+    shares = np.array(ranks.relative([(1.0, 2.0), (4.0, 8.0)]))
+    np.testing.assert_allclose(shares, [(0.5, 0.5), (2.0, 2.0)])
 
 
 def test_hopeless_schedules_are_measured_once():
@@ -183,7 +192,7 @@ def test_the_study_is_large_and_orders_changed_no_bit(measured):
 
 
 def test_what_is_done_unasked_is_near_the_fastest_and_never_slower_than_rows(measured):
-    from benchmarks.schedules.study import geometric
+    from benchmarks.schedules.ranks import geometric
 
     results, _ = measured
     lost = {r.program: r.measured["default"].warm / min(m.warm for m in r.measured.values())
@@ -198,27 +207,28 @@ def test_the_model_ranks_what_was_measured(measured, monkeypatch, tmp_path):
     """Of every kind one or two programs, predicted here with the shipped ceilings of the device;
     all of them: `python -m benchmarks.schedules.pages --predict`.
 
-    Not A·B, Aᵀ·B, sums along axis 0 and the Mandelbrot set, whose orders the model ranks worse."""
+    Not sums along axis 0, whose ranks depend on the card, and the Mandelbrot set."""
     import dataclasses
 
-    from benchmarks.schedules import pages, study
+    from benchmarks.schedules import pages, ranks
 
     monkeypatch.setenv("TREADLE_CACHE_DIR", str(tmp_path))
     names = ("√(x² + 1)", "transposition", "permute to the transposed", "3×3", "9×9",
-             "27 points in space", "A·Bᵀ", "all distances", "gather of rows")  # fmt: skip
+             "27 points in space", "A·B", "Aᵀ·B", "A·Bᵀ", "all distances",
+             "gather of rows")  # fmt: skip
     results = [dataclasses.replace(r, measured={n: dataclasses.replace(m)
                                                 for n, m in r.measured.items()})
                for r in measured[0] if r.program in names]  # fmt: skip
     assert len(results) == len(names)
     pages.predict(results, "cuda")
     pairs = [p for r in results for p in r.predicted]
-    counted = [study.ordered(r.predicted) for r in results]
+    counted = [ranks.ordered(r.predicted) for r in results]
     right, apart = (sum(x) for x in zip(*counted, strict=True))
-    assert study.error(pairs) <= 0.12
-    assert study.correlation(pairs) >= 0.97
+    assert ranks.error(pairs) <= 0.12
+    assert ranks.correlation(pairs) >= 0.97
     assert right / apart >= 0.92
     for r in results:
-        assert study.correlation(r.predicted) >= 0.85, r.program
+        assert ranks.correlation(r.predicted) >= 0.85, r.program
 
 
 def test_auto_is_what_is_done_without_a_schedule():

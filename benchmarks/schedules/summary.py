@@ -1,0 +1,193 @@
+"""A study in words: its table, and what it says in a few lines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from benchmarks import harness
+from benchmarks.schedules.ranks import correlation, error, geometric, ordered, relative
+
+if TYPE_CHECKING:
+    from benchmarks.schedules.study import Result
+
+
+def table(results: Sequence[Result], about: Mapping[str, Any]) -> str:
+    """Markdown: a line a program, and what it says about the model."""
+    lines = [
+        "# Which schedule for which operation?", "",
+        f"{about['date']} · {harness.describe(about['device'])} · treadle "
+        f"{about['versions']['treadle']} at {str(about['commit'])[:12]}"
+        f"{', with changes not committed' if about['dirty'] else ''}", "",
+        "Milliseconds (medians; on a CPU the least), data in the caches (cold: not). The gain is "
+        "over the row order "
+        "with blocks of the same shape. Spearman: predicted against measured, all schedules but "
+        "`Auto()`; times within 2 % are ties, predicted ones too (levels of 2 %, from the shortest "
+        "on); *no ties*: of the times as they are. *Spread*: the slowest of these schedules over "
+        "the fastest; where it is below 1.02 there is no order to find. Predictions are of the "
+        "model at the time of writing, which may be later than the measurement. Folds on a CPU are "
+        "not predicted.", "",
+        "| program | row order | default | best of all tried | ms | cold | gain of order or hint | "
+        "Auto / best | spread | Spearman | no ties |",
+        "| --- | ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]  # fmt: skip
+
+    def ms(r: Result, name: str) -> str:
+        return f"{r.measured[name].warm * 1e3:.3g}" if name in r.measured else ""
+
+    for r in results:
+        best = r.measured[r.best]
+        auto = "" if r.auto is None else f"{r.auto:.2f}"
+        rank, untied = ("" if x is None else f"{x:.2f}" for x in (r.rank, r.untied))
+        spread = f"{r.spread:.2f}" if r.predicted else ""
+        lines.append(
+            f"| {r.program} | {ms(r, 'Row()')} | {ms(r, 'default')} | {_code(r.best)} | "
+            f"{best.warm * 1e3:.3g} | {best.cold * 1e3:.3g} | {r.gain:.2f} × {_code(r.turned)} | "
+            f"{auto} | {spread} | {rank} | {untied} |"
+        )
+    lines += ["", *summary(results), ""]
+    return "\n".join(lines)
+
+
+def _code(name: str) -> str:
+    """A schedule in a cell of a table."""
+    return f"`{name}`".replace("|", "\\|")
+
+
+def against_row(result: Result, cold: bool = False) -> float | None:
+    """The time of the row order over that of `Auto()`; `cold`: with nothing in the caches."""
+    if not {"Row()", "Auto()"} <= set(result.measured):
+        return None
+    row, auto = (result.measured[n] for n in ("Row()", "Auto()"))
+    return row.cold / auto.cold if cold else row.warm / auto.warm
+
+
+#: So many of the schedules that are predicted to be fastest are timed, where somebody times.
+TIMED = 3
+
+
+def best_timed(result: Result) -> float | None:
+    """The time of the best of the TIMED that are predicted to be fastest, over the best of all."""
+    known = [m for m in result.measured.values() if m.predicted is not None]
+    if not known:
+        return None
+    first = sorted(known, key=lambda m: m.predicted or 0.0)[:TIMED]
+    return min(m.warm for m in first) / min(m.warm for m in result.measured.values())
+
+
+def hint_gains(results: Sequence[Result]) -> dict[str, list[float]]:
+    """By hint: how much faster each program is with it than without."""
+    row = "Row() | Block(8, 32)"
+    found: dict[str, list[float]] = {}
+    for r in results:
+        for name, m in r.measured.items():
+            if "Hints" in name and row in r.measured:
+                found.setdefault(name.removeprefix(row + " | "), []).append(
+                    r.measured[row].warm / m.warm)  # fmt: skip
+    return found
+
+
+#: What comes beside a block, by how the first words of a schedule are written.
+FAMILIES = {
+    "columns, zigzags and swizzles of blocks": ("Column", "ZigZag", "Swizzle"),
+    "curves of blocks": ("Morton", "Hilbert"),
+    "`Clusters(4)`": ("Row() | Block(8, 32) | Clusters",),
+    "`Agents(2)`": ("Row() | Block(8, 32) | Agents",),
+}
+
+
+def family_gains(results: Sequence[Result], begins: tuple[str, ...]) -> list[tuple[float, str]]:
+    """How much faster than the row order of the same blocks a family is, and on which program."""
+    return [(r.over_control(name), r.program) for r in results for name in r.measured
+            if name.startswith(begins) and "Block" in name]  # fmt: skip
+
+
+def summary(results: Sequence[Result]) -> list[str]:
+    """What all of it says, in a few lines."""
+    lines = []
+    autos = {r.program: r.auto for r in results if r.auto is not None}
+    if autos:
+        worst = max(autos, key=lambda name: autos[name])
+        rows = [x for r in results if (x := against_row(r)) is not None]
+        cold = [x for r in results if (x := against_row(r, cold=True)) is not None]
+        lines.append(
+            f"- `Auto()`, which runs nothing to choose, is {geometric([*autos.values()]) - 1:.1%} "
+            f"slower than the fastest of all (geometric mean), at worst {autos[worst] - 1:.0%} "
+            f"({worst}); over the row order it is at least {min(rows):.3f} × as fast, "
+            f"{min(cold):.3f} × with cold caches (the same code, measured twice, is up to 3 % "
+            "apart)."
+        )
+    timed = [x for r in results if (x := best_timed(r)) is not None]
+    if timed:
+        lines.append(
+            f"- The best of the {TIMED} that are predicted to be fastest, once these are timed, is "
+            f"{geometric(timed) - 1:.1%} slower than the fastest of all (geometric mean), at worst "
+            f"{max(timed) - 1:.0%}."
+        )
+    ranks = {r.program: r.rank for r in results if r.rank is not None}
+    if ranks:
+        pairs = [p for r in results for p in r.predicted]
+        right, known = (sum(x) for x in zip(*(ordered(r.predicted) for r in results), strict=True))
+        least = min(ranks, key=lambda name: ranks[name])
+        good = sum(x >= 0.9 for x in ranks.values())
+        pooled = correlation(pairs) or 0.0
+        shares = correlation([p for r in results for p in relative(r.predicted)]) or 0.0
+        lines.append(
+            f"- Predicted against measured: {error(pairs):.0%} off (geometric mean, {len(pairs)} "
+            f"times). Spearman's correlation over all programs together {pooled:.2f}, with every "
+            f"time divided by the mean of its program {shares:.2f}; within a "
+            f"program, median {median(ranks.values()):.2f}, at least 0.9 for {good} of "
+            f"{len(ranks)}, least {ranks[least]:.2f} ({least}). Of all pairs of schedules more "
+            f"than 2 % apart, {right / known:.0%} are predicted in the right order."
+        )
+        untied = {r.program: r.untied for r in results if r.untied is not None}
+        last = min(untied, key=lambda name: untied[name])
+        still = [r.program for r in results if r.predicted and r.rank is None]
+        lines.append(
+            f"- The same with no ties, times closer than 2 % ranked as they came: median "
+            f"{median(untied.values()):.2f}, at least 0.9 for "
+            f"{sum(x >= 0.9 for x in untied.values())} of {len(untied)}, least {untied[last]:.2f} "
+            f"({last})." + (f" Nothing to rank, all times being within 2 %: {', '.join(still)}."
+                            if still else "")
+        )  # fmt: skip
+    apart = [m.apart for r in results for m in r.measured.values() if m.apart is not None]
+    if apart:
+        lines.append("- The middle half of the samples of a schedule spreads by "
+                     f"{median(apart):.1%} of their median (that is the median of all; 95 % of "
+                     f"them: {np.quantile(apart, 0.95):.1%} at most).")  # fmt: skip
+    once = [r.program for r in results for m in r.measured.values() if m.once]
+    if once:
+        lines.append(f"- Measured once, being many times as slow as the fastest: "
+                     f"{len(once)} schedules ({', '.join(dict.fromkeys(once))}).")  # fmt: skip
+    gains = sorted(results, key=lambda r: -r.gain)[:5]
+    shown = ", ".join(f"{r.program} {r.gain:.2f} × (`{r.turned}`)" for r in gains)
+    lines.append(f"- Largest gains of an order, a hint or a residency over the row order of the "
+                 f"same blocks: {shown}.")  # fmt: skip
+    null = [r.program for r in results if r.gain < 1.03]
+    lines.append(
+        f"- Nothing gained that way (below 3 %) on {len(null)} of {len(results)}: "
+        f"{', '.join(null)}."
+    )
+    for family, begins in FAMILIES.items():
+        apart = sorted(family_gains(results, begins))
+        if apart:
+            lines.append(f"- {family[0].upper()}{family[1:]}, over the row order of the same "
+                         f"blocks: {geometric([g for g, _ in apart]):.2f} × on average, "
+                         f"{apart[0][0]:.2f} ({apart[0][1]}) to {apart[-1][0]:.2f} "
+                         f"({apart[-1][1]}).")  # fmt: skip
+    for hint, found in hint_gains(results).items():
+        lines.append(f"- `{hint}`: {geometric(found):.2f} × on average, {min(found):.2f} to "
+                     f"{max(found):.2f}.")  # fmt: skip
+    wrong = [f"{r.program} under `{n}`" for r in results for n, m in r.measured.items()
+             if not m.same and n not in ("default", "Auto()")]  # fmt: skip
+    lines.append("- Results are bit for bit those of the row order under every schedule"
+                 + (f", but: {'; '.join(wrong)}." if wrong else "."))  # fmt: skip
+    apart_bits = [r.program for r in results if "default" in r.measured
+                  and not r.measured["default"].same]  # fmt: skip
+    if apart_bits:
+        lines[-1] += (" Without one, separable weights are summed axis by axis, which rounds "
+                      f"otherwise: {', '.join(apart_bits)}.")  # fmt: skip
+    return lines
