@@ -55,8 +55,10 @@ def require_bijection(order: Order, ndim: int) -> None:
         # An order of planes is for every rank, right or wrong.
         ranks = () if isinstance(order, PlaneOrder) else (1, 2, 3, 4)
         others = [n for n in ranks if n != ndim and _is_for(order, n)]
-        if others and not _can_be_called(order, ndim):
-            raise _of_another_rank(order, ndim, others[-1]) from error.__cause__
+        if not _can_be_called(order, ndim):  # what it visits is not yet the question
+            raise (
+                _of_another_rank(order, ndim, others[-1]) if others else error
+            ) from error.__cause__
         raise _explained(
             error,
             order,

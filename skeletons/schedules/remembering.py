@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from treadle.dsl.errors import TreadleError
+from treadle.dsl.expr import Const, Expr, Extent
 
 from . import store
 from .chooser import Auto, Tuned
@@ -39,7 +42,7 @@ def key_for(program: Program, shapes: Sequence[Sequence[int]]) -> str:
     """The name of what was measured for a program on arguments of these shapes."""
     captured = [np.shape(n.source) for n in program.inputs[len(program.arguments) :]]
     classes = [extents_class(s) for s in [*shapes, *captured]]
-    here = [*store.machine(), *program.machine()]
+    here = [*store.machine(program.backend), *program.machine()]
     return store.key(_meaning(program), program.backend, classes, here)
 
 
@@ -70,9 +73,83 @@ def _untuned(roots: Sequence[Leaf]) -> list[Leaf]:
     return list(rewrite_graph(roots, change))
 
 
+class Memory:
+    """What `tune` found for a program, by class of extents: looked up once each.
+
+    `extents` are those of all inputs, on which it depends.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        shapes = [e for held in program.inputs for e in held.shape]
+        self.extents = tuple(e for e in dict.fromkeys(shapes) if isinstance(e, Extent))
+        self._tables: dict[tuple[int, ...], TuningTable | None] = {}
+
+    def table(self, known: Mapping[Expr, int]) -> TuningTable | None:
+        """The table of a tuning on such extents, None if there was none."""
+        key = extents_class([known[e] for e in self.extents])
+        if key not in self._tables:
+            shapes = [
+                [int(e.value) if isinstance(e, Const) else known[e] for e in held.shape]
+                for held in self.program.arguments
+            ]
+            self._tables[key] = remembered(self.program, shapes)
+        return self._tables[key]
+
+
+class TunedProducts:
+    """A program with products under `Tuned()`, as what was measured for a class of extents makes
+    it: another program for each, which computes them so."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._made: dict[tuple[tuple[int, ...], ...], Program] = {}
+
+    @classmethod
+    def of(cls, program: Program) -> TunedProducts | None:
+        """None where no product asks for it."""
+        from treadle.dsl.graph import Matmul, topological
+
+        asked = any(isinstance(node, Matmul) and is_tuned(node.label)
+                    for node in topological(program.source_roots))  # fmt: skip
+        return cls(program) if asked else None
+
+    def on(self, shapes: Sequence[Sequence[int]]) -> Program:
+        """The program for arguments of these shapes."""
+        from treadle.dsl.graph import Matmul
+        from treadle.dsl.names import address, operations
+
+        key = tuple(map(extents_class, shapes))
+        if key not in self._made:
+            table = remembered(self.program, shapes)
+            winners = {}
+            for number, node in enumerate(operations(self.program.source_roots), 1):
+                name = node.label.name or address(number)
+                asked = isinstance(node, Matmul) and is_tuned(node.label)
+                if asked and table is not None and name in table.winners:
+                    winners[name] = table.winners[name]
+            made = self.program.scheduled(**winners)
+            made.measured_as, made.tuned_products = self.program, None
+            self._made[key] = made
+        return self._made[key]
+
+
+def is_tuned(label: Any) -> bool:
+    """Whether an operation asks for what was measured."""
+    return label.schedule is not None and as_schedule(label.schedule).chooser == Tuned()
+
+
 def remembered(program: Program, shapes: Sequence[Sequence[int]]) -> TuningTable | None:
-    """What `tune` found for a program on arguments of such shapes, if it was called."""
-    return recall(key_for(program, shapes), program)
+    """What `tune` found for a program on arguments of such shapes, if it was called where this is
+    to run."""
+    from treadle.dsl.errors import BackendUnavailable
+
+    program = program.measured_as or program
+    try:
+        name = key_for(program, shapes)
+    except BackendUnavailable:  # text for a GPU that is not here
+        return None
+    return recall(name, program)
 
 
 def recall(name: str, program: Program) -> TuningTable | None:
@@ -83,7 +160,7 @@ def recall(name: str, program: Program) -> TuningTable | None:
     try:
         table = TuningTable.from_dict(value)
         program.scheduled(**table.winners)
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (TreadleError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
         store.drop(name)
         return None
     return table

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from treadle.dsl.encoding import import_first, imported
+from treadle.dsl.encoding import import_first, imported, where_to_define
 
 from . import blocks, chooser, curves, hints, orders, residency, table
 from .errors import ScheduleError, ScheduleTypeError
@@ -83,7 +83,7 @@ def _kind(layer: Layer) -> str:
     if cls.__module__ == "__main__" or "<locals>" in kind:
         raise ScheduleError(
             f"{layer!r} cannot be stored: another process could not import its class ({kind}).",
-            hint="Define the class at the top level of a module.",
+            hint=where_to_define(cls),
         )
     return kind
 

@@ -88,12 +88,19 @@ def _text(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
-def machine() -> list[Any]:
+#: Packages that make or run kernels, beside treadle, by backend.
+MAKERS = {
+    "cuda": ("numpy", "cuda-core", "nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12", "cupy-cuda13x",
+             "cupy-cuda12x"),
+}  # fmt: skip
+
+
+def machine(backend: str = "native") -> list[Any]:
     """What timings on this host depend on: processor, cores, versions."""
     from importlib import metadata
 
     versions = []
-    for package in ("numpy", "llvmlite"):
+    for package in MAKERS.get(backend, ("numpy", "llvmlite")):
         with contextlib.suppress(metadata.PackageNotFoundError):
             versions.append(f"{package} {metadata.version(package)}")
     import treadle

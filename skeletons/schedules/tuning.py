@@ -1,31 +1,35 @@
 """Choosing schedules by measurement: `program.tune(*args)`.
 
-Every operation over two axes or more that is a kernel of its own is tried under those schedules
-that the model finds most promising, one operation after the other, on the arguments given; a
-candidate whose results differ in a bit is refused.  Winners are remembered per program, class of
-extents, machine and versions (store.py).
+Every operation that is a kernel of its own is tried under those schedules, and a product by those
+ways, that promise most (candidates.py), one operation after the other, on the arguments given;
+then the winner with hints.  A candidate that cannot be compiled or launched, or whose results
+differ, is refused, and the table says why (trials.py).  Winners are remembered per program, class
+of extents, machine and versions (store.py).
+
+>>> from treadle.skeletons.schedules.tuning import extents_class
+>>> extents_class((1000, 1025))
+(10, 11)
 """
 
 from __future__ import annotations
 
 import math
-import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from treadle.dsl.errors import user_facing
-from treadle.dsl.quantities import duration
+from treadle.dsl.product_way import ProductWay
 
 from . import store
-from .candidates import MOST, candidates, promising, subjects, tunable
+from .candidates import MOST, candidates, options, subjects, tunable
+from .comparing import same_bits
 from .errors import ScheduleError
+from .progress import progress_bar
 from .remembering import extents_class, key_of, recall
-from .schedule import Schedule, ScheduleLike
+from .trials import Session, Subject, winner_of, with_schedules
 from .tuning_table import Timing, TuningTable, reduced
 
 if TYPE_CHECKING:
@@ -34,184 +38,34 @@ if TYPE_CHECKING:
 __all__ = ["MOST", "candidates", "extents_class", "same_bits", "subjects", "tune"]
 
 BUDGET = 60.0
-ROUNDS = 5
-SHORTEST = 2e-3  # seconds: shorter runs are timed several at once
-GAIN = 0.98  # a schedule replaces another when it takes less than this part of its time
-
-
-# --- measuring -------------------------------------------------------------------------------
-
-
-@dataclass
-class _Runner:
-    """A candidate that gives the right results, with its times."""
-
-    schedule: Schedule | None
-    run: Callable[[], Any]
-    wait: Callable[[], None]
-    repeats: int
-    times: list[float]
-
-    @property
-    def ms(self) -> float:
-        return 1e3 * statistics.median(self.times)
-
-    def measure(self) -> None:
-        start = time.perf_counter()
-        for _ in range(self.repeats):
-            self.run()
-        self.wait()
-        self.times.append((time.perf_counter() - start) / self.repeats)
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, tuple | list):
-        for v in value:
-            yield from _leaves(v)
-    elif hasattr(value, "__dataclass_fields__"):
-        yield from _leaves([getattr(value, f) for f in value.__dataclass_fields__])
-    else:
-        yield value
-
-
-def same_bits(a: Any, b: Any) -> bool:
-    """Whether two results are equal to the last bit, NaN included.
-
-    >>> same_bits(0.0, 0.0), same_bits(0.0, -0.0)
-    (True, False)
-    """
-    left, right = [_host(x) for x in _leaves(a)], [_host(x) for x in _leaves(b)]
-    return len(left) == len(right) and all(
-        x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes()
-        for x, y in zip(left, right, strict=True)
-    )
-
-
-def _host(value: Any) -> Any:
-    return value.get() if hasattr(value, "__cuda_array_interface__") else np.asarray(value)
-
-
-class _Session:
-    """One call of `tune`: the arguments, the clock and the rows so far."""
-
-    def __init__(self, program: Program, args: Sequence[Any], budget: float,
-                 rows: list[Timing]) -> None:  # fmt: skip
-        from treadle.dsl.jit import bind
-
-        self.program, self.rows = program, rows
-        data, self.params = bind(program, args)
-        self.data = program.placed(data)  # copies to a GPU are no part of what is timed
-        self.deadline = time.perf_counter() + budget
-        self.wanted = program.execute(self.data, self.params)
-
-    @property
-    def over(self) -> bool:
-        return time.perf_counter() >= self.deadline
-
-    def runner(
-        self, schedule: Schedule | None, overrides: Mapping[str, Schedule]
-    ) -> _Runner | None:
-        """A candidate, warmed up; None when the backend refuses it or a bit differs."""
-        from treadle.dsl.errors import TreadleError
-
-        try:
-            program = with_schedules(self.program, overrides)
-
-            def run() -> Any:
-                return program.execute(self.data, self.params)
-
-            found = run()
-        except (TreadleError, ScheduleError):
-            return None
-        if not same_bits(found, self.wanted):
-            return None
-        program.wait()
-        start = time.perf_counter()
-        run()
-        program.wait()
-        once = time.perf_counter() - start
-        return _Runner(
-            schedule, run, program.wait, max(1, math.ceil(SHORTEST / max(once, 1e-7))), []
-        )
-
-    def try_all(
-        self,
-        operation: str,
-        chosen: Mapping[str, Schedule],
-        options: Sequence[Schedule | None],
-        tick: Callable[[str, float | None], None],
-    ) -> _Runner | None:
-        """Times of all options for one operation, interleaved; the slower half leaves each round
-        after the second.  The rows are kept even when interrupted."""
-        runners: list[_Runner] = []
-        try:
-            for option in options:
-                if self.over and runners:
-                    break
-                overrides = dict(chosen) if option is None else {**chosen, operation: option}
-                made = self.runner(option, overrides)
-                if made is not None:
-                    made.measure()
-                    runners.append(made)
-                tick(operation, min((r.ms for r in runners), default=None))
-            active = list(runners)
-            for turn in range(1, ROUNDS):
-                if self.over:
-                    break
-                for r in active:
-                    r.measure()
-                if turn >= 2:
-                    active = sorted(active, key=lambda r: r.ms)[: max(2, (len(active) + 1) // 2)]
-        finally:
-            self.rows += [Timing(operation, r.schedule, r.ms) for r in runners if r.times]
-        best: _Runner | None = _winner(runners)
-        return best
-
-
-def _winner(found: Sequence[Any]) -> Any:
-    """The fastest of runners or timings; the operation as it was, unless the gain is clear."""
-    best = min(found, key=lambda r: r.ms, default=None)
-    plain = next((r for r in found if r.schedule is None), None)
-    if best is None or plain is None or best.ms < GAIN * plain.ms:
-        return best
-    return plain
-
-
-def with_schedules(program: Program, schedules: Mapping[str, ScheduleLike]) -> Program:
-    """The program under further schedules; its `overrides` hold all of them."""
-    return program.scheduled(**schedules)
-
-
-# --- the public function ---------------------------------------------------------------------
 
 
 @user_facing
 def tune(program: Program, args: Sequence[Any], *, budget: float = BUDGET, keep: int | None = None,
          tolerance: float | None = None, progress: bool = True) -> Program:  # fmt: skip
-    """The program under the fastest schedules found for these arguments, within `budget` seconds.
+    """The program under the fastest schedules found for these arguments, within `budget` seconds,
+    which operations share.
 
-    What is tried is what the model predicts to be fastest (`promising`).
+    What is tried is what the model predicts to be fastest (candidates.py).
 
     The result's `.tuning` is the table of all timings.  Ctrl-C keeps the best so far.  `keep=BK`
     and `tolerance=TOL` (a fraction, 0.15 for 15 %) reduce the number of different schedules: of
     the BK best of every operation, the fewest that stay within TOL of the best (Abdelfattah et
     al. 2019, section V).  A second call with the same program, class of extents, machine and
-    versions answers from the store.
+    versions answers from the store, unless that was cut short by a smaller budget.
     """
     _check_options(budget, keep, tolerance)
     name = key_of(program, args)
     table = recall(name, program)
-    if table is None:
-        table = _measure(program, args, budget, progress)
-        if table.complete and table.rows:
+    if table is None or (not table.complete and table.budget < budget):
+        table, interrupted = _measure(program, args, budget, progress)
+        if table.rows and not interrupted:
             with suppress(ScheduleError):  # orders that no other process could import
                 store.put(name, table.to_dict())
     if keep is not None or tolerance is not None:
         table.winners = reduced(table, keep, tolerance or 0.0)
     tuned = with_schedules(program, table.winners)
-    tuned.tuning = table
+    tuned.tuning, tuned.measured_as = table, program
     return tuned
 
 
@@ -225,77 +79,71 @@ def _check_options(budget: float, keep: int | None, tolerance: float | None) -> 
                             hint="Write 0.15 for 15 %.")  # fmt: skip
 
 
-def _measure(program: Program, args: Sequence[Any], budget: float, progress: bool) -> TuningTable:
-    rows: list[Timing] = []
-    winners: dict[str, Schedule] = {}
-    before = after = math.nan
-    complete = True
+def _measure(program: Program, args: Sequence[Any], budget: float, progress: bool
+             ) -> tuple[TuningTable, bool]:  # fmt: skip
+    """The table, and whether somebody interrupted it."""
+    started, before, after = time.perf_counter(), math.nan, math.nan
+    session: Session | None = None
+    notes: list[str] = []
+    interrupted = complete = False
     try:
-        session = _Session(program, args, budget, rows)
-        work = _options(program, args)
-        with _bar(sum(map(len, work.values())), progress) as tick:
-            for operation, options in work.items():
-                if session.over:
-                    complete = False
+        found = _work(program, args)
+        work = [s for s in found if len(s.options) > 1 or s.hinted(None)]
+        notes = [f"{s.operation}: {why}" for s in found if s not in work for why in s.closed()]
+        session = Session(program, args, started, budget)
+        with progress_bar(sum(len(s.options) for s in work), progress) as bar:
+            for n, subject in enumerate(work):
+                if time.perf_counter() >= session.deadline:
+                    session.cut = True
                     break
-                best = session.try_all(operation, winners, options, tick)
-                if best is not None and best.schedule is not None:
-                    winners[operation] = best.schedule
-        complete = complete and not session.over
+                session.tune(subject, len(work) - n, bar)
+        if len({r.operation for r in session.rows}) != 1:
+            before, after = session.before_and_after()
+        complete = not work or (not session.cut and time.perf_counter() < session.deadline)
     except KeyboardInterrupt:
-        complete = False
+        interrupted = True
+    if session is None:
+        return TuningTable([], {}, math.nan, math.nan, False), interrupted
+    rows, winners = session.rows, session.winners
+    if interrupted:
         winners = {**winners, **_best_of(rows)}
-    if rows:
-        first = [r for r in rows if r.schedule is None]
-        before = first[0].ms if first else rows[0].ms
-        last = rows[-1].operation
-        after = min(r.ms for r in rows if r.operation == last)
-    return TuningTable(rows, winners, before, after, complete)
+    if rows and math.isnan(before):  # of one operation, or interrupted
+        before = after = next((r.ms for r in rows if r.schedule is None), rows[0].ms)
+        after = next((r.ms for r in rows if r.schedule is not None
+                      and r.schedule == winners.get(r.operation)), before)  # fmt: skip
+    return TuningTable(
+        rows, winners, before, after, complete, refused=session.refused,
+        notes=[*notes, *session.notes], budget=budget,
+        runs=session.runs, seconds=time.perf_counter() - started,
+        when=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+    ), interrupted  # fmt: skip
 
 
-def _options(program: Program, args: Sequence[Any]) -> dict[str, list[Schedule | None]]:
-    """For every operation what to try on these arguments; first, as it is."""
+def _work(program: Program, args: Sequence[Any]) -> list[Subject]:
+    """Every operation with what there is to try for it on these arguments, what takes longest
+    first; but products last: another way to compute one rounds otherwise, and with it all that
+    follows."""
     from treadle.dsl.jit import bind
     from treadle.dsl.names import Names
+    from treadle.skeletons.analysis.report import seconds_expected
 
-    data, _ = bind(program, args)
+    data, numbers = bind(program, args)
     made = with_schedules(program, {})
     made.example_shapes = tuple(tuple(map(int, a.shape)) for a in data)
+    made.example_numbers = tuple(numbers)
     names = Names(made)
-    return {
-        op: [None, *promising(made, node, extents, names.known)]
-        for op, node, extents in tunable(names)
-    }
+    found = {op: Subject(op, node, names, options(made, names, node, extents))
+             for op, node, extents in tunable(names)}  # fmt: skip
+    cost = {op: seconds_expected(made, s.node, names.known) for op, s in found.items()}
+    return sorted(found.values(), key=lambda s: (
+        any(isinstance(o, ProductWay) for o in s.options), -cost[s.operation]))  # fmt: skip
 
 
-def _best_of(rows: Sequence[Timing]) -> dict[str, Schedule]:
+def _best_of(rows: Sequence[Timing]) -> dict[str, Any]:
     """The fastest schedule of every operation, where one beat the operation as it was."""
-    found: dict[str, Schedule] = {}
+    found: dict[str, Any] = {}
     for operation in dict.fromkeys(row.operation for row in rows):
-        best = _winner([row for row in rows if row.operation == operation])
+        best = winner_of([row for row in rows if row.operation == operation])
         if best.schedule is not None:
             found[operation] = best.schedule
     return found
-
-
-@contextmanager
-def _bar(total: int, wanted: bool) -> Iterator[Callable[[str, float | None], None]]:
-    """A progress bar with the best so far, on a terminal."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if not (wanted and total and console.is_terminal):
-        yield lambda operation, ms: None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
-               TextColumn("{task.fields[best]}"))  # fmt: skip
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("tuning", total=total, best="")
-
-        def tick(operation: str, ms: float | None) -> None:
-            best = "" if ms is None else f"best {duration(ms / 1e3)}"
-            bar.update(task, advance=1, description=f"tuning {operation}", best=best)
-
-        yield tick

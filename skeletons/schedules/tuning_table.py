@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from treadle.dsl.product_way import ProductWay
 from treadle.dsl.quantities import duration
 
-from .schedule import Schedule, as_schedule
+from .candidates import Option
+from .schedule import Schedule, as_schedule, shown
 from .serial import from_dict, to_dict
 
 #: Sets of schedules that are tried for a smaller one.
@@ -19,34 +22,59 @@ _SETS = 20_000
 
 @dataclass(frozen=True)
 class Timing:
-    """One measurement: the whole program with `operation` under `schedule` (None: as it was)."""
+    """One measurement: the whole program with `operation` under `schedule`, which is a way to
+    compute it for a product (None: as it was)."""
 
     operation: str
-    schedule: Schedule | None
+    schedule: Option
     ms: float
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A candidate that was not timed, and why; `differs`: it gave another result."""
+
+    operation: str
+    schedule: Option
+    why: str
+    differs: bool = False
 
 
 class TuningTable:
     """All timings of a tuning, and the winners; prints as a table.
 
-    `rows` are `Timing`s; `winners` maps operations to schedules; `before` and `after` are
-    milliseconds of the whole program; `best` is code to paste.
+    `rows` are `Timing`s, `refused` `Refusal`s; `winners` maps operations to schedules, and products
+    to `ProductWay`s; `before` and `after` are milliseconds of the whole program; `best` is code to
+    paste.  `notes`: what was not tried, and why.  `complete`: nothing was left out, `budget` being
+    enough; `runs` of the program took `seconds` in all; `when` it was measured; `stored`: by an
+    earlier call.
     """
 
-    def __init__(self, rows: Sequence[Timing], winners: Mapping[str, Schedule], before: float,
-                 after: float, complete: bool = True, stored: bool = False) -> None:  # fmt: skip
+    def __init__(self, rows: Sequence[Timing], winners: Mapping[str, Any], before: float,
+                 after: float, complete: bool = True, stored: bool = False, *,
+                 refused: Sequence[Refusal] = (), notes: Sequence[str] = (),
+                 budget: float = math.inf, runs: int = 0, seconds: float = 0.0, when: str = ""
+                 ) -> None:  # fmt: skip
         self.rows, self.winners = list(rows), dict(winners)
+        self.refused, self.notes = list(refused), list(notes)
         self.before, self.after = before, after
         self.complete, self.stored = complete, stored
+        self.budget, self.runs, self.seconds, self.when = budget, runs, seconds, when
 
     @property
     def best(self) -> str:
-        """Code that gives a program these schedules."""
-        named = [f"{k}={_code(s)}" for k, s in self.winners.items() if k.isidentifier()]
-        others = [f'"{k}": {_code(s)}' for k, s in self.winners.items() if not k.isidentifier()]
+        """Code that gives a program these schedules; what to write for products stands below."""
+        given = {k: _code(s) for k, s in self.winners.items() if not isinstance(s, ProductWay)}
+        named = [f"{k}={code}" for k, code in given.items() if k.isidentifier()]
+        others = [f'"{k}": {code}' for k, code in given.items() if not k.isidentifier()]
         if others:
             named.append(f"**{{{', '.join(others)}}}")
-        return f"program.scheduled({', '.join(named)})"
+        products = [f"\n# {k}: {s!r}" for k, s in self.winners.items() if isinstance(s, ProductWay)]
+        return f"program.scheduled({', '.join(named)})" + "".join(products)
+
+    def of(self, operation: str) -> list[Timing]:
+        """The timings of one operation, fastest first."""
+        return sorted((r for r in self.rows if r.operation == operation), key=lambda r: r.ms)
 
     def plot(self, axes: Any = None) -> Any:
         """Draws all timings as bars, fastest first, the winners marked (matplotlib); returns the
@@ -58,25 +86,27 @@ class TuningTable:
     def __str__(self) -> str:
         if not self.rows and not self.complete:
             return "nothing was timed: it ended before the first candidate could run\n"
-        if not self.rows:
-            return (
-                "nothing to tune: what is tried are generates, maps and stencils over two axes or "
-                "more that are kernels of their own (folds, scans, permutes and products keep "
-                "their schedules)\n"
-            )
+        if not self.rows and not self.refused:
+            nothing = "nothing to tune: no kernel has another schedule that would change it"
+            took = [] if math.isnan(self.before) else [f"{duration(self.before / 1e3)} as it is"]
+            return "\n".join([nothing, *self.notes, *took]) + "\n"
         cells = [("operation", "schedule", "ms", "")]
         for operation in dict.fromkeys(row.operation for row in self.rows):
-            rows = sorted((r for r in self.rows if r.operation == operation), key=lambda r: r.ms)
-            for row in rows:
+            for row in self.of(operation):
                 winner = self.winners.get(operation) == row.schedule
-                shown = "as it was" if row.schedule is None else repr(row.schedule)
-                cells.append((operation, shown, f"{row.ms:.3f}", "best" if winner else ""))
+                cells.append((operation, option_name(row.schedule), f"{row.ms:.3f}",
+                              "best" if winner else ""))  # fmt: skip
         widths = [max(len(c[k]) for c in cells) for k in range(4)]
         lines = [
             f"{a:<{widths[0]}}  {b:<{widths[1]}}  {c:>{widths[2]}}  {d}".rstrip()
             for a, b, c, d in cells
         ]
+        for r in self.refused:
+            lines.append(f"{r.operation}  {option_name(r.schedule)}  refused: {r.why}")
+        lines += self.notes
         gain = f"{duration(self.before / 1e3)} before, {duration(self.after / 1e3)} after"
+        if self.runs:
+            gain += f"; {self.runs:,} runs in {duration(self.seconds)}, {self.when}"
         origin = " (remembered)" if self.stored else "" if self.complete else " (stopped early)"
         return "\n".join([*lines, "", gain + origin, self.best]) + "\n"
 
@@ -86,22 +116,57 @@ class TuningTable:
         """For the store."""
         return {
             "rows": [[r.operation, _stored(r.schedule), r.ms] for r in self.rows],
-            "winners": {k: to_dict(s) for k, s in self.winners.items()},
+            "refused": [[r.operation, _stored(r.schedule), r.why, r.differs] for r in self.refused],
+            "notes": self.notes,
+            "winners": {k: _stored(s) for k, s in self.winners.items()},
             "before": self.before,
             "after": self.after,
+            "complete": self.complete,
+            "budget": min(self.budget, sys.float_info.max),
+            "runs": self.runs,
+            "seconds": self.seconds,
+            "when": self.when,
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> TuningTable:
         """What `to_dict` gave; ValueError, KeyError or TypeError for anything else."""
-        rows = [Timing(str(o), None if s is None else from_dict(s), float(ms))
-                for o, s, ms in data["rows"]]  # fmt: skip
-        winners = {str(k): from_dict(s) for k, s in data["winners"].items()}
-        return cls(rows, winners, float(data["before"]), float(data["after"]), stored=True)
+        rows = [Timing(str(o), _restored(s), _time(ms)) for o, s, ms in data["rows"]]
+        refused = [Refusal(str(o), _restored(s), str(why), bool(differs))
+                   for o, s, why, differs in data["refused"]]  # fmt: skip
+        winners = {str(k): _restored(s) for k, s in data["winners"].items()}
+        return cls(rows, winners, _time(data["before"]), _time(data["after"]),
+                   bool(data["complete"]), True, refused=refused,
+                   notes=[str(n) for n in data["notes"]], budget=_time(data["budget"]),
+                   runs=int(data["runs"]), seconds=_time(data["seconds"]),
+                   when=str(data["when"]))  # fmt: skip
 
 
-def _stored(schedule: Schedule | None) -> Any:
-    return None if schedule is None else to_dict(schedule)
+def option_name(option: Option) -> str:
+    """What was tried, in a table."""
+    if isinstance(option, ProductWay):
+        return option.words()
+    return "as it was" if option is None else shown(option)
+
+
+def _stored(option: Option) -> Any:
+    if isinstance(option, ProductWay):
+        return {"product": option.to_dict()}
+    return None if option is None else to_dict(option)
+
+
+def _restored(data: Any) -> Option:
+    if data is None:
+        return None
+    return ProductWay.from_dict(data["product"]) if "product" in data else from_dict(data)
+
+
+def _time(value: Any) -> float:
+    """A number of milliseconds, or seconds; ValueError for what no clock shows."""
+    found = float(value)
+    if not (math.isfinite(found) and found >= 0):
+        raise ValueError(f"no time: {value!r}")
+    return found
 
 
 def _code(schedule: Schedule) -> str:
@@ -117,8 +182,8 @@ def _code(schedule: Schedule) -> str:
 
 
 def fewest(
-    times: Mapping[str, Mapping[Schedule | None, float]], keep: int | None, tolerance: float
-) -> dict[str, Schedule | None]:
+    times: Mapping[str, Mapping[Option, float]], keep: int | None, tolerance: float
+) -> dict[str, Option]:
     """For every test point one schedule, with as few different ones in all as there can be.
 
     A schedule is acceptable at a point when it is among its `keep` best and at most `tolerance`
@@ -131,7 +196,7 @@ def fewest(
     >>> fewest({"x": {a: 1.0, b: 1.1}, "y": {a: 2.0, b: 1.0}}, 10, 0.15) == {"x": b, "y": b}
     True
     """
-    acceptable: dict[str, dict[Schedule | None, float]] = {}
+    acceptable: dict[str, dict[Option, float]] = {}
     for point, found in times.items():
         ranked = sorted(found.items(), key=lambda item: item[1])[:keep]
         limit = ranked[0][1] / (1 - tolerance)
@@ -144,15 +209,15 @@ def fewest(
 
 
 #: Loss by schedule, at every test point: only what is acceptable there.
-_Acceptable = Mapping[str, Mapping[Schedule | None, float]]
+_Acceptable = Mapping[str, Mapping[Option, float]]
 
 
-def _most_frequent(acceptable: _Acceptable) -> list[Schedule | None]:
+def _most_frequent(acceptable: _Acceptable) -> list[Option]:
     """The schedule acceptable at most points, then the one at most of the rest, and so on."""
-    chosen: list[Schedule | None] = []
+    chosen: list[Option] = []
     left = list(acceptable)
     while left:
-        score: dict[Schedule | None, tuple[int, float]] = {}
+        score: dict[Option, tuple[int, float]] = {}
         for p in left:
             for s, loss in acceptable[p].items():
                 count, total = score.get(s, (0, 0.0))
@@ -162,7 +227,7 @@ def _most_frequent(acceptable: _Acceptable) -> list[Schedule | None]:
     return chosen
 
 
-def _fewer(acceptable: _Acceptable, known: list[Schedule | None]) -> list[Schedule | None]:
+def _fewer(acceptable: _Acceptable, known: list[Option]) -> list[Option]:
     """A smallest set that has something acceptable for every point; `known` is one."""
     everything = list(dict.fromkeys(s for a in acceptable.values() for s in a))
     for count in range(1, len(known) + 1):
@@ -178,9 +243,9 @@ def _fewer(acceptable: _Acceptable, known: list[Schedule | None]) -> list[Schedu
     return known
 
 
-def reduced(table: TuningTable, keep: int | None, tolerance: float) -> dict[str, Schedule]:
+def reduced(table: TuningTable, keep: int | None, tolerance: float) -> dict[str, Any]:
     """The winners of a table, with as few different schedules as `fewest` allows."""
-    times: dict[str, dict[Schedule | None, float]] = {}
+    times: dict[str, dict[Option, float]] = {}
     for row in table.rows:
         times.setdefault(row.operation, {})[row.schedule] = row.ms
     return {op: s for op, s in fewest(times, keep, tolerance).items() if s is not None}
@@ -197,7 +262,7 @@ class Reduction:
     before: int
     worst: float
     mean: float
-    chosen: Mapping[str, Schedule | None]
+    chosen: Mapping[str, Option]
 
     @property
     def reduction(self) -> float:
@@ -215,7 +280,7 @@ class Family:
 
     def __init__(self, tables: Mapping[str, TuningTable], keep: int = 10,
                  tolerances: Sequence[float] = (0.0, 0.05, 0.10, 0.15)) -> None:  # fmt: skip
-        self.times: dict[str, dict[Schedule | None, float]] = {}
+        self.times: dict[str, dict[Option, float]] = {}
         for name, table in tables.items():
             several = len({row.operation for row in table.rows}) > 1
             for row in table.rows:

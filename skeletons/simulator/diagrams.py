@@ -18,6 +18,7 @@ from treadle.skeletons.schedules import as_schedule
 from treadle.skeletons.schedules.examine import evaluate
 from treadle.skeletons.schedules.examine import extents_of as _extents
 from treadle.skeletons.schedules.schedule import shown
+from treadle.skeletons.schedules.tuning_table import option_name
 
 if TYPE_CHECKING:
     from treadle.skeletons.schedules import Resolved
@@ -196,7 +197,7 @@ def plot_tuning(table: Any, axes: Any = None) -> Any:
     places = range(len(rows))[::-1]
     axes.barh(places, [r.ms for r, _ in rows], color=["#2f6fb3" if won else _QUIET
                                                       for _, won in rows])  # fmt: skip
-    names = ["as it was" if r.schedule is None else shown(r.schedule) for r, _ in rows]
+    names = [option_name(r.schedule) for r, _ in rows]
     axes.set_yticks(places, [f"{r.operation}: {n}" for (r, _), n in zip(rows, names, strict=True)],
                     fontsize=7)  # fmt: skip
     axes.set_xlabel("ms")

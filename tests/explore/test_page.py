@@ -149,6 +149,20 @@ def test_numbers_are_arguments(program: str) -> None:
     assert read.tolist() == [3, 4, 5, 6, 7, 8, 8, 8, 8]
 
 
+def test_what_an_order_makes_one_kernel_is_shown_as_one(tmp_path: Path) -> None:
+    """A box is summed axis by axis without an order; the page is about orders."""
+    mine = tmp_path / "box.py"
+    mine.write_text(
+        "import treadle as td\n"
+        "def box(image):\n"
+        "    taps = [(i, j) for i in range(-2, 3) for j in range(-2, 3)]\n"
+        "    return td.stencil(lambda w: sum(w[t] for t in taps), image, name='blur')\n"
+    )
+    (variant,) = own_program(f"{mine}:box", ["9x8"]).variants
+    assert variant.pattern.shape == (9, 8) and variant.pattern.name == "blur"
+    assert variant.pattern.touched(np.array([[4, 4]])).shape == (1, 25 + 1)
+
+
 @pytest.mark.parametrize(
     ("name", "shapes", "said"),
     [

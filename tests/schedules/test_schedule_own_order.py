@@ -56,6 +56,9 @@ def test_a_local_class_cannot_be_stored() -> None:
 
     with pytest.raises(ScheduleError, match=r"Local\(\) cannot be stored(.|\n)*top level"):
         to_dict(Local())
+    Local.__module__, Local.__qualname__ = "__main__", "Local"
+    with pytest.raises(ScheduleError, match=r"cannot be stored(.|\n)*a module of its own"):
+        to_dict(Local())
 
 
 def test_an_order_of_the_plane_has_every_rank() -> None:

@@ -19,7 +19,7 @@ from treadle.dsl.graph import Input, topological
 from treadle.skeletons.schedules import Column, Row
 
 from ..patterns import Pattern
-from ..programs import pattern_of
+from ..programs import as_scheduled, pattern_of
 from ..simulation import capacity_sweep
 from .page import PageError, Shown, Variant
 
@@ -117,7 +117,9 @@ def own_program(where: str, shapes: list[str], kernel: str | None = None) -> Sho
     own = lowered(where, shapes)
     program, arrays, numbers = own.program, own.arrays, own.numbers
     try:
-        pattern = pattern_of(program, kernel, arrays, numbers)
+        # The page is about orders, and an operation with an order is one kernel.
+        ordered = as_scheduled(program, kernel, Row())
+        pattern = pattern_of(ordered, kernel, arrays, numbers)
     except TreadleError as error:
         said = str(error.message).replace("kernel=…", "--kernel")
         hint = str(error.hint or "").replace("kernel=…", "--kernel")
@@ -166,8 +168,21 @@ def _module(path: Path) -> Any:
     if spec is None or spec.loader is None:
         raise PageError(f"{path} is no Python file.")
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except (TreadleError, ModuleNotFoundError):  # these say what is wrong themselves
+        raise
+    except Exception as error:
+        raise PageError(f"{path.name} cannot be run.\n{_own_frames(error, spec.origin)}") from error
     return module
+
+
+def _own_frames(error: Exception, file: str | None) -> str:
+    """The traceback of what a file raised, without the frames of those who ran the file."""
+    at = error.__traceback__
+    while at is not None and at.tb_frame.f_code.co_filename != file:
+        at = at.tb_next
+    return "".join(traceback.format_exception(type(error), error, at)).rstrip()
 
 
 def _functions(module: Any, stem: str) -> list[str]:

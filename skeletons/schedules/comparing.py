@@ -1,0 +1,112 @@
+"""Results of two schedules beside each other: the same to the last bit, or how they differ.
+
+No schedule changes a bit.  Products of floats by another algorithm or execution round otherwise:
+they may differ by `rounding`, which is far above what they do (docs/accuracy.md) and far below what
+one wrong element does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from ml_dtypes import finfo
+
+#: Unit roundoffs of the largest element, times the root of the inner extent, that an element of a
+#: standard product may be off; a level of a fast algorithm is allowed so many times as much.
+UNITS, LEVEL = 8.0, 4.0
+
+
+def leaves(value: Any) -> Iterator[Any]:
+    """The arrays of a result, tuples, lists, dictionaries and dataclasses taken apart."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, tuple | list):
+        for v in value:
+            yield from leaves(v)
+    elif hasattr(value, "__dataclass_fields__"):
+        yield from leaves([getattr(value, f) for f in value.__dataclass_fields__])
+    else:
+        yield value
+
+
+def on_host(value: Any) -> list[Any]:
+    """The arrays of a result, as NumPy's."""
+    return [
+        x.get() if hasattr(x, "__cuda_array_interface__") else np.asarray(x) for x in leaves(value)
+    ]
+
+
+def same_bits(a: Any, b: Any) -> bool:
+    """Whether two results are equal to the last bit, NaN included.
+
+    >>> same_bits(0.0, 0.0), same_bits(0.0, -0.0)
+    (True, False)
+    """
+    return difference(on_host(a), on_host(b)) == ""
+
+
+def rounding(inner: int, levels: int = 0) -> float:
+    """By how many unit roundoffs of the largest element products of floats may differ, of which
+    `inner` are added, by so many `levels` of a fast algorithm.
+
+    >>> rounding(4096), rounding(4096, 1)
+    (512.0, 2048.0)
+    """
+    return float(UNITS * LEVEL**levels * max(inner, 1) ** 0.5)
+
+
+def difference(found: Sequence[Any], wanted: Sequence[Any], allowed: float = 0.0) -> str:
+    """How two results differ, in words; "" where they do not.
+
+    `allowed`: the unit roundoffs of the largest element by which those of an array of floats may
+    differ (0: no bit may).
+
+    >>> difference([np.array([1.0, 2.5])], [np.array([1.0, 2.0])])
+    '1 of 2 elements differ, by up to 0.25 of the largest'
+    >>> difference([np.array([1.0, 2.0000001])], [np.array([1.0, 2.0])], 1e9)
+    ''
+    """
+    if len(found) != len(wanted):
+        return f"{len(found)} results instead of {len(wanted)}"
+    for x, y in zip(found, wanted, strict=True):
+        if x.dtype != y.dtype or x.shape != y.shape:
+            return f"{x.dtype}{list(x.shape)} instead of {y.dtype}{list(y.shape)}"
+        told = "" if np.array_equal(_bytes(x), _bytes(y)) else _apart(x, y, allowed)
+        if told:
+            return told
+    return ""
+
+
+def _unit_roundoff(dtype: Any) -> float:
+    """Of a type of floats, NumPy's or of ml_dtypes."""
+    found: Any = finfo
+    return float(found(dtype).eps) / 2
+
+
+def _bytes(x: Any) -> Any:
+    """Elements × bytes of an element."""
+    flat = np.ascontiguousarray(x).reshape(-1)
+    return flat.view(np.uint8).reshape(flat.size, x.itemsize)
+
+
+def _apart(x: Any, y: Any, allowed: float) -> str:
+    """Of two arrays whose bits differ."""
+    count = int(np.count_nonzero((_bytes(x) != _bytes(y)).any(1)))
+    told = f"{count:,} of {x.size:,} elements differ"
+    wide = np.complex128 if x.dtype.kind == "c" else np.float64
+    with np.errstate(all="ignore"):
+        a, b = x.astype(wide), y.astype(wide)
+        finite = np.isfinite(b)
+        if not np.array_equal(np.isfinite(a), finite):
+            return f"{told}, some in being finite"
+        largest = float(np.abs(b[finite]).max(initial=0.0))
+        most = float(np.abs(a[finite] - b[finite]).max(initial=0.0))
+    part = most / largest if largest else most
+    others = np.array_equal(a[~finite], b[~finite], equal_nan=True)
+    explained = 0.0 if x.dtype.kind in "biu" else allowed * _unit_roundoff(x.dtype)
+    if explained and part <= explained and others:
+        return ""
+    told += f", by up to {part:.2g} of the largest"
+    return told + (f" (rounding explains {explained:.2g})" if explained else "")

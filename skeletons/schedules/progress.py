@@ -1,0 +1,56 @@
+"""How far a tuning is, and the best so far: a bar on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from treadle.dsl.quantities import duration
+
+
+class Bar:
+    """A progress bar with the best so far; this one shows nothing.
+
+    >>> with progress_bar(3, wanted=False) as bar:
+    ...     bar.tick("blur", 1.5)
+    """
+
+    def tick(self, operation: str, ms: float | None) -> None:
+        """A candidate of an operation is done; the best takes so long."""
+
+    def more(self, count: int) -> None:
+        """There are so many more than was known."""
+
+
+class _Shown(Bar):
+    """On a terminal."""
+
+    def __init__(self, progress: Any, total: int) -> None:
+        self.progress, self.total = progress, total
+        self.task = progress.add_task("tuning", total=total, best="")
+
+    def tick(self, operation: str, ms: float | None) -> None:
+        best = "" if ms is None else f"best {duration(ms / 1e3)}"
+        self.progress.update(self.task, advance=1, description=f"tuning {operation}", best=best)
+
+    def more(self, count: int) -> None:
+        self.total += count
+        self.progress.update(self.task, total=self.total)
+
+
+@contextmanager
+def progress_bar(total: int, wanted: bool) -> Iterator[Bar]:
+    """A progress bar, on a terminal."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not (wanted and total and console.is_terminal):
+        yield Bar()
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+               TextColumn("{task.fields[best]}"))  # fmt: skip
+    with Progress(*columns, console=console, transient=True) as bar:
+        yield _Shown(bar, total)
