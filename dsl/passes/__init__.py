@@ -19,9 +19,9 @@ from .epilogues import fuse_epilogues
 from .extents import unify_extents
 from .fma import form_fma
 from .guard import guard_reads
-from .horizontal import fuse_horizontal
+from .horizontal import fuse_arguments, fuse_horizontal
 from .in_place import fuse_in_place
-from .periodic import recognise_periodic
+from .neighbours import recognise_neighbours
 from .pin import pin_order
 from .recognise import recognise_histogram, recognise_matmul
 from .separable import recognise_separable
@@ -34,15 +34,16 @@ Pass = Callable[[Sequence[Leaf], Context], "list[Leaf]"]
 PASSES: tuple[tuple[str, Pass], ...] = (
     ("unify_extents", unify_extents),  # equal extents are one
     ("single_pass_arguments", single_pass_arguments),  # argmax in one pass
+    ("fuse_arguments", fuse_arguments),  # argmin and min of one array
     ("recognise_separable", recognise_separable),  # 9 × 9 box → 9 + 9
     ("form_fma", form_fma),  # a·b + c inside one operation
     ("fuse_vertical", fuse_vertical),  # producers into consumers
     ("recognise_matmul", recognise_matmul),  # Σ a[i, k]·b[k, j]
     ("recognise_histogram", recognise_histogram),  # places += 1
-    ("recognise_periodic", recognise_periodic),  # u[(i − 1) mod n] is a neighbour
     ("fuse_in_place", fuse_in_place),  # results that others read in place
     ("fuse_horizontal", fuse_horizontal),  # siblings over the same extents
     ("fuse_epilogues", fuse_epilogues),  # consumers into the write-back
+    ("recognise_neighbours", recognise_neighbours),  # u[(i − 1) mod n] is one; u[i] read once
     ("drop_unread", drop_unread),  # what is read in registers only
     ("guard_reads", guard_reads),  # where(p, a[i - 1], x) reads only where p
     ("pin_order", pin_order),  # deterministic=True, where it matters
@@ -76,10 +77,12 @@ def run_passes(roots: Sequence[Leaf], settings: Settings, backend: str) -> Histo
 
 
 def reschedule(roots: Sequence[Leaf], schedules: dict[str, Any]) -> list[Leaf]:
-    """Give operations other schedules: by name, or by number as written (`#3`, dsl/names.py)."""
+    """Give operations other schedules, or ways to compute a product: by name, or by number as
+    written (`#3`, dsl/names.py)."""
     if not schedules:
         return list(roots)
     from ..operations.common import label_of, require_order
+    from ..product_way import ProductWay
 
     builder = rebuild.Rebuilder()
     number = 0
@@ -92,7 +95,9 @@ def reschedule(roots: Sequence[Leaf], schedules: dict[str, Any]) -> list[Leaf]:
         wanted = schedules.get(f"#{number}")
         if node.label.name:
             wanted = schedules.get(node.label.name, wanted)
-        if wanted is not None:
+        if isinstance(wanted, ProductWay):
+            made = wanted.put_on(made)
+        elif wanted is not None:
             old = node.label
             label = label_of(old.operation, old.name, wanted, old.deterministic)
             require_order(node, label)

@@ -82,6 +82,16 @@ def is_view(elements: Iterable[Expr]) -> bool:
     return True
 
 
+def turns_rows(elements: Iterable[Expr], rank: int) -> bool:
+    """A view whose rows lie across the rows of its array, as a transposed one's do."""
+    last = Index(rank - 1)
+    for e in elements:
+        found = [{x for x in walk((a,)) if isinstance(x, Index)} for a in e.args]
+        if found and last not in found[-1] and found[-1] and any(last in f for f in found[:-1]):
+            return True
+    return False
+
+
 def is_affine_view(elements: Iterable[Expr]) -> bool:
     """A view whose places are affine in the indices: strides, which BLAS takes as they are."""
     return all(_affine(a) for e in elements for a in e.args)

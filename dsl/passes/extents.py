@@ -44,16 +44,38 @@ def _equal(checks: Iterable[Check]) -> Same:
     """Extents, and what is computed of them, by what stands for all that are equal.
 
     What is computed of equal extents is equal, and may be an extent itself (n2 // n1, where n1 is
-    1): what one turn finds the next one puts into the checks, and settles one of them at least.
+    1).  Checks come in the order of their operations, so most are settled in the first turn: what
+    one finds, the next ones are read with.  What that leaves, the next turn finds.
     """
     sides = [(c.left, c.right) for c in checks if c.relation == "=="]
     same: Same = {}
+    sizes: dict[Expr, int] = {}
+    # Numbers of inputs tell when an array was first used, which may have been in another program.
+    order: dict[Node, int] = {}
+    for e in walk([e for pair in sides for e in pair]):
+        if isinstance(e, Extent):
+            of = e.node
+            order.setdefault(of, of.uid if _kind(of) == "argument" else len(order))
+
+    def root(e: Expr) -> Expr:
+        while e in same:
+            e = same[e]
+        return e
+
     for _ in sides:
-        found = _representatives(_renamed(s, same) for s in sides)
-        if not found:
+        memo: Same = {}
+        before = len(same)
+        for pair in sides:
+            a, b = map(root, rewrite(pair, root, memo))
+            if a is b:
+                continue
+            a, b = sorted((a, b), key=lambda e: _rank(e, order, sizes))
+            if not isinstance(b, Const):  # two numbers: no call is right
+                same[b] = a
+                memo.update(dict.fromkeys((*pair, b), a))
+        if len(same) == before:
             break
-        values = _renamed(tuple(same.values()), found)
-        same = {**dict(zip(same, values, strict=True)), **found}
+        same = dict(zip(same, rewrite(tuple(same.values()), root), strict=True))
     return same
 
 
@@ -61,30 +83,33 @@ def _renamed(es: Sequence[Expr], same: Same) -> tuple[Expr, ...]:
     return rewrite(es, lambda e: same.get(e, e))
 
 
-def _representatives(equal: Iterable[tuple[Expr, ...]]) -> Same:
-    """Everything that something else stands for, with what that is."""
-    parent: Same = {}
-
-    def root(e: Expr) -> Expr:
-        while parent.get(e, e) is not e:
-            e = parent[e]
-        return e
-
-    for pair in equal:
-        a, b = sorted(map(root, pair), key=_rank)
-        if not isinstance(b, Const):  # two numbers: no call is right
-            parent[a] = parent[b] = a
-    return {e: root(e) for e in parent if root(e) is not e}
-
-
-def _rank(e: Expr) -> tuple[int, int, int]:
-    """Who stands for others: numbers, the extents of the first argument, other extents, and the
-    least that is computed (so that nothing stands for a part of itself)."""
+def _rank(e: Expr, order: dict[Node, int], sizes: dict[Expr, int]) -> tuple[int, int, int]:
+    """Who stands for others: numbers, the extents of the first argument, other extents as the
+    checks name them, and the least that is computed (so that nothing stands for a part of
+    itself)."""
     if isinstance(e, Const):
         return 0, 0, 0
     if not isinstance(e, Extent):
-        return 3, sum(1 for _ in walk((e,))), 0
-    return 1 + (getattr(e.node, "kind", "") != "argument"), e.node.uid, e.axis
+        return 3, _size(e, sizes), 0
+    return 1 + (_kind(e.node) != "argument"), order[e.node], e.axis
+
+
+def _kind(node: Node) -> str:
+    return getattr(node, "kind", "")
+
+
+def _size(e: Expr, sizes: dict[Expr, int]) -> int:
+    """The operations of `e`, written out; those of parts are kept in `sizes`."""
+    stack = [e]
+    while stack:
+        x = stack[-1]
+        parts = (*x.args, *x.scoped)
+        missing = [p for p in parts if p not in sizes]
+        if not missing:
+            sizes[x] = 1 + sum(sizes[p] for p in parts)
+            stack.pop()
+        stack += missing
+    return sizes[e]
 
 
 class _Unifier(Rebuilder):
@@ -104,16 +129,17 @@ class _Unifier(Rebuilder):
                 extents = (x for x in e.node.shape if isinstance(x, Extent))
                 self.checks.memo.update((x, Extent(made, x.axis)) for x in extents)
         self.checks.nodes = self.nodes
-        own = dict(self.checks.memo)
-        for e in (*own, *same):
-            if isinstance(e, Extent):
-                (self.memo[e],) = _renamed((same.get(e, e),), own)
+        own = self.checks.memo
+        lengths = [e for e in (*own, *same) if isinstance(e, Extent)]
+        renamed = _renamed([same.get(e, e) for e in lengths], own)
+        self.memo.update(zip(lengths, renamed, strict=True))
         named = dict(self.memo)
-        self.computed: Same = {}
-        for pair in ((e, r) for e, r in same.items() if not isinstance(e, Extent)):
-            e, r = _renamed(pair, named)
-            if isinstance(e, Apply):
-                self.computed[e] = r
+        pairs = [(e, r) for e, r in same.items() if not isinstance(e, Extent)]
+        left = _renamed([e for e, _ in pairs], named)
+        right = _renamed([r for _, r in pairs], named)
+        self.computed: Same = {
+            e: r for e, r in zip(left, right, strict=True) if isinstance(e, Apply)
+        }
         for node, made in self.inputs.items():
             made.of_shape(self.exprs(node.shape))
 

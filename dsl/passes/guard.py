@@ -37,12 +37,9 @@ def guard_reads(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
                     changes[name] = made
         if isinstance(node, Permute):
             changes["valid"] = _inside(node)
-        made_node: Node = node.with_(**changes) if changes else node
-        if made_node is not node and node in context.kept:
-            context.kept[made_node] = context.kept[node]
-        return made_node
+        return node.with_(**changes) if changes else node
 
-    return rewrite_graph(roots, change)
+    return rewrite_graph(roots, change, context.kept)
 
 
 def _inside(node: Permute) -> Expr:

@@ -1,14 +1,16 @@
 """fuse_horizontal: independent kernels over the same extents become one.
 
 Siblings that share an input read it once: several maps or stencils over the same shape, several
-reductions of the same array.
+reductions of the same array.  On a GPU an `argmin` goes with others, too; on a CPU it has a way of
+its own to pass over an array.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
+from ..combines import argument_of
 from ..expr import Expr, Read, Var, substitute, walk
 from ..graph import (
     Combine,
@@ -29,8 +31,29 @@ from .vertical import regions
 MOST_OUTPUTS = 8
 
 
+def fuse_arguments(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
+    """On a GPU, an `argmin` with other folds of the very elements, before these go into either:
+    what is read once may be computed where it is read."""
+    if context.backend != "cuda":
+        return list(roots)
+    found: dict[Any, list[Fold]] = {}
+    for node in topological(roots):
+        if isinstance(node, Fold):
+            found.setdefault((node.outer, node.inner, node.elements[0]), []).append(node)
+    wanted: set[Node] = {
+        node for same in found.values() if any(_is_argument(n) for n in same) for node in same
+        if len(same) > 1
+    }  # fmt: skip
+    return _fuse(roots, context, wanted) if wanted else list(roots)
+
+
 def fuse_horizontal(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     """Merge groups of siblings at the same depth of the graph (so no path joins them)."""
+    return _fuse(roots, context, None)
+
+
+def _fuse(roots: Sequence[Leaf], context: Context, only: Set[Node] | None) -> list[Leaf]:
+    """The same, of `only` these nodes (None: of all)."""
     depth: dict[Node, int] = {}
     region = regions(roots)
     groups: dict[Any, list[Node]] = {}
@@ -39,14 +62,15 @@ def fuse_horizontal(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     for node in order:
         needed = [*node.inputs(), *inner_inputs(node)]
         depth[node] = 1 + max((depth[leaf.node] for leaf in needed), default=0)
-        if node.label.ordered or node in exclusive:
+        if node.label.ordered or node in exclusive or (only is not None and node not in only):
             continue
         if isinstance(node, Generate) and node.shape:
             groups.setdefault(("g", depth[node], node.shape, region[node]), []).append(node)
-        elif isinstance(node, Fold) and node.epilogue == node.results:
+        elif isinstance(node, Fold) and (
+            node.epilogue == node.results or (only is not None and _is_argument(node))
+        ):
             key = ("f", depth[node], node.outer, node.inner, _start(node), region[node])
             groups.setdefault(key, []).append(node)
-    replaced: dict[Node, tuple[Node, int]] = {}
     members: dict[Node, list[Node]] = {}
     for group in groups.values():
         for cluster in _clusters(group):
@@ -80,8 +104,12 @@ def fuse_horizontal(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
             for k in range(len(original.outputs)):
                 builder.leaves[Leaf(original, k)] = Leaf(merged, at)
                 at += 1
-    del replaced
     return [builder.leaf(r) for r in roots]
+
+
+def _is_argument(node: Fold) -> bool:
+    """Whether it is an argmin or argmax, of which the place alone is stored."""
+    return argument_of(node.combine) is not None and node.epilogue == node.results[1:]
 
 
 def _start(node: Fold) -> bool:
@@ -145,24 +173,24 @@ def _merge_folds(nodes: Sequence[Any]) -> Node:
     elements = tuple(e for n in nodes for e in n.elements)
     variables = result_variables(elements)
     init = None
-    epilogue: tuple[Expr, ...] = variables
     if all(n.init is not None for n in nodes):
         init = tuple(e for n in nodes for e in n.init)
-    elif any(n.init is not None for n in nodes):
-        epilogue = _after_start(nodes, variables)
+    epilogue = _stored(nodes, variables, init is None)
     return first.with_(elements=elements, combine=combine, init=init, results=variables,  # type: ignore[no-any-return]
                        epilogue=epilogue, **_common(nodes))  # fmt: skip
 
 
-def _after_start(nodes: Sequence[Any], variables: Sequence[Var]) -> tuple[Expr, ...]:
-    """What becomes of the results of folds from nothing, of which some start from a number.
+def _stored(nodes: Sequence[Any], variables: Sequence[Var], start: bool) -> tuple[Expr, ...]:
+    """What becomes of the results of folds, those from nothing and (to `start` here) from a number.
 
-    None of them is empty: those without a start would be errors."""
+    None of these is empty: those without a start would be errors."""
     made: list[Expr] = []
+    at = 0
     for n in nodes:
-        own: tuple[Expr, ...] = tuple(variables[len(made) : len(made) + len(n.outputs)])
-        if n.init is not None:
+        own: tuple[Expr, ...] = tuple(variables[at : at + len(n.elements)])
+        at += len(n.elements)
+        if start and n.init is not None:
             sides = (*n.combine.left, *n.combine.right)
             own = substitute(n.combine.results, dict(zip(sides, (*n.init, *own), strict=True)))
-        made += own
+        made += substitute(n.epilogue, dict(zip(n.results, own, strict=True)))
     return tuple(made)

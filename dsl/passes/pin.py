@@ -1,10 +1,8 @@
 """pin_order: `deterministic=True` of a program is one of every operation that needs it.
 
-Permutes whose result depends on the order of updates (sums of floats, overwriting) and products
-with executions that add in any order are told; folds and scans repeat their bits anyway.
-
-Of a fold by itself `deterministic=True` asks for more, and costs more: to group elements by their
-places in the array, however they are stored.
+Permutes whose result depends on the order of updates (sums of floats, overwriting), folds of
+floats, which then group elements by their places in the array, however they are stored, and
+products with executions that add in any order are told.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..combines import is_commutative
-from ..graph import Leaf, Matmul, Node, Permute
+from ..graph import Fold, FoldSeg, Leaf, Matmul, Node, Permute
 from .base import Context
 from .rebuild import rewrite_graph
 
@@ -25,17 +23,19 @@ def pin_order(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
     def change(node: Node) -> Node:
         made: Node = node
-        if isinstance(node, Permute) and _depends_on_order(node):
+        if _depends_on_order(node):
             made = node.with_(label=replace(node.label, deterministic=True))
         elif isinstance(node, Matmul):
             made = node.with_(options=replace(node.options, deterministic=True))
-        if made is not node and node in context.kept:
-            context.kept[made] = context.kept[node]
         return made
 
-    return rewrite_graph(roots, change)
+    return rewrite_graph(roots, change, context.kept)
 
 
-def _depends_on_order(node: Permute) -> bool:
+def _depends_on_order(node: Node) -> bool:
+    if isinstance(node, Fold | FoldSeg):
+        return any(r.type.is_inexact for r in node.combine.results)
+    if not isinstance(node, Permute):
+        return False
     exact = not any(o.type.is_inexact for o in node.outputs)
     return not (exact and node.combine is not None and is_commutative(node.combine))

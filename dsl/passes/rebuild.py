@@ -103,11 +103,15 @@ class Rebuilder:
         return node.with_(**changes, checks=checked)  # type: ignore[no-any-return]
 
 
-def rewrite_graph(roots: Sequence[Leaf], change: Callable[[Node], Node]) -> list[Leaf]:
-    """Every node rebuilt over its changed inputs, then given to `change`."""
+def rewrite_graph(roots: Sequence[Leaf], change: Callable[[Node], Node],
+                  kept: dict[Node, str] | None = None) -> list[Leaf]:  # fmt: skip
+    """Every node rebuilt over its changed inputs, then given to `change`.  What was decided of a
+    node (`kept`) holds for what stands for it, whether it changed itself or its inputs did."""
     builder = Rebuilder()
     for node in topological(roots):
         made = change(builder.node(node))
         if made is not node:
             builder.nodes[node] = made
+            if kept is not None and node in kept:
+                kept[made] = kept[node]
     return [builder.leaf(r) for r in roots]

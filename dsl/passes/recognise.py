@@ -31,10 +31,9 @@ def recognise_matmul(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
         if made is None:
             return node
         context.notes.append(f"{node.label}: a sum of products over rows and columns is a matmul")
-        context.kept[made] = context.kept.get(node, "")
         return made
 
-    return rewrite_graph(roots, change)
+    return rewrite_graph(roots, change, context.kept)
 
 
 def recognise_histogram(roots: Sequence[Leaf], context: Context) -> list[Leaf]:

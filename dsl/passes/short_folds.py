@@ -58,11 +58,12 @@ class Short:
     """Which folds of a program are computed as loops where their rows are short.
 
     `alone` are all of them, with their `Generate`; `reader` has the kernel that takes one in, if
-    there is one.
+    there is one; `worth` on what condition (a host expression over extents), if there is one.
     """
 
     alone: dict[Node, Generate] = field(default_factory=dict)
     reader: dict[Node, Node] = field(default_factory=dict)
+    worth: dict[Node, Expr] = field(default_factory=dict)
 
     def inside(self, node: Node) -> tuple[Fold, ...]:
         """The folds that may be loops in the kernel of `node`, what they read first; it may be one
@@ -75,13 +76,16 @@ class Short:
             found[node] = None
         return tuple(found)  # type: ignore[arg-type]
 
-    def loops(self, node: Node, count: Callable[[Fold], int | None]) -> frozenset[Node]:
+    def loops(self, node: Node, count: Callable[[Fold], int | None],
+              holds: Callable[[Expr], Any] = bool) -> frozenset[Node]:  # fmt: skip
         """The folds that are loops in the kernel of `node` where their rows have `count` elements
-        (None: nobody knows)."""
+        (None: nobody knows) and `worth` `holds`."""
         found: set[Node] = set()
         for fold in reversed(self.inside(node)):
             reader = self.reader.get(fold)
             n = count(fold) if fold is node or reader is node or reader in found else None
+            if fold in self.worth and not holds(self.worth[fold]):
+                continue
             if n is not None and is_short(n):
                 found.add(fold)
         return frozenset(found)

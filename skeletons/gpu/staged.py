@@ -108,7 +108,7 @@ class Staging:
             k for k, (least, most) in enumerate(zip(window.low, window.high, strict=True))
             if least == most == 0 and self.builder.same(domain[k], shape[k])
         }  # fmt: skip
-        (value,) = transform.resolve((read,), self.builder, (), {read: own})
+        (value,) = transform.resolve((read,), self.builder, (), transform.Safe({read: own}))
         size = math.prod(window.sides(self.plan.unit))
         with into.loop("t", grid.thread, size, step=grid.count) as t:
             bindings: dict[Expr, Expr] = {}

@@ -24,9 +24,11 @@ from treadle.dsl.expr import (
     walk,
 )
 from treadle.dsl.graph import Generate, Leaf
+from treadle.dsl.operations.stencils import resolve_index, resolved_index
 from treadle.dsl.types import ScalarType, bool_, int64
 from treadle.skeletons.kernel import arithmetic as at
 from treadle.skeletons.kernel import transform
+from treadle.skeletons.kernel.affine import affine
 from treadle.skeletons.kernel.build import Builder
 from treadle.skeletons.kernel.ir import (
     Buffer,
@@ -39,7 +41,15 @@ from treadle.skeletons.kernel.ir import (
 )
 from treadle.skeletons.kernel.linearize import Linearizer
 
-from .common import WARP, WIDEST, Threads, blocks, multiples, multiprocessors, threads_for
+from .common import (
+    WARP,
+    WIDEST,
+    Threads,
+    blocks,
+    multiples,
+    multiprocessors,
+    threads_for,
+)
 from .elements import make_kernel
 from .jam import jam, jams
 from .stencil_steps import Steps, shared_reads
@@ -140,14 +150,26 @@ class StencilKernel:
         ]  # fmt: skip
         #: Loops of all elements of a thread run together.
         self.loops = jams(self.elements)
-        points = (jam(self.elements, places) if self.loops
-                  else [substitute(self.elements, place) for place in places])  # fmt: skip
-        roots = [e for point in points for e in point]
+        #: The elements where everything is in range.
+        self.within = transform.inside(self.elements, self.domain)
         self.box = transform.interior(self.elements, self.domain, self.builder)
+        roots = self._everywhere(self.within, places)
         if self.part.walks:
             self.stream = _stream(roots, self.newest, self.part.rows)
         else:
-            self.stream = Stream(self.newest, self.part.rows, tuple(roots), ())
+            self.stream = Stream(self.newest, self.part.rows, roots, ())
+        #: The steps of strips at a border: where its places are made, nothing can be carried.
+        self.around = self.stream
+        if self.within != self.elements:
+            roots = self._everywhere(self.elements, places)
+            self.around = Stream(self.newest, self.part.rows, roots, ())
+
+    def _everywhere(self, elements: tuple[Expr, ...], places: Sequence[dict[Expr, Expr]]
+                    ) -> tuple[Expr, ...]:  # fmt: skip
+        """The elements of all places of a thread, row by row."""
+        points = (jam(elements, places) if self.loops
+                  else [substitute(elements, place) for place in places])  # fmt: skip
+        return tuple(e for point in points for e in point)
 
     @property
     def work(self) -> float:
@@ -249,7 +271,7 @@ class StencilKernel:
     def fitting(self) -> int:
         """Threads of a heavy walk for which a multiprocessor has registers, about."""
         across: dict[Leaf, list[int]] = {}
-        for e in walk(self.elements):
+        for e in walk(self.within):
             if isinstance(e, Read) and (c := row_of(e, Index(self.rank - 1))) is not None:
                 across.setdefault(Leaf(e.node, e.component), []).append(c)
         rows, columns = self.part.rows, self.part.columns
@@ -298,6 +320,8 @@ class StencilKernel:
             most = self.extents[k]
             if k == axis and not self.loops:
                 least, most = self._rows_in_range(k)
+                if box is not None and k in box.places:
+                    least, most = at.maximum(least, box.low[k]), at.minimum(most, box.high[k])
             elif box is not None:
                 least, most = box.low[k], box.high[k]
             conditions += [at.less_equal(least, begin), at.less_equal(end, most)]
@@ -308,7 +332,7 @@ class StencilKernel:
         part = self.part
         beyond = self.shape.high + (part.rows * max(2 * part.ahead, 1) - 1 if part.walks else 0)
         high = self.domain[axis]
-        for e in walk(self.elements):
+        for e in walk(self.within):
             if isinstance(e, Read):
                 for k, index in enumerate(e.args):
                     if any(x is Index(axis) for x in walk((index,))):
@@ -330,6 +354,31 @@ class StencilKernel:
         with into.loop("row", start, last, step=stride) as row:
             steps.turn(into, row)
 
+    def is_own(self, index: Expr, extent: Expr) -> bool:
+        """Whether an index is that of an element of the thread, along an axis as long as the
+        domain's: such a place exists, at a border as well."""
+        axis = self._own_axis(index)
+        return axis is not None and self.builder.same(extent, self.domain[axis])
+
+    def _own_axis(self, index: Expr) -> int | None:
+        if not self.part.walks and index is self.row(0):
+            return self.shape.axis
+        rest, offset = at.split_constant(index)
+        for k, v in enumerate(self.base):
+            own = self.part.columns if k == self.rank - 1 else 1
+            if rest is v and 0 <= offset < own:
+                return k
+        return None
+
+    def own(self, e: Expr) -> Expr:
+        """A resolved place of an element of the thread is the place itself."""
+        found = resolved_index(e)
+        axis = None if found is None else self._own_axis(found[1])
+        if found is None or axis is None:
+            return e
+        kind, index = found
+        return index if resolve_index(kind, index, self.domain[axis]) is e else e
+
     def plain(self, e: Expr) -> Expr:
         """A read as it is where everything is in range."""
         if not isinstance(e, Read) or e.boundary is None:
@@ -343,10 +392,12 @@ class StencilKernel:
         """
         if not isinstance(e, Read):
             return e
-        self.builder.node_shape(e)
-        moving = [k for k, a in enumerate(e.args) if any(isinstance(x, Var) for x in walk((a,)))]
+        shape = self.builder.node_shape(e)
+        moving = [k for k, a in enumerate(e.args) if any(isinstance(x, Var) for x in walk((a,)))
+                  and not self.is_own(a, shape[k])]  # fmt: skip
         if e.boundary is None:
-            rows = [k for k in moving if any(x is self.newest for x in walk((e.args[k],)))]
+            rows = [k for k in moving if any(x is self.newest for x in walk((e.args[k],)))
+                    and affine(e.args[k]) is not None]  # fmt: skip
             if not rows:
                 return e
             clamped = Read(e.node, e.component, e.args, "clamp")

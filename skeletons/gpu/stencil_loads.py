@@ -25,7 +25,7 @@ from treadle.dsl.operations.stencils import resolve_index
 from treadle.skeletons.kernel import arithmetic as at
 from treadle.skeletons.kernel.linearize import Linearizer
 
-from .common import WIDEST, load_vector, multiples, split_constant
+from .common import WIDEST, load_vector, multiples
 
 if TYPE_CHECKING:
     from .stencil_kernel import StencilKernel
@@ -68,7 +68,7 @@ class Loads:
         if self.inside or not isinstance(e, Read) or not e.args:
             return False
         leaf = Leaf(e.node, e.component)
-        rest, offset = split_constant(e.args[-1])
+        rest, offset = at.split_constant(e.args[-1])
         return (
             self.columns > 1
             and rest is stencil.base[-1]
@@ -136,7 +136,7 @@ class Loads:
             seen.add(e)
             stack.extend(e.args)
             if isinstance(e, Read) and e.args and (self.inside or self.takes(e)):
-                rest, offset = split_constant(e.args[-1])
+                rest, offset = at.split_constant(e.args[-1])
                 leaf = Leaf(e.node, e.component)
                 if rest is self.stencil.base[-1] and self._fits(leaf, e.args[:-1]):
                     key = (leaf, e.args[:-1], e.boundary, e.scoped)
@@ -161,10 +161,12 @@ class Loads:
         if self.inside:
             return emitted
         kind = str(boundary) if boundary in (*FOLDED, "wrap") else "clamp"
+        rows = zip(lead, emitted, leaf.shape, self.stencil.builder.shape(leaf.shape), strict=False)
         return [
-            into.let(into.value(resolve_index(kind, index, n)), "at") if _varies(index) else index
-            for index, n in zip(emitted, self.stencil.builder.shape(leaf.shape), strict=False)
-        ]
+            into.let(into.value(resolve_index(kind, index, n)), "at")
+            if _varies(index) and not self.stencil.is_own(e, extent) else index
+            for e, index, extent, n in rows
+        ]  # fmt: skip
 
     def _start(self, into: Linearizer, group: int, boundary: str | None) -> Expr:
         """The first column of a group."""
@@ -186,8 +188,10 @@ class Loads:
         other = into.emit(outside)
         whole = None
         if boundary == "constant":
-            places = zip(into.emit(lead), self.stencil.builder.shape(leaf.shape), strict=False)
-            ok = [at.in_range(index, n) for index, n in places if _varies(index)]
+            extents = self.stencil.builder.shape(leaf.shape)
+            places = zip(lead, into.emit(lead), leaf.shape, extents, strict=False)
+            ok = [at.in_range(index, n) for e, index, extent, n in places
+                  if _varies(index) and not self.stencil.is_own(e, extent)]  # fmt: skip
             whole = into.let(at.both(*ok), "inside")
         for offset, read in reads.items():
             value = values[offset]
@@ -211,7 +215,7 @@ class Loads:
 
 def _offsets(lead: Sequence[Expr]) -> list[int]:
     """How far from the thread's own place a row is, along each axis but the last."""
-    return [split_constant(index)[1] for index in lead]
+    return [at.split_constant(index)[1] for index in lead]
 
 
 def _name(lead: Sequence[Expr], top: Sequence[int], group: int) -> str:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from treadle.dsl.expr import Apply, Const, Expr, Proj, Read, Var, rewrite, walk
 from treadle.skeletons.kernel import arithmetic as at
+from treadle.skeletons.kernel import transform
 from treadle.skeletons.kernel.ir import Assign, Load, Statement
 from treadle.skeletons.kernel.linearize import Linearizer, zero
 
@@ -62,18 +63,22 @@ class Steps:
     def __init__(self, stencil: StencilKernel, inside: bool, first: Expr, last: Expr) -> None:
         self.stencil, self.inside = stencil, inside
         self.first, self.last = first, last
-        self.stream = s = stencil.stream
+        self.stream = s = stencil.stream if inside else stencil.around
         self.loads = Loads(stencil, inside)
 
-        def change(e: Expr) -> Expr:
-            if self.loads.takes(e):
-                return e
-            return stencil.plain(e) if inside else stencil.resolved(e)
-
-        memo: dict[Expr, Expr] = {}
-        self.roots = rewrite(s.roots, change, memo)
-        values = rewrite([c.value for c in s.carried], change, memo)
-        before = rewrite([c.before for c in s.carried], change, memo)
+        made: Sequence[Expr] = (
+            *s.roots, *(c.value for c in s.carried), *(c.before for c in s.carried))  # fmt: skip
+        if inside:
+            places = transform.places_in_range(made, lambda e: range(len(e.args)))
+            made = rewrite(made, lambda e: stencil.plain(places.get(e, e)))
+        else:
+            made = rewrite(made, stencil.own)
+            always = _reached(made, set())
+            made = rewrite(made, lambda e: e if e in always and self.loads.takes(e)
+                           else stencil.resolved(e))  # fmt: skip
+        self.roots = made[: len(s.roots)]
+        values = made[len(s.roots) : len(s.roots) + len(s.carried)]
+        before = made[len(s.roots) + len(s.carried) :]
         # An axis of one element is always read at 0: what does not move is not carried.
         moving = [k for k, (v, b) in enumerate(zip(values, before, strict=True)) if v is not b]
         self.carried = [s.carried[k] for k in moving]

@@ -44,7 +44,6 @@ from .common import (  # fmt: skip
     load_vector,
     multiples,
     multiprocessors,
-    split_constant,
     vector_count,
 )
 from .elements import make_kernel
@@ -238,8 +237,8 @@ class _Pass:
     def _place(self, tap: Read) -> tuple[int, int, int]:
         """Component, row relative to the newest, column relative to the thread's first."""
         q = self.states.index(Leaf(tap.node, tap.component))
-        _, row = split_constant(tap.args[0])
-        _, column = split_constant(tap.args[1])
+        _, row = at.split_constant(tap.args[0])
+        _, column = at.split_constant(tap.args[1])
         return q, row, column
 
     def _keys(self, inside: bool) -> dict[_Key, None]:

@@ -114,7 +114,7 @@ class Builder:
         self._same: dict[Expr, Expr] = {}
         self._extents = 0
         self._below: dict[Var, Expr] = {}
-        self._sites: dict[tuple[str, int], int] = {}
+        self._sites: dict[tuple[Node | str, int], int] = {}
         for check in self.node.checks:
             # What arrays hold is not known before the launch: no name for an extent.
             if check.relation == "==" and not check.reads:
@@ -257,7 +257,7 @@ class Builder:
         buffer = self.input(leaf)
         if self.context.check and read not in self.safe:
             indices = tuple(into.let(i, "at") if isinstance(i, Apply) else i for i in indices)
-            ok = self.check_index(leaf.node.called(), indices, leaf.shape, into)
+            ok = self.check_index(leaf.node, indices, leaf.shape, into)
             if ok is not TRUE:
                 value = into.declare(zero(buffer.type), buffer.name)
                 load = Load(buffer, self.position(leaf, indices))
@@ -274,9 +274,10 @@ class Builder:
         if isinstance(variable, Var):
             self._below[variable] = self.root(extent)
 
-    def check_index(self, array: str, indices: Sequence[Expr], shape: Sequence[Expr],
+    def check_index(self, array: Node | str, indices: Sequence[Expr], shape: Sequence[Expr],
                     into: Linearizer) -> Expr:  # fmt: skip
-        """Report every axis out of range; the condition that none is."""
+        """Report every axis of an array (or of what is called so) that is out of range; the
+        condition that none is."""
         ok: Expr = TRUE
         for axis, (index, host) in enumerate(zip(indices, shape, strict=True)):
             if isinstance(index, Var) and self._below.get(index) is self.root(host):
@@ -290,11 +291,14 @@ class Builder:
             ok = at.both(ok, inside)
         return ok
 
-    def _site(self, array: str, axis: int) -> int:
+    def _site(self, array: Node | str, axis: int) -> int:
+        """The number of a check.  Arrays are told apart by what they are: what errors call them
+        depends on where else they are used."""
         key = (array, axis)
         if key not in self._sites:
             self._sites[key] = len(self.sites)
-            self.sites.append(Site(str(self.node.label), array, axis, self.node.where))
+            called = array if isinstance(array, str) else array.called()
+            self.sites.append(Site(str(self.node.label), called, axis, self.node.where))
         return self._sites[key]
 
     def emitter(self, bindings: dict[Expr, Expr] | None = None) -> Linearizer:

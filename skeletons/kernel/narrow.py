@@ -139,6 +139,7 @@ class _Pass:
         self.kernel, self.ranges, self.wide_variables = kernel, ranges, wide
         self.indices = indices
         self.wanted_wide: set[Var] = set()
+        self.extended: set[Var] = set()
         self.changed = False
         self.conditions: dict[Expr, None] = {}
         self.fitting: dict[Expr, None] = {}  # int64 expressions of the kernel that must fit
@@ -168,11 +169,13 @@ class _Pass:
         """What a variable of 64 bits is given will be wanted whole as well: learnt now rather than
         by one attempt after the other."""
         seen: set[Var] = set()
+        self.wanted_wide |= self.extended - self.fitting.keys()
         while seen != self.wanted_wide:
             for v in self.wanted_wide - seen:
                 seen.add(v)
                 for value in self.given.get(v, ()):
                     self.other(value)
+            self.wanted_wide |= self.extended - self.fitting.keys()
 
     def kernel_of(self) -> Kernel:
         kernel = self.kernel
@@ -322,11 +325,18 @@ class _Pass:
             op = primitive("floor_divide" if quotient else "remainder")
             unsigned = (simplify.cast(number, uint32), Const(d, uint32))
             return _to32(simplify.apply(op, unsigned, uint32))
-        found = None if isinstance(number, Const) else self._reciprocal(e.args[1])
-        if found is None:
+        if isinstance(number, Const):
             return None
-        multiplier, shift, positive = found
-        ratio: Expr = Apply(RECIPROCAL_DIVIDE, (number, multiplier, shift), int32)
+        power = self._log2(e.args[1])
+        if power is not None:  # one of several powers of two
+            ratio: Expr = simplify.apply(primitive("right_shift"), (number, power), int32)
+            positive = True
+        else:
+            found = self._reciprocal(e.args[1])
+            if found is None:
+                return None
+            multiplier, shift, positive = found
+            ratio = Apply(RECIPROCAL_DIVIDE, (number, multiplier, shift), int32)
         if quotient:
             return ratio
         times = simplify.apply(primitive("multiply"), (ratio, divisor), int32)
@@ -370,6 +380,21 @@ class _Pass:
         multiplier = simplify.select(chosen, first[0], second[0])
         return multiplier, simplify.select(chosen, first[1], second[1]), first[2] and second[2]
 
+    def _log2(self, divisor: Expr) -> Expr | None:
+        """The exponent of a divisor that is a power of two, chosen from constants."""
+        if isinstance(divisor, Const):
+            d = int(divisor.value)
+            return Const(d.bit_length() - 1, int32) if d > 0 and d & (d - 1) == 0 else None
+        value = self.values.get(divisor) if isinstance(divisor, Var) else divisor
+        if not isinstance(value, Apply) or value.op.name != "select":
+            return None
+        if any(isinstance(x, Load) or self.values.get(x, x) is None for x in walk(value.args[:1])):
+            return None  # it may have changed since
+        first, second = (self._log2(a) for a in value.args[1:])
+        if first is None or second is None:
+            return None
+        return simplify.select(self.other(value.args[0]), first, second)
+
     def _is_uniform(self, e: Expr) -> bool:
         """Whether the host can compute it."""
         return all(isinstance(x, Const | Apply) or x in self.scalars for x in walk((e,)))
@@ -386,8 +411,11 @@ class _Pass:
                 return e
             if e in self.values:
                 value = self.values[e]
-                if value is None or not self.ranges.fits(e) or not self._narrowed_value(value):
+                if value is None or not self.ranges.fits(e):
                     self.wanted_wide.add(e)
+                    return _to64(self.new[e])
+                if not self._narrowed_value(value):
+                    self.extended.add(e)
                     return _to64(self.new[e])
             self._test(e)
             return _to64(self.new[e])

@@ -69,5 +69,9 @@ def specialise(node: Node, sizes: Mapping[Extent, int]) -> Node:
             changes[name] = rewrite(substitute((value,), known), change, memo)[0]
         elif value:
             changes[name] = rewrite(substitute(value, known), change, memo)
+    for e in (e for o in node.outputs for e in o.shape if e not in known):
+        (derived,) = substitute((e,), known)
+        if isinstance(derived, Const) and derived is not e:
+            known[e] = derived
     facts = tuple(Check(e, n, "{left} is {right}") for e, n in known.items())
     return node.with_(**changes, checks=(*node.checks, *facts))  # type: ignore[no-any-return]

@@ -7,10 +7,11 @@ collapse     a[i, j] + b[i, j] over n×m →  a[p] + b[p] over n·m, where all i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from treadle.dsl.borders import Inside
 from treadle.dsl.expr import (
     TRUE,
     Apply,
@@ -65,9 +66,23 @@ def resolve_axes(read: Read, axes: Sequence[int]) -> Expr:
     return Read(read.node, read.component, tuple(place))
 
 
+def places_in_range(roots: Iterable[Expr], axes: Callable[[Read], Iterable[int]]
+                    ) -> dict[Expr, Expr]:  # fmt: skip
+    """What places are where `axes` of a read are in range: as they were before the boundary.
+
+    Kernels use them as numbers, too, where producers with indices are part of a stencil."""
+    found: dict[Expr, Expr] = {}
+    for e in walk(roots):
+        if isinstance(e, Read) and e.boundary not in (None, "constant", "function"):
+            shape = e.node.outputs[e.component].shape
+            for k in axes(e):
+                found[resolve_index(str(e.boundary), e.args[k], shape[k])] = e.args[k]
+    return found
+
+
 def resolve(roots: Sequence[Expr], builder: Builder, domain: Shape,
-            safe_axes: dict[Read, set[int]] | None = None) -> tuple[Expr, ...]:  # fmt: skip
-    """`roots` with every boundary read resolved; `safe_axes` need no care.
+            safe: Safe | None = None) -> tuple[Expr, ...]:  # fmt: skip
+    """`roots` with every boundary read resolved; what is `safe` needs no care.
 
     Nor does an axis that is read at the very index of a `domain` of the same extent.
 
@@ -78,16 +93,18 @@ def resolve(roots: Sequence[Expr], builder: Builder, domain: Shape,
         if isinstance(e, Read) and e.scoped:  # a boundary function may read the same place
             beyond = substitute(e.scoped, dict(zip(e.vars, e.args, strict=bool(e.vars))))
             own.update(r for r in walk(beyond) if isinstance(r, Read) and r.boundary is None)
-    safe_axes = safe_axes or {}
+    safe = safe or Safe({})
     memo: dict[Expr, Expr] = {}
+    numbers = places_in_range(roots, lambda e: safe.axes.get(e, ()))
+    within = Inside(safe.extents)
 
     def change(e: Expr) -> Expr:
         if not isinstance(e, Read) or e.boundary is None:
-            return e
+            return within(numbers.get(e, e))
         shape = builder.node_shape(e)
         axes = [
             k for k, (index, extent) in enumerate(zip(e.args, shape, strict=True))
-            if k not in safe_axes.get(e, ()) and not (
+            if k not in safe.axes.get(e, ()) and not (
                 isinstance(index, Index) and index.axis < len(domain)
                 and builder.same(domain[index.axis], extent))
         ]  # fmt: skip
@@ -100,38 +117,62 @@ def resolve(roots: Sequence[Expr], builder: Builder, domain: Shape,
     return flat_reads(rewrite(roots, change, memo), builder)
 
 
+@dataclass(frozen=True)
+class Safe:
+    """What is in range: the axes of boundary reads, and places resolved on axes of the domain,
+    which are these `extents` long (`dsl/borders.py`)."""
+
+    axes: Mapping[Read, set[int]]
+    extents: Mapping[Expr, Expr] = field(default_factory=dict)
+
+
 @dataclass
 class Interior:
-    """The box of the domain in which boundary reads are in range.
+    """The box of the domain in which boundary reads are in range, and resolved places.
 
     `low[k] ≤ i_k < high[k]`, clipped to the domain, as scalars of the kernel; `axes` has, for
     each boundary read that the box makes safe, its axes.  Reads whose index is not one index
-    variable plus a constant are not among them and keep resolving.
+    variable plus a constant are not among them and keep resolving.  `places`: the axes of the
+    domain that places were resolved on, and their extents.
     """
 
     low: list[Expr]
     high: list[Expr]
     axes: dict[Read, dict[int, int]] = field(default_factory=dict)
+    places: dict[int, Expr] = field(default_factory=dict)
 
-    def safe(self, domain_axes: Iterable[int]) -> dict[Read, set[int]]:
-        """For every read, the array axes that are in range inside the box on `domain_axes`."""
+    def safe(self, domain_axes: Iterable[int]) -> Safe:
+        """What is in range inside the box on `domain_axes`."""
         wanted = set(domain_axes)
-        return {r: {a for a, k in m.items() if k in wanted} for r, m in self.axes.items()}
+        axes = {r: {a for a, k in m.items() if k in wanted} for r, m in self.axes.items()}
+        return Safe(axes, {Index(k): n for k, n in self.places.items() if k in wanted})
+
+
+def inside(roots: Sequence[Expr], domain: Shape) -> tuple[Expr, ...]:
+    """`roots` with places as they were before they were resolved at the borders of `domain`."""
+    return Inside({Index(k): n for k, n in enumerate(domain)}).of(roots)
 
 
 def interior(roots: Sequence[Expr], domain: Shape, builder: Builder) -> Interior | None:
-    """The largest box where affine boundary reads are in range; None without boundary reads.
+    """The largest box where affine boundary reads and resolved places are in range; None without.
 
     A read at  i_k + r  along an axis of extent n is in range for  −min r ≤ i_k < n − max r,
     where r may hold run-time constants and indices of counted loops.
     """
+    within = Inside({Index(k): n for k, n in enumerate(domain)})
+    roots = within.of(roots)
     reads = [e for e in walk(roots) if isinstance(e, Read) and e.boundary is not None]
-    if not reads:
+    if not (reads or within.low):
         return None
     forms, counts = affine_forms(roots), loop_counts(roots)
     lows: list[dict[Expr, int]] = [{constant(0): 0} for _ in domain]
     highs: list[dict[tuple[Expr, Expr], int]] = [{} for _ in domain]
     found = Interior([], [])
+    for k, n in enumerate(domain):
+        if Index(k) in within.low:
+            lows[k][constant(0)] = min(within.low[Index(k)], 0)
+            highs[k][builder.root(n), constant(0)] = within.high[Index(k)]
+            found.places[k] = n
     for read in reads:
         spans: dict[int, tuple[int, _Span]] = {}
         for a, index in enumerate(read.args):
@@ -147,7 +188,7 @@ def interior(roots: Sequence[Expr], domain: Shape, builder: Builder) -> Interior
             lows[k][span.base_low] = min(lows[k].get(span.base_low, span.low), span.low)
             key = (builder.root(shape[a]), span.base_high)
             highs[k][key] = max(highs[k].get(key, span.high), span.high)
-    if not found.axes:
+    if not (found.axes or found.places):
         return None
     for k, n in enumerate(domain):
         low: Expr = constant(0)
@@ -191,18 +232,9 @@ def _span(form: Affine, counts: dict[Var, Expr]) -> _Span | None:
             high = at.add(high, last)
         else:
             low = at.add(low, last)
-    parts = [_split(e) for e in (low, high)]
+    parts = [at.split_constant(e) for e in (low, high)]
     (base_low, least), (base_high, most) = parts
     return _Span(axes[0].axis, base_low, least + form.constant, base_high, most + form.constant)
-
-
-def _split(e: Expr) -> tuple[Expr, int]:
-    """`e` as something plus a constant, so that equal somethings share one bound."""
-    if isinstance(e, Const):
-        return constant(0), int(e.value)
-    if isinstance(e, Apply) and e.op.name == "add" and isinstance(e.args[1], Const):
-        return e.args[0], int(e.args[1].value)
-    return e, 0
 
 
 def _is_host(e: Expr) -> bool:
@@ -339,12 +371,15 @@ def _linear_load(read: Read, count: int, builder: Builder, position: Expr) -> Lo
 
 __all__ = [
     "Interior",
+    "Safe",
     "collapse",
     "flat_reads",
     "has_boundary",
+    "inside",
     "interior",
     "is_identity_read",
     "is_transposing",
+    "places_in_range",
     "resolve",
     "resolve_axes",
     "row_sharing",

@@ -12,6 +12,10 @@ import numpy as np
 import pytest
 
 import treadle as td
+from treadle.dsl.configuration import Settings
+from treadle.dsl.program import Program
+from treadle.dsl.serialise import canonical_key
+from treadle.dsl.values import flatten_results
 from treadle.skeletons import schedules as sc
 from treadle.skeletons.kernel.narrow import narrow
 from treadle.skeletons.kernel.verify import verify
@@ -142,3 +146,35 @@ def test_narrow(case, golden):
 def test_the_text_is_the_same_every_time():
     first = {case: text_of(make()) for case, make in CASES.items()}
     assert first == {case: text_of(make()) for case, make in CASES.items()}
+
+
+def used_programs():
+    """Of captured arrays, new at each call: what makes the expression, and the arrays."""
+    a, b, c = np.zeros((5, 7), "f4"), np.zeros((5, 7), "f4"), np.zeros(7, "i4")
+
+    def expressions():
+        u, v, at = td.use(a), td.use(b), td.use(c)
+        size = u.shape[0] * v.shape[1]
+        return [
+            td.sum(td.map(lambda x, y: x * y, u, v), axis=1),
+            td.generate((size,), lambda i: u[i // v.shape[1], i % u.shape[1]]),
+            td.map(lambda i: u[0, td.use(c)[i]] + v[1, i], at),
+        ]
+
+    return expressions, [a, b, c]
+
+
+@pytest.mark.parametrize("backend", ["native", "cuda"])
+def test_nothing_depends_on_where_else_arrays_are_used(backend):
+    def texts(expression):
+        program = Program(*flatten_results(expression), Settings(check=True), backend)
+        keys = [canonical_key(r, program.settings) for r in (program.source_roots, program.roots)]
+        return [*keys, str(program.source()), str(program.explain())]
+
+    expressions, _ = used_programs()
+    first = [texts(e) for e in expressions()]
+    expressions, arrays = used_programs()
+    elsewhere = [td.use(a) for a in reversed(arrays)]
+    elsewhere += [td.use(a) for a in arrays]
+    assert [texts(e) for e in expressions()] == first
+    del elsewhere

@@ -113,6 +113,37 @@ def test_arguments_in_one_pass(dtype, axis):
         assert np.array_equal(got, want(a, axis=axis))
 
 
+@pytest.mark.parametrize("axis", [0, 1, None])
+@pytest.mark.parametrize("shape", [(7, 300), (70, 20)])
+def test_argmin_together_with_others_of_its_array(shape, axis):
+    """One pass, and every bit of each alone: signed zeros, NaN."""
+    a = (np.random.default_rng(0).integers(-2, 3, shape) / 2).astype("f4")
+    a[a == 0] = -0.0
+    a[2, 5] = 0.0
+    a[3, [7, 9]] = np.nan
+    a[4] = -0.0
+    a[4, 7] = 0.0
+    x = td.use(a)
+    ways = (td.argmin, td.min, td.argmax, td.max)
+    roots = run_passes([f(x, axis=axis)._leaves[0] for f in ways], Settings(), "cuda").roots
+    assert len({r.node for r in roots}) == 1
+    for got, f in zip(run(*roots), ways, strict=True):
+        want = td.run(f(td.use(a), axis=axis), backend="reference")
+        assert np.array_equal(got, want, equal_nan=got.dtype.kind == "f")
+        assert got.dtype.kind == "i" or np.array_equal(np.signbit(got), np.signbit(want))
+
+
+def test_what_argmin_and_min_read_is_computed_where_they_read_it():
+    x = td.use(data((5, 90)))
+    made = td.generate((5, 90), lambda i, j: td.loop(3, lambda k, s: s + x[i, (j + k) % 90], 0))
+    least, place = td.min(made, axis=1), td.argmin(made, axis=1)
+    (root, other) = run_passes([least._leaves[0], place._leaves[0]], Settings(), "cuda").roots
+    assert root.node is other.node and root.node.inputs() == tuple(x._leaves)
+    got = run(root, other)
+    assert all(np.array_equal(g, td.run(a, backend="reference"))
+               for g, a in zip(got, (least, place), strict=True))  # fmt: skip
+
+
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16", "f2", "u1", "i2", "?"])
 def test_types(dtype):
     a = (np.random.default_rng(0).random((4, 190)) * 2).astype(dtype)
@@ -209,3 +240,17 @@ def test_segments(lengths):
 def test_no_segments():
     got = run_array(td.fold_seg(plus, 0, np.zeros(0), np.zeros(0, "i8")))
     assert got.shape == (0,)
+
+
+@pytest.mark.parametrize("count", [1, 5, 257, 5003])
+@pytest.mark.parametrize("name", ["float32", "int32"])
+def test_elements_of_long_loops_are_folded_in_turn(name, count):
+    """Whole numbers, so that grouping changes no bit: each element is added once."""
+    zero = getattr(td, name)(0)
+
+    def element(i):
+        return td.loop(32, lambda k, s: s + td.cast((i + k) % 3, zero.dtype), zero)
+
+    made = td.sum(td.generate((2, count), lambda j, i: element(i + j)), axis=1)
+    (got,) = run(*run_passes(made._leaves, Settings(), "cuda").roots)
+    np.testing.assert_array_equal(got, td.run(made, backend="reference"))

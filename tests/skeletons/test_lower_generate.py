@@ -10,9 +10,11 @@ import pytest
 from interpret import Reported, run, run_array
 
 import treadle as td
+from treadle.dsl.expr import constant
 from treadle.dsl.graph import Leaf
 from treadle.dsl.operations import stencils
 from treadle.skeletons import schedules as sc
+from treadle.skeletons import transpose
 from treadle.skeletons.kernel import ir
 from treadle.skeletons.lower import LoweringContext, lower
 
@@ -65,6 +67,31 @@ def test_reshape_of_a_dense_array_is_linear():
 def test_transpose(axes):
     a = integers((5, 18, 11))
     assert np.array_equal(run_array(td.transpose(td.use(a), axes)), a.transpose(axes))
+
+
+def test_transposed_reads_are_held_in_tiles():
+    a, b = integers((21, 30)), integers((30, 21), seed=1)
+    x, y = td.use(a), td.use(b)
+    several = td.generate((30, 21), lambda i, j: y[i, j] + 2 * x[j, i] * x[20 - j, i])
+    assert np.array_equal(run_array(several), b + 2 * a.T * a[::-1].T)
+    held = [v for v in kernel(several).buffers if v.role == "local"]
+    assert [v.size for v in held] == [constant(4 * 7)] * 2  # 4 rows of 6, and one between
+
+    guarded = td.generate((30, 21), lambda i, j: td.cond(y[i, j] > 50, x[j, i], 0))
+    assert np.array_equal(run_array(guarded), np.where(b > 50, a.T, 0))
+    assert not any(v.role == "local" for v in kernel(guarded).buffers)
+
+
+@pytest.mark.parametrize(
+    "sizes, tile",
+    [([4], (128, 128)), ([8], (64, 128)), ([1], (128, 128)), ([16], (32, 128)),
+     ([4, 4], (128, 64)), ([8, 4], (64, 64)), ([4] * 9, (128, 16))],
+)  # fmt: skip
+def test_tiles_fit_the_second_cache(sizes, tile, monkeypatch):
+    for name, value in {"SIDE": 128, "ROW_BYTES": 512, "HELD_BYTES": 1 << 16,
+                        "SHORTEST": 16}.items():  # fmt: skip
+        monkeypatch.setattr(transpose, name, value)
+    assert transpose.sides(sizes) == tile
 
 
 def test_slices_and_reversals():

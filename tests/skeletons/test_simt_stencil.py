@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -11,7 +12,9 @@ from interpret import evaluate, holds
 from simt import run, run_array
 
 import treadle as td
+from treadle.dsl.configuration import Settings
 from treadle.dsl.operations import stencils
+from treadle.dsl.passes import run_passes
 from treadle.skeletons import schedules as sc
 from treadle.skeletons.gpu import stencil_kernel
 from treadle.skeletons.lower import LoweringContext, lower
@@ -88,6 +91,41 @@ def test_several_arrays():
 def test_of_a_computed_array():
     a = td.use(data((35, 68)))
     agrees(td.stencil(weighted([(0, 0), (1, 1), (-1, 0)]), a * a))
+
+
+VIEWS = {
+    "slice": lambda a: a[1:-1, 4:],
+    "tail": lambda a: a[5:],
+    "turned": lambda a: a.T[:, 1:],
+    "reversed": lambda a: a[::-1, ::-1],
+    "steps": lambda a: a[::2, 1::3],
+    "computed": lambda a: (a * 3 + 1)[2:, :-4],
+}
+STARS = {
+    "rows at once": [(0, 0), (-1, 0), (2, 0), (0, -1), (0, 2)],
+    "a walk": [(r, c) for r in range(-4, 5, 2) for c in (-1, 0, 3)],
+}
+
+
+@pytest.mark.parametrize("name", [*NAMED, "constant", "function"])
+@pytest.mark.parametrize("view", VIEWS)
+def test_views(view, name):
+    for (label, star), shape in zip(STARS.items(), ((12, 36), (20, 36)), strict=True):
+        made = td.stencil(weighted(star), VIEWS[view](td.use(data(shape, "int32"))),
+                          boundary=boundary(name))  # fmt: skip
+        (got,) = run(*run_passes(made._leaves, Settings(), "cuda").roots)
+        same(got, td.run(made, backend="reference"), label)
+
+
+@pytest.mark.parametrize("view", ["slice", "tail", "computed"])
+@pytest.mark.parametrize("star", STARS.values(), ids=STARS)
+def test_views_are_stencils(view, star):
+    """Warps inside read plainly: places are resolved at borders only."""
+    program = td.jit(lambda a: td.stencil(weighted(star), VIEWS[view](a)))
+    text = program.lower(data((36, 72), "int32")).source("cuda")
+    inside = text.split("if (plain) {")[1].split("} else {")[0]
+    assert "quotient" not in inside
+    assert not re.search(r"\ba\[[^\]]*(min|max|remainder)\(", inside)
 
 
 def test_run_time_weights(monkeypatch):

@@ -1,0 +1,118 @@
+"""Places that were resolved at the border of a domain, and what they are inside it.
+
+A stencil over a view reads an array at places that its border has made: of a[1:−1, 2:], clamped,
+
+    a[min(max(i − 1, 0), n − 1) + 1, j + 2]        inside:  a[i, j + 2]
+    in range(i − 1, n) ? a[i, j + 2] : 0           inside:  a[i, j + 2]
+
+where n is the extent of the domain along i.  That is so for slices, with steps too, transposed and
+reversed views, and producers that use indices as numbers.  Here these places are found in the
+expressions themselves, so that interior and border need no help from whoever made them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from .expr import TRUE, Apply, Cond, Const, Expr, Proj, Read, rewrite, walk
+from .operations.stencils import resolve_index, resolved_index
+from .scalar import apply_primitive
+
+#: Places further from their element are left as they are: little would be inside.
+FARTHEST = 64
+
+
+class Inside:
+    """A change for `rewrite`: what expressions are where such places are in range.
+
+    `extents`: the variables that stand for the element along an axis, and how long it is.
+    `low` and `high`: the least and greatest distance of the places found from each variable;
+    `kinds`: the boundaries that resolved them; `guarded`: what only choices by range read.
+    """
+
+    def __init__(self, extents: Mapping[Expr, Expr]) -> None:
+        self.extents = extents
+        self.low: dict[Expr, int] = {}
+        self.high: dict[Expr, int] = {}
+        self.kinds: set[str] = set()
+        self.guarded: set[Expr] = set()
+
+    def __call__(self, e: Expr) -> Expr:
+        if isinstance(e, Apply):
+            return self._place(e)
+        if isinstance(e, Proj) and isinstance(e.args[0], Cond):
+            return self._chosen(e, e.args[0])
+        return e
+
+    def of(self, roots: Sequence[Expr]) -> tuple[Expr, ...]:
+        """`roots` inside."""
+        return rewrite(roots, self)
+
+    def _place(self, e: Apply) -> Expr:
+        found = resolved_index(e)
+        if found is None:
+            return e
+        kind, x = found
+        v, c = _split(x)
+        n = self.extents.get(v)
+        if n is None or abs(c) > FARTHEST or resolve_index(kind, x, n) is not e:
+            return e
+        self.kinds.add(kind)
+        self._meet(v, c)
+        return x
+
+    def _chosen(self, e: Proj, choice: Cond) -> Expr:
+        """A choice by whether places are in range: of its tests, those of other axes remain."""
+        tests = _conjuncts(choice.args[0])
+        ranges = {x for t in tests if (x := self._below_extent(t)) is not None}
+        ranges &= {x for t in tests if (x := _not_negative(t)) is not None}
+        reads = [x for x in walk(choice.then) if isinstance(x, Read)] if ranges else []
+        if not reads:
+            return e
+        for x in ranges:
+            v, c = _split(x)
+            self._meet(v, c)
+        beyond = isinstance(choice.other[e.which], Const)
+        self.kinds.add("constant" if beyond else "function")
+        self.guarded.update(reads)
+        met = [{self._below_extent(t), _not_negative(t)} & ranges for t in tests]
+        left = [t for t, known in zip(tests, met, strict=True) if not known]
+        if not left:
+            return choice.then[e.which]
+        condition = left[0]
+        for test in left[1:]:
+            condition = apply_primitive("logical_and", [condition, test])
+        return Proj(Cond(condition, choice.then, choice.other), e.which)
+
+    def _below_extent(self, e: Expr) -> Expr | None:
+        """The x of  x < n  near the element of an axis of n."""
+        if not isinstance(e, Apply) or e.op.name != "less":
+            return None
+        x, limit = e.args
+        v, c = _split(x)
+        return x if self.extents.get(v) is limit and abs(c) <= FARTHEST else None
+
+    def _meet(self, v: Expr, c: int) -> None:
+        self.low[v] = min(self.low.get(v, c), c)
+        self.high[v] = max(self.high.get(v, c), c)
+
+
+def _not_negative(e: Expr) -> Expr | None:
+    """The x of  x ≥ 0."""
+    if not isinstance(e, Apply) or e.op.name != "greater_equal":
+        return None
+    x, limit = e.args
+    return x if isinstance(limit, Const) and limit.value == 0 else None
+
+
+def _split(x: Expr) -> tuple[Expr, int]:
+    """`v + c` as (v, c)."""
+    if isinstance(x, Apply) and x.op.name == "add" and isinstance(x.args[1], Const):
+        return x.args[0], int(x.args[1].value)
+    return x, 0
+
+
+def _conjuncts(e: Expr) -> list[Expr]:
+    if isinstance(e, Apply) and e.op.name == "logical_and":
+        return [c for a in e.args for c in _conjuncts(a)]
+    return [] if e is TRUE else [e]

@@ -1,0 +1,163 @@
+"""recognise_neighbours: places resolved by hand become the reads of a stencil.
+
+    u[(i − 1) mod n, j]              →  u[i − 1, j] at a border that wraps
+    u[min(max(i − 1, 0), n − 1), j]  →  u[i − 1, j] at a border that is clamped
+
+`td.roll` writes the first, people write both, and so does fusion where a producer's indices are
+data (a stencil over `imap`).  As a stencil, neighbours share what they read, only the border
+resolves places, and schedules know who needs what.
+
+The element itself belongs to the neighbourhood of its array.  It is never outside, whichever way
+it is written: `u[i, j]` beside neighbours takes their boundary, so that a kernel reads it once.
+This is true of a kernel as it ends up, so the pass runs when fusion is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..expr import Apply, Const, Expr, Index, Read, constant, rewrite, walk
+from ..graph import Generate, Leaf, Node
+from ..operations.stencils import resolve_index
+from ..scalar import apply_primitive
+from .base import Context
+from .rebuild import rewrite_graph
+
+#: Neighbours further away share nothing; and a border that wide may be all of an array.
+FARTHEST = 64
+
+
+def recognise_neighbours(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
+    """Reads at neighbours become reads with a boundary, and those of the element join them."""
+
+    def change(node: Node) -> Node:
+        if not isinstance(node, Generate) or not node.shape:
+            return node
+        reads = [e for e in walk(node.elements) if isinstance(e, Read)]
+        found: dict[Expr, Expr] = {e: read for e in reads if (read := _neighbour(e, node)) is not e}
+        elements = rewrite(node.elements, lambda e: found.get(e, e)) if found else node.elements
+        elements = _one_read_of_the_element(elements, node)
+        made: Node = node if elements == node.elements else node.with_(elements=elements)
+        return made
+
+    return rewrite_graph(roots, change, context.kept)
+
+
+def _one_read_of_the_element(elements: tuple[Expr, ...], node: Generate) -> tuple[Expr, ...]:
+    """`u[i, j]`, plain or at whichever border, is one read: with the boundary of its neighbours.
+
+    A border that is a function of the place is theirs alone: it would be asked for nothing."""
+    axes = tuple(Index(k) for k in range(len(node.shape)))
+    own: dict[tuple[Node, int], list[Read]] = {}
+    borders: dict[tuple[Node, int], Read] = {}
+    for e in walk(elements):
+        if not isinstance(e, Read):
+            continue
+        array = e.node, e.component
+        if e.args == axes and e.node.outputs[e.component].shape == node.shape:
+            own.setdefault(array, []).append(e)
+        elif e.boundary is not None and e.boundary != "function":
+            borders.setdefault(array, e)
+    joined: dict[Expr, Expr] = {}
+    for array, reads in own.items():
+        border = borders.get(array)
+        if border is None:  # nobody else looks beyond the edge in a way that can be shared
+            one = Read(*array, axes)
+        else:
+            one = Read(*array, axes, border.boundary, border.scoped, border.vars)
+        joined.update((e, one) for e in reads if e is not one)
+    return rewrite(elements, lambda e: joined.get(e, e)) if joined else elements
+
+
+def _neighbour(read: Read, node: Generate) -> Read:
+    """The read with a boundary, if all its places are neighbours and one of them is resolved."""
+    extents = read.node.outputs[read.component].shape
+    if read.boundary is not None or len(extents) != len(node.shape):
+        return read
+    boundary: str | None = None
+    places: list[Expr] = []
+    for k, (place, n) in enumerate(zip(read.args, extents, strict=True)):
+        fits = node.shape[k] is n
+        if place is Index(k) and fits:  # in range for certain, at any border
+            places.append(place)
+            continue
+        kind, off = _resolved(place, Index(k), n, fits)
+        if off is None or abs(off) > FARTHEST or boundary not in (None, kind):
+            return read
+        boundary = kind
+        places.append(apply_primitive("add", [Index(k), constant(off)]) if off else Index(k))
+    if boundary is None:
+        return read
+    return Read(read.node, read.component, tuple(places), boundary)
+
+
+def _resolved(place: Expr, index: Index, n: Expr, fits: bool) -> tuple[str, int | None]:
+    """The boundary and the offset of a place resolved as a neighbour of `index`; None for others.
+
+    `fits`: the index is below n."""
+    if not isinstance(place, Apply):
+        return "", None
+    if place.op.name == "remainder":
+        return "wrap", _modulo(place, index, n)
+    if place.op.name not in ("minimum", "maximum"):
+        return "", None
+    off = _clamped(place, index, n, fits)
+    if off is not None:
+        return "clamp", off
+    for off in _offsets(place, index):
+        for kind in ("mirror", "symmetric"):
+            if resolve_index(kind, apply_primitive("add", [index, constant(off)]), n) is place:
+                return kind, off
+    return "", None
+
+
+def _modulo(e: Expr, index: Expr, n: Expr) -> int | None:
+    """The c of an expression that is index + c modulo n."""
+    if e is index:
+        return 0
+    if not isinstance(e, Apply) or len(e.args) != 2:
+        return None
+    if e.op.name == "remainder":
+        return _modulo(e.args[0], index, n) if e.args[1] is n else None
+    x, step = _step(e)
+    found = None if x is e else _modulo(x, index, n)
+    return None if found is None else found + step
+
+
+def _step(e: Expr) -> tuple[Expr, int]:
+    """The x and the c of x + c."""
+    if isinstance(e, Apply) and e.op.name in ("add", "subtract"):
+        x, y = e.args
+        if e.op.name == "add" and isinstance(x, Const):
+            x, y = y, x
+        if isinstance(y, Const):
+            return x, int(y.value) if e.op.name == "add" else -int(y.value)
+    return e, 0
+
+
+def _clamped(e: Expr, index: Expr, n: Expr, fits: bool) -> int | None:
+    """The c of an expression that is index + c, kept within 0 … n − 1 where it may leave it."""
+    last = apply_primitive("subtract", [n, constant(1)])
+    above = below = False
+    while isinstance(e, Apply) and e.op.name in ("minimum", "maximum"):
+        x, bound = e.args
+        if isinstance(x, Const) or x is last:
+            x, bound = bound, x
+        if e.op.name == "minimum" and bound is last and not below:
+            below = True
+        elif e.op.name == "maximum" and bound is constant(0) and not above:
+            above = True
+        else:
+            return None
+        e = x
+    x, off = _step(e)
+    if x is not index:
+        return None
+    needed = (above or (off >= 0)) and (below or (fits and off <= 0))
+    return off if needed else None
+
+
+def _offsets(place: Expr, index: Expr) -> set[int]:
+    """The constants that are added to `index` in it."""
+    steps = (_step(e) for e in walk((place,)))
+    return {off for x, off in steps if x is index}
