@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from treadle.dsl.expr import Const, Expr, Extent, Loop, Read, walk
-from treadle.dsl.graph import Fold, Generate, Leaf, Node, Permute, is_identity_read
+from treadle.dsl.expr import Expr, Extent, Loop, Read, walk
+from treadle.dsl.graph import Fold, Generate, Leaf, Matmul, Node, Permute, is_identity_read
 from treadle.dsl.quantities import duration
 from treadle.skeletons.schedules import Auto, Tuned, as_schedule
 
@@ -51,35 +51,17 @@ class Remembered:
     """
 
     def __init__(self, program: Any, node: Node, auto: Decider | FoldDecider | None) -> None:
-        from treadle.dsl.names import Names, address
+        from treadle.dsl.names import Names
+        from treadle.skeletons.schedules.remembering import Memory
 
-        self.program, self.auto = program, auto
-        number = Names(program).number(node)
-        self.operation = node.label.name or ("" if number is None else address(number))
-        shapes = [e for held in program.inputs for e in held.shape]
-        self.extents = tuple(e for e in dict.fromkeys(shapes) if isinstance(e, Extent))
-        self._tables: dict[tuple[int, ...], Any] = {}
-
-    def table(self, known: Mapping[Expr, int]) -> Any:
-        """The table of a tuning, None if there was none for these extents."""
-        from treadle.dsl.errors import BackendUnavailable
-        from treadle.skeletons.schedules.remembering import extents_class, remembered
-
-        key = extents_class([known[e] for e in self.extents])
-        if key not in self._tables:
-            shapes = [
-                [int(e.value) if isinstance(e, Const) else known[e] for e in held.shape]
-                for held in self.program.arguments
-            ]
-            try:
-                self._tables[key] = remembered(self.program, shapes)
-            except BackendUnavailable:  # text for a GPU that is not here
-                self._tables[key] = None
-        return self._tables[key]
+        self.auto = auto
+        self.operation = Names(program).address(node)
+        self.memory = Memory(program)
+        self.extents = self.memory.extents
 
     def __call__(self, values: Sequence[int]) -> Any:
         known: dict[Expr, int] = dict(zip(self.extents, values, strict=True))
-        table = self.table(known)
+        table = self.memory.table(known)
         found = None if table is None else table.winners.get(self.operation)
         if found is None and self.auto is not None:
             return self.auto([known[e] for e in self.auto.extents])
@@ -88,15 +70,14 @@ class Remembered:
     def reasons(self, known: Mapping[Expr, int]) -> list[str]:
         """For `explain`: what is remembered, or that nothing is."""
         unknown = [e for e in self.extents if e not in known]
-        table = None if unknown else self.table(known)
-        if table is not None:
-            rows = {r.schedule: r.ms for r in table.rows if r.operation == self.operation}
-            found = table.winners.get(self.operation)
-            if found is not None:
-                was = f", {duration(rows[None] / 1e3)} without a schedule" if None in rows else ""
-                return [f"{found!r}", f"measured {duration(rows[found] / 1e3)}{was} (remembered)"]
-            if rows:
-                return [f"without a schedule: nothing faster among {len(rows)} measured"]
+        table = None if unknown else self.memory.table(known)
+        rows = {} if table is None else {r.schedule: r.ms for r in table.of(self.operation)}
+        found = None if table is None else table.winners.get(self.operation)
+        if found is not None and found in rows:
+            was = f", {duration(rows[None] / 1e3)} without a schedule" if None in rows else ""
+            return [f"{found!r}", f"measured {duration(rows[found] / 1e3)}{was} (remembered)"]
+        if rows:
+            return [f"without a schedule: nothing faster among {len(rows)} measured"]
         lines = [] if self.auto is None else self.auto.reasons(known)
         return ["nothing was measured for such extents (program.tune): as Auto()", *lines]
 
@@ -110,7 +91,10 @@ def deciding(program: Any, node: Node) -> Decider | FoldDecider | Remembered | N
 
 
 def _is_tuned(node: Node) -> bool:
-    if node.label.schedule is None or not isinstance(node, Generate) or not node.shape:
+    """Whether measurement chooses the schedule of a kernel (of products: `Program.execute`)."""
+    if node.label.schedule is None or isinstance(node, Matmul):
+        return False
+    if isinstance(node, Generate) and not node.shape:
         return False
     return as_schedule(node.label.schedule).chooser == Tuned()
 
@@ -134,10 +118,10 @@ def _may_gain(node: Node, gpu: bool) -> bool:
     """What `has_choice` needs, as far as a glance tells: two axes, layers left open, and loops that
     several outputs can share (on a GPU also: elements that are not read in place); permutes."""
     if isinstance(node, Fold):
-        return gpu and bool(node.outer) and node.label.schedule == Auto()
+        return gpu and bool(node.outer) and node.label.schedule in (Auto(), Tuned())
     if not isinstance(node, Generate) or len(node.shape) < 2:
         scattered = isinstance(node, Permute) and len(node.domain) > 1
-        return scattered and node.label.schedule in (None, Auto())
+        return scattered and node.label.schedule in (None, Auto(), Tuned())
     given = node.label.schedule
     if given is not None:
         schedule = as_schedule(given)
@@ -167,7 +151,8 @@ def reasons(program: Any, node: Node, known: Mapping[Expr, int]) -> list[str]:
         device = device_of(program)
         reason = f"nothing to choose: {no_choice(node, device.gpu)}"
         return [reason, *compared(node, known, device)]
-    if program.backend == "cuda" and isinstance(node, Generate | Permute) and node.label.schedule:
+    told = isinstance(node, Generate | Permute | Fold)
+    if program.backend == "cuda" and told and node.label.schedule:
         return against_plain(node, known, device_of(program))
     return []
 

@@ -58,8 +58,9 @@ class DiskCache:
         """The code and what it needs, or None.  A damaged file is deleted."""
         try:
             path = self.path(key)
-            with open(path, "rb") as file:
-                data = file.read()
+            if not path.is_file():  # a link may lead to what has no end
+                return None
+            data = path.read_bytes()
         except (OSError, RuntimeError):
             return None
         found = _decode(data, self._name(key))

@@ -7,7 +7,7 @@ needs runs inside that side.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from treadle.dsl.expr import Expr, Extent, Read, walk
@@ -18,6 +18,7 @@ from treadle.dsl.graph import (
     Input,
     Leaf,
     Node,
+    Permute,
     topological,
 )
 from treadle.dsl.passes.vertical import regions
@@ -53,10 +54,18 @@ class Plan:
 
 
 class Planner:
-    """Numbers the slots and orders the nodes."""
+    """Numbers the slots and orders the nodes.
 
-    def __init__(self, roots: Sequence[Leaf], inputs: Sequence[Input]) -> None:
+    `inside` says what else the step of a node may compute, and then reads the inputs of."""
+
+    def __init__(
+        self,
+        roots: Sequence[Leaf],
+        inputs: Sequence[Input],
+        inside: Callable[[Node], Sequence[Node]] = lambda node: (),
+    ) -> None:
         self.slots: dict[Leaf, int] = {}
+        self.inside = inside
         for node in inputs:
             self.slot(Leaf(node, 0))
         self.region = regions(roots)
@@ -139,8 +148,32 @@ class Planner:
         for slot, step in last.items():
             step.release.append(slot)
 
+    def expendable(self, step: Step) -> frozenset[int]:
+        """Slots that a step may overwrite: it begins with what they hold (the defaults of a
+        permute, the first state of a loop), nothing in it reads them otherwise, and afterwards
+        nobody does.  What they hold may still be held by another slot, or be the user's."""
+        node = step.node
+        begins: Sequence[Leaf] = ()
+        if isinstance(node, Permute):
+            begins = node.defaults
+        elif isinstance(node, ArrayLoop):
+            begins = node.init
+        first = [self.slots[leaf] for leaf in begins]
+        read = {
+            self.slots.get(Leaf(e.node, e.component))
+            for own in (node, *self.inside(node))
+            for e in walk(own.expressions())
+            if isinstance(e, Read)
+        }
+        for inner in step.inner:
+            read.update(inner.results)
+            for nested in inner.steps:
+                read |= self.used(nested)
+        return frozenset(s for s in step.release if first.count(s) == 1 and s not in read)
+
     def used(self, step: Step) -> set[int]:
-        used = {self.slots[leaf] for leaf in used_leaves(step.node) if leaf in self.slots}
+        own = (step.node, *self.inside(step.node))
+        used = {self.slots[le] for n in own for le in used_leaves(n) if le in self.slots}
         for inner in step.inner:
             used |= set(inner.results)
             for nested in inner.steps:

@@ -20,8 +20,8 @@ class Backend:
     `Executable(program)`, callable on inputs; also, if it can without what running needs,
     `source(program, arch) -> str`, and for `explain` `remarks(program) -> list[str]` (lines about
     how it runs) and `lowering(program, node) -> LoweringContext | None` (None: a library computes
-    it); `placed(data)`, `wait()` and `machine()` where memory is apart and calls return early (see
-    `Program`).
+    it); `product_ways(node, size)`, what `tune` may try of a product; `placed(data)`, `wait()` and
+    `machine()` where memory is apart and calls return early (see `Program`).
     """
 
     name: str

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from treadle.dsl.combines import argument_of, identities, is_commutative
+from treadle.dsl.combines import apart, argument_of, identities, is_commutative
 from treadle.dsl.expr import Apply, Expr, Index, Read, Var, walk
 from treadle.dsl.graph import Combine, Fold, FoldSeg
 
@@ -119,6 +119,10 @@ def is_pinned(node: Fold | FoldSeg) -> bool:
 
 def is_exact(combine: Combine) -> bool:
     """Whether results are the same however elements are grouped, to the last bit."""
+    return all(_is_exact(one) for _, one in apart(combine))
+
+
+def _is_exact(combine: Combine) -> bool:
     if argument_of(combine) is not None or not any(r.type.is_inexact for r in combine.results):
         return True
     rounds = ("add", "multiply")

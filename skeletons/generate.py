@@ -7,17 +7,20 @@
 
 A domain whose arrays are all read in place and densely is one long row (`transform.collapse`).
 Boundary reads are plain in the interior of the domain; several rows are computed together where
-they read the same rows (`unrolled`); a transposing read walks in narrow columns so that the cache
-lines it touches are used whole.
+they read the same rows (`unrolled`), else each from end to end (`overrun.py`); a transposing read
+goes through tiles in a core's caches (`transpose.py`) or, under a condition, walks in narrow
+columns so that the cache lines it touches are used whole.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 
-from treadle.dsl.expr import Const, Expr, Index, Var, constant, substitute
-from treadle.dsl.graph import Generate
+from treadle.dsl.expr import Const, Expr, Index, Read, Var, constant, substitute, walk
+from treadle.dsl.graph import Generate, Leaf
 from treadle.dsl.types import int64
 
 from .kernel import affine, tiling, transform
@@ -31,10 +34,13 @@ from .kernel.build import (
 )
 from .kernel.ir import Buffer, Comment, Kernel, Lowered, Store
 from .kernel.linearize import Linearizer
+from .kernel.merged import is_short, merge
+from .kernel.overrun import Overrun, overrun
 from .kernel.tiling import Tile, Tiling
 from .schedules import Block, Resolved, Schedule, Table
 from .schedules.examine import ascends
 from .schedules.schedule import shown
+from .transpose import in_tiles
 
 #: A task moves about this many bytes: it fits in a second-level cache and outlasts its dispatch.
 TASK_BYTES = 1 << 17
@@ -44,6 +50,8 @@ TASK_COST = 1 << 18
 UNROLLED_ROWS = 4
 #: … if at least this share of the reads of a row is also made by the row before.
 SHARED_READS = 0.4
+#: Elements of no more additions' worth of work are computed apart at the ends of rows.
+CHEAP_END = 64.0
 #: Width and height of what a transposing read covers at a time.
 TRANSPOSE_COLUMNS, TRANSPOSE_ROWS = 16, 64
 CHEAP_TRANSPOSE = 4.0
@@ -52,8 +60,6 @@ VECTOR = 8
 #: Rows of at most so many elements, as many as were known before the launch, lie side by side in
 #: the lanes of a vector, each computed from left to right.
 NARROW = 8
-#: … if the elements have so many bytes: vectors of smaller ones would have too many lanes.
-NARROW_BYTES = 4
 
 
 def lower_generate(node: Generate, context: LoweringContext) -> Lowered:
@@ -82,13 +88,18 @@ def lower_generate(node: Generate, context: LoweringContext) -> Lowered:
     if plan is None and _is_narrow(builder, node, outs):
         tasks = _narrow_rows(builder, node, outs, task, into)
         return builder.lowered(_kernel(builder, node, tasks, task, into))
-    unroll = _unrolled_rows(builder, roots, rank)
+    if plan is None and (merged := _Merged.of(builder, node, outs)) is not None:
+        tasks = merged.emit(task, into)
+        return builder.lowered(_kernel(builder, node, tasks, task, into))
+    transposing = plan is None and _walks_columns(builder, roots, rank)
+    if transposing and (found := in_tiles(builder, node, outs, task, into)) is not None:
+        return builder.lowered(_kernel(builder, node, found, task, into))
+    unroll = _unrolled_rows(builder, transform.inside(roots, domain), rank)
     wide = elements_per_task(builder, roots, outs)
     if plan is not None and plan.lanes < rank - 1:
         tasks = _along_lanes(plan, builder, node, outs, task, into)
         return builder.lowered(_kernel(builder, node, tasks, task, into))
     chosen: Tiling
-    transposing = plan is None and transform.is_transposing(roots, rank)
     if plan is not None:
         chosen = tiling.scheduled_tiling(plan, builder, domain)
     elif transposing:
@@ -99,7 +110,10 @@ def lower_generate(node: Generate, context: LoweringContext) -> Lowered:
     else:
         chosen = tiling.default_tiling(builder, domain, wide, unroll)
     box = transform.interior(roots, domain, builder)
-    body = _Rows(builder, node, outs, unroll, box)
+    over = None
+    if box is not None and unroll == 1 and plan is None and not builder.context.check:
+        over = overrun(roots, domain, builder, box) if element_cost(roots) <= CHEAP_END else None
+    body = _Rows(builder, node, outs, unroll, box, over)
     inner = body.transposed if transposing and box is None else body.tile
     chosen.emit(into, task, inner)
     return builder.lowered(_kernel(builder, node, chosen.tasks, task, into))
@@ -122,6 +136,14 @@ def _unrolled_rows(builder: Builder, roots: Sequence[Expr], rank: int) -> int:
     if transform.is_transposing(roots, rank):
         return 1
     return UNROLLED_ROWS if transform.row_sharing(roots, rank) >= SHARED_READS else 1
+
+
+def _walks_columns(builder: Builder, roots: Sequence[Expr], rank: int) -> bool:
+    """Whether a row of results reads a column of an array whose rows are not known to be short."""
+    long = [e for e in walk(roots) if isinstance(e, Read) and not (
+        e.args and isinstance(n := builder.root(Leaf(e.node, e.component).shape[-1]), Const)
+        and int(n.value) <= NARROW)]  # fmt: skip
+    return transform.is_transposing(long, rank)
 
 
 def _kernel(builder: Builder, node: Generate, tasks: Expr, task: Var, into: Linearizer,
@@ -164,10 +186,9 @@ def _is_narrow(builder: Builder, node: Generate, outs: Sequence[Buffer]) -> bool
     """Whether rows of results are known to be short, and there may be many of them."""
     if len(node.shape) < 2 or builder.context.check or transform.has_boundary(node.elements):
         return False
-    rows, width = (builder.root(n) for n in node.shape[-2:])
+    rows = builder.root(node.shape[-2])
     few = isinstance(rows, Const) and int(rows.value) <= NARROW
-    narrow = isinstance(width, Const) and 1 < int(width.value) <= NARROW
-    return narrow and not few and all(b.type.bytes >= NARROW_BYTES for b in outs)
+    return is_short(builder, node.shape[-1], NARROW) and not few
 
 
 def _narrow_rows(builder: Builder, node: Generate, outs: Sequence[Buffer], task: Var,
@@ -211,8 +232,10 @@ class _Rows:
     """The loops over one tile: the interior in several rows at a time, borders one by one."""
 
     def __init__(self, builder: Builder, node: Generate, outs: Sequence[Buffer], unroll: int,
-                 box: transform.Interior | None) -> None:  # fmt: skip
+                 box: transform.Interior | None, over: Overrun | None = None
+                 ) -> None:  # fmt: skip
         self.builder, self.outs, self.unroll, self.box = builder, outs, unroll, box
+        self.over = over
         self.domain = domain = node.shape
         self.rank = len(node.shape)
         self.extents = builder.shape(node.shape)
@@ -227,6 +250,8 @@ class _Rows:
             self.inside = transform.resolve(roots, builder, domain, box.safe(range(self.rank)))
             self.between = transform.resolve(roots, builder, domain, box.safe([last]))
             self.anywhere = transform.resolve(roots, builder, domain)
+        if box is not None and over is not None:
+            self.ends = transform.resolve(roots, builder, domain, box.safe(range(last)))
 
     def _element(self, into: Linearizer, tile: Tile, row: Expr | None, col: Expr,
                  roots: Sequence[Expr]) -> None:  # fmt: skip
@@ -284,24 +309,53 @@ class _Rows:
             at.both(at.less_equal(box.low[k], i), at.less(i, box.high[k]))
             for k, i in enumerate(tile.leading)
         ))  # fmt: skip
-        top = into.let(at.minimum(at.maximum(r0, box.low[-2]), r1), "top")
-        bottom = at.maximum(top, at.minimum(r1, box.high[-2]))
+        rows = self.over or Overrun(box.low[-2], box.high[-2], 0, 0)
+        top = into.let(at.minimum(at.maximum(r0, rows.low), r1), "top")
+        bottom = at.maximum(top, at.minimum(r1, rows.high))
         bottom = into.let(at.select(inner, bottom, top), "bottom")
         into.append(Comment("interior"))
-        if self.unroll > 1:
+        below = bottom
+        if self.over is not None:
+            self._whole_rows(into, tile, (top, bottom), self.over)
+        elif self.unroll > 1:
             below = self._several_rows(into, tile, (top, bottom), (left, right))
         else:
             with into.loop("i", top, bottom) as i:
                 self._row(into, tile, i, (left, right), self.inside)
-            below = bottom
         into.append(Comment("rows at the border (and those left over)"))
         with into.loop("part", 0, 2) as part:
             upper = at.equal(part, 0)
             with into.loop("i", at.select(upper, r0, below), at.select(upper, top, r1)) as i:
                 self._row(into, tile, i, (left, right), self.between)
-        into.append(Comment("columns at the border"))
-        with into.loop("i", r0, r1) as i:
-            self._sides(into, tile, i, left, right)
+                if self.over is not None:
+                    self._sides(into, tile, i, left, right)
+        if self.over is None:
+            into.append(Comment("columns at the border"))
+            with into.loop("i", r0, r1) as i:
+                self._sides(into, tile, i, left, right)
+
+    def _whole_rows(self, into: Linearizer, tile: Tile, rows: tuple[Expr, Expr], over: Overrun
+                    ) -> None:  # fmt: skip
+        """Rows from end to end; the elements at their ends are computed apart, and put in place."""
+
+        def at_place(*place: Expr) -> AbstractContextManager[None]:
+            return into.when_always({Index(k): x for k, x in enumerate((*tile.leading, *place))})
+
+        columns = [at.integer(c) for c in range(over.left)]
+        columns += [at.subtract(self.extents[-1], 1 + c) for c in range(over.right)]
+        with into.loop("i", *rows) as i:
+            ends = []
+            for column in columns:
+                end = into.let(column, "end")
+                with at_place(i, end):
+                    ends.append((end, into.emit(self.ends, named=True)))
+            with into.loop("j", *tile.cols, "vector") as j, at_place(i, j):
+                values = into.emit(self.inside)
+                for end, own in ends:
+                    here = into.let(at.equal(j, end), "here")
+                    values = tuple(map(partial(at.select, here), own, values))
+                where = at.linear((*tile.leading, i, j), self.extents)
+                into.append(*(Store(b, where, v) for b, v in zip(self.outs, values, strict=True)))
 
     def _sides(self, into: Linearizer, tile: Tile, row: Expr | None, left: Expr, right: Expr
                ) -> None:  # fmt: skip
@@ -318,6 +372,67 @@ class _Rows:
             stop = into.let(at.minimum(at.add(column, TRANSPOSE_COLUMNS), c1), "column_stop")
             with into.loop("i", *tile.rows) as i:
                 self._row(into, tile, i, (column, stop), self.inside, self.gathering)
+
+
+class _Merged(_Rows):
+    """Columns and short rows of channels as one row (`kernel/merged.py`)."""
+
+    def __init__(self, builder: Builder, node: Generate, outs: Sequence[Buffer],
+                 box: transform.Interior, inside: Sequence[Expr], between: Sequence[Expr],
+                 position: Var) -> None:  # fmt: skip
+        roots, rank = node.elements, len(node.shape)
+        unroll = _unrolled_rows(builder, transform.inside(roots, node.shape), rank - 1)
+        super().__init__(builder, node, outs, unroll, box)
+        self.channels = builder.extent(node.shape[-1])
+        self.domain = (*node.shape[:-2], at.product(node.shape[-2:]))
+        self.rank, self.extents = rank - 1, builder.shape(self.domain)
+        low, high = (
+            [*bounds[:-2], at.multiply(bounds[-2], self.channels)] for bounds in (box.low, box.high)
+        )
+        self.box = replace(box, low=low, high=high)
+        self.inside, self.between = tuple(inside), tuple(between)
+        self.position = position
+        self.elements = elements_per_task(builder, roots, outs)
+
+    @staticmethod
+    def of(builder: Builder, node: Generate, outs: Sequence[Buffer]) -> _Merged | None:
+        """For stencils none of whose offsets is along a short last axis."""
+        roots, domain, rank = node.elements, node.shape, len(node.shape)
+        if builder.context.check or rank < 2 or not transform.has_boundary(roots):
+            return None
+        if not is_short(builder, domain[-1], NARROW):
+            return None
+        box = transform.interior(roots, domain, builder)
+        if box is None or box.places:
+            return None
+        position = Var("p", int64)
+        inside, between = (
+            merge(transform.resolve(roots, builder, domain, box.safe(axes)), domain, builder,
+                  position)
+            for axes in (range(rank), (rank - 2, rank - 1))
+        )  # fmt: skip
+        if inside is None or between is None:
+            return None
+        return _Merged(builder, node, outs, box, inside, between, position)
+
+    def emit(self, task: Var, into: Linearizer) -> Expr:
+        """The tiles; how many."""
+        tiles = tiling.default_tiling(self.builder, self.domain, self.elements, self.unroll)
+        tiles.emit(into, task, self.tile)
+        self.builder.notes.append("columns and elements of the last axis as one row")
+        return tiles.tasks
+
+    def _element(self, into: Linearizer, tile: Tile, row: Expr | None, col: Expr,
+                 roots: Sequence[Expr]) -> None:  # fmt: skip
+        place = (*tile.leading, col) if row is None else (*tile.leading, row, col)
+        named: dict[Expr, Expr] = {Index(k): x for k, x in enumerate(place[:-1])}
+        named[self.position] = col
+        named[Index(self.rank - 1)] = at.floor_divide(col, self.channels)
+        named[Index(self.rank)] = at.remainder(col, self.channels)
+        with into.when_always(named):
+            values = into.emit(roots)
+            where = at.linear(place, self.extents)
+            into.append(*(Store(b, where, v) for b, v in zip(self.outs, values, strict=True)))
 
 
 def _tell_of_single_elements(plan: Resolved, builder: Builder) -> None:

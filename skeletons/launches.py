@@ -49,6 +49,7 @@ def told(node: Node, context: LoweringContext, known: Mapping[Expr, int]) -> Tol
         code = code_of(node, context, lowered)
         rectangle = code is None
     lines = [*_lines(node, lowered, known, rectangle), *_skipped(node, given, context, known)]
+    lines += _shares(node, lowered, known, given)
     return Told(code, notes, tuple(lines))
 
 
@@ -57,6 +58,8 @@ def _skipped(node: Node, given: ScheduleLike | None, context: LoweringContext,
     """How many visits of an order that pads lie outside, of elements that are computed."""
     order = None if given is None else as_schedule(given).order
     if given is None or order is None or order.dense or not isinstance(node, Generate):
+        return []
+    if not node.shape:  # one element is in no order
         return []
     plan = as_schedule(given).resolve(len(node.shape))
     by_blocks = plan.grain == "block"
@@ -99,6 +102,8 @@ def _idle(schedule: Schedule, node: Node, context: LoweringContext, lowered: Low
 
 def code_of(node: Node, context: LoweringContext, lowered: Lowered) -> Schedule | None:
     """The schedule under which a node becomes the very kernels of `lowered`, those without one."""
+    if not lowered.kernels:  # there are no elements
+        return None
     if context.target != "cuda" or not isinstance(node, Generate) or not node.shape:
         return as_schedule(Row())  # the leaves of folds, scans and permutes, and tasks of a CPU
     # Rows × columns of a thread are those of a stencil; of other kernels, accesses × columns.
@@ -109,6 +114,12 @@ def code_of(node: Node, context: LoweringContext, lowered: Lowered) -> Schedule 
     plain = _text(lowered)
     return next((s for s in wanted if len(node.shape) > 1 or s.per_thread is None
                  if _text(lower(node, replace(context, schedule=s))) == plain), None)  # fmt: skip
+
+
+def kernels_made(node: Node, context: LoweringContext) -> tuple[str, ...]:
+    """What a node becomes in a context, as text to compare: equal where the very same kernels
+    are."""
+    return tuple(_text(lower(node, context)))
 
 
 def _text(lowered: Lowered) -> list[str]:
@@ -162,6 +173,36 @@ def _lines(node: Node, lowered: Lowered, known: Mapping[Expr, int], rectangle: b
             word = "or " if run == ways[1] else f"{word}either "
         lines[k] = word + line
     return lines or ["nothing is launched: there are no elements"]
+
+
+def _shares(node: Node, lowered: Lowered, known: Mapping[Expr, int], given: ScheduleLike | None
+            ) -> list[str]:  # fmt: skip
+    """Of a fold what a block of threads, or a task, covers (under a schedule its notes say that),
+    and in how many parts a result is folded."""
+    if not isinstance(node, Fold):
+        return []
+    launched = [(k, n) for k, n in (_taken(k, known) for k in lowered.kernels) if n]
+    count, results = _size(node.inner, known), _size(node.outer, known)
+    if not launched or not count or not results:
+        return []
+    kernel, tasks = launched[0]
+    parts = max(_partials(kernel, known) // results, 1) if len(launched) > 1 else 1
+    each, what = count / parts, "block" if kernel.threads else "task"
+    s = Schedule() if given is None else as_schedule(given)
+    if s.order or s.block or s.per_thread or s.lanes:
+        return [f"a result is folded in {parts:,} parts of {_about(each)}"] if parts > 1 else []
+    covered = results * parts / tasks
+    elements = f"{_about(each)} of {count:,}" if parts > 1 else f"all {count:,}"
+    many = f"for each of {_about(covered)} results" if covered >= 1.5 else "for a result"
+    text = f"a {what} folds {elements} elements {many}"
+    return [f"{text}: {parts:,} parts of a result" if parts > 1 else text]
+
+
+def _partials(kernel: Kernel, known: Mapping[Expr, int]) -> int:
+    """Partial results that a kernel leaves to the next one."""
+    bound: dict[Expr, Expr] = dict(zip(kernel.scalars, kernel.scalar_values, strict=True))
+    sizes = substitute([b.size for b in kernel.buffers if b.role == "scratch"], bound)
+    return max((evaluate(s, known) or 0 for s in sizes), default=0)
 
 
 #: What an extent that nobody knows may be: which kernels run together for some of these.

@@ -490,8 +490,18 @@ def _is_any(e: Expr, names: frozenset[str]) -> bool:
 
 
 def _is_costly(roots: Sequence[Expr]) -> bool:
-    """Whether a vector loop pays for the way through memory."""
-    reads = sum(isinstance(e, Read) for e in walk(roots))
+    """Whether a vector loop pays for the way through memory.
+
+    Not for the arithmetic of places that are read from an array and read at (x[i[k]], with i[k] < 0
+    from the end): vectors gather no faster than one element after the other is loaded.
+    """
+    nodes = list(walk(roots))
+    reading: set[Expr] = set()
+    for e in nodes:
+        if isinstance(e, Read) or any(a in reading for a in e.args):
+            reading.add(e)
+    places = reading.intersection(walk([a for e in nodes if isinstance(e, Read) for a in e.args]))
+    cost = sum(e.op.cost for e in nodes if isinstance(e, Apply) and e not in places)
     control = any(not isinstance(e, Apply | Read) and (bool(e.args) or bool(e.scoped))
-                  for e in walk(roots))  # fmt: skip
-    return control or element_cost(roots) - reads > _CHEAP_PLACE
+                  for e in nodes)  # fmt: skip
+    return control or cost > _CHEAP_PLACE

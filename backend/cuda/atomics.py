@@ -423,5 +423,5 @@ def between_blocks(w: Writer, s: Fetch | Publish | FetchUpdate) -> None:
             if t.name == "int64" and s.op not in _SIGNED:
                 p.use("uint64")
                 place, given = f"(uint64*){place}", p.cast("uint64", given)
-            name = w.introduce(s.var)
-            w.line(f"const {w.type(t)} {name} = {_ATOMIC[s.op]}({place}, {given.code});")
+            before = f"const {w.type(t)} {w.introduce(s.var)} = " if w.is_read(s.var) else ""
+            w.line(f"{before}{_ATOMIC[s.op]}({place}, {given.code});")

@@ -316,5 +316,5 @@ class Device(Protocol):
 
     def prepare(self, tape: Any) -> Callable[[Sequence[Any], Sequence[Any]], list[Any]]:
         """A function (arrays of the tape's inputs, parameters) → arrays of its results (new ones),
-        and what its numbers are, that replays a tape.  `tape.replayer` does it one by one."""
+        and what its numbers are, that replays a tape."""
         ...

@@ -33,6 +33,8 @@ _LOADED = 4096
 _DEVICE_TO_HOST, _DEVICE_TO_DEVICE = 2, 3
 #: What CuPy says of extents whose product is no size of anything.
 _TOO_LARGE = (ValueError, OverflowError)
+#: Bytes that no device has, and that CuPy's pool can still round up.
+_COUNTED = 1 << 62
 _ON_GPU = (2, 13)  # DLPack: kDLCUDA, kDLCUDAManaged
 #: Errors after which the context of this process is of no use any more.
 _STICKY = {
@@ -131,6 +133,9 @@ class CudaDevice:
     # --- memory ---
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+        size = math.prod(shape, start=dtype.itemsize)
+        if size >= _COUNTED:  # the pool's own numbers would wrap
+            raise self.out_of_memory(size, f"an array of shape {shape} ({dtype})")
         try:
             return cupy.ndarray(shape, dtype)
         except (cupy.cuda.memory.OutOfMemoryError, *_TOO_LARGE):
@@ -138,7 +143,6 @@ class CudaDevice:
         try:
             return cupy.ndarray(shape, dtype)
         except (cupy.cuda.memory.OutOfMemoryError, *_TOO_LARGE):
-            size = math.prod(shape, start=dtype.itemsize)
             raise self.out_of_memory(size, f"an array of shape {shape} ({dtype})") from None
 
     def allocate(self, size: int) -> Any:

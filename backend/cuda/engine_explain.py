@@ -62,6 +62,11 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None
             f"{tile}; {device.multiprocessors} blocks of {form.threads} threads at most, "
             f"{form.shared_bytes:,} bytes shared"
         )
+        if execution == "atomic" and t.is_inexact:
+            found["bits"] = (
+                "products are added in the order they arrive: the last bits differ from run to "
+                "run; deterministic=True takes another execution"
+            )
         flags = 4 * flags_of(execution, tiles, device.multiprocessors)
         found["workspace"] = f"{space + flags:,} bytes"
         found |= _compared(decision) or _seconds(engine, form, size, levels, execution)

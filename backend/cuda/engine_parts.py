@@ -39,22 +39,22 @@ Action = Callable[[Run], None]
 KEPT = 256
 
 
-def product_step(owner: Any, node: Matmul, released: set[int]) -> Action:
+def product_step(owner: Any, node: Matmul) -> Action:
     """The step of a product."""
     t = node.left.type
     named = algorithm_of(node.options.algorithm) is not None and node.options.levels
     if t.kind == "bool" or not (named or t.is_inexact or form_of(t)):  # nothing else computes it
-        kernels = KernelStep(owner, node, released)
+        kernels = KernelStep(owner, node)
         owner.kernel_steps.append(kernels)
         return kernels
-    return ProductStep(owner, node, released)
+    return ProductStep(owner, node)
 
 
 class ProductStep:
     """One `Matmul` (module docstring)."""
 
-    def __init__(self, owner: Any, node: Matmul, released: set[int]) -> None:
-        self.owner, self.node, self.released = owner, node, released
+    def __init__(self, owner: Any, node: Matmul) -> None:
+        self.owner, self.node = owner, node
         self.engine = engine_for(owner.device)
         form = None if self.engine is None else form_of(node.left.type, options=node.options)
         error = refused(node, form)
@@ -109,8 +109,7 @@ class Steps:
         last = inner if after is None else after
         for leaf, own in zip(last.leaves, node.leaves, strict=True):
             planner.slots[leaf] = planner.slots[own]
-        released = set() if apart else step.released
-        self.before = [KernelStep(owner, made, set()) for made in before]
+        self.before = [KernelStep(owner, made) for made in before]
         self.launcher: Launcher | None = None
         self.product: Action | None = None
         if by == ENGINE:
@@ -122,8 +121,8 @@ class Steps:
                 Leaves(engine, node.left.type, node.options))  # fmt: skip
             self.product = Product(owner, inner, leaves)
         else:
-            self.product = KernelStep(owner, inner, released)
-        self.after = [] if after is None else [KernelStep(owner, after, set())]
+            self.product = KernelStep(owner, inner)
+        self.after = [] if after is None else [KernelStep(owner, after)]
 
     def scattered(self, run: Run) -> frozenset[str]:
         """Operands in the engine whose arrays walk memory along different indices in this run."""

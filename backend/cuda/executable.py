@@ -31,6 +31,7 @@ from treadle.skeletons.pieces import Whole, pieces_of
 
 from .device import Block, Code, Copy, Device
 from .engine_parts import product_step
+from .forms import forms_of
 from .loops import LoopStep
 from .running import HostFunction, Run
 from .steps import KernelStep, Outgrown
@@ -86,6 +87,13 @@ def describe_product(
     return describe(node, size, None if unavailable() else device_here(), checked, count)
 
 
+def product_ways(node: Matmul, size: tuple[int, int, int]) -> list[Any]:
+    """Ways to compute a product that are left open, for `tune`; `size` is (m, k, n)."""
+    from .product_ways import open_ways
+
+    return open_ways(device_here(), node, size)
+
+
 def placed(data: Sequence[Any]) -> list[Any]:
     """The arrays on the GPU."""
     device = device_here()
@@ -120,7 +128,8 @@ class Executable:
     def __init__(self, program: Any, device: Device | None = None) -> None:
         self.program = program
         self.device = device or device_here()
-        self.planner = Planner(program.roots, program.inputs)
+        self.short = forms_of(program)
+        self.planner = Planner(program.roots, program.inputs, self.short.inside)
         self.tables: list[tuple[int, Any]] = []
         self.host = HostCompiler(self.slot_of, {p: k for k, p in enumerate(program.params)})
         self.checks = [
@@ -383,7 +392,7 @@ class Executable:
             verify_checks((check,), lambda e: left if e is check.left else right)
 
         def act(run: Run) -> None:
-            verdicts = run.queue.verdicts if isinstance(run.queue, Recorder) else None
+            verdicts = run.queue.verdicts
             after = None if verdicts is None else values.after(run)
             if verdicts is None or after is None:
                 judge(*values(run))
@@ -408,8 +417,8 @@ class Executable:
         if isinstance(node, Branch):
             return self._branch(node, step)
         if isinstance(node, Matmul):
-            return product_step(self, node, set(step.release))
-        kernels = KernelStep(self, node, set(step.release))
+            return product_step(self, node)
+        kernels = KernelStep(self, node, self.planner.expendable(step))
         self.kernel_steps.append(kernels)
         if isinstance(node, Generate) and not node.shape and is_host_work(node.elements):
             return self._on_host(node, kernels)

@@ -4,7 +4,7 @@ loops that test themselves (conditional nodes)."""
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from .calls import DriverError, checked
 from .device import Block, Operation, Repeat
 from .driver import CudaDevice, Loaded, Mailbox, patterns
 from .queued import CopyStep, FillStep, LaunchStep, Step
-from .tape import dependencies, flattened
+from .tape import dependencies, flattened, rounds_of
 
 if TYPE_CHECKING:
     from .launch import RepeatStep
@@ -66,10 +66,12 @@ class Executable:
 
 
 class Builder:
-    """Adds operations to a graph, each after those that it depends on."""
+    """Adds operations to a graph, each after those that it depends on.
 
-    def __init__(self, graph: Any) -> None:
-        self.graph = graph
+    `shared`: blocks that take turns in memory (`tape.sharing`)."""
+
+    def __init__(self, graph: Any, shared: Mapping[Block, Sequence[Block]] | None = None) -> None:
+        self.graph, self.shared = graph, shared or {}
 
     def kernel(self, after: Sequence[Any], handle: int, tasks: int, threads: int, shared: int,
                arguments: int) -> Any:  # fmt: skip
@@ -137,7 +139,7 @@ class Builder:
         """
         nodes: list[list[Any]] = []
         followed: set[int] = set()
-        for step, needs in zip(steps, dependencies(operations), strict=True):
+        for step, needs in zip(steps, dependencies(operations, self.shared), strict=True):
             after = [n for k in needs for n in nodes[k]]
             followed.update(needs)
             nodes.append(self.step(step, _unique(after) or list(first)))
@@ -191,7 +193,7 @@ def turns_graph(step: RepeatStep, turns: int) -> Executable:
     """An even number of turns."""
     graph = checked(cu.cuGraphCreate(0), "making a CUDA graph")
     operations = [*step.op.even, *step.op.odd] * (turns // 2)
-    Builder(graph).all(operations, [*step.even, *step.odd] * (turns // 2))
+    Builder(graph, step.shared()).all(operations, [*step.even, *step.odd] * (turns // 2))
     return Executable(graph)
 
 
@@ -221,12 +223,7 @@ def go_on(device: CudaDevice) -> tuple[Loaded, Loaded]:
 
 
 def while_graph(step: RepeatStep) -> Executable:
-    """Look at the test; while it holds, rounds of turns.
-
-    Where a turn too many does no harm, there are two in a round, and the test of the first is made
-    beside the second; the state lies where the first test failed.  Else a round is one turn, after
-    which the state is copied back.
-    """
+    """Look at the test; while it holds, rounds of turns (`tape.rounds_of`)."""
     op = step.op
     assert step.test is not None and op.test is not None
     go, unless = go_on(step.device)
@@ -253,7 +250,7 @@ def while_graph(step: RepeatStep) -> Executable:
                                         arguments.address))  # fmt: skip
         return nodes
 
-    outside = Builder(graph)
+    outside = Builder(graph, step.shared())
     started = outside.all(op.look[0], step.look[0])
     # A loop that never turns leaves its state in front: as if the second test held.
     held = outside.fill([], tests[1], 1, 0, 1, 1)
@@ -265,14 +262,13 @@ def while_graph(step: RepeatStep) -> Executable:
     params.conditional.size = 1
     params.conditional.ctx = _context()
     node = checked(_add_node(graph, [asked, held], params), "a loop of a CUDA graph")
-    inside = Builder(params.conditional.phGraph_out[0])
-    state = {*op.front, *op.back}
-    if any(b in state for part in op.look for o in part for b in o.writes):
-        # The test and the next state come from one kernel.
+    inside = Builder(params.conditional.phGraph_out[0], outside.shared)
+    rounds = rounds_of(op)
+    if rounds == "after":
         turned = inside.all(op.even, step.even)
         copied = back(inside, turned, 0)
         ask(inside, inside.all(op.look[0], step.look[0], copied or turned), tests[0], tests[0])
-    elif op.harmless:
+    elif rounds == "two":
         round_ = [*op.even, *op.look[1], *op.odd, *op.look[0]]
         steps = [*step.even, *step.look[1], *step.odd, *step.look[0]]
         ask(inside, inside.all(round_, steps), *tests)

@@ -294,6 +294,9 @@ def _shift(p: Expressions, e: Apply) -> Term:
     if isinstance(b, Const) and 0 <= int(b.value) < t.bits:
         symbol = "<<" if left else ">>"
         return p.narrowed(t, p.with_right(a, symbol, str(int(b.value)), SHIFT))
+    least, most = p.facts.range(b)
+    if least >= 0 and most < t.bits:
+        return p.narrowed(t, p.binary(a, "<<" if left else ">>", b, SHIFT))
     function = "shift_left" if left else "shift_right"
     p.use(function)
     return p.call(function, _exactly(p, a), _exactly(p, b))

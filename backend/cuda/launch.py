@@ -14,7 +14,7 @@ from . import graphs
 from .device import Block, Call, Copy, Fill, Launch, Operation, Repeat
 from .driver import CudaDevice, stream_here
 from .queued import AddressStep, ArrayStep, CopyStep, FillStep, LaunchStep, Step, copy_array
-from .tape import Tape, flattened, plan_memory
+from .tape import Tape, flattened, plan_memory, sharing
 
 #: Programs whose intermediate arrays take more than this are not limited by launches.
 GRAPH_BYTES = 64 << 20
@@ -47,13 +47,18 @@ class RepeatStep:
         self.graphs: OrderedDict[Any, graphs.Executable] = OrderedDict()
         self.seen: OrderedDict[Any, None] = OrderedDict()
         self.parts = [*self.even, *self.odd, *self.look[0], *self.look[1], *self.back]
-        self.touched = sorted({places[b] for b in (*op.reads, *op.writes)})
+        self.places = {b: places[b] for b in (*op.reads, *op.writes)}
+        self.touched = sorted(set(self.places.values()))
         self.varying = [s for s in _launches(self.parts) if s.varying is not None]
 
     def bind(self, addresses: Sequence[int]) -> None:
         self.addresses = list(addresses)
         for step in self.parts:
             step.bind(addresses)
+
+    def shared(self) -> dict[Block, list[Block]]:
+        """Blocks that take turns in memory, of those that the loop touches."""
+        return sharing({b: self.addresses[k] for b, k in self.places.items()})
 
     def run(self, stream: int) -> None:
         if self.test is not None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from treadle.dsl.graph import Library
-from treadle.dsl.library import is_builtin
+from treadle.dsl.library import is_builtin, parts_of
 
 from .device import Block, Call
 from .running import HostFunction, Run
@@ -64,12 +64,16 @@ def _on_device(owner: Any, node: Library) -> Callable[[Run], None]:
     """A user's function on device arrays: its extents are known once it ran."""
     sources, targets, types = _places(owner, node)
     function = node.operation.on("cuda")
+    extents = _extents(owner, node)
 
     def act(run: Run) -> None:
         if run.queue.recording:
             raise DataDependent("a function of the user's")
-        result = function(*(run.block(s).array for s in sources))
-        parts = result if isinstance(result, tuple) else (result,)
+        given = [run.block(s) for s in sources]
+        for block in given:
+            block.kind = "input"  # the function may keep it
+        result = function(*(block.array for block in given))
+        parts = parts_of(node.operation, result, iter(extents(run)), node.where)
         for slot, part, t in zip(targets, parts, types, strict=True):
             found = owner.device.adopt(part)
             if found is None:
@@ -86,14 +90,19 @@ def _on_host(owner: Any, node: Library) -> Callable[[Run], None]:
     """NumPy's: the arrays go to the host and back."""
     sources, targets, types = _places(owner, node)
     function = node.operation.numpy
+    extents = _extents(owner, node)
 
     def act(run: Run) -> None:
         result = function(*(run.on_host(s) for s in sources))
-        parts = result if isinstance(result, tuple) else (result,)
+        parts = parts_of(node.operation, result, iter(extents(run)), node.where)
         for slot, part, t in zip(targets, parts, types, strict=True):
             run.faces[slot] = np.array(part, t, order="C")
 
     return act
+
+
+def _extents(owner: Any, node: Library) -> HostFunction:
+    return HostFunction(owner.host, [e for o in node.outputs for e in o.shape])
 
 
 def _places(owner: Any, node: Library) -> tuple[list[int], list[int], list[Any]]:

@@ -89,8 +89,9 @@ class LoopStep:
     """One `ArrayLoop`."""
 
     def __init__(self, owner: Any, node: ArrayLoop, step: Step) -> None:
-        self.owner, self.node, self.released = owner, node, set(step.release)
+        self.owner, self.node = owner, node
         planner = owner.planner
+        self.expendable = planner.expendable(step)
         plan = step.inner[0]
         first, rest = _predicate_first(planner, plan, node.predicate is not None)
         self.first = owner.actions_of(first)
@@ -180,7 +181,7 @@ class LoopStep:
         turns = limit if ahead is None else ahead.turns
         front = []
         for slot in self.init:
-            if slot in self.released and run.alone(slot):
+            if slot in self.expendable and run.alone(slot):
                 front.append(run.dense(slot))
                 continue
             face = run.faces[slot]

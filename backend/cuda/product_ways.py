@@ -10,13 +10,15 @@ from typing import Any
 
 from treadle.dsl.errors import ScheduleError
 from treadle.dsl.graph import Matmul
+from treadle.dsl.operations.linalg import DEEPEST, EXECUTIONS
+from treadle.dsl.product_way import WORTH_TRYING, ProductWay, executed, left_open
 from treadle.dsl.types import int32
 from treadle.skeletons.algorithms import NAMED, BilinearAlgorithm, instances
 from treadle.skeletons.algorithms.measured import MEASURED, exact, levels_of, ways
 from treadle.skeletons.algorithms.model import H200
 
-from .engine import Engine
-from .engine_form import TARGETS, Form
+from .engine import Engine, engine_for
+from .engine_form import TARGETS, Form, form_of
 from .operand import plain_operands
 from .own_product import own_seconds
 
@@ -163,6 +165,56 @@ def _best_way(engine: Engine, form: Form, size: tuple[int, int, int], options: A
     if not found:
         return "hybrid" if form.copies("hybrid") else "owner" if ordered else "atomic"
     return min(found, key=found.__getitem__).rsplit(" ", 1)[1]
+
+
+#: Of as many ways at most.
+MOST_WAYS = 8
+
+
+def open_ways(device: Any, node: Matmul, size: tuple[int, int, int]) -> list[ProductWay]:
+    """Ways to compute an (m, k) by (k, n) product that the program leaves open, for `tune`: of
+    what the engines and the library have on a device, what was measured on one of its kind not to
+    be many times slower than the fastest."""
+    found, options = left_open(node), node.options
+    if not found or 0 in size:
+        return []
+    engine = engine_for(device)
+    form = None
+    if engine is not None and options.precision != "tf32":
+        form = form_of(node.left.type, size, device.multiprocessors, options)
+    if found == "execution":
+        made = [executed(node, e) for e in EXECUTIONS if e is not None]
+        made = [w for w in made if options.levels <= DEEPEST or w.execution == "recursive"]
+    else:
+        made = [ProductWay("standard"), *_fast_ways(engine, form, options, size)]
+    legal = [w for w in made if refused(w.put_on(node), form) is None
+             and not (w.execution == "hybrid" and w.levels == 1)]  # fmt: skip
+    now = None if engine is None or form is None else way_in(node, engine, form, size)
+    if now is not None and not now[1]:  # the standard product, by an engine
+        return [w for w in legal if w.levels]
+    return [w for w in legal if now is None or (w.execution, w.levels) != now]
+
+
+def _fast_ways(engine: Engine | None, form: Form | None, options: Any, size: tuple[int, int, int]
+               ) -> list[ProductWay]:  # fmt: skip
+    """Fast algorithms, the most promising first."""
+    most = 2 if options.levels is None else min(options.levels, 2)
+    known: dict[str, float] = {}
+    if engine is not None and form is not None:
+        ordered = options.deterministic and not exact(form.arithmetic)
+        known = predicted(engine, form, size, fast=True, deterministic=ordered)
+    limit = WORTH_TRYING * min(known.values(), default=0.0)
+    names = sorted((n for n, s in known.items() if 0 < levels_of(n) <= most and s <= limit),
+                   key=known.__getitem__)  # fmt: skip
+    if known:
+        return [ProductWay("strassen", levels_of(n), n.rsplit(" ", 1)[1])
+                for n in names[:MOST_WAYS]]  # fmt: skip
+    return [
+        ProductWay(name, levels, execution)
+        for levels in range(1, most + 1)
+        for name in ("strassen", "winograd")
+        for execution in ("recursive", "batched")
+    ]
 
 
 def predicted(engine: Engine, form: Form, size: tuple[int, int, int], *, fast: bool,

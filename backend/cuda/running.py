@@ -59,9 +59,12 @@ class Run:
         return np.asarray(kept[1])
 
     def alone(self, slot: int) -> bool:
-        """Whether a slot holds a block of the program's own that no other slot holds."""
+        """Whether a slot holds a block of the program's own that no other slot holds, and no check
+        looks at in the end."""
         face = self.faces[slot]
         if not isinstance(face, Block) or face.kind == "input":
+            return False
+        if any(face in v.blocks for v in self.queue.verdicts or ()):
             return False
         return sum(f is face for f in self.faces) == 1
 

@@ -10,6 +10,8 @@ from treadle.backend.choosing import first_choice
 from treadle.backend.plan import Planner
 from treadle.dsl.errors import TracingError
 from treadle.dsl.graph import ArrayLoop, Barrier, Branch, Library, Matmul, Node
+from treadle.dsl.names import Names
+from treadle.dsl.short_rows import ShortRows
 from treadle.skeletons.kernel.build import describe
 from treadle.skeletons.kernel.ir import Kernel
 from treadle.skeletons.pieces import Whole, pieces_of
@@ -44,10 +46,14 @@ def source(program: Any, arch: str | None = None) -> str:
     settings = program.settings
     products = engine_kernels(program, arch)
     around = [node for _, before, after in products.values() for node in (*before, *after)]
+    short = ShortRows(Names(program))
+    kernels = (n for n in nodes(program) if n not in products and not short.left_out(n))
     parts = [
         (partial(heading, variants, arch), variants[0])
-        for node in (*around, *(n for n in nodes(program) if n not in products))
-        for variants in kernels_of(node, arch, settings.check, first_choice(program, node))
+        for node in (*around, *kernels)
+        for variants in kernels_of(
+            short.made(node), arch, settings.check, first_choice(program, node)
+        )
     ]
     text = print_file(parts, fast_math=settings.fast_math) if parts else ""
     if re.search(r"\b(float|double)", text):

@@ -91,6 +91,10 @@ class Writer:
         self.variables[v] = Term(name)
         return name
 
+    def is_read(self, v: Var) -> bool:
+        """Whether anything in the kernel uses a variable."""
+        return self._uses[v] > 0
+
     def type(self, t: ScalarType) -> str:
         return self.p.type(t)
 

@@ -17,6 +17,7 @@ from treadle.skeletons.kernel.ir import Buffer, Kernel, Lowered
 from treadle.skeletons.schedules.own_orders import require_fits
 
 from .device import Block, Code, Copy, Fill, Launch
+from .forms import NOTHING, Forms
 from .running import HostFunction, Run
 from .text import dynamic_shared_bytes
 
@@ -33,30 +34,38 @@ class Outgrown(Exception):
 class KernelStep:
     """One node run by kernels; inputs that are not dense get a lowering of their own."""
 
-    def __init__(self, owner: Any, node: Node, released: set[int]) -> None:
-        self.owner, self.node, self.released = owner, node, released
+    def __init__(self, owner: Any, node: Node, expendable: frozenset[int] = frozenset()) -> None:
+        self.owner, self.node, self.expendable = owner, node, expendable
+        self.forms = Forms(owner, node)
         slots, count = owner.planner.slots, len(owner.program.inputs)
-        self.outside = [(slots[le], le) for le in node.inputs() if slots[le] < count]
-        self.variants: dict[tuple[frozenset[Leaf], Any], NodeKernels] = {}
+        read = dict.fromkeys(le for n in (node, *self.forms.inside) for le in n.inputs())
+        self.outside = [(slots[le], le) for le in read if slots[le] < count]
+        self.variants: dict[tuple[frozenset[Leaf], frozenset[Node], Any], NodeKernels] = {}
         self.choosing = choosing(owner, node)
         first = None if self.choosing is None else self.choosing.first(owner.program)
         self.plain = self.variant(frozenset(), first)
 
-    def variant(self, strided: frozenset[Leaf], schedule: Any = None) -> NodeKernels:
+    def variant(
+        self, strided: frozenset[Leaf], schedule: Any = None, loops: frozenset[Node] = NOTHING
+    ) -> NodeKernels:
         """The kernels for inputs of which `strided` are not dense and row-major, under a schedule
-        (None: the node's own)."""
-        found = self.variants.get((strided, schedule))
+        (None: the node's own), with `loops` in them."""
+        found = self.variants.get((strided, loops, schedule))
         if found is None:
-            found = NodeKernels(self.owner, self.node, self.released, strided, schedule)
-            self.variants[strided, schedule] = found
+            made = self.forms.made(loops)
+            found = NodeKernels(self.owner, self.node, made, self.expendable, strided, schedule)
+            self.variants[strided, loops, schedule] = found
         return found
 
     def __call__(self, run: Run) -> None:
+        loops = self.forms.loops(run)
+        if self.node in loops:
+            return  # the kernel that reads the results computes them
         strided = [leaf for slot, leaf in self.outside if not run.block(slot).dense]
         chosen = None
         if self.choosing is not None:
             chosen = self.choosing(lambda slot: run.block(slot).shape)
-        elif not strided:
+        elif not strided and not loops:
             self.plain(run)
             return
         if not isinstance(self.node, Generate | Fold | Scan):
@@ -64,25 +73,29 @@ class KernelStep:
                 if leaf in strided:
                     run.dense(slot)
             strided = []
-        kernels = self.variant(frozenset(strided), chosen)
+        kernels = self.variant(frozenset(strided), None if loops else chosen, loops)
         self.owner.bring_tables(run)
         kernels(run)
 
 
 class NodeKernels:
-    """The kernels of a node for one layout of its inputs: outputs made, arguments found, queued."""
+    """The kernels of a node for one layout of its inputs: outputs made, arguments found, queued.
+
+    `lowered_as` is the node, or what it is for some extents.
+    """
 
     def __init__(
         self,
         owner: Any,
         node: Node,
-        released: set[int],
+        lowered_as: Node,
+        expendable: frozenset[int],
         strided: frozenset[Leaf],
         schedule: Any = None,
     ) -> None:
         settings = owner.program.settings
         multiprocessors = owner.device.multiprocessors
-        lowered = lower_for(node, multiprocessors, settings.check, strided, schedule)
+        lowered = lower_for(lowered_as, multiprocessors, settings.check, strided, schedule)
         slots = owner.planner.slots
         self.node, self.check = node, settings.check
         self.targets = [slots[o] for o in node.leaves]
@@ -92,8 +105,8 @@ class NodeKernels:
         if isinstance(node, Permute):
             self.defaults = [slots[d] for d in node.defaults]
             for k, slot in enumerate(self.defaults):
-                # Defaults that nobody reads afterwards are updated in place.
-                if slot in released and self.defaults.count(slot) == 1:
+                # Defaults that nobody else reads are updated in place.
+                if slot in expendable:
                     self.reuse[k] = slot
         hosts: list[Expr] = []
         self.shapes = []
@@ -118,7 +131,7 @@ class NodeKernels:
         self.shape = HostFunction(owner.host, hosts)
         room = owner.device.shared
         self.launches = [
-            [Variant(owner, node, v, self.scratch)
+            [Variant(owner, lowered_as, v, self.scratch)
              for v in with_fallbacks(k) if dynamic_shared_bytes(v) <= room]
             for k in lowered.kernels
         ]  # fmt: skip

@@ -8,9 +8,9 @@ made into a CUDA graph.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -108,6 +108,7 @@ class Direct:
     """A queue that runs what it is given at once."""
 
     recording = False
+    verdicts: list[Verdict] | None = None
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -174,26 +175,7 @@ class Recorder:
 Queue = Direct | Recorder
 
 
-# --- replaying one by one ------------------------------------------------------------------------
-
-
-def replayer(device: Device, tape: Tape) -> Callable[[Sequence[Any], Sequence[Any]], list[Any]]:
-    """Replays by `device.run`: for devices without anything better."""
-    work = tape.work
-
-    def replay(arrays: Sequence[Any], params: Sequence[Any]) -> list[Any]:
-        memory: dict[Block, Block] = {}
-        for b, array in zip(tape.inputs, arrays, strict=True):
-            memory[b] = Block(b.shape, b.dtype, array, kind="input", strides=b.strides,
-                              dense=b.dense, aligned=b.aligned)  # fmt: skip
-        for b in work:
-            memory[b] = Block(b.shape, b.dtype, device.empty(b.shape, b.dtype))
-        for op in tape.operations:
-            device.run(bound(op, memory, params))
-        found = [memory[r].array if isinstance(r, Block) else r for r in tape.results]
-        return found + [device.download(memory[b].array) for b in tape.numbers]
-
-    return replay
+# --- operations on other blocks -------------------------------------------------------------------
 
 
 def bound(op: Operation, memory: dict[Block, Block], params: Sequence[Any]) -> Operation:
@@ -333,10 +315,46 @@ def _merged(pieces: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 # --- order ---------------------------------------------------------------------------------------
 
+Rounds = Literal["two", "beside", "after"]
 
-def dependencies(operations: Sequence[Operation]) -> list[list[int]]:
+
+def rounds_of(loop: Repeat) -> Rounds:
+    """How a loop that tests itself goes on without the host.
+
+    two: rounds of two turns, the test of the first beside the second, which may be one too many.
+    beside: rounds of one turn, whose state is copied back beside the test of it.
+    after: rounds of one turn, whose state is copied back before the test, for the turn reads what
+    that has computed (or the test and the next state come from one kernel).
+    """
+    looked = {b for part in loop.look for op in flattened(part) for b in op.writes}
+    if looked & {*loop.front, *loop.back}:
+        return "after"
+    if loop.harmless:
+        return "two"
+    return "after" if any(looked.intersection(op.reads) for op in loop.even) else "beside"
+
+
+_APART: Mapping[Block, Sequence[Block]] = {}
+
+
+def sharing(places: Mapping[Block, int]) -> dict[Block, list[Block]]:
+    """For each block the others whose memory meets its own; `places` are addresses in bytes."""
+    found: dict[Block, list[Block]] = {}
+    active: list[Block] = []
+    for b in sorted((b for b in places if b.nbytes), key=places.__getitem__):
+        active = [a for a in active if places[a] + a.nbytes > places[b]]
+        for a in active:
+            found.setdefault(a, []).append(b)
+            found.setdefault(b, []).append(a)
+        active.append(b)
+    return found
+
+
+def dependencies(
+    operations: Sequence[Operation], shared: Mapping[Block, Sequence[Block]] = _APART
+) -> list[list[int]]:
     """For each operation the earlier ones that must be done before it: those that wrote what it
-    touches, and those that read what it writes.  Blocks must not share memory."""
+    touches, and those that touched what it writes.  `shared`: blocks that take turns in memory."""
     writer: dict[Block, int] = {}
     readers: dict[Block, list[int]] = {}
     found: list[list[int]] = []
@@ -348,6 +366,10 @@ def dependencies(operations: Sequence[Operation]) -> list[list[int]]:
                 needs.add(writer[b])
             if b in writes:
                 needs.update(readers.get(b, ()))
+                for other in shared.get(b, ()):
+                    if other in writer:
+                        needs.add(writer[other])
+                    needs.update(readers.get(other, ()))
         for b in op.reads:
             if b not in writes:
                 readers.setdefault(b, []).append(k)
@@ -368,5 +390,6 @@ def _reduced(needs: list[list[int]]) -> list[list[int]]:
 
 __all__ = [
     "ALIGNMENT", "DataDependent", "Direct", "Judged", "Queue", "Recorder", "Tape", "Verdict",
-    "bound", "dependencies", "flattened", "lifetimes", "plan_memory", "renamed", "replayer",
+    "bound", "dependencies", "flattened", "lifetimes", "plan_memory", "renamed",
+    "rounds_of", "sharing",
 ]  # fmt: skip

@@ -3,6 +3,13 @@ define void @parallel(ptr %function, ptr %arguments, i64 %tasks, i64 %threads) n
   call void %function(ptr %arguments, i64 0, i64 %tasks)
   ret void
 }
+define i32 @patiently(ptr %function, ptr %arguments, i64 %tasks, i64 %threads, ptr %held) nounwind {
+  call void %function(ptr %arguments, i64 0, i64 %tasks)
+  ret i32 0
+}
+define void @abandon(ptr %held) nounwind {
+  ret void
+}
 define void @openmp(ptr %gomp, ptr %number) nounwind {
   ret void
 }

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from treadle.dsl.combines import SHORT_ROW, argument_of
-from treadle.dsl.expr import Extent, Read, walk
+from treadle.dsl.expr import Apply, Const, Extent, Index, Read, walk
 from treadle.dsl.graph import Fold, Generate, Leaf, Node, is_identity_read
 from treadle.dsl.passes.short_folds import Short, length, short_folds
 from treadle.skeletons.kernel.specialise import (
@@ -25,9 +25,8 @@ from treadle.skeletons.kernel.specialise import (
 #: Rows of short folds have kernels of their own, whose loads are shuffled and asked for once; of
 #: elements below four bytes, which are not gathered, up to as many as are loaded by strides.
 MOST_SMALL = 4
-#: Rows of results of at most so many elements, of at least so many bytes each, lie side by side in
-#: vectors.
-NARROW, NARROW_BYTES = 8, 4
+#: Rows of results of at most so many elements lie side by side in vectors.
+NARROW = 8
 
 
 @dataclass(frozen=True)
@@ -102,9 +101,9 @@ class Forms:
             }  # fmt: skip
             extents = counting_extents(self.short.of(self.node, loops))
             made = self.short.of(self.node, loops)
-            narrow = _narrow_extent(made)
-            if narrow is not None and narrow not in extents:
-                extents, most[narrow] = (*extents, narrow), NARROW
+            for narrow in _narrow_extents(made):
+                if narrow not in extents:
+                    extents, most[narrow] = (*extents, narrow), NARROW
             found = [
                 (e, most.get(e, MOST_TURNS), self._slot_of(Leaf(e.node, 0)), e.axis)
                 for e in extents
@@ -128,17 +127,31 @@ def _reads_small(node: Node) -> bool:
     return any(isinstance(e, Read) and e.type.bytes < 4 for e in walk(computed(node)))
 
 
-def _narrow_extent(node: Node) -> Extent | None:
-    """The last extent of a `Generate`, where its rows are not one line with those it reads."""
-    if not isinstance(node, Generate) or len(node.shape) < 2 or node.label.ordered:
-        return None
-    last, rank = node.shape[-1], len(node.shape)
+def _narrow_extents(node: Node) -> list[Extent]:
+    """Extents of a `Generate` for which, where they are small, there is other code: what the last
+    of its results is, or is made of, if their rows are not one line with those read and no offset
+    of a stencil is along them; and rows of which neighbours in a row of results read one element.
+    """
+    if not isinstance(node, Generate) or not node.shape or node.label.ordered:
+        return []
+    rank = len(node.shape)
     reads = [e for e in walk(node.elements) if isinstance(e, Read)]
-    if not isinstance(last, Extent) or any(e.boundary is not None for e in reads):
-        return None
-    if any(o.type.bytes < NARROW_BYTES for o in node.outputs):
-        return None
-    return None if all(is_identity_read(e, rank) for e in reads) else last
+    found: dict[Extent, None] = {}
+    made_of = [e for e in walk(node.shape[-1:]) if not isinstance(e, Const | Apply)]
+    in_lines = all(is_identity_read(e, rank) for e in reads)
+    beside = all(e.boundary is None or e.args[-1] is Index(rank - 1) for e in reads)
+    if rank > 1 and not in_lines and len(made_of) == 1 and beside:
+        found.update((e, None) for e in made_of if isinstance(e, Extent))
+    last = node.shape[-1]
+    narrow = rank > 1 and isinstance(last, Const) and int(last.value) <= NARROW
+    lanes = Index(rank - 2 if narrow else rank - 1)  # narrow rows lie side by side
+    for e in reads:
+        width = e.node.outputs[e.component].shape[-1:]
+        if len(e.args) > 1 and isinstance(width[0], Extent):
+            across, along = (lanes in walk((a,)) for a in e.args[-2:])
+            if across and not along:
+                found[width[0]] = None
+    return list(found)
 
 
 def _may_take(reader: Node, made: Node) -> bool:

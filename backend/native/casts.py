@@ -6,7 +6,7 @@ from treadle.dsl.types import ScalarType
 
 from .floats import round_to
 from .lanes import Lanes
-from .text import Reg, suffix
+from .text import Reg
 from .values import register_element
 
 
@@ -56,9 +56,7 @@ def cast_real(v: Lanes, source: ScalarType, target: ScalarType, a: Reg) -> Reg:
     s, e = register_element(source), register_element(target)
     if target.is_integer:
         if source.is_float:
-            name = f"llvm.fpto{'s' if target.signed else 'u'}i.sat"
-            full = f"{name}.{suffix(e, v.lanes)}.{suffix(s, v.lanes)}"
-            return v.code.intrinsic(full, v.type(e), [(v.type(s), a)])
+            return _to_integer(v, s, target, a)
         bits = 1 if source.kind == "bool" else source.bits
         if bits == target.bits:
             return a
@@ -74,6 +72,30 @@ def cast_real(v: Lanes, source: ScalarType, target: ScalarType, a: Reg) -> Reg:
         return round_to(v, target, v.convert("fptrunc", s, e, a))
     how = "sitofp" if source.signed else "uitofp"
     return round_to(v, target, v.convert(how, s, e, a))
+
+
+def _to_integer(v: Lanes, s: str, target: ScalarType, a: Reg) -> Reg:
+    """A float as an integer: what is beyond an end is that end, NaN 0.
+
+    LLVM's intrinsic for that (`fptosi.sat`) takes the lanes of a vector one by one.
+    """
+    e, bits = register_element(target), target.bits
+    low = -(1 << bits - 1) if target.signed else 0
+    high = low + (1 << bits) - 1
+    wide = e if bits >= 32 else "i32"
+    how = "fptosi" if target.signed or bits < 32 else "fptoui"
+    least = v.lit(s, float(low))
+    above = v.select(s, v.compare("ogt", s, a, least), a, least)  # of NaN: `least`
+    if bits < (32 if s == "float" else 64):  # the end is a float
+        most = v.lit(s, float(high))
+        found = v.convert(how, s, wide, v.select(s, v.compare("olt", s, above, most), above, most))
+    else:
+        beyond = v.compare("oge", s, a, v.lit(s, float(high + 1)))
+        inside = v.convert(how, s, wide, v.select(s, beyond, least, above))
+        found = v.select(wide, beyond, v.lit(wide, high), inside)
+    if low:
+        found = v.select(wide, v.compare("uno", s, a, a), v.lit(wide, 0), found)
+    return found if wide == e else v.convert("trunc", wide, e, found)
 
 
 def _round_to_odd(v: Lanes, a: Reg) -> Reg:

@@ -146,7 +146,7 @@ class Launcher:
         if tasks <= 1 or (work is not None and work < threads.SERIAL_WORK):
             self._call(self._pointer, 0, tasks)
         else:
-            threads.parallel(self.kernel.entry, self._call, self._pointer, tasks)
+            threads.parallel(self.kernel.entry, self._call, self._pointer, tasks, work)
 
     def __call__(self, addresses: Sequence[int], scalars: Sequence[Any], tasks: int,
                  errors_address: int = 0, work: float | None = None) -> None:  # fmt: skip
@@ -154,7 +154,7 @@ class Launcher:
         if tasks <= 1 or (work is not None and work < threads.SERIAL_WORK):
             self._call(self._pointer, 0, tasks)
         else:
-            threads.parallel(self.kernel.entry, self._call, self._pointer, tasks)
+            threads.parallel(self.kernel.entry, self._call, self._pointer, tasks, work)
 
 
 def _fit(value: Any, t: ScalarType) -> Any:

@@ -89,6 +89,7 @@ class Emitter:
         self.errors = ""
         self.streaming = False  # vector stores go past the caches
         self.ahead = 0  # bytes that vector loads ask for ahead of themselves
+        self.row: tuple[int, int] | None = None  # of the loop around: variable (an atom), step
         self.asking = 0  # the depth of loops at which gathers ask for the next rows
         self.thorough = False  # there is something for LLVM to move out of loops
 
@@ -148,6 +149,12 @@ class Emitter:
             poly = Poly.atom(number)
             return Value(type_, regs, lanes, self.number(("p", poly.key)), poly)
         return Value(type_, regs, lanes, number)
+
+    def atom(self, value: Value) -> int:
+        """The atom that a value `in_register` became."""
+        assert value.poly is not None
+        (monomial,) = value.poly.terms
+        return monomial[0]
 
     def polynomial(self, poly: Poly) -> Value:
         """An int64 that is written out when needed."""
@@ -290,8 +297,30 @@ class Emitter:
         if held is not None:
             return held  # type: ignore[no-any-return]
         lanes = self.lanes if any(a.lanes for a in args) else 0
-        regs = self._compute(name, type_, args, lanes)
+        regs = None
+        if lanes and name == "equal" and source == int64:
+            regs = self._one_lane(args)
+        if regs is None:
+            regs = self._compute(name, type_, args, lanes)
         return self.remember(key, self.in_register(type_, regs, lanes))  # type: ignore[no-any-return]
+
+    def _one_lane(self, args: list[Value]) -> tuple[Reg, ...] | None:
+        """Whether two indices are equal, where one lane at most can say so: a bit of a mask."""
+        a, b = (x.poly for x in args)
+        difference = None if a is None or b is None else a.plus(b, -1)
+        if difference is None or self.lanes > 32 or difference.terms.get((LANE,)) not in (1, -1):
+            return None
+        sign = -difference.terms[(LANE,)]
+        rest = Poly({m: c for m, c in difference.terms.items() if m != (LANE,)})
+        if any(a == LANE or self.atoms[a].lanes for m in rest.terms for a in m):
+            return None
+        uniform = Poly({}).plus(rest, sign)
+        assert uniform is not None
+        lane = self.reg(self.polynomial(uniform), 0)
+        most = self.code.intrinsic("llvm.umin.i64", "i64", [("i64", lane), ("i64", "63")])
+        bit = self.code.emit(f"shl i64 1, {most}")  # that of a lane that is not there is cut off
+        bits = self.code.emit(f"trunc i64 {bit} to i{self.lanes}")
+        return (self.code.emit(f"bitcast i{self.lanes} {bits} to {vector('i1', self.lanes)}"),)
 
     def combine(self, name: str, type_: ScalarType, args: list[Value],
                 lanes: int) -> tuple[Reg, ...]:  # fmt: skip

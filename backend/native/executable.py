@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from treadle.dsl.graph import (
     Matmul,
     Node,
 )
+from treadle.dsl.library import is_builtin, parts_of
 from treadle.dsl.program import host_array
 from treadle.dsl.relations import verify_checks
 
@@ -37,6 +39,10 @@ from .threads import thread_count
 if TYPE_CHECKING:
     from treadle.skeletons.lower import LoweringContext
 
+#: Seconds of work from which on a call is not repeated by native code, which does not look at
+#: Python's signals.
+LONG = 0.05
+
 
 def describe_product(
     node: Matmul, size: tuple[int, int, int] | None, checked: bool = False, count: int = 1
@@ -46,6 +52,13 @@ def describe_product(
     from .products import describe
 
     return describe(node, size)
+
+
+def product_ways(node: Matmul, size: tuple[int, int, int]) -> list[Any]:
+    """Ways to compute a product that are left open, for `tune`; `size` is (m, k, n)."""
+    from .products import open_ways
+
+    return open_ways(node, size)
 
 
 def lowering(program: Any, node: Node) -> LoweringContext | None:
@@ -62,12 +75,12 @@ class Executable:
 
     def __init__(self, program: Any) -> None:
         self.program = program
-        self.planner = Planner(program.roots, program.inputs)
+        self.short = forms_of(program)
+        self.planner = Planner(program.roots, program.inputs, self.short.inside)
         self.tables: list[tuple[int, Any]] = []
         self.host = HostCompiler(self.slot_of, {p: k for k, p in enumerate(program.params)})
         self.checks = self.planner.plan.checks
         self.sides = self.host.compile([e for c in self.checks for e in (c.left, c.right)])
-        self.short = forms_of(program)
         self.kernel_steps: list[KernelStep] = []
         self.actions = self._actions(self.planner.plan)
         self._compile_all()
@@ -75,9 +88,16 @@ class Executable:
         self.inputs = len(program.inputs)
         self.replays = Replays(len(program.arguments))
         self.recordable = not program.settings.check
+        self.took = 0.0  # seconds that the last call worked
 
     def __call__(self, data: Sequence[Any], params: Params) -> list[Any]:
         """One array per root; results never alias inputs nor each other."""
+        began = time.thread_time()
+        found = self._run(data, params)
+        self.took = time.thread_time() - began
+        return found
+
+    def _run(self, data: Sequence[Any], params: Params) -> list[Any]:
         slots = self._slots(data)
         if self.checks:
             sides = self.sides(slots, params)
@@ -113,7 +133,8 @@ class Executable:
         `args` are NumPy arrays and Python's numbers as the user gave them, `data` and `params` the
         same apart (and captured arrays)."""
         plain = all(type(d) is np.ndarray for d in data)
-        if self.recordable and plain and self.replays.missed(args, data):
+        if (self.recordable and plain and self.replays.missed(args, data)
+                and self.took < LONG):  # fmt: skip
             try:
                 self._record(args, data, params)
             except TooLarge:
@@ -210,8 +231,8 @@ class Executable:
         if isinstance(node, Matmul) and not _in_language(node):
             return self._matmul(node)
         if isinstance(node, Generate) and not node.shape and is_host_work(node.elements):
-            return OnHost(self, node, step)
-        made = KernelStep(self, node, set(step.release))
+            return OnHost(self, node)
+        made = KernelStep(self, node, self.planner.expendable(step))
         self.kernel_steps.append(made)
         if isinstance(node, Matmul):
             from .products import exact_step
@@ -223,12 +244,18 @@ class Executable:
         sources = [self.planner.slots[a] for a in node.arguments]
         targets = [self.planner.slots[o] for o in node.leaves]
         types = [o.type.numpy for o in node.outputs]
+        function, ours = node.operation.on("native"), is_builtin(node.operation)
+        extents = self.host.compile([e for o in node.outputs for e in o.shape])
 
         def act(slots: Slots, params: Params) -> None:
-            result = node.operation.on("native")(*(slots[s] for s in sources))
-            parts = result if isinstance(result, tuple) else (result,)
+            given = [slots[s] for s in sources]
+            result = function(*given)
+            parts = parts_of(node.operation, result, iter(extents(slots, params)), node.where)
             for slot, part, t in zip(targets, parts, types, strict=True):
-                slots[slot] = np.ascontiguousarray(np.asarray(part, t))
+                slots[slot] = np.array(part, t, order="C", copy=None if ours else True)
+            if not ours:
+                # The user's function may keep what it was given: held, it is never overwritten.
+                slots.extend(given)
 
         return act
 
@@ -256,6 +283,7 @@ class Executable:
         return Loop(
             self._actions(step.inner[0]),
             step.inner[0].results,
+            {slots[leaf] for inner in step.inner[0].steps for leaf in inner.node.leaves},
             [self.planner.slot(s.leaf()) for s in node.state],
             [slots[i] for i in node.init],
             [slots[o] for o in node.leaves],
@@ -339,9 +367,9 @@ class OnHost:
     Not so on a tape: what reads arrays is a kernel there.
     """
 
-    def __init__(self, owner: Executable, node: Generate, step: Step) -> None:
+    def __init__(self, owner: Executable, node: Generate) -> None:
         index = owner.host.param_index
-        self.owner, self.node, self.released = owner, node, set(step.release)
+        self.owner, self.node = owner, node
         self.values = HostCompiler(owner.slot_of, index, wrap=True).compile(node.elements)
         self.dependence = dependence(node.elements, index)
         self.targets = [(owner.planner.slots[o], o.type.numpy) for o in node.leaves]
@@ -357,7 +385,7 @@ class OnHost:
             self(slots, params)
             return
         if self._kernel is None:
-            self._kernel = KernelStep(self.owner, self.node, self.released)
+            self._kernel = KernelStep(self.owner, self.node)
         self._kernel.record(tape, slots, params)
 
     @property
@@ -391,10 +419,18 @@ def operand_view(
         hosts += substitute(e.args, p)
     values_of = host.compile(hosts)
     axes = len(e.args)
+    # Nearly always: the whole array, its axes in some order.
+    order = [a.axis for a in e.args if isinstance(a, Index)]
+    whole = axes == rank and sorted(order) == list(range(rank))
+    places, sizes_of = np.argsort(order), host.compile(shape)
 
     def view(values_slots: Slots, params: Params) -> Any:
-        values = values_of(values_slots, params)
         array = values_slots[slot]
+        if whole and not casts:
+            found = array.transpose(places)
+            if found.shape == sizes_of(values_slots, params):
+                return found
+        values = values_of(values_slots, params)
         extents = tuple(max(int(v), 0) for v in values[:rank])
         rows = [values[rank + k * axes : rank + (k + 1) * axes] for k in range(rank + 1)]
         origin = rows[0]

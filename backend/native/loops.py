@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -34,14 +34,15 @@ _UNLIMITED = 1 << 62
 class Loop:
     """`state = body(state)` while a predicate holds, or a number of times.
 
-    Slots: `results` of the body (the predicate last), `state` and `index` as the body reads them,
-    `init` and `targets` of the whole.
+    Slots: `results` of the body (the predicate last), `made` by its steps, `state` and `index` as
+    the body reads them, `init` and `targets` of the whole.
     """
 
     def __init__(
         self,
         inner: Sequence[Action],
         results: Sequence[int],
+        made: Set[int],
         state: Sequence[int],
         init: Sequence[int],
         targets: Sequence[int],
@@ -50,6 +51,7 @@ class Loop:
         predicate: bool,
     ) -> None:
         self.inner, self.results, self.state = inner, results, state
+        self.spent = (*state, *(r for r in results if r in made))
         self.init, self.targets, self.index = init, targets, index
         self.count = count
         self.predicate = results[-1] if predicate else None
@@ -76,6 +78,8 @@ class Loop:
             turn += 1
         for t, s in zip(self.targets, self.state, strict=True):
             slots[t] = slots[s]
+        for s in self.spent:  # so that the targets alone hold what the loop has made
+            slots[s] = None
 
     def _rest(self, slots: list[Any], params: Sequence[Any], turn: int, limit: int) -> bool:
         """Make the turns that are left by native code, if a turn can be recorded."""

@@ -2,6 +2,7 @@
 
 0           one scalar load                     1    one vector load or store
 −1          a vector load, reversed             2…4  overlapping vector loads and shuffles
+−4…−2       the same, reversed                       (up to 8 for elements of 1 and 2 bytes)
 otherwise   gather, scatter
 """
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 #: Gathers of elements at most so far apart are of rows that lie one after the other.
 _NEAR = 64
 _LINE = 64
+#: Elements so far apart are picked from vectors of all between them; smaller ones than four bytes,
+#: of which a vector has more, also if they are further apart.
+_STRIDES, _STRIDES_OF_SMALL = (2, 3, 4), (2, 3, 4, 5, 6, 7, 8)
 
 
 def lane_step(em: Emitter, index: Value) -> tuple[Poly, int | None]:
@@ -89,7 +93,7 @@ def load(em: Emitter, buffer: Buffer, index: Value) -> Value:
         regs = _load_scalar(em, buffer, base, invariant)
     elif step in (1, -1) and not (buffer.type.is_complex and step == -1):
         regs = _load_vector(em, buffer, base, step, lanes, invariant)
-    elif step in (2, 3, 4) and em.mask is None and not buffer.type.is_complex:
+    elif step is not None and _is_picked(buffer, abs(step)) and em.mask is None:
         regs = _load_strided(em, buffer, base, step, lanes, invariant)
     elif step is not None and _has_rows(em, buffer, base, step):
         regs = _load_rows(em, buffer, base, step, lanes, invariant)
@@ -155,7 +159,11 @@ def _load_strided(em: Emitter, buffer: Buffer, base: Poly, step: int, lanes: int
                   invariant: str) -> tuple[Reg, ...]:  # fmt: skip
     """Every second to fourth element: vectors that end at the last one needed, then shuffles."""
     e = memory_element(buffer.type)
-    t, v = vector(e, lanes), Lanes(em.code, lanes)
+    t, v, backwards = vector(e, lanes), Lanes(em.code, lanes), step < 0
+    if backwards:
+        lowest = base.plus(Poly.constant(step * (lanes - 1)))
+        assert lowest is not None
+        base, step = lowest, -step
     starts = [k * lanes for k in range(step - 1)] + [step * (lanes - 1) + 1 - lanes]
     result = ""
     covered = 0
@@ -173,22 +181,26 @@ def _load_strided(em: Emitter, buffer: Buffer, base: Poly, step: int, lanes: int
         else:
             result = v.shuffle(e, got, "poison", [p - lanes if p >= 0 else -1 for p in picks])
         covered += len(inside)
+    if backwards:
+        result = v.shuffle(e, result, "poison", list(range(lanes - 1, -1, -1)))
     return (result,)
 
 
 def _has_rows(em: Emitter, buffer: Buffer, base: Poly, step: int) -> bool:
     """Whether `step` is the width of rows of the buffer, and lanes are rows after each other: what
     is in a row with an element that is read may be read as well."""
-    if not 4 < step <= WIDEST_ROWS or em.mask is not None or not _is_shuffled(buffer):
+    if not 4 < step <= WIDEST_ROWS or em.mask is not None or buffer.type.is_complex:
+        return False
+    if _align(memory_element(buffer.type)) < 4:  # too many lanes for a square of rows
         return False
     return all(c % step == 0 for m, c in base.terms.items() if m) and _is_multiple(
         buffer.size, step
     )
 
 
-def _is_shuffled(buffer: Buffer) -> bool:
-    """Whether shuffles beat single loads and stores: vectors of small types have too many lanes."""
-    return not buffer.type.is_complex and _align(memory_element(buffer.type)) >= 4
+def _is_picked(buffer: Buffer, step: int) -> bool:
+    small = _align(memory_element(buffer.type)) < 4
+    return step in (_STRIDES_OF_SMALL if small else _STRIDES) and not buffer.type.is_complex
 
 
 def _is_multiple(e: Expr, n: int) -> bool:
@@ -361,7 +373,7 @@ WIDEST_ROW = 8
 def are_rows(em: Emitter, buffer: Buffer, places: list[Value]) -> bool:
     """Whether these are the elements of a row, whose lanes are the rows after each other."""
     width = len(places)
-    if not _is_shuffled(buffer) or not all(p.lanes for p in places):
+    if buffer.type.is_complex or not all(p.lanes for p in places):
         return False
     first, step = lane_step(em, places[0])
     if step != width:

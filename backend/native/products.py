@@ -5,6 +5,7 @@ Operands are NumPy arrays of one type, (batch…, m, k) and (batch…, k, n), wi
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from treadle.backend.memory import POOL
+from treadle.dsl.operations.linalg import DEEPEST
+from treadle.dsl.product_way import ProductWay, executed, left_open
 from treadle.dsl.quantities import duration
 from treadle.dsl.types import ScalarType, float32
 from treadle.skeletons.algorithms import NAMED, BilinearAlgorithm, executions
@@ -243,6 +246,47 @@ def _readable(x: Any) -> Any:
     many times."""
     side_by_side = x.itemsize in x.strides[-2:] and min(x.strides, default=0) >= 0
     return x if side_by_side else np.ascontiguousarray(x)
+
+
+#: Executions that are tried where the algorithm is free, too.
+TRIED = ("recursive", "batched", "owner", "streams")
+
+
+def open_ways(node: Any, size: tuple[int, int, int]) -> list[ProductWay]:
+    """Ways to compute an (m, k) by (k, n) product that the program leaves open, for `tune`."""
+    t, options, found = node.left.type, node.options, left_open(node)
+    if not found or node.epilogue != (node.result,) or 0 in size:
+        return []  # a kernel of ours has the epilogue in it
+    now = chosen(t, size, options)
+    made: dict[ProductWay, None] = {}
+    if found == "execution":
+        for execution in executions.EXECUTIONS:
+            if execution == "recursive" or options.levels <= DEEPEST:
+                made[executed(node, execution)] = None
+    else:
+        from .crossover import LEAST
+
+        made[ProductWay("standard")] = None
+        most = DEEPEST if options.levels is None else options.levels
+        deepest = min(most, int(math.log2(max(2 * min(size) / LEAST, 1))))
+        for name in ("strassen", "winograd"):
+            for levels in range(1, deepest + 1):
+                for execution in TRIED[: None if levels == 1 else 1]:
+                    made[ProductWay(name, levels, execution)] = None
+    return [w for w in made if _is_other(w, now, size, options)]
+
+
+def _is_other(way: ProductWay, now: Plan | None, size: tuple[int, int, int], options: Any) -> bool:
+    """Whether the extents allow a way, and it is not what is done `now`."""
+    algorithm = algorithm_of(way.algorithm or options.algorithm)
+    if algorithm is None or not way.levels or way.execution is None:
+        return now is not None and now.levels > 0
+    made = plan(algorithm, way.execution, way.levels, size)
+    if made.levels < way.levels or (way.execution == "hybrid" and made.levels < 2):
+        return False
+    same = now is not None and (now.algorithm, now.levels, now.execution) == (
+        algorithm, made.levels, made.execution)  # fmt: skip
+    return not same
 
 
 def describe(node: Any, size: tuple[int, int, int] | None) -> dict[str, str]:

@@ -24,6 +24,10 @@ from . import machine
 SPIN = 25_000
 #: Nanoseconds that OpenMP's threads may keep a caller waiting that has no more to do.
 STALL = 200_000
+#: Nanoseconds after which a long job lets Python see to its signals.
+PATIENCE = 50_000_000
+#: Tasks of a range of such a job, at most: some milliseconds.
+MOST_TASKS = 128
 #: Ranges of a thread's span.
 RANGES = 16
 #: Threads of a team, at most.
@@ -67,6 +71,8 @@ def _team() -> str:
         FUTEX=futex,
         SPIN=SPIN,
         STALL=STALL,
+        PATIENCE=PATIENCE,
+        MOST_TASKS=MOST_TASKS,
         RANGES=RANGES,
         MOST=MOST_THREADS,
         PAUSE=f"call void @llvm.{pause}({argument})",
@@ -97,8 +103,8 @@ def linked(
 
 @functools.lru_cache(maxsize=1)
 def team() -> dict[str, int]:
-    """The addresses of `parallel`, `openmp` and `forget` (team.ll)."""
-    return linked(_team(), ("parallel", "openmp", "forget"))
+    """The addresses of the functions of team.ll."""
+    return linked(_team(), ("parallel", "patiently", "abandon", "openmp", "forget"))
 
 
 @functools.lru_cache(maxsize=1)

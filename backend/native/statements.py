@@ -200,9 +200,9 @@ def _for(em: Emitter, s: For, copies: Sequence[Copy]) -> None:
     start, stop = em.same(s.start, copies), em.same(s.stop, copies)
     if start is None or stop is None:
         for c in copies:
-            _uniform_for(em, s, [c], em.value(s.start, c), em.value(s.stop, c))
+            uniform_for(em, s, [c], em.value(s.start, c), em.value(s.stop, c))
     else:
-        _uniform_for(em, s, copies, start, stop)
+        uniform_for(em, s, copies, start, stop)
 
 
 def _unrolled(em: Emitter, s: For, copies: Sequence[Copy], start: Value, length: int) -> None:
@@ -218,7 +218,7 @@ def _unrolled(em: Emitter, s: For, copies: Sequence[Copy], start: Value, length:
         block(em, s.body, made)
 
 
-def _uniform_for(em: Emitter, s: For, copies: Sequence[Copy], start: Value, stop: Value) -> None:
+def uniform_for(em: Emitter, s: For, copies: Sequence[Copy], start: Value, stop: Value) -> None:
     if s.kind == "vector" and not em.lanes:
         VectorLoop(em, s, copies, start, stop).emit()
         return
@@ -234,9 +234,11 @@ def _uniform_for(em: Emitter, s: For, copies: Sequence[Copy], start: Value, stop
     em.depth += 1
     with em.scope():
         index = em.in_register(int64, (i,), 0)
+        before_row, em.row = em.row, (em.atom(index), s.step)
         for c in copies:
             c.values[s.var] = index
         block(em, s.body, copies)
+        em.row = before_row
     em.depth -= 1
     after = em.code.emit(f"add i64 {i}, {s.step}")
     em.code.complete(at, after, em.code.block)

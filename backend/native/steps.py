@@ -43,8 +43,8 @@ class KernelStep:
     Inputs that are not dense get a variant of their own, and so do small extents (`calls.py`).
     """
 
-    def __init__(self, owner: Any, node: Node, released: set[int]) -> None:
-        self.owner, self.node, self.released = owner, node, released
+    def __init__(self, owner: Any, node: Node, expendable: frozenset[int] = frozenset()) -> None:
+        self.owner, self.node, self.expendable = owner, node, expendable
         slots = owner.planner.slots
         self.forms = Forms(owner, node)
         read = dict.fromkeys(leaf for n in (node, *self.forms.inside) for leaf in n.inputs())
@@ -70,7 +70,7 @@ class KernelStep:
             if form.sizes and len(self.variants) > _SIZES:
                 return self.variant(strided, Form(form.loops), schedule)
             made = self.forms.made(form)
-            found = Variant(self.owner, self.node, made, self.released, strided, schedule)
+            found = Variant(self.owner, self.node, made, self.expendable, strided, schedule)
             self.variants[strided, form, schedule] = found
         return found
 
@@ -140,7 +140,7 @@ class Variant:
         owner: Any,
         node: Node,
         lowered_as: Node,
-        released: set[int],
+        expendable: frozenset[int],
         strided: frozenset[Leaf],
         schedule: Any = None,
     ) -> None:
@@ -155,9 +155,8 @@ class Variant:
         if isinstance(node, Permute):
             self.defaults = [slots[d] for d in node.defaults]
             for k, slot in enumerate(self.defaults):
-                # Defaults that nobody reads afterwards are updated in place.
-                mine = slot in released and self.defaults.count(slot) == 1
-                if mine and slot >= len(owner.program.inputs):
+                # Defaults that nobody else reads are updated in place.
+                if slot in expendable:
                     self.reuse[k] = slot
         way = given_way(node, lowered_as)
         lower = functools.partial(recipe.lowered, owner, node, lowered_as, strided, schedule, way)
@@ -196,9 +195,9 @@ class Variant:
         if self.fits:
             require_fits(self.node, self.fits, values, self.check)
         outs = self._outputs(slots, values, POOL.allocate)
-        for k, slot in enumerate(self.defaults):
-            if self.reuse[k] is None:
-                np.copyto(outs[k], slots[slot])
+        for out, slot in zip(outs, self.defaults, strict=False):
+            if out is not slots[slot]:
+                np.copyto(out, slots[slot])
         scratch = self._scratch(slots, values, POOL.allocate)
         for array, (_, _, zeroed) in zip(scratch, self.scratch, strict=True):
             if zeroed:
@@ -222,11 +221,11 @@ class Variant:
         if self.fits:
             require_fits(self.node, self.fits, values, self.check)
         outs = self._outputs(slots, values, tape.new)
-        for k, slot in enumerate(self.defaults):
-            if self.reuse[k] is None:
+        for out, slot in zip(outs, self.defaults, strict=False):
+            if out is not slots[slot]:
                 if not slots[slot].flags.c_contiguous:
                     raise Unrecordable
-                tape.operations.append(Copy(outs[k], tape.named(slots, slot)))
+                tape.operations.append(Copy(out, tape.named(slots, slot)))
         scratch = self._scratch(slots, values, tape.new)
         for array, (_, _, zeroed) in zip(scratch, self.scratch, strict=True):
             if zeroed:
@@ -240,7 +239,7 @@ class Variant:
     def _outputs(self, slots: Slots, values: Sequence[Any], new: Callable[..., Any]) -> list[Any]:
         outs = []
         for (start, end), type_, reused in zip(self.shapes, self.types, self.reuse, strict=True):
-            if reused is not None:
+            if reused is not None and _alone(slots, reused):
                 outs.append(slots[reused])
                 continue
             shape = tuple([v if v > 0 else 0 for v in values[start:end]])
@@ -277,6 +276,12 @@ class Variant:
                 raise out_of_range(
                     place.operation, place.array, place.axis, index, extent, place.where
                 )
+
+
+def _alone(slots: Slots, slot: int) -> bool:
+    """Whether no other slot holds what a slot holds; arguments are held by slots of their own."""
+    array = slots[slot]
+    return sum(held is array for held in slots) == 1
 
 
 class Launch:

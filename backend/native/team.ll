@@ -10,6 +10,10 @@
 ; the caller does the work alone.  A worker that finds itself on the caller's core sleeps at once.
 ; Whoever calls while the team is taken runs its tasks alone.
 ;
+; patiently(…, held) returns with tasks left after $PATIENCE ns, so that Python can see to its signals,
+; and says so: 1, with *held set.  Called again with that it goes on, in smaller ranges; abandon(held)
+; gives the team back instead.  Nobody is within a task then.
+;
 ; Names with a dollar are filled in by runtime.py.
 @function = internal global ptr null, align 64
 @arguments = internal global ptr null
@@ -18,6 +22,8 @@
 @threads = internal global i64 1
 @counts = internal global [$MOST x [8 x i64]] zeroinitializer, align 64 ; a line for each thread
 @busy = internal global i32 0, align 64
+@deadline = internal global i64 0           ; when the caller hands out no more
+@paused = internal global i32 0, align 64   ; … and that it does not
 
 declare i64 @llvm.umax.i64(i64, i64)
 declare i64 @llvm.smin.i64(i64, i64)
@@ -45,6 +51,10 @@ take:
   %taken = getelementptr [8 x i64], ptr @counts, i64 %whose
   br label %next
 next:
+  %paused = load atomic i32, ptr @paused monotonic, align 4
+  %go = icmp eq i32 %paused, 0
+  br i1 %go, label %get, label %done
+get:
   %got = atomicrmw add ptr %taken, i64 %range monotonic
   %begin = add i64 %first, %got
   %some = icmp slt i64 %begin, %last
@@ -53,7 +63,18 @@ run:
   %stop = add i64 %begin, %range
   %end = call i64 @llvm.smin.i64(i64 %stop, i64 %last)
   call void %function(ptr %arguments, i64 %begin, i64 %end)
-  br label %next
+  %deadline = load i64, ptr @deadline
+  %endless = icmp eq i64 %deadline, 9223372036854775807
+  %worker = icmp ne i64 %number, 0
+  %careless = or i1 %endless, %worker
+  br i1 %careless, label %next, label %clock
+clock:
+  %time = call i64 @now()
+  %early = icmp slt i64 %time, %deadline
+  br i1 %early, label %next, label %pause
+pause:
+  store atomic i32 1, ptr @paused monotonic, align 4
+  br label %done
 spent:
   %k.next = add i64 %k, 1
   br label %span
@@ -62,6 +83,63 @@ done:
 }
 
 define void @parallel(ptr %function, ptr %arguments, i64 %tasks, i64 %threads) nounwind {
+  %ours = call i1 @begin(ptr %function, ptr %arguments, i64 %tasks, i64 %threads)
+  br i1 %ours, label %share, label %done
+share:
+  store i64 9223372036854775807, ptr @deadline
+  call void @together(i64 %threads)
+  store atomic i32 0, ptr @busy release, align 4
+  br label %done
+done:
+  ret void
+}
+
+define i32 @patiently(ptr %function, ptr %arguments, i64 %tasks, i64 %threads, ptr %held) nounwind {
+entry:
+  %before = load i32, ptr %held
+  %again = icmp ne i32 %before, 0
+  br i1 %again, label %resume, label %ask
+resume:
+  %range = load i64, ptr @range
+  %half = lshr i64 %range, 1
+  %smaller = call i64 @llvm.umax.i64(i64 %half, i64 1)
+  store i64 %smaller, ptr @range
+  store atomic i32 0, ptr @paused monotonic, align 4
+  br label %share
+ask:
+  %ours = call i1 @begin(ptr %function, ptr %arguments, i64 %tasks, i64 %threads)
+  br i1 %ours, label %limit, label %over
+limit:
+  %whole = load i64, ptr @range
+  %few = call i64 @llvm.umin.i64(i64 %whole, i64 $MOST_TASKS)
+  store i64 %few, ptr @range
+  br label %share
+share:
+  store i32 1, ptr %held
+  %time = call i64 @now()
+  %deadline = add i64 %time, $PATIENCE
+  store i64 %deadline, ptr @deadline
+  call void @together(i64 %threads)
+  %paused = load atomic i32, ptr @paused monotonic, align 4
+  %left = icmp ne i32 %paused, 0
+  br i1 %left, label %pause, label %done
+pause:
+  ret i32 1
+done:
+  call void @abandon(ptr %held)
+  ret i32 0
+over:
+  ret i32 0
+}
+
+define void @abandon(ptr %held) nounwind {
+  store i32 0, ptr %held
+  store atomic i32 0, ptr @busy release, align 4
+  ret void
+}
+
+; Take the team and set its job, or do the tasks alone: whether the team is ours.
+define internal i1 @begin(ptr %function, ptr %arguments, i64 %tasks, i64 %threads) nounwind {
 entry:
   %several = icmp sgt i64 %threads, 1
   br i1 %several, label %ask, label %alone
@@ -71,7 +149,7 @@ ask:
   br i1 %mine, label %share, label %alone
 alone:
   call void %function(ptr %arguments, i64 0, i64 %tasks)
-  ret void
+  ret i1 false
 share:
   store ptr %function, ptr @function
   store ptr %arguments, ptr @arguments
@@ -81,6 +159,7 @@ share:
   %even = udiv i64 %tasks, %parts
   %range = call i64 @llvm.umax.i64(i64 %even, i64 1)
   store i64 %range, ptr @range
+  store atomic i32 0, ptr @paused monotonic, align 4
   br label %clear
 clear:
   %t = phi i64 [ 0, %share ], [ %t.next, %clear ]
@@ -90,9 +169,7 @@ clear:
   %more = icmp ult i64 %t.next, %threads
   br i1 %more, label %clear, label %ready
 ready:
-  call void @together(i64 %threads)
-  store atomic i32 0, ptr @busy release, align 4
-  ret void
+  ret i1 true
 }
 
 ; --- run @work on so many threads at most, and return when all is done -------------------------

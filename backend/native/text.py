@@ -71,11 +71,15 @@ class Module:
             [
                 *self.functions,
                 *self.declarations.values(),
-                f"attributes #0 = {{ nounwind {attributes} }}",
+                f"attributes #0 = {{ nounwind alignstack={self.vector_bytes} {attributes} }}",
                 "attributes #1 = { nounwind willreturn memory(none) }",
                 f"attributes #2 = {{ nounwind noinline {attributes} }}",
                 "!0 = !{}",
                 "!1 = !{i32 1}",
+                # #0 aligns the stack for whole vectors, once: those that leave their registers for
+                # it would else lie across two cache lines each.
+                f'!2 = !{{i32 1, !"override-stack-alignment", i32 {self.vector_bytes}}}',
+                "!llvm.module.flags = !{!2}",
                 "",
             ]
         )

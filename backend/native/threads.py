@@ -14,15 +14,20 @@ import functools
 import os
 import sys
 import threading
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from treadle.dsl.environment import variable, warn_of
 
 from . import runtime
 
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
 #: Work (elementary operations, about a nanosecond each) worth waking the other cores for.
 SERIAL_WORK = 30_000.0
+#: … and worth a look at Python's signals between tasks.
+LONG_WORK = 1_000_000.0
 _RANGES_PER_THREAD = 8
 
 
@@ -77,13 +82,28 @@ def _quota(path: str = "/sys/fs/cgroup/cpu.max") -> int:
         return runtime.MOST_THREADS
 
 
+class Team(NamedTuple):
+    """The functions of team.ll: `parallel(function, arguments, tasks, threads)`, `patiently` with
+    the address of a number that says whether the team is held, and `abandon` of that."""
+
+    parallel: Callable[..., None]
+    patiently: Callable[..., int]
+    abandon: Callable[..., None]
+
+
 @functools.lru_cache(maxsize=1)
-def team() -> Any:
-    """`parallel(function, arguments, tasks, threads)` of native threads, None without them."""
+def team() -> Team | None:
+    """Native threads, None without them."""
     if not runtime.has_team() or variable("TREADLE_THREADS") is not None:
         return None
-    types = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-    return ctypes.CFUNCTYPE(None, *types)(runtime.team()["parallel"])
+    pointer, number = ctypes.c_void_p, ctypes.c_int64
+    types = (pointer, pointer, number, number)
+    found = runtime.team()
+    return Team(
+        ctypes.CFUNCTYPE(None, *types)(found["parallel"]),
+        ctypes.CFUNCTYPE(ctypes.c_int32, *types, pointer)(found["patiently"]),
+        ctypes.CFUNCTYPE(None, pointer)(found["abandon"]),
+    )
 
 
 def join_openmp() -> None:
@@ -117,20 +137,50 @@ def runtime_name() -> str:
 
 
 def parallel(entry: int, call: Callable[[int, int, int], None], arguments: int,
-             tasks: int) -> None:  # fmt: skip
-    """Run tasks 0 … tasks − 1 of `entry` (`call` is the same function) and wait for all."""
+             tasks: int, work: float | None = None) -> None:  # fmt: skip
+    """Run tasks 0 … tasks − 1 of `entry` (`call` is the same function) and wait for all.
+
+    `work` as a launcher has it.  Long work looks at Python's signals between tasks: what they
+    raise (KeyboardInterrupt) comes out when no thread is within a task, and the rest is not done.
+    """
     threads = min(tasks, thread_count())
-    if threads <= 1:
-        call(arguments, 0, tasks)
-        return
+    long = work is None or work >= LONG_WORK
     together = team()
-    if together is not None:
-        together(entry, arguments, tasks, threads)
-        return
+    if threads <= 1:
+        step = runtime.MOST_TASKS if long else tasks
+        for first in range(0, tasks, max(step, 1)):  # between them Python sees to its signals
+            call(arguments, first, min(first + step, tasks))
+    elif together is None:
+        _by_python(call, arguments, tasks, threads)
+    elif not long:
+        together.parallel(entry, arguments, tasks, threads)
+    else:
+        held = ctypes.c_int32(0)
+        place = ctypes.addressof(held)
+        try:
+            while together.patiently(entry, arguments, tasks, threads, place):
+                pass  # here Python sees to its signals
+        finally:
+            if held.value:
+                together.abandon(place)
+
+
+def _by_python(call: Callable[[int, int, int], None], arguments: int, tasks: int, threads: int
+               ) -> None:  # fmt: skip
+    """The same by threads of Python's; alone, if these are taken."""
+    stop = threading.Event()
+
+    def some(first: int, last: int) -> None:
+        for k in range(first, last, runtime.MOST_TASKS):
+            if stop.is_set():
+                return
+            call(arguments, k, min(k + runtime.MOST_TASKS, last))
+
     state = _state
     if not state.busy.acquire(blocking=False):
-        call(arguments, 0, tasks)
+        some(0, tasks)
         return
+    jobs: list[Future[None]] = []
     try:
         if state.executor is None:
             from concurrent.futures import ThreadPoolExecutor
@@ -139,12 +189,26 @@ def parallel(entry: int, call: Callable[[int, int, int], None], arguments: int,
                 max(1, thread_count() - 1), thread_name_prefix="treadle"
             )
         parts = min(tasks, threads * _RANGES_PER_THREAD)
-        jobs = [
-            state.executor.submit(call, arguments, tasks * k // parts, tasks * (k + 1) // parts)
-            for k in range(1, parts)
-        ]
-        call(arguments, 0, tasks // parts)
+        for k in range(1, parts):
+            first, last = tasks * k // parts, tasks * (k + 1) // parts
+            jobs.append(state.executor.submit(some, first, last))
+        some(0, tasks // parts)
         for job in jobs:
             job.result()
+    except BaseException:
+        stop.set()
+        raise
     finally:
+        _settle(jobs)
         state.busy.release()
+
+
+def _settle(jobs: Sequence[Future[None]]) -> None:
+    """Wait until nobody works on the jobs: memory is in use until then, whoever interrupts."""
+    while True:
+        try:
+            for job in jobs:
+                job.exception()
+            return
+        except KeyboardInterrupt:
+            continue

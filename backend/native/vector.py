@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from treadle.dsl.expr import Const, Var, walk
+from treadle.dsl.expr import Expr, walk
 from treadle.dsl.types import int64
 from treadle.skeletons.kernel.ir import (
-    Body,
-    Comment,
+    Buffer,
     For,
     Let,
     Load,
@@ -18,7 +18,7 @@ from treadle.skeletons.kernel.ir import (
     statements,
 )
 
-from . import memory
+from . import ahead, memory
 from .analysis import lanes_for, modified, nodes, varying_variables
 from .lanes import BITS, Lanes
 from .text import Reg
@@ -33,7 +33,8 @@ _WRITE_ONCE = {64: 1200}
 _WRITE_ONCE_SHORT = 2000
 #: A loop of more operations a result is bound by them, not by memory.
 _STREAM_OPERATIONS = 150
-#: Shorter loops do not gain: their ends share lines with what is stored the usual way.
+#: Shorter loops do not gain, unless they consist of whole lines: else their ends share lines with
+#: what is stored the usual way.
 _STREAM_GROUPS = 24
 #: Policies of a schedule's `Hints` for which stores go past the caches whatever their size.
 PAST_CACHES = ("streaming", "evict_first", "no_l1")
@@ -81,10 +82,41 @@ class VectorLoop:
         tail, done = em.code.label("tail"), em.code.label("endvector")
         em.code.branch(em.code.emit(f"icmp sgt i64 {end}, {first}"), tail, done)
         em.code.start(tail)
-        self._body(first, self._mask(first, end))
+        if self._lanes_apart():
+            self._one_by_one(first, end)
+        else:
+            self._body(first, self._mask(first, end))
         em.code.jump(done)
         em.code.start(done)
         em.touch(modified(self.s.body))
+
+    def _lanes_apart(self) -> bool:
+        """Whether active lanes would be loaded or stored one by one: their code is that of a loop,
+        so many times over."""
+        em, s = self.em, self.s
+        with em.scope():
+            em.lanes = self.lanes
+            copy = type(self.copies[0])(self.copies[0])
+            copy.values[s.var] = self._index(em.constant(int64, 0))
+            found = False
+            for one, known in ahead.straight(em, s.body, copy) or ():
+                for buffer, index in _accesses(one):
+                    place = ahead.known(em, index, known) if buffer.type.bytes < 4 else None
+                    if place is not None and place.lanes:
+                        found |= memory.lane_step(em, place)[1] not in (1, -1)
+            em.lanes = 0
+        return found
+
+    def _one_by_one(self, first: Reg, end: Reg) -> None:
+        """Iterations first … end − 1 as a loop."""
+        from .statements import uniform_for
+
+        em, step = self.em, self.em.constant(int64, self.s.step)
+        bounds = []
+        for reg in (first, end):
+            offset = em.apply("multiply", int64, [em.in_register(int64, (reg,), 0), step], True)
+            bounds.append(em.apply("add", int64, [self.start, offset], True))
+        uniform_for(em, replace(self.s, kind="serial"), self.copies, *bounds)
 
     def _groups(self, first: Reg, whole: Reg) -> None:
         """The loop over groups of W from `first` to `whole`."""
@@ -114,6 +146,8 @@ class VectorLoop:
             index = self._index(em.in_register(int64, (k,), 0))
             for c in self.copies:
                 c.values[self.s.var] = index
+            if mask is None:
+                ahead.ask(em, self.s.body, self.copies)
             block(em, self.s.body, self.copies)
         em.lanes, em.mask = 0, None
 
@@ -190,9 +224,6 @@ class VectorLoop:
         policies = dict(em.kernel.policies)
         if not (limit or policies) or len(self.copies) != 1 or s.step != 1 or self.once:
             return None
-        stores = _plain_stores(s.body, {})
-        if not stores or nodes(s.body) > _STREAM_OPERATIONS * len(stores):
-            return None
         loaded = {
             node.buffer
             for one in statements(em.kernel.body)
@@ -204,44 +235,49 @@ class VectorLoop:
         lead: Reg | None = None
         with em.scope():
             em.lanes = self.lanes
-            for store, values in stores:
+            copy = type(self.copies[0])(self.copies[0])
+            copy.values[s.var] = self._index(em.constant(int64, 0))
+            inside = ahead.straight(em, s.body, copy) or ()
+            stores = [(one, known) for one, known in inside if isinstance(one, Store)]
+            if not stores or nodes(s.body) > _STREAM_OPERATIONS * len(stores):
+                em.lanes = 0
+                return None
+            for store, known in stores:
                 found = None
                 policy = policies.get(store.buffer)
                 own = 1 if policy in PAST_CACHES else 0 if policy else limit
                 written = store.buffer.role in ("output", "scratch")
                 if written and store.buffer not in loaded and own:
-                    found = self._store_test(store, values, own)
+                    found = self._store_test(store, known, own)
                 if found is None:
                     em.lanes = 0
                     return None
-                ahead, more = found
+                first, more = found
                 tests += more
                 if lead is None:
-                    lead = ahead
+                    lead = first
                 else:
-                    tests.append(code.emit(f"icmp eq i64 {ahead}, {lead}"))
+                    tests.append(code.emit(f"icmp eq i64 {first}, {lead}"))
             em.lanes = 0
         assert lead is not None
-        tests.append(code.emit(f"icmp sge i64 {self.total}, {_STREAM_GROUPS * self.lanes}"))
+        long = code.emit(f"icmp sge i64 {self.total}, {_STREAM_GROUPS * self.lanes}")
+        rest = code.emit(f"and i64 {self.total}, {self.lanes - 1}")
+        ends = code.emit(f"or i64 {lead}, {rest}")
+        whole = code.emit(f"icmp eq i64 {ends}, 0")
+        tests.append(code.emit(f"or i1 {long}, {whole}"))
         result = tests[0]
         for test in tests[1:]:
             result = code.emit(f"and i1 {result}, {test}")
         return result, lead
 
-    def _store_test(self, store: Store, values: dict[Var, int], limit: int
-                    ) -> tuple[Reg, list[Reg]] | None:  # fmt: skip
+    def _store_test(self, store: Store, copy: Copy, limit: int) -> tuple[Reg, list[Reg]] | None:
         """The elements before a cache line begins, and what must hold besides."""
-        em, copy, buffer = self.em, type(self.copies[0])(self.copies[0]), store.buffer
+        em, buffer = self.em, store.buffer
         bytes_each = BITS[memory_element(buffer.type)] // 8 * parts(buffer.type)
-        known = set(copy.values) | set(copy.slots) | {self.s.var, *values}
-        for node in walk((store.index, buffer.size)):
-            if isinstance(node, Load) or (isinstance(node, Var) and node not in known):
-                return None
-        if self.lanes * bytes_each % 64:
+        index, extent = (ahead.known(em, e, copy) for e in (store.index, buffer.size))
+        if index is None or extent is None or self.lanes * bytes_each % 64:
             return None
-        copy.values[self.s.var] = self._index(em.constant(int64, 0))
-        copy.values.update({v: em.constant(int64, k) for v, k in values.items()})
-        base, step = memory.lane_step(em, em.value(store.index, copy))
+        base, step = memory.lane_step(em, index)
         if step != 1:
             return None
         code = em.code
@@ -249,31 +285,17 @@ class VectorLoop:
         behind = code.emit(f"sub i64 0, {address}")
         within = code.emit(f"and i64 {behind}, 63")
         whole = code.emit(f"and i64 {within}, {bytes_each - 1}")
-        size = em.reg(em.value(buffer.size, copy), 0)
+        size = em.reg(extent, 0)
         return code.emit(f"lshr i64 {within}, {bytes_each.bit_length() - 1}"), [
             code.emit(f"icmp eq i64 {whole}, 0"),
             code.emit(f"icmp sge i64 {size}, {limit // bytes_each}"),
         ]
 
 
-def _plain_stores(body: Body, values: dict[Var, int]) -> list[tuple[Store, dict[Var, int]]] | None:
-    """The stores of straight-line code, with the variables of unrolled loops around each; None:
-    there is something else."""
-    found: list[tuple[Store, dict[Var, int]]] = []
-    for s in body:
-        if isinstance(s, Store):
-            found.append((s, values))
-        elif isinstance(s, For) and s.kind == "unrolled":
-            if not (isinstance(s.start, Const) and isinstance(s.stop, Const)):
-                return None
-            for k in range(int(s.start.value), int(s.stop.value), s.step):
-                inner = _plain_stores(s.body, {**values, s.var: k})
-                if inner is None:
-                    return None
-                found += inner
-        elif not isinstance(s, Comment | Let):
-            return None
-    return found
+def _accesses(s: Store | Let) -> list[tuple[Buffer, Expr]]:
+    """The places that a statement reads and writes."""
+    found = [(e.buffer, e.index) for e in walk(expressions(s)) if isinstance(e, Load)]
+    return [*found, (s.buffer, s.index)] if isinstance(s, Store) else found
 
 
 def _trips(em: Emitter, start: Value, stop: Value, step: int) -> Value:

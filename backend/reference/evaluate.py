@@ -28,6 +28,7 @@ from treadle.dsl.graph import (
     Scan,
     topological,
 )
+from treadle.dsl.library import parts_of
 from treadle.dsl.passes.vertical import regions
 from treadle.dsl.relations import checks_before, verify_checks
 
@@ -157,7 +158,8 @@ class Evaluator:
                 return self.matmul(node)
             case Library():
                 result = node.operation.on("reference")(*(self.array(a) for a in node.arguments))
-                parts = result if isinstance(result, tuple) else (result,)
+                extents = (int(self.scalar(e)) for o in node.outputs for e in o.shape)
+                parts = parts_of(node.operation, result, extents, node.where)
                 return tuple(
                     np.asarray(p, o.type.numpy) for p, o in zip(parts, node.outputs, strict=True)
                 )

@@ -7,6 +7,7 @@ from typing import Any
 
 from treadle.dsl.expr import Param
 from treadle.dsl.graph import Input
+from treadle.dsl.program import host_array
 
 from .evaluate import run
 
@@ -28,7 +29,7 @@ class Executable:
         names: Sequence[Param] = self.program.params
         return run(
             self.program.source_roots,
-            dict(zip(inputs, data, strict=True)),
+            dict(zip(inputs, map(host_array, data), strict=True)),
             dict(zip(names, params, strict=True)),
             self.program.settings.check,
         )

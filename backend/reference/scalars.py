@@ -183,12 +183,13 @@ class Machine:
 
 
 def apply(e: Apply, args: Sequence[Value]) -> Value:
-    """A primitive's own meaning; bfloat16 is computed in float32 and rounded."""
+    """A primitive's own meaning; bfloat16 is computed in float32 and rounded, but for the number
+    that is next to one."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         if e.op.name == "cast":
             return convert(args[0], e.type)
-        half = bfloat16 in [a.type for a in e.args]
+        half = bfloat16 in [a.type for a in e.args] and e.op.name != "nextafter"
         if half:
             args = [a.astype(np.float32) if a.dtype == bfloat16.numpy else a for a in args]
         result = np.asarray(e.op.numpy(*args))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
-from treadle.dsl.combines import argument_of, identities
+from treadle.dsl.combines import apart, argument_of, identities
 from treadle.dsl.expr import TRUE, Apply, Const, Expr, Var, walk
 from treadle.dsl.graph import Combine
 from treadle.dsl.types import int64
@@ -36,22 +36,27 @@ def flipped(combine: Combine) -> Combine:
 
 def neutral_of(combine: Combine) -> Values | None:
     """The neutral element of an operator that commutes, if it is known."""
-    better = argument_of(combine)
-    if better is not None:
-        value = combine.results[0].type
-        worst = value.highest if better == "less" else value.lowest
-        return Const(worst, value), Const(int64.highest, int64)
-    return identities(combine)
+    found: dict[int, Expr] = {}
+    for group, one in apart(combine):
+        better, neutral = argument_of(one), identities(one)
+        if better is not None:
+            value = one.results[0].type
+            worst = value.highest if better == "less" else value.lowest
+            neutral = Const(worst, value), Const(int64.highest, int64)
+        if neutral is None:
+            return None
+        found.update(zip(group, neutral, strict=True))
+    return tuple(found[k] for k in range(len(combine.results)))
 
 
 def is_exact(combine: Combine) -> bool:
     """Whether grouping and order never change a bit."""
-    if argument_of(combine) is not None:
-        return True
-    if identities(combine) is None:
-        return False
-    return all(not r.type.is_inexact or r.op.name in _EXACT  # type: ignore[attr-defined]
-               for r in combine.results)  # fmt: skip
+    return all(
+        argument_of(one) is not None or (identities(one) is not None and all(
+            not r.type.is_inexact or r.op.name in _EXACT  # type: ignore[attr-defined]
+            for r in one.results))
+        for _, one in apart(combine)
+    )  # fmt: skip
 
 
 def combine_cost(combine: Combine) -> float:
@@ -91,6 +96,15 @@ def reduce_warp(into: Linearizer, combine: Combine, values: Sequence[Var], lane:
             other = shuffled(into, "shuffle_down", values, step)
             with _if(into, valid, at.add(lane, step)):
                 accumulate(into, combine, values, other)
+
+
+def tree(into: Linearizer, combine: Combine, totals: Sequence[tuple[Var, ...]]) -> tuple[Var, ...]:
+    """The combination of a power of two of values of a thread, in the first."""
+    while len(totals) > 1:
+        for a, b in zip(totals[::2], totals[1::2], strict=True):
+            accumulate(into, combine, a, b)
+        totals = totals[::2]
+    return totals[0]
 
 
 def scan_warp(into: Linearizer, combine: Combine, several: Sequence[Sequence[Var]], lane: Expr,

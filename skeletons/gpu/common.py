@@ -336,7 +336,7 @@ class Group:
         if sign not in (1, -1) or buffer.type.bytes * count > WIDEST or requires is None:
             return None
         (rest,) = substitute((e.args[axis],), {self.variable: constant(0)})
-        rest, offset = split_constant(rest)
+        rest, offset = at.split_constant(rest)
         more = multiples(rest, count, builder)
         if more is None:
             return None
@@ -422,15 +422,6 @@ class Group:
             with into.when_always({self.variable: at.add(first, k), **reads}):
                 found.append(into.emit(self.roots, named=True))
         return found
-
-
-def split_constant(e: Expr) -> tuple[Expr, int]:
-    """`x + 3` as (x, 3)."""
-    if isinstance(e, Const):
-        return constant(0), int(e.value)
-    if isinstance(e, Apply) and e.op.name == "add" and isinstance(e.args[1], Const):
-        return e.args[0], int(e.args[1].value)
-    return e, 0
 
 
 def load_vector(into: Linearizer, buffer: Buffer, index: Expr, count: int,

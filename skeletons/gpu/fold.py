@@ -19,6 +19,7 @@ from treadle.skeletons.kernel.ir import Lowered
 
 from .collectives import neutral_of
 from .fold_columns import ColumnFold
+from .fold_jam import JammedFold
 from .fold_rows import THREADS, RowsFold, part_of
 from .row_folder import run_of, vector_of
 
@@ -26,7 +27,8 @@ from .row_folder import run_of, vector_of
 def lower_fold(node: Fold, context: LoweringContext) -> Lowered:
     """One or two kernels, each perhaps with a fallback (module docstring)."""
     builder = Builder(node, context)
-    if runs_across(node) and not is_pinned(node):
+    columns = runs_across(node) and not is_pinned(node)
+    if columns and JammedFold.of(builder, node) is None:
         return ColumnFold(builder, node).lower()
     return RowsFold(builder, node).lower()
 

@@ -20,8 +20,9 @@ from treadle.skeletons.kernel.build import Builder
 from treadle.skeletons.kernel.ir import Kernel, Load, Lowered
 from treadle.skeletons.kernel.linearize import Linearizer
 
-from .collectives import get, neutral_of, put, reduce_warp
+from .collectives import get, neutral_of, put, reduce_warp, tree
 from .common import WARP, Threads, multiples
+from .fold_jam import JammedFold
 from .row_folder import RowElements, RowFolder, vector_of
 from .visits import Turns, Visits, leaf
 
@@ -64,9 +65,9 @@ class _Deal:
     host_parts: Expr
 
     @classmethod
-    def of(cls, builder: Builder, rows: Expr, count: Expr, each: int, threads: int, cut: bool,
-           when: Expr = TRUE) -> _Deal:  # fmt: skip
-        """`each`: consecutive elements of a thread; `cut`: rows may be cut into parts."""
+    def of(cls, builder: Builder, rows: Expr, count: Expr, each: int, threads: int,
+           cut: Expr | None, when: Expr = TRUE) -> _Deal:  # fmt: skip
+        """`each`: consecutive elements of a thread; `cut`: those of a part, where rows are cut."""
         lanes: Expr = at.integer(threads)
         width = threads // 2
         while width:
@@ -75,8 +76,8 @@ class _Deal:
             width //= 2
         parts: Expr = constant(1)
         span: Expr = at.maximum(count, 1)
-        if cut:
-            span = part_of(rows, count, threads * each)
+        if cut is not None:
+            span = cut
             parts = at.maximum(at.ceil_div(count, span), 1)
         per_block = at.floor_divide(threads, lanes)
         units = at.multiply(rows, parts)
@@ -92,6 +93,7 @@ class RowsFold(RowFold):
 
     def __init__(self, builder: Builder, node: Fold) -> None:
         super().__init__(builder, node, node.outer)
+        self.jammed = JammedFold.of(builder, node)
         roots = transform.resolve(node.elements, builder, (*node.outer, *node.inner))
         rank, inner = len(node.outer), node.inner
         vector = vector_of(node)
@@ -119,7 +121,13 @@ class RowsFold(RowFold):
         short: Expr = FALSE
         if self.outer and neutral_of(self.combine) is not None:
             short = at.less_equal(self.count, FEW_LANES * each)
-        deal = _Deal.of(builder, self.rows, self.count, each, THREADS, True, at.negate(short))
+        jammed = self.jammed
+        tiles = FALSE if jammed is None else jammed.when
+        short = at.both(short, at.negate(tiles))
+        span = part_of(self.rows, self.count, THREADS * each)
+        if jammed is not None and jammed.exact:
+            span = at.select(tiles, jammed.span, span)
+        deal = _Deal.of(builder, self.rows, self.count, each, THREADS, span, at.negate(short))
         self.visits = Visits.of(builder, (deal.host_parts, *self.outer), (
             THREADS * each * LEAST, *(1 for _ in self.outer)), not self.outer)  # fmt: skip
         self.long = at.negate(short)
@@ -134,6 +142,8 @@ class RowsFold(RowFold):
         first = self._blocks(deal, plain, None)
         if self.elements.wide:
             first = self._blocks(deal, self.elements, first)
+        if jammed is not None:
+            first = jammed.kernels(self, self.scratch, deal, first)
         return builder.lowered(*kernels, first, self._combine(deal))
 
     def _blocks(self, deal: _Deal, elements: RowElements, fallback: Kernel | None) -> Kernel:
@@ -178,7 +188,7 @@ class RowsFold(RowFold):
         elements = RowElements(builder, roots, k, 1)
         elements = elements.scalar_only()
         each = RowFolder(self.combine, elements, constant(1)).each
-        deal = _Deal.of(builder, self.rows, parts, each, COMBINE_THREADS, False, at.less(1, parts))
+        deal = _Deal.of(builder, self.rows, parts, each, COMBINE_THREADS, None, at.less(1, parts))
         folder = RowFolder(self.combine, elements, deal.lanes, COMBINE_UNROLL)
 
         def end(at_row: Sequence[Expr], row: Expr, part: Expr, total: tuple[Var, ...]) -> None:
@@ -219,7 +229,7 @@ class RowsFold(RowFold):
         with into.loop("turn", 0, TURNS, "unrolled") as turn:
             slot = into.let(at.multiply(turn, folder.vector), "slot")
             places = [at.add(slot, k) for k in range(folder.vector)]
-            total = folder.tree(into, [declare(into, get(into, held, p)) for p in places])
+            total = tree(into, self.combine, [declare(into, get(into, held, p)) for p in places])
             reduce_warp(into, self.combine, total, lane, deal.lanes, most=FEW_LANES)
             number = at.add(begin, at.multiply(side, turn))
             if visits is None:

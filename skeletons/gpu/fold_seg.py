@@ -25,7 +25,7 @@ from treadle.skeletons.kernel.build import Builder, LoweringContext
 from treadle.skeletons.kernel.ir import Assign, Barrier, Collective, Kernel, Load, Lowered, While
 from treadle.skeletons.kernel.linearize import Linearizer
 
-from .collectives import get, neutral_of, put, reduce_warp
+from .collectives import get, neutral_of, put, reduce_warp, tree
 from .common import WARP, Threads, vector_count
 from .row_folder import RowElements, RowFolder
 from .visits import Turns, Visits
@@ -197,7 +197,7 @@ class _Segments(RowFold):
             after = at.add(p, at.multiply(lanes, v))
             assign(into, [p], [at.minimum(at.maximum(after, 0), beyond)])
         into.append(While((), at.less(p, stop), tuple(body)))
-        total = RowFolder(self.combine, self.vectors, lanes).tree(into, totals)
+        total = tree(into, self.combine, totals)
         reduce_warp(into, self.combine, total, lane, lanes)
         return total
 

@@ -10,6 +10,7 @@ Threads are combined by shuffles and warps through shared memory (`collectives.p
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 
 from treadle.dsl import simplify
@@ -37,8 +38,9 @@ from .collectives import (
     put,
     reduce_block,
     reduce_warp,
+    tree,
 )
-from .common import WARP, Group, Threads, multiples, vector_count
+from .common import WARP, Group, Threads, has_loops, multiples, vector_count
 
 #: Vectors, or rows across, loaded before the first is used.
 UNROLL = 4
@@ -51,6 +53,11 @@ _CHEAP, _DEAR = 12.0, 40.0
 def unrolling(cost: float, most: int = UNROLL) -> int:
     """How many vectors are loaded at once, for elements of this cost."""
     return most if cost <= _CHEAP else max(most // 2, 1) if cost <= _DEAR else 1
+
+
+def heavy_loops(roots: Sequence[Expr]) -> bool:
+    """Whether elements are loops of much work: a thread computes one at a time."""
+    return has_loops(roots) and element_cost(roots) > _DEAR
 
 
 # --- where elements come from --------------------------------------------------------------------
@@ -135,10 +142,13 @@ class RowElements:
 
 
 def vector_of(node: Fold) -> int:
-    """RowElements of a vector: by what is read where grouping never changes a bit, else by what is
-    folded."""
+    """RowElements of a vector: by what is folded where grouping changes bits, else by what is read;
+    there 1 where elements hold loops of much work: their reads are no matter, and the loop would
+    stand in the kernel once for each of them."""
     if not is_exact(node.combine):
         return vector_count(r.type for r in node.combine.results)
+    if heavy_loops(node.elements):
+        return 1
     read = [e.type for e in walk(node.elements) if isinstance(e, Read) and e.args]
     return vector_count(read) if read else 1
 
@@ -163,7 +173,9 @@ class RowFolder:
         self.vector = elements.count
         self.run = run_of(combine)
         self.unroll = unrolling(elements.cost * self.vector / 4, unroll)
-        if is_exact(combine):
+        if heavy_loops(elements.roots):
+            self.unroll = 1
+        elif is_exact(combine):
             self.unroll = max(1, min(self.unroll, 32 // self.vector))
 
     @property
@@ -206,16 +218,21 @@ class RowFolder:
             left = at.subtract(whole, at.multiply(all_have, self.lanes))
             mine = at.add(all_have, at.select(at.less(lane, left), 1, 0))
             mine = into.let(mine, "mine")
-            rounds = into.let(at.floor_divide(all_have, self.unroll), "rounds")
+            better = argument_of(self.combine)
+            # One element at a time: the turns that not all threads have are no different.
+            alone = self.unroll == 1 and better is None
+            rounds = mine if alone else into.let(at.floor_divide(all_have, self.unroll), "rounds")
             first = into.let(at.add(start, at.multiply(lane, v)), "first")
             step = into.let(at.multiply(self.lanes, v), "step")
 
             def place(k: Expr) -> Expr:
                 return into.let(at.add(first, at.multiply(k, step)), "p")
 
-            better = argument_of(self.combine)
             if better is not None:
                 self._arguments(into, better, totals, first, rounds, place)
+            elif alone and v > 1 and heavy_loops(self.elements.roots):
+                self._in_turn(into, neutral, totals, at.add(mine, 1), stop, place)
+                return tree(into, self.combine, totals)
             else:
                 with into.loop("turn", 0, rounds) as turn:
                     if self.unroll > 1:
@@ -224,7 +241,8 @@ class RowFolder:
                         )
                     for group in self.elements.vectors(into, self._round(turn, place)):
                         self._add(into, totals, group)
-            self._rest(into, neutral, totals, rounds, mine, place)
+            if not alone:
+                self._rest(into, neutral, totals, rounds, mine, place)
             if v > 1:
                 into.note("Elements that are no whole vector.")
                 last = place(mine)
@@ -233,7 +251,25 @@ class RowFolder:
                     with into.when(at.less(p, stop)):
                         value = self.elements.one(into, p)
                         accumulate(into, self.combine, totals[k % places], value)
-        return self.tree(into, totals)
+        return tree(into, self.combine, totals)
+
+    def _in_turn(self, into: Linearizer, neutral: Sequence[Expr], totals: Sequence[tuple[Var, ...]],
+                 vectors: Expr, stop: Expr, place: Callable[[Expr], Expr]) -> None:  # fmt: skip
+        """Vectors whose elements are loops of much work, which stand here once: the totals change
+        places instead, and are back after each vector.  The last vector ends at `stop`."""
+        with into.loop("turn", 0, vectors) as turn:
+            first = place(turn)
+            into.note("Elements in turn, the totals with them: each meets its own again.")
+            with into.loop("own", 0, self.vector) as own:
+                value = declare(into, neutral, "x")
+                p = into.let(at.add(first, own), "p")
+                with into.when(at.less(p, stop)):
+                    assign(into, value, self.elements.one(into, p))
+                accumulate(into, self.combine, totals[0], value)
+                done = declare(into, totals[0], "done")
+                for total, following in itertools.pairwise(totals):
+                    assign(into, total, following)
+                assign(into, totals[-1], done)
 
     def _round(self, turn: Expr, place: Callable[[Expr], Expr]) -> list[Expr]:
         """The places of the vectors of a round."""
@@ -270,14 +306,6 @@ class RowFolder:
                 within = at.add(at.multiply(at.remainder(number, each), places), k)
                 assign(into, total, self.elements.one(into, at.add(vector, within)))
 
-    def tree(self, into: Linearizer, totals: list[tuple[Var, ...]]) -> tuple[Var, ...]:
-        """The combination of a power of two of them, in the first."""
-        while len(totals) > 1:
-            for a, b in zip(totals[::2], totals[1::2], strict=True):
-                accumulate(into, self.combine, a, b)
-            totals = totals[::2]
-        return totals[0]
-
     def short(self, into: Linearizer, first: Expr, count: Expr, held: Sequence[Buffer],
               slot: Expr) -> None:  # fmt: skip
         """The vector at `first` of a row of `count` elements, neutral beyond it, into `held`."""
@@ -306,8 +334,9 @@ class RowFolder:
         base = into.let(at.multiply(rounds, self.unroll), "base")
         with into.when(at.less(base, mine)):
             into.note("What is no whole round: neutral elements stand for what does not exist.")
-            groups = []
-            for u in range(self.unroll):
+            groups: list[Sequence[Values]] = []
+            groups += self.elements.vectors(into, [place(base)])
+            for u in range(1, self.unroll):
                 values = [declare(into, neutral, "x") for _ in range(self.vector)]
                 k = at.add(base, u)
                 with into.when(at.less(k, mine)):
@@ -315,8 +344,8 @@ class RowFolder:
                     for variables, value in zip(values, found, strict=True):
                         assign(into, variables, value)
                 groups.append(values)
-            for values in groups:
-                self._add(into, totals, values)
+            for group in groups:
+                self._add(into, totals, group)
 
     # --- in order ---
 

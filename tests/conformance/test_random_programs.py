@@ -2,10 +2,13 @@
 
 Programs are text, one line per array, that runs with `td` bound to treadle or to `Model`. Floats
 hold whole numbers up to 1000, so that everything but the last, transcendental line is exact.
+Arguments come in any layout, and some are one array; they stay as they are, and results are the
+caller's own.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from functools import partial
 
@@ -58,6 +61,9 @@ class Model:
     @staticmethod
     def use(a):
         return a
+
+    compute = the = use
+    unit = np.asarray
 
     @staticmethod
     def constant(value):
@@ -179,11 +185,48 @@ class Model:
             init = f(init)
         return init
 
+    @staticmethod
+    def loop(n, f, init):
+        for k in range(n):
+            init = f(k, init)
+        return init
+
+    @staticmethod
+    def while_loop(p, f, init):
+        while p(init):
+            init = f(init)
+        return init
+
 
 # ---------------------------------------------------------------------------------------------
 # Drawing programs
 
 NAMES = "xyzuvw"
+LAYOUTS = ("dense", "dense", "dense", "read-only", "backwards", "columns", "every second",
+           "unaligned", "swapped bytes")  # fmt: skip
+
+
+def _same(a, b):
+    return a.dtype == b.dtype and a.shape == b.shape and bool((a == b).all())
+
+
+def laid_out(value, layout):
+    """An array of its own with these values."""
+    if layout == "columns":
+        return np.array(value, order="F")
+    if layout == "swapped bytes":
+        return value.astype(value.dtype.newbyteorder())
+    if layout == "unaligned":
+        made = np.zeros(value.nbytes + 1, "u1")[1:].view(value.dtype).reshape(value.shape)
+    elif value.ndim and layout == "backwards":
+        made = np.empty_like(value)[::-1]
+    elif value.ndim and layout == "every second":
+        made = np.zeros((*value.shape, 2), value.dtype)[..., 0]
+    else:
+        made = np.empty_like(value)
+    made[...] = value
+    made.flags.writeable = layout != "read-only"
+    return made
 
 
 def constant(text):
@@ -235,8 +278,11 @@ class Writer:
         name = f"a{len(self.model)}"
         values = rng.integers(0 if kind == "uint8" else -99, 100, shape)
         values = values > 0 if kind == "bool" else np.asarray(values).astype(dt(kind))
-        self.inputs[name] = np.asarray(values)
-        self.model[name] = self.inputs[name]
+        values = np.asarray(values)
+        alike = [n for n, (v, _) in self.inputs.items() if _same(v, values)]
+        layout = self.pick(LAYOUTS)
+        self.inputs[name] = values, alike[0] if alike and self.number(0, 1) else layout
+        self.model[name] = values
         return name
 
     def line(self, text):
@@ -373,10 +419,15 @@ class Writer:
         second = self.choose(lambda v: kind_of(v) == "i")
         if first is None:
             return None
+        shapes = [self.model[n].shape for n in (first, second)]
         try:
-            np.broadcast_shapes(self.model[first].shape, self.model[second].shape)
+            whole = np.broadcast_shapes(*shapes)
         except ValueError:
             return None
+        for name, shape in zip((first, second), shapes, strict=True):
+            # An extent of 1 broadcasts where that is known when the program is built.
+            if shape != whole[len(whole) - len(shape) :] and name not in self.inputs:
+                return None
         return self.line(f"{first} {self.pick('+-*^')} {second}")
 
     def slice_line(self):
@@ -529,8 +580,13 @@ class Writer:
         kind = self.model[name].dtype.name
         if kind_of(self.model[name]) == "f":
             return None
-        rank = self.number(1, 2)
-        defaults = self.new_input(tuple(self.number(1, 6) for _ in range(rank)), kind)
+        rank, defaults = self.number(1, 2), None
+        if self.number(0, 1):
+            defaults = self.choose(
+                lambda v: kind_of(v) == "i" and v.ndim == rank and 0 < v.size < 400
+            )
+        if defaults is None:
+            defaults = self.new_input(tuple(self.number(1, 6) for _ in range(rank)), kind)
         variables = {f"i{k}": "i" for k in range(self.model[name].ndim)}
         places = [self.index(variables, n) for n in self.model[defaults].shape]
         target = f"({', '.join(places)},)" if rank > 1 else places[0]
@@ -561,6 +617,54 @@ class Writer:
             return None
         return self.line(f"td.matmul({name}, td.transpose({other}))")
 
+    def compute_line(self):
+        name = self.choose()
+        return self.line(f"td.compute({name})")
+
+    def loop_line(self):
+        """A loop over up to three states, which start as one array now and then, and which the
+        turns read beside them."""
+        name = self.choose(lambda v: v.ndim > 0 and kind_of(v) == "i" and v.size < 100)
+        if name is None:
+            return None
+        value = self.model[name]
+
+        def other():
+            return self.choose(lambda v: v.shape == value.shape and v.dtype == value.dtype)
+
+        init = [name, *(other() for _ in range(self.number(0, 2)))]
+        states = [f"s[{k}]" for k in range(len(init))]
+        all_ = [*states, *init, other()]
+        indices = [f"i{k}" for k in range(value.ndim)]
+        places = ", ".join(f"{n - 1} - {i}" for i, n in zip(indices, value.shape, strict=True))
+        backwards = f"lambda {', '.join(indices)}: ({places},)"
+        forms = (
+            "{a} * 3 + {b}",
+            "{b}",
+            "{b} - td.reverse({a}, axis=0)",
+            "td.scanl1(lambda x, y: x + y, {b})",
+            "td.compute({b}) ^ {a}",
+            "td.maximum({a}, {b}) + 1",
+            f"td.permute(lambda n, o: n + o, {{b}}, {backwards}, {{a}})",
+            "td.cond(td.sum({a}) % 3 == 1, {b}, {a})",
+        )
+
+        def part():
+            return self.pick(forms).format(a=self.pick(all_), b=self.pick(all_))
+
+        body = ", ".join(part() for _ in init)
+        turns, which = self.pick((0, 1, 2, 3, 4, 7, 20)), self.number(0, len(init) - 1)
+        form = self.pick(("iterate", "loop", "while_loop"))
+        if form != "while_loop":
+            given = "s" if form == "iterate" else "k, s"
+            text = f"td.{form}({turns}, lambda {given}: ({body},), ({', '.join(init)},))"
+        else:
+            count = f"s[{len(init)}]"
+            test = f"(td.the({count}) < {turns}) & (td.the(td.sum({self.pick(all_)})) % 7 != 2)"
+            start = f"{', '.join(init)}, td.unit(0)"
+            text = f"td.while_loop(lambda s: {test}, lambda s: ({body}, {count} + 1), ({start}))"
+        return self.line(f"{text}[{which}]")
+
     def last_line(self):
         """A transcendental function of the last floats: within ulps, not exact."""
         name = self.choose(lambda v: kind_of(v) == "f")
@@ -583,12 +687,16 @@ LINES = (
     "backpermute_line",
     "permute_line",
     "control_line",
+    "compute_line",
+    "loop_line",
+    "loop_line",
 )
 
 
 @st.composite
 def programs(draw):
-    """(inputs, lines, names of the exact results, names of the rounded ones, values)."""
+    """(inputs with their layouts, lines, names of the exact results, name of the rounded one,
+    values, how often it is called as a compiled function)."""
     writer = Writer(draw)
     writer.model["np"] = np
     for _ in range(draw(st.integers(1, 3))):
@@ -597,24 +705,51 @@ def programs(draw):
         getattr(writer, draw(st.sampled_from(LINES)))()
     exact = [name for name, _ in writer.lines][-3:]
     rounded = writer.last_line() if draw(st.integers(0, 2)) == 0 else None
-    return writer.inputs, writer.lines, exact, rounded, writer.arrays
+    calls = draw(st.sampled_from((0, 1, 4)))
+    return writer.inputs, writer.lines, exact, rounded, writer.arrays, calls
 
 
 def run_program(program, backend):
-    inputs, lines, exact, rounded, values = program
+    inputs, lines, exact, rounded, values, calls = program
     names = exact + ([rounded] if rounded else [])
-    text = [f"{name} = {value!r}" for name, value in inputs.items()]
+    text = [f"{name} = {value!r}  # {layout}" for name, (value, layout) in inputs.items()]
     text += [f"{name} = {line}" for name, line in lines]
-    note("\n".join([*text, f"return {', '.join(names)}"]))
-    scope = {"td": treadle, "np": np} | {n: treadle.use(v) for n, v in inputs.items()}
-    for name, line in lines:
-        scope[name] = eval(line, scope)
-    got = treadle.run({name: scope[name] for name in names}, backend=backend)
-    for name in names:
-        assert_same(got[name], values[name], ulps=4 if name == rounded else 0, label=name)
+    note("\n".join([*text, f"return {', '.join(names)}  # {calls} calls"]))
+    given = {}
+    for name, (value, layout) in inputs.items():
+        given[name] = given[layout] if layout in given else laid_out(value, layout)
+
+    def traced(*arrays):
+        scope = {"td": treadle, "np": np} | dict(zip(inputs, arrays, strict=True))
+        for name, line in lines:
+            scope[name] = eval(line, scope)
+        return {name: scope[name] for name in names}
+
+    def check(got):
+        for name in names:
+            assert_same(got[name], values[name], ulps=4 if name == rounded else 0, label=name)
+
+    if calls:
+        compiled = treadle.jit(traced, backend=backend)
+        results = [compiled(*given.values()) for _ in range(calls)]
+    else:
+        used = traced(*(treadle.use(v) for v in given.values()))
+        results = [treadle.run(used, backend=backend)]
+    for got in results:
+        check(got)
+    for name, (value, _) in inputs.items():
+        assert (given[name] == value).all(), f"{name}, an argument, has changed"
+    arrays = [*given.values(), *(r for got in results for r in got.values())]
+    for k in range(len(inputs), len(arrays)):
+        assert not any(np.may_share_memory(arrays[k], a) for a in arrays[:k]), "memory is shared"
 
 
-@settings(max_examples=60, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+#: On a GPU the compiler takes seconds for most of them.
+EXAMPLES = 20 if "cuda" in os.environ.get("TREADLE_TEST_BACKENDS", "").split(",") else 60
+
+
+@settings(max_examples=EXAMPLES, derandomize=True, deadline=None,
+          suppress_health_check=list(HealthCheck))  # fmt: skip
 @given(program=programs())
 def test_random_programs(backend, program):
     run_program(program, backend)

@@ -1,7 +1,9 @@
 """A GPU made of NumPy: the `Device` protocol over the SIMT interpreter of tests/skeletons.
 
 Its memory is `DeviceArray`s, which nothing else makes; so what mixes up the host's memory and the
-device's fails here as it would there.  Fresh memory is filled with what shows.
+device's fails here as it would there.  Fresh memory is filled with what shows.  Recorded programs
+run in their planned memory, now in their order and now in another that the dependencies allow, as
+a CUDA graph would.
 """
 
 from __future__ import annotations
@@ -17,7 +19,15 @@ from typing import Any
 import numpy as np
 
 from treadle.backend.cuda.device import Block, Call, Code, Copy, Fill, Launch, Operation, Repeat
-from treadle.backend.cuda.tape import replayer
+from treadle.backend.cuda.tape import (
+    Tape,
+    bound,
+    dependencies,
+    flattened,
+    plan_memory,
+    rounds_of,
+    sharing,
+)
 from treadle.skeletons.kernel.verify import verify
 
 _SKELETONS = str(Path(__file__).parent.parent / "skeletons")
@@ -149,9 +159,42 @@ class EmulatedDevice:
     def again(self, executable: Any, args: Any) -> None:
         return None
 
-    def prepare(self, tape: Any) -> Callable[[Sequence[Any], Sequence[Any]], list[Any]]:
+    def prepare(self, tape: Tape) -> Callable[[Sequence[Any], Sequence[Any]], list[Any]]:
         self.compile(tape.codes)
-        return replayer(self, tape)
+        tape, _ = tape.numbers_first()
+        offsets, size = plan_memory(tape)
+        made = [r for r in tape.results if isinstance(r, Block)]
+
+        def replay(arrays: Sequence[Any], params: Sequence[Any]) -> list[Any]:
+            memory = {b: Block(b.shape, b.dtype, array, kind="input", strides=b.strides,
+                               dense=b.dense, aligned=b.aligned)
+                      for b, array in zip(tape.inputs, arrays, strict=True)}  # fmt: skip
+            memory |= {b: Block(b.shape, b.dtype, self.empty(b.shape, b.dtype)) for b in made}
+            work = self.empty((size,), np.dtype("u1"))
+            for b, at in offsets.items():
+                array = work[at : at + b.nbytes].view(b.dtype).reshape(b.shape)
+                memory[b] = Block(b.shape, b.dtype, array)
+            self.queue([bound(op, memory, params) for op in tape.operations])
+            found = [memory[r].array if isinstance(r, Block) else r for r in tape.results]
+            return found + [self.download(memory[b].array) for b in tape.numbers]
+
+        return replay
+
+    def queue(self, operations: Sequence[Operation]) -> None:
+        """Run operations as a stream does, or as a graph."""
+        shuffle = random.Random(next(self._seeds))
+        if not _simple(operations) or shuffle.random() < 0.5:
+            for op in operations:
+                self.run(op)
+            return
+        blocks = {b: b.array.ctypes.data for op in operations for b in (*op.reads, *op.writes)}
+        left = list(enumerate(dependencies(operations, sharing(blocks))))
+        done: set[int] = set()
+        while left:
+            k, needs = shuffle.choice([step for step in left if done.issuperset(step[1])])
+            self.run(operations[k])
+            left.remove((k, needs))
+            done.add(k)
 
     def _launch(self, operation: Launch) -> None:
         code = operation.code
@@ -178,8 +221,27 @@ class EmulatedDevice:
             _mine(operation.errors.array)[:] = (site + 1, index, extent, 0)
 
 
+#: Turns that make a graph.
+CHUNK = 4
+
+
+def _simple(operations: Sequence[Operation]) -> bool:
+    """Whether operations can be a graph."""
+    return all(
+        isinstance(op, Launch | Fill) or (isinstance(op, Copy) and op.source.dense)
+        for op in operations
+    )
+
+
 def repeat(device: EmulatedDevice, op: Repeat) -> None:
-    """A loop driven by the host: launches every turn, waits for every test."""
+    """A loop: by graphs of turns, by itself, or driven by the host, which waits for every test."""
+    if _simple(list(flattened(op.inside))):
+        if op.turns is not None:
+            _by_chunks(device, op, op.turns)
+            return
+        if device.mark() % 2:
+            _by_itself(device, op)
+            return
     turn = 0
     while op.turns is None or turn < op.turns:
         side = turn % 2
@@ -195,6 +257,38 @@ def repeat(device: EmulatedDevice, op: Repeat) -> None:
         for target, source in zip(op.front, op.back, strict=True):
             if target is not source:
                 device.run(Copy(target, source))
+
+
+def _by_chunks(device: EmulatedDevice, op: Repeat, turns: int) -> None:
+    for first in range(0, turns, CHUNK):
+        chunk = range(first, min(first + CHUNK, turns))
+        device.queue([o for turn in chunk for o in (op.even, op.odd)[turn % 2]])
+
+
+def _by_itself(device: EmulatedDevice, op: Repeat) -> None:
+    """As a conditional node does it: see `backend.cuda.graphs.while_graph`."""
+    assert op.test is not None
+    first, second = (_mine(b.array) for b in op.test)
+    back = [Copy(t, s) for t, s in zip(op.front, op.back, strict=True) if t is not s]
+    device.queue(op.look[0])
+    second[...] = True
+    match rounds_of(op):
+        case "two":
+            while first and second:
+                device.queue([*op.even, *op.look[1], *op.odd, *op.look[0]])
+            if not second:
+                device.queue(back)
+        case "beside":
+            go = bool(first)
+            while go:
+                device.queue([*op.even, *op.look[1]])
+                device.queue(back)
+                go = bool(second)
+        case "after":
+            while first:
+                device.queue(op.even)
+                device.queue(back)
+                device.queue(op.look[0])
 
 
 def _mine(array: Any) -> DeviceArray:

@@ -91,6 +91,22 @@ def test_outputs_of_a_thread_and_what_their_turns_read_stay_in_registers(
     assert made.spills == 0 and made.registers <= 128
 
 
+@pytest.mark.parametrize("fold", ["argmin", "sum"])
+@pytest.mark.parametrize("type_", [td.float32, td.float64])
+def test_tiles_that_are_folded_stay_in_registers(fold: str, type_: Any, nvrtc: None) -> None:
+    def squares(a: td.Array, b: td.Array) -> td.Array:
+        def one(i, j):
+            return td.loop(a.shape[1], lambda k, s: s + (a[i, k] - b[j, k]) ** 2, type_(0))
+
+        return getattr(td, fold)(td.generate((a.shape[0], b.shape[0]), one), axis=1)
+
+    points = np.zeros((8, 8), type_.name)
+    (node,) = nodes(td.jit(squares).lower(points, points[:4]))
+    kernels = [k for k, *_ in kernels_of(node, "sm_90a") if "tiles" in k.name]
+    made = compile_kernel(kernels[0], "sm_90a")
+    assert made.spills == made.stack == 0 and made.registers <= 128
+
+
 def _shared_names(a: td.Array) -> tuple[td.Array, ...]:
     """Kernels that want the same names, and two foreign functions of one name."""
 

@@ -380,6 +380,21 @@ def test_tuning_times_what_is_on_the_device(gpu):
     np.testing.assert_array_equal(tuned(M), program(M))
 
 
+def test_tuning_of_products_on_the_device(gpu, tmp_path, monkeypatch):
+    monkeypatch.setenv("TREADLE_CACHE_DIR", str(tmp_path))
+    a = np.arange(40 * 40, dtype=np.float32).reshape(40, 40) % 101
+
+    def product(a, schedule=None):
+        return td.matmul(a, a, algorithm="strassen", name="product", schedule=schedule)
+
+    program = on_gpu(product).lower(a)
+    table = program.tune(a, budget=30.0, progress=False).tuning
+    assert {r.schedule.execution for r in table.rows if r.schedule} >= {"batched", "streams"}
+    assert not table.refused and "timed (program.tune" in " ".join(program.explain().split())
+    by_itself = on_gpu(lambda a: product(a, td.schedule.Tuned()))
+    np.testing.assert_allclose(by_itself(a), a @ a, rtol=1e-5)
+
+
 def test_variants_that_want_more_shared_memory_than_there_is_are_left_out(gpu, monkeypatch):
     """A consumer card has 100 KB a block: what follows in the chain takes over."""
     from treadle.backend.cuda.text import dynamic_shared_bytes

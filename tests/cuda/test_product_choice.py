@@ -92,7 +92,7 @@ def program(function: Any, product: Any, dtype: str, check: bool = False) -> Pro
 class Kernels:
     """A step by kernels of the skeletons, of which only the results' extents are made."""
 
-    def __init__(self, owner: Any, node: Any, released: Any) -> None:
+    def __init__(self, owner: Any, node: Any, expendable: Any = frozenset()) -> None:
         self.owner, self.node = owner, node
         self.shapes = [HostFunction(owner.host, out.shape) for out in node.outputs]
         self.targets = [owner.planner.slots[o] for o in node.leaves]

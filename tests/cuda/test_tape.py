@@ -11,7 +11,15 @@ import pytest
 
 from treadle.backend.cuda.arguments import Arguments
 from treadle.backend.cuda.device import Block, Copy, Fill, Repeat, row_major
-from treadle.backend.cuda.tape import Tape, dependencies, flattened, lifetimes, plan_memory
+from treadle.backend.cuda.tape import (
+    Tape,
+    dependencies,
+    flattened,
+    lifetimes,
+    plan_memory,
+    rounds_of,
+    sharing,
+)
 from treadle.dsl import types
 
 F8 = np.dtype("f8")
@@ -111,6 +119,63 @@ def test_any_order_that_dependencies_allow_gives_the_same(seed):
         left.remove(k)
         order.append(k)
     assert run(order) == run(range(len(operations)))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_any_order_gives_the_same_in_planned_memory(seed):
+    """Turns of a loop are a graph, and their blocks take turns in memory."""
+    rng = random.Random(seed)
+    tape = random_tape(seed)
+    offsets, size = plan_memory(tape)
+    others = enumerate((*tape.inputs, *tape.results))
+    places = offsets | {b: size + 4096 * k for k, b in others}
+    operations = [op for op in flattened(tape.operations) if not isinstance(op, Repeat)]
+    needs = dependencies(operations, sharing(places))
+
+    def run(order):
+        cells = {}
+        for k in order:
+            op = operations[k]
+            for b in op.writes:
+                read = [cells.get(at) for r in op.reads for at in _cells(r, places)]
+                cells.update(dict.fromkeys(_cells(b, places), hash((k, *read))))
+        return cells
+
+    left, order = set(range(len(operations))), []
+    while left:
+        order.append(rng.choice([k for k in left if not left & set(needs[k])]))
+        left.remove(order[-1])
+    assert run(order) == run(range(len(operations)))
+
+
+def _cells(b, places):
+    return range(places[b], places[b] + b.nbytes, 8)
+
+
+def test_who_shares_memory():
+    a, b, c, none = block(4), block(2), block(2), block(0)
+    found = sharing({a: 0, b: 8, c: 32, none: 0})
+    assert found == {a: [b], b: [a]}
+
+
+def test_rounds_of_loops_that_test_themselves():
+    front, back = block(), block()
+    first, second, seen, unseen = (Block((), np.dtype("?")) for _ in range(4))
+    look = (Copy(first, seen),), (Copy(second, unseen),)
+    even, odd = (Copy(back, front),), (Copy(front, back),)
+    held = (front,), (back,), even, odd, look, (first, second)
+    assert rounds_of(Repeat(None, *held, harmless=True)) == "two"
+    assert rounds_of(Repeat(None, *held)) == "beside"
+    # The turn reads what the test has computed.
+    made = block(), block()
+    looks = tuple((Copy(m, s), *ask) for m, s, ask in zip(made, (front, back), look, strict=True))
+    turns = (Copy(back, made[0]),), (Copy(front, made[1]),)
+    reading = (front,), (back,), *turns, looks, (first, second)
+    assert rounds_of(Repeat(None, *reading, harmless=True)) == "two"
+    assert rounds_of(Repeat(None, *reading)) == "after"
+    # The test makes the next state, too.
+    both = ((*look[0], *even), (*look[1], *odd))
+    assert rounds_of(Repeat(None, (front,), (back,), (), (), both, held[-1], True)) == "after"
 
 
 def test_layouts():

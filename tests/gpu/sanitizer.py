@@ -85,6 +85,11 @@ def programs() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "fold of columns", lambda: td.sum(td.use(table), axis=0)
     yield "fold in order", lambda: td.fold(affine, (3, 5), td.zip(ints, more))
     yield "argmax", lambda: td.argmax(td.use(ints))
+    one, other = (td.use(rng.random((m, 5)).astype("f4")) for m in (130, 2100))
+    pairs = td.generate((130, 2100), lambda i, j: td.loop(
+        5, lambda k, s: s + (one[i, k] - other[j, k]) ** 2, td.float32(0)))  # fmt: skip
+    yield "fold over tiles", lambda: td.argmin(pairs, axis=1)
+    yield "fold over tiles that rounds", lambda: td.sum(td.exp(-pairs), axis=1)
     yield "fold_seg", lambda: td.fold_seg(plus, 1, ints, lengths)
     for scan in ("scanl1", "scanr1"):
         yield scan, lambda s=scan: getattr(td, s)(plus, ints)

@@ -148,6 +148,16 @@ def test_damaged_files_are_dropped(tmp_path: Path, damage: str) -> None:
     assert fresh(cache, 1.5).from_disk
 
 
+def test_an_entry_without_an_end_is_none(tmp_path: Path) -> None:
+    cache = DiskCache(tmp_path)
+    cache.put("aa11", b"one", {})
+    cache.path("aa11").unlink()
+    cache.path("aa11").symlink_to("/dev/zero")
+    assert cache.get("aa11") is None
+    cache.put("aa11", b"two", {})
+    assert cache.get("aa11") == (b"two", {})
+
+
 def test_an_entry_is_only_what_was_kept_under_its_key(tmp_path: Path) -> None:
     cache = DiskCache(tmp_path)
     cache.put("aa11", b"one", {})

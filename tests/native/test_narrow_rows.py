@@ -66,3 +66,68 @@ def test_a_part_of_every_row_is_read_inside_the_array():
     for n in (16, 32, 48):
         a = rows(n, 7)
         assert np.array_equal(f(a), a[:, 6] - a[:, 4])
+
+
+MODES = {"clamp": "edge", "mirror": "reflect", "wrap": "wrap", "constant": "constant"}
+TAPS = {
+    "one axis": [(0, -2, 0), (0, 0, 0), (0, 1, 0)],
+    "the other": [(-1, 0, 0), (2, 0, 0)],
+    "both": [(-1, -1, 0), (0, 0, 0), (1, 2, 0), (0, 1, 0)],
+    "along the rows, too": [(0, 1, 0), (1, 0, 0), (0, 0, 1)],
+}
+
+
+@pytest.mark.parametrize(
+    ("taps", "mode"), [("both", m) for m in MODES] + [(t, "clamp") for t in TAPS if t != "both"]
+)
+def test_stencils_beside_narrow_rows(taps, mode):
+    offsets = TAPS[taps]
+    boundary = td.constant(0) if mode == "constant" else getattr(td, mode)
+    f = td.jit(lambda a: td.stencil(lambda v: sum((k + 1) * v[o] for k, o in enumerate(offsets)), a,
+                                    boundary=boundary), backend="native")  # fmt: skip
+    for d in (3, 9):
+        for height, width in ((5, 7), (9, 40)):
+            a = np.random.default_rng(d).integers(0, 99, (height, width, d)).astype(np.int32)
+            p = np.pad(a, ((2, 2), (2, 2), (1, 1)), mode=MODES[mode])
+            expected = np.zeros_like(a)
+            for k, (y, x, c) in enumerate(offsets):
+                y, x, c = y + 2, x + 2, c + 1
+                expected += (k + 1) * p[y : y + height, x : x + width, c : c + d]
+            assert np.array_equal(f(a), expected), (d, height, width)
+
+
+def test_stencils_along_the_columns_of_narrow_rows():
+    def both(v, w):
+        return v[1, 0] - w[-1, 0], v[-1, 0] * w[0, 0]
+
+    f = td.jit(lambda a, b: td.unzip(td.stencil(both, a, b)), backend="native")
+    for n in COUNTS:
+        a, b = rows(n, 3), rows(n, 3, seed=1)
+        p, q = (np.pad(x, ((1, 1), (0, 0)), mode="edge") for x in (a, b))
+        first, second = f(a, b)
+        assert np.array_equal(first, p[2:] - q[:-2])
+        assert np.array_equal(second, p[:-2] * b)
+
+
+@pytest.mark.parametrize("type_", ["u1", "f4", "c8"])
+def test_flips_planes_and_parts_of_colours(type_):
+    f = td.jit(lambda a: (td.use(a)[:, ::-1], td.use(a)[:, :, ::-1], td.transpose(a, (2, 0, 1)),
+                          td.use(a)[:, :, 0] + td.use(a)[:, :, 2], td.use(a)[:, :, :3]),
+               backend="native")  # fmt: skip
+    for d in (3, 7, 12):
+        for width in (1, 16, 47, 130):
+            a = rows(6 * width, d, type_).reshape(6, width, d)
+            wanted = (a[:, ::-1], a[:, :, ::-1], a.transpose(2, 0, 1), a[:, :, 0] + a[:, :, 2],
+                      a[:, :, :3])  # fmt: skip
+            for found, expected in zip(f(a), wanted, strict=True):
+                assert np.array_equal(found, expected), (d, width)
+            assert np.array_equal(f(np.asfortranarray(a))[2], wanted[2])
+
+
+def test_pixels_become_bytes():
+    f = td.jit(lambda a, r: td.clip(td.rint(a * td.use(r)[:, None]), 0, 255).astype(td.uint8),
+               backend="native")  # fmt: skip
+    for n in COUNTS:
+        a, r = rows(n, 3), rows(n, 1, seed=1)[:, 0]
+        expected = np.clip(np.rint(a * r[:, None]), 0, 255).astype(np.uint8)
+        assert np.array_equal(f(a, r), expected)

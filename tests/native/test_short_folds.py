@@ -90,6 +90,16 @@ def test_distances_are_never_stored():
     assert steps(near, points(50, 80), points(20, 80)) == [("sum", 0, False), ("argmin", 1, False)]
 
 
+def test_what_a_loop_reads_lives_until_its_reader_has_run():
+    def nearest(x, c):
+        ends = td.cumsum(x, axis=0)
+        return td.argmin(squares(ends, td.cumsum(c, axis=0)), axis=1)
+
+    x, c = points(37, 3), points(19, 3, 1)
+    want = td.jit(nearest, backend="reference")(x, c)
+    assert np.array_equal(td.jit(nearest, backend="native")(x, c), want)
+
+
 def test_what_is_read_twice_is_stored():
     def normal(x):
         e = td.exp(td.sum(x[:, :, None] * x[:, None, :], axis=2))

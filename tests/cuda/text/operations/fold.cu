@@ -129,23 +129,28 @@ fold_blocks(const float* __restrict__ input, float* __restrict__ out,
     const int base = rounds * 4;
     if (base < mine) {
       // What is no whole round: neutral elements stand for what does not exist.
+      const int p = first + base * step;
+      const int at = row * n1 + p;
+      const float4 input4 = *reinterpret_cast<const float4*>(&input[at]);
       float x = -0.0f;
       float x_1 = -0.0f;
       float x_2 = -0.0f;
       float x_3 = -0.0f;
-      const int p = first + base * step;
-      const int at = row * n1 + p;
-      const float4 input4 = *reinterpret_cast<const float4*>(&input[at]);
-      x = input4.x;
-      x_1 = input4.y;
-      x_2 = input4.z;
-      x_3 = input4.w;
+      if (base + 1 < mine) {
+        const int p_1 = first + (base + 1) * step;
+        const int at_1 = row * n1 + p_1;
+        const float4 input4_1 = *reinterpret_cast<const float4*>(&input[at_1]);
+        x = input4_1.x;
+        x_1 = input4_1.y;
+        x_2 = input4_1.z;
+        x_3 = input4_1.w;
+      }
       float x_4 = -0.0f;
       float x_5 = -0.0f;
       float x_6 = -0.0f;
       float x_7 = -0.0f;
-      if (base + 1 < mine) {
-        const int p_1 = first + (base + 1) * step;
+      if (base + 2 < mine) {
+        const int p_1 = first + (base + 2) * step;
         const int at_1 = row * n1 + p_1;
         const float4 input4_1 = *reinterpret_cast<const float4*>(&input[at_1]);
         x_4 = input4_1.x;
@@ -157,8 +162,8 @@ fold_blocks(const float* __restrict__ input, float* __restrict__ out,
       float x_9 = -0.0f;
       float x_10 = -0.0f;
       float x_11 = -0.0f;
-      if (base + 2 < mine) {
-        const int p_1 = first + (base + 2) * step;
+      if (base + 3 < mine) {
+        const int p_1 = first + (base + 3) * step;
         const int at_1 = row * n1 + p_1;
         const float4 input4_1 = *reinterpret_cast<const float4*>(&input[at_1]);
         x_8 = input4_1.x;
@@ -166,19 +171,10 @@ fold_blocks(const float* __restrict__ input, float* __restrict__ out,
         x_10 = input4_1.z;
         x_11 = input4_1.w;
       }
-      float x_12 = -0.0f;
-      float x_13 = -0.0f;
-      float x_14 = -0.0f;
-      float x_15 = -0.0f;
-      if (base + 3 < mine) {
-        const int p_1 = first + (base + 3) * step;
-        const int at_1 = row * n1 + p_1;
-        const float4 input4_1 = *reinterpret_cast<const float4*>(&input[at_1]);
-        x_12 = input4_1.x;
-        x_13 = input4_1.y;
-        x_14 = input4_1.z;
-        x_15 = input4_1.w;
-      }
+      total += input4.x;
+      total_1 += input4.y;
+      total_2 += input4.z;
+      total_3 += input4.w;
       total += x;
       total_1 += x_1;
       total_2 += x_2;
@@ -191,10 +187,6 @@ fold_blocks(const float* __restrict__ input, float* __restrict__ out,
       total_1 += x_9;
       total_2 += x_10;
       total_3 += x_11;
-      total += x_12;
-      total_1 += x_13;
-      total_2 += x_14;
-      total_3 += x_15;
     }
     // Elements that are no whole vector.
     const int p = first + mine * step;
@@ -325,44 +317,44 @@ fold_combine(float* __restrict__ out, const float* __restrict__ partial, int n0,
     const int base_1 = rounds * 8;
     if (base_1 < mine) {
       // What is no whole round: neutral elements stand for what does not exist.
-      float x = -0.0f;
       const int p = lane + base_1 * lanes;
-      x = partial[base + p];
-      float x_1 = -0.0f;
+      const float partial_value = partial[base + p];
+      float x = -0.0f;
       if (base_1 + 1 < mine) {
         const int p_1 = lane + (base_1 + 1) * lanes;
+        x = partial[base + p_1];
+      }
+      float x_1 = -0.0f;
+      if (base_1 + 2 < mine) {
+        const int p_1 = lane + (base_1 + 2) * lanes;
         x_1 = partial[base + p_1];
       }
       float x_2 = -0.0f;
-      if (base_1 + 2 < mine) {
-        const int p_1 = lane + (base_1 + 2) * lanes;
+      if (base_1 + 3 < mine) {
+        const int p_1 = lane + (base_1 + 3) * lanes;
         x_2 = partial[base + p_1];
       }
       float x_3 = -0.0f;
-      if (base_1 + 3 < mine) {
-        const int p_1 = lane + (base_1 + 3) * lanes;
+      if (base_1 + 4 < mine) {
+        const int p_1 = lane + (base_1 + 4) * lanes;
         x_3 = partial[base + p_1];
       }
       float x_4 = -0.0f;
-      if (base_1 + 4 < mine) {
-        const int p_1 = lane + (base_1 + 4) * lanes;
+      if (base_1 + 5 < mine) {
+        const int p_1 = lane + (base_1 + 5) * lanes;
         x_4 = partial[base + p_1];
       }
       float x_5 = -0.0f;
-      if (base_1 + 5 < mine) {
-        const int p_1 = lane + (base_1 + 5) * lanes;
+      if (base_1 + 6 < mine) {
+        const int p_1 = lane + (base_1 + 6) * lanes;
         x_5 = partial[base + p_1];
       }
       float x_6 = -0.0f;
-      if (base_1 + 6 < mine) {
-        const int p_1 = lane + (base_1 + 6) * lanes;
-        x_6 = partial[base + p_1];
-      }
-      float x_7 = -0.0f;
       if (base_1 + 7 < mine) {
         const int p_1 = lane + (base_1 + 7) * lanes;
-        x_7 = partial[base + p_1];
+        x_6 = partial[base + p_1];
       }
+      total += partial_value;
       total += x;
       total += x_1;
       total += x_2;
@@ -370,7 +362,6 @@ fold_combine(float* __restrict__ out, const float* __restrict__ partial, int n0,
       total += x_4;
       total += x_5;
       total += x_6;
-      total += x_7;
     }
   }
   // The lanes of a warp, by halves.

@@ -21,20 +21,20 @@ argmax_blocks(const float* __restrict__ input, const float* __restrict__ argmax,
   const int unit = min(own, parts - 1);
   const int row = quotient(unit, parts_multiplier, parts_shift);
   const int part = unit - row * parts;
-  const int64 part_start = (int64)part * (int64)span;
-  const int part_stop = min((int)part_start + span, count);
+  const int part_start = part * span;
+  const int part_stop = min(part_start + span, count);
   int64 total = 9223372036854775807ll;
   int64 total_1 = 9223372036854775807ll;
   int64 total_2 = 9223372036854775807ll;
   int64 total_3 = 9223372036854775807ll;
-  if ((int)part_start < part_stop) {
+  if (part_start < part_stop) {
     const float argmax_0 = argmax[0];
     const bool t_1 = argmax_0 != argmax_0;
-    const int whole = (part_stop - (int)part_start) >> 2;
+    const int whole = (part_stop - part_start) >> 2;
     const int all_have = quotient(max(whole, 0), lanes_multiplier, lanes_shift);
-    const int64 mine = (int64)all_have + (lane < whole - all_have * lanes ? 1 : 0);
+    const int mine = all_have + (lane < whole - all_have * lanes ? 1 : 0);
     const int rounds = all_have >> 2;
-    const int64 first = part_start + (int64)lane * 4;
+    const int64 first = (int64)part_start + (int64)lane * 4;
     const int64 step = (int64)lanes * 4;
     for (int turn = 0; turn < rounds; ++turn) {
       // 4 loads on their way before the first is waited for.
@@ -95,25 +95,25 @@ argmax_blocks(const float* __restrict__ input, const float* __restrict__ argmax,
       total_2 = min(total_2, x_14);
       total_3 = min(total_3, x_15);
     }
-    const int64 base = (int64)rounds * 4;
-    if ((int)base < (int)mine) {
+    const int base = rounds * 4;
+    if (base < mine) {
       // What is no whole round: neutral elements stand for what does not exist.
-      int64 x = 9223372036854775807ll;
-      int64 x_1 = 9223372036854775807ll;
-      int64 x_2 = 9223372036854775807ll;
-      int64 x_3 = 9223372036854775807ll;
-      const int64 p = first + base * step;
+      const int64 p = first + (int64)base * step;
       const float4 input4 = *reinterpret_cast<const float4*>(&input[(int)p]);
-      x = input4.x == argmax_0 || (isnan(input4.x) && t_1) ? p : 9223372036854775807ll;
-      x_1 = input4.y == argmax_0 || (isnan(input4.y) && t_1) ? p + 1 : 9223372036854775807ll;
-      x_2 = input4.z == argmax_0 || (isnan(input4.z) && t_1) ? p + 2 : 9223372036854775807ll;
-      x_3 = input4.w == argmax_0 || (isnan(input4.w) && t_1) ? p + 3 : 9223372036854775807ll;
+      const int64 x = input4.x == argmax_0 || (isnan(input4.x) && t_1) ? p
+          : 9223372036854775807ll;
+      const int64 x_1 = input4.y == argmax_0 || (isnan(input4.y) && t_1) ? p + 1
+          : 9223372036854775807ll;
+      const int64 x_2 = input4.z == argmax_0 || (isnan(input4.z) && t_1) ? p + 2
+          : 9223372036854775807ll;
+      const int64 x_3 = input4.w == argmax_0 || (isnan(input4.w) && t_1) ? p + 3
+          : 9223372036854775807ll;
       int64 x_4 = 9223372036854775807ll;
       int64 x_5 = 9223372036854775807ll;
       int64 x_6 = 9223372036854775807ll;
       int64 x_7 = 9223372036854775807ll;
-      if ((int)base + 1 < (int)mine) {
-        const int64 p_1 = first + (base + 1) * step;
+      if (base + 1 < mine) {
+        const int64 p_1 = first + ((int64)base + 1) * step;
         const float4 input4_1 = *reinterpret_cast<const float4*>(&input[(int)p_1]);
         x_4 = input4_1.x == argmax_0 || (isnan(input4_1.x) && t_1) ? p_1 : 9223372036854775807ll;
         x_5 = input4_1.y == argmax_0 || (isnan(input4_1.y) && t_1) ? p_1 + 1
@@ -127,8 +127,8 @@ argmax_blocks(const float* __restrict__ input, const float* __restrict__ argmax,
       int64 x_9 = 9223372036854775807ll;
       int64 x_10 = 9223372036854775807ll;
       int64 x_11 = 9223372036854775807ll;
-      if ((int)base + 2 < (int)mine) {
-        const int64 p_1 = first + (base + 2) * step;
+      if (base + 2 < mine) {
+        const int64 p_1 = first + ((int64)base + 2) * step;
         const float4 input4_1 = *reinterpret_cast<const float4*>(&input[(int)p_1]);
         x_8 = input4_1.x == argmax_0 || (isnan(input4_1.x) && t_1) ? p_1 : 9223372036854775807ll;
         x_9 = input4_1.y == argmax_0 || (isnan(input4_1.y) && t_1) ? p_1 + 1
@@ -142,8 +142,8 @@ argmax_blocks(const float* __restrict__ input, const float* __restrict__ argmax,
       int64 x_13 = 9223372036854775807ll;
       int64 x_14 = 9223372036854775807ll;
       int64 x_15 = 9223372036854775807ll;
-      if ((int)base + 3 < (int)mine) {
-        const int64 p_1 = first + (base + 3) * step;
+      if (base + 3 < mine) {
+        const int64 p_1 = first + ((int64)base + 3) * step;
         const float4 input4_1 = *reinterpret_cast<const float4*>(&input[(int)p_1]);
         x_12 = input4_1.x == argmax_0 || (isnan(input4_1.x) && t_1) ? p_1 : 9223372036854775807ll;
         x_13 = input4_1.y == argmax_0 || (isnan(input4_1.y) && t_1) ? p_1 + 1
@@ -171,24 +171,24 @@ argmax_blocks(const float* __restrict__ input, const float* __restrict__ argmax,
       total_3 = min(total_3, x_15);
     }
     // Elements that are no whole vector.
-    const int64 p = first + mine * step;
-    if ((int)p < part_stop) {
-      const float input_p = input[(int)p];
-      const int64 x = input_p == argmax_0 || (input_p != input_p && t_1) ? p
+    const int p = (int)first + mine * (int)step;
+    if (p < part_stop) {
+      const float input_p = input[p];
+      const int64 x = input_p == argmax_0 || (input_p != input_p && t_1) ? (int64)p
           : 9223372036854775807ll;
       total = min(total, x);
     }
-    const int64 p_1 = p + 1;
-    if ((int)p_1 < part_stop) {
-      const float input_p = input[(int)p_1];
-      const int64 x = input_p == argmax_0 || (input_p != input_p && t_1) ? p_1
+    const int p_1 = p + 1;
+    if (p_1 < part_stop) {
+      const float input_p = input[p_1];
+      const int64 x = input_p == argmax_0 || (input_p != input_p && t_1) ? (int64)p_1
           : 9223372036854775807ll;
       total_1 = min(total_1, x);
     }
-    const int64 p_2 = p + 2;
-    if ((int)p_2 < part_stop) {
-      const float input_p = input[(int)p_2];
-      const int64 x = input_p == argmax_0 || (input_p != input_p && t_1) ? p_2
+    const int p_2 = p + 2;
+    if (p_2 < part_stop) {
+      const float input_p = input[p_2];
+      const int64 x = input_p == argmax_0 || (input_p != input_p && t_1) ? (int64)p_2
           : 9223372036854775807ll;
       total_2 = min(total_2, x);
     }
@@ -310,44 +310,44 @@ argmax_combine(int64* __restrict__ out, const int64* __restrict__ partial, int p
     const int base_1 = rounds * 8;
     if (base_1 < mine) {
       // What is no whole round: neutral elements stand for what does not exist.
-      int64 x = 9223372036854775807ll;
       const int p = lane + base_1 * lanes;
-      x = partial[base + p];
-      int64 x_1 = 9223372036854775807ll;
+      const int64 partial_value = partial[base + p];
+      int64 x = 9223372036854775807ll;
       if (base_1 + 1 < mine) {
         const int p_1 = lane + (base_1 + 1) * lanes;
+        x = partial[base + p_1];
+      }
+      int64 x_1 = 9223372036854775807ll;
+      if (base_1 + 2 < mine) {
+        const int p_1 = lane + (base_1 + 2) * lanes;
         x_1 = partial[base + p_1];
       }
       int64 x_2 = 9223372036854775807ll;
-      if (base_1 + 2 < mine) {
-        const int p_1 = lane + (base_1 + 2) * lanes;
+      if (base_1 + 3 < mine) {
+        const int p_1 = lane + (base_1 + 3) * lanes;
         x_2 = partial[base + p_1];
       }
       int64 x_3 = 9223372036854775807ll;
-      if (base_1 + 3 < mine) {
-        const int p_1 = lane + (base_1 + 3) * lanes;
+      if (base_1 + 4 < mine) {
+        const int p_1 = lane + (base_1 + 4) * lanes;
         x_3 = partial[base + p_1];
       }
       int64 x_4 = 9223372036854775807ll;
-      if (base_1 + 4 < mine) {
-        const int p_1 = lane + (base_1 + 4) * lanes;
+      if (base_1 + 5 < mine) {
+        const int p_1 = lane + (base_1 + 5) * lanes;
         x_4 = partial[base + p_1];
       }
       int64 x_5 = 9223372036854775807ll;
-      if (base_1 + 5 < mine) {
-        const int p_1 = lane + (base_1 + 5) * lanes;
+      if (base_1 + 6 < mine) {
+        const int p_1 = lane + (base_1 + 6) * lanes;
         x_5 = partial[base + p_1];
       }
       int64 x_6 = 9223372036854775807ll;
-      if (base_1 + 6 < mine) {
-        const int p_1 = lane + (base_1 + 6) * lanes;
-        x_6 = partial[base + p_1];
-      }
-      int64 x_7 = 9223372036854775807ll;
       if (base_1 + 7 < mine) {
         const int p_1 = lane + (base_1 + 7) * lanes;
-        x_7 = partial[base + p_1];
+        x_6 = partial[base + p_1];
       }
+      total = min(total, partial_value);
       total = min(total, x);
       total = min(total, x_1);
       total = min(total, x_2);
@@ -355,7 +355,6 @@ argmax_combine(int64* __restrict__ out, const int64* __restrict__ partial, int p
       total = min(total, x_4);
       total = min(total, x_5);
       total = min(total, x_6);
-      total = min(total, x_7);
     }
   }
   // The lanes of a warp, by halves.

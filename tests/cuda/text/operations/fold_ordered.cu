@@ -45,17 +45,17 @@ fold_blocks(const float* __restrict__ input, float* __restrict__ out0,
   const int part_stop = min((int)part_start + span, n1);
   const int width = min(lanes, 32);
   const int warps = max(lanes >> 5, 1);
-  const int64 tile = (int64)width * 16;
-  const int64 share = (int64)floor_divide(floor_divide(part_stop - (int)part_start + (int)tile
-      - 1, (int)tile) + warps - 1, warps) * tile;
+  const int tile = width * 16;
+  const int share = floor_divide(floor_divide(part_stop - (int)part_start + tile - 1, tile)
+      + warps - 1, warps) * tile;
   const int inside = floor_remainder(lane, width);
-  const int64 begin = part_start + (uint64)(int64)(lane >> 5) * share;
-  const int64 end = min((int64)((uint64)begin + share), (int64)part_stop);
+  const int64 begin = part_start + (int64)(lane >> 5) * (int64)share;
+  const int64 end = min(begin + (int64)share, (int64)part_stop);
   float total = 0.0f;
   float total_1 = 0.0f;
-  const int turn_end = floor_divide((int)share, (int)tile);
+  const int turn_end = floor_divide(share, tile);
   for (int turn = 0; turn < turn_end; ++turn) {
-    const int64 origin = (uint64)begin + (int64)turn * tile;
+    const int64 origin = (uint64)begin + (int64)turn * (int64)tile;
     const int64 first = (uint64)origin + (int64)inside * 16;
     float part_1 = 0.0f;
     float part_2 = 0.0f;
@@ -183,9 +183,7 @@ fold_blocks(const float* __restrict__ input, float* __restrict__ out0,
         const float other = __shfl_down_sync(0xffffffff, total, 1);
         const float other_1 = __shfl_down_sync(0xffffffff, total_1, 1);
         const int t_1 =
-            floor_divide(
-                part_stop - (int)part_start + max((int)share, 1) - 1,
-                max((int)share, 1));
+            floor_divide(part_stop - (int)part_start + max(share, 1) - 1, max(share, 1));
         if (lane_1 + 1 < t_1) {
           total *= other;
           total_1 = total_1 * other + other_1;
@@ -195,9 +193,7 @@ fold_blocks(const float* __restrict__ input, float* __restrict__ out0,
         const float other = __shfl_down_sync(0xffffffff, total, 2);
         const float other_1 = __shfl_down_sync(0xffffffff, total_1, 2);
         const int t_1 =
-            floor_divide(
-                part_stop - (int)part_start + max((int)share, 1) - 1,
-                max((int)share, 1));
+            floor_divide(part_stop - (int)part_start + max(share, 1) - 1, max(share, 1));
         if (lane_1 + 2 < t_1) {
           total *= other;
           total_1 = total_1 * other + other_1;
@@ -207,9 +203,7 @@ fold_blocks(const float* __restrict__ input, float* __restrict__ out0,
         const float other = __shfl_down_sync(0xffffffff, total, 4);
         const float other_1 = __shfl_down_sync(0xffffffff, total_1, 4);
         const int t_1 =
-            floor_divide(
-                part_stop - (int)part_start + max((int)share, 1) - 1,
-                max((int)share, 1));
+            floor_divide(part_stop - (int)part_start + max(share, 1) - 1, max(share, 1));
         if (lane_1 + 4 < t_1) {
           total *= other;
           total_1 = total_1 * other + other_1;
@@ -219,9 +213,7 @@ fold_blocks(const float* __restrict__ input, float* __restrict__ out0,
         const float other = __shfl_down_sync(0xffffffff, total, 8);
         const float other_1 = __shfl_down_sync(0xffffffff, total_1, 8);
         const int t_1 =
-            floor_divide(
-                part_stop - (int)part_start + max((int)share, 1) - 1,
-                max((int)share, 1));
+            floor_divide(part_stop - (int)part_start + max(share, 1) - 1, max(share, 1));
         if (lane_1 + 8 < t_1) {
           total *= other;
           total_1 = total_1 * other + other_1;
@@ -247,6 +239,7 @@ fold_blocks(const float* __restrict__ input, float* __restrict__ out0,
 }
 
 using int64 = long long;
+using uint64 = unsigned long long;
 
 // n / d for 0 <= n, by the reciprocal of d that the host made: a multiplier and a shift.
 __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
@@ -259,15 +252,6 @@ __device__ __forceinline__ T floor_remainder(T a, T b) {
   if (b == 0 || (T(-1) < 0 && b == T(-1))) return 0;
   const T r = a % b;
   return r != 0 && (r < 0) != (b < 0) ? T(r + b) : r;
-}
-
-// a / b rounded down, as Python does it; 0 for b = 0, and the lowest a by -1 wraps.
-template <class T>
-__device__ __forceinline__ T floor_divide(T a, T b) {
-  if (b == 0) return 0;
-  if (T(-1) < 0 && b == T(-1)) return T(0ull - a);
-  const T q = a / b;
-  return q * b != a && (a < 0) != (b < 0) ? T(q - 1) : q;
 }
 
 // fold, test_kernel_text.py
@@ -289,17 +273,16 @@ fold_combine(float* __restrict__ out0, float* __restrict__ out1,
   const int base = unit * parts;
   const int width = min(lanes, 32);
   const int warps = max(lanes >> 5, 1);
-  const int64 tile = (int64)width * 4;
-  const int64 share = (int64)(((part_stop + (int)tile - 1) / (int)tile + warps - 1) / warps)
-      * tile;
+  const int tile = width * 4;
+  const int share = ((part_stop + tile - 1) / tile + warps - 1) / warps * tile;
   const int inside = floor_remainder(lane, width);
-  const int64 begin = (int64)(lane >> 5) * share;
-  const int64 end = min(begin + share, (int64)part_stop);
+  const int64 begin = (int64)(lane >> 5) * (int64)share;
+  const int64 end = min(begin + (int64)share, (int64)part_stop);
   float total = 0.0f;
   float total_1 = 0.0f;
-  const int turn_end = floor_divide((int)share, (int)tile);
+  const int turn_end = share / tile;
   for (int turn = 0; turn < turn_end; ++turn) {
-    const int64 origin = begin + (int64)turn * tile;
+    const int64 origin = begin + (int64)turn * (int64)tile;
     const int64 first = origin + (int64)inside * 4;
     float part = 0.0f;
     float part_1 = 0.0f;
@@ -314,7 +297,7 @@ fold_combine(float* __restrict__ out0, float* __restrict__ out1,
         part_1 = part_1 * partial_value + partial_1_value;
       }
     }
-    const int64 left = min((end - origin + 3) >> 2, (int64)width);
+    const int64 left = min((int64)((uint64)end - origin + 3ull) >> 2, (int64)width);
     if (width > 1) {
       const float other = __shfl_down_sync(0xffffffff, part, 1);
       const float other_1 = __shfl_down_sync(0xffffffff, part_1, 1);
@@ -381,7 +364,7 @@ fold_combine(float* __restrict__ out0, float* __restrict__ out1,
       if (warps_1 > 1) {
         const float other = __shfl_down_sync(0xffffffff, total, 1);
         const float other_1 = __shfl_down_sync(0xffffffff, total_1, 1);
-        const int t_1 = (part_stop + max((int)share, 1) - 1) / max((int)share, 1);
+        const int t_1 = (part_stop + max(share, 1) - 1) / max(share, 1);
         if (lane_1 + 1 < t_1) {
           total *= other;
           total_1 = total_1 * other + other_1;
@@ -390,7 +373,7 @@ fold_combine(float* __restrict__ out0, float* __restrict__ out1,
       if (warps_1 > 2) {
         const float other = __shfl_down_sync(0xffffffff, total, 2);
         const float other_1 = __shfl_down_sync(0xffffffff, total_1, 2);
-        const int t_1 = (part_stop + max((int)share, 1) - 1) / max((int)share, 1);
+        const int t_1 = (part_stop + max(share, 1) - 1) / max(share, 1);
         if (lane_1 + 2 < t_1) {
           total *= other;
           total_1 = total_1 * other + other_1;
@@ -399,7 +382,7 @@ fold_combine(float* __restrict__ out0, float* __restrict__ out1,
       if (warps_1 > 4) {
         const float other = __shfl_down_sync(0xffffffff, total, 4);
         const float other_1 = __shfl_down_sync(0xffffffff, total_1, 4);
-        const int t_1 = (part_stop + max((int)share, 1) - 1) / max((int)share, 1);
+        const int t_1 = (part_stop + max(share, 1) - 1) / max(share, 1);
         if (lane_1 + 4 < t_1) {
           total *= other;
           total_1 = total_1 * other + other_1;
@@ -408,7 +391,7 @@ fold_combine(float* __restrict__ out0, float* __restrict__ out1,
       if (warps_1 > 8) {
         const float other = __shfl_down_sync(0xffffffff, total, 8);
         const float other_1 = __shfl_down_sync(0xffffffff, total_1, 8);
-        const int t_1 = (part_stop + max((int)share, 1) - 1) / max((int)share, 1);
+        const int t_1 = (part_stop + max(share, 1) - 1) / max(share, 1);
         if (lane_1 + 8 < t_1) {
           total *= other;
           total_1 = total_1 * other + other_1;

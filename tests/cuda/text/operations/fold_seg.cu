@@ -56,9 +56,7 @@ fold_seg(const int64* __restrict__ offsets, const float* __restrict__ input,
     long_[thread >> 5] = bits;
   }
   // Segments that are not long: `lanes` threads each, side by side.
-  const int t =
-      quotient(
-          thread, -2147483647 - 1, few_4 ? 0 : few_3 ? 1 : few_2 ? 2 : few_1 ? 3 : few ? 4 : 5);
+  const int t = thread >> (few_4 ? 0 : few_3 ? 1 : few_2 ? 2 : few_1 ? 3 : few ? 4 : 5);
   const int lane = thread - t * lanes;
   const int together = 256 / lanes;
   const int turn_end = floor_divide(own + together - 1, together);
@@ -184,28 +182,27 @@ fold_seg(const int64* __restrict__ offsets, const float* __restrict__ input,
         const int base = rounds * 4;
         if (base < mine) {
           // What is no whole round: neutral elements stand for what does not exist.
-          float x = -0.0f;
           const int p = first + base * 256;
-          x = input[p];
-          float x_1 = -0.0f;
+          const float input_p = input[p];
+          float x = -0.0f;
           if (base + 1 < mine) {
             const int p_1 = first + (base + 1) * 256;
+            x = input[p_1];
+          }
+          float x_1 = -0.0f;
+          if (base + 2 < mine) {
+            const int p_1 = first + (base + 2) * 256;
             x_1 = input[p_1];
           }
           float x_2 = -0.0f;
-          if (base + 2 < mine) {
-            const int p_1 = first + (base + 2) * 256;
-            x_2 = input[p_1];
-          }
-          float x_3 = -0.0f;
           if (base + 3 < mine) {
             const int p_1 = first + (base + 3) * 256;
-            x_3 = input[p_1];
+            x_2 = input[p_1];
           }
+          total += input_p;
           total += x;
           total += x_1;
           total += x_2;
-          total += x_3;
         }
       }
       // The lanes of a warp, by halves.

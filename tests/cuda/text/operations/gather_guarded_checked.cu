@@ -15,25 +15,25 @@ generate(const int* __restrict__ input, const float* __restrict__ input_1,
                 float* __restrict__ out, int64* __restrict__ errors, int n0, int n1) {
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
-  const int64 p = (int64)task * 128 + (int64)thread;
-  if ((int)p < n0) {
-    const bool ok = (int)p >= 0 && (int)p < n1;
-    if (!ok) report(errors, 1, p, (int64)n1);
+  const int p = task * 128 + thread;
+  if (p < n0) {
+    const bool ok = p >= 0 && p < n1;
+    if (!ok) report(errors, 1, (int64)p, (int64)n1);
     int input_2 = 0;
     if (ok) {
-      input_2 = input[(int)p];
+      input_2 = input[p];
     }
     float chosen = 0.0f;
     if (input_2 >= 0) {
-      const int64 at = input_2;
-      const bool ok_1 = (int)at >= 0 && (int)at < n0;
-      if (!ok_1) report(errors, 2, at, (int64)n0);
+      const int at = input_2;
+      const bool ok_1 = at >= 0 && at < n0;
+      if (!ok_1) report(errors, 2, (int64)at, (int64)n0);
       float input_1_1 = 0.0f;
       if (ok_1) {
-        input_1_1 = input_1[(int)at];
+        input_1_1 = input_1[at];
       }
       chosen = input_1_1;
     }
-    out[(int)p] = chosen;
+    out[p] = chosen;
   }
 }

@@ -45,13 +45,12 @@ permute_bins(const int* __restrict__ input, int* __restrict__ out,
     const int p = left + turn * stride;
     int place = -1;
     int value = 0;
-    const int input_p = input[p];
-    const int64 at = input_p;
-    const bool ok = (int)at >= 0 && (int)at < n0;
-    if (!ok) report(errors, 1, at, (int64)n0);
+    const int at = input[p];
+    const bool ok = at >= 0 && at < n0;
+    if (!ok) report(errors, 1, (int64)at, (int64)n0);
     if (ok) {
       place = at;
-      value = input_p;
+      value = at;
     }
     if (place >= 0) {
       const int slot = place * copies + copy;

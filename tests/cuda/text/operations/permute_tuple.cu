@@ -38,22 +38,22 @@ permute_claim(const float* __restrict__ zip0, const int* __restrict__ zip1,
     const int64 p_3 = first_1 + 1;
     const int64 p_4 = first_1 + 2;
     const int64 p_5 = first_1 + 3;
-    const int64 before = atomicMax(&zero_last[input4.x], p);
-    const int64 before_1 = atomicMax(&zero_last[input4.y], p + 1);
-    const int64 before_2 = atomicMax(&zero_last[input4.z], p_1 + 1);
-    const int64 before_3 = atomicMax(&zero_last[input4.w], p_2 + 1);
-    const int64 before_4 = atomicMax(&zero_last[input4_1.x], p_3);
-    const int64 before_5 = atomicMax(&zero_last[input4_1.y], p_3 + 1);
-    const int64 before_6 = atomicMax(&zero_last[input4_1.z], p_4 + 1);
-    const int64 before_7 = atomicMax(&zero_last[input4_1.w], p_5 + 1);
+    atomicMax(&zero_last[input4.x], p);
+    atomicMax(&zero_last[input4.y], p + 1);
+    atomicMax(&zero_last[input4.z], p_1 + 1);
+    atomicMax(&zero_last[input4.w], p_2 + 1);
+    atomicMax(&zero_last[input4_1.x], p_3);
+    atomicMax(&zero_last[input4_1.y], p_3 + 1);
+    atomicMax(&zero_last[input4_1.z], p_4 + 1);
+    atomicMax(&zero_last[input4_1.w], p_5 + 1);
   }
   const int64 left = (int64)tiles * 4096 + ((int64)task * 512 + (int64)thread);
-  const int64 stride = (int64)blocks * 512;
-  const int rounds_1 = floor_divide(count - (int)left + (int)stride - 1, (int)stride);
+  const int stride = blocks * 512;
+  const int rounds_1 = floor_divide(count - (int)left + stride - 1, stride);
   for (int turn = 0; turn < rounds_1; ++turn) {
-    const int64 p = left + (int64)turn * stride;
+    const int64 p = left + (int64)turn * (int64)stride;
     const int place = input[(int)p];
-    const int64 before = atomicMax(&zero_last[place], p + 1);
+    atomicMax(&zero_last[place], p + 1);
   }
 }
 
@@ -132,10 +132,10 @@ permute_claimed(const float* __restrict__ zip0, const int* __restrict__ zip1,
     }
   }
   const int64 left = (int64)tiles * 4096 + ((int64)task * 512 + (int64)thread);
-  const int64 stride = (int64)blocks * 512;
-  const int rounds_1 = floor_divide(count - (int)left + (int)stride - 1, (int)stride);
+  const int stride = blocks * 512;
+  const int rounds_1 = floor_divide(count - (int)left + stride - 1, stride);
   for (int turn = 0; turn < rounds_1; ++turn) {
-    const int64 p = left + (int64)turn * stride;
+    const int64 p = left + (int64)turn * (int64)stride;
     const int place = input[(int)p];
     const float zip0_p = zip0[(int)p];
     const int zip1_p = zip1[(int)p];

@@ -75,79 +75,73 @@ stencil(const float* __restrict__ input, float* __restrict__ out, int n0, int n1
       const int after = min(i1 + 4, n1 - 4);
       const int at = min(max(first - 1, 0), n0 - 1);
       const float4 input_0 = *reinterpret_cast<const float4*>(&input[at * n1 + i1]);
-      const int at_1 = min(max(first, 0), n0 - 1);
-      const float4 input_1_left = *reinterpret_cast<const float4*>(&input[at_1 * n1 + before]);
-      const float4 input_1 = *reinterpret_cast<const float4*>(&input[at_1 * n1 + i1]);
-      const float4 input_1_right = *reinterpret_cast<const float4*>(&input[at_1 * n1 + after]);
-      const int at_2 = min(max(first + 1, 0), n0 - 1);
-      const float4 input_2_left = *reinterpret_cast<const float4*>(&input[at_2 * n1 + before]);
-      const float4 input_2 = *reinterpret_cast<const float4*>(&input[at_2 * n1 + i1]);
-      const float4 input_2_right = *reinterpret_cast<const float4*>(&input[at_2 * n1 + after]);
-      const int at_3 = min(max(first + 2, 0), n0 - 1);
-      const float4 input_3_left = *reinterpret_cast<const float4*>(&input[at_3 * n1 + before]);
-      const float4 input_3 = *reinterpret_cast<const float4*>(&input[at_3 * n1 + i1]);
-      const float4 input_3_right = *reinterpret_cast<const float4*>(&input[at_3 * n1 + after]);
-      const int at_4 = min(max(first + 3, 0), n0 - 1);
-      const float4 input_4_left = *reinterpret_cast<const float4*>(&input[at_4 * n1 + before]);
-      const float4 input_4 = *reinterpret_cast<const float4*>(&input[at_4 * n1 + i1]);
-      const float4 input_4_right = *reinterpret_cast<const float4*>(&input[at_4 * n1 + after]);
-      const int at_5 = min(max(first + 4, 0), n0 - 1);
-      const float4 input_5 = *reinterpret_cast<const float4*>(&input[at_5 * n1 + i1]);
+      const float4 input_1_left = *reinterpret_cast<const float4*>(&input[first * n1 + before]);
+      const float4 input_1 = *reinterpret_cast<const float4*>(&input[first * n1 + i1]);
+      const float4 input_1_right = *reinterpret_cast<const float4*>(&input[first * n1 + after]);
+      const int at_1 = min(max(first + 1, 0), n0 - 1);
+      const float4 input_2_left = *reinterpret_cast<const float4*>(&input[at_1 * n1 + before]);
+      const float4 input_2 = *reinterpret_cast<const float4*>(&input[at_1 * n1 + i1]);
+      const float4 input_2_right = *reinterpret_cast<const float4*>(&input[at_1 * n1 + after]);
+      const int at_2 = min(max(first + 2, 0), n0 - 1);
+      const float4 input_3_left = *reinterpret_cast<const float4*>(&input[at_2 * n1 + before]);
+      const float4 input_3 = *reinterpret_cast<const float4*>(&input[at_2 * n1 + i1]);
+      const float4 input_3_right = *reinterpret_cast<const float4*>(&input[at_2 * n1 + after]);
+      const int at_3 = min(max(first + 3, 0), n0 - 1);
+      const float4 input_4_left = *reinterpret_cast<const float4*>(&input[at_3 * n1 + before]);
+      const float4 input_4 = *reinterpret_cast<const float4*>(&input[at_3 * n1 + i1]);
+      const float4 input_4_right = *reinterpret_cast<const float4*>(&input[at_3 * n1 + after]);
+      const int at_4 = min(max(first + 4, 0), n0 - 1);
+      const float4 input_5 = *reinterpret_cast<const float4*>(&input[at_4 * n1 + i1]);
       const bool inside = first - 1 >= 0 && first - 1 < n0;
       const float x = inside ? input_0.w : 0.0f;
       const float x_1 = inside ? input_0.z : 0.0f;
       const float x_2 = inside ? input_0.y : 0.0f;
       const float x_3 = inside ? input_0.x : 0.0f;
-      const bool inside_1 = first >= 0 && first < n0;
-      const float x_4 = inside_1 ? input_1.w : 0.0f;
-      const float x_5 = inside_1 ? input_1.z : 0.0f;
-      const float x_6 = inside_1 ? input_1.y : 0.0f;
-      const float x_7 = inside_1 ? input_1.x : 0.0f;
-      const float x_8 = inside_1 ? (rightmost ? 0.0f : input_1_right.x) : 0.0f;
-      const float x_9 = inside_1 ? (leftmost ? 0.0f : input_1_left.w) : 0.0f;
-      const bool inside_2 = first + 1 >= 0 && first + 1 < n0;
-      const float x_10 = inside_2 ? input_2.w : 0.0f;
-      const float x_11 = inside_2 ? input_2.z : 0.0f;
-      const float x_12 = inside_2 ? input_2.y : 0.0f;
-      const float x_13 = inside_2 ? input_2.x : 0.0f;
-      const float x_14 = inside_2 ? (rightmost ? 0.0f : input_2_right.x) : 0.0f;
-      const float x_15 = inside_2 ? (leftmost ? 0.0f : input_2_left.w) : 0.0f;
-      const bool inside_3 = first + 2 >= 0 && first + 2 < n0;
-      const float x_16 = inside_3 ? input_3.w : 0.0f;
-      const float x_17 = inside_3 ? input_3.z : 0.0f;
-      const float x_18 = inside_3 ? input_3.y : 0.0f;
-      const float x_19 = inside_3 ? input_3.x : 0.0f;
-      const float x_20 = inside_3 ? (rightmost ? 0.0f : input_3_right.x) : 0.0f;
-      const float x_21 = inside_3 ? (leftmost ? 0.0f : input_3_left.w) : 0.0f;
-      const bool inside_4 = first + 3 >= 0 && first + 3 < n0;
-      const float x_22 = inside_4 ? (rightmost ? 0.0f : input_4_right.x) : 0.0f;
-      const float x_23 = inside_4 ? input_4.w : 0.0f;
-      const float x_24 = inside_4 ? input_4.z : 0.0f;
-      const float x_25 = inside_4 ? input_4.y : 0.0f;
-      const float x_26 = inside_4 ? input_4.x : 0.0f;
-      const float x_27 = inside_4 ? (leftmost ? 0.0f : input_4_left.w) : 0.0f;
-      const bool inside_5 = first + 4 >= 0 && first + 4 < n0;
-      const float x_28 = inside_5 ? input_5.w : 0.0f;
-      const float x_29 = inside_5 ? input_5.z : 0.0f;
-      const float x_30 = inside_5 ? input_5.y : 0.0f;
-      const float x_31 = inside_5 ? input_5.x : 0.0f;
-      *reinterpret_cast<float4*>(&out[first * n1 + i1]) =
-          make_float4(x_3 + x_9 + x_7 + x_6 + x_13, x_2 + x_7 + x_6 + x_5 + x_12,
-              x_1 + x_6 + x_5 + x_4 + x_11, x + x_5 + x_4 + x_8 + x_10);
+      const float x_4 = rightmost ? 0.0f : input_1_right.x;
+      const float x_5 = leftmost ? 0.0f : input_1_left.w;
+      const bool inside_1 = first + 1 >= 0 && first + 1 < n0;
+      const float x_6 = inside_1 ? input_2.w : 0.0f;
+      const float x_7 = inside_1 ? input_2.z : 0.0f;
+      const float x_8 = inside_1 ? input_2.y : 0.0f;
+      const float x_9 = inside_1 ? input_2.x : 0.0f;
+      const float x_10 = inside_1 ? (rightmost ? 0.0f : input_2_right.x) : 0.0f;
+      const float x_11 = inside_1 ? (leftmost ? 0.0f : input_2_left.w) : 0.0f;
+      const bool inside_2 = first + 2 >= 0 && first + 2 < n0;
+      const float x_12 = inside_2 ? input_3.w : 0.0f;
+      const float x_13 = inside_2 ? input_3.z : 0.0f;
+      const float x_14 = inside_2 ? input_3.y : 0.0f;
+      const float x_15 = inside_2 ? input_3.x : 0.0f;
+      const float x_16 = inside_2 ? (rightmost ? 0.0f : input_3_right.x) : 0.0f;
+      const float x_17 = inside_2 ? (leftmost ? 0.0f : input_3_left.w) : 0.0f;
+      const bool inside_3 = first + 3 >= 0 && first + 3 < n0;
+      const float x_18 = inside_3 ? (rightmost ? 0.0f : input_4_right.x) : 0.0f;
+      const float x_19 = inside_3 ? input_4.w : 0.0f;
+      const float x_20 = inside_3 ? input_4.z : 0.0f;
+      const float x_21 = inside_3 ? input_4.y : 0.0f;
+      const float x_22 = inside_3 ? input_4.x : 0.0f;
+      const float x_23 = inside_3 ? (leftmost ? 0.0f : input_4_left.w) : 0.0f;
+      const bool inside_4 = first + 4 >= 0 && first + 4 < n0;
+      const float x_24 = inside_4 ? input_5.w : 0.0f;
+      const float x_25 = inside_4 ? input_5.z : 0.0f;
+      const float x_26 = inside_4 ? input_5.y : 0.0f;
+      const float x_27 = inside_4 ? input_5.x : 0.0f;
+      *reinterpret_cast<float4*>(&out[first * n1 + i1]) = make_float4(
+          x_3 + x_5 + input_1.x + input_1.y + x_9, x_2 + input_1.x + input_1.y + input_1.z + x_8,
+          x_1 + input_1.y + input_1.z + input_1.w + x_7, x + input_1.z + input_1.w + x_4 + x_6);
       if (first + 1 < last) {
         *reinterpret_cast<float4*>(&out[(first + 1) * n1 + i1]) =
-            make_float4(x_7 + x_15 + x_13 + x_12 + x_19, x_6 + x_13 + x_12 + x_11 + x_18,
-                x_5 + x_12 + x_11 + x_10 + x_17, x_4 + x_11 + x_10 + x_14 + x_16);
+            make_float4(input_1.x + x_11 + x_9 + x_8 + x_15, input_1.y + x_9 + x_8 + x_7 + x_14,
+                input_1.z + x_8 + x_7 + x_6 + x_13, input_1.w + x_7 + x_6 + x_10 + x_12);
       }
       if (first + 2 < last) {
         *reinterpret_cast<float4*>(&out[(first + 2) * n1 + i1]) =
-            make_float4(x_13 + x_21 + x_19 + x_18 + x_26, x_12 + x_19 + x_18 + x_17 + x_25,
-                x_11 + x_18 + x_17 + x_16 + x_24, x_10 + x_17 + x_16 + x_20 + x_23);
+            make_float4(x_9 + x_17 + x_15 + x_14 + x_22, x_8 + x_15 + x_14 + x_13 + x_21,
+                x_7 + x_14 + x_13 + x_12 + x_20, x_6 + x_13 + x_12 + x_16 + x_19);
       }
       if (first + 3 < last) {
         *reinterpret_cast<float4*>(&out[(first + 3) * n1 + i1]) =
-            make_float4(x_19 + x_27 + x_26 + x_25 + x_31, x_18 + x_26 + x_25 + x_24 + x_30,
-                x_17 + x_25 + x_24 + x_23 + x_29, x_16 + x_24 + x_23 + x_22 + x_28);
+            make_float4(x_15 + x_23 + x_22 + x_21 + x_27, x_14 + x_22 + x_21 + x_20 + x_26,
+                x_13 + x_21 + x_20 + x_19 + x_25, x_12 + x_20 + x_19 + x_18 + x_24);
       }
     }
   }

@@ -1,0 +1,55 @@
+"""What a reader of `program.source("cuda")` sees: no more than the program needs."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+import treadle as td
+from treadle.skeletons import schedules as sc
+
+
+def printed(function: Any, *arguments: Any) -> str:
+    return str(td.jit(function).lower(*arguments).source("cuda"))
+
+
+def test_a_loop_of_much_work_stands_in_a_fold_once():
+    def program() -> Any:
+        return td.mean(td.generate((100_000,), lambda i: td.loop(
+            200, lambda k, s: s * s * 0.5 + i * 1e-3, 0.0)))  # fmt: skip
+
+    text = printed(program)
+    assert text.count("k < 200") == 1
+
+
+def test_a_choice_of_powers_of_two_divides_by_a_shift():
+    def program(x: Any, lengths: Any) -> Any:
+        return td.fold_seg(lambda a, b: a + b, 0.0, x, lengths)
+
+    text = printed(program, np.ones(100), np.array([40, 60]))
+    assert re.search(r"thread >> \(\w+ \? 0 : ", text)
+    assert "2147483647 - 1" not in text
+
+
+def test_places_are_of_32_bits_where_only_their_products_are_of_64():
+    def program(a: Any) -> Any:
+        numbered = td.imap(lambda i, j, x: x + i * j, a)
+        return td.stencil(lambda w: w[-1, 0] + w[0, 1], numbered, boundary=td.wrap)
+
+    text = printed(program, np.ones((64, 64))).split("__global__")[1]
+    assert not re.search(r"const int64 (row|column|first|i1)\b", text)
+    inside = text.split("if (plain) {")[1].split("} else {")[0]
+    assert "remainder" not in inside and "quotient" not in inside
+    assert "(uint64)" not in text
+
+
+def test_what_an_atomic_operation_finds_is_named_where_it_is_read():
+    def program(x: Any) -> Any:
+        order = sc.Row() | sc.Block(256) | sc.LocalityGraph()
+        return td.map(lambda v: v + 1.0, x, schedule=order)
+
+    text = printed(program, np.ones(10_000))
+    for name in re.findall(r"const \w+ (\w+) = atomic\w+\(", text):
+        assert len(re.findall(rf"\b{name}\b", text)) > 1

@@ -1,0 +1,74 @@
+"""Ctrl-C in a long kernel: it ends between tasks, and everything goes on working."""
+
+from __future__ import annotations
+
+import _thread
+import threading
+import traceback
+
+import numpy as np
+import pytest
+
+import treadle as td
+from treadle.backend.native import threads
+
+
+def interrupted(call, *args):
+    """The traceback of `call`, which Ctrl-C ends after a moment."""
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        timer = threading.Timer(0.1, _thread.interrupt_main)
+        timer.start()
+        call(*args)
+    return traceback.extract_tb(stopped.value.__traceback__)
+
+
+@pytest.fixture(params=["team", "python", "alone"])
+def workers(request, monkeypatch):
+    """Who runs the tasks."""
+    if request.param == "alone":
+        monkeypatch.setattr(threads, "thread_count", lambda: 1)
+    elif request.param == "python":
+        monkeypatch.setattr(threads, "team", lambda: None)
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def waves():
+    """A function of n that takes n² sines, of which the largest is a result."""
+
+    def wave(i, j):
+        return td.sin(td.cast(i * j, td.float64))
+
+    return td.jit(lambda n: td.max(td.generate((n, n), wave)), backend="native")
+
+
+def test_a_long_kernel_is_interrupted(waves, workers):
+    before = waves(100)
+    stack = interrupted(waves, 200_000)  # minutes
+    assert stack[-1].name in ("execute", "call") and stack[0].filename == __file__
+    assert waves(100) == before
+
+
+def test_a_stored_result_is_given_up(workers):
+    step = td.jit(lambda a: td.map(lambda v: td.loop(1000, lambda k, s: s * 0.5 + v, v), a),
+                  backend="native")  # fmt: skip
+    small, large = np.ones(1000), np.ones(20_000_000)
+    before = step(small)
+    interrupted(step, large)
+    np.testing.assert_array_equal(step(small), before)
+
+
+def test_long_calls_are_not_repeated_by_native_code(monkeypatch):
+    from treadle.backend.native import executable
+
+    double = td.jit(lambda a: 2 * a, backend="native")
+    a = np.ones(100)
+    monkeypatch.setattr(executable, "LONG", 0.0)
+    for _ in range(4):
+        double(a)
+    (program,) = next(p for p in double._programs.values() if p).values()
+    assert program.executable.replays.function is None
+    monkeypatch.undo()
+    for _ in range(3):
+        double(a)
+    assert program.executable.replays.function is not None
