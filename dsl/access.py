@@ -15,7 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from .borders import Inside
 from .expr import (
     Apply,
     Const,
@@ -30,7 +32,7 @@ from .expr import (
     substitute,
     walk,
 )  # fmt: skip
-from .graph import Fold, Leaf, Matmul, Node, Permute
+from .graph import Fold, Generate, Leaf, Matmul, Node, Permute
 
 Monomial = tuple[Expr, ...]
 Polynomial = dict[Monomial, int]
@@ -161,7 +163,7 @@ def read_bodies(node: Node) -> tuple[Expr, ...]:
 
 def accesses(node: Node) -> list[Access]:
     """The accesses of a kernel, array by array in order of first use."""
-    bodies = read_bodies(node)
+    bodies, seen_through = _inside(node)
     counting = counters(bodies)
     groups: dict[tuple[object, ...], list[tuple[int, ...]]] = {}
     heads: dict[tuple[object, ...], tuple[Leaf, frozenset[int], str, str | None]] = {}
@@ -170,7 +172,8 @@ def accesses(node: Node) -> list[Access]:
         if not isinstance(e, Read):
             continue
         kind, linear, offset = index_map(e.args, counting, memo)
-        key: tuple[object, ...] = (e.node, e.component, kind, linear, e.boundary)
+        boundary = e.boundary or seen_through.get((e.node, e.component))
+        key: tuple[object, ...] = (e.node, e.component, kind, linear, boundary)
         if kind != "affine":
             offset = (len(groups.get(key, ())),)
         groups.setdefault(key, [])
@@ -178,7 +181,7 @@ def accesses(node: Node) -> list[Access]:
             groups[key].append(offset)
         used = frozenset(x.axis for x in walk(e.args) if isinstance(x, Index))
         before = heads[key][1] if key in heads else frozenset()
-        heads[key] = (Leaf(e.node, e.component), before | used, kind, e.boundary)
+        heads[key] = (Leaf(e.node, e.component), before | used, kind, boundary)
     found = []
     outer, _ = domain(node)
     for key, offsets in groups.items():
@@ -186,6 +189,23 @@ def accesses(node: Node) -> list[Access]:
         access = Access(leaf, key[3], tuple(sorted(offsets)), kind, boundary, used)  # type: ignore[arg-type]
         found.append(_with_classes(access, outer))
     return found
+
+
+def _inside(node: Node) -> tuple[tuple[Expr, ...], dict[tuple[Node, int], str]]:
+    """What reads elements, with places as they are inside; and the boundaries of arrays whose
+    places are resolved at a border, as those of stencils over views are."""
+    bodies = read_bodies(node)
+    if not isinstance(node, Generate):
+        return bodies, {}
+    inside = Inside({Index(k): n for k, n in enumerate(node.shape)})
+    made = inside.of(bodies)
+    if made == bodies or len(inside.kinds) != 1:
+        return made, {}
+    (kind,) = inside.kinds
+    reads = {e for e in walk(bodies) if isinstance(e, Read)}
+    reads -= inside.guarded
+    moved = (e for e in walk(made) if isinstance(e, Read) and e not in reads)
+    return made, {(e.node, e.component): kind for e in moved}
 
 
 def index_map(
@@ -203,8 +223,12 @@ def index_map(
 
 
 def _term_order(term: tuple[Monomial, int]) -> tuple[object, ...]:
-    first = {1: 0, 0: 1, 2: 2, 3: 3}
-    return tuple((first[k], a, b) for k, a, b in map(_atom_order, term[0]))
+    return tuple(_first(_atom_order(e)) for e in term[0])
+
+
+def _first(order: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The order of terms: indices before numbers, extents and what is computed."""
+    return ({1: 0, 0: 1, 2: 2, 3: 3}[order[0]], *order[1:])
 
 
 def _is_affine(p: Polynomial, counting: set[Expr]) -> bool:
@@ -308,9 +332,20 @@ def _show_axis(terms: Sequence[tuple[Monomial, int]], offsets: Sequence[int],
 
 
 def show_terms(terms: Iterable[tuple[Monomial, int]], name: Callable[[Expr], str]) -> str:
-    """`i + 2·j − n` for the terms of a polynomial (its constant last)."""
+    """`i + 2·j − n` for the terms of a polynomial (its constant last).
+
+    Extents stand in order of their names: numbers of arrays tell when those were first used, which
+    may have been in another program.
+    """
+
+    def order(e: Expr) -> tuple[int, int, str]:
+        kind, number, _ = _atom_order(e)
+        return (kind, len(name(e)), name(e)) if isinstance(e, Extent) else (kind, number, "")
+
+    ordered = [(sorted(m, key=order), c) for m, c in terms]
+    ordered.sort(key=lambda t: (not t[0], [_first(order(a)) for a in t[0]]))
     text = ""
-    for monomial, c in terms:
+    for monomial, c in ordered:
         factors = "·".join(name(a) for a in monomial)
         size = abs(c)
         body = factors if size == 1 and factors else (f"{size}·{factors}" if factors else str(size))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 from . import simplify
-from .expr import FALSE, TRUE, Apply, Const, Expr, Var
+from .expr import FALSE, TRUE, Apply, Const, Expr, Var, walk
 from .graph import Combine, canonical_combine
 from .scalar import apply_primitive
 from .types import ScalarType, int64
@@ -114,6 +116,29 @@ def argument_of(combine: Combine) -> str | None:
         if argument_combine(types[0], better).results == combine.results:
             return better
     return None
+
+
+@lru_cache(maxsize=256)
+def apart(combine: Combine) -> tuple[tuple[tuple[int, ...], Combine], ...]:
+    """The combinations that go on side by side in one: which components each has, and itself.
+
+    Of `sum` and `argmin` of one array, folded together: (0,) a sum, (1, 2) of values and places.
+    """
+    number = {v: k for side in (combine.left, combine.right) for k, v in enumerate(side)}
+    groups: list[set[int]] = []
+    for k, result in enumerate(combine.results):
+        mine = {k} | {number[e] for e in walk((result,)) if e in number}
+        touching = [g for g in groups if g & mine]
+        groups = [g for g in groups if not g & mine] + [mine.union(*touching)]
+
+    def some(of: Sequence[Any], group: Sequence[int]) -> tuple[Any, ...]:
+        return tuple(of[k] for k in group)
+
+    return tuple(
+        (group, canonical_combine(*(some(side, group) for side in (
+            combine.left, combine.right, combine.results))))
+        for group in sorted(tuple(sorted(g)) for g in groups)
+    )  # fmt: skip
 
 
 def is_commutative(combine: Combine) -> bool:

@@ -7,14 +7,15 @@ from collections.abc import Iterable
 from .errors import did_you_mean
 
 _USE = "td.use(a) takes an array of NumPy, or of anything with DLPack; operations take them as well"
-_CAPTURED = "fill an array with NumPy's generators and pass it"
+_CAPTURED = "fill an array with NumPy's generators and pass it: rng = np.random.default_rng(0)"
 _KERNEL = "write td.generate(shape, lambda i, j: …) with reads such as a[i, j]"
 _WHOLE = "arrays are values: write what every element becomes, as in td.generate or td.where"
 _TRIANGLE = "td.imap(lambda i, j, x: td.where(j <= i, x, 0), a); j >= i for the upper one"
 _CONVOLUTION = "td.correlate(a, weights), td.convolve, or td.stencil(lambda w: …, a)"
 _ORDERED = "td.sort(a, axis), and read the middle of it, or whatever place"
 _WITHOUT_NAN = "put in what changes nothing: td.sum(td.where(td.isnan(a), 0, a)), and the like"
-_RUN = "td.run(x) computes it: a NumPy array, or a number for rank 0"
+_TRAPEZES = "td.sum((y[1:] + y[:-1]) * (x[1:] - x[:-1])) / 2"
+_RUN = "td.run(x) computes it: a NumPy array, of rank 0 for one value, whose .item() is a number"
 
 #: What another library calls it: what to write.
 INSTEAD = {
@@ -51,6 +52,11 @@ INSTEAD = {
     "diag": "td.diagonal(a); a matrix with this diagonal: td.where(td.eye(n, dtype=bool), a, 0)",
     "fft": "there is none: td.run(x) computes an array for NumPy's",
     "random": _CAPTURED,
+    "rand": _CAPTURED,
+    "randn": _CAPTURED,
+    "randint": _CAPTURED,
+    "normal": _CAPTURED,
+    "uniform": _CAPTURED,
     "grad": "there are no derivatives: write the derivative as another function",
     "value_and_grad": "there are no derivatives: write the derivative as another function",
     "empty": "td.zeros(shape): every element of an array has a value",
@@ -64,6 +70,8 @@ INSTEAD = {
     "conv2d": _CONVOLUTION,
     "diff": "a[1:] - a[:-1]",
     "gradient": "td.stencil(lambda w: (w[1] - w[-1]) / 2, a), or differences of slices",
+    "trapezoid": _TRAPEZES,
+    "trapz": _TRAPEZES,
     "median": _ORDERED,
     "percentile": _ORDERED,
     "quantile": _ORDERED,

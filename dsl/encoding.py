@@ -252,7 +252,8 @@ def canonical(name: str, type_: ScalarType) -> Var | None:
 
 
 class Decoder:
-    """Rebuilds a table; any reference forwards or to the wrong kind is an error (ValueError)."""
+    """Rebuilds a table; any reference forwards or to the wrong kind, and any axis, component or
+    place that cannot be, is an error (ValueError).  What fits together is for `verify` to say."""
 
     def __init__(self, params: Sequence[Param]) -> None:
         self.made: list[Expr | Node] = []
@@ -260,15 +261,15 @@ class Decoder:
 
     def table(self, entries: Sequence[Any]) -> None:
         readers: dict[str, Callable[..., Expr | Node]] = {
-            "input": self._input, "node": self._node, "const": self._const, "index": Index,
+            "input": self._input, "node": self._node, "const": self._const,
+            "index": lambda axis: Index(_index(axis)), "extent": self._extent,
             "var": self._var, "param": self._param, "apply": self._apply, "read": self._read,
-            "extent": lambda n, axis: Extent(self.node(n, Input), axis),
             "cond": lambda p, a, b: Cond(self.expr(p), self.exprs(a), self.exprs(b)),
             "while": lambda i, v, p, b: While(self.exprs(i), self.variables(v), self.expr(p),
                                               self.exprs(b)),
             "loop": lambda n, i, v, b: Loop(self.expr(n), self.exprs(i), self.variables(v),
                                             self.exprs(b)),
-            "proj": lambda e, k: Proj(self.expr(e), k),
+            "proj": lambda e, k: Proj(self.expr(e), _index(k)),
         }  # fmt: skip
         for kind, *rest in entries:
             self.made.append(readers[kind](*rest))
@@ -303,6 +304,12 @@ class Decoder:
             raise ValueError(f"the shape of {name!r}")
         return made.of_shape(shape)
 
+    def _extent(self, n: int, axis: int) -> Extent:
+        node = self.node(n, Input)
+        if _index(axis) >= len(node.shape):
+            raise ValueError(f"axis {axis} of {node.name!r}, which has rank {len(node.shape)}")
+        return Extent(node, axis)
+
     def _node(self, kind: str, fields: list[Any], label: list[Any], checks: list[Any],
               where: Any) -> Node:  # fmt: skip
         values = [self.value(f) for f in fields]
@@ -317,8 +324,10 @@ class Decoder:
         kind = getattr(errors_module, error)
         if relation not in ("==", ">=") or not issubclass(kind, errors_module.TreadleError):
             raise ValueError("an unknown check")
-        return Check(self.expr(left), self.expr(right), message, error, relation, hint,
-                     place_of(where))  # fmt: skip
+        check = Check(self.expr(left), self.expr(right), _of(message, str), error, relation,
+                      _of(hint, str | None), place_of(where))  # fmt: skip
+        check.told(0, 0)  # a message that cannot be filled in is found here, not when it is needed
+        return check
 
     def _const(self, type_: str, weak: bool, data: str) -> Const:
         (value,) = np.frombuffer(bytes.fromhex(data), TYPES[type_].numpy)
@@ -375,9 +384,10 @@ class Decoder:
         raise ValueError(f"an unknown field {kind!r}")
 
 
-def _of(value: Any, kind: type[Any]) -> Any:
+def _of(value: Any, kind: Any) -> Any:
     if not isinstance(value, kind):
-        raise ValueError(f"a {type(value).__name__} in place of a {kind.__name__}")
+        wanted = getattr(kind, "__name__", kind)
+        raise ValueError(f"a {type(value).__name__} in place of a {wanted}")
     return value
 
 
@@ -390,12 +400,16 @@ def _index(n: Any) -> int:
 def _label(operation: str, name: str | None, schedule: Any, deterministic: bool) -> Label:
     from treadle.skeletons.schedules import from_dict
 
-    return Label(operation, name, None if schedule is None else from_dict(schedule),
-                 bool(deterministic))  # fmt: skip
+    return Label(_of(operation, str), _of(name, str | None),
+                 None if schedule is None else from_dict(schedule),
+                 _of(deterministic, bool))  # fmt: skip
 
 
 def place_of(where: Any) -> Location | None:
-    return None if where is None else StoredLocation(str(where[0]), str(where[1]), int(where[2]))
+    if where is None:
+        return None
+    file, function, line = where
+    return StoredLocation(_of(file, str), _of(function, str), _index(line))
 
 
 # --- results ---------------------------------------------------------------------------------
@@ -452,9 +466,19 @@ def class_path(cls: type) -> str:
         raise StorageError(
             f"the program cannot be stored: its results have the class {path}, which another "
             "process could not import.",
-            hint="Define the class at the top level of a module, or return plain tuples.",
+            hint=f"{where_to_define(cls)}  Or return plain tuples.",
         )
     return path
+
+
+def where_to_define(cls: type) -> str:
+    """What to do with a class that another process could not import."""
+    if "<locals>" in cls.__qualname__:
+        return "Define the class at the top level of a module, not in a function."
+    return (
+        "Define the class in a module of its own, not in the script that runs, and import it in "
+        "both: here, and where the file is loaded."
+    )
 
 
 def imported(path: str) -> Any:

@@ -73,6 +73,14 @@ def _is_generated(code: CodeType) -> bool:
     return code.co_filename == "<string>" and code.co_name.startswith("__")
 
 
+def _cell(file: str) -> int | None:
+    """The number of a notebook's cell, whose file has a name that nobody knows; else None."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    found: int | None = getattr(getattr(shell, "compile", None), "_filename_map", {}).get(file)
+    return found
+
+
 class Location:
     """A call in the user's code: file, line, and the columns of the expression.
 
@@ -96,6 +104,9 @@ class Location:
         return self._code.co_name
 
     def short(self) -> str:
+        cell = _cell(self.file)
+        if cell is not None:
+            return f"cell {cell}, line {self.line}"
         return f"{os.path.basename(self.file)}:{self.line}"
 
     def source(self) -> str:
@@ -325,15 +336,22 @@ def wrong_arguments(
     arguments, how it is called."""
     if error.__traceback__ is None or error.__traceback__.tb_next is not None:
         return error  # the function ran
-    signature = inspect.signature(function)
     try:
-        signature.bind(*args, **kwargs)
+        inspect.signature(function).bind(*args, **kwargs)
     except TypeError as misfit:
-        said = "the initial value is missing" if _without_init(signature, args) else str(misfit)
-        named = [p.name for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
-        by_name = f"; by name: {', '.join(f'{k}=…' for k in named)}" if named else ""
-        return TracingError(f"{_name_of(function)}: {said}.", hint=f"{_form(function)}{by_name}.")
+        return misfitting(function, args, misfit)
     return error
+
+
+def misfitting(
+    function: Callable[..., Any], args: Sequence[Any], misfit: TypeError
+) -> TracingError:
+    """The error of arguments that do not fit a function, as `misfit` of `bind` says."""
+    signature = inspect.signature(function)
+    said = "the initial value is missing" if _without_init(signature, args) else str(misfit)
+    named = [p.name for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
+    by_name = f"; by name: {', '.join(f'{k}=…' for k in named)}" if named else ""
+    return TracingError(f"{_name_of(function)}: {said}.", hint=f"{_form(function)}{by_name}.")
 
 
 def keywords(function: Callable[..., Any]) -> frozenset[str] | None:

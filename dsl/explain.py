@@ -19,6 +19,7 @@ from .graph import (
     Branch,
     Fold,
     FoldSeg,
+    Generate,
     Input,
     Leaf,
     Library,
@@ -88,7 +89,7 @@ def _headline(program: Any, names: Names, short: ShortRows) -> str:
         any(head == "launches" for head, _ in _product(n, names))
         for n in kernels if isinstance(n, Matmul)
     )  # fmt: skip
-    launched = sum(not short.left_out(n) for n in kernels)
+    launched = sum(not (short.left_out(n) or _is_empty(n, names)) for n in kernels)
     made = _count(launched, "kernel") + " launched"
     if several:
         some = f", {several}" if len(kernels) > 1 else ""
@@ -97,6 +98,12 @@ def _headline(program: Any, names: Names, short: ShortRows) -> str:
     if program.backend == "reference":
         text += "\n(the reference backend runs every operation as it was written)"
     return text
+
+
+def _is_empty(node: Node, names: Names) -> bool:
+    """Whether a kernel has no results here, and is not launched."""
+    made = isinstance(node, Fold | Generate | Scan)
+    return made and all(names.size(out.shape) == 0 for out in node.outputs)
 
 
 def _inputs(names: Names) -> list[str]:
@@ -184,6 +191,7 @@ def _kernel(node: Node, names: Names, words: dict[str, str], short: ShortRows) -
     rows += product
     schedule = [] if short.left_out(node) else _schedule(node, names, product, short)
     rows += [("schedule", schedule)] if schedule else []
+    rows += _measured(node, names)
     what = "Step" if several else "Kernel"
     return [f"{what} {names.kernels[node]}: {_title(node, names)}", *_rows(rows)]
 
@@ -224,6 +232,14 @@ def _schedule(node: Node, names: Names, product: Sequence[tuple[str, list[str]]]
         given += f"; as {what.code!r}"
     lines = [given, *what.launches, *what.notes, *found]
     return [part for line in lines for part in _hung(line)]
+
+
+def _measured(node: Node, names: Names) -> list[tuple[str, list[str]]]:
+    """What `tune` found for a kernel on this device, at these extents."""
+    from treadle.skeletons.schedules.measured_words import measured_lines
+
+    lines = measured_lines(names, node, names.tuning)
+    return [("measured", [part for line in lines for part in _hung(line)])] if lines else []
 
 
 def _hung(text: str) -> list[str]:
@@ -366,7 +382,7 @@ def _costs(node: Node, found: Sequence[Access], names: Names, words: dict[str, s
     kept = (le for le in node.operands() if not (replaced and _in_place(node, le, names)))
     leaves = dict.fromkeys([*(a.leaf for a in found), *kept])
     results = list(node.leaves)
-    each, elements = _work(node, names)
+    each, elements, after, finished = _work(node, names)
     sizes = {le: names.size(le.shape) for le in leaves}
     if elements is not None and not counters(read_bodies(node)):
         for leaf in dict.fromkeys(a.leaf for a in found if a.leaf not in node.operands()):
@@ -385,27 +401,32 @@ def _costs(node: Node, found: Sequence[Access], names: Names, words: dict[str, s
     if isinstance(node, Library):
         rows.append(("work", [f"a library's {node.operation.name}"]))
         return rows
-    if not each:
+    if not each and not after:
         rows.append(("work", ["only moves elements"]))
         return rows
     words.setdefault(
         "operations", "counted in additions: a multiply-add is 2, a division 8, an exponential 20"
     )
     unit = "product" if isinstance(node, Matmul) else "element"
-    work = f"{_count_of(each, 'operation')} per {unit}"
-    if elements is not None:
-        work += f", {_number(each * elements)} in all"
-    if cost.guesses_turns(per_element(node), names.value):
+    work = f"{_count_of(each, 'operation')} per {unit}" if each else ""
+    if after:
+        work += (", " if work else "") + f"{_count_of(after, 'operation')} per result"
+    total = None
+    if elements is not None and (finished is not None or not after):
+        total = each * elements + after * (finished or 0)
+        work += f", {_number(total)} in all"
+    if cost.guesses_turns((*per_element(node), *_epilogue(node)), names.value):
         work += f" (loops of unknown length as {cost.UNKNOWN_TURNS:.0f} turns)"
     rows.append(("work", [work]))
     byte: float | None = per_read + per_written or None
-    if total_read is not None and total_written is not None and elements is not None:
+    spent = each + after
+    if total_read is not None and total_written is not None and total is not None:
         byte = (total_read + total_written) or None
-        each *= elements
+        spent = total
     if byte is not None:
-        known = None not in (total_read, total_written, elements)
-        limit = _limit(names.program, each, byte, known and not isinstance(node, Matmul))
-        rows.append(("intensity", [f"{_count_of(each / byte, 'operation')} per byte: {limit}"]))
+        known = None not in (total_read, total_written, total)
+        limit = _limit(names.program, spent, byte, known and not isinstance(node, Matmul))
+        rows.append(("intensity", [f"{_count_of(spent / byte, 'operation')} per byte: {limit}"]))
     return rows
 
 
@@ -424,12 +445,23 @@ def _limit(program: Any, work: float, moved: float, whole: bool) -> str:
     return f"{what} is the limit, {duration(longest)} at {rate}"
 
 
-def _work(node: Node, names: Names) -> tuple[float, int | None]:
-    """(additions per element of the domain, number of elements of the domain)."""
+def _epilogue(node: Node) -> tuple[Expr, ...]:
+    """What is computed once per result of a reduction, not once per element."""
+    reduces = isinstance(node, Fold | FoldSeg | Matmul)
+    return tuple(getattr(node, "epilogue", ())) if reduces else ()
+
+
+def _work(node: Node, names: Names) -> tuple[float, int | None, float, int | None]:
+    """(additions per element of the domain, number of elements of the domain, additions per result
+    of a reduction, number of results)."""
+    epilogue = _epilogue(node)
+    after = cost.arithmetic(epilogue, names.value)
+    finished = names.size(node.leaves[0].shape) if node.leaves else None
     if isinstance(node, Matmul):
         size = names.size((*node.batch, node.m, node.n, node.k))
-        return 2.0, size
-    each = cost.arithmetic(per_element(node), names.value)
+        return 2.0, size, after, finished
+    own = [e for e in per_element(node) if e not in epilogue]
+    each = cost.arithmetic(own, names.value)
     combine = getattr(node, "combine", None)
     if combine is not None:
         each += cost.arithmetic(combine.results, names.value)
@@ -440,7 +472,7 @@ def _work(node: Node, names: Names) -> tuple[float, int | None]:
         shape = (*node.outer, node.extent)
     elif isinstance(node, Permute):
         shape = node.domain
-    return each, names.size(shape) if shape is not None else None
+    return each, names.size(shape) if shape is not None else None, after, finished
 
 
 def _total(sizes: Iterable[int | None], each: Iterable[int]) -> int | None:

@@ -112,8 +112,9 @@ class Input(Node):
         return made
 
     def called(self) -> str:
-        if self.kind == "use" and self.where is not None:
-            return f"the array used at {self.where.short()}"
+        if self.kind == "use":
+            place = None if self.where is None else self.where.short()
+            return "an array" if place is None else f"the array used at {place}"
         return self.name
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,15 +11,17 @@ from typing import Any
 import numpy as np
 
 from .array import Array
-from .configuration import Settings, look_around, settings
+from .configuration import Settings, config, look_around, settings
 from .errors import (
     DTypeError,
     TracingError,
     TreadleError,
     keywords,
+    misfitting,
     unknown_keyword,
     user_facing,
     user_location,
+    wrong_arguments,
 )
 from .expr import Param
 from .graph import Input
@@ -137,21 +140,30 @@ class Jit:
         return programs
 
     def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        import inspect
-
         known = keywords(self._function)
         if known is not None and not known.issuperset(kwargs):
             raise unknown_keyword(self._function, kwargs, known)
         called = inspect.signature(self._function)
-        bound = called.bind(*args, **kwargs)
+        try:
+            bound = called.bind(*args, **kwargs)
+        except TypeError as misfit:
+            raise misfitting(self._function, args, misfit) from None
         by_name = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD)
-        if any(called.parameters[word].kind in by_name for word in bound.arguments):
-            raise TracingError(
-                "keyword-only arguments of a compiled function are not supported.",
-                hint="Leave out the `*`; what is the same at every call goes into a closure.",
-            )
+        for word in bound.arguments:
+            if called.parameters[word].kind in by_name:
+                raise _by_name_only(word, called.parameters[word])
         bound.apply_defaults()
         return bound.args
+
+    def _traced(self, symbols: Sequence[Any]) -> Any:
+        """What the function makes of its arguments."""
+        try:
+            return self._function(*symbols)
+        except TypeError as error:
+            found = wrong_arguments(error, self._function, symbols, {})
+            if found is error:
+                raise
+            raise found from None
 
     def _trace(self, args: tuple[Any, ...], key: Any) -> Program:
         chosen = replace(settings(), **self._changes)
@@ -159,7 +171,9 @@ class Jit:
         params: list[Param] = []
         names = _names_of(self._function, len(args))
         symbols = [symbol(a, inputs, params, n) for a, n in zip(args, names, strict=True)]
-        leaves, tree = flatten_results(self._function(*symbols))
+        backend = _backend(self._backend)
+        with config(backend=backend):  # what is chosen by backend is chosen for this one
+            leaves, tree = flatten_results(self._traced(symbols))
         ended = fresh_uid()
         for node in inputs:
             node.until = ended
@@ -169,7 +183,7 @@ class Jit:
             leaves,
             tree,
             chosen,
-            _backend(self._backend),
+            backend,
             inputs,
             params,
             getattr(self._function, "__name__", "program"),
@@ -271,10 +285,22 @@ def jit(
     return wrap if function is None else wrap(function)
 
 
+def _by_name_only(word: str, parameter: inspect.Parameter) -> TracingError:
+    """The error of an argument that a function takes by its name alone."""
+    if parameter.kind is parameter.VAR_KEYWORD:
+        return TracingError(
+            f"a compiled function takes no **{word}: its arguments have places and names.",
+            hint=f"Name them, as in lambda a, b: …, or take one dict: f({word}) instead of "
+            f"f(**{word}).",
+        )
+    return TracingError(
+        f"{word} is a keyword-only argument, which compiled functions do not support.",
+        hint="Leave out the `*` before it; what is the same at every call goes into a closure.",
+    )
+
+
 def _names_of(function: Any, count: int) -> list[str]:
     """The names of a function's positional parameters, for explanations and errors."""
-    import inspect
-
     try:
         found = [
             p.name
@@ -335,8 +361,9 @@ def _key_of(a: Any, flat: list[Any]) -> Any:
         return ("static", a)
     raise TracingError(
         f"a compiled function cannot take an argument of type {type(a).__name__}.",
-        hint="Pass arrays, numbers, and tuples, lists or dicts of them.  An object, as the self of "
-        "a method, goes into a closure: self.step = td.jit(lambda a: self.advance(a)).",
+        hint="Pass arrays (np.asarray(x) makes one), numbers, and tuples, lists or dicts of them.  "
+        "An object, as the self of a method, goes into a closure: "
+        "self.step = td.jit(lambda a: self.advance(a)).",
     )
 
 
@@ -345,11 +372,7 @@ def symbol(a: Any, inputs: list[Input], params: list[Param], name: str) -> Any:
     kind = kind_of_literal(a)
     if kind is not None or isinstance(a, np.generic):
         t = DEFAULT_OF_KIND[kind] if kind is not None else as_type(a.dtype)
-        param = Param(
-            name if name.isidentifier() else f"p{len(params)}",
-            t,
-            weak=kind is not None and kind != "bool",
-        )
+        param = Param(name, t, weak=kind is not None and kind != "bool")
         params.append(param)
         return Scalar(param)
     if is_arraylike(a):

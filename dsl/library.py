@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
+
+from .errors import Location, ShapeError
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,36 @@ class LibraryOperation:
     def on(self, backend: str) -> Callable[..., Any]:
         """The implementation for a backend."""
         return dict(self.implementations).get(backend, self.numpy)
+
+
+def layout_of(value: Any) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    """Type and extents of an array of the host or (without a copy) of a device."""
+    about = getattr(value, "__cuda_array_interface__", None)
+    if about is not None:
+        return np.dtype(about["typestr"]), tuple(about["shape"])
+    array = np.asarray(value)
+    return array.dtype, array.shape
+
+
+def parts_of(
+    operation: LibraryOperation, result: Any, extents: Iterator[int], where: Location | None
+) -> tuple[Any, ...]:
+    """The arrays that an implementation returned; a user's have the extents (those of all results,
+    in one row) that kernels will take them to have.  Raises ShapeError."""
+    parts = result if isinstance(result, tuple) else (result,)
+    if is_builtin(operation):
+        return parts
+    for part in parts:
+        _, found = layout_of(part)
+        wanted = tuple(max(int(next(extents)), 0) for _ in found)
+        if found != wanted:
+            raise ShapeError(
+                f"{operation.name}: the implementation returned an array of shape {found}; the "
+                f"fallback says {wanted}.",
+                hint="Return the extents of the fallback, or change it.",
+                where=where,
+            )
+    return parts
 
 
 _BUILTIN: dict[str, Callable[..., Callable[..., Any]]] = {}

@@ -6,6 +6,7 @@ Operations are numbered as written, dependencies first: `#3` addresses the third
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -133,6 +134,13 @@ class Names:
             for extra in getattr(node, "bound", ()):
                 self.inputs.setdefault(extra, f"state{len(self.inputs)}")
 
+    @functools.cached_property
+    def tuning(self) -> Any:
+        """What was measured for the program on this device (`TuningTable`); None where nothing."""
+        from treadle.skeletons.schedules.measured_words import table_of
+
+        return table_of(self.program)
+
     # --- words ---
     def array(self, leaf: Leaf) -> str:
         """How an array is called: an input's name, `kernel 3`, or a loop's result."""
@@ -154,6 +162,12 @@ class Names:
         same = self._places.get(_written_as(node), [])
         alike = [k for w, k in same if type(w) is type(node)] or [k for _, k in same]
         return alike[0] if alike else None
+
+    def address(self, node: Node) -> str:
+        """How `Program.scheduled` and `Program.tune` call the operation of a kernel; "" where
+        nobody wrote it."""
+        number = self.number(node)
+        return node.label.name or ("" if number is None else address(number))
 
     def atom(self, e: Expr) -> str:
         if isinstance(e, Index):

@@ -65,11 +65,18 @@ class Label:
         return f"{self.operation} '{self.name}'" if self.name else self.operation
 
 
+#: What the message of a broadcast adds about a 1 that nobody could know.
+_BY_CHANCE = (
+    ".  The 1 is so in this run only: extents that broadcast are known when the program is traced"
+)
+
+
 @dataclass(frozen=True)
 class Check:
     """A relation that run-time extents must satisfy: `left` `relation` `right` before any kernel.
 
-    `message` is a format string over `left` and `right`; `error` names the class.
+    `message` is a format string over `left` and `right`, and `by_chance`, which says where one of
+    them is 1 that this is so in this run only; `error` names the class.
     Equal relations are equal wherever they were written, as nodes are.
     """
 
@@ -80,6 +87,11 @@ class Check:
     relation: str = "=="
     hint: str | None = None
     where: Location | None = field(default=None, compare=False)
+
+    def told(self, left: int, right: int) -> str:
+        """The message for two values between which the relation does not hold."""
+        by_chance = _BY_CHANCE if 1 in (left, right) else ""
+        return self.message.format(left=left, right=right, by_chance=by_chance)
 
     @property
     def reads(self) -> bool:

@@ -13,6 +13,7 @@ from .errors import DeviceOutOfMemory, TracingError, user_facing
 from .expr import Param
 from .graph import Input, Leaf, topological
 from .strangers import inputs_of
+from .text import Text
 from .types import LEAF
 from .values import Tree
 
@@ -53,6 +54,8 @@ class Program:
         self.example_shapes: tuple[tuple[int, ...], ...] | None = None
         self.example_numbers: tuple[Any, ...] = ()  # in order of `params`; none known: empty
         self.tuning: Any = None
+        self.measured_as: Program | None = None  # under whose name timings are kept, if not ours
+        self.tuned_products = _tuned_products(self)
         self._executable: Any = None
         self._same: Program | None = None  # whose executable is ours, too
         self._replaying: Callable[..., Any] | None = None
@@ -70,8 +73,12 @@ class Program:
 
     def execute(self, data: Sequence[Any], params: Sequence[Any] = ()) -> Any:
         """Run on the data of the arguments; captured arrays are read by reference."""
+        if self.tuned_products is not None:
+            return self.tuned_products.on([d.shape for d in data]).execute(data, params)
         try:
             return self.tree.build(self.executable(self._held(data), params))
+        except KeyboardInterrupt as stopped:
+            raise stopped.with_traceback(None) from None
         except MemoryError as error:
             if isinstance(error, DeviceOutOfMemory):
                 raise
@@ -86,6 +93,8 @@ class Program:
         """After a call: a function that repeats calls like it, if the backend can; its result is
         None for calls that are not.  `args` are plain arrays (NumPy's, or a backend's own) and
         numbers of Python, `data` and `params` the same apart."""
+        if self.tuned_products is not None:  # other extents may be another program's
+            return None
         offered = getattr(self.executable, "replay", None)
         if offered is None:
             return None
@@ -127,6 +136,28 @@ class Program:
         machine = offered(self.backend, "machine")
         return [] if machine is None else list(machine())
 
+    def lowering(self, node: Any) -> Any:
+        """The context in which a kernel is lowered; None where nobody lowers it: the backend
+        runs the graph itself, or a library computes it."""
+        from treadle.backend.registry import offered
+
+        found = offered(self.backend, "lowering")
+        return None if found is None else found(self, node)
+
+    def first_choice(self, node: Any) -> Any:
+        """The schedule that is chosen for a kernel that leaves it open, on the examples; None for
+        its own."""
+        from treadle.backend.choosing import first_choice
+
+        return first_choice(self, node)
+
+    def product_ways(self, node: Any, size: tuple[int, int, int]) -> list[Any]:
+        """Ways (`ProductWay`) to compute an (m, k) by (k, n) product that are left open."""
+        from treadle.backend.registry import offered
+
+        found = offered(self.backend, "product_ways")
+        return [] if found is None else list(found(node, size))
+
     def wait(self) -> None:
         """Return when what was called is done (results on a GPU may still be under way)."""
         from treadle.backend.registry import offered
@@ -160,7 +191,16 @@ class Program:
         """
         from .explain import explain
 
-        return explain(self if backend in (None, self.backend) else self._on(str(backend)))
+        program = self if backend in (None, self.backend) else self._on(str(backend))
+        return Text(explain(program._here()))
+
+    def _here(self) -> Program:
+        """What runs on the examples: products under `Tuned()` make it depend on the extents."""
+        if self.tuned_products is None or self.example_shapes is None:
+            return self
+        made = self.tuned_products.on(self.example_shapes)
+        made.example_shapes, made.example_numbers = self.example_shapes, self.example_numbers
+        return made  # type: ignore[no-any-return]
 
     def _on(self, backend: str) -> Program:
         """The same program for another backend, to be looked at."""
@@ -186,14 +226,14 @@ class Program:
 
         if backend is not None and backend != self.backend:
             return self._on(backend).source(arch=arch)
-        printed = offered(self.backend, "source")
-        return str(self.executable.source() if printed is None else printed(self, arch))
+        program, printed = self._here(), offered(self.backend, "source")
+        return Text(program.executable.source() if printed is None else printed(program, arch))
 
     def graph(self) -> str:
         """The fused graph in Graphviz's language."""
         from .explain import graphviz
 
-        return graphviz(self)
+        return Text(graphviz(self))
 
     @user_facing
     def scheduled(self, *unnamed: Any, **schedules: Any) -> Program:
@@ -247,7 +287,8 @@ class Program:
     @user_facing
     def tune(self, *args: Any, budget: float = 60.0, keep: int | None = None,
              tolerance: float | None = None, progress: bool = True) -> Program:  # fmt: skip
-        """A new program under the fastest schedules found for `args`; this one stays as it is.
+        """A new program under the fastest schedules found for `args`, and with products computed in
+        the fastest way of those that are left open; this one stays as it is.
 
         `budget` in seconds; `progress` shows a bar; `keep` and `tolerance`: fewer different
         schedules, the few that stay within `tolerance` of the `keep` best of each operation.  The
@@ -277,6 +318,16 @@ def _check_names(roots: Sequence[Leaf], schedules: dict[str, Any]) -> None:
                 f"the program has no operation named {wanted!r}.",
                 hint=told if near is None else f"{near}\n{told}",
             )
+
+
+def _tuned_products(program: Program) -> Any:
+    """Who runs a program whose products ask for what was measured; None where none does."""
+    if all(isinstance(n, Input) or n.label.schedule is None
+           for n in topological(program.source_roots)):  # fmt: skip
+        return None
+    from treadle.skeletons.schedules.remembering import TunedProducts
+
+    return TunedProducts.of(program)
 
 
 def _check_hints(roots: Sequence[Leaf]) -> None:

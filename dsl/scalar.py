@@ -9,6 +9,7 @@ import numpy as np
 
 from . import expr as ir
 from . import simplify
+from .comparisons import exact_comparison
 from .errors import DTypeError, TracingError, form_of, user_facing_methods
 from .expr import Const, Expr, Extent, Param, walk
 from .primitives import TABLE
@@ -344,11 +345,16 @@ class Scalar(Operators, Scoped):
         )
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(self._expr, Param) and self._expr.name.endswith("]"):
+            raise TracingError(
+                f"{self._expr.name} is a number by itself: a list of numbers given to a compiled "
+                "function is as many arguments.",
+                hint="Give one array: f(np.array(x)).",
+            )
         raise self._no_value(
             "a NumPy conversion",
             "To read a NumPy array inside a kernel write a = td.use(a) first; use td's functions, "
-            "td.where instead of np.where.  (A list of numbers given to a compiled function is as "
-            "many arguments: give np.array(x).)",
+            "td.where instead of np.where.",
         )
 
 
@@ -519,9 +525,13 @@ def apply_primitive(name: str, operands: Sequence[Expr]) -> Expr:
         truths = tuple(as_truth(v) for v in operands)
         return simplify.apply(op, truths, bool_)
     else:
-        beyond = _beyond(name, operands) if name in _COMPARISONS else None
-        if beyond is not None:
-            return Const(beyond, bool_)
+        exact = exact_comparison(name, operands)
+        if exact is not None:
+            return exact
+        if name == "true_divide" and all(e.type.is_integer for e in operands):
+            # The quotient is a float, so a literal need not fit the integers beside it.
+            operands = [simplify.cast(e, float64, e.weak) if type(e) is Const else e
+                        for e in operands]  # fmt: skip
         values, weak = unify(operands, name)
     type_ = values[0].type
     ruled = op.rule(type_)
@@ -532,26 +542,6 @@ def apply_primitive(name: str, operands: Sequence[Expr]) -> Expr:
     if argument != type_:
         values = [simplify.cast(v, argument, weak) for v in values]
     return simplify.apply(op, tuple(values), result, weak and result.kind != "bool")
-
-
-_COMPARISONS = {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"}
-
-
-def _beyond(name: str, operands: Sequence[Expr]) -> bool | None:
-    """What comparing integers with a literal gives that their type does not hold, as in NumPy 2:
-    `x > -1` is true of every unsigned x.  None where the literal fits."""
-    first, second = operands
-    for e, literal, above in ((first, second, "less"), (second, first, "greater")):
-        if not (isinstance(literal, Const) and literal.weak and literal.type.is_integer):
-            continue
-        if e.weak or not e.type.is_integer or e.type.kind == "bool":
-            continue
-        if int(literal.value) > e.type.highest:
-            return name in ("not_equal", above, f"{above}_equal")
-        if int(literal.value) < e.type.lowest:
-            below = "greater" if above == "less" else "less"
-            return name in ("not_equal", below, f"{below}_equal")
-    return None
 
 
 def _hint_for(name: str, type_: ScalarType) -> str | None:

@@ -203,7 +203,11 @@ def _program(name: str, payload: Any) -> Program:
         verify(roots)
         made = Program(roots, tree, Settings(**payload["settings"]), str(payload["backend"]),
                        arguments, params, str(payload["name"]))  # fmt: skip
-        shapes = tuple(tuple(map(int, s)) for s in payload["example_shapes"])
+        if any(node.source is None for node in made.source_inputs[len(arguments) :]):
+            raise ValueError("an array that was captured has no data")
+        shapes = tuple(tuple(map(_extent, s)) for s in payload["example_shapes"])
+        if shapes and [len(s) for s in shapes] != [len(node.shape) for node in arguments]:
+            raise ValueError("example shapes of other ranks")
         made.example_shapes = shapes or None
     except StorageError:
         raise
@@ -214,6 +218,12 @@ def _program(name: str, payload: Any) -> Program:
             RecursionError, TreadleError, TypeError, ValueError) as error:  # fmt: skip
         raise _damaged(name, f"{type(error).__name__}: {error}") from None
     return made
+
+
+def _extent(n: Any) -> int:
+    if type(n) is not int or n < 0:
+        raise ValueError(f"{n!r} is no extent")
+    return n
 
 
 def _array(data: str, node: Input) -> Any:

@@ -203,10 +203,10 @@ def broadcast_shapes(shapes: Sequence[Shape], operation: str) -> tuple[Shape, tu
                 chosen = e
                 continue
             if _at_most_one(e) and not _at_most_one(chosen):
-                checks.append(_must_be_one(e, operation))
+                checks += _must_be_one(e, chosen, operation)
                 continue
             if _at_most_one(chosen) and not _at_most_one(e):
-                checks.append(_must_be_one(chosen, operation))
+                checks += _must_be_one(chosen, e, operation)
                 chosen = e
                 continue
             if u is not None and v is not None and int(u) != int(v):
@@ -221,8 +221,9 @@ def broadcast_shapes(shapes: Sequence[Shape], operation: str) -> tuple[Shape, tu
                     chosen,
                     e,
                     f"{operation} cannot broadcast: axis {axis} has extent {{left}} in one operand "
-                    "and {right} in another.",
-                    hint="Extents must be equal or 1.",
+                    "and {right} in another{by_chance}.",
+                    hint="Extents must be equal, or 1 as written: a[:1], a[-1:], a[k:k + 1], "
+                    "a[:, None], keepdims=True, td.reshape(b, (-1, 1)).",
                     where=user_location(),
                 )
             )
@@ -231,16 +232,19 @@ def broadcast_shapes(shapes: Sequence[Shape], operation: str) -> tuple[Shape, tu
 
 
 def _at_most_one(e: Expr) -> bool:
-    """An extent like that of `a[:1]`: 1, or 0 when `a` is empty."""
+    """An extent like those of `a[:1]` and `a[-1:]`: 1, or 0 when `a` is empty."""
     return isinstance(e, Apply) and e.op.name == "minimum" and any(is_const(x, 1) for x in e.args)
 
 
-def _must_be_one(e: Expr, operation: str) -> Check:
-    return Check(
-        e,
-        ir.constant(1),
-        f"{operation} cannot broadcast: an operand is empty (extent {{left}}).",
-        where=user_location(),
+def _must_be_one(e: Expr, other: Expr, operation: str) -> tuple[Check, ...]:
+    """An extent of 1 or 0 beside `other`, which stretches it: it is 1, or both are 0."""
+    if other in e.args:  # min(n, 1) beside n
+        return ()
+    return require(
+        apply_primitive("minimum", [e, other]),
+        apply_primitive("minimum", [other, ir.constant(1)]),
+        f"{operation} cannot broadcast: an operand is empty (extent {{left}}), another is not.",
+        hint="a[k:k + 1] is empty where there is no element k, as a[:1] and a[-1:] of nothing.",
     )
 
 

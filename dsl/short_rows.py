@@ -9,7 +9,10 @@ from __future__ import annotations
 from .combines import SHORT_ROW
 from .graph import Fold, Node
 from .names import Names
-from .passes.short_folds import Short, length
+from .passes.short_folds import Short, is_short, length
+
+#: Where a GPU's fold over tiles takes in the folds that it reads (backend/cuda/forms.py).
+TILED = "its results fill tiles and their rows are short: up to 3 elements, 63 where nothing rounds"
 
 
 class ShortRows:
@@ -27,7 +30,7 @@ class ShortRows:
 
     def loops(self, node: Node) -> frozenset[Node]:
         """The folds that are loops in a kernel here."""
-        return self.short.loops(node, self._count)
+        return self.short.loops(node, self._count, self.names.value)
 
     def made(self, node: Node) -> Node:
         """What the kernel of a node is made of here."""
@@ -50,6 +53,8 @@ class ShortRows:
         rows, count = self.names.extent(length(node)), self._count(node)
         if not self.left_out(node):
             known = "" if count is None else f", here {count}"
+            if node in self.short.worth:
+                return f"a loop in {where} where {TILED}{known}"
             return f"a loop in {where} where {rows} < {SHORT_ROW}{known}"
         size = self.names.size(node.outer)
         results = "its results are" if size is None else f"{size:,} results are"
@@ -60,8 +65,9 @@ class ShortRows:
         """Why a kernel is not part of its reader; None where it is."""
         if node not in self.short.reader:
             return reason
-        return (
-            None
-            if self.left_out(node)
-            else (f"rows of {SHORT_ROW} elements and more are folded by many lanes together")
-        )
+        if self.left_out(node):
+            return None
+        count = self._count(node) if isinstance(node, Fold) else None
+        if node in self.short.worth and count is not None and is_short(count):
+            return f"no loop in its reader, for that is where {TILED}"
+        return f"rows of {SHORT_ROW} elements and more are folded by many lanes together"

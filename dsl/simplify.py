@@ -7,13 +7,14 @@ floats only where IEEE 754 allows it for every operand.
 
 from __future__ import annotations
 
+import operator
 import warnings
 
 import numpy as np
 
 from .expr import FALSE, TRUE, Apply, Const, Expr
 from .primitives import TABLE, Primitive, convert
-from .types import ScalarType, bool_
+from .types import ScalarType, bool_, int64
 
 _LOGICAL_ON_BOOL = {
     "add": "logical_or",
@@ -70,7 +71,8 @@ def apply(op: Primitive, args: tuple[Expr, ...], type_: ScalarType, weak: bool =
         if type(a) is not Const:
             break
     else:
-        return _fold(op, args, type_)
+        # An extent that no array has must stay one: where it is asked for, it is told exactly.
+        return Apply(op, args, type_) if _overflows(op, args, type_) else _fold(op, args, type_)
     if op.name == "logical_and":
         return _logical_and(args)
     if op.name == "logical_or":
@@ -87,6 +89,17 @@ def apply(op: Primitive, args: tuple[Expr, ...], type_: ScalarType, weak: bool =
         if not first.is_inexact:
             return TRUE
     return Apply(op, args, type_)
+
+
+_EXACTLY = {"add": operator.add, "subtract": operator.sub, "multiply": operator.mul}
+
+
+def _overflows(op: Primitive, args: tuple[Expr, ...], type_: ScalarType) -> bool:
+    """Whether int64 constants give a number beyond their type."""
+    if type_ != int64 or op.name not in _EXACTLY:
+        return False
+    exact = _EXACTLY[op.name](*(int(a.value) for a in args))  # type: ignore[attr-defined]
+    return not int64.lowest <= exact <= int64.highest
 
 
 def _fold(op: Primitive, args: tuple[Expr, ...], type_: ScalarType) -> Expr:
@@ -161,7 +174,7 @@ def _integer(op: Primitive, args: tuple[Expr, ...], type_: ScalarType) -> Expr |
             return a
         if isinstance(b, Const) and isinstance(a, Apply) and isinstance(a.args[-1], Const):
             inner = a.args[-1]
-            if a.op.name == "add":
+            if a.op.name == "add" and not _overflows(op, (inner, b), type_):
                 total = _wrapped(int(inner.value) + int(b.value), type_)
                 return apply(op, (a.args[0], total), type_)
         if isinstance(a, Apply) and a.op.name == "add" and isinstance(a.args[1], Const):
@@ -182,7 +195,7 @@ def _integer(op: Primitive, args: tuple[Expr, ...], type_: ScalarType) -> Expr |
         if is_const(b, 0):
             return b
         if isinstance(b, Const) and isinstance(a, Apply) and isinstance(a.args[-1], Const):
-            if a.op.name == "multiply":
+            if a.op.name == "multiply" and not _overflows(op, (a.args[-1], b), type_):
                 total = _wrapped(int(a.args[1].value) * int(b.value), type_)  # type: ignore[attr-defined]
                 return apply(op, (a.args[0], total), type_)
         return None

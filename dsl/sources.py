@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import sys
 import weakref
+from array import array
 from typing import Any
 
 import numpy as np
 
 from .array import Array
-from .errors import NestedParallelismError, TracingError, form_of, user_facing, user_location
+from .errors import (
+    Location,
+    NestedParallelismError,
+    TracingError,
+    form_of,
+    user_facing,
+    user_location,
+)
 from .expr import Const
 from .graph import Input
 from .scalar import Scalar
@@ -21,15 +29,17 @@ from .types import ScalarType, as_type
 PLAIN_ARRAYS: set[type] = {np.ndarray}
 
 
+_PROTOCOLS = ("__cuda_array_interface__", "__dlpack__", "__array_interface__", "__array__")
+
+
 def is_arraylike(value: Any) -> bool:
-    """NumPy, CuPy, DLPack and `__cuda_array_interface__` arrays."""
+    """NumPy, CuPy, DLPack and `__cuda_array_interface__` arrays, what NumPy makes an array of by
+    `__array__` (pandas), and the arrays of Python itself."""
     if type(value) in PLAIN_ARRAYS or isinstance(value, np.ndarray):
         return True
     if isinstance(value, Array | Scalar | np.generic | type | ScalarType):
         return False
-    return hasattr(value, "__cuda_array_interface__") or (
-        hasattr(value, "__dlpack__") or hasattr(value, "__array_interface__")
-    )
+    return isinstance(value, memoryview | array) or any(hasattr(value, s) for s in _PROTOCOLS)
 
 
 _DLPACK_GPU = (2, 13)  # kDLCUDA, kDLCUDAManaged
@@ -126,6 +136,7 @@ def use(x: Any) -> Array:
     if held is not None:
         node = held[1]()
         if held[0]() is source and node is not None and _matches(node, source):
+            node.where = _in_one_place(node.where, user_location())
             return Array(node.leaves)
     node = Input(
         "input",
@@ -140,6 +151,13 @@ def use(x: Any) -> Array:
     except TypeError:
         pass  # not weakly referable: never shared
     return Array(node.leaves)
+
+
+def _in_one_place(before: Location | None, here: Location | None) -> Location | None:
+    """Where an array is used: None if in several places, of which none is the place to name."""
+    if before is None or here is None or (before.file, before.line) != (here.file, here.line):
+        return None
+    return before
 
 
 def _matches(node: Input, source: Any) -> bool:

@@ -20,6 +20,7 @@ from .graph import (
     Generate,
     Input,
     Leaf,
+    Library,
     Matmul,
     Node,
     Permute,
@@ -27,7 +28,8 @@ from .graph import (
     inner_inputs,
     topological,
 )  # fmt: skip
-from .types import bool_, int64
+from .library import LibraryOperation, is_builtin
+from .types import ScalarType, bool_, int64
 
 
 class BrokenGraph(AssertionError):
@@ -138,6 +140,9 @@ def _expression(node: Node, what: str, e: Expr) -> None:
         _need(all(a.type == int64 for a in e.args), node, f"{what} has an index that is no int64")
         _need(e.type == outputs[e.component].type, node, f"{what} reads {e.node!r} as {e.type}")
         _need(all(s.type == e.type for s in e.scoped), node, f"{what} has a border of another type")
+        outside = e.boundary in ("constant", "function")
+        _need(len(e.scoped) == outside and len(e.vars) in (0, rank * outside), node,
+              f"{what} has a border of {len(e.scoped)} values")  # fmt: skip
     elif isinstance(e, Apply):
         _need(len(e.args) == e.op.arity, node, f"{what}: {e.op.name} of {len(e.args)} arguments")
         types = [a.type for a in e.args]
@@ -197,14 +202,39 @@ def _types(node: Node) -> None:
             _combine(node, node.combine, types)
     elif isinstance(node, Matmul):
         _same(node, "the operands", (node.left, node.right), [node.result.type] * 2)
+    elif isinstance(node, Library):
+        _need(isinstance(node.operation, LibraryOperation), node, "no operation of a library")
+        if is_builtin(node.operation):  # sort, argsort
+            ((of,), (out,), (axis,)) = node.arguments, node.outs, node.operation.parameters
+            rank = len(of.shape)
+            _need(len(out.shape) == rank, node, f"results of rank {len(out.shape)}, not {rank}")
+            _need(axis in range(rank), node, f"axis {axis} of {rank}")
     elif isinstance(node, ArrayLoop):
-        types = [leaf.type for leaf in node.init]
-        _need([s.type for s in node.state] == types == [b.type for b in node.body], node,
-              "a state that changes its type")  # fmt: skip
+        kinds = [_kind(leaf) for leaf in node.init]
+        _need([_kind(s.leaf()) for s in node.state] == kinds == [_kind(b) for b in node.body], node,
+              "a state that changes its type or rank")  # fmt: skip
+        _need((node.predicate is None) != (node.count is None), node, "not one end")
+        if node.predicate is not None:
+            _need(_kind(node.predicate) == (bool_, 0), node, "a test that is no truth value")
+        if node.index is not None:
+            _need(_kind(node.index.leaf()) == (int64, 0), node, "a counter that is no int64")
+        if node.count is not None:
+            _same(node, "the count", (node.count,), [int64])
     elif isinstance(node, Branch):
-        types = [o.type for o in node.outs]
+        kinds = [(o.type, len(o.shape)) for o in node.outs]
         for side in (node.then, node.other):
-            _need([leaf.type for leaf in side] == types, node, "sides of different types")
+            _need([_kind(leaf) for leaf in side] == kinds, node, "sides of different types or rank")
+        _same(node, "the predicate", (node.predicate,), [bool_])
+    if isinstance(node, Scan):
+        _need(node.axis in range(len(node.shape)), node, f"axis {node.axis} of {len(node.shape)}")
+        _need(node.form in ("inclusive", "exclusive", "total"), node, f"form {node.form!r}")
+        _need(node.form == "inclusive" or node.init is not None, node, "no initial value")
+    elif isinstance(node, FoldSeg):
+        _need(_kind(node.offsets) == (int64, 1), node, "offsets that are no row of int64")
+
+
+def _kind(leaf: Leaf) -> tuple[ScalarType, int]:
+    return leaf.type, len(leaf.shape)
 
 
 def _combine(node: Node, combine: Combine, types: Sequence[Any]) -> None:

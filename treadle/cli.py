@@ -142,13 +142,13 @@ def _program(name: str, shapes: list[str] | None) -> Any:
     from treadle.skeletons.simulator import explore as pages
 
     with _friendly():
-        if ":" not in name:
-            if name.endswith(".py"):
-                raise Mistake(pages.naming_no_function(Path(name)))
+        if ":" not in name and not name.endswith(".py"):
             if shapes:
                 raise Mistake("--shape is for programs of your own: FILE.py:FUNCTION.")
             return _example(name).program()
         try:
+            if ":" not in name:
+                raise Mistake(pages.naming_no_function(Path(name)))
             return pages.lowered(name, shapes or ["32x32"]).program
         except pages.PageError as mistake:
             raise Mistake(str(mistake)) from None
@@ -341,7 +341,8 @@ def _friendly() -> Iterator[None]:
     except ModuleNotFoundError as missing:
         if (missing.name or "treadle").partition(".")[0] == "treadle":
             raise
-        message = f"this needs {missing.name}: pip install 'treadle[plot]' scipy"
+        top = (missing.name or "").partition(".")[0]
+        message = f"this needs {missing.name}: pip install {_PACKAGES.get(top, top)}"
     else:
         return
     _console(stderr=True).print("[bold red]error:[/bold red]", end=" ")
@@ -392,6 +393,10 @@ def _present(made: Any) -> None:
         console.print()
     if made.picture:
         console.print(f"picture: {made.picture}", markup=False, highlight=False, soft_wrap=True)
+
+
+#: What a module is called where it is installed from.
+_PACKAGES = {"PIL": "pillow"}
 
 
 def _console(*, stderr: bool = False) -> Console:

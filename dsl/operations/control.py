@@ -10,9 +10,20 @@ from .. import expr as ir
 from .. import simplify
 from ..array import Array
 from ..errors import DTypeError, Location, ShapeError, TracingError, user_location
-from ..expr import Expr, Proj, Var
+from ..expr import Expr, Index, Proj, Var
 from ..functions import Ignore, MaybeIndex, choose_index
-from ..graph import ArrayLoop, Branch, Check, Generate, Input, Label, Leaf, Output, known
+from ..graph import (
+    ArrayLoop,
+    Branch,
+    Check,
+    Generate,
+    Input,
+    Label,
+    Leaf,
+    Output,
+    known,
+    topological,
+)
 from ..node import fresh_uid
 from ..scalar import Scalar, as_index, as_strong, as_truth, fit_weak, lift, unify, yields
 from ..shapes import show_shape
@@ -168,15 +179,64 @@ def _loop(
             )
         given = ("k", "state") if operation == "loop" and what == "body" else ("state",)
         _takes(function, given, f"the {what} of {operation}")
-    if isinstance(init, list):
-        raise TracingError(
-            f"the state of {operation} is a list.", hint="Use a tuple: (x, y) instead of [x, y]."
-        )
+    if isinstance(init, dict):
+        made = _loop(operation, count, *_on_parts(pred, body, init, operation), _parts(init), name)
+        return _dict_of(made, init)
     leaves, structure = flatten(init, _is_array)
+    for v in leaves:
+        if isinstance(v, list | dict):
+            raise TracingError(
+                f"the state of {operation} {'is' if v is init else 'holds'} a "
+                f"{type(v).__name__}{' in a tuple' if isinstance(v, dict) else ''}.",
+                hint="Use a tuple, (x, y) instead of [x, y], or a dict, which may hold dicts.",
+            )
     where = user_location()
     if enclosing_kernel() is None and any(_is_array(v) for v in leaves):
         return _array_loop(operation, count, pred, body, leaves, structure, name, where)
     return _scalar_loop(operation, count, pred, body, leaves, structure, where)
+
+
+def _parts(state: dict[Any, Any]) -> tuple[Any, ...]:
+    """The values of a dict, dicts among them as tuples, too."""
+    return tuple(_parts(v) if isinstance(v, dict) else v for v in state.values())
+
+
+def _dict_of(parts: Sequence[Any], like: dict[Any, Any]) -> dict[Any, Any]:
+    """The dict with these values, of `like`'s keys."""
+    return {
+        k: _dict_of(part, v) if isinstance(v, dict) else part
+        for (k, v), part in zip(like.items(), parts, strict=True)
+    }
+
+
+def _parts_like(made: Any, like: dict[Any, Any], operation: str) -> tuple[Any, ...]:
+    """The values of what a body returned, in the order of `like`, whose keys it must have."""
+    if not isinstance(made, dict) or made.keys() != like.keys():
+        keys = ", ".join(map(repr, like))
+        said = f"a dict of {', '.join(map(repr, made))}" if isinstance(made, dict) else "no dict"
+        raise TracingError(
+            f"the body of {operation} must return the state, a dict of {keys}, but returned "
+            f"{said}.",
+            hint="Return the same keys in every turn: {**state, 'x': …}.",
+        )
+    return tuple(
+        _parts_like(made[k], v, operation) if isinstance(v, dict) else made[k]
+        for k, v in like.items()
+    )
+
+
+def _on_parts(
+    pred: Callable[..., Any] | None, body: Callable[..., Any], like: dict[Any, Any], operation: str
+) -> tuple[Callable[..., Any] | None, Callable[..., Any]]:
+    """The functions of a loop whose state is a dict, on the tuple of its values."""
+
+    def turn(*given: Any) -> Any:
+        *index, parts = given
+        return _parts_like(body(*index, _dict_of(parts, like)), like, operation)
+
+    if pred is None:
+        return None, turn
+    return lambda parts: pred(_dict_of(parts, like)), turn
 
 
 def _takes(function: Callable[..., Any], given: Sequence[str], what: str) -> None:
@@ -259,7 +319,8 @@ def _array_loop(
         result = body(index_scalar(index), seen)
     else:
         result = body(seen)
-    next_leaves, checks = _next_state(result, structure, arrays, scalar, operation, where)
+    bound = states if index is None else [*states, index]
+    next_leaves, checks = _next_state(result, structure, arrays, scalar, bound, operation, where)
     predicate: Leaf | None = None
     if pred is not None:
         truth = _predicate(pred(seen), operation)
@@ -309,10 +370,12 @@ def _next_state(
     structure: Structure,
     arrays: Sequence[Array],
     scalar: Sequence[bool],
+    states: Sequence[Input],
     operation: str,
     where: Location | None,
 ) -> tuple[list[Leaf], list[Check]]:
-    """The leaves of the next state, of the state's types and shapes."""
+    """The leaves of the next state, of the state's types and shapes, and what must hold for that
+    before the loop.  Extents that a turn computes are checked in each turn."""
     if isinstance(result, list):
         raise TracingError(
             f"the body of {operation} returned a list.",
@@ -352,6 +415,7 @@ def _next_state(
                 hint="Keep an array of the final extents in the state, and a count beside it.",
                 where=where,
             )
+        in_turns: list[Check] = []
         for axis, (new, old) in enumerate(zip(made._shape, like._shape, strict=True)):
             if new is old:
                 continue
@@ -365,14 +429,26 @@ def _next_state(
                         where=where,
                     )
                 continue
-            checks.append(
-                Check(
-                    new,
-                    old,
-                    f"the body of {operation} changed the extent of axis "
-                    f"{axis} of its state from {{right}} to {{left}}.",
-                    where=where,
-                )
+            check = Check(
+                new,
+                old,
+                f"the body of {operation} changed the extent of axis "
+                f"{axis} of its state from {{right}} to {{left}}.",
+                where=where,
             )
-        leaves += made._leaves
+            (in_turns if _depends(new, states) else checks).append(check)
+        if in_turns:
+            elements = tuple(made._element(tuple(map(Index, range(like.ndim)))))
+            held = Generate(
+                like._shape, elements, label=Label("state"), where=where, checks=tuple(in_turns)
+            )
+            leaves += held.leaves
+        else:
+            leaves += made._leaves
     return leaves, checks
+
+
+def _depends(extent: Expr, states: Sequence[Input]) -> bool:
+    """Whether an extent is computed from the state of a loop, or its counter."""
+    read = [Leaf(e.node, e.component) for e in ir.walk((extent,)) if isinstance(e, ir.Read)]
+    return bool(read) and not set(states).isdisjoint(topological(read))

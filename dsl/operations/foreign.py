@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-
 from ..array import Array
 from ..configuration import current_backend
 from ..errors import DTypeError, ShapeError, TracingError, did_you_mean, user_location
 from ..expr import Foreign
 from ..graph import Barrier, Label, Library, Output
-from ..library import LibraryOperation
+from ..library import LibraryOperation, layout_of
 from ..scalar import Scalar, as_strong, lift
 from ..sources import as_array
 from ..tracing import forbid_nesting
@@ -151,11 +149,11 @@ def foreign_array(
         got = chosen(*values)
         parts = [got] if single else list(got)
         for value, out in zip(parts, outs, strict=True):
-            array = np.asarray(value)
-            if array.dtype != out.type.numpy or array.ndim != len(out.shape):
+            dtype, extents = layout_of(value)
+            if dtype != out.type.numpy or len(extents) != len(out.shape):
                 raise ShapeError(
-                    f"foreign_array: the implementation for {backend} returned {array.dtype} of "
-                    f"rank {array.ndim}; the fallback says {out.type} of rank {len(out.shape)}.",
+                    f"foreign_array: the implementation for {backend} returned {dtype} of "
+                    f"rank {len(extents)}; the fallback says {out.type} of rank {len(out.shape)}.",
                     hint="Convert there, as in x.astype(np.float32), or change the fallback.",
                 )
         return parts[0] if single else tuple(parts)

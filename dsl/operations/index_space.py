@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import simplify
+from ..access import polynomial
 from ..array import Array, map_over
 from ..errors import (
     AxisError,
@@ -211,11 +212,28 @@ def _bound(value: Any, n: Expr) -> Expr:
     return least(greatest(shifted, constant(0)), n)
 
 
-def _is_single(s: slice) -> bool:
-    """`k:k + 1` with k ≥ 0: at most one element, which broadcasts."""
+def _single(s: slice, n: Expr) -> bool:
+    """Whether a slice holds one element at most whatever `n`, and so broadcasts: `:1`, `-1:`,
+    `k:k + 1`, `n - 1:`."""
     start = 0 if s.start is None else s.start
-    whole = isinstance(start, int) and isinstance(s.stop, int)
-    return whole and start >= 0 and s.stop == start + 1
+    if isinstance(start, int) and (s.stop is None or isinstance(s.stop, int)):
+        return bool(s.stop == (start + 1 or None))
+    low, high = _first(s), n if s.stop is None else as_index(s.stop, "a slice")
+    if not isinstance(high, Const) and high is not n and _counts_from_end(low):
+        return False  # a[-7:k] of 5 rows is a[-7:-1], four of them, where k counts from the end
+    if any(e.type != int64 for e in walk((low, high))):
+        return False  # k + 1 of a narrow type may wrap
+    low, high = (plus(n, e) if _counts_from_end(e) else e for e in (low, high))
+    after = polynomial(plus(low, constant(1)))
+    return after is not None and after == polynomial(high)
+
+
+def _first(s: slice) -> Expr:
+    return constant(0) if s.start is None else as_index(s.start, "a slice")
+
+
+def _counts_from_end(bound: Expr) -> bool:
+    return isinstance(bound, Const) and int(bound.value) < 0
 
 
 def _slice_axis(s: slice, n: Expr) -> tuple[Expr, Expr, int]:
@@ -226,10 +244,16 @@ def _slice_axis(s: slice, n: Expr) -> tuple[Expr, Expr, int]:
             f"the step of a slice must be a nonzero integer, got {s.step!r}.",
             hint="Write a number, as in a[::2] or a[::-1]; td.backpermute takes any index.",
         )
-    step = int(step)
-    if step == 1 and _is_single(s):
-        first = constant(s.start or 0)
-        return first, least(greatest(minus(n, first), constant(0)), constant(1)), 1
+    step, zero = int(step), constant(0)
+    if step == 1 and not isinstance(n, Const) and _single(s, n):
+        first = _first(s)
+        if isinstance(first, Const):  # an empty result never reads: no clipping is needed
+            k = int(first.value)
+            have = n if k in (0, -1) else greatest(plus(n, constant(-k if k > 0 else k + 1)), zero)
+            return (first if k >= 0 else plus(n, first)), least(have, constant(1)), 1
+        start = _bound(first, n)
+        stop = n if s.stop is None else _bound(s.stop, n)
+        return start, least(greatest(minus(stop, start), zero), constant(1)), 1
     if step > 0:
         start = constant(0) if s.start is None else _bound(s.start, n)
         stop = n if s.stop is None else _bound(s.stop, n)

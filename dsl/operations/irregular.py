@@ -17,7 +17,7 @@ from ..scalar import Scalar, apply_primitive, as_index, as_truth
 from ..shapes import same_shape
 from ..sources import as_array
 from ..tracing import forbid_nesting
-from ..types import LEAF, int64
+from ..types import LEAF, bfloat16, int64
 from .common import label_of, normalise_axis, operation, require_axes, trace_elements
 from .index_space import flatten
 from .scans import scan_array
@@ -146,13 +146,16 @@ def _plain(a: Any, operation: str) -> Array:
     return array
 
 
-def _sorter(function: Callable[..., Any], **options: Any) -> Callable[[int], Callable[[Any], Any]]:
-    """axis ↦ NumPy's sort along it."""
-    return lambda axis: lambda x: function(x, axis=axis, **options)
+def _ordered(x: Any) -> Any:
+    """An array in a type whose order knows NaN: NumPy's of bfloat16 does not, and float32 holds
+    all of them."""
+    return x.astype(np.float32) if x.dtype == bfloat16.numpy else x
 
 
-register("sort", _sorter(np.sort))  # of equal values any order is the same
-register("argsort", _sorter(np.argsort, kind="stable"))
+register(  # of equal values any order is the same
+    "sort", lambda axis: lambda x: np.sort(_ordered(x), axis=axis).astype(x.dtype, copy=False)
+)
+register("argsort", lambda axis: lambda x: np.argsort(_ordered(x), axis=axis, kind="stable"))
 
 
 def _sorted(a: Any, axis: int | None, operation: str, index: bool) -> Array:

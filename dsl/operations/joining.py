@@ -138,7 +138,8 @@ def pad(a: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0
             hint="Modes: constant, edge, reflect, symmetric, wrap.",
         )
     shape = tuple(
-        plus(e, constant(lo + hi)) for e, (lo, hi) in zip(array._shape, widths, strict=True)
+        plus(plus(e, constant(lo)), constant(hi))
+        for e, (lo, hi) in zip(array._shape, widths, strict=True)
     )
     place: list[Expr] = [minus(Index(k), constant(lo)) for k, (lo, _) in enumerate(widths)]
     if mode != "constant":

@@ -8,7 +8,7 @@ from typing import Any, ParamSpec, TypeVar
 from .. import simplify
 from ..array import Array
 from ..errors import Location, ShapeError, TracingError, user_facing, user_location
-from ..expr import Cond, Const, Expr, Index, Loop, Proj, Read, Var, constant, substitute
+from ..expr import Apply, Cond, Const, Expr, Index, Loop, Proj, Read, Var, constant, substitute
 from ..graph import Check, Generate, known
 from ..scalar import Scalar, apply_primitive, lift, refuse_argument
 from ..shapes import same_shape
@@ -92,6 +92,26 @@ def resolve_index(kind: str, i: Expr, n: Expr) -> Expr:
         back = apply_primitive("subtract", [apply_primitive("subtract", [period, one]), r])
         return apply_primitive("minimum", [r, back])
     raise ValueError(f"unknown boundary {kind!r}")
+
+
+def resolved_index(e: Expr) -> tuple[str, Expr] | None:
+    """The kind and the index of which `e` may be `resolve_index`, for some extent: who knows the
+    extent resolves that index, and sees whether it is `e`."""
+    if not isinstance(e, Apply):
+        return None
+    if e.op.name == "remainder":
+        return "wrap", e.args[0]
+    if e.op.name != "minimum":
+        return None
+    kinds = ("symmetric", "mirror")
+    for kind, x in zip(kinds, (e, e.args[0]), strict=True):
+        first = x.args[0] if x.args else x
+        if isinstance(first, Apply) and first.op.name == "remainder":
+            return kind, first.args[0]
+    first = e.args[0]
+    if isinstance(first, Apply) and first.op.name == "maximum":
+        return "clamp", first.args[0]
+    return None
 
 
 def in_range(i: Expr, n: Expr) -> Expr:

@@ -160,6 +160,26 @@ def test_explain_and_source_of_a_program_of_ones_own(tmp_path: Path) -> None:
     assert code == 1 and "iterate needs a scalar" in text and "--shape 8x8 --shape =3" in text
 
 
+def test_a_program_that_cannot_be_run_shows_the_frames_of_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "broken.py"
+    file.write_text("def at(k):\n    return (1, 2)[k]\n\n\nlast = at(2)\n")
+    frames = [
+        "error: broken.py cannot be run.",
+        "Traceback (most recent call last):",
+        f'  File "{file}", line 5, in <module>',
+        "    last = at(2)",
+        f'  File "{file}", line 2, in at',
+        "    return (1, 2)[k]",
+        "IndexError: tuple index out of range",
+    ]
+    for named in (f"{file}:f", str(file)):
+        code, text = invoke("explain", named)
+        assert code == 1 and [t for t in text.splitlines() if set(t) - set(" ~^")] == frames
+    file.write_text("def f(a:\n")
+    code, text = invoke("explain", f"{file}:f")
+    assert code == 1 and "SyntaxError" in text and "importlib" not in text
+
+
 def test_explain_shows_kernels() -> None:
     code, text = invoke("explain", "heat")
     assert code == 0, text

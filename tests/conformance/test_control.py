@@ -365,6 +365,37 @@ def test_iterate_and_loop_on_arrays(check):
     )
 
 
+def test_dicts_as_states(run):
+    a = np.arange(4.0)
+
+    def turn(s):
+        return {"speed": {"v": s["speed"]["v"] / 2}, "x": s["x"] + s["speed"]["v"]}
+
+    got = run(td.iterate(2, turn, {"x": td.use(a), "speed": {"v": td.ones(4)}}))
+    assert list(got) == ["x", "speed"]
+    assert_same(got, {"x": a + 1.5, "speed": {"v": np.full(4, 0.25)}})
+    counted = run(
+        td.while_loop(
+            lambda s: s["n"] < 3, lambda s: {**s, "n": s["n"] + 1}, {"n": 0, "y": td.use(a)}
+        )
+    )
+    assert_same(counted, {"n": np.array(3), "y": a})
+
+    def inside(x):
+        return td.loop(3, lambda k, s: {"p": s["p"] + k, "q": s["p"]}, {"p": x, "q": x})["q"]
+
+    assert_same(run(td.map(inside, a)), a + 1)
+
+
+def test_other_keys_than_the_state_has():
+    with pytest.raises(td.TracingError, match="a dict of 'x', 'y', but returned a dict of 'x'"):
+        td.iterate(2, lambda s: {"x": s["x"]}, {"x": np.ones(2), "y": 1.0})
+    with pytest.raises(td.TracingError, match="a dict of 'x', but returned no dict"):
+        td.iterate(2, lambda s: s["x"], {"x": np.ones(2)})
+    with pytest.raises(td.TracingError, match="holds a dict in a tuple"):
+        td.iterate(2, lambda s: s, (np.ones(2), {"x": 1.0}))
+
+
 def test_many_turns(run):
     """A thousand turns of an array loop."""
 
@@ -438,3 +469,57 @@ def test_checks_of_a_side_hold_where_it_is_chosen(backend):
             largest(False, empty)
         with pytest.raises(td.ShapeError, match="broadcast"):
             added(False, full, full[:3])
+
+
+def test_states_whose_extents_a_turn_computes(backend):
+    """What a cond or a filter makes of a state is checked in every turn."""
+
+    def program(a, b, n):
+        chosen = td.iterate(n, lambda s: td.cond(td.sum(s) % 2 == 0, a, s + b), b)
+        kept = td.iterate(n, lambda s: td.filter(lambda x: x >= 0, s)[0] - 1, a)
+        return chosen, kept
+
+    compiled = td.jit(program, backend=backend)
+    a, b = np.arange(3, 9), np.arange(6) * 3
+    for _ in range(2):
+        want = b
+        for _ in range(4):
+            want = a if want.sum() % 2 == 0 else want + b
+        assert_same(compiled(a, b, 4), (want, a - 4))
+        with pytest.raises(td.ShapeError, match=r"changed the extent of axis 0 .* from 6 to 5"):
+            compiled(a, b, 5)
+        with pytest.raises(td.ShapeError):
+            compiled(a, b[1:], 4)
+
+
+def test_conds_on_arrays_in_loops_over_arrays(check):
+    """Chosen by the counter or the state, also in loops within loops; extents agree each turn."""
+    x = np.arange(5, dtype="i4")
+    y, zero = 10 * x, np.asarray(np.int64(0))
+
+    def turn(s):
+        return td.cond(td.the(s[2]) % 2 == 0, s[0], s[1]), s[1], s[2] + 1
+
+    def after(n):
+        return x if n < 2 else y  # turn 0 keeps x, turn 1 takes y
+
+    three = td.iterate(2, lambda s: turn(td.iterate(2, turn, s)), (x, y, zero))
+    check(
+        {
+            "the counter": (
+                lambda: td.loop(3, lambda k, s: td.cond(k % 2 == 0, s, y), td.use(x)), y),
+            "the state": (lambda: td.iterate(1, turn, (x, y, zero))[0], after(1)),
+            "two turns": (lambda: td.iterate(2, turn, (x, y, zero))[0], after(2)),
+            "loops in loops": (lambda: three, (y, y, np.array(6))),
+        }
+    )  # fmt: skip
+
+
+def test_conds_that_change_an_extent_in_a_turn(backend):
+    x = np.arange(5, dtype="i4")
+    f = td.jit(lambda x, z: td.loop(3, lambda k, s: td.cond(k < 1, s, z), x), backend=backend)
+    assert_same(f(x, x + 1), x + 1)
+    with pytest.raises(
+        td.ShapeError, match="changed the extent of axis 0 of its state from 5 to 4"
+    ):
+        f(x, x[1:])

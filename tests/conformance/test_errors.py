@@ -637,6 +637,22 @@ def test_no_memory_beyond_any_address(run, emulated):
         run(td.zeros((0, 2**40, 2**40)))  # NumPy counts the axes that are not empty
 
 
+def test_extents_beyond_any_number_are_no_memory(run, emulated):
+    """Sums and products of extents never wrap into the extents of a small array."""
+    if emulated is not None:
+        pytest.skip("the memory of the emulated GPU is NumPy's")
+    long = td.zeros(1 << 62, td.int8)
+    for build in (
+        lambda: td.concatenate([long] * 2),
+        lambda: td.concatenate([long] * 5),
+        lambda: td.pad(long, 1 << 62),
+        lambda: td.flatten(td.zeros((1 << 32, 1 << 32))),
+        lambda: td.scanl(td.maximum, 0, td.zeros(2**63 - 1, td.int64)),
+    ):
+        with pytest.raises(td.DeviceOutOfMemory):
+            run(build())
+
+
 # ---------------------------------------------------------------------------------------------
 # The form of all messages
 
@@ -815,6 +831,17 @@ def test_an_array_without_a_name_is_called_by_its_place(run):
         run(td.generate((5,), lambda i: first[i] + second[i]))
     words = f"out of range for axis 0 of the array used at {HERE}:{line}, which has extent 3."
     assert_mentions(error, words)
+
+
+def test_an_array_used_in_two_places_is_called_by_none(run):
+    """No line is named that may have nothing to do with the program."""
+    data = np.arange(3.0)
+    elsewhere = td.use(data)
+    again = td.use(data)
+    with td.config(check=True), pytest.raises(td.IndexOutOfBounds) as error:
+        run(td.map(lambda k: again[k], np.array([9])))
+    assert_mentions(error, "index 9 is out of range for axis 0 of an array, which has extent 3.")
+    del elsewhere
 
 
 def test_operands_of_products_are_checked_too(backend):

@@ -424,6 +424,28 @@ def test_deterministic_sums_repeat(backend, kind):
     assert abs(float(first) / a.astype("f8").sum() - 1) <= tolerance
 
 
+@pytest.mark.parametrize("shape", ((40, 30), (100, 5), (3, 70), (1, 9), (65, 2)))
+def test_folds_of_folds_of_stored_arrays(check, shape):
+    """Short folds become loops of their readers; what they read lives until then."""
+    a = small("int64", shape)
+    stored = {
+        "compute": (td.compute, a),
+        "cumsum": (lambda v: td.cumsum(v, axis=0), a.cumsum(0)),
+        "sort": (lambda v: td.sort(v, axis=1), np.sort(a, 1)),
+        "product": (lambda v: td.matmul(v, td.transpose(v)), a @ a.T),
+    }
+    check(
+        {
+            f"{name} {axis}": (
+                lambda f=f, k=axis: td.max(td.sum(f(td.use(a)), axis=k)),
+                np.asarray(value.sum(axis).max()),
+            )
+            for name, (f, value) in stored.items()
+            for axis in (0, 1)
+        }
+    )
+
+
 def test_several_reductions_of_one_array(check):
     a = small("float64", (33, 97))
     used = td.use(a)

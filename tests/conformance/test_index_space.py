@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -117,6 +119,60 @@ def test_slices_of_run_time_extents(backend):
         a = wide("int64", n)
         want = [a[2:5], a[-3:], a[::-1], a[:-2], a[10:3:-3], a[::2], a[40:]]
         assert_same(program(a), want, label=f"extent {n}")
+
+
+ONE_WIDE = {
+    "-1:": (lambda a: a - a[:, -1:]),
+    "rows -1:": (lambda a: a[-1:] + a),
+    ":1": (lambda a: a - a[:, :1]),
+    "-2:-1": (lambda a: a * a[:, -2:-1]),
+    "k:k + 1": (lambda a: a + a[1:2]),
+    "n - 1:": (lambda a: a * a[:, a.shape[1] - 1 :]),
+    "of a slice": (lambda a: a[1:, 1:] - a[1:, 1:][:, -1:]),
+    "transposed": (lambda a: a.T - a.T[-1:]),
+    "alone": (lambda a: a[-1:]),
+    "both one wide": (lambda a: a[:, -1:] * 2 + a[:, :1]),
+}
+
+
+@pytest.mark.parametrize("name", ONE_WIDE)
+def test_slices_of_one_element_at_most_broadcast(backend, name):
+    """The last column, kept as a column, as in NumPy: in one trace for all extents but 1."""
+    program = td.jit(ONE_WIDE[name], backend=backend)
+    for shape in ((3, 7), (2, 2), (5, 5), (1, 4), (4, 1), (1, 1), (3, 0), (0, 7), (0, 0)):
+        a = wide("int64", shape)
+        want = ONE_WIDE[name](a)
+        assert_same(program(a), want, label=f"{shape}")
+        again = td.run(ONE_WIDE[name](td.use(a)), backend=backend)
+        assert_same(again, want, label=f"{shape}, run")
+
+
+def test_a_scalar_counts_from_the_end_in_slices_of_one_element(backend):
+    program = td.jit(lambda a, k: (a[k : k + 1], a + a[k : k + 1]), backend=backend)
+    for n in (2, 5):
+        a = wide("int64", n)
+        for k in (*range(n), -2):
+            assert_same(program(a, k), (a[k : k + 1], a + a[k : k + 1]), label=f"{n}, {k}")
+        assert_same(td.jit(lambda a, k: a[-7:k], backend=backend)(a, -1), a[-7:-1])
+        with pytest.raises(td.ShapeError, match="an operand is empty"):
+            program(a, -1)  # a[-1:0]
+
+
+def test_other_extents_that_happen_to_be_one_do_not_broadcast(backend):
+    said = "extent 1 in one operand and 3 in another.  The 1 is so in this run only: extents that"
+    for body in (lambda a: a[2:] + a, lambda a: a[::3] + a):
+        with pytest.raises(td.ShapeError, match=said):
+            td.jit(body, backend=backend)(np.ones(3))
+        stored = pickle.loads(pickle.dumps(td.jit(body, backend=backend).lower(np.ones(4))))
+        with pytest.raises(td.ShapeError, match=said):
+            stored(np.ones(3))
+    narrow = td.jit(lambda a, n: a + a[:, :n], backend=backend)
+    with pytest.raises(td.ShapeError, match=r"in this run only(.|\n)*td\.reshape"):
+        narrow(np.ones((2, 3)), 1)
+    with pytest.raises(td.ShapeError, match=r"extent 3 in one operand and 2 in another\.\n"):
+        narrow(np.ones((2, 3)), 2)
+    told = td.jit(lambda a, n: a + td.reshape(a[:, :n], (-1, 1)), backend=backend)
+    assert_same(told(np.ones((2, 3)), 1), np.full((2, 3), 2.0))
 
 
 @pytest.mark.parametrize("name", DTYPES)

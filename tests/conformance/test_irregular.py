@@ -122,14 +122,17 @@ def test_expand(check, n):
 @pytest.mark.parametrize("name", [n for n in DTYPES if n not in COMPLEXES])
 def test_sort_of_every_type(check, name):
     a = wide(name, (3, 257))
-    if dt(name).kind == "f":
+    if dt(name).kind == "f" or name == "bfloat16":
         a[:, ::50] = [np.nan, np.inf, -np.inf, 0.0, 1.0, np.nan]
+    # NumPy's order of bfloat16 does not know NaN.
+    b = a.astype(np.float32) if name == "bfloat16" else a
     check(
         {
-            "last axis": (lambda: td.sort(a), np.sort(a)),
-            "axis 0": (lambda: td.sort(a, axis=0), np.sort(a, axis=0)),
-            "backwards": (lambda: td.sort(td.use(a)[:, ::-1]), np.sort(a)),
-            "unique": (lambda: td.unique(a), np.unique(a)),
+            "last axis": (lambda: td.sort(a), np.sort(b).astype(a.dtype)),
+            "axis 0": (lambda: td.sort(a, axis=0), np.sort(b, axis=0).astype(a.dtype)),
+            "backwards": (lambda: td.sort(td.use(a)[:, ::-1]), np.sort(b).astype(a.dtype)),
+            "indices": (lambda: td.argsort(a), np.argsort(b, kind="stable")),
+            "unique": (lambda: td.unique(a), np.unique(b).astype(a.dtype)),
         }
     )
 

@@ -140,6 +140,14 @@ def test_pinned_sums_do_not_see_how_elements_are_stored(backend):
         fused, stored = (f(copy, deterministic=True) for copy in (lambda v: v, td.compute))
         first, second = (td.run(e, backend=backend) for e in (fused, stored))
         same_bits(to_host(first), to_host(second))
+        with td.config(deterministic=True):  # says so of every operation
+            third = td.run(f(lambda v: v), backend=backend)
+        same_bits(to_host(first), to_host(third))
+    column = td.schedule.Column(8)
+    ordered = td.jit(lambda: td.sum(td.transpose(x, schedule=column), axis=1), deterministic=True,
+                     backend=backend)  # fmt: skip
+    same_bits(to_host(ordered()), to_host(td.run(programs[0](td.compute, deterministic=True),
+                                                 backend=backend)))  # fmt: skip
 
 
 def test_borders_compute_the_same_bits_as_the_interior(run):

@@ -258,7 +258,7 @@ def test_slips_of_a_second_user():
         td.stencil(lambda w: w[-1, 0], im, boundary=td.constant)
     with pytest.raises(td.TracingError, match="return it from the function"):
         td.map(lambda v: print(f"{v:.2f}"), x)
-    with pytest.raises(td.TracingError, match="A list of numbers"):
+    with pytest.raises(td.TracingError, match="a list of numbers"):
         td.jit(lambda a: td.sum(a))([1.0, 2.0, 3.0])
     with pytest.raises(td.NestedParallelismError, match="this is one"):
         td.map(lambda r: td.sum(r), im)

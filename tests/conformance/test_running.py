@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from array import array
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -309,6 +310,29 @@ def test_dlpack_in_and_out(run, backend):
         return x * 2
 
     assert_same(double(Exporter(a)), a * 2)
+
+
+class Column:
+    """A column of a table, as pandas has them: NumPy asks it for its values."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self.values, dtype)
+
+
+def test_what_numpy_makes_arrays_of(run, backend):
+    """Compiled functions take what `td.use` and operations take."""
+    doubled = td.jit(lambda a: 2 * a, backend=backend)
+    values = np.arange(5.0)
+    for column in (Column(values), memoryview(values), array("d", values)):
+        assert_same(doubled(column), 2 * values)
+        assert_same(run(td.use(column) + column), 2 * values)
+    with pytest.raises(td.DTypeError, match="dtype object"):
+        doubled(Column(np.array(["a", 1], object)))
+    with pytest.raises(td.TracingError, match="of type range"):
+        doubled(range(5))
 
 
 def test_inputs_are_never_changed(backend):
@@ -709,3 +733,16 @@ def test_every_type_through_a_compiled_function(backend, kind):
     for n in (0, 1, 33):
         a = wide(kind, n)
         assert_same(same(a), a[::-1])
+
+
+def test_a_function_of_the_users_that_returns_other_extents(backend):
+    """Kernels would read what is not there."""
+
+    def program(a):
+        cut = td.foreign_array({backend: lambda x: x[:3]}, a, fallback=lambda x: x + 0)
+        return cut * 2, td.sum(cut)
+
+    compiled = td.jit(program, backend=backend)
+    assert_same(compiled(np.arange(3)), (np.arange(3) * 2, np.array(3)))
+    with pytest.raises(td.ShapeError, match=r"returned an array of shape \(3,\).* \(8,\)"):
+        compiled(np.arange(8))

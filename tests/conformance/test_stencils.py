@@ -99,6 +99,40 @@ def test_three_dimensions(check, label):
     check(cases)
 
 
+def numbered(a):
+    """An array whose elements know their places."""
+    if isinstance(a, np.ndarray):
+        return a + 3 * np.arange(a.shape[0])[:, None] + np.arange(a.shape[1])
+    return td.imap(lambda i, j, x: x + 3 * i + j, a)
+
+
+VIEWS = {
+    "slice": lambda a: a[1:-1, 2:],
+    "steps": lambda a: a[1::2, ::3],
+    "turned": lambda a: a.T[:, 1:],
+    "reversed": lambda a: a[::-1, ::-1],
+    "of a computed array": lambda a: (a * 3 + 1)[2:, :-1],
+    "with its indices": lambda a: numbered(a[1:]),
+}
+
+
+@pytest.mark.parametrize("label", BOUNDARIES)
+def test_views(check, label):
+    """A border of a view is where the view ends, not its array."""
+    kernel, oracle = weighted(OFFSETS_2D)
+    mine, theirs = boundary_named(label, 2)
+    cases = {}
+    for shape in ((2, 3), (4, 4), (20, 66)):
+        a = wide("int64", shape)
+        for name, view in VIEWS.items():
+            seen = np.ascontiguousarray(view(a))
+            cases[f"{name} {shape}"] = (
+                lambda a=a, view=view: td.stencil(kernel, view(td.use(a)), boundary=mine),
+                oracle(seen, theirs),
+            )
+    check(cases)
+
+
 def test_run_time_extents(backend):
     """The same compiled stencil for every extent, arrays smaller than the stencil included."""
     kernel, oracle = weighted(OFFSETS_2D)

@@ -440,6 +440,19 @@ def test_division_literals(check):
     )
 
 
+def test_quotients_with_literals_beyond_the_integers(check):
+    """The quotient is a float, whatever fits beside the integers."""
+    a = np.array([1, 2, 255], "u1")
+    check(
+        {
+            "/ -3": (lambda: td.use(a) / -3, a / -3),
+            "-3 /": (lambda: -3 / td.use(a), -3 / a),
+            "/ 300": (lambda: td.use(a) / 300, a / 300),
+            "int8": (lambda: td.use(a[:2].astype("i1")) / 200, a[:2].astype("i1") / 200),
+        }
+    )
+
+
 @pytest.mark.parametrize("name", INTEGERS)
 def test_shifts(check, name):
     """By the width or more: 0; signed right shifts fill with the sign."""
@@ -534,19 +547,23 @@ def test_comparisons_with_nan(check):
 
 
 def test_mixed_sign_comparisons(check):
-    """int64 beside uint64 compares as numbers, as NumPy 2 does."""
-    a = np.array([-1, 0, 5, 2**62], "i8")
-    b = np.array([2**64 - 1, 0, 4, 2**63], "u8")
-    check(
-        {
-            "<": (lambda: td.use(a) < td.use(b), np.array([True, False, False, True])),
-            "==": (lambda: td.use(a) == td.use(b), np.array([False, True, False, False])),
-            "int8 uint8": (
-                lambda: td.use(np.array([-1], "i1")) < td.use(np.array([255], "u1")),
-                np.array([True]),
-            ),
-        }
-    )
+    """Signed integers beside uint64 compare as numbers, every bit of them, as NumPy 2 does."""
+    a = np.array([-(2**63), -1, 0, 1, 2**53 + 1, 2**63 - 2, 2**63 - 1], "i8")
+    b = np.array([0, 1, 2**53, 2**53 + 1, 2**63 - 1, 2**63, 2**64 - 1], "u8")
+    cases = {
+        "int8 uint8": (
+            lambda: td.use(np.array([-1], "i1")) < td.use(np.array([255], "u1")),
+            np.array([True]),
+        ),
+        "an extent": (lambda: td.map(lambda x: x > td.use(a).shape[0] - 9, td.use(b)), b > -2),
+    }
+    for name, f in COMPARISONS.items():
+        for left, right in ((a, b), (b, a), (a.astype("i2"), b)):
+            cases[f"{name} {left.dtype}"] = (
+                lambda f=f, x=left, y=right: f(td.use(x)[:, None], td.use(y)),
+                f(left[:, None], right),
+            )
+    check(cases)
 
 
 @pytest.mark.parametrize(

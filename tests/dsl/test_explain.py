@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -212,10 +214,13 @@ SEEN = {
             ["none given; as Row()", "1,024 tasks of 16,384 elements"]),
     "columns": (lambda a: td.sum(a, axis=0), ["none given; as Row()",
             "2,048 blocks of 256 threads, 32 elements each; columns side by side, threads take",
-            "turns", "then 64 blocks of 1,024 threads; partial results from top to bottom"],
+            "turns", "then 64 blocks of 1,024 threads; partial results from top to bottom",
+            "a block folds 64 of 4,096 elements for each of 128 results: 64 parts of a result"],
             ["none given; as Row()",
              "8 tasks of 2,097,152 elements; columns side by side, blocks of 1024 rows",
-             "then 2 tasks; partial results from top to bottom"]),
+             "then 2 tasks; partial results from top to bottom",
+             "a task folds 1,024 of 4,096 elements for each of 2,048 results: 4 parts of a "
+             "result"]),
     "scan": (lambda a: td.cumsum(a, axis=1), ["none given; as Row()",
             "512 blocks of 256 threads, 128 elements each; several rows to a block"],
             ["none given; as Row()", "1,024 tasks of 16,384 elements; 8 steps together"]),
@@ -339,3 +344,22 @@ def test_extents_of_slices_of_slices_stay_short():
 
     text = td.jit(shrunk, backend="native").lower(np.ones(100)).explain()
     assert "float64[n1 - 48]" in text and max(map(len, text.split("\n"))) < 200
+
+
+# --- where it is read ------------------------------------------------------------------------
+
+
+def test_texts_show_themselves_at_a_prompt():
+    program = lower(lambda a: td.sum(a), image(5))
+    for text in (program.explain(), program.source(), program.graph()):
+        assert "\n" in text and repr(text) == text == str(text) and isinstance(text, str)
+
+
+def test_a_notebook_has_cells_instead_of_files(monkeypatch):
+    """The file of a cell has a name that nobody knows; IPython knows its number."""
+    here = Path(__file__)
+    shell = SimpleNamespace(compile=SimpleNamespace(_filename_map={str(here): 7}))
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    assert "sum #1 at cell 7, line " in lower(lambda a: td.sum(a), image(5)).explain()
+    shell.compile._filename_map.clear()
+    assert f"sum #1 at {here.name}:" in lower(lambda a: td.sum(a), image(5)).explain()

@@ -103,6 +103,21 @@ MISTAKES = {
         lambda: np.add(td.use(A), A, dtype="f4"), td.TracingError, r"np\.add\(dtype=…\).*astype"),
     "NumPy's spacing": (lambda: np.spacing(td.use(A)), td.TracingError, r"td\.run\(a\) computes"),
     "NumPy's diff": (lambda: np.diff(td.use(A)), td.TracingError, r"Write a\[1:\] - a\[:-1\]"),
+    "a list of numbers": (
+        lambda: td.jit(lambda a: td.sum(a))([1, 2, 3]), td.TracingError,
+        r"^a\[0\] is a number by itself.*f\(np\.array\(x\)\)"),
+    "names of any kind": (
+        lambda: td.jit(lambda **a: a["b"])(b=A), td.TracingError,
+        r"^a compiled function takes no \*\*a:.*Name them"),
+    "a name alone": (
+        lambda: td.jit(lambda *, a: a)(a=A), td.TracingError, r"^a is a keyword-only.*the `\*`"),
+    "an argument too few": (
+        lambda: td.jit(lambda a, b: a + b)(A), td.TracingError,
+        r"missing a required argument: 'b'.*The arguments, in order: <lambda>\(a, b\)"),
+    "an argument twice": (
+        lambda: td.jit(lambda a, b: a + b)(A, a=A), td.TracingError, "multiple values for .*'a'"),
+    "a number of rank 0": (
+        lambda: td.sum(A).tolist(), AttributeError, r"of rank 0 for one value, whose \.item\(\)"),
     "zeros of a float": (
         of_the_run(lambda a, n: td.zeros((n,)), 2.0),
         td.DTypeError,
@@ -135,7 +150,8 @@ def test_what_the_errors_say_works():
 
 def test_what_other_libraries_have_and_treadle_has_not():
     names = """softmax relu searchsorted median logsumexp kron norm print conv2d isin diff tril triu
-        percentile quantile interp moveaxis trace average allclose array_equal identity nansum"""
+        percentile quantile rand uniform trapezoid interp moveaxis trace average allclose
+        array_equal identity nansum"""
     for name in names.split():
         with pytest.raises(AttributeError) as raised:
             getattr(td, name)

@@ -210,6 +210,8 @@ def test_a_deterministic_program_pins_what_depends_on_an_order():
     kept = td.permute(td.overwrite, np.zeros(4, "i4"), lambda i: at[i], np.ones(9, "i4"))
     assert [pinned(x, deterministic=True) for x in (sums, counts, kept)] == [True, False, True]
     assert not pinned(sums)
+    for total, pins in ((td.sum(np.ones(9)), True), (td.sum(np.ones(9, "i4")), False)):
+        assert [k.label.deterministic for k in program(total, deterministic=True).kernels] == [pins]
     (product,) = program(td.matmul(np.ones((2, 2)), np.ones((2, 2))), deterministic=True).kernels
     assert product.options.deterministic
 
@@ -247,6 +249,20 @@ def unguarded(roots):
             stack += [*e.args, *(() if isinstance(e, Cond) else e.scoped)]
 
 
+def test_what_was_decided_of_a_kernel_is_told_after_the_ones_before_it_changed():
+    """A later pass guards the first kernel, so that the second is made over another one."""
+
+    def box(a):
+        return td.stencil(lambda w: sum(w[i, j] for i in (-1, 0, 1) for j in (-1, 0, 1)), a)
+
+    def costly(a):
+        first = td.generate(a.shape, lambda i, j: td.where(i > 0, a[i - 1, j], 0.0))
+        return box(td.exp(td.sin(box(td.exp(td.sin(first))))))
+
+    said = td.jit(costly).lower(np.ones((8, 8))).explain()
+    assert "kernel 1 into 2" in said and "kernel 2 into 3" in said
+
+
 # --- speed -----------------------------------------------------------------------------------
 
 
@@ -281,6 +297,23 @@ def test_passes_take_linear_time(build, calls):
     thousand = work(1000)
     assert thousand < 4 * 1.2 * work(250)
     assert thousand < 1000 * 2000
+
+
+def test_equal_extents_of_nested_slices_are_found_at_once(calls):
+    """Each pair of slices has two formulas for one extent, in those of the pair before."""
+
+    def work(n):
+        def nested(a):
+            for _ in range(n):
+                a = a[1:, :-1] + a[:-1, 1:]
+            return a
+
+        roots = td.jit(nested).lower(np.ones((60, 60))).source_roots
+        context = passes.Context(Settings(), "native")
+        return calls(lambda: passes.unify_extents(roots, context))
+
+    work(2)
+    assert work(40) < 8 * work(10)
 
 
 # --- the verifier itself ---------------------------------------------------------------------

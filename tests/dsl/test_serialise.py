@@ -18,7 +18,7 @@ import pytest
 
 import treadle as td
 from treadle.dsl.configuration import Settings
-from treadle.dsl.serialise import _checksum, canonical_key, load, save, unpacked
+from treadle.dsl.serialise import _checksum, canonical_key, load, packed, save, unpacked
 from treadle.dsl.values import flatten_results
 
 from .zoo import ZOO
@@ -230,6 +230,54 @@ def test_a_wrong_payload_is_damaged_whatever_it_says(tmp_path):
             load(rewritten(path, document))
         except td.TreadleError as error:
             assert isinstance(error, td.StorageError)
+
+
+def first(payload, kind):
+    """The first entry of a kind in the table."""
+    return next(e for e in payload["table"] if kind in (e[0], e[1] if e[0] == "node" else None))
+
+
+#: What a file may say with a right checksum and without meaning.
+NONSENSE = {
+    "an axis beyond the rank": lambda p: first(p, "extent").__setitem__(2, 7),
+    "an axis that is a word": lambda p: first(p, "extent").__setitem__(2, "int64"),
+    "a negative index": lambda p: first(p, "index").__setitem__(1, -3),
+    "an index beyond the rank": lambda p: first(p, "index").__setitem__(1, 9),
+    "a negative part": lambda p: first(p, "proj").__setitem__(2, -1),
+    "an operation that is a number": lambda p: first(p, "node")[3].__setitem__(0, 1),
+    "a name that is a list": lambda p: first(p, "node")[3].__setitem__(1, []),
+    "a place without a line": lambda p: first(p, "node")[5].pop(),
+    "a place of numbers": lambda p: first(p, "node").__setitem__(5, [1, 2, 3]),
+    "a border without a value": lambda p: first(p, "read").__setitem__(5, [0]),
+    "a sort along no axis": lambda p: first(p, "Library")[2][0][2].__setitem__(0, 7),
+    "a sort that is none": lambda p: first(p, "Library")[2].__setitem__(0, 3),
+    "a scan along no axis": lambda p: first(p, "Scan")[2].__setitem__(1, -1),
+    "a scan of no form": lambda p: first(p, "Scan")[2].__setitem__(5, "both"),
+    "a captured array left out": lambda p: p["inputs"].__setitem__(-1, p["inputs"][0]),
+    "an example of another rank": lambda p: p["example_shapes"].__setitem__(0, []),
+    "a negative example": lambda p: p["example_shapes"][0].__setitem__(0, -1),
+}
+
+
+@pytest.fixture(scope="module")
+def of_many_kinds():
+    held = np.arange(3.0)
+
+    def f(a):
+        chosen = td.map(lambda x: td.cond(x > 0, x, x * a.shape[0]), a)
+        return td.cumsum(td.sort(chosen) + held)
+
+    return packed(lowered(f, np.zeros(3)))
+
+
+@pytest.mark.parametrize("what", NONSENSE)
+def test_nonsense_below_a_right_checksum_is_found_when_it_is_read(what, of_many_kinds):
+    document = json.loads(of_many_kinds)
+    assert same(unpacked(of_many_kinds)(np.ones(3)), np.cumsum(1 + np.arange(3.0)))
+    NONSENSE[what](document["payload"])
+    document["sha256"] = _checksum(document["payload"])
+    with pytest.raises(td.StorageError, match="is damaged"):
+        unpacked(json.dumps(document))
 
 
 def test_pickled_data_are_refused(tmp_path):
