@@ -28,7 +28,7 @@ help:
 	@echo "make wheel      build the wheel and the source archive into dist/"
 	@echo "make clean      remove what make made"
 
-demo: $(VENV)/.with-test
+demo: $(VENV)/.with-examples
 	$(BIN)/treadle example canny $(DEMO_ARGS)
 
 test: $(VENV)/.with-test

@@ -17,7 +17,7 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the card is s
 
 Run = Callable[[], Any]
 __all__ = ["Run", "Scale", "by_jax", "copies", "count", "error_of", "mismatches_of", "raw",
-           "sample", "tensor", "uniform"]  # fmt: skip
+           "sample", "tensor", "torch_compiled", "uniform"]  # fmt: skip
 
 
 def _optional(name: str) -> Any:
@@ -54,10 +54,18 @@ def tensor(x: Any) -> Any:
     return None if torch is None else torch.from_dlpack(x)
 
 
-def by_torch(**named: Callable[[], Any]) -> dict[str, Run]:
+def by_torch(**named: Callable[[], Any] | None) -> dict[str, Run]:
     """Peers that need PyTorch, none without it; `_` in a name prints as a space."""
     return {} if torch is None else {f"torch {k}".replace("_", " ").strip(): v
-                                     for k, v in named.items()}  # fmt: skip
+                                     for k, v in named.items() if v is not None}  # fmt: skip
+
+
+def torch_compiled(f: Callable[..., Any], *tensors: Any) -> Run | None:
+    """A peer by `torch.compile`; None without PyTorch."""
+    if torch is None:
+        return None
+    made = torch.compile(f)
+    return lambda: made(*tensors)
 
 
 def by_jax(f: Callable[..., Any], *args: Any, name: str = "JAX") -> dict[str, Run]:

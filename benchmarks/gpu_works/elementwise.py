@@ -12,7 +12,20 @@ import treadle as td
 from benchmarks.harness import Case, Goal, Work
 
 from . import by_triton
-from .common import Scale, by_jax, by_torch, count, cp, error_of, jnp, raw, tensor, torch, uniform
+from .common import (
+    Scale,
+    by_jax,
+    by_torch,
+    count,
+    cp,
+    error_of,
+    jnp,
+    raw,
+    tensor,
+    torch,
+    torch_compiled,
+    uniform,
+)
 
 GROUP = "Element-wise, fused"
 ROOT_HALF = 0.7071067811865476
@@ -25,7 +38,7 @@ def mapped(n: int, scale: Scale) -> Case:
     t = tensor(x)
     return Case(
         ours={"": lambda: ours(x)},
-        peers=by_torch(compiled=_compiled(lambda x: 2.0 * x + 1.0, t)),
+        peers=by_torch(compiled=torch_compiled(lambda x: 2.0 * x + 1.0, t)),
         exact=lambda: 2.0 * x.astype(np.float64) + 1.0,
         bytes=8.0 * n,
         goals=(Goal("copy", 0.95),),
@@ -41,7 +54,9 @@ def chain(n: int, scale: Scale) -> Case:
     return Case(
         ours={"": lambda: ours(2.5, x, y)},
         peers={
-            **by_torch(compiled=_compiled(lambda x, y: torch.sqrt((2.5 * x + y) ** 2 + 1), t, u)),
+            **by_torch(
+                compiled=torch_compiled(lambda x, y: torch.sqrt((2.5 * x + y) ** 2 + 1), t, u)
+            ),
             **by_jax(lambda x, y: jnp.sqrt((2.5 * x + y) * (2.5 * x + y) + 1), x, y),
             **by_triton.chain(2.5, x, y),
         },
@@ -84,7 +99,9 @@ def black_scholes(n: int, scale: Scale) -> Case:
         peers={
             **by_jax(by_jnp, s, k, t),
             **by_torch(
-                compiled=_compiled(lambda s, k, t: prices(torch, torch.erf, s, k, t), *tensors),
+                compiled=torch_compiled(
+                    lambda s, k, t: prices(torch, torch.erf, s, k, t), *tensors
+                ),
                 eager=lambda: prices(torch, torch.erf, *tensors),
             ),
             **by_triton.prices(RATE, VOLATILITY, s, k, t),
@@ -161,13 +178,6 @@ def mandelbrot(height: int, scale: Scale) -> Case:
         ceiling="",
         goals=(Goal("CUDA", 0.98),),
     )
-
-
-def _compiled(f: Any, *tensors: Any) -> Any:
-    if torch is None:
-        return None
-    made = torch.compile(f)
-    return lambda: made(*tensors)
 
 
 def works(scale: Scale) -> list[Work]:

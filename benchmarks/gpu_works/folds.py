@@ -22,6 +22,7 @@ from .common import (
     jnp,
     tensor,
     torch,
+    torch_compiled,
     uniform,
 )
 
@@ -154,6 +155,47 @@ def sparse(rows: int, per_row: int, scale: Scale) -> Case:
     )
 
 
+def nearest(n: int, k: int, d: int, factor: float, scale: Scale) -> Case:
+    """Which of k points is nearest to each of n, in d dimensions, written by broadcasting up to
+    three of them (as k-means is) and with a loop beyond."""
+    x, c = uniform((n, d)), uniform((k, d), -1, 1)
+    t, u = tensor(x), tensor(c)
+
+    def squares(x: Any, c: Any) -> Any:
+        if d <= 3:
+            return td.sum((x[:, None, :] - c[None, :, :]) ** 2, axis=2)
+
+        def one(i: Any, j: Any) -> Any:
+            return td.loop(d, lambda q, s: s + (x[i, q] - c[j, q]) ** 2, td.float32(0))
+
+        return td.generate((n, k), one)
+
+    def exact() -> Any:
+        wide = c.astype(np.float64)
+        parts = (x[a : a + 1024].astype(np.float64) for a in range(0, n, 1024))
+        return cp.concatenate([
+            ((p * p).sum(1)[:, None] - 2 * (p @ wide.T) + (wide * wide).sum(1)).min(1)
+            for p in parts])  # fmt: skip
+
+    def error(found: Any, least: Any) -> float:
+        """How much further away than the nearest point the one found is, of the distances."""
+        chosen = c[cp.asarray(found)].astype(np.float64)
+        return float((((x - chosen) ** 2).sum(1) - least).max() / least.mean())
+
+    ours = td.jit(lambda x, c: td.argmin(squares(x, c), axis=1), backend=scale.backend)
+    return Case(
+        ours={"": lambda: ours(x, c)},
+        peers=by_torch(
+            cdist=lambda: torch.cdist(t, u).argmin(1),
+            compiled=torch_compiled(lambda t, u: ((t[:, None] - u) ** 2).sum(2).argmin(1), t, u),
+        ),
+        exact=exact,
+        goals=(Goal("torch", factor),),
+        error=error,
+        tolerance=1e-5,
+    )
+
+
 def works(scale: Scale) -> list[Work]:
     big, large = scale.n(1 << 30, 1 << 27), scale.n(1 << 28, 1 << 26)
     side = scale.n(32768, 8192, 40)
@@ -173,5 +215,13 @@ def works(scale: Scale) -> list[Work]:
              partial(rows_running, side // 4, side, scale)),
         Work(f"sparse product, {count(scale.n(1 << 22, 1 << 20))} rows of 16", GROUP,
              partial(sparse, scale.n(1 << 22, 1 << 20), 16, scale)),
+    ]  # fmt: skip
+    points, others = scale.n(1 << 14, 1 << 12), scale.n(1 << 16, 1 << 13)
+    many = scale.n(1 << 20, 1 << 18)
+    made += [
+        Work(f"nearest of {others} points to {points}, 16 dimensions", GROUP,
+             partial(nearest, points, others, 16, 4.0, scale)),
+        Work(f"nearest of 64 centres to {count(many)} points, 3 dimensions", GROUP,
+             partial(nearest, many, 64, 3, 1.2, scale)),
     ]  # fmt: skip
     return made
