@@ -3,9 +3,9 @@
     python -m benchmarks.schedules.pages [--predict FILE.json]
 
 Writes both pages from the newest results in benchmarks/results (`schedules-gpu-*`, `paver-gpu-*`,
-`reorder-gpu-*`, `traffic-gpu-*`); a test holds the pages to what this would write.  `--predict`
-first puts the predictions of the model as it is now into a study that was measured before: nothing
-is run, and no GPU is needed.
+`reorder-gpu-*`, `traffic-gpu-*`, `levels-gpu-*`); a test holds the pages to what this would write.
+`--predict` first puts the predictions of the model as it is now into a study that was measured
+before: nothing is run, and no GPU is needed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import treadle as td
-from benchmarks.schedules import paver, programs, reorder, study, traffic
+from benchmarks.schedules import levels, paver, programs, reorder, study, traffic
 from benchmarks.schedules.summary import summary
 from treadle.dsl.configuration import Settings
 from treadle.dsl.program import Program
@@ -132,6 +132,12 @@ def counted(graphs: bool) -> str:
     return "\n".join(traffic.table([r for r in found if (r[0] in paver.PROGRAMS) is graphs]))
 
 
+def by_level() -> str:
+    """The table of `levels`."""
+    about = json.loads(newest("levels-gpu").read_text(encoding="utf-8"))
+    return "\n".join(levels.table(about["results"]))
+
+
 # --- docs/locality.md -----------------------------------------------------------------------
 
 
@@ -191,6 +197,7 @@ def graphs_simulated() -> str:
 
 PARTS: dict[str, tuple[Path, Callable[[], str]]] = {
     "study": (ROOT / "docs" / "study.md", which_schedule),
+    "levels": (ROOT / "docs" / "study.md", by_level),
     "orders": (ROOT / "docs" / "study.md", orders_alone),
     "counted orders": (ROOT / "docs" / "study.md", partial(counted, False)),
     "counted graphs": (ROOT / "docs" / "locality.md", partial(counted, True)),

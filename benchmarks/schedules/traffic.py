@@ -97,16 +97,21 @@ def run(only: Sequence[str]) -> None:
             print(json.dumps([name, repr(schedule)]), flush=True)
 
 
-def counted(log: str) -> list[dict[str, float]]:
-    """By kernel, in the order of their launches: what `COUNTERS` says, from ncu's CSV."""
+def metrics_of(log: str) -> list[dict[str, float]]:
+    """By kernel, in the order of their launches: its metrics, from ncu's CSV."""
     lines = log.splitlines()
     start = next((k for k, line in enumerate(lines) if line.startswith('"ID"')), len(lines))
     kernels: dict[str, dict[str, float]] = {}
     for found in csv.DictReader(lines[start:]):
         value = float(found["Metric Value"].replace(",", ""))
         kernels.setdefault(found["ID"], {})[found["Metric Name"]] = value
+    return list(kernels.values())
+
+
+def counted(log: str) -> list[dict[str, float]]:
+    """By kernel, in the order of their launches: what `COUNTERS` says, from ncu's CSV."""
     results = []
-    for metrics in kernels.values():
+    for metrics in metrics_of(log):
         made = {head: sum(metrics[n] for n in names) for head, names in COUNTERS.items()}
         made["time, ms"] *= 1e-6  # nanoseconds
         results.append(made)

@@ -231,6 +231,23 @@ def test_the_model_ranks_what_was_measured(measured, monkeypatch, tmp_path):
         assert ranks.correlation(r.predicted) >= 0.85, r.program
 
 
+def test_levels_are_predicted_by_the_model_of_now():
+    """What stands in the results is what would be written: the model has not moved on since."""
+    import json
+
+    from benchmarks.schedules import levels, pages
+
+    about = json.loads(pages.newest("levels-gpu").read_text(encoding="utf-8"))
+    mine = [r for r in about["results"] if r["program"] == "gather of rows"]
+    told = levels.predicted("gather of rows", [r["schedule"] for r in mine])
+    for r in mine:
+        assert told[r["schedule"]] == pytest.approx(r["predicted"], rel=1e-6), r["schedule"]
+    made = {"predicted": {**mine[0]["counted"]}, "counted": mine[0]["counted"], "program": "one"}
+    twice = {**made, "predicted": {k: 2 * v for k, v in made["predicted"].items()}}
+    assert levels.table([made])[-1] == "| all | 1 | 0% | 0% | 0% | 0% | 1.00 |"
+    assert levels.table([twice])[-1] == "| all | 1 | 100% | 100% | 100% | 0% | 2.00 |"
+
+
 def test_auto_is_what_is_done_without_a_schedule():
     """Also where treadle recognises something: a box is summed one axis after the other."""
     from benchmarks.schedules import pages, programs

@@ -1,0 +1,186 @@
+"""Predicted against counted, level by level: what a schedule moves, not only how long it takes.
+
+    python -m benchmarks.schedules.levels [--only NAME …] [--out FILE.json]
+    python -m benchmarks.schedules.levels --predict FILE.json
+
+Programs of the study run once under every schedule, after two runs that fill the caches, under
+Nsight Compute (`ncu`), which counts bytes of memory, bytes between L2 and L1s, cycles in which the
+L1s deliver words, and instructions.  The clock is not held.  `--predict` puts what the model says
+now beside what was counted before; no GPU is needed.
+
+Writes JSON; `python -m benchmarks.schedules.pages` makes the table of docs/study.md of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from benchmarks import harness
+from benchmarks.schedules import study
+from benchmarks.schedules.programs import STUDY
+from benchmarks.schedules.ranks import error
+from benchmarks.schedules.traffic import metrics_of
+from treadle.dsl.names import Names
+from treadle.skeletons.analysis import kernel_maps
+from treadle.skeletons.analysis.choose import way_of
+from treadle.skeletons.analysis.device import device_of
+from treadle.skeletons.analysis.forms import form_of
+from treadle.skeletons.analysis.gpu import work
+from treadle.skeletons.analysis.model import predict
+from treadle.skeletons.schedules import as_schedule
+
+HERE = Path(__file__).resolve().parent
+#: Programs with something to tell at each level; all of one kernel, and no folds, which the model
+#: of time knows by their bytes alone.
+PROGRAMS = ("a + aᵀ", "axes (2, 1, 0)", "17×1", "A·B", "Aᵀ·B", "gather of rows", "Mandelbrot set")
+#: What is counted, by level: counters that are added up, and how many of the unit each is.
+COUNTERS: dict[str, tuple[tuple[str, float], ...]] = {
+    "DRAM, bytes": (("dram__sectors_read.sum", 32), ("dram__sectors_write.sum", 32)),
+    "L2, bytes": (("lts__t_sectors_srcunit_tex_op_read.sum", 32),
+                  ("lts__t_sectors_srcunit_tex_op_write.sum", 32)),
+    "L1, wavefronts": (("l1tex__data_pipe_lsu_wavefronts.sum", 1),),
+    "issue, slots": (("smsp__inst_executed.sum", 1),),
+}  # fmt: skip
+Record = dict[str, Any]
+
+
+def predicted(program: str, names: Sequence[str]) -> dict[str, dict[str, float]]:
+    """By schedule, what the model says of each level."""
+    from benchmarks.schedules.pages import lowered  # which has the table of this module
+
+    base = lowered(next(c for c in STUDY if c.name == program), "cuda")
+    node = study.operation(base)
+    maps, device, way = kernel_maps(node, Names(base).known), device_of(base), way_of(node, True)
+    assert maps is not None
+    given = study.schedules()
+    found = {}
+    for name in names:
+        schedule = as_schedule(given[name])
+        p = predict(maps, schedule, device, way)
+        wavefronts = work(maps, form_of(maps, schedule, device, way), device, schedule).wavefronts
+        found[name] = dict(zip(COUNTERS, (p.dram, p.far, wavefronts, p.issue), strict=True))
+    return found
+
+
+def fill(records: Sequence[Record]) -> None:
+    """Put what the model says now into records."""
+    for program in dict.fromkeys(r["program"] for r in records):
+        mine = [r for r in records if r["program"] == program]
+        told = predicted(program, [r["schedule"] for r in mine])
+        for r in mine:
+            r["predicted"] = told[r["schedule"]]
+
+
+def counted(metrics: Mapping[str, float]) -> dict[str, float]:
+    """What ncu says of one kernel, by level."""
+    return {level: sum(metrics[n] * unit for n, unit in names) for level, names in COUNTERS.items()}
+
+
+def table(records: Sequence[Record]) -> list[str]:
+    """Markdown: the typical factor between predicted and counted, by program and level.
+
+    Of slots it is that beside their median number an instruction: the model's slots are longer for
+    integers, by design."""
+    lines = ["| program | schedules | " + " | ".join(COUNTERS) + " | slots an instruction |",
+             "| --- | ---: |" + " ---: |" * (len(COUNTERS) + 1)]  # fmt: skip
+    groups = {p: [r for r in records if r["program"] == p]
+              for p in dict.fromkeys(r["program"] for r in records)}  # fmt: skip
+    for name, mine in [*groups.items(), ("all", list(records))]:
+        cells = []
+        ratio = median(r["predicted"]["issue, slots"] / r["counted"]["issue, slots"] for r in mine)
+        for level in COUNTERS:
+            scale = ratio if level == "issue, slots" else 1.0
+            pairs = [(r["predicted"][level] / scale, r["counted"][level]) for r in mine]
+            cells.append(f"{error(pairs):.0%}")
+        lines.append(f"| {name} | {len(mine)} | " + " | ".join([*cells, f"{ratio:.2f}"]) + " |")
+    return lines
+
+
+def run(names: Sequence[str]) -> None:
+    """Under ncu: the third run of every schedule, and its name on a line."""
+    import cupy as cp
+
+    for case in (c for c in STUDY if c.name in names):
+        _, args, programs, _ = study.prepared(case, "cuda", 1)
+        given = [cp.asarray(a) for a in args]
+        for name, program in programs.items():
+            if name in ("default", "Auto()"):
+                continue
+            for _ in range(2):
+                program(*given)
+            cp.cuda.Device().synchronize()
+            cp.cuda.profiler.start()
+            program(*given)
+            cp.cuda.Device().synchronize()
+            cp.cuda.profiler.stop()
+            print(json.dumps([case.name, name]), flush=True)
+
+
+def profiled(names: Sequence[str]) -> list[Record]:
+    """A record per program and schedule; `SystemExit` where ncu does not say what was asked for."""
+    with TemporaryDirectory() as folder:
+        log = Path(folder) / "counters.csv"
+        metrics = ",".join(n for several in COUNTERS.values() for n, _ in several)
+        command = ["ncu", "--profile-from-start", "off", "--cache-control", "none",
+                   "--clock-control", "none", "--kernel-name-base", "function", "--kernel-name",
+                   "regex:^op", "--metrics", metrics, "--csv", "--print-units", "base",
+                   "--log-file", str(log), sys.executable, "-m", "benchmarks.schedules.levels",
+                   "--run", "--only", *names]  # fmt: skip
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+        except FileNotFoundError:
+            raise SystemExit("ncu (Nsight Compute) is not installed.") from None
+        text = log.read_text(encoding="utf-8") if log.exists() else ""
+    ran = [json.loads(x) for x in done.stdout.splitlines() if x.startswith("[")]
+    kernels = metrics_of(text)
+    if not ran or len(kernels) != len(ran):
+        raise SystemExit(
+            f"ncu counted {len(kernels)} kernels of {len(ran)}:\n{done.stderr[-2000:]}"
+        )
+    return [{"program": p, "schedule": s, "counted": counted(m)}
+            for (p, s), m in zip(ran, kernels, strict=True)]  # fmt: skip
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.schedules.levels",
+                                     description=(__doc__ or "").splitlines()[0])  # fmt: skip
+    parser.add_argument("--only", nargs="*", default=list(PROGRAMS), help="programs, by name")
+    parser.add_argument("--run", action="store_true", help="what runs under ncu")
+    parser.add_argument("--predict", type=Path, metavar="FILE.json")
+    parser.add_argument("--out", type=Path, metavar="FILE.json")
+    given = parser.parse_args(argv)
+    if given.run:
+        run(given.only)
+        return 0
+    if given.predict is not None:
+        about, path = json.loads(given.predict.read_text(encoding="utf-8")), given.predict
+    else:
+        from benchmarks.gpu import device, require_gpu
+
+        require_gpu()
+        now = datetime.now(UTC)
+        path = HERE.parent / "results" / f"levels-gpu-{now:%Y-%m-%d}.json"
+        path = given.out or path
+        about = {"title": "Predicted against counted", "date": f"{now:%Y-%m-%d %H:%M} UTC",
+                 "device": device(), "versions": harness.versions(), **harness.commit(),
+                 "results": profiled(given.only)}  # fmt: skip
+    fill(about["results"])
+    text = json.dumps(about, indent=1, ensure_ascii=False)
+    path.write_text(text + "\n", encoding="utf-8")
+    print("\n".join(table(about["results"])))
+    print(f"wrote {path}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
