@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import treadle as td
-from benchmarks.schedules import levels, paver, programs, reorder, study, traffic
+from benchmarks.schedules import levels, paver, programs, ranks, reorder, study, traffic
 from benchmarks.schedules.summary import summary
 from treadle.dsl.configuration import Settings
 from treadle.dsl.program import Program
@@ -132,6 +132,23 @@ def counted(graphs: bool) -> str:
     return "\n".join(traffic.table([r for r in found if (r[0] in paver.PROGRAMS) is graphs]))
 
 
+def unseen() -> str:
+    """The table of `study --unseen`, and all of it in a sentence."""
+    results, about = study.read(newest("unseen-gpu"))
+    lines = ["| program | Spearman | typical error | `Auto()` over the fastest |",
+             "| --- | ---: | ---: | ---: |"]  # fmt: skip
+    lines += [f"| {r.program} | {r.rank or 0:.2f} | {ranks.error(r.predicted):.0%} | "
+              f"{r.auto or 0:.2f} |" for r in results]  # fmt: skip
+    shares = ranks.correlation([p for r in results for p in ranks.relative(r.predicted)]) or 0.0
+    right, apart = (sum(x) for x in zip(
+        *(ranks.ordered(r.predicted) for r in results), strict=True))  # fmt: skip
+    good = sum((r.rank or 0) >= 0.9 for r in results)
+    lines += ["", f"{about['date'][:10]}: {good} of {len(results)} at 0.9 or more; all together, "
+              f"every time divided by the mean of its program, {shares:.2f}; of all pairs of "
+              f"schedules more than 2 % apart {right / apart:.0%} in the right order."]  # fmt: skip
+    return "\n".join(lines)
+
+
 def by_level() -> str:
     """The table of `levels`."""
     about = json.loads(newest("levels-gpu").read_text(encoding="utf-8"))
@@ -197,6 +214,7 @@ def graphs_simulated() -> str:
 
 PARTS: dict[str, tuple[Path, Callable[[], str]]] = {
     "study": (ROOT / "docs" / "study.md", which_schedule),
+    "unseen": (ROOT / "docs" / "study.md", unseen),
     "levels": (ROOT / "docs" / "study.md", by_level),
     "orders": (ROOT / "docs" / "study.md", orders_alone),
     "counted orders": (ROOT / "docs" / "study.md", partial(counted, False)),

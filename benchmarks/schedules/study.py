@@ -1,7 +1,7 @@
 """Which schedule for which operation?  Programs × schedules, measured and predicted.
 
     python -m benchmarks.schedules.study [--backend native|cuda] [--quick] [--only NAME …]
-                                         [--processes N]
+                                         [--processes N] [--unseen]
 
 Every program of `programs.py` runs under every schedule that is legal for it, in turns, with its
 data in the caches (warm) and not (cold: something else was moved through them).  A schedule is
@@ -37,6 +37,7 @@ from benchmarks import harness
 from benchmarks.schedules.programs import STUDY, Study
 from benchmarks.schedules.ranks import correlation
 from benchmarks.schedules.summary import summary, table
+from benchmarks.schedules.unseen import UNSEEN
 from treadle.backend.cuda.availability import DEFAULT_ARCH
 from treadle.backend.cuda.compile import compile_kernel
 from treadle.backend.cuda.source import kernels_of
@@ -310,7 +311,7 @@ def _begin(alone: Any) -> None:
 
 
 def _one(name: str, backend: str, divide: int, budget: float) -> Result:
-    case = next(c for c in STUDY if c.name == name)
+    case = next(c for c in (*STUDY, *UNSEEN) if c.name == name)
     try:
         return study(case, Machine(backend), divide, budget, _alone)
     finally:
@@ -395,6 +396,8 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--backend", choices=("native", "cuda"), default="native")
     parser.add_argument("--quick", action="store_true", help="smaller data, fewer repetitions")
     parser.add_argument("--tiny", action="store_true", help="only to see that everything runs")
+    parser.add_argument("--unseen", action="store_true",
+                        help="programs that the model's constants have not seen")  # fmt: skip
     parser.add_argument("--only", nargs="*", default=[], help="programs whose name contains this")
     parser.add_argument("--out", type=Path, help="the JSON file to write")
     parser.add_argument("--processes", "--compile-first", type=int, default=0, metavar="N",
@@ -416,13 +419,14 @@ def main(argv: list[str] | None = None) -> int:
     found: dict[str, Result] = {}
     cases = [
         c
-        for c in STUDY
+        for c in (UNSEEN if options.unseen else STUDY)
         if not options.only or any(o.lower() in c.name.lower() for o in options.only)
     ]
     where = "gpu" if options.backend == "cuda" else "cpu"
     part = "-partial" if options.quick or options.only else ""
+    kind = "unseen" if options.unseen else "schedules"
     today = datetime.now(UTC).strftime("%Y-%m-%d")
-    path = options.out or HERE.parent / "results" / f"schedules-{where}-{today}{part}.json"
+    path = options.out or HERE.parent / "results" / f"{kind}-{where}-{today}{part}.json"
     about = {
         "title": "Which schedule for which operation?", "backend": options.backend,
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),

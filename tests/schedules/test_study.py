@@ -20,10 +20,12 @@ def benchmarks_importable(monkeypatch):
 
 
 def test_every_program_has_its_operation_and_nothing_else_decides():
-    from benchmarks.schedules import programs, study
+    from benchmarks.schedules import programs, study, unseen
 
     assert len(programs.STUDY) >= 24 and len(study.schedules()) >= 20
-    for case in programs.STUDY:
+    names = [c.name for c in (*programs.STUDY, *unseen.UNSEEN)]
+    assert len(set(names)) == len(names)
+    for case in (*programs.STUDY, *unseen.UNSEEN):
         function, args = case.build(lambda extent: max(extent // 256, 16))
         lowered = td.jit(function, backend="reference").lower(*args)
         assert study.operation(lowered).label.name == "op", case.name
