@@ -95,6 +95,8 @@ class Builder:
                 for words, pitch, offset, word, size in patterns(step.value, step.count)
             ] or list(after)
         assert isinstance(step, CopyStep), step
+        if not step.nbytes:  # CUDA refuses such a node
+            return list(after)
         return [self.copy(after, step.target, step.source, step.nbytes)]
 
     def fill(self, after: Sequence[Any], address: int, words: int, pitch: int, word: int,

@@ -22,6 +22,7 @@ from treadle.backend.cuda.device import Code
 
 ONE, DEVICE_TO_HOST = 1, 2
 GO_ON, UNLESS = 99, 98
+INVALID_VALUE = 1
 
 
 class Held:
@@ -42,6 +43,8 @@ class Memory:
         self.idle: dict[int, list[int]] = {}
 
     def take(self, size: int) -> Any:
+        if not size:
+            return cupy.cuda.MemoryPointer(cupy.cuda.UnownedMemory(0, 1, self, 0), 0)
         idle = self.idle.setdefault(size, [])
         if idle:
             first = idle.pop()
@@ -54,7 +57,10 @@ class Memory:
         return cupy.cuda.MemoryPointer(cupy.cuda.UnownedMemory(first, max(size, 1), owner, 0), 0)
 
     def view(self, address: int, dtype: Any) -> np.ndarray:
-        """Everything from an address to the end of its allocation."""
+        """Everything from an address to the end of its allocation; arrays without elements have
+        none."""
+        if not address:
+            return np.empty(0, dtype)
         for first, raw in self.held.items():
             end = raw.ctypes.data + raw.size
             if first <= address < end:
@@ -242,6 +248,8 @@ class PretendedDriver:
             copied[k] = ctypes.addressof(room) + 16 * k
             ctypes.memmove(copied[k], slots[k], 16)
         grid, threads, shared = node.gridDimX, node.blockDimX, node.sharedMemBytes
+        if not grid:
+            return (INVALID_VALUE,)
 
         def go(order: Any, room: Any = room) -> None:
             self.device.launch_kernel(handle, grid, 1, 1, threads, 1, 1, shared, 0,
@@ -251,6 +259,8 @@ class PretendedDriver:
 
     def cuGraphAddMemsetNode(self, graph: Any, after: Any, count: int, node: Any, ctx: Any) -> Any:
         address, word, size = int(node.dst), node.value, node.elementSize
+        if not node.width or not node.height:
+            return (INVALID_VALUE,)
         if node.height > 1:
             assert node.width == 1
             words, pitch = node.height, node.pitch
@@ -264,6 +274,8 @@ class PretendedDriver:
         to_host = node.dstMemoryType == self.CUmemorytype.CU_MEMORYTYPE_HOST
         target = int(node.dstHost if to_host else node.dstDevice)
         source, nbytes = int(node.srcDevice), node.WidthInBytes
+        if not nbytes:
+            return (INVALID_VALUE,)
         return 0, graph.add(after, lambda order: self.device.copy(target, source, nbytes))
 
     def cuGraphAddEventRecordNode(self, graph: Any, after: Any, count: int, event: Any) -> Any:

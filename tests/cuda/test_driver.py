@@ -198,6 +198,20 @@ def test_fills(gpu):
             lambda s: (s[0] + 1, s[1]), (v, x)), A)  # fmt: skip
 
 
+def test_copies_of_nothing(gpu):
+    """CUDA refuses nodes of graphs that do nothing."""
+    empty = np.zeros((3, 0, 2))
+    same(gpu, lambda x, e: (td.sum(x), x[::-1] * td.max(x), td.compute(e), td.compute(e) + 1), A,
+         empty)  # fmt: skip
+    assert gpu[1].graphs > 0
+    for n in (0, 1, 20):
+        same(gpu, lambda x, e, n=n: td.iterate(n, lambda s: (s[0] + td.sum(s[1]), s[1] * 2),
+                                               (x, td.compute(e)))[1], A, empty)  # fmt: skip
+        same(gpu, lambda x, e, n=n: td.while_loop(lambda s: td.the(s[2]) < n,
+                                                  lambda s: (s[0] + 1, s[1] * 2, s[2] + 1),
+                                                  (x, e, 0))[1], A, empty)  # fmt: skip
+
+
 def test_out_of_memory(gpu, monkeypatch):
     from treadle.backend.cuda import driver
 
