@@ -8,7 +8,6 @@ caller's own.
 
 from __future__ import annotations
 
-import os
 import re
 from functools import partial
 
@@ -744,11 +743,7 @@ def run_program(program, backend):
         assert not any(np.may_share_memory(arrays[k], a) for a in arrays[:k]), "memory is shared"
 
 
-#: On a GPU the compiler takes seconds for most of them.
-EXAMPLES = 20 if "cuda" in os.environ.get("TREADLE_TEST_BACKENDS", "").split(",") else 60
-
-
-@settings(max_examples=EXAMPLES, derandomize=True, deadline=None,
+@settings(max_examples=60, derandomize=True, deadline=None,
           suppress_health_check=list(HealthCheck))  # fmt: skip
 @given(program=programs())
 def test_random_programs(backend, program):
