@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import signal
 import threading
 import traceback
 
@@ -11,6 +12,14 @@ import pytest
 
 import treadle as td
 from treadle.backend.native import threads
+
+
+@pytest.fixture(autouse=True)
+def listening():
+    """A process that a shell has started in the background ignores Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def interrupted(call, *args):
