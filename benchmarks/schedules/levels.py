@@ -24,7 +24,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks import harness
+from benchmarks import provenance
 from benchmarks.schedules import study
 from benchmarks.schedules.programs import STUDY
 from benchmarks.schedules.ranks import error
@@ -172,7 +172,7 @@ def main(argv: list[str] | None = None) -> int:
         path = HERE.parent / "results" / f"levels-gpu-{now:%Y-%m-%d}.json"
         path = given.out or path
         about = {"title": "Predicted against counted", "date": f"{now:%Y-%m-%d %H:%M} UTC",
-                 "device": device(), "versions": harness.versions(), **harness.commit(),
+                 "device": device(), "versions": provenance.versions(), **provenance.commit(),
                  "results": profiled(given.only)}  # fmt: skip
     fill(about["results"])
     text = json.dumps(about, indent=1, ensure_ascii=False)

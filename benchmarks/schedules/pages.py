@@ -22,6 +22,7 @@ from typing import Any
 import treadle as td
 from benchmarks.schedules import levels, paver, programs, ranks, reorder, study, traffic
 from benchmarks.schedules.summary import summary
+from benchmarks.schedules.unseen import UNSEEN
 from treadle.dsl.configuration import Settings
 from treadle.dsl.program import Program
 
@@ -59,7 +60,7 @@ def lowered(case: programs.Study, backend: str, divide: int = 1) -> Any:
 def predict(results: Sequence[study.Result], backend: str, divide: int = 1) -> None:
     """Put the predictions of now into results; those of `default` and `Auto()` only where what is
     chosen now is what ran."""
-    cases = {c.name: c for c in programs.STUDY}
+    cases = {c.name: c for c in (*programs.STUDY, *UNSEEN)}
     for result in results:
         found, chosen = study.predictions(lowered(cases[result.program], backend, divide),
                                           list(result.measured))  # fmt: skip

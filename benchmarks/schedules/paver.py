@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 
 import treadle as td
-from benchmarks import harness
+from benchmarks import harness, provenance
 from treadle.skeletons.locality import Queues, last_used, queues_of
 from treadle.skeletons.schedules import (
     Agents,
@@ -454,7 +454,7 @@ def markdown(results: Sequence[Result], about: dict[str, Any]) -> str:
                   "against the row order (less is better).", "",
                   *_markdown_table(SUMMARY_HEADS, summary(results))]  # fmt: skip
     if results[0].timing is not None:
-        lines += ["", f"**Measured** on {harness.describe(about['device'])}: medians, taken in "
+        lines += ["", f"**Measured** on {provenance.describe(about['device'])}: medians, taken in "
                   "turns; gains over the row order of the same blocks (more is better); "
                   "preprocessing of the quickest graph, by the host; the last column is the time "
                   "of the best graph over that of the best of all others.", "",
@@ -528,7 +528,7 @@ def main(argv: list[str] | None = None) -> int:
     given = _arguments(argv)
     only = tuple(given.only)
     size = 128 if given.quick else math.ceil(given.size / 128) * 128
-    count, about_device = Multiprocessors.count, harness.processor
+    count, about_device = Multiprocessors.count, provenance.processor
     if given.run == "cuda":
         from benchmarks.gpu import device as about_device
 
@@ -550,8 +550,8 @@ def main(argv: list[str] | None = None) -> int:
         "simulated": None if given.no_simulation else asdict(device),
         "ran_on": given.run,
         "device": about_device(),
-        "versions": harness.versions(),
-        **harness.commit(),
+        "versions": provenance.versions(),
+        **provenance.commit(),
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     options = Options(size, given.irregular, device, only, given.run, given.budget,

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 import treadle as td
-from benchmarks import harness
+from benchmarks import harness, provenance
 from benchmarks.schedules.study import Machine
 
 HERE = Path(__file__).resolve().parent
@@ -162,7 +162,7 @@ def table(results: Mapping[str, Mapping[str, Mapping[str, float]]], about: Mappi
     """Markdown: for every block shape the row order, the best order and its gain."""
     lines = [
         f"# {about['title']}", "",
-        f"{about['date']} · {harness.describe(about['device'])} · treadle "
+        f"{about['date']} · {provenance.describe(about['device'])} · treadle "
         f"{about['versions']['treadle']} at {str(about['commit'])[:12]}"
         f"{', with changes not committed' if about['dirty'] else ''}", "",
         "Milliseconds, medians, in turns. Gain: over the row order of the same blocks, the same "
@@ -195,8 +195,8 @@ def main(argv: list[str] | None = None) -> int:
         "title": "What an order alone gains",
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "device": machine.about(),
-        "versions": harness.versions(),
-        **harness.commit(),
+        "versions": provenance.versions(),
+        **provenance.commit(),
     }
     results: dict[str, Times] = {}
     cases = list(CASES)

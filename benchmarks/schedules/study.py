@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 
 import treadle as td
-from benchmarks import harness
+from benchmarks import harness, provenance
 from benchmarks.schedules.programs import STUDY, Study
 from benchmarks.schedules.ranks import correlation
 from benchmarks.schedules.summary import summary, table
@@ -186,7 +186,7 @@ class Machine:
             self.put, self.sample = (lambda x: x), harness.host_stopwatch
             self.behind = lambda run: self.sample("", run, 1)
             spoiler = np.zeros(FLUSH[backend], np.uint8)
-            self.about = harness.processor
+            self.about = provenance.processor
         self._spoiler = spoiler
 
     def typical(self, samples: Sequence[float]) -> float:
@@ -431,7 +431,7 @@ def main(argv: list[str] | None = None) -> int:
         "title": "Which schedule for which operation?", "backend": options.backend,
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "device": Machine(options.backend).about(),
-        "versions": harness.versions(), **harness.commit(),
+        "versions": provenance.versions(), **provenance.commit(),
     }  # fmt: skip
     for result in results_of(cases, options.backend, divide, budget, options.processes):
         found[result.program] = result

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks import harness
+from benchmarks import provenance
 from benchmarks.schedules.ranks import correlation, error, geometric, ordered, relative
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def table(results: Sequence[Result], about: Mapping[str, Any]) -> str:
     """Markdown: a line a program, and what it says about the model."""
     lines = [
         "# Which schedule for which operation?", "",
-        f"{about['date']} · {harness.describe(about['device'])} · treadle "
+        f"{about['date']} · {provenance.describe(about['device'])} · treadle "
         f"{about['versions']['treadle']} at {str(about['commit'])[:12]}"
         f"{', with changes not committed' if about['dirty'] else ''}", "",
         "Milliseconds (medians; on a CPU the least), data in the caches (cold: not). The gain is "
@@ -168,8 +168,8 @@ def summary(results: Sequence[Result]) -> list[str]:
                  f"same blocks: {shown}.")  # fmt: skip
     null = [r.program for r in results if r.gain < 1.03]
     lines.append(
-        f"- Nothing gained that way (below 3 %) on {len(null)} of {len(results)}: "
-        f"{', '.join(null)}."
+        f"- Nothing gained that way (below 3 %) on {len(null)} of {len(results)}"
+        f"{': ' * bool(null)}{', '.join(null)}."
     )
     for family, begins in FAMILIES.items():
         apart = sorted(family_gains(results, begins))

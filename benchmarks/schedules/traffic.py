@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 import treadle as td
-from benchmarks import harness
+from benchmarks import provenance
 from benchmarks.schedules import paver, reorder
 
 HERE = Path(__file__).resolve().parent
@@ -171,8 +171,8 @@ def main(argv: list[str] | None = None) -> int:
         "title": "What goes between memory and multiprocessors",
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "device": device(),
-        "versions": harness.versions(),
-        **harness.commit(),
+        "versions": provenance.versions(),
+        **provenance.commit(),
     }
     results = profiled(given.only)
     day = datetime.now(UTC).strftime("%Y-%m-%d")
@@ -180,7 +180,7 @@ def main(argv: list[str] | None = None) -> int:
     data = json.dumps({**about, "results": results}, indent=1, ensure_ascii=False)
     path.write_text(data + "\n", encoding="utf-8")
     head = [f"# {about['title']}", "",
-            f"{about['date']} · {harness.describe(device())} · treadle "
+            f"{about['date']} · {provenance.describe(device())} · treadle "
             f"{about['versions']['treadle']} at {str(about['commit'])[:12]}"
             f"{', with changes not committed' if about['dirty'] else ''}", "",
             "Counters of a single launch each, in millions; sectors of 32 bytes. The clock was not "

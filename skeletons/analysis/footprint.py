@@ -63,8 +63,10 @@ def array_boxes(m: Map, low: Points, high: Points, inner: Sequence[int]) -> tupl
     count, rank = len(low), len(m.shape)
     if m.kind == DATA or not rank:
         return np.zeros((count, rank), np.int64), np.tile(shape, (count, 1))
-    first = np.concatenate([low, np.zeros((count, len(inner)), np.int64)], 1)
-    last = np.concatenate([high - 1, np.tile(np.array(inner, np.int64) - 1, (count, 1))], 1)
+    first, last = low, high - 1
+    if inner:
+        first = np.concatenate([low, np.zeros((count, len(inner)), np.int64)], 1)
+        last = np.concatenate([last, np.tile(np.array(inner, np.int64) - 1, (count, 1))], 1)
     if m.places is not None:
         axes = range(first.shape[1])
         found = []
@@ -81,8 +83,8 @@ def array_boxes(m: Map, low: Points, high: Points, inner: Sequence[int]) -> tupl
         begin = first @ up + last @ down + offsets.min(0)
         end = last @ up + first @ down + offsets.max(0) + 1
     # A boundary keeps indices in the array: what sticks out is at its edge.
-    begin = np.clip(begin, 0, np.maximum(shape - 1, 0))
-    return begin, np.clip(end, begin + 1, shape)
+    begin = np.minimum(np.maximum(begin, 0), np.maximum(shape - 1, 0))
+    return begin, np.minimum(np.maximum(end, begin + 1), shape)
 
 
 def box_lines(m: Map, low: Points, high: Points, line: int, inner: Sequence[int] = ()
@@ -115,7 +117,7 @@ def union_lines(maps: Sequence[Map], low: Points, high: Points, line: int, inner
     total = 0.0
     for _, same in itertools.groupby(sorted(maps, key=array_order), key=array_order):
         arrays = list(same)
-        boxes = [array_boxes(m, low, high, inner) for m in arrays]
+        boxes = [array_boxes(p, low, high, inner) for m in arrays for p in m.parts]
         begin, end = (np.concatenate([b[k] for b in boxes]) for k in (0, 1))
         total += union(arrays[0], begin, end, line)
     return total

@@ -256,12 +256,11 @@ def lanes_of(form: Form, part: float, count: int = 32) -> Points:
     """The first outputs of the lanes of a warp, at a part of the way through the domain."""
     walk = form.walk
     if not form.block:
-        blocks = max(walk.size // max(form.ids, 1), 1)
-        first = int(blocks * part) * form.ids
+        first = walk.at(part) // form.ids * form.ids
         ids = np.minimum(first + np.arange(count), max(walk.size - 1, 0))
         points = walk.origins(ids)
     else:
-        origin = walk.origins(np.array([int(walk.size * part)]))[0]
+        origin = walk.origins(np.array([walk.at(part)]))[0]
         counts = [u // p for u, p in zip(walk.unit, form.patch, strict=True)]
         axes = [k for k in range(len(counts)) if k != form.lanes] + [form.lanes]
         patch = form.following or form.patch

@@ -11,8 +11,7 @@ bytes between L2 and L1s, and blocks that come and go.
 
 Constants are of an H200, from what is said there (benchmarks/results/schedules-gpu-*, and the
 machine code).
-None belongs to a schedule; only those of stores in parts of sectors, and of loops of unlike turns,
-are of a single program.
+None belongs to a schedule; only those of loops of unlike turns are of a single program.
 """
 
 from __future__ import annotations
@@ -48,14 +47,16 @@ BANKS = 32
 #: … and for adding 32 words into shared memory at random: twice the most that meet in a bank.
 ATOMIC = 7.0
 #: Bytes that the L2 could have delivered while it answers for one line, however little is asked of
-#: it: transposing 16 384 squared row by row takes 1.88 ms (measured), not 1.0.  And past the L1:
-#: 2.2e11 requests a second, in transpositions and products alike.
+#: it: a slice looks up one a cycle (counted: in 97 % of them in a + aᵀ row by row, one in eight for
+#: the other half of the L2), and gives two sectors.  And past the L1, where requests for the same
+#: sectors are answered together: 2.2e11 a second, in transpositions and products alike.
 REQUEST, BYPASSING = 60, 39
-#: … while it stores part of a sector, more for each byte unless other warps of the block store the
-#: rest of it meanwhile (Hilbert's curve, whose warps are 4 or 8 wide); and for each row that blocks
-#: which are resident at a time store such parts to, whose lines meet in the same sets (a permute to
-#: the transposed takes 360 us where 4096 rows are written at a time, 305 where 256 are).
-PARTIAL, OF_BYTE, SCATTERED = 110, 10, 11e3
+#: … for each byte of a part of a sector that is stored alone, and for every doubling of the rows
+#: that what is resident stores such parts to: sectors whose parts come far apart leave the L2
+#: before they are whole, DRAM writes them in part and gives them again (permutes to the transposed,
+#: counted: 1.4 times the least where parts go to 400 rows at a time, 2.2 where to 4 096, 3.7 where
+#: to 65 536; rows 4 000, 4 096 or 4 104 long make no difference).
+OF_BYTE, OPEN = 14.6, 10.6
 #: Of what several blocks ask for past the L1, what is not in the L2 any more (counted: 9.2 instead
 #: of 8.4 million sectors of DRAM in a transposition, 5.0, not 2.1, where axes are turned round).
 GIVEN_UP = 0.09
@@ -130,16 +131,32 @@ _CLASSES = {HORIZONTAL: "horizontal", VERTICAL: "vertical", STREAMING: "stream",
 
 
 @dataclass(frozen=True)
+class Traffic:
+    """Bytes between L2 and L1s, and those that the L2 could have moved meanwhile: it is as `busy`
+    with a request for one sector as with one for two."""
+
+    bytes: float = 0.0
+    busy: float = 0.0
+
+    def __add__(self, other: Traffic) -> Traffic:
+        return Traffic(self.bytes + other.bytes, self.busy + other.busy)
+
+    def times(self, count: float) -> Traffic:
+        """So many of these."""
+        return Traffic(self.bytes * count, self.busy * count)
+
+
+@dataclass(frozen=True)
 class Work:
-    """Warp instructions, those of one thread, wavefronts of the L1, bytes written to L2, bytes read
-    past the L1 or where data say, how often the lines that a warp waits for are doubled, and cycles
-    of a thread whose instructions wait for each other."""
+    """Warp instructions, those of one thread, wavefronts of the L1, what is written to L2, what is
+    read past the L1 or where data say, how often the lines that a warp waits for are doubled, and
+    cycles of a thread whose instructions wait for each other."""
 
     issue: float
     own: float
     wavefronts: float
-    written: float
-    past: float
+    written: Traffic
+    past: Traffic
     doublings: float
     waiting: float
 
@@ -165,7 +182,8 @@ def work(kernel: KernelMaps, form: Form, device: Ceilings, schedule: Schedule | 
         each += at_a_time + (at_a_time * _stepping(m, kernel, form) if kernel.inner else places)
     points = np.concatenate([lanes_of(form, part) for part in PLACES])
     first = with_inner(points, [min(n, 1) for n in kernel.inner])
-    wavefronts = written = past = doublings = 0.0
+    wavefronts = doublings = 0.0
+    written = past = Traffic()
     for m, load in zip(kernel.reads, loads, strict=True):
         wide = _together(m, form, kernel)
         cycles, sectors, lines = _access(m, form, first, wide * at_once.get(m, 1))
@@ -174,7 +192,8 @@ def work(kernel: KernelMaps, form: Form, device: Ceilings, schedule: Schedule | 
         bypassing = _policy(m, schedule) == "no_l1"
         if bypassing or m.kind == DATA:
             request = BYPASSING if bypassing else REQUEST
-            past += load * patch / wide * max(sectors * 32, lines * request)
+            asked = Traffic(sectors * 32, max(sectors * 32, lines * request))
+            past += asked.times(warps * load * patch / wide)
     for m in kernel.stores:
         if kernel.binned:
             wavefronts += ATOMIC
@@ -182,14 +201,13 @@ def work(kernel: KernelMaps, form: Form, device: Ceilings, schedule: Schedule | 
         wide = _together(m, form, kernel)
         cycles, sectors, lines = _access(m, form, first, wide)
         doublings += math.log2(max(lines / wide, 1))
-        full = 32 * m.element * wide / sectors
-        alone = full < 32 and not _filled(m, form, kernel)
-        sector = PARTIAL + OF_BYTE * full * alone if full < 32 else 32
+        full, sector = 32 * m.element * wide / sectors, 32.0
+        if full < 32 and not _filled(m, form, kernel):
+            rows = _rows_stored(m, kernel, form, device)
+            sector = max(OF_BYTE * full + OPEN * math.log2(rows), sector)
         wavefronts += patch / wide * cycles
-        written += warps * patch / wide * max(sectors * sector, lines * REQUEST)
-        if alone and m.coefficients and abs(m.strides[len(kernel.outputs) - 1]) != 1:
-            reached = _reached(m, kernel, form, device) * m.shape[-1]
-            written += SCATTERED * m.size / m.element / max(reached, 1)
+        asked = Traffic(sectors * 32, max(sectors * sector, lines * REQUEST))
+        written += asked.times(warps * patch / wide)
     longer = 1.0
     if not kernel.regular:  # and the last blocks run while others have nothing to do any more
         longer += APART * float(np.ptp(points[:32], 0).sum())
@@ -200,8 +218,7 @@ def work(kernel: KernelMaps, form: Form, device: Ceilings, schedule: Schedule | 
     # slower of the two is the time.
     slots = max(own, 2 * doubles)
     waiting = own * DEPENDENT + doubles * DEPENDENT
-    return Work(warps * slots, own, warps * wavefronts, written, warps * past,
-                doublings, waiting)  # fmt: skip
+    return Work(warps * slots, own, warps * wavefronts, written, past, doublings, waiting)
 
 
 def turns_at_once(kernel: KernelMaps, form: Form) -> dict[Map, int]:
@@ -227,10 +244,11 @@ def _spanned(kernel: KernelMaps, form: Form, device: Ceilings) -> float:
     """What part of an axis half of the blocks that are resident at a time span, at most: while
     cheap ones come and go, dear ones that were there run on, on average for half their life."""
     together = max(resident(form) * device.units * form.ids // 2, 1)
-    room, extents = max(form.walk.size - together, 0), np.array(form.walk.domain)
+    extents = np.array(form.walk.domain)
     found = []
     for part in PLACES:
-        points = form.walk.origins(int(room * part) + np.arange(1024) * together // 1024)
+        first = form.walk.at(part, together)
+        points = form.walk.origins(first + np.arange(1024) * together // 1024)
         inside = points[(points < extents).all(1)]
         sides = np.ptp(inside, 0) + form.walk.unit if len(inside) else extents
         found.append(min(float((sides / extents).max()), 1.0))
@@ -286,14 +304,14 @@ def _access(m: Map, form: Form, first: Points, wide: int) -> tuple[float, float,
 
 
 def _filled(m: Map, form: Form, kernel: KernelMaps) -> bool:
-    """Whether the warps of a block together store whole sectors, at about the same time: the L2
-    puts the parts together."""
-    if form.stay or form.block or not m.coefficients:
+    """Whether a block stores a sector's width of a row, or more: the parts at its ends neighbours
+    fill at about the same time, and the L2 puts them together."""
+    last = len(kernel.outputs) - 1
+    if not m.coefficients or abs(m.strides[last]) != 1:
         return False
-    points = np.concatenate([lanes_of(form, part, form.threads) for part in PLACES])
-    first = with_inner(points, [min(n, 1) for n in kernel.inner])
-    sectors = _distinct(m.addresses(first).reshape(len(PLACES), -1) // 32).mean()
-    return bool(form.threads * m.element * form.patch[-1] >= 32 * sectors)
+    lanes = [np.ptp(lanes_of(form, part, form.threads)[:, last]) for part in PLACES]
+    wide = float(np.mean(lanes)) + form.patch[-1]
+    return wide * m.element >= min(32, m.shape[-1] * m.element)
 
 
 def _banks(addresses: Points) -> Points:
@@ -324,8 +342,8 @@ def _policy(m: Map, schedule: Schedule | None) -> str | None:
 
 
 def from_l2(kernel: KernelMaps, form: Form, device: Ceilings, done: Work,
-            schedule: Schedule | None) -> tuple[float, float]:  # fmt: skip
-    """Bytes between L2 and L1s: every warp's stores, what is read past the L1, and other reads,
+            schedule: Schedule | None) -> tuple[Traffic, float]:  # fmt: skip
+    """What goes between L2 and L1s: every warp's stores, what is read past the L1, and other reads,
     which the blocks of one multiprocessor share; and the bytes of these, which come into the L1s.
 
     A line costs a REQUEST at least.  Blocks that are together come from all over a wave, one from
@@ -337,14 +355,16 @@ def from_l2(kernel: KernelMaps, form: Form, device: Ceilings, done: Work,
     total = done.written + done.past
     bypassing = [m for m in kernel.reads if m.kind != DATA and _policy(m, schedule) == "no_l1"]
     if bypassing:  # what warps of a block ask for together is looked up once
-        total = done.written + max(done.past, _of_blocks(bypassing, kernel, form, 32) * REQUEST)
-        total += given_up(kernel, form, device, schedule) / 32 * REQUEST
+        least = _of_blocks(bypassing, kernel, form, 32)
+        again = given_up(kernel, form, device, schedule) / 32
+        busy = max(done.past.busy, least * REQUEST) + again * REQUEST
+        total = done.written + Traffic(max(done.past.bytes, least * 32), busy)
     walk, step = form.walk, form.ids
-    blocks = -(-walk.size // step)
+    blocks = -(-walk.inside // step)
     if not reads or not blocks:
         return total, 0.0
     taken = min(resident(form), max(blocks // device.units, 1))
-    first = max(blocks * 3 // 8 - taken * device.units // 2, 0)
+    first = max(walk.at(3 / 8) // step - taken * device.units // 2, 0)
     order = np.arange(taken)
     spread = order * device.units + order * SCATTER % device.units
     if kernel.inner and not in_step(kernel, done, device):
@@ -365,14 +385,15 @@ def from_l2(kernel: KernelMaps, form: Form, device: Ceilings, done: Work,
     lines = union_lines(reads, low, high, 128, inner) * REQUEST
     often = turns * blocks / taken
     alone = IN_LOOPS if kernel.inner else ALONE
-    return total + max(sectors * alone, lines) * often, sectors * often
+    asked = Traffic(sectors, max(sectors * alone, lines))
+    return total + asked.times(often), sectors * often
 
 
 def _of_blocks(maps: Sequence[Map], kernel: KernelMaps, form: Form, piece: int) -> float:
     """Pieces that every block touches, all blocks together."""
     walk, step = form.walk, form.ids
-    low, high = walk.boxes(walk.size * 3 // 8 // step * step, step)
-    return union_lines(maps, low, high, piece, kernel.inner) * -(-walk.size // step)
+    low, high = walk.boxes(walk.at(3 / 8) // step * step, step)
+    return union_lines(maps, low, high, piece, kernel.inner) * -(-walk.inside // step)
 
 
 def given_up(kernel: KernelMaps, form: Form, device: Ceilings, schedule: Schedule | None) -> float:
@@ -433,6 +454,9 @@ def turnover(kernel: KernelMaps, form: Form, device: Ceilings, done: Work,
                 for m in kernel.reads]  # fmt: skip
         cycles += math.prod(form.patch) * sum(each) * LOAD
     life += cycles / device.clock
+    # Blocks outside the domain find that out, and end.
+    within = form.walk.inside / max(form.walk.size, 1)
+    life = life * within + (LIFE + form.index * PLACE / device.clock) * (1 - within)
     return max(blocks / (device.units * fit), 1.0) * life, launched * DISPATCH
 
 
@@ -468,7 +492,7 @@ def _resident_ids(form: Form, device: Ceilings) -> tuple[tuple[Points, Points], 
     many ids these are."""
     order, units = np.arange(resident(form)), device.units
     wave = len(order) * units * form.ids
-    first = form.walk.size * 3 // 8 // wave * wave
+    first = form.walk.at(3 / 8) // wave * wave
     mine = first + (order * units + order * SCATTER % units) * form.ids
     return (mine, np.array([first])), wave
 
@@ -478,10 +502,18 @@ def _reached(m: Map, kernel: KernelMaps, form: Form, device: Ceilings) -> float:
     if not m.shape:
         return 1.0
     together = form.ids * resident(form) * device.units
-    room = max(form.walk.size - together, 0)
-    low, high = form.walk.boxes(room * 3 // 8 // form.ids * form.ids, together)
+    low, high = form.walk.boxes(form.walk.at(3 / 8, together) // form.ids * form.ids, together)
     begin, end = array_boxes(m, low, high, kernel.inner)
     return float(end[:, -1].max() - begin[:, -1].min()) / max(m.shape[-1], 1)
+
+
+def _rows_stored(m: Map, kernel: KernelMaps, form: Form, device: Ceilings) -> float:
+    """Rows of an array that all resident blocks store to; each output another where data say."""
+    outputs = form.ids * math.prod(form.walk.unit) * resident(form) * device.units
+    outputs = min(outputs, kernel.size)
+    if m.kind == DATA or not m.shape:
+        return float(outputs)
+    return max(outputs / max(_reached(m, kernel, form, device) * m.shape[-1], 1), 1.0)
 
 
 def _in_turn(kernel: KernelMaps, form: Form, device: Ceilings, turns: int, step: bool) -> float:

@@ -15,12 +15,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from treadle.dsl.access import COMPUTED, DATA, Access, accesses, counters, domain, index_map
+from treadle.dsl.access import (
+    COMPUTED,
+    DATA,
+    Access,
+    accesses,
+    counters,
+    index_map,
+    outer_axes,
+    read_bodies,
+)
+from treadle.dsl.domains import per_element
 from treadle.dsl.expr import (
     Apply,
     Const,
@@ -65,7 +76,7 @@ def access_classes(node: Node) -> tuple[AccessClass, ...]:
 
     Operands taken whole (defaults of a permute, offsets of segments) are streaming reads.
     """
-    outer, _ = domain(node)
+    outer = outer_axes(node)
     found = [AccessClass(a.leaf, False, a.kind, _line_classes(a, outer)) for a in accesses(node)]
     found += [AccessClass(le, False, "affine", (STREAMING,)) for le in node.operands()]
     return (*found, *(_store_class(leaf, node) for leaf in node.leaves))
@@ -130,7 +141,7 @@ class Map:
     places: Callable[[Points], Points] | None = None
     rows: bool = False
 
-    @property
+    @cached_property
     def pitch(self) -> tuple[int, ...]:
         """Elements from one index to the next along every axis: row-major, dense."""
         steps = [1]
@@ -143,7 +154,7 @@ class Map:
         """Accesses of one turn of one output."""
         return max(len(self.offsets), 1)
 
-    @property
+    @cached_property
     def strides(self) -> tuple[int, ...]:
         """Elements between neighbours along every axis of the domain (affine maps)."""
         rank = len(self.coefficients[0]) if self.coefficients else 0
@@ -151,6 +162,20 @@ class Map:
             sum(c[k] * p for c, p in zip(self.coefficients, self.pitch, strict=True))
             for k in range(rank)
         )
+
+    @cached_property
+    def parts(self) -> tuple[Map, ...]:
+        """This map; one for each row that its taps lie in where the box around them has others
+        (a star of 13 points in space has taps in 9 of 25 rows)."""
+        if not self.coefficients or not self.shape:
+            return (self,)
+        rows: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
+        for o in self.offsets:
+            rows.setdefault(o[:-1], []).append(o)
+        around = math.prod(max(a) - min(a) + 1 for a in zip(*rows, strict=True))
+        if len(rows) == around:
+            return (self,)
+        return tuple(replace(self, offsets=tuple(taps)) for taps in rows.values())
 
     @property
     def size(self) -> int:
@@ -225,9 +250,7 @@ def kernel_maps(node: Node, known: Mapping[Expr, int]) -> KernelMaps | None:
 
     `known` holds extents of inputs, as `Names.known` of a program does.
     """
-    from treadle.dsl.access import read_bodies
     from treadle.dsl.passes.cost import operations
-    from treadle.dsl.passes.vertical import per_element
 
     shapes = _axes(node)
     if shapes is None:

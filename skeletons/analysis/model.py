@@ -19,6 +19,7 @@ caches of a core is a matter of their sets (`sets.py`).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,8 +52,6 @@ CHAINS, SPILLED = 8, 48
 GATHERED, SCATTERED = 1.5, 3.5
 #: Instructions that a piece of a row of a block begins and ends with, on a CPU.
 SEGMENT = 30.0
-#: Where windows of steps are looked at, as parts of the way.
-STARTS = (0.37,)
 
 
 @dataclass(frozen=True)
@@ -117,17 +116,18 @@ def predict(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings, way
     terms = [0.0, idle * issue / device.issue, idle * near / cycles]
     rough = max(*terms, turnover, dispatch) + device.launch >= beyond
     if rough:
-        far = least_bytes(kernel, device.piece)
+        far = busy = least_bytes(kernel, device.piece)
     elif done is not None:
-        far, filled = gpu.from_l2(kernel, form, device, done, schedule)
+        traffic, filled = gpu.from_l2(kernel, form, device, done, schedule)
+        far, busy = traffic.bytes, traffic.busy
         if not kernel.inner:  # else lines come in while others wait
             near += filled / FILL
         terms[2] = idle * near / cycles
     else:
         near, again = _own_caches(kernel, form, device)
         terms[2] = idle * near / cycles
-        far = _from_shared(kernel, form, device) * again
-    terms[0] = idle * far / device.far
+        far = busy = _from_shared(kernel, form, device) * again
+    terms[0] = idle * busy / device.far
     dram = _from_dram(kernel, form, device, rough)
     if device.gpu and not rough:
         dram += gpu.given_up(kernel, form, device, schedule)
@@ -142,7 +142,8 @@ def _from_dram(kernel: KernelMaps, form: Form, device: Ceilings, rough: bool) ->
     if rough:
         return least_bytes(kernel, piece)
     step = form.ids * (gpu.resident(form) * device.units if device.gpu else 1)
-    found = fetched(kernel, form.walk, step, Cache(device.shared), piece)
+    places = PLACES if device.gpu else PLACES[:1]
+    found = fetched(kernel, form.walk, step, Cache(device.shared), piece, places)
     if not device.gpu:
         return found + _random(kernel, device.shared, piece)
     return found + _random(kernel, device.shared, piece, AT_RANDOM, _along(form.walk, step))
@@ -150,7 +151,7 @@ def _from_dram(kernel: KernelMaps, form: Form, device: Ceilings, rough: bool) ->
 
 def _along(walk: Walk, step: int) -> int:
     """Outputs along the last axis that `step` ids cover together."""
-    ids = int(max(walk.size - step, 0) * PLACES[0]) + np.arange(1024) * step // 1024
+    ids = walk.at(PLACES[0], step) + np.arange(1024) * step // 1024
     return int(np.ptp(walk.origins(ids)[:, -1])) + walk.unit[-1]
 
 
@@ -174,8 +175,7 @@ def footprints(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings, 
     together = form.ids * device.units * (gpu.resident(form) if device.gpu else 1)
     found = {"warp": Footprint(*(distinct(maps, lanes, u) for u in (device.line, device.piece)))}
     for name, count in (("block", form.ids), ("wave", together)):
-        room = max(form.walk.size - count, 0)
-        boxes = form.walk.boxes(int(room * PLACES[0]) // form.ids * form.ids, count)
+        boxes = form.walk.boxes(form.walk.at(PLACES[0], count) // form.ids * form.ids, count)
         found[name] = Footprint(*(
             union_lines(maps, *boxes, u, kernel.inner) for u in (device.line, device.piece)
         ))  # fmt: skip
@@ -197,8 +197,10 @@ def least_bytes(kernel: KernelMaps, piece: int) -> float:
     return found
 
 
-def fetched(kernel: KernelMaps, walk: Walk, step: int, cache: Cache, piece: int) -> float:
-    """Bytes fetched in all when `step` ids are resident at a time, and what fits a cache stays.
+def fetched(kernel: KernelMaps, walk: Walk, step: int, cache: Cache, piece: int,
+            places: Sequence[float] = PLACES[:1]) -> float:  # fmt: skip
+    """Bytes fetched in all when `step` ids are resident at a time, and what fits a cache stays;
+    windows are looked at at `places`, parts of the way.
 
     What a step misses is by how much the footprint of a window grows from step to step where the
     window fills the cache (Xiang, Ding, Luo and Bao, "HOTL: a higher order theory of locality",
@@ -216,29 +218,33 @@ def fetched(kernel: KernelMaps, walk: Walk, step: int, cache: Cache, piece: int)
     if steps <= 1 or needed <= cache.size:
         return least
 
-    def touched(count: int) -> tuple[float, float]:
-        """Bytes that so many steps touch, on average over some places, and need."""
-        room = max(walk.size - count * step, 0)
-        spans = [occupied(maps, *walk.boxes(int(room * part), count * step), piece, inner, cache)
-                 for part in STARTS]  # fmt: skip
-        mean = np.mean(spans, 0)
-        return float(mean[0]), float(mean[1])
+    def touched(count: int) -> tuple[float, float, float]:
+        """Of so many steps, on average over some places: bytes that they touch, and need, and what
+        part of all outputs they are (along a curve, some ids are outside)."""
+        spans = []
+        for part in places:  # windows of one place begin together, where there is room
+            start = min(walk.at(part), max(walk.size - count * step, 0))
+            low, high = walk.boxes(start, count * step)
+            outputs = float((high - low).prod(1).sum()) / math.prod(walk.domain)
+            spans.append((*occupied(maps, low, high, piece, inner, cache), outputs))
+        touch, need, part = np.mean(spans, 0)
+        return float(touch), float(need), float(part)
 
-    now, needed = touched(1)
+    now, needed, part = touched(1)
     if needed > cache.size:
-        return max(now * steps, least)
+        return max(now / part, least)
     count = 1 << int(cache.size / needed).bit_length() - 1
-    low = now
+    low, before = now, part
     while count > 1:
-        low, needed = touched(count)
+        low, needed, before = touched(count)
         if needed <= cache.size or not cache.ways:
             break
-        count, low = count // 2, now
+        count, low, before = count // 2, now, part
     while 2 * count < steps:
-        high, needed = touched(2 * count)
-        if needed > cache.size:
-            return max(low + (high - low) / count * (steps - count), least)
-        count, low = 2 * count, high
+        high, needed, after = touched(2 * count)
+        if needed > cache.size and after > before:
+            return max(low + (high - low) / (after - before) * (1 - before), least)
+        count, low, before = 2 * count, high, after
     return least
 
 

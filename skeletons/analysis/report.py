@@ -81,7 +81,8 @@ def lines(choice: Choice) -> list[str]:
         shown.append(f"and {more} more")
     about = [*_ABOUT[choice.device.gpu]]
     if sum(row[0] == rows[1][0] for row in rows[1:]) > 1:
-        about.append("of equal times: what stands, else the least of all four, else the first")
+        stands = PLAIN if choice.plain.schedule is None else "what is asked for"
+        about.append(f"of equal times: {stands}, else the least of all four, else the first")
     ceilings = f"ceilings of {choice.device.name}"
     if choice.device.guessed:
         ceilings += ", guessed: `treadle ceilings` measures this machine"

@@ -55,7 +55,7 @@ def occupied(maps: Sequence[Map], low: Points, high: Points, piece: int, inner: 
     total = crowded = 0.0
     for _, same in itertools.groupby(sorted(maps, key=array_order), key=array_order):
         arrays = list(same)
-        boxes = [array_boxes(m, low, high, inner) for m in arrays]
+        boxes = [array_boxes(p, low, high, inner) for m in arrays for p in m.parts]
         begin, end = (np.concatenate([b[k] for b in boxes]) for k in (0, 1))
         bytes_ = union(arrays[0], begin, end, piece) * piece
         total += bytes_

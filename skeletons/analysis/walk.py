@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -19,6 +20,14 @@ from .maps import Points
 
 #: Points that are looked at in a piece.
 SAMPLES = 5
+#: … along an order without runs.
+CURVE = 33
+#: How often a piece whose box does not fit it is cut into four, and by what factor it may be off.
+SPLITS, MOST = 4, 1.3
+#: Such pieces, at most: an order of its own may have no boxes.
+BOXES = 1024
+#: Ids of an order that are asked whether they are inside the domain.
+LOOKS = 1024
 #: Pieces that a long range of ids is cut into.
 PIECES = 128
 
@@ -36,15 +45,35 @@ class Walk:
     unit: tuple[int, ...]
     table: bool = False
 
-    @property
+    @cached_property
     def grid(self) -> tuple[int, ...]:
         """Units along every axis."""
         return tuple(-(-n // u) for n, u in zip(self.domain, self.unit, strict=True))
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Number of ids, those outside the domain included."""
         return math.prod(self.grid) if self.table else int(self.order.linear_size(self.grid))
+
+    @property
+    def inside(self) -> int:
+        """Number of ids that are units of the domain."""
+        return math.prod(self.grid)
+
+    def at(self, part: float, count: int = 0) -> int:
+        """Where `count` ids begin, at a part of the way through those inside the domain."""
+        room = max(self.size - count, 0)
+        if self.size <= self.inside:
+            return int(room * part)
+        found = self._found
+        return min(int(found[int(len(found) * part)]), room) if len(found) else 0
+
+    @cached_property
+    def _found(self) -> Points:
+        """Some of the ids inside the domain."""
+        ids = np.arange(LOOKS) * self.size // LOOKS
+        found: Points = ids[(self.origins(ids) < np.array(self.domain)).all(1)]
+        return found
 
     @property
     def run(self) -> int | None:
@@ -66,24 +95,26 @@ class Walk:
     def boxes(self, start: int | Points, length: int) -> tuple[Points, Points]:
         """Half-open boxes that cover the ids [start, start + length) of one or several starts."""
         starts = np.atleast_1d(np.asarray(start, np.int64))
-        piece, run = self._piece(length, len(starts)), self.run
-        if run is not None:  # whole runs, or whole parts of them
-            starts = starts - starts % min(piece, run)
+        piece = self._piece(length, len(starts))
+        starts = starts - starts % piece
         begins = (starts[:, None] + np.arange(0, length, piece)).reshape(-1)
         begins = begins[begins < self.size]
-        spread = np.unique(np.linspace(0, piece - 1, min(SAMPLES, piece)).astype(np.int64))
-        points = self.origins(begins[:, None] + spread)
         extents, unit = np.array(self.domain, np.int64), np.array(self.unit, np.int64)
-        low, high = points.min(1), points.max(1) + unit
-        if piece > 1:  # pieces that go on elsewhere: their parts, without the one that jumps
-            apart = ((high - low) // unit).prod(1) > 2 * piece
-            if apart.any():
-                pairs = np.stack((points[apart, :-1], points[apart, 1:]), 2)
-                pairs = pairs.reshape(-1, 2, len(extents))
-                begin, end = pairs.min(1), pairs.max(1) + unit
-                near = ((end - begin) // unit).prod(1) <= piece
-                low = np.concatenate([low[~apart], begin[near]])
-                high = np.concatenate([high[~apart], end[near]])
+        found: list[tuple[Points, Points]] = []
+        for left in range(SPLITS, -1, -1):
+            points = self.origins(begins[:, None] + _samples(piece, self.run))
+            low, high = points.min(1), points.max(1) + unit
+            # A box of as many units as the piece has ids is what it covers.
+            units = ((high - low) // unit).prod(1)
+            poor = (units > MOST * piece) | (units * MOST < piece)
+            if piece == 1 or not left or not 0 < np.count_nonzero(poor) <= BOXES:
+                found.append((low, high))
+                break
+            found.append((low[~poor], high[~poor]))
+            parts = np.arange(0, piece, -(-piece // 4))
+            begins, piece = (begins[poor][:, None] + parts).reshape(-1), -(-piece // 4)
+            begins = begins[begins < self.size]
+        low, high = (np.concatenate([f[k] for f in found]) for k in (0, 1))
         inside = (low < extents).all(1)
         low, high = low[inside], np.minimum(high[inside], extents)
         return (low, high) if len(low) else (np.zeros((1, len(extents)), np.int64), unit[None, :])
@@ -104,6 +135,16 @@ class Walk:
         """The domain as one box."""
         rank = len(self.domain)
         return np.zeros((1, rank), np.int64), np.array([self.domain], np.int64)
+
+
+@lru_cache(maxsize=256)
+def _samples(piece: int, run: int | None) -> Points:
+    """Ids of a piece that are looked at: many along an order without runs, else also the end of
+    the first (a zigzag's every second row begins where the one before ends)."""
+    spread = np.linspace(0, piece - 1, min(CURVE if run is None else SAMPLES, piece))
+    found: Points = np.unique(np.append(spread.astype(np.int64), min(run or piece, piece) - 1))
+    found.flags.writeable = False
+    return found
 
 
 def row_major(domain: tuple[int, ...], unit: tuple[int, ...]) -> Walk:

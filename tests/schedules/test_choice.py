@@ -451,7 +451,7 @@ def test_explain_tells_them_and_why_there_is_no_choice(monkeypatch):
     assert "Block(64, 128) | PerThread(rows=8)\n" in text and "ceilings of a CPU" in text
     assert "L3" in text and "without a schedule" in text
     assert "*: the slowest is the time" in text
-    assert "of equal times: what stands, else the least of all four" in text
+    assert "of equal times: without a schedule, else the least of all four" in text
     assert "guessed: `treadle ceilings` measures this machine" in text
     auto = program.scheduled(product=Auto()).explain()
     assert "schedule   Auto()" in auto and "ms predicted" in auto

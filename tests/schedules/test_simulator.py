@@ -545,6 +545,31 @@ def test_of_a_condition_the_chosen_side_is_read():
     assert read == [{x}, {x + 1}, {x + 2}, {y + 2}, {y + 1}, set()]  # x[9] is outside
 
 
+@pytest.mark.parametrize(
+    ("program", "read"),
+    [
+        # One read that two conditions guard is made where either of them holds.
+        (lambda x: td.generate((4,), lambda i: td.cond(i < 1, x[0], 0) + td.cond(i > 2, x[0], 0)),
+         [{0}, set(), set(), {0}]),
+        # The conditions are data: in range where they hold, and a neighbour beyond the border.
+        (lambda x: td.map(lambda v: td.cond(v < 4, x[td.cond(v < 4, x[v], 0)], 0), x),
+         [{0, 3}, {1}, {2}, {0, 3}]),
+        (lambda x: td.stencil(lambda w: td.cond(w[-1] == 0, w[1], 0), x, boundary=td.wrap),
+         [{1, 3}, {0}, {1}, {2}]),
+        (lambda x: td.stencil(lambda w: td.cond(w[1] == 0, w[0], 0), x, boundary=td.constant(0)),
+         [{1}, {2}, {2, 3}, {3}]),
+        # A loop of no turns.
+        (lambda x: td.map(lambda v: td.loop(0, lambda k, s: s + x[k + 2], v), x),
+         [{0}, {1}, {2}, {3}]),
+    ],
+)  # fmt: skip
+def test_what_is_read_hangs_on_data(program, read):
+    x = np.array([3, 9, 2, 0])
+    found = simulate(td.jit(program, backend="reference").lower(x), arrays=[x])
+    touched = found.trace.addresses, found.trace.step
+    assert [{a for a in touched[0][touched[1] == t].tolist() if a < 4} for t in range(4)] == read
+
+
 def test_sectors_of_a_cache_of_one_set_are_those_of_as_many_ways():
     pattern = own(lambda p: (p[:, :1] * 37 + p[:, 1:] * 11 + np.arange(9) * 5) % 300, 300, (20, 20))
     whole, set_of_all = (
