@@ -12,8 +12,8 @@ from .graph import Combine, canonical_combine
 from .scalar import apply_primitive
 from .types import ScalarType, int64
 
-#: Rows of fewer elements are folded one element after the other, from the left, on a CPU: many of
-#: them side by side in the lanes of a vector, or each as a loop inside the kernel that reads it.
+#: Rows of fewer elements are folded one element after the other, from the left: many of them side
+#: by side (lanes of a vector, threads of a GPU), or each as a loop inside the kernel that reads it.
 SHORT_ROW = 64
 
 

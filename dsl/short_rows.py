@@ -12,7 +12,7 @@ from .names import Names
 from .passes.short_folds import Short, is_short, length
 
 #: Where a GPU's fold over tiles takes in the folds that it reads (backend/cuda/forms.py).
-TILED = "its results fill tiles and their rows are short: up to 3 elements, 63 where nothing rounds"
+TILED = f"its results fill tiles and their rows have fewer than {SHORT_ROW} elements"
 
 
 class ShortRows:
@@ -58,7 +58,8 @@ class ShortRows:
             return f"a loop in {where} where {rows} < {SHORT_ROW}{known}"
         size = self.names.size(node.outer)
         results = "its results are" if size is None else f"{size:,} results are"
-        return (f"{rows} = {count} < {SHORT_ROW}: a loop in {where}, which reads each result once; "
+        few = f"{rows} = {count}" if rows != str(count) else rows
+        return (f"{few} < {SHORT_ROW}: a loop in {where}, which reads each result once; "
                 f"not launched, {results} not stored")  # fmt: skip
 
     def why_apart(self, node: Node, reason: str) -> str | None:

@@ -3,47 +3,34 @@
     argmin over j of Σₖ (x[i, k] − c[j, k])²: one kernel where rows of k are short and the pairs
     (i, j) fill tiles, else the sums are stored and read
 
-Rows that round are taken in up to three elements: lanes combine these as a loop does, from the
-left, so that no bit depends on who computes them.
+Rows of fewer than 64 elements are folded from the left whoever folds them (`gpu/fold_short.py`), so
+no bit depends on it.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from treadle.dsl.expr import Expr
 from treadle.dsl.graph import Fold, Node
 from treadle.dsl.passes.short_folds import Short, length, short_folds
 
 from .running import HostFunction, Run
 
 NOTHING: frozenset[Node] = frozenset()
-#: Rows that round are loops up to this length.
-MOST_ROUNDED = 3
 
 
 def forms_of(program: Any) -> Short:
     """The folds of a program that may be loops in a fold over tiles."""
+    from treadle.skeletons.gpu.fold_jam import tiled
+
     short = short_folds(program.roots, program.settings)
     takes = {
         fold: reader for fold, reader in short.reader.items()
         if reader not in short.reader and _may_take(reader, fold, short)
     }  # fmt: skip
     alone = {fold: short.alone[fold] for fold in takes}
-    worth = {fold: _worth(fold, reader) for fold, reader in takes.items()}
+    worth = {fold: tiled(reader) for fold, reader in takes.items() if isinstance(reader, Fold)}
     return Short(alone, takes, worth)
-
-
-def _worth(fold: Node, reader: Node) -> Expr:
-    """The extents for which a reader takes a fold of short rows in."""
-    from treadle.skeletons.fold import is_exact
-    from treadle.skeletons.gpu.fold_jam import tiled
-    from treadle.skeletons.kernel import arithmetic as at
-
-    assert isinstance(fold, Fold) and isinstance(reader, Fold)
-    if is_exact(fold.combine):
-        return tiled(reader)
-    return at.both(at.less_equal(length(fold), MOST_ROUNDED), tiled(reader))
 
 
 def _may_take(reader: Node, fold: Node, short: Short) -> bool:

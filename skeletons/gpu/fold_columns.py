@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from treadle.dsl.combines import argument_ahead
-from treadle.dsl.expr import TRUE, Expr, Index, Var, constant
+from treadle.dsl.expr import FALSE, TRUE, Expr, Index, Var, constant
 from treadle.dsl.graph import Combine, Fold, Shape
 from treadle.dsl.types import int64
 from treadle.skeletons.combining import Values, accumulate, assign, declare, zeros
@@ -26,6 +26,7 @@ from treadle.skeletons.kernel.linearize import Linearizer
 from .collectives import STEPS, get, neutral_of, put
 from .common import Group, Threads, multiples
 from .fold_rows import how
+from .fold_short import in_turn
 from .row_folder import UNROLL, unrolling, vector_of
 from .visits import Turns, Visits
 
@@ -33,6 +34,8 @@ from .visits import Turns, Visits
 THREADS, COMBINE_THREADS = 256, 1024
 #: Threads side by side: a warp of vectors; where partial results are combined a sector.
 WIDTH, COMBINE_WIDTH = 32, 8
+#: Threads with several short columns each from which on there are enough of them.
+FEW_UNITS = 1 << 16
 #: Blocks that rows are cut into altogether; rows of a thread below which it does not pay.
 BLOCKS, LEAST = 2112, 8
 
@@ -59,12 +62,15 @@ class _Sides:
 
     @classmethod
     def of(cls, builder: Builder, outer: Shape, count: Expr, vector: int, threads: int,
-           widest: Expr | int, cut: bool, when: Expr = TRUE) -> _Sides:  # fmt: skip
+           widest: Expr | int, cut: bool, short: Expr = FALSE, when: Expr = TRUE
+           ) -> _Sides:  # fmt: skip
+        """`short`: where a column is a thread's alone, which folds it from the top."""
         planes, columns = at.product(outer[:-1]), outer[-1]
         groups = at.ceil_div(columns, vector)
+        widest = at.select(short, threads, widest)
         width = at.maximum(at.ceil_div(groups, at.maximum(at.ceil_div(groups, widest), 1)), 1)
         across = at.ceil_div(groups, width)
-        height = at.floor_divide(threads, width)
+        height = at.select(short, 1, at.floor_divide(threads, width))
         parts: Expr = constant(1)
         span = at.maximum(count, 1)
         if cut:
@@ -72,7 +78,7 @@ class _Sides:
                 at.floor_divide(BLOCKS, at.maximum(at.multiply(planes, across), 1)),
                 at.floor_divide(count, at.multiply(height, LEAST)),
             )
-            share = at.ceil_div(count, at.maximum(most, 1))
+            share = at.ceil_div(count, at.maximum(at.select(short, 1, most), 1))
             span = at.maximum(at.multiply(at.ceil_div(share, height), height), height)
             parts = at.maximum(at.ceil_div(count, span), 1)
         tasks = at.select(when, at.product((planes, parts, across)), 0)
@@ -95,29 +101,70 @@ class ColumnFold(RowFold):
         self.roots = transform.resolve(node.elements, builder, (*node.outer, *node.inner))
         self.column = Index(len(node.outer) - 1)
         self.vector = vector_of(node)
-        self.neutral = neutral_of(node.combine)
+        self.neutral, self.short = neutral_of(node.combine), in_turn(node)
         self.types = [r.type for r in node.combine.results]
 
     def lower(self) -> Lowered:
         builder = self.builder
         count = at.product(self.inner)
-        sides = _Sides.of(builder, self.outer, count, self.vector, THREADS, WIDTH, True)
+        sides = _Sides.of(builder, self.outer, count, self.vector, THREADS, WIDTH, True, self.short)
+        self.visits = Visits.of(builder, (sides.host_parts, *self.outer[:-1], sides.host_across), (
+            THREADS // WIDTH * LEAST, *(1 for _ in self.outer[1:]), WIDTH * self.vector
+        ))  # fmt: skip
         partials = at.product((sides.host_parts, *self.outer))
         self.scratch = self.partials(builder.scalar(partials, "partials"))
         group = Group(builder, self.roots, self.column, self.vector)
-        first = self._blocks(sides, Group(builder, self.roots, self.column, 1), None)
+        alone = Group(builder, self.roots, self.column, 1)
         whole = multiples(self.outer[-1], self.vector, builder)
-        if group.streams and whole is not None:
-            group.requires += tuple(whole)
-            first = self._blocks(sides, group, first)
-        return builder.lowered(first, self._combine(sides))
+        wide = bool(group.streams) and whole is not None
+        if wide:
+            group.requires += tuple(whole or ())
+        kernels = [self._blocks(sides, alone, None)]
+        if wide:
+            kernels = [self._blocks(sides, group, kernels[0])]
+        if self.short is not FALSE and self.visits is None:
+            made = self._short(alone, None)
+            kernels.insert(0, self._short(group, made) if wide else made)
+        return builder.lowered(*kernels, self._combine(sides))
+
+    def _short(self, group: Group, fallback: Kernel | None) -> Kernel:
+        """Columns of few elements, those of all planes one after the other: each from the top."""
+        builder, vector = self.builder, group.count
+        planes, columns = at.product(self.outer[:-1]), self.outer[-1]
+        groups = at.ceil_div(columns, vector)
+        units = at.multiply(planes, groups)
+        tasks = at.select(self.short, at.ceil_div(units, THREADS), 0)
+        one = constant(1)
+        hosts = (planes, columns, at.product(self.inner), groups, units, tasks)
+        names = ("planes", "columns", "count", "groups", "units", "short_blocks")
+        n_planes, n_columns, count, n_groups, n_units, n_tasks = map(builder.scalar, hosts, names)
+        sides = _Sides(n_planes, n_columns, count, n_groups, one, one, one, count, n_tasks, one,
+                       one)  # fmt: skip
+        into, grid = builder.emitter(), Threads.of(THREADS)
+        unit = into.let(grid.ident, "unit")
+        with into.when(at.less(unit, n_units)):
+            plane = into.let(at.floor_divide(unit, n_groups), "plane")
+            x = into.let(at.remainder(unit, n_groups), "x")
+            at_plane = tiling.coordinates(builder, into, plane, self.outer[:-1])
+
+            def end(at_row: Sequence[Expr], _: Expr, __: Expr, total: tuple[Var, ...]) -> None:
+                self.finish(into, at_row, total, count)
+
+            none = constant(0)
+            self._part(into, grid, sides, group, vector, self._inner, end, (plane, none, none),
+                       (x, none), at_plane, TRUE)  # fmt: skip
+        # A column for each thread where columns are few.
+        requires = (*group.requires, at.less(FEW_UNITS, n_units)) if vector > 1 else ()
+        gpu = grid.launch(requires, group.aligned if vector > 1 else (), fallback)
+        return self.kernel("short", n_tasks, grid.task, into, "short columns, each from the top",
+                           **gpu)  # fmt: skip
+
+    def _inner(self, inside: Linearizer, k: Expr) -> dict[Expr, Expr]:
+        found = tiling.coordinates(self.builder, inside, k, self.inner, "k")
+        return {Index(len(self.outer) + n): c for n, c in enumerate(found)}
 
     def _blocks(self, sides: _Sides, group: Group, fallback: Kernel | None) -> Kernel:
         into, grid = self.builder.emitter(), Threads.of(THREADS)
-
-        def inner(inside: Linearizer, k: Expr) -> dict[Expr, Expr]:
-            found = tiling.coordinates(self.builder, inside, k, self.inner, "k")
-            return {Index(len(self.outer) + n): c for n, c in enumerate(found)}
 
         def end(at_row: Sequence[Expr], plane: Expr, part: Expr, total: tuple[Var, ...]) -> None:
             alone = at.equal(sides.parts, 1)
@@ -128,18 +175,19 @@ class ColumnFold(RowFold):
                 where = at.add(at.multiply(above, sides.columns), at_row[-1])
                 put(into, self.scratch, where, total)
 
-        visits = Visits.of(self.builder, (sides.host_parts, *self.outer[:-1], sides.host_across), (
-            THREADS // WIDTH * LEAST, *(1 for _ in self.outer[1:]), WIDTH * self.vector
-        ))  # fmt: skip
-        tasks = sides.tasks
+        visits, tasks = self.visits, sides.tasks
+        if visits is None and self.short is not FALSE:  # those have a kernel of their own
+            host = at.product((at.product(self.outer[:-1]), sides.host_parts, sides.host_across))
+            tasks = self.builder.scalar(at.select(self.short, 0, host), "long_blocks")
         if visits is None:
-            self._emit(into, grid, sides, group, self.vector, inner, end)
+            self._emit(into, grid, sides, group, self.vector, self._inner, end)
         else:
             turns = Turns(visits)
             with turns.leaves(into, grid.task, constant(0)) as (own, (part, *at_plane, block)):
                 plane = into.let(at.linear(at_plane, self.extents[:-1]), "plane")
-                self._part(into, grid, sides, group, self.vector, inner, end,
-                           (plane, part, block), at_plane, own)  # fmt: skip
+                self._part(into, grid, sides, group, self.vector, self._inner, end,
+                           (plane, part, block), self._place(into, grid, sides), at_plane,
+                           own)  # fmt: skip
             tasks = self.builder.scalar(turns.tasks, "visit_blocks")
         wide = group.count > 1
         gpu = grid.launch(group.requires if wide else (), group.aligned if wide else (), fallback)
@@ -152,7 +200,7 @@ class ColumnFold(RowFold):
         below = at.maximum(at.ceil_div(parts, UNROLL), 1)
         width = at.maximum(at.floor_divide(COMBINE_THREADS, below), COMBINE_WIDTH)
         sides = _Sides.of(builder, self.outer, parts, 1, COMBINE_THREADS, width, False,
-                          at.less(1, parts))  # fmt: skip
+                          when=at.less(1, parts))  # fmt: skip
         into, grid = builder.emitter(), Threads.of(COMBINE_THREADS)
         plane, k = Var("plane", int64), Var("k", int64)
         above = at.add(at.multiply(plane, sides.count), k)
@@ -176,17 +224,20 @@ class ColumnFold(RowFold):
                 ("plane", "part", "block"), strict=True)
         )  # fmt: skip
         at_plane = tiling.coordinates(self.builder, into, plane, self.outer[:-1])
-        self._part(into, grid, sides, group, vector, inner, end, (plane, part, block), at_plane,
-                   TRUE, bound)  # fmt: skip
+        self._part(into, grid, sides, group, vector, inner, end, (plane, part, block),
+                   self._place(into, grid, sides), at_plane, TRUE, bound)  # fmt: skip
+
+    def _place(self, into: Linearizer, grid: Threads, sides: _Sides) -> tuple[Expr, Expr]:
+        """Where a thread is among those of its block."""
+        return (into.let(at.remainder(grid.thread, sides.width), "x"),
+                into.let(at.floor_divide(grid.thread, sides.width), "y"))  # fmt: skip
 
     def _part(self, into: Linearizer, grid: Threads, sides: _Sides, group: Group, vector: int,
               inner: Callable[[Linearizer, Expr], dict[Expr, Expr]], end: Callable[..., None],
-              which: tuple[Expr, Expr, Expr], at_plane: Sequence[Expr], owner: Expr,
-              bound: Var | None = None) -> None:  # fmt: skip
-        """Plane, part and columns of `which`; stored if `owner`."""
-        plane, part, block = which
-        x = into.let(at.remainder(grid.thread, sides.width), "x")
-        y = into.let(at.floor_divide(grid.thread, sides.width), "y")
+              which: tuple[Expr, Expr, Expr], thread: tuple[Expr, Expr], at_plane: Sequence[Expr],
+              owner: Expr, bound: Var | None = None) -> None:  # fmt: skip
+        """Plane, part and columns of `which`, by the thread there; stored if `owner`."""
+        (plane, part, block), (x, y) = which, thread
         start, stop = tiling.block_range(into, "part", part, sides.span, sides.count)
         own, known = self._columns(into, sides, group, vector, block, x)
         bindings: dict[Expr, Expr] = {Index(k): c for k, c in enumerate(at_plane)}
@@ -256,13 +307,17 @@ class ColumnFold(RowFold):
                  start: Expr, stop: Expr, rows: Columns, vector: int, cost: float
                  ) -> list[tuple[Var, ...]]:  # fmt: skip
         """Every `height`-th row."""
-        unroll = unrolling(cost * vector / 4, UNROLL if vector > 1 else 2 * UNROLL)
+        most = UNROLL if vector > 1 else 2 * UNROLL
+        alone = at.is_constant(sides.height, 1)
+        unroll = unrolling(cost * vector / 4, 2 * most if alone and vector == 1 else most)
         totals = [declare(into, neutral) for _ in range(vector)]
         length = at.maximum(at.subtract(stop, start), 0)
         all_have = into.let(at.floor_divide(length, sides.height), "all_have")
         left = at.subtract(length, at.multiply(all_have, sides.height))
-        mine = at.add(all_have, at.select(at.less(y, left), 1, 0))
-        mine = into.let(at.select(at.less(y, sides.height), mine, 0), "mine")
+        mine = all_have
+        if not alone:
+            mine = at.add(all_have, at.select(at.less(y, left), 1, 0))
+            mine = into.let(at.select(at.less(y, sides.height), mine, 0), "mine")
         own = at.select(at.less(y, sides.height), all_have, 0)
         rounds = into.let(at.floor_divide(own, unroll), "rounds")
         first = into.let(at.add(start, y), "first")
@@ -323,6 +378,8 @@ class ColumnFold(RowFold):
     def _tree(self, into: Linearizer, grid: Threads, sides: _Sides, y: Expr,
               totals: Sequence[tuple[Var, ...]], valid: Expr) -> None:  # fmt: skip
         """Neighbours below each other, then every second, …, in order."""
+        if at.is_constant(sides.height, 1):
+            return
         held = self.builder.shared("side", self.types, grid.count * len(totals))
         steps = [*STEPS, 32, 64, 128, 256]
         into.note("Rows of threads, by halves: one half hands its totals to the other.")

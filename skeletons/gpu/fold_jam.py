@@ -18,13 +18,13 @@ columns beyond the array repeat its last ones.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from treadle.dsl import simplify
-from treadle.dsl.combines import apart, argument_of, argument_passes
+from treadle.dsl.combines import SHORT_ROW, apart, argument_of, argument_passes
 from treadle.dsl.expr import (
     TRUE,
     Apply,
@@ -58,9 +58,11 @@ from .common import (
     Threads,
     coefficient,
     multiprocessors,
+    store_group,
     unconditional,
     vector_count,
 )
+from .fold_short import fold_line
 
 #: Threads of a block; blocks wanted on a multiprocessor at once.
 THREADS, RESIDENT = 256, 2
@@ -92,12 +94,16 @@ class Deal(Protocol):
 
 @dataclass(frozen=True)
 class Tile:
-    """`lanes` threads side by side, with `rows` × `cols` elements each, `depth` turns at a time."""
+    """`lanes` threads side by side, with `rows` × `cols` elements each, `depth` turns at a time.
+
+    `in_turn`: for rows that are folded from the left, each by one thread.
+    """
 
     lanes: int
     rows: int
     cols: int
     depth: int
+    in_turn: bool = False
 
     @property
     def down(self) -> int:
@@ -227,8 +233,11 @@ class JammedFold:
         """The tile with as many turns at a time as shared memory has room for."""
         line = sum((tile.down if of_rows else tile.across) * e.type.bytes + WIDEST
                    for e, of_rows in self._staged())  # fmt: skip
-        depth = DEPTH
-        while depth > 1 and depth * line > MOST_SHARED:
+        room, depth = MOST_SHARED, DEPTH
+        if tile.in_turn:
+            lines = tile.down * (tile.across + tile.cols)
+            room -= lines * sum(r.type.bytes for r in self.combine.results)
+        while depth > 1 and depth * line > room:
             depth //= 2
         return replace(tile, depth=depth)
 
@@ -272,6 +281,13 @@ class JammedFold:
             fallback = self._kernel(tile, fallback)
         return fallback
 
+    def in_turn(self, fold: RowFold, deal: Deal, fallback: Kernel) -> Kernel:
+        """The one for short rows that round, before what folds them where `when` does not hold."""
+        self.fold, self.deal, self.parts = fold, deal, deal.parts
+        return self._kernel(
+            self._deepest(Tile(ROUNDED_LANES[-1], *self.unit, DEPTH, True)), fallback
+        )
+
     def _kernel(self, tile: Tile, fallback: Kernel) -> Kernel:
         builder, grid = self.builder, Threads.of(THREADS)
         into = builder.emitter()
@@ -292,11 +308,17 @@ class JammedFold:
         self.start, self.stop = tiling.block_range(
             into, "part", part, self.deal.span, self.n_count)  # fmt: skip
         with into.when_always({Index(k): c for k, c in enumerate(at_plane)}):
-            self._fold(into)
-            self._finish(into, at_plane, plane, part)
+            if tile.in_turn:
+                self._fold_in_turn(into, at_plane)
+            else:
+                self._fold(into)
+                self._finish(into, at_plane, plane, part)
         requires = [builder.scalar(self.when, "tiled")]
-        if not self.exact:
-            requires.append(at.equal(self.deal.lanes, tile.lanes))
+        if tile.in_turn:
+            requires.append(at.less(self.n_count, SHORT_ROW))
+        elif not self.exact:
+            requires += [at.less_equal(SHORT_ROW, self.n_count),
+                         at.equal(self.deal.lanes, tile.lanes)]  # fmt: skip
         elif tile != self.tiles[-1]:
             requires.append(at.less(tile.across // 2, self.n_count))
         tasks = at.product((planes, self.parts, which[2]))
@@ -331,26 +353,86 @@ class JammedFold:
         types = [r.type for r in self.combine.results]
         neutral = neutral_of(self.combine)
         assert neutral is not None
-        self.width = next(o.width for o in self.operands if not o.of_rows)
-        self.first = into.let(at.add(self.start, at.multiply(self.lane, self.width)), "first")
         totals = tile.rows if self.exact else tile.rows * tile.cols
         self.best = builder.local("best" if self.better else "total",
                                   types[: 1 if self.better else None], totals)  # fmt: skip
         (self.number,) = builder.local("number", [int32], tile.rows)
-        names = [v.name for v in self.loop.vars[1:]]
-        self.state = [builder.local(name, [v.type], tile.rows * tile.cols)[0]
-                      for name, v in zip(names, self.loop.vars[1:], strict=True)]  # fmt: skip
         with into.loop("u", 0, totals, "unrolled") as u:
             put(into, self.best, u, neutral[: len(self.best)])
             if self.better is not None:
                 into.append(Store(self.number, u, Const(0, int32)))
+        with (
+            self._tiles(into) as (_, passed),
+            self._each(into) as (u, v),
+            self._at(into, passed, u, v, {}),
+        ):
+            self._combine(into, passed, u, v, neutral)
+
+    @contextmanager
+    def _tiles(self, into: Linearizer) -> Iterator[tuple[Expr, Expr]]:
+        """The tiles of the part, from the left, in which the loops have run: the first column of
+        one, and how many are before it."""
+        builder, tile = self.builder, self.tile
+        self.width = next(o.width for o in self.operands if not o.of_rows)
+        self.first = into.let(at.add(self.start, at.multiply(self.lane, self.width)), "first")
+        names = [v.name for v in self.loop.vars[1:]]
+        self.state = [builder.local(name, [v.type], tile.rows * tile.cols)[0]
+                      for name, v in zip(names, self.loop.vars[1:], strict=True)]  # fmt: skip
         with into.loop("from", self.start, self.stop, step=tile.across) as begin:
             passed = into.let(at.subtract(begin, self.start), "passed")
             with self._each(into) as (u, v), self._at(into, passed, u, v, {}):
                 put(into, self.state, self._slot(u, v), into.emit(self.loop.args[1:]))
             self._turns(into, begin, passed)
+            yield begin, passed
+
+    def _fold_in_turn(self, into: Linearizer, at_plane: Sequence[Expr]) -> None:
+        """Rows of the tile through shared memory, each to a thread that folds it from the left."""
+        builder, tile, thread = self.builder, self.tile, self.grid.thread
+        types = [r.type for r in self.combine.results]
+        neutral = neutral_of(self.combine)
+        assert neutral is not None
+        width = next(o.width for o in self.operands if not o.of_rows)
+        pitch = tile.across + width  # an odd number of vectors: neighbours meet in no bank
+        lines = builder.shared("line", types, tile.down * pitch)
+        values = builder.local("value", types, tile.rows * tile.cols)
+        total = declare(into, neutral)
+        mine = TRUE if tile.down == THREADS else at.less(thread, tile.down)
+        with self._tiles(into) as (begin, passed):
             with self._each(into) as (u, v), self._at(into, passed, u, v, {}):
-                self._combine(into, passed, u, v, neutral)
+                put(into, values, self._slot(u, v), self._element(into, passed, u, v, neutral))
+            with into.loop("u", 0, tile.rows, "unrolled") as u:
+                line = at.multiply(at.add(self.group, u), pitch)
+                line = into.let(at.add(line, at.multiply(self.lane, width)), "line")
+                for n in range(0, tile.cols, width):
+                    slots = [self._slot(u, at.integer(n + k)) for k in range(width)]
+                    where = at.add(line, self._offset(at.integer(n)))
+                    store_group(into, lines, where, [get(into, values, slot) for slot in slots])
+            into.append(Barrier())
+            here = at.minimum(at.subtract(self.stop, begin), tile.across)
+            with into.when(mine):
+                start, vectors = at.multiply(thread, pitch), at.ceil_div(here, width)
+                fold_line(into, self.combine, total, lines, start, vectors, width)
+            into.append(Barrier())
+        row = into.let(at.add(self.row0, thread), "row")
+        with into.when(at.both(mine, at.less(row, self.n_rows))):
+            self.fold.finish(into, (*at_plane, row), total, self.n_count)
+
+    def _element(self, into: Linearizer, passed: Expr, u: Expr, v: Expr, neutral: Sequence[Expr]
+                 ) -> Sequence[Expr]:  # fmt: skip
+        """Element (u, v); the neutral one beyond the last column, where it would count twice."""
+        self._bind(into, u, v)
+        values = into.emit(self.roots, named=True)
+        if self._idempotent():
+            return values
+        column = at.add(at.add(self.first, passed), self._offset(v))
+        inside = into.let(at.less(column, self.stop), "inside")
+        return tuple(simplify.select(inside, x, n) for x, n in zip(values, neutral, strict=True))
+
+    def _bind(self, into: Linearizer, u: Expr, v: Expr) -> None:
+        """The results of the loop of element (u, v)."""
+        slot = self._slot(u, v)
+        into.bind({e: Load(self.state[e.which], slot) for e in walk(self.roots)
+                   if isinstance(e, Proj) and e.args[0] is self.loop})  # fmt: skip
 
     def _each(self, into: Linearizer) -> _Each:
         return _Each(into, self.tile)
@@ -440,10 +522,8 @@ class JammedFold:
     def _combine(self, into: Linearizer, passed: Expr, u: Expr, v: Expr,
                  neutral: Sequence[Expr]) -> None:  # fmt: skip
         """Element (u, v) into the total of its row."""
-        slot = self._slot(u, v)
-        into.bind({e: Load(self.state[e.which], slot) for e in walk(self.roots)
-                   if isinstance(e, Proj) and e.args[0] is self.loop})  # fmt: skip
         if self.better is not None:
+            self._bind(into, u, v)
             value = into.value(self.roots[0], "value")
             (old,) = get(into, self.best, u)
             passes = into.let(argument_passes(self.better, old, value), "passes")
@@ -452,13 +532,8 @@ class JammedFold:
             into.append(Store(self.number, u,
                               simplify.select(passes, place, Load(self.number, u))))  # fmt: skip
             return
-        values = into.emit(self.roots, named=True)
-        if not self._idempotent():
-            column = at.add(at.add(self.first, passed), self._offset(v))
-            inside = into.let(at.less(column, self.stop), "inside")
-            values = tuple(simplify.select(inside, x, n)
-                           for x, n in zip(values, neutral, strict=True))  # fmt: skip
-        own = u if self.exact else slot
+        values = self._element(into, passed, u, v, neutral)
+        own = u if self.exact else self._slot(u, v)
         total = declare(into, get(into, self.best, own))
         accumulate(into, self.combine, total, values)
         put(into, self.best, own, total)

@@ -1,4 +1,5 @@
-"""Rows of a fold: `lanes` threads (a power of two up to a block) fold a row (`row_folder.py`).
+"""Rows of a fold: `lanes` threads (a power of two up to a block) fold a row (`row_folder.py`), or
+one does, where rows are short and round (`fold_short.py`).
 
 Long rows are cut into parts where there are few; a second kernel combines the parts of a row.  A
 schedule says which parts follow each other in a block, and which blocks (`visits.py`).
@@ -8,21 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
+from treadle.dsl.combines import SHORT_ROW
 from treadle.dsl.expr import FALSE, TRUE, Expr, Index, Var, constant
 from treadle.dsl.graph import Combine, Fold
 from treadle.dsl.types import int64
-from treadle.skeletons.combining import declare
+from treadle.skeletons.combining import accumulate, declare
 from treadle.skeletons.fold import RowFold
 from treadle.skeletons.kernel import arithmetic as at
 from treadle.skeletons.kernel import tiling, transform
 from treadle.skeletons.kernel.build import Builder
-from treadle.skeletons.kernel.ir import Kernel, Load, Lowered
+from treadle.skeletons.kernel.ir import Buffer, Kernel, Load, Lowered
 from treadle.skeletons.kernel.linearize import Linearizer
 
-from .collectives import get, neutral_of, put, reduce_warp, tree
+from .collectives import get, neutral_of, put, reduce_warp, shuffled, tree
 from .common import WARP, Threads, multiples
 from .fold_jam import JammedFold
+from .fold_short import FEW_LANES, ShortRows, in_turn
 from .row_folder import RowElements, RowFolder, vector_of
 from .visits import Turns, Visits, leaf
 
@@ -32,9 +36,9 @@ THREADS, COMBINE_THREADS, COMBINE_UNROLL = 256, 512, 8
 BLOCKS, LEAST = 16384, 8
 #: Vectors of a thread that make it worth having fewer threads for a row.
 DEPTH = 4
-#: Lanes of a row that are used before a lane takes more than one vector; rows of one vector to a
-#: lane that a thread takes.
-FEW_LANES, TURNS = 8, 4
+#: Rows of one vector to a lane that a thread takes, of FEW_LANES lanes at most; longer ones have
+#: more vectors to a lane before they have more lanes.
+TURNS = 4
 
 
 def part_of(rows: Expr, count: Expr, step: int) -> Expr:
@@ -93,7 +97,7 @@ class RowsFold(RowFold):
 
     def __init__(self, builder: Builder, node: Fold) -> None:
         super().__init__(builder, node, node.outer)
-        self.jammed = JammedFold.of(builder, node)
+        self.jammed, self.in_turn = JammedFold.of(builder, node), in_turn(node)
         roots = transform.resolve(node.elements, builder, (*node.outer, *node.inner))
         rank, inner = len(node.outer), node.inner
         vector = vector_of(node)
@@ -118,12 +122,13 @@ class RowsFold(RowFold):
     def lower(self) -> Lowered:
         builder = self.builder
         each = RowFolder(self.combine, self.elements, constant(1)).each
-        short: Expr = FALSE
-        if self.outer and neutral_of(self.combine) is not None:
-            short = at.less_equal(self.count, FEW_LANES * each)
         jammed = self.jammed
         tiles = FALSE if jammed is None else jammed.when
-        short = at.both(short, at.negate(tiles))
+        few = at.both(at.less_equal(self.count, FEW_LANES * each), at.negate(tiles))
+        if self.in_turn is FALSE:  # either nothing rounds, or no row is short
+            short = few = few if self.outer and neutral_of(self.combine) is not None else FALSE
+        else:
+            short, few = self.in_turn, at.both(self.in_turn, few)
         span = part_of(self.rows, self.count, THREADS * each)
         if jammed is not None and jammed.exact:
             span = at.select(tiles, jammed.span, span)
@@ -134,17 +139,21 @@ class RowsFold(RowFold):
         partials = at.multiply(self.rows, deal.host_parts)
         self.scratch = self.partials(builder.scalar(partials, "partials"))
         kernels = []
-        plain = self.elements.scalar_only()
-        if short is not FALSE:
-            kernels.append(self._short(deal, plain, short, None))
-            if self.elements.wide:
-                kernels[0] = self._short(deal, self.elements, short, kernels[0])
-        first = self._blocks(deal, plain, None)
-        if self.elements.wide:
-            first = self._blocks(deal, self.elements, first)
+        if few is not FALSE:
+            kernels.append(self._variants(partial(self._short, deal, few)))
+        if self.in_turn is not FALSE and (FEW_LANES * each < SHORT_ROW - 1 or jammed is not None):
+            more = ShortRows(self, at.both(short, at.negate(few)), THREADS)
+            kernel = self._variants(more.kernel)
+            kernels.append(kernel if jammed is None else jammed.in_turn(self, deal, kernel))
+        first = self._variants(partial(self._blocks, deal))
         if jammed is not None:
             first = jammed.kernels(self, self.scratch, deal, first)
         return builder.lowered(*kernels, first, self._combine(deal))
+
+    def _variants(self, make: Callable[[RowElements, Kernel | None], Kernel]) -> Kernel:
+        """A kernel with wide loads where these are right, else without."""
+        plain = make(self.elements.scalar_only(), None)
+        return make(self.elements, plain) if self.elements.wide else plain
 
     def _blocks(self, deal: _Deal, elements: RowElements, fallback: Kernel | None) -> Kernel:
         into, grid = self.builder.emitter(), Threads.of(THREADS)
@@ -198,7 +207,7 @@ class RowsFold(RowFold):
         return self.kernel("combine", deal.tasks, grid.task, into,
                            "partial results from left to right", **grid.launch())  # fmt: skip
 
-    def _short(self, deal: _Deal, elements: RowElements, when: Expr, fallback: Kernel | None
+    def _short(self, deal: _Deal, when: Expr, elements: RowElements, fallback: Kernel | None
                ) -> Kernel:  # fmt: skip
         """Rows of one vector to a lane, TURNS of them to a thread: all loads in front."""
         builder, into, grid = self.builder, self.builder.emitter(), Threads.of(THREADS)
@@ -226,24 +235,55 @@ class RowsFold(RowFold):
             slot = into.let(at.multiply(turn, folder.vector), "slot")
             with into.when_always({Index(k): c for k, c in enumerate(at_row)}):
                 folder.short(into, first, deal.count, held, slot)
+        mine: Expr = at.equal(lane, 0)
+        if self.in_turn is not FALSE:
+            vectors = at.maximum(at.ceil_div(self.count, folder.vector), 1)
+            with_any = builder.scalar(vectors, "vectors")
+            totals = self._from_the_left(into, held, folder.vector, with_any)
+            mine = at.equal(lane, at.subtract(with_any, 1))
         with into.loop("turn", 0, TURNS, "unrolled") as turn:
-            slot = into.let(at.multiply(turn, folder.vector), "slot")
-            places = [at.add(slot, k) for k in range(folder.vector)]
-            total = tree(into, self.combine, [declare(into, get(into, held, p)) for p in places])
-            reduce_warp(into, self.combine, total, lane, deal.lanes, most=FEW_LANES)
+            if self.in_turn is not FALSE:
+                total = declare(into, get(into, totals, turn))
+            else:
+                slot = into.let(at.multiply(turn, folder.vector), "slot")
+                places = [at.add(slot, k) for k in range(folder.vector)]
+                own = [declare(into, get(into, held, p)) for p in places]
+                total = tree(into, self.combine, own)
+                reduce_warp(into, self.combine, total, lane, deal.lanes, most=FEW_LANES)
             number = at.add(begin, at.multiply(side, turn))
             if visits is None:
                 row = into.let(number, "row")
-                with into.when(at.both(at.equal(lane, 0), at.less(row, deal.rows))):
+                with into.when(at.both(mine, at.less(row, deal.rows))):
                     at_row = tiling.coordinates(builder, into, row, self.outer)
                     self.finish(into, at_row, total, deal.count)
             else:
-                own, place = leaf(visits, into, into.let(number, "number"))
-                with into.when(at.both(at.equal(lane, 0), own)):
+                exists, place = leaf(visits, into, into.let(number, "number"))
+                with into.when(at.both(mine, exists)):
                     self.finish(into, place[1:], total, deal.count)
         gpu = grid.launch(elements.requires if elements.wide else (),
                           elements.group.aligned if elements.wide else (), fallback)  # fmt: skip
         return self.kernel("short", tasks, grid.task, into, f"{TURNS} short rows a thread", **gpu)
+
+    def _from_the_left(self, into: Linearizer, held: Sequence[Buffer], vector: int, lanes: Expr
+                       ) -> tuple[Buffer, ...]:  # fmt: skip
+        """The combinations of TURNS rows, in the last of the `lanes` that have elements: in step n
+        lane n goes on from what the one before it has.  What others make of theirs is not used."""
+        totals = self.builder.local("total", [b.type for b in held], TURNS)
+
+        def go_on(turn: Expr, total: tuple[Var, ...], first: int) -> None:
+            slot = into.let(at.multiply(turn, vector), "slot")
+            for k in range(first, vector):
+                accumulate(into, self.combine, total, get(into, held, at.add(slot, k)))
+            put(into, totals, turn, total)
+
+        with into.loop("turn", 0, TURNS, "unrolled") as turn:
+            own = get(into, held, at.multiply(turn, vector))
+            go_on(turn, declare(into, own), 1)
+        for step in range(1, FEW_LANES):  # a loop would take more registers
+            with into.when(at.less(step, lanes)), into.loop("turn", 0, TURNS, "unrolled") as turn:
+                before = shuffled(into, "shuffle_up", get(into, totals, turn), 1)
+                go_on(turn, declare(into, before), 0)
+        return totals
 
     def _emit(self, into: Linearizer, grid: Threads, deal: _Deal, folder: RowFolder,
               end: Callable[..., None], base: Var | None = None) -> None:  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -46,11 +48,23 @@ def test_sums_are_those_of_the_stored_elements(m):
     np.testing.assert_array_equal(sums(False), sums(True))
 
 
-def test_distances_by_broadcasting_are_one_kernel():
-    x, c = RNG.random((5000, 3), np.float32), RNG.random((60, 3), np.float32)
+@pytest.mark.parametrize("d", [3, 16, 63])
+def test_distances_by_broadcasting_are_one_kernel(d):
+    x, c = RNG.random((5000, d), np.float32), RNG.random((60, d), np.float32)
     near = td.jit(
         lambda x, c: td.argmin(td.sum((x[:, None] - c[None]) ** 2, axis=2), axis=1), backend="cuda"
     )
     want = ((x[:, None] - c) ** 2).sum(2)
     assert "1 kernel launched" in near.lower(x, c).explain()
     np.testing.assert_allclose(want[np.arange(5000), near(x, c)], want.min(1), rtol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(50_000, 5), (50_000, 16), (9000, 33), (9000, 63), (300, 20, 7)])
+@pytest.mark.parametrize("t", ["float32", "float64", "complex64"])
+def test_short_rows_are_folded_from_the_left(shape, t):
+    x = RNG.random(shape).astype(t)
+    for axis in range(1, len(shape)):
+        want = functools.reduce(np.add, np.moveaxis(x, axis, 0))
+        np.testing.assert_array_equal(td.run(td.sum(x, axis=axis), backend="cuda"), want)
+        turned = td.run(td.sum(np.moveaxis(x, axis, 0).copy(), axis=0), backend="cuda")
+        np.testing.assert_array_equal(turned, want)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from itertools import pairwise
 
 import numpy as np
@@ -206,6 +207,41 @@ def test_nothing_depends_on_the_machine():
     node = td.sum(np.ones((3, 5)), axis=1)._leaves[0].node
     one, many = (lower(node, LoweringContext("cuda", threads=t)) for t in (2, 64))
     assert [str(k) for k in one.kernels] == [str(k) for k in many.kernels]
+
+
+def from_the_left(a, axis):
+    return functools.reduce(np.add, np.moveaxis(a, axis, 0))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "c8", "c16"])
+@pytest.mark.parametrize("count", [1, 4, 5, 16, 31, 63])
+def test_short_rows_that_round_are_folded_from_the_left(dtype, count):
+    a = (np.random.default_rng(count).random((count, 70)) - 0.3).astype(dtype)
+    zero = getattr(td, a.dtype.name)(0)
+    middle = a.reshape(count, 7, 10).swapaxes(0, 1).copy()
+    for source, axis in ((a, 0), (a.T.copy(), 1), (middle, 1)):
+        got = run_array(td.fold(plus, zero, source, axis=axis))
+        assert np.array_equal(got, from_the_left(source, axis))
+
+
+@pytest.mark.parametrize("schedule", [td.schedule.Column(3), td.schedule.Block(4, 8)])
+def test_short_rows_under_a_schedule_keep_their_bits(schedule):
+    a = np.random.default_rng(0).random((20, 33)).astype("f4")
+    for axis in (0, 1):
+        got = run_array(td.sum(td.use(a), axis=axis).scheduled(schedule))
+        assert np.array_equal(got, from_the_left(a, axis))
+
+
+def test_short_rows_of_several_sums_and_of_two_axes():
+    a = np.random.default_rng(0).random((9, 5, 6)).astype("f4")
+    rows = td.use(a.reshape(9, 30))
+    folds = td.sum(rows, axis=1), td.max(rows, axis=1), td.sum(rows * rows, axis=1)
+    roots = run_passes([f._leaves[0] for f in folds], Settings(), "cuda").roots
+    total, greatest, squares = run(*roots)
+    assert np.array_equal(total, from_the_left(a.reshape(9, 30), 1))
+    assert np.array_equal(squares, from_the_left(a.reshape(9, 30) ** 2, 1))
+    assert np.array_equal(greatest, a.max((1, 2)))
+    assert np.array_equal(run_array(td.sum(a, axis=(1, 2))), total)
 
 
 def test_accuracy_of_a_long_sum():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 import simt
@@ -91,6 +93,17 @@ def test_columns_that_are_there_twice_count_once():
     made = squares(points(5, 3, "int32"), points(21, 3, "int32", 1))
     agrees(td.fold(lambda a, b: a ^ b, 5, made, axis=1))
     agrees(td.all(made < 5, axis=1))
+
+
+@pytest.mark.parametrize("t", ["float32", "float64"])
+@pytest.mark.parametrize("count", [17, 33, 63])
+def test_short_rows_that_round_are_folded_from_the_left(t, count):
+    x, y = np.random.default_rng(count).random((70, 5)).astype(t), points(count, 5, t, 1, 2)
+    elements = td.exp(-squares(x, y))
+    made = td.sum(elements, axis=1)
+    assert tiled(made)
+    (stored,) = simt.run(*roots_of(elements))
+    assert np.array_equal(simt.run(*roots_of(made))[0], functools.reduce(np.add, stored.T))
 
 
 def test_no_turns_and_no_rows():

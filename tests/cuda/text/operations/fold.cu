@@ -1,3 +1,5 @@
+using int64 = long long;
+
 // n / d for 0 <= n, by the reciprocal of d that the host made: a multiplier and a shift.
 __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
   return __umulhi(2u * n, multiplier) >> shift;
@@ -7,8 +9,9 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
 // 4 short rows a thread
 extern "C" __global__ void __launch_bounds__(256)
 fold_short(const float* __restrict__ input, float* __restrict__ out, int n0, int n1,
-                  int lanes, int per_block, int lanes_multiplier, int lanes_shift) {
+                  int lanes, int per_block, int vectors, int lanes_multiplier, int lanes_shift) {
   float row[16];
+  float total[4];
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
   const int t = quotient(thread, lanes_multiplier, lanes_shift);
@@ -34,28 +37,175 @@ fold_short(const float* __restrict__ input, float* __restrict__ out, int n0, int
   }
   #pragma unroll
   for (int turn = 0; turn < 4; ++turn) {
+    float total_1 = row[(int64)turn * 4];
     const int slot = turn * 4;
-    float total = row[slot];
-    float total_1 = row[slot + 1];
-    float total_2 = row[slot + 2];
-    float total_3 = row[slot + 3];
-    total += total_1;
-    total_2 += total_3;
-    total += total_2;
-    if (lanes > 1) {
-      const float other = __shfl_down_sync(0xffffffff, total, 1);
-      total += other;
+    total_1 += row[slot + 1];
+    total_1 += row[slot + 2];
+    total_1 += row[slot + 3];
+    total[turn] = total_1;
+  }
+  if (vectors > 1) {
+    #pragma unroll
+    for (int turn = 0; turn < 4; ++turn) {
+      const float other = __shfl_up_sync(0xffffffff, total[turn], 1);
+      float total_1 = other;
+      const int slot = turn * 4;
+      total_1 += row[slot];
+      total_1 += row[slot + 1];
+      total_1 += row[slot + 2];
+      total_1 += row[slot + 3];
+      total[turn] = total_1;
     }
-    if (lanes > 2) {
-      const float other = __shfl_down_sync(0xffffffff, total, 2);
-      total += other;
+  }
+  if (vectors > 2) {
+    #pragma unroll
+    for (int turn = 0; turn < 4; ++turn) {
+      const float other = __shfl_up_sync(0xffffffff, total[turn], 1);
+      float total_1 = other;
+      const int slot = turn * 4;
+      total_1 += row[slot];
+      total_1 += row[slot + 1];
+      total_1 += row[slot + 2];
+      total_1 += row[slot + 3];
+      total[turn] = total_1;
     }
-    if (lanes > 4) {
-      const float other = __shfl_down_sync(0xffffffff, total, 4);
-      total += other;
+  }
+  if (vectors > 3) {
+    #pragma unroll
+    for (int turn = 0; turn < 4; ++turn) {
+      const float other = __shfl_up_sync(0xffffffff, total[turn], 1);
+      float total_1 = other;
+      const int slot = turn * 4;
+      total_1 += row[slot];
+      total_1 += row[slot + 1];
+      total_1 += row[slot + 2];
+      total_1 += row[slot + 3];
+      total[turn] = total_1;
     }
+  }
+  if (vectors > 4) {
+    #pragma unroll
+    for (int turn = 0; turn < 4; ++turn) {
+      const float other = __shfl_up_sync(0xffffffff, total[turn], 1);
+      float total_1 = other;
+      const int slot = turn * 4;
+      total_1 += row[slot];
+      total_1 += row[slot + 1];
+      total_1 += row[slot + 2];
+      total_1 += row[slot + 3];
+      total[turn] = total_1;
+    }
+  }
+  if (vectors > 5) {
+    #pragma unroll
+    for (int turn = 0; turn < 4; ++turn) {
+      const float other = __shfl_up_sync(0xffffffff, total[turn], 1);
+      float total_1 = other;
+      const int slot = turn * 4;
+      total_1 += row[slot];
+      total_1 += row[slot + 1];
+      total_1 += row[slot + 2];
+      total_1 += row[slot + 3];
+      total[turn] = total_1;
+    }
+  }
+  if (vectors > 6) {
+    #pragma unroll
+    for (int turn = 0; turn < 4; ++turn) {
+      const float other = __shfl_up_sync(0xffffffff, total[turn], 1);
+      float total_1 = other;
+      const int slot = turn * 4;
+      total_1 += row[slot];
+      total_1 += row[slot + 1];
+      total_1 += row[slot + 2];
+      total_1 += row[slot + 3];
+      total[turn] = total_1;
+    }
+  }
+  if (vectors > 7) {
+    #pragma unroll
+    for (int turn = 0; turn < 4; ++turn) {
+      const float other = __shfl_up_sync(0xffffffff, total[turn], 1);
+      float total_1 = other;
+      const int slot = turn * 4;
+      total_1 += row[slot];
+      total_1 += row[slot + 1];
+      total_1 += row[slot + 2];
+      total_1 += row[slot + 3];
+      total[turn] = total_1;
+    }
+  }
+  #pragma unroll
+  for (int turn = 0; turn < 4; ++turn) {
+    float total_1 = total[turn];
     const int row_1 = begin + per_block * turn;
-    if (lane == 0 && row_1 < n0) {
+    if (lane == vectors - 1 && row_1 < n0) {
+      out[row_1] = 0.0f + total_1;
+    }
+  }
+}
+
+// n / d for 0 <= n, by the reciprocal of d that the host made: a multiplier and a shift.
+__device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
+  return __umulhi(2u * n, multiplier) >> shift;
+}
+
+// fold, test_kernel_text.py
+// short rows, each from the left
+extern "C" __global__ void __launch_bounds__(256)
+fold_short(const float* __restrict__ input, float* __restrict__ out, int n0, int n1,
+                  int lanes, int side, int each, int vectors, int pitch, int lanes_multiplier,
+                  int lanes_shift) {
+  float row[16];
+  __shared__ __align__(16) float line[4608];
+  const int task = blockIdx.x;
+  const int thread = threadIdx.x;
+  const int t = quotient(thread, lanes_multiplier, lanes_shift);
+  const int lane = thread - t * lanes;
+  const int base = task * each;
+  #pragma unroll
+  for (int turn = 0; turn < 4; ++turn) {
+    const int number = base + (t + side * turn);
+    const int row_1 = min(number, n0 - 1);
+    const int slot = turn * 4;
+    row[slot] = -0.0f;
+    row[slot + 1] = -0.0f;
+    row[slot + 2] = -0.0f;
+    row[slot + 3] = -0.0f;
+    const int first = lane * 4;
+    if (first < n1) {
+      const int at = row_1 * n1 + first;
+      const float4 input4 = *reinterpret_cast<const float4*>(&input[at]);
+      row[slot] = input4.x;
+      row[slot + 1] = input4.y;
+      row[slot + 2] = input4.z;
+      row[slot + 3] = input4.w;
+    }
+  }
+  #pragma unroll
+  for (int turn = 0; turn < 4; ++turn) {
+    const int line_1 = (t + side * turn) * pitch;
+    const int slot = turn * 4;
+    const int first = lane * 4;
+    if (first < n1) {
+      *reinterpret_cast<float4*>(&line[line_1 + first]) =
+          make_float4(row[slot], row[slot + 1], row[slot + 2], row[slot + 3]);
+    }
+  }
+  __syncthreads();
+  for (int line_1 = thread; line_1 < each; line_1 += 256) {
+    const int number = base + line_1;
+    const int row_1 = min(number, n0 - 1);
+    if (number < n0) {
+      const int start = line_1 * pitch;
+      float total = -0.0f;
+      for (int q = 0; q < vectors; ++q) {
+        const float4 x = *reinterpret_cast<const float4*>(&line[start + q * 4]);
+        total += x.x;
+        total += x.y;
+        total += x.z;
+        total += x.w;
+      }
       out[row_1] = 0.0f + total;
     }
   }

@@ -1,3 +1,141 @@
+// n / d for 0 <= n, by the reciprocal of d that the host made: a multiplier and a shift.
+__device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
+  return __umulhi(2u * n, multiplier) >> shift;
+}
+
+// fold, test_kernel_text.py
+// short columns, each from the top
+extern "C" __global__ void __launch_bounds__(256)
+fold_short(const float* __restrict__ input, float* __restrict__ out, int n0, int count,
+                  int groups, int groups_multiplier, int groups_shift) {
+  const int task = blockIdx.x;
+  const int thread = threadIdx.x;
+  const int unit = task * 256 + thread;
+  if (unit < groups) {
+    const int x = unit - quotient(unit, groups_multiplier, groups_shift) * groups;
+    const int first = x * 4;
+    const int column = min(first, n0 - 4);
+    const bool inside = first < n0;
+    float total = -0.0f;
+    float total_1 = -0.0f;
+    float total_2 = -0.0f;
+    float total_3 = -0.0f;
+    const int all_have = max(count, 0);
+    const int rounds = all_have >> 2;
+    for (int turn = 0; turn < rounds; ++turn) {
+      const int k = turn * 4;
+      const int k_1 = k + 1;
+      const int k_2 = k + 2;
+      const int k_3 = k + 3;
+      const int at = k * n0 + column;
+      const float4 input4 = *reinterpret_cast<const float4*>(&input[at]);
+      const int at_1 = k_1 * n0 + column;
+      const float4 input4_1 = *reinterpret_cast<const float4*>(&input[at_1]);
+      const int at_2 = k_2 * n0 + column;
+      const float4 input4_2 = *reinterpret_cast<const float4*>(&input[at_2]);
+      const int at_3 = k_3 * n0 + column;
+      const float4 input4_3 = *reinterpret_cast<const float4*>(&input[at_3]);
+      total += input4.x;
+      total_1 += input4.y;
+      total_2 += input4.z;
+      total_3 += input4.w;
+      total += input4_1.x;
+      total_1 += input4_1.y;
+      total_2 += input4_1.z;
+      total_3 += input4_1.w;
+      total += input4_2.x;
+      total_1 += input4_2.y;
+      total_2 += input4_2.z;
+      total_3 += input4_2.w;
+      total += input4_3.x;
+      total_1 += input4_3.y;
+      total_2 += input4_3.z;
+      total_3 += input4_3.w;
+    }
+    const int base = rounds * 4;
+    if (base < all_have) {
+      // What is no whole round: neutral elements stand for what does not exist.
+      float x_1 = -0.0f;
+      float x_2 = -0.0f;
+      float x_3 = -0.0f;
+      float x_4 = -0.0f;
+      const int at = base * n0 + column;
+      const float4 input4 = *reinterpret_cast<const float4*>(&input[at]);
+      x_1 = input4.x;
+      x_2 = input4.y;
+      x_3 = input4.z;
+      x_4 = input4.w;
+      float x_5 = -0.0f;
+      float x_6 = -0.0f;
+      float x_7 = -0.0f;
+      float x_8 = -0.0f;
+      if (base + 1 < all_have) {
+        const int k = base + 1;
+        const int at_1 = k * n0 + column;
+        const float4 input4_1 = *reinterpret_cast<const float4*>(&input[at_1]);
+        x_5 = input4_1.x;
+        x_6 = input4_1.y;
+        x_7 = input4_1.z;
+        x_8 = input4_1.w;
+      }
+      float x_9 = -0.0f;
+      float x_10 = -0.0f;
+      float x_11 = -0.0f;
+      float x_12 = -0.0f;
+      if (base + 2 < all_have) {
+        const int k = base + 2;
+        const int at_1 = k * n0 + column;
+        const float4 input4_1 = *reinterpret_cast<const float4*>(&input[at_1]);
+        x_9 = input4_1.x;
+        x_10 = input4_1.y;
+        x_11 = input4_1.z;
+        x_12 = input4_1.w;
+      }
+      float x_13 = -0.0f;
+      float x_14 = -0.0f;
+      float x_15 = -0.0f;
+      float x_16 = -0.0f;
+      if (base + 3 < all_have) {
+        const int k = base + 3;
+        const int at_1 = k * n0 + column;
+        const float4 input4_1 = *reinterpret_cast<const float4*>(&input[at_1]);
+        x_13 = input4_1.x;
+        x_14 = input4_1.y;
+        x_15 = input4_1.z;
+        x_16 = input4_1.w;
+      }
+      total += x_1;
+      total_1 += x_2;
+      total_2 += x_3;
+      total_3 += x_4;
+      total += x_5;
+      total_1 += x_6;
+      total_2 += x_7;
+      total_3 += x_8;
+      total += x_9;
+      total_1 += x_10;
+      total_2 += x_11;
+      total_3 += x_12;
+      total += x_13;
+      total_1 += x_14;
+      total_2 += x_15;
+      total_3 += x_16;
+    }
+    if (inside) {
+      out[column] = 0.0f + total;
+    }
+    if (inside) {
+      out[column + 1] = 0.0f + total_1;
+    }
+    if (inside) {
+      out[column + 2] = 0.0f + total_2;
+    }
+    if (inside) {
+      out[column + 3] = 0.0f + total_3;
+    }
+  }
+}
+
 using int64 = long long;
 
 // n / d for 0 <= n, by the reciprocal of d that the host made: a multiplier and a shift.
