@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from treadle.dsl.graph import Input, Leaf, Node, topological
 
-from .kernel.build import LoweringContext
+from .kernel.build import LoweringContext, array_name
 from .kernel.ir import Buffer, Kernel, Lowered
 from .schedules import Hints, as_schedule
 from .schedules.errors import ScheduleError, of_operation
@@ -88,15 +88,6 @@ def require_arrays(roots: Sequence[Leaf]) -> None:
                         hint=known if near is None else f"{near}  {known}",
                         where=node.where,
                     )
-
-
-def array_name(leaf: Leaf) -> str:
-    """What an array is called in a program."""
-    if isinstance(leaf.node, Input):
-        return leaf.node.name
-    label = leaf.node.label
-    name = label.name or label.operation
-    return name if len(leaf.node.outputs) == 1 else f"{name}{leaf.component}"
 
 
 def _with_policies(kernel: Kernel, wanted: Mapping[Leaf, str], used: dict[str, None], target: str

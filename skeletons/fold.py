@@ -24,8 +24,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from treadle.dsl.combines import apart, argument_of, identities, is_commutative
-from treadle.dsl.expr import Apply, Expr, Index, Read, Var, walk
-from treadle.dsl.graph import Combine, Fold, FoldSeg
+from treadle.dsl.expr import Apply, Expr, Index, Read, Var, substitute, walk
+from treadle.dsl.graph import Combine, Fold, FoldSeg, Leaf
 
 from .combining import apply_combine, assign, combine_simple, declare
 from .kernel import affine, transform
@@ -44,26 +44,53 @@ def lower_fold(node: Fold, context: LoweringContext) -> Lowered:
     from .fold_along import Along
 
     builder = Builder(node, context)
-    if goes_across(node) if context.across is None else context.across:
+    if goes_across(node, builder) if context.across is None else context.across:
         return Across(builder, node).lower()
     if argument_of(node.combine) is not None:
         from .argument import ArgumentFold
 
         return ArgumentFold(builder, node).lower()
-    return Along(builder, node).lower()
+    return Along(builder, rows_last(node, builder)).lower()
 
 
-def goes_across(node: Fold) -> bool:
+def rows_last(node: Fold, builder: Builder) -> Fold:
+    """The fold with the inner axis last that most reads are nearest along: of an array that lies
+    column by column, the columns.  Only where elements may come in any order."""
+    scheduled = builder.context.schedule is not None or node.label.schedule is not None
+    if len(node.inner) < 2 or scheduled or is_pinned(node) or not is_commutative(node.combine):
+        return node
+    first = len(node.outer)
+    inner = [Index(first + k) for k in range(len(node.inner))]
+    forms = affine.affine_forms(node.elements)
+    votes = [0] * len(inner)
+    for e in walk(node.elements):
+        if isinstance(e, Read) and e.args:
+            row = builder.row_axis(Leaf(e.node, e.component))
+            form = forms.get(e.args[-1 if row is None else row])
+            for k, index in enumerate(inner):
+                votes[k] += form is not None and form.variables.get(index) in (1, -1)
+    last = len(inner) - 1
+    best = max(range(len(inner)), key=lambda k: (votes[k], k))
+    if votes[best] <= votes[last]:
+        return node
+    order = [*(k for k in range(len(inner)) if k != best), best]
+    moved: dict[Expr, Expr] = {inner[old]: inner[new] for new, old in enumerate(order)}
+    extents = tuple(node.inner[k] for k in order)
+    return node.with_(inner=extents, elements=substitute(node.elements, moved))  # type: ignore[no-any-return]
+
+
+def goes_across(node: Fold, builder: Builder | None = None) -> bool:
     """Whether columns are folded side by side on a CPU."""
-    return runs_across(node) or gathers_less_across(node)
+    return runs_across(node, builder) or gathers_less_across(node)
 
 
-def runs_across(node: Fold) -> bool:
-    """Whether reads are contiguous along the last outer axis, not the last inner one.
+def runs_across(node: Fold, builder: Builder | None = None) -> bool:
+    """Whether reads are contiguous along the last outer axis, not the last inner one: of dense
+    arrays, or as `builder` knows arrays to lie, unless what is pinned must not depend on that.
 
-    Where grouping reaches bits (sums of floats), most reads decide.  Elsewhere those do that the
-    other way would scatter: a read that does not follow the other axis, `a[i, k]` for all `j`, is
-    one and the same there, and counts only where the others are as many on both sides.
+    Those reads decide that the other way would scatter: a read that does not follow the other axis,
+    `x[k]` for all `j`, is one and the same there, and counts only where the others are as many on
+    both sides.
     """
     ro, ri = len(node.outer), len(node.inner)
     if ro == 0 or ri == 0:
@@ -71,8 +98,12 @@ def runs_across(node: Fold) -> bool:
     outer, inner = Index(ro - 1), Index(ro + ri - 1)
     forms = affine.affine_forms(node.elements)
     scattered = alike = 0
+    known = None if is_pinned(node) else builder
     for e in walk(node.elements):
-        form = forms.get(e.args[-1]) if isinstance(e, Read) and e.args else None
+        if not isinstance(e, Read) or not e.args:
+            continue
+        row = None if known is None else known.row_axis(Leaf(e.node, e.component))
+        form = forms.get(e.args[-1 if row is None else row])
         if form is None:
             continue
         for here, there, sign in ((outer, inner, 1), (inner, outer, -1)):
@@ -82,9 +113,7 @@ def runs_across(node: Fold) -> bool:
                 else:
                     alike += sign
                 break
-    if is_exact(node.combine):
-        return (scattered, alike) > (0, 0)
-    return scattered + alike > 0
+    return (scattered, alike) > (0, 0)
 
 
 def gathers_less_across(node: Fold) -> bool:

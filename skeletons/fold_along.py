@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from treadle.dsl.combines import SHORT_ROW, identities, is_commutative
 from treadle.dsl.expr import FALSE, Const, Expr, Index, Var, constant, substitute
 from treadle.dsl.graph import Combine, Fold
-from treadle.dsl.operations.index_space import delinear
+from treadle.dsl.operations.places import delinear
 from treadle.dsl.types import int64
 
 from .combining import (

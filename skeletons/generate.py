@@ -6,10 +6,11 @@
           out[row, column] = element
 
 A domain whose arrays are all read in place and densely is one long row (`transform.collapse`).
-Boundary reads are plain in the interior of the domain; several rows are computed together where
-they read the same rows (`unrolled`), else each from end to end (`overrun.py`); a transposing read
-goes through tiles in a core's caches (`transpose.py`) or, under a condition, walks in narrow
-columns so that the cache lines it touches are used whole.
+Boundary reads are plain in the interior of the domain; conditions on places (joined arrays) cut
+rows into parts (`parts.py`); several rows are computed together where they read the same rows
+(`unrolled`), else each from end to end (`overrun.py`); a transposing read goes through tiles in a
+core's caches (`transpose.py`) or, under a condition, walks in narrow columns so that the cache
+lines it touches are used whole.
 """
 
 from __future__ import annotations
@@ -17,11 +18,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from functools import partial
 
-from treadle.dsl.expr import Const, Expr, Index, Read, Var, constant, substitute, walk
+from treadle.dsl.expr import Const, Expr, Index, Read, Var, constant, rewrite, substitute, walk
 from treadle.dsl.graph import Generate, Leaf
-from treadle.dsl.types import int64
+from treadle.dsl.types import bool_, int64
 
 from .kernel import affine, tiling, transform
 from .kernel import arithmetic as at
@@ -32,10 +32,11 @@ from .kernel.build import (
     element_cost,
     flop_count,
 )
-from .kernel.ir import Buffer, Comment, Kernel, Lowered, Store
+from .kernel.ir import Buffer, Comment, Kernel, Let, Lowered, Store
 from .kernel.linearize import Linearizer
 from .kernel.merged import is_short, merge
 from .kernel.overrun import Overrun, overrun
+from .kernel.parts import Part, in_parts
 from .kernel.tiling import Tile, Tiling
 from .schedules import Block, Resolved, Schedule, Table
 from .schedules.examine import ascends
@@ -50,7 +51,7 @@ TASK_COST = 1 << 18
 UNROLLED_ROWS = 4
 #: … if at least this share of the reads of a row is also made by the row before.
 SHARED_READS = 0.4
-#: Elements of no more additions' worth of work are computed apart at the ends of rows.
+#: Elements of no more additions' worth of work are computed in rows from end to end.
 CHEAP_END = 64.0
 #: Width and height of what a transposing read covers at a time.
 TRANSPOSE_COLUMNS, TRANSPOSE_ROWS = 16, 64
@@ -133,7 +134,7 @@ def _unrolled_rows(builder: Builder, roots: Sequence[Expr], rank: int) -> int:
         return 1
     if asked is not None:
         return asked
-    if transform.is_transposing(roots, rank):
+    if transform.is_transposing(roots, rank, builder):
         return 1
     return UNROLLED_ROWS if transform.row_sharing(roots, rank) >= SHARED_READS else 1
 
@@ -143,7 +144,7 @@ def _walks_columns(builder: Builder, roots: Sequence[Expr], rank: int) -> bool:
     long = [e for e in walk(roots) if isinstance(e, Read) and not (
         e.args and isinstance(n := builder.root(Leaf(e.node, e.component).shape[-1]), Const)
         and int(n.value) <= NARROW)]  # fmt: skip
-    return transform.is_transposing(long, rank)
+    return transform.is_transposing(long, rank, builder)
 
 
 def _kernel(builder: Builder, node: Generate, tasks: Expr, task: Var, into: Linearizer,
@@ -155,9 +156,11 @@ def _kernel(builder: Builder, node: Generate, tasks: Expr, task: Var, into: Line
     comments = [f"schedule: {tiling.shown_schedule(builder)}"]
     if collapsed:
         comments.append(f"{rank} contiguous axes as one")
+    work = elements_per_task(builder, node.elements, outs) * element_cost(node.elements)
     return builder.kernel("", tasks, task, tuple(into.out), accesses=accesses,
                           flops=flop_count(node.elements), comments=comments,
-                          schedule=builder.node.label.schedule)  # fmt: skip
+                          schedule=builder.node.label.schedule, light=work <= TASK_COST / 2
+                          )  # fmt: skip
 
 
 def _store(into: Linearizer, outs: Sequence[Buffer], indices: Sequence[Expr],
@@ -213,15 +216,18 @@ def _narrow_rows(builder: Builder, node: Generate, outs: Sequence[Buffer], task:
             side_by_side(inner, (*tile.leading, i), tile)
 
     def side_by_side(inner: Linearizer, before: tuple[Expr, ...], tile: Tile) -> None:
-        with inner.loop("j", *tile.cols, "vector") as j:
-            place = (*before, j)
-            for index, extent in zip(place, lead, strict=True):
-                builder.stays_below(index, extent)
-            with inner.when_always({Index(k): i for k, i in enumerate(place)}):
-                values = inner.emit(roots)
-                row = at.multiply(at.linear(place, extents[:-1]), width)
-                inner.append(*(Store(outs[k % count], at.add(row, k // count), v)
-                               for k, v in enumerate(values)))  # fmt: skip
+        def part(cols: tuple[Expr, Expr], roots: Sequence[Expr]) -> None:
+            with inner.loop("j", *cols, "vector") as j:
+                place = (*before, j)
+                for index, extent in zip(place, lead, strict=True):
+                    builder.stays_below(index, extent)
+                with inner.when_always({Index(k): i for k, i in enumerate(place)}):
+                    values = inner.emit(roots)
+                    row = at.multiply(at.linear(place, extents[:-1]), width)
+                    inner.append(*(Store(outs[k % count], at.add(row, k // count), v)
+                                   for k, v in enumerate(values)))  # fmt: skip
+
+        in_parts(inner, builder, roots, dict(enumerate(before)), len(lead) - 1, tile.cols, part)
 
     tiles.emit(into, task, rows)
     builder.notes.append(f"rows of {width} elements side by side")
@@ -239,7 +245,7 @@ class _Rows:
         self.domain = domain = node.shape
         self.rank = len(node.shape)
         self.extents = builder.shape(node.shape)
-        roots = node.elements
+        self.roots = roots = node.elements
         # Where there is little to compute, single loads beat the gathers of a vector.
         self.gathering = "serial" if element_cost(roots) <= CHEAP_TRANSPOSE else "vector"
         last = self.rank - 1
@@ -250,8 +256,6 @@ class _Rows:
             self.inside = transform.resolve(roots, builder, domain, box.safe(range(self.rank)))
             self.between = transform.resolve(roots, builder, domain, box.safe([last]))
             self.anywhere = transform.resolve(roots, builder, domain)
-        if box is not None and over is not None:
-            self.ends = transform.resolve(roots, builder, domain, box.safe(range(last)))
 
     def _element(self, into: Linearizer, tile: Tile, row: Expr | None, col: Expr,
                  roots: Sequence[Expr]) -> None:  # fmt: skip
@@ -262,8 +266,21 @@ class _Rows:
 
     def _row(self, into: Linearizer, tile: Tile, row: Expr | None, cols: tuple[Expr, Expr],
              roots: Sequence[Expr], kind: str = "vector") -> None:  # fmt: skip
-        with into.loop("j", *cols, kind) as j:
-            self._element(into, tile, row, j, roots)
+        def part(cols: tuple[Expr, Expr], roots: Sequence[Expr]) -> None:
+            with into.loop("j", *cols, kind) as j:
+                self._element(into, tile, row, j, roots)
+
+        if kind == "vector" and roots is self.inside:
+            place = tile.leading if row is None else (*tile.leading, row)
+            self._in_parts(into, place, roots, cols, part)
+        else:
+            part(cols, roots)
+
+    def _in_parts(self, into: Linearizer, place: Sequence[Expr], roots: Sequence[Expr],
+                  cols: tuple[Expr, Expr], part: Part) -> None:  # fmt: skip
+        """What guards reads along a row is decided for parts of it."""
+        known = dict(enumerate(place))
+        in_parts(into, self.builder, tuple(roots), known, self.rank - 1, cols, part)
 
     def tile(self, into: Linearizer, tile: Tile) -> None:
         if self.box is not None:
@@ -283,12 +300,16 @@ class _Rows:
         count = at.multiply(at.floor_divide(at.subtract(rows[1], rows[0]), self.unroll),
                             self.unroll)  # fmt: skip
         stop = into.let(at.add(rows[0], count), "rows_left")
-        with (
-            into.loop("i", rows[0], stop, step=self.unroll) as i,
-            into.loop("j", *cols, "vector") as j,
-            into.loop("u", 0, self.unroll, "unrolled") as u,
-        ):
-            self._element(into, tile, at.add(i, u), j, self.inside)
+        with into.loop("i", rows[0], stop, step=self.unroll) as i:
+
+            def part(cols: tuple[Expr, Expr], roots: Sequence[Expr]) -> None:
+                with (
+                    into.loop("j", *cols, "vector") as j,
+                    into.loop("u", 0, self.unroll, "unrolled") as u,
+                ):
+                    self._element(into, tile, at.add(i, u), j, roots)
+
+            self._in_parts(into, tile.leading, self.inside, cols, part)
         return stop
 
     def _with_border(self, into: Linearizer, tile: Tile) -> None:
@@ -336,7 +357,7 @@ class _Rows:
 
     def _whole_rows(self, into: Linearizer, tile: Tile, rows: tuple[Expr, Expr], over: Overrun
                     ) -> None:  # fmt: skip
-        """Rows from end to end; the elements at their ends are computed apart, and put in place."""
+        """Rows from end to end; what reads mean beyond the ends is known before, and put there."""
 
         def at_place(*place: Expr) -> AbstractContextManager[None]:
             return into.when_always({Index(k): x for k, x in enumerate((*tile.leading, *place))})
@@ -344,18 +365,24 @@ class _Rows:
         columns = [at.integer(c) for c in range(over.left)]
         columns += [at.subtract(self.extents[-1], 1 + c) for c in range(over.right)]
         with into.loop("i", *rows) as i:
-            ends = []
-            for column in columns:
-                end = into.let(column, "end")
-                with at_place(i, end):
-                    ends.append((end, into.emit(self.ends, named=True)))
-            with into.loop("j", *tile.cols, "vector") as j, at_place(i, j):
-                values = into.emit(self.inside)
-                for end, own in ends:
-                    here = into.let(at.equal(j, end), "here")
-                    values = tuple(map(partial(at.select, here), own, values))
-                where = at.linear((*tile.leading, i, j), self.extents)
-                into.append(*(Store(b, where, v) for b, v in zip(self.outs, values, strict=True)))
+            ends = [into.let(column, "end") for column in columns]
+            here = [Var("here", bool_) for _ in columns]
+            found: dict[Expr, Expr] = {}
+            for read, c in over.reads:
+                beyond = range(-c) if c < 0 else range(over.left, over.left + c)
+                value: Expr = Read(read.node, read.component, read.args)
+                for k in beyond:
+                    with at_place(i, ends[k]):
+                        own = transform.resolve_axes(read, [len(read.args) - 1])
+                        value = at.select(here[k], into.value(own, "beyond"), value)
+                found[read] = value
+            roots = rewrite(self.roots, lambda e: e, found)
+            box = self.box
+            assert box is not None
+            roots = transform.resolve(roots, self.builder, self.domain, box.safe(range(self.rank)))
+            with into.loop("j", *tile.cols, "vector") as j:
+                into.append(*(Let(v, at.equal(j, e)) for v, e in zip(here, ends, strict=True)))
+                self._element(into, tile, i, j, roots)
 
     def _sides(self, into: Linearizer, tile: Tile, row: Expr | None, left: Expr, right: Expr
                ) -> None:  # fmt: skip
@@ -421,6 +448,10 @@ class _Merged(_Rows):
         tiles.emit(into, task, self.tile)
         self.builder.notes.append("columns and elements of the last axis as one row")
         return tiles.tasks
+
+    def _in_parts(self, into: Linearizer, place: Sequence[Expr], roots: Sequence[Expr],
+                  cols: tuple[Expr, Expr], part: Part) -> None:  # fmt: skip
+        part(cols, roots)  # a column is no index here
 
     def _element(self, into: Linearizer, tile: Tile, row: Expr | None, col: Expr,
                  roots: Sequence[Expr]) -> None:  # fmt: skip

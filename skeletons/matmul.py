@@ -18,7 +18,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from treadle.dsl import simplify
-from treadle.dsl.expr import Apply, Expr, Index, Var, constant, primitive, substitute
+from treadle.dsl.access import read_bodies
+from treadle.dsl.expr import Apply, Expr, Index, Var, constant, primitive
 from treadle.dsl.graph import Matmul
 from treadle.dsl.types import ScalarType, float32, int64
 
@@ -78,7 +79,7 @@ class _Matmul:
                 self.batch = tuple(batch)
                 with into.when(exists):
                     self._block(into, row_block, col_block)
-        accesses = affine.read_accesses(self._reads(), builder.buffers)
+        accesses = affine.read_accesses(read_bodies(self.node), builder.buffers)
         accesses += tuple(affine.write_access(b.name, self.rank + 2) for b in self.outs)
         kernel = builder.kernel(
             "", tasks, task, tuple(into.out), accesses=accesses,
@@ -102,13 +103,6 @@ class _Matmul:
                 self._pack_right(into, depth, depth_stop, strip, strip_stop)
                 self._multiply(into, depth, depth_stop, strip, strip_stop, cols[0])
         self._finish(into, rows, cols)
-
-    def _reads(self) -> tuple[Expr, ...]:
-        """Everything read, over Index(batch…, i, j) of the product and Index(rank + 2) for k."""
-        i, j, k = (Index(self.rank + axis) for axis in range(3))
-        (left,) = substitute((self.node.left,), {j: k})
-        (right,) = substitute((self.node.right,), {i: k})
-        return (left, right, *self.node.epilogue)
 
     def _clear(self, into: Linearizer) -> None:
         with into.loop("c", 0, at.multiply(self.height, COLUMNS), "vector") as c:

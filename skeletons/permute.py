@@ -44,12 +44,13 @@ from treadle.dsl.passes.recognise import is_count
 from treadle.dsl.types import bool_, int32, int64, uint8, uint32, uint64
 
 from .combining import Values, accumulate, assign, combine_simple, declare
-from .generate import elements_per_task
+from .generate import NARROW, elements_per_task
 from .kernel import affine, tiling, transform
 from .kernel import arithmetic as at
 from .kernel.build import Builder, LoweringContext, element_cost, flop_count
 from .kernel.ir import Access, Assign, Atomic, Buffer, Kernel, Load, Lowered, Store
 from .kernel.linearize import Linearizer, zero
+from .kernel.merged import is_short
 from .kernel.tiling import Inner, Tile, Tiling
 from .schedules import LocalityGraph, Schedule
 from .visits import QUEUES, shown
@@ -116,8 +117,16 @@ class _Permute:
             plan = tiling.plan_of(builder, len(node.domain), outputs=True)
         if len(self.domain) > 1 and plan is None:
             self.collapsed = transform.collapse(roots, self.domain, builder, self.line)
-        if self.collapsed is not None:
-            roots, self.domain = self.collapsed, (self.count_host,)
+            short = self.collapsed is None and is_short(builder, self.domain[-1], NARROW)
+            first = len(self.domain) - 2 if short else 0
+            if short:
+                self.collapsed = transform.collapse(roots, self.domain, builder, self.line, first,
+                                                    divided=True)  # fmt: skip
+            if self.collapsed is not None:
+                if short:
+                    builder.notes.append("columns and elements of the last axis as one row")
+                row = at.product(self.domain[first:])
+                roots, self.domain = self.collapsed, (*self.domain[:first], row)
         rank = len(node.target)
         self.valid, self.target, self.values = roots[0], roots[1 : rank + 1], roots[rank + 1 :]
         self.counted = self.combine is not None and all(
@@ -154,12 +163,13 @@ class _Permute:
     # --- elements of the source ---
 
     def _bindings(self, tile: Tile, row: Expr, col: Expr) -> dict[Expr, Expr]:
-        if self.collapsed is not None:
-            return {self.line: col}
         places = (*tile.leading, row, col) if len(self.domain) > 1 else (col,)
         for k, index in enumerate(places):
             self.builder.stays_below(index, self.domain[k])
-        return {Index(k): i for k, i in enumerate(places)}
+        found: dict[Expr, Expr] = {Index(k): i for k, i in enumerate(places)}
+        if self.collapsed is not None:  # the last axis is a line
+            found[self.line] = found.pop(Index(len(places) - 1))
+        return found
 
     def _locate(self, into: Linearizer, found: Callable[[Linearizer, Expr], None]) -> None:
         """`found(position)` if the element has a place in the target; checked if asked."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from treadle.dsl.combines import SHORT_ROW, argument_of
 from treadle.dsl.expr import Apply, Const, Extent, Index, Read, walk
-from treadle.dsl.graph import Fold, Generate, Leaf, Node, is_identity_read
+from treadle.dsl.graph import Fold, Generate, Leaf, Node, Permute, is_identity_read
 from treadle.dsl.passes.short_folds import Short, length, short_folds
 from treadle.skeletons.kernel.specialise import (
     MOST_TURNS,
@@ -56,6 +56,8 @@ class Forms:
         #: Whether the kernel that reads the node may compute it.
         self.taken_in = node in self.short.reader
         self._counting: dict[frozenset[Node], list[tuple[Extent, int, int, int]]] = {}
+        if owner.program.settings.check:  # loops written out leave what only earlier turns read
+            self._counting[frozenset()] = []
 
     @property
     def several(self) -> bool:
@@ -131,7 +133,11 @@ def _narrow_extents(node: Node) -> list[Extent]:
     """Extents of a `Generate` for which, where they are small, there is other code: what the last
     of its results is, or is made of, if their rows are not one line with those read and no offset
     of a stencil is along them; and rows of which neighbours in a row of results read one element.
+    Of a `Permute` the last of its source.
     """
+    if isinstance(node, Permute) and node.domain and len(node.domain) > 1:
+        last = node.domain[-1]
+        return [last] if isinstance(last, Extent) else []
     if not isinstance(node, Generate) or not node.shape or node.label.ordered:
         return []
     rank = len(node.shape)

@@ -34,7 +34,6 @@ from .values import (
     LANE,
     Poly,
     Value,
-    memory_element,
     parts,
     register_element,
 )
@@ -432,15 +431,15 @@ class Emitter:
         stack = 0
         for b in kernel.buffers:
             if b.role == "local":
-                size = self.local_size(b) * b.type.bytes
+                size = self.local_size(b) * b.type.bytes + 2 * memory.ROOM
                 if stack + size <= _STACK:
                     stack += size
-                    count = self.local_size(b) * parts(b.type)
-                    self.pointers[b] = code.allocate(memory_element(b.type), 64, count)
+                    whole = code.allocate("i8", 64, size)
                 else:
                     self.module.declare("malloc", "ptr", ["i64"], pure=False)
-                    self.pointers[b] = code.emit(f"call ptr @malloc(i64 {max(size, 1)})")
-                    heap.append(self.pointers[b])
+                    whole = code.emit(f"call ptr @malloc(i64 {size})")
+                    heap.append(whole)
+                self.pointers[b] = code.emit(f"getelementptr i8, ptr {whole}, i64 {memory.ROOM}")
             else:
                 self.pointers[b] = incoming(b.name, "ptr", " noalias")
         self.errors = incoming("errors", "ptr", " noalias")

@@ -76,7 +76,9 @@ class Executable:
     def __init__(self, program: Any) -> None:
         self.program = program
         self.short = forms_of(program)
-        self.planner = Planner(program.roots, program.inputs, self.short.inside)
+        self.planner = Planner(
+            program.roots, program.inputs, self.short.inside, program.settings.check
+        )
         self.tables: list[tuple[int, Any]] = []
         self.host = HostCompiler(self.slot_of, {p: k for k, p in enumerate(program.params)})
         self.checks = self.planner.plan.checks
@@ -419,15 +421,18 @@ def operand_view(
         hosts += substitute(e.args, p)
     values_of = host.compile(hosts)
     axes = len(e.args)
-    # Nearly always: the whole array, its axes in some order.
+    # Nearly always: the whole array, its axes in some order, and between them axes of one element.
     order = [a.axis for a in e.args if isinstance(a, Index)]
-    whole = axes == rank and sorted(order) == list(range(rank))
-    places, sizes_of = np.argsort(order), host.compile(shape)
+    whole = len(order) == axes == len(set(order))
+    places, sizes_of = tuple(np.argsort(order).tolist()), host.compile(shape)
+    between = tuple(slice(None) if k in order else None for k in range(rank))
 
     def view(values_slots: Slots, params: Params) -> Any:
         array = values_slots[slot]
         if whole and not casts:
             found = array.transpose(places)
+            if axes < rank:
+                found = found[between]
             if found.shape == sizes_of(values_slots, params):
                 return found
         values = values_of(values_slots, params)

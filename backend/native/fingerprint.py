@@ -69,7 +69,7 @@ class _Writer:
         if b not in self.buffers:
             self.buffers[b] = len(self.buffers)
             size = self.expression(b.size) if b.role == "local" else 0
-            self.out.append(f"b {b.type.name} {b.role} {size}")
+            self.out.append(f"b {b.type.name} {b.role} {size} {b.dense}")
         return self.buffers[b]
 
     def body(self, body: Body) -> None:

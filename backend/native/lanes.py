@@ -136,13 +136,18 @@ def join(code: Code, element: str, pieces: list[Reg], lanes: int) -> Reg:
     return pieces[0]
 
 
-def transposed(code: Code, element: str, rows: list[Reg]) -> list[Reg]:
-    """The columns of a square of rows (a power of two of them, of as many lanes): blocks off the
-    diagonal change places, at all sizes."""
-    v, found, distance = Lanes(code, len(rows)), list(rows), len(rows) // 2
+def transposed(code: Code, element: str, rows: list[Reg], parts: int = 1) -> list[Reg]:
+    """The columns of a square of rows (a power of two of them, of as many elements, each of `parts`
+    lanes): blocks off the diagonal change places, at all sizes."""
+    v, found, distance = Lanes(code, len(rows) * parts), list(rows), len(rows) // 2
+
+    def lanes(elements: list[int]) -> list[int]:
+        return [e * parts + part for e in elements for part in range(parts)]
+
     while distance:
-        near = [k if not k & distance else len(rows) + k - distance for k in range(len(rows))]
-        far = [k + distance if not k & distance else len(rows) + k for k in range(len(rows))]
+        side = range(len(rows))
+        near = lanes([k if not k & distance else len(rows) + k - distance for k in side])
+        far = lanes([k + distance if not k & distance else len(rows) + k for k in side])
         for k in range(len(rows)):
             if not k & distance:
                 pair = found[k], found[k + distance]

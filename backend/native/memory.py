@@ -3,7 +3,8 @@
 0           one scalar load                     1    one vector load or store
 −1          a vector load, reversed             2…4  overlapping vector loads and shuffles
 −4…−2       the same, reversed                       (up to 8 for elements of 1 and 2 bytes)
-otherwise   gather, scatter
+other       loads one by one, where nothing is masked; squares of rows, transposed in registers
+not known   gather; scatter for all stores but vectors
 """
 
 from __future__ import annotations
@@ -91,12 +92,14 @@ def load(em: Emitter, buffer: Buffer, index: Value) -> Value:
     if step == 0:
         lanes = 0
         regs = _load_scalar(em, buffer, base, invariant)
-    elif step in (1, -1) and not (buffer.type.is_complex and step == -1):
+    elif step in (1, -1):
         regs = _load_vector(em, buffer, base, step, lanes, invariant)
     elif step is not None and _is_picked(buffer, abs(step)) and em.mask is None:
         regs = _load_strided(em, buffer, base, step, lanes, invariant)
     elif step is not None and _has_rows(em, buffer, base, step):
         regs = _load_rows(em, buffer, base, step, lanes, invariant)
+    elif _is_loaded_apart(buffer, step) and em.mask is None:
+        regs = _load_apart(em, buffer, base, step, index, lanes, invariant)
     else:
         regs = _gather(em, buffer, base, step, index, lanes)
     v = Lanes(em.code, lanes)
@@ -148,18 +151,21 @@ def _load_vector(em: Emitter, buffer: Buffer, base: Poly, step: int, lanes: int,
         got = em.code.emit(
             f"call {t} @{name}(ptr align {_align(e)} {at}, {m} {mask}, {t} zeroinitializer)"
         )
+    regs: tuple[Reg, ...] = (got,)
     if buffer.type.is_complex:
-        return deinterleave(em.code, e, got, lanes)
+        regs = deinterleave(em.code, e, got, lanes)
     if step == -1:
-        got = Lanes(em.code, lanes).shuffle(e, got, "poison", backwards)
-    return (got,)
+        v = Lanes(em.code, lanes)
+        regs = tuple(v.shuffle(e, r, "poison", backwards) for r in regs)
+    return regs
 
 
 def _load_strided(em: Emitter, buffer: Buffer, base: Poly, step: int, lanes: int,
                   invariant: str) -> tuple[Reg, ...]:  # fmt: skip
     """Every second to fourth element: vectors that end at the last one needed, then shuffles."""
-    e = memory_element(buffer.type)
+    e = _whole(buffer)
     t, v, backwards = vector(e, lanes), Lanes(em.code, lanes), step < 0
+    align = _align(memory_element(buffer.type))
     if backwards:
         lowest = base.plus(Poly.constant(step * (lanes - 1)))
         assert lowest is not None
@@ -171,7 +177,7 @@ def _load_strided(em: Emitter, buffer: Buffer, base: Poly, step: int, lanes: int
         place = base.plus(Poly.constant(start))
         assert place is not None
         at = pointer(em, buffer, place)
-        got = em.code.emit(f"load {t}, ptr {at}, align {_align(e)}{invariant}")
+        got = em.code.emit(f"load {t}, ptr {at}, align {align}{invariant}")
         inside = [k for k in range(covered, lanes) if k * step < start + lanes]
         picks = [k if k < covered else -1 for k in range(lanes)]
         for k in inside:
@@ -183,15 +189,36 @@ def _load_strided(em: Emitter, buffer: Buffer, base: Poly, step: int, lanes: int
         covered += len(inside)
     if backwards:
         result = v.shuffle(e, result, "poison", list(range(lanes - 1, -1, -1)))
-    return (result,)
+    return _apart(em, buffer, result, lanes)
+
+
+def _whole(buffer: Buffer) -> str:
+    """A type of registers that holds an element: both parts of a complex number as one integer."""
+    e = memory_element(buffer.type)
+    return f"i{2 * BITS[e]}" if buffer.type.is_complex else e
+
+
+def _apart(em: Emitter, buffer: Buffer, whole: Reg, lanes: int) -> tuple[Reg, ...]:
+    """The parts of elements that were loaded as `_whole`."""
+    if not buffer.type.is_complex:
+        return (whole,)
+    e = memory_element(buffer.type)
+    parts_of = em.code.emit(f"bitcast {vector(_whole(buffer), lanes)} {whole} to "
+                            f"{vector(e, 2 * lanes)}")  # fmt: skip
+    return deinterleave(em.code, e, parts_of, lanes)
 
 
 def _has_rows(em: Emitter, buffer: Buffer, base: Poly, step: int) -> bool:
     """Whether `step` is the width of rows of the buffer, and lanes are rows after each other: what
-    is in a row with an element that is read may be read as well."""
-    if not 4 < step <= WIDEST_ROWS or em.mask is not None or buffer.type.is_complex:
+    is in a row with an element that is read may be read as well.  So may what is near any element
+    of a local buffer, which has `ROOM` on both sides."""
+    if step <= 4 or em.mask is not None:
         return False
+    if buffer.role == "local":
+        return True
     if _align(memory_element(buffer.type)) < 4:  # too many lanes for a square of rows
+        return False
+    if step > WIDEST_ROWS or buffer.type.is_complex or not buffer.dense:
         return False
     return all(c % step == 0 for m, c in base.terms.items() if m) and _is_multiple(
         buffer.size, step
@@ -200,7 +227,12 @@ def _has_rows(em: Emitter, buffer: Buffer, base: Poly, step: int) -> bool:
 
 def _is_picked(buffer: Buffer, step: int) -> bool:
     small = _align(memory_element(buffer.type)) < 4
-    return step in (_STRIDES_OF_SMALL if small else _STRIDES) and not buffer.type.is_complex
+    return step in (_STRIDES_OF_SMALL if small else _STRIDES) and _is_gathered_whole(buffer)
+
+
+def _is_gathered_whole(buffer: Buffer) -> bool:
+    """Whether an element fits into a lane: of complex numbers only those of 8 bytes."""
+    return buffer.type.bytes <= 8
 
 
 def _is_multiple(e: Expr, n: int) -> bool:
@@ -213,9 +245,9 @@ def _is_multiple(e: Expr, n: int) -> bool:
 def _load_rows(em: Emitter, buffer: Buffer, base: Poly, step: int, lanes: int,
                invariant: str) -> tuple[Reg, ...]:  # fmt: skip
     """One element of each row: pieces of as many rows are loaded, and transposed."""
-    e = memory_element(buffer.type)
+    e, count = memory_element(buffer.type), parts(buffer.type)
     column = base.terms.get((), 0) % step
-    each = min(lanes, em.target.vector_bytes // _align(e))
+    each = min(lanes, SQUARE, em.target.vector_bytes // (_align(e) * count))
     first = min(column // each * each, max(step - each, 0))  # of the piece, which ends in its row
     pieces = []
     for start in range(0, lanes, each):
@@ -225,9 +257,10 @@ def _load_rows(em: Emitter, buffer: Buffer, base: Poly, step: int, lanes: int,
         columns = em.memo.get(key)
         if columns is None:
             rows = _rows(em, buffer, corner, step, each, invariant)
-            columns = em.remember(key, transposed(em.code, e, rows))
+            columns = em.remember(key, transposed(em.code, e, rows, count))
         pieces.append(columns[column - first])
-    return (join(em.code, e, pieces, each),)
+    made = join(em.code, e, pieces, each * count)
+    return deinterleave(em.code, e, made, lanes) if count == 2 else (made,)
 
 
 def _rows(em: Emitter, buffer: Buffer, corner: Poly, step: int, lanes: int, invariant: str
@@ -238,10 +271,11 @@ def _rows(em: Emitter, buffer: Buffer, corner: Poly, step: int, lanes: int, inva
         place = corner.plus(Poly.constant(offset))
         assert place is not None
         at = pointer(em, buffer, place)
-        return em.code.emit(f"load {vector(e, lanes)}, ptr {at}, align {_align(e)}{invariant}")
+        t = vector(e, lanes * parts(buffer.type))
+        return em.code.emit(f"load {t}, ptr {at}, align {_align(e)}{invariant}")
 
     e = memory_element(buffer.type)
-    if step >= lanes:
+    if step >= lanes or buffer.role == "local":
         return [loaded(r * step) for r in range(lanes)]
     # Shorter rows: all that they have, in vectors side by side, and out of these each by a shuffle.
     v, side = Lanes(em.code, lanes), [loaded(k * lanes) for k in range(step)]
@@ -296,27 +330,55 @@ def _ask_ahead(em: Emitter, buffer: Buffer, base: Poly, step: int, lanes: int) -
         em.code.do(f"call void @{name}(ptr {far}, i32 0, i32 3, i32 1)")
 
 
+def _may_move(em: Emitter, base: Poly) -> None:
+    """What loops inside load again and again is for LLVM to move out of them."""
+    if 0 < em.asking < em.depth and em.depth_of(base) < em.depth:
+        em.thorough = True
+
+
 def _gather(em: Emitter, buffer: Buffer, base: Poly, step: int | None, index: Value,
             lanes: int) -> tuple[Reg, ...]:  # fmt: skip
-    e = memory_element(buffer.type)
+    one = _is_gathered_whole(buffer)
+    e, align = memory_element(buffer.type), _align(memory_element(buffer.type))
+    e = _whole(buffer) if one else e
     t, m, p = vector(e, lanes), vector("i1", lanes), vector("ptr", lanes)
     name = f"llvm.masked.gather.{suffix(e, lanes)}.v{lanes}p0"
     em.module.declarations.setdefault(name, f"declare {t} @{name}({p}, {m}, {t})")
     mask = em.mask or literal("i1", 1, lanes)
-    if 0 < em.asking < em.depth and em.depth_of(base) < em.depth:
-        em.thorough = True
+    _may_move(em, base)
     # Not in loops inside: what they load again and again could no longer be moved out of them.
     near = step is not None and 0 < step <= _NEAR and em.depth == em.asking
     if near and buffer.role == "input":
         assert step is not None
         _ask_ahead(em, buffer, base, step, lanes)
     places = _pointers(em, buffer, base, step, index, lanes)
-    return tuple(
-        em.code.emit(
-            f"call {t} @{name}({p} align {_align(e)} {at}, {m} {mask}, {t} zeroinitializer)"
-        )
-        for at in _part_pointers(em, buffer, places, lanes)
+    got = tuple(
+        em.code.emit(f"call {t} @{name}({p} align {align} {at}, {m} {mask}, {t} zeroinitializer)")
+        for at in ([places] if one else _part_pointers(em, buffer, places, lanes))
     )
+    return _apart(em, buffer, got[0], lanes) if one else got
+
+
+def _is_loaded_apart(buffer: Buffer, step: int | None) -> bool:
+    """Whether elements are loaded one by one: prefetchers see such loads, which are no more work
+    than a gather; so are the parts of a complex number, which a gather would ask for apart."""
+    if buffer.type.is_complex:
+        return True
+    return step is not None and _align(memory_element(buffer.type)) >= 4
+
+
+def _load_apart(em: Emitter, buffer: Buffer, base: Poly, step: int | None, index: Value,
+                lanes: int, invariant: str) -> tuple[Reg, ...]:  # fmt: skip
+    """Elements one by one, each as a vector of its parts."""
+    e, count = memory_element(buffer.type), parts(buffer.type)
+    _may_move(em, base)
+    places = _pointers(em, buffer, base, step, index, lanes)
+    pieces = [
+        em.code.emit(f"load {vector(e, count)}, ptr {at}, align {_align(e)}{invariant}")
+        for at in (Lanes(em.code, lanes).extract("ptr", places, k) for k in range(lanes))
+    ]
+    made = join(em.code, e, pieces, count)
+    return deinterleave(em.code, e, made, lanes) if count == 2 else (made,)
 
 
 def store(em: Emitter, buffer: Buffer, index: Value, value: Value) -> None:
@@ -364,6 +426,10 @@ def _store_vector(em: Emitter, buffer: Buffer, base: Poly, regs: list[Reg], lane
     em.code.do(f"call void @{name}({t} {value}, ptr align {_align(e)} {at}, {m} {mask})")
 
 
+#: Rows of a square that is transposed in registers, at most.
+SQUARE = 16
+#: Bytes before and after the elements of a local buffer that may be read.
+ROOM = 64
 #: Rows of at most so many elements are loaded as vectors of neighbours.
 WIDEST_ROWS = 64
 #: Rows of at most so many elements are stored as vectors that end where the next one begins.

@@ -19,7 +19,7 @@ from treadle.dsl.operations.linalg import DEEPEST
 from treadle.dsl.product_way import ProductWay, executed, left_open
 from treadle.dsl.quantities import duration
 from treadle.dsl.types import ScalarType, float32
-from treadle.skeletons.algorithms import NAMED, BilinearAlgorithm, executions
+from treadle.skeletons.algorithms import algorithm_of, executions
 from treadle.skeletons.algorithms.error import error_in_words
 from treadle.skeletons.algorithms.executions import Plan, plan
 from treadle.skeletons.algorithms.kit import Job, Kit, add_up
@@ -184,13 +184,6 @@ def _plain(e: Any) -> bool:
     while isinstance(e, Apply) and e.op.name == "cast":
         e = e.args[0]
     return isinstance(e, Read) and e.boundary is None
-
-
-def algorithm_of(choice: Any) -> BilinearAlgorithm | None:
-    """The algorithm an option names; None for the standard product."""
-    if isinstance(choice, BilinearAlgorithm):
-        return choice
-    return None if choice in ("auto", "standard") else NAMED[choice]
 
 
 def chosen(t: ScalarType, size: tuple[int, int, int], options: Any) -> Plan | None:

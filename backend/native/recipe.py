@@ -30,7 +30,9 @@ from .tape import Dependence, dependence, given
 if TYPE_CHECKING:
     from treadle.skeletons.kernel.ir import Kernel
 
-FORMAT = 1
+    from .layouts import Layouts
+
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class LaunchRecipe:
     of each buffer: 0 a slot of the program, 1 an output of the node, 2 scratch.  Of the host's
     values, `start` to `end` are the kernel's scalars, of the `types`, and that at `end` is its
     number of tasks.  `given` are the scalars that are parameters: (position, its number).
-    `requires`: the conditions under which this kernel is right.
+    `requires`: the conditions under which this kernel is right; `light`: as `Kernel.light`.
     """
 
     digest: str
@@ -51,6 +53,7 @@ class LaunchRecipe:
     types: tuple[str, ...]
     given: tuple[tuple[int, int], ...]
     requires: HostFunction
+    light: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,7 @@ class Recipe:
         """For JSON."""
         launches = [
             [
-                [r.digest, r.sources, r.start, r.end, r.types, r.given, r.requires.data()]
+                [r.digest, r.sources, r.start, r.end, r.types, r.given, r.requires.data(), r.light]
                 for r in choice
             ]
             for choice in self.launches
@@ -98,7 +101,14 @@ class Recipe:
 
 
 def _launch(
-    digest: str, sources: Any, start: int, end: int, types: Any, given: Any, requires: Any
+    digest: str,
+    sources: Any,
+    start: int,
+    end: int,
+    types: Any,
+    given: Any,
+    requires: Any,
+    light: bool,
 ) -> LaunchRecipe:
     return LaunchRecipe(
         str(digest),
@@ -108,6 +118,7 @@ def _launch(
         tuple(map(str, types)),
         _pairs(given),
         HostFunction.of(requires),
+        bool(light),
     )
 
 
@@ -135,7 +146,7 @@ class Lowered:
         return not self.fits and not self.filled
 
 
-def lowered(owner: Any, node: Node, lowered_as: Node, strided: frozenset[Leaf],
+def lowered(owner: Any, node: Node, lowered_as: Node, layouts: Layouts,
             schedule: Any, across: bool | None = None) -> Lowered:  # fmt: skip
     """Lower a node (`lowered_as`: what it is for the extents of one call) of a program."""
     from treadle.skeletons.kernel.narrow import narrow
@@ -146,8 +157,9 @@ def lowered(owner: Any, node: Node, lowered_as: Node, strided: frozenset[Leaf],
 
     settings = owner.program.settings
     context = LoweringContext(
-        threads=threads.thread_count(), check=settings.check, strided=strided, schedule=schedule,
-        across=across,
+        threads=threads.thread_count(), check=settings.check, schedule=schedule, across=across,
+        strided=frozenset(leaf for leaf, _, _ in layouts),
+        steps=layouts,
     )  # fmt: skip
     made = lower(lowered_as, context)
     slot_of, compiler = owner.slot_of, owner.host
@@ -198,7 +210,7 @@ def lowered(owner: Any, node: Node, lowered_as: Node, strided: frozenset[Leaf],
                 digest = "" if functions else digest
             types = tuple(v.type.name for v in narrowed.scalars)
             variants.append(LaunchRecipe(digest, tuple(sources), start, end, types, own,
-                                         compiler.plan(requires)))  # fmt: skip
+                                         compiler.plan(requires), narrowed.light))  # fmt: skip
             versions.append(narrowed)
             decided += requires
             passed |= {start + position for position, _ in own}
@@ -263,7 +275,7 @@ def forget() -> None:
     _memory.clear()
 
 
-def key_of(owner: Any, lowered_as: Node, strided: frozenset[Leaf], schedule: Any,
+def key_of(owner: Any, lowered_as: Node, layouts: Layouts, schedule: Any,
            across: bool | None = None) -> str | None:  # fmt: skip
     """What a recipe depends on, as a hash; None where it cannot be kept."""
     settings = owner.program.settings
@@ -272,7 +284,7 @@ def key_of(owner: Any, lowered_as: Node, strided: frozenset[Leaf], schedule: Any
     encoder = _NodeEncoder(owner)
     try:
         encoder.whole(lowered_as)
-        apart = sorted(encoder.slot(leaf) for leaf in strided)
+        apart = sorted((encoder.slot(leaf), axis, step) for leaf, axis, step in layouts)
         text = json.dumps([asdict(settings), threads.thread_count(), encoder.table, apart,
                            _schedule(schedule), len(encoder.params), across])  # fmt: skip
     except (TreadleError, _Unplaced):

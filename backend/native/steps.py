@@ -11,12 +11,15 @@ import numpy as np
 from treadle.backend.choosing import choosing
 from treadle.backend.memory import POOL, address
 from treadle.dsl.errors import out_of_range
+from treadle.dsl.expr import Index, Read, walk
 from treadle.dsl.graph import Fold, Generate, Leaf, Node, Permute, Scan
 from treadle.dsl.types import ALL_TYPES
+from treadle.skeletons.kernel.specialise import computed
 from treadle.skeletons.schedules.own_orders import require_fits
 
 from . import code, recipe, threads
 from .calls import PLAIN, Form, Forms, given_way
+from .layouts import DENSE, NEIGHBOURS, Layouts, layouts_of, row_major
 from .tape import Copy, Fill, Tape, Unrecordable
 from .tape import Launch as tape_launch
 
@@ -24,8 +27,12 @@ if TYPE_CHECKING:
     from treadle.skeletons.kernel.ir import Kernel
 
 #: Nanoseconds of work that the skeletons put into a task, roughly: a few tasks are done by the
-#: calling thread alone, for waking another takes as long.
+#: calling thread alone, for waking another takes as long.  Light tasks are twice as short.
 TASK_WORK = 10_000.0
+
+#: Elements of an array, and places at which each of its elements is read, that make a copy worth
+#: while where they are not read side by side.
+WORTH_COPYING, SEVERAL = 1 << 15, 3
 
 Slots = list[Any]
 Params = Sequence[Any]
@@ -33,7 +40,6 @@ Params = Sequence[Any]
 
 #: So many kernels for different small extents, at most; the others share one for all.
 _SIZES = 8
-_NOTHING: frozenset[Leaf] = frozenset()
 _TYPES = {t.name: t for t in ALL_TYPES}
 
 
@@ -50,7 +56,8 @@ class KernelStep:
         read = dict.fromkeys(leaf for n in (node, *self.forms.inside) for leaf in n.inputs())
         outside = [leaf for leaf in read if slots[leaf] < len(owner.program.inputs)]
         self.outside = [(slots[leaf], leaf) for leaf in outside]
-        self.variants: dict[tuple[frozenset[Leaf], Form, Any], Variant] = {}
+        self.variants: dict[tuple[Layouts, Form, Any], Variant] = {}
+        self._often: dict[tuple[Leaf, int, int], bool] = {}
         self.choosing = choosing(owner, node)
         first = None if self.choosing is None else self.choosing.first(owner.program)
         self.first = first
@@ -58,20 +65,32 @@ class KernelStep:
     @functools.cached_property
     def dense(self) -> Variant:
         """The kernels for dense inputs of any extents."""
-        return self.variant(_NOTHING, PLAIN, self.first)
+        return self.variant(DENSE, PLAIN, self.first)
 
-    def variant(
-        self, strided: frozenset[Leaf], form: Form = PLAIN, schedule: Any = None
-    ) -> Variant:
-        """The kernels for inputs of which `strided` are not dense and row-major, in a form, under
-        a schedule (None: its own)."""
-        found = self.variants.get((strided, form, schedule))
+    def variant(self, layouts: Layouts, form: Form = PLAIN, schedule: Any = None) -> Variant:
+        """The kernels for inputs that lie as `layouts` say, in a form, under a schedule (None: its
+        own)."""
+        found = self.variants.get((layouts, form, schedule))
         if found is None:
             if form.sizes and len(self.variants) > _SIZES:
-                return self.variant(strided, Form(form.loops), schedule)
+                return self.variant(layouts, Form(form.loops), schedule)
             made = self.forms.made(form)
-            found = Variant(self.owner, self.node, made, self.expendable, strided, schedule)
-            self.variants[strided, form, schedule] = found
+            found = Variant(self.owner, self.node, made, self.expendable, layouts, schedule)
+            self.variants[layouts, form, schedule] = found
+        return found
+
+    def often(self, layout: tuple[Leaf, int, int]) -> bool:
+        """Whether an array that lies so is read at several places, and not along its rows: it is
+        copied once, then."""
+        found = self._often.get(layout)
+        if found is None:
+            leaf, axis, step = layout
+            last = Index(len(self.node.outputs[0].shape) - 1)
+            reads = [e for e in walk(computed(self.node)) if isinstance(e, Read)]
+            places = [e.args[axis] for e in reads if Leaf(e.node, e.component) == leaf]
+            near = 0 < abs(step) <= NEIGHBOURS
+            scattered = [e for e in places if not (near and last in walk((e,)))]
+            found = self._often[layout] = len(scattered) >= SEVERAL
         return found
 
     def compiled(self) -> list[Any]:
@@ -90,10 +109,8 @@ class KernelStep:
         if variant is not None:
             variant(slots, params)
             return
-        whole = [
-            np.ascontiguousarray(a) if k < len(self.owner.program.inputs) else a
-            for k, a in enumerate(slots)
-        ]
+        inputs = len(self.owner.program.inputs)
+        whole = [row_major(a) if k < inputs else a for k, a in enumerate(slots)]
         dense = self.chosen(whole, params)
         assert dense is not None
         dense(whole, params)
@@ -111,22 +128,26 @@ class KernelStep:
 
     def chosen(self, slots: Slots, params: Params) -> Variant | None:
         """The kernels for these arrays; None: those for dense copies of the inputs."""
-        strided = [leaf for slot, leaf in self.outside if not slots[slot].flags.c_contiguous]
+        layouts = layouts_of(self.outside, slots)
         movable = isinstance(self.node, Generate | Fold | Scan)
+        if layouts and isinstance(self.node, Generate):
+            large = [leaf for slot, leaf in self.outside if slots[slot].size >= WORTH_COPYING]
+            if any(self.often(known) for known in layouts if known[0] in large):
+                return None
         schedule = None
         if self.choosing is not None:
             schedule = self.choosing(lambda slot: slots[slot].shape)
         if self.forms.several:
             form = self.forms.form(slots, params)
-            if form and strided and not movable:
+            if form and layouts and not movable:
                 return None
             if form:
-                return self.variant(frozenset(strided), form, None if form.loops else schedule)
+                return self.variant(layouts, form, None if form.loops else schedule)
         if self.choosing is not None:
-            return self.variant(frozenset(strided), PLAIN, schedule)
-        if not strided:
+            return self.variant(layouts, PLAIN, schedule)
+        if not layouts:
             return self.dense
-        return self.variant(frozenset(strided)) if movable else None
+        return self.variant(layouts) if movable else None
 
 
 class Variant:
@@ -141,7 +162,7 @@ class Variant:
         node: Node,
         lowered_as: Node,
         expendable: frozenset[int],
-        strided: frozenset[Leaf],
+        layouts: Layouts,
         schedule: Any = None,
     ) -> None:
         settings = owner.program.settings
@@ -159,8 +180,8 @@ class Variant:
                 if slot in expendable:
                     self.reuse[k] = slot
         way = given_way(node, lowered_as)
-        lower = functools.partial(recipe.lowered, owner, node, lowered_as, strided, schedule, way)
-        key = recipe.key_of(owner, lowered_as, strided, schedule, way)
+        lower = functools.partial(recipe.lowered, owner, node, lowered_as, layouts, schedule, way)
+        key = recipe.key_of(owner, lowered_as, layouts, schedule, way)
         found = recipe.find(key)
         self._lower, self._lowered = lower, None if found is not None else lower()
         self.fits: Sequence[tuple[Any, int, int]] = ()
@@ -294,6 +315,7 @@ class Launch:
         self.about, self._kernel = about, kernel
         self.sources, self.start, self.end = about.sources, about.start, about.end
         self.given = about.given
+        self.task_work = TASK_WORK / 2 if about.light else TASK_WORK
         self._compiled: Any = None
         self._idle: list[Any] = []  # launchers: one per thread at a time
 
@@ -333,7 +355,7 @@ class Launch:
         except IndexError:
             threads.join_openmp()
             launcher = self.compiled(fast_math).bind()
-        launcher(addresses, values[self.start : self.end], tasks, errors, tasks * TASK_WORK)
+        launcher(addresses, values[self.start : self.end], tasks, errors, tasks * self.task_work)
         self._idle.append(launcher)
 
     def record(
@@ -350,7 +372,7 @@ class Launch:
         scalars = tuple(values[self.start : self.end])
         compiled = self.compiled(fast_math)
         tape.operations.append(
-            tape_launch(compiled, arrays, scalars, tasks, tasks * TASK_WORK, self.given)
+            tape_launch(compiled, arrays, scalars, tasks, tasks * self.task_work, self.given)
         )
 
 

@@ -19,6 +19,7 @@ from .tables import (
     STRASSEN,
     WINOGRAD,
     BilinearAlgorithm,
+    algorithm_of,
     power,
 )
 
@@ -32,6 +33,7 @@ __all__ = [
     "ErrorBound",
     "Instance",
     "Stage",
+    "algorithm_of",
     "bound_factor",
     "error_bound",
     "growth",

@@ -171,11 +171,6 @@ def predict_sequence(on: Machine, block: Strategy, size: Size, algorithm: Biline
     )
 
 
-def best_strategy(on: Machine, size: Size, operands: Operands = (1, 1, 1)) -> Strategy:
-    """The fastest preset, as predicted."""
-    return min(STRATEGIES, key=lambda s: predict_blocks(on, s, size, operands).seconds)
-
-
 # --- a persistent engine -----------------------------------------------------------------------
 
 

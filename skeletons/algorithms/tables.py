@@ -227,3 +227,10 @@ NAMED = {a.name: a for a in (STANDARD, STRASSEN, WINOGRAD, LADERMAN)}
 def power(algorithm: BilinearAlgorithm, levels: int) -> BilinearAlgorithm:
     """The algorithm applied `levels` times."""
     return reduce(lambda a, b: a.compose(b), [algorithm] * levels, STANDARD)
+
+
+def algorithm_of(choice: object) -> BilinearAlgorithm | None:
+    """The algorithm that an option names or is; None for "auto" and "standard"."""
+    if isinstance(choice, BilinearAlgorithm):
+        return choice
+    return None if choice in ("auto", "standard") else NAMED[str(choice)]

@@ -32,6 +32,7 @@ from treadle.dsl.expr import (
     While,
     constant,
     rewrite,
+    split_constant,
     substitute,
     walk,
 )
@@ -336,7 +337,7 @@ class Group:
         if sign not in (1, -1) or buffer.type.bytes * count > WIDEST or requires is None:
             return None
         (rest,) = substitute((e.args[axis],), {self.variable: constant(0)})
-        rest, offset = at.split_constant(rest)
+        rest, offset = split_constant(rest)
         more = multiples(rest, count, builder)
         if more is None:
             return None

@@ -23,7 +23,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from treadle.dsl import simplify
-from treadle.dsl.expr import Apply, Expr, Index, Read, Var, constant, primitive, substitute, walk
+from treadle.dsl.access import read_bodies
+from treadle.dsl.expr import Apply, Expr, Index, Read, Var, constant, primitive, walk
 from treadle.dsl.graph import Matmul
 from treadle.dsl.types import ScalarType, float32, int32, uint32
 from treadle.skeletons.kernel import affine, tiling, transform
@@ -228,7 +229,7 @@ class _Matmul:
             enough = common.multiprocessors(builder.context) // 2
             requires.append(at.less_equal(enough, builder.scalar(tasks_host, "blocks")))
             requires += [at.less_equal(rows // 2, self.m), at.less_equal(cols // 2, self.n)]
-        accesses = affine.read_accesses(self._reads(), builder.buffers)
+        accesses = affine.read_accesses(read_bodies(self.node), builder.buffers)
         accesses += tuple(affine.write_access(b.name, self.rank + 2) for b in self.outs)
         return builder.kernel(
             "", tasks, grid.task, tuple(into.out), accesses=accesses,
@@ -249,13 +250,6 @@ class _Matmul:
     def _by_vectors(self, wide: bool) -> bool:
         """Whether results are stored several at once."""
         return wide and all(b.type.bytes * self.width <= 16 for b in self.outs)
-
-    def _reads(self) -> tuple[Expr, ...]:
-        """Everything read, over Index(batch…, i, j) of the product and Index(rank + 2) for k."""
-        i, j, k = (Index(self.rank + axis) for axis in range(3))
-        (left,) = substitute((self.node.left,), {j: k})
-        (right,) = substitute((self.node.right,), {i: k})
-        return (left, right, *self.node.epilogue)
 
     def _tile_of(self, into: Linearizer, number: Expr, down: Expr, across: Expr
                  ) -> tuple[Expr, Expr]:  # fmt: skip

@@ -15,8 +15,9 @@
     stores     maps that are one to one: nobody else touches the place
     claimed    overwrite of tuples, and overwrite with deterministic=True: the last source of each
                place is found first, with atomic maxima, then it alone stores, whole
-    owned      deterministic=True for what depends on the order: every warp owns a share of the
-               places, each lane a share of those, and walks the whole source in its order
+    owned      deterministic=True for what depends on the order, and functions that read arrays
+               or have loops: every warp owns a share of the places, each lane a share of those,
+               and walks the whole source in its order
 
 `bins` of two sizes and `atomic` are chosen by the extents at each launch.  The order of updates
 is not that of the source: sums of floats may differ in their last bits from one run to the next,
@@ -26,12 +27,28 @@ unless deterministic=True.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from treadle.dsl import simplify
 from treadle.dsl.combines import is_commutative
-from treadle.dsl.expr import TRUE, Apply, Const, Expr, Index, Var, constant, primitive
-from treadle.dsl.graph import Permute
+from treadle.dsl.expr import (
+    TRUE,
+    Apply,
+    Cond,
+    Const,
+    Expr,
+    Extent,
+    Index,
+    Param,
+    Proj,
+    Var,
+    constant,
+    primitive,
+    rewrite,
+    walk,
+)
+from treadle.dsl.graph import Combine, Permute
 from treadle.dsl.types import bool_, int32, int64, uint32
 from treadle.skeletons.combining import Values, combine_simple
 from treadle.skeletons.kernel import affine
@@ -85,9 +102,39 @@ def lower_permute(node: Permute, context: LoweringContext) -> Lowered:
     return _Permute(Builder(node, context), node).lower()
 
 
+def _arithmetic(combine: Combine, builder: Builder) -> Combine:
+    """The combination for an indivisible update: numbers of the host as scalars of the kernel,
+    and of conditions that guard nothing both sides."""
+
+    def change(e: Expr) -> Expr:
+        if isinstance(e, Param | Extent):
+            return builder.scalar(e, "number")
+        if isinstance(e, Proj) and isinstance(e.args[0], Cond):
+            cond = e.args[0]
+            sides = cond.then[e.which], cond.other[e.which]
+            if all(isinstance(x, Const | Var | Apply) for x in walk(sides)):
+                return simplify.select(cond.args[0], *sides)
+        return e
+
+    results = rewrite(combine.results, change)
+    return combine if results == combine.results else replace(combine, results=results)
+
+
+def _is_arithmetic(combine: Combine) -> bool:
+    """Whether each result is one expression of the operands, without reads or statements."""
+    parts = walk(combine.results)
+    return all(isinstance(e, Const | Var | Apply) and not _tests(e) for e in parts)
+
+
+def _tests(e: Expr) -> bool:
+    """Whether an index of what nobody reads is tested here."""
+    return isinstance(e, Apply) and e.op.name == "also"
+
+
 class _Permute:
     def __init__(self, builder: Builder, node: Permute) -> None:
-        self.builder, self.node, self.combine = builder, node, node.combine
+        self.builder, self.node = builder, node
+        self.combine = None if node.combine is None else _arithmetic(node.combine, builder)
         self.outs = builder.outputs("update")
         self.sources = Sources(builder, node)
         self.size = builder.scalar(self.sources.size_host, "targets")
@@ -106,6 +153,9 @@ class _Permute:
         deterministic = self.node.label.deterministic
         if rounds(self.node) and not deterministic:
             builder.notes.append(RUN_TO_RUN.format(where=""))
+        if combine is not None and not _is_arithmetic(combine):
+            builder.notes.append("every warp owns places: the combination reads or has loops")
+            return builder.lowered(self._owned())
         if self._by_graph():
             return builder.lowered(self._block_by_block(self._way()))
         if combine is None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from treadle.dsl.expr import TRUE, Const, Expr, Index, Read, Var, constant, rewrite, walk
 from treadle.dsl.graph import Leaf, Permute
-from treadle.dsl.operations.index_space import linear
+from treadle.dsl.operations.places import linear
 from treadle.dsl.types import bool_, int64
 from treadle.skeletons.combining import Values, assign, declare
 from treadle.skeletons.kernel import arithmetic as at

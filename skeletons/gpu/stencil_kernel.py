@@ -20,6 +20,7 @@ from treadle.dsl.expr import (
     Read,
     Var,
     constant,
+    split_constant,
     substitute,
     walk,
 )
@@ -363,7 +364,7 @@ class StencilKernel:
     def _own_axis(self, index: Expr) -> int | None:
         if not self.part.walks and index is self.row(0):
             return self.shape.axis
-        rest, offset = at.split_constant(index)
+        rest, offset = split_constant(index)
         for k, v in enumerate(self.base):
             own = self.part.columns if k == self.rank - 1 else 1
             if rest is v and 0 <= offset < own:

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from treadle.dsl import simplify
-from treadle.dsl.expr import Expr, Read, Var, walk
+from treadle.dsl.expr import Expr, Read, Var, split_constant, walk
 from treadle.dsl.graph import Leaf
 from treadle.dsl.operations.stencils import resolve_index
 from treadle.skeletons.kernel import arithmetic as at
@@ -68,7 +68,7 @@ class Loads:
         if self.inside or not isinstance(e, Read) or not e.args:
             return False
         leaf = Leaf(e.node, e.component)
-        rest, offset = at.split_constant(e.args[-1])
+        rest, offset = split_constant(e.args[-1])
         return (
             self.columns > 1
             and rest is stencil.base[-1]
@@ -136,7 +136,7 @@ class Loads:
             seen.add(e)
             stack.extend(e.args)
             if isinstance(e, Read) and e.args and (self.inside or self.takes(e)):
-                rest, offset = at.split_constant(e.args[-1])
+                rest, offset = split_constant(e.args[-1])
                 leaf = Leaf(e.node, e.component)
                 if rest is self.stencil.base[-1] and self._fits(leaf, e.args[:-1]):
                     key = (leaf, e.args[:-1], e.boundary, e.scoped)
@@ -215,7 +215,7 @@ class Loads:
 
 def _offsets(lead: Sequence[Expr]) -> list[int]:
     """How far from the thread's own place a row is, along each axis but the last."""
-    return [at.split_constant(index)[1] for index in lead]
+    return [split_constant(index)[1] for index in lead]
 
 
 def _name(lead: Sequence[Expr], top: Sequence[int], group: int) -> str:

@@ -12,18 +12,16 @@ from collections.abc import Sequence
 from treadle.dsl.expr import (
     Const,
     Expr,
-    Extent,
     Foreign,
     Loop,
-    Param,
     Proj,
-    Read,
     While,
     constant,
     rewrite,
     substitute,
     walk,
 )
+from treadle.skeletons.kernel.transform import is_host
 
 #: Extents of windows that get a kernel of their own.
 SIZES = (3, 5, 7, 9)
@@ -39,17 +37,10 @@ def window_counts(roots: Sequence[Expr]) -> tuple[Expr, ...]:
         if isinstance(e, While | Foreign):
             return ()
         if isinstance(e, Loop):
-            if not _is_host(e.count):
+            if not is_host(e.count):
                 return ()
             counts[e.count] = None
     return tuple(counts) if any(not isinstance(c, Const) for c in counts) else ()
-
-
-def _is_host(e: Expr) -> bool:
-    return all(
-        isinstance(x, Const | Extent | Param) or (bool(x.args) and not isinstance(x, Read))
-        for x in walk((e,))
-    )
 
 
 def written_out(roots: Sequence[Expr], counts: Sequence[Expr], size: int) -> tuple[Expr, ...]:

@@ -27,6 +27,7 @@ from treadle.dsl.expr import (
     Var,
     While,
     constant,
+    split_constant,
     substitute,
     walk,
 )
@@ -237,8 +238,8 @@ class _Pass:
     def _place(self, tap: Read) -> tuple[int, int, int]:
         """Component, row relative to the newest, column relative to the thread's first."""
         q = self.states.index(Leaf(tap.node, tap.component))
-        _, row = at.split_constant(tap.args[0])
-        _, column = at.split_constant(tap.args[1])
+        _, row = split_constant(tap.args[0])
+        _, column = split_constant(tap.args[1])
         return q, row, column
 
     def _keys(self, inside: bool) -> dict[_Key, None]:

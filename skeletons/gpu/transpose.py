@@ -59,7 +59,7 @@ def staged_reads(builder: Builder, node: Generate) -> tuple[int, dict[Read, int]
     """The axis that most of them follow, and the reads to stage with the index that follows it.
 
     They are unconditional, contiguous along that axis of the domain (a read of run-time strides: if
-    its stride there is 1) and not along its last one.
+    its stride there is 1, where that is not known) and not along its last one.
     """
     rank = len(node.shape)
     if rank < 2 or builder.context.check or transform.has_boundary(node.elements):
@@ -67,7 +67,8 @@ def staged_reads(builder: Builder, node: Generate) -> tuple[int, dict[Read, int]
     found: dict[int, dict[Read, int]] = {}
     for e in unconditional(node.elements):
         if isinstance(e, Read) and len(e.args) > 1:
-            place = _across(e, rank, Leaf(e.node, e.component) in builder.context.strided)
+            row = builder.row_axis(Leaf(e.node, e.component))
+            place = _across(e, rank, range(len(e.args)) if row is None else (row,))
             if place is not None:
                 found.setdefault(place[0], {})[e] = place[1]
     if not found:
@@ -76,14 +77,15 @@ def staged_reads(builder: Builder, node: Generate) -> tuple[int, dict[Read, int]
     return across, found[across]
 
 
-def _across(e: Read, rank: int, strided: bool) -> tuple[int, int] | None:
-    """The axis of the domain, not its last, that one index of a read follows; and which index."""
+def _across(e: Read, rank: int, rows: Sequence[int]) -> tuple[int, int] | None:
+    """The axis of the domain, not its last, that one index of a read follows; and which index, of
+    the axes that may be the array's rows."""
     last = Index(rank - 1)
     follows_last = [contains(a, last) for a in e.args]
     if not any(follows_last):
         return None
     for axis in range(rank - 2, -1, -1):
-        for k in range(len(e.args) - 1, -1 if strided else len(e.args) - 2, -1):
+        for k in reversed(rows):
             if not follows_last[k] and coefficient(e.args[k], Index(axis)) in (1, -1):
                 return axis, k
     return None

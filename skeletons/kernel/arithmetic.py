@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from treadle.dsl import simplify
-from treadle.dsl.expr import FALSE, TRUE, Apply, Const, Expr, constant, primitive
+from treadle.dsl.expr import FALSE, TRUE, Const, Expr, constant, primitive
 from treadle.dsl.types import bool_, int64
 
 Int = Expr | int
@@ -154,15 +154,6 @@ def linear(coordinates: Iterable[Int], extents: Iterable[Int]) -> Expr:
     for at, extent in zip(coordinates, extents, strict=True):
         position = integer(at) if position is None else add(multiply(position, extent), at)
     return integer(0) if position is None else position
-
-
-def split_constant(e: Expr) -> tuple[Expr, int]:
-    """`x + 3` as (x, 3), a number as (0, that), all else as (e, 0)."""
-    if isinstance(e, Const):
-        return constant(0), int(e.value)
-    if isinstance(e, Apply) and e.op.name == "add" and isinstance(e.args[1], Const):
-        return e.args[0], int(e.args[1].value)
-    return e, 0
 
 
 def is_constant(e: Expr, value: int) -> bool:

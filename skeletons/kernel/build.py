@@ -70,9 +70,10 @@ class LoweringContext:
     `vector_bytes` describe the machine; nothing that reaches a result depends on `threads`, but for
     whether the updates of a permute come in order or, as atomics, in any.
     `check` asks for checked mode.  `strided` holds the leaves whose element strides are run-time
-    values (`Stride`); all others are row-major and dense.  `schedule` overrides the one of the
-    node's label.  `across`: whether a fold goes across columns on a CPU, where that is not for its
-    elements to decide.
+    values (`Stride`); all others are row-major and dense.  `steps` is what is known of these all
+    the same: (leaf, axis along which its elements are nearest to each other, its stride or 0).
+    `schedule` overrides the one of the node's label.  `across`: whether a fold goes across columns
+    on a CPU, where that is not for its elements to decide.
     """
 
     target: str = "cpu"
@@ -80,6 +81,7 @@ class LoweringContext:
     vector_bytes: int = 32
     check: bool = False
     strided: frozenset[Leaf] = frozenset()
+    steps: frozenset[tuple[Leaf, int, int]] = frozenset()
     schedule: Any = None
     across: bool | None = None
 
@@ -189,8 +191,10 @@ class Builder:
         found = self.buffers.get(leaf)
         if found is None:
             size = at.product(self.shape(leaf.shape))
-            name = self._unique(_identifier(_array_name(leaf)))
-            found = self.buffers[leaf] = Buffer(name, leaf.type, "input", size, leaf)
+            name = self._unique(_identifier(array_name(leaf)))
+            dense = leaf not in self.context.strided
+            made = Buffer(name, leaf.type, "input", size, leaf, dense=dense)
+            found = self.buffers[leaf] = made
         return found
 
     def outputs(self, role: str = "output") -> tuple[Buffer, ...]:
@@ -221,12 +225,20 @@ class Builder:
     def position(self, leaf: Leaf, indices: Sequence[Expr]) -> Expr:
         """Where in its buffer an element is."""
         if leaf in self.context.strided:
+            known = {axis: n for of, axis, n in self.context.steps if of == leaf}
             total: Expr = constant(0)
             for axis, index in enumerate(indices):
-                step = self.scalar(Stride(leaf, axis), f"stride{axis}")
+                step = known.get(axis) or self.scalar(Stride(leaf, axis), f"stride{axis}")
                 total = at.add(total, at.multiply(index, step))
             return total
         return at.linear(indices, self.shape(leaf.shape))
+
+    def row_axis(self, leaf: Leaf) -> int | None:
+        """The axis along which the elements of an array are nearest to each other; None if that is
+        not known."""
+        if leaf not in self.context.strided:
+            return len(leaf.shape) - 1
+        return next((axis for of, axis, _ in self.context.steps if of == leaf), None)
 
     # --- the surroundings of a Linearizer (protocol Leaves) ---
 
@@ -376,7 +388,8 @@ class Builder:
         return Lowered(kernels, scratch, tuple(self.notes), tables, tuple(self.fits))
 
 
-def _array_name(leaf: Leaf) -> str:
+def array_name(leaf: Leaf) -> str:
+    """What an array is called in a program."""
     if isinstance(leaf.node, Input):
         return leaf.node.name
     label = leaf.node.label

@@ -38,6 +38,7 @@ class Buffer:
     (of a GPU block; `size` is a constant).  Scratch whose name begins with `zero_` starts as zeros.
     Distinct buffers never overlap.  `size`: number of elements, over the kernel's scalars.
     `below`: all its elements are from 0 to `below` − 1, or (where that is 0) nobody reads them.
+    `dense`: positions are within `size`; those of an array with its own strides lie anywhere.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Buffer:
     size: Expr
     leaf: Any = None
     below: Expr | None = None
+    dense: bool = True
 
     def __repr__(self) -> str:
         return self.name
@@ -338,6 +340,9 @@ class Kernel:
     body; `scalar_values` are the host expressions (over Extent, Param, rank-0 Reads) they take.
     `tasks` and buffer sizes are expressions over `scalars`.
 
+    CPU: `light` tasks are done in the time that memory takes, which other cores hardly shorten
+    where they are few.
+
     GPU: `threads` per block (0 on a CPU), `thread` the number of one, `resident` blocks wanted on
     a multiprocessor at once (0: whatever fits).  A variant for well-placed data says when it is
     right: every condition of `requires` (over `scalars`) holds and the buffers of `aligned` begin
@@ -359,6 +364,7 @@ class Kernel:
     sites: tuple[Any, ...] = ()  # for Report: (operation, array, axis, Location)
     flops: float = 0.0
     schedule: Any = None
+    light: bool = False
     threads: int = 0
     thread: Var | None = None
     resident: int = 0

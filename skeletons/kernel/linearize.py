@@ -306,6 +306,8 @@ class Linearizer:
         self._remember(node, made)
 
     def _apply(self, node: Apply) -> Expr:
+        if node.op.name == "also":  # the other one was evaluated: its indices are tested
+            return self._value(node.args[0])
         args = tuple(self._value(a) for a in node.args)
         if node.type.is_integer and node.op.name != "cast":
             return simplify.apply(node.op, args, node.type)  # bounds and positions fold

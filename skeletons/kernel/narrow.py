@@ -37,7 +37,7 @@ from treadle.dsl.primitives import RECIPROCAL_DIVIDE
 from treadle.dsl.types import ScalarType, bool_, int32, int64, uint32
 
 from . import arithmetic as at
-from .hosted import Reciprocal, Stride, reciprocal
+from .hosted import Reciprocal, reciprocal
 from .ir import (
     Assign,
     Atomic,
@@ -155,7 +155,6 @@ class _Pass:
         self.loops = 0  # around the present statement
         self.reciprocals: dict[Expr, tuple[Var, Var]] = {}
         self.scalars = dict(zip(kernel.scalars, kernel.scalar_values, strict=True))
-        self.strided = {h.leaf for h in kernel.scalar_values if isinstance(h, Stride)}
         self._low: dict[Expr, Expr] = {}
         self._wide: dict[Expr, Expr] = {}
         if indices:
@@ -464,7 +463,7 @@ class _Pass:
         """A position in a buffer."""
         if not self.indices:
             return self.wide(e)
-        if buffer.leaf in self.strided:  # such a position may lie anywhere
+        if not buffer.dense:  # such a position may lie anywhere
             return self.exact(e) if self.ranges.fits(e) else self.wide(e)
         if not self._is_uniform(buffer.size):
             return self.wide(e)

@@ -3,7 +3,7 @@
     row 3:   | a30 a31 … a3n | a40 …        the left neighbour of a40 is a3n in memory
 
 Where a row has one before and one after, reading over its ends stays in the array.  What is read
-there belongs to no element; the few elements that it goes into are computed apart.  So vectors need
+there belongs to no element; what the boundary says instead is put into its place.  So vectors need
 not stop at the border, and rows of whole cache lines are stored in whole cache lines.
 """
 
@@ -20,19 +20,20 @@ from .affine import affine_forms
 from .build import Builder
 from .transform import Interior
 
-#: Elements at the ends of a row that are worth computing apart.
+#: Elements at the ends of a row whose reads are put in place, at most.
 MOST_ENDS = 4
 
 
 @dataclass(frozen=True)
 class Overrun:
     """Rows `low ≤ i < high` of the axis before the last, in whose first `left` and last `right`
-    columns plain reads find what they should not."""
+    columns plain reads find what they should not: `reads`, with their distance along the row."""
 
     low: Expr
     high: Expr
     left: int
     right: int
+    reads: tuple[tuple[Read, int], ...] = ()
 
 
 def overrun(roots: Sequence[Expr], domain: Shape, builder: Builder, box: Interior
@@ -50,6 +51,7 @@ def overrun(roots: Sequence[Expr], domain: Shape, builder: Builder, box: Interio
     row, column = Index(rank - 2), Index(rank - 1)
     forms = affine_forms(roots)
     first = last = left = right = 0
+    reads: dict[Read, int] = {}
     for e in walk(roots):
         if isinstance(e, Apply | Const | Index | Param | Extent):
             continue
@@ -67,6 +69,8 @@ def overrun(roots: Sequence[Expr], domain: Shape, builder: Builder, box: Interio
         if down is None or along is None or (down.terms, along.terms) != (
                 ((row, 1),), ((column, 1),)):  # fmt: skip
             return None
+        if along.constant:
+            reads[e] = along.constant
         if along.constant < 0:
             left, first = max(left, -along.constant), max(first, 1 - down.constant)
         elif along.constant > 0:
@@ -76,4 +80,5 @@ def overrun(roots: Sequence[Expr], domain: Shape, builder: Builder, box: Interio
     height, width = builder.shape(domain[-2:])
     high = at.minimum(box.high[-2], at.subtract(height, last))
     wide = at.less_equal(left + right, width)
-    return Overrun(at.maximum(box.low[-2], first), at.select(wide, high, 0), left, right)
+    found = tuple(reads.items())
+    return Overrun(at.maximum(box.low[-2], first), at.select(wide, high, 0), left, right, found)

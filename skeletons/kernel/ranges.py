@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from treadle.dsl.expr import Apply, Const, Expr, Extent, Param, Var, constant, walk
+from treadle.dsl.expr import Apply, Const, Expr, Extent, Param, Var, conjuncts, constant, walk
 from treadle.dsl.primitives import convert
 from treadle.dsl.types import int64
 
@@ -524,7 +524,7 @@ def _guards(kernel: Kernel) -> dict[Expr, Expr]:
             continue
         inside = Counter(e for t in statements(s.then) for e in _variables(expressions(t)))
         inside.update(_variables((s.condition,)))
-        for e in _conjuncts(s.condition):
+        for e in conjuncts(s.condition):
             if isinstance(e, Apply) and e.op.name == "less" and e.args[0].type == int64:
                 v, bound = e.args
                 constant_there = v not in changed and (
@@ -532,13 +532,6 @@ def _guards(kernel: Kernel) -> dict[Expr, Expr]:
                 if isinstance(v, Var) and constant_there and used[v] == inside[v]:
                     found.setdefault(v, at.subtract(bound, 1))
     return found
-
-
-def _conjuncts(e: Expr) -> list[Expr]:
-    """What all has to hold for a condition to hold."""
-    if isinstance(e, Apply) and e.op.name == "logical_and":
-        return _conjuncts(e.args[0]) + _conjuncts(e.args[1])
-    return [e]
 
 
 def _variables(roots: Iterable[Expr]) -> list[Expr]:

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
-from treadle.dsl.expr import TRUE, Apply, Const, Expr, Foreign, Var, substitute, walk
+from treadle.dsl.expr import TRUE, Apply, Const, Expr, Foreign, Var, conjuncts, substitute, walk
 
 from . import arithmetic as at
 from .ir import (
@@ -139,7 +139,7 @@ class _Tidying:
     # --- conditions ---
 
     def _if(self, s: If, known: frozenset[Expr]) -> Body:
-        parts = _conjuncts(s.condition)
+        parts = conjuncts(s.condition)
         condition = at.both(*(p for p in dict.fromkeys(parts) if p not in known))
         lasting = frozenset(p for p in parts if self._lasts(p))
         then = self.body(s.then, known | lasting)
@@ -220,12 +220,6 @@ class _Crossed:
             e in self.assigned or (isinstance(e, Load) and e.buffer in self.stored)
             for e in walk((value,))
         )
-
-
-def _conjuncts(condition: Expr) -> list[Expr]:
-    if isinstance(condition, Apply) and condition.op.name == "logical_and":
-        return [p for a in condition.args for p in _conjuncts(a)]
-    return [condition]
 
 
 def _is_quick(e: Expr) -> bool:

@@ -26,11 +26,12 @@ from treadle.dsl.expr import (
     Var,
     constant,
     rewrite,
+    split_constant,
     substitute,
     walk,
 )
 from treadle.dsl.graph import Leaf, Shape, is_identity_read
-from treadle.dsl.operations.index_space import delinear, linear
+from treadle.dsl.operations.places import delinear, linear
 from treadle.dsl.operations.stencils import resolve_index
 
 from . import arithmetic as at
@@ -225,19 +226,19 @@ def _span(form: Affine, counts: dict[Var, Expr]) -> _Span | None:
     low = high = base
     for v in others:
         count = counts.get(v) if isinstance(v, Var) else None
-        if count is None or not _is_host(count):
+        if count is None or not is_host(count):
             return None
         last = at.multiply(at.subtract(count, 1), form.variables[v])
         if form.variables[v] > 0:
             high = at.add(high, last)
         else:
             low = at.add(low, last)
-    parts = [at.split_constant(e) for e in (low, high)]
+    parts = [split_constant(e) for e in (low, high)]
     (base_low, least), (base_high, most) = parts
     return _Span(axes[0].axis, base_low, least + form.constant, base_high, most + form.constant)
 
 
-def _is_host(e: Expr) -> bool:
+def is_host(e: Expr) -> bool:
     """Whether a value is known before the kernel starts."""
     return all(
         isinstance(x, Const | Extent | Param) or (bool(x.args) and not isinstance(x, Read))
@@ -279,11 +280,12 @@ def row_sharing(roots: Iterable[Expr], rank: int) -> float:
     return sum(m in places for m in moved) / len(moved) if moved else 0.0
 
 
-def is_transposing(roots: Iterable[Expr], rank: int) -> bool:
+def is_transposing(roots: Iterable[Expr], rank: int, builder: Builder | None = None) -> bool:
     """Whether a plain read walks an array's rows where the domain walks its columns.
 
-    True when the last index of the domain is used along an axis that is not the array's last,
-    and the array's last axis follows another index of the domain.
+    True when the last index of the domain is used along an axis that is not the array's row, and
+    that row follows another index of the domain.  Rows are along the last axis, or as `builder`
+    knows the array to lie.
     """
     if rank < 2:
         return False
@@ -291,9 +293,12 @@ def is_transposing(roots: Iterable[Expr], rank: int) -> bool:
     last = Index(rank - 1)
     for e in walk(roots):
         if isinstance(e, Read) and len(e.args) >= 2:
+            row = None if builder is None else builder.row_axis(Leaf(e.node, e.component))
+            row = len(e.args) - 1 if row is None else row
             maps = [f.variables if (f := forms.get(i)) is not None else {} for i in e.args]
-            across = any(last in m for m in maps[:-1]) and last not in maps[-1]
-            if across and any(isinstance(v, Index) for v in maps[-1]):
+            if last in maps[row]:
+                continue
+            if any(last in m for m in maps) and any(isinstance(v, Index) for v in maps[row]):
                 return True
     return False
 
@@ -302,12 +307,13 @@ def is_transposing(roots: Iterable[Expr], rank: int) -> bool:
 
 
 def collapse(roots: Sequence[Expr], domain: Shape, builder: Builder, position: Expr,
-             first: int = 0) -> tuple[Expr, ...] | None:  # fmt: skip
+             first: int = 0, divided: bool = False) -> tuple[Expr, ...] | None:  # fmt: skip
     """`a[…, i, j]` → `a[(…)·n·m + position]`, with the axes from `first` on as one.
 
     Allowed when the indices of those axes occur only as the trailing indices of reads of dense
     arrays of the same trailing extents, or together as their row-major position; else None, as for
-    reads with a boundary, whose interior is a box of these axes.
+    reads with a boundary, whose interior is a box of these axes.  `divided`: where they occur
+    otherwise they are quotients and remainders of the position.
     """
     if has_boundary(roots):
         return None
@@ -318,10 +324,15 @@ def collapse(roots: Sequence[Expr], domain: Shape, builder: Builder, position: E
     memo: dict[Expr, Expr] = {}
     for e in walk(roots):
         if isinstance(e, Read) and any(a in own for a in e.args):
-            if not _linear_read(e, domain, first, builder):
+            if _linear_read(e, domain, first, builder):
+                memo[e] = _linear_load(e, len(own), builder, position)
+            elif not divided:
                 return None
-            memo[e] = _linear_load(e, len(own), builder, position)
     roots = rewrite(roots, lambda e: e, memo)
+    if divided:
+        extents = [builder.root(n) for n in domain[first:]]
+        places = zip(range(first, len(domain)), delinear(position, tuple(extents)), strict=True)
+        return substitute(roots, {Index(k): e for k, e in places})
     return None if any(e in own for e in walk(roots)) else roots
 
 

@@ -11,7 +11,7 @@ loop over arrays, it is one turn.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -29,8 +29,10 @@ from treadle.dsl.expr import (
     Index,
     Loop,
     Param,
+    Proj,
     Read,
     Var,
+    constant,
     walk,
 )
 from treadle.dsl.graph import (
@@ -235,26 +237,66 @@ class _Host:
         return self.evaluate(e, {})
 
     def evaluate(self, root: Expr, known: dict[Expr, Any]) -> Any:
-        """`root` by NumPy, vectorised over what `known` holds."""
+        """`root` by NumPy, vectorised over what `known` holds; both sides of a condition."""
         found: dict[Expr, Any] = dict(known)
         for e in walk((root,)):
-            if e in found:
-                continue
-            if isinstance(e, Const):
-                found[e] = e.value
-            elif isinstance(e, Extent):
-                found[e] = np.int64(self.shape(e.node)[e.axis])
-            elif isinstance(e, Param) and e.name in self.numbers:
-                found[e] = np.asarray(self.numbers[e.name], e.type.numpy)
-            elif isinstance(e, Apply):
-                values = [np.asarray(found[a]) for a in e.args]
-                found[e] = convert(np.asarray(e.op.numpy(*values)), e.type)
-            elif isinstance(e, Read) and e.node in self.data and e.boundary is None:
-                index = tuple(np.asarray(found[a]) for a in e.args)
-                found[e] = self.data[e.node][index]
-            else:
-                raise _unknown(e)
+            if e not in found:
+                found[e] = self._one(e, found)
+        if isinstance(found[root], ScheduleError):
+            raise found[root]
         return found[root]
+
+    def _one(self, e: Expr, found: dict[Expr, Any]) -> Any:
+        """The value of `e` over its operands', which are all in `found`; of a condition, those of
+        all results; why not, where there is none."""
+        if isinstance(e, Const):
+            return e.value
+        if isinstance(e, Extent):
+            return np.int64(self.shape(e.node)[e.axis])
+        if isinstance(e, Param) and e.name in self.numbers:
+            return np.asarray(self.numbers[e.name], e.type.numpy)
+        values = [found[a] for a in e.args]
+        for missing in values:
+            if isinstance(missing, ScheduleError):
+                return missing
+        if isinstance(e, Apply):
+            return convert(np.asarray(e.op.numpy(*map(np.asarray, values))), e.type)
+        if isinstance(e, Cond):
+            pairs = [(found[t], found[o]) for t, o in zip(e.then, e.other, strict=True)]
+            return [_chosen_of(values[0], *pair) for pair in pairs]
+        if isinstance(e, Proj) and isinstance(e.args[0], Cond):
+            return values[0][e.which]
+        if isinstance(e, Read) and e.node in self.data:
+            return self._read(e, values, found)
+        return _unknown(e)
+
+    def _read(self, e: Read, index: list[Any], found: dict[Expr, Any]) -> Any:
+        """What was given there.  Out of range it is any value: it is read under a condition."""
+        data = self.data[e.node]
+        inside: Any = np.True_
+        for k, extent in enumerate(data.shape):
+            if e.boundary in ("constant", "function"):
+                inside = inside & (index[k] >= 0) & (index[k] < extent)
+            elif e.boundary is not None:
+                index[k] = self.evaluate(resolve_index(e.boundary, Index(0), constant(extent)),
+                                         {Index(0): index[k]})  # fmt: skip
+            index[k] = np.clip(index[k], 0, max(extent - 1, 0))
+        if not data.size:
+            return np.zeros(np.broadcast_shapes(*map(np.shape, index)), data.dtype)
+        taken = data[tuple(map(np.asarray, index))]
+        if np.all(inside):
+            return taken
+        if e.boundary == "function":
+            return ScheduleError(
+                "an index depends on what a boundary's function gives, which the simulator does "
+                "not run.", hint="Let it depend on what is inside, or on td.constant.")  # fmt: skip
+        return _chosen_of(inside, taken, found[e.scoped[0]])
+
+
+def _chosen_of(p: Any, a: Any, b: Any) -> Any:
+    """Of two values, or reasons why there is none."""
+    missing = [x for x in (a, b) if isinstance(x, ScheduleError)]
+    return missing[0] if missing else np.where(p, a, b)
 
 
 def _unknown(e: Expr) -> ScheduleError:
@@ -280,32 +322,23 @@ class _Store:
     base: int
 
 
-def _guards(bodies: Sequence[Expr], reads: Sequence[Read]
-            ) -> dict[Read, list[tuple[Expr, bool]]]:  # fmt: skip
-    """What has to hold, or not to hold, for a read to be made: the conditions of the `td.cond` in
-    whose one side only it stands."""
-    found: dict[Read, list[tuple[Expr, bool]]] = {r: [] for r in reads}
+def _around(bodies: Sequence[Expr], reads: Sequence[Read]) -> dict[Read, list[Expr]]:
+    """The conditions and the counts of the `td.cond` and `td.loop` in which a read stands."""
+    found: dict[Read, list[Expr]] = {r: [] for r in reads}
     for c in walk(bodies):
-        if not isinstance(c, Cond):
-            continue
-        outside = set(_without_sides(bodies, c))
-        half = len(c.types)
-        sides = [set(walk(c.scoped[:half])), set(walk(c.scoped[half:]))]
-        for r in reads:
-            if r not in outside and (r in sides[0]) != (r in sides[1]):
-                found[r].append((c.args[0], r in sides[0]))
+        if isinstance(c, Cond | Loop):
+            inside = set(walk(c.scoped))
+            for r in reads:
+                if r in inside:
+                    found[r].append(c.args[0])
     return found
 
 
-def _without_sides(roots: Sequence[Expr], cond: Cond) -> Iterator[Expr]:
-    """All that is reached without passing through a side of `cond`."""
-    stack, seen = list(roots), set(roots)
-    while stack:
-        e = stack.pop()
-        yield e
-        more = [a for a in (*e.args, *(() if e is cond else e.scoped)) if a not in seen]
-        seen.update(more)
-        stack += more
+def _either(a: Any, b: Any) -> Any:
+    """`a | b`; True and False are those of every output."""
+    if a is b or a is True or b is False:
+        return a
+    return b if b is True or a is False else a | b
 
 
 class _Places:
@@ -317,11 +350,11 @@ class _Places:
         self.reads, self.bases, self.host = reads, bases, host
         self.domain, self.inside, self.store = domain, inside, store
         self.loops = {e.vars[0]: e for e in walk(bodies) if isinstance(e, Loop)}
-        self.guards = _guards(bodies, reads)
+        self.bodies, self.around = bodies, _around(bodies, reads)
         self.loop_of = {r: self._loops_around(r) for r in reads}
 
     def _loops_around(self, read: Read) -> tuple[Var, ...]:
-        roots = (*read.args, *(p for p, _ in self.guards[read]))
+        roots = (*read.args, *self.around[read])
         used = {e for e in walk(roots) if isinstance(e, Var)}
         return tuple(v for v in self.loops if v in used)
 
@@ -352,7 +385,8 @@ class _Places:
             inner = (Index(len(outputs) + k) for k in range(len(self.inside)))
             for axis, turn in enumerate((*inner, *loops), 1):
                 known[turn] = np.arange(sizes[axis]).reshape(-1, *[1] * (rank - 1 - axis))
-            found = [self._address(r, known, sizes).reshape(count, -1) for r in reads]
+            made = self._made(known) if any(self.around[r] for r in reads) else {}
+            found = [self._address(r, known, sizes, made).reshape(count, -1) for r in reads]
             columns.append(np.stack(found, -1).reshape(count, -1))
         return np.concatenate([*columns, self._stored(outputs, count)[:, None]], 1)
 
@@ -368,15 +402,30 @@ class _Places:
             where = where * extent + index
         return np.where(exists, where + self.store.base, -1)
 
-    def _address(self, read: Read, known: dict[Expr, Any], sizes: tuple[int, ...]
-                 ) -> NDArray[np.int64]:  # fmt: skip
+    def _made(self, known: dict[Expr, Any]) -> dict[Expr, Any]:
+        """Which outputs, in which turns, compute each expression: of a condition the chosen side,
+        or both where it is not known; the body of a loop that has turns."""
+        made: dict[Expr, Any] = dict.fromkeys(self.bodies, True)
+        for e in reversed(list(walk(self.bodies))):
+            m = made[e]
+            sides = [m] * len(e.scoped)
+            if isinstance(e, Cond | Loop):
+                with suppress(ScheduleError):
+                    p = np.asarray(self.host.evaluate(e.args[0], known))
+                    if isinstance(e, Cond):
+                        sides = [p & m] * len(e.then) + [~p & m] * len(e.other)
+                    else:
+                        sides = [(p > 0) & m] * len(e.scoped)
+            for child, there in zip((*e.args, *e.scoped), [m] * len(e.args) + sides, strict=True):
+                made[child] = _either(made.get(child, False), there)
+        return made
+
+    def _address(self, read: Read, known: dict[Expr, Any], sizes: tuple[int, ...],
+                 made: Mapping[Expr, Any]) -> NDArray[np.int64]:  # fmt: skip
         """In an array of extents `sizes`: outputs, then the turns around the read."""
         shape = self.host.shape(read.node)
         where: Any = np.int64(0)
-        exists: Any = np.True_
-        for predicate, side in self.guards[read]:
-            with suppress(ScheduleError):  # it hangs on what is not known: either side
-                exists = exists & (self.host.evaluate(predicate, known) == side)
+        exists: Any = np.asarray(made.get(read, True))
         for k, e in enumerate(read.args):
             if read.boundary not in (None, "constant", "function"):
                 e = resolve_index(str(read.boundary), e, read.node.outputs[read.component].shape[k])

@@ -60,6 +60,7 @@ CASES = {
     "while": lambda: td.map(lambda x: td.while_loop(lambda s: s < 9, lambda s: s * s, x), IMAGE),
     "transpose": lambda: td.use(IMAGE).T,
     "reshape": lambda: td.reshape(td.use(IMAGE), (-1,)),
+    "concatenate": lambda: td.concatenate((td.use(IMAGE), IMAGE[:, 2:]), axis=1),
     "slice": lambda: td.use(IMAGE)[::-1, 1::2],
     "stencil_clamp": lambda: td.stencil(blur, IMAGE),
     "stencil_mirror": lambda: td.stencil(blur, IMAGE, boundary=td.mirror),

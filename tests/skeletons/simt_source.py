@@ -392,7 +392,12 @@ class Source:
                 self.line(d, f"{self.name(s.var)} = step.collective({s.op!r}, {mask}, "
                              f"[{', '.join(values)}])")  # fmt: skip
             case ir.Atomic():
-                combine = "None" if s.combine is None else self.constant(_function(s.combine))
+                combine = "None"
+                if s.combine is not None:
+                    combine = self.constant(_function(s.combine))
+                    held = [self.name(v) for v in _scalars(s.combine)]
+                    if held:
+                        combine = f"(lambda count, *a: {combine}(count, *a, {', '.join(held)}))"
                 locks = "None" if s.locks is None else self.name(s.locks, "b")
                 buffers = ", ".join(self.name(b, "b") for b in s.buffers)
                 self.line(d, f"atomic({here}, [{buffers}], {values[0]}, "
@@ -495,13 +500,19 @@ class Source:
         return self.space["kernel"]
 
 
+def _scalars(combine: ir.Combine) -> list[Expr]:
+    """The scalars of the kernel that a combination uses."""
+    own = {*combine.left, *combine.right}
+    return [e for e in walk(combine.results) if isinstance(e, Var) and e not in own]
+
+
 def _function(combine: ir.Combine) -> Callable[..., list[np.ndarray]]:
     """`combine` on arrays: new values, then old ones."""
     result = Var("result", combine.results[0].type)
     thread = Var("thread", result.type)
     source = Source(ir.Kernel("combine", (), (), (), result, result, (), threads=32,
                                thread=thread), False, False)  # fmt: skip
-    variables = (*combine.left, *combine.right)
+    variables = (*combine.left, *combine.right, *_scalars(combine))
     source.varying.vars.update(variables)
     source.varying.memo = {}
     names = [source.name(v) for v in variables]

@@ -171,7 +171,7 @@ def between(f, dtype):
     return a[:, None, :], b.T[None, :, :], pairs
 
 
-def test_neighbours_fold_what_lies_side_by_side_where_no_bit_depends_on_it():
+def test_neighbours_fold_what_lies_side_by_side():
     def made(array):
         (leaf,) = td.jit(lambda: array).lower().roots
         return leaf.node
@@ -182,8 +182,12 @@ def test_neighbours_fold_what_lies_side_by_side_where_no_bit_depends_on_it():
     assert np.array_equal(run(made(least).leaf())[0], (a + b).min(2))
     a, b, products = between(lambda x, y: x * y, "i8")
     assert runs_across(made(td.max(products, axis=2)))
-    _, _, rounded = between(lambda x, y: abs(x - y), "f8")
-    assert not runs_across(made(td.sum(rounded, axis=2)))  # grouping would reach bits
-    square = td.use(data((6, 6)).astype("f8"))
+    a, b, apart = between(lambda x, y: abs(x - y), "f8")
+    total = td.sum(apart, axis=2)
+    assert runs_across(made(total))
+    np.testing.assert_allclose(run(made(total).leaf())[0], abs(a - b).sum(2), rtol=1e-12)
+    x, square = data((6,), 2).astype("f8"), td.use(data((6, 6)).astype("f8"))
+    assert runs_across(made(td.sum(td.use(x)[:, None] * square, axis=0)))  # x is one number
+    assert not runs_across(made(td.sum(td.use(x) * square, axis=1)))
     assert not runs_across(made(td.max(square, axis=1)))
     assert runs_across(made(td.max(square, axis=0)))

@@ -75,7 +75,7 @@ def test_transposed_reads_are_held_in_tiles():
     several = td.generate((30, 21), lambda i, j: y[i, j] + 2 * x[j, i] * x[20 - j, i])
     assert np.array_equal(run_array(several), b + 2 * a.T * a[::-1].T)
     held = [v for v in kernel(several).buffers if v.role == "local"]
-    assert [v.size for v in held] == [constant(4 * 7)] * 2  # 4 rows of 6, and one between
+    assert [v.size for v in held] == [constant(4 * 8)] * 2  # 4 rows of 6, and two between
 
     guarded = td.generate((30, 21), lambda i, j: td.cond(y[i, j] > 50, x[j, i], 0))
     assert np.array_equal(run_array(guarded), np.where(b > 50, a.T, 0))
@@ -205,3 +205,63 @@ def test_checked_mode_leaves_sure_reads_alone():
     a = integers((5, 6))
     assert not kernel(td.use(a) * 2 + a[:, :1], check=True).sites
     assert not kernel(td.stencil(lambda w: w[-1, 2], a), check=True).sites
+
+
+def inside_vectors(lowered):
+    """The statements of all vector loops."""
+    loops = [s for s in ir.statements(lowered.body) if isinstance(s, ir.For) and s.kind == "vector"]
+    return [s for loop in loops for s in ir.statements(loop.body)]
+
+
+PARTS = {
+    "joined rows": lambda a, b: (td.concatenate((a, b), axis=1), np.concatenate((a, b), 1)),
+    "joined columns": lambda a, b: (td.concatenate((a, b)), np.concatenate((a, b))),
+    "four": lambda a, b: (td.concatenate((a, b, b, a), axis=1), np.concatenate((a, b, b, a), 1)),
+    "joined lines": lambda a, b: (td.concatenate((a[2], b[3])), np.concatenate((a[2], b[3]))),
+    "middle axis": lambda a, b: (
+        td.concatenate((a[:, None], b[:, None, :]), axis=1), np.stack((a, b), 1)),
+    "padded": lambda a, b: (td.pad(a, ((1, 2), (3, 0))), np.pad(a, ((1, 2), (3, 0)))),
+    "lower triangle": lambda a, b: (
+        td.generate(a.shape, lambda i, j: td.cond(j <= i, td.use(a)[i, j], 0)), np.tril(a)),
+    "not the first": lambda a, b: (
+        td.generate(a.shape, lambda i, j: td.cond(j > 0, td.use(a)[i, j - 1], -1)),
+        np.pad(a, ((0, 0), (1, 0)), constant_values=-1)[:, :-1]),
+    "joined transposes": lambda a, b: (
+        td.concatenate((td.use(a).T, td.use(b).T)), np.concatenate((a.T, b.T))),
+    "joined with a transpose": lambda a, b: (
+        td.concatenate((td.use(a).T, td.use(b).reshape(17, 9)), axis=1),
+        np.concatenate((a.T, b.reshape(17, 9)), 1)),
+    "either side": lambda a, b: (
+        td.generate(a.shape, lambda i, j: td.cond(
+            td.logical_or(j < 3, td.logical_not(j < 12)), td.use(a)[i, j], td.use(b)[i, j])),
+        np.where((np.arange(17) < 3) | (np.arange(17) >= 12), a, b)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_conditions_on_places_are_decided_for_parts_of_rows(name):
+    a, b = integers((9, 17)), integers((9, 17), seed=1)
+    made, wanted = PARTS[name](a, b)
+    assert np.array_equal(run_array(made), wanted)
+    assert np.array_equal(run_array(made, check=True), wanted)
+    assert not any(isinstance(s, ir.If) for s in inside_vectors(kernel(made)))
+
+
+def test_conditions_that_stay_in_vectors():
+    a, b = integers((9, 17)), integers((9, 17), seed=1)
+    x, y = td.use(a), td.use(b)
+    many = td.concatenate((x,) * 9, axis=1)  # too many parts
+    data = td.generate(a.shape, lambda i, j: td.cond(y[i, j] > 50, x[i, j], 0))
+    square = td.generate(a.shape, lambda i, j: td.cond(j * j < 60, x[i, j], 0))
+    wanted = (np.concatenate((a,) * 9, 1), np.where(b > 50, a, 0),
+              np.where(np.arange(17) ** 2 < 60, a, 0))  # fmt: skip
+    for made, result in zip((many, data, square), wanted, strict=True):
+        assert np.array_equal(run_array(made), result)
+        assert any(isinstance(s, ir.If) for s in inside_vectors(kernel(made)))
+
+
+def test_light_tasks_are_those_that_memory_decides():
+    a = integers((50, 60), dtype="f4")
+    assert kernel(td.use(a) + 1).light and kernel(td.use(a).T).light
+    steps = td.map(lambda x: td.while_loop(lambda s: s < 9, lambda s: td.exp(td.sin(s)), x), a)
+    assert not kernel(steps).light

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import sys
 import textwrap
 import traceback
 from collections.abc import Callable, Sequence
@@ -168,6 +169,11 @@ def _module(path: Path) -> Any:
     if spec is None or spec.loader is None:
         raise PageError(f"{path} is no Python file.")
     module = importlib.util.module_from_spec(spec)
+    # As Python does for a file that it runs: its neighbours can be imported, and it is a module.
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    sys.modules.setdefault(path.stem, module)
     try:
         spec.loader.exec_module(module)
     except (TreadleError, ModuleNotFoundError):  # these say what is wrong themselves
@@ -189,18 +195,20 @@ def _functions(module: Any, stem: str) -> list[str]:
     """The names of what a file itself defines and can be called."""
     return [
         n for n, v in vars(module).items()
-        if n[0] != "_" and callable(v) and getattr(v, "__module__", None) == stem
+        if n[0] != "_" and callable(v) and not isinstance(v, type)
+        and getattr(v, "__module__", None) == stem
     ]  # fmt: skip
 
 
 def _loaded(path: Path, name: str) -> Any:
     module = _module(path)
-    if not callable(getattr(module, name, None)):
+    found = getattr(module, name, None)
+    if not callable(found) or isinstance(found, type):
         there = _functions(module, path.stem)
         raise PageError(
             f"{path.name} has no function {name!r}; it has: {', '.join(there) or 'none'}."
         )
-    return getattr(module, name)
+    return found
 
 
 def _shape(text: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
