@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
+from treadle.dsl.domains import domain, regions
 from treadle.dsl.expr import Expr, Extent, Read, walk
 from treadle.dsl.graph import (
     ArrayLoop,
@@ -21,7 +22,7 @@ from treadle.dsl.graph import (
     Permute,
     topological,
 )
-from treadle.dsl.passes.vertical import regions
+from treadle.dsl.passes.tested import may_be_outside
 
 
 @dataclass
@@ -56,16 +57,18 @@ class Plan:
 class Planner:
     """Numbers the slots and orders the nodes.
 
-    `inside` says what else the step of a node may compute, and then reads the inputs of."""
+    `inside` says what else the step of a node may compute, and then reads the inputs of; `checked`
+    whether indices are tested."""
 
     def __init__(
         self,
         roots: Sequence[Leaf],
         inputs: Sequence[Input],
         inside: Callable[[Node], Sequence[Node]] = lambda node: (),
+        checked: bool = False,
     ) -> None:
         self.slots: dict[Leaf, int] = {}
-        self.inside = inside
+        self.inside, self.checked = inside, checked
         for node in inputs:
             self.slot(Leaf(node, 0))
         self.region = regions(roots)
@@ -130,7 +133,7 @@ class Planner:
             stack.append((node, True))
             needed = [leaf.node for leaf in node.inputs()]
             if isinstance(node, ArrayLoop):
-                needed += invariants(node, self.region, bound)
+                needed += invariants(node, self.region, bound, self.checked)
             stack += [(n, False) for n in reversed(needed) if n not in seen]
         return order
 
@@ -181,17 +184,31 @@ class Planner:
         return used
 
 
-def invariants(loop: ArrayLoop, region: Mapping[Node, Set[Node]], bound: Set[Node]) -> list[Node]:
+def invariants(loop: ArrayLoop, region: Mapping[Node, Set[Node]], bound: Set[Node],
+               checked: bool) -> list[Node]:  # fmt: skip
     """Nodes inside a loop's body that only the states of enclosing loops reach, those `bound`.
 
-    `region` says which states reach a node.  What only a side of a `cond` needs stays there.
+    `region` says which states reach a node.  What only a side of a `cond` needs stays there, and
+    in a checked program what may read outside: there may be no turn.
     """
-    exclusive = _branch_nodes(loop.inner_roots())
-    return [
-        node
-        for node in topological(loop.inner_roots())
-        if not isinstance(node, Input) and node not in exclusive and region[node] <= bound
-    ]
+    apart = _branch_nodes(loop.inner_roots())
+    found = []
+    for node in topological(loop.inner_roots()):
+        if isinstance(node, Input) or node in apart or not region[node] <= bound:
+            continue
+        if checked and (_may_fail(node) or any(leaf.node in apart for leaf in node.inputs())):
+            apart.add(node)
+        else:
+            found.append(node)
+    return found
+
+
+def _may_fail(node: Node) -> bool:
+    """Whether a test of its indices may stop a program."""
+    if isinstance(node, Permute | ArrayLoop | Branch):
+        return True
+    return any(isinstance(e, Read) and may_be_outside(e, domain(node))
+               for e in walk(node.expressions()))  # fmt: skip
 
 
 def used_leaves(node: Node) -> set[Leaf]:

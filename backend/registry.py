@@ -57,6 +57,9 @@ BACKENDS: dict[str, Backend] = {
         ),
     )
 }
+#: What else people call them.
+_ALSO = {"gpu": "cuda", "cpu": "native", "numpy": "reference", "llvm": "native"}
+
 _PLANNED = {
     "dask": "many machines: this version of treadle has no Dask backend yet.",
 }
@@ -80,7 +83,7 @@ def require_name(name: str | None) -> None:
         )
     raise BackendUnavailable(
         f"there is no backend {name!r}{asked}.",
-        hint=f"{did_you_mean(str(name), BACKENDS)}Backends: {working}.",
+        hint=f"{did_you_mean(_ALSO.get(name, str(name)), BACKENDS)}Backends: {working}.",
     )
 
 

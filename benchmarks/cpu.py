@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
 
-from benchmarks import harness
+from benchmarks import harness, reporting
 
 HERE = Path(__file__).resolve().parent
 NOTES = HERE / "NOTES-cpu.md"
@@ -59,7 +59,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
 
 
 def one_line(row: harness.Row) -> str:
-    work, mine, peers, ratio, of, _, met, error = harness.cells(row)
+    work, mine, peers, ratio, of, _, met, error = reporting.cells(row)
     parts = [
         f"{work}: treadle {mine}",
         peers and f"({peers})",
@@ -111,7 +111,7 @@ def main(argv: list[str] | None = None) -> int:
     if jax is None:
         print("JAX is not installed: its columns stay empty (pip install jax)", file=sys.stderr)
 
-    report = harness.Report(scale.name)
+    report = reporting.Report(scale.name)
     copies = ceilings.Copies()
     top = harness.Ceilings(copies, ceilings.fma, ceilings.fma64)
     report.ceilings = peaks(copies, scale.name)
@@ -130,10 +130,10 @@ def main(argv: list[str] | None = None) -> int:
         for row in overheads.overheads(scale, budget, lambda n: wanted(n, overheads.GROUP)):
             report.rows.append(row)
             print(one_line(row), flush=True)
-    harness.give_reasons(report.rows, harness.read_notes(NOTES))
+    reporting.give_reasons(report.rows, reporting.read_notes(NOTES))
     report.seconds = perf_counter() - started
     print()
-    harness.print_table(report.rows)
+    reporting.print_table(report.rows)
     met = [r.met for r in report.rows if r.met is not None]
     wrong = [r.work for r in report.rows if r.correct is False]
     print(f"{sum(met)} of {len(met)} targets met; {report.seconds:.0f} s")

@@ -19,7 +19,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from benchmarks import harness
+from benchmarks import harness, reporting
 from benchmarks.cpu import guarded, one_line
 
 HERE = Path(__file__).resolve().parent
@@ -86,7 +86,7 @@ def main(argv: list[str] | None = None) -> int:
     if options.list:
         print("\n".join(f"{w.group}: {w.name}" for w in works))
         return 0
-    report = harness.Report(scale.name, "treadle on a GPU", device, PACKAGES)
+    report = reporting.Report(scale.name, "treadle on a GPU", device, PACKAGES)
     copy = copies(1 << 32)
     copy()
     seconds = harness.timing(harness.interleave({"": copy}, 0.1, sample=sample)[""]).median
@@ -108,7 +108,7 @@ def main(argv: list[str] | None = None) -> int:
         for row in overheads.overheads(scale, partial(_wanted_overhead, wanted_names)):
             report.rows.append(row)
             print(one_line(row), flush=True)
-    harness.give_reasons(report.rows, harness.read_notes(NOTES))
+    reporting.give_reasons(report.rows, reporting.read_notes(NOTES))
     report.seconds = perf_counter() - started
     met = [r.met for r in report.rows if r.met is not None]
     wrong = [r.work for r in report.rows if r.correct is False]

@@ -15,8 +15,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import ROOT, WRONG, Row, Timing, markdown
+from benchmarks.harness import WRONG, Row, Timing
 from benchmarks.matmul.page import newest as newest_products
+from benchmarks.provenance import ROOT
+from benchmarks.reporting import markdown
 
 RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "README.md"

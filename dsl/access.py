@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .borders import Inside
+from .domains import domain, per_element
 from .expr import (
     Apply,
     Const,
@@ -134,20 +135,13 @@ class Access:
         return len(self.offsets)
 
 
-def domain(node: Node) -> tuple[int, int]:
-    """(number of outer axes: one thread or task each; number of all axes of the domain)."""
-    from .passes.vertical import domain_rank
-
-    rank = domain_rank(node)
-    if isinstance(node, Matmul):
-        return rank, rank + 1
-    return (len(node.outer) if isinstance(node, Fold) and node.outer else rank), rank
+def outer_axes(node: Node) -> int:
+    """The number of axes of the domain that have a thread or a task for each element."""
+    return len(node.outer) if isinstance(node, Fold) and node.outer else len(domain(node))
 
 
 def read_bodies(node: Node) -> tuple[Expr, ...]:
     """What reads elements, over the axes of the domain; a product's k is the last axis."""
-    from .passes.vertical import per_element
-
     if isinstance(node, Matmul):
         rank = len(node.batch) + 2
         left = substitute((node.left,), {Index(rank - 1): Index(rank)})
@@ -183,7 +177,7 @@ def accesses(node: Node) -> list[Access]:
         before = heads[key][1] if key in heads else frozenset()
         heads[key] = (Leaf(e.node, e.component), before | used, kind, boundary)
     found = []
-    outer, _ = domain(node)
+    outer = outer_axes(node)
     for key, offsets in groups.items():
         leaf, used, kind, boundary = heads[key]
         access = Access(leaf, key[3], tuple(sorted(offsets)), kind, boundary, used)  # type: ignore[arg-type]

@@ -92,10 +92,11 @@ class Array(Operators):
     def __getattr__(self, name: str) -> Any:
         import treadle
 
-        from .elsewhere import METHODS
+        from .elsewhere import INSTEAD, METHODS
 
-        if name in METHODS:
-            raise AttributeError(f"an Array has no {name!r}: {METHODS[name]}.")
+        instead = METHODS.get(name) or INSTEAD.get(name)
+        if instead is not None:
+            raise AttributeError(f"an Array has no {name!r}: {instead}.")
         if not name.startswith("_") and callable(getattr(treadle, name, None)):
             raise AttributeError(f"an Array has no method {name!r}: write td.{name}(a, …).")
         raise AttributeError(f"'Array' object has no attribute {name!r}")
@@ -140,6 +141,11 @@ class Array(Operators):
 
     def __float__(self) -> float:
         raise self._no_value("float()")
+
+    def __format__(self, how: str) -> str:
+        if not how:
+            return repr(self)
+        raise self._no_value(f"formatting by {how!r}")
 
     def __index__(self) -> int:
         raise self._no_value("a Python index or range()")

@@ -14,11 +14,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from .expr import TRUE, Apply, Cond, Const, Expr, Proj, Read, rewrite, walk
+from .expr import (
+    Apply,
+    Cond,
+    Const,
+    Expr,
+    Proj,
+    Read,
+    conjuncts,
+    rewrite,
+    split_constant,
+    walk,
+)
 from .operations.stencils import resolve_index, resolved_index
 from .scalar import apply_primitive
 
-#: Places further from their element are left as they are: little would be inside.
+#: Neighbours further from their element share nothing, and the border they have may be all of an
+#: array: they are left as they are.
 FARTHEST = 64
 
 
@@ -53,7 +65,7 @@ class Inside:
         if found is None:
             return e
         kind, x = found
-        v, c = _split(x)
+        v, c = split_constant(x)
         n = self.extents.get(v)
         if n is None or abs(c) > FARTHEST or resolve_index(kind, x, n) is not e:
             return e
@@ -63,14 +75,14 @@ class Inside:
 
     def _chosen(self, e: Proj, choice: Cond) -> Expr:
         """A choice by whether places are in range: of its tests, those of other axes remain."""
-        tests = _conjuncts(choice.args[0])
+        tests = conjuncts(choice.args[0])
         ranges = {x for t in tests if (x := self._below_extent(t)) is not None}
         ranges &= {x for t in tests if (x := _not_negative(t)) is not None}
         reads = [x for x in walk(choice.then) if isinstance(x, Read)] if ranges else []
         if not reads:
             return e
         for x in ranges:
-            v, c = _split(x)
+            v, c = split_constant(x)
             self._meet(v, c)
         beyond = isinstance(choice.other[e.which], Const)
         self.kinds.add("constant" if beyond else "function")
@@ -89,7 +101,7 @@ class Inside:
         if not isinstance(e, Apply) or e.op.name != "less":
             return None
         x, limit = e.args
-        v, c = _split(x)
+        v, c = split_constant(x)
         return x if self.extents.get(v) is limit and abs(c) <= FARTHEST else None
 
     def _meet(self, v: Expr, c: int) -> None:
@@ -103,16 +115,3 @@ def _not_negative(e: Expr) -> Expr | None:
         return None
     x, limit = e.args
     return x if isinstance(limit, Const) and limit.value == 0 else None
-
-
-def _split(x: Expr) -> tuple[Expr, int]:
-    """`v + c` as (v, c)."""
-    if isinstance(x, Apply) and x.op.name == "add" and isinstance(x.args[1], Const):
-        return x.args[0], int(x.args[1].value)
-    return x, 0
-
-
-def _conjuncts(e: Expr) -> list[Expr]:
-    if isinstance(e, Apply) and e.op.name == "logical_and":
-        return [c for a in e.args for c in _conjuncts(a)]
-    return [] if e is TRUE else [e]

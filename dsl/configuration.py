@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+import warnings
+from contextlib import AbstractContextManager, ContextDecorator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -51,7 +51,7 @@ class _Local(threading.local):
     def __init__(self) -> None:
         self.environment = _of_environment()
         self.settings = _interned(Settings(**self.environment))
-        self.blocks = 0  # of `config` and `precision` around what runs
+        self.outside: list[Settings] = []  # of the blocks around what runs
 
 
 _local = _Local()
@@ -65,7 +65,7 @@ def settings() -> Settings:
 def look_around() -> None:
     """Read the environment again, outside all blocks: calls that trace do, calls that repeat
     spare themselves its half microsecond."""
-    if _local.blocks:
+    if _local.outside:
         return
     now = _of_environment()
     if now != _local.environment:
@@ -73,17 +73,39 @@ def look_around() -> None:
         _local.settings = _interned(replace(_local.settings, **now))
 
 
-@contextmanager
-def _block(**changes: Any) -> Iterator[None]:
-    look_around()
-    before = _local.settings
-    _local.settings = _interned(replace(before, **changes))
-    _local.blocks += 1
-    try:
-        yield
-    finally:
-        _local.settings = before
-        _local.blocks -= 1
+class _Block(ContextDecorator, AbstractContextManager[None]):
+    """Settings while a block of code, or a decorated function, runs.  One that is made and never
+    entered changes nothing, which is warned of."""
+
+    def __init__(self, name: str, **changes: Any) -> None:
+        given = ", ".join(f"{k}={v!r}" for k, v in changes.items())
+        self.changes, self.used = changes, False
+        self.text = f"td.{name}({given.replace('fast_precision', 'fast')})"
+
+    def __repr__(self) -> str:
+        return f"<{self.text}: for a block, with {self.text}: …>"
+
+    def __enter__(self) -> None:
+        self.used = True
+        look_around()
+        changed = _interned(replace(_local.settings, **self.changes))
+        _local.outside.append(_local.settings)
+        _local.settings = changed
+
+    def __exit__(self, *_: object) -> None:
+        _local.settings = _local.outside.pop()
+
+    def __call__(self, function: Any) -> Any:
+        self.used = True
+        return super().__call__(function)
+
+    def __del__(self) -> None:
+        if not self.used:
+            warnings.warn(
+                f"{self.text} alone changes nothing: write `with {self.text}:` around what it is "
+                "for.",
+                stacklevel=2,
+            )
 
 
 @user_facing
@@ -101,7 +123,7 @@ def config(
     require_name(backend)
     given = {"backend": backend, "check": check, "fast_math": fast_math, "recognise": recognise,
              "deterministic": deterministic}  # fmt: skip
-    return _block(**{k: v for k, v in given.items() if v is not None})
+    return _Block("config", **{k: v for k, v in given.items() if v is not None})
 
 
 @user_facing
@@ -110,7 +132,7 @@ def precision(fast: bool = False) -> AbstractContextManager[None]:
     if not isinstance(fast, bool):
         raise TracingError(f"td.precision: fast is True or False, got {fast!r}.",
                            hint="Write td.precision(fast=True).")  # fmt: skip
-    return _block(fast_precision=fast)
+    return _Block("precision", fast_precision=fast)
 
 
 def current_backend() -> str:

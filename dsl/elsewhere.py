@@ -15,6 +15,14 @@ _CONVOLUTION = "td.correlate(a, weights), td.convolve, or td.stencil(lambda w: �
 _ORDERED = "td.sort(a, axis), and read the middle of it, or whatever place"
 _WITHOUT_NAN = "put in what changes nothing: td.sum(td.where(td.isnan(a), 0, a)), and the like"
 _TRAPEZES = "td.sum((y[1:] + y[:-1]) * (x[1:] - x[:-1])) / 2"
+_SOLVED = (
+    "write it out for small matrices (td.map, td.generate), or a loop: td.while_loop, td.iterate"
+)
+_OF_PROGRAM = "a program has it: td.jit(f).lower(*args)"
+_PARALLEL = "nothing is marked parallel: td.map, td.generate and all other operations are"
+_FILTERED = "td.stencil(lambda w: …, a) with the weights in it, or td.correlate(a, weights)"
+_SETS = "td.run(x) computes an array for NumPy's; td.unique, td.sort, and for membership td.any"
+_BUILTIN = "types have their widths in their names: td.bool_, td.int64, td.float64, td.complex128"
 _RUN = "td.run(x) computes it: a NumPy array, of rank 0 for one value, whose .item() is a number"
 
 #: What another library calls it: what to write.
@@ -110,6 +118,64 @@ INSTEAD = {
     "inf": "use math.inf or np.inf",
     "pi": "use math.pi or np.pi",
     "block_until_ready": "td.run(x) computes; a program's .wait() returns when it is done",
+    "e": "use math.e or np.e",
+    "newaxis": "None does it, as in a[:, None]; td.expand_dims(a, axis)",
+    "half": "td.float16",
+    "bool": _BUILTIN,
+    "int": _BUILTIN,
+    "int_": _BUILTIN,
+    "intp": _BUILTIN,
+    "float": _BUILTIN,
+    "complex": _BUILTIN,
+    "copy": "arrays never change: use it as it is",
+    "tri": "td.generate((n, m), lambda i, j: j <= i)",
+    "ptp": "td.max(a) - td.min(a)",
+    "nan_to_num": "td.where(td.isnan(a), 0, a)",
+    "argwhere": "td.compact(p, td.iota(n)): the places where p holds, and how many",
+    "flatnonzero": "td.compact(p, td.iota(n)): the places where p holds, and how many",
+    "dstack": "td.stack([a, b], axis=-1)",
+    "column_stack": "td.stack([a, b], axis=1)",
+    "array_split": "slices: a[:k], a[k:]",
+    "unravel_index": "i // n, i % n",
+    "ravel_multi_index": "i * n + j",
+    "insert": "td.concatenate([a[:k], b, a[k:]])",
+    "delete": "td.concatenate([a[:k], a[k + 1:]]), or td.compact(keep, a)",
+    "cross": "write its three components, and td.stack them",
+    "choose": "td.where(p, a, b), one inside another",
+    "solve": _SOLVED,
+    "inv": _SOLVED,
+    "det": _SOLVED,
+    "cholesky": _SOLVED,
+    "eig": _SOLVED,
+    "eigh": _SOLVED,
+    "svd": _SOLVED,
+    "lstsq": _SOLVED,
+    "matrix_power": "td.iterate(k, lambda p: p @ a, td.eye(n))",
+    "index_add": "td.scatter(a, indices, values, td.add)",
+    "scatter_add": "td.scatter(a, indices, values, td.add)",
+    "one_hot": "k[:, None] == td.iota(n)",
+    "convolve2d": _CONVOLUTION,
+    "gaussian_filter": _FILTERED,
+    "uniform_filter": _FILTERED,
+    "sobel": _FILTERED,
+    "reflect": "td.mirror reads 1 at -1 (np.pad's reflect), td.symmetric 0 (scipy.ndimage's)",
+    "nearest": "td.clamp",
+    "edge": "td.clamp",
+    "periodic": "td.wrap",
+    "union1d": _SETS,
+    "intersect1d": _SETS,
+    "setdiff1d": _SETS,
+    "prange": _PARALLEL,
+    "parallel": _PARALLEL,
+    "njit": "td.jit",
+    "explain": _OF_PROGRAM + ".explain()",
+    "source": _OF_PROGRAM + ".source()",
+    "graph": _OF_PROGRAM + ".graph()",
+    "tune": _OF_PROGRAM + ".tune(*args)",
+    "save": _OF_PROGRAM + ".save(path)",
+    "lower": "a compiled function has it: td.jit(f).lower(*args)",
+    "set_backend": "with td.config(backend=…):, td.jit(f, backend=…), or TREADLE_BACKEND",
+    "set_num_threads": "TREADLE_NUM_THREADS=… in the environment",
 }
 
 #: … of an array.
@@ -129,6 +195,11 @@ METHODS = {
     "to": "x.astype(type) converts; td.config(backend=…) says where it runs",
     "permute": "td.transpose(a, axes)",
     "unsqueeze": "td.expand_dims(a, axis)",
+    "values": _RUN,
+    "nbytes": "a.size counts elements; td.run(x).nbytes bytes",
+    "itemsize": "a.dtype.itemsize",
+    "flat": "td.flatten(a)",
+    "mT": "td.swapaxes(a, -1, -2)",
 }
 
 #: … of what NumPy's functions of elements have as methods.
@@ -162,4 +233,4 @@ def missing(name: str, known: Iterable[str]) -> str:
     instead = INSTEAD.get(name)
     if instead is not None:
         return f"treadle has no {name!r}: {instead}."
-    return f"treadle has no {name!r}.  {did_you_mean(name, known)}".rstrip()
+    return f"treadle has no {name!r}.  {did_you_mean(name, known, least=0.72)}".rstrip()

@@ -99,4 +99,5 @@ def cannot_keep(error: Exception) -> None:
     """A cache that cannot be written is no cache; a folder that was asked for is told of."""
     asked = variable("TREADLE_CACHE_DIR")
     if asked is not None:
-        warn_of("TREADLE_CACHE_DIR", str(asked), f"cannot be used to keep anything: {error}.")
+        why = getattr(error, "strerror", None) or error  # without the file: one warning for all
+        warn_of("TREADLE_CACHE_DIR", str(asked), f"cannot be used to keep anything: {why}.")

@@ -290,11 +290,12 @@ for _error in list(globals().values()):
         )
 
 
-def did_you_mean(word: str, names: Iterable[str]) -> str:
-    """`Did you mean boundary?  ` for a misspelt name, nothing if none is near."""
+def did_you_mean(word: str, names: Iterable[str], least: float = 0.6) -> str:
+    """`Did you mean boundary?  ` for a misspelt name, nothing if none is as near as `least`, in
+    difflib's measure."""
     from difflib import get_close_matches
 
-    near = get_close_matches(word, list(names), 1)
+    near = get_close_matches(word, list(names), 1, least)
     return f"Did you mean {near[0]}?  " if near else ""
 
 

@@ -1,4 +1,4 @@
-"""`explain`: what a program became, in words a scientist can follow; and its picture.
+"""`explain`: what a program became, in words a scientist can follow.
 
 For every kernel, in order of launch: what was fused into it, where it reads, how many bytes it
 moves and how much it computes; then why kernels are apart.
@@ -13,6 +13,7 @@ from typing import Any
 
 from .access import Access, accesses, counters, index_map, read_bodies, show_access
 from .combines import called, ways
+from .domains import per_element
 from .expr import Apply, Expr
 from .graph import (
     ArrayLoop,
@@ -32,8 +33,7 @@ from .graph import (
 )  # fmt: skip
 from .names import Names, address, in_order, is_kernel, operations, place
 from .passes import cost
-from .passes.vertical import per_element
-from .quantities import duration
+from .quantities import count, count_of, duration, in_bytes, rounded
 from .short_rows import ShortRows
 
 WIDTH = 96
@@ -90,11 +90,11 @@ def _headline(program: Any, names: Names, short: ShortRows) -> str:
         for n in kernels if isinstance(n, Matmul)
     )  # fmt: skip
     launched = sum(not (short.left_out(n) or _is_empty(n, names)) for n in kernels)
-    made = _count(launched, "kernel") + " launched"
+    made = count(launched, "kernel") + " launched"
     if several:
         some = f", {several}" if len(kernels) > 1 else ""
-        made = f"{_count(len(kernels), 'step')}{some} of several kernels"
-    text = f"{program.name} on {program.backend}: {_count(written, 'operation')} written, {made}"
+        made = f"{count(len(kernels), 'step')}{some} of several kernels"
+    text = f"{program.name} on {program.backend}: {count(written, 'operation')} written, {made}"
     if program.backend == "reference":
         text += "\n(the reference backend runs every operation as it was written)"
     return text
@@ -133,7 +133,7 @@ def _remarks(program: Any) -> list[str]:
 # --- kernels ---------------------------------------------------------------------------------
 
 
-def _title(node: Node, names: Names) -> str:
+def title(node: Node, names: Names) -> str:
     number = names.number(node)
     text = str(node.label)
     if number is not None and not node.label.name:
@@ -153,16 +153,16 @@ def _steering(node: Node, names: Names) -> list[str]:
             for s, first, new in zip(node.state, node.init, node.body, strict=True)
         ]
         rows = [(name, states), *_unordered(node, "the operations in its body have")]
-        return [f"Repeat {turns}: {_title(node, names)}", *_rows(rows)]
+        return [f"Repeat {turns}: {title(node, names)}", *_rows(rows)]
     if isinstance(node, Branch):
         sides = [
             f"{names.array(a)} or {names.array(b)}"
             for a, b in zip(node.then, node.other, strict=True)
         ]
         rows = [(name, sides), *_unordered(node, "the operations of its sides have")]
-        return [f"Choose: {_title(node, names)}", *_rows(rows)]
+        return [f"Choose: {title(node, names)}", *_rows(rows)]
     rows = _unordered(node, "what is kept has")
-    return [f"Keep in memory: {_title(node, names)}", *_rows(rows)]
+    return [f"Keep in memory: {title(node, names)}", *_rows(rows)]
 
 
 def _unordered(node: Node, others: str) -> list[tuple[str, list[str]]]:
@@ -179,7 +179,7 @@ def _kernel(node: Node, names: Names, words: dict[str, str], short: ShortRows) -
     several = any(head == "launches" for head, _ in product)
     shown = short.shown(node)
     if shown.fused:
-        rows.append(("together with" if several else "fused in", _fused(shown)))
+        rows.append(("together with" if several else "fused in", fused(shown)))
     found = accesses(shown)
     reads = _reads(shown, found, names, words)
     if reads:
@@ -193,7 +193,7 @@ def _kernel(node: Node, names: Names, words: dict[str, str], short: ShortRows) -
     rows += [("schedule", schedule)] if schedule else []
     rows += _measured(node, names)
     what = "Step" if several else "Kernel"
-    return [f"{what} {names.kernels[node]}: {_title(node, names)}", *_rows(rows)]
+    return [f"{what} {names.kernels[node]}: {title(node, names)}", *_rows(rows)]
 
 
 def _schedule(node: Node, names: Names, product: Sequence[tuple[str, list[str]]],
@@ -292,7 +292,7 @@ def _product(node: Matmul, names: Names) -> list[tuple[str, list[str]]]:
     return [(head, textwrap.wrap(text, WIDTH - 16)) for head, text in told.items()]
 
 
-def _fused(node: Node) -> list[str]:
+def fused(node: Node) -> list[str]:
     """Labels with places; equal ones are counted."""
     counts: dict[str, int] = {}
     for label, where in node.fused:
@@ -396,7 +396,7 @@ def _costs(node: Node, found: Sequence[Access], names: Names, words: dict[str, s
     per_written = sum(le.type.bytes for le in results)
     moved = f"{per_read} B read + {per_written} B written per element"
     if total_read is not None and total_written is not None:
-        moved = f"{_bytes(total_read)} read + {_bytes(total_written)} written"
+        moved = f"{in_bytes(total_read)} read + {in_bytes(total_written)} written"
     rows = [("memory", [moved])]
     if isinstance(node, Library):
         rows.append(("work", [f"a library's {node.operation.name}"]))
@@ -408,13 +408,13 @@ def _costs(node: Node, found: Sequence[Access], names: Names, words: dict[str, s
         "operations", "counted in additions: a multiply-add is 2, a division 8, an exponential 20"
     )
     unit = "product" if isinstance(node, Matmul) else "element"
-    work = f"{_count_of(each, 'operation')} per {unit}" if each else ""
+    work = f"{count_of(each, 'operation')} per {unit}" if each else ""
     if after:
-        work += (", " if work else "") + f"{_count_of(after, 'operation')} per result"
+        work += (", " if work else "") + f"{count_of(after, 'operation')} per result"
     total = None
     if elements is not None and (finished is not None or not after):
         total = each * elements + after * (finished or 0)
-        work += f", {_number(total)} in all"
+        work += f", {rounded(total)} in all"
     if cost.guesses_turns((*per_element(node), *_epilogue(node)), names.value):
         work += f" (loops of unknown length as {cost.UNKNOWN_TURNS:.0f} turns)"
     rows.append(("work", [work]))
@@ -426,7 +426,7 @@ def _costs(node: Node, found: Sequence[Access], names: Names, words: dict[str, s
     if byte is not None:
         known = None not in (total_read, total_written, total)
         limit = _limit(names.program, spent, byte, known and not isinstance(node, Matmul))
-        rows.append(("intensity", [f"{_count_of(spent / byte, 'operation')} per byte: {limit}"]))
+        rows.append(("intensity", [f"{count_of(spent / byte, 'operation')} per byte: {limit}"]))
     return rows
 
 
@@ -546,79 +546,3 @@ def _wrapped(line: str, hanging: int) -> list[str]:
         return [line]
     return [line[:hanging] + part if k == 0 else " " * hanging + part for k, part in enumerate(
         textwrap.wrap(line[hanging:], WIDTH - hanging))]  # fmt: skip
-
-
-def _count(n: int, word: str) -> str:
-    return f"{n} {word}" if n == 1 else f"{n} {word}s"
-
-
-def _count_of(x: float, word: str) -> str:
-    text = _number(x)
-    return f"{text} {word}" if text == "1" else f"{text} {word}s"
-
-
-def _number(x: float) -> str:
-    for size, unit in ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")):
-        if x >= size:
-            return f"{x / size:.3g}{unit}"
-    return f"{x:.0f}" if x >= 100 else f"{x:.2g}"
-
-
-def _bytes(n: float) -> str:
-    for size, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if n >= size:
-            return f"{n / size:.3g} {unit}"
-    return f"{n:.0f} B"
-
-
-# --- picture ---------------------------------------------------------------------------------
-
-
-def graphviz(program: Any) -> str:
-    """The fused graph in Graphviz's DOT: kernels as boxes, arrays on the edges."""
-    names = Names(program)
-    lines = [
-        f"digraph {_quoted(program.name)} {{",
-        '  rankdir=TB; node [fontname="Helvetica", fontsize=11];',
-        '  edge [fontname="Helvetica", fontsize=10];',
-    ]
-    ids: dict[Node, str] = {}
-    inner: list[Node] = []
-    for node in topological(program.roots):
-        ids[node] = f"n{len(ids)}"
-        if isinstance(node, Input):
-            label = f"{names.inputs.get(node, node.name)}\\n{names.type(node.leaf())}"
-            lines.append(f"  {ids[node]} [shape=ellipse, label={_quoted(label)}];")
-            continue
-        lines.append(f"  {ids[node]} {_box(node, names)};")
-        if isinstance(node, ArrayLoop | Branch):
-            inner.append(node)
-    for node in ids:
-        for leaf in node.inputs():
-            if leaf.node in ids:
-                lines.append(f"  {ids[leaf.node]} -> {ids[node]} "
-                             f"[label={_quoted(names.type(leaf))}];")  # fmt: skip
-    for node in inner:
-        for leaf in inner_inputs(node):
-            lines.append(f"  {ids[leaf.node]} -> {ids[node]} "
-                         f"[style=dashed, label={_quoted(names.type(leaf))}];")  # fmt: skip
-    for k, leaf in enumerate(program.roots):
-        lines.append(f"  out{k} [shape=ellipse, style=bold, label={_quoted(f'result {k}')}];")
-        lines.append(f"  {ids[leaf.node]} -> out{k} [label={_quoted(names.type(leaf))}];")
-    return "\n".join([*lines, "}"]) + "\n"
-
-
-def _box(node: Node, names: Names) -> str:
-    if not is_kernel(node):
-        return f"[shape=box, style=rounded, label={_quoted(_title(node, names))}]"
-    head = f"kernel {names.kernels[node]}\\n{_title(node, names)}"
-    parts = [head, *(f"+ {text}" for text in _fused(node))]
-    if node.label.schedule is not None:
-        parts.append(repr(node.label.schedule))
-    text = "\\n".join(parts)
-    return f"[shape=box, label={_quoted(text)}]"
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace('"', '\\"')
-    return f'"{escaped}"'

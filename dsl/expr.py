@@ -331,6 +331,23 @@ def primitive(name: str) -> Primitive:
     return TABLE[name]
 
 
+def split_constant(e: Expr) -> tuple[Expr, int]:
+    """Of integers `x + 3` as (x, 3), a number as (0, that); all else as (e, 0)."""
+    if isinstance(e, Const) and e.type.is_integer:
+        return constant(0), int(e.value)
+    if isinstance(e, Apply) and e.op.name == "add" and e.type.is_integer:
+        x, c = e.args
+        return (x, int(c.value)) if isinstance(c, Const) else (e, 0)
+    return e, 0
+
+
+def conjuncts(e: Expr) -> list[Expr]:
+    """What all has to hold for a condition to hold."""
+    if isinstance(e, Apply) and e.op.name == "logical_and":
+        return [part for a in e.args for part in conjuncts(a)]
+    return [e]
+
+
 # --- traversal (iterative: programs may be a thousand operations deep) -----------------------
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from .errors import Location
-from .expr import Const, Expr, Extent, Var, constant
+from .expr import Const, Expr, Extent, Var, constant, primitive
 from .node import (
     Check,
     Combine,
@@ -34,6 +34,7 @@ from .node import (
     result_variables,
     topological,
 )
+from .simplify import apply
 from .types import ScalarType
 
 __all__ = [
@@ -345,9 +346,6 @@ class Scan(Node):
             checks,
             fused,
         )
-        from .expr import primitive
-        from .simplify import apply
-
         length = shape[axis]
         if form == "exclusive":
             length = apply(primitive("add"), (length, constant(1)), length.type)

@@ -28,8 +28,16 @@ from .graph import Input
 from .node import fresh_uid
 from .program import Program, operation_names, unnamed_schedules
 from .scalar import Scalar
-from .sources import PLAIN_ARRAYS, is_arraylike, normalise_source
-from .types import DEFAULT_OF_KIND, LEAF, as_type, children_of, is_composite, kind_of_literal
+from .sources import PLAIN_ARRAYS, SPARSE, is_arraylike, normalise_source
+from .types import (
+    DEFAULT_OF_KIND,
+    LEAF,
+    as_type,
+    children_of,
+    field_names,
+    is_composite,
+    kind_of_literal,
+)
 from .values import flatten_results
 
 
@@ -361,9 +369,7 @@ def _key_of(a: Any, flat: list[Any]) -> Any:
         return ("static", a)
     raise TracingError(
         f"a compiled function cannot take an argument of type {type(a).__name__}.",
-        hint="Pass arrays (np.asarray(x) makes one), numbers, and tuples, lists or dicts of them.  "
-        "An object, as the self of a method, goes into a closure: "
-        "self.step = td.jit(lambda a: self.advance(a)).",
+        hint=SPARSE if hasattr(a, "tocsr") else _ARGUMENTS,
     )
 
 
@@ -391,7 +397,10 @@ def symbol(a: Any, inputs: list[Input], params: list[Param], name: str) -> Any:
     if isinstance(a, list):
         return [symbol(v, inputs, params, f"{name}[{k}]") for k, v in enumerate(a)]
     if is_composite(a):
-        parts = [symbol(v, inputs, params, f"{name}.{k}") for k, v in enumerate(children_of(a))]
+        parts = [
+            symbol(v, inputs, params, f"{name}.{k}" if k else f"{name}[{place}]")
+            for place, (k, v) in enumerate(zip(field_names(a), children_of(a), strict=True))
+        ]
         return tuple(parts) if type(a) is tuple else type(a)(*parts)
     return a
 
@@ -408,14 +417,24 @@ def split_arguments(flat: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     return data, scalars
 
 
+_ARGUMENTS = (
+    "Pass arrays (np.asarray(x) makes one), numbers, and tuples, lists or dicts of them.  An object"
+    ", as the self of a method, goes into a closure: self.step = td.jit(lambda a: self.advance(a))."
+)
+
+
+def _arrays_and_numbers(arrays: int, numbers: int) -> str:
+    return f"{arrays} array{'s' * (arrays != 1)} and {numbers} number{'s' * (numbers != 1)}"
+
+
 def bind(program: Program, args: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """Arguments for a Program called directly; ranks and types must be the traced ones."""
     flat, _ = signature(args)
     data, scalars = split_arguments(flat)
     if len(data) != len(program.arguments) or len(scalars) != len(program.params):
         raise TracingError(
-            f"this program takes {len(program.arguments)} array(s) and {len(program.params)} "
-            f"scalar(s), got {len(data)} and {len(scalars)}.",
+            f"this program takes {_arrays_and_numbers(len(program.arguments), len(program.params))}"
+            f", got {_arrays_and_numbers(len(data), len(scalars))}.",
             hint="Call it with arguments like those that it was lowered for.",
         )
     for node, a in zip(program.arguments, data, strict=True):

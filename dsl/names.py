@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from .access import AXES, polynomial, show_polynomial
+from .domains import regions
 from .errors import Location
 from .expr import Apply, Const, Expr, Extent, Index, Param, Var, walk
 from .graph import ArrayLoop, Barrier, Branch, Input, Leaf, Node, inner_inputs, topological
@@ -37,13 +38,6 @@ def address(number: int) -> str:
 def place(where: Location | None) -> str:
     """`file.py:12`, or nothing when the place is not known."""
     return where.short() if where is not None else ""
-
-
-def regions(roots: Sequence[Leaf]) -> dict[Node, frozenset[Node]]:
-    """The loop states every node depends on."""
-    from .passes.vertical import regions as found
-
-    return found(roots)
 
 
 def in_order(roots: Sequence[Leaf]) -> Iterator[tuple[int, Node, str]]:

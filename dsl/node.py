@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from .errors import Location
 from .expr import Const, Expr, Extent, Index, Read, Var, substitute, walk
+from .primitives import convert
 from .types import ScalarType
 
 _interned: weakref.WeakValueDictionary[tuple[Any, ...], Node] = weakref.WeakValueDictionary()
@@ -309,8 +310,6 @@ def known(e: Expr) -> Any:
             if op is None:
                 return None
             import numpy as np
-
-            from .primitives import convert
 
             args = [np.asarray(values[a], a.type.numpy) for a in node.args]
             values[node] = convert(np.asarray(op.numpy(*args)), node.type)[()]

@@ -328,6 +328,9 @@ _define("complex", 2, lambda t: None, lambda a, b: a + 1j * b, cost=0)
 # `cast` and `select` carry their own typing (see expr.py).
 _define("cast", 1, _same, lambda a: a, cost=1)
 _define("select", 3, _same, _select, cost=1)
+#: `value`; `tested`, of any type, is computed for the places it reads at, which a checked program
+#: tests.  Where an expression is simplified away its reads stay, by this (simplify.py).
+_define("also", 2, lambda t: None, lambda value, tested: value, cost=0)
 
 
 def _reciprocal_divide(n: Any, multiplier: Any, shift: Any) -> Any:

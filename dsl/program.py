@@ -231,7 +231,7 @@ class Program:
 
     def graph(self) -> str:
         """The fused graph in Graphviz's language."""
-        from .explain import graphviz
+        from .picture import graphviz
 
         return Text(graphviz(self))
 
@@ -262,8 +262,9 @@ class Program:
 
     def __repr__(self) -> str:
         written = sum(not isinstance(n, Input) for n in topological(self.source_roots))
-        return (f"<Program {self.name} on {self.backend}: {written} operations, "
-                f"{len(self.kernels)} after fusion; program.explain() tells more>")  # fmt: skip
+        operations = f"{written} operation{'s' * (written != 1)}"
+        return (f"<Program {self.name} on {self.backend}: {operations}, {len(self.kernels)} after "
+                "fusion; program.explain() tells more>")  # fmt: skip
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles hold what files do."""

@@ -14,3 +14,34 @@ def duration(seconds: float) -> str:
             scaled = seconds / size
             return f"{scaled:.0f} {unit}" if scaled >= 100 else f"{scaled:.3g} {unit}"
     return f"{seconds * 1e6:.3g} µs"
+
+
+def count(n: int, word: str) -> str:
+    """`1 kernel`, `2 kernels`."""
+    return f"{n} {word}" if n == 1 else f"{n} {word}s"
+
+
+def count_of(x: float, word: str) -> str:
+    """The same of a number with three digits: `0.25 operations`, `1.2 k operations`."""
+    text = rounded(x)
+    return f"{text} {word}" if text == "1" else f"{text} {word}s"
+
+
+def rounded(x: float) -> str:
+    """Two or three digits and a prefix.
+
+    >>> rounded(0.0613), rounded(17), rounded(3.2e7)
+    ('0.061', '17', '32 M')
+    """
+    for size, unit in ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if x >= size:
+            return f"{x / size:.3g}{unit}"
+    return f"{x:.0f}" if x >= 100 else f"{x:.2g}"
+
+
+def in_bytes(n: float) -> str:
+    """`48 B`, `1.05 MB`."""
+    for size, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if n >= size:
+            return f"{n / size:.3g} {unit}"
+    return f"{n:.0f} B"

@@ -36,12 +36,18 @@ _HINT_IF = (
 
 _HINT_ARGUMENT = (
     "What shapes a program goes into a closure, one program for each value: "
-    "td.jit(lambda a: f(a, axis=1))."
+    "td.jit(lambda a: f(a, {}=…))."
 )
 
 _HINT_EXTENT = (
     "Extents are values of the run.  Functions of td take them, td.zeros(a.shape) for "
     "np.zeros(a.shape); for a loop over one write td.loop(a.shape[0], f, init)."
+)
+
+_HINT_EXTENTS = (
+    "Extents are values of the run: one program serves all; ranks, x.ndim, are known.  Leave out a "
+    "test of extents that must be equal (operations compare them), test others before the call, or "
+    "choose in the run: td.cond(p, a, b)."
 )
 
 
@@ -290,7 +296,12 @@ class Scalar(Operators, Scoped):
     def __bool__(self) -> bool:
         if isinstance(self._expr, Const):
             return bool(self._expr.value)
-        raise self._no_value("a Python `if`, `while`, `and`, `or`, `not` or bool()")
+        leaves = [e for e in walk((self._expr,)) if not (e.args or isinstance(e, Const))]
+        sized = bool(leaves) and all(isinstance(e, Extent) for e in leaves)
+        raise self._no_value(
+            "a Python `if`, `while`, `and`, `or`, `not` or bool()",
+            _HINT_EXTENTS if sized else _HINT_IF,
+        )
 
     def __int__(self) -> int:
         if isinstance(self._expr, Const):
@@ -370,7 +381,7 @@ def run_time_argument(value: Any, what: str, hint: str = "") -> TracingError | N
     which = "an argument" if len(leaves) == 1 else "arguments"
     return TracingError(
         f"{what} needs the value of {names}, {which} of the compiled function: a value of the run.",
-        hint=f"{_HINT_ARGUMENT}\n{hint}".rstrip(),
+        hint=f"{_HINT_ARGUMENT.format(names.split(', ')[0])}\n{hint}".rstrip(),
     )
 
 

@@ -3,6 +3,9 @@
 Everything here keeps every bit of every result: constants are folded with the table's own
 meaning, identities are used on integers (which wrap, so `+` and `*` re-associate exactly) and on
 floats only where IEEE 754 allows it for every operand.
+
+It keeps every read, too: `x[i] * 0` is `also(0, x[i])`, because a checked program tests the index,
+and whether a program is checked is known only when it runs (passes/tested.py).
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import warnings
 
 import numpy as np
 
-from .expr import FALSE, TRUE, Apply, Const, Expr
+from .expr import FALSE, TRUE, Apply, Const, Expr, Foreign, Proj, Read, walk
 from .primitives import TABLE, Primitive, convert
 from .types import ScalarType, bool_, int64
 
@@ -43,6 +46,8 @@ def apply(op: Primitive, args: tuple[Expr, ...], type_: ScalarType, weak: bool =
     """
     if op.name == "cast":
         return cast(args[0], type_, weak)
+    if op.name == "also":
+        return also(*args)
     for a in args:
         if a.weak:
             made = apply(op, tuple([cast(a, a.type) for a in args]), type_)
@@ -58,9 +63,9 @@ def apply(op: Primitive, args: tuple[Expr, ...], type_: ScalarType, weak: bool =
         if op.name in _INTEGER_IDENTITY or (op.name == "absolute" and not first.signed):
             return args[0]
         if op.name in ("isnan", "isinf"):
-            return FALSE
+            return also(FALSE, args[0])
         if op.name == "isfinite":
-            return TRUE
+            return also(TRUE, args[0])
         if op.name == "fmod":
             op = TABLE["rem"]
         if op.name in ("fmin", "fmax"):
@@ -87,8 +92,41 @@ def apply(op: Primitive, args: tuple[Expr, ...], type_: ScalarType, weak: bool =
         args = (args[1], args[0])
     if op.name in ("equal", "less_equal", "greater_equal") and args[0] is args[1]:
         if not first.is_inexact:
-            return TRUE
+            return also(TRUE, args[0])
     return Apply(op, args, type_)
+
+
+def also(value: Expr, *dropped: Expr) -> Expr:
+    """`value`, beside it what is read in the `dropped` and not in it."""
+    reading = _reading(dropped)
+    if not reading:
+        return value
+    if value.weak:
+        return cast(also(cast(value, value.type), *dropped), value.type, True)
+    own = _reading((value,))
+    for e in reading:
+        if e not in own:
+            value = Apply(TABLE["also"], (value, e), value.type)
+    return value
+
+
+def _reading(roots: tuple[Expr, ...]) -> dict[Expr, None]:
+    """The reads that `roots` are computed from, and the conditionals and loops with reads."""
+    found: dict[Expr, None] = {}
+    seen: set[Expr] = set()
+    stack = list(roots)
+    while stack:
+        e = stack.pop()
+        if e in seen:
+            continue
+        seen.add(e)
+        if isinstance(e, Apply | Foreign):
+            stack += e.args
+        elif isinstance(e, Read) or (
+            isinstance(e, Proj) and any(isinstance(x, Read) for x in walk((e,)))
+        ):
+            found[e] = None
+    return found
 
 
 _EXACTLY = {"add": operator.add, "subtract": operator.sub, "multiply": operator.mul}
@@ -112,7 +150,7 @@ def _fold(op: Primitive, args: tuple[Expr, ...], type_: ScalarType) -> Expr:
 def _logical_and(args: tuple[Expr, ...]) -> Expr:
     a, b = args
     if a is FALSE or b is FALSE:
-        return FALSE
+        return also(FALSE, a, b)
     if a is TRUE:
         return b
     if b is TRUE or a is b:
@@ -123,7 +161,7 @@ def _logical_and(args: tuple[Expr, ...]) -> Expr:
 def _logical_or(args: tuple[Expr, ...]) -> Expr:
     a, b = args
     if a is TRUE or b is TRUE:
-        return TRUE
+        return also(TRUE, a, b)
     if a is FALSE:
         return b
     if b is FALSE or a is b:
@@ -155,14 +193,14 @@ def _integer(op: Primitive, args: tuple[Expr, ...], type_: ScalarType) -> Expr |
     b = args[1] if len(args) > 1 else None
     if op.name == "subtract" and b is not None:
         if a is b:
-            return _wrapped(0, type_)
+            return also(_wrapped(0, type_), a)
         if isinstance(b, Const):
             return apply(TABLE["add"], (a, _wrapped(-int(b.value), type_)), type_)
         if isinstance(a, Apply) and a.op.name == "add":  # (x + y) − y
             if a.args[1] is b:
-                return a.args[0]
+                return also(a.args[0], b)
             if a.args[0] is b:
-                return a.args[1]
+                return also(a.args[1], b)
             if isinstance(a.args[1], Const):  # (x + c) − y → (x − y) + c
                 inner = apply(TABLE["subtract"], (a.args[0], b), type_)
                 return apply(TABLE["add"], (inner, a.args[1]), type_)
@@ -183,9 +221,9 @@ def _integer(op: Primitive, args: tuple[Expr, ...], type_: ScalarType) -> Expr |
         if isinstance(b, Apply) and b.op.name == "add" and isinstance(b.args[1], Const):
             return apply(op, (apply(op, (a, b.args[0]), type_), b.args[1]), type_)
         if isinstance(a, Apply) and a.op.name == "subtract" and a.args[1] is b:
-            return a.args[0]
+            return also(a.args[0], b)
         if isinstance(b, Apply) and b.op.name == "subtract" and b.args[1] is a:
-            return b.args[0]
+            return also(b.args[0], a)
         return None
     if op.name == "multiply" and b is not None:
         if isinstance(a, Const):
@@ -193,7 +231,7 @@ def _integer(op: Primitive, args: tuple[Expr, ...], type_: ScalarType) -> Expr |
         if is_const(b, 1):
             return a
         if is_const(b, 0):
-            return b
+            return also(b, a)
         if isinstance(b, Const) and isinstance(a, Apply) and isinstance(a.args[-1], Const):
             if a.op.name == "multiply" and not _overflows(op, (a.args[-1], b), type_):
                 total = _wrapped(int(a.args[1].value) * int(b.value), type_)  # type: ignore[attr-defined]
@@ -202,7 +240,7 @@ def _integer(op: Primitive, args: tuple[Expr, ...], type_: ScalarType) -> Expr |
     if op.name in ("floor_divide", "quot") and b is not None and is_const(b, 1):
         return a
     if op.name in ("remainder", "rem") and b is not None and is_const(b, 1):
-        return _wrapped(0, type_)
+        return also(_wrapped(0, type_), a)
     if op.name in ("minimum", "maximum") and a is b:
         return a
     if op.name in ("left_shift", "right_shift") and b is not None and is_const(b, 0):
@@ -234,9 +272,9 @@ def select(predicate: Expr, a: Expr, b: Expr) -> Expr:
     if a.weak and b.weak:
         return cast(select(predicate, cast(a, a.type), cast(b, b.type)), a.type, True)
     if isinstance(predicate, Const):
-        return a if bool(predicate.value) else b
+        return also(a, b) if bool(predicate.value) else also(b, a)
     if a is b:
-        return a
+        return also(a, predicate)
     if a is TRUE and b is FALSE:
         return predicate
     if isinstance(predicate, Apply) and predicate.op.name == "logical_not":

@@ -11,8 +11,10 @@ import numpy as np
 
 from .array import Array
 from .errors import (
+    DTypeError,
     Location,
     NestedParallelismError,
+    ShapeError,
     TracingError,
     form_of,
     user_facing,
@@ -43,6 +45,10 @@ def is_arraylike(value: Any) -> bool:
 
 
 _DLPACK_GPU = (2, 13)  # kDLCUDA, kDLCUDAManaged
+SPARSE = (
+    "Give the arrays of its rows, m = m.tocsr(): m.data, m.indices and np.diff(m.indptr) are what "
+    "td.fold_seg takes; or m.toarray()."
+)
 _used: dict[int, tuple[weakref.ref[Any], weakref.ref[Input]]] = {}
 
 
@@ -76,8 +82,16 @@ def as_array(value: Any, operation: str = "an operation") -> Array:
     raise TracingError(
         f"{operation} needs an array, got {type(value).__name__}.",
         hint=form_of(operation) if callable(value)
-        else "Pass a NumPy array, anything with DLPack, or a td.Array.",
+        else SPARSE if hasattr(value, "tocsr")
+        else "Pass a NumPy array (np.array(x) makes one), anything with DLPack, or a td.Array.",
     )  # fmt: skip
+
+
+def _no_array(kind: str) -> TracingError:
+    return TracingError(
+        f"use needs an array, got {kind}.",
+        hint="Pass a NumPy array, anything with DLPack, or a list of numbers.",
+    )
 
 
 def normalise_source(value: Any) -> Any:
@@ -90,13 +104,34 @@ def normalise_source(value: Any) -> Any:
         )
     if type(value) in PLAIN_ARRAYS or isinstance(value, np.ndarray):
         return value
+    if value is None or isinstance(value, str | dict | set):
+        raise _no_array(type(value).__name__)
+    if hasattr(value, "tocsr"):
+        raise DTypeError(
+            f"a sparse matrix ({type(value).__name__}) is several arrays.", hint=SPARSE
+        )
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        raise DTypeError(f"the integer {value} does not fit in 64 bits.", hint="Use a float, 1e30.")
     if _on_gpu(value):
         return value if isinstance(value.dtype, np.dtype) else _borrowed(value)
-    if isinstance(value, list) or hasattr(value, "__array_interface__"):
+    if isinstance(value, list):
+        return _of_list(value)
+    if hasattr(value, "__array_interface__"):
         return np.asarray(value)
     if hasattr(value, "__dlpack__"):
         return np.from_dlpack(value)
     return np.asarray(value)
+
+
+def _of_list(value: list[Any]) -> np.ndarray:
+    try:
+        return np.asarray(value)
+    except ValueError:
+        raise ShapeError(
+            "lists of different lengths make no array.",
+            hint="Put the rows behind each other, and their lengths beside them: td.fold_seg and "
+            "the like work on such rows.",
+        ) from None
 
 
 def _on_gpu(value: Any) -> bool:
@@ -128,10 +163,7 @@ def use(x: Any) -> Array:
         return zip_(*x)
     source = normalise_source(x)
     if not hasattr(source, "shape") or not hasattr(source, "dtype"):
-        raise TracingError(
-            f"use needs an array, got {type(x).__name__}.",
-            hint="Pass a NumPy array, anything with DLPack, or a list of numbers.",
-        )
+        raise _no_array(type(x).__name__)
     held = _used.get(id(source))
     if held is not None:
         node = held[1]()

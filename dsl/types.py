@@ -19,7 +19,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from .errors import without_frames
+from .errors import DTypeError, without_frames
 
 
 @dataclass(frozen=True)
@@ -140,8 +140,6 @@ _RANK_OF_KIND = {"bool": 0, "uint": 1, "int": 1, "float": 2, "complex": 3}
 
 def as_type(dtype: Any) -> ScalarType:
     """The scalar type of anything NumPy accepts as a dtype; `DTypeError` for others."""
-    from .errors import DTypeError
-
     if isinstance(dtype, ScalarType):
         return dtype
     if dtype is bool:
@@ -284,6 +282,13 @@ def children_of(value: Any) -> tuple[Any, ...]:
     if isinstance(value, tuple):
         return value
     return tuple(getattr(value, f.name) for f in dataclasses.fields(value) if f.init)
+
+
+def field_names(value: Any) -> tuple[str | None, ...]:
+    """The names of `children_of(value)`; None for those of a plain tuple."""
+    if isinstance(value, tuple):
+        return getattr(value, "_fields", (None,) * len(value))
+    return tuple(f.name for f in dataclasses.fields(value) if f.init)
 
 
 def flatten(value: Any, is_leaf: Callable[[Any], bool]) -> tuple[list[Any], Structure]:

@@ -64,7 +64,11 @@ def flatten_results(value: Any) -> tuple[list[Leaf], Tree]:
         return _joined(list(children_of(value)), "tuple", type(value))
     raise TracingError(
         f"a program gives Arrays, or tuples, lists and dicts of them, not {type(value).__name__}.",
-        hint="Did the function forget to return an expression?" if value is None else None,
+        hint="Did the function forget to return an expression?"
+        if value is None
+        else "Call it: what it returns has values."
+        if callable(value)
+        else None,
     )
 
 

@@ -149,6 +149,8 @@ def _expression(node: Node, what: str, e: Expr) -> None:
         if e.op.name == "select":
             _need(types[0] == bool_ and types[1] == types[2] == e.type, node,
                   f"{what}: select of {types}")  # fmt: skip
+        elif e.op.name == "also":
+            _need(types[0] == e.type, node, f"{what}: also of {types[0]} gives {e.type}")
         else:
             _need(len(set(types)) <= 1, node, f"{what}: {e.op.name} of {types}")
             rule = None if e.op.name in ("cast", "complex") else e.op.rule(types[0])

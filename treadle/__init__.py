@@ -163,5 +163,8 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> object:
     from treadle.dsl.elsewhere import missing
 
+    for module, room in (("schedule", schedule), ("simulator", simulator)):
+        if name in room.__all__:
+            raise AttributeError(f"treadle has no {name!r}: td.{module}.{name}.")
     known = [n for n in globals() if not n.startswith("_")]
     raise AttributeError(missing(name, known))

@@ -29,6 +29,25 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        import treadle
+
+        typer.echo(f"treadle {treadle.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def everything(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Show treadle's version.", callback=_show_version),
+    ] = False,
+) -> None:
+    """What holds for all commands."""
+
+
 # What an example's parameter means, whichever the example: its `main` says which it has.
 MEANING = {
     "output": "A folder for the picture, or the picture's own path, ending in .png.",
@@ -343,6 +362,8 @@ def _friendly() -> Iterator[None]:
             raise
         top = (missing.name or "").partition(".")[0]
         message = f"this needs {missing.name}: pip install {_PACKAGES.get(top, top)}"
+        if top in _DRAWN_WITH:
+            message += " (all that the examples need: pip install 'treadle[examples]')"
     else:
         return
     _console(stderr=True).print("[bold red]error:[/bold red]", end=" ")
@@ -397,6 +418,7 @@ def _present(made: Any) -> None:
 
 #: What a module is called where it is installed from.
 _PACKAGES = {"PIL": "pillow"}
+_DRAWN_WITH = ("PIL", "matplotlib", "scipy")
 
 
 def _console(*, stderr: bool = False) -> Console:

@@ -7,7 +7,7 @@ from typing import Any
 from treadle.dsl.errors import ScheduleError
 from treadle.dsl.graph import Matmul
 from treadle.dsl.quantities import duration
-from treadle.skeletons.algorithms import STRASSEN, BilinearAlgorithm
+from treadle.skeletons.algorithms import STRASSEN, BilinearAlgorithm, algorithm_of
 from treadle.skeletons.algorithms.error import error_in_words
 from treadle.skeletons.algorithms.measured import levels_of
 from treadle.skeletons.algorithms.model import H200
@@ -15,7 +15,7 @@ from treadle.skeletons.algorithms.model import H200
 from .engine import Engine, engine_for, flags_of, way_of
 from .engine_form import Form, form_of
 from .product_choice import LIBRARY, Decision, decide
-from .product_ways import Measured, algorithm_of, predicted
+from .product_ways import Measured, predicted
 from .products import planned
 
 

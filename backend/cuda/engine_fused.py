@@ -26,6 +26,8 @@ from .device import Block
 from .engine_form import SLOTS, WORDS
 from .operand import Operand, plain
 from .running import HostFunction, Run
+from .scalars import type_name
+from .text import entry_name, print_file
 
 
 class Element:
@@ -68,8 +70,6 @@ class Element:
 
     def call(self, at: int, kind: str) -> str:
         """Statements that return the element, its words being those from `at` on."""
-        from .text import entry_name
-
         given = []
         for b in self.kernel.buffers:
             if b.role == "output":
@@ -168,8 +168,6 @@ def pieces_of(owner: Any, node: Matmul, without: frozenset[str] = frozenset()
 
 def fused_source(pieces: Sequence[Piece]) -> tuple[str, list[int]]:
     """CUDA C++ of the slots, and where each one's words begin."""
-    from .text import entry_name, print_file
-
     text = print_file([(None, p.element.kernel) for p in pieces], every_scalar=True)
     starts, at = [], 0
     for p in pieces:
@@ -214,6 +212,4 @@ def _word(value: Any, t: ScalarType) -> int:
 
 
 def _c_type(t: ScalarType) -> str:
-    from .scalars import type_name
-
     return type_name(t)

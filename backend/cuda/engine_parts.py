@@ -14,6 +14,7 @@ from typing import Any
 
 from treadle.dsl.expr import Index, Read, rewrite
 from treadle.dsl.graph import Generate, Matmul
+from treadle.skeletons.algorithms import algorithm_of
 
 from .engine import engine_for
 from .engine_form import form_of
@@ -29,7 +30,7 @@ from .product_choice import (
     decide,
     dense_scattered,
 )
-from .product_ways import algorithm_of, refused
+from .product_ways import refused
 from .products import Product
 from .running import HostFunction, Run
 from .steps import KernelStep

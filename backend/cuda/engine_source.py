@@ -10,13 +10,13 @@ from treadle.backend.plan import Planner
 from treadle.dsl.expr import Apply, Expr, Index, Read
 from treadle.dsl.graph import Generate, Leaf, Matmul
 from treadle.dsl.names import Names
-from treadle.skeletons.algorithms import STRASSEN, instances
+from treadle.skeletons.algorithms import STRASSEN, algorithm_of, instances
 
 from .engine_form import Code
 from .engine_fused import fused_source, pieces_of
 from .engine_parts import taken_apart
 from .product_choice import ENGINE, decided
-from .product_ways import Measured, algorithm_of
+from .product_ways import Measured
 
 
 class _Owner:

@@ -10,14 +10,14 @@ import numpy as np
 
 from treadle.dsl.graph import Matmul
 from treadle.dsl.types import ScalarType
-from treadle.skeletons.algorithms import STRASSEN
+from treadle.skeletons.algorithms import STRASSEN, algorithm_of
 
 from .device import Call
 from .engine import Engine, Fused, Matrix, address_of
 from .engine_form import Form, form_of
 from .engine_fused import Piece, Producer, fused_source
 from .operand import Operand
-from .product_ways import algorithm_of, standard_way
+from .product_ways import standard_way
 from .running import Run
 
 

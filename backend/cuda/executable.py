@@ -33,6 +33,7 @@ from .device import Block, Code, Copy, Device
 from .engine_parts import product_step
 from .forms import forms_of
 from .loops import LoopStep
+from .product_ways import open_ways
 from .running import HostFunction, Run
 from .steps import KernelStep, Outgrown
 from .tape import DataDependent, Direct, Judged, Recorder, Tape, Verdict
@@ -89,8 +90,6 @@ def describe_product(
 
 def product_ways(node: Matmul, size: tuple[int, int, int]) -> list[Any]:
     """Ways to compute a product that are left open, for `tune`; `size` is (m, k, n)."""
-    from .product_ways import open_ways
-
     return open_ways(device_here(), node, size)
 
 
@@ -129,7 +128,9 @@ class Executable:
         self.program = program
         self.device = device or device_here()
         self.short = forms_of(program)
-        self.planner = Planner(program.roots, program.inputs, self.short.inside)
+        self.planner = Planner(
+            program.roots, program.inputs, self.short.inside, program.settings.check
+        )
         self.tables: list[tuple[int, Any]] = []
         self.host = HostCompiler(self.slot_of, {p: k for k, p in enumerate(program.params)})
         self.checks = [

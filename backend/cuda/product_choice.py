@@ -25,7 +25,7 @@ from treadle.dsl.graph import Matmul
 from treadle.dsl.names import Names
 from treadle.dsl.passes import cost, operands
 from treadle.dsl.quantities import duration
-from treadle.skeletons.algorithms import STRASSEN, instances
+from treadle.skeletons.algorithms import STRASSEN, algorithm_of, instances
 from treadle.skeletons.algorithms.measured import corrected
 from treadle.skeletons.algorithms.model import H200, HOPPER_FLOAT32, Machine, predict
 
@@ -34,7 +34,7 @@ from .engine_form import Form, form_of
 from .engine_fused import pieces_of
 from .operand import plain
 from .own_product import own_seconds
-from .product_ways import STEADY, VARIES, algorithm_of, predicted, refused, way_in
+from .product_ways import STEADY, VARIES, predicted, refused, way_in
 
 LEFT, RIGHT, EPILOGUE = "left operand", "right operand", "epilogue"
 ENGINE, LIBRARY, KERNEL = "engine", "library", "kernel"

@@ -13,7 +13,7 @@ from treadle.dsl.graph import Matmul
 from treadle.dsl.operations.linalg import DEEPEST, EXECUTIONS
 from treadle.dsl.product_way import WORTH_TRYING, ProductWay, executed, left_open
 from treadle.dsl.types import int32
-from treadle.skeletons.algorithms import NAMED, BilinearAlgorithm, instances
+from treadle.skeletons.algorithms import BilinearAlgorithm, algorithm_of, instances
 from treadle.skeletons.algorithms.measured import MEASURED, exact, levels_of, ways
 from treadle.skeletons.algorithms.model import H200
 
@@ -32,13 +32,6 @@ BY_ENGINE = ("owner", "sequential", "streams", "atomic", "batched", "hybrid", "p
 STEADY, VARIES = 2048**3, 1.15
 #: The least extent that a level of the engine is used for by its name.
 LEAST = 64
-
-
-def algorithm_of(choice: Any) -> BilinearAlgorithm | None:
-    """The algorithm an option names; None for the standard product."""
-    if isinstance(choice, BilinearAlgorithm):
-        return choice
-    return None if choice in ("auto", "standard") else NAMED[choice]
 
 
 def by_library(node: Matmul) -> bool:

@@ -14,19 +14,19 @@ import numpy as np
 
 from treadle.dsl.graph import Matmul
 from treadle.dsl.types import ScalarType
-from treadle.skeletons.algorithms import STRASSEN
+from treadle.skeletons.algorithms import STRASSEN, algorithm_of
 from treadle.skeletons.algorithms.executions import Plan, execute, plan
 from treadle.skeletons.algorithms.kit import Job, Kit, add_up
 from treadle.skeletons.algorithms.measured import levels_of
 from treadle.skeletons.algorithms.scaling import scaled, undo
 
-from .cublas import prepared
+from .cublas import gemm, prepared
 from .device import Block, Call, Fill
 from .engine import beside, engine_for
 from .engine_form import form_of
 from .flow import Flow, flow_here
 from .operand import Operand, Place
-from .product_ways import algorithm_of, predicted
+from .product_ways import predicted
 from .running import Run
 from .sums import adder_for
 
@@ -143,8 +143,6 @@ def product_into(device: Any, out: Any, a: Any, b: Any, t: ScalarType, options: 
     if made is None:
         tf32 = options.precision == "tf32" and t.name == "float32"
         if library is not np and (wide is not None or tf32):
-            from .cublas import gemm
-
             gemm(out, a, b, tf32=tf32)
         elif wide is not None:
             out[...] = library.matmul(a.astype(wide), b.astype(wide)).astype(out.dtype)
@@ -202,8 +200,6 @@ class Card(Kit):
         if self.leaf is not None and a.ndim == 2 and self.leaf(a, b, out):
             return
         if self.library is not np and a.dtype.kind in "fc":
-            from .cublas import gemm
-
             gemm(out, a, b)
         elif self.library is not np and not out.flags.c_contiguous:
             out[...] = self.library.matmul(a, b)
@@ -217,8 +213,6 @@ class Card(Kit):
         if self.library is np:
             Kit.update(self, a, b, out, factor, add)
             return
-        from .cublas import gemm
-
         gemm(out, a, b, add=add, factor=factor)
 
     def sums(self, made: Sequence[tuple[Any, Sequence[tuple[float, Any]]]],

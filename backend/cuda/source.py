@@ -175,7 +175,7 @@ def remarks(program: Any, device: Any = None) -> list[str]:
             how = f"launched turn by turn, for {why}; the host does not wait"
         else:
             how = f"the host launches every turn and waits for its test, for {why}"
-        lines.append(f"Loop {node.label}{where}: {how}.")
+        lines.append(f"The loop {node.label}{where}: {how}.")
     return [*lines, _copied(program)]
 
 

@@ -6,7 +6,17 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, primitive, substitute, walk
+from treadle.dsl.expr import (
+    Apply,
+    Const,
+    Expr,
+    Foreign,
+    Var,
+    conjuncts,
+    primitive,
+    substitute,
+    walk,
+)
 from treadle.dsl.types import ScalarType
 from treadle.skeletons.kernel.ir import (
     Assign,
@@ -335,15 +345,9 @@ def _step(w: Writer, sum_: Apply, e: Expr) -> str:
 
 def _condition(w: Writer, e: Expr) -> str:
     """A condition, of which nothing is said twice: a user's test of a place and ours may be one."""
-    texts = [w.p.term(part).within(AND) for part in _conjuncts(e)]
+    texts = [w.p.term(part).within(AND) for part in conjuncts(e)]
     once = list(dict.fromkeys(texts))
     return w.p.text(e) if len(once) == len(texts) else " && ".join(once)
-
-
-def _conjuncts(e: Expr) -> list[Expr]:
-    if isinstance(e, Apply) and e.op.name == "logical_and":
-        return [part for a in e.args for part in _conjuncts(a)]
-    return [e]
 
 
 def _if(w: Writer, s: If) -> None:

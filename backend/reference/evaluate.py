@@ -10,6 +10,7 @@ import numpy as np
 
 from treadle.backend.memory import ADDRESSABLE, no_memory
 from treadle.backend.plan import invariants
+from treadle.dsl.domains import regions
 from treadle.dsl.errors import out_of_range
 from treadle.dsl.expr import Expr, Extent, Index, Param, substitute
 from treadle.dsl.graph import (
@@ -29,7 +30,6 @@ from treadle.dsl.graph import (
     topological,
 )
 from treadle.dsl.library import parts_of
-from treadle.dsl.passes.vertical import regions
 from treadle.dsl.relations import checks_before, verify_checks
 
 from .scalars import Lanes, Machine, combine_values
@@ -343,7 +343,8 @@ class Evaluator:
     # --- loops over arrays ---
     def loop(self, node: ArrayLoop) -> Arrays:
         # What no turn changes is checked once, also where there is no turn.
-        for same in invariants(node, regions(node.inner_roots()), self.bindings.keys()):
+        region = regions(node.inner_roots())
+        for same in invariants(node, region, self.bindings.keys(), self.check):
             verify_checks((c for c in same.checks if c.reads), self.scalar)
         state = [np.array(self.array(leaf)) for leaf in node.init]
         turn = 0

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 import treadle as td
-from benchmarks import harness
+from benchmarks import provenance
 from benchmarks.matmul.devices import Device, device_for
 from treadle.dsl.operations.linalg import EXECUTIONS
 from treadle.skeletons.algorithms import STRASSEN
@@ -350,7 +350,7 @@ def main(arguments: list[str] | None = None) -> int:
     now = datetime.now(UTC)
     found = {
         "device": device.name, "peer": device.peer, "date": now.date().isoformat(),
-        "versions": harness.versions(), **harness.commit(), "rows": rows,
+        "versions": provenance.versions(), **provenance.commit(), "rows": rows,
         "crossovers": crossovers(rows), "free": device.free(), "largest": largest(device.free()),
         "filled": filled(device) if "float32" in given.types and not given.only else [],
     }  # fmt: skip

@@ -17,31 +17,6 @@ def call(name, *args):
         raise RuntimeError(f'{name}: {r} {s.value}')
 
 
-class TensorMap(ctypes.Structure):
-    _fields_ = [('opaque', ctypes.c_uint64 * 16)]
-
-
-def aligned_map():
-    """A 64-byte aligned tensor map (the driver insists) with the buffer that holds it."""
-    raw = (ctypes.c_char * 256)()
-    at = (ctypes.addressof(raw) + 127) & ~127
-    m = TensorMap.from_address(at)
-    m._keep = raw
-    return m
-
-
-def tensor_map_2d(ptr, rows, cols, pitch, box_rows, box_cols, swizzle, promotion=2):
-    """Row-major float32 [rows, cols], row pitch in elements; out-of-bounds elements read as zeros."""
-    m = aligned_map()
-    dims = (ctypes.c_uint64 * 2)(cols, rows)
-    strides = (ctypes.c_uint64 * 1)(pitch * 4)
-    box = (ctypes.c_uint32 * 2)(box_cols, box_rows)
-    es = (ctypes.c_uint32 * 2)(1, 1)
-    call('cuTensorMapEncodeTiled', ctypes.byref(m), 7, 2, P(ptr), dims, strides, box, es, 0,
-         {None: 0, 32: 1, 64: 2, 128: 3}[swizzle], promotion, 0)
-    return m
-
-
 class Kernel:
     def __init__(self, cubin, name, smem=0):
         self.mod, self.fn = P(), P()

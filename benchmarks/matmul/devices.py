@@ -53,9 +53,9 @@ class Host:
     backend, library, peer = "native", np, "NumPy"
 
     def __init__(self) -> None:
-        from benchmarks.harness import processor
+        from benchmarks.provenance import processor
 
-        self.name = str(processor().get("name", "this machine"))
+        self.name = str(processor()["cpu"])
 
     def random(self, shape: tuple[int, int], dtype: str) -> Any:
         rng = np.random.default_rng(shape[0])

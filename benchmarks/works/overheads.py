@@ -18,7 +18,8 @@ import numba as nb
 import numpy as np
 
 import treadle as td
-from benchmarks.harness import ROOT, Goal, Row, Timing, interleave, judge, timing
+from benchmarks.harness import Goal, Row, Timing, interleave, judge, timing
+from benchmarks.provenance import ROOT
 
 from .common import Run, Scale, jax, jnp
 

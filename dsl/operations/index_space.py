@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from .. import simplify
-from ..access import polynomial
 from ..array import Array, map_over
 from ..errors import (
     AxisError,
@@ -18,64 +17,18 @@ from ..errors import (
     TracingError,
     user_location,
 )
-from ..expr import Apply, Const, Expr, Extent, Index, Param, constant, walk
+from ..expr import Const, Expr, Index, constant
 from ..graph import Check, Input, Label, Shape, indices, known
 from ..scalar import Scalar, apply_primitive, as_index
-from ..shapes import as_shape, require, show_shape, stretched
+from ..shapes import as_shape, broadcast_shapes, require, show_shape, stretched
 from ..sources import as_array, is_arraylike
 from ..tracing import call_scalar_function, flatten_result, forbid_nesting
 from ..types import int64
 from .common import label_of, normalise_axes, normalise_axis, operation
-
-
-def plus(a: Expr, b: Expr) -> Expr:
-    return apply_primitive("add", [a, b])
-
-
-def minus(a: Expr, b: Expr) -> Expr:
-    return apply_primitive("subtract", [a, b])
-
-
-def times(a: Expr, b: Expr) -> Expr:
-    return apply_primitive("multiply", [a, b])
-
-
-def least(a: Expr, b: Expr) -> Expr:
-    return apply_primitive("minimum", [a, b])
-
-
-def greatest(a: Expr, b: Expr) -> Expr:
-    return apply_primitive("maximum", [a, b])
-
-
-def product(extents: Sequence[Expr]) -> Expr:
-    total: Expr = constant(1)
-    for e in extents:
-        total = times(total, e)
-    return total
-
+from .places import delinear, greatest, least, linear, minus, plus, product, times
+from .slicing import integer_index, slice_axis
 
 # --- reshape ---------------------------------------------------------------------------------
-
-
-def linear(place: Sequence[Expr], shape: Shape) -> Expr:
-    """Row-major position."""
-    at: Expr = constant(0)
-    for i, n in zip(place, shape, strict=True):
-        at = plus(times(at, n), i)
-    return at
-
-
-def delinear(at: Expr, shape: Shape) -> tuple[Expr, ...]:
-    """Row-major coordinates of a position."""
-    place: list[Expr] = []
-    for n in reversed(shape[1:]):
-        if isinstance(n, Const) and int(n.value) == 1:
-            place.append(constant(0))
-            continue
-        place.append(apply_primitive("remainder", [at, n]))
-        at = apply_primitive("floor_divide", [at, n])
-    return (at, *reversed(place)) if shape else ()
 
 
 @operation
@@ -142,20 +95,26 @@ ravel = flatten
 @operation
 def squeeze(a: Any, axis: Any = None) -> Array:
     """Drop axes of extent 1."""
+    forbid_nesting("squeeze")
     array = as_array(a, "squeeze")
     if axis is None:
         axes = tuple(k for k, e in enumerate(array._shape) if _is_one(e) or known(e) == 1)
     else:
         axes = normalise_axes(axis, array.ndim, "squeeze")
+    checks: tuple[Check, ...] = ()
     for k in axes:
-        value = known(array._shape[k])
-        if value is not None and int(value) != 1:
-            raise ShapeError(
-                f"squeeze: axis {k} has extent {int(value)}, not 1.",
-                hint="a[0] takes one of several, td.reshape joins axes.",
-            )
-    picked = tuple(0 if k in axes else slice(None) for k in range(array.ndim))
-    return slice_array(array, picked)
+        checks += require(
+            array._shape[k],
+            constant(1),
+            f"squeeze: axis {k} has extent {{left}}, not 1.",
+            hint="a[0] takes one of several, td.reshape joins axes.",
+        )
+    kept = [k for k in range(array.ndim) if k not in axes]
+    place: list[Expr] = [constant(0)] * array.ndim
+    for j, k in enumerate(kept):
+        place[k] = Index(j)
+    shape = tuple(array._shape[k] for k in kept)
+    return map_over(array, place, shape, Label("squeeze"), checks)
 
 
 @operation
@@ -201,87 +160,6 @@ def swapaxes(a: Any, first: int, second: int) -> Array:
     return transpose(array, order)
 
 
-def _bound(value: Any, n: Expr) -> Expr:
-    """A slice bound as NumPy clips it, into 0 … n."""
-    e = as_index(value, "a slice")
-    if isinstance(e, Const):
-        v = int(e.value)
-        return least(constant(v), n) if v >= 0 else greatest(plus(n, constant(v)), constant(0))
-    negative = apply_primitive("less", [e, constant(0)])
-    shifted = simplify.select(negative, plus(e, n), e)
-    return least(greatest(shifted, constant(0)), n)
-
-
-def _single(s: slice, n: Expr) -> bool:
-    """Whether a slice holds one element at most whatever `n`, and so broadcasts: `:1`, `-1:`,
-    `k:k + 1`, `n - 1:`."""
-    start = 0 if s.start is None else s.start
-    if isinstance(start, int) and (s.stop is None or isinstance(s.stop, int)):
-        return bool(s.stop == (start + 1 or None))
-    low, high = _first(s), n if s.stop is None else as_index(s.stop, "a slice")
-    if not isinstance(high, Const) and high is not n and _counts_from_end(low):
-        return False  # a[-7:k] of 5 rows is a[-7:-1], four of them, where k counts from the end
-    if any(e.type != int64 for e in walk((low, high))):
-        return False  # k + 1 of a narrow type may wrap
-    low, high = (plus(n, e) if _counts_from_end(e) else e for e in (low, high))
-    after = polynomial(plus(low, constant(1)))
-    return after is not None and after == polynomial(high)
-
-
-def _first(s: slice) -> Expr:
-    return constant(0) if s.start is None else as_index(s.start, "a slice")
-
-
-def _counts_from_end(bound: Expr) -> bool:
-    return isinstance(bound, Const) and int(bound.value) < 0
-
-
-def _slice_axis(s: slice, n: Expr) -> tuple[Expr, Expr, int]:
-    """First source index, extent and step of one sliced axis of extent `n`."""
-    step = 1 if s.step is None else s.step
-    if not hasattr(step, "__index__") or int(step) == 0:
-        raise ShapeError(
-            f"the step of a slice must be a nonzero integer, got {s.step!r}.",
-            hint="Write a number, as in a[::2] or a[::-1]; td.backpermute takes any index.",
-        )
-    step, zero = int(step), constant(0)
-    if step == 1 and not isinstance(n, Const) and _single(s, n):
-        first = _first(s)
-        if isinstance(first, Const):  # an empty result never reads: no clipping is needed
-            k = int(first.value)
-            have = n if k in (0, -1) else greatest(plus(n, constant(-k if k > 0 else k + 1)), zero)
-            return (first if k >= 0 else plus(n, first)), least(have, constant(1)), 1
-        start = _bound(first, n)
-        stop = n if s.stop is None else _bound(s.stop, n)
-        return start, least(greatest(minus(stop, start), zero), constant(1)), 1
-    if step > 0:
-        start = constant(0) if s.start is None else _bound(s.start, n)
-        stop = n if s.stop is None else _bound(s.stop, n)
-        span = minus(stop, start)
-        if step > 1:
-            span = apply_primitive("floor_divide", [plus(span, constant(step - 1)), constant(step)])
-        whole = s.start is None and (s.stop is None or step == 1)
-        extent = span if whole else greatest(span, constant(0))
-        if isinstance(s.start, int) and s.start >= 0:
-            start = constant(s.start)  # an empty result never reads, so no clipping is needed
-        return start, extent, step
-    last = minus(n, constant(1))
-    # For negative steps bounds are clipped into −1 … n − 1.
-    start = last if s.start is None else _bound_down(s.start, n)
-    stop = constant(-1) if s.stop is None else _bound_down(s.stop, n)
-    span = apply_primitive(
-        "floor_divide", [plus(minus(start, stop), constant(-step - 1)), constant(-step)]
-    )
-    return start, greatest(span, constant(0)), step
-
-
-def _bound_down(value: Any, n: Expr) -> Expr:
-    e = as_index(value, "a slice")
-    negative = apply_primitive("less", [e, constant(0)])
-    shifted = simplify.select(negative, plus(e, n), e)
-    return least(greatest(shifted, constant(-1)), minus(n, constant(1)))
-
-
 def slice_array(array: Array, index: Any) -> Array:
     """NumPy's basic indexing; a single integer array gathers along the first axis."""
     forbid_nesting("slice")
@@ -325,7 +203,7 @@ def slice_array(array: Array, index: Any) -> Array:
         axis = len(place)
         n = array._shape[axis]
         if isinstance(part, slice):
-            start, extent, step = _slice_axis(part, n)
+            start, extent, step = slice_axis(part, n)
             here = Index(len(shape))
             moved = here if step == 1 else times(here, constant(step))
             place.append(plus(start, moved))
@@ -340,7 +218,7 @@ def slice_array(array: Array, index: Any) -> Array:
                 hint="Indices are integers, slices, None and ...; gather with td.take(a, indices, "
                 "axis) or td.backpermute(shape, f, a).",
             )
-        place.append(_integer_index(part, n, axis, checks))
+        place.append(integer_index(part, n, axis, checks))
         plain = False
     if plain:
         return array
@@ -367,44 +245,6 @@ def _array_among_indices(part: Any, parts: Sequence[Any], axis: int) -> TracingE
         "axis, alone.",
         hint=hint,
     )
-
-
-def _integer_index(value: Any, n: Expr, axis: int, checks: list[Check]) -> Expr:
-    e = as_index(value, "an index")
-    if not isinstance(e, Const):
-        negative = apply_primitive("less", [e, constant(0)])
-        at = simplify.select(negative, plus(e, n), e)
-        if all(isinstance(x, Const | Extent | Param | Apply) for x in walk((at,))):
-            checks += _within(at, n, axis)  # known before the first kernel
-        return at
-    v = int(e.value)
-    checks += require(
-        n,
-        constant(v + 1 if v >= 0 else -v),
-        f"index {v} is out of range for axis {axis} with extent {{left}}.",
-        error="IndexOutOfBounds",
-        relation=">=",
-        hint=_INDICES,
-    )
-    return e if v >= 0 else plus(n, e)
-
-
-def _within(at: Expr, n: Expr, axis: int) -> tuple[Check, ...]:
-    """The checks that 0 ≤ at < n."""
-    zero, last = constant(0), minus(n, constant(1))
-    return (
-        *require(
-            last, at,
-            f"index {{right}} is out of range for axis {axis}, whose last is {{left}}.",
-            relation=">=", error="IndexOutOfBounds", hint=_INDICES),
-        *require(
-            at, zero,
-            f"an index is out of range for axis {axis}: {{left}}, counted from its start.",
-            relation=">=", error="IndexOutOfBounds", hint=_INDICES),
-    )  # fmt: skip
-
-
-_INDICES = "Indices run from 0 to n - 1, or from -1 down to -n."
 
 
 @operation
@@ -597,7 +437,7 @@ def _check_given(chosen: Array, n: Expr, axis: int, operation: str) -> None:
 
 @operation
 def take_along_axis(a: Any, indices: Any, axis: int = -1) -> Array:
-    """As NumPy: one index per element along `axis`."""
+    """As NumPy: one index per element along `axis`; along the others the two broadcast."""
     array, chosen = (as_array(x, "take_along_axis") for x in (a, indices))
     k = normalise_axis(axis, array.ndim, "take_along_axis")
     if chosen.ndim != array.ndim:
@@ -605,10 +445,18 @@ def take_along_axis(a: Any, indices: Any, axis: int = -1) -> Array:
             "take_along_axis: arrays of different rank.",
             hint="Indices have the rank of the array; td.take(a, indices, axis) takes slices.",
         )
+    if not chosen.structure.is_leaf or not chosen.types[0].is_integer:
+        raise DTypeError(
+            f"take_along_axis needs integer indices, got {chosen.dtype}.",
+            hint="Convert them: td.cast(indices, td.int64).",
+        )
     _check_given(chosen, array._shape[k], k, "take_along_axis")
-    place: list[Expr] = [Index(j) for j in range(array.ndim)]
-    at = simplify.cast(chosen._element(place)[0], int64)
+    beside = [(*s[:k], constant(1), *s[k + 1 :]) for s in (array._shape, chosen._shape)]
+    shape, checks = broadcast_shapes(beside, "take_along_axis")
+    place, where = (list(stretched(s, shape)) for s in beside)
+    where[k] = Index(k)
+    at = simplify.cast(chosen._element(where)[0], int64)
     n = array._shape[k]
     place[k] = simplify.select(apply_primitive("less", [at, constant(0)]), plus(at, n), at)
-    shape = (*array._shape[:k], chosen._shape[k], *array._shape[k + 1 :])
-    return map_over(array, place, shape, Label("take_along_axis"))
+    shape = (*shape[:k], chosen._shape[k], *shape[k + 1 :])
+    return map_over(array, place, shape, Label("take_along_axis"), checks)

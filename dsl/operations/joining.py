@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import simplify
 from ..array import Array, map_over
-from ..errors import DTypeError, ShapeError, user_location
+from ..errors import DTypeError, ShapeError, TracingError, user_location
 from ..expr import Cond, Const, Expr, Index, Proj, constant
 from ..graph import Check, Generate, Label, indices
 from ..scalar import apply_primitive, fit_weak, lift
@@ -18,7 +18,8 @@ from ..sources import as_array
 from ..tracing import forbid_nesting
 from ..types import Structure, bool_, promote
 from .common import normalise_axis, operation
-from .index_space import minus, plus, slice_array
+from .index_space import slice_array
+from .places import minus, plus
 from .stencils import resolve_index
 
 
@@ -40,10 +41,19 @@ def _common_elements(arrays: Sequence[Array], operation: str) -> tuple[Structure
     return structure, types
 
 
+def _refuse_apart(arrays: Any, axis: Any, operation: str) -> None:
+    """`concatenate(a, b)`: the second array would be the axis."""
+    if isinstance(arrays, Array | np.ndarray) and isinstance(axis, Array | np.ndarray):
+        raise TracingError(
+            f"{operation} takes its arrays in a list.", hint=f"Write td.{operation}([a, b])."
+        )
+
+
 @operation
 def concatenate(arrays: Any, axis: int = 0) -> Array:
     """Joined along an existing axis; only the source of an element is read."""
     forbid_nesting("concatenate")
+    _refuse_apart(arrays, axis, "concatenate")
     parts = [as_array(a, "concatenate") for a in arrays]
     if not parts:
         raise ShapeError(
@@ -110,6 +120,7 @@ def _joined(
 @operation
 def stack(arrays: Any, axis: int = 0) -> Array:
     """Joined along a new axis."""
+    _refuse_apart(arrays, axis, "stack")
     parts = [as_array(a, "stack") for a in arrays]
     if not parts:
         raise ShapeError(

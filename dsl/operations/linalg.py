@@ -18,7 +18,7 @@ from ..scalar import apply_primitive, as_strong, fit_weak, refuse_argument
 from ..shapes import broadcast_shapes, show_shape
 from ..sources import as_array
 from ..tracing import forbid_nesting
-from ..types import LEAF, ScalarType, promote
+from ..types import LEAF, ScalarType, float32, promote
 from .common import combining, label_of, normalise_axes, operation
 from .index_space import flatten, reshape, transpose
 
@@ -58,6 +58,13 @@ class MatmulOptions:
     scaling: str | None = None
     #: `td.precision(fast=True)`: "auto" may choose Strassen's algorithm for floats too.
     fast: bool = False
+
+    @property
+    def open(self) -> bool:
+        """Whether any way of computing the product will do."""
+        standard = self.algorithm == "auto" or self.algorithm == "standard"
+        asked = self.levels, self.execution, self.scaling, self.precision
+        return standard and asked in ((None,) * 4, (None, None, None, "float32"))
 
     def unused_levels(self, t: ScalarType) -> str:
         """What `explain` adds where levels were asked for of an algorithm that has none."""
@@ -287,16 +294,11 @@ def _product(a: Array, b: Array, options: MatmulOptions, label: Label) -> Array:
         )
 
     def operand(array: Array) -> Expr:
-        own = array.ndim - 2
-        place: list[Expr] = []
-        for k in range(own):
-            position = lead - own + k
-            one = known(array._shape[k])
-            stretch = batch[position] is not array._shape[k] and one is not None and int(one) == 1
-            place.append(constant(0) if stretch else Index(position))
-        place += [Index(lead), Index(lead + 1)]
+        place = [*_batch_place(array, batch), Index(lead), Index(lead + 1)]
         return simplify.cast(array._element(place)[0], t)
 
+    if 1 in (a.ndim, b.ndim) and options.open and label.schedule is None:
+        return _with_vector(a, b, batch, t, label, (*checks, *more))
     node = Matmul(
         batch,
         left._shape[-2],
@@ -319,6 +321,49 @@ def _product(a: Array, b: Array, options: MatmulOptions, label: Label) -> Array:
             full[axis] = Index(position)
         result = map_over(result, full, tuple(result._shape[k] for k in keep), Label(what))
     return result
+
+
+def _batch_place(array: Array, batch: Sequence[Expr]) -> list[Expr]:
+    """Where an operand of two axes and more is read in its leading ones, which broadcast."""
+    place: list[Expr] = []
+    own = array.ndim - 2
+    for k in range(own):
+        position = len(batch) - own + k
+        one = known(array._shape[k])
+        stretch = batch[position] is not array._shape[k] and one is not None and int(one) == 1
+        place.append(constant(0) if stretch else Index(position))
+    return place
+
+
+def _with_vector(a: Array, b: Array, batch: Sequence[Expr], t: ScalarType, label: Label,
+                 checks: tuple[Check, ...]) -> Array:  # fmt: skip
+    """A product with a vector reads every element of a matrix once: a fold, which takes in what
+    surrounds it as any other does."""
+    free = [*batch]
+    left: list[Expr] = []
+    right: list[Expr] = []
+    if a.ndim > 1:
+        left = [*_batch_place(a, batch), Index(len(free))]
+        free.append(a._shape[-2])
+    k = Index(len(free) + (b.ndim > 1))
+    if b.ndim > 1:
+        right = [*_batch_place(b, batch), k, Index(len(free))]
+        free.append(b._shape[-1])
+    wide = float32 if t.is_float and t.bits == 16 else t
+    parts = a._element((*left, k))[0], b._element(tuple(right) or (k,))[0]
+    value = apply_primitive("multiply", [simplify.cast(simplify.cast(p, t), wide) for p in parts])
+    node = Fold(
+        tuple(free),
+        a._shape[-1:],
+        (value,),
+        simple_combine("add", wide),
+        (Const(0, wide),),
+        label=label,
+        where=user_location(),
+        checks=checks,
+    )
+    made = Array(node.leaves)
+    return made if wide is t else made.astype(t)
 
 
 def _inner_check(a: Array, b: Array, k: Expr, other: Expr, what: str = "matmul"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,11 +13,11 @@ from ..array import Array
 from ..errors import ShapeError, TracingError, user_location
 from ..expr import Const, Expr, Index, constant
 from ..graph import Generate, Label
-from ..scalar import Scalar, apply_primitive, as_index, as_strong, lift
+from ..scalar import Scalar, apply_primitive, as_index, as_strong, fit_weak, lift
 from ..shapes import as_shape
 from ..sources import as_array
 from ..tracing import flatten_result, forbid_nesting
-from ..types import as_type, float64, int64, kind_of_literal
+from ..types import as_type, complex128, float64, int64, kind_of_literal
 from .common import label_of, operation, trace_elements
 
 _FILL = Label("fill")
@@ -53,7 +54,9 @@ def _everywhere(shape: Any, value: Any, dtype: Any, operation: str, label: Label
     """`value` everywhere, in `dtype` if there is one; errors call it `operation`."""
     forbid_nesting(operation)
     if dtype is not None:
-        value = Scalar(simplify.cast(lift(value, operation), as_type(dtype)))
+        given, target = lift(value, operation), as_type(dtype)
+        literal = given.weak and given.type.is_integer and target.is_integer
+        value = Scalar(fit_weak(given, target) if literal else simplify.cast(given, target))
     leaves, structure = flatten_result(value, operation)
     extents, checks = as_shape(shape, operation)
     elements = tuple(as_strong(e) for e in leaves)
@@ -150,14 +153,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Ar
         kind_of_literal(v) is not None or isinstance(v, np.generic) for v in (start, stop, step)
     ]
     if all(numbers):
-        host = np.arange(start, stop, step, dtype=None if dtype is None else as_type(dtype).numpy)
-        target = as_type(host.dtype)
-        count: Expr = constant(len(host))
-        first = host[0] if len(host) else start
-        delta = host[1] - host[0] if len(host) > 1 else step
-        if target.is_float:  # as NumPy: first + k·(second − first)
-            return _line(count, lift(np.float64(first)), lift(np.float64(delta)), target)
-        return _line(count, lift(int(first)), lift(int(delta)), target)
+        return _numbers(start, stop, step, dtype)
     if kind_of_literal(step) != "int":
         raise TracingError(
             "arange with run-time bounds needs a constant integer step.",
@@ -171,6 +167,29 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Ar
     )
     count = apply_primitive("maximum", [whole, constant(0)])
     return _line(count, low, constant(step), int64 if dtype is None else as_type(dtype))
+
+
+def _numbers(start: Any, stop: Any, step: Any, dtype: Any) -> Array:
+    """`np.arange`, of which two numbers are made: first + k · (second - first)."""
+    try:
+        count = max(math.ceil((stop - start) / step), 0)
+        kind = np.result_type(np.int64, *map(np.asarray, (start, stop, step)))
+        kind = kind if dtype is None else as_type(dtype).numpy
+        end = start + 2 * step if count > 2 and kind != np.bool_ else stop
+        host = np.arange(start, end, step, dtype=kind)
+    except (ArithmeticError, TypeError, ValueError) as error:
+        raise ShapeError(
+            f"arange: there are no numbers from {start!r} to {stop!r} in steps of {step!r}.",
+            hint="Give finite real bounds, as in td.arange(0, 10, 2).",
+        ) from error
+    target = as_type(host.dtype)
+    first = host[0] if len(host) else host.dtype.type(0)
+    second = host[1] if len(host) > 1 else first
+    if target.is_float:
+        line = lift(np.float64(first)), lift(np.float64(second - first))
+    else:
+        line = lift(int(first)), lift(int(second) - int(first))
+    return _line(constant(count), *line, target)
 
 
 def _line(count: Expr, first: Expr, delta: Expr, target: Any) -> Array:
@@ -193,11 +212,13 @@ def linspace(
     """`num` evenly spaced values from start to stop; the last one is exactly `stop`."""
     forbid_nesting("linspace")
     (count,), checks = as_shape((num,), "linspace")
-    a, b = (simplify.cast(as_strong(lift(v, "linspace")), float64) for v in (start, stop))
+    ends = [as_strong(lift(v, "linspace")) for v in (start, stop)]
+    among = complex128 if any(e.type.is_complex for e in ends) else float64
+    a, b = (simplify.cast(e, among) for e in ends)
     gaps = apply_primitive("subtract", [count, constant(1)]) if endpoint else count
-    parts = simplify.cast(apply_primitive("maximum", [gaps, constant(1)]), float64)
+    parts = simplify.cast(apply_primitive("maximum", [gaps, constant(1)]), among)
     step = apply_primitive("true_divide", [apply_primitive("subtract", [b, a]), parts])
-    k = simplify.cast(Index(0), float64)
+    k = simplify.cast(Index(0), among)
     value = apply_primitive("add", [apply_primitive("multiply", [k, step]), a])
     if endpoint:
         last = apply_primitive(
@@ -208,8 +229,9 @@ def linspace(
             ],
         )
         value = simplify.select(last, b, value)
-    target = as_type(dtype) if dtype is not None else float64
+    target = as_type(dtype) if dtype is not None else among
     if target.is_integer:
+        value = simplify.cast(value, float64)
         value = apply_primitive("floor", [value])
     node = Generate(
         (count,),

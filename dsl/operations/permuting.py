@@ -11,19 +11,31 @@ from .. import simplify
 from ..array import Array
 from ..errors import DTypeError, ShapeError, user_location
 from ..expr import Cond, Const, Expr, Index, Proj, constant
-from ..functions import MaybeIndex, as_maybe_index, cast, where
-from ..graph import Generate, Label, Permute, indices
+from ..functions import MaybeIndex, as_maybe_index, cast, floor, ignore, maximum, minimum, where
+from ..graph import Generate, Input, Label, Permute, indices
 from ..scalar import Scalar, apply_primitive, as_index, as_strong, lift, refuse_argument
 from ..shapes import as_shape, same_shape
 from ..sources import as_array
 from ..tracing import call_scalar_function, check_result, forbid_nesting
-from ..types import as_type, float64, int64
+from ..types import (
+    ScalarType,
+    complex128,
+    float32,
+    float64,
+    int64,
+    kind_of_literal,
+    uint64,
+)
 from .common import combining, label_of, operation, trace_combine
+from .control import while_loop
 from .folds import fold
-from .index_space import flatten, greatest
+from .foreign import compute
+from .index_space import flatten
 from .making import fill, generate, the
+from .places import greatest
 from .reductions import max as max_
 from .reductions import min as min_
+from .reductions import sum as sum_
 
 
 class Overwrite:
@@ -193,11 +205,16 @@ def bincount(a: Any, weights: Any = None, minlength: int = 0, length: Any = None
     else:
         source = flatten(as_array(weights, "bincount"))
         kind = float64
+        if source.types[0].is_complex:
+            raise DTypeError(
+                "bincount needs real weights.",
+                hint="Count the parts apart: td.real(w), td.imag(w).",
+            )
     empty = Generate((extent,), (Const(0, kind),), label=Label("bincount"), where=user_location(),
                      checks=checks)  # fmt: skip
     defaults = Array(empty.leaves)
     if weights is not None:
-        source = _checked_like(source, values)
+        source = _checked_like(source, values, "bincount")
 
     def bin_of(i: Any) -> Any:
         return Scalar(simplify.cast(lift(values[i]), int64))
@@ -205,14 +222,14 @@ def bincount(a: Any, weights: Any = None, minlength: int = 0, length: Any = None
     return permute(lambda new, old: new + old, defaults, bin_of, source, name="bincount")
 
 
-def _checked_like(source: Array, like: Array) -> Array:
-    checks = same_shape(like._shape, source._shape, "bincount")
+def _checked_like(source: Array, like: Array, operation: str) -> Array:
+    checks = same_shape(like._shape, source._shape, operation)
     if not checks:
         return source
     held = Generate(
         source._shape,
         tuple(source._element((Index(0),))),
-        label=Label("bincount"),
+        label=Label(operation),
         where=user_location(),
         checks=checks,
     )
@@ -221,23 +238,26 @@ def _checked_like(source: Array, like: Array) -> Array:
 
 @combining
 def histogram(
-    a: Any, bins: Any = 10, range: Any = None, weights: Any = None
+    a: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
 ) -> tuple[Array, Array]:
     """As NumPy's: (counts, edges).  `bins` is a number or an array of edges.
 
-    Counts are int64 (float64 with weights); without `range` the extremes of `a` are used.
+    Counts are int64, or of the weights' type; without `range` the extremes of `a` are used.
+    `density`: the counts as a density, whose integral over the range is 1.
     """
     forbid_nesting("histogram")
     values = flatten(as_array(a, "histogram"))
     refuse_argument(bins, "histogram: bins=")
+    numbers = range is None or all(kind_of_literal(v) is not None for v in range)
+    real = float32 if numbers and values.types[0] == float32 else float64  # as NumPy's edges
     if isinstance(bins, int | np.integer):
         if bins < 1:
             raise ShapeError("histogram needs at least one bin.", hint="Write bins=10.")
         count = int(bins)
         if range is None:
             # NumPy: an empty array counts as the range 0 … 1.
-            low_x = Scalar(simplify.cast(lift(the(min_(_never_empty(values)))), float64))
-            high_x = Scalar(simplify.cast(lift(the(max_(_never_empty(values)))), float64))
+            low_x = Scalar(simplify.cast(lift(the(min_(_never_empty(values)))), real))
+            high_x = Scalar(simplify.cast(lift(the(max_(_never_empty(values)))), real))
         else:
             low, high = range
             for bound in (low, high):
@@ -258,9 +278,11 @@ def histogram(
         low_s = where(same, low_x - 0.5, low_x)
         high_s = where(same, high_x + 0.5, high_x)
         step = (high_s - low_s) / float(count)
-        edges = generate(
-            (count + 1,), lambda k: where(k == count, high_s, k.astype(float64) * step + low_s)
-        )
+
+        def edge(k: Any) -> Any:
+            return cast(where(k == count, high_s, cast(k, low_s.dtype) * step + low_s), real)
+
+        edges = generate((count + 1,), edge)
         if values.types[0].is_complex:
             raise DTypeError(
                 "histogram needs real numbers.",
@@ -268,19 +290,13 @@ def histogram(
             )
 
         def uniform_bin(i: Any) -> Any:
-            from ..functions import floor, ignore, maximum, minimum
-
-            x = values[i].astype(float64)
+            x = values[i].astype(real)
             guess = floor((x - low_s) / (high_s - low_s) * float(count)).astype(int64)
             k = minimum(maximum(guess, 0), count - 1)
-
-            def edge(m: Any) -> Any:
-                return where(m == count, high_s, m.astype(float64) * step + low_s)
-
             # One step of correction makes the bin agree with the edges, as NumPy does.
             k = where((x < edge(k)) & (k > 0), k - 1, k)
             k = where((x >= edge(k + 1)) & (k < count - 1), k + 1, k)
-            return where((x >= low_s) & (x <= high_s), k, ignore)
+            return where((x >= cast(low_s, real)) & (x <= cast(high_s, real)), k, ignore)
 
         bin_of: Callable[[Any], Any] = uniform_bin
         extent: Any = count
@@ -291,12 +307,15 @@ def histogram(
                 "histogram: edges must be of rank 1.",
                 hint="Give a number of bins, or their edges in ascending order.",
             )
+        node = edges._leaves[0].node
+        given = node.source if isinstance(node, Input) else None
+        if isinstance(given, np.ndarray) and np.any(given[:-1] > given[1:]):
+            raise ShapeError(
+                "histogram: the edges must not descend.", hint="Sort them: bins=np.sort(edges)."
+            )
         extent = Scalar(apply_primitive("subtract", [edges._shape[0], constant(1)]))
 
         def searched_bin(i: Any) -> Any:
-            from ..functions import ignore, where
-            from .control import while_loop
-
             x = values[i]
             last = edges.shape[0] - 1
             # Largest k with edges[k] <= x, by bisection.
@@ -316,12 +335,25 @@ def histogram(
         source = fill(values.shape, Scalar(constant(1)))
         kind = int64
     else:
-        source = flatten(as_array(weights, "histogram"))
-        kind = float64 if not source.types[0].is_complex else as_type(np.complex128)
-        source = _checked_like(source, values)
+        source = _checked_like(flatten(as_array(weights, "histogram")), values, "histogram")
+        kind = _widest(source.types[0])
     defaults = fill((extent,), Scalar(Const(0, kind)))
     counts = permute(lambda new, old: new + old, defaults, bin_of, source, name="histogram")
-    return counts, edges
+    counts = counts if weights is None else cast(counts, source.types[0])
+    if not density:
+        return counts, edges
+    counted = compute(counts)
+    widths = cast(edges[1:] - edges[:-1], float64)
+    return counted / widths / sum_(counted), edges
+
+
+def _widest(type_: ScalarType) -> ScalarType:
+    """What weights of a type are added in."""
+    if type_.is_complex:
+        return complex128
+    if type_.is_float:
+        return float64
+    return uint64 if type_ == uint64 else int64
 
 
 def _never_empty(values: Array) -> Array:

@@ -19,7 +19,7 @@ from ..tracing import forbid_nesting
 from ..types import LEAF, ScalarType, float32, float64, int64, uint64
 from .common import combining, normalise_axes, normalise_axis, operation
 from .folds import not_empty, split_axes, with_unit_axis
-from .index_space import linear, product
+from .places import linear, product
 
 
 def reduce(

@@ -33,6 +33,9 @@ class BoundaryCondition:
             return f"td.{self.kind}({self.payload!r})"
         return f"td.{self.kind}"
 
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        raise TracingError(f"{self!r} is a boundary as it is.", hint=f"Write boundary={self!r}.")
+
 
 clamp = BoundaryCondition("clamp")
 mirror = BoundaryCondition("mirror")
@@ -250,6 +253,21 @@ class Neighbourhood(Scoped):
 
 
 _EACH = "Say which places: sum(w[i, j] for i in (-1, 0, 1) for j in (-1, 0, 1))."
+
+
+def _no_number(self: Neighbourhood, *_: Any) -> Any:
+    middle = ", ".join(["0"] * self._array.ndim)
+    raise TracingError(
+        "a neighbourhood is no number, and cannot be computed with.",
+        hint=f"The element itself is w[{middle}], where w is the neighbourhood.",
+    )
+
+
+for _sign in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor"):
+    setattr(Neighbourhood, f"__{_sign}__", _no_number)
+    setattr(Neighbourhood, f"__r{_sign}__", _no_number)
+for _sign in ("lt", "le", "gt", "ge", "neg", "abs", "invert"):
+    setattr(Neighbourhood, f"__{_sign}__", _no_number)
 
 
 @operation

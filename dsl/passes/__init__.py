@@ -12,6 +12,7 @@ from typing import Any
 
 from ..configuration import Settings
 from ..graph import Input, Leaf, topological
+from ..operations.common import label_of, require_order
 from . import rebuild
 from .arguments import single_pass_arguments
 from .base import Context
@@ -25,6 +26,7 @@ from .neighbours import recognise_neighbours
 from .pin import pin_order
 from .recognise import recognise_histogram, recognise_matmul
 from .separable import recognise_separable
+from .tested import drop_tested
 from .unread import drop_unread
 from .vertical import fuse_vertical
 
@@ -33,6 +35,7 @@ Pass = Callable[[Sequence[Leaf], Context], "list[Leaf]"]
 
 PASSES: tuple[tuple[str, Pass], ...] = (
     ("unify_extents", unify_extents),  # equal extents are one
+    ("drop_tested", drop_tested),  # also(0, x[i]) → 0, unless indices are tested
     ("single_pass_arguments", single_pass_arguments),  # argmax in one pass
     ("fuse_arguments", fuse_arguments),  # argmin and min of one array
     ("recognise_separable", recognise_separable),  # 9 × 9 box → 9 + 9
@@ -81,7 +84,6 @@ def reschedule(roots: Sequence[Leaf], schedules: dict[str, Any]) -> list[Leaf]:
     written (`#3`, dsl/names.py)."""
     if not schedules:
         return list(roots)
-    from ..operations.common import label_of, require_order
     from ..product_way import ProductWay
 
     builder = rebuild.Rebuilder()

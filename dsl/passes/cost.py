@@ -115,10 +115,3 @@ def is_formula(elements: Iterable[Expr]) -> bool:
     """No reads, few operations: cheaper to compute again than to read."""
     found = tuple(elements)
     return loads(found) == 0 and operations(found) <= 10 and not has_loop(found)
-
-
-def uses_every_index(args: Iterable[Expr], axes: Iterable[int]) -> bool:
-    """Whether an index tuple mentions each axis of the domain: no element is read twice (for the
-    affine maps that programs use)."""
-    seen = {e.axis for e in walk(args) if isinstance(e, Index)}
-    return set(axes) <= seen

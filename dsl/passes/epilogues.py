@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..domains import regions
 from ..expr import Expr, Read, rewrite, walk
 from ..graph import (
     Fold,
@@ -25,7 +26,7 @@ from ..graph import (
 from .base import Context
 from .operands import ENGINES
 from .rebuild import Rebuilder
-from .vertical import regions
+from .tested import keeps_tests
 
 
 def fuse_epilogues(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
@@ -36,7 +37,8 @@ def fuse_epilogues(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     heads: dict[Node, Any] = {}  # a producer or what it ate last → the kernel so far
     for node in order:
         if isinstance(node, Generate):
-            last = next((p for p in uses.producers(node) if p in heads), None)
+            last = next((p for p in uses.producers(node) if p in heads and (
+                not context.settings.check or _keeps_tests(heads[p], p, node))), None)  # fmt: skip
             if last is not None:
                 merged = _merge(heads.pop(last), node, builder)
                 context.kept[merged] = context.kept.get(node, "")
@@ -107,6 +109,12 @@ def _reads_only_here(user: Generate, node: Node) -> bool:
         return False
     reads = (e for e in walk(user.elements) if isinstance(e, Read) and e.node is node)
     return all(is_identity_read(e, rank) for e in reads)
+
+
+def _keeps_tests(head: Any, last: Node, user: Generate) -> bool:
+    """Whether every index of what `head` stores, to others `last`, is tested where `user` reads."""
+    reads = ((user, e) for e in walk(user.elements) if isinstance(e, Read) and e.node is last)
+    return keeps_tests(head.epilogue, head.outputs[0].shape, reads)
 
 
 def _merge(head: Any, user: Generate, builder: Rebuilder) -> Any:

@@ -11,8 +11,10 @@ from collections.abc import Sequence, Set
 from typing import Any
 
 from ..combines import argument_of
+from ..domains import regions
 from ..expr import Expr, Read, Var, substitute, walk
 from ..graph import (
+    Branch,
     Combine,
     Fold,
     Generate,
@@ -26,7 +28,6 @@ from ..graph import (
 )  # fmt: skip
 from .base import Context
 from .rebuild import Rebuilder
-from .vertical import regions
 
 MOST_OUTPUTS = 8
 
@@ -120,8 +121,6 @@ def _start(node: Fold) -> bool:
 
 def _branch_only(roots: Sequence[Leaf]) -> set[Node]:
     """Nodes needed only by sides of conds: merging them would compute the other side too."""
-    from ..graph import Branch
-
     sides = [
         leaf for node in topological(roots) if isinstance(node, Branch)
         for leaf in (*node.then, *node.other)

@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..domains import regions
 from ..expr import Expr, Read, rewrite, walk
 from ..graph import Generate, Input, Leaf, Node, is_identity_read, topological
 from .base import Context
 from .horizontal import MOST_OUTPUTS, _branch_only, _common
 from .rebuild import Rebuilder
-from .vertical import LARGEST, _checked_by_data, regions
+from .vertical import LARGEST, _checked_by_data
 
 
 def fuse_in_place(roots: Sequence[Leaf], context: Context) -> list[Leaf]:

@@ -16,15 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..expr import Apply, Const, Expr, Index, Read, constant, rewrite, walk
+from ..borders import FARTHEST
+from ..expr import Apply, Const, Expr, Index, Read, constant, rewrite, split_constant, walk
 from ..graph import Generate, Leaf, Node
 from ..operations.stencils import resolve_index
 from ..scalar import apply_primitive
 from .base import Context
 from .rebuild import rewrite_graph
-
-#: Neighbours further away share nothing; and a border that wide may be all of an array.
-FARTHEST = 64
 
 
 def recognise_neighbours(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
@@ -119,20 +117,9 @@ def _modulo(e: Expr, index: Expr, n: Expr) -> int | None:
         return None
     if e.op.name == "remainder":
         return _modulo(e.args[0], index, n) if e.args[1] is n else None
-    x, step = _step(e)
+    x, step = split_constant(e)
     found = None if x is e else _modulo(x, index, n)
     return None if found is None else found + step
-
-
-def _step(e: Expr) -> tuple[Expr, int]:
-    """The x and the c of x + c."""
-    if isinstance(e, Apply) and e.op.name in ("add", "subtract"):
-        x, y = e.args
-        if e.op.name == "add" and isinstance(x, Const):
-            x, y = y, x
-        if isinstance(y, Const):
-            return x, int(y.value) if e.op.name == "add" else -int(y.value)
-    return e, 0
 
 
 def _clamped(e: Expr, index: Expr, n: Expr, fits: bool) -> int | None:
@@ -150,7 +137,7 @@ def _clamped(e: Expr, index: Expr, n: Expr, fits: bool) -> int | None:
         else:
             return None
         e = x
-    x, off = _step(e)
+    x, off = split_constant(e)
     if x is not index:
         return None
     needed = (above or (off >= 0)) and (below or (fits and off <= 0))
@@ -159,5 +146,5 @@ def _clamped(e: Expr, index: Expr, n: Expr, fits: bool) -> int | None:
 
 def _offsets(place: Expr, index: Expr) -> set[int]:
     """The constants that are added to `index` in it."""
-    steps = (_step(e) for e in walk((place,)))
+    steps = (split_constant(e) for e in walk((place,)))
     return {off for x, off in steps if x is index}

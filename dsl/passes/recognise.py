@@ -19,6 +19,7 @@ from ..graph import Combine, Fold, Leaf, Matmul, Node, Permute, topological
 from ..operations.linalg import MatmulOptions
 from .base import Context
 from .rebuild import rewrite_graph
+from .tested import may_be_outside
 
 
 def recognise_matmul(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
@@ -28,6 +29,8 @@ def recognise_matmul(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
     def change(node: Node) -> Node:
         made = _as_matmul(node)
+        if made is not None and context.settings.check and _may_be_outside(node):
+            return node  # a product reads its operands by strides
         if made is None:
             return node
         context.notes.append(f"{node.label}: a sum of products over rows and columns is a matmul")
@@ -81,6 +84,11 @@ def _as_matmul(node: Node) -> Matmul | None:
     return Matmul(node.outer[:-2], node.outer[-2], node.outer[-1], node.inner[0], left, right,
                   MatmulOptions(), label=node.label, where=node.where, checks=node.checks,
                   fused=node.fused)  # fmt: skip
+
+
+def _may_be_outside(node: Any) -> bool:
+    domain = (*node.outer, *node.inner)
+    return any(isinstance(e, Read) and may_be_outside(e, domain) for e in walk(node.elements))
 
 
 def _is_zero(init: tuple[Expr, ...] | None) -> bool:

@@ -17,7 +17,10 @@ from .rebuild import Rebuilder
 
 
 def drop_unread(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
-    """The graph without components that nobody reads (those of libraries and permutes stay)."""
+    """The graph without components that nobody reads (those of libraries and permutes stay, and
+    in checked programs all, whose indices are tested)."""
+    if context.settings.check:
+        return list(roots)
     order = list(topological(roots))
     read = set(roots)
     kept: dict[Node, tuple[Node, list[int]]] = {}  # shortened nodes, and which components are left

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..domains import domain, per_element, regions
 from ..errors import Location
 from ..expr import Expr, Index, Read, rewrite, substitute, walk
 from ..graph import (
@@ -21,14 +22,12 @@ from ..graph import (
     Branch,
     Check,
     Fold,
-    FoldSeg,
     Generate,
     Input,
     Label,
     Leaf,
     Matmul,
     Node,
-    Permute,
     Scan,
     is_identity_read,
     topological,
@@ -37,13 +36,13 @@ from ..operations.stencils import resolve_index, resolve_read
 from . import cost, operands
 from .base import Context
 from .rebuild import Rebuilder
+from .repeats import FAR, GATHERED, counters, times_read
+from .tested import keeps_tests
 
 LARGEST = 6000
 #: A transposed view is stored once a stencil on a CPU reads its elements more often than this.  (On
 #: an H200 five neighbours in 4 096² take 67 µs read across, 73 with a stored copy.)
 TURNED = 2
-#: How often an element counts as read by the elements of a larger domain: their number is unknown.
-FAR = 1000.0
 
 
 @dataclass
@@ -51,73 +50,16 @@ class Uses:
     """How one node is used."""
 
     whole: str | None = None
-    reads: dict[tuple[Node, Expr], float] = field(default_factory=dict)
+    reads: dict[tuple[Node, Read], float] = field(default_factory=dict)
     by_matmul: bool = False
     by_stencil: bool = False
     by_other_region: bool = False
     times: float = 0.0  # evaluations of an element, were it inlined
+    gathered: bool = False
 
 
-def domain_rank(node: Node) -> int:
-    """Number of axes the element expressions of a node range over."""
-    match node:
-        case Generate():
-            return len(node.shape)
-        case Fold():
-            return len(node.outer) + len(node.inner)
-        case FoldSeg():
-            return len(node.outer) + 1
-        case Scan():
-            return len(node.shape)
-        case Permute():
-            return len(node.domain)
-        case Matmul():
-            return len(node.batch) + 2
-    return 0
-
-
-def per_element(node: Node) -> tuple[Expr, ...]:
-    """The expressions evaluated at every point of the domain (no shapes, no initial values)."""
-    match node:
-        case Generate():
-            return node.elements
-        case Fold() | FoldSeg() | Scan():
-            return (*node.elements, *node.epilogue)
-        case Permute():
-            return (node.valid, *node.target, *node.values)
-        case Matmul():
-            return (node.left, node.right)
-    return ()
-
-
-def regions(roots: Sequence[Leaf]) -> dict[Node, frozenset[Node]]:
-    """The loop states every node depends on; with one state of a loop all of it, for they change
-    together."""
-    found: dict[Node, frozenset[Node]] = {}
-    order = list(topological(roots))
-    loops = [node for node in order if isinstance(node, ArrayLoop)]
-    together = {held: frozenset(loop.bound) for loop in loops for held in loop.bound}
-    for node in order:
-        if isinstance(node, Input):
-            alone = frozenset((node,)) if node.kind == "state" else frozenset()
-            found[node] = together.get(node, alone)
-            continue
-        mine: frozenset[Node] = frozenset()
-        for leaf in node.inputs():
-            mine |= found[leaf.node]
-        if isinstance(node, ArrayLoop):
-            for leaf in node.inner_roots():
-                mine |= found[leaf.node]
-            mine -= frozenset(node.bound)
-        elif isinstance(node, Branch):
-            for leaf in (*node.then, *node.other):
-                mine |= found[leaf.node]
-        found[node] = mine
-    return found
-
-
-def find_uses(roots: Sequence[Leaf]) -> dict[Node, Uses]:
-    """How every node is used by all others and by the outside."""
+def find_uses(roots: Sequence[Leaf], gpu: bool = False) -> dict[Node, Uses]:
+    """How every node is used by all others and by the outside; `gpu` as for `times_read`."""
     uses: dict[Node, Uses] = {}
     region = regions(roots)
 
@@ -149,16 +91,17 @@ def find_uses(roots: Sequence[Leaf]) -> dict[Node, Uses]:
         for e in walk(hosts):
             if isinstance(e, Read):
                 of(e.node).whole = "the host needs its value"
-        rank = domain_rank(node)
+        over = domain(node)
         combine = getattr(node, "combine", None)
         bodies = per_element(node) + (combine.results if combine is not None else ())
+        loops = counters(bodies)
         for e in walk(bodies):
             if not isinstance(e, Read):
                 continue
             use = of(e.node)
-            once = cost.uses_every_index(e.args, range(rank))
-            factor = (2.0 if isinstance(node, Scan) else 1.0) if once else FAR
-            use.reads[(node, e)] = factor
+            times = times_read(e.args, over, loops, gpu)
+            use.reads[(node, e)] = min((2.0 if isinstance(node, Scan) else 1.0) * times, FAR)
+            use.gathered |= times == GATHERED and any(isinstance(x, Read) for x in walk(e.args))
             use.by_matmul |= isinstance(node, Matmul)
             use.by_stencil |= e.boundary is not None
             use.by_other_region |= region[e.node] != region[node]
@@ -177,10 +120,9 @@ def _join_readers(roots: Sequence[Leaf], uses: dict[Node, Uses]) -> None:
         joined: dict[tuple[Node, tuple[Expr, ...], str | None], float] = {}
         identical = True
         for (reader, e), factor in use.reads.items():
-            assert isinstance(e, Read)
             key = (owners.get(reader, reader), e.args, e.boundary)
             joined[key] = max(factor, joined.get(key, 0.0))
-            identical = identical and is_identity_read(e, domain_rank(reader))
+            identical = identical and is_identity_read(e, len(domain(reader)))
         use.times = sum(joined.values())
         alone = identical and len(joined) == 1 and use.times <= 1
         free = not (use.whole or use.by_matmul or use.by_other_region)
@@ -215,9 +157,8 @@ def decide(node: Node, use: Uses, size: int, body: tuple[Expr, ...],
     """None to inline `node`, else the reason why it is computed into memory.
 
     `body` are its elements with what was inlined into them: what a reader would compute again.
-    `loads`: types whose products compute light operands while they load them.  `checked`: indices
-    are tested, which those who read operands by strides do not do.  `turns`: stencils are given
-    rows that lie as they are read.
+    `loads`: types whose products compute light operands while they load them.  `checked`: every
+    index is tested.  `turns`: stencils are given rows that lie as they are read.
     """
     if not isinstance(node, Generate):
         return "its results are known only when it has finished"
@@ -227,12 +168,12 @@ def decide(node: Node, use: Uses, size: int, body: tuple[Expr, ...],
         return "it has a schedule of its own"
     if _checked_by_data(node):
         return "its elements are checked first"
+    if checked and not keeps_tests(body, node.shape, use.reads):
+        return "its indices are tested, and not all where it is read (check=True)"
     view, times = cost.is_view(body), use.times
     across = view and use.by_stencil and cost.turns_rows(body, len(node.shape))
     if turns and across and times > TURNED:
         return "a stencil reads its rows several times, and they lie across those of its array"
-    if use.by_matmul and checked:
-        return "its indices are tested first (check=True)"
     if use.by_matmul and not (view and cost.is_affine_view(body)):
         return _why_not_loaded(node, use, body, loads)
     if view or (times <= 1 and size <= LARGEST and not use.by_other_region):
@@ -248,9 +189,16 @@ def decide(node: Node, use: Uses, size: int, body: tuple[Expr, ...],
     if again <= cost.ROUND_TRIP:
         return None
     if times >= FAR:
+        if not work:
+            return "every element of a larger domain reads it, and where it reads depends on data"
         return (
             "every element of a larger domain reads it: each would compute it again, by "
             f"{work:,.0f} operation{'s' * (work != 1)}"
+        )
+    if use.gathered:
+        return (
+            "it is read where data says, an element perhaps often: each time it would be computed "
+            f"again, by {work:,.0f} operations, a round trip through memory {cost.ROUND_TRIP:.0f}"
         )
     return (
         f"it is read {times:.0f} times: computing it again would cost {again:,.0f} operations an "
@@ -354,7 +302,7 @@ def _used_outside_reads(body: Expr, index: Expr) -> bool:
 
 def fuse_vertical(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     """The graph with cheap or once-used producers inside their consumers."""
-    uses = find_uses(roots)
+    uses = find_uses(roots, context.backend == "cuda")
     engine = context.backend == "cuda" and not context.settings.check
     loads = operands.ENGINES if engine else frozenset()
     turns = context.backend == "native"
@@ -372,7 +320,7 @@ def fuse_vertical(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
         use = uses.get(node)
         body: tuple[Expr, ...] = changes.get("elements", getattr(made, "elements", ()))
         reason = "it is unused" if use is None else decide(
-            node, use, size, body, loads, context.settings.check, turns)  # fmt: skip
+            made, use, size, body, loads, context.settings.check, turns)  # fmt: skip
         if reason is None and use is not None and not use.reads:
             reason = "its readers need it whole"
         if reason is None:  # never emitted: its readers take the elements

@@ -14,6 +14,7 @@ pytest.importorskip("scipy")
 
 from typer.testing import CliRunner
 
+import treadle as td
 from treadle import cli
 
 NAMES = [
@@ -211,3 +212,24 @@ def test_as_a_module_and_without_heavy_imports() -> None:
     )
     run = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=False)
     assert run.stdout.strip() == "[]", run.stdout + run.stderr
+
+
+def test_version_is_an_option_too() -> None:
+    code, text = invoke("--version")
+    assert code == 0 and text == f"treadle {td.__version__}\n"
+
+
+def test_a_file_finds_its_neighbours_and_its_classes(tmp_path: Path) -> None:
+    (tmp_path / "beside_it.py").write_text("FACTOR = 3\n")
+    (tmp_path / "with_a_class.py").write_text(
+        "from __future__ import annotations\n"
+        "from dataclasses import dataclass\n"
+        "import treadle as td\n"
+        "import beside_it\n"
+        "@dataclass\nclass Pair:\n    low: object\n    high: object\n"
+        "def pairs(x):\n    return td.map(lambda v: Pair(v * beside_it.FACTOR, v), x)\n"
+    )
+    code, text = invoke("explain", f"{tmp_path / 'with_a_class.py'}:pairs")
+    assert code == 0 and "1 kernel launched" in text, text
+    code, text = invoke("explain", f"{tmp_path / 'with_a_class.py'}:Pair")
+    assert code == 1 and "no function 'Pair'; it has: pairs." in text

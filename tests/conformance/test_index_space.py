@@ -493,6 +493,28 @@ def test_indices_of_the_host_are_always_checked(build):
         build(np.arange(12.0).reshape(4, 3))
 
 
+@pytest.mark.parametrize(("axis", "shape"), [
+    (1, (4, 3)), (1, (1, 2)), (0, (2, 1)), (0, (2, 3)), (-1, (4, 0)), (1, (5, 2)), (0, (2, 2)),
+])  # fmt: skip
+def test_indices_along_an_axis_broadcast_along_the_others(axis, shape, backend):
+    a, indices = np.arange(12.0).reshape(4, 3), np.resize([2, -1, 0], shape)
+    given = td.jit(lambda a, i: td.take_along_axis(a, i, axis), backend=backend)
+    if shape in ((5, 2), (2, 2)):
+        with pytest.raises(td.ShapeError, match="take_along_axis cannot broadcast"):
+            given(a, indices)
+    else:
+        assert_same(given(a, indices), np.take_along_axis(a, indices, axis))
+
+
+def test_squeeze_drops_axes_of_one_element(backend):
+    squeezed = td.jit(lambda a: td.squeeze(a[1:], axis=0) * 2, backend=backend)
+    a = np.arange(6.0).reshape(2, 3)
+    assert_same(squeezed(a), a[1] * 2)
+    for rows in (np.zeros((4, 3)), np.zeros((1, 3))):
+        with pytest.raises(td.ShapeError, match=rf"axis 0 has extent {len(rows) - 1}, not 1"):
+            squeezed(rows)
+
+
 def test_numbers_among_the_arguments_are_checked_at_every_call(backend):
     f = td.jit(lambda a, n: a[n], backend=backend)
     a = np.arange(5.0)

@@ -186,6 +186,12 @@ def test_histogram(check):
         ("edges", f, {"bins": edges}),
         ("integers in edges", a, {"bins": edges}),
         ("nothing", f[:0], {"bins": 3, "range": (0.0, 1.0)}),
+        ("integers as weights", f, {"bins": 7, "weights": a}),
+        ("weights", f, {"bins": edges, "weights": small("float32", 5000)}),
+        ("density", a, {"bins": edges, "density": True}),
+        ("density of weights", f, {"bins": 4, "density": True, "weights": a}),
+        ("float32", f.astype("f4"), {"bins": 9}),
+        ("range of float32", f.astype("f4"), {"bins": 7, "range": (0, 99.5)}),
     ):
         counts, bounds = np.histogram(values, **options)
         cases[label] = (lambda v=values, o=options: td.histogram(v, **o)[0], counts)
@@ -195,3 +201,10 @@ def test_histogram(check):
             4,
         )
     check(cases)
+
+
+def test_histograms_that_are_none():
+    with pytest.raises(td.ShapeError, match="the edges must not descend"):
+        td.histogram(np.arange(4), [3, 2, 1])
+    with pytest.raises(td.DTypeError, match="bincount needs real weights"):
+        td.bincount(np.arange(4), weights=np.ones(4) * 1j)

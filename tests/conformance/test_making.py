@@ -7,7 +7,7 @@ import pytest
 
 import treadle as td
 
-from .helpers import DTYPES, EXTENTS, dt, small, td_dtype, wide
+from .helpers import DTYPES, EXTENTS, assert_same, dt, small, td_dtype, wide
 
 
 @pytest.mark.parametrize("name", DTYPES)
@@ -196,3 +196,35 @@ def test_the_and_indexing_with_scalars(check):
             "rank 0 inside": (lambda: td.map(lambda x: x + td.the(u0), v), v + 2.5),
         }
     )
+
+
+@pytest.mark.parametrize("bounds", [
+    (0, 1, 0.1), (5, -5, -3), (0.5,), (3, 3), (np.int8(-4), np.float32(2.5), np.float16(0.3)),
+    (np.uint64(5),), (2**62, -(2**62), -(2**60)),
+])  # fmt: skip
+def test_arange_has_numpys_numbers(bounds, run):
+    assert_same(run(td.arange(*bounds)), np.arange(*bounds))
+
+
+def test_arange_makes_no_array_of_its_numbers():
+    last = td.run(td.arange(3, 10**12, 2)[-2:], backend="native")
+    assert_same(last, np.array([10**12 - 3, 10**12 - 1]))
+
+
+@pytest.mark.parametrize(("bounds", "dtype"), [
+    ((0, np.nan), None), ((0, np.inf), None), ((0, 1j), None), ((3,), bool),
+])  # fmt: skip
+def test_arange_of_no_numbers(bounds, dtype):
+    with pytest.raises(td.ShapeError, match="there are no numbers from 0 to"):
+        td.arange(*bounds, dtype=dtype)
+
+
+def test_linspace_of_complex_numbers(run):
+    assert_same(run(td.linspace(1 + 1j, 2, 3)), np.linspace(1 + 1j, 2, 3))
+    assert_same(run(td.linspace(0, 4j, 5, dtype="c8")), np.linspace(0, 4j, 5, dtype="c8"))
+
+
+@pytest.mark.parametrize("value", [300, -1])
+def test_a_literal_beyond_the_type_asked_for(value):
+    with pytest.raises(td.DTypeError, match=f"the literal {value} does not fit in uint8"):
+        td.full(2, value, dtype="uint8")

@@ -1,5 +1,6 @@
 """What a first user broke: kept here so that it stays mended."""
 
+import collections
 import re
 
 import numpy as np
@@ -287,6 +288,68 @@ def test_names_of_other_libraries_lead_to_ours():
         td.stencyl  # noqa: B018
 
 
+def test_names_that_are_elsewhere_in_treadle_or_nowhere():
+    with pytest.raises(AttributeError, match=r"no 'Column': td\.schedule\.Column"):
+        td.Column  # noqa: B018
+    with pytest.raises(AttributeError, match=r"no 'StepLru': td\.simulator\.StepLru"):
+        td.StepLru  # noqa: B018
+    with pytest.raises(AttributeError, match=r"an Array has no 'trace': td\.sum\(td\.diag"):
+        td.use(np.eye(2)).trace()
+    for nonsense in ("cov", "info", "partition"):  # cos, isinf, precision are not what is meant
+        with pytest.raises(AttributeError, match=f"no '{nonsense}'.$"):
+            getattr(td, nonsense)
+
+
+def test_slips_of_a_third_user():
+    x, im = np.ones(3), np.ones((4, 4))
+    with pytest.raises(td.TracingError, match=r"td\.wrap is a boundary as it is"):
+        td.stencil(lambda w: w[1], x, boundary=td.wrap())
+    for f in (lambda w: w + 1, lambda w: 2 * w, lambda w: td.where(w > 0, 1, 0), lambda w: -w):
+        with pytest.raises(td.TracingError, match=r"element itself is w\[0, 0\]"):
+            td.stencil(f, im)
+    with pytest.raises(td.TracingError, match=r"formatting by '\.2f' needs the value of an array"):
+        f"{td.sum(x):.2f}"
+    with pytest.raises(td.ShapeError, match="lists of different lengths"):
+        td.sum([[1, 2], [3]])
+    with pytest.raises(td.TracingError, match="use needs an array, got NoneType"):
+        td.use(None)
+    with pytest.raises(td.DTypeError, match="does not fit in 64 bits"):
+        td.use(2**70)
+    program = td.jit(lambda v, k: v * k).lower(x, 2)
+    with pytest.raises(td.TracingError, match="1 array and 1 number, got 1 array and 0 numbers"):
+        program(x)
+
+
+def test_parts_of_arguments_have_the_names_of_their_fields():
+    state = collections.namedtuple("state", "h u")
+    f = td.jit(lambda s, pair: s.h + s.u + pair[1])
+    text = f.lower(state(np.ones(3), np.ones(3)), (np.ones(3), np.ones(3))).explain()
+    assert "  s.h " in text and "  s.u " in text and "  pair[1] " in text
+
+
+def test_tests_of_extents_and_arguments_say_what_to_do():
+    for f in (lambda v: v if v.shape[0] > 3 else -v, lambda v: v if v.shape == (3,) else -v):
+        with pytest.raises(td.TracingError, match=r"Leave out a\s+test of extents"):
+            td.jit(f)(np.ones(3))
+    with pytest.raises(td.TracingError, match=r"f\(a,\s+flag=…\)"):
+        td.jit(lambda v, flag: v if flag else -v)(np.ones(3), True)
+    for f in (td.concatenate, td.stack):
+        with pytest.raises(td.TracingError, match=r"Write td\.\w+\(\[a, b\]\)"):
+            f(np.ones(3), np.ones(3))
+    with pytest.raises(td.BackendUnavailable, match="Did you mean cuda"):
+        td.run(td.iota(3), backend="gpu")
+    with pytest.raises(td.TracingError, match="Call it: what it returns"):
+        td.run(td.jit(lambda v: v).lower(np.ones(3)))
+
+
+def test_sparse_matrices_are_told_apart():
+    sparse = pytest.importorskip("scipy.sparse")
+    eye = sparse.eye_array(3, format="csc")
+    for take in (td.use, td.sum, td.jit(lambda m: m)):
+        with pytest.raises(td.TreadleError, match=r"m\.indices and\s+np\.diff\(m\.indptr\)"):
+            take(eye)
+
+
 def test_extents_of_data_that_is_there_are_shown():
     rows = td.use(np.ones((3, 4))).shape[0]
     assert repr(rows) == "Scalar(3: int64)" and repr(rows * 2 + 1) == "Scalar(7: int64)"
@@ -380,3 +443,18 @@ def test_printing_tells_the_components_of_a_loop():
 
     text = str(td.jit(program, backend="reference").lower(np.ones(3), np.zeros(3)))
     assert re.search(r"iterate from %\d+, %\d+ body %(\d+)\.\d, %\1\.\d", text), text
+
+
+def test_settings_that_were_never_entered_are_warned_of():
+    with pytest.warns(UserWarning, match=r"write `with td\.config\(check=True\):`"):
+        td.config(check=True)
+    block = td.config(backend="reference")
+    with block, block:
+        assert "on reference" in repr(td.jit(lambda v: v).lower(np.ones(2)))
+    assert "on reference" not in repr(td.jit(lambda v: v).lower(np.ones(2)))
+
+    @td.config(backend="reference")
+    def where():
+        return repr(td.jit(lambda v: v).lower(np.ones(2)))
+
+    assert "on reference" in where() and repr(block).startswith("<td.config(backend=")

@@ -7,7 +7,7 @@ import pytest
 
 import treadle as td
 
-from .helpers import EXTENTS, INTEGERS, NUMBERS, assert_same, generator, small, wide
+from .helpers import EXTENTS, INTEGERS, NUMBERS, assert_same, generator, small, to_host, wide
 
 
 def plus(new, old):
@@ -89,6 +89,37 @@ def test_combinations_by_type(check, name):
             ),
         }
     check(cases)
+
+
+@pytest.mark.parametrize("shape", [(40, 30, 3), (500, 4), (0, 7, 2), (3, 0, 5), (9, 11, 9)])
+def test_channels(check, shape):
+    """Short last axes: by channel, of another pixel, with values of their own."""
+    image = generator("channels", shape).integers(0, 16, shape)
+    a, width, channels = td.use(image), shape[-2], shape[-1]
+    count = np.zeros((channels, 16), int)
+    np.add.at(count, (np.broadcast_to(np.arange(channels), shape), image), 1)
+    weighted = np.zeros((16, channels), int)
+    beside = image[..., np.minimum(np.arange(width) + 1, width - 1), :]
+    np.add.at(weighted, (beside, np.broadcast_to(np.arange(channels), shape)), 3 * image + 1)
+    last = len(shape) - 1
+
+    def right(i):
+        return (*i[:-2], td.minimum(i[-2] + 1, width - 1), i[-1])
+
+    zeros = np.zeros((channels, 16), int)
+    ones = td.fill(shape, 1)
+    check(
+        {
+            "by channel": (lambda: td.permute(plus, zeros, lambda *i: (i[last], a[i]), ones),
+                           count),
+            "in order": (lambda: td.permute(plus, zeros, lambda *i: (i[last], a[i]), ones,
+                                            deterministic=True), count),
+            "beside": (lambda: td.permute(plus, zeros.T.copy(),
+                                          lambda *i: (a[right(i)], i[last]), 3 * a + 1), weighted),
+            "columns": (lambda: td.permute(plus, zeros, lambda *i: (i[last], a[i]), ones,
+                                           schedule=td.schedule.Column(2)), count),
+        }
+    )  # fmt: skip
 
 
 def test_ignore(check):
@@ -408,3 +439,29 @@ def test_values_without_a_bin_are_dropped_and_reported_in_checked_mode(backend):
             td.run(td.bincount(given, length=3), backend=backend, check=True)
     counts, _ = td.run(td.histogram(np.array([0.5, 7.0, -3.0]), 2, (0, 1)), check=True)
     assert_same(counts, np.array([0, 1]))
+
+
+def test_combinations_of_more_than_one_operator(backend):
+    """Conditions, loops, reads and the numbers of a call, where places are met again and again."""
+    keys, values = small("int64", 200, low=0, high=5), small("int64", 200, low=0, high=9)
+    table = np.arange(9)
+    sums, most = np.zeros(5, "i8"), np.zeros(5, "i8")
+    np.add.at(sums, keys, values)
+    np.maximum.at(most, keys, values)
+
+    def program(keys, values, table, cap):
+        def into(combine):
+            return td.permute(combine, td.zeros(5, dtype=td.int64), lambda i: keys[i], values)
+
+        return (
+            into(lambda new, old: td.cond(new > old, new, old)),
+            into(lambda new, old: td.minimum(new + old, cap)),
+            into(lambda new, old: td.minimum(new + old, keys.shape[0])),
+            into(lambda new, old: td.where(table[new] > table[old], new, old)),
+            into(lambda new, old: td.maximum(old, td.cond(new < 9, table[new], new))),
+            into(lambda new, old: old + td.loop(new, lambda k, s: s + 1, td.int64(0))),
+        )
+
+    few, all_keys = np.minimum(sums, 50), np.minimum(sums, 200)
+    got = td.jit(program, backend=backend)(keys, values, table, 50)
+    assert_same(tuple(to_host(g) for g in got), (most, few, all_keys, most, most, sums))

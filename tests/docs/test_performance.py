@@ -25,19 +25,20 @@ def test_the_page_of_products_is_that_of_the_results(monkeypatch):
 
 def test_tables_beside_the_results_are_what_the_results_say(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT))
-    from benchmarks import harness, readme
+    from benchmarks import readme, reporting
 
     for kind in ("gpu", "cpu"):
         path, _ = readme.newest(kind)
         text = path.with_suffix(".md").read_text()
         assert readme.retold(path) == text, "run python -m benchmarks.readme"
         rows = [line for line in text.splitlines() if line.startswith("| ")]
-        assert {line.replace(r"\|", "").count("|") for line in rows} == {len(harness.HEADS) + 1}
+        assert {line.replace(r"\|", "").count("|") for line in rows} == {len(reporting.HEADS) + 1}
 
 
 def test_a_wrong_peer_stands_apart(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT))
-    from benchmarks.harness import Row, Timing, cells
+    from benchmarks.harness import Row, Timing
+    from benchmarks.reporting import cells
 
     def took(seconds, error):
         return Timing(seconds, seconds, seconds, seconds, 3, error)

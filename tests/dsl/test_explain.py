@@ -17,8 +17,9 @@ import pytest
 
 import treadle as td
 from treadle.dsl.access import accesses, show_access
-from treadle.dsl.explain import explain, graphviz
+from treadle.dsl.explain import explain
 from treadle.dsl.names import Names, is_kernel
+from treadle.dsl.picture import graphviz
 from treadle.skeletons.analysis import device
 from treadle.skeletons.launches import told
 from treadle.skeletons.lower import LoweringContext

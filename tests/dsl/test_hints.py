@@ -44,7 +44,7 @@ def of_the_run(build, *numbers):
     return lambda: td.jit(build)(A, *numbers)
 
 
-IN_A_CLOSURE = r".*goes into a closure, one program for each value: td\.jit\(lambda a: f\(a, axis"
+IN_A_CLOSURE = r".*goes into a closure, one program for each value: td\.jit\(lambda a: f\(a, \w+=…"
 MISTAKES = {
     "an array among indices": (
         lambda: td.use(A)[:, td.use(ROWS)],

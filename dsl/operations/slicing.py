@@ -1,0 +1,134 @@
+"""One axis of an index, `a[1:-1]`, `a[::-2]` or `a[k]`, as arithmetic on its extent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import simplify
+from ..access import polynomial
+from ..errors import ShapeError
+from ..expr import Apply, Const, Expr, Extent, Param, constant, walk
+from ..graph import Check
+from ..scalar import apply_primitive, as_index
+from ..shapes import require
+from ..types import int64
+from .places import greatest, least, minus, plus
+
+
+def _bound(value: Any, n: Expr) -> Expr:
+    """A slice bound as NumPy clips it, into 0 … n."""
+    e = as_index(value, "a slice")
+    if isinstance(e, Const):
+        v = int(e.value)
+        return least(constant(v), n) if v >= 0 else greatest(plus(n, constant(v)), constant(0))
+    negative = apply_primitive("less", [e, constant(0)])
+    shifted = simplify.select(negative, plus(e, n), e)
+    return least(greatest(shifted, constant(0)), n)
+
+
+def _single(s: slice, n: Expr) -> bool:
+    """Whether a slice holds one element at most whatever `n`, and so broadcasts: `:1`, `-1:`,
+    `k:k + 1`, `n - 1:`."""
+    start = 0 if s.start is None else s.start
+    if isinstance(start, int) and (s.stop is None or isinstance(s.stop, int)):
+        return bool(s.stop == (start + 1 or None))
+    low, high = _first(s), n if s.stop is None else as_index(s.stop, "a slice")
+    if not isinstance(high, Const) and high is not n and _counts_from_end(low):
+        return False  # a[-7:k] of 5 rows is a[-7:-1], four of them, where k counts from the end
+    if any(e.type != int64 for e in walk((low, high))):
+        return False  # k + 1 of a narrow type may wrap
+    low, high = (plus(n, e) if _counts_from_end(e) else e for e in (low, high))
+    after = polynomial(plus(low, constant(1)))
+    return after is not None and after == polynomial(high)
+
+
+def _first(s: slice) -> Expr:
+    return constant(0) if s.start is None else as_index(s.start, "a slice")
+
+
+def _counts_from_end(bound: Expr) -> bool:
+    return isinstance(bound, Const) and int(bound.value) < 0
+
+
+def slice_axis(s: slice, n: Expr) -> tuple[Expr, Expr, int]:
+    """First source index, extent and step of one sliced axis of extent `n`."""
+    step = 1 if s.step is None else s.step
+    if not hasattr(step, "__index__") or int(step) == 0:
+        raise ShapeError(
+            f"the step of a slice must be a nonzero integer, got {s.step!r}.",
+            hint="Write a number, as in a[::2] or a[::-1]; td.backpermute takes any index.",
+        )
+    step, zero = int(step), constant(0)
+    if step == 1 and not isinstance(n, Const) and _single(s, n):
+        first = _first(s)
+        if isinstance(first, Const):  # an empty result never reads: no clipping is needed
+            k = int(first.value)
+            have = n if k in (0, -1) else greatest(plus(n, constant(-k if k > 0 else k + 1)), zero)
+            return (first if k >= 0 else plus(n, first)), least(have, constant(1)), 1
+        start = _bound(first, n)
+        stop = n if s.stop is None else _bound(s.stop, n)
+        return start, least(greatest(minus(stop, start), zero), constant(1)), 1
+    if step > 0:
+        start = constant(0) if s.start is None else _bound(s.start, n)
+        stop = n if s.stop is None else _bound(s.stop, n)
+        span = minus(stop, start)
+        if step > 1:
+            span = apply_primitive("floor_divide", [plus(span, constant(step - 1)), constant(step)])
+        whole = s.start is None and (s.stop is None or step == 1)
+        extent = span if whole else greatest(span, constant(0))
+        if isinstance(s.start, int) and s.start >= 0:
+            start = constant(s.start)  # an empty result never reads, so no clipping is needed
+        return start, extent, step
+    last = minus(n, constant(1))
+    # For negative steps bounds are clipped into −1 … n − 1.
+    start = last if s.start is None else _bound_down(s.start, n)
+    stop = constant(-1) if s.stop is None else _bound_down(s.stop, n)
+    span = apply_primitive(
+        "floor_divide", [plus(minus(start, stop), constant(-step - 1)), constant(-step)]
+    )
+    return start, greatest(span, constant(0)), step
+
+
+def _bound_down(value: Any, n: Expr) -> Expr:
+    e = as_index(value, "a slice")
+    negative = apply_primitive("less", [e, constant(0)])
+    shifted = simplify.select(negative, plus(e, n), e)
+    return least(greatest(shifted, constant(-1)), minus(n, constant(1)))
+
+
+def integer_index(value: Any, n: Expr, axis: int, checks: list[Check]) -> Expr:
+    e = as_index(value, "an index")
+    if not isinstance(e, Const):
+        negative = apply_primitive("less", [e, constant(0)])
+        at = simplify.select(negative, plus(e, n), e)
+        if all(isinstance(x, Const | Extent | Param | Apply) for x in walk((at,))):
+            checks += _within(at, n, axis)  # known before the first kernel
+        return at
+    v = int(e.value)
+    checks += require(
+        n,
+        constant(v + 1 if v >= 0 else -v),
+        f"index {v} is out of range for axis {axis} with extent {{left}}.",
+        error="IndexOutOfBounds",
+        relation=">=",
+        hint=_INDICES,
+    )
+    return e if v >= 0 else plus(n, e)
+
+
+def _within(at: Expr, n: Expr, axis: int) -> tuple[Check, ...]:
+    """The checks that 0 ≤ at < n."""
+    zero, last = constant(0), minus(n, constant(1))
+    return (
+        *require(
+            last, at,
+            f"index {{right}} is out of range for axis {axis}, whose last is {{left}}.",
+            relation=">=", error="IndexOutOfBounds", hint=_INDICES),
+        *require(
+            at, zero,
+            f"an index is out of range for axis {axis}: {{left}}, counted from its start.",
+            relation=">=", error="IndexOutOfBounds", hint=_INDICES),
+    )  # fmt: skip
+
+
+_INDICES = "Indices run from 0 to n - 1, or from -1 down to -n."

@@ -1,0 +1,150 @@
+"""How often a reader wants each element of what it reads, as far as its index expressions tell.
+
+Fusing a producer computes an element anew for each time that it is wanted, so this decides what is
+stored (vertical.py).  An index map is a tuple of expressions over the axes of the reader's domain
+and the counters of its loops, the *variables*; it repeats where it is not injective.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from ..expr import Apply, Const, Expr, Index, Loop, Read, Var, walk
+from .cost import UNKNOWN_TURNS
+
+#: Wanted by all elements of a larger domain, whose number is unknown.
+FAR = 1000.0
+#: Wanted where data says: each element may be wanted once, never, or by all.
+GATHERED = 2.0
+#: On a GPU computing again hides behind memory: an H200 gains from storing at 32 times (3.8 × in a
+#: convolution of exp(sin x)) and at 256 (2.8 ×), loses at 8 (0.8 ×) and by gathers (0.67 ×, where a
+#: quarter of the elements is wanted, 0.9 × of a permutation, 0.95 × of a table for an image).
+MANY_ON_GPU = 16.0
+
+
+def counters(roots: Iterable[Expr]) -> dict[Expr, Expr]:
+    """The counters of the loops in `roots`, with the numbers of their turns."""
+    return {e.vars[0]: e.count for e in walk(roots) if isinstance(e, Loop)}
+
+
+def times_read(args: Sequence[Expr], domain: Sequence[Expr | None],
+               loops: Mapping[Expr, Expr], gpu: bool = False) -> float:  # fmt: skip
+    """How often an element is wanted at `args` by a reader over `domain` (extents; None where they
+    are not known) with these loops: 1, a small number, `GATHERED`, or `FAR`.  On a GPU what is not
+    worth an array counts as 1."""
+    everything = {e for e in walk(args) if isinstance(e, Index | Var)}
+    if not {Index(axis) for axis in range(len(domain))} <= everything:
+        return FAR
+    variables_of = _plain(args)
+    plain = [variables_of[a] for a in args]
+    seen = {v for variables in plain for v in variables}
+    if everything - seen:  # some variables reach the place through data only
+        if any(_is_segment(a, loops) for a in args):
+            return 1.0  # starts[i] + k
+        if gpu:
+            return 1.0
+        return FAR if len(everything) > len(args) else GATHERED
+    counts: dict[Expr, Expr | None] = {Index(k): n for k, n in enumerate(domain)}
+    counts |= loops
+    alone = {v for variables in plain for v in variables if len(variables) == 1}
+    times, unknown = 1.0, False
+    for a, variables in zip(args, plain, strict=True):
+        known, more = _overlap(a, counts, alone if len(variables) > 1 else set())
+        times, unknown = times * known, unknown or more
+    if unknown:  # one guess for all loops: windows of unknown extents have some 32 places
+        times *= UNKNOWN_TURNS
+    times *= _folded(variables_of, counts)
+    return 1.0 if gpu and times < MANY_ON_GPU else min(times, FAR)
+
+
+def _plain(args: Sequence[Expr]) -> dict[Expr, frozenset[Expr]]:
+    """All that indices are made of, with the variables in it that do not go through data."""
+    found: dict[Expr, frozenset[Expr]] = {}
+    nothing = frozenset[Expr]()
+    for e in walk(args):
+        if isinstance(e, Index | Var):
+            found[e] = frozenset((e,))
+        else:
+            inside = () if isinstance(e, Read) else (*e.args, *e.scoped)
+            found[e] = nothing.union(*(found[x] for x in inside))
+    return found
+
+
+def _is_segment(e: Expr, loops: Mapping[Expr, Expr]) -> bool:
+    """`starts[i] + k`: the elements of a segment, one after the other."""
+    if not (isinstance(e, Apply) and e.op.name == "add"):
+        return False
+    return any(x in loops for x in e.args) and any(isinstance(x, Read) for x in e.args)
+
+
+def _steps(e: Expr) -> dict[Expr, int] | None:
+    """Each variable of an affine index with its constant step; None where there is more to it."""
+    found: dict[Expr, dict[Expr, int] | None] = {}
+    for x in walk((e,)):
+        found[x] = _steps_of(x, [found[a] for a in x.args])
+    return found[e]
+
+
+def _steps_of(e: Expr, parts: Sequence[dict[Expr, int] | None]) -> dict[Expr, int] | None:
+    if isinstance(e, Index | Var):
+        return {e: 1}
+    if isinstance(e, Read) or not any(part or part is None for part in parts):
+        return {}
+    if not isinstance(e, Apply) or any(part is None for part in parts):
+        return None
+    moving = [part for part in parts if part]
+    if e.op.name == "multiply":
+        factor = next((a for a in e.args if isinstance(a, Const)), None)
+        return (
+            None
+            if factor is None
+            else {v: s * abs(int(factor.value)) for v, s in moving[0].items()}
+        )
+    joined: dict[Expr, int] = {}
+    for part in moving:
+        if e.op.name not in ("add", "subtract", "negative") or part.keys() & joined.keys():
+            return None
+        joined |= part
+    return joined
+
+
+def _number(e: Expr | None) -> float:
+    return max(abs(float(e.value)), 1.0) if isinstance(e, Const) else FAR
+
+
+def _overlap(e: Expr, counts: Mapping[Expr, Expr | None], fixed: set[Expr]) -> tuple[float, bool]:
+    """How many combinations of variables come to the same sum, as those of windows do, `y[i + k]`;
+    and whether a loop of unknown length multiplies them."""
+    steps = {v: s for v, s in (_steps(e) or {}).items() if v not in fixed}
+    times, reach, unknown = 1.0, 1.0, False
+    for v, step in sorted(steps.items(), key=lambda p: (p[1], _number(counts.get(p[0])))):
+        count = counts.get(v)
+        if len(steps) > 1 and isinstance(v, Var) and not isinstance(count, Const):
+            unknown = True
+            continue
+        times *= max(reach / max(step, 1), 1.0)
+        reach = max(reach, step * _number(count))
+    return times, unknown
+
+
+def _folded(
+    variables_of: Mapping[Expr, frozenset[Expr]], counts: Mapping[Expr, Expr | None]
+) -> float:
+    """How many places a quotient, or a remainder, makes one of: `y[i // 4]`, `y[i % 256]`.  One
+    beside the other takes a place apart, as a reshape does, and makes nothing one."""
+    moving = [e for e in variables_of if isinstance(e, Apply) and variables_of[e]]
+    quotients = [e for e in moving if e.op.name in ("floor_divide", "quot")]
+    remainders = [e for e in moving if e.op.name in ("remainder", "rem")]
+    if bool(quotients) == bool(remainders):
+        return 1.0
+    times = 1.0
+    for e in quotients:
+        times *= _number(e.args[1])
+    for e in remainders:
+        variables, period = variables_of[e], e.args[1]
+        count = counts.get(*variables) if len(variables) == 1 else None
+        if isinstance(count, Const) and isinstance(period, Const):
+            times *= max(_number(count) / _number(period), 1.0)
+        elif count is None or period not in walk((count,)):  # else as td.roll does, or a padding
+            times *= FAR
+    return times

@@ -1,0 +1,109 @@
+"""Indices that are tested: in a checked program those of every operation that is written.
+
+What an element reads outside its array is an error, whether the element counts for a result or not:
+of a component that nobody uses, before a slice, in the operand of `x * 0`.  So a checked program
+keeps operations whole where one that reads them would leave some of their indices out, and what
+simplifying leaves behind (`also`, simplify.py).  All others need neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ..domains import domain
+from ..expr import Apply, Const, Expr, Index, Read, primitive, walk
+from ..graph import Fold, Generate, Input, Leaf, Node, Scan, Shape, topological
+from .base import Context
+from .rebuild import Rebuilder
+
+
+def drop_tested(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
+    """`also(x, y)` → `x`, in programs that are not checked."""
+    order = list(topological(roots))
+    if context.settings.check or not _has_tested(order):
+        return list(roots)
+    builder = _Dropping()
+    for node in order:
+        made = builder.node(node)
+        if made is not node:
+            builder.nodes[node] = made
+            if node in context.kept:
+                context.kept[made] = context.kept[node]
+    return [builder.leaf(r) for r in roots]
+
+
+_ALSO = primitive("also")
+
+
+def _has_tested(nodes: Iterable[Node]) -> bool:
+    everything: list[Expr] = []
+    for node in nodes:
+        everything += node.expressions()
+        for check in node.checks:
+            everything += (check.left, check.right)
+    # Every program pays for this.
+    return any(True for e in walk(everything) if type(e) is Apply and e.op is _ALSO)
+
+
+class _Dropping(Rebuilder):
+    def _read(self, e: Expr) -> Expr:
+        return e.args[0] if isinstance(e, Apply) and e.op is _ALSO else super()._read(e)
+
+    def node(self, node: Node) -> Node:
+        return super().node(node) if isinstance(node, Input) else self.over(node, self)
+
+
+def keeps_tests(body: Sequence[Expr], shape: Shape, readers: Iterable[tuple[Node, Read]]) -> bool:
+    """Whether every index is tested where the `readers` compute what they read: those of `body`, an
+    expression a component over the domain `shape`, and their own.
+    """
+    found = list(readers)
+    if any(may_be_outside(e, domain(node)) for node, e in found):  # of the array that then is none
+        return False
+    read = {e.component for _, e in found}
+    whole = {e.component for node, e in found if _reads_all(node, e)}
+    for k, e in enumerate(body):
+        reads = [x for x in walk((e,)) if isinstance(x, Read)]
+        if reads and k not in read:  # nobody would ask for these arrays, and test their indices
+            return False
+        if k not in whole and any(may_be_outside(x, shape) for x in reads):
+            return False
+    return True
+
+
+def may_be_outside(read: Read, over: Sequence[Expr | None]) -> bool:
+    """Whether an index is not plainly one of its axis; `over`: extents of the reader's axes, as far
+    as they are known."""
+    extents = read.node.outputs[read.component].shape
+    places = zip(read.args, extents, strict=True)
+    return read.boundary is None and not all(_is_inside(i, n, over) for i, n in places)
+
+
+def _is_inside(index: Expr, extent: Expr, over: Sequence[Expr | None]) -> bool:
+    if isinstance(index, Index):
+        return index.axis < len(over) and over[index.axis] is extent
+    if not (isinstance(index, Const) and isinstance(extent, Const)):
+        return False
+    return 0 <= int(index.value) < int(extent.value)
+
+
+def _reads_all(reader: Node, read: Read) -> bool:
+    """Whether a kernel reads every element, whatever it finds, at places that are inside."""
+    if not isinstance(reader, Generate | Fold | Scan):
+        return False
+    axes = sorted(e.axis if isinstance(e, Index) else -1 for e in read.args)
+    every = axes == list(range(len(domain(reader))))
+    return every and read.boundary is None and _is_unguarded(read, reader.elements)
+
+
+def _is_unguarded(e: Expr, roots: Sequence[Expr]) -> bool:
+    """Whether `roots` cannot be computed without `e`."""
+    stack, seen = list(roots), set[Expr]()
+    while stack:
+        x = stack.pop()
+        if x is e:
+            return True
+        if x not in seen:
+            seen.add(x)
+            stack += x.args
+    return False
