@@ -65,6 +65,27 @@ def _columns(a: Any, out: Any) -> None:
                 piece[j] += row[j]
 
 
+def _times(a: Any, x: Any, out: Any) -> None:
+    for i in nb.prange(a.shape[0]):
+        row, total = a[i], x[0] * 0
+        for j in range(row.size):
+            total += row[j] * x[j]
+        out[i] = total
+
+
+def _weighted(a: Any, x: Any, out: Any) -> None:
+    parts = nb.get_num_threads()
+    height, width = a.shape
+    for p in nb.prange(parts):
+        low, high = width * p // parts, width * (p + 1) // parts
+        piece = out[low:high]
+        piece[:] = 0
+        for i in range(height):
+            row, factor = a[i, low:high], x[i]
+            for j in range(row.size):
+                piece[j] += factor * row[j]
+
+
 def _argmax(x: Any) -> Any:
     parts = nb.get_num_threads()
     best, at = np.empty(parts, x.dtype), np.empty(parts, np.int64)
@@ -112,7 +133,8 @@ def reduction(
             peers[name] = partial(g, *arrays) if out is None else partial(_into, out, g, *arrays)
     peers.update(by_jax(jax, *arrays))
     size = float(sum(a.nbytes for a in arrays)) + (out.nbytes if out is not None else 0)
-    return Case({"": lambda: compiled(*arrays)}, peers, bytes=size, goals=GOALS, **about)
+    about.setdefault("goals", GOALS)
+    return Case({"": lambda: compiled(*arrays)}, peers, bytes=size, **about)
 
 
 def total(n: int, scale: Scale) -> Case:
@@ -174,6 +196,41 @@ def axis_sum(axis: int, shape: tuple[int, int], scale: Scale) -> Case:
         tolerance=1e-5,
         flops=1.0 * a.size,
         exact=lambda: a.sum(axis=axis, dtype=np.float64),
+    )
+
+
+def times_vector(side: int, scale: Scale) -> Case:
+    a, x = uniform((side, side)), uniform(side, 0.5, 1.5)
+    return reduction(
+        _times,
+        lambda a, x: a @ x,
+        np.matmul,
+        lambda a, x: a @ x,
+        (a, x),
+        scale,
+        out=np.empty(side, np.float32),
+        tolerance=1e-5,
+        goals=(Goal("NumPy", 1.0), Goal("Numba", 1.0)),
+        flops=2.0 * a.size,
+        exact=lambda: a.astype(np.float64) @ x,
+    )
+
+
+def weighted_rows(side: int, scale: Scale) -> Case:
+    """As a product with a vector would be written by broadcasting."""
+    a, x = uniform((side, side)), uniform(side, 0.5, 1.5)
+    return reduction(
+        _weighted,
+        lambda a, x: td.sum(x[:, None] * a, axis=0),
+        lambda a, x: x @ a,
+        lambda a, x: jnp.sum(x[:, None] * a, axis=0),
+        (a, x),
+        scale,
+        out=np.empty(side, np.float32),
+        tolerance=1e-5,
+        goals=(Goal("NumPy", 1.0), Goal("Numba", 1.0)),
+        flops=2.0 * a.size,
+        exact=lambda: x.astype(np.float64) @ a,
     )
 
 
@@ -260,6 +317,7 @@ def works(scale: Scale) -> list[Work]:
     middle = scale.n(16 << 20)
     shape = (scale.n(8192, tiny=37), scale.n(4096, 2048, tiny=53))
     sides = f"{shape[0]} × {shape[1]}"
+    side, few = scale.n(4096, 2048, tiny=41), scale.n(100, tiny=17)
     builds = {
         f"sum of {count(large)}": partial(total, large, scale),
         f"sum of {count(small)}": partial(total, small, scale),
@@ -268,6 +326,9 @@ def works(scale: Scale) -> list[Work]:
         f"mean, max and min of {count(large)}": partial(three, large, scale),
         f"sum along axis 0 of {sides}": partial(axis_sum, 0, shape, scale),
         f"sum along axis 1 of {sides}": partial(axis_sum, 1, shape, scale),
+        f"matrix times vector, {side}²": partial(times_vector, side, scale),
+        f"matrix times vector, {few}²": partial(times_vector, few, scale),
+        f"weighted sum of the rows of {side}²": partial(weighted_rows, side, scale),
         f"argmax of {count(large)}": partial(argmax, large, scale),
         f"cumulative sum of {count(middle)}": partial(cumulative, middle, scale),
         f"cumulative sum of {count(small)}": partial(cumulative, small, scale),

@@ -65,6 +65,45 @@ def histogram(n: int, bins: int, dtype: Any, scale: Scale) -> Case:
     )
 
 
+@nb.njit(parallel=True)
+def channels_by_numba(image: Any, bins: int) -> Any:
+    """A table per core, added up in the end."""
+    parts, (height, width, channels) = nb.get_num_threads(), image.shape
+    tables = np.zeros((parts, channels, bins), np.int32)
+    for p in nb.prange(parts):
+        for i in range(height * p // parts, height * (p + 1) // parts):
+            for j in range(width):
+                for k in range(channels):
+                    tables[p, k, image[i, j, k]] += 1
+    return tables.sum(axis=0)
+
+
+def channels(height: int, width: int, scale: Scale) -> Case:
+    """A histogram for each channel of a colour image."""
+    image = generator().integers(0, 256, (height, width, 3), dtype=np.uint8)
+
+    def permuted(image: Any) -> Any:
+        zeros, ones = td.zeros((3, 256), td.int32), td.fill(image.shape, td.int32(1))
+        return td.permute(
+            lambda new, old: new + old, zeros, lambda i, j, k: (k, image[i, j, k]), ones
+        )
+
+    def by_numpy() -> Any:
+        return np.stack([np.bincount(image[..., k].ravel(), minlength=256) for k in range(3)])
+
+    ours = td.jit(permuted, backend=scale.backend)
+    return Case(
+        ours={"": lambda: ours(image)},
+        peers={"NumPy": by_numpy, "Numba": lambda: channels_by_numba(image, 256)},
+        exact=by_numpy,
+        bytes=float(image.nbytes),
+        flops=1.0 * image.size,
+        ceiling="copy",
+        tolerance=0.0,
+        goals=(Goal("NumPy", 3.0), Goal("Numba", 1.0)),
+    )
+
+
 # --- transposition ---------------------------------------------------------------------------
 
 
@@ -158,6 +197,9 @@ def works(scale: Scale) -> list[Work]:
     ):
         name = f"histogram, {count(bins)} bins, {count(size)} {np.dtype(dtype).name}"
         made.append(Work(name, GROUP, partial(histogram, size, bins, dtype, scale)))
+    height, width = scale.n(1080, tiny=19), scale.n(1920, tiny=23)
+    name = f"histogram of each channel, {height} × {width} × 3 uint8"
+    made.append(Work(name, GROUP, partial(channels, height, width, scale)))
     for side in (scale.n(8192, 4096, 67), scale.n(1024, tiny=33)):
         made.append(Work(f"transpose of {side}²", GROUP, partial(transpose, side, scale)))
     rows = scale.n(1 << 20, 1 << 19, 300)

@@ -340,3 +340,21 @@ def test_options_that_mean_nothing_are_refused():
         td.matmul(a, a, deterministic="yes")
     one = np.ones((1, 1), int)
     assert td.BilinearAlgorithm("one", np.int64(1), 1, 1, one, one, one).m == 1
+
+
+@pytest.mark.parametrize("where", ["native", "cuda"])
+def test_products_with_vectors_take_in_what_surrounds_them(where):
+    def layer(a, x, b):
+        return td.maximum((2 * a) @ x + b, 0)
+
+    a, x, b = np.ones((5, 4), "f4"), np.ones(4, "f4"), np.ones(5, "f4")
+    told = td.jit(layer).lower(a, x, b).explain(where)
+    assert "1 kernel launched" in str(told)
+    asked = td.jit(lambda a, x: td.matmul(a, x, algorithm="strassen")).lower(a, x)
+    assert "sums of n2 products" in str(asked.explain(where))
+
+
+def test_halves_times_a_vector_are_added_in_float32(run):
+    """4 096 ones and more are not counted one by one in float16."""
+    a, x = np.ones((2, 5000), "f2"), np.ones(5000, "f2")
+    assert_same(run(td.matmul(a, x)), np.full(2, 5000, "f2"))
