@@ -141,7 +141,7 @@ class HostFunction:
         body = "\n".join(writer.lines)
         source = f"def host(A, P):\n{body}\n    return ({results})\n"
         exec(compile(source, "<treadle host>", "exec"), space)  # our own text, nothing of a user's
-        made: Callable[[Sequence[Any], Sequence[Any]], tuple[Any, ...]] = space["host"]
+        made: Callable[[Sequence[Any], Sequence[Any]], tuple[Any, ...]] = space.pop("host")
         return made
 
 

@@ -11,11 +11,11 @@ import ctypes
 import math
 import os
 import sys
-import threading
 from typing import Any
 
 import numpy as np
 
+from treadle.dsl import locks
 from treadle.dsl.errors import DeviceOutOfMemory, ShapeError, TreadleError
 
 SMALLEST = 1 << 16
@@ -91,7 +91,7 @@ class Pool:
         # By size: the memory, and where in it the first 64-byte boundary is.
         self._blocks: dict[int, list[tuple[Any, int]]] = {}
         self._held = 0
-        self._lock = threading.Lock()
+        self._lock = locks.lock()
 
     def allocate(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
         """An uninitialised C-contiguous array, 64-byte aligned when it comes from the pool."""

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import itertools
 import sys
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from .interning import find, publish
 from .primitives import TABLE, Primitive, convert
 from .types import ScalarType, bool_, int64
 
@@ -25,23 +25,6 @@ if TYPE_CHECKING:
     from .graph import Node
 
 E = TypeVar("E", bound="Expr")
-
-
-class _Held(weakref.ref["Expr"]):
-    """A weak reference that knows its key."""
-
-    __slots__ = ("key",)
-    key: tuple[Any, ...]
-
-
-#: Equal expressions are one object.  (A WeakValueDictionary that calls no Python functions.)
-_interned: dict[tuple[Any, ...], _Held] = {}
-
-
-def _drop(held: weakref.ref[Expr]) -> None:
-    key = held.key  # type: ignore[attr-defined]
-    if _interned.get(key) is held:
-        del _interned[key]
 
 
 _fresh = itertools.count()
@@ -67,24 +50,18 @@ class Expr:
         return show(self)
 
 
-def _intern(cls: type[E], key: tuple[Any, ...]) -> tuple[E, bool]:
-    whole = (cls, *key)
-    held = _interned.get(whole)
-    if held is not None:
-        found = held()
-        if found is not None:
-            return cast("E", found), False
-    made = object.__new__(cls)
-    held = _Held(made, _drop)
-    held.key = whole
-    _interned[whole] = held
-    return made, True
-
-
-def _fill(
-    e: Expr, type_: Any, args: Any = (), scoped: Any = (), vars_: Any = (), weak: bool = False
-) -> None:
+def new(
+    cls: type[E],
+    type_: Any,
+    args: Any = (),
+    scoped: Any = (),
+    vars_: Any = (),
+    weak: bool = False,
+) -> E:
+    """An expression that is not published yet, for its class to fill in the rest."""
+    e = object.__new__(cls)
     e.type, e.args, e.scoped, e.vars, e.weak = type_, args, scoped, vars_, weak
+    return e
 
 
 class Const(Expr):
@@ -100,10 +77,12 @@ class Const(Expr):
         else:
             held = convert(np.asarray(value), type_)[()]
             data = held.tobytes()
-        made, new = _intern(cls, (type_.name, weak, data))
-        if new:
-            _fill(made, type_, weak=weak)
+        key = (cls, type_.name, weak, data)
+        made: Const | None = find(key)
+        if made is None:
+            made = new(cls, type_, weak=weak)
             made.value = type_.numpy.type(value) if held is None else held
+            made = publish(key, made)
         return made
 
 
@@ -114,10 +93,12 @@ class Index(Expr):
     axis: int
 
     def __new__(cls, axis: int) -> Index:
-        made, new = _intern(cls, (axis,))
-        if new:
-            _fill(made, int64)
+        key = (cls, axis)
+        made: Index | None = find(key)
+        if made is None:
+            made = new(cls, int64)
             made.axis = axis
+            made = publish(key, made)
         return made
 
 
@@ -129,8 +110,7 @@ class Var(Expr):
     name: str
 
     def __new__(cls, name: str, type_: ScalarType) -> Var:
-        made = object.__new__(cls)
-        _fill(made, type_)
+        made = new(cls, type_)
         made.name, made.uid = name, next(_fresh)
         return made
 
@@ -144,8 +124,7 @@ class Param(Expr):
     until: int | None
 
     def __new__(cls, name: str, type_: ScalarType, weak: bool = False) -> Param:
-        made = object.__new__(cls)
-        _fill(made, type_, weak=weak)
+        made = new(cls, type_, weak=weak)
         made.name, made.uid, made.until = name, next(_fresh), None
         return made
 
@@ -158,10 +137,12 @@ class Extent(Expr):
     axis: int
 
     def __new__(cls, node: Node, axis: int) -> Extent:
-        made, new = _intern(cls, (node, axis))
-        if new:
-            _fill(made, int64)
+        key = (cls, node, axis)
+        made: Extent | None = find(key)
+        if made is None:
+            made = new(cls, int64)
             made.node, made.axis = node, axis
+            made = publish(key, made)
         return made
 
 
@@ -174,10 +155,12 @@ class Apply(Expr):
     def __new__(
         cls, op: Primitive, args: tuple[Expr, ...], type_: ScalarType, weak: bool = False
     ) -> Apply:
-        made, new = _intern(cls, (op.name, args, type_.name, weak))
-        if new:
-            _fill(made, type_, args, weak=weak)
+        key = (cls, op.name, args, type_.name, weak)
+        made: Apply | None = find(key)
+        if made is None:
+            made = new(cls, type_, args, weak=weak)
             made.op = op
+            made = publish(key, made)
         return made
 
     def rebuild(self, args: tuple[Expr, ...], scoped: tuple[Expr, ...]) -> Expr:
@@ -207,10 +190,12 @@ class Read(Expr):
         value: tuple[Expr, ...] = (),
         vars_: tuple[Var, ...] = (),
     ) -> Read:
-        made, new = _intern(cls, (node, component, indices, boundary, value, vars_))
-        if new:
-            _fill(made, node.outputs[component].type, indices, value, vars_)
+        key = (cls, node, component, indices, boundary, value, vars_)
+        made: Read | None = find(key)
+        if made is None:
+            made = new(cls, node.outputs[component].type, indices, value, vars_)
             made.node, made.component, made.boundary = node, component, boundary
+            made = publish(key, made)
         return made
 
     def rebuild(self, args: tuple[Expr, ...], scoped: tuple[Expr, ...]) -> Expr:
@@ -224,10 +209,12 @@ class Cond(Expr):
     types: tuple[ScalarType, ...]
 
     def __new__(cls, predicate: Expr, then: tuple[Expr, ...], other: tuple[Expr, ...]) -> Cond:
-        made, new = _intern(cls, (predicate, then, other))
-        if new:
-            _fill(made, None, (predicate,), then + other)
+        key = (cls, predicate, then, other)
+        made: Cond | None = find(key)
+        if made is None:
+            made = new(cls, None, (predicate,), then + other)
             made.types = tuple(e.type for e in then)
+            made = publish(key, made)
         return made
 
     @property
@@ -252,10 +239,12 @@ class While(Expr):
     def __new__(
         cls, init: tuple[Expr, ...], vars_: tuple[Var, ...], predicate: Expr, body: tuple[Expr, ...]
     ) -> While:
-        made, new = _intern(cls, (init, vars_, predicate, body))
-        if new:
-            _fill(made, None, init, (predicate, *body), vars_)
+        key = (cls, init, vars_, predicate, body)
+        made: While | None = find(key)
+        if made is None:
+            made = new(cls, None, init, (predicate, *body), vars_)
             made.types = tuple(v.type for v in vars_)
+            made = publish(key, made)
         return made
 
     def rebuild(self, args: tuple[Expr, ...], scoped: tuple[Expr, ...]) -> Expr:
@@ -271,10 +260,12 @@ class Loop(Expr):
     def __new__(
         cls, count: Expr, init: tuple[Expr, ...], vars_: tuple[Var, ...], body: tuple[Expr, ...]
     ) -> Loop:
-        made, new = _intern(cls, (count, init, vars_, body))
-        if new:
-            _fill(made, None, (count, *init), body, vars_)
+        key = (cls, count, init, vars_, body)
+        made: Loop | None = find(key)
+        if made is None:
+            made = new(cls, None, (count, *init), body, vars_)
             made.types = tuple(v.type for v in vars_[1:])
+            made = publish(key, made)
         return made
 
     @property
@@ -292,10 +283,12 @@ class Proj(Expr):
     which: int
 
     def __new__(cls, of: Expr, which: int) -> Proj:
-        made, new = _intern(cls, (of, which))
-        if new:
-            _fill(made, of.types[which], (of,))  # type: ignore[attr-defined]
+        key = (cls, of, which)
+        made: Proj | None = find(key)
+        if made is None:
+            made = new(cls, of.types[which], (of,))  # type: ignore[attr-defined]
             made.which = which
+            made = publish(key, made)
         return made
 
     def rebuild(self, args: tuple[Expr, ...], scoped: tuple[Expr, ...]) -> Expr:
@@ -309,10 +302,12 @@ class Foreign(Expr):
     function: Any
 
     def __new__(cls, function: Any, args: tuple[Expr, ...], type_: ScalarType) -> Foreign:
-        made, new = _intern(cls, (id(function), args, type_))
-        if new:
-            _fill(made, type_, args)
+        key = (cls, id(function), args, type_)
+        made: Foreign | None = find(key)
+        if made is None:
+            made = new(cls, type_, args)
             made.function = function
+            made = publish(key, made)
         return made
 
     def rebuild(self, args: tuple[Expr, ...], scoped: tuple[Expr, ...]) -> Expr:

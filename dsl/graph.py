@@ -74,14 +74,14 @@ class Input(Node):
     node made when the function that it was given to had ended, None before.
     """
 
-    __slots__ = ("kind", "name", "shape", "source", "type", "until")
+    __slots__ = ("_extents", "kind", "name", "source", "type", "until")
     fields = ("name", "type", "kind")
     name: str
     type: ScalarType
     kind: str
     source: Any
-    shape: Shape
     until: int | None
+    _extents: tuple[Expr | None, ...]
 
     def __init__(
         self,
@@ -95,14 +95,21 @@ class Input(Node):
         self.name, self.type, self.kind, self.source = name, type_, kind, source
         self.label, self.where, self.checks, self.fused = Label(kind, name), where, (), ()
         self.uid, self.until = fresh_uid(), None
-        self.shape = tuple(
-            constant(1) if one else Extent(self, axis) for axis, one in enumerate(ones)
-        )
-        self.outputs = (Output(self.shape, type_),)
+        #: None for an extent of its own: it would lead back here, and the two keep the data alive
+        #: until Python looks for cycles.
+        self._extents = tuple(constant(1) if one else None for one in ones)
+
+    @property
+    def shape(self) -> Shape:
+        return tuple([Extent(self, k) if e is None else e for k, e in enumerate(self._extents)])
+
+    @property
+    def outputs(self) -> tuple[Output, ...]:  # type: ignore[override]
+        return (Output(self.shape, self.type),)
 
     def of_shape(self, shape: Shape) -> Input:
         """Set the shape, before anyone has read it."""
-        self.shape, self.outputs = shape, (Output(shape, self.type),)
+        self._extents = tuple(None if e is Extent(self, k) else e for k, e in enumerate(shape))
         return self
 
     def copy(self) -> Input:
@@ -137,9 +144,9 @@ class Generate(Node):
         checks: tuple[Check, ...] = (),
         fused: tuple[Any, ...] = (),
     ) -> Generate:
-        node = make_node(cls, (shape, elements), label, where, checks, fused)
-        node.outputs = tuple(Output(shape, e.type) for e in elements)
-        return node  # type: ignore[no-any-return]
+        outputs = tuple(Output(shape, e.type) for e in elements)
+        values = (shape, elements)
+        return make_node(cls, values, outputs, label, where, checks, fused)
 
     def bodies(self) -> tuple[Expr, ...]:
         return self.elements
@@ -180,16 +187,9 @@ class Fold(Node):
     ) -> Fold:
         if not results:
             results = epilogue = result_variables(elements)
-        node = make_node(
-            cls,
-            (outer, inner, elements, combine, init, results, epilogue),
-            label,
-            where,
-            checks,
-            fused,
-        )
-        node.outputs = tuple(Output(outer, e.type) for e in epilogue)
-        return node  # type: ignore[no-any-return]
+        outputs = tuple(Output(outer, e.type) for e in epilogue)
+        values = (outer, inner, elements, combine, init, results, epilogue)
+        return make_node(cls, values, outputs, label, where, checks, fused)
 
     def bodies(self) -> tuple[Expr, ...]:
         return (
@@ -257,16 +257,9 @@ class FoldSeg(Node):
     ) -> FoldSeg:
         if not results:
             results = epilogue = result_variables(elements)
-        node = make_node(
-            cls,
-            (outer, segments, extent, offsets, elements, combine, init, results, epilogue),
-            label,
-            where,
-            checks,
-            fused,
-        )
-        node.outputs = tuple(Output((*outer, segments), e.type) for e in epilogue)
-        return node  # type: ignore[no-any-return]
+        outputs = tuple(Output((*outer, segments), e.type) for e in epilogue)
+        values = (outer, segments, extent, offsets, elements, combine, init, results, epilogue)
+        return make_node(cls, values, outputs, label, where, checks, fused)
 
     def expressions(self) -> tuple[Expr, ...]:
         return (*super().expressions(), self.extent)
@@ -338,14 +331,6 @@ class Scan(Node):
     ) -> Scan:
         if not results:
             results = epilogue = result_variables(elements)
-        node = make_node(
-            cls,
-            (shape, axis, elements, combine, init, form, reverse, results, epilogue),
-            label,
-            where,
-            checks,
-            fused,
-        )
         length = shape[axis]
         if form == "exclusive":
             length = apply(primitive("add"), (length, constant(1)), length.type)
@@ -354,8 +339,8 @@ class Scan(Node):
         if form == "total":
             rest = (*shape[:axis], *shape[axis + 1 :])
             outputs += [Output(rest, e.type) for e in elements]
-        node.outputs = tuple(outputs)
-        return node  # type: ignore[no-any-return]
+        values = (shape, axis, elements, combine, init, form, reverse, results, epilogue)
+        return make_node(cls, values, tuple(outputs), label, where, checks, fused)
 
     def bodies(self) -> tuple[Expr, ...]:
         return (*self.elements, *(self.init or ()), *self.combine.results, *self.epilogue)
@@ -391,11 +376,9 @@ class Permute(Node):
         checks: tuple[Check, ...] = (),
         fused: tuple[Any, ...] = (),
     ) -> Permute:
-        node = make_node(
-            cls, (domain, valid, target, values, defaults, combine), label, where, checks, fused
-        )
-        node.outputs = tuple(Output(d.shape, d.type) for d in defaults)
-        return node  # type: ignore[no-any-return]
+        outputs = tuple(Output(d.shape, d.type) for d in defaults)
+        given = (domain, valid, target, values, defaults, combine)
+        return make_node(cls, given, outputs, label, where, checks, fused)
 
     def bodies(self) -> tuple[Expr, ...]:
         own = (*self.domain, self.valid, *self.target, *self.values)
@@ -444,16 +427,9 @@ class Matmul(Node):
         if result is None:
             result = result_variables((left,))[0]
             epilogue = (result,)
-        node = make_node(
-            cls,
-            (batch, m, n, k, left, right, options, result, epilogue),
-            label,
-            where,
-            checks,
-            fused,
-        )
-        node.outputs = tuple(Output((*batch, m, n), e.type) for e in epilogue)
-        return node  # type: ignore[no-any-return]
+        outputs = tuple(Output((*batch, m, n), e.type) for e in epilogue)
+        values = (batch, m, n, k, left, right, options, result, epilogue)
+        return make_node(cls, values, outputs, label, where, checks, fused)
 
     def bodies(self) -> tuple[Expr, ...]:
         return (self.k, self.left, self.right, *self.epilogue)
@@ -479,9 +455,11 @@ class Library(Node):
         checks: tuple[Check, ...] = (),
         fused: tuple[Any, ...] = (),
     ) -> Library:
-        node = make_node(cls, (operation, arguments, outs), label, where, checks, fused)
-        node.outputs = outs
-        return node  # type: ignore[no-any-return]
+        values = (operation, arguments, outs)
+        # A user's functions may lead to the node, so its key must not lead to them.
+        return make_node(
+            cls, values, outs, label, where, checks, fused, shared=not operation.implementations
+        )
 
     def operands(self) -> tuple[Leaf, ...]:
         return self.arguments
@@ -503,9 +481,9 @@ class Barrier(Node):
         checks: tuple[Check, ...] = (),
         fused: tuple[Any, ...] = (),
     ) -> Barrier:
-        node = make_node(cls, (arguments,), label, where, checks, fused)
-        node.outputs = tuple(Output(a.shape, a.type) for a in arguments)
-        return node  # type: ignore[no-any-return]
+        outputs = tuple(Output(a.shape, a.type) for a in arguments)
+        values = (arguments,)
+        return make_node(cls, values, outputs, label, where, checks, fused)
 
     def operands(self) -> tuple[Leaf, ...]:
         return self.arguments
@@ -543,9 +521,8 @@ class ArrayLoop(Node):
         fused: tuple[Any, ...] = (),
     ) -> ArrayLoop:
         values = (state, init, body, predicate, count, index)
-        node = make_node(cls, values, label, where, checks, fused)
-        node.outputs = tuple(Output(i.shape, i.type) for i in init)
-        return node  # type: ignore[no-any-return]
+        outputs = tuple(Output(i.shape, i.type) for i in init)
+        return make_node(cls, values, outputs, label, where, checks, fused)
 
     def bodies(self) -> tuple[Expr, ...]:
         return () if self.count is None else (self.count,)
@@ -586,9 +563,8 @@ class Branch(Node):
         checks: tuple[Check, ...] = (),
         fused: tuple[Any, ...] = (),
     ) -> Branch:
-        node = make_node(cls, (predicate, then, other, outs), label, where, checks, fused)
-        node.outputs = outs
-        return node  # type: ignore[no-any-return]
+        values = (predicate, then, other, outs)
+        return make_node(cls, values, outs, label, where, checks, fused)
 
     def bodies(self) -> tuple[Expr, ...]:
         return (self.predicate,)

@@ -6,7 +6,6 @@ Operations are numbered as written, dependencies first: `#3` addresses the third
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -18,6 +17,7 @@ from .domains import regions
 from .errors import Location
 from .expr import Apply, Const, Expr, Extent, Index, Param, Var, walk
 from .graph import ArrayLoop, Barrier, Branch, Input, Leaf, Node, inner_inputs, topological
+from .locks import cached
 from .primitives import convert
 
 
@@ -43,31 +43,32 @@ def place(where: Location | None) -> str:
 def in_order(roots: Sequence[Leaf]) -> Iterator[tuple[int, Node, str]]:
     """(depth, node, what it stands under) in order of launch; kernels inside loops and branches
     follow their loop or branch one level deeper, loop-invariant ones come before it."""
-    region = regions(roots)
-    done: set[Node] = set()
+    return _in_order(roots, 0, "", regions(roots), set())
 
-    def emit(leaves: Sequence[Leaf], depth: int, under: str) -> Iterator[tuple[int, Node, str]]:
-        for node in topological(leaves, inside=False):
-            if node in done or isinstance(node, Input):
-                continue
-            done.add(node)
-            if isinstance(node, ArrayLoop):
-                bound = frozenset(node.bound)
-                invariant = [
-                    n.leaf() for n in topological(node.inner_roots(), inside=False)
-                    if not isinstance(n, Input) and not region[n] & bound
-                ]  # fmt: skip
-                yield from emit(invariant, depth, under)
-                yield depth, node, under
-                yield from emit(node.inner_roots(), depth + 1, "")
-            elif isinstance(node, Branch):
-                yield depth, node, under
-                yield from emit(node.then, depth + 1, "if it holds")
-                yield from emit(node.other, depth + 1, "otherwise")
-            else:
-                yield depth, node, under
 
-    yield from emit(roots, 0, "")
+def _in_order(
+    leaves: Sequence[Leaf], depth: int, under: str, region: Mapping[Node, frozenset[Node]],
+    done: set[Node],
+) -> Iterator[tuple[int, Node, str]]:  # fmt: skip
+    for node in topological(leaves, inside=False):
+        if node in done or isinstance(node, Input):
+            continue
+        done.add(node)
+        if isinstance(node, ArrayLoop):
+            bound = frozenset(node.bound)
+            invariant = [
+                n.leaf() for n in topological(node.inner_roots(), inside=False)
+                if not isinstance(n, Input) and not region[n] & bound
+            ]  # fmt: skip
+            yield from _in_order(invariant, depth, under, region, done)
+            yield depth, node, under
+            yield from _in_order(node.inner_roots(), depth + 1, "", region, done)
+        elif isinstance(node, Branch):
+            yield depth, node, under
+            yield from _in_order(node.then, depth + 1, "if it holds", region, done)
+            yield from _in_order(node.other, depth + 1, "otherwise", region, done)
+        else:
+            yield depth, node, under
 
 
 #: Characters of an extent.
@@ -128,7 +129,7 @@ class Names:
             for extra in getattr(node, "bound", ()):
                 self.inputs.setdefault(extra, f"state{len(self.inputs)}")
 
-    @functools.cached_property
+    @cached
     def tuning(self) -> Any:
         """What was measured for the program on this device (`TuningTable`); None where nothing."""
         from treadle.skeletons.schedules.measured_words import table_of

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import itertools
-import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from .errors import Location
 from .expr import Const, Expr, Extent, Index, Read, Var, substitute, walk
+from .interning import find, publish
 from .primitives import convert
 from .types import ScalarType
 
-_interned: weakref.WeakValueDictionary[tuple[Any, ...], Node] = weakref.WeakValueDictionary()
+N = TypeVar("N", bound="Node")
+
 _fresh = itertools.count()
 
 
@@ -115,7 +116,6 @@ class Node:
     __slots__ = (
         "__weakref__",
         "_inputs",
-        "_key",
         "checks",
         "fused",
         "label",
@@ -195,29 +195,32 @@ class Node:
 
 
 def make_node(
-    cls: type[Any],
+    cls: type[N],
     values: tuple[Any, ...],
+    outputs: tuple[Output, ...],
     label: Label,
     where: Location | None,
     checks: tuple[Check, ...] = (),
     fused: tuple[Any, ...] = (),
-) -> Any:
-    key: tuple[Any, ...] = (cls, values, label, checks, tuple(f[0] for f in fused))
-    try:
-        found = _interned.get(key)
-    except TypeError:  # an unhashable option: do not share
-        found, key = None, ()
-    if found is not None:
-        return found
+    shared: bool = True,
+) -> N:
+    """The node of these fields: one that lives already if `shared`, unless an option among them
+    cannot be hashed."""
+    key = (cls, values, label, checks, tuple([f[0] for f in fused]))
+    if shared:
+        try:
+            found: N | None = find(key)
+        except TypeError:
+            shared, found = False, None
+        if found is not None:
+            return found
     node = object.__new__(cls)
     for name, value in zip(cls.fields, values, strict=True):
         setattr(node, name, value)
+    node.outputs = outputs
     node.label, node.where, node.checks, node.fused = label, where, checks, fused
     node.uid = next(_fresh)
-    node._key = key
-    if key:
-        _interned[key] = node
-    return node
+    return publish(key, node) if shared else node
 
 
 def result_variables(elements: tuple[Expr, ...]) -> tuple[Var, ...]:

@@ -68,7 +68,8 @@ class Program:
         if self._executable is None:
             from treadle.backend.registry import load
 
-            self._executable = load(self.backend).Executable(self)
+            # Of a copy: the two would keep each other, and all data, until Python looks for cycles.
+            self._executable = load(self.backend).Executable(copy.copy(self))
         return self._executable
 
     def execute(self, data: Sequence[Any], params: Sequence[Any] = ()) -> Any:

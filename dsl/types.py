@@ -13,13 +13,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from .errors import DTypeError, without_frames
+from .locks import cached
 
 
 @dataclass(frozen=True)
@@ -49,31 +50,31 @@ class ScalarType:
     def dtype(self) -> np.dtype[Any]:
         return self.numpy
 
-    @cached_property
+    @cached
     def bytes(self) -> int:
         return max(self.bits // 8, 1)
 
-    @cached_property
+    @cached
     def is_integer(self) -> bool:
         return self.kind in ("int", "uint")
 
-    @cached_property
+    @cached
     def is_float(self) -> bool:
         return self.kind == "float"
 
-    @cached_property
+    @cached
     def is_complex(self) -> bool:
         return self.kind == "complex"
 
-    @cached_property
+    @cached
     def is_inexact(self) -> bool:
         return self.kind in ("float", "complex")
 
-    @cached_property
+    @cached
     def signed(self) -> bool:
         return self.kind != "uint" and self.kind != "bool"
 
-    @cached_property
+    @cached
     def lowest(self) -> Any:
         """The least value (−inf for floats), as a Python number."""
         if self.kind == "bool":
@@ -82,7 +83,7 @@ class ScalarType:
             return -(1 << (self.bits - 1)) if self.signed else 0
         return float("-inf")
 
-    @cached_property
+    @cached
     def highest(self) -> Any:
         if self.kind == "bool":
             return True

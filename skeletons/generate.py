@@ -16,7 +16,7 @@ lines it touches are used whole.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 
 from treadle.dsl.expr import Const, Expr, Index, Read, Var, constant, rewrite, substitute, walk
@@ -539,19 +539,14 @@ def _along_lanes(plan: Resolved, builder: Builder, node: Generate, outs: Sequenc
     extents = builder.shape(node.shape)
     axes = [k for k in range(plan.ndim) if k != plan.lanes] + [plan.lanes]
     exists, origin = tiling.unit_origin(plan, builder, node.shape, into, task)
-
-    def nest(place: dict[int, Expr]) -> None:
-        if len(place) == plan.ndim:
-            _store(into, outs, [place[k] for k in range(plan.ndim)], extents, roots)
-            return
-        k = axes[len(place)]
-        stop = into.let(at.minimum(at.add(origin[k], plan.unit[k]), extents[k]), f"stop{k}")
-        with into.loop(f"i{k}", origin[k], stop, "vector" if k == plan.lanes else "serial") as i:
-            builder.stays_below(i, node.shape[k])
-            nest({**place, k: i})
-
-    with into.when(exists):
-        nest({})
+    with into.when(exists), ExitStack() as around:
+        place: dict[int, Expr] = {}
+        for k in axes:
+            stop = into.let(at.minimum(at.add(origin[k], plan.unit[k]), extents[k]), f"stop{k}")
+            kind = "vector" if k == plan.lanes else "serial"
+            place[k] = around.enter_context(into.loop(f"i{k}", origin[k], stop, kind))
+            builder.stays_below(place[k], node.shape[k])
+        _store(into, outs, [place[k] for k in range(plan.ndim)], extents, roots)
     return builder.scalar(tiling.host_ids(plan, node.shape), "blocks")
 
 

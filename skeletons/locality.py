@@ -16,7 +16,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import math
-import threading
 import time
 import weakref
 from collections import OrderedDict
@@ -27,6 +26,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from treadle.dsl import locks
 from treadle.dsl.access import counters, index_map
 from treadle.dsl.expr import (
     Apply,
@@ -75,7 +75,7 @@ _BATCH = 1 << 20
 
 
 _GRAPHS: OrderedDict[Any, tuple[BlockGraph, float]] = OrderedDict()
-_GRAPHS_LOCK = threading.Lock()
+_GRAPHS_LOCK = locks.lock()
 _LAST: list[Queues] = []
 #: What was last made for an operation.
 _PREPARED: weakref.WeakKeyDictionary[Node, Queues] = weakref.WeakKeyDictionary()
@@ -367,7 +367,7 @@ class QueueMaker:
         self.node, self.plan, self.layer, self.count = node, plan, layer, count
         self.known, self.arrays = tuple(known), tuple(arrays)
         self._made: OrderedDict[Any, Queues] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = locks.lock()
 
     def __call__(self, values: Sequence[Any], contents: Sequence[Any]) -> Any:
         """int32, one for each block."""

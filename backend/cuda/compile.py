@@ -9,13 +9,13 @@ import hashlib
 import io
 import os
 import re
-import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from treadle.dsl import locks
 from treadle.dsl.errors import BackendUnavailable, CompilationError
 from treadle.skeletons.kernel.ir import Kernel
 
@@ -50,7 +50,7 @@ _OPTIONS: dict[str, Any] = {
     "std": "c++17", "fma": False, "ptxas_options": ["-v"], "no_display_error_number": True,
 }  # fmt: skip
 _memory: OrderedDict[tuple[str, DiskCache | None], Cubin] = OrderedDict()
-_memory_lock = threading.Lock()
+_memory_lock = locks.lock()
 _MEMORY_LIMIT = 1024
 _disk = DiskCache(folder="cuda")
 
@@ -194,7 +194,7 @@ def _remark_above(lines: Sequence[str], number: int) -> str:
     return ""
 
 
-_loading = threading.Lock()
+_loading = locks.lock()
 _loaded: list[_Nvrtc] = []
 
 

@@ -24,6 +24,8 @@ import cupy
 import numpy as np
 from cupy.cuda import runtime
 
+from treadle.dsl import locks
+
 from .calls import DriverError
 
 #: Bytes from which a copy goes through pinned memory (on an H200 32 MB take 1.2 to 1.6 ms by
@@ -218,7 +220,7 @@ class Copier:
 
     def __init__(self, ordinal: int) -> None:
         self._up, self._down = Team(ordinal, True), Team(ordinal, False)
-        self._lock = threading.Lock()
+        self._lock = locks.lock()
 
     @contextmanager
     def lanes(self) -> Iterator[Lanes]:

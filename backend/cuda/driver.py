@@ -17,6 +17,7 @@ from cuda.bindings import driver as cu
 from cupy.cuda import driver as cupy_driver
 from cupy.cuda import runtime
 
+from treadle.dsl import locks
 from treadle.dsl.errors import BackendUnavailable, DeviceOutOfMemory, TracingError, TreadleError
 from treadle.dsl.sources import PLAIN_ARRAYS
 
@@ -113,7 +114,7 @@ class CudaDevice:
         self.multiprocessors: int = properties["multiProcessorCount"]
         self.shared: int = properties["sharedMemPerBlockOptin"]
         self._loaded: OrderedDict[tuple[str, bytes, int], Loaded] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = locks.lock()
         self._copier = Copier(ordinal)
 
     @staticmethod

@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ import numpy as np
 from treadle.dsl import simplify
 from treadle.dsl.expr import Expr, Index, Read, Var, constant, rewrite
 from treadle.dsl.graph import Matmul, Shape
+from treadle.dsl.locks import cached
 from treadle.dsl.passes import operands
 from treadle.dsl.types import ScalarType, int32, int64
 from treadle.skeletons.kernel.ir import Buffer, Kernel, Store
@@ -47,12 +47,12 @@ class Element:
         self.simple = not any(t.is_complex for t in self.types)
         self.hosts = self.kernel.scalar_values[:-own]
 
-    @cached_property
+    @cached
     def slots(self) -> list[int]:
         """The slots of the arrays that it reads."""
         return [self.owner.slot_of(b.leaf) for b in self.reads]
 
-    @cached_property
+    @cached
     def values(self) -> HostFunction:
         """Its numbers in a run."""
         return HostFunction(self.owner.host, self.hosts)
@@ -100,7 +100,7 @@ class Producer:
         self.element = Element(owner, node, f"producer_{slot[-1].lower()}", root, given,
                                (rows, cols))  # fmt: skip
 
-    @cached_property
+    @cached
     def operands(self) -> list[Operand]:
         """The arrays that it is made from."""
         return [Operand(self.owner, r, self.shape) for r in self.reads]

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from treadle.backend.host import HostCompiler, is_host_work
 from treadle.backend.plan import Plan, Planner, Step, data_checks
+from treadle.dsl import locks
 from treadle.dsl.errors import BackendUnavailable
 from treadle.dsl.graph import (
     ArrayLoop,
@@ -25,6 +24,7 @@ from treadle.dsl.graph import (
     Matmul,
     Node,
 )
+from treadle.dsl.locks import cached
 from treadle.dsl.program import host_array
 from treadle.dsl.relations import verify_checks
 from treadle.skeletons.pieces import Whole, pieces_of
@@ -143,7 +143,7 @@ class Executable:
         self.tapes: OrderedDict[Any, Any] = OrderedDict()
         self.shapers: tuple[int, ...] = ()
         self.recordable = not program.settings.check
-        self.lock = threading.Lock()
+        self.lock = locks.lock()
         self.others: dict[Device, Executable] = {}
         self.again: Any = None
 
@@ -202,7 +202,7 @@ class Executable:
                 self.recordable = False
         return self._direct(arrays, params, on_device)
 
-    @cached_property
+    @cached
     def piecewise(self) -> PiecewiseCalls | None:
         """Who makes calls with large arrays of the host in pieces; None where nobody can."""
         from .pieces import PiecewiseCalls

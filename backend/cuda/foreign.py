@@ -14,10 +14,10 @@ from __future__ import annotations
 import functools
 import re
 import struct
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from treadle.dsl import locks
 from treadle.dsl.errors import CompilationError
 from treadle.dsl.types import ScalarType
 
@@ -54,7 +54,7 @@ _LIBRARY = frozenset(
 _TYPE = r"(?:i\d+|double|float|ptr|\{[^}]*\}|\[[^\]]*\])"
 _FLAGS = r"(?:(?:nuw|nsw|exact|disjoint|nneg|samesign|inbounds|nusw|fast|nnan|ninf|nsz|arcp|contract|afn|reassoc|tail|notail|musttail|noundef|range\([^)]*\)|volatile)\s+)*"  # noqa: E501
 _ATTRIBUTES = r"^(\S+)\s+(?:\w+(?:\([^)]*\))?\s+)*(?=[%@\d\-]|null|true|false|undef|poison)"
-_lock = threading.Lock()
+_lock = locks.lock()
 
 
 class _Unsupported(Exception):

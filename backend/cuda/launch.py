@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from cupy.cuda import runtime
+
+from treadle.dsl import locks
 
 from . import graphs
 from .device import Block, Call, Copy, Fill, Launch, Operation, Repeat
@@ -171,7 +172,7 @@ class Replay:
         self.key: Any = None
         self.graphs: OrderedDict[Any, graphs.Executable] = OrderedDict()
         self.seen: OrderedDict[Any, None] = OrderedDict()
-        self.lock = threading.Lock()
+        self.lock = locks.lock()
 
     def __call__(self, arrays: Sequence[Any], params: Sequence[Any]) -> list[Any]:
         return self.run([a.data.ptr for a in arrays], params)

@@ -8,7 +8,6 @@ the one before on its way down; and the device holds a few pieces, however long 
 from __future__ import annotations
 
 import copy
-import threading
 from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from treadle.backend.memory import POOL
+from treadle.dsl import locks
 from treadle.skeletons.pieces import Pieces
 
 from .running import Run
@@ -70,7 +70,7 @@ class PiecewiseCalls:
         # The same kernels, and recordings of its own: extents of pieces are nobody else's.
         self.of_pieces = copy.copy(executable)
         self.of_pieces.tapes, self.of_pieces.shapers = OrderedDict(), ()
-        self.of_pieces.lock, self.of_pieces.again = threading.Lock(), None
+        self.of_pieces.lock, self.of_pieces.again = locks.lock(), None
         program = executable.program
         self.types = [leaf.type.numpy for leaf in program.roots]
         shapes = [e for leaf in program.roots for e in leaf.shape]

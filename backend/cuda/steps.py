@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from treadle.backend.choosing import choosing
 from treadle.dsl.errors import out_of_range
 from treadle.dsl.expr import Expr, Param, substitute, walk
 from treadle.dsl.graph import Fold, Generate, Leaf, Node, Permute, Scan
+from treadle.dsl.locks import cached
 from treadle.skeletons.kernel.ir import Buffer, Kernel, Lowered
 from treadle.skeletons.schedules.own_orders import require_fits
 
@@ -223,7 +223,7 @@ class Variant:
         self.shapers = {owner.host.param_index[e] for e in walk((tasks,)) if isinstance(e, Param)}
         self.varies = any(isinstance(e, Param) for e in walk(self.values.roots))
 
-    @cached_property
+    @cached
     def narrow(self) -> Variant | None:
         """The kernel in 32 bits, for what fits; None when there is nothing to gain."""
         made = narrowed(self.kernel)

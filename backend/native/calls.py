@@ -50,7 +50,7 @@ class Forms:
     def __init__(self, owner: Any, node: Node) -> None:
         self.node, self.short = node, owner.short
         self.inside = self.short.inside(node)
-        self._slot_of = owner.slot_of
+        self.owner = owner
         counts = [length(f) for f in self.inside]
         self.lengths = owner.host.compile(counts) if counts else None
         #: Whether the kernel that reads the node may compute it.
@@ -107,7 +107,7 @@ class Forms:
                 if narrow not in extents:
                     extents, most[narrow] = (*extents, narrow), NARROW
             found = [
-                (e, most.get(e, MOST_TURNS), self._slot_of(Leaf(e.node, 0)), e.axis)
+                (e, most.get(e, MOST_TURNS), self.owner.slot_of(Leaf(e.node, 0)), e.axis)
                 for e in extents
             ]  # fmt: skip
             self._counting[loops] = found

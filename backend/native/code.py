@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import ctypes
 import struct
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from treadle.dsl import locks
 from treadle.dsl.errors import CompilationError
 from treadle.dsl.types import ScalarType
 
@@ -172,8 +172,8 @@ def _fit(value: Any, t: ScalarType) -> Any:
 
 #: Code by key.  Kernels are not kept: their buffers may hold on to arrays.
 _memory: OrderedDict[tuple[Any, ...], tuple[Linked, Sequence[Any]]] = OrderedDict()
-_memory_lock = threading.Lock()
-_MEMORY_LIMIT = 1024
+_memory_lock = locks.lock()
+_MEMORY_LIMIT = 256
 _disk = DiskCache()
 
 

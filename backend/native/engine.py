@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import itertools
-import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from treadle.dsl import locks
 from treadle.dsl.errors import BackendUnavailable, CompilationError
 
 from .libraries import address_of
@@ -22,7 +22,7 @@ except (ImportError, OSError) as error:
         hint="pip install --force-reinstall llvmlite",
     ) from error
 
-_lock = threading.RLock()
+_lock = locks.held_across_fork(depth=0)
 _names = itertools.count()
 
 
@@ -32,6 +32,7 @@ def _initialise() -> None:
     llvm.initialize_native_asmprinter()
 
 
+@functools.cache
 def _machine(target: Target) -> Any:
     _initialise()
     triple = llvm.Target.from_triple(llvm.get_process_triple())
@@ -40,21 +41,33 @@ def _machine(target: Target) -> Any:
     )
 
 
-@functools.cache
-def _shared_machine(target: Target) -> Any:
-    return _machine(target)
+class _Linker:
+    """What links objects, a new one for every so many: it keeps 9 KB of each that it has linked
+    for as long as it lives itself, which is until the last of their code has gone."""
+
+    objects = 64
+
+    def __init__(self) -> None:
+        self.jit: Any = None
+        self.linked = 0
+
+    def next(self) -> Any:
+        if self.linked % self.objects == 0:
+            # JITLink places all of an object in one piece.  The older linker maps code and
+            # constants apart, and aborts the process when they come to lie over 2 GB from each
+            # other, as they do where another library (CUDA) has reserved most of the address space
+            # around.
+            machine = _machine(Target.host())
+            self.jit = llvm.create_lljit_compiler(machine, use_jit_link=True)
+        self.linked += 1
+        return self.jit
 
 
-@functools.lru_cache(maxsize=1)
-def _jit() -> Any:
-    # JITLink places all of an object in one piece.  The older linker maps code and constants apart,
-    # and aborts the process when they come to lie over 2 GB from each other, as they do where
-    # another library (CUDA) has reserved most of the address space around.
-    return llvm.create_lljit_compiler(_machine(Target.host()), use_jit_link=True)
+_linker = _Linker()
 
 
 def _optimised(text: str, target: Target, thorough: bool) -> tuple[Any, Any]:
-    machine = _shared_machine(target)
+    machine = _machine(target)
     try:
         module = llvm.parse_assembly(text)
         module.verify()
@@ -62,15 +75,20 @@ def _optimised(text: str, target: Target, thorough: bool) -> tuple[Any, Any]:
         raise CompilationError(
             f"LLVM refused the code made for a kernel: {str(error).strip()}", source=text
         ) from error
+    builder, passes = _passes(target)
+    (builder.getModulePassManager() if thorough else passes).run(module, builder)
+    return module, machine
+
+
+@functools.cache
+def _passes(target: Target) -> tuple[Any, Any]:
+    """A pass builder, and passes to be run with it; llvmlite frees neither completely."""
     options = llvm.create_pipeline_tuning_options(speed_level=2)
     options.loop_vectorization = False
     options.slp_vectorization = False
     options.loop_unrolling = False
     options.loop_interleaving = False
-    builder = llvm.create_pass_builder(machine, options)
-    if thorough:
-        builder.getModulePassManager().run(module, builder)
-        return module, machine
+    builder = llvm.create_pass_builder(_machine(target), options)
     # The emitter has numbered values and widened loops already: variables into registers and a
     # tidy control flow are all that code generation asks for, in a fifth of the time.
     passes = llvm.create_new_module_pass_manager()
@@ -82,8 +100,7 @@ def _optimised(text: str, target: Target, thorough: bool) -> tuple[Any, Any]:
     passes.add_loop_rotate_pass()
     passes.add_simplify_cfg_pass()
     passes.add_dead_code_elimination_pass()
-    passes.run(module, builder)
-    return module, machine
+    return builder, passes
 
 
 def to_object(text: str, target: Target, thorough: bool = False) -> bytes:
@@ -123,7 +140,7 @@ def link(image: bytes, exports: Iterable[str], symbols: Iterable[str],
         for name in wanted:
             library.export_symbol(name)
         try:
-            tracker = library.link(_jit(), f"treadle.{next(_names)}")
+            tracker = library.link(_linker.next(), f"treadle.{next(_names)}")
         except RuntimeError as error:
             raise CompilationError(f"LLVM could not load compiled code: {error}") from error
         return Linked({name: tracker[name] for name in wanted}, tracker)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -80,7 +81,13 @@ class Executable:
             program.roots, program.inputs, self.short.inside, program.settings.check
         )
         self.tables: list[tuple[int, Any]] = []
-        self.host = HostCompiler(self.slot_of, {p: k for k, p in enumerate(program.params)})
+        #: What the parts of this know it by: they must not keep it, and it the data, until Python
+        #: looks for cycles.
+        self.owner: Any = weakref.proxy(self)
+        owner = self.owner
+        self.host = HostCompiler(
+            lambda leaf: owner.slot_of(leaf), {p: k for k, p in enumerate(program.params)}
+        )
         self.checks = self.planner.plan.checks
         self.sides = self.host.compile([e for c in self.checks for e in (c.left, c.right)])
         self.kernel_steps: list[KernelStep] = []
@@ -233,13 +240,14 @@ class Executable:
         if isinstance(node, Matmul) and not _in_language(node):
             return self._matmul(node)
         if isinstance(node, Generate) and not node.shape and is_host_work(node.elements):
-            return OnHost(self, node)
-        made = KernelStep(self, node, self.planner.expendable(step))
+            return OnHost(self.owner, node)
+        made = KernelStep(self.owner, node, self.planner.expendable(step))
         self.kernel_steps.append(made)
         if isinstance(node, Matmul):
             from .products import exact_step
 
-            return exact_step(node, made, lambda: self._operands(node))  # type: ignore[no-any-return]
+            owner = self.owner
+            return exact_step(node, made, lambda: owner._operands(node))  # type: ignore[no-any-return]
         return made
 
     def _library(self, node: Library) -> Action:

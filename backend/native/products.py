@@ -6,7 +6,6 @@ Operands are NumPy arrays of one type, (batch…, m, k) and (batch…, k, n), wi
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from treadle.backend.memory import POOL
+from treadle.dsl import locks
 from treadle.dsl.operations.linalg import DEEPEST
 from treadle.dsl.product_way import ProductWay, executed, left_open
 from treadle.dsl.quantities import duration
@@ -150,8 +150,7 @@ def _pool(threads: int, purpose: str) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix=f"treadle {purpose}")
 
 
-if hasattr(os, "register_at_fork"):  # threads stay behind in the parent
-    os.register_at_fork(after_in_child=_pool.cache_clear)
+locks.after_fork(_pool.cache_clear)  # threads stay behind in the parent
 
 
 def exact_step(node: Any, standard: Any, views: Callable[[], tuple[Any, Any, int]]) -> Any:

@@ -235,7 +235,7 @@ def lowered(owner: Any, node: Node, lowered_as: Node, layouts: Layouts,
 # --- keeping ---------------------------------------------------------------------------------
 
 _memory: OrderedDict[str, Recipe] = OrderedDict()
-_MEMORY_LIMIT = 1024
+_MEMORY_LIMIT = 256
 _disk = DiskCache(folder="recipes")
 
 

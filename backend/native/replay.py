@@ -17,7 +17,6 @@ import ctypes
 import functools
 import struct
 import sys
-import threading
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -25,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from treadle.backend.memory import SMALLEST, address
+from treadle.dsl import locks
 
 from . import runtime, threads
 from .tape import Copy, Fill, Launch, Tape, Unrecordable
@@ -177,7 +177,7 @@ class Replays:
 
 
 _live: weakref.WeakSet[Replays] = weakref.WeakSet()
-_lock = threading.RLock()  # one for all: a program's new record may displace another's
+_lock = locks.lock(again=True)  # one for all: a program's new record may displace another's
 _NEXT, _BUSY = 0, 1  # fields of a record
 
 

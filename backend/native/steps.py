@@ -13,6 +13,7 @@ from treadle.backend.memory import POOL, address
 from treadle.dsl.errors import out_of_range
 from treadle.dsl.expr import Index, Read, walk
 from treadle.dsl.graph import Fold, Generate, Leaf, Node, Permute, Scan
+from treadle.dsl.locks import cached
 from treadle.dsl.types import ALL_TYPES
 from treadle.skeletons.kernel.specialise import computed
 from treadle.skeletons.schedules.own_orders import require_fits
@@ -62,7 +63,7 @@ class KernelStep:
         first = None if self.choosing is None else self.choosing.first(owner.program)
         self.first = first
 
-    @functools.cached_property
+    @cached
     def dense(self) -> Variant:
         """The kernels for dense inputs of any extents."""
         return self.variant(DENSE, PLAIN, self.first)
@@ -183,30 +184,23 @@ class Variant:
         lower = functools.partial(recipe.lowered, owner, node, lowered_as, layouts, schedule, way)
         key = recipe.key_of(owner, lowered_as, layouts, schedule, way)
         found = recipe.find(key)
-        self._lower, self._lowered = lower, None if found is not None else lower()
+        lowering = Lowering(lower)
         self.fits: Sequence[tuple[Any, int, int]] = ()
         self.filled: Mapping[int, tuple[Any, int, int, Sequence[int]]] = {}
-        if self._lowered is not None:
-            recipe.keep(key, self._lowered)
-            found = self._lowered.recipe
-            self.fits, self.filled = self._lowered.fits, self._lowered.filled
-        assert found is not None
+        if found is None:
+            made = lowering.made
+            recipe.keep(key, made)
+            found, self.fits, self.filled = made.recipe, made.fits, made.filled
         self.shapes, self.dependence = found.shapes, found.dependence
         self.scratch = [(at, _TYPES[t].numpy, zeroed) for at, t, zeroed in found.scratch]
         self.launches: list[Launch | Choice] = []
         for place, choice in enumerate(found.launches):
             variants = [
-                Launch(about, functools.partial(self.kernel, place, k))
+                Launch(about, functools.partial(lowering.kernel, place, k))
                 for k, about in enumerate(choice)
             ]
             self.launches.append(Choice(variants) if len(variants) > 1 else variants[0])
         self.host = found.host.function()
-
-    def kernel(self, place: int, k: int) -> Kernel:
-        """One of the kernels of a launch, lowered (again) if that was not needed so far."""
-        if self._lowered is None:
-            self._lowered = self._lower()
-        return self._lowered.kernels[place][k]
 
     def compiled(self) -> list[Any]:
         return [launch.compiled(self.fast_math) for launch in self.launches]
@@ -305,6 +299,21 @@ def _alone(slots: Slots, slot: int) -> bool:
     return sum(held is array for held in slots) == 1
 
 
+class Lowering:
+    """A node as kernels, lowered (again) when somebody asks for that."""
+
+    def __init__(self, lower: Callable[[], recipe.Lowered]) -> None:
+        self.lower = lower
+
+    @cached
+    def made(self) -> recipe.Lowered:
+        return self.lower()
+
+    def kernel(self, place: int, k: int) -> Kernel:
+        """A kernel of a launch, by its place, and which of its variants."""
+        return self.made.kernels[place][k]
+
+
 class Launch:
     """One kernel of a step and where its arguments come from (see `recipe.LaunchRecipe`).
 
@@ -390,7 +399,7 @@ class Choice:
         self.watched = [last.start + k for k, t in enumerate(last.types) if _TYPES[t].is_integer]
         self._last: tuple[list[Any] | None, Launch] = (None, variants[-1])
 
-    @functools.cached_property
+    @cached
     def conditions(self) -> list[Callable[[Slots, Params], tuple[Any, ...]]]:
         return [v.about.requires.function() for v in self.variants]
 

@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from treadle.dsl import locks
 from treadle.dsl.environment import variable, warn_of
 
 from . import runtime
@@ -35,7 +36,7 @@ class _State:
     """What belongs to this process, not to its parent."""
 
     def __init__(self, forked: bool = False) -> None:
-        self.busy = threading.Lock()
+        self.busy = locks.lock()
         self.executor: Any = None
         self.forked = forked
         self.openmp = False
@@ -52,8 +53,7 @@ def _after_fork() -> None:
         ctypes.CFUNCTYPE(None)(runtime.team()["forget"])()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+locks.after_fork(_after_fork)
 
 
 @functools.lru_cache(maxsize=1)

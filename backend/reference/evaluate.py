@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -62,7 +63,7 @@ class Evaluator:
     ) -> None:
         self.bindings, self.params, self.check, self.parent = bindings, params, check, parent
         self.done: dict[Node, Arrays] = {}
-        self.machine = Machine(self.array, self.host_value, check)
+        self.machine = Machine(weakref.proxy(self), check)
 
     def array(self, leaf: Leaf) -> Any:
         found = self.find(leaf.node)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from treadle.dsl.graph import Leaf
 from treadle.dsl.operations.stencils import resolve_read
 from treadle.dsl.primitives import convert
 from treadle.dsl.types import bfloat16
+
+if TYPE_CHECKING:
+    from .evaluate import Evaluator
 
 Value = Any  # an array of lanes, or a 0-d array when every lane agrees
 
@@ -101,7 +104,7 @@ class Lanes:
             size = np.broadcast(*args).size if args else 1
             self.values[e] = call(*args) if size else np.zeros(0, e.type.numpy)
         elif isinstance(e, Extent | Param):
-            self.values[e] = np.asarray(self.machine.host_value(e), e.type.numpy)
+            self.values[e] = np.asarray(self.machine.evaluator.host_value(e), e.type.numpy)
         else:
             raise AssertionError(f"unbound {type(e).__name__} {e!r}")
 
@@ -109,7 +112,7 @@ class Lanes:
         if e.boundary is not None:
             (self.values[e],) = self.evaluate([resolve_read(e)])
             return
-        array = self.machine.array(Leaf(e.node, e.component))
+        array = self.machine.evaluator.array(Leaf(e.node, e.component))
         place = [self._get(a) for a in e.args]
         bad = np.zeros((), bool)
         for axis, (i, n) in enumerate(zip(place, array.shape, strict=True)):
@@ -172,12 +175,11 @@ class Lanes:
 
 
 class Machine:
-    """What expressions need from outside: arrays, host values, and where errors belong."""
+    """What expressions need from outside: arrays and host values of an evaluator (weakly: it holds
+    this, and arrays), and where errors belong."""
 
-    def __init__(
-        self, array: Callable[[Leaf], Any], host_value: Callable[[Expr], Any], check: bool
-    ) -> None:
-        self.array, self.host_value, self.check = array, host_value, check
+    def __init__(self, evaluator: Evaluator, check: bool) -> None:
+        self.evaluator, self.check = evaluator, check
         self.operation: str = "an operation"
         self.where: Any = None
 

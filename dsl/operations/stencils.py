@@ -400,7 +400,7 @@ def _correlate(
     if unrolled:
         element = _unrolled(term, [int(e) for e in extents], t)
     else:
-        element = _looped(term, kernel, t)
+        element = _looped(term, kernel._shape, Const(0, t))
     node = Generate(
         array._shape,
         (element,),
@@ -421,14 +421,13 @@ def _unrolled(term: Callable[[Sequence[Expr]], Expr], extents: list[int], t: Any
     return Const(0, t) if total is None else total
 
 
-def _looped(term: Callable[[Sequence[Expr]], Expr], kernel: Array, t: Any) -> Expr:
-    """Nested counted loops over the weights."""
-
-    def level(axis: int, k: list[Expr], total: Expr) -> Expr:
-        if axis == kernel.ndim:
-            return apply_primitive("add", [total, term(k)])
-        index, state = Var(f"k{axis}", int64), Var("total", t)
-        body = level(axis + 1, [*k, index], state)
-        return Proj(Loop(kernel._shape[axis], (total,), (index, state), (body,)), 0)
-
-    return level(0, [], Const(0, t))
+def _looped(term: Callable[[Sequence[Expr]], Expr], extents: Sequence[Expr], total: Expr,
+            outside: tuple[Expr, ...] = ()) -> Expr:  # fmt: skip
+    """Nested counted loops over the weights, from the sum `total` on; `outside` are the indices of
+    the loops around."""
+    axis = len(outside)
+    if axis == len(extents):
+        return apply_primitive("add", [total, term(outside)])
+    index, state = Var(f"k{axis}", int64), Var("total", total.type)
+    body = _looped(term, extents, state, (*outside, index))
+    return Proj(Loop(extents[axis], (total,), (index, state), (body,)), 0)

@@ -223,27 +223,31 @@ def _nest(node: Generate, read: Read, factors: list[Any], low: Any) -> Node:
         if len(factors[k]) == 1:
             outer = outer * factors[k][0]
 
-    def along(position: int, shifts: list[int]) -> Expr:
-        if position == len(summed):
-            place = tuple(_plus(Index(k), s) for k, s in enumerate(shifts))
-            return Read(read.node, read.component, place, read.boundary)
-        axis = summed[position]
-        total: Expr | None = None
-        for step, weight in enumerate(outer if position == 0 else factors[axis]):
-            if weight:
-                moved = [s + step if k == axis else s for k, s in enumerate(shifts)]
-                value = along(position + 1, moved)
-                if weight != 1:
-                    factor = Const(weight, read.type)
-                    value = apply(TABLE["multiply"], (value, factor), read.type)
-                if total is not None:
-                    value = apply(TABLE["add"], (total, value), read.type)
-                total = value
-        assert total is not None
-        return total
-
-    made: Node = node.with_(elements=(along(0, [int(n) for n in low]),))
+    sums = [(axis, factors[axis]) for axis in summed]
+    sums[0] = summed[0], outer
+    made: Node = node.with_(elements=(_summed(read, sums, [int(n) for n in low]),))
     return made
+
+
+def _summed(read: Read, sums: Sequence[tuple[int, Any]], shifts: list[int]) -> Expr:
+    """What is read so far from the element, summed with the weights along each axis in turn."""
+    if not sums:
+        place = tuple(_plus(Index(k), s) for k, s in enumerate(shifts))
+        return Read(read.node, read.component, place, read.boundary)
+    axis, weights = sums[0]
+    total: Expr | None = None
+    for step, weight in enumerate(weights):
+        if weight:
+            moved = [s + step if k == axis else s for k, s in enumerate(shifts)]
+            value = _summed(read, sums[1:], moved)
+            if weight != 1:
+                factor = Const(weight, read.type)
+                value = apply(TABLE["multiply"], (value, factor), read.type)
+            if total is not None:
+                value = apply(TABLE["add"], (total, value), read.type)
+            total = value
+    assert total is not None
+    return total
 
 
 def _plus(e: Expr, n: int) -> Expr:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -45,6 +44,7 @@ from treadle.dsl.expr import (
     walk,
 )
 from treadle.dsl.graph import Fold, Generate, Leaf, Matmul, Node, Permute, Scan
+from treadle.dsl.locks import cached
 from treadle.dsl.names import evaluate
 from treadle.dsl.passes.cost import UNKNOWN_TURNS
 from treadle.dsl.primitives import convert
@@ -141,7 +141,7 @@ class Map:
     places: Callable[[Points], Points] | None = None
     rows: bool = False
 
-    @cached_property
+    @cached
     def pitch(self) -> tuple[int, ...]:
         """Elements from one index to the next along every axis: row-major, dense."""
         steps = [1]
@@ -154,7 +154,7 @@ class Map:
         """Accesses of one turn of one output."""
         return max(len(self.offsets), 1)
 
-    @cached_property
+    @cached
     def strides(self) -> tuple[int, ...]:
         """Elements between neighbours along every axis of the domain (affine maps)."""
         rank = len(self.coefficients[0]) if self.coefficients else 0
@@ -163,7 +163,7 @@ class Map:
             for k in range(rank)
         )
 
-    @cached_property
+    @cached
     def parts(self) -> tuple[Map, ...]:
         """This map; one for each row that its taps lie in where the box around them has others
         (a star of 13 points in space has taps in 9 of 25 rows)."""

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 
+from treadle.dsl.locks import cached
 from treadle.skeletons.schedules import Order, Row
 from treadle.skeletons.schedules.block_table import block_table
 
@@ -45,12 +46,12 @@ class Walk:
     unit: tuple[int, ...]
     table: bool = False
 
-    @cached_property
+    @cached
     def grid(self) -> tuple[int, ...]:
         """Units along every axis."""
         return tuple(-(-n // u) for n, u in zip(self.domain, self.unit, strict=True))
 
-    @cached_property
+    @cached
     def size(self) -> int:
         """Number of ids, those outside the domain included."""
         return math.prod(self.grid) if self.table else int(self.order.linear_size(self.grid))
@@ -68,7 +69,7 @@ class Walk:
         found = self._found
         return min(int(found[int(len(found) * part)]), room) if len(found) else 0
 
-    @cached_property
+    @cached
     def _found(self) -> Points:
         """Some of the ids inside the domain."""
         ids = np.arange(LOOKS) * self.size // LOOKS

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from treadle.dsl.expr import Expr, _fill, _intern
+from treadle.dsl.expr import Expr, new
 from treadle.dsl.graph import Leaf
+from treadle.dsl.interning import find, publish
 from treadle.dsl.types import int32, int64
 
 
@@ -15,10 +16,12 @@ class Stride(Expr):
     axis: int
 
     def __new__(cls, leaf: Leaf, axis: int) -> Stride:
-        made, new = _intern(cls, (leaf, axis))
-        if new:
-            _fill(made, int64)
+        key = (cls, leaf, axis)
+        made: Stride | None = find(key)
+        if made is None:
+            made = new(cls, int64)
             made.leaf, made.axis = leaf, axis
+            made = publish(key, made)
         return made
 
 
@@ -33,10 +36,12 @@ class Reciprocal(Expr):
     part: str
 
     def __new__(cls, divisor: Expr, part: str) -> Reciprocal:
-        made, new = _intern(cls, (divisor, part))
-        if new:
-            _fill(made, int32, (divisor,))
+        key = (cls, divisor, part)
+        made: Reciprocal | None = find(key)
+        if made is None:
+            made = new(cls, int32, (divisor,))
             made.part = part
+            made = publish(key, made)
         return made
 
     def rebuild(self, args: tuple[Expr, ...], scoped: tuple[Expr, ...]) -> Expr:

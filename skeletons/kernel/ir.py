@@ -22,8 +22,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from treadle.dsl.expr import Expr, Var, _fill, _intern
+from treadle.dsl.expr import Expr, Var, new
 from treadle.dsl.graph import Combine, Leaf
+from treadle.dsl.interning import find, publish
 from treadle.dsl.types import ScalarType
 from treadle.skeletons.schedules import Order
 
@@ -63,10 +64,12 @@ class Load(Expr):
     buffer: Buffer
 
     def __new__(cls, buffer: Buffer, index: Expr) -> Load:
-        made, new = _intern(cls, (buffer, index))
-        if new:
-            _fill(made, buffer.type, (index,))
+        key = (cls, buffer, index)
+        made: Load | None = find(key)
+        if made is None:
+            made = new(cls, buffer.type, (index,))
             made.buffer = buffer
+            made = publish(key, made)
         return made
 
     @property

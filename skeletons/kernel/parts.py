@@ -86,30 +86,31 @@ def in_parts(into: Linearizer, builder: Builder, roots: Roots, place: Mapping[in
 
     `place`: the indices that are known, by axis.
     """
+    _emit(into, builder, parts(roots, axis, place), place, axis, span, row)
 
-    def emit(part: Split | Roots, span: tuple[Expr, Expr]) -> None:
-        if not isinstance(part, Split):
-            row(span, part)
-            return
-        border = part.border
-        host = border.bound()
-        if border.needs():
-            with into.when_always({Index(k): i for k, i in place.items()}):
-                bound = into.value(host, "bound")
-        else:
-            bound = builder.extent(host, "bound")
-        if border.axis != axis:
-            before = into.let(at.less(place[border.axis], bound), "before")
-            with into.when(before):
-                emit(part.below, span)
-            with into.otherwise(before):
-                emit(part.beyond, span)
-            return
-        middle = into.let(at.minimum(at.maximum(span[0], bound), span[1]), "border")
-        emit(part.below, (span[0], middle))
-        emit(part.beyond, (middle, span[1]))
 
-    emit(parts(roots, axis, place), span)
+def _emit(into: Linearizer, builder: Builder, part: Split | Roots, place: Mapping[int, Expr],
+          axis: int, span: tuple[Expr, Expr], row: Part) -> None:  # fmt: skip
+    if not isinstance(part, Split):
+        row(span, part)
+        return
+    border = part.border
+    host = border.bound()
+    if border.needs():
+        with into.when_always({Index(k): i for k, i in place.items()}):
+            bound = into.value(host, "bound")
+    else:
+        bound = builder.extent(host, "bound")
+    if border.axis != axis:
+        before = into.let(at.less(place[border.axis], bound), "before")
+        with into.when(before):
+            _emit(into, builder, part.below, place, axis, span, row)
+        with into.otherwise(before):
+            _emit(into, builder, part.beyond, place, axis, span, row)
+        return
+    middle = into.let(at.minimum(at.maximum(span[0], bound), span[1]), "border")
+    _emit(into, builder, part.below, place, axis, (span[0], middle), row)
+    _emit(into, builder, part.beyond, place, axis, (middle, span[1]), row)
 
 
 def parts(roots: Roots, axis: int, known: Collection[int]) -> Split | Roots:
@@ -117,22 +118,23 @@ def parts(roots: Roots, axis: int, known: Collection[int]) -> Split | Roots:
     there is one, or too many."""
     if not any(isinstance(e, Cond) for e in walk(roots)):
         return roots
-    left = MOST_PARTS
-
-    def divide(roots: Roots) -> Split | Roots | None:
-        nonlocal left
-        border = _first_border(roots, axis, known)
-        if border is None:
-            left -= 1
-            return roots if left >= 0 else None
-        below = divide(_where(roots, border, True))
-        beyond = None if below is None else divide(_where(roots, border, False))
-        return None if below is None or beyond is None else Split(border, below, beyond)
-
     for k in range(axis + 1):  # no index is below 0
         roots = _where(roots, Border(k, (), 0), False)
-    found = divide(roots)
+    found, _ = _divide(roots, axis, known, MOST_PARTS)
     return roots if found is None else found
+
+
+def _divide(roots: Roots, axis: int, known: Collection[int], left: int
+            ) -> tuple[Split | Roots | None, int]:  # fmt: skip
+    """The parts (None: more than `left`), and how many more there may be."""
+    border = _first_border(roots, axis, known)
+    if border is None:
+        return (roots if left > 0 else None), left - 1
+    below, left = _divide(_where(roots, border, True), axis, known, left)
+    if below is None:
+        return None, left
+    beyond, left = _divide(_where(roots, border, False), axis, known, left)
+    return (None if beyond is None else Split(border, below, beyond)), left
 
 
 def leaves_of(part: Split | Roots) -> list[Roots]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from treadle.dsl import locks
 
 from .curves import Morton
 from .examine import evaluate, inverse_table, row_major_ids
@@ -20,7 +21,7 @@ ARITHMETIC = (Row, Column, ZigZag, Tile, Swizzle, Morton)
 #: Tables that are kept, the last used ones.
 _KEPT = 16
 _made: OrderedDict[tuple[Order, tuple[int, ...]], NDArray[np.int32]] = OrderedDict()
-_lock = threading.Lock()
+_lock = locks.lock()
 
 
 def looked_up(order: Order) -> bool:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from treadle.dsl.errors import ScheduleError, user_facing
+from treadle.dsl.locks import cached
 from treadle.skeletons.schedules import Auto, Grid, Row, as_schedule
 from treadle.skeletons.schedules.schedule import shown
 
@@ -47,12 +47,12 @@ class Simulation:
     def accesses(self) -> int:
         return self.hits + self.misses
 
-    @cached_property
+    @cached
     def trace(self) -> Trace:
         """All accesses: 12 bytes each."""
         return self.source.trace(self.schedule, self.at_once)
 
-    @cached_property
+    @cached
     def compulsory(self) -> int:
         """Misses that no cache avoids: the first access to anything."""
         piece = piece_of(self.cache)
@@ -61,7 +61,7 @@ class Simulation:
             seen[pieces_of(trace.addresses, piece)] = True
         return int(np.count_nonzero(seen))
 
-    @cached_property
+    @cached
     def optimal(self) -> int:
         """The misses of Belady's policy, which knows the future, on the same cache (lines, or
         sectors where a miss brings in one).  Takes 40 bytes an access meanwhile."""

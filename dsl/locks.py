@@ -1,0 +1,138 @@
+"""Locks of the process, and what becomes of them in a fork.
+
+A fork copies the memory and one thread: a lock that another thread holds at that moment is never
+released in the child.  So every lock that outlives a call is made here:
+
+- `lock()` is free again in the child.  It guards what is whole between any two operations of
+  Python, such as an entry of a dict.
+- `held_across_fork()` is taken by the fork itself, so what it guards is whole in the child: LLVM,
+  whose own locks nobody can renew, and the table of expressions.  A fork waits `LONGEST_WAIT` for
+  all of them together; `lost(lock)` says in the child that this was too short.
+
+Modules that another thread is importing are waited for, too: Python never finishes such an import
+in the child.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+#: Seconds that a fork waits at most for the other threads to finish compiling or importing.
+LONGEST_WAIT = 20.0
+
+_renewed: weakref.WeakSet[Any] = weakref.WeakSet()
+_held: list[tuple[int, Any]] = []  # outermost first
+_lost: list[Any] = []
+
+
+class _Forking(threading.local):
+    """The locks that the fork under way has taken, in order."""
+
+    def __init__(self) -> None:
+        self.taken: list[Any] = []
+
+
+_forking = _Forking()
+
+
+def lock(again: bool = False) -> Any:
+    """A `threading.Lock` (an `RLock`, if its thread may take it `again`) that is free in the child
+    of a fork."""
+    made = threading.RLock() if again else threading.Lock()
+    _renewed.add(made)
+    return made
+
+
+def after_fork(call: Callable[[], object]) -> None:
+    """Have a function called in the child of every fork."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=call)
+
+
+def held_across_fork(depth: int) -> Any:
+    """A `threading.RLock` that a fork takes, those of lower `depth` first: whoever holds one may
+    take those that are deeper."""
+    made = threading.RLock()
+    _held.append((depth, made))
+    _held.sort(key=lambda entry: entry[0])
+    return made
+
+
+def lost(of: Any) -> bool:
+    """Whether this process was forked while another thread held the lock, and for longer than a
+    fork waits: what it guards may be half done for ever."""
+    return any(one is of for one in _lost)
+
+
+class _Cached:
+    """`functools.cached_property` without the lock that it has before Python 3.12: one for all
+    objects of the class, held while the value is computed."""
+
+    def __init__(self, compute: Callable[[Any], Any]) -> None:
+        self.compute, self.name, self.__doc__ = compute, compute.__name__, compute.__doc__
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self
+        made = self.compute(instance)
+        return instance.__dict__.setdefault(self.name, made)
+
+
+if TYPE_CHECKING:
+    from functools import cached_property
+
+    cached = cached_property
+else:
+    cached = _Cached
+
+
+def _importing() -> bool:
+    """Whether another thread is in the middle of importing a module of ours, or what that needs."""
+    frame, own = sys._getframe(), set()
+    while frame is not None:
+        if frame.f_code.co_name == "<module>":
+            own.add(frame.f_globals.get("__name__"))
+        frame = frame.f_back  # type: ignore[assignment]
+    return any(
+        name.startswith("treadle")
+        and getattr(getattr(module, "__spec__", None), "_initializing", False)
+        and name not in own
+        for name, module in list(sys.modules.items())
+    )
+
+
+def _before() -> None:
+    deadline = time.monotonic() + LONGEST_WAIT
+    while _importing() and time.monotonic() < deadline:
+        time.sleep(0.001)
+    taken = _forking.taken
+    for _, one in list(_held):
+        if one.acquire(timeout=max(0.0, deadline - time.monotonic())):
+            taken.append(one)
+
+
+def _after_in_parent() -> None:
+    while _forking.taken:
+        _forking.taken.pop().release()
+
+
+def _after_in_child() -> None:
+    for one in list(_renewed):
+        one._at_fork_reinit()
+    for _, one in _held:
+        if not any(one is t for t in _forking.taken):
+            one._at_fork_reinit()
+            _lost.append(one)
+    _after_in_parent()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child
+    )
