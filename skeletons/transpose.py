@@ -30,6 +30,7 @@ from .kernel.ir import Buffer, Load, Store
 from .kernel.linearize import Linearizer
 from .kernel.parts import in_parts, leaves_of, parts
 from .kernel.tiling import block_range
+from .kernel.transform import has_boundary, resolve
 
 #: Elements of a side of a tile, and bytes of its rows, at most.
 SIDE, ROW_BYTES = 128, 512
@@ -191,6 +192,8 @@ class _Tiles:
                  held: Mapping[Read, Buffer]) -> None:  # fmt: skip
         slot = self._slot(here)
         memo: dict[Expr, Expr] = {e: Load(b, slot) for e, b in held.items()}
+        if has_boundary(roots):  # only of parts that hold nothing
+            roots = resolve(roots, self.builder, self.node.shape)
         with into.when_always({Index(k): x for k, x in here.items()}):
             values = into.emit(rewrite(roots, lambda e: e, memo))
             where = at.linear([here[k] for k in range(self.last + 1)], self.extents)

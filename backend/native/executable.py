@@ -120,7 +120,7 @@ class Executable:
             array = slots[slot]
             for other in taken:
                 if array is other:
-                    array = np.array(array)
+                    array = np.array(array, order="C")
                     break
             taken.append(array)
             found.append(array)

@@ -48,7 +48,7 @@ def run(
     machine = Evaluator(bindings, params, check)
     machine.verify(roots)
     machine.compute(roots)
-    return [np.array(machine.array(r)) for r in roots]
+    return [np.array(machine.array(r), order="C") for r in roots]
 
 
 class Evaluator:
@@ -280,7 +280,7 @@ class Evaluator:
         lanes = Lanes(int(lanes_valid.sum()), leaves, self.machine)
         got = [np.array(lanes.full(v)) for v in lanes.evaluate((*node.target, *node.values))]
         target, values = got[: len(node.target)], got[len(node.target) :]
-        outs = [np.array(self.array(d)) for d in node.defaults]
+        outs = [np.array(self.array(d), order="C") for d in node.defaults]  # written as flat ones
         extents = outs[0].shape
         inside = np.ones(lanes.count, bool)
         for axis, (i, n) in enumerate(zip(target, extents, strict=True)):
