@@ -20,8 +20,11 @@ from .expr import Const, Expr, Read
 from .graph import Check, Generate, Input, Label, Leaf, Shape, known
 from .scalar import Operators, Scalar, as_index, as_strong, lift
 from .shapes import Extent, broadcast_shapes, stretched
-from .tracing import enclosing_kernel, forbid_nesting
+from .tracing import enclosing_kernel, forbid_nesting, refuse_unless_guarded
 from .types import LEAF, ScalarType, Structure
+
+#: Axes of an array, at most: NumPy's own limit.
+MOST_AXES = 64
 
 
 @user_facing_methods
@@ -51,6 +54,12 @@ class Array(Operators):
         self._leaves = tuple(leaves)
         self.structure = structure
         self._shape = self._leaves[0].shape if shape is None else shape
+        if len(self._shape) > MOST_AXES:
+            raise ShapeError(
+                f"an array of rank {len(self._shape)}: arrays have at most {MOST_AXES} axes, as "
+                "NumPy's.",
+                hint="Make one axis of several: td.reshape(a, (n * m, …)).",
+            )
 
     # --- what it is ---
     @property
@@ -344,11 +353,12 @@ def _gather_in_kernel(array: Array, index: Any) -> Any:
     at = [as_index(p, "an index") for p in place]
     for axis, e in enumerate(at):
         if isinstance(e, Const) and int(e.value) < 0:
-            raise IndexOutOfBounds(
+            error = IndexOutOfBounds(
                 f"the index {int(e.value)} is outside axis {axis}: inside kernels indices never "
                 "count from the end.",
                 hint=f"Write a.shape[{axis}] - {-int(e.value)}.",
             )
+            refuse_unless_guarded(array._element(at), error)
     return array._scalar_at(at)
 
 

@@ -20,7 +20,6 @@ from .errors import (
     user_facing,
     user_location,
 )
-from .expr import Const
 from .graph import Input
 from .scalar import Scalar
 from .tracing import enclosing_kernel
@@ -149,7 +148,10 @@ def _borrowed(value: Any) -> Any:
 
 @user_facing
 def use(x: Any) -> Array:
-    """Bring an array from outside into the language (rank and type of `x`; no copy).
+    """Bring an array from outside into the language (shape and type of `x`; no copy).
+
+    Elements are read when a program runs: changes made to them before are seen.  What is done to
+    `x.shape`, `x.strides` or `x.dtype` is not.
 
     >>> import numpy as np, treadle as td
     >>> td.run(td.use(np.array([1, 2])) + 1)
@@ -174,7 +176,8 @@ def use(x: Any) -> Array:
         "input",
         as_type(source.dtype),
         tuple(int(n) == 1 for n in source.shape),
-        source=source,
+        # (A view of our own: `x.shape = …` later says nothing about what was used.)
+        source=source.view() if hasattr(source, "view") else source,
         where=user_location(),
     )
     try:
@@ -193,6 +196,8 @@ def _in_one_place(before: Location | None, here: Location | None) -> Location | 
 
 
 def _matches(node: Input, source: Any) -> bool:
-    return len(node.shape) == len(source.shape) and all(
-        (int(n) == 1) == isinstance(e, Const) for n, e in zip(source.shape, node.shape, strict=True)
-    )
+    """Whether an array still lies as it did when it was used."""
+    return all(getattr(node.source, k) == getattr(source, k, None) for k in _LAYOUT)
+
+
+_LAYOUT = ("shape", "strides", "dtype")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from .errors import Location, NestedParallelismError, TracingError
-from .expr import Expr, Index, Var, walk
+from .expr import Cond, Expr, Index, Var, walk
 from .types import Structure, flatten
 
 
@@ -17,16 +18,18 @@ class Scope:
 
     `kernel` is the scope whose indices a value made here may hold: this one for the function of an
     operation on arrays (`variables` None), the enclosing one for a loop's.  `variables` and those
-    among `arguments` are bound by it while it is open.
+    among `arguments` are bound by it while it is open.  `refused` are reads that are wrong wherever
+    they are made, with their errors and whether only a side of a `cond` makes them.
     """
 
-    __slots__ = ("arguments", "kernel", "operation", "variables", "where")
+    __slots__ = ("arguments", "kernel", "operation", "refused", "variables", "where")
 
     def __init__(
         self, operation: str, where: Location | None, variables: Sequence[Var] | None = None
     ) -> None:
         self.operation, self.where = operation, where
         self.arguments: Sequence[Any] = ()
+        self.refused: list[Refused] = []
         self.variables: Sequence[Var] = () if variables is None else variables
         if variables is None:
             self.kernel: Scope | None = self
@@ -48,6 +51,15 @@ class Scope:
         for argument in self.arguments:
             if isinstance(argument, Scoped):
                 yield from argument.needs() or ()
+
+
+@dataclass
+class Refused:
+    """Reads of one element that are wrong, unless they are never made."""
+
+    reads: Sequence[Expr]
+    error: Exception
+    guarded: bool = False
 
 
 class Scoped:
@@ -112,6 +124,45 @@ def refuse_stranger(value: Scoped) -> None:
     )
 
 
+def refuse_unless_guarded(reads: Sequence[Expr], error: Exception) -> None:
+    """`error` for reads inside a scalar function: raised when that has ended, unless only sides of
+    a `cond` make them."""
+    scope = current_scope()
+    if scope is None or scope.kernel is None:
+        raise error
+    scope.kernel.refused.append(Refused(reads, error))
+
+
+def guard_sides(*sides: Any) -> None:
+    """What is refused may be read in the sides of a `cond`: one of them is not looked at."""
+    scope = current_scope()
+    refused = None if scope is None or scope.kernel is None else scope.kernel.refused
+    if refused:
+        inside = set(walk(_needs(sides)))
+        for entry in refused:
+            entry.guarded = entry.guarded or not inside.isdisjoint(entry.reads)
+
+
+def _raise_refused(scope: Scope, value: Any) -> None:
+    """Raise what a function has read, and not in sides of a `cond` alone."""
+    made: set[Expr] = set()
+    stack = list(_needs(value))
+    while stack:
+        e = stack.pop()
+        if e not in made:
+            made.add(e)
+            stack += e.args if isinstance(e, Cond) else (*e.args, *e.scoped)
+    for entry in scope.refused:
+        if not (entry.guarded and made.isdisjoint(entry.reads)):
+            raise entry.error
+
+
+def _needs(value: Any) -> tuple[Expr, ...]:
+    """The expressions of a nested value."""
+    leaves = flatten(value, lambda v: False)[0]
+    return tuple(e for leaf in leaves if isinstance(leaf, Scoped) for e in leaf.needs() or ())
+
+
 def _is_strange(needs: tuple[Expr, ...] | None, scope: Scope) -> bool:
     """Whether something made in `scope`, which has ended, has no meaning in those still open."""
     if needs is None:
@@ -172,7 +223,10 @@ def call_scalar_function(
     with Scope(operation, where) as scope, scalar_function_of(operation, where):
         _belong(arguments, scope)
         try:
-            return _handed_out(function(*arguments), outer)
+            value = function(*arguments)
+            if scope.refused:
+                _raise_refused(scope, value)
+            return _handed_out(value, outer)
         except TypeError as error:
             inside = error.__traceback__ is not None and error.__traceback__.tb_next is not None
             if inside or isinstance(error, TracingError):

@@ -132,10 +132,7 @@ class Evaluator:
         if math.prod(n for n in (8, len(shape), *shape) if n) >= ADDRESSABLE:
             raise no_memory(shape, roots[0].type.numpy)
         try:
-            # (Of an empty domain `indices` would still count along every axis.)
-            places = np.indices(shape if count else (0,) * len(shape), np.int64)
-            places = places.reshape(len(shape), count)
-            leaves: dict[Expr, Any] = {Index(k): places[k] for k in range(len(shape))}
+            leaves: dict[Expr, Any] = _places(shape)
             for v, value in (extra or {}).items():
                 leaves[v] = np.asarray(value).reshape(count)
             lanes = Lanes(count, leaves, self.machine)
@@ -272,11 +269,9 @@ class Evaluator:
     # --- scatter ---
     def permute(self, node: Permute) -> Arrays:
         shape = self.extents(node.domain)
-        valid, *rest = self.over(shape, (node.valid,))
+        (valid,) = self.over(shape, (node.valid,))
         lanes_valid = valid.reshape(-1)
-        count = len(lanes_valid)
-        places = np.indices(shape, np.int64).reshape(len(shape), count)[:, lanes_valid]
-        leaves: dict[Expr, Any] = {Index(k): places[k] for k in range(len(shape))}
+        leaves: dict[Expr, Any] = {k: at[lanes_valid] for k, at in _places(shape).items()}
         lanes = Lanes(int(lanes_valid.sum()), leaves, self.machine)
         got = [np.array(lanes.full(v)) for v in lanes.evaluate((*node.target, *node.values))]
         target, values = got[: len(node.target)], got[len(node.target) :]
@@ -290,14 +285,11 @@ class Evaluator:
                     str(node.label), "its defaults", axis, int(i[bad][0]), n, node.where
                 )
             inside &= ~bad
-        del rest
-        at = (
-            np.ravel_multi_index(tuple(i[inside] for i in target), extents)
-            if extents
-            else (np.zeros(int(inside.sum()), np.int64))
-        )
+        at = np.zeros(int(inside.sum()), np.int64)
+        for i, n in zip(target, extents, strict=True):
+            at = at * n + i[inside]
         values = [v[inside] for v in values]
-        self.scatter(outs, np.asarray(at), values, node.combine)
+        self.scatter(outs, at, values, node.combine)
         return tuple(outs)
 
     def scatter(self, outs: list[Any], at: Any, values: list[Any], combine: Any) -> None:
@@ -360,3 +352,13 @@ class Evaluator:
             state = [np.array(child.array(leaf)) for leaf in node.body]
             turn += 1
         return tuple(state)
+
+
+def _places(shape: tuple[int, ...]) -> dict[Expr, Any]:
+    """The index along every axis of each element, in row-major order."""
+    flat = np.arange(math.prod(shape))
+    places: dict[Expr, Any] = {}
+    for k in range(len(shape) - 1, -1, -1):
+        places[Index(k)] = flat % shape[k] if shape[k] else flat
+        flat = flat // shape[k] if shape[k] else flat
+    return places

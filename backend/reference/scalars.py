@@ -125,8 +125,9 @@ class Lanes:
         if array.size == 0:
             self.values[e] = np.zeros(np.shape(bad), array.dtype)
             return
-        inside = tuple(np.clip(i, 0, n - 1) for i, n in zip(place, array.shape, strict=True))
-        self.values[e] = np.asarray(array[inside])
+        # (Axes of extent 1 are left out: NumPy takes fewer index arrays than axes.)
+        inside = [np.clip(i, 0, n - 1) for i, n in zip(place, array.shape, strict=True) if n > 1]
+        self.values[e] = np.asarray(array.squeeze()[tuple(inside)])
 
     def _cond(self, e: Cond) -> None:
         p = self.full(self._get(e.args[0]))

@@ -28,7 +28,7 @@ from ..node import fresh_uid
 from ..scalar import Scalar, as_index, as_strong, as_truth, fit_weak, lift, unify, yields
 from ..shapes import show_shape
 from ..sources import as_array, is_arraylike
-from ..tracing import Scope, enclosing_kernel, forbid_nesting
+from ..tracing import Scope, enclosing_kernel, forbid_nesting, guard_sides
 from ..types import LEAF, ScalarType, Structure, flatten, int64
 from .common import changed_component, keep_type, label_of, operation
 
@@ -57,6 +57,7 @@ def cond(p: Any, then: Any, else_: Any) -> Any:
 
     Inside kernels an index in the other side is never read nor checked.
     """
+    guard_sides(then, else_)
     if isinstance(then, Ignore | MaybeIndex) or isinstance(else_, Ignore | MaybeIndex):
         return choose_index(_predicate(p, "cond"), then, else_, both=False)
     for side in (then, else_):

@@ -119,6 +119,57 @@ def test_cond_never_reads_the_other_side(run):
         assert_same(unchecked[label], want, label=label)
 
 
+def test_a_negative_index_may_stand_in_a_side_of_cond(run):
+    """A number below 0 is no index inside kernels; on the side that is not taken that is no error,
+    neither while tracing nor later."""
+    a, pairs = np.arange(5.0), td.zip(np.arange(5), np.arange(5.0))
+    used = td.use(a)
+    never = np.array([9.0])
+    cases = {
+        "then": td.map(lambda x: td.cond(x > 5, used[-1], x), a),
+        "else": td.map(lambda x: td.cond(x < 9, x, used[-7] * 2), a),
+        "nested": td.map(lambda x: td.cond(x > 5, td.cond(x > 6, used[-1], used[-2]), x), a),
+        "one of two components": td.map(lambda x: td.cond(x > 5, pairs[-1][1], x), a),
+        "a tuple": td.map(lambda x: td.cond(x > 5, pairs[-3], (0, x)), a),
+        "a known side": td.map(lambda x: td.cond(False, used[-1], x), a),
+        "in a loop": td.map(
+            lambda x: td.loop(3, lambda k, s: td.cond(k > 5, used[-1], s + k), x), a
+        ),
+        "ignored": td.permute(
+            lambda new, old: new + old,
+            np.zeros(5),
+            lambda i: td.cond(a[0] > 1, td.cast(used[-1], td.int64), i),
+            a,
+        ),
+    }
+    for name, expression in cases.items():
+        for check in (False, True):
+            run(expression, check=check)
+        assert name
+    taken = td.map(lambda x: td.cond(x > 5, used[-1], x), never)
+    with pytest.raises(td.IndexOutOfBounds):
+        run(taken, check=True)
+
+
+@pytest.mark.parametrize(
+    "f",
+    {
+        "used": lambda a: lambda x: a[-1] + x,
+        "not used": lambda a: lambda x: (a[-1], x)[1],
+        "where": lambda a: lambda x: td.where(x > 5, a[-1], x),
+        "beside the side": lambda a: lambda x: (lambda v: td.cond(x > 5, v, x) + v)(a[-1]),
+        "the predicate": lambda a: lambda x: td.cond(a[-1] > 5, x, -x),
+        "a body": lambda a: lambda x: td.loop(0, lambda k, s: s + a[-1], x),
+        "the known side": lambda a: lambda x: td.cond(True, a[-1], x),
+    }.items(),
+    ids=lambda pair: pair[0],
+)
+def test_elsewhere_a_negative_index_is_an_error_of_tracing(f):
+    a = td.use(np.arange(5.0))
+    with pytest.raises(td.IndexOutOfBounds, match="never count from the end"):
+        td.map(f[1](a), a)
+
+
 def test_where_evaluates_both_sides(run):
     used = td.use(np.arange(10.0))
     expression = td.generate((20,), lambda k: td.where(k < 10, used[k], -1.0))

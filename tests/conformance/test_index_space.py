@@ -523,3 +523,36 @@ def test_numbers_among_the_arguments_are_checked_at_every_call(backend):
         with pytest.raises(IndexError, match="out of range for axis 0"):
             f(a, n)
     assert float(f(np.arange(20.0), 10)) == 10.0
+
+
+def test_sixty_four_axes(backend):
+    """As many as NumPy's arrays have; one more is told."""
+    a = np.arange(12).reshape((1,) * 30 + (3,) + (1,) * 32 + (4,))
+    f = td.jit(
+        lambda a: (a + 1, a.T, td.sum(a, axis=30), td.cumsum(a, axis=-1), td.roll(a, 1, 30)),
+        backend=backend,
+    )
+    want = a + 1, a.T, a.sum(30), a.cumsum(-1), np.roll(a, 1, 30)
+    assert_same(f(a), want)
+    b = td.permute(lambda x, y: x + y, a, lambda *i: i, a)
+    assert_same(td.run(b, backend=backend), 2 * a)
+
+
+@pytest.mark.parametrize(
+    "build",
+    {
+        "generate": lambda a: td.generate((1,) * 65, lambda *i: 1.0),
+        "fill": lambda a: td.fill((2,) * 70, 1.0),
+        "expand_dims": lambda a: td.expand_dims(a, 0),
+        "slice": lambda a: td.use(a)[None],
+        "stack": lambda a: td.stack([a, a]),
+        "replicate": lambda a: td.replicate(a, 2, 0),
+        "reshape": lambda a: td.reshape(a, (1,) * 65),
+        "broadcast_to": lambda a: td.broadcast_to(a, (3, *a.shape)),
+        "outer": lambda a: td.tensordot(a, a, 0),
+    }.items(),
+    ids=lambda pair: pair[0],
+)
+def test_more_axes_than_arrays_have(build):
+    with pytest.raises(td.ShapeError, match=r"rank \d+: arrays have at most 64 axes"):
+        build[1](np.ones((1,) * 64))

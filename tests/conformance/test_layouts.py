@@ -1,4 +1,4 @@
-"""How an argument lies in memory says nothing: every operation gives what it gives for dense copies.
+"""However an argument lies in memory, every operation gives what it gives for a dense copy.
 
 The operations are those of docs/reference.md, which has an example of each public name, and the
 programs of tests/dsl/zoo.py.
@@ -6,7 +6,7 @@ programs of tests/dsl/zoo.py.
 
 from __future__ import annotations
 
-import ast
+import importlib
 import sys
 import types
 from pathlib import Path
@@ -19,12 +19,17 @@ import treadle as td
 from .helpers import assert_same
 
 TESTS = Path(__file__).parent.parent
-for folder in ("docs", "dsl"):
+
+
+def module_of(folder, name):
+    """A module beside the tests of another folder."""
     if str(TESTS / folder) not in sys.path:
         sys.path.append(str(TESTS / folder))
+    return importlib.import_module(name)
 
-import reference_page
-from zoo import ZOO
+
+reference_page = module_of("docs", "reference_page")
+ZOO = module_of("dsl", "zoo").ZOO
 
 
 def broadcast(a):
@@ -99,7 +104,7 @@ def example_in(example, layout, backend):
     names["least"] = td.min(names["v"]) if names["v"].size else td.unit(0)
     try:
         with td.config(backend=backend, check=not names["v"].size):
-            return _computed(eval(compile(ast.parse(example, mode="eval"), "example", "eval"), names))
+            return _computed(eval(example, names))
     except (td.TreadleError, ValueError, TypeError) as error:
         return type(error)
 

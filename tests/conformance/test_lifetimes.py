@@ -4,6 +4,7 @@ and arguments that must not share memory, functions of the user's that keep what
 from __future__ import annotations
 
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -367,3 +368,40 @@ def test_after_an_error_in_the_middle(error, backend):
         assert_same(again, before)
         assert_same(again[0], 8 * x)
         assert_same(first, before)
+
+
+def change_shape(b):
+    with warnings.catch_warnings(action="ignore"):  # NumPy's, of the assignment
+        b.shape = (3, 2)
+
+
+def change_strides(b):
+    with warnings.catch_warnings(action="ignore"):  # NumPy's, of the assignment
+        b.strides = (0, 0)
+
+
+def change_type(b):
+    b.dtype = np.int64
+
+
+@pytest.mark.parametrize("change", [change_shape, change_strides, change_type])
+def test_an_array_that_is_reshaped_after_it_was_used(change, backend):
+    """What was used keeps the shape, the strides and the type it had; its elements are read when
+    a program runs."""
+    b = np.arange(6.0).reshape(2, 3)
+    before, used = b.copy(), td.use(b)
+    total = used * 2 + td.sum(used, axis=0)
+    change(b)
+    assert_same(td.run((used, total), backend=backend), (before, before * 2 + before.sum(0)))
+    assert_same(td.run(td.use(b), backend=backend), b.copy())
+    assert_same(td.run(used, backend=backend), before)
+
+
+def test_elements_are_read_when_a_program_runs(backend):
+    b = np.arange(6.0)
+    used = td.use(b)
+    f = td.jit(lambda x: x + used, backend=backend)
+    assert_same(f(np.zeros(6)), np.arange(6.0))
+    b[2] = 50
+    assert_same(f(np.zeros(6)), b.copy())
+    assert_same(td.run(used + 1, backend=backend), b + 1)
