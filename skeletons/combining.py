@@ -8,12 +8,26 @@ Operators are associative, so they may be regrouped; only operators known to com
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
+from treadle.dsl import simplify
 from treadle.dsl.combines import identities, is_commutative
-from treadle.dsl.expr import Expr, Var
+from treadle.dsl.expr import (
+    Apply,
+    Cond,
+    Const,
+    Expr,
+    Extent,
+    Param,
+    Proj,
+    Var,
+    rewrite,
+    walk,
+)
 from treadle.dsl.graph import Combine
 
 from .kernel import arithmetic as at
+from .kernel.build import Builder
 from .kernel.ir import Assign, Reduce
 from .kernel.linearize import Linearizer, zero
 
@@ -23,6 +37,35 @@ Elements = Callable[[Linearizer, Expr], Values]
 
 #: Partial results are combined in groups of this many: a tree of two levels, for accuracy.
 GROUP = 64
+
+
+def arithmetic(combine: Combine, builder: Builder) -> Combine:
+    """The combination for an indivisible update: numbers of the host as scalars of the kernel,
+    and of conditions that guard nothing both sides."""
+
+    def change(e: Expr) -> Expr:
+        if isinstance(e, Param | Extent):
+            return builder.scalar(e, "number")
+        if isinstance(e, Proj) and isinstance(e.args[0], Cond):
+            cond = e.args[0]
+            sides = cond.then[e.which], cond.other[e.which]
+            if all(isinstance(x, Const | Var | Apply) for x in walk(sides)):
+                return simplify.select(cond.args[0], *sides)
+        return e
+
+    results = rewrite(combine.results, change)
+    return combine if results == combine.results else replace(combine, results=results)
+
+
+def is_arithmetic(combine: Combine) -> bool:
+    """Whether each result is one expression of the operands, without reads or statements."""
+    parts = walk(combine.results)
+    return all(isinstance(e, Const | Var | Apply) and not _tests(e) for e in parts)
+
+
+def _tests(e: Expr) -> bool:
+    """Whether an index of what nobody reads is tested here."""
+    return isinstance(e, Apply) and e.op.name == "also"
 
 
 def apply_combine(into: Linearizer, combine: Combine, left: Sequence[Expr],

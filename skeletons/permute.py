@@ -43,7 +43,15 @@ from treadle.dsl.graph import Combine, Permute
 from treadle.dsl.passes.recognise import is_count
 from treadle.dsl.types import bool_, int32, int64, uint8, uint32, uint64
 
-from .combining import Values, accumulate, assign, combine_simple, declare
+from .combining import (
+    Values,
+    accumulate,
+    arithmetic,
+    assign,
+    combine_simple,
+    declare,
+    is_arithmetic,
+)
 from .generate import NARROW, elements_per_task
 from .kernel import affine, tiling, transform
 from .kernel import arithmetic as at
@@ -98,7 +106,8 @@ def lower_permute(node: Permute, context: LoweringContext) -> Lowered:
 
 class _Permute:
     def __init__(self, builder: Builder, node: Permute) -> None:
-        self.builder, self.node, self.combine = builder, node, node.combine
+        self.builder, self.node = builder, node
+        self.combine = None if node.combine is None else arithmetic(node.combine, builder)
         self.outs = builder.outputs("update")
         self.target_shape = node.defaults[0].shape
         self.size_host = at.product(self.target_shape)
@@ -260,6 +269,8 @@ class _Permute:
         """
         if self._way() == "stores":
             return 0
+        if self.combine is not None and not is_arithmetic(self.combine):
+            return None  # an update that reads or has loops is no instruction
         threads = self.builder.context.threads
         results = () if self.combine is None else self.combine.results
         roots = (self.valid, *self.target, *self.values, *results)

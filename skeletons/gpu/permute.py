@@ -27,7 +27,6 @@ unless deterministic=True.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from treadle.dsl import simplify
@@ -35,22 +34,16 @@ from treadle.dsl.combines import is_commutative
 from treadle.dsl.expr import (
     TRUE,
     Apply,
-    Cond,
     Const,
     Expr,
-    Extent,
     Index,
-    Param,
-    Proj,
     Var,
     constant,
     primitive,
-    rewrite,
-    walk,
 )
-from treadle.dsl.graph import Combine, Permute
+from treadle.dsl.graph import Permute
 from treadle.dsl.types import bool_, int32, int64, uint32
-from treadle.skeletons.combining import Values, combine_simple
+from treadle.skeletons.combining import Values, arithmetic, combine_simple, is_arithmetic
 from treadle.skeletons.kernel import affine
 from treadle.skeletons.kernel import arithmetic as at
 from treadle.skeletons.kernel.build import Builder, LoweringContext, flop_count
@@ -102,39 +95,10 @@ def lower_permute(node: Permute, context: LoweringContext) -> Lowered:
     return _Permute(Builder(node, context), node).lower()
 
 
-def _arithmetic(combine: Combine, builder: Builder) -> Combine:
-    """The combination for an indivisible update: numbers of the host as scalars of the kernel,
-    and of conditions that guard nothing both sides."""
-
-    def change(e: Expr) -> Expr:
-        if isinstance(e, Param | Extent):
-            return builder.scalar(e, "number")
-        if isinstance(e, Proj) and isinstance(e.args[0], Cond):
-            cond = e.args[0]
-            sides = cond.then[e.which], cond.other[e.which]
-            if all(isinstance(x, Const | Var | Apply) for x in walk(sides)):
-                return simplify.select(cond.args[0], *sides)
-        return e
-
-    results = rewrite(combine.results, change)
-    return combine if results == combine.results else replace(combine, results=results)
-
-
-def _is_arithmetic(combine: Combine) -> bool:
-    """Whether each result is one expression of the operands, without reads or statements."""
-    parts = walk(combine.results)
-    return all(isinstance(e, Const | Var | Apply) and not _tests(e) for e in parts)
-
-
-def _tests(e: Expr) -> bool:
-    """Whether an index of what nobody reads is tested here."""
-    return isinstance(e, Apply) and e.op.name == "also"
-
-
 class _Permute:
     def __init__(self, builder: Builder, node: Permute) -> None:
         self.builder, self.node = builder, node
-        self.combine = None if node.combine is None else _arithmetic(node.combine, builder)
+        self.combine = None if node.combine is None else arithmetic(node.combine, builder)
         self.outs = builder.outputs("update")
         self.sources = Sources(builder, node)
         self.size = builder.scalar(self.sources.size_host, "targets")
@@ -153,7 +117,7 @@ class _Permute:
         deterministic = self.node.label.deterministic
         if rounds(self.node) and not deterministic:
             builder.notes.append(RUN_TO_RUN.format(where=""))
-        if combine is not None and not _is_arithmetic(combine):
+        if combine is not None and not is_arithmetic(combine):
             builder.notes.append("every warp owns places: the combination reads or has loops")
             return builder.lowered(self._owned())
         if self._by_graph():
