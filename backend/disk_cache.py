@@ -13,13 +13,12 @@ import hashlib
 import json
 import os
 import struct
-import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from treadle.dsl.environment import cache_directory, cannot_keep
+from treadle.dsl.environment import cache_directory, keep
 
 _MAGIC = b"TREADLE-CODE-2\n"
 _HEADER = struct.Struct("<QQ32s")
@@ -61,7 +60,7 @@ class DiskCache:
             if not path.is_file():  # a link may lead to what has no end
                 return None
             data = path.read_bytes()
-        except (OSError, RuntimeError):
+        except OSError:
             return None
         found = _decode(data, self._name(key))
         if found is None:
@@ -76,21 +75,8 @@ class DiskCache:
         if not self._usable:
             return
         data = _encode(image, about, self._name(key))
-        try:
-            path = self.path(key)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(data)
-                os.replace(temporary, path)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    os.unlink(temporary)
-                raise
-        except (OSError, RuntimeError) as error:
-            self._usable = False
-            cannot_keep(error)
+        self._usable = keep(lambda: self.path(key), data)
+        if not self._usable:
             return
         first = self._written == 0
         self._written += len(data)
@@ -106,7 +92,7 @@ class DiskCache:
         return not 0 <= age < _DAY
 
     def drop(self, key: str) -> None:
-        with contextlib.suppress(OSError, RuntimeError):
+        with contextlib.suppress(OSError):
             os.unlink(self.path(key))
 
     def trim(self) -> None:

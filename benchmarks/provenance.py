@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def _read(path: str) -> str:
     try:
-        return Path(path).read_text()
+        return Path(path).read_text(encoding="utf-8")
     except OSError:
         return ""
 
@@ -73,7 +73,13 @@ def commit() -> dict[str, Any]:
     def git(*args: str) -> str | None:
         try:
             done = subprocess.run(
-                ["git", *args], cwd=ROOT, capture_output=True, text=True, timeout=20, check=True
+                ["git", *args],
+                cwd=ROOT,
+                capture_output=True,
+                text=True,
+                timeout=20,
+                check=True,
+                encoding="utf-8",
             )
         except (OSError, subprocess.SubprocessError):
             return None

@@ -70,7 +70,7 @@ def newest(kind: str) -> tuple[Path, dict[str, Any]]:
     ]
     if not found:
         raise FileNotFoundError(f"no results of kind {kind!r} in {RESULTS}")
-    return found[-1], json.loads(found[-1].read_text())
+    return found[-1], json.loads(found[-1].read_text(encoding="utf-8"))
 
 
 def _digits(seconds: float, scale: float) -> str:
@@ -207,6 +207,6 @@ def retold(path: Path) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(written(PAGE.read_text()))
+    PAGE.write_text(written(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     for results in (newest(kind)[0] for kind in ("gpu", "cpu")):
-        results.with_suffix(".md").write_text(retold(results))
+        results.with_suffix(".md").write_text(retold(results), encoding="utf-8")

@@ -21,7 +21,7 @@ def read_notes(path: Path) -> dict[str, str]:
     """
     notes: dict[str, str] = {}
     name = None
-    for line in path.read_text().splitlines() if path.exists() else []:
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
         if line.startswith("# "):
             name = None
         elif line.startswith("## "):
@@ -216,8 +216,8 @@ class Report:
         text = json.dumps(
             {**about, "rows": [asdict(r) for r in self.rows]}, indent=1, ensure_ascii=False
         )
-        path.write_text(text + "\n")
-        path.with_suffix(".md").write_text(markdown(self.rows, about))
+        path.write_text(text + "\n", encoding="utf-8")
+        path.with_suffix(".md").write_text(markdown(self.rows, about), encoding="utf-8")
         written = [path, path.with_suffix(".md")]
         try:
             picture = path.with_suffix(".png")

@@ -6,8 +6,10 @@ warning once, as Numba and OpenMP do, and the default holds.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,13 +35,21 @@ def _positive(text: str) -> int:
     return number
 
 
+def _folder(text: str) -> Path:
+    """A path, in which `~` is the user's home; the same one wherever the process goes."""
+    try:
+        return Path(text).expanduser().absolute()
+    except RuntimeError as error:  # there is no such home
+        raise ValueError(text) from error
+
+
 _SWITCH = {"1": True, "true": True, "yes": True, "on": True,
            "0": False, "false": False, "no": False, "off": False}  # fmt: skip
 
 VARIABLES: dict[str, Variable] = {
     # Told as an error by what runs programs: a default would run on something else.
     "TREADLE_BACKEND": Variable("the name of a backend", str),
-    "TREADLE_CACHE_DIR": Variable("the path of a folder", Path),
+    "TREADLE_CACHE_DIR": Variable("the path of a folder", _folder),
     "TREADLE_CHECK": Variable("1 or 0", lambda text: _SWITCH[text.lower()]),
     "TREADLE_NUM_THREADS": Variable("a whole number of cores, 1 or more", _positive),
     "TREADLE_THREADS": Variable("python, or nothing", lambda text: {"python": text}[text.lower()]),
@@ -84,20 +94,59 @@ def warn_of_mistakes() -> None:
 
 
 def cache_directory() -> Path:
-    """`TREADLE_CACHE_DIR`, or the user's cache directory of this platform."""
+    """`TREADLE_CACHE_DIR`, or the user's cache directory of this platform; `OSError` where there is
+    none.  Other variables count if they are absolute paths, as the XDG base directories do."""
     asked: Path | None = variable("TREADLE_CACHE_DIR")
     if asked is not None:
         return asked
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", str(Path.home()))) / "treadle" / "cache"
     if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "treadle"
-    return Path(os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))) / "treadle"
+        return _home() / "Library" / "Caches" / "treadle"
+    windows = sys.platform == "win32"
+    base = Path(os.environ.get("LOCALAPPDATA" if windows else "XDG_CACHE_HOME", ""))
+    if not base.is_absolute():
+        base = _home() if windows else _home() / ".cache"
+    return base / "treadle" / "cache" if windows else base / "treadle"
 
 
-def cannot_keep(error: Exception) -> None:
-    """A cache that cannot be written is no cache; a folder that was asked for is told of."""
-    asked = variable("TREADLE_CACHE_DIR")
-    if asked is not None:
-        why = getattr(error, "strerror", None) or error  # without the file: one warning for all
-        warn_of("TREADLE_CACHE_DIR", str(asked), f"cannot be used to keep anything: {why}.")
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError as error:
+        raise FileNotFoundError(str(error)) from None
+
+
+def write_whole(path: Path, data: bytes, durable: bool = False) -> None:
+    """Make or replace a file: others find the old one or the new one, never a part.
+
+    `OSError` if that cannot be; nothing is left behind then.  durable: it is on the disk, too.
+    """
+    handle, aside = tempfile.mkstemp(dir=path.parent, prefix=".treadle-", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            if durable:
+                file.flush()
+                os.fsync(handle)
+        os.replace(aside, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(aside)
+        raise
+
+
+def keep(path: Callable[[], Path], data: bytes) -> bool:
+    """Write a file of a cache, whose path may be none (`OSError`); whether that could be done.
+
+    A cache that cannot be written is no cache; a folder that was asked for is told of.
+    """
+    try:
+        place = path()
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(place, data)
+    except OSError as error:
+        asked = variable("TREADLE_CACHE_DIR")
+        if asked is not None:
+            why = error.strerror or error  # without the file: one warning for all
+            warn_of("TREADLE_CACHE_DIR", str(asked), f"cannot be used to keep anything: {why}.")
+        return False
+    return True

@@ -13,15 +13,16 @@ import hashlib
 import io
 import json
 import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .configuration import Settings
 from .encoding import TYPES, Decoder, Encoder, decode_tree, encode_tree
+from .environment import write_whole
 from .errors import ScheduleError, StorageError, TreadleError, user_facing
 from .expr import Const, Param
 from .graph import Input, Leaf
@@ -48,7 +49,11 @@ def save(program: Program, path: Any) -> None:
     Python functions, classes of results that another process could not import.
     """
     path = _path(path, "save")
-    write_atomically(path, packed(program))
+    text = packed(program)
+    try:
+        write_whole(Path(path), text.encode(), durable=True)
+    except OSError as error:
+        raise StorageError(f"cannot write {path}: {error.strerror}.") from None
 
 
 def packed(program: Program) -> str:
@@ -110,27 +115,6 @@ def _path(path: Any, operation: str) -> str:
 
 def _checksum(payload: Any) -> str:
     return hashlib.sha256(_text(payload).encode()).hexdigest()
-
-
-def write_atomically(path: Any, text: str) -> None:
-    """A file that is either the old one or the new one, never a part."""
-    target = os.fspath(path)
-    folder = os.path.dirname(os.path.abspath(target))
-    try:
-        handle, temporary = tempfile.mkstemp(dir=folder, prefix=".treadle-")
-    except OSError as error:
-        raise StorageError(f"cannot write to {folder}: {error.strerror}.") from None
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except OSError as error:
-        raise StorageError(f"cannot write {target}: {error.strerror}.") from None
-    finally:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
 
 
 # --- reading ---------------------------------------------------------------------------------

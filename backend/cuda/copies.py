@@ -47,7 +47,7 @@ def _native() -> tuple[Any, Any]:
     """`serve`, during which Python runs on, and `publish` of bus.ll."""
     from treadle.backend.native.runtime import linked
 
-    text = (Path(__file__).parent / "bus.ll").read_text()
+    text = (Path(__file__).parent / "bus.ll").read_text(encoding="utf-8")
     found = linked(text, ("serve", "publish"))
     serve = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(found["serve"])
     publish = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(found["publish"])

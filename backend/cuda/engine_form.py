@@ -444,7 +444,7 @@ class Code:
 def text(name: str) -> str:
     """A file of skeletons/cuda with what it includes."""
     lines = []
-    for line in (_FOLDER / name).read_text().splitlines():
+    for line in (_FOLDER / name).read_text(encoding="utf-8").splitlines():
         if line.startswith('#include "'):
             lines.append(text(line.split('"')[1]))
         elif line.strip() != "#pragma once":

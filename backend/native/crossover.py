@@ -12,11 +12,9 @@ was measured under, and is measured again after a month, or an hour where the ma
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import os
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from treadle.dsl.environment import cache_directory
+from treadle.dsl.environment import cache_directory, keep
 from treadle.dsl.quantities import duration
 from treadle.dsl.types import ScalarType, float32, float64, int32, int64
 from treadle.skeletons.algorithms import STRASSEN, WINOGRAD, BilinearAlgorithm
@@ -104,7 +102,7 @@ def again(t: ScalarType) -> Measured:
     found = measure(t)
     _took[t.name] = time.perf_counter() - begun
     if found.rates is not None or t.name in known():
-        write(_path(), machine_key(), {**known(), t.name: found})
+        write(None, machine_key(), {**known(), t.name: found})
     return found
 
 
@@ -213,7 +211,7 @@ def _load() -> float:
 
 def known() -> dict[str, Measured]:
     """What is kept of this machine, by type."""
-    return read(_path(), machine_key())
+    return read(None, machine_key())
 
 
 def in_words(t: ScalarType, found: Measured | None) -> str:
@@ -233,10 +231,11 @@ def in_words(t: ScalarType, found: Measured | None) -> str:
 # --- on disk --------------------------------------------------------------------------------------
 
 
-def read(path: Path, machine: str) -> dict[str, Measured]:
-    """What a file says about a machine; nothing where it cannot be trusted."""
+def read(path: Path | None, machine: str) -> dict[str, Measured]:
+    """What a file (None: that of the cache) says about a machine; nothing where it cannot be
+    trusted."""
     try:
-        whole = json.loads(path.read_text(encoding="utf-8"))
+        whole = json.loads((path or _path()).read_text(encoding="utf-8"))
         if whole["version"] != VERSION or whole["machine"] != machine:
             return {}
         return {str(name): _checked(entry) for name, entry in whole["types"].items()}
@@ -254,7 +253,7 @@ def _checked(entry: Any) -> Measured:
     return Measured(Rates(product, numbers[0]), float(entry["when"]), float(entry["load"]))
 
 
-def write(path: Path, machine: str, types: Mapping[str, Measured]) -> None:
+def write(path: Path | None, machine: str, types: Mapping[str, Measured]) -> None:
     """Replace the file as a whole; a folder that cannot be written to keeps nothing."""
     whole = {
         "version": VERSION, "machine": machine,
@@ -262,13 +261,4 @@ def write(path: Path, machine: str, types: Mapping[str, Measured]) -> None:
                          "load": m.load, "product": m.rates.product, "sums": m.rates.sums}
                   for name, m in sorted(types.items()) if m.rates is not None},
     }  # fmt: skip
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, aside = tempfile.mkstemp(dir=path.parent, suffix=".json")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump(whole, file, indent=1)
-            os.replace(aside, path)
-        except OSError:
-            os.unlink(aside)
-            raise
+    keep(lambda: path or _path(), json.dumps(whole, indent=1).encode())

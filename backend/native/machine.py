@@ -60,7 +60,7 @@ def processor() -> str:
                   "processor", "physical id", "microcode")  # fmt: skip
         about += [line for line in first if not line.startswith(moving)]
         for path in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")):
-            about.append(path.read_text())
+            about.append(path.read_text(encoding="utf-8"))
     except OSError:
         about.append(platform.processor() or platform.platform())
     if hasattr(os, "confstr") and "CS_GNU_LIBC_VERSION" in os.confstr_names:

@@ -33,7 +33,7 @@ RANGES = 16
 #: Threads of a team, at most.
 MOST_THREADS = 1024
 #: Operations are six numbers each: what, and what with (replay.ll).
-LAUNCH, FILL, COPY, TEST, NUMBER = range(5)
+LAUNCH, FILL, COPY, TEST, NUMBER, FAILURE = range(6)
 OPERATION = 6
 #: The kinds of numbers among arguments.
 FLOAT, INT, BOOL = range(3)
@@ -53,7 +53,7 @@ def has_team() -> bool:
 
 def _text(name: str, **values: Any) -> str:
     """A module, with `$NAME` replaced."""
-    text = (Path(__file__).parent / f"{name}.ll").read_text()
+    text = (Path(__file__).parent / f"{name}.ll").read_text(encoding="utf-8")
     for key in sorted(values, key=len, reverse=True):
         text = text.replace(f"${key}", str(values[key]))
     return text

@@ -74,7 +74,7 @@ def _last_cache() -> int:
     largest = 0
     for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
         try:
-            text = path.read_text().strip()
+            text = path.read_text(encoding="utf-8").strip()
         except OSError:
             continue
         unit = {"K": 1 << 10, "M": 1 << 20}.get(text[-1:], 1)

@@ -75,7 +75,7 @@ def thread_count() -> int:
 def _quota(path: str = "/sys/fs/cgroup/cpu.max") -> int:
     """Cores that the control group may use together, rounded up."""
     try:
-        with open(path) as file:
+        with open(path, encoding="utf-8") as file:
             most, period = file.read().split()[:2]
         return -(-int(most) // int(period))
     except (OSError, ValueError):  # no such file, or "max"

@@ -215,7 +215,7 @@ the columns of A against the rows of B.
 def newest() -> dict[str, Any] | None:
     """The results that were kept last."""
     kept = sorted(RESULTS.glob("matmul-accuracy-*.json"))
-    found: dict[str, Any] | None = json.loads(kept[-1].read_text()) if kept else None
+    found: dict[str, Any] | None = json.loads(kept[-1].read_text(encoding="utf-8")) if kept else None
     return found
 
 

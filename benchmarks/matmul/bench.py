@@ -229,14 +229,14 @@ def sources():
 
 
 def commit():
-    r = subprocess.run(['git', '-C', HERE, 'rev-parse', 'HEAD'], capture_output=True, text=True)
+    r = subprocess.run(['git', '-C', HERE, 'rev-parse', 'HEAD'], capture_output=True, text=True, encoding="utf-8")
     return r.stdout.strip() if r.returncode == 0 else None
 
 
 def environment():
     p = torch.cuda.get_device_properties(0)
-    driver = subprocess.run(['nvidia-smi', '--query-gpu=driver_version,clocks.max.sm,power.limit', '--format=csv,noheader'], capture_output=True, text=True).stdout.strip()
-    nvcc = subprocess.run(['nvcc', '--version'], capture_output=True, text=True).stdout.split('release ')[-1].split(',')[0]
+    driver = subprocess.run(['nvidia-smi', '--query-gpu=driver_version,clocks.max.sm,power.limit', '--format=csv,noheader'], capture_output=True, text=True, encoding="utf-8").stdout.strip()
+    nvcc = subprocess.run(['nvcc', '--version'], capture_output=True, text=True, encoding="utf-8").stdout.split('release ')[-1].split(',')[0]
     return {'device': p.name, 'sms': p.multi_processor_count, 'driver, max clock, power limit': driver, 'torch': torch.__version__,
             'cuda': torch.version.cuda, 'cublas': '.'.join(map(str, cublas_version())), 'nvcc': nvcc,
             'date': datetime.datetime.now(datetime.timezone.utc).isoformat(timespec='seconds'), 'commit': commit(), 'f32 sources sha256': sources()}
@@ -358,7 +358,7 @@ def time(sizes, save, seconds=0.6):
         env = environment()
         path = os.path.join(HERE, 'results', f"{env['date'][:10]}-{env['device'].replace(' ', '-').lower()}-{save}.json")
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, 'w') as f:
+        with open(path, 'w', encoding="utf-8") as f:
             json.dump({'environment': env, 'what': 'float32 square matmul, random normal data, medians of CUDA events (graphs of ten calls up to 3072), interleaved with cuBLAS (torch.mm, TF32 off)', 'rows': rows, 'ragged': edge, 'fused': slots, 'int32': ints}, f, indent=1)
         print('wrote', path)
 

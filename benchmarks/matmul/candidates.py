@@ -79,11 +79,11 @@ def made(code, arch='sm_90a'):
     form, source = FORMS[code.arithmetic], code.source()
     path = os.path.join(HERE, 'build', f'{form.entry}-{arch}-' + hashlib.sha256(source.encode()).hexdigest()[:20])
     if os.path.exists(path + '.cubin'):
-        with open(path + '.cubin', 'rb') as f, open(path + '.json') as g:
+        with open(path + '.cubin', 'rb') as f, open(path + '.json', encoding="utf-8") as g:
             return Cubin(form.entry, arch, f.read(), source, *json.load(g), form.shared_bytes)
     c = compile_text(source, form.entry, arch, dynamic_shared_bytes=form.shared_bytes)
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path + '.json', 'w') as g:
+    with open(path + '.json', 'w', encoding="utf-8") as g:
         json.dump([c.registers, c.spills, c.stack, c.shared_bytes], g)
     with open(path + '.cubin', 'wb') as f:
         f.write(c.image)
@@ -297,7 +297,7 @@ def group(name, out, seconds):
     bench = Bench(name)
     found = {'group': name, 'device': bench.device.name, 'check': bench.check()}
     found['rows'] = bench.time(deadline)
-    with open(out, 'w') as f:
+    with open(out, 'w', encoding="utf-8") as f:
         json.dump(found, f, indent=1)
     return 1 if found['check']['wrong'] else 0
 
@@ -318,12 +318,12 @@ def run(seconds, out):
             print(f'{name} ran out of time')
             status = 1
         if os.path.exists(part):
-            with open(part) as f:
+            with open(part, encoding="utf-8") as f:
                 found.append(json.load(f))
             os.remove(part)
     import importlib.metadata as versions
     about = {p: versions.version(p) for p in ('numpy', 'cupy-cuda13x', 'cuda-core') if p in {d.metadata['Name'] for d in versions.distributions()}}
-    with open(out, 'w') as f:
+    with open(out, 'w', encoding="utf-8") as f:
         json.dump({'date': datetime.datetime.now(datetime.timezone.utc).isoformat(timespec='seconds'), 'packages': about, 'groups': found}, f, indent=1)
     for g in found:
         names = list(dict.fromkeys(k for r in g['rows'] for k in r['variants']))

@@ -56,10 +56,10 @@ def build(source, flags=(), out=None, post=None):
     if not os.path.exists(path):
         tmp = f'{path}.{os.getpid()}.{threading.get_ident()}'
         r = subprocess.run(['nvcc', '-gencode=arch=compute_90a,code=sm_90a', '-cubin', '-std=c++17', '-Xptxas', '-v', *flags, source, '-o', tmp],
-                           capture_output=True, text=True)
+                           capture_output=True, text=True, encoding="utf-8")
         if r.returncode:
             raise RuntimeError(r.stderr)
-        with open(path + '.log', 'w') as f:
+        with open(path + '.log', 'w', encoding="utf-8") as f:
             f.write(r.stderr)
         os.rename(tmp, path)
     with open(path, 'rb') as f:

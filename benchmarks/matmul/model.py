@@ -50,7 +50,7 @@ def squares() -> list[dict[str, Any]]:
 def ragged() -> list[dict[str, Any]]:
     """The same for the measured extents that fill no tile, or are no squares: none was used."""
     found = []
-    for row in json.loads(SOURCE.read_text())["ragged"]:
+    for row in json.loads(SOURCE.read_text(encoding="utf-8"))["ragged"]:
         size = row["m"], row["k"], row["n"]
         for way, one in row["variants"].items():
             found.append({"size": size, "way": way,

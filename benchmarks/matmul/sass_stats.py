@@ -19,7 +19,7 @@ HEX2 = re.compile(r'^\s*/\* 0x([0-9a-f]{16}) \*/')
 
 
 def kernels(cubin, nvdisasm):
-    text = subprocess.run([nvdisasm, '-hex', '-c', cubin], capture_output=True, text=True, check=True).stdout
+    text = subprocess.run([nvdisasm, '-hex', '-c', cubin], capture_output=True, text=True, check=True, encoding="utf-8").stdout
     out, name, pending, labels = {}, None, None, {}
     for line in text.splitlines():
         m = re.match(r'\.text\.(\S+?):', line.strip())

@@ -136,7 +136,9 @@ def profiled(names: Sequence[str]) -> list[Record]:
                    "--log-file", str(log), sys.executable, "-m", "benchmarks.schedules.levels",
                    "--run", "--only", *names]  # fmt: skip
         try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                command, capture_output=True, text=True, check=False, encoding="utf-8"
+            )
         except FileNotFoundError:
             raise SystemExit("ncu (Nsight Compute) is not installed.") from None
         text = log.read_text(encoding="utf-8") if log.exists() else ""

@@ -560,8 +560,11 @@ def main(argv: list[str] | None = None) -> int:
     for found in run(options):
         results += found
         rows = [asdict(r) for r in results]  # after each: an interrupted run keeps what it has
-        path.write_text(json.dumps({**about, "results": rows}, indent=1, ensure_ascii=False) + "\n")
-        path.with_suffix(".md").write_text(markdown(results, about))
+        path.write_text(
+            json.dumps({**about, "results": rows}, indent=1, ensure_ascii=False) + "\n",
+            encoding="utf-8",
+        )
+        path.with_suffix(".md").write_text(markdown(results, about), encoding="utf-8")
         print(f"{found[0].program}: done", flush=True)
     _print(results)
     print(f"written: {path}, {path.with_suffix('.md')}")

@@ -207,8 +207,8 @@ def main(argv: list[str] | None = None) -> int:
             cases.append(larger(case, found))
         text = table(results, about)
         data = json.dumps({**about, "results": results}, indent=1, ensure_ascii=False)
-        path.write_text(data + "\n")
-        path.with_suffix(".md").write_text(text)
+        path.write_text(data + "\n", encoding="utf-8")
+        path.with_suffix(".md").write_text(text, encoding="utf-8")
     print("\n".join(line for line in text.splitlines() if line.startswith("|")))
     print(f"wrote {path} and its table")
     return 0

@@ -129,7 +129,9 @@ def profiled(only: Sequence[str]) -> list[tuple[str, str, dict[str, float]]]:
                    "benchmarks.schedules.traffic", "--run"]  # fmt: skip
         command += ["--only", *only] if only else []
         try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                command, capture_output=True, text=True, check=False, encoding="utf-8"
+            )
         except FileNotFoundError:
             raise SystemExit("ncu (Nsight Compute) is not installed.") from None
         ran = [json.loads(x) for x in done.stdout.splitlines() if x.startswith("[")]

@@ -207,6 +207,7 @@ def elsewhere(source: str, *args: str, folder: str, cache: str = "none") -> dict
         timeout=120,
         env=environment,
         check=False,
+        encoding="utf-8",
     )
     if done.returncode:
         raise RuntimeError((done.stderr.strip().splitlines() or ["no message"])[-1])

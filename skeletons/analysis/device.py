@@ -116,7 +116,7 @@ def data_caches() -> dict[int, tuple[int, int]]:
     for index in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
         try:
             kind, level, size, ways = (
-                (index / name).read_text().strip()
+                (index / name).read_text(encoding="utf-8").strip()
                 for name in ("type", "level", "size", "ways_of_associativity")
             )
         except OSError:

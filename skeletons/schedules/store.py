@@ -14,11 +14,10 @@ import hashlib
 import json
 import os
 import platform
-import tempfile
 from pathlib import Path
 from typing import Any
 
-from treadle.dsl.environment import cache_directory, cannot_keep
+from treadle.dsl.environment import cache_directory, keep
 
 FORMAT = "treadle tuning"
 VERSION = 1
@@ -44,7 +43,7 @@ def get(name: str, folder: str = TUNING) -> Any:
     try:
         path = directory(folder) / f"{name}.json"
         text = path.read_text(encoding="utf-8")
-    except (OSError, RuntimeError, ValueError):
+    except (OSError, ValueError):
         return None
     try:
         document = json.loads(text)
@@ -63,24 +62,12 @@ def put(name: str, value: Any, folder: str = TUNING) -> None:
     """Keep a value of JSON's types, if that is possible."""
     document = {"format": FORMAT, "version": VERSION, "key": name, "value": value,
                 "sha256": hashlib.sha256(_text(value).encode()).hexdigest()}  # fmt: skip
-    temporary = None
-    try:
-        place = directory(folder)
-        place.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=place, suffix=".tmp")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(_text(document))
-        os.replace(temporary, place / f"{name}.json")
-    except (OSError, RuntimeError) as error:
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-        cannot_keep(error)
+    keep(lambda: directory(folder) / f"{name}.json", _text(document).encode())
 
 
 def drop(name: str, folder: str = TUNING) -> None:
     """Forget an entry that turned out to be unusable."""
-    with contextlib.suppress(OSError, RuntimeError):
+    with contextlib.suppress(OSError):
         (directory(folder) / f"{name}.json").unlink()
 
 
@@ -112,7 +99,8 @@ def machine(backend: str = "native") -> list[Any]:
 def processor() -> str:
     """The CPU, as it calls itself."""
     with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
+        text = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")
+        for line in text.splitlines():
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor()
