@@ -9,6 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
+from .. import simplify
 from ..array import Array
 from ..errors import (
     AxisError,
@@ -21,7 +22,7 @@ from ..errors import (
     without_frames,
     wrong_arguments,
 )
-from ..expr import Expr, Var
+from ..expr import Expr, Read, Var, walk
 from ..graph import (
     Combine,
     Fold,
@@ -35,6 +36,7 @@ from ..graph import (
     Permute,
     Scan,
     canonical_combine,
+    indices,
     known,
 )  # fmt: skip
 from ..scalar import Scalar, as_strong, fit_weak, lift, refuse_argument, yields
@@ -206,12 +208,27 @@ def require_axes(node: Node, label: Label) -> None:
 
 
 def trace_elements(
-    function: Callable[..., Any], arguments: Sequence[Any], operation: str, where: Location | None
+    function: Callable[..., Any],
+    arguments: Sequence[Any],
+    operation: str,
+    where: Location | None,
+    operands: Sequence[Array] = (),
 ) -> tuple[tuple[Expr, ...], Structure]:
-    """The element expressions a user's function gives; weak literals take their default type."""
+    """The element expressions a user's function gives; weak literals take their default type.
+
+    An operation depends on all its `operands`, arrays that are over its own axes: those that the
+    function leaves out are read beside its first result (`simplify.also`).
+    """
     value = call_scalar_function(function, arguments, operation, where)
     leaves, structure = flatten_result(value, operation)
-    return tuple(as_strong(e) for e in leaves), structure
+    elements = [as_strong(e) for e in leaves]
+    computed = [le for a in operands for le in a._leaves if not isinstance(le.node, Input)]
+    if computed and elements:
+        read = {(e.node, e.component) for e in walk(elements) if isinstance(e, Read)}
+        unread = [le for le in computed if (le.node, le.component) not in read]
+        beside = (le.at(*indices(len(le.shape))) for le in unread)
+        elements[0] = simplify.also(elements[0], *beside)
+    return tuple(elements), structure
 
 
 def normalise_axis(axis: Any, ndim: int, operation: str) -> int:

@@ -61,7 +61,7 @@ def _map(
     place = indices(len(shape))
     arguments = [Scalar(i) for i in place] if with_index else []
     arguments += [array._scalar_at(place) for array in arrays]
-    elements, structure = trace_elements(f, arguments, operation, where)
+    elements, structure = trace_elements(f, arguments, operation, where, arrays)
     node = Generate(
         shape, elements, label=label_of(operation, name, schedule), where=where, checks=checks
     )

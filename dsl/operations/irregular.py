@@ -109,7 +109,8 @@ def expand(
     forbid_nesting("expand")
     where = user_location()
     array = flatten(as_array(a, "expand"))
-    lengths, structure = trace_elements(count, [array._scalar_at((Index(0),))], "expand", where)
+    element = array._scalar_at((Index(0),))
+    lengths, structure = trace_elements(count, [element], "expand", where, [array])
     if not structure.is_leaf:
         raise DTypeError(
             "the count function of expand must return one integer.",

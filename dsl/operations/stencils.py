@@ -307,7 +307,7 @@ def stencil(
     windows = [
         Neighbourhood(x, _Border(c, x, where)) for x, c in zip(arrays, conditions, strict=True)
     ]
-    elements, structure = trace_elements(f, windows, "stencil", where)
+    elements, structure = trace_elements(f, windows, "stencil", where, arrays)
     shape = arrays[0]._shape
     node = Generate(
         shape, elements, label=label_of("stencil", name, schedule), where=where, checks=checks
