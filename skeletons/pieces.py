@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from treadle.dsl.access import polynomial
-from treadle.dsl.expr import Apply, Expr, Extent, Index, Read, walk
+from treadle.dsl.expr import Apply, Expr, Extent, Foreign, Index, Read, walk
 from treadle.dsl.graph import Barrier, Fold, Generate, Input, Leaf, Node, Scan, topological
 
 from .gpu.collectives import is_exact
@@ -145,6 +145,8 @@ class _Cutter:
                 raise Whole(f"{_name(node)} computes with the leading index")
             if isinstance(e, Extent):
                 self.used.setdefault(e, node)
+            if isinstance(e, Foreign) and e.function.raises:
+                raise Whole(f"{_name(node)} calls '{e.function.name}', which may raise")
             stack += e.scoped
             if not isinstance(e, Read):
                 stack += e.args

@@ -39,6 +39,12 @@ __device__ __noinline__ void report(int64* errors, int64 site, int64 index, int6
   }
 }
 """, ("int64",)),
+    "unreported": Helper("""
+// Whether no check has failed so far, of any thread.
+__device__ __forceinline__ bool unreported(const int64* errors) {
+  return *static_cast<const volatile int64*>(errors) == 0;
+}
+""", ("int64",)),
     "now": Helper("""
 // Memory as other blocks see it: not a copy that this multiprocessor holds.
 template <class T>

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from treadle.dsl.errors import TreadleError
-from treadle.skeletons.kernel.ir import Buffer, Kernel, Report, statements
+from treadle.skeletons.kernel.ir import Buffer, Kernel
 
 from .text import passed
 
@@ -89,8 +89,16 @@ class Code:
     launch at a time.
     """
 
-    __slots__ = ("fast_math", "function", "idle", "kernel", "pointers", "reports", "scalars",
-                 "written")  # fmt: skip
+    __slots__ = (
+        "errors",
+        "fast_math",
+        "function",
+        "idle",
+        "kernel",
+        "pointers",
+        "scalars",
+        "written",
+    )  # fmt: skip
 
     def __init__(self, kernel: Kernel, fast_math: bool) -> None:
         self.kernel, self.fast_math = kernel, fast_math
@@ -102,8 +110,7 @@ class Code:
             b for b in kernel.buffers if b.role not in ("local", "shared")
         )
         self.written = tuple(b.role != "input" for b in self.pointers)
-        #: Whether a launch needs a buffer for errors.
-        self.reports = any(isinstance(s, Report) for s in statements(kernel.body))
+        self.errors = kernel.errors
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,8 +118,8 @@ class Launch:
     """`tasks` (≥ 1) blocks of a kernel.
 
     `blocks` are the arrays of `code.pointers`; `scalars` the values of `code.scalars`; `errors`
-    an int64 array of four elements for kernels with Report statements: (site + 1, index, extent,
-    0) of the one that failed.  `varying` computes `scalars` anew from the program's parameters.
+    an int64 array for kernels in which something can fail (`Kernel.errors`).  `varying` computes
+    `scalars` anew from the program's parameters.
     """
 
     code: Code

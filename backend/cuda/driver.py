@@ -285,7 +285,7 @@ class CudaDevice:
         except IndexError:
             made = arguments_of(op.code)
         addresses = [b.array.data.ptr for b in op.blocks]
-        if op.code.reports:
+        if op.code.errors:
             assert op.errors is not None, op.code.kernel.name
             addresses.append(op.errors.array.data.ptr)
         made.point(addresses)
@@ -409,7 +409,7 @@ def stream_here() -> int:
 def arguments_of(code: Code) -> Arguments:
     """Room for the arguments of a kernel."""
     return Arguments(
-        len(code.pointers) + code.reports, [v.type for v in code.scalars]
+        len(code.pointers) + bool(code.errors), [v.type for v in code.scalars]
     )  # fmt: skip
 
 

@@ -47,6 +47,7 @@ class Expressions:
         self.bound: dict[Expr, str] = {}
         self.policies: dict[Buffer, str] = {}  # how the caches treat what is in a buffer
         self.foreign: dict[Any, str] = {}  # compiled scalar functions: their names
+        self.failing: dict[Any, int] = {}  # those that may raise: what says so among the errors
 
     def use(self, key: str) -> None:
         self.prelude.use(key)
@@ -81,7 +82,9 @@ class Expressions:
         if isinstance(e, Foreign):
             name = self.foreign[e.function]
             self.use(name)
-            return self.call(name, *(self.term(a) for a in e.args))
+            site = self.failing.get(e.function)
+            told = () if site is None else (Term("errors"), Term(str(site)))
+            return self.call(name, *(self.term(a) for a in e.args), *told)
         assert isinstance(e, Apply), f"{type(e).__name__} in kernel IR"
         return self._apply(e)
 

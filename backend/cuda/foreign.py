@@ -5,8 +5,8 @@
 
 So a kernel with a foreign function is one text like every other: NVRTC alone compiles it, without
 libNVVM, without a linker, and the caches of code hold it.  What LLVM calls by name (`sin`, `pow`)
-are CUDA's functions.  An exception that the function would raise is none here, as in a C callback:
-the result is 0.
+are CUDA's functions.  Of an exception only that there is one is left, as a status: the launch tells
+the arguments, with which the host calls the function again.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 from treadle.dsl import locks
 from treadle.dsl.errors import CompilationError
 from treadle.dsl.types import ScalarType
+from treadle.skeletons.kernel.ir import error_words
 
 from .names import Names, identifier
 from .scalars import number, type_name
@@ -78,8 +79,10 @@ def device_function(function: Any, name: str) -> str:
 
 @functools.lru_cache(maxsize=256)
 def _translated(function: Any, name: str) -> str:
+    from treadle.dsl.operations.foreign import definitions
+
     module, entry = _llvm(function)
-    functions = dict(_definitions(module))
+    functions = dict(definitions(module))
     made: list[str] = []
     names = {entry: f"{name}_numba"}
     waiting = [entry]
@@ -121,11 +124,6 @@ def _llvm(function: Any) -> tuple[str, str]:
     return made.library.get_llvm_str(), made.fndesc.llvm_func_name
 
 
-def _definitions(module: str) -> Iterator[tuple[str, str]]:
-    for found in re.finditer(r'^define [^@]*@("?)([^"(]+)\1\(.*?^}', module, re.M | re.S):
-        yield found.group(2), found.group(0)
-
-
 def _wrapper(function: Any, name: str) -> str:
     """The function that the kernel calls."""
     parameters, given = [], ["reinterpret_cast<char*>(&result)", "nullptr"]
@@ -135,13 +133,19 @@ def _wrapper(function: Any, name: str) -> str:
     result: ScalarType = function.result
     start = f"{result.name}(0, 0)" if result.is_complex else "0"
     kind = type_name(result)
-    return (
-        f"__device__ __forceinline__ {kind} {name}({', '.join(parameters)}) {{\n"
-        f"  {kind} result = {start};\n"
-        f"  {name}_numba({', '.join(given)});\n"
-        f"  return result;\n"
-        f"}}\n"
-    )
+    call = [f"  {name}_numba({', '.join(given)});"]
+    if function.raises:
+        parameters += ["int64* errors", "int64 site"]
+        first = "atomicCAS((unsigned long long*)errors, 0ull, (unsigned long long)site) == 0"
+        call = [f"  if ({call[0].strip(' ;')} != 0 && {first}) {{"]
+        at = 1
+        for k, t in enumerate(function.arguments):
+            call.append(f"    memcpy(errors + {at}, &x{k}, sizeof(x{k}));")
+            at += error_words(t)
+        call.append("  }")
+    lines = [f"__device__ __forceinline__ {kind} {name}({', '.join(parameters)}) {{",
+             f"  {kind} result = {start};", *call, "  return result;", "}", ""]  # fmt: skip
+    return "\n".join(lines)
 
 
 def _split(text: str) -> list[str]:

@@ -45,6 +45,7 @@ from treadle.skeletons.kernel.ir import (
     StoreVector,
     While,
     expressions,
+    meets,
     statements,
 )
 from treadle.skeletons.kernel.linearize import element_name
@@ -107,6 +108,11 @@ class Writer:
 
     def type(self, t: ScalarType) -> str:
         return self.p.type(t)
+
+    def unreported(self) -> str:
+        """The condition that no check has failed so far."""
+        self.p.use("unreported")
+        return "unreported(errors)"
 
     # --- naming what is used again ---
 
@@ -367,6 +373,12 @@ def _if(w: Writer, s: If) -> None:
     w.line("}")
 
 
+def _stops(w: Writer, s: For | While) -> bool:
+    """Whether a loop ends once a check has failed (see `Report`)."""
+    unrolled = isinstance(s, For) and s.kind == "unrolled"
+    return w.kernel.errors > 0 and not unrolled and not meets((s,))
+
+
 def _for(w: Writer, s: For) -> None:
     p = w.p
     start = p.text(s.start)
@@ -376,7 +388,8 @@ def _for(w: Writer, s: For) -> None:
     with w.names.scope():
         name = w.introduce(s.var)
         step = f"++{name}" if s.step == 1 else f"{name} += {s.step}"
-        w.line(f"for ({w.type(s.var.type)} {name} = {start}; {name} < {stop}; {step}) {{")
+        until = f" && {w.unreported()}" if _stops(w, s) else ""
+        w.line(f"for ({w.type(s.var.type)} {name} = {start}; {name} < {stop}{until}; {step}) {{")
         w.block(s.body)
         w.line("}")
 
@@ -393,16 +406,20 @@ def _while(w: Writer, s: While) -> None:
         # ptxas 13 unrolls loops that count down to where they wrap (`while (n < 0) n -= 1`) as if
         # their number of turns were a signed one, and runs them where they should not run at all.
         w.line("#pragma unroll 1")
-    first = len(w.lines)
+    first, stops = len(w.lines), _stops(w, s)
     w.line("while (true) {")
     with w.scope():
         for inner in s.before:
             w.statement(inner)
         w.prepare((s.condition,))
         if len(w.lines) == first + 1:  # nothing before the test
-            w.lines[first:] = wrap("  " * (w.depth - 1) + f"while ({w.p.text(s.condition)}) {{")
+            until = f"{w.p.term(s.condition).within(AND)} && {w.unreported()}" if stops else ""
+            until = until or w.p.text(s.condition)
+            w.lines[first:] = wrap("  " * (w.depth - 1) + f"while ({until}) {{")
         else:
             w.line(f"if ({_negated(w, s.condition)}) break;")
+            if stops:
+                w.line(f"if (!{w.unreported()}) break;")
         w.forget()
         for inner in s.body:
             w.statement(inner)

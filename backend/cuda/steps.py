@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from treadle.backend.choosing import choosing
-from treadle.dsl.errors import out_of_range
 from treadle.dsl.expr import Expr, Param, substitute, walk
 from treadle.dsl.graph import Fold, Generate, Leaf, Node, Permute, Scan
 from treadle.dsl.locks import cached
+from treadle.skeletons.kernel.failures import raise_failure
 from treadle.skeletons.kernel.ir import Buffer, Kernel, Lowered
 from treadle.skeletons.schedules.own_orders import require_fits
 
@@ -22,8 +22,6 @@ from .running import HostFunction, Run
 from .text import dynamic_shared_bytes
 
 ZERO = "zero_"
-#: A block of errors holds what a Report says: site + 1, index, extent, 0.
-ERRORS = 4
 _int64 = np.dtype(np.int64)
 
 
@@ -180,18 +178,13 @@ class NodeKernels:
             raise AssertionError(f"{variants[0].kernel.name}: no variant fits")
         if made.tasks <= 0:
             return
-        if not made.code.reports:
+        if not made.code.errors:
             run.queue.put(made)
             return
-        errors = run.queue.block((ERRORS,), _int64)
+        errors = run.queue.block((made.code.errors,), _int64)
         run.queue.put(Fill(errors, np.zeros((), _int64)))
         run.queue.put(Launch(made.code, made.blocks, made.scalars, made.tasks, errors))
-        site, index, extent, _ = (int(v) for v in run.queue.download(errors))
-        if site:
-            place = made.code.kernel.sites[site - 1]
-            raise out_of_range(
-                place.operation, place.array, place.axis, index, extent, place.where
-            )  # fmt: skip
+        raise_failure(made.code.kernel, run.queue.download(errors))
 
 
 class Variant:

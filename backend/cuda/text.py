@@ -1,7 +1,8 @@
 """Kernel IR as CUDA C++: a file with one `extern "C"` kernel, or with all of a program.
 
 Parameters, in order: a pointer for every buffer that is not local or shared (in the kernel's
-order), `int64* errors` if the kernel reports, then the scalars in their own types.
+order), `int64* errors` if something can fail (`Kernel.errors`), then the scalars in their own
+types.
 """
 
 from __future__ import annotations
@@ -12,14 +13,12 @@ from typing import Any
 
 from treadle.dsl.expr import Const, Foreign, Param, Var, walk
 from treadle.skeletons.kernel.ir import (
-    Atomic,
     Buffer,
     Fetch,
     Kernel,
     LoadVector,
-    Reduce,
-    Report,
     StoreVector,
+    evaluated,
     expressions,
     statements,
     written,
@@ -51,11 +50,6 @@ def parameters(kernel: Kernel) -> tuple[Buffer, ...]:
     return tuple(b for b in kernel.buffers if b.role not in ("local", "shared"))
 
 
-def reports(kernel: Kernel) -> bool:
-    """Whether a launch passes the address of three int64 for failed checks, after the buffers."""
-    return any(isinstance(s, Report) for s in statements(kernel.body))
-
-
 def dynamic_shared_bytes(kernel: Kernel) -> int:
     """Bytes of shared memory that a launch must ask for: 0 when the text declares them."""
     total = sum(_room(b) for b in kernel.buffers if b.role == "shared")
@@ -78,10 +72,7 @@ def passed(kernel: Kernel) -> tuple[Var, ...]:
     many blocks there are, or which variant runs)."""
     asked: set[Var] = set()
     for s in statements(kernel.body):
-        roots = expressions(s)
-        if isinstance(s, Atomic | Reduce) and s.combine is not None:
-            roots = (*roots, *s.combine.results)
-        asked.update(e for e in walk(roots) if isinstance(e, Var))
+        asked.update(e for e in walk(evaluated(s)) if isinstance(e, Var))
     return tuple(v for v in kernel.scalars if v in asked)
 
 
@@ -117,6 +108,7 @@ def _kernel(kernel: Kernel, entry: str, scalars: Sequence[Var], prelude: Prelude
     names, facts = Names(file), Facts(kernel)
     w = Writer(kernel, prelude, names, facts, fast_math)
     w.p.foreign = foreign
+    w.p.failing = {f: len(kernel.sites) + k + 1 for k, f in enumerate(kernel.raising)}
     changed = {b for s in statements(kernel.body) for b in written(s)}
     changed |= {s.buffer for s in statements(kernel.body) if isinstance(s, Fetch)}
     w.constant_buffers = {b for b in kernel.buffers if b not in changed}
@@ -127,7 +119,7 @@ def _kernel(kernel: Kernel, entry: str, scalars: Sequence[Var], prelude: Prelude
         w.buffers[b] = names.fresh(_plain(b.name) if b.role == "scratch" else b.name)
         const = "" if b in changed else "const "
         given.append(f"{const}{w.type(b.type)}* __restrict__ {w.buffers[b]}")
-    if reports(kernel):
+    if kernel.errors:
         given.append(f"{_use(w, 'int64')}* __restrict__ errors")
     for v in scalars:
         w.variables[v] = Term(names.fresh(_plain(v.name) if v in computed else v.name))
@@ -175,10 +167,7 @@ def _signature(entry: str, given: list[str]) -> list[str]:
 def _foreign(w: Writer, file: Names) -> None:
     """A name and the text of every foreign function."""
     for s in statements(w.kernel.body):
-        roots = expressions(s)
-        if isinstance(s, Atomic | Reduce) and s.combine is not None:
-            roots = (*roots, *s.combine.results)
-        for e in walk(roots):
+        for e in walk(evaluated(s)):
             if isinstance(e, Foreign) and e.function not in w.p.foreign:
                 name = w.p.foreign[e.function] = file.fresh(e.function.name)
                 text = device_function(e.function, name)
@@ -227,5 +216,4 @@ __all__ = [
     "passed",
     "print_file",
     "print_kernel",
-    "reports",
 ]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from treadle.dsl.expr import Apply, Expr, Foreign
-from treadle.dsl.types import ScalarType
+from treadle.dsl.types import ScalarType, float64
 from treadle.skeletons.kernel.ir import Atomic, Buffer, Report
 
 from .floats import from_storage, to_storage
@@ -260,7 +261,7 @@ def report(em: Emitter, s: Report, copy: Copy) -> None:
     bad = v.inverse(em.reg(ok, lanes))
     if lanes and em.mask is not None:
         bad = v.both(bad, em.mask)
-    wrong, first, fine = code.label("wrong"), code.label("first"), code.label("fine")
+    wrong, fine = code.label("wrong"), code.label("fine")
     code.branch(v.any(bad), wrong, fine)
     code.start(wrong)
     with em.scope():
@@ -273,16 +274,30 @@ def report(em: Emitter, s: Report, copy: Copy) -> None:
         for value in (index, extent):
             r = em.regs(value)[0]
             numbers.append(Lanes(code, value.lanes).extract("i64", r, lane) if value.lanes else r)
-        both = code.emit(
-            f"cmpxchg ptr {em.errors}, i64 0, i64 {s.site + 1} monotonic monotonic, align 8"
-        )
-        code.branch(code.emit(f"extractvalue {{ i64, i1 }} {both}, 1"), first, fine)
-        code.start(first)
-        for k, r in enumerate(numbers):
-            at = code.emit(f"getelementptr i64, ptr {em.errors}, i64 {k + 1}")
-            code.do(f"store i64 {r}, ptr {at}, align 8")
-        code.jump(fine)
+        with first_error(em, s.site + 1):
+            for k, r in enumerate(numbers, 1):
+                _tell(em, k, r)
+    code.jump(fine)
     code.start(fine)
+
+
+@contextmanager
+def first_error(em: Emitter, number: int) -> Iterator[None]:
+    """What is done if nothing has failed so far: from now on `number` has."""
+    code = em.code
+    first, done = code.label("first"), code.label("told")
+    both = code.emit(f"cmpxchg ptr {em.errors}, i64 0, i64 {number} monotonic monotonic, align 8")
+    code.branch(code.emit(f"extractvalue {{ i64, i1 }} {both}, 1"), first, done)
+    code.start(first)
+    with em.scope():
+        yield
+    code.jump(done)
+    code.start(done)
+
+
+def _tell(em: Emitter, place: int, word: Reg) -> None:
+    at = em.code.emit(f"getelementptr i64, ptr {em.errors}, i64 {place}")
+    em.code.do(f"store i64 {word}, ptr {at}, align 8")
 
 
 # --- foreign functions ------------------------------------------------------------------------
@@ -300,7 +315,7 @@ def call_foreign(em: Emitter, node: Foreign, args: list[Value]) -> Value:
     if held is not None:
         return held  # type: ignore[no-any-return]
     if not any(a.lanes for a in args):
-        regs = _call_scalar(em, symbol, t, [(a.type, em.regs(a, 0)) for a in args])
+        regs = _call_scalar(em, function, symbol, [(a.type, em.regs(a, 0)) for a in args])
         return em.remember(key, em.in_register(t, regs, 0))  # type: ignore[no-any-return]
     lanes, e = em.lanes, register_element(t)
     store_as = "i8" if e == "i1" else e
@@ -310,7 +325,7 @@ def call_foreign(em: Emitter, node: Foreign, args: list[Value]) -> Value:
 
     def one(scalars: list[tuple[Reg, ...]], lane: Reg) -> None:
         given = [(a.type, r) for a, r in zip(args, scalars, strict=True)]
-        for at, r in zip(slots, _call_scalar(em, symbol, t, given), strict=True):
+        for at, r in zip(slots, _call_scalar(em, function, symbol, given), strict=True):
             if e == "i1":
                 r = code.emit(f"zext i1 {r} to i8")
             place = code.emit(f"getelementptr {store_as}, ptr {at}, i64 {lane}")
@@ -324,46 +339,50 @@ def call_foreign(em: Emitter, node: Foreign, args: list[Value]) -> Value:
     return em.remember(key, em.in_register(t, tuple(loaded), lanes))  # type: ignore[no-any-return]
 
 
-def _call_scalar(em: Emitter, symbol: str, result: ScalarType,
+def _call_scalar(em: Emitter, function: Any, symbol: str,
                  args: list[tuple[ScalarType, tuple[Reg, ...]]]) -> tuple[Reg, ...]:  # fmt: skip
-    """One call of a C function.  Small complex numbers travel as C's `_Complex` does (x86-64)."""
-    code = em.code
-    types, given = [], []
-    for t, regs in args:
-        for element, r in _passed(em, t, regs):
+    """One call as Numba's functions call each other: the addresses of the result and of what tells
+    the exception, then the arguments, complex numbers as two; the status is 0 if all went well."""
+    code, t, v = em.code, function.result, Lanes(em.code, 0)
+    types, given = ["ptr", "ptr"], []
+    for kind, regs in args:
+        element = memory_element(kind)
+        for r in regs:
             types.append(element)
-            given.append(f"{element} {r}")
-    out = _result_type(result)
-    em.module.declarations.setdefault(symbol, f"declare {out} @{symbol}({', '.join(types)})")
-    got = code.emit(f"call {out} @{symbol}({', '.join(given)})")
-    if result.kind == "bool":
-        return (code.emit(f"icmp ne i8 {got}, 0"),)
-    if result.name == "complex64":
-        return tuple(code.emit(f"extractelement <2 x float> {got}, i64 {k}") for k in (0, 1))
-    if result.is_complex:
-        return tuple(code.emit(f"extractvalue {out} {got}, {k}") for k in (0, 1))
-    return (got,)
+            given.append(f"{element} {to_storage(v, kind, r)}")
+    element = memory_element(t)
+    size = BITS[element] // 8
+    result, exception = code.allocate(element, 8, parts(t)), code.allocate("ptr")
+    places = [result, *([code.emit(f"getelementptr {element}, ptr {result}, i64 1")]
+                        if t.is_complex else [])]  # fmt: skip
+    if function.raises:
+        for at in places:
+            code.do(f"store {element} zeroinitializer, ptr {at}, align {size}")
+    em.module.declarations.setdefault(symbol, f"declare i32 @{symbol}({', '.join(types)})")
+    passed = ", ".join([f"ptr {result}", f"ptr {exception}", *given])
+    status = code.emit(f"call i32 @{symbol}({passed})")
+    if function.raises:
+        _raised(em, function, code.emit(f"icmp ne i32 {status}, 0"), args)
+    loaded = [code.emit(f"load {element}, ptr {at}, align {size}") for at in places]
+    return tuple(from_storage(v, t, r) for r in loaded)
 
 
-def _result_type(t: ScalarType) -> str:
-    if t.kind == "bool":
-        return "zeroext i8"
-    if t.name == "complex64":
-        return "<2 x float>"
-    if t.is_complex:
-        return "{ double, double }"
-    if t.is_integer and t.bits < 32:
-        return f"{'signext' if t.signed else 'zeroext'} i{t.bits}"
-    return register_element(t)
-
-
-def _passed(em: Emitter, t: ScalarType, regs: tuple[Reg, ...]) -> list[tuple[str, Reg]]:
-    if t.kind == "bool":
-        return [("i8 zeroext", em.code.emit(f"zext i1 {regs[0]} to i8"))]
-    if t.name == "complex64":
-        one = em.code.emit(f"insertelement <2 x float> poison, float {regs[0]}, i64 0")
-        return [("<2 x float>", em.code.emit(
-            f"insertelement <2 x float> {one}, float {regs[1]}, i64 1"))]  # fmt: skip
-    if t.is_integer and t.bits < 32:
-        return [(f"i{t.bits} {'signext' if t.signed else 'zeroext'}", regs[0])]
-    return [(register_element(t), r) for r in regs]
+def _raised(em: Emitter, function: Any, failed: Reg,
+            args: list[tuple[ScalarType, tuple[Reg, ...]]]) -> None:  # fmt: skip
+    """Where a call failed: its arguments among the errors, if nothing else is."""
+    code, kernel = em.code, em.kernel
+    wrong, fine = code.label("raised"), code.label("fine")
+    code.branch(failed, wrong, fine)
+    code.start(wrong)
+    with first_error(em, len(kernel.sites) + kernel.raising.index(function) + 1):
+        at = 1
+        for t, regs in args:
+            halves = [(float64, (r,)) for r in regs] if t.name == "complex128" else [(t, regs)]
+            for kind, part in halves:
+                bits = _pack(em, kind, part)
+                width = "i8" if kind.kind == "bool" else f"i{kind.bits}"
+                word = bits if width == "i64" else code.emit(f"zext {width} {bits} to i64")
+                _tell(em, at, word)
+                at += 1
+    code.jump(fine)
+    code.start(fine)

@@ -402,6 +402,14 @@ class Emitter:
             held = self.in_register(var.type, regs, slot.lanes)
         self.remember(("var", id(slot), self.version(slot), self.version(var)), held)
 
+    def unless_reported(self, condition: Reg) -> Reg:
+        """The condition on which a loop turns: checked kernels stop once a check has failed."""
+        if not self.kernel.errors:
+            return condition
+        site = self.code.emit(f"load atomic i64, ptr {self.errors} monotonic, align 8")
+        none = self.code.emit(f"icmp eq i64 {site}, 0")
+        return self.code.emit(f"and i1 {condition}, {none}")
+
     # --- the function ---------------------------------------------------------------------
 
     def address(self, buffer: Buffer) -> Reg:
@@ -455,7 +463,8 @@ class Emitter:
         code.jump(head)
         code.start(head)
         task, at = code.phi("i64", "%begin", "entry")
-        code.branch(code.emit(f"icmp slt i64 {task}, %end"), body, done)
+        more = self.unless_reported(code.emit(f"icmp slt i64 {task}, %end"))
+        code.branch(more, body, done)
         code.start(body)
         self.depth = 1
         top.values[kernel.task] = self.in_register(int64, (task,), 0)

@@ -62,7 +62,8 @@ class _Writer:
         if isinstance(node, Foreign):
             if node.function not in self.functions:
                 self.functions.append(node.function)
-            return f"f {self.functions.index(node.function)} {node.type.name} {args}"
+            which = f"{self.functions.index(node.function)} {node.function.raises}"
+            return f"f {which} {node.type.name} {args}"
         raise AssertionError(f"{type(node).__name__} in kernel IR")
 
     def buffer(self, b: Buffer) -> int:

@@ -20,7 +20,7 @@ from treadle.backend.memory import POOL, address
 
 from . import runtime
 from .replay import LARGEST, launch_row, usable
-from .tape import Action, Copy, Fill, Launch, Tape, TooLarge, Unrecordable, record
+from .tape import Action, Copy, Failure, Fill, Launch, Tape, TooLarge, Unrecordable, record
 
 #: Turns made by Python before a turn is recorded, if that needs no compiler, and if it does.
 EARLY, LATE = 4, 256
@@ -127,6 +127,7 @@ class _Phases:
         tape = Tape(frozenset(loop.state), LARGEST, POOL.allocate)
         first = tuple([slots[s] for s in loop.state])
         record(loop.inner, tape, slots, params)
+        self.failures = [op for op in tape.operations if isinstance(op, Failure)]
         self._rotate(tape, first, slots)
         self._kept: list[Any] = [tape, index, slots]
         self._tables = []
@@ -187,6 +188,8 @@ class _Phases:
                     target, source = places.address(op.target), places.address(op.source)
                     size = places.array(op.target).nbytes
                     rows.append((runtime.COPY, target, source, size, 0, 0))
+                case Failure():
+                    rows.append((runtime.FAILURE, address(op.errors), 0, 0, 0, 0))
         flag = self.loop.predicate
         if flag is not None:
             rows.append((runtime.TEST, places.address(tape.named(slots, flag)), 0, 0, 0, 0))
@@ -205,6 +208,7 @@ class _Phases:
             last = min(stop, at + many)
             began = time.perf_counter()
             done = turns(address(table), count, shift, at, last)
+            self._verify()
             if done < last:
                 at = done
                 break
@@ -215,6 +219,14 @@ class _Phases:
         if place >= len(self.states):
             place = self.transient + (place - self.transient) % period
         return self.states[place]
+
+    def _verify(self) -> None:
+        """Raise what failed in a launch."""
+        if self.failures:
+            from treadle.skeletons.kernel.failures import raise_failure
+
+            for failure in self.failures:
+                raise_failure(failure.kernel(), failure.errors)
 
 
 def _idle(blocks: list[Any], like: Any, taken: set[int]) -> Any:

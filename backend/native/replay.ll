@@ -13,7 +13,7 @@
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
-; Whether all were done; not, if a test failed.
+; Whether all were done; not, if a test or a launch failed.
 define internal i1 @execute(ptr %operations, i64 %count, i64 %turn) nounwind {
 entry:
   br label %head
@@ -38,6 +38,7 @@ one:
     i64 2, label %copy
     i64 3, label %test
     i64 4, label %number
+    i64 5, label %failure
   ]
 launch:
   call void @parallel(ptr %a, ptr %b, i64 %c, i64 %d)
@@ -55,6 +56,10 @@ test:
 number:
   store i64 %turn, ptr %a
   br label %next
+failure:
+  %error = load i64, ptr %a
+  %well = icmp eq i64 %error, 0
+  br i1 %well, label %next, label %stop
 next:
   %k.next = add i64 %k, 1
   br label %head
@@ -401,22 +406,29 @@ next:
   br label %head
 undo:
   call void @py.ErrClear()
-  br label %undo.head
-undo.head:
-  %u = phi i64 [ 0, %undo ], [ %u.next, %undo.one ]
-  %u.more = icmp ult i64 %u, %k
-  br i1 %u.more, label %undo.one, label %none
-undo.one:
-  %u.at = getelementptr [8 x i64], ptr %entries, i64 %u
-  %u.made.at = getelementptr i64, ptr %u.at, i64 7
-  %u.made = load ptr, ptr %u.made.at
-  call void @py.DecRef(ptr %u.made)
-  %u.next = add i64 %u, 1
-  br label %undo.head
-none:
+  call void @drop(ptr %entries, i64 %k)
   ret i1 false
 all:
   ret i1 true
+}
+
+; The first of the new arrays are not wanted.
+define internal void @drop(ptr %entries, i64 %count) nounwind {
+entry:
+  br label %head
+head:
+  %k = phi i64 [ 0, %entry ], [ %k.next, %one ]
+  %more = icmp ult i64 %k, %count
+  br i1 %more, label %one, label %done
+one:
+  %at = getelementptr [8 x i64], ptr %entries, i64 %k
+  %made.at = getelementptr i64, ptr %at, i64 7
+  %made = load ptr, ptr %made.at
+  call void @py.DecRef(ptr %made)
+  %k.next = add i64 %k, 1
+  br label %head
+done:
+  ret void
 }
 
 ; The addresses of arguments and results, and the numbers, where the operations find them.
@@ -565,9 +577,15 @@ go:
   %thread = call ptr @py.SaveThread()
   %done = call i1 @execute(ptr %operations, i64 %operations.count, i64 0)
   call void @py.RestoreThread(ptr %thread)
+  br i1 %done, label %well, label %failed
+well:
   %given = call ptr @hand_over(ptr %results, i64 %results.count)
   store i64 0, ptr %busy.at
   ret ptr %given
+failed:
+  call void @drop(ptr %results, i64 %results.count)
+  store i64 0, ptr %busy.at
+  br label %miss
 miss:
   call void @py.IncRef(ptr @py.None)
   ret ptr @py.None

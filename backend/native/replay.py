@@ -5,7 +5,8 @@ what its arguments must look like (class, type, extents, strides, alignment; the
 and its value where that decides more than an argument of a kernel), which arrays it makes, and the
 operations of its tape with their arguments packed.  `replay(*args)` compares, fills in the
 addresses and numbers of this call, and runs the operations without the interpreter lock; it gives
-None where no record fits, or another thread is using it, and the call goes the ordinary way.
+None where no record fits, another thread is using it, or a foreign function has raised an
+exception, and the call goes the ordinary way.
 
 Results are new arrays each time.  Large ones lie in memory that the record keeps for the next call:
 a block is used again when nobody but the record refers to it.
@@ -27,7 +28,7 @@ from treadle.backend.memory import SMALLEST, address
 from treadle.dsl import locks
 
 from . import runtime, threads
-from .tape import Copy, Fill, Launch, Tape, Unrecordable
+from .tape import Copy, Failure, Fill, Launch, Tape, Unrecordable
 
 #: Bytes of arrays that a record may keep: a call that moves more takes far longer than Python.
 LARGEST = 16 << 20
@@ -235,6 +236,8 @@ class _Record:
                     target = places.address(op.target, at + 8)
                     source = places.address(op.source, at + 16)
                     rows[k, :4] = runtime.COPY, target, source, places.array(op.target).nbytes
+                case Failure():
+                    rows[k, :2] = runtime.FAILURE, places.address(op.errors, 0)
         self._kept.append(places.held)
         return rows
 
@@ -292,7 +295,8 @@ def launch_row(op: Launch, places: Any, kept: list[Any]) -> tuple[int, ...]:
     kept.append(launcher)
     where = launcher.place
     addresses = [places.address(a, where + 8 * k) for k, a in enumerate(op.arrays)]
-    launcher.pack(addresses, op.scalars, 0)
+    errors = 0 if op.errors is None else places.address(op.errors, 0)
+    launcher.pack(addresses, op.scalars, errors)
     widths = [2 if t.is_complex else 1 for t in op.compiled.types]
     for position, number in op.given:
         places.number(number, where + 8 * (len(addresses) + 1 + sum(widths[:position])))

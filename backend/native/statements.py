@@ -228,7 +228,7 @@ def uniform_for(em: Emitter, s: For, copies: Sequence[Copy], start: Value, stop:
     em.code.jump(head)
     em.code.start(head)
     i, at = em.code.phi("i64", first, before, "i")
-    em.code.branch(em.code.emit(f"icmp slt i64 {i}, {last}"), body, done)
+    em.code.branch(em.unless_reported(em.code.emit(f"icmp slt i64 {i}, {last}")), body, done)
     em.code.start(body)
     em.touch(modified(s.body))
     em.depth += 1
@@ -267,7 +267,7 @@ def _masked_for(em: Emitter, s: For, copy: Copy) -> None:
         copy.values[s.var] = index
         inside = v.compare("slt", "i64", em.reg(index, em.lanes), stops)
         mask = v.both(active, inside)
-        em.code.branch(v.any(mask), body, done)
+        em.code.branch(em.unless_reported(v.any(mask)), body, done)
         em.code.start(body)
         with em.masked(mask):
             block(em, s.body, [copy])
@@ -298,7 +298,8 @@ def _while(em: Emitter, s: While, copies: Sequence[Copy]) -> None:
     em.depth += 1
     with em.scope():
         block(em, s.before, copies)
-        em.code.branch(em.reg(em.value(s.condition, copy), 0), body, done)
+        go_on = em.reg(em.value(s.condition, copy), 0)
+        em.code.branch(em.unless_reported(go_on), body, done)
         em.code.start(body)
         with em.scope():
             block(em, s.body, copies)
@@ -324,7 +325,7 @@ def _masked_while(em: Emitter, s: While, copy: Copy) -> None:
         block(em, s.before, [copy])
         condition = em.reg(em.value(s.condition, copy), em.lanes)
         mask = v.both(active, condition)
-        em.code.branch(v.any(mask), body, done)
+        em.code.branch(em.unless_reported(v.any(mask)), body, done)
         em.code.start(body)
         with em.masked(mask):
             block(em, s.body, [copy])

@@ -10,7 +10,6 @@ import numpy as np
 
 from treadle.backend.choosing import choosing
 from treadle.backend.memory import POOL, address
-from treadle.dsl.errors import out_of_range
 from treadle.dsl.expr import Index, Read, walk
 from treadle.dsl.graph import Fold, Generate, Leaf, Node, Permute, Scan
 from treadle.dsl.locks import cached
@@ -21,7 +20,7 @@ from treadle.skeletons.schedules.own_orders import require_fits
 from . import code, recipe, threads
 from .calls import PLAIN, Form, Forms, given_way
 from .layouts import DENSE, NEIGHBOURS, Layouts, layouts_of, row_major
-from .tape import Copy, Fill, Tape, Unrecordable
+from .tape import Copy, Failure, Fill, Tape, Unrecordable
 from .tape import Launch as tape_launch
 
 if TYPE_CHECKING:
@@ -193,6 +192,11 @@ class Variant:
             found, self.fits, self.filled = made.recipe, made.fits, made.filled
         self.shapes, self.dependence = found.shapes, found.dependence
         self.scratch = [(at, _TYPES[t].numpy, zeroed) for at, t, zeroed in found.scratch]
+        self.errors = (
+            0
+            if self._lowered is None
+            else max((k.errors for kernels in self._lowered.kernels for k in kernels), default=0)
+        )
         self.launches: list[Launch | Choice] = []
         for place, choice in enumerate(found.launches):
             variants = [
@@ -217,7 +221,7 @@ class Variant:
         for array, (_, _, zeroed) in zip(scratch, self.scratch, strict=True):
             if zeroed:
                 array.fill(0)
-        if self.check:
+        if self.errors:
             self._run_checked(slots, outs, scratch, params, values)
         else:
             for one in self.launches:
@@ -247,7 +251,7 @@ class Variant:
                 tape.operations.append(Fill(array))
         for one in self.launches:
             launch = one if isinstance(one, Launch) else one.chosen(slots, params, values)
-            launch.record(tape, (slots, outs, scratch), values, self.fast_math)
+            launch.record(tape, (slots, outs, scratch), values, self.fast_math, self.errors)
         for slot, array in zip(self.targets, outs, strict=True):
             slots[slot] = array
 
@@ -280,17 +284,15 @@ class Variant:
         params: Params,
         values: Sequence[Any],
     ) -> None:
-        """Launch with a buffer for out-of-range indices, read after every kernel."""
-        errors = np.zeros(4, np.int64)
+        """Launch with a buffer for what fails, read after every kernel."""
+        errors = np.zeros(self.errors, np.int64)
         for one in self.launches:
             launch = one if isinstance(one, Launch) else one.chosen(slots, params, values)
             launch.run((slots, outs, scratch), values, errors.ctypes.data, self.fast_math)
             if errors[0]:
-                site, index, extent, _ = (int(v) for v in errors)
-                place = launch.kernel.sites[site - 1]
-                raise out_of_range(
-                    place.operation, place.array, place.axis, index, extent, place.where
-                )
+                from treadle.skeletons.kernel.failures import raise_failure
+
+                raise_failure(launch.kernel, errors)
 
 
 def _alone(slots: Slots, slot: int) -> bool:
@@ -368,7 +370,12 @@ class Launch:
         self._idle.append(launcher)
 
     def record(
-        self, tape: Tape, spaces: tuple[list[Any], ...], values: Sequence[Any], fast_math: bool
+        self,
+        tape: Tape,
+        spaces: tuple[list[Any], ...],
+        values: Sequence[Any],
+        fast_math: bool,
+        errors: int,
     ) -> None:
         """What `run` would do, on the tape instead."""
         tasks = values[self.end]
@@ -380,8 +387,15 @@ class Launch:
         )
         scalars = tuple(values[self.start : self.end])
         compiled = self.compiled(fast_math)
-        tape.operations.append(
-            tape_launch(compiled, arrays, scalars, tasks, tasks * self.task_work, self.given)
+        work = tasks * self.task_work
+        if not errors:
+            tape.operations.append(tape_launch(compiled, arrays, scalars, tasks, work, self.given))
+            return
+        told = np.zeros(errors, np.int64)
+        tape.operations += (
+            Fill(told),
+            tape_launch(compiled, arrays, scalars, tasks, work, self.given, told),
+            Failure(told, self._kernel),
         )
 
 

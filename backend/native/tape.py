@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from treadle.dsl.expr import Expr, Param, Read, walk
 
 from . import threads
+
+if TYPE_CHECKING:
+    from treadle.skeletons.kernel.ir import Kernel
 
 #: An input's number, or an array.
 Named = Any
@@ -33,7 +36,7 @@ class TooLarge(Unrecordable):
 @dataclass(frozen=True, eq=False)
 class Launch:
     """A kernel's arguments and tasks.  `compiled` is a CompiledKernel; `given` says which scalars
-    are a parameter of the program: (position, its number)."""
+    are a parameter of the program: (position, its number); `errors`: an array for what fails."""
 
     compiled: Any
     arrays: tuple[Named, ...]
@@ -41,6 +44,7 @@ class Launch:
     tasks: int
     work: float
     given: tuple[tuple[int, int], ...] = ()
+    errors: Any = None
 
     @property
     def threads(self) -> int:
@@ -64,7 +68,15 @@ class Copy:
     source: Named
 
 
-Operation = Launch | Fill | Copy
+@dataclass(frozen=True, eq=False)
+class Failure:
+    """Nothing follows if something has failed in a launch of `kernel`, of which `errors` tells."""
+
+    errors: Any
+    kernel: Callable[[], Kernel]
+
+
+Operation = Launch | Fill | Copy | Failure
 #: A step of a program: from arrays by slot and parameters to more arrays.  What can be recorded has
 #: a method `record(tape, slots, params)`.
 Action = Callable[[list[Any], Sequence[Any]], None]

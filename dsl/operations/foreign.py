@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import functools
+import re
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ..array import Array
@@ -30,29 +32,39 @@ def foreign(f: Any, *scalars: Any) -> Scalar:
 
 
 class CompiledScalarFunction:
-    """A Numba function for one signature: callable from Python and by address (C ABI)."""
+    """A Numba function for one signature: callable from Python, and by address.
+
+    raises: whether it may raise an exception; others return as they should for all arguments.
+    """
 
     def __init__(
         self, function: Any, arguments: tuple[ScalarType, ...], result: ScalarType, name: str
     ) -> None:
         self.function, self.arguments, self.result, self.name = function, arguments, result, name
-        self._address: Any = None
+        made = function.overloads[tuple(map(_numba_type, arguments))]
+        self._library, self._symbol = made.library, made.fndesc.llvm_func_name
+        body = dict(definitions(self._library.get_llvm_str()))[self._symbol]
+        self.raises = set(re.findall(r"^\s*ret i32 (\S+)", body, re.M)) != {"0"}
 
     @property
     def address(self) -> int:
-        """Address of a C function taking the arguments by value."""
-        if self._address is None:
-            import numba
-
-            signature = _numba_type(self.result)(*(_numba_type(t) for t in self.arguments))
-            self._address = numba.cfunc(signature)(self.function.py_func)
-        return int(self._address.address)
+        """Of the function as Numba's own call it: `i32 (ptr result, ptr exception, arguments…)`,
+        which gives 0 where there is no exception."""
+        return int(self._library.get_pointer_to_function(self._symbol))
 
     def __call__(self, *values: Any) -> Any:
-        return self.function(*values)
+        try:
+            return self.function(*values)
+        except Exception as error:
+            given = ", ".join(map(str, values))
+            error.add_note(f"raised by the foreign function '{self.name}' for ({given})")
+            raise
 
 
-_compiled: dict[tuple[Any, ...], CompiledScalarFunction] = {}
+def definitions(module: str) -> Iterator[tuple[str, str]]:
+    """The functions of a module of LLVM IR: name, text."""
+    for found in re.finditer(r'^define [^@]*@("?)([^"(]+)\1\(.*?^}', module, re.M | re.S):
+        yield found.group(2), found.group(0)
 
 
 def _numba_type(t: ScalarType) -> Any:
@@ -61,12 +73,9 @@ def _numba_type(t: ScalarType) -> Any:
     return getattr(numba.types, "boolean" if t.kind == "bool" else t.name)
 
 
+@functools.lru_cache(maxsize=256)
 def compile_scalar_function(f: Any, types: tuple[ScalarType, ...]) -> CompiledScalarFunction:
     """Compile `f` for argument types, and learn its result type."""
-    key = (id(f), types)
-    held = _compiled.get(key)
-    if held is not None:
-        return held
     try:
         import numba
     except ImportError:
@@ -99,9 +108,7 @@ def compile_scalar_function(f: Any, types: tuple[ScalarType, ...]) -> CompiledSc
             f"the foreign function returns {result}; it must return one number.",
             hint="Call one function per result, or return a complex number.",
         ) from None
-    made = CompiledScalarFunction(dispatcher, types, result_type, getattr(f, "__name__", "foreign"))
-    _compiled[key] = made
-    return made
+    return CompiledScalarFunction(dispatcher, types, result_type, getattr(f, "__name__", "foreign"))
 
 
 @operation

@@ -20,9 +20,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
-from treadle.dsl.expr import Expr, Var, new
+from treadle.dsl.expr import Expr, Foreign, Var, new, walk
 from treadle.dsl.graph import Combine, Leaf
 from treadle.dsl.interning import find, publish
 from treadle.dsl.types import ScalarType
@@ -195,7 +196,12 @@ class Reduce(Statement):
 
 @dataclass(frozen=True, eq=False)
 class Report(Statement):
-    """Checked mode: unless `ok`, note that check `site` failed with these two numbers."""
+    """Checked mode: unless `ok`, note that check `site` failed with these two numbers.
+
+    What comes after computes with what is no element, which may never end a loop: so none of the
+    launch turns again in which threads do not meet (`meets`), whoever reported.  The same holds
+    once a foreign function has raised an exception.
+    """
 
     ok: Expr
     site: int
@@ -376,6 +382,25 @@ class Kernel:
     fallback: Kernel | None = None
     policies: tuple[tuple[Buffer, str], ...] = ()
 
+    @cached_property
+    def raising(self) -> tuple[Any, ...]:
+        """The foreign functions that it calls and that may raise an exception."""
+        roots = [e for s in statements(self.body) for e in evaluated(s)]
+        found = dict.fromkeys(e.function for e in walk(roots) if isinstance(e, Foreign))
+        return tuple(f for f in found if f.raises)
+
+    @cached_property
+    def errors(self) -> int:
+        """How many int64 a launch takes the address of for what fails first, zeros before it; 0
+        where nothing can fail.
+
+        The first becomes 1 + a site, the next two the index and the extent; or 1 + the number of
+        sites + that of a function of `raising`, behind it its arguments (`error_words`).
+        """
+        sizes = [1 + sum(map(error_words, f.arguments)) for f in self.raising]
+        checked = any(isinstance(s, Report) for s in statements(self.body))
+        return max([3] * checked + sizes, default=0)
+
     def __str__(self) -> str:
         from .show import show
 
@@ -457,6 +482,17 @@ def expressions(s: Statement) -> tuple[Expr, ...]:
     return ()
 
 
+def evaluated(s: Statement) -> tuple[Expr, ...]:
+    """The same, and the results of its combination."""
+    combine = s.combine if isinstance(s, Atomic | Reduce) else None
+    return expressions(s) + (() if combine is None else combine.results)
+
+
+def error_words(t: ScalarType) -> int:
+    """How many int64 hold a number."""
+    return -(-t.bytes // 8)
+
+
 def defined(s: Statement) -> tuple[Var, ...]:
     """The variables that a statement brings into its scope."""
     match s:
@@ -483,3 +519,9 @@ def statements(body: Body) -> Iterator[Statement]:
         yield s
         for inner in children(s):
             yield from statements(inner)
+
+
+def meets(body: Body) -> bool:
+    """Whether threads or blocks wait for each other in a body: all of them have to arrive."""
+    waiting = Barrier | Collective | Fetch | Publish | FetchUpdate
+    return any(isinstance(s, waiting) for s in statements(body))

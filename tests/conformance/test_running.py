@@ -466,8 +466,6 @@ def test_compute_materialises(check):
 
 def test_foreign(run, backend):
     numba = pytest.importorskip("numba")
-    if backend == "cuda":
-        pytest.skip("CPU functions only")
 
     @numba.njit
     def smooth(x, y):
@@ -476,6 +474,94 @@ def test_foreign(run, backend):
     a, b = small("float64", 97, 1), small("float64", 97, 2)
     got = run(td.map(lambda x, y: td.foreign(smooth, x, y) + 1, a, b))
     assert_same(got, np.where(a > 0, a * a + 0.5 * b, b) + 1)
+
+
+def test_foreign_functions_of_every_type(run):
+    pytest.importorskip("numba")
+    a = np.arange(70)
+    z = (a * (1 - 2j) + 1j).astype("c8")
+    kinds = ("bool", "int8", "uint16", "int32", "uint64", "float32", "float64")
+    for t in kinds:
+        got = run(td.map(lambda x: td.foreign(lambda v: v, x), (a % 3).astype(t)))
+        assert_same(got, (a % 3).astype(t))
+    for t in ("c8", "c16"):
+        got = run(td.map(lambda x: td.foreign(lambda w: w * w.imag, x), z.astype(t)))
+        assert_same(got, z.astype(t) * z.astype(t).imag)
+        parts = td.map(lambda x, n: td.foreign(lambda w, k: w.real - k, x, n), z.astype(t), a)
+        assert_same(run(parts), z.real.astype("f8") - a)
+
+
+def inverse(x):
+    return 1.0 / x
+
+
+def odd(z, n, x, p):
+    if n == 13 and p:
+        raise ValueError("an unlucky number")
+    return z * n + x
+
+
+X = np.arange(50.0) - 37
+
+RAISING = {
+    "map": lambda: td.map(lambda x: td.foreign(inverse, x), X),
+    "in float32": lambda: td.map(lambda x: td.foreign(inverse, x), X.astype("f4")),
+    "one element": lambda: td.generate((), lambda: td.foreign(inverse, td.use(X)[37])),
+    "fold": lambda: td.fold(lambda x, y: x + td.foreign(inverse, y), 0.0, X),
+    "scan": lambda: td.scanl1(lambda x, y: x + td.foreign(inverse, y), X),
+    "updates": lambda: td.permute(
+        lambda x, y: x + td.foreign(inverse, y - y), np.zeros(3), lambda i: i % 3, X
+    ),
+    "stencil": lambda: td.stencil(lambda w: td.foreign(inverse, w[-1] + w[1]), X),
+    "an endless loop": lambda: td.map(
+        lambda x: td.while_loop(lambda s: s < 1e6, lambda s: s + x + td.foreign(inverse, x), x),
+        X[37:],
+    ),
+    "a loop over arrays": lambda: td.iterate(
+        500, lambda s: td.map(lambda x: x + 1 + 0 * td.foreign(inverse, x - 490), s), np.zeros(9)
+    ),
+    "an index": lambda: td.generate(
+        50, lambda i: td.use(X)[td.cast(td.foreign(inverse, i * 1.0), td.int64)]
+    ),
+    "behind a product": lambda: td.map(
+        lambda x: td.foreign(inverse, x - x), td.use(np.ones((30, 30))) @ np.ones((30, 30))
+    ),
+    "a library's": lambda: td.foreign_array(
+        {"native": lambda x: 1 // 0, "cuda": lambda x: 1 // 0, "reference": lambda x: 1 // 0},
+        X,
+        fallback=lambda x: x,
+    ),
+}
+
+
+def test_what_a_foreign_function_raises_comes_out(run, backend):
+    pytest.importorskip("numba")
+    for label, build in RAISING.items():
+        with td.config(backend=backend), pytest.raises(ZeroDivisionError, match="zero"):
+            run(build())
+            pytest.fail(label)
+    with pytest.raises(ValueError, match="unlucky") as raised:
+        run(
+            td.imap(
+                lambda i, x: td.foreign(
+                    odd, td.cast(x, td.complex128), td.cast(i, td.uint8), x, x < 0
+                ),
+                X,
+            )
+        )
+    assert "'odd' for ((-24+0j), 13, -24.0, True)" in raised.value.__notes__[0]
+
+
+def test_a_function_that_has_raised_works_again(backend):
+    pytest.importorskip("numba")
+    f = td.jit(lambda a: td.map(lambda x: td.foreign(inverse, x), a), backend=backend)
+    for _ in range(5):
+        for _ in range(4):
+            assert_same(f(X[:30]), 1 / X[:30])
+        with pytest.raises(ZeroDivisionError):
+            f(X[10:40])
+    guarded = td.jit(lambda a: td.map(lambda x: td.cond(x == 0, x, td.foreign(inverse, x)), a))
+    assert_same(guarded(X), np.divide(1, X, where=X != 0, out=np.zeros(50)))
 
 
 def test_foreign_array_without_an_implementation_uses_the_fallback(run):

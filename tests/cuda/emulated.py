@@ -218,7 +218,7 @@ class EmulatedDevice:
         if failed:
             assert operation.errors is not None, f"{kernel.name} reports, and nobody listens"
             site, index, extent = order.choice(failed)
-            _mine(operation.errors.array)[:] = (site + 1, index, extent, 0)
+            _mine(operation.errors.array)[:3] = (site + 1, index, extent)
 
 
 #: Turns that make a graph.

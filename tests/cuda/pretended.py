@@ -145,7 +145,7 @@ class PretendedDevice(driver.CudaDevice):
             b: self.memory.view(ctypes.c_uint64.from_address(slots[k]).value, b.type.numpy)
             for k, b in enumerate(code.pointers)
         }
-        at = len(code.pointers) + code.reports
+        at = len(code.pointers) + bool(code.errors)
         known = {}
         for k, v in enumerate(code.scalars, at):
             raw = ctypes.string_at(slots[k], v.type.bytes)
@@ -156,7 +156,7 @@ class PretendedDevice(driver.CudaDevice):
         if failed:
             errors = ctypes.c_uint64.from_address(slots[len(code.pointers)]).value
             site, index, extent = failed[0]
-            self.memory.view(errors, np.int64)[:4] = site + 1, index, extent, 0
+            self.memory.view(errors, np.int64)[:3] = site + 1, index, extent
 
     def fill(self, address: int, words: int, pitch: int, word: int, size: int) -> None:
         kind = {1: np.uint8, 2: np.uint16, 4: np.uint32}[size]
@@ -241,7 +241,7 @@ class PretendedDriver:
             return 0, graph.add(after, unless)
         # The arguments are copied when the node is added.
         code = self.device.codes[handle]
-        count = len(code.pointers) + code.reports + len(code.scalars)
+        count = len(code.pointers) + bool(code.errors) + len(code.scalars)
         room = ctypes.create_string_buffer(16 * max(count, 1))
         copied = (ctypes.c_void_p * 64)()
         for k in range(count):

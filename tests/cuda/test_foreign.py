@@ -23,9 +23,11 @@ from treadle.backend.cuda.compile import compile_kernel
 from treadle.backend.cuda.foreign import _Function, device_function
 from treadle.backend.cuda.source import kernels_of, nodes
 from treadle.backend.cuda.text import print_kernel
+from treadle.dsl.expr import Var, constant
 from treadle.dsl.operations.foreign import compile_scalar_function
 from treadle.dsl.types import (
     ScalarType,
+    as_type,
     bool_,
     complex64,
     complex128,
@@ -38,6 +40,8 @@ from treadle.dsl.types import (
     uint8,
     uint64,
 )
+from treadle.skeletons.kernel.failures import raise_failure
+from treadle.skeletons.kernel.ir import Kernel
 
 numba = pytest.importorskip("numba")
 
@@ -58,6 +62,9 @@ template <class T> struct complex_ { T real, imag; complex_(T r, T i) : real(r),
 inline float __int_as_float(int x) { float y; memcpy(&y, &x, 4); return y; }
 inline double __longlong_as_double(long long x) { double y; memcpy(&y, &x, 8); return y; }
 inline long long __double_as_longlong(double x) { long long y; memcpy(&y, &x, 8); return y; }
+inline uint64 atomicCAS(uint64* place, uint64 old, uint64 x) {
+  uint64 found = *place; if (found == old) *place = x; return found;
+}
 inline int __popcll(uint64 x) { return __builtin_popcountll(x); }
 inline int __clzll(uint64 x) { return x ? __builtin_clzll(x) : 64; }
 inline int __ffsll(uint64 x) { return __builtin_ffsll(x); }
@@ -182,8 +189,10 @@ def samples(t: ScalarType) -> list[Any]:
     return [0.5, 1.0, 2.5, 3.75, 9.0]
 
 
-def on_the_host(text: str, name: str, types: Any, result: ScalarType, folder: Path) -> Any:
-    """The C++ of a function, compiled by the host's compiler and callable with numbers."""
+def on_the_host(text: str, name: str, types: Any, result: ScalarType, folder: Path,
+                errors: Any = None) -> Any:  # fmt: skip
+    """The C++ of a function, compiled by the host's compiler and callable with numbers; `errors`:
+    an array for what it raises, as site 7."""
     kinds = {"float32": "float", "float64": "double", "int32": "int"}
 
     def kind(t: ScalarType) -> str:
@@ -195,6 +204,8 @@ def on_the_host(text: str, name: str, types: Any, result: ScalarType, folder: Pa
         f"{kind(t)}((({parts[t]}*)p{k})[0], (({parts[t]}*)p{k})[1])" if t.is_complex
         else f"*(const {kind(t)}*)p{k}" for k, t in enumerate(types)
     ]  # fmt: skip
+    if errors is not None:
+        given += [f"(int64*){errors.ctypes.data}ull", "7"]
     source = folder / "function.cpp"
     source.write_text(
         f'{SHIM}{text}\nextern "C" void run({", ".join(parameters)}, void* out) {{\n'
@@ -219,7 +230,8 @@ def on_the_host(text: str, name: str, types: Any, result: ScalarType, folder: Pa
 def test_the_same_on_the_host(function: Any, types: Any, tmp_path: Path) -> None:
     compiled = compile_scalar_function(function, types)
     text = device_function(compiled, "f")
-    run = on_the_host(text, "f", types, compiled.result, tmp_path)
+    errors = np.zeros(8, np.int64) if compiled.raises else None
+    run = on_the_host(text, "f", types, compiled.result, tmp_path, errors)
     grid = np.array(np.meshgrid(*[np.arange(len(samples(t))) for t in types])).reshape(
         len(types), -1)  # fmt: skip
     for places in grid.T:
@@ -228,6 +240,35 @@ def test_the_same_on_the_host(function: Any, types: Any, tmp_path: Path) -> None
         got = run(*values)
         close = 1e-5 if {float32, complex64} & set(types) else 1e-12
         assert np.allclose(got, want, rtol=close, equal_nan=True), (values, got, want)
+        assert errors is None or not errors.any()
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
+@pytest.mark.parametrize(
+    ("function", "values"),
+    [
+        (quotient, (np.int32(-5), np.int32(0))),
+        (quotient, (np.uint8(5), np.uint8(0))),
+        (quotient, (-2.5, 0.0)),
+        (complex_function, (0j, 1 + 2j)),
+        (complex_function, (np.complex64(0), np.complex64(3 - 1j))),
+    ],
+)
+def test_an_exception_leaves_its_arguments(function: Any, values: Any, tmp_path: Path) -> None:
+    """A status is what Numba makes of it; what the kernel tells, the host calls again with."""
+    types = tuple(as_type(np.asarray(v).dtype) for v in values)
+    compiled = compile_scalar_function(function, types)
+    errors = np.zeros(8, np.int64)
+    text = device_function(compiled, "f")
+    run = on_the_host(text, "f", types, compiled.result, tmp_path, errors)
+    run(*values)
+    kernel = Kernel("f", (), (), (), constant(1), Var("task", int64), ())
+    kernel.__dict__["raising"] = (compiled,)
+    assert errors[0] == 7
+    errors[0] = 1
+    with pytest.raises(ZeroDivisionError) as raised:
+        raise_failure(kernel, errors)
+    assert all(str(v) in raised.value.__notes__[0] for v in values)
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
@@ -299,6 +340,28 @@ def test_in_a_kernel(nvrtc: None) -> None:
             text = print_kernel(chain[0])
             assert "larger(library(" in text and "larger_numba" in text
             assert compile_kernel(chain[0], "sm_90a").spills == 0
+
+
+def test_what_may_raise_in_a_kernel(nvrtc: None) -> None:
+    x, z = np.zeros(100, "i8"), np.zeros(100, "c16")
+
+    def program(a: Any, z: Any) -> Any:
+        return td.map(
+            lambda n, w: td.while_loop(
+                lambda s: s[0] > 0,
+                lambda s: (td.foreign(quotient, n, s[0]), td.foreign(complex_function, s[1], w)),
+                (n, w),
+            ),
+            a,
+            z,
+        )
+
+    (node,) = nodes(td.jit(program).lower(x, z))
+    kernel = kernels_of(node, "sm_90a")[0][0]
+    text = print_kernel(kernel)
+    assert kernel.errors == 5 and "int64* __restrict__ errors" in text
+    assert ", errors, 1)" in text and ", errors, 2)" in text and "unreported(errors)" in text
+    compile_kernel(kernel, "sm_90a")
 
 
 def test_what_is_more_than_numbers() -> None:

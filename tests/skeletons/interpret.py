@@ -141,11 +141,13 @@ class _Source:
                 if s.var.type.name == "int32":
                     span = f"map(np.int32, {span})"
                 self.line(d, f"for {self.name(s.var)} in {span}:")
+                if s.kind == "serial":
+                    self.line(d + 1, "if reports: break")
                 self.body(s.body, d + 1)
             case ir.While():
                 self.line(d, "while True:")
                 self.body(s.before, d + 1)
-                self.line(d + 1, f"if not {self.text(s.condition)}: break")
+                self.line(d + 1, f"if reports or not {self.text(s.condition)}: break")
                 self.body(s.body, d + 1)
             case ir.Reduce():
                 span = f"range({self.text(s.start)}, {self.text(s.stop)})"

@@ -437,7 +437,9 @@ class Source:
         if isinstance(s, ir.For) and s.kind == "unrolled":
             assert isinstance(s.start, Const) and isinstance(s.stop, Const), "unrolled: constants"
         if not (self.varying(s.start) or self.varying(s.stop)):
-            self.line(d, f"for {var} in np.arange({start}, {stop}, {by}, dtype='{type_}'):")
+            span = f"range({start}, {stop}, {by})"
+            self.line(d, f"for {var} in map(np.{type_}, {span}):")
+            self.stop(s, d + 1)
             self.body(s.body, d + 1, mask)
             if isinstance(s, ir.Reduce):
                 self.reduce(s, d + 1, mask)
@@ -447,11 +449,17 @@ class Source:
         self.line(d, "while True:")
         self.line(d + 1, f"{inner} = step.enter({mask}, {var} < {end})")
         self.line(d + 1, f"if {inner} is False: break")
+        self.stop(s, d + 1)
         self.line(d + 1, f"{count} = turn({count}, step.grid.name)")
         self.body(s.body, d + 1, inner)
         if isinstance(s, ir.Reduce):
             self.reduce(s, d + 1, inner)
         self.line(d + 1, f"{var} = {var} + {self.constant(s.var.type.numpy.type(by))}")
+
+    def stop(self, s: ir.For | ir.Reduce | ir.While, d: int) -> None:
+        """A loop ends once a check has failed."""
+        if self.kernel.errors and not ir.meets((s,)):
+            self.line(d, "if reports: break")
 
     def reduce(self, s: ir.Reduce, d: int, mask: str) -> None:
         values = self.values(d, mask, *s.values)
@@ -481,6 +489,7 @@ class Source:
             self.line(d + 1, f"if {inner} is False: break")
         else:
             self.line(d + 1, f"if not {condition}: break")
+        self.stop(s, d + 1)
         talks = any(isinstance(x, ir.Fetch | ir.Publish | ir.FetchUpdate)
                     for x in ir.statements((s,)))  # fmt: skip
         if not (self.turns and talks):  # those that wait for other blocks are counted there
