@@ -1,82 +1,78 @@
 """Host expressions (extents, scalar arguments, trip counts) compiled to plain Python.
 
 A program evaluates them at every call, so they become one generated function per step: integers
-as Python ints, everything else through the primitives' own meaning.
+as Python ints, which wrap where a value may leave its type (`dsl/bounds.py`), everything else
+through the primitives' own meaning.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from treadle.dsl.bounds import Range, exact, whole, wraps
 from treadle.dsl.expr import Apply, Cond, Const, Expr, Extent, Param, Proj, Read, walk
 from treadle.dsl.graph import Leaf
-from treadle.dsl.primitives import TABLE, convert
-from treadle.dsl.types import ALL_TYPES, ScalarType, int32, int64
+from treadle.dsl.primitives import TABLE, Primitive, value_of
+from treadle.dsl.types import ALL_TYPES, ScalarType, bool_, int32, int64
 from treadle.skeletons.kernel.hosted import Reciprocal, Stride, reciprocal
 
 _TYPES = {t.name: t for t in ALL_TYPES}
 
-# Extents stay far below 2^63, so wrapping need not be modelled for these.
-_INTEGER_FORMS = {
-    "add": "({0} + {1})",
-    "subtract": "({0} - {1})",
-    "multiply": "({0} * {1})",
-    "minimum": "min({0}, {1})",
-    "maximum": "max({0}, {1})",
-    "negative": "(-{0})",
-    "floor_divide": "_floor_divide({0}, {1})",
-    "remainder": "_remainder({0}, {1})",
+_COMPARISONS = {
     "less": "({0} < {1})",
     "less_equal": "({0} <= {1})",
     "greater": "({0} > {1})",
     "greater_equal": "({0} >= {1})",
     "equal": "({0} == {1})",
     "not_equal": "({0} != {1})",
+}
+#: Operations on integers and truth values, but for wrapping.
+_FORMS = {
+    "add": "({0} + {1})",
+    "subtract": "({0} - {1})",
+    "multiply": "({0} * {1})",
+    "minimum": "({0} if {0} < {1} else {1})",
+    "maximum": "({0} if {0} > {1} else {1})",
+    "negative": "(-{0})",
+    "absolute": "abs({0})",
+    "floor_divide": "({0} // {1} if {1} else 0)",
+    "remainder": "({0} % {1} if {1} else 0)",
     "select": "({1} if {0} else {2})",
     "logical_and": "({0} and {1})",
     "logical_or": "({0} or {1})",
+    "logical_xor": "({0} != {1})",
     "logical_not": "(not {0})",
+    "bitwise_and": "({0} & {1})",
+    "bitwise_or": "({0} | {1})",
+    "bitwise_xor": "({0} ^ {1})",
+    "invert": "(~{0})",
+    "cast": "int({0})",
+    **_COMPARISONS,
 }
-
-
-def _floor_divide(a: int, b: int) -> int:
-    return a // b if b else 0
-
-
-def _remainder(a: int, b: int) -> int:
-    return a % b if b else 0
-
-
-_COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
-
-
-def _wrap(value: int, bits: int = 64, signed: bool = True) -> int:
-    """An integer as it wraps."""
-    low = value & ((1 << bits) - 1)
-    return low - (1 << bits) if signed and low >> (bits - 1) else low
+#: What becomes one line of Python on integers and truth values, and leaves out divisions, which
+#: kernels do as fast.
+_SMALL = frozenset(_FORMS) - {"floor_divide", "remainder"}
 
 
 def _stride(array: Any, axis: int) -> int:
     return int(array.strides[axis] // array.itemsize)
 
 
-def _general(op: Any, type_: Any, *args: Any) -> Any:
-    with np.errstate(all="ignore"):
-        if op.name == "cast":
-            return convert(np.asarray(args[0]), type_)[()]
-        return convert(np.asarray(op.numpy(*args)), type_)[()]
+def _element(array: Any, place: Sequence[int]) -> Any:
+    """An element; outside of the array, where a program that is right takes none, any value."""
+    if not array.size:
+        return array.dtype.type(0)
+    return array[tuple([min(max(i, 0), n - 1) for i, n in zip(place, array.shape, strict=True)])]
 
 
-_SMALL = frozenset(
-    {"add", "subtract", "multiply", "minimum", "maximum", "negative", "select", "logical_and",
-     "logical_or", "logical_not", "less", "less_equal", "greater", "greater_equal", "equal",
-     "not_equal", "cast"}
-)  # fmt: skip
-_WRAPPING = ("add", "subtract", "multiply", "negative")
+def _general(op: Primitive, types: Sequence[ScalarType], type_: ScalarType, *args: Any) -> Any:
+    value = value_of(op, types, args, type_)[()]
+    return value if type_.is_inexact else value.item()
 
 
 def is_host_work(elements: Sequence[Expr]) -> bool:
@@ -108,33 +104,31 @@ class HostFunction:
 
     `entries` are lists of strings and numbers that refer to earlier ones by their position:
     `["extent", slot, axis]`, `["apply", "add", "int64", [0, 1]]`, …; `results` are positions.
-    `wrap`: integers wrap (where they are a program's, not extents).
+    Integers wrap, but for those of "bound" entries, which are "apply" entries of bounds.
     """
 
     entries: Sequence[Sequence[Any]]
     results: Sequence[int]
-    wrap: bool = False
 
     def data(self) -> list[Any]:
         """For JSON; `of` is the way back."""
-        return [list(self.entries), list(self.results), self.wrap]
+        return [list(self.entries), list(self.results)]
 
     @staticmethod
     def of(data: Sequence[Any]) -> HostFunction:
-        entries, results, wrap = data
-        return HostFunction([list(e) for e in entries], [int(r) for r in results], bool(wrap))
+        entries, results = data
+        return HostFunction([list(e) for e in entries], [int(r) for r in results])
 
     def function(self) -> Callable[[Sequence[Any], Sequence[Any]], tuple[Any, ...]]:
-        """A function from (arrays by slot, params) to the values of the results."""
+        """A function from (arrays by slot, params) to the values of the results: Python's ints and
+        bools, NumPy's floats."""
         space: dict[str, Any] = {
-            "_floor_divide": _floor_divide,
-            "_remainder": _remainder,
             "_general": _general,
             "_stride": _stride,
-            "_wrap": _wrap,
+            "_element": _element,
             "_reciprocal": reciprocal,
         }
-        writer = _Writer(space, self.wrap)
+        writer = _Writer(space)
         for entry in self.entries:
             writer.entry(*entry)
         results = "".join(f"{writer.names[int(r)]}, " for r in self.results)
@@ -146,91 +140,109 @@ class HostFunction:
 
 
 class _Writer:
-    """Python text for entries: a line each, but for constants."""
+    """Python text for entries: a line each, but for constants.
 
-    def __init__(self, space: dict[str, Any], wrap: bool) -> None:
-        self.space, self.wrap = space, wrap
+    `ranges` says between which numbers an integer lies; of other entries it says nothing.
+    """
+
+    def __init__(self, space: dict[str, Any]) -> None:
+        self.space = space
         self.lines: list[str] = []
         self.names: list[str] = []
         self.types: list[ScalarType | None] = []
+        self.ranges: list[Range] = []
 
     def entry(self, kind: str, *fields: Any) -> None:
-        text, type_ = getattr(self, f"_{kind}")(*fields)
+        text, type_, *known = getattr(self, f"_{kind}")(*fields)
+        inexact = type_ is None or type_.is_inexact
+        found: Range = known[0] if known else (0, 0) if inexact else whole(type_)
         if kind != "const":
             name = f"v{len(self.names)}"
             self.lines.append(f"    {name} = {text}")
+            if kind == "apply" and not inexact and wraps(found, type_):
+                self._wrap(name, type_, found)
+                found = whole(type_)
             text = name
         self.names.append(text)
         self.types.append(type_)
+        self.ranges.append(found)
+
+    def _wrap(self, name: str, t: ScalarType, found: Range) -> None:
+        """Wrap a value that lies in `found` to its type."""
+        low, high = whole(t)
+        mask = (1 << t.bits) - 1
+        if not t.signed:
+            self.lines.append(f"    {name} &= {mask}")
+            return
+        outside = [f"{name} < {low}"] * (found[0] < low) + [f"{name} > {high}"] * (found[1] > high)
+        self.lines.append(
+            f"    if {' or '.join(outside)}: {name} = ({name} - {low} & {mask}) + {low}"
+        )
 
     def _held(self, value: Any) -> str:
         name = f"c{len(self.space)}"
         self.space[name] = value
         return name
 
-    def _const(self, type_: str, data: str) -> tuple[str, ScalarType]:
+    def _const(self, type_: str, data: str) -> tuple[Any, ...]:
         t = _TYPES[type_]
         (value,) = np.frombuffer(bytes.fromhex(data), t.numpy)
-        return repr(int(value)) if t.is_integer else self._held(value), t
+        if t.is_inexact:
+            return self._held(value), t
+        return repr(value.item()), t, (int(value), int(value))
 
-    def _extent(self, slot: int, axis: int) -> tuple[str, ScalarType]:
-        return f"A[{int(slot)}].shape[{int(axis)}]", int64
+    def _extent(self, slot: int, axis: int) -> tuple[Any, ...]:
+        return f"A[{int(slot)}].shape[{int(axis)}]", int64, (0, int64.highest)
 
-    def _stride(self, slot: int, axis: int) -> tuple[str, ScalarType]:
+    def _stride(self, slot: int, axis: int) -> tuple[Any, ...]:
         return f"_stride(A[{int(slot)}], {int(axis)})", int64
 
-    def _reciprocal(self, divisor: int, part: str) -> tuple[str, ScalarType]:
+    def _reciprocal(self, divisor: int, part: str) -> tuple[Any, ...]:
         return f"_reciprocal({self.names[divisor]}, {part!r})", int32
 
-    def _param(self, number: int, type_: str) -> tuple[str, ScalarType]:
-        t = _TYPES[type_]
-        caster = "int" if t.is_integer else self._held(t.numpy.type)
-        return f"{caster}(P[{int(number)}])", t
+    def _number(self, text: str, t: ScalarType) -> tuple[Any, ...]:
+        caster = "bool" if t == bool_ else "int" if t.is_integer else self._held(t.numpy.type)
+        return f"{caster}({text})", t
 
-    def _read(self, slot: int, type_: str, at: Sequence[int]) -> tuple[str, ScalarType]:
-        t = _TYPES[type_]
+    def _param(self, number: int, type_: str) -> tuple[Any, ...]:
+        return self._number(f"P[{int(number)}]", _TYPES[type_])
+
+    def _read(self, slot: int, type_: str, at: Sequence[int]) -> tuple[Any, ...]:
         place = "".join(f"{self.names[a]}, " for a in at)
-        value = f"A[{int(slot)}][({place})]"
-        return f"int({value})" if t.is_integer else value, t
+        array = f"A[{int(slot)}]"
+        return self._number(
+            f"_element({array}, ({place}))" if at else f"{array}[()]", _TYPES[type_]
+        )
 
-    def _cond(
-        self, predicate: int, then: Sequence[int], other: Sequence[int]
-    ) -> tuple[str, ScalarType | None]:
+    def _cond(self, predicate: int, then: Sequence[int], other: Sequence[int]) -> tuple[Any, ...]:
         yes = "".join(f"{self.names[s]}, " for s in then)
         no = "".join(f"{self.names[s]}, " for s in other)
         return f"(({yes}) if {self.names[predicate]} else ({no}))", None
 
-    def _proj(self, of: int, which: int, type_: str) -> tuple[str, ScalarType]:
+    def _proj(self, of: int, which: int, type_: str) -> tuple[Any, ...]:
         return f"{self.names[of]}[{int(which)}]", _TYPES[type_]
 
-    def _apply(self, op: str, type_: str, arguments: Sequence[int]) -> tuple[str, ScalarType]:
+    def _apply(self, op: str, type_: str, arguments: Sequence[int]) -> tuple[Any, ...]:
         t = _TYPES[type_]
-        return self._applied(op, t, arguments), t
-
-    def _applied(self, op: str, t: ScalarType, arguments: Sequence[int]) -> str:
         args = [self.names[a] for a in arguments]
-        types = [self.types[a] for a in arguments]
-        integral = all(not a.is_inexact for a in types if a is not None)
-        first = types[0]
-        assert first is not None
-        if op == "cast" and t.is_integer and t.bits == 64:
-            if first.kind == "bool" or (first.is_integer and first.name != "uint64"):
-                return f"int({args[0]})"
-        if self.wrap and op == "cast" and integral and t.is_integer:
-            return f"_wrap(int({args[0]}), {t.bits}, {t.signed})"
-        if op in _INTEGER_FORMS and integral and (t.kind == "bool" or t.bits == 64 or self.wrap):
-            text = _INTEGER_FORMS[op].format(*args)
-            wraps = self.wrap and op in _WRAPPING and t.is_integer
-            return f"_wrap({text}, {t.bits}, {t.signed})" if wraps else text
-        if self.wrap and op in _COMPARISONS:
-            return _INTEGER_FORMS[op].format(*args)
-        typed = ", ".join(
-            f"{self._held(a.numpy.type)}({n})"
-            for a, n in zip(types, args, strict=True)
-            if a is not None
-        )
-        value = f"_general({self._held(TABLE[op])}, {self._held(t)}, {typed})"
-        return f"int({value})" if t.is_integer else value
+        types = [found for a in arguments if (found := self.types[a]) is not None]
+        plain = not t.is_inexact and not any(a.is_inexact for a in types)
+        if op == "cast" and plain and t == bool_:
+            op, args, types = "not_equal", [*args, "0"], [*types, *types]
+        if plain and op in _FORMS:
+            ranges = [self.ranges[a] for a in arguments]
+            form: str = _FORMS[op]
+            if op in ("floor_divide", "remainder") and ranges[1][0] > 0:
+                form = form.split(" if")[0] + ")"
+            if op == "cast" and types[0].is_integer:
+                form = "{0}"
+            return form.format(*args), t, whole(t) if t == bool_ else exact(op, t, ranges)
+        if op in _COMPARISONS:
+            return f"bool{_COMPARISONS[op].format(*args)}", t
+        made = ", ".join((self._held(TABLE[op]), self._held(tuple(types)), self._held(t), *args))
+        return f"_general({made})", t
+
+    _bound = _apply
 
 
 class HostCompiler:
@@ -239,10 +251,8 @@ class HostCompiler:
     `slot(leaf)` is the position of a leaf's array in `arrays`, `param_index` that of a parameter.
     """
 
-    def __init__(
-        self, slot: Callable[[Leaf], int], param_index: dict[Param, int], wrap: bool = False
-    ) -> None:
-        self.slot, self.param_index, self.wrap = slot, param_index, wrap
+    def __init__(self, slot: Callable[[Leaf], int], param_index: dict[Param, int]) -> None:
+        self.slot, self.param_index = slot, param_index
 
     def compile(
         self, roots: Sequence[Expr]
@@ -250,14 +260,28 @@ class HostCompiler:
         """A function from (arrays by slot, params) to the values of `roots`."""
         return self.plan(roots).function()
 
-    def plan(self, roots: Sequence[Expr]) -> HostFunction:
-        """The same as data."""
+    def plan(
+        self,
+        roots: Sequence[Expr],
+        conditions: Sequence[Expr] = (),
+        scalars: Mapping[Expr, Expr] = MappingProxyType({}),
+    ) -> HostFunction:
+        """The same as data.  Behind the `roots` come the `conditions` of a kernel, over its
+        `scalars`, each with its host expression, and in unbounded integers."""
         numbers: dict[Expr, int] = {}
         entries: list[list[Any]] = []
-        for e in walk(roots):
+        used = [scalars[v] for v in walk(conditions) if v in scalars]
+        for e in walk((*roots, *used)):
             numbers[e] = len(entries)
             entries.append(self._entry(e, numbers))
-        return HostFunction(entries, [numbers[r] for r in roots], self.wrap)
+        bounds = {v: numbers[e] for v, e in scalars.items() if e in numbers}
+        for e in walk(conditions):
+            if e not in bounds:
+                bounds[e] = len(entries)
+                kind, *fields = self._entry(e, bounds)
+                entries.append(["bound" if kind == "apply" else kind, *fields])
+        results = [*(numbers[r] for r in roots), *(bounds[c] for c in conditions)]
+        return HostFunction(entries, results)
 
     def _entry(self, e: Expr, numbers: dict[Expr, int]) -> list[Any]:
         args = [numbers[a] for a in e.args]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from .interning import find, publish
-from .primitives import TABLE, Primitive, convert
+from .primitives import TABLE, Primitive, convert, value_of
 from .types import ScalarType, bool_, int64
 
 if TYPE_CHECKING:
@@ -167,6 +167,10 @@ class Apply(Expr):
         from .simplify import apply
 
         return apply(self.op, args, self.type, self.weak)
+
+    def value(self, values: Sequence[Any]) -> Any:
+        """Its value, an array, where the operands have these (numbers or arrays)."""
+        return value_of(self.op, [a.type for a in self.args], values, self.type)
 
 
 class Read(Expr):

@@ -10,15 +10,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from .access import AXES, polynomial, show_polynomial
 from .domains import regions
 from .errors import Location
 from .expr import Apply, Const, Expr, Extent, Index, Param, Var, walk
 from .graph import ArrayLoop, Barrier, Branch, Input, Leaf, Node, inner_inputs, topological
 from .locks import cached
-from .primitives import convert
 
 
 def is_kernel(node: Node) -> bool:
@@ -258,9 +255,7 @@ def evaluations(e: Expr, known: Mapping[Expr, int]) -> dict[Expr, Any]:
         elif node in known:
             values[node] = known[node]
         elif isinstance(node, Apply) and all(a in values for a in node.args):
-            args = [np.asarray(values[a], a.type.numpy) for a in node.args]
-            with np.errstate(all="ignore"):
-                values[node] = convert(np.asarray(node.op.numpy(*args)), node.type)[()]
+            values[node] = node.value([values[a] for a in node.args])[()]
     return values
 
 

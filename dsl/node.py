@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 from .errors import Location
-from .expr import Const, Expr, Extent, Index, Read, Var, substitute, walk
+from .expr import Apply, Const, Expr, Extent, Index, Read, Var, substitute, walk
 from .interning import find, publish
-from .primitives import convert
 from .types import ScalarType
 
 N = TypeVar("N", bound="Node")
@@ -299,21 +298,13 @@ def known(e: Expr) -> Any:
         return e.value[()]
     values: dict[Expr, Any] = {}
     for node in walk((e,)):
+        source = getattr(node.node, "source", None) if isinstance(node, Extent) else None
         if isinstance(node, Const):
             values[node] = node.value
-        elif isinstance(node, Extent):
-            source = getattr(node.node, "source", None)
-            if source is None:
-                return None
-            values[node] = source.shape[node.axis]
-        elif node.scoped or not node.args:
-            return None
+        elif source is not None:
+            values[node] = source.shape[node.axis]  # type: ignore[attr-defined]
+        elif isinstance(node, Apply):
+            values[node] = node.value([values[a] for a in node.args])[()]
         else:
-            op = getattr(node, "op", None)
-            if op is None:
-                return None
-            import numpy as np
-
-            args = [np.asarray(values[a], a.type.numpy) for a in node.args]
-            values[node] = convert(np.asarray(op.numpy(*args)), node.type)[()]
+            return None
     return values[e]

@@ -8,7 +8,7 @@ to the type that `rule` chose.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -346,9 +346,31 @@ RECIPROCAL_DIVIDE = Primitive(
 )
 
 
+def value_of(
+    op: Primitive, types: Sequence[ScalarType], values: Sequence[Any], result: ScalarType
+) -> Any:
+    """The meaning of an operation: its value on numbers or arrays of `types`, as an array.
+
+    Everything that evaluates expressions with NumPy goes through here.  Halves are computed in
+    float32 and rounded once, but for the number that is next to one.
+    """
+    with np.errstate(all="ignore"):
+        given = [np.asarray(v, t.numpy) for v, t in zip(values, types, strict=True)]
+        if op.name == "cast":
+            return convert(given[0], result)
+        if op.name != "nextafter":
+            given = [
+                a.astype(np.float32) if t.is_float and t.bits == 16 else a
+                for a, t in zip(given, types, strict=True)
+            ]
+        return convert(op.numpy(*given), result)
+
+
 def convert(value: Any, target: ScalarType) -> Any:
     """A NumPy value in another type: integers wrap, floats saturate, NaN gives 0."""
     value = np.asarray(value)
+    if value.dtype == target.numpy:
+        return value
     if target.kind == "bool":
         return value.astype(np.bool_)
     source = value.dtype

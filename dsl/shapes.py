@@ -9,6 +9,7 @@ import numpy as np
 
 from . import expr as ir
 from . import simplify
+from .bounds import bounds
 from .errors import DTypeError, ShapeError, user_location
 from .expr import Apply, Const, Expr, Index, Read, walk
 from .graph import Check, Shape, known
@@ -82,7 +83,7 @@ def as_shape(shape: Any, operation: str) -> tuple[Shape, tuple[Check, ...]]:
 
 
 def _not_negative(e: Expr, given: Any, axis: int, operation: str) -> tuple[Check, ...]:
-    if _never_negative(e):
+    if bounds(e)[0] >= 0:
         return ()
     if isinstance(given, KnownScalar) and any(isinstance(x, Read) for x in walk((e,))):
         return ()  # the extent of an array that the backend counted, as `compact` does
@@ -93,26 +94,6 @@ def _not_negative(e: Expr, given: Any, axis: int, operation: str) -> tuple[Check
         f"{operation}: the extent of axis {axis} is {{left}}, and none can be negative.",
         hint="td.maximum(n, 0) makes the array empty instead.",
     )
-
-
-#: What gives no negative number if no operand is one, but for sums and products that wrap.
-_KEEP_SIGN = frozenset(("add", "multiply", "floor_divide", "remainder", "minimum"))
-
-
-def _never_negative(e: Expr) -> bool:
-    """Whether an extent is known not to be negative, whatever the extents of the inputs."""
-    if isinstance(e, Const):
-        return int(e.value) >= 0
-    if isinstance(e, ir.Extent):
-        return True
-    if not isinstance(e, Apply):
-        return False
-    if e.op.name == "cast":
-        return e.args[0].type.kind in ("bool", "uint") and e.args[0].type.bits < e.type.bits
-    if e.op.name == "maximum":
-        return any(map(_never_negative, e.args))
-    sides = e.args[1:] if e.op.name == "select" else e.args
-    return (e.op.name in _KEEP_SIGN or e.op.name == "select") and all(map(_never_negative, sides))
 
 
 def show_shape(shape: Sequence[Expr]) -> str:

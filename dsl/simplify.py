@@ -11,12 +11,11 @@ and whether a program is checked is known only when it runs (passes/tested.py).
 from __future__ import annotations
 
 import operator
-import warnings
 
 import numpy as np
 
 from .expr import FALSE, TRUE, Apply, Const, Expr, Foreign, Proj, Read, walk
-from .primitives import TABLE, Primitive, convert
+from .primitives import TABLE, Primitive, convert, value_of
 from .types import ScalarType, bool_, int64
 
 _LOGICAL_ON_BOOL = {
@@ -76,7 +75,7 @@ def apply(op: Primitive, args: tuple[Expr, ...], type_: ScalarType, weak: bool =
         if type(a) is not Const:
             break
     else:
-        # An extent that no array has must stay one: where it is asked for, it is told exactly.
+        # A bound of a kernel (kernel/narrow.py) is a number, whatever its size: it must not wrap.
         return Apply(op, args, type_) if _overflows(op, args, type_) else _fold(op, args, type_)
     if op.name == "logical_and":
         return _logical_and(args)
@@ -141,10 +140,8 @@ def _overflows(op: Primitive, args: tuple[Expr, ...], type_: ScalarType) -> bool
 
 
 def _fold(op: Primitive, args: tuple[Expr, ...], type_: ScalarType) -> Expr:
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        value = op.numpy(*(np.asarray(a.value) for a in args))  # type: ignore[attr-defined]
-    return Const(convert(np.asarray(value), type_)[()], type_)
+    values = [a.value for a in args]  # type: ignore[attr-defined]
+    return Const(value_of(op, [a.type for a in args], values, type_)[()], type_)
 
 
 def _logical_and(args: tuple[Expr, ...]) -> Expr:

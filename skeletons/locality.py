@@ -41,7 +41,6 @@ from treadle.dsl.expr import (
     walk,
 )
 from treadle.dsl.graph import Generate, Input, Leaf, Node, Permute, Shape
-from treadle.dsl.primitives import convert
 from treadle.dsl.quantities import duration
 
 from .analysis import Map, kernel_maps
@@ -330,9 +329,7 @@ def _looked_up(read: Read, points: Ints, node: Blocked, known: Mapping[Expr, int
         if isinstance(e, Const):
             here[e] = e.value
         elif isinstance(e, Apply):
-            with np.errstate(all="ignore"):
-                values = [np.asarray(here[a], a.type.numpy) for a in e.args]
-                here[e] = convert(np.asarray(e.op.numpy(*values)), e.type)
+            here[e] = e.value([here[a] for a in e.args])
         elif isinstance(e, Read):
             array = np.asarray(contents[Leaf(e.node, e.component)])
             index = tuple(np.clip(here[a], 0, n - 1)

@@ -427,8 +427,7 @@ class Executable:
 
     def _on_host(self, node: Generate, kernels: KernelStep) -> Action:
         """Counters and predicates of what is on the host already: cheaper here than a launch."""
-        compiler = HostCompiler(self.slot_of, self.host.param_index, wrap=True)
-        values = HostFunction(compiler, node.elements)
+        values = HostFunction(self.host, node.elements)
         targets = [(self.planner.slots[o], o.type.numpy) for o in node.leaves]
         # A recording would be good for one value of these only.
         inexact = any(self.program.params[k].type.is_inexact for k in values.params)

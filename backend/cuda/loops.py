@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from treadle.backend.host import HostCompiler, is_host_work
+from treadle.backend.host import is_host_work
 from treadle.backend.plan import Plan, Step
 from treadle.dsl.expr import Expr, Foreign, Loop, Read, Var, While, constant, walk
 from treadle.dsl.graph import (
@@ -417,9 +417,8 @@ class Ahead:
             node: Node = step.node
             slots = [planner.slots[o] for o in node.leaves]
             if isinstance(node, Generate) and not node.shape and is_host_work(node.elements):
-                wrapping = HostCompiler(loop.owner.slot_of, host.param_index, wrap=True)
                 targets = [(s, o.type.numpy) for s, o in zip(slots, node.leaves, strict=True)]
-                self.work.append((HostFunction(wrapping, node.elements), targets))
+                self.work.append((HostFunction(host, node.elements), targets))
             else:
                 self.unknown += slots
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from treadle.backend.host import HostCompiler
-from treadle.dsl.expr import Expr, Param, Read, walk
+from treadle.dsl.expr import Expr, Param, Read, substitute, walk
 from treadle.dsl.graph import Leaf
 
 from .device import Block, Copy
@@ -70,14 +71,24 @@ class Run:
 
 
 class HostFunction:
-    """Host expressions over extents, parameters and the contents of small arrays, for a run."""
+    """Host expressions over extents, parameters and the contents of small arrays, for a run.
 
-    __slots__ = ("_compiler", "_made", "params", "reads", "roots")
+    `conditions`, over `scalars`, as `HostCompiler.plan` takes them.
+    """
 
-    def __init__(self, compiler: HostCompiler, roots: Sequence[Expr]) -> None:
-        self._compiler, self.roots = compiler, tuple(roots)
+    __slots__ = ("_compiler", "_conditions", "_made", "params", "reads", "roots")
+
+    def __init__(
+        self,
+        compiler: HostCompiler,
+        roots: Sequence[Expr],
+        conditions: Sequence[Expr] = (),
+        scalars: Mapping[Expr, Expr] = MappingProxyType({}),
+    ) -> None:
+        self._compiler, self._conditions = compiler, (conditions, scalars)
+        self.roots = (*roots, *substitute(conditions, dict(scalars)))
         self._made: Any = None
-        nodes = list(walk(roots))
+        nodes = list(walk(self.roots))
         self.params = {compiler.param_index[e] for e in nodes if isinstance(e, Param)}
         reads = [compiler.slot(Leaf(e.node, e.component)) for e in nodes if isinstance(e, Read)]
         self.reads = tuple(dict.fromkeys(reads))
@@ -85,7 +96,9 @@ class HostFunction:
     @property
     def _function(self) -> Callable[..., tuple[Any, ...]]:
         if self._made is None:
-            self._made = self._compiler.compile(self.roots)
+            conditions, scalars = self._conditions
+            roots = self.roots[: len(self.roots) - len(conditions)]
+            self._made = self._compiler.plan(roots, conditions, scalars).function()
         made: Callable[..., tuple[Any, ...]] = self._made
         return made
 

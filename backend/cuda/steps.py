@@ -209,10 +209,10 @@ class Variant:
         self.aligned = [k for k, b in enumerate(self.code.pointers) if b in kernel.aligned]
         self.count = len(self.code.scalars)
         bound: dict[Expr, Expr] = dict(zip(kernel.scalars, kernel.scalar_values, strict=True))
-        # The scalars, behind them the conditions under which the variant is right, and the tasks.
-        tasks, *requires = substitute([kernel.tasks, *kernel.requires], bound)
+        # The scalars, behind them the tasks, and the conditions under which the variant is right.
+        (tasks,) = substitute([kernel.tasks], bound)
         given = [bound[v] for v in self.code.scalars]
-        self.values = HostFunction(owner.host, [*given, *requires, tasks])
+        self.values = HostFunction(owner.host, [*given, tasks], kernel.requires, bound)
         self.shapers = {owner.host.param_index[e] for e in walk((tasks,)) if isinstance(e, Param)}
         self.varies = any(isinstance(e, Param) for e in walk(self.values.roots))
 
@@ -231,10 +231,10 @@ class Variant:
 
     def _launch(self, run: Run, outs: list[Block], scratch: list[Block]) -> Launch | None:
         values = self.values(run, shapes=False)
-        if not all(values[self.count : -1]):
+        if not all(values[self.count + 1 :]):
             return None
         run.shapers |= self.shapers
-        tasks = int(values[-1])
+        tasks = int(values[self.count])
         if tasks <= 0:
             return Launch(self.code, (), (), 0)
         spaces = (None, outs, scratch)
@@ -256,7 +256,7 @@ class Variant:
 
         def scalars(params: Sequence[Any]) -> tuple[Any, ...]:
             values = later(params)
-            if not all(values[count:-1]):
+            if not all(values[count + 1 :]):
                 raise Outgrown
             return values[:count]
 

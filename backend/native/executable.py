@@ -378,10 +378,9 @@ class OnHost:
     """
 
     def __init__(self, owner: Executable, node: Generate) -> None:
-        index = owner.host.param_index
         self.owner, self.node = owner, node
-        self.values = HostCompiler(owner.slot_of, index, wrap=True).compile(node.elements)
-        self.dependence = dependence(node.elements, index)
+        self.values = owner.host.compile(node.elements)
+        self.dependence = dependence(node.elements, owner.host.param_index)
         self.targets = [(owner.planner.slots[o], o.type.numpy) for o in node.leaves]
         self._kernel: KernelStep | None = None
 

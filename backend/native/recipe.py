@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from .layouts import Layouts
 
-FORMAT = 2
+FORMAT = 3
 
 
 @dataclass(frozen=True)
@@ -203,16 +203,16 @@ def lowered(owner: Any, node: Node, lowered_as: Node, layouts: Layouts,
                 else:
                     sources.append((0, slot_of(b.leaf)))
             own = given(narrowed.scalar_values, compiler.param_index)
-            requires = substitute(narrowed.requires, known)
             digest = ""
             if not variants:
                 digest, functions = fingerprint(narrowed, Target.host(), settings.fast_math)
                 digest = "" if functions else digest
             types = tuple(v.type.name for v in narrowed.scalars)
             variants.append(LaunchRecipe(digest, tuple(sources), start, end, types, own,
-                                         compiler.plan(requires), narrowed.light))  # fmt: skip
+                                         compiler.plan((), narrowed.requires, known),
+                                         narrowed.light))  # fmt: skip
             versions.append(narrowed)
-            decided += requires
+            decided += substitute(narrowed.requires, known)
             passed |= {start + position for position, _ in own}
             narrowed = narrowed.fallback
         launches.append(tuple(variants))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +23,6 @@ from treadle.dsl.expr import (
 )
 from treadle.dsl.graph import Leaf
 from treadle.dsl.operations.stencils import resolve_read
-from treadle.dsl.primitives import convert
-from treadle.dsl.types import bfloat16
 
 if TYPE_CHECKING:
     from .evaluate import Evaluator
@@ -90,7 +87,7 @@ class Lanes:
         if isinstance(e, Const):
             self.values[e] = np.asarray(e.value)
         elif isinstance(e, Apply):
-            self.values[e] = apply(e, args)
+            self.values[e] = e.value(args)
         elif isinstance(e, Read):
             self._read(e)
         elif isinstance(e, Cond):
@@ -183,20 +180,6 @@ class Machine:
         self.evaluator, self.check = evaluator, check
         self.operation: str = "an operation"
         self.where: Any = None
-
-
-def apply(e: Apply, args: Sequence[Value]) -> Value:
-    """A primitive's own meaning; bfloat16 is computed in float32 and rounded, but for the number
-    that is next to one."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        if e.op.name == "cast":
-            return convert(args[0], e.type)
-        half = bfloat16 in [a.type for a in e.args] and e.op.name != "nextafter"
-        if half:
-            args = [a.astype(np.float32) if a.dtype == bfloat16.numpy else a for a in args]
-        result = np.asarray(e.op.numpy(*args))
-        return result if result.dtype == e.type.numpy else convert(result, e.type)
 
 
 def combine_values(

@@ -25,7 +25,7 @@ from ..sources import as_array, is_arraylike
 from ..tracing import call_scalar_function, flatten_result, forbid_nesting
 from ..types import int64
 from .common import label_of, normalise_axes, normalise_axis, operation
-from .places import delinear, greatest, least, linear, minus, plus, product, times
+from .places import delinear, greatest, least, linear, minus, plus, product, size, times
 from .slicing import integer_index, slice_axis
 
 # --- reshape ---------------------------------------------------------------------------------
@@ -46,13 +46,15 @@ def reshape(a: Any, shape: Any) -> Array:
             "reshape: only one extent may be -1.",
             hint="Write the others as numbers, or a.shape[k].",
         )
-    size = product(array._shape)
     target, checks = as_shape([1 if k in unknown else p for k, p in enumerate(parts)], "reshape")
+    have, more = size(array._shape, "reshape")
+    asked, most = size(target, "reshape")
     for k in unknown:
-        missing = apply_primitive("floor_divide", [size, product(target)])
+        missing = apply_primitive("floor_divide", [have, asked])
         target = (*target[:k], missing, *target[k + 1 :])
+    checks += (*more, *most)
     checks += require(
-        size,
+        have,
         product(target),
         f"reshape: {{left}} elements of shape {show_shape(array._shape)} do not fit the shape "
         f"{show_shape(target)}, which holds {{right}}.",

@@ -19,7 +19,7 @@ from ..tracing import forbid_nesting
 from ..types import Structure, bool_, promote
 from .common import normalise_axis, operation
 from .index_space import slice_array
-from .places import minus, plus
+from .places import ends, minus
 from .stencils import resolve_index
 
 
@@ -84,13 +84,10 @@ def concatenate(arrays: Any, axis: int = 0) -> Array:
                     hint="Slice to the common extent, or pad: td.pad.",
                 )
     structure, types = _common_elements(parts, "concatenate")
-    ends: list[Expr] = []
-    total: Expr = constant(0)
-    for p in parts:
-        total = plus(total, p._shape[k])
-        ends.append(total)
-    shape = (*parts[0]._shape[:k], total, *parts[0]._shape[k + 1 :])
-    elements = _joined(parts, ends, k, rank, types)
+    upto, more = ends([p._shape[k] for p in parts], "concatenate")
+    checks += more
+    shape = (*parts[0]._shape[:k], upto[-1], *parts[0]._shape[k + 1 :])
+    elements = _joined(parts, upto, k, rank, types)
     node = Generate(
         shape, elements, label=Label("concatenate"), where=user_location(), checks=tuple(checks)
     )
@@ -148,14 +145,16 @@ def pad(a: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0
             f"pad: unknown mode {mode!r}.",
             hint="Modes: constant, edge, reflect, symmetric, wrap.",
         )
-    shape = tuple(
-        plus(plus(e, constant(lo)), constant(hi))
-        for e, (lo, hi) in zip(array._shape, widths, strict=True)
-    )
+    longer = [
+        ends([e, *map(constant, width)], "pad")
+        for e, width in zip(array._shape, widths, strict=True)
+    ]
+    shape = tuple(upto[-1] for upto, _ in longer)
+    checks = tuple(check for _, more in longer for check in more)
     place: list[Expr] = [minus(Index(k), constant(lo)) for k, (lo, _) in enumerate(widths)]
     if mode != "constant":
         place = [resolve_index(kinds[mode], p, n) for p, n in zip(place, array._shape, strict=True)]
-        checks = _something_to_repeat(array, widths, mode)
+        checks += _something_to_repeat(array, widths, mode)
         return map_over(array, place, shape, Label("pad"), checks)
     values = tuple(array._element(place))
     inside: Expr = Const(True, bool_)
@@ -174,7 +173,7 @@ def pad(a: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0
         inside = apply_primitive("logical_and", [inside, within])
     chosen = Cond(inside, values, outside)
     elements = tuple(Proj(chosen, k) for k in range(len(values)))
-    node = Generate(shape, elements, label=Label("pad"), where=user_location())
+    node = Generate(shape, elements, label=Label("pad"), where=user_location(), checks=checks)
     return Array(node.leaves, array.structure, shape)
 
 

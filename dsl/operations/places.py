@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..expr import Const, Expr, constant
-from ..graph import Shape
+from ..bounds import MEMORY, along, bounds
+from ..expr import Const, Expr, Extent, constant
+from ..graph import Check, Shape
 from ..scalar import apply_primitive
+from ..shapes import require
+from ..types import int64
 
 
 def plus(a: Expr, b: Expr) -> Expr:
@@ -27,6 +30,55 @@ def least(a: Expr, b: Expr) -> Expr:
 
 def greatest(a: Expr, b: Expr) -> Expr:
     return apply_primitive("maximum", [a, b])
+
+
+def ends(extents: Sequence[Expr], operation: str) -> tuple[list[Expr], tuple[Check, ...]]:
+    """Sums of the first 1, 2, … of the extents, and the checks that they are: int64 wraps."""
+    found: list[Expr] = []
+    checks: tuple[Check, ...] = ()
+    sum_: Expr = constant(0)
+    most = 0
+    for e in extents:
+        most += bounds(e)[1]
+        if most > int64.highest:
+            room = minus(constant(int64.highest), e)
+            checks += _no_more(sum_, room, f"{operation}: an axis")
+        sum_ = plus(sum_, e)
+        found.append(sum_)
+    return found, checks
+
+
+def size(shape: Shape, operation: str) -> tuple[Expr, tuple[Check, ...]]:
+    """The number of elements of a shape, and the checks that it is: int64 wraps."""
+    checks: tuple[Check, ...] = ()
+    total: Expr = constant(1)
+    most = 1
+    axes: set[Extent] = set()  # extents whose arrays have been counted
+    for e in shape:
+        of = along(e)
+        if of is None:
+            most *= max(bounds(e)[1], 1)
+        else:
+            beside = any(x.node is of[0].node for x in axes) and of[0] not in axes
+            most *= of[1] * (1 if beside else MEMORY)
+            axes.add(of[0])
+        if most > int64.highest:
+            room = apply_primitive(
+                "floor_divide", [constant(int64.highest), greatest(e, constant(1))]
+            )
+            checks += _no_more(total, room, f"{operation}: an array")
+        total = times(total, e)
+    return total, checks
+
+
+def _no_more(e: Expr, room: Expr, what: str) -> tuple[Check, ...]:
+    return require(
+        least(e, room),
+        e,
+        f"{what} of more than 2**63 - 1 elements: no memory holds it.",
+        error="DeviceOutOfMemory",
+        hint="Use smaller arrays, or compute in parts.",
+    )
 
 
 def product(extents: Sequence[Expr]) -> Expr:

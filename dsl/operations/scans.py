@@ -16,6 +16,7 @@ from ..tracing import forbid_nesting
 from ..types import LEAF
 from .common import combining, fit_to, label_of, normalise_axis, operation, trace_combine
 from .index_space import flatten
+from .places import ends
 from .reductions import summed_type
 
 
@@ -45,6 +46,7 @@ def scan_array(
         fit_to(init[0], array.structure, types, "the initial value", operation) if init else None
     )
     combine = trace_combine(f, array.structure, types, operation, where)
+    _, checks = ends([array._shape[k], constant(int(form == "exclusive"))], operation)
     node = Scan(
         array._shape,
         k,
@@ -55,6 +57,7 @@ def scan_array(
         backward,
         label=label_of(operation, name, schedule),
         where=where,
+        checks=checks,
     )
     count = array.structure.count
     return Array(node.leaves[:count], array.structure, node.outputs[0].shape)

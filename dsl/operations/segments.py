@@ -29,6 +29,7 @@ from ..sources import as_array
 from ..tracing import forbid_nesting
 from ..types import LEAF, bool_, int64, tuple_of
 from .common import combining, fit_to, label_of, trace_combine
+from .places import ends
 from .scans import scan_array
 
 # --- where segments are ----------------------------------------------------------------------
@@ -304,7 +305,7 @@ def _exclusive_seg(
     values, offsets, segments, array = _segmented_inclusive(
         f, a, lengths, backward, operation, name, schedule
     )
-    extent = apply_primitive("add", [array._shape[-1], segments])
+    (_, extent), checks = ends([array._shape[-1], segments], operation)
     owner = segment_of_position(offsets, segments, extent, 1)
     last = array.ndim - 1
     segment = owner._element((Index(last),))[0]
@@ -321,7 +322,7 @@ def _exclusive_seg(
         source = apply_primitive("subtract", [source, constant(1)])
     elements = _with_init(f, init, values, alone, source, backward, operation)
     shape = (*array._shape[:-1], extent)
-    node = Generate(shape, elements, label=Label(operation), where=user_location())
+    node = Generate(shape, elements, label=Label(operation), where=user_location(), checks=checks)
     return Array(node.leaves, array.structure, shape)
 
 

@@ -47,7 +47,6 @@ from treadle.dsl.graph import Fold, Generate, Leaf, Matmul, Node, Permute, Scan
 from treadle.dsl.locks import cached
 from treadle.dsl.names import evaluate
 from treadle.dsl.passes.cost import UNKNOWN_TURNS
-from treadle.dsl.primitives import convert
 from treadle.dsl.types import complex128, float64
 
 HORIZONTAL, VERTICAL, STREAMING, RANDOM = "horizontal", "vertical", "streaming", "random"
@@ -465,9 +464,7 @@ def values_at(root: Expr, here: Mapping[Expr, Any], known: Mapping[Expr, int]) -
         elif isinstance(e, Const):
             found[e] = e.value
         elif isinstance(e, Apply):
-            with np.errstate(all="ignore"):
-                values = [np.asarray(found[a], a.type.numpy) for a in e.args]
-                found[e] = convert(np.asarray(e.op.numpy(*values)), e.type)
+            found[e] = e.value([found[a] for a in e.args])
         else:
             found[e] = known[e]
     return found[root]

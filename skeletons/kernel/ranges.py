@@ -507,9 +507,7 @@ def _sample(host: Expr, extent: int) -> int:
             values[x] = x.value
         else:
             assert isinstance(x, Apply)
-            arguments = [values[a] for a in x.args]
-            result = arguments[0] if x.op.name == "cast" else x.op.numpy(*arguments)
-            values[x] = convert(np.asarray(result), x.type)[()]
+            values[x] = x.value([values[a] for a in x.args])[()]
     return int(values[host])
 
 

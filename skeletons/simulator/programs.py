@@ -48,7 +48,6 @@ from treadle.dsl.graph import (
 )  # fmt: skip
 from treadle.dsl.names import Names, address, operations
 from treadle.dsl.operations.stencils import resolve_index
-from treadle.dsl.primitives import convert
 from treadle.skeletons.schedules import Row, as_schedule
 
 from .patterns import Pattern, Placed
@@ -260,7 +259,7 @@ class _Host:
             if isinstance(missing, ScheduleError):
                 return missing
         if isinstance(e, Apply):
-            return convert(np.asarray(e.op.numpy(*map(np.asarray, values))), e.type)
+            return e.value(values)
         if isinstance(e, Cond):
             pairs = [(found[t], found[o]) for t, o in zip(e.then, e.other, strict=True)]
             return [_chosen_of(values[0], *pair) for pair in pairs]
