@@ -23,6 +23,7 @@ from .types import (
     int64,
     kind_of_literal,
     promote,
+    uint64,
 )
 
 _HINT_IF = (
@@ -584,3 +585,11 @@ def as_index(value: Any, operation: str) -> Expr:
             hint="Convert it: td.cast(x, td.int64); floor division // keeps integers.",
         )
     return simplify.cast(e, int64)
+
+
+def as_count(value: Any, operation: str) -> Expr:
+    """An extent, a bound or a count in int64; what is beyond it in uint64 is its largest number."""
+    e = lift(value, operation)
+    if e.type == uint64:
+        e = simplify.apply(TABLE["minimum"], (as_strong(e), Const(int64.highest, uint64)), uint64)
+    return as_index(e, operation)

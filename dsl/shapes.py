@@ -11,10 +11,10 @@ from . import expr as ir
 from . import simplify
 from .bounds import bounds
 from .errors import DTypeError, ShapeError, user_location
-from .expr import Apply, Const, Expr, Index, Read, walk
-from .graph import Check, Shape, known
+from .expr import Apply, Const, Expr, Foreign, Index, Loop, Read, While, walk
+from .graph import Check, Generate, Label, Shape, known
 from .relations import verify_checks
-from .scalar import Scalar, apply_primitive, as_index
+from .scalar import Scalar, apply_primitive, as_count
 from .simplify import is_const
 
 
@@ -57,6 +57,14 @@ class KnownScalar(Scalar):
     __hash__ = Scalar.__hash__
 
 
+def on_host(e: Expr) -> Expr:
+    """A scalar that says what runs, or over which extents, as the host can compute it: loops and
+    foreign functions run in a kernel, which leaves their value in an array of rank 0."""
+    if not any(isinstance(x, While | Loop | Foreign) for x in walk((e,))):
+        return e
+    return Generate((), (e,), label=Label("unit"), where=user_location()).leaf().at()
+
+
 def as_shape(shape: Any, operation: str) -> tuple[Shape, tuple[Check, ...]]:
     """Extents from an int, a scalar or a sequence of them.
 
@@ -76,7 +84,7 @@ def as_shape(shape: Any, operation: str) -> tuple[Shape, tuple[Check, ...]]:
                 f"{operation} needs integer extents, got a {part.dtype}.",
                 hint="Write n // 2 instead of n / 2, or td.cast(n, td.int64).",
             )
-        e = as_index(part, f"{operation}'s shape")
+        e = on_host(as_count(part, f"{operation}'s shape"))
         extents.append(e)
         checks += _not_negative(e, part, axis, operation)
     return tuple(extents), tuple(checks)

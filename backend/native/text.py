@@ -72,7 +72,9 @@ class Module:
                 *self.functions,
                 *self.declarations.values(),
                 f"attributes #0 = {{ nounwind alignstack={self.vector_bytes} {attributes} }}",
-                "attributes #1 = { nounwind willreturn memory(none) }",
+                # What LLVM knows of the C library it may get wrong: of fmod(NaN, y), where y is
+                # neither 0 nor infinite, LLVM 22 makes poison.
+                "attributes #1 = { nobuiltin nounwind willreturn memory(none) }",
                 f"attributes #2 = {{ nounwind noinline {attributes} }}",
                 "!0 = !{}",
                 "!1 = !{i32 1}",

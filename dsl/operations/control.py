@@ -25,8 +25,8 @@ from ..graph import (
     topological,
 )
 from ..node import fresh_uid
-from ..scalar import Scalar, as_index, as_strong, as_truth, fit_weak, lift, unify, yields
-from ..shapes import show_shape
+from ..scalar import Scalar, as_count, as_strong, as_truth, fit_weak, lift, unify, yields
+from ..shapes import on_host, show_shape
 from ..sources import as_array, is_arraylike
 from ..tracing import Scope, enclosing_kernel, forbid_nesting, guard_sides
 from ..types import LEAF, ScalarType, Structure, flatten, int64
@@ -76,7 +76,7 @@ def cond(p: Any, then: Any, else_: Any) -> Any:
         )
     predicate = _predicate(p, "cond")
     if enclosing_kernel() is None and any(_is_array(v) for v in (*left, *right)):
-        return _array_cond(predicate, left, right, structure)
+        return _array_cond(on_host(predicate), left, right, structure)
     pairs = [
         unify([lift(x, "cond"), lift(y, "cond")], "cond")[0]
         for x, y in zip(left, right, strict=True)
@@ -278,7 +278,7 @@ def _scalar_loop(
             predicate = _predicate(pred(seen), operation)
         node: Expr = ir.While(start, state, predicate, result)
     else:
-        n = as_index(count, operation)
+        n = as_count(count, operation)
         index = Var("k", int64)
         with Scope(operation, where, (index, *state)):
             seen = structure.build([Scalar(v) for v in state])
@@ -331,7 +331,7 @@ def _array_loop(
         tuple(le for a in arrays for le in a._leaves),
         tuple(next_leaves),
         predicate,
-        None if pred is not None else as_index(count, operation),
+        None if pred is not None else on_host(as_count(count, operation)),
         index,
         label=label_of(operation, name, None),
         where=where,

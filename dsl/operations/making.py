@@ -13,8 +13,8 @@ from ..array import Array
 from ..errors import ShapeError, TracingError, user_location
 from ..expr import Const, Expr, Index, constant
 from ..graph import Generate, Label
-from ..scalar import Scalar, apply_primitive, as_index, as_strong, fit_weak, lift
-from ..shapes import as_shape
+from ..scalar import Scalar, apply_primitive, as_count, as_index, as_strong, fit_weak, lift
+from ..shapes import as_shape, on_host
 from ..sources import as_array
 from ..tracing import flatten_result, forbid_nesting
 from ..types import as_type, complex128, float64, int64, kind_of_literal
@@ -159,7 +159,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Ar
             "arange with run-time bounds needs a constant integer step.",
             hint="Scale the result: start + step * td.iota(n).",
         )
-    low, high = as_index(start, "arange"), as_index(stop, "arange")
+    low, high = (on_host(as_count(v, "arange")) for v in (start, stop))
     span = apply_primitive("subtract", [high, low])
     toward = constant(step - 1 if step > 0 else step + 1)
     whole = apply_primitive(

@@ -9,15 +9,20 @@ from ..access import polynomial
 from ..errors import ShapeError
 from ..expr import Apply, Const, Expr, Extent, Param, constant, walk
 from ..graph import Check
-from ..scalar import apply_primitive, as_index
-from ..shapes import require
+from ..scalar import apply_primitive, as_count
+from ..shapes import on_host, require
 from ..types import int64
 from .places import greatest, least, minus, plus
 
 
+def _given(value: Any) -> Expr:
+    """A bound as it was written."""
+    return on_host(as_count(value, "a slice"))
+
+
 def _bound(value: Any, n: Expr) -> Expr:
     """A slice bound as NumPy clips it, into 0 … n."""
-    e = as_index(value, "a slice")
+    e = _given(value)
     if isinstance(e, Const):
         v = int(e.value)
         return least(constant(v), n) if v >= 0 else greatest(plus(n, constant(v)), constant(0))
@@ -32,7 +37,7 @@ def _single(s: slice, n: Expr) -> bool:
     start = 0 if s.start is None else s.start
     if isinstance(start, int) and (s.stop is None or isinstance(s.stop, int)):
         return bool(s.stop == (start + 1 or None))
-    low, high = _first(s), n if s.stop is None else as_index(s.stop, "a slice")
+    low, high = _first(s), n if s.stop is None else _given(s.stop)
     if not isinstance(high, Const) and high is not n and _counts_from_end(low):
         return False  # a[-7:k] of 5 rows is a[-7:-1], four of them, where k counts from the end
     if any(e.type != int64 for e in walk((low, high))):
@@ -43,7 +48,7 @@ def _single(s: slice, n: Expr) -> bool:
 
 
 def _first(s: slice) -> Expr:
-    return constant(0) if s.start is None else as_index(s.start, "a slice")
+    return constant(0) if s.start is None else _given(s.start)
 
 
 def _counts_from_end(bound: Expr) -> bool:
@@ -90,14 +95,14 @@ def slice_axis(s: slice, n: Expr) -> tuple[Expr, Expr, int]:
 
 
 def _bound_down(value: Any, n: Expr) -> Expr:
-    e = as_index(value, "a slice")
+    e = _given(value)
     negative = apply_primitive("less", [e, constant(0)])
     shifted = simplify.select(negative, plus(e, n), e)
     return least(greatest(shifted, constant(-1)), minus(n, constant(1)))
 
 
 def integer_index(value: Any, n: Expr, axis: int, checks: list[Check]) -> Expr:
-    e = as_index(value, "an index")
+    e = as_count(value, "an index")
     if not isinstance(e, Const):
         negative = apply_primitive("less", [e, constant(0)])
         at = simplify.select(negative, plus(e, n), e)
