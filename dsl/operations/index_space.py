@@ -19,11 +19,11 @@ from ..errors import (
 )
 from ..expr import Const, Expr, Index, constant
 from ..graph import Check, Input, Label, Shape, indices, known
-from ..scalar import Scalar, apply_primitive, as_index
+from ..scalar import Scalar, apply_primitive, as_index, lift
 from ..shapes import as_shape, broadcast_shapes, require, show_shape, stretched
 from ..sources import as_array, is_arraylike
 from ..tracing import call_scalar_function, flatten_result, forbid_nesting
-from ..types import int64
+from ..types import int64, uint64
 from .common import label_of, normalise_axes, normalise_axis, operation
 from .places import delinear, greatest, least, linear, minus, plus, product, size, times
 from .slicing import integer_index, slice_axis
@@ -324,7 +324,11 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Array:
 def _roll_axis(array: Array, shift: Any, axis: int) -> Array:
     n = array._shape[axis]
     place: list[Expr] = list(indices(array.ndim))
-    moved = minus(place[axis], as_index(shift, "roll"))
+    by = lift(shift, "roll")
+    if not (isinstance(by, Const) and abs(int(by.value)) < 1 << 31):  # the difference might wrap
+        wide = uint64 if by.type == uint64 else int64
+        by = apply_primitive("remainder", [simplify.cast(e, wide) for e in (by, n)])
+    moved = minus(place[axis], as_index(by, "roll"))
     place[axis] = apply_primitive("remainder", [moved, n])
     return map_over(array, place, array._shape, Label("roll"))
 

@@ -13,7 +13,7 @@ from ..errors import DTypeError, ShapeError, user_location
 from ..expr import Const, Expr, Index, Read, constant
 from ..graph import Generate, Label, Library, Output, Permute, indices
 from ..library import builtin, register
-from ..scalar import Scalar, apply_primitive, as_index, as_truth
+from ..scalar import Scalar, apply_primitive, as_index, as_strong, as_truth
 from ..shapes import same_shape
 from ..sources import as_array
 from ..tracing import forbid_nesting
@@ -21,7 +21,7 @@ from ..types import LEAF, bfloat16, int64
 from .common import label_of, normalise_axis, operation, require_axes, trace_elements
 from .index_space import flatten
 from .scans import scan_array
-from .segments import segment_of_position
+from .segments import add_lengths, length_of, segment_of_position
 
 
 @operation
@@ -116,11 +116,10 @@ def expand(
             "the count function of expand must return one integer.",
             hint="expand(count, get, a): count(x) says how many, get(x, k) gives the k-th.",
         )
-    length = apply_primitive("maximum", [as_index(Scalar(lengths[0]), "expand"), constant(0)])
+    as_index(Scalar(lengths[0]), "expand")
+    length = apply_primitive("maximum", [length_of(as_strong(lengths[0])), constant(0)])
     counts = Array(Generate(array._shape, (length,), label=Label("counts"), where=where).leaves)
-    offsets = scan_array(
-        lambda x, y: x + y, (0,), counts, 0, "exclusive", False, "offsets", None, None
-    )
+    offsets = scan_array(add_lengths, (0,), counts, 0, "exclusive", False, "offsets", None, None)
     n = array._shape[0]
     last = Generate((), (offsets._element((n,))[0],), label=Label("count"), where=where)
     total: Expr = Read(last, 0, ())

@@ -10,15 +10,17 @@ import numpy as np
 
 from .. import simplify
 from ..array import Array
+from ..bounds import bounds
 from ..errors import ShapeError, TracingError, user_location
 from ..expr import Const, Expr, Index, constant
-from ..graph import Generate, Label
+from ..graph import Check, Generate, Label
 from ..scalar import Scalar, apply_primitive, as_count, as_index, as_strong, fit_weak, lift
-from ..shapes import as_shape, on_host
+from ..shapes import as_shape, on_host, require
 from ..sources import as_array
 from ..tracing import flatten_result, forbid_nesting
 from ..types import as_type, complex128, float64, int64, kind_of_literal
 from .common import label_of, operation, trace_elements
+from .places import greatest, minus, plus
 
 _FILL = Label("fill")
 
@@ -160,13 +162,27 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Ar
             hint="Scale the result: start + step * td.iota(n).",
         )
     low, high = (on_host(as_count(v, "arange")) for v in (start, stop))
-    span = apply_primitive("subtract", [high, low])
-    toward = constant(step - 1 if step > 0 else step + 1)
-    whole = apply_primitive(
-        "floor_divide", [apply_primitive("add", [span, toward]), constant(step)]
+    above, below = (high, low) if step > 0 else (low, high)
+    span = minus(above, below)
+    checks: tuple[Check, ...] = ()
+    (least, most), (first, last) = bounds(above), bounds(below)
+    if most - first > int64.highest or least - last < int64.lowest:  # the difference may wrap
+        span = simplify.select(apply_primitive("greater", [above, below]), span, constant(0))
+        checks = require(
+            span,
+            constant(0),
+            "arange: more than 2**63 - 1 numbers: no memory holds them.",
+            relation=">=",
+            error="DeviceOutOfMemory",
+            hint="Use smaller arrays, or compute in parts.",
+        )
+    whole = plus(
+        apply_primitive("floor_divide", [minus(span, constant(1)), constant(abs(step))]),
+        constant(1),
     )
-    count = apply_primitive("maximum", [whole, constant(0)])
-    return _line(count, low, constant(step), int64 if dtype is None else as_type(dtype))
+    count = greatest(whole, constant(0))
+    target = int64 if dtype is None else as_type(dtype)
+    return _line(count, low, constant(step), target, checks)
 
 
 def _numbers(start: Any, stop: Any, step: Any, dtype: Any) -> Array:
@@ -192,7 +208,9 @@ def _numbers(start: Any, stop: Any, step: Any, dtype: Any) -> Array:
     return _line(constant(count), *line, target)
 
 
-def _line(count: Expr, first: Expr, delta: Expr, target: Any) -> Array:
+def _line(
+    count: Expr, first: Expr, delta: Expr, target: Any, checks: tuple[Check, ...] = ()
+) -> Array:
     first, delta = as_strong(first), as_strong(delta)
     k = simplify.cast(Index(0), delta.type)
     value = apply_primitive("add", [first, apply_primitive("multiply", [k, delta])])
@@ -201,6 +219,7 @@ def _line(count: Expr, first: Expr, delta: Expr, target: Any) -> Array:
         (simplify.cast(value, target),),
         label=Label("arange"),
         where=user_location(),
+        checks=checks,
     )
     return Array(node.leaves)
 

@@ -11,10 +11,11 @@ from .. import simplify
 from ..array import Array
 from ..combines import simple_combine
 from ..errors import ShapeError, user_location
-from ..expr import Cond, Expr, Index, Proj, Read, constant, substitute
-from ..functions import maximum, where
+from ..expr import Cond, Const, Expr, Index, Proj, Read, constant, substitute
+from ..functions import maximum, minimum, where
 from ..graph import (
     Check,
+    Combine,
     Fold,
     FoldSeg,
     Generate,
@@ -34,6 +35,21 @@ from .scans import scan_array
 
 # --- where segments are ----------------------------------------------------------------------
 
+#: Lengths and sums of lengths stop here instead of wrapping: no memory holds so many elements.
+ENDLESS = (1 << 62) - 1
+
+
+def length_of(e: Expr) -> Expr:
+    """A length as int64, at most `ENDLESS`."""
+    bounded = e.type.bits < 64
+    most = e if bounded else apply_primitive("minimum", [e, Const(ENDLESS, e.type)])
+    return simplify.cast(most, int64)
+
+
+def add_lengths(x: Any, y: Any) -> Any:
+    """The sum of two numbers of elements, at most `ENDLESS`."""
+    return minimum(x + y, ENDLESS)
+
 
 def segment_offsets(lengths: Any, extent: Expr, operation: str) -> tuple[Leaf, Expr, Array]:
     """Offsets (segments + 1, int64) of segments of `lengths`, checked to cover `extent`.
@@ -48,14 +64,16 @@ def segment_offsets(lengths: Any, extent: Expr, operation: str) -> tuple[Leaf, E
             f"{array.structure.describe(array.types)}.",
             hint="Give one length per segment: np.array([3, 0, 2]).",
         )
-    wide = simplify.cast(array._element((Index(0),))[0], int64)
+    wide = length_of(array._element((Index(0),))[0])
     widened = Generate(array._shape, (wide,), label=Label("lengths"), where=user_location())
     lengths64 = Array(widened.leaves)
     offsets = scan_array(
         lambda x, y: x + y, (0,), lengths64, 0, "exclusive", False, "offsets", None, None
     )
-    smallest, total = (_of_lengths(primitive, 0, lengths64) for primitive in ("minimum", "add"))
     where = user_location()
+    smallest = _of_lengths(simple_combine("minimum", int64), 0, lengths64)
+    added = trace_combine(add_lengths, LEAF, (int64,), operation, where)
+    total = _of_lengths(added, 0, lengths64)
     checks = (
         Check(
             smallest,
@@ -79,10 +97,11 @@ def segment_offsets(lengths: Any, extent: Expr, operation: str) -> tuple[Leaf, E
         have = known(extent)
         if (held < 0).any():
             raise ShapeError(checks[0].message.format(left=int(held.min())), hint=checks[0].hint)
-        if have is not None and int(held.sum(dtype=np.int64)) != int(have):
+        small = not held.size or int(held.max()) * held.size < 1 << 63
+        sum_ = int(held.sum(dtype=np.int64 if small else object))
+        if have is not None and sum_ != int(have):
             raise ShapeError(
-                checks[1].message.format(left=int(held.sum(dtype=np.int64)), right=int(have)),
-                hint=checks[1].hint,
+                checks[1].message.format(left=sum_, right=int(have)), hint=checks[1].hint
             )
     place = apply_primitive("maximum", [offsets._element((Index(0),))[0], constant(0)])
     held_node = Generate(
@@ -95,13 +114,13 @@ def segment_offsets(lengths: Any, extent: Expr, operation: str) -> tuple[Leaf, E
     return held_node.leaf(), array._shape[0], lengths64
 
 
-def _of_lengths(primitive: str, init: int, lengths: Array) -> Expr:
+def _of_lengths(combine: Combine, init: int, lengths: Array) -> Expr:
     """What a check compares: all lengths combined."""
     node = Fold(
         (),
         lengths._shape,
         tuple(lengths._element((Index(0),))),
-        simple_combine(primitive, int64),
+        combine,
         (constant(init),),
         label=Label("check of lengths"),
         where=user_location(),
@@ -167,7 +186,7 @@ def _fold_seg(
     offsets, segments, lengths64 = segment_offsets(lengths, array._shape[-1], operation)
     checks: tuple[Check, ...] = ()
     if not init:
-        smallest = _of_lengths("minimum", 1, lengths64)
+        smallest = _of_lengths(simple_combine("minimum", int64), 1, lengths64)
         text = f"{operation}: a segment is empty (length {{left}}) and there is no initial value."
         source = known_source(as_array(lengths))
         if source is not None and (source == 0).any():

@@ -63,7 +63,8 @@ def slice_axis(s: slice, n: Expr) -> tuple[Expr, Expr, int]:
             f"the step of a slice must be a nonzero integer, got {s.step!r}.",
             hint="Write a number, as in a[::2] or a[::-1]; td.backpermute takes any index.",
         )
-    step, zero = int(step), constant(0)
+    # No axis is as long as the largest steps, with which int64 would wrap below.
+    step, zero = max(min(int(step), 1 << 62), -(1 << 62)), constant(0)
     if step == 1 and not isinstance(n, Const) and _single(s, n):
         first = _first(s)
         if isinstance(first, Const):  # an empty result never reads: no clipping is needed
