@@ -17,7 +17,8 @@ from .errors import (
     user_location,
 )
 from .expr import Const, Expr, Read
-from .graph import Check, Generate, Input, Label, Leaf, Shape, known
+from .graph import Check, Generate, Input, Label, Leaf, Shape, known, topological
+from .refusals import never_set
 from .scalar import Operators, Scalar, as_index, as_strong, lift
 from .shapes import Extent, broadcast_shapes, stretched
 from .tracing import enclosing_kernel, forbid_nesting, refuse_unless_guarded
@@ -27,6 +28,7 @@ from .types import LEAF, ScalarType, Structure
 MOST_AXES = 64
 
 
+@never_set
 @user_facing_methods
 class Array(Operators):
     """A collective, data-parallel computation: nothing runs until it is run.
@@ -81,16 +83,10 @@ class Array(Operators):
 
     @property
     def size(self) -> Any:
-        from .functions import multiply
+        from .operations.places import product
 
-        total: Any = 1
-        for extent in self.shape:
-            total = (
-                multiply(total, extent)
-                if isinstance(extent, Scalar) or not isinstance(total, int)
-                else total * extent
-            )
-        return total
+        total = product(self._shape)
+        return int(total.value) if isinstance(total, Const) else Extent(total)
 
     def __repr__(self) -> str:
         shape = ", ".join("?" if known(e) is None else str(known(e)) for e in self._shape)
@@ -98,17 +94,13 @@ class Array(Operators):
         kind, label = self.structure.describe(self.types), self._leaves[0].node.label
         return f"<Array ({shape}{comma}) of {kind}: {label}; td.run(…) computes it>"
 
-    def __getattr__(self, name: str) -> Any:
-        import treadle
+    _repeats = False
 
-        from .elsewhere import INSTEAD, METHODS
-
-        instead = METHODS.get(name) or INSTEAD.get(name)
-        if instead is not None:
-            raise AttributeError(f"an Array has no {name!r}: {instead}.")
-        if not name.startswith("_") and callable(getattr(treadle, name, None)):
-            raise AttributeError(f"an Array has no method {name!r}: write td.{name}(a, …).")
-        raise AttributeError(f"'Array' object has no attribute {name!r}")
+    def __hash__(self) -> int:
+        raise TracingError(
+            "an array has no hash: == compares its elements, and tells no arrays apart.",
+            hint="Keep arrays in a list, or in a dict by names.",
+        )
 
     def __len__(self) -> int:
         if not self._shape:
@@ -127,23 +119,53 @@ class Array(Operators):
     def __iter__(self) -> Any:
         if self.ndim and known(self._shape[0]) is not None:
             return (self[k] for k in range(len(self)))
+        if not self.ndim:
+            raise TracingError(
+                "a rank-0 array cannot be iterated or unpacked: it is one value.",
+                hint="td.the(a) is its value as a scalar.",
+            )
         raise TracingError(
-            "an array of run-time extent cannot be iterated in Python.",
-            hint="Operate on the whole array: td.map(f, a); to take tuples apart: td.unzip(a).",
+            "an array of run-time extent cannot be iterated or unpacked in Python.",
+            hint="td.map(f, a) applies a function to every element."
+            if self.structure.is_leaf
+            else "To take the tuples apart write x, y = td.unzip(a).",
         )
+
+    def __contains__(self, value: object) -> bool:
+        if enclosing_kernel() is not None:
+            raise TracingError(
+                "`in` needs the values of an array, which are not known while a program is traced.",
+                hint="Write td.isin(x, a) of a whole array x, outside of the function.",
+            )
+        raise self._no_value("`in`", "Write td.any(a == x).")
 
     def __bool__(self) -> bool:
+        closed = self._is_closed()
         raise TracingError(
             "the truth of an array is not known while a program is built.",
-            hint="Use td.where(p, a, b), td.cond(p, a, b), td.while_loop(pred, body, init), or "
-            "td.run(p) to get the value; & | ~ instead of and, or, not.",
+            hint="td.run(p) computes it: if td.run(p): …; & | ~ stand for and, or, not."
+            if closed
+            else "Write td.where(p, a, b) or td.cond(p, a, b) instead of if, td.while_loop(pred, "
+            "body, init) instead of while, & | ~ instead of and, or, not.",
         )
 
-    def _no_value(self, what: str) -> TracingError:
-        return TracingError(
-            f"{what} needs the value of an array that has not been computed.",
-            hint="td.run(a) computes it; td.the(a) makes a scalar of a rank-0 array.",
-        )
+    def _is_closed(self) -> bool:
+        """Whether it can be computed here and now: it depends on no argument of a function that is
+        being traced, and on no state of a loop."""
+        if enclosing_kernel() is not None:
+            return False
+        inputs = (n for n in topological(self._leaves) if isinstance(n, Input))
+        return all(n.source is not None for n in inputs)
+
+    def _no_value(self, what: str, hint: str | None = None) -> TracingError:
+        if hint is None:
+            hint = "td.run(a) computes it."
+            if not self._is_closed():
+                hint = (
+                    "It has none while a program is traced: operators and td's functions take the "
+                    "array as it is; td.the(a) makes a scalar of a rank-0 array."
+                )
+        return TracingError(f"{what} needs the value of an array that is not computed.", hint=hint)
 
     def __int__(self) -> int:
         raise self._no_value("int()")
@@ -160,7 +182,7 @@ class Array(Operators):
         raise self._no_value("a Python index or range()")
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
-        raise self._no_value("np.asarray()")
+        raise self._no_value("NumPy")
 
     # --- reading ---
     def _element(self, at: Sequence[Expr]) -> list[Expr]:
@@ -178,41 +200,11 @@ class Array(Operators):
 
         return slice_array(self, index)
 
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        """np.sum(a) on an Array is td.sum(a); what td lacks is refused with advice."""
-        import treadle
-
-        from .elsewhere import INSTEAD
-
-        name = function.__name__
-        target = getattr(treadle, name, None)
-        if target is None:
-            instead = INSTEAD.get(name)
-            raise TracingError(
-                f"np.{name} does not work on a treadle array, and td has no {name}.",
-                hint=("" if instead is None else f"Write {instead}.\n")
-                + "td.run(a) computes the array, and NumPy takes it from there.",
-            )
-        return target(*args, **kwargs)
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        raise TracingError(
-            "arrays are never changed in place.",
-            hint="Make a new one: td.where(mask, value, a), td.scatter(a, indices, values), or "
-            "td.concatenate([…]).",
-        )
-
     def __reduce__(self) -> Any:
         raise TracingError(
             "an array cannot be pickled: it is an expression, whose values are not there yet.",
             hint="Pickle td.run(a); or a program, td.jit(f).lower(*args), or program.save(path).",
         )
-
-    def __copy__(self) -> Array:
-        return self
-
-    def __deepcopy__(self, _: Any) -> Array:
-        return self
 
     def item(self) -> Any:
         """Refused: the value is not there before the program runs."""
@@ -244,16 +236,6 @@ class Array(Operators):
         return flatten(self)
 
     ravel = flatten
-
-    def __matmul__(self, other: Any) -> Array:
-        from .operations.linalg import matmul
-
-        return matmul(self, other)
-
-    def __rmatmul__(self, other: Any) -> Array:
-        from .operations.linalg import matmul
-
-        return matmul(other, self)
 
     @user_facing
     def sum(self, axis: Any = None, keepdims: bool = False) -> Array:

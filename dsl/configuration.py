@@ -120,7 +120,16 @@ def config(
     """Defaults for a block; what is not given stays as it is."""
     from treadle.backend.registry import require_name
 
+    from .scalar import refuse_traced
+
     require_name(backend)
+    refuse_traced(
+        "config",
+        check=check,
+        fast_math=fast_math,
+        recognise=recognise,
+        deterministic=deterministic,
+    )
     given = {"backend": backend, "check": check, "fast_math": fast_math, "recognise": recognise,
              "deterministic": deterministic}  # fmt: skip
     return _Block("config", **{k: v for k, v in given.items() if v is not None})

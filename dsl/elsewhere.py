@@ -8,7 +8,7 @@ from .errors import did_you_mean
 
 _USE = "td.use(a) takes an array of NumPy, or of anything with DLPack; operations take them as well"
 _CAPTURED = "fill an array with NumPy's generators and pass it: rng = np.random.default_rng(0)"
-_KERNEL = "write td.generate(shape, lambda i, j: …) with reads such as a[i, j]"
+_KERNEL = "td.generate(shape, lambda i, j: …) with reads such as a[i, j]"
 _WHOLE = "arrays are values: write what every element becomes, as in td.generate or td.where"
 _TRIANGLE = "td.imap(lambda i, j, x: td.where(j <= i, x, 0), a); j >= i for the upper one"
 _CONVOLUTION = "td.correlate(a, weights), td.convolve, or td.stencil(lambda w: …, a)"
@@ -16,14 +16,15 @@ _ORDERED = "td.sort(a, axis), and read the middle of it, or whatever place"
 _WITHOUT_NAN = "put in what changes nothing: td.sum(td.where(td.isnan(a), 0, a)), and the like"
 _TRAPEZES = "td.sum((y[1:] + y[:-1]) * (x[1:] - x[:-1])) / 2"
 _SOLVED = (
-    "write it out for small matrices (td.map, td.generate), or a loop: td.while_loop, td.iterate"
+    "for small matrices write it out (td.map, td.generate), or a loop: td.while_loop, td.iterate"
 )
 _OF_PROGRAM = "a program has it: td.jit(f).lower(*args)"
 _PARALLEL = "nothing is marked parallel: td.map, td.generate and all other operations are"
 _FILTERED = "td.stencil(lambda w: …, a) with the weights in it, or td.correlate(a, weights)"
-_SETS = "td.run(x) computes an array for NumPy's; td.unique, td.sort, and for membership td.any"
+_SETS = "td.run(x) computes an array for NumPy's; td.unique and td.isin are here"
 _BUILTIN = "types have their widths in their names: td.bool_, td.int64, td.float64, td.complex128"
-_RUN = "td.run(x) computes it: a NumPy array, of rank 0 for one value, whose .item() is a number"
+#: … of an array whose values are asked for.
+RUN = "td.run(x) computes it: a NumPy array, of rank 0 for one value, whose .item() is a number"
 
 #: What another library calls it: what to write.
 INSTEAD = {
@@ -33,7 +34,7 @@ INSTEAD = {
     "tensor": _USE,
     "ndarray": "an array is a td.Array; " + _USE,
     "asnumpy": "td.run(x) computes an array for NumPy",
-    "vmap": "td.map(f, a), or td.generate(shape, f): operations take leading axes as they are",
+    "vmap": "operations take leading axes as they are; td.map(f, a) applies f to every element",
     "vectorize": "td.map(f, a, b) applies a function to every element",
     "fori_loop": "td.loop(n, lambda k, state: …, init), or td.iterate(n, f, init)",
     "select": "td.where(p, a, b) element by element; td.cond(p, a, b) for one predicate",
@@ -48,7 +49,7 @@ INSTEAD = {
     "reduce": "td.fold(f, init, a, axis), or td.fold1(f, a, axis)",
     "einsum": "td.tensordot(a, b, axes), a @ b (leading axes are batches), td.outer, or td.sum "
     "of a td.generate",
-    "linalg": "there are products only: a @ b, td.matmul, td.dot, td.outer, td.tensordot",
+    "linalg": "of products there are a @ b, td.matmul, td.dot, td.outer, td.tensordot",
     "norm": "td.sqrt(td.sum(a * a))",
     "inner": "td.dot(a, b), or td.tensordot(a, b, …)",
     "vdot": "td.dot(td.conj(a), b)",
@@ -58,7 +59,7 @@ INSTEAD = {
     "triu": _TRIANGLE,
     "identity": "td.eye(n)",
     "diag": "td.diagonal(a); a matrix with this diagonal: td.where(td.eye(n, dtype=bool), a, 0)",
-    "fft": "there is none: td.run(x) computes an array for NumPy's",
+    "fft": "td.run(x) computes an array for NumPy's",
     "random": _CAPTURED,
     "rand": _CAPTURED,
     "randn": _CAPTURED,
@@ -90,7 +91,6 @@ INSTEAD = {
     "nanmin": _WITHOUT_NAN,
     "allclose": "td.all(td.isclose(a, b))",
     "array_equal": "td.all(a == b)",
-    "isin": "td.any(a[:, None] == values[None, :], axis=1)",
     "searchsorted": "td.sum(sorted[None, :] < x[:, None], axis=1) counts; a bisection by "
     "td.while_loop in td.map is fast",
     "digitize": "td.histogram counts; td.sum(edges[None, :] <= x[:, None], axis=1) numbers",
@@ -99,6 +99,9 @@ INSTEAD = {
     "rollaxis": "td.transpose(a, axes)",
     "permute_dims": "td.transpose(a, axes)",
     "rot90": "td.reverse(a.T, axis)",
+    "len": "a.shape[0]",
+    "range": "td.arange(n), or td.loop(n, f, init) for a loop",
+    "sorted": "td.sort(a)",
     "print": "return what you want to see: there are no values before the program runs",
     "concat": "td.concatenate([a, b], axis)",
     "vstack": "td.concatenate([a, b], axis=0)",
@@ -180,12 +183,12 @@ INSTEAD = {
 
 #: … of an array.
 METHODS = {
-    "numpy": _RUN,
-    "tolist": _RUN + "; td.run(x).tolist() is a list",
-    "cpu": _RUN,
-    "get": _RUN,
-    "compute": _RUN,
-    "block_until_ready": _RUN,
+    "numpy": RUN,
+    "tolist": RUN + "; td.run(x).tolist() is a list",
+    "cpu": RUN,
+    "get": RUN,
+    "compute": RUN,
+    "block_until_ready": RUN,
     "copy": "arrays never change: use it as it is",
     "clone": "arrays never change: use it as it is",
     "fill": "arrays never change: td.full_like(a, value)",
@@ -195,7 +198,7 @@ METHODS = {
     "to": "x.astype(type) converts; td.config(backend=…) says where it runs",
     "permute": "td.transpose(a, axes)",
     "unsqueeze": "td.expand_dims(a, axis)",
-    "values": _RUN,
+    "values": RUN,
     "nbytes": "a.size counts elements; td.run(x).nbytes bytes",
     "itemsize": "a.dtype.itemsize",
     "flat": "td.flatten(a)",
@@ -212,20 +215,80 @@ UFUNC_METHODS = {
 }
 
 
-def no_ufunc(name: str, method: str, given: Iterable[str]) -> tuple[str, str]:
+#: Keywords of other libraries, with the one that is meant …
+_SYNONYMS = {
+    "dim": "axis",
+    "axes": "axis",
+    "a_min": "low",
+    "min": "low",
+    "a_max": "high",
+    "max": "high",
+    "device": "backend",
+    "target": "backend",
+    "newshape": "shape",
+    "mode": "boundary",
+    "fill_value": "value",
+}
+#: … or what is written instead.
+_KEYWORDS = {
+    "out": "Results are new arrays: write b = f(a)",
+    "where": "Choose the elements before: td.where(p, a, 0)",
+    "dtype": "Convert it: x.astype(dtype)",
+    "casting": "x.astype(dtype) converts",
+    "copy": "Arrays never change: leave it out",
+    "sort.order": "Ascending is the only order: td.reverse(td.sort(a), axis) descends",
+    "order": "An array has no layout: leave it out",
+    "initial": "td.fold(f, init, a) starts with a value",
+    "static_argnums": "What shapes the program goes into a closure: td.jit(lambda a: f(a, n))",
+    "static_argnames": "What shapes the program goes into a closure: td.jit(lambda a: f(a, n=n))",
+    "donate_argnums": "Memory is used again as it is: leave it out",
+    "nopython": "All of it is compiled: leave it out",
+    "parallel": "All of it is parallel: leave it out",
+    "cache": "Compiled code is kept on disk as it is: leave it out",
+    "fastmath": "Write fast_math=True",
+    "reverse": "td.reverse(a, axis) turns an array round",
+    "key": "td.take(a, td.argsort(keys)) sorts by keys",
+}
+
+
+def instead_of_keyword(function: str, word: str, known: Iterable[str]) -> str:
+    """What is written instead of a keyword that a function has not, "" where nobody knows."""
+    if _SYNONYMS.get(word) in set(known):
+        return f"Did you mean {_SYNONYMS[word]}?  "
+    instead = _KEYWORDS.get(f"{function}.{word}") or _KEYWORDS.get(word)
+    return f"{instead}.  " if instead else ""
+
+
+def of_numpy(name: str, computable: bool) -> str:
+    """What is written instead of NumPy's function `name` on an array, or a scalar, that can or
+    cannot be computed where it stands."""
+    instead = None if name in _OWN else INSTEAD.get(name)
+    return _taken_by_numpy(computable) if instead is None else f"Instead: {instead}."
+
+
+def _taken_by_numpy(computable: bool) -> str:
+    if computable:
+        return "td.run(a) computes the array, and NumPy takes it from there."
+    return "There is no value for NumPy while a program is traced: write it with td's functions."
+
+
+#: Names of what is treadle's, but elsewhere in it.
+_OWN = ("explain", "source", "graph", "tune", "save", "lower")
+
+
+def no_ufunc(name: str, method: str, given: Iterable[str], computable: bool) -> tuple[str, str]:
     """What of a call of NumPy's function `name` treadle has not, and what is written instead."""
     if method != "__call__":
         return f"np.{name}.{method}", UFUNC_METHODS[method]
     word = next(iter(given), None)
     if word == "out":
         return f"np.{name} into an array of NumPy's", (
-            "Its values are not computed yet: write w = w + v instead of w += v, and no out=; or "
-            "take td.run(v)."
+            "Its values are not computed yet: write w = w + v instead of w += v, and no out=."
         )
     if word is not None:
         other = "td.where(p, a, b) chooses" if word == "where" else "x.astype(type) converts"
         return f"np.{name}({word}=…)", f"Leave it out: {other}."
-    return f"np.{name}", "td.run(a) computes the array, and NumPy takes it from there."
+    return f"np.{name}", _taken_by_numpy(computable)
 
 
 def missing(name: str, known: Iterable[str]) -> str:
@@ -233,4 +296,7 @@ def missing(name: str, known: Iterable[str]) -> str:
     instead = INSTEAD.get(name)
     if instead is not None:
         return f"treadle has no {name!r}: {instead}."
-    return f"treadle has no {name!r}.  {did_you_mean(name, known, least=0.72)}".rstrip()
+    lower = {n.lower(): n for n in known}
+    near = lower.get(name.lower())
+    found = f"Did you mean {near}?" if near else did_you_mean(name, known, least=0.72)
+    return f"treadle has no {name!r}.  {found}".rstrip()

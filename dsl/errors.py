@@ -7,8 +7,7 @@ caret, and a hint.
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
+import dis
 import functools
 import inspect
 import linecache
@@ -17,10 +16,8 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
-from types import CodeType
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any, ParamSpec, TypeVar
-
-import numpy as np
 
 #: The packed permutation of a table.
 _LONG_TABLE = re.compile(r'Table\("[A-Za-z0-9+/=]{40,}"')
@@ -42,29 +39,51 @@ _INTERNAL = tuple(
         ("treadle", "skeletons"),
     )
 )
-# Frames between a user and treadle that are neither's: context managers, wrappers.
-_PASSED_THROUGH = (
-    "<frozen importlib._bootstrap>",
-    functools.__file__,
-    contextlib.__file__,
-    dataclasses.__file__,
-)
-#: NumPy's own files: the user called NumPy, NumPy called us.
-_NUMPY = os.path.join(os.path.dirname(os.path.realpath(np.__file__)), "")
-_internal_files: dict[str, bool] = {}
+#: Files of Python itself, and of installed packages.
+_PYTHON = os.path.join(os.path.dirname(os.path.realpath(os.__file__)), "")
+_PACKAGES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+#: Whose code a file holds: the user's, treadle's, or a library's that the user called and that
+#: called treadle in turn, as `random.randint(0, x)` does.
+_USER, _TREADLE, _LIBRARY = range(3)
+_owners: dict[str, int] = {}
 
 
-def _is_internal(filename: str) -> bool:
-    known = _internal_files.get(filename)
+def _owner(frame: FrameType) -> int:
+    filename = frame.f_code.co_filename
+    known = _owners.get(filename)
     if known is None:
         real = os.path.realpath(filename)
-        known = real.startswith(_INTERNAL) or filename.startswith("<treadle")
-        known = known or (
-            os.path.basename(os.path.dirname(real)) == "treadle" and real.endswith(("__init__.py",))
-        )
-        known = known or filename in _PASSED_THROUGH or real.startswith(_NUMPY)
-        _internal_files[filename] = known
+        known = _USER
+        if (
+            real.startswith(_INTERNAL)
+            or filename.startswith("<treadle")
+            or (
+                os.path.basename(os.path.dirname(real)) == "treadle"
+                and real.endswith("__init__.py")
+            )
+        ):
+            known = _TREADLE
+        elif any(part in real for part in _PACKAGES):
+            known = _USER if _imports_treadle(frame.f_globals) else _LIBRARY
+        elif real.startswith(_PYTHON) or filename.startswith("<frozen "):
+            known = _LIBRARY
+        _owners[filename] = known
     return known
+
+
+def _imports_treadle(names: dict[str, Any]) -> bool:
+    """Whether a module, of these names, is written with treadle: then a mistake may be in it."""
+    for value in names.values():
+        if isinstance(value, ModuleType | FunctionType | type):
+            home = value.__name__ if isinstance(value, ModuleType) else value.__module__
+            if str(home).partition(".")[0] == "treadle":
+                return True
+    return False
+
+
+def is_users(frame: FrameType) -> bool:
+    """Whether a frame runs the user's own code."""
+    return _owner(frame) == _USER and not _is_generated(frame.f_code)
 
 
 def _is_generated(code: CodeType) -> bool:
@@ -171,13 +190,25 @@ class StoredLocation(Location):
 
 
 def user_location() -> Location | None:
-    """The innermost frame that is not treadle's own."""
-    frame = sys._getframe(1)
+    """The innermost frame of the user's; where there is none, of a library that called treadle."""
+    library: FrameType | None = None
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if not _is_internal(frame.f_code.co_filename) and not _is_generated(frame.f_code):
-            return Location(frame.f_code, frame.f_lasti, frame.f_lineno)
-        frame = frame.f_back  # type: ignore[assignment]
-    return None
+        owner = _owner(frame)
+        if owner != _TREADLE and not _is_generated(frame.f_code):
+            if owner == _USER:
+                return Location(frame.f_code, frame.f_lasti, frame.f_lineno)
+            library = library or frame
+        frame = frame.f_back
+    return library and Location(library.f_code, library.f_lasti, library.f_lineno)
+
+
+def at_membership() -> bool:
+    """Whether the user's code is at an `in`, which asks for one comparison after the other."""
+    where = user_location()
+    if where is None:
+        return False
+    return dis.opname[where._code.co_code[where._instruction]] == "CONTAINS_OP"
 
 
 class TreadleError(Exception):
@@ -223,6 +254,10 @@ class AxisError(ShapeError, IndexError):
 
 class DTypeError(TreadleError, TypeError):
     """Element types that do not fit."""
+
+
+class ExponentError(DTypeError, ValueError):
+    """A negative exponent of integers, whose power is no integer."""
 
 
 class IndexOutOfBounds(TreadleError, IndexError):
@@ -299,11 +334,17 @@ def did_you_mean(word: str, names: Iterable[str], least: float = 0.6) -> str:
     return f"Did you mean {near[0]}?  " if near else ""
 
 
+def no_attribute(said: str, name: str) -> AttributeError:
+    """The error of a name that something has not, which `said` is about."""
+    # (With an `obj` of Python's choice it would add a suggestion of its own.)
+    return AttributeError(said, name=name, obj=None)
+
+
 def form_of(operation: str) -> str:
     """How an operation is called, for one who gave its arguments in another order."""
     import treadle
 
-    function = getattr(treadle, operation, None)
+    function = getattr(treadle, operation.partition("'s ")[0], None)
     return "Check the order of the arguments." if function is None else f"{_form(function)}."
 
 
@@ -337,6 +378,9 @@ def wrong_arguments(
     arguments, how it is called."""
     if error.__traceback__ is None or error.__traceback__.tb_next is not None:
         return error  # the function ran
+    known = keywords(function)
+    if known is not None and not known.issuperset(kwargs):
+        return unknown_keyword(function, kwargs, known)
     try:
         inspect.signature(function).bind(*args, **kwargs)
     except TypeError as misfit:
@@ -372,9 +416,13 @@ def unknown_keyword(
     own = [str(p.replace(annotation=p.empty, default=p.empty))
            for name, p in taken.items() if name != "self"]  # fmt: skip
     more = sorted(known.difference(taken))
+    from .elsewhere import instead_of_keyword
+
+    name = _name_of(function)
+    advice = did_you_mean(word, sorted(known)) or instead_of_keyword(name, word, known)
     return TracingError(
-        f"{_name_of(function)} has no argument {word!r}.",
-        hint=f"{did_you_mean(word, sorted(known))}Its arguments: {', '.join([*own, *more])}.",
+        f"{name} has no argument {word!r}.",
+        hint=f"{advice}Its arguments: {', '.join([*own, *more])}.",
     )
 
 
@@ -397,7 +445,7 @@ def without_frames(function: Callable[P, R]) -> Callable[P, R]:
 
 
 #: Methods that Python calls, not the user, and those whose errors Python itself looks at.
-_PRIVATE = {"__init__", "__new__", "__repr__", "__str__", "__hash__", "__getattr__", "__del__"}
+_PRIVATE = {"__init__", "__new__", "__repr__", "__str__", "__getattr__", "__del__"}
 
 
 def user_facing_methods(cls: type[T]) -> type[T]:

@@ -12,6 +12,7 @@ from .errors import DTypeError, TracingError
 from .expr import FALSE, TRUE, Cond, Const, Expr, Proj
 from .graph import Label
 from .primitives import floating
+from .refusals import called
 from .scalar import Scalar, apply_primitive, as_index, as_strong, as_truth, lift, unify
 from .sources import as_array, is_arraylike
 from .tracing import Scope, Scoped, current_scope, enclosing_kernel, refuse_stranger
@@ -234,7 +235,9 @@ around = round
 def power(x: Any, y: Any) -> Any:
     """x ** y; small constant integer powers are multiplications, ** 0.5 a square root.
 
-    Integers wrap; a negative integer exponent gives the integer part of the inverse.
+    Integers wrap.  A negative exponent of integers is an ExponentError where it is known while the
+    program is built; where it is a value of the run the power is the integer part of the inverse:
+    1 for 1, ±1 for −1 and 0 for all others, also for 0.
     """
     if isinstance(y, int | float) and not isinstance(y, bool):
 
@@ -364,15 +367,10 @@ def where(p: Any, a: Any, b: Any) -> Any:
     if isinstance(a, Array) and isinstance(b, Array) and not a.structure.is_leaf:
         return _where_arrays_of_tuples(p, a, b)
     for side in (a, b):
-        if (
-            isinstance(side, list | dict | str)
-            or side is None
-            or (callable(side) and not isinstance(side, ScalarType | Scalar | Array))
-        ):
+        if callable(side) and not isinstance(side, ScalarType | Scalar | Array):
             raise TracingError(
-                f"where takes values, got {type(side).__name__}.",
-                hint="Write td.where(p, a, b) with values, not functions; td.cond also takes "
-                "values and evaluates only the chosen one.",
+                f"where takes values, got {called(side)}.",
+                hint="Write td.where(p, a, b) with values: both sides are evaluated.",
             )
 
     def build(values: list[Expr]) -> Expr:

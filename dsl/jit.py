@@ -18,6 +18,7 @@ from .errors import (
     TreadleError,
     keywords,
     misfitting,
+    no_attribute,
     unknown_keyword,
     user_facing,
     user_location,
@@ -27,8 +28,9 @@ from .expr import Param
 from .graph import Input
 from .node import fresh_uid
 from .program import Program, operation_names, unnamed_schedules
-from .scalar import Scalar
-from .sources import PLAIN_ARRAYS, SPARSE, is_arraylike, normalise_source
+from .refusals import called, instead_of, of_structure
+from .scalar import Scalar, refuse_traced
+from .sources import PLAIN_ARRAYS, is_arraylike, normalise_source
 from .types import (
     DEFAULT_OF_KIND,
     LEAF,
@@ -69,6 +71,7 @@ def run(
                 hint="Give schedules per operation: schedule=… or .scheduled(…).",
             )
         expr = expr.scheduled(schedule)
+    refuse_traced("run", check=check)
     look_around()
     chosen = settings()
     if check is not None:
@@ -104,9 +107,10 @@ class Jit:
 
     def __getattr__(self, name: str) -> Any:
         if name in ("explain", "source", "graph", "kernels", "save"):
-            raise AttributeError(
+            raise no_attribute(
                 f"a compiled function has no {name!r}: a program for certain arguments has one. "
-                f"Write f.lower(*args).{name}{'' if name == 'kernels' else '()'}."
+                f"Write f.lower(*args).{name}{'' if name == 'kernels' else '()'}.",
+                name,
             )
         raise AttributeError(f"'Jit' object has no attribute {name!r}")
 
@@ -168,7 +172,7 @@ class Jit:
         try:
             return self._function(*symbols)
         except TypeError as error:
-            found = wrong_arguments(error, self._function, symbols, {})
+            found = wrong_arguments(of_structure(error, symbols), self._function, symbols, {})
             if found is error:
                 raise
             raise found from None
@@ -181,7 +185,7 @@ class Jit:
         symbols = [symbol(a, inputs, params, n) for a, n in zip(args, names, strict=True)]
         backend = _backend(self._backend)
         with config(backend=backend):  # what is chosen by backend is chosen for this one
-            leaves, tree = flatten_results(self._traced(symbols))
+            leaves, tree = flatten_results(self._traced(symbols), "the compiled function")
         ended = fresh_uid()
         for node in inputs:
             node.until = ended
@@ -283,14 +287,23 @@ def jit(
     require_name(backend)
 
     def wrap(f: Any) -> Jit:
-        if not callable(f):
-            raise TracingError(
-                f"jit needs a function, got {type(f).__name__}.",
-                hint="Write td.jit(f), or @td.jit above a function.",
-            )
+        if not callable(f) or isinstance(f, type | staticmethod | classmethod):
+            raise _no_function(f)
         return Jit(f, backend, changes)
 
     return wrap if function is None else wrap(function)
+
+
+def _no_function(value: Any) -> TracingError:
+    """The error of compiling what is no function."""
+    hint = "Write td.jit(f), or @td.jit above a function."
+    if isinstance(value, type):
+        hint = "Compile a function that calls an object of it: td.jit(lambda x: model(x))."
+    elif isinstance(value, staticmethod | classmethod | property):
+        hint = f"Write @{type(value).__name__} above @td.jit."
+        if isinstance(value, property):
+            hint = "Compile a function, and call it in the property."
+    return TracingError(f"jit needs a function, got {called(value)}.", hint=hint)
 
 
 def _by_name_only(word: str, parameter: inspect.Parameter) -> TracingError:
@@ -369,7 +382,7 @@ def _key_of(a: Any, flat: list[Any]) -> Any:
         return ("static", a)
     raise TracingError(
         f"a compiled function cannot take an argument of type {type(a).__name__}.",
-        hint=SPARSE if hasattr(a, "tocsr") else _ARGUMENTS,
+        hint=instead_of(a) or _ARGUMENTS,
     )
 
 

@@ -10,10 +10,18 @@ import numpy as np
 from . import expr as ir
 from . import simplify
 from .comparisons import exact_comparison
-from .errors import DTypeError, TracingError, form_of, user_facing_methods
+from .errors import (
+    DTypeError,
+    ExponentError,
+    TracingError,
+    at_membership,
+    no_attribute,
+    user_facing_methods,
+)
 from .expr import Const, Expr, Extent, Param, walk
 from .primitives import TABLE
-from .tracing import Scope, Scoped, current_scope, refuse_stranger
+from .refusals import never_set, no_operand
+from .tracing import Scope, Scoped, current_scope, enclosing_kernel, refuse_stranger
 from .types import (
     DEFAULT_OF_KIND,
     ScalarType,
@@ -35,6 +43,13 @@ _HINT_IF = (
     "  td.maximum(a, b), td.minimum     instead of max, min"
 )
 
+_HINT_HASH = (
+    "Its value is not known while a program is traced.  Write\n"
+    "  td.isin(k, (3, 1))     instead of k in {3, 1}\n"
+    "  td.where(k == 3, a, b) instead of a dict of two values\n"
+    "  table[k]               instead of a dict of many: table = td.use([…]) before"
+)
+
 _HINT_ARGUMENT = (
     "What shapes a program goes into a closure, one program for each value: "
     "td.jit(lambda a: f(a, {}=…))."
@@ -52,20 +67,64 @@ _HINT_EXTENTS = (
 )
 
 
+#: The method by which the class of a right operand computes, where it is not `__r…__`.
+_REFLECTED = {
+    "equal": "__eq__",
+    "not_equal": "__ne__",
+    "less": "__gt__",
+    "less_equal": "__ge__",
+    "greater": "__lt__",
+    "greater_equal": "__le__",
+    "true_divide": "__rtruediv__",
+    "floor_divide": "__rfloordiv__",
+    "remainder": "__rmod__",
+    "power": "__rpow__",
+    "bitwise_and": "__rand__",
+    "bitwise_or": "__ror__",
+    "bitwise_xor": "__rxor__",
+    "left_shift": "__rlshift__",
+    "right_shift": "__rrshift__",
+    "multiply": "__rmul__",
+    "subtract": "__rsub__",
+    "add": "__radd__",
+}
+
+
+@never_set
 @user_facing_methods
 class Operators:
     """The operators shared by scalars and arrays; `_binary` builds the result."""
 
     __slots__ = ()
-    __hash__ = object.__hash__
+    # What stands on the left of an array leaves the operation to us: NumPy's arrays, pandas'.
     __array_priority__ = 1000
+    __pandas_priority__ = 10_000
 
     def _binary(self, name: str, other: Any, swapped: bool = False) -> Any:
         from .functions import elementwise
 
         if not _is_operand(other):
-            return NotImplemented
+            return self._beside(name, other, swapped)
+        if name == "multiply" and isinstance(other, np.matrix):
+            raise TracingError(
+                "* of a np.matrix is its matrix product, of an array that of elements.",
+                hint="Say which: a @ np.asarray(m), or a * np.asarray(m).",
+            )
         return elementwise(name, other, self) if swapped else elementwise(name, self, other)
+
+    def _beside(self, name: str, other: Any, swapped: bool) -> Any:
+        """What the class of `other`, which is no number and no array, makes of the operation."""
+        if name == "multiply" and self._repeats and isinstance(other, str | bytes | list | tuple):
+            return NotImplemented  # [0] * n
+        if not swapped and not isinstance(other, type):
+            compute = getattr(type(other), _REFLECTED[name], None)
+            made = NotImplemented if compute is None else compute(other, self)
+            if made is not NotImplemented:
+                return made
+        raise no_operand(other, name)
+
+    #: Whether a sequence times this value is a sequence repeated so often.
+    _repeats = True
 
     def _unary(self, name: str) -> Any:
         from .functions import elementwise
@@ -114,15 +173,27 @@ class Operators:
     def __rdivmod__(self, other: Any) -> Any:
         return other // self, other % self
 
-    def __pow__(self, other: Any) -> Any:
+    def __pow__(self, other: Any, modulus: Any = None) -> Any:
         from .functions import power
 
-        return power(self, other) if _is_operand(other) else NotImplemented
+        if modulus is not None:
+            return NotImplemented
+        return power(self, other) if _is_operand(other) else self._beside("power", other, False)
 
     def __rpow__(self, other: Any) -> Any:
         from .functions import power
 
-        return power(other, self) if _is_operand(other) else NotImplemented
+        return power(other, self) if _is_operand(other) else self._beside("power", other, True)
+
+    def __matmul__(self, other: Any) -> Any:
+        from .operations.linalg import matmul
+
+        return matmul(self, other)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        from .operations.linalg import matmul
+
+        return matmul(other, self)
 
     def __lshift__(self, other: Any) -> Any:
         return self._binary("left_shift", other)
@@ -226,11 +297,89 @@ class Operators:
         name = {"divide": "true_divide"}.get(ufunc.__name__, ufunc.__name__)
         target = getattr(functions, name, None)
         if method != "__call__" or kwargs or target is None:
-            what, hint = elsewhere.no_ufunc(ufunc.__name__, method, kwargs)
+            what, hint = elsewhere.no_ufunc(ufunc.__name__, method, kwargs, self._is_closed())
             raise TracingError(f"{what} does not work on a traced value.", hint=hint)
         return target(*inputs)
 
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """np.sum(a) is td.sum(a); what td lacks is refused with advice."""
+        import treadle
 
+        from . import elsewhere
+
+        name = function.__name__
+        if name in ("shape", "ndim", "size") and args[0] is self and not args[1:]:
+            return getattr(self, name)
+        target = getattr(treadle, name, None)
+        if target is None:
+            raise TracingError(
+                f"{function.__module__.replace('numpy', 'np', 1)}.{name} does not work on a "
+                "traced value, and td has no such function.",
+                hint=elsewhere.of_numpy(name, self._is_closed()),
+            )
+        return target(*args, **kwargs)
+
+    def _is_closed(self) -> bool:
+        """Whether it can be computed here and now."""
+        return False
+
+    def __getattr__(self, name: str) -> Any:
+        raise missing_attribute(self, name)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise self._unchanged(index, "td.scatter(a, indices, values)")
+
+    def __delitem__(self, index: Any) -> None:
+        raise self._unchanged(index, "td.concatenate([a[:k], a[k + 1:]])")
+
+    def _unchanged(self, index: Any, instead: str) -> TracingError:
+        outer = enclosing_kernel()
+        if getattr(index, "dtype", None) == bool_:
+            instead = "td.where(mask, value, a)"
+        elif isinstance(index, slice):
+            instead = "td.concatenate([a[:k], new, a[m:]])"
+        hint = f"Make a new one: a = {instead}."
+        if outer is not None:
+            hint = (
+                f"Return what the element is to be, from the function of {outer[0]}: it computes "
+                "one of the elements of a new array."
+            )
+        return TracingError("arrays are never changed in place.", hint=hint)
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, _: Any) -> Any:
+        return self
+
+
+def missing_attribute(value: Operators, name: str) -> AttributeError:
+    """The error of an attribute that arrays, or scalars, have not."""
+    import treadle
+
+    from . import elsewhere, functions
+
+    kind, public = type(value).__name__, not name.startswith("_")
+    said = f"{kind!r} object has no attribute {name!r}"
+    instead = elsewhere.METHODS.get(name) or elsewhere.INSTEAD.get(name)
+    ours = public and callable(getattr(treadle, name, None))
+    if isinstance(value, Scalar):
+        if name in functions.__all__:
+            said = f"a scalar has no {name!r}: write td.{name}(x)."
+        elif ours or instead or (public and hasattr(treadle.Array, name)):
+            said = (
+                f"a scalar has no {name!r}: it is one value, not known while a program is traced."
+            )
+    elif instead is not None:
+        if instead.startswith(elsewhere.RUN) and not value._is_closed():
+            instead = "its values are not known while a program is traced"
+        said = f"an Array has no {name!r}: {instead}."
+    elif ours:
+        said = f"an Array has no method {name!r}: write td.{name}(a, …)."
+    return no_attribute(said, name)
+
+
+@never_set
 @user_facing_methods
 class Scalar(Operators, Scoped):
     """One value inside a kernel (Accelerate's `Exp`): arithmetic on it builds an expression."""
@@ -248,6 +397,24 @@ class Scalar(Operators, Scoped):
 
     def needs(self) -> tuple[Expr, ...]:
         return (self._expr,)
+
+    def __hash__(self) -> int:
+        raise self._no_value("a hash, for a dict, a set or a cache,", _HINT_HASH)
+
+    def __reduce__(self) -> Any:
+        raise self._no_value("pickle", "Return it from its function, and pickle what td.run gives.")
+
+    def __len__(self) -> int:
+        raise TracingError(
+            "a scalar has no length: it is one value.",
+            hint="The extent of an array is a.shape[0].",
+        )
+
+    def __contains__(self, value: object) -> bool:
+        raise TracingError(
+            "a scalar has no members: it is one value.",
+            hint="Write td.isin(x, a) of an array a, outside of the function.",
+        )
 
     def handed(self, scope: Scope | None) -> Scalar:
         made = type(self)(self._expr)
@@ -297,6 +464,8 @@ class Scalar(Operators, Scoped):
     def __bool__(self) -> bool:
         if isinstance(self._expr, Const):
             return bool(self._expr.value)
+        if at_membership():
+            raise self._no_value("`in`", "Write td.isin(k, (3, 1)) instead of k in (3, 1).")
         leaves = [e for e in walk((self._expr,)) if not (e.args or isinstance(e, Const))]
         sized = bool(leaves) and all(isinstance(e, Extent) for e in leaves)
         raise self._no_value(
@@ -393,6 +562,17 @@ def refuse_argument(value: Any, what: str, hint: str = "") -> None:
         raise error
 
 
+def refuse_traced(operation: str, **options: Any) -> None:
+    """The error of options, which say what the program is, that are values of the run."""
+    for word, value in options.items():
+        if isinstance(value, Operators):
+            refuse_argument(value, f"{operation}: {word}=")
+            raise TracingError(
+                f"{operation}: {word}= says what the program is, and is no value of the run.",
+                hint=f"Give it a number, or a name, of Python's: help(td.{operation}) says which.",
+            )
+
+
 def _is_operand(value: Any) -> bool:
     from .array import Array
     from .sources import is_arraylike
@@ -438,13 +618,7 @@ def lift(value: Any, operation: str = "an operation") -> Expr:
             hint="Index it: a[i, j] inside a kernel reads one element; td.the(a) makes a scalar "
             "of a rank-0 array.",
         )
-    raise TracingError(
-        f"{operation} cannot use a value of type {type(value).__name__}.",
-        hint=form_of(operation)
-        if callable(value)
-        else "Scalar functions work with scalars, Python numbers, NumPy scalars and tuples of "
-        "these.",
-    )
+    raise no_operand(value, operation)
 
 
 def typed_scalar(value: Any, type_: ScalarType) -> Any:
@@ -456,7 +630,7 @@ def typed_scalar(value: Any, type_: ScalarType) -> Any:
         from .functions import cast
 
         return cast(value, type_)
-    e = lift(value)
+    e = lift(value, f"td.{type_}{'_' * (type_ == bool_)}")
     whole = e.weak and e.type.is_integer and type_.is_integer
     return Scalar(fit_weak(e, type_) if whole else simplify.cast(e, type_))
 
@@ -544,29 +718,47 @@ def apply_primitive(name: str, operands: Sequence[Expr]) -> Expr:
             # The quotient is a float, so a literal need not fit the integers beside it.
             operands = [simplify.cast(e, float64, e.weak) if type(e) is Const else e
                         for e in operands]  # fmt: skip
+        if name == "power":
+            _refuse_inverse(*operands)
         values, weak = unify(operands, name)
     type_ = values[0].type
     ruled = op.rule(type_)
     if ruled is None:
         shown = ", ".join(str(e.type) for e in operands)
-        raise DTypeError(f"{name} is not defined for {shown}.", hint=_hint_for(name, type_))
+        hint = _hint_for(name, type_, operands)
+        raise DTypeError(f"{name} is not defined for {shown}.", hint=hint)
     argument, result = ruled
     if argument != type_:
         values = [simplify.cast(v, argument, weak) for v in values]
     return simplify.apply(op, tuple(values), result, weak and result.kind != "bool")
 
 
-def _hint_for(name: str, type_: ScalarType) -> str | None:
+def _refuse_inverse(base: Expr, exponent: Expr) -> None:
+    """The error of integers to a negative power that is known while a program is traced."""
+    whole = not base.type.is_inexact and exponent.type.is_integer
+    if whole and isinstance(exponent, Const) and int(exponent.value) < 0:
+        raise ExponentError(
+            f"integers to negative integer powers are not allowed, got the exponent "
+            f"{int(exponent.value)}.",
+            hint=f"Convert the base: a.astype(td.float64) ** {int(exponent.value)}.",
+        )
+
+
+def _hint_for(name: str, type_: ScalarType, operands: Sequence[Expr]) -> str | None:
     if type_.kind == "bool" and name in ("subtract", "negative"):
         return "On booleans use ^ (exclusive or) and ~ (not), or convert: x.astype(td.int32)."
     if type_.is_complex:
         return "Complex numbers have no order; compare abs(z), z.real or z.imag."
-    if type_.is_float and name in ("bitwise_and", "bitwise_or", "bitwise_xor"):
-        sign = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}[name]
+    if not type_.is_float:
+        return None
+    if all(e.type.is_integer for e in operands):
+        return f"No integer type holds both: convert one, x.astype(td.{operands[0].type})."
+    sign = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}.get(name)
+    if sign == "^" and not operands[0].weak:
+        return "A power is written with **: a ** 2."
+    if sign is not None and any(e.weak or e.type.kind == "bool" for e in operands):
         return f"{sign} binds more tightly than comparisons: (a > 1) {sign} (b < 2)."
-    if type_.is_float:
-        return "Convert first: td.cast(x, td.int32)."
-    return None
+    return "Convert first: td.cast(x, td.int32)."
 
 
 def as_truth(e: Expr) -> Expr:

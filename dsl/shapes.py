@@ -46,15 +46,30 @@ class KnownScalar(Scalar):
         value = known(self._expr)
         return super().__bool__() if value is None else bool(value)
 
-    def __eq__(self, other: object) -> Any:
+    def _known_beside(self, other: object) -> tuple[Any, Any] | None:
+        """Both as Python's numbers, where both are known."""
         value = known(self._expr)
-        if value is not None and isinstance(other, int | np.integer):
-            return int(value) == int(other)
+        if isinstance(other, KnownScalar):
+            other = known(other._expr)
+        elif not isinstance(other, int | float | np.number):
+            return None
+        return None if value is None or other is None else (int(value), other)
+
+    def __eq__(self, other: object) -> Any:
         if isinstance(other, Scalar) and other._expr is self._expr:
             return True
-        return super().__eq__(other)
+        numbers = self._known_beside(other)
+        return super().__eq__(other) if numbers is None else bool(numbers[0] == numbers[1])
 
-    __hash__ = Scalar.__hash__
+    def __ne__(self, other: object) -> Any:
+        if isinstance(other, Scalar) and other._expr is self._expr:
+            return False
+        numbers = self._known_beside(other)
+        return super().__ne__(other) if numbers is None else bool(numbers[0] != numbers[1])
+
+    def __hash__(self) -> int:
+        value = known(self._expr)
+        return super().__hash__() if value is None else hash(int(value))
 
 
 def on_host(e: Expr) -> Expr:

@@ -16,11 +16,12 @@ from .errors import (
     NestedParallelismError,
     ShapeError,
     TracingError,
-    form_of,
+    keywords,
     user_facing,
     user_location,
 )
 from .graph import Input
+from .refusals import SPARSE, no_array
 from .scalar import Scalar
 from .tracing import enclosing_kernel
 from .types import ScalarType, as_type
@@ -44,11 +45,16 @@ def is_arraylike(value: Any) -> bool:
 
 
 _DLPACK_GPU = (2, 13)  # kDLCUDA, kDLCUDAManaged
-SPARSE = (
-    "Give the arrays of its rows, m = m.tocsr(): m.data, m.indices and np.diff(m.indptr) are what "
-    "td.fold_seg takes; or m.toarray()."
-)
 _used: dict[int, tuple[weakref.ref[Any], weakref.ref[Input]]] = {}
+
+
+def rows_by(operation: str) -> str:
+    """How an operation is written for the rows of an array."""
+    import treadle
+
+    function = getattr(treadle, operation, None)
+    along = function is not None and "axis" in (keywords(function) or ())
+    return f"td.{operation}(a, axis=1)" if along else f"td.{operation}"
 
 
 def as_array(value: Any, operation: str = "an operation") -> Array:
@@ -62,8 +68,8 @@ def as_array(value: Any, operation: str = "an operation") -> Array:
         raise NestedParallelismError(
             f"{operation} needs an array, and inside the function of {inside[0]!r} this is one "
             "element.",
-            hint=f"{inside[0]} goes over single elements; for rows write td.{operation}(a, "
-            "axis=1) of the whole array, outside.",
+            hint=f"{inside[0]} goes over single elements: write {rows_by(operation)} of whole "
+            "arrays, outside.",
         )
     if isinstance(value, Scalar | int | float | complex | np.generic):
         from .operations.making import unit
@@ -74,23 +80,14 @@ def as_array(value: Any, operation: str = "an operation") -> Array:
         and value
         and all(isinstance(x, Array) or is_arraylike(x) for x in value)
     ):
+        alike = len({as_array(x).ndim for x in value}) == 1
         raise TracingError(
             f"{operation} needs an array, got a tuple of {len(value)} arrays.",
-            hint=f"td.zip(*arrays) makes one array of tuples: td.{operation}(…, td.zip(*arrays)).",
+            hint=f"td.zip(*arrays) makes one array of tuples: td.{operation}(…, td.zip(*arrays))."
+            if alike
+            else "Take it apart: values, count = …, as td.filter and td.compact return them.",
         )
-    raise TracingError(
-        f"{operation} needs an array, got {type(value).__name__}.",
-        hint=form_of(operation) if callable(value)
-        else SPARSE if hasattr(value, "tocsr")
-        else "Pass a NumPy array (np.array(x) makes one), anything with DLPack, or a td.Array.",
-    )  # fmt: skip
-
-
-def _no_array(kind: str) -> TracingError:
-    return TracingError(
-        f"use needs an array, got {kind}.",
-        hint="Pass a NumPy array, anything with DLPack, or a list of numbers.",
-    )
+    raise no_array(value, operation)
 
 
 def normalise_source(value: Any) -> Any:
@@ -104,7 +101,7 @@ def normalise_source(value: Any) -> Any:
     if type(value) in PLAIN_ARRAYS or isinstance(value, np.ndarray):
         return value
     if value is None or isinstance(value, str | dict | set):
-        raise _no_array(type(value).__name__)
+        raise no_array(value, "use")
     if hasattr(value, "tocsr"):
         raise DTypeError(
             f"a sparse matrix ({type(value).__name__}) is several arrays.", hint=SPARSE
@@ -119,10 +116,18 @@ def normalise_source(value: Any) -> Any:
         return np.asarray(value)
     if hasattr(value, "__dlpack__"):
         return np.from_dlpack(value)
-    return np.asarray(value)
+    made = np.asarray(value)
+    if made.dtype == object and not hasattr(value, "__array__"):
+        raise no_array(value, "use")
+    return made
 
 
 def _of_list(value: list[Any]) -> np.ndarray:
+    if any(isinstance(x, Array) for x in value):
+        raise TracingError(
+            "a list of treadle's arrays is no array.",
+            hint="td.stack([a, b]) makes one array of several.",
+        )
     try:
         return np.asarray(value)
     except ValueError:
@@ -165,7 +170,7 @@ def use(x: Any) -> Array:
         return zip_(*x)
     source = normalise_source(x)
     if not hasattr(source, "shape") or not hasattr(source, "dtype"):
-        raise _no_array(type(x).__name__)
+        raise no_array(x, "use")
     held = _used.get(id(source))
     if held is not None:
         node = held[1]()

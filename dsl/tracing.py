@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from .errors import Location, NestedParallelismError, TracingError
+from .errors import Location, NestedParallelismError, TracingError, form_of
 from .expr import Cond, Expr, Index, Var, walk
+from .refusals import of_structure, returned
 from .types import Structure, flatten
 
 
@@ -175,12 +177,14 @@ def _is_strange(needs: tuple[Expr, ...] | None, scope: Scope) -> bool:
     return not free.issubset(v for s in _state.scopes for v in s.bound())
 
 
+_COMBINES = "It combines two elements: lambda x, y: …."
+_INDEXED = "It gets one index per axis: lambda i, j: … for rank 2."
 _ARGUMENTS = {
     "td.function": "A boundary function gets one coordinate per axis: lambda i, j: …",
-    "generate": "It gets one index per axis: lambda i, j: … for rank 2.",
+    "generate": _INDEXED,
+    "backpermute": _INDEXED,
     "imap": "It gets the index first, then one element per array: lambda i, j, x: ….",
-    "fold": "It combines two elements: lambda x, y: ….",
-    "fold1": "It combines two elements: lambda x, y: ….",
+    "expand": "count gets an element, get an element and a number: lambda x, k: ….",
     "stencil": "It gets one neighbourhood per array: lambda w: w[-1, 0] + w[1, 0].",
     "permute": "The combination gets (new, old), the index function one index per axis.",
 }
@@ -216,7 +220,7 @@ def call_scalar_function(
     if not callable(function):
         raise TracingError(
             f"{operation} needs a function, got {type(function).__name__}.",
-            hint=f"Write td.{operation}(lambda …: …, …).",
+            hint=form_of(operation),
             where=where,
         )
     outer = current_scope()
@@ -230,11 +234,16 @@ def call_scalar_function(
         except TypeError as error:
             inside = error.__traceback__ is not None and error.__traceback__.tb_next is not None
             if inside or isinstance(error, TracingError):
-                raise
+                found = of_structure(error, arguments)
+                if found is error:
+                    raise
+                raise found from None
+            combines = operation.startswith(("fold", "scan"))
+            hint = "It gets one argument per array; an element that is a tuple is one argument."
             raise TracingError(
                 f"the function given to {operation} cannot take {len(arguments)} argument(s): "
                 f"{error}.",
-                hint=_ARGUMENTS.get(operation, "It gets one argument per array."),
+                hint=_COMBINES if combines else _ARGUMENTS.get(operation, hint),
                 where=where,
             ) from None
 
@@ -259,27 +268,31 @@ def _handed_out(value: Any, outer: Scope | None) -> Any:
     return structure.build([_handed_out(leaf, outer) for leaf in leaves])
 
 
-def check_result(value: Any, operation: str, function: Any = None) -> None:
-    """Refuse what no kernel can return."""
-    if value is None:
-        raise TracingError(
-            f"the function given to {operation} returned None.",
-            hint="Did you forget `return`?  It must return a scalar or a tuple of scalars.",
-        )
-    if isinstance(value, list | dict | set | str):
-        kind = type(value).__name__
-        raise TracingError(
-            f"the function given to {operation} returned a {kind}.",
-            hint="Return a scalar or a tuple of scalars: write (x, y) instead of [x, y].",
-        )
+_ELEMENT = "a scalar or a tuple of scalars"
 
 
-def flatten_result(value: Any, operation: str) -> tuple[list[Any], Structure]:
+def check_result(value: Any, whose: str, wanted: str = _ELEMENT) -> None:
+    """Refuse what is neither a number nor an array; errors call the function `whose`."""
+    if isinstance(value, Scoped | int | float):
+        return
+    if (
+        value is None
+        or isinstance(value, list | dict | set | frozenset | str | bytes | type | range | Iterator)
+        or inspect.isroutine(value)
+        or inspect.iscoroutine(value)
+        or inspect.isasyncgen(value)
+    ):
+        raise returned(value, whose, wanted)
+
+
+def flatten_result(value: Any, operation: str, whose: str = "") -> tuple[list[Any], Structure]:
     """Flat expressions (not yet settled: weak literals stay weak) and structure of a result."""
     from .scalar import lift
 
-    check_result(value, operation)
+    whose = whose or f"the function given to {operation}"
     leaves, structure = flatten(value, lambda v: False)
+    if not leaves:
+        raise returned((), whose, _ELEMENT)
     for leaf in leaves:
-        check_result(leaf, operation)
+        check_result(leaf, whose)
     return [lift(leaf, operation) for leaf in leaves], structure

@@ -153,20 +153,32 @@ def as_type(dtype: Any) -> ScalarType:
         return complex128
     try:
         numpy_dtype = np.dtype(dtype)
-    except TypeError:
+    except (TypeError, ValueError):
         raise DTypeError(
             f"{dtype!r} is not a scalar type.",
-            hint="Use one of " + ", ".join(f"td.{t.name}" for t in ALL_TYPES[1:]) + ", td.bool_.",
+            hint="A shape is one argument, as in td.zeros((2, 3)), before the type."
+            if isinstance(dtype, int)
+            else "Use one of " + ", ".join(f"td.{t.name}" for t in ALL_TYPES[1:]) + ", td.bool_.",
         ) from None
     found = _BY_NUMPY.get(numpy_dtype.newbyteorder("="))
     if found is None:
         raise DTypeError(
             f"arrays of dtype {numpy_dtype} are not supported.",
-            hint="Convert with .astype(…) to one of "
-            + ", ".join(t.name for t in ALL_TYPES)
-            + "; structured data is a tuple of arrays: td.zip(x, y).",
+            hint=_conversion(numpy_dtype),
         )
     return found
+
+
+def _conversion(dtype: np.dtype[Any]) -> str:
+    """How an array of a type that is not in the language becomes one of a type that is."""
+    if dtype.names:
+        fields = ", ".join(f"a[{name!r}]" for name in dtype.names)
+        return f"An array of tuples is made of its fields: td.zip({fields})."
+    if dtype.kind in "mM":
+        return "Count its units: a.astype(np.int64)."
+    if dtype.kind in "fc":
+        return f"Convert it: a.astype(np.{'float64' if dtype.kind == 'f' else 'complex128'})."
+    return "If they are numbers, convert them: a.astype(np.float64)."
 
 
 def kind_of_literal(value: Any) -> str | None:

@@ -8,6 +8,7 @@ from typing import Any
 from .array import Array
 from .errors import TracingError
 from .graph import Leaf
+from .refusals import called, returned
 from .scalar import Scalar
 from .sources import as_array, is_arraylike
 from .types import Structure, children_of, is_composite, kind_of_literal
@@ -50,33 +51,37 @@ def joined_tree(trees: Sequence[Tree], kind: str, detail: Any = None) -> Tree:
     return Tree(build, sum(tree.count for tree in trees), (*head, tuple(trees)))
 
 
-def flatten_results(value: Any) -> tuple[list[Leaf], Tree]:
-    """The buffers that a nested value of Arrays needs, and how to put them back together."""
+def flatten_results(value: Any, whose: str = "") -> tuple[list[Leaf], Tree]:
+    """The buffers that a nested value of Arrays needs, and how to put them back together; errors
+    call the function that returned it `whose`, if one did."""
     if isinstance(value, Array):
         return list(value._leaves), array_tree(value.structure)
     if isinstance(value, Scalar) or kind_of_literal(value) is not None or is_arraylike(value):
         return flatten_results(as_array(value, "run"))
     if isinstance(value, dict):
-        return _joined(list(value.values()), "dict", tuple(value))
+        return _joined(list(value.values()), whose, "dict", tuple(value))
     if isinstance(value, list):
-        return _joined(value, "list")
+        return _joined(value, whose, "list")
     if is_composite(value):
-        return _joined(list(children_of(value)), "tuple", type(value))
+        return _joined(list(children_of(value)), whose, "tuple", type(value))
+    if whose:
+        raise returned(value, whose, _RESULTS)
     raise TracingError(
-        f"a program gives Arrays, or tuples, lists and dicts of them, not {type(value).__name__}.",
-        hint="Did the function forget to return an expression?"
-        if value is None
-        else "Call it: what it returns has values."
-        if callable(value)
-        else None,
+        f"run needs {_RESULTS}, got {called(value)}.", hint=returned(value, whose, _RESULTS).hint
     )
 
 
-def _joined(values: list[Any], kind: str, detail: Any = None) -> tuple[list[Leaf], Tree]:
+#: What programs give.
+_RESULTS = "Arrays, or tuples, lists and dicts of them"
+
+
+def _joined(
+    values: list[Any], whose: str, kind: str, detail: Any = None
+) -> tuple[list[Leaf], Tree]:
     leaves: list[Leaf] = []
     trees: list[Tree] = []
     for v in values:
-        more, tree = flatten_results(v)
+        more, tree = flatten_results(v, whose)
         leaves += more
         trees.append(tree)
     return leaves, joined_tree(trees, kind, detail)

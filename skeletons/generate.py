@@ -39,6 +39,7 @@ from .kernel.overrun import Overrun, overrun
 from .kernel.parts import Part, in_parts
 from .kernel.tiling import Tile, Tiling
 from .schedules import Block, Resolved, Schedule, Table
+from .schedules.arithmetic import ceil_div
 from .schedules.examine import ascends
 from .schedules.schedule import shown
 from .transpose import in_tiles
@@ -480,6 +481,7 @@ def _tell_of_single_elements(plan: Resolved, builder: Builder) -> None:
     order = replace(plan.order, grain=None)
     kept = [layer for layer in schedule.layers if layer.slot not in ("order", "block")]
     sides = (1024,) if plan.ndim == 1 else (1,) * (plan.ndim - 2) + (8, 256)
+    sides = tuple(ceil_div(n, u) * u for n, u in zip(sides, plan.unit, strict=True))
     better = f", e.g. {shown(Schedule().replace(order, Block(*sides), *kept))}"
     if isinstance(order, Table):  # of elements: blocks have another
         better = ""

@@ -23,6 +23,7 @@ from treadle.dsl.errors import (
     CompilationError,
     DeviceOutOfMemory,
     DTypeError,
+    ExponentError,
     IndexOutOfBounds,
     NestedParallelismError,
     ScheduleError,
@@ -57,7 +58,15 @@ from treadle.dsl.operations.index_space import (
     take_along_axis,
     transpose,
 )
-from treadle.dsl.operations.irregular import argsort, compact, expand, filter, sort, unique
+from treadle.dsl.operations.irregular import (
+    argsort,
+    compact,
+    expand,
+    filter,
+    isin,
+    sort,
+    unique,
+)
 from treadle.dsl.operations.joining import concatenate, pad, stack
 from treadle.dsl.operations.linalg import dot, matmul, outer, strassen, tensordot
 from treadle.dsl.operations.making import (
@@ -162,9 +171,10 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> object:
     from treadle.dsl.elsewhere import missing
+    from treadle.dsl.errors import no_attribute
 
     for module, room in (("schedule", schedule), ("simulator", simulator)):
         if name in room.__all__:
-            raise AttributeError(f"treadle has no {name!r}: td.{module}.{name}.")
+            raise no_attribute(f"treadle has no {name!r}: td.{module}.{name}.", name)
     known = [n for n in globals() if not n.startswith("_")]
-    raise AttributeError(missing(name, known))
+    raise no_attribute(missing(name, known), name)

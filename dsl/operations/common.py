@@ -39,6 +39,7 @@ from ..graph import (
     indices,
     known,
 )  # fmt: skip
+from ..refusals import called
 from ..scalar import Scalar, as_strong, fit_weak, lift, refuse_argument, yields
 from ..tracing import call_scalar_function, flatten_result
 from ..types import ScalarType, Structure, flatten, promote
@@ -233,9 +234,10 @@ def trace_elements(
 
 def normalise_axis(axis: Any, ndim: int, operation: str) -> int:
     """An axis in 0 … ndim − 1."""
-    if isinstance(axis, bool) or not hasattr(axis, "__index__"):
+    if isinstance(axis, bool | Array) or not hasattr(axis, "__index__"):
         raise ShapeError(
-            f"{operation}: axis must be an integer, got {axis!r}.",
+            f"{operation}: axis must be an integer, got "
+            f"{called(axis) if isinstance(axis, Array) else repr(axis)}.",
             hint="An axis is a Python int, or a tuple of them where several make sense.",
         )
     refuse_argument(axis, f"{operation}: axis=")
@@ -335,7 +337,7 @@ def keep_type(
     value: Any, structure: Structure, types: Sequence[ScalarType], what: str, of: str
 ) -> tuple[Expr, ...]:
     """The flat result of a function that must return what it got."""
-    leaves, found = flatten_result(value, what)
+    leaves, found = flatten_result(value, what, what)
     if not found.same_nesting(structure):
         raise DTypeError(
             f"{what} must return the type of the {of}, {structure.describe(types)}, but returned "

@@ -25,10 +25,11 @@ from ..graph import (
     topological,
 )
 from ..node import fresh_uid
+from ..refusals import called
 from ..scalar import Scalar, as_count, as_strong, as_truth, fit_weak, lift, unify, yields
 from ..shapes import on_host, show_shape
 from ..sources import as_array, is_arraylike
-from ..tracing import Scope, enclosing_kernel, forbid_nesting, guard_sides
+from ..tracing import Scope, check_result, enclosing_kernel, forbid_nesting, guard_sides
 from ..types import LEAF, ScalarType, Structure, flatten, int64
 from .common import changed_component, keep_type, label_of, operation
 
@@ -49,6 +50,23 @@ def _predicate(p: Any, operation: str) -> Expr:
                 hint="td.where(p, a, b) chooses element by element; td.any(p), td.all(p) reduce.",
             )
     return as_truth(lift(p, operation))
+
+
+def _iterations(count: Any, operation: str) -> Expr:
+    """The number of iterations of a counted loop."""
+    if count is None or isinstance(count, range | str | list | tuple):
+        raise TracingError(
+            f"{operation} needs the number of its iterations, got {called(count)}.",
+            hint=f"Write td.{operation}(n, f, init).",
+        )
+    return as_count(count, operation)
+
+
+def _goes_on(pred: Callable[..., Any], state: Any, operation: str) -> Expr:
+    """What the predicate of a loop says of a state."""
+    value = pred(state)
+    check_result(value, f"the predicate of {operation}", "one truth value")
+    return _predicate(value, operation)
 
 
 @operation
@@ -275,10 +293,10 @@ def _scalar_loop(
         with Scope(operation, where, state):
             seen = structure.build([Scalar(v) for v in state])
             result = keep_type(body(seen), structure, types, what, "state")
-            predicate = _predicate(pred(seen), operation)
+            predicate = _goes_on(pred, seen, operation)
         node: Expr = ir.While(start, state, predicate, result)
     else:
-        n = as_count(count, operation)
+        n = _iterations(count, operation)
         index = Var("k", int64)
         with Scope(operation, where, (index, *state)):
             seen = structure.build([Scalar(v) for v in state])
@@ -324,14 +342,14 @@ def _array_loop(
     next_leaves, checks = _next_state(result, structure, arrays, scalar, bound, operation, where)
     predicate: Leaf | None = None
     if pred is not None:
-        truth = _predicate(pred(seen), operation)
+        truth = _goes_on(pred, seen, operation)
         predicate = Generate((), (truth,), label=Label("predicate"), where=where).leaf()
     node = ArrayLoop(
         tuple(states),
         tuple(le for a in arrays for le in a._leaves),
         tuple(next_leaves),
         predicate,
-        None if pred is not None else on_host(as_count(count, operation)),
+        None if pred is not None else on_host(_iterations(count, operation)),
         index,
         label=label_of(operation, name, None),
         where=where,
@@ -377,13 +395,9 @@ def _next_state(
 ) -> tuple[list[Leaf], list[Check]]:
     """The leaves of the next state, of the state's types and shapes, and what must hold for that
     before the loop.  Extents that a turn computes are checked in each turn."""
-    if isinstance(result, list):
-        raise TracingError(
-            f"the body of {operation} returned a list.",
-            hint="Return a tuple: (x, y) instead of [x, y].",
-            where=where,
-        )
     found, nesting = flatten(result, _is_array)
+    for value in found:
+        check_result(value, f"the body of {operation}", "the state, of several parts as a tuple")
     if not nesting.same_nesting(structure):
         raise DTypeError(
             f"the body of {operation} must return the structure of the state "

@@ -13,6 +13,7 @@ from ..errors import DTypeError, ShapeError, TracingError, did_you_mean, user_lo
 from ..expr import Foreign
 from ..graph import Barrier, Label, Library, Output
 from ..library import LibraryOperation, layout_of
+from ..refusals import called
 from ..scalar import Scalar, as_strong, lift
 from ..sources import as_array
 from ..tracing import forbid_nesting
@@ -85,13 +86,13 @@ def compile_scalar_function(f: Any, types: tuple[ScalarType, ...]) -> CompiledSc
             f"foreign needs a function, got {type(f).__name__}.",
             hint="Write td.foreign(f, x), f made by numba.njit or a plain function of numbers.",
         )
-    dispatcher = f if hasattr(f, "py_func") else numba.njit(f)
     if any(t.bits == 16 and t.is_float for t in types):
         raise DTypeError(
             "foreign functions take no half-precision arguments.",
             hint="Cast: td.cast(x, td.float32).",
         )
     try:
+        dispatcher = f if hasattr(f, "py_func") else numba.njit(f)
         dispatcher.compile(tuple(_numba_type(t) for t in types))
         signature = dispatcher.overloads[tuple(_numba_type(t) for t in types)].signature
     except Exception as error:
@@ -126,6 +127,11 @@ def foreign_array(
     from treadle.backend.registry import BACKENDS, is_name
 
     forbid_nesting("foreign_array")
+    if not isinstance(implementations, Mapping):
+        raise TracingError(
+            f"foreign_array needs a dict of functions by backend, got {called(implementations)}.",
+            hint='Write td.foreign_array({"native": f}, a, fallback=g).',
+        )
     for backend in implementations:
         if not is_name(backend):
             raise TracingError(

@@ -135,6 +135,7 @@ def transpose(a: Any, axes: Any = None, *, name: str | None = None, schedule: An
     """Axes in another order; reversed by default."""
     forbid_nesting("transpose")
     array = as_array(a, "transpose")
+    axes = axes if axes is None or isinstance(axes, tuple | list) else (axes,)
     order = (
         tuple(reversed(range(array.ndim)))
         if axes is None
@@ -210,7 +211,7 @@ def slice_array(array: Array, index: Any) -> Array:
             moved = here if step == 1 else times(here, constant(step))
             place.append(plus(start, moved))
             shape.append(extent)
-            plain = plain and part == slice(None)
+            plain = plain and part.start is part.stop is part.step is None
             continue
         if _is_rank_one_or_more(part):
             raise _array_among_indices(part, parts, axis)

@@ -11,15 +11,20 @@ from .. import simplify
 from ..array import Array
 from ..errors import DTypeError, ShapeError, user_location
 from ..expr import Const, Expr, Index, Read, constant
+from ..functions import logical_not, where
 from ..graph import Generate, Label, Library, Output, Permute, indices
 from ..library import builtin, register
-from ..scalar import Scalar, apply_primitive, as_index, as_strong, as_truth
+from ..refusals import no_array
+from ..scalar import Scalar, apply_primitive, as_index, as_strong, as_truth, lift
 from ..shapes import same_shape
-from ..sources import as_array
-from ..tracing import forbid_nesting
+from ..sources import as_array, is_arraylike, normalise_source, use
+from ..tracing import enclosing_kernel, forbid_nesting
 from ..types import LEAF, bfloat16, int64
 from .common import label_of, normalise_axis, operation, require_axes, trace_elements
+from .control import cond, loop, while_loop
+from .elementwise import map as map_
 from .index_space import flatten
+from .making import the
 from .scans import scan_array
 from .segments import add_lengths, length_of, segment_of_position
 
@@ -215,3 +220,49 @@ def unique(a: Any) -> Array:
     mask = Generate(ordered._shape, (is_new,), label=Label("unique"), where=user_location())
     values, _ = compact(Array(mask.leaves), ordered, name="unique")
     return values
+
+
+@operation
+def isin(
+    element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False
+) -> Any:
+    """Whether a scalar, or each element of an array, is among `test_elements`: numbers or an array
+    (inside a kernel one of the host).  NaN is among nothing; `assume_unique` changes nothing.
+
+    >>> import numpy as np, treadle as td
+    >>> td.run(td.isin(np.array([1, 2, 3]), [3, 1]))
+    array([ True, False,  True])
+    """
+    if isinstance(test_elements, set | frozenset | range | tuple):
+        test_elements = list(test_elements)
+    if isinstance(test_elements, Array):
+        forbid_nesting("isin")
+        table = sort(flatten(test_elements))
+    elif isinstance(test_elements, list | int | float | complex | np.generic) or is_arraylike(
+        test_elements
+    ):
+        table = use(np.unique(normalise_source(test_elements)))
+    else:
+        raise no_array(test_elements, "isin")
+    n = table.shape[0]
+
+    def member(x: Any) -> Any:
+        if table.types[0].is_complex or x.dtype.is_complex:
+            found = loop(n, lambda k, among: among | (table[k] == x), False)
+        else:  # the first place whose number is not less
+            low, _ = while_loop(lambda s: s[0] < s[1], lambda s: _half(s, table, x), (0, n))
+            found = cond(low < n, table[low] == x, False)
+        return logical_not(found) if invert else found
+
+    if enclosing_kernel() is not None:
+        return member(Scalar(as_strong(lift(element, "isin"))))
+    found = map_(member, as_array(element, "isin"))
+    return the(found) if isinstance(element, Scalar) else found
+
+
+def _half(span: tuple[Any, Any], table: Array, x: Any) -> tuple[Any, Any]:
+    """The half of a span of a sorted table in which the first number not less than `x` is."""
+    low, high = span
+    middle = (low + high) // 2
+    less = table[middle] < x
+    return where(less, middle + 1, low), where(less, high, middle)

@@ -12,8 +12,8 @@ from ..array import Array, map_over
 from ..errors import DTypeError, ShapeError, TracingError, user_location
 from ..expr import Cond, Const, Expr, Index, Proj, constant
 from ..graph import Check, Generate, Label, indices
-from ..scalar import apply_primitive, fit_weak, lift
-from ..shapes import require, show_shape
+from ..scalar import apply_primitive, fit_weak, lift, refuse_traced
+from ..shapes import require, same_shape, show_shape
 from ..sources import as_array
 from ..tracing import forbid_nesting
 from ..types import Structure, bool_, promote
@@ -69,7 +69,12 @@ def concatenate(arrays: Any, axis: int = 0) -> Array:
             hint="a[None] adds an axis in front, td.flatten(a) leaves one.",
         )
     if rank == 0:
-        raise ShapeError("rank-0 arrays cannot be concatenated.", hint="Use td.stack.")
+        raise ShapeError(
+            "rank-0 arrays cannot be concatenated.",
+            hint="The arrays are given in a list: td.concatenate([a, b])."
+            if isinstance(arrays, Array)
+            else "Use td.stack.",
+        )
     k = normalise_axis(axis, rank, "concatenate")
     checks: list[Check] = []
     for p in parts[1:]:
@@ -130,6 +135,8 @@ def stack(arrays: Any, axis: int = 0) -> Array:
             "stack needs arrays of equal shape.",
             hint="td.concatenate joins arrays that differ along one axis.",
         )
+    for p in parts[1:]:  # those known to differ; what the run decides concatenate checks
+        same_shape(parts[0]._shape, p._shape, "stack")
     return concatenate([slice_array(p, (slice(None),) * k + (None,)) for p in parts], k)
 
 
@@ -138,6 +145,7 @@ def pad(a: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0
     """As NumPy's pad: modes constant, edge, reflect, symmetric and wrap."""
     forbid_nesting("pad")
     array = as_array(a, "pad")
+    refuse_traced("pad", pad_width=pad_width, mode=mode)
     widths = _pad_widths(pad_width, array.ndim)
     kinds = {"edge": "clamp", "reflect": "mirror", "symmetric": "symmetric", "wrap": "wrap"}
     if mode != "constant" and mode not in kinds:

@@ -14,7 +14,7 @@ from ..errors import DTypeError, ShapeError, TracingError, did_you_mean, user_lo
 from ..expr import Const, Expr, Index, constant
 from ..functions import multiply
 from ..graph import Check, Fold, Label, Matmul, known
-from ..scalar import apply_primitive, as_strong, fit_weak, refuse_argument
+from ..scalar import apply_primitive, as_strong, fit_weak, refuse_argument, refuse_traced
 from ..shapes import broadcast_shapes, show_shape
 from ..sources import as_array
 from ..tracing import forbid_nesting
@@ -174,6 +174,7 @@ def strassen(
     (its last bits may differ from run to run) unless `execution` is "owner", "persistent" or
     "sequential", or `deterministic`.
     """
+    refuse_traced("strassen", variant=variant)
     if variant not in ("strassen", "winograd"):
         raise TracingError(
             f"strassen: unknown variant {variant!r}.", hint='Variants: "strassen", "winograd".'
@@ -202,6 +203,14 @@ def _options(
             + ", ".join(map(repr, ALGORITHMS))
             + ", or a BilinearAlgorithm.",
         )
+    refuse_traced(
+        what,
+        algorithm=algorithm,
+        levels=levels,
+        precision=precision,
+        execution=execution,
+        scaling=scaling,
+    )
     if precision not in PRECISIONS:
         raise TracingError(
             f"{what}: unknown precision {precision!r}.",
@@ -216,7 +225,6 @@ def _options(
         raise TracingError(
             f"{what}: unknown scaling {scaling!r}.", hint='Scalings: "outer", "inner-outer".'
         )
-    refuse_argument(levels, f"{what}: levels=")
     if levels is not None and (not isinstance(levels, int) or levels < 0):
         raise TracingError(
             f"{what}: levels must be a number ≥ 0, got {levels!r}.", hint="Write levels=1."

@@ -14,11 +14,12 @@ from ..bounds import bounds
 from ..errors import ShapeError, TracingError, user_location
 from ..expr import Const, Expr, Index, constant
 from ..graph import Check, Generate, Label
+from ..refusals import no_operand
 from ..scalar import Scalar, apply_primitive, as_count, as_index, as_strong, fit_weak, lift
 from ..shapes import as_shape, on_host, require
 from ..sources import as_array
-from ..tracing import flatten_result, forbid_nesting
-from ..types import as_type, complex128, float64, int64, kind_of_literal
+from ..tracing import forbid_nesting
+from ..types import Structure, as_type, complex128, flatten, float64, int64, kind_of_literal
 from .common import label_of, operation, trace_elements
 from .places import greatest, minus, plus
 
@@ -52,6 +53,14 @@ def fill(shape: Any, s: Any, *, name: str | None = None, schedule: Any = None) -
     return _everywhere(shape, s, None, "fill", label_of("fill", name, schedule))
 
 
+def _components(value: Any, operation: str) -> tuple[list[Expr], Structure]:
+    """The expressions of an element, a scalar or a tuple of scalars, and its nesting."""
+    leaves, structure = flatten(value, lambda v: False)
+    if not leaves:
+        raise no_operand(value, operation)
+    return [lift(leaf, operation) for leaf in leaves], structure
+
+
 def _everywhere(shape: Any, value: Any, dtype: Any, operation: str, label: Label = _FILL) -> Array:
     """`value` everywhere, in `dtype` if there is one; errors call it `operation`."""
     forbid_nesting(operation)
@@ -59,7 +68,7 @@ def _everywhere(shape: Any, value: Any, dtype: Any, operation: str, label: Label
         given, target = lift(value, operation), as_type(dtype)
         literal = given.weak and given.type.is_integer and target.is_integer
         value = Scalar(fit_weak(given, target) if literal else simplify.cast(given, target))
-    leaves, structure = flatten_result(value, operation)
+    leaves, structure = _components(value, operation)
     extents, checks = as_shape(shape, operation)
     elements = tuple(as_strong(e) for e in leaves)
     node = Generate(extents, elements, label=label, where=user_location(), checks=checks)
@@ -70,7 +79,7 @@ def _everywhere(shape: Any, value: Any, dtype: Any, operation: str, label: Label
 def unit(s: Any) -> Array:
     """The rank-0 array of one value."""
     forbid_nesting("unit")
-    leaves, structure = flatten_result(s, "unit")
+    leaves, structure = _components(s, "unit")
     node = Generate(
         (),
         tuple(as_strong(e) for e in leaves),

@@ -9,10 +9,11 @@ import numpy as np
 
 from .. import simplify
 from ..array import Array
-from ..errors import DTypeError, ShapeError, user_location
+from ..errors import DTypeError, ShapeError, TracingError, user_location
 from ..expr import Cond, Const, Expr, Index, Proj, constant
 from ..functions import MaybeIndex, as_maybe_index, cast, floor, ignore, maximum, minimum, where
 from ..graph import Generate, Input, Label, Permute, indices
+from ..refusals import called
 from ..scalar import Scalar, apply_primitive, as_index, as_strong, lift, refuse_argument
 from ..shapes import as_shape, same_shape
 from ..sources import as_array
@@ -89,7 +90,7 @@ def permute(
     place = indices(source.ndim)
     value = call_scalar_function(f, [Scalar(i) for i in place], "permute", where)
     if not isinstance(value, MaybeIndex):
-        check_result(value, "permute")
+        check_result(value, "the index function of permute")
     chosen = as_maybe_index(value)
     if chosen.place is not None and len(chosen.place) != target.ndim:
         raise ShapeError(
@@ -136,6 +137,11 @@ def scatter(
         raise DTypeError(
             f"scatter needs integer indices, got {at.dtype}.",
             hint="Convert them: td.cast(indices, td.int64).",
+        )
+    if not callable(combine) and not isinstance(combine, Overwrite):
+        raise TracingError(
+            f"scatter needs a function to combine with, got {called(combine)}.",
+            hint="Write td.add, td.maximum, … or lambda new, old: new + old.",
         )
     if target.ndim == 0:
         raise ShapeError(

@@ -8,12 +8,12 @@ from typing import Any
 from .. import simplify
 from ..array import Array, map_over
 from ..combines import simple_combine
-from ..errors import DTypeError, user_location
+from ..errors import DTypeError, TracingError, user_location
 from ..expr import Const, Expr, Index, Read, constant
 from ..functions import absolute, cast, sqrt, square, subtract
 from ..graph import Fold, Generate, Label
 from ..primitives import real_part
-from ..scalar import Scalar, apply_primitive, as_truth
+from ..scalar import Scalar, apply_primitive, as_truth, refuse_traced
 from ..sources import as_array
 from ..tracing import forbid_nesting
 from ..types import LEAF, ScalarType, float32, float64, int64, uint64
@@ -200,6 +200,9 @@ def var(
     schedule: Any = None,
 ) -> Array:
     """Variance, in two passes; `name` and `schedule` are those of the second."""
+    refuse_traced("var", ddof=ddof)
+    if not hasattr(ddof, "__index__"):
+        raise TracingError(f"var: ddof must be an integer, got {ddof!r}.", hint="Write ddof=1.")
     array = as_array(a, "var")
     centred = subtract(array, mean(array, axis, keepdims=True))
     squares = square(absolute(centred))

@@ -7,7 +7,7 @@ A schedule is a value made of layers, composed with ``|``; it never changes what
 Column(256, grain="block") | Block(8, 32) | PerThread(rows=8)
 """
 
-from treadle.dsl.errors import did_you_mean
+from treadle.dsl.errors import did_you_mean, no_attribute
 
 from .arithmetic import ceil_div, ceil_log2, clz, lookup, maximum, minimum, where
 from .blocks import Block, Lanes, PerThread, Stage
@@ -72,6 +72,5 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    raise AttributeError(
-        f"treadle.schedule has no {name!r}.  {did_you_mean(name, __all__)}".rstrip()
-    )
+    said = f"treadle.schedule has no {name!r}.  {did_you_mean(name, __all__)}"
+    raise no_attribute(said.rstrip(), name)

@@ -17,6 +17,7 @@ from .helpers import (
     INTEGERS,
     NUMBERS,
     REALS,
+    assert_same,
     dt,
     generator,
     precise,
@@ -298,6 +299,22 @@ def test_integer_powers_wrap(check, kind):
             "literal": (lambda: td.use(a) ** 3, a * a * a),
         }
     )
+
+
+@pytest.mark.parametrize("kind", ("int8", "int32", "int64"))
+def test_negative_powers_of_the_run(check, backend, kind):
+    """An exponent of the run raises nothing: the integer part of the inverse."""
+    a = np.array([-3, -2, -1, -1, 0, 1, 2, 127], kind)
+    n = np.array([-1, -2, -1, -2, -1, -5, -1, -100], kind)
+    want = np.array([0, 0, -1, 1, 0, 1, 0, 0], kind)
+    check(
+        {
+            "arrays": (lambda: td.use(a) ** td.use(n), want),
+            "elements": (lambda: td.map(lambda x, y: x**y, a, n), want),
+        }
+    )
+    inverse = td.jit(lambda x, y: x**y, backend=backend)
+    assert_same(inverse(a, -1), np.array([0, 0, -1, -1, 0, 1, 0, 0], kind))
 
 
 def test_logic(check):

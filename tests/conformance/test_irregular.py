@@ -208,3 +208,38 @@ def test_histograms_that_are_none():
         td.histogram(np.arange(4), [3, 2, 1])
     with pytest.raises(td.DTypeError, match="bincount needs real weights"):
         td.bincount(np.arange(4), weights=np.ones(4) * 1j)
+
+
+def test_isin(check, backend):
+    a = small("int32", 60).reshape(6, 10)
+    f = np.array([1.0, np.nan, 3.5, -0.0, np.inf])
+    z = np.array([1 + 1j, 2, 1 - 1j])
+    wide = np.array([0, 1, 2**63, 2**64 - 1], "u8")
+    cases = {
+        f"{label}, {'not ' * invert}in": (
+            lambda x=x, values=values, i=invert: td.isin(x, values, invert=i),
+            np.isin(x, values, invert=invert),
+        )
+        for label, x, values in (
+            ("numbers", a, [3, 1, -7]),
+            ("one number", a, 3),
+            ("nothing", a, []),
+            ("an array", a, a[:2]),
+            ("floats", f, [np.nan, 0.0, np.inf, 3.5]),
+            ("integers in floats", a, f),
+            ("complex", z, [1 + 1j, 2 + 0j]),
+            ("what no type holds both of", wide, [-1, 1]),
+            ("one element", np.int64(3), [1, 3]),
+        )
+        for invert in (False, True)
+    }
+    cases["computed"] = (lambda: td.isin(a, td.use(a[:2]) + 1), np.isin(a, a[:2] + 1))
+    cases["a set"] = (lambda: td.isin(a, {1, 3}), np.isin(a, [1, 3]))
+    cases["in a kernel"] = (lambda: td.map(lambda x: td.isin(x, (1, 3)), a), np.isin(a, [1, 3]))
+    cases["in a kernel, of the host"] = (
+        lambda: td.generate(9, lambda i: td.isin(i, a)),
+        np.isin(np.arange(9), a),
+    )
+    check(cases)
+    member = td.jit(lambda n, values: td.isin(n, values), backend=backend)
+    assert member(3, a) == (3 in a) and not member(1000, a)

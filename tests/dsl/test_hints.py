@@ -102,7 +102,7 @@ MISTAKES = {
     "NumPy's types": (
         lambda: np.add(td.use(A), A, dtype="f4"), td.TracingError, r"np\.add\(dtype=…\).*astype"),
     "NumPy's spacing": (lambda: np.spacing(td.use(A)), td.TracingError, r"td\.run\(a\) computes"),
-    "NumPy's diff": (lambda: np.diff(td.use(A)), td.TracingError, r"Write a\[1:\] - a\[:-1\]"),
+    "NumPy's diff": (lambda: np.diff(td.use(A)), td.TracingError, r"Instead: a\[1:\] - a\[:-1\]"),
     "a list of numbers": (
         lambda: td.jit(lambda a: td.sum(a))([1, 2, 3]), td.TracingError,
         r"^a\[0\] is a number by itself.*f\(np\.array\(x\)\)"),
@@ -149,7 +149,7 @@ def test_what_the_errors_say_works():
 
 
 def test_what_other_libraries_have_and_treadle_has_not():
-    names = """softmax relu searchsorted median logsumexp kron norm print conv2d isin diff tril triu
+    names = """softmax relu searchsorted median logsumexp kron norm print conv2d diff tril triu
         percentile quantile rand uniform trapezoid interp moveaxis trace average allclose
         array_equal identity nansum"""
     for name in names.split():

@@ -216,6 +216,16 @@ def test_layers_of_a_block_beside_an_order_of_elements(layer: Any) -> None:
         Column(8, grain="thread") | layer
 
 
+def test_layers_nobody_wrote_are_blamed_for_nothing() -> None:
+    """What is suggested beside a schedule fits it: a block is made of whole threads."""
+    data = np.ones((2, 8, 8))
+    for layer in (PerThread(cols=3), PerThread(rows=3), PerThread(rows=3, cols=5)):
+        x = td.map(lambda x: x + 1, data, schedule=Column(32) | layer)
+        assert np.array_equal(td.run(x, backend="native"), data + 1)
+        program = td.jit(lambda x=x: x, backend="native").lower()
+        assert "add a Block" in program.explain()
+
+
 def test_a_table_says_which_grid_it_does_not_fit() -> None:
     x = np.zeros((5, 4))
     with pytest.raises(ScheduleError, match=r"a Table for 4 ids cannot order shape \(1, 5\)"):

@@ -1,0 +1,418 @@
+"""Small mistakes of those who know NumPy, JAX, Numba, Triton and Taichi, in a table: what was
+written, the class of the error, words of its text and, where there is one, what works instead.
+
+Every error of treadle's names the user's line and shows it, whatever library stood between; where
+Python itself refuses something its own error stays.
+"""
+
+from __future__ import annotations
+
+import linecache
+
+import numpy as np
+import pytest
+
+import treadle as td
+
+PREAMBLE = '''
+import array, bisect, collections, copy, dataclasses, datetime, functools, itertools, json, math
+import operator, pickle, random
+from decimal import Decimal
+from fractions import Fraction
+from typing import NamedTuple
+import numpy as np
+import treadle as td
+
+a, b, k = np.arange(5.0), np.arange(4.0), np.arange(5)
+m, u = np.arange(12.0).reshape(3, 4), np.arange(4, dtype="u1")
+A, B, K, M, U, P = td.use(a), td.use(b), td.use(k), td.use(m), td.use(u), td.use(a > 2)
+Z, S = td.use(np.ones(3, complex)), td.sum(A)
+
+def run(f, *args):
+    return td.jit(f, backend="reference")(*args)
+
+def plus(x, y):
+    return x + y
+
+class Left:
+    """What stands on the left and turns what is on its right into an array, as pandas' `@`."""
+    def __matmul__(self, other):
+        return np.ones(5) @ np.asarray(other)
+
+class Table:
+    """An array-like that computes with NumPy's arrays unless the other comes first, as pandas'."""
+    __array_priority__, __pandas_priority__ = 1000, 3000
+    def __array__(self, dtype=None, copy=None):
+        return np.arange(5.0)
+    def __add__(self, other):
+        if getattr(other, "__pandas_priority__", 0) > self.__pandas_priority__:
+            return NotImplemented
+        return np.arange(5.0) + np.asarray(other)
+
+class Own:
+    """A class that knows how it is added to arrays."""
+    def __radd__(self, other):
+        return "its own"
+    def __eq__(self, other):
+        return "its own"
+    __hash__ = None
+'''
+TRACING, DTYPE, SHAPE = td.TracingError, td.DTypeError, td.ShapeError
+NESTED = td.NestedParallelismError
+
+#: (what was written, class, words, what works)
+MISTAKES = [
+    # What functions return.
+    ("def f(x):\n    yield x\ntd.map(f, a)", TRACING, "the function given to map is a generator: "
+     "it has a `yield`. | Write return instead of yield", "td.map(lambda x: x, a)"),
+    ("def f(x):\n    yield x\nrun(f, a)", TRACING, "the compiled function is a generator", ""),
+    ("def f(s):\n    yield s\ntd.iterate(3, f, A)", TRACING, "the body of iterate is a generator",
+     ""),
+    ("def f(s):\n    yield s\ntd.map(lambda x: td.iterate(3, f, x), a)", TRACING,
+     "the body of iterate is a generator", ""),
+    ("def f(w):\n    yield w[0]\ntd.stencil(f, a)", TRACING, "given to stencil is a generator", ""),
+    ("async def f(x):\n    return x\ntd.map(f, a)", TRACING, "given to map is asynchronous | "
+     "def instead of async def", ""),
+    ("async def f(x):\n    return x\nrun(f, a)", TRACING, "compiled function is asynchronous", ""),
+    ('td.map(lambda x: "done", a)', TRACING, "given to map returned a str. | has no text", ""),
+    ('run(lambda x: f"{x}", a)', TRACING, "the compiled function returned a str. | has no text",
+     ""),
+    ("td.map(lambda x: {'x': x}, a)", TRACING, "returned a dict. | write (x, y)", ""),
+    ("td.map(lambda x: (), a)", TRACING, "returned an empty tuple", ""),
+    ("td.generate(3, lambda i: ())", TRACING, "returned an empty tuple", ""),
+    ("td.map(lambda x: lambda: x, a)", TRACING, "returned a function. | Call it", ""),
+    ("td.map(lambda x: np.float32, a)", TRACING, "returned the class float32. | Call it", ""),
+    ("td.map(lambda x: map(abs, (x,)), a)", TRACING, "returned a map. | tuple(x)", ""),
+    ("td.fold(lambda x, y: None, 0.0, a)", TRACING, "the function of fold returned None", ""),
+    ("td.loop(3, lambda k, s: None, A)", TRACING, "the body of loop returned None. | the state",
+     "td.loop(3, lambda k, s: s, A)"),
+    ("td.while_loop(lambda s: None, lambda s: s, td.unit(0))", TRACING,
+     "the predicate of while_loop returned None. | one truth value", ""),
+    ("td.loop(3, lambda k, s: 'x', A)", TRACING, "the body of loop returned a str", ""),
+    ("run(lambda x: None, a)", TRACING, "the compiled function returned None. | forget `return`",
+     ""),
+    ("run(lambda x: (x, 's'), a)", TRACING, "the compiled function returned a str", ""),
+    ("run(lambda x: x.sum, a)", TRACING, "returned a function. | Call it", ""),
+    ("td.run(lambda: A)", TRACING, "got a function. | Call it", "td.run((lambda: A)())"),
+    ("td.full(3, None)", TRACING, "full cannot use a value of type NoneType", ""),
+    ("td.unit('x')", TRACING, "unit cannot use a value of type str", ""),
+    # What is compiled.
+    ("@td.jit\nclass Model:\n    pass", TRACING, "needs a function, got the class Model. | "
+     "td.jit(lambda x: model(x))", "model = abs; td.jit(lambda x: model(x))(a)"),
+    ("class C:\n    @td.jit\n    @staticmethod\n    def f(x):\n        return x", TRACING,
+     "got a staticmethod. | @staticmethod above @td.jit",
+     "class C:\n    @staticmethod\n    @td.jit\n    def f(x):\n        return x\nC().f(a)"),
+    ("class C:\n    @td.jit\n    @classmethod\n    def f(cls, x):\n        return x", TRACING,
+     "got a classmethod. | @classmethod above @td.jit",
+     "class C:\n    @classmethod\n    @td.jit\n    def f(cls, x):\n        return x\nC.f(a)"),
+    ("class C:\n    @td.jit\n    @property\n    def f(self):\n        return 1", TRACING,
+     "got a property", ""),
+    ("class C:\n    @td.jit\n    def f(self, x):\n        return x\nC().f(a)", TRACING,
+     "an argument of type C. | goes into a closure", ""),
+    ("td.jit('float64(float64)')", TRACING, "needs a function, got a str", ""),
+    ("td.jit(plus, static_argnums=1)", TRACING, "no argument 'static_argnums'. | goes into a "
+     "closure", ""),
+    ("td.jit(plus, nopython=True)", TRACING, "no argument 'nopython'. | leave it out", ""),
+    ("td.jit(plus, device='cuda')", TRACING, "Did you mean backend?", ""),
+    # Arguments.
+    ("run(plus, a, {1, 2})", TRACING, "argument of type set. | np.array(list(x))",
+     "run(plus, a, np.array(list({1, 2, 3, 4, 5})))"),
+    ("run(plus, a, range(5))", TRACING, "argument of type range. | td.arange",
+     "td.run(A + td.arange(0, 5, 1))"),
+    ("run(plus, a, b'x')", TRACING, "argument of type bytes", ""),
+    ("run(plus, a, Fraction(1, 2))", TRACING, "argument of type Fraction. | float(x)",
+     "run(plus, a, float(Fraction(1, 2)))"),
+    ("run(plus, a, Decimal(1))", TRACING, "argument of type Decimal. | float(x)", ""),
+    ("run(plus, a, datetime.date.today())", TRACING, "argument of type date", ""),
+    ("run(plus, a, np.array(['2020-01-01'], 'M8[D]'))", DTYPE, "a.astype(np.int64)",
+     "run(plus, a, np.array(['2020-01-01'], 'M8[D]').astype(np.int64))"),
+    ("run(plus, a, np.array([1, 2, 3, 4, 5], object))", DTYPE, "a.astype(np.float64)",
+     "run(plus, a, np.array([1, 2, 3, 4, 5], object).astype(np.float64))"),
+    ("td.use(np.zeros(3, [('x', 'f4'), ('y', 'i4')]))", DTYPE, "td.zip(a['x'], a['y'])",
+     "r = np.zeros(3, [('x', 'f4'), ('y', 'i4')]); td.zip(r['x'], r['y'])"),
+    ("td.use(np.zeros(3, np.longdouble))", DTYPE, "a.astype(np.float64)", ""),
+    ("run(lambda x: x + 1, [1.0, 2.0])", TRACING, "an argument that is a list is no array: can "
+     "only concatenate list | f(np.array(x))", "run(lambda x: x + 1, np.array([1.0, 2.0]))"),
+    ("run(lambda x: x / 2, (1.0, 2.0))", TRACING, "an argument that is a tuple is no array", ""),
+    ("run(plus, a, [1, 2, 3, 4, 5])", TRACING, "add cannot use a value of type list. | "
+     "f(np.array(x))", "run(plus, a, np.array([1, 2, 3, 4, 5]))"),
+    ("run(lambda x: td.sum(x), (1.0, 2.0))", TRACING, "sum needs an array, got tuple. | "
+     "f(np.array(x))", ""),
+    ("td.map(lambda p: p + 1, td.zip(A, A))", TRACING, "tuple is no array | x, y = p", ""),
+    ("td.sum((1, 2, 3))", TRACING, "sum needs an array, got tuple. | np.array(x)",
+     "td.sum(np.array((1, 2, 3)))"),
+    ("td.sum([A, A])", TRACING, "a list of treadle's arrays | td.stack([a, b])",
+     "td.sum(td.stack([A, A]))"),
+    ("td.use(lambda: 3)", TRACING, "use needs an array, got function", ""),
+    ("td.use(object())", TRACING, "use needs an array, got object", ""),
+    ("td.map(abs, {'a': 1})", TRACING, "got dict. | x['name']", ""),
+    ("td.map(abs, zip(a, a))", TRACING, "got zip. | np.array(list(x))", ""),
+    ("td.sum(td.filter(lambda x: x > 1, A))", TRACING, "got a tuple of 2 arrays. | "
+     "values, count = …", "values, count = td.filter(lambda x: x > 1, A)\ntd.sum(values)"),
+    ("first, second = td.filter(lambda x: x > 2, A)[0]", TRACING, "cannot be iterated or unpacked",
+     ""),
+    ("x, y = td.unzip(td.zip(A, A))[0][0]", TRACING, "a rank-0 array cannot be iterated", ""),
+    ("run(lambda z: [x for x in z][0], a)", TRACING, "cannot be iterated or unpacked | td.map(f, a",
+     ""),
+    ("td.generate((5,), 3)", TRACING, "generate needs a function, got int. | generate(shape, f)",
+     ""),
+    ("td.generate(abs, 5)", TRACING, "generate's shape cannot use | generate(shape, f)", ""),
+    ("td.scatter(A, K, A, 'add')", TRACING, "scatter needs a function to combine | td.add",
+     "td.scatter(A, K, A, td.add)"),
+    ("td.loop(range(3), lambda k, s: s, A)", TRACING, "the number of its turns, got a range",
+     "td.loop(3, lambda k, s: s, A)"),
+    ("td.concatenate(A)", SHAPE, "td.concatenate([a, b])", "td.concatenate([A, B])"),
+    ("td.stack([A, B])", SHAPE, "stack needs arrays of equal shape, got (5,) and (4,)", ""),
+    ("td.transpose(M, 1)", SHAPE, "no permutation", "td.transpose(M, (1, 0))"),
+    ("td.sum(A, A)", SHAPE, "sum: axis must be an integer, got an Array", ""),
+    ("td.min(A, B)", SHAPE, "min: axis must be an integer, got an Array", ""),
+    ("td.zeros(2, 3)", DTYPE, "A shape is one argument", "td.zeros((2, 3))"),
+    ("td.cast('f4', A)", DTYPE, "is not a scalar type", "td.cast(A, 'f4')"),
+    ("td.var(A, ddof='x')", TRACING, "ddof must be an integer", "td.var(A, ddof=1)"),
+    ("td.foreign_array(3, A, fallback=td.sort)", TRACING, "a dict of functions by backend", ""),
+    ("td.where([True] * 5, A, 0)", TRACING, "where cannot use a value of type list. | np.array(x)",
+     "td.where(np.array([True] * 5), A, 0)"),
+    ("td.where(P, lambda: A, 0)", TRACING, "where takes values, got a function", ""),
+    # Keywords of others.
+    ("td.sum(A, dim=0)", TRACING, "no argument 'dim'. | Did you mean axis?", "td.sum(A, axis=0)"),
+    ("A.sum(dim=0)", TRACING, "no argument 'dim'. | Did you mean axis?", ""),
+    ("td.sum(A, dtype='f4')", TRACING, "no argument 'dtype'. | x.astype(dtype)",
+     "td.sum(A).astype('f4')"),
+    ("np.sum(A, out=a)", TRACING, "sum has no argument 'out'. | Results are new arrays", ""),
+    ("td.add(A, A, where=P)", TRACING, "no argument 'where'. | td.where(p, a, 0)", ""),
+    ("td.sum(A, initial=0)", TRACING, "no argument 'initial'. | td.fold(f, init, a)",
+     "td.fold(plus, 0, A)"),
+    ("A.astype('f4', copy=False)", TRACING, "no argument 'copy'. | leave it out", "A.astype('f4')"),
+    ("A.reshape((5, 1), order='F')", TRACING, "no argument 'order'. | no layout",
+     "A.reshape((5, 1))"),
+    ("td.sort(A, order='descending')", TRACING, "td.reverse(td.sort(a), axis)",
+     "td.reverse(td.sort(A), 0)"),
+    ("td.clip(A, a_min=0)", TRACING, "Did you mean low?", "td.clip(A, low=0)"),
+    ("td.stencil(lambda w: w[0], a, mode='wrap')", TRACING, "Did you mean boundary?",
+     "td.stencil(lambda w: w[0], a, boundary=td.wrap)"),
+    # Numbers of the run where the program is shaped.
+    ("run(lambda x, n: td.matmul(x, x, algorithm=n), m, 1)", TRACING,
+     "algorithm= needs the value of n", ""),
+    ("run(lambda x, n: td.pad(x, 1, n), m, 1)", TRACING, "pad: mode= needs the value of n", ""),
+    ("run(lambda x, n: td.pad(x, n), m, 1)", TRACING, "pad: pad_width= needs the value of n", ""),
+    ("td.matmul(M, M.T, scaling=A)", TRACING, "scaling= says what the program is", ""),
+    ("td.run(A, check=P)", TRACING, "run: check= says what the program is", ""),
+    ("with td.config(check=P):\n    pass", TRACING, "config: check= says what the program is", ""),
+    # Operands.
+    ("A + None", TRACING, "add cannot use a value of type NoneType. | forget to return", ""),
+    ("None + A", TRACING, "add cannot use a value of type NoneType", ""),
+    ("td.map(lambda x: x ** None, a)", TRACING, "power cannot use a value of type NoneType", ""),
+    ("'x' + A", TRACING, "add cannot use a value of type str", ""),
+    ("A + [1, 2, 3, 4, 5]", TRACING, "type list. | np.array(x)", "A + np.array([1, 2, 3, 4, 5])"),
+    ("(1, 2, 3, 4, 5) + A", TRACING, "type tuple. | np.array(x)", ""),
+    ("[1.0, 2.0] * A", TRACING, "multiply cannot use a value of type list", ""),
+    ("A + [A, A]", TRACING, "td.stack([a, b])", "A + td.stack([A, A])"),
+    ("A * range(5)", TRACING, "type range. | td.arange(start, stop, step)",
+     "A * td.arange(0, 5, 1)"),
+    ("A + {1, 2}", TRACING, "type set. | np.array(list(x))", ""),
+    ("A + collections.OrderedDict(x=1)", TRACING, "x['name']",
+     "A + collections.OrderedDict(x=1)['x']"),
+    ("A + Fraction(1, 2)", TRACING, "type Fraction. | float(x)", "A + float(Fraction(1, 2))"),
+    ("td.map(lambda x: Fraction(1, 2) * x, a)", TRACING, "type Fraction. | float(x)", ""),
+    ("A + len", TRACING, "type builtin_function_or_method", ""),
+    ("A + object()", TRACING, "type object", ""),
+    ("A < [1, 2, 3, 4, 5]", TRACING, "less cannot use a value of type list", ""),
+    ("A == None", TRACING, "equal cannot use | Write x is None.", "A is None"),
+    ("None != A", TRACING, "not_equal cannot use | Write x is not None.", "A is not None"),
+    ("td.map(lambda x: x == None, a)", TRACING, "Write x is None.", ""),
+    ("A == 'a'", TRACING, "equal cannot use a value of type str. | compared in Python", ""),
+    ("td.map(lambda x: x == 'a', a)", TRACING, "equal cannot use a value of type str", ""),
+    ("A == [0, 1, 2, 3, 4]", TRACING, "type list. | np.array(x)", "A == np.array([0, 1, 2, 3, 4])"),
+    ("A == Fraction(1, 2)", TRACING, "type Fraction. | float(x)", "A == float(Fraction(1, 2))"),
+    ("A * np.matrix(np.ones((1, 5)))", TRACING, "np.matrix is its matrix product | a @ np.asarray",
+     "A @ np.asarray(np.matrix(np.ones((5, 1))))"),
+    ("np.matrix(np.ones((1, 5))) * A", TRACING, "np.matrix is its matrix product", ""),
+    ("Left() @ A", TRACING, "needs the value of an array that is not computed. | td.run(a)",
+     "Left() @ td.run(A)"),
+    ("np.ma.array(a, mask=a > 2) + A", TRACING, "td.run(a) computes it",
+     "np.ma.array(a, mask=a > 2) + td.run(A)"),
+    ("A + np.ma.array(a, mask=a > 2)", TRACING, "would lose its mask", ""),
+    ("A ^ 2", DTYPE, "bitwise_xor is not defined for float64, int64. | A power is written with **",
+     "A ** 2"),
+    ("td.map(lambda x: x ^ 2, a)", DTYPE, "A power is written with **", ""),
+    ("td.use(np.ones(3, 'u8')) | td.use(np.ones(3, 'i8'))", DTYPE,
+     "No integer type holds both: convert one, x.astype(td.uint64)",
+     "td.use(np.ones(3, 'u8')) | td.use(np.ones(3, 'i8')).astype(td.uint64)"),
+    ("td.use(np.ones(3, 'i8')) & td.use(np.ones(3, 'u8'))", DTYPE, "x.astype(td.int64)",
+     "td.use(np.ones(3, 'i8')) & td.use(np.ones(3, 'u8')).astype(td.int64)"),
+    ("A > 1 & A < 3", DTYPE, "& binds more tightly", "(A > 1) & (A < 3)"),
+    ("A & B[:1]", DTYPE, "td.cast(x, td.int32)", "td.cast(A, td.int32) & td.cast(B, td.int32)[:1]"),
+    # Powers.
+    ("K ** -1", td.ExponentError, "negative integer powers | a.astype(td.float64) ** -1",
+     "K.astype(td.float64) ** -1"),
+    ("td.power(K, -2)", td.ExponentError, "the exponent -2 | ** -2", ""),
+    ("K ** np.int64(-1)", td.ExponentError, "negative integer powers", ""),
+    ("K ** (td.int64(1) - 2)", td.ExponentError, "negative integer powers", ""),
+    ("U ** -1", td.ExponentError, "negative integer powers", ""),
+    ("P ** -1", td.ExponentError, "negative integer powers", ""),
+    ("2 ** td.int32(-1)", td.ExponentError, "negative integer powers", ""),
+    ("td.map(lambda x: x ** -1, k)", td.ExponentError, "negative integer powers", ""),
+    ("td.loop(3, lambda k, s: s ** -1, K)", td.ExponentError, "negative integer powers", ""),
+    ("K ** -1", ValueError, "negative integer powers", ""),
+    # In place.
+    ("A[0] = 1.0", TRACING, "never changed in place | a = td.scatter(a, indices, values)",
+     "td.scatter(A, [0], [1.0])"),
+    ("A[1:3] = 0", TRACING, "td.concatenate([a[:k], new, a[m:]])",
+     "td.concatenate([A[:1], np.zeros(2), A[3:]])"),
+    ("A[P] = 0", TRACING, "td.where(mask, value, a)", "td.where(P, 0, A)"),
+    ("del A[0]", TRACING, "td.concatenate([a[:k], a[k + 1:]])", "td.concatenate([A[:0], A[1:]])"),
+    ("def f(x):\n    x[0] = 1\n    return x\ntd.map(f, a)", TRACING, "from the function of map",
+     ""),
+    ("def f(i):\n    A[i] = i\n    return i\ntd.generate(3, f)", TRACING, "function of generate",
+     ""),
+    ("A.shape = (5, 1)", TRACING, "shape cannot be set | td.reshape(a, shape)",
+     "td.reshape(A, (5, 1))"),
+    ("def f(x):\n    x.shape = (5, 1)\n    return x\nrun(f, a)", TRACING, "shape cannot be set",
+     ""),
+    ("A.dtype = 'f4'", TRACING, "dtype cannot be set | a.astype(dtype)", "A.astype('f4')"),
+    ("Z.imag = 0", TRACING, "imag cannot be set | td.complex_(a.real, new)",
+     "td.complex_(Z.real, np.zeros(3))"),
+    ("del A.shape", TRACING, "shape cannot be set", ""),
+    ("def f(x):\n    x.real = 0\n    return x\ntd.map(f, a)", TRACING, "real cannot be set", ""),
+    ("A.foo = 3", AttributeError, "no attribute 'foo'", ""),
+    ("a += A", TRACING, "write w = w + v", "a = a + A"),
+    # Hashes and members.
+    ("td.map(lambda i: i in {3, 1}, k)", TRACING, "a hash, for a dict | td.isin | td.where",
+     "td.map(lambda i: td.isin(i, (3, 1)), k)"),
+    ("td.map(lambda i: {3: 30}.get(i, 0), k)", TRACING, "a hash | td.isin | td.where",
+     "td.map(lambda i: td.where(i == 3, 30, 0), k)"),
+    ("td.map(lambda i: {0: 1.0}[i], k)", TRACING, "a hash | table[k]",
+     "table = td.use([1.0, 2.0, 3.0, 4.0, 5.0])\ntd.map(lambda i: table[i], k)"),
+    ("td.map(lambda i: len({i, i}), k)", TypeError, "a hash", ""),
+    ("td.map(functools.lru_cache(lambda x: x + 1), a)", TRACING, "a cache", ""),
+    ("run(lambda x, n: {1: x, 2: -x}[n], a, 2)", TRACING, "a hash | needs the value of n", ""),
+    ("td.map(lambda i: i in [3, 1], k)", TRACING, "`in` needs | td.isin(k, (3, 1))",
+     "td.map(lambda i: td.isin(i, [3, 1]), k)"),
+    ("td.map(lambda i: 1.0 if i in (3, 1) else 0.0, k)", TRACING, "`in` needs | td.isin", ""),
+    ("td.map(lambda i: i in A, k)", TRACING, "`in` needs | td.isin(x, a)", "td.isin(k, A)"),
+    ("3 in A", TRACING, "`in` needs | td.any(a == x)", "td.any(A == 3)"),
+    ("td.map(lambda x: 3 in x, a)", TRACING, "a scalar has no members", ""),
+    ("{A: 1}", TRACING, "an array has no hash", "{'A': A}"),
+    ("A in {1, 2}", TypeError, "an array has no hash", ""),
+    ("run(functools.lru_cache(lambda x: x + 1), a)", TRACING, "an array has no hash", ""),
+    ("run(lambda x: {x}, a)", TRACING, "an array has no hash", ""),
+    ("run(lambda x: {x.shape[0]: x}, a)", TRACING, "a hash", ""),
+    # Truth, lengths, text.
+    ("if S > 3:\n    pass", TRACING, "the truth of an array | if td.run(p)",
+     "if td.run(S > 3):\n    pass"),
+    ("run(lambda x: x if x.sum() > 0 else -x, a)", TRACING, "td.cond(p, a, b)",
+     "run(lambda x: td.cond(x.sum() > 0, x, -x), a)"),
+    ("td.map(lambda x: 0 < x < 3, a)", TRACING, "p & q",
+     "td.map(lambda x: (0 < x) & (x < 3), a)"),
+    ("td.map(lambda x: max(x, 0), a)", TRACING, "td.maximum",
+     "td.map(lambda x: td.maximum(x, 0), a)"),
+    ("td.map(lambda x: len(x), a)", TRACING, "a scalar has no length", ""),
+    ("run(lambda x: float(x.sum()), a)", TRACING, "It has none while a program is traced", ""),
+    ("float(S)", TRACING, "td.run(a) computes it", "float(td.run(S))"),
+    ("math.sin(S)", TRACING, "td.run(a) computes it", "math.sin(td.run(S))"),
+    ("'%.2f' % S", TRACING, "td.run(a) computes it", "'%.2f' % td.run(S)"),
+    ("td.map(lambda x: f'{x:.2f}', a)", TRACING, "formatting by '.2f'", ""),
+    ("td.map(lambda x: pickle.dumps(x), a)", TRACING, "pickle needs the value", ""),
+    ("pow(K, 2, 3)", TypeError, "pow()", ""),
+    ("json.dumps(A)", TypeError, "not JSON serializable", ""),
+    # Other libraries between.
+    ("td.map(lambda x: random.randint(0, x), k)", TRACING, "int() needs the value", ""),
+    ("td.map(lambda x: bisect.bisect([1.0, 2.0], x), a)", TRACING, "td.where(p, a, b)", ""),
+    ("td.map(lambda x: np.random.normal(x), a)", TRACING, "a NumPy conversion", ""),
+    ("td.map(lambda x: np.linalg.norm(x), a)", TRACING, "np.linalg.norm does not work", ""),
+    ("td.map(lambda x: np.polyval([1, 2], x), a)", TRACING, "write it with td's functions", ""),
+    ("np.linalg.norm(A)", TRACING, "np.linalg.norm | Instead: td.sqrt(td.sum(a * a))",
+     "td.sqrt(td.sum(A * A))"),
+    ("np.fft.fft(A)", TRACING, "td.run(x) computes an array", "np.fft.fft(td.run(A))"),
+    ("np.save('x', A)", TRACING, "td.run(a) computes the array", ""),
+    ("td.map(lambda x: x @ x, a)", NESTED, "matmul", "td.map(lambda x: x * x, a)"),
+    ("td.map(lambda x: np.dot(x, x), a)", NESTED, "write td.dot of whole arrays", "td.dot(A, A)"),
+    ("td.map(lambda x: td.isin(x, K), a)", NESTED, "compute td.isin(…) outside", "td.isin(a, K)"),
+    ("td.map(lambda x: td.foreign(math.sin, x), a)", TRACING, "Numba could not compile 'sin'", ""),
+    # Names that are not there.
+    ("td.vmap(abs)", AttributeError, "td.map(f, a) applies f to every element", "td.map(abs, a)"),
+    ("td.zeros_like_(a)", AttributeError, "Did you mean zeros_like?", "td.zeros_like(a)"),
+    ("td.Sum(a)", AttributeError, "Did you mean sum?", "td.sum(a)"),
+    ("td.len(A)", AttributeError, "a.shape[0]", "A.shape[0]"),
+    ("td.map(lambda x: x.sum(), a)", AttributeError, "it is one value", ""),
+    ("td.map(lambda x: x.sqrt(), a)", AttributeError, "write td.sqrt(x)",
+     "td.map(lambda x: td.sqrt(x), a)"),
+    ("run(lambda x: x.tolist(), a)", AttributeError, "not known while a program is traced", ""),
+    ("A.tolist()", AttributeError, "td.run(x).tolist() is a list", "td.run(A).tolist()"),
+]  # fmt: skip
+
+
+def names():
+    found: dict[str, object] = {}
+    exec(compile(PREAMBLE, "<treadle preamble>", "exec"), found)
+    return found
+
+
+def execute(text, file):
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    exec(compile(text, file, "exec"), names())
+
+
+@pytest.mark.parametrize(
+    ("written", "kind", "words", "works"), MISTAKES, ids=[f"{k}" for k in range(len(MISTAKES))]
+)
+@pytest.mark.filterwarnings("ignore")
+def test_mistakes(written, kind, words, works):
+    with pytest.raises(kind) as error:
+        execute(written, "<a mistake>")
+    text = " ".join(str(error.value).split())
+    missing = [w for w in words.split(" | ") if w not in text]
+    assert not missing, f"{missing} not in:\n{error.value}"
+    if isinstance(error.value, td.TreadleError):
+        where = error.value.where
+        assert where is not None and where.file == "<a mistake>", where
+        assert written.splitlines()[where.line - 1].strip() in str(error.value)
+        assert "^" in str(error.value)
+    if works:
+        execute(works, "<what works>")
+
+
+def test_what_has_its_own_way_with_arrays_keeps_it():
+    found = names()
+    assert found["A"] + found["Own"]() == "its own"
+    assert (found["A"] == found["Own"]()) == "its own"
+    with pytest.raises(td.TracingError, match="cannot use a value of type Own"):
+        found["A"] - found["Own"]()
+
+
+def test_arrays_on_the_left_leave_the_operation_to_us(run):
+    """As pandas' do by `__pandas_priority__`, NumPy's and theirs by `__array_ufunc__`."""
+    found = names()
+    a, table = found["A"], found["Table"]()
+    sub = np.arange(5.0).view(type("Sub", (np.ndarray,), {}))
+    for made in (table + a, a + table, sub + a, a + sub, np.arange(5.0) + a):
+        assert isinstance(made, td.Array)
+        np.testing.assert_array_equal(run(made), np.arange(5.0) * 2)
+    np.testing.assert_array_equal(run(table + td.sum(a)), np.arange(5.0) + 10)
+    np.testing.assert_array_equal(
+        run(td.map(lambda x: np.clip(x, 1, 3) + np.where(x > 1, x, 0), a)), [1, 1, 4, 6, 7]
+    )
+    assert np.shape(a) == (5,) and np.ndim(a) == 1 and np.size(a) == 5
+
+
+def test_one_suggestion_for_a_missing_name():
+    """Python adds one of its own to an AttributeError that names an object: none to ours."""
+    for ask in (
+        lambda: td.vmap,
+        lambda: td.schedule.Columns,
+        lambda: td.use(np.ones(3)).sort,
+        lambda: td.jit(abs).explain,
+    ):
+        with pytest.raises(AttributeError) as error:
+            ask()
+        assert error.value.name and error.value.obj is None
+
+
+def test_extents_that_are_known_are_numbers():
+    """Equal ones have equal hashes, as of Python's numbers; those of arguments have none."""
+    rows, other = td.use(np.ones((3, 4))).shape, td.use(np.ones((4, 3))).shape
+    assert {3: "three"}[rows[0]] == "three" and rows[0] in {3.0} and rows[1] not in {3}
+    assert rows[0] == other[1] and hash(rows[0]) == hash(other[1]) == hash(3)
+    assert (rows[0] != other[0]) is True and (rows[0] != 3) is False and rows[0] == 3.0
+    assert len({*rows, *other}) == 2 and [0] * rows[0] == [0, 0, 0]
+    assert rows == (3, 4) and rows != (3, 3)
