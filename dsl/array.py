@@ -18,8 +18,9 @@ from .errors import (
 )
 from .expr import Const, Expr, Read
 from .graph import Check, Generate, Input, Label, Leaf, Shape, known, topological
+from .operators import Operators
 from .refusals import never_set
-from .scalar import Operators, Scalar, as_index, as_strong, lift
+from .scalar import Scalar, as_index, as_strong, lift
 from .shapes import Extent, broadcast_shapes, stretched
 from .tracing import enclosing_kernel, forbid_nesting, refuse_unless_guarded
 from .types import LEAF, ScalarType, Structure
