@@ -7,6 +7,7 @@ moved about afterwards, so that no comparison or rounding makes a small differen
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
@@ -17,6 +18,7 @@ import numpy as np
 from ..helpers import BFLOAT16, DTYPES, FLOATS
 from . import arguments
 from .judging import Refused, step
+from .model import Model
 from .program import Line, Manner, Program, scope
 from .scalars import LARGEST, Scalars
 
@@ -42,6 +44,13 @@ NOT_GENERATED = {
 }  # fmt: skip
 
 MOST = 20_000
+#: Operations that the model has, and NumPy has not.
+MODELLED = frozenset(
+    [
+        *("map", "imap", "generate", "backpermute", "replicate", "stencil", "permute", "scatter"),
+        *("fold", "fold1", "fold_seg", "scanl", "scanl1", "scanr", "scanr1", "filter"),
+    ]
+)
 OPTIONS = ("Row()", "Column(3)", "Column(64)", "ZigZag(4)", "Tile(2, 3)", "Morton()", "Hilbert()",
            "Swizzle(2)", "Row() | td.schedule.Block(3, 5)", "Hilbert() | td.schedule.Block(4, 4)",
            "Swizzle(2) | td.schedule.PerThread(rows=2)",
@@ -50,6 +59,10 @@ OPTIONS = ("Row()", "Column(3)", "Column(64)", "ZigZag(4)", "Tile(2, 3)", "Morto
 
 class NoLine(Exception):
     """Nothing drawn so far fits the operation."""
+
+
+class Broken(Exception):
+    """The reference raised what is no TreadleError: the last line is a finding."""
 
 
 @dataclass
@@ -162,12 +175,17 @@ class Writer:
         """Adds `name = text` if the reference takes it. `exact=False` says that the result has no
         tolerance, and is not to be computed with either."""
         name = f"a{len(self.known)}"
+        if not (numpy or ulps or absolute):
+            numpy = in_model(text, [v for v in self.known.values() if isinstance(v, np.ndarray)])
         line = Line(name, text, ulps, absolute, numpy)
         try:
             value = step(line, self.known)
         except Refused as error:
             self.refused.append((text, str(error)))
             return None
+        except Exception as error:
+            self.lines.append(line)
+            raise Broken from error
         parts = value if isinstance(value, tuple) else (value,)
         if sum(np.size(p) for p in parts) > MOST:
             return None
@@ -225,6 +243,23 @@ def in_numpy(text: str, *values: np.ndarray) -> str:
     return text.replace("td.", "np.")
 
 
+SCHEDULE = re.compile(r", schedule=[^()]*\([^()]*\)(?: \| [^()]*\([^()]*\))?")
+#: What a model of NumPy's words cannot know: numbers of the run, which wrap, and treadle's own.
+UNKNOWN = re.compile(r"\bn\d|\.shape|\.astype|\bs\d+\[|\.T\b")
+
+
+def in_model(text: str, values: list[np.ndarray]) -> str:
+    """The same text for the model, "" where that does not have all of it."""
+    text = SCHEDULE.sub("", text)
+    words = set(re.findall(r"td\.(\w+)", text))
+    first = re.match(r"td\.(\w+)\(", text)
+    if not first or first[1] not in MODELLED or not words <= vars(Model).keys():
+        return ""
+    if UNKNOWN.search(text) or any(v.dtype == BFLOAT16 for v in values):
+        return ""
+    return text.replace("td.", "model.")
+
+
 # ---------------------------------------------------------------------------------------------
 # Element-wise
 
@@ -275,7 +310,7 @@ def unary(w: Writer, name: str) -> None:
         numpy = ""
     if name in ("reciprocal", "sign", "bitwise_count", "angle"):
         numpy = ""
-    if name == "rint" and v.dtype.kind in "iu":
+    if name in ("rint", "fabs") and v.dtype.kind in "iu":
         numpy = ""  # NumPy makes floats of integers
     if w.rng.random() < 0.35:
         text = f"td.map(lambda x: td.{name}(x{more}), {a}{w.schedule()})"
@@ -790,6 +825,8 @@ def arithmetic_reductions(w: Writer, name: str) -> None:
         w.line(text, 0, off, numpy if v.dtype.name not in ("float16",) else "")
     elif name == "prod":
         if floating:
+            if v.size > 12 or not whole(v):
+                raise NoLine  # overflows, in whatever order
             w.line(text, 4096 if v.dtype.name in ("float16", "bfloat16") else 100_000, 1e-3)
         else:
             w.line(text, numpy=numpy)
@@ -1053,6 +1090,9 @@ def write(seed: int, number: int) -> tuple[Program, list[tuple[str, str]]]:
                 GENERATED[name](w, name)
         except NoLine:
             continue
+        except Broken:
+            last = w.lines[-1].name
+            return Program(tuple(w.inputs), tuple(w.lines), (last,)).needed(), w.refused
     every = [line.name for line in w.lines]
     used = {n for line in w.lines for n in line.text.replace("(", " ").split() if n in every}
     last = [n for n in every if n not in used or rng.random() < 0.3]

@@ -13,6 +13,7 @@ import numpy as np
 import treadle as td
 
 from ..helpers import BFLOAT16, assert_same, differences, to_host
+from .model import Model
 from .program import NAME, Line, Program, scope
 
 
@@ -20,7 +21,7 @@ from .program import NAME, Line, Program, scope
 class Verdict:
     """`kind` is "right", "refused" (the reference raises a TreadleError), or what went wrong:
     "wrong" (a value), "numpy" (the reference beside NumPy), "shared" (memory), "changed" (an
-    argument), "raised: …", "crashed: …" or "hung"."""
+    argument), "raised: …", "reference raised: …" (no TreadleError), "crashed: …" or "hung"."""
 
     kind: str
     message: str = ""
@@ -52,9 +53,15 @@ def step(line: Line, known: dict[str, Any]) -> Any:
 
 def in_numpy(line: Line, known: dict[str, Any]) -> Any:
     """What NumPy says of a line, in the machine's byte order."""
+
+    def native(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(native(part) for part in value)
+        value = np.asarray(value)
+        return value.astype(value.dtype.newbyteorder("="))
+
     with np.errstate(all="ignore"):
-        found = np.asarray(eval(line.numpy, scope(known)))
-    return found.astype(found.dtype.newbyteorder("="))
+        return native(eval(line.numpy, scope(known) | {"model": Model}))
 
 
 def compare(got: Any, want: Any, line: Line) -> str:
@@ -83,7 +90,10 @@ def expected(program: Program, arguments: dict[str, Any]) -> tuple[dict[str, Any
     for line in program.lines:
         known[line.name] = step(line, known)
         if line.numpy and not complaint:
-            complaint = compare(known[line.name], in_numpy(line, known), line)
+            try:
+                complaint = compare(known[line.name], in_numpy(line, known), line)
+            except Exception as error:
+                complaint = f"{line.name}: NumPy raises {type(error).__name__}: {error}"
     return known, complaint
 
 
@@ -95,6 +105,8 @@ def judge(program: Program, backend: str) -> Verdict:
         known, complaint = expected(program, arguments)
     except Refused as error:
         return Verdict("refused", str(error))
+    except Exception as error:
+        return Verdict(f"reference raised: {type(error).__name__}", str(error))
     if complaint:
         return Verdict("numpy", complaint, complaint.split(":")[0])
     try:

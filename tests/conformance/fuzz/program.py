@@ -19,7 +19,8 @@ NAME = re.compile(r"\b[an]\d+\b")
 class Line:
     """`name = text`, an array of treadle's or a tuple of such. Floats of the result may differ by
     `ulps` units in the last place or by `absolute`; with 0 and 0 the result is exact. `numpy` is
-    the same in NumPy's words, "" where NumPy has none."""
+    the same in NumPy's words, or in those of
+    `model.Model`; "" where neither has any."""
 
     name: str
     text: str

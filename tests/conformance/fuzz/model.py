@@ -1,12 +1,11 @@
-"""An eager model of the language on NumPy arrays, for programs whose text runs on either."""
+"""An eager model of the language on NumPy arrays: what the reference is compared with where NumPy
+has no word. The text of a line runs on either; scalar functions see whole arrays of scalars."""
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
-from .helpers import neighbour, precise, scan_left, scan_right
+from ..helpers import neighbour, scan_left, scan_right
 
 
 class Window:
@@ -21,23 +20,50 @@ class Window:
 
 
 class Model:
-    """The language on NumPy arrays, eagerly; scalar functions see whole arrays of scalars."""
+    """Exact operations only. Missing: loops, `cond` of arrays, and all that NumPy has."""
 
     ignore = object()
     clamp, mirror, symmetric, wrap = "clamp", "mirror", "symmetric", "wrap"
-    minimum, maximum, clip, abs = np.minimum, np.maximum, np.clip, np.abs
-    sin, exp, sqrt, tanh = (partial(precise, f) for f in (np.sin, np.exp, np.sqrt, np.tanh))
-    int64, float64 = np.int64, np.float64
-    transpose, reshape, concatenate = np.transpose, np.reshape, np.concatenate
-    roll, pad, sort, matmul, take = np.roll, np.pad, np.sort, np.matmul, np.take
-    reverse = np.flip
+    minimum, maximum, fmin, fmax, abs = np.minimum, np.maximum, np.fmin, np.fmax, np.abs
+    clip, negative, floor, ceil, trunc = np.clip, np.negative, np.floor, np.ceil, np.trunc
+    sign, square, left_shift = np.sign, np.square, np.left_shift
+    right_shift, isnan, roll, reverse = np.right_shift, np.isnan, np.roll, np.flip
+    int8, int16, int32, int64 = np.int8, np.int16, np.int32, np.int64
+    uint8, uint16, uint32, uint64 = np.uint8, np.uint16, np.uint32, np.uint64
+    float32, float64 = np.float32, np.float64
 
     @staticmethod
-    def use(a):
+    def rint(x):
+        """Integers stay what they are, which is not NumPy's."""
+        return np.rint(x) if np.asarray(x).dtype.kind == "f" else x
+
+    @staticmethod
+    def the(a):
         return a
 
-    compute = the = use
-    unit = np.asarray
+    @staticmethod
+    def cast(x, kind):
+        """Floats saturate, and NaN is 0."""
+        x, kind = np.asarray(x), np.dtype(kind)
+        if x.dtype.kind == "f" and kind.kind in "iu":
+            info = np.iinfo(kind)
+            inside = np.where((x >= float(info.min)) & (x < float(info.max)), x, 0).astype(kind)
+            ends = np.where(x >= float(info.max), info.max, inside)
+            return np.where(x < float(info.min), info.min, ends).astype(kind)
+        return x.astype(kind)
+
+    @staticmethod
+    def quot(a, b):
+        down = a // b
+        return np.where((a % b != 0) & ((a < 0) != (b < 0)), down + 1, down).astype(down.dtype)
+
+    @staticmethod
+    def rem(a, b):
+        return np.where(b == 0, 0, a - Model.quot(a, b) * b).astype(np.result_type(a, b))
+
+    @staticmethod
+    def overwrite(new, old):
+        return new
 
     @staticmethod
     def constant(value):
@@ -78,19 +104,15 @@ class Model:
 
     @staticmethod
     def backpermute(shape, f, a):
-        return a[f(*np.indices(shape))]
+        return a[tuple(np.broadcast_to(part, shape) for part in f(*np.indices(shape)))]
 
     @staticmethod
     def replicate(a, n, axis):
         return np.repeat(np.expand_dims(a, axis), n, axis)
 
     @staticmethod
-    def flatten(a):
-        return a.reshape(-1)
-
-    @staticmethod
-    def stencil(f, a, boundary):
-        return Model.spread(f(Window(a, boundary)), a.shape)
+    def stencil(f, *arrays, boundary):
+        return Model.spread(f(*(Window(a, boundary) for a in arrays)), arrays[0].shape)
 
     @staticmethod
     def fold(f, init, a, axis=-1):
@@ -100,6 +122,8 @@ class Model:
 
     @staticmethod
     def fold1(f, a, axis=-1):
+        if axis is None:
+            return scan_left(f, None, a.reshape(-1))[..., -1]
         return scan_left(f, None, np.moveaxis(a, axis, -1))[..., -1]
 
     @staticmethod
@@ -141,32 +165,14 @@ class Model:
         return out
 
     @staticmethod
+    def scatter(defaults, indices, a, combine=None):
+        out = defaults.copy()
+        for row, place in enumerate(indices):
+            new = a[row].astype(out.dtype)
+            out[place] = combine(new, out[place]) if combine else new
+        return out
+
+    @staticmethod
     def filter(p, a):
         keep = Model.spread(p(a), a.shape)
         return a[keep], np.array(keep.sum())
-
-    @staticmethod
-    def sum(a):
-        return np.asarray(np.sum(a))
-
-    @staticmethod
-    def max(a):
-        return np.asarray(np.max(a))
-
-    @staticmethod
-    def iterate(n, f, init):
-        for _ in range(n):
-            init = f(init)
-        return init
-
-    @staticmethod
-    def loop(n, f, init):
-        for k in range(n):
-            init = f(k, init)
-        return init
-
-    @staticmethod
-    def while_loop(p, f, init):
-        while p(init):
-            init = f(init)
-        return init
