@@ -20,7 +20,7 @@ endif
 help:
 	@echo "make demo       find the edges in a photograph, and draw them"
 	@echo "make test       run the tests (a few minutes)"
-	@echo "make test-long  run the tests that take longer"
+	@echo "make test-long  run what takes half an hour: random programs, faults"
 	@echo "make test-gpu   run the tests that need a GPU, and the conformance tests on it"
 	@echo "make lint       ruff and mypy"
 	@echo "make format     let ruff put the sources in order"
