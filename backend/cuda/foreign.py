@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import re
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from treadle.dsl import locks

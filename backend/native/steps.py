@@ -186,17 +186,14 @@ class Variant:
         lowering = Lowering(lower)
         self.fits: Sequence[tuple[Any, int, int]] = ()
         self.filled: Mapping[int, tuple[Any, int, int, Sequence[int]]] = {}
+        self.errors = 0  # numbers that kernels report an error in; those that do are never kept
         if found is None:
             made = lowering.made
+            self.errors = max((k.errors for kernels in made.kernels for k in kernels), default=0)
             recipe.keep(key, made)
             found, self.fits, self.filled = made.recipe, made.fits, made.filled
         self.shapes, self.dependence = found.shapes, found.dependence
         self.scratch = [(at, _TYPES[t].numpy, zeroed) for at, t, zeroed in found.scratch]
-        self.errors = (
-            0
-            if self._lowered is None
-            else max((k.errors for kernels in self._lowered.kernels for k in kernels), default=0)
-        )
         self.launches: list[Launch | Choice] = []
         for place, choice in enumerate(found.launches):
             variants = [

@@ -159,7 +159,7 @@ MISTAKES = [
     ("td.generate(abs, 5)", TRACING, "generate's shape cannot use | generate(shape, f)", ""),
     ("td.scatter(A, K, A, 'add')", TRACING, "scatter needs a function to combine | td.add",
      "td.scatter(A, K, A, td.add)"),
-    ("td.loop(range(3), lambda k, s: s, A)", TRACING, "the number of its turns, got a range",
+    ("td.loop(range(3), lambda k, s: s, A)", TRACING, "the number of its iterations, got a range",
      "td.loop(3, lambda k, s: s, A)"),
     ("td.concatenate(A)", SHAPE, "td.concatenate([a, b])", "td.concatenate([A, B])"),
     ("td.stack([A, B])", SHAPE, "stack needs arrays of equal shape, got (5,) and (4,)", ""),
