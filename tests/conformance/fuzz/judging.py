@@ -99,7 +99,10 @@ def expected(program: Program, arguments: dict[str, Any]) -> tuple[dict[str, Any
 
 def judge(program: Program, backend: str) -> Verdict:
     """Runs it, and says how that went."""
-    arguments = program.arguments()
+    try:
+        arguments = program.arguments()
+    except Exception as error:  # a shorter program may have none
+        return Verdict("refused", f"arguments: {error}")
     before = {n: np.array(v) for n, v in arguments.items()}
     try:
         known, complaint = expected(program, arguments)

@@ -45,6 +45,8 @@ class Model:
     def cast(x, kind):
         """Floats saturate, and NaN is 0."""
         x, kind = np.asarray(x), np.dtype(kind)
+        if x.dtype.kind == "c" and kind.kind != "c":
+            x = x.real
         if x.dtype.kind == "f" and kind.kind in "iu":
             info = np.iinfo(kind)
             inside = np.where((x >= float(info.min)) & (x < float(info.max)), x, 0).astype(kind)
