@@ -286,7 +286,7 @@ def in_runs(plan: Resolved, builder: Builder, domain: Shape, into: Linearizer,
             ids: tuple[Expr, Expr], tile: Inner, apart: Callable[[Expr, Expr], None]
             ) -> None:  # fmt: skip
     """The elements of `ids`, a run at a time: a `tile` where its ids are a piece of a row, as the
-    coordinates of its two ends say; else `apart(begin, end)`."""
+    coordinates of its two ends say (`Order.run`); else `apart(begin, end)`."""
     run = min(plan.order.run or 1, LONGEST_RUN)
     with into.loop("run", *ids, step=run) as begin:
         end = at.minimum(at.add(begin, run), ids[1])
@@ -299,6 +299,17 @@ def in_runs(plan: Resolved, builder: Builder, domain: Shape, into: Linearizer,
             *(at.equal(a, b) for a, b in zip(first[:-1], final[:-1], strict=True)),
             at.equal(at.subtract(high, low), at.add(at.subtract(last, begin), 1)),
         )
+        if plan.order.reverses:
+            after = at.minimum(at.add(begin, 1), last)
+            _, second = unit_origin(plan, builder, domain, into, into.let(after, "after"))
+            step = at.subtract(second[-1], first[-1])
+            one_row = at.both(
+                one_row,
+                *(at.equal(a, b) for a, b in zip(first[:-1], second[:-1], strict=True)),
+                at.equal(
+                    at.multiply(step, at.subtract(last, begin)), at.subtract(final[-1], first[-1])
+                ),
+            )
         together = into.let(one_row, "together")
         with into.when(together):
             row = first[-2] if len(first) > 1 else constant(0)

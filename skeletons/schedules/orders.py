@@ -92,9 +92,15 @@ class Order(Layer):
         """The length of the pieces of rows that ids come in, where the order has one.
 
         It promises that ids whose two ends lie in one row, as far apart there as the ids are, are
-        all in between: a backend may take them as one piece, having looked at the ends.
+        all in between: a backend may take them as one piece, having looked at the ends (and, of an
+        order that `reverses`, at the second id, which must lie on the way from end to end).
         """
         return None
+
+    @property
+    def reverses(self) -> bool:
+        """Whether some rows are walked backwards."""
+        return False
 
     def in_units(self, rows: int, cols: int) -> Self:
         """The same order with its lengths in units of ``rows`` x ``cols`` elements, rounded up.
@@ -222,6 +228,10 @@ class ZigZag(PlaneOrder):
     @property
     def run(self) -> int:
         return self.width
+
+    @property
+    def reverses(self) -> bool:
+        return True
 
     def __post_init__(self) -> None:
         integer(self, "width")

@@ -323,3 +323,25 @@ def test_scalars_of_the_language_agree(order: Order, shape: tuple[int, ...]) -> 
 def test_clz_of_arrays(numbers: list[int]) -> None:
     counts = arithmetic.clz(np.array(numbers, np.int64))
     assert counts.tolist() == [arithmetic.clz(n) for n in numbers]
+
+
+def test_pieces_of_rows_are_what_their_ends_say() -> None:
+    """`Order.run`: what a backend concludes from the ends of a piece (and the second id)."""
+    wrong = []
+    extents = [(h, w) for h in range(1, 6) for w in range(1, 12)]
+    extents += [(n, h, w) for n in (2, 3) for h in (1, 2, 3) for w in (1, 4, 5, 7, 9)]
+    orders = [kind(w) for kind in (Column, ZigZag) for w in range(1, 6)]
+    orders += [Tile(rows, cols) for rows in (1, 2, 3) for cols in range(1, 6)]
+    for order, shape in itertools.product(orders, extents):
+        assert order.run is not None
+        points = evaluate(order, shape).tolist()
+        for begin in range(0, len(points), order.run):
+            piece = points[begin : begin + order.run]
+            step = (piece[-1][-1] > piece[0][-1]) - (piece[-1][-1] < piece[0][-1])
+            between = [[*piece[0][:-1], piece[0][-1] + step * k] for k in range(len(piece))]
+            alike = piece[-1] == between[-1]
+            if order.reverses:
+                alike = alike and piece[min(1, len(piece) - 1)] == between[min(1, len(piece) - 1)]
+            if alike and piece != between:
+                wrong.append((order, shape, begin))
+    assert not wrong, wrong[:3]
