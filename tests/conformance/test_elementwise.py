@@ -133,6 +133,13 @@ def test_complex_functions(check, kind):
     check(cases)
 
 
+def test_complex_numbers_of_special_parts(check):
+    parts = np.float32([0, -0.0, 1, np.inf, np.nan]), np.float32([-np.inf, np.inf, np.nan, 2, 3])
+    wanted = np.empty(5, np.complex64)
+    wanted.real, wanted.imag = parts
+    check({"complex_": (lambda: td.complex_(*map(td.use, parts)), wanted)})
+
+
 def test_complex_special_values(check):
     a = np.array([0, -4, -4 - 0j, 1j, -1j, 3 + 4j, -3 - 4j])
     check(
