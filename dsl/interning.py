@@ -13,6 +13,7 @@ one that its thread may take again, for entries go whenever their objects do, al
 from __future__ import annotations
 
 import weakref
+from threading import RLock
 from typing import Any, TypeVar
 
 from .locks import held_across_fork
@@ -28,7 +29,7 @@ class _Held(weakref.ref[Any]):
 
 
 _table: dict[tuple[Any, ...], _Held] = {}
-_lock = held_across_fork(depth=9)
+_lock = held_across_fork(RLock(), innermost=True)
 
 
 def find(key: tuple[Any, ...]) -> Any:

@@ -15,8 +15,8 @@ in the child.
 
 from __future__ import annotations
 
+import importlib
 import os
-import sys
 import threading
 import time
 import weakref
@@ -26,8 +26,11 @@ from typing import TYPE_CHECKING, Any
 #: Seconds that a fork waits at most for the other threads to finish compiling or importing.
 LONGEST_WAIT = 20.0
 
+#: Python's locks of modules that are being imported, by name: weak references.
+_module_locks: dict[str, Any] = getattr(importlib._bootstrap, "_module_locks", {})
+
 _renewed: weakref.WeakSet[Any] = weakref.WeakSet()
-_held: list[tuple[int, Any]] = []  # outermost first
+_held: list[Any] = []  # in the order in which a fork takes them
 _lost: list[Any] = []
 
 
@@ -55,13 +58,14 @@ def after_fork(call: Callable[[], object]) -> None:
         os.register_at_fork(after_in_child=call)
 
 
-def held_across_fork(depth: int) -> Any:
-    """A `threading.RLock` that a fork takes, those of lower `depth` first: whoever holds one may
-    take those that are deeper."""
-    made = threading.RLock()
-    _held.append((depth, made))
-    _held.sort(key=lambda entry: entry[0])
-    return made
+def held_across_fork(lock: Any, innermost: bool = False) -> Any:
+    """A `threading.RLock` that a fork takes, the `innermost` one last: whoever holds another may
+    take it, and takes no other."""
+    if innermost:
+        _held.append(lock)
+    else:
+        _held.insert(0, lock)
+    return lock
 
 
 def lost(of: Any) -> bool:
@@ -92,19 +96,18 @@ else:
     cached = _Cached
 
 
+#: Packages whose modules are imported where they are needed first.
+_LATE = ("concurrent", "ctypes", "llvmlite", "numpy", "treadle")
+
+
 def _importing() -> bool:
-    """Whether another thread is in the middle of importing a module of ours, or what that needs."""
-    frame, own = sys._getframe(), set()
-    while frame is not None:
-        if frame.f_code.co_name == "<module>":
-            own.add(frame.f_globals.get("__name__"))
-        frame = frame.f_back  # type: ignore[assignment]
-    return any(
-        name.startswith("treadle")
-        and getattr(getattr(module, "__spec__", None), "_initializing", False)
-        and name not in own
-        for name, module in list(sys.modules.items())
-    )
+    """Whether another thread is importing a module of ours, or one that ours ask for."""
+    own = threading.get_ident()
+    for name, held in list(_module_locks.items()):
+        one = held()
+        if one is not None and one.owner not in (None, own) and name.split(".")[0] in _LATE:
+            return True
+    return False
 
 
 def _before() -> None:
@@ -112,7 +115,7 @@ def _before() -> None:
     while _importing() and time.monotonic() < deadline:
         time.sleep(0.001)
     taken = _forking.taken
-    for _, one in list(_held):
+    for one in list(_held):
         if one.acquire(timeout=max(0.0, deadline - time.monotonic())):
             taken.append(one)
 
@@ -125,7 +128,7 @@ def _after_in_parent() -> None:
 def _after_in_child() -> None:
     for one in list(_renewed):
         one._at_fork_reinit()
-    for _, one in _held:
+    for one in _held:
         if not any(one is t for t in _forking.taken):
             one._at_fork_reinit()
             _lost.append(one)

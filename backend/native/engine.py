@@ -8,21 +8,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import llvmlite.binding as llvm
+
 from treadle.dsl import locks
-from treadle.dsl.errors import BackendUnavailable, CompilationError
+from treadle.dsl.errors import CompilationError
 
 from .libraries import address_of
 from .target import Target
+from .target import lock as _lock
 
-try:
-    import llvmlite.binding as llvm
-except (ImportError, OSError) as error:
-    raise BackendUnavailable(
-        f"the backend 'native' does not work here: LLVM cannot be loaded ({error}).",
-        hint="pip install --force-reinstall llvmlite",
-    ) from error
-
-_lock = locks.held_across_fork(depth=0)
 _names = itertools.count()
 
 
@@ -103,9 +97,19 @@ def _passes(target: Target) -> tuple[Any, Any]:
     return builder, passes
 
 
+def _require_whole() -> None:
+    if locks.lost(_lock):
+        raise CompilationError(
+            "this process was forked while another thread was compiling, for longer than a fork "
+            "waits: LLVM cannot be used here.",
+            hint="Fork before other threads compile, or use multiprocessing's spawn.",
+        )
+
+
 def to_object(text: str, target: Target, thorough: bool = False) -> bytes:
     """Machine code for LLVM IR, as an object file; `thorough` runs all of -O2."""
     with _lock:
+        _require_whole()
         module, machine = _optimised(text, target, thorough)
         return bytes(machine.emit_object(module))
 
@@ -113,6 +117,7 @@ def to_object(text: str, target: Target, thorough: bool = False) -> bytes:
 def to_assembly(text: str, target: Target, thorough: bool = False) -> str:
     """The same as text to read."""
     with _lock:
+        _require_whole()
         module, machine = _optimised(text, target, thorough)
         return str(machine.emit_assembly(module))
 
@@ -129,6 +134,7 @@ def link(image: bytes, exports: Iterable[str], symbols: Iterable[str],
          foreign: Mapping[str, int]) -> Linked:  # fmt: skip
     """Load an object file whose undefined symbols are `symbols` (of libm) and `foreign`."""
     with _lock:
+        _require_whole()
         library = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
         for symbol in symbols:
             address = address_of(symbol)
