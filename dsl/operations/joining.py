@@ -100,23 +100,22 @@ def concatenate(arrays: Any, axis: int = 0) -> Array:
 
 
 def _joined(
-    parts: Sequence[Array], ends: Sequence[Expr], axis: int, rank: int, types: Sequence[Any]
-) -> tuple[Expr, ...]:
-    """A balanced tree of `cond`s on the position, so that n parts cost log n comparisons."""
-
-    def choose(low: int, high: int) -> tuple[Expr, ...]:
-        if high - low == 1:
-            place: list[Expr] = list(indices(rank))
-            if low:
-                place[axis] = minus(place[axis], ends[low - 1])
-            values = parts[low]._element(place)
-            return tuple(simplify.cast(v, t) for v, t in zip(values, types, strict=True))
-        middle = (low + high) // 2
-        left, right = choose(low, middle), choose(middle, high)
-        node = Cond(apply_primitive("less", [Index(axis), ends[middle - 1]]), left, right)
-        return tuple(Proj(node, c) for c in range(len(left)))
-
-    return choose(0, len(parts))
+    parts: Sequence[Array], ends: Sequence[Expr], axis: int, rank: int, types: Sequence[Any],
+    low: int = 0,
+) -> tuple[Expr, ...]:  # fmt: skip
+    """A balanced tree of `cond`s on the position, so that n parts cost log n comparisons; `low` is
+    the number of the first of the parts, `ends` are those of all."""
+    if len(parts) == 1:
+        place: list[Expr] = list(indices(rank))
+        if low:
+            place[axis] = minus(place[axis], ends[low - 1])
+        values = parts[0]._element(place)
+        return tuple(simplify.cast(v, t) for v, t in zip(values, types, strict=True))
+    half = len(parts) // 2
+    left = _joined(parts[:half], ends, axis, rank, types, low)
+    right = _joined(parts[half:], ends, axis, rank, types, low + half)
+    node = Cond(apply_primitive("less", [Index(axis), ends[low + half - 1]]), left, right)
+    return tuple(Proj(node, c) for c in range(len(left)))
 
 
 @operation
