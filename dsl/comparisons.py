@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from . import simplify
+from .bounds import bounds, whole, wraps
 from .expr import Const, Expr
 from .primitives import TABLE
 from .types import bool_, promote, uint64
@@ -18,35 +19,41 @@ _MIRRORED = {"less": "greater", "less_equal": "greater_equal", "greater": "less"
 
 
 def exact_comparison(name: str, operands: Sequence[Expr]) -> Expr | None:
-    """What a comparison is where the common type of two integers would not do: beside a literal
-    that the other's type does not hold, and of uint64 with signed integers.  Else None."""
+    """What a comparison is where the common type of two integers would not do: beside a Python
+    number that the other's type may not hold, and of uint64 with signed integers.  Else None."""
     if name not in COMPARISONS:
         return None
-    beyond = _beyond(name, operands)
-    if beyond is not None:
-        return Const(beyond, bool_)
     first, second = operands
-    integers = all(e.type.is_integer and not (e.weak and isinstance(e, Const)) for e in operands)
-    if integers and promote(first.type, False, second.type, False)[0].is_float:
+    if not (first.type.is_integer and second.type.is_integer):
+        return None
+    if promote(first.type, False, second.type, False)[0].is_float:
         return _by_sign(name, first, second)
+    if second.weak and not first.weak:
+        return _with_number(name, first, simplify.cast(second, second.type))
+    if first.weak and not second.weak:
+        return _with_number(_MIRRORED.get(name, name), second, simplify.cast(first, first.type))
     return None
 
 
-def _beyond(name: str, operands: Sequence[Expr]) -> bool | None:
-    """What comparing integers with a literal gives that their type does not hold: `x > -1` is true
-    of every unsigned x.  None where the literal fits."""
-    first, second = operands
-    for e, literal, above in ((first, second, "less"), (second, first, "greater")):
-        if not (isinstance(literal, Const) and literal.weak and literal.type.is_integer):
-            continue
-        if e.weak or not e.type.is_integer or e.type.kind == "bool":
-            continue
-        if int(literal.value) > e.type.highest:
-            return name in ("not_equal", above, f"{above}_equal")
-        if int(literal.value) < e.type.lowest:
-            below = "greater" if above == "less" else "less"
-            return name in ("not_equal", below, f"{below}_equal")
-    return None
+def _with_number(name: str, e: Expr, number: Expr) -> Expr | None:
+    """Integers beside a number that their type may not hold: they are compared with the nearest
+    that it holds, and beyond this all are less, or none.  None where it holds the number."""
+    least, most = bounds(number)
+    if not wraps((least, most), e.type):
+        return None
+    low, high = (Const(limit, number.type) for limit in whole(e.type))
+    above = simplify.apply(TABLE["greater"], (number, high), bool_)
+    below = simplify.apply(TABLE["less"], (number, low), bool_)
+    nearest = simplify.apply(TABLE["maximum"], (number, low), number.type)
+    nearest = simplify.apply(TABLE["minimum"], (nearest, high), number.type)
+    found = simplify.apply(TABLE[name], (e, simplify.cast(nearest, e.type)), bool_)
+    for beyond, decides in ((above, ("less", "greater_equal")), (below, ("greater", "less_equal"))):
+        if name in (decides[0], "not_equal"):
+            found = simplify.apply(TABLE["logical_or"], (found, beyond), bool_)
+        elif name in (decides[1], "equal"):
+            inside = simplify.apply(TABLE["logical_not"], (beyond,), bool_)
+            found = simplify.apply(TABLE["logical_and"], (found, inside), bool_)
+    return found
 
 
 def _by_sign(name: str, first: Expr, second: Expr) -> Expr:

@@ -22,7 +22,7 @@ from .primitives import TABLE, Primitive, convert, value_of
 from .types import ScalarType, bool_, int64
 
 if TYPE_CHECKING:
-    from .graph import Node
+    from .graph import Check, Node
 
 E = TypeVar("E", bound="Expr")
 
@@ -116,16 +116,21 @@ class Var(Expr):
 
 
 class Param(Expr):
-    """A scalar argument of a compiled program: a run-time value; `until` as an Input's."""
+    """A scalar argument of a compiled program: a run-time value; `until` as an Input's.
 
-    __slots__ = ("name", "uid", "until")
+    `fits` collects, while the program is traced, the checks that what is made of the number fits in
+    the types that it takes.
+    """
+
+    __slots__ = ("fits", "name", "uid", "until")
     uid: int
     name: str
     until: int | None
+    fits: tuple[Check, ...]
 
     def __new__(cls, name: str, type_: ScalarType, weak: bool = False) -> Param:
         made = new(cls, type_, weak=weak)
-        made.name, made.uid, made.until = name, next(_fresh), None
+        made.name, made.uid, made.until, made.fits = name, next(_fresh), None, ()
         return made
 
 

@@ -11,7 +11,7 @@ from .array import Array, broadcast_map
 from .errors import DTypeError, TracingError
 from .expr import FALSE, TRUE, Cond, Const, Expr, Proj
 from .graph import Label
-from .primitives import floating
+from .primitives import TABLE, floating
 from .refusals import called
 from .scalar import Scalar, apply_primitive, as_index, as_strong, as_truth, lift, unify
 from .sources import as_array, is_arraylike
@@ -178,15 +178,34 @@ def radians(x: Any) -> Any:
 deg2rad, rad2deg = radians, degrees
 
 
+def _in_floats(f: Callable[[Any, Any], Any], name: str, x: Any, y: Any) -> Any:
+    """`f` of two numbers in the float type that NumPy computes them in."""
+
+    def build(values: list[Expr]) -> Expr:
+        both, weak = unify(values, name)
+        to = floating(both[0].type)
+        return lift(f(*(Scalar(simplify.cast(e, to, weak)) for e in both)), name)
+
+    return _lifted(build, name, (x, y))
+
+
 def logaddexp(x: Any, y: Any) -> Any:
     """log(eˣ + eʸ) without overflow."""
-    high, low = maximum(x, y), minimum(x, y)
-    return where(equal(high, low), high + math.log(2.0), high + log1p(exp(low - high)))
+
+    def added(x: Any, y: Any) -> Any:
+        high, low = maximum(x, y), minimum(x, y)
+        return where(equal(high, low), high + math.log(2.0), high + log1p(exp(low - high)))
+
+    return _in_floats(added, "logaddexp", x, y)
 
 
 def heaviside(x: Any, at_zero: Any) -> Any:
     """0 below zero, 1 above, `at_zero` at zero."""
-    return where(equal(x, 0), at_zero, where(less(x, 0), 0.0, where(isnan(x), x, 1.0)))
+
+    def step(x: Any, at_zero: Any) -> Any:
+        return where(equal(x, 0), at_zero, where(less(x, 0), 0.0, where(isnan(x), x, 1.0)))
+
+    return _in_floats(step, "heaviside", x, at_zero)
 
 
 def angle(z: Any) -> Any:
@@ -403,15 +422,41 @@ def _where_arrays_of_tuples(p: Any, a: Array, b: Array) -> Array:
 def clip(x: Any, low: Any = None, high: Any = None) -> Any:
     """x limited to [low, high]; either may be None."""
     if low is not None:
-        x = maximum(x, low)
+        x = _limited("maximum", x, low)
     if high is not None:
-        x = minimum(x, high)
+        x = _limited("minimum", x, high)
     return x
 
 
+def _limited(name: str, x: Any, bound: Any) -> Any:
+    """`maximum` or `minimum`, of which a Python integer may lie beyond what the other type holds,
+    and then limits nothing."""
+
+    def build(values: list[Expr]) -> Expr:
+        e, limit = values
+        if limit.weak and limit.type.is_integer and e.type.is_integer and not e.weak:
+            last = e.type.lowest if name == "maximum" else min(e.type.highest, int64.highest)
+            limit = simplify.apply(TABLE[name], (limit, Const(last, int64)), int64, True)
+        return apply_primitive(name, [e, limit])
+
+    return _lifted(build, name, (x, bound))
+
+
 def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8) -> Any:
-    """|a − b| ≤ atol + rtol·|b|."""
-    return less_equal(absolute(subtract(a, b)), add(atol, multiply(rtol, absolute(b))))
+    """|a − b| ≤ atol + rtol·|b|, or a = b."""
+    near = _as_inexact(b)
+    close = less_equal(absolute(subtract(a, near)), add(atol, multiply(rtol, absolute(near))))
+    return logical_or(logical_and(close, isfinite(near)), equal(a, near))
+
+
+def _as_inexact(x: Any) -> Any:
+    """Integers in float64, where their differences do not wrap."""
+
+    def build(values: list[Expr]) -> Expr:
+        (e,) = values
+        return e if e.type.is_inexact else simplify.cast(e, float64, e.weak)
+
+    return _lifted(build, "isclose", (x,))
 
 
 __all__ = [

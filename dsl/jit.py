@@ -29,6 +29,7 @@ from .graph import Input
 from .node import fresh_uid
 from .program import Program, operation_names, unnamed_schedules
 from .refusals import called, instead_of, of_structure
+from .relations import with_checks
 from .scalar import Scalar, refuse_traced
 from .sources import PLAIN_ARRAYS, is_arraylike, normalise_source
 from .types import (
@@ -186,6 +187,7 @@ class Jit:
         backend = _backend(self._backend)
         with config(backend=backend):  # what is chosen by backend is chosen for this one
             leaves, tree = flatten_results(self._traced(symbols), "the compiled function")
+        leaves = with_checks(leaves, [check for param in params for check in param.fits])
         ended = fresh_uid()
         for node in inputs:
             node.until = ended

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from . import errors
-from .expr import Expr
-from .graph import ArrayLoop, Check, Leaf, topological
+from .expr import Const, Expr, Param
+from .graph import ArrayLoop, Check, Input, Leaf, topological
+from .types import int64
 
 
 def checks_before(roots: Iterable[Leaf]) -> list[Check]:
@@ -20,6 +21,29 @@ def checks_before(roots: Iterable[Leaf]) -> list[Check]:
         found.update(dict.fromkeys(c for n in nodes for c in n.checks if not c.reads))
         pending = [leaf for n in nodes if isinstance(n, ArrayLoop) for leaf in n.inner_roots()]
     return list(found)
+
+
+def with_checks(roots: Sequence[Leaf], checks: Iterable[Check]) -> list[Leaf]:
+    """The graph with further checks, made by its first operation."""
+    from .passes.rebuild import rewrite_graph
+
+    more = tuple(dict.fromkeys(checks))
+    first = next((n for n in topological(roots, inside=False) if not isinstance(n, Input)), None)
+    if not more or first is None:
+        return list(roots)
+    made = first.with_(checks=(*first.checks, *more))
+    return rewrite_graph(roots, lambda node: made if node is first else node)
+
+
+def limit_of(check: Check) -> tuple[Param, int, int] | None:
+    """A parameter that is int64, and between which numbers a check has it lie; None for all other
+    checks."""
+    left, right = check.left, check.right
+    if check.relation == ">=" and isinstance(left, Param) and isinstance(right, Const):
+        return left, int(right.value), int64.highest
+    if check.relation == ">=" and isinstance(left, Const) and isinstance(right, Param):
+        return right, int64.lowest, int(left.value)
+    return None
 
 
 def verify_checks(checks: Iterable[Check], value: Callable[[Expr], Any]) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from . import expr as ir
 from . import simplify
+from .bounds import bounds
 from .comparisons import exact_comparison
 from .errors import (
     DTypeError,
@@ -16,8 +17,10 @@ from .errors import (
     TracingError,
     at_membership,
     user_facing_methods,
+    user_location,
 )
 from .expr import Const, Expr, Extent, Param, walk
+from .node import Check
 from .operators import Operators
 from .primitives import TABLE
 from .refusals import never_set, no_operand
@@ -326,6 +329,8 @@ def fit_weak(e: Expr, type_: ScalarType) -> Expr:
             f"a.astype(td.{e.type}).",
         )
     if not (isinstance(e, Const) and e.weak):
+        if e.weak and e.type.is_integer and type_.is_integer:
+            _have_tested(e, type_)
         return simplify.cast(e, type_)
     if e.type.is_integer and type_.is_integer:
         value = int(e.value)
@@ -342,6 +347,30 @@ def fit_weak(e: Expr, type_: ScalarType) -> Expr:
             hint=f"Convert the array, a.astype(td.{e.type}), or say td.{type_}({e.value}).",
         )
     return simplify.cast(e, type_)
+
+
+def _have_tested(e: Expr, type_: ScalarType) -> None:
+    """Have every call test that a weak integer fits in the type it takes, as a literal would have
+    to, where the arguments of the program decide that."""
+    least, most = bounds(e)
+    parts = list(walk((e,)))
+    numbers = [x for x in parts if isinstance(x, Param)]
+    if not numbers or not all(isinstance(x, Const | Param | ir.Apply) for x in parts):
+        return
+    name = numbers[0].name.replace("{", "{{").replace("}", "}}")
+    first, comma = (f"the argument {name}, ", ",") if len(parts) < 3 else ("the integer ", "")
+    rest = f"{comma} does not fit in {type_} ({type_.lowest} … {type_.highest})."
+    hint = f"Say what you mean: convert the array, or td.cast(td.int64(n), td.{type_}) to wrap."
+    value, where = as_strong(e), user_location()
+    for limit, beyond, side in (
+        (type_.lowest, least < type_.lowest, "left"),
+        (type_.highest, most > type_.highest, "right"),
+    ):
+        if beyond:
+            bound = Const(limit, e.type)
+            left, right = (value, bound) if side == "left" else (bound, value)
+            text = f"{first}{{{side}}}{rest}"
+            numbers[0].fits += (Check(left, right, text, "DTypeError", ">=", hint, where),)
 
 
 def unify(values: Sequence[Expr], operation: str) -> tuple[list[Expr], bool]:

@@ -136,7 +136,7 @@ class HostFunction:
         return blocks, values
 
     @property
-    def plain(self) -> Callable[[list[Any], Sequence[Any]], tuple[Any, ...]]:
+    def plain(self) -> Callable[[Sequence[Any], Sequence[Any]], tuple[Any, ...]]:
         """(slots, parameters) → values, for slots that hold all it reads as arrays of the host."""
         return self._function
 

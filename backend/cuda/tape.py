@@ -88,8 +88,8 @@ class Verdict:
 
 
 class Judged:
-    """The checks of a recording that numbers on the device decide (`blocks`), which a replay gives
-    behind `results` results."""
+    """The checks of a recording that parameters decide, and numbers on the device (`blocks`), which
+    a replay gives behind `results` results."""
 
     def __init__(self, verdicts: Sequence[Verdict], results: int) -> None:
         self.verdicts, self.results = verdicts, results

@@ -28,7 +28,7 @@ from treadle.dsl.graph import (
 )
 from treadle.dsl.library import is_builtin, parts_of
 from treadle.dsl.program import host_array
-from treadle.dsl.relations import verify_checks
+from treadle.dsl.relations import limit_of, verify_checks
 
 from .calls import forms_of
 from .loops import Loop, dense
@@ -157,7 +157,15 @@ class Executable:
         if any(s is not d for s, d in zip(slots, data, strict=False)):
             raise Unrecordable
         tape = Tape(frozenset(range(self.inputs)), LARGEST, _fresh)
-        compared = [e for c in self.checks for e in (c.left, c.right)]
+        compared: list[Expr] = []
+        for check in self.checks:
+            limit = limit_of(check)
+            if limit is None:
+                compared += (check.left, check.right)
+                continue
+            number = self.host.param_index[limit[0]]
+            low, high = tape.limits.get(number, limit[1:])
+            tape.limits[number] = max(low, limit[1]), min(high, limit[2])
         sides = dependence(compared, self.host.param_index)
         if sides.reads:
             raise Unrecordable

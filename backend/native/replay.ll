@@ -4,7 +4,8 @@
 ;            operations*, how many
 ;   array    position among the arguments (or -1), object (if -1), type*, rank,
 ;            (extent, stride)*, places* that take its address, how many
-;   number   position, kind (0 float, 1 int, 2 bool), pinned?, bits, places*, how many
+;   number   position, kind (0 float, 1 int, 2 bool), least and greatest bits (signed), bits,
+;            places*, how many
 ;   result   type*, rank, extents*, blocks* (object, address), how many (0: NumPy's memory),
 ;            places*, how many, the array
 ;
@@ -172,8 +173,7 @@ no:
   ret i1 false
 }
 
-; Whether a number is of the recorded kind (and the recorded value, if that is pinned); its bits
-; are left in the entry.
+; Whether a number is of the recorded kind and in its range; its bits are left in the entry.
 define internal i1 @agrees(ptr %object, ptr %about) nounwind {
 entry:
   %overflow = alloca i32
@@ -210,18 +210,16 @@ bool.get:
   br label %have
 have:
   %bits = phi i64 [ %double.bits, %float.get ], [ %whole, %int.get ], [ %truth, %bool.get ]
-  %pinned.at = getelementptr i64, ptr %about, i64 2
-  %pinned = load i64, ptr %pinned.at
-  %bits.at = getelementptr i64, ptr %about, i64 3
-  %free = icmp eq i64 %pinned, 0
-  br i1 %free, label %keep, label %compare
-keep:
+  %least.at = getelementptr i64, ptr %about, i64 2
+  %least = load i64, ptr %least.at
+  %most.at = getelementptr i64, ptr %about, i64 3
+  %most = load i64, ptr %most.at
+  %bits.at = getelementptr i64, ptr %about, i64 4
   store i64 %bits, ptr %bits.at
-  ret i1 true
-compare:
-  %known = load i64, ptr %bits.at
-  %same = icmp eq i64 %known, %bits
-  ret i1 %same
+  %above = icmp sge i64 %bits, %least
+  %below = icmp sle i64 %bits, %most
+  %inside = and i1 %above, %below
+  ret i1 %inside
 no:
   ret i1 false
 }
@@ -370,7 +368,7 @@ number.head:
   %j.more = icmp ult i64 %j, %numbers.count
   br i1 %j.more, label %number, label %done
 number:
-  %number.at = getelementptr [6 x i64], ptr %number.entries, i64 %j
+  %number.at = getelementptr [7 x i64], ptr %number.entries, i64 %j
   %place = load i64, ptr %number.at
   %object.at = getelementptr ptr, ptr %args, i64 %place
   %object = load ptr, ptr %object.at
@@ -478,12 +476,12 @@ number.head:
   %j.more = icmp ult i64 %j, %numbers.count
   br i1 %j.more, label %number, label %results
 number:
-  %number.at = getelementptr [6 x i64], ptr %numbers.entries, i64 %j
-  %bits.at = getelementptr i64, ptr %number.at, i64 3
+  %number.at = getelementptr [7 x i64], ptr %numbers.entries, i64 %j
+  %bits.at = getelementptr i64, ptr %number.at, i64 4
   %bits = load ptr, ptr %bits.at
-  %number.places.at = getelementptr i64, ptr %number.at, i64 4
+  %number.places.at = getelementptr i64, ptr %number.at, i64 5
   %number.places = load ptr, ptr %number.places.at
-  %number.places.count.at = getelementptr i64, ptr %number.at, i64 5
+  %number.places.count.at = getelementptr i64, ptr %number.at, i64 6
   %number.places.count = load i64, ptr %number.places.count.at
   call void @patch(ptr %number.places, i64 %number.places.count, ptr %bits)
   %j.next = add i64 %j, 1

@@ -204,7 +204,9 @@ class _Record:
             kind = _KINDS[type(args[k])]
             form = "=d" if kind == runtime.FLOAT else "=q"
             bits = struct.unpack("=q", struct.pack(form, args[k]))
-            numbers.append([k, kind, number in tape.pinned, bits[0],
+            range_ = tape.limits.get(number, (-(1 << 63), (1 << 63) - 1))
+            low, high = bits * 2 if number in tape.pinned else range_
+            numbers.append([k, kind, low, high, bits[0],
                             *self._list(places.of_numbers.get(number, []))])  # fmt: skip
         made = [self._result(a, places.of_results[id(a)]) for a in results]
         self._kept += [a.dtype for a in (*inputs, *results)]

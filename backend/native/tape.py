@@ -92,6 +92,7 @@ class Tape:
     allocate: Callable[..., Any]
     operations: list[Operation] = field(default_factory=list)
     pinned: set[int] = field(default_factory=set)  # parameters whose values decided something
+    limits: dict[int, tuple[int, int]] = field(default_factory=dict)  # where others must lie
     size: int = 0
     arrays: dict[int, Any] = field(default_factory=dict)  # those made, by identity
 

@@ -33,7 +33,7 @@ from .folds import fold
 from .foreign import compute
 from .index_space import flatten
 from .making import fill, generate, the
-from .places import greatest
+from .places import greatest, least, plus
 from .reductions import max as max_
 from .reductions import min as min_
 from .reductions import sum as sum_
@@ -191,7 +191,7 @@ def bincount(a: Any, weights: Any = None, minlength: int = 0, length: Any = None
             f"bincount needs integers, got {values.types[0]}.",
             hint="Convert them: td.cast(a, td.int64).",
         )
-    (least,), checks = as_shape((minlength,), "bincount")
+    (asked,), checks = as_shape((minlength,), "bincount")
     if length is None:
         top = the(
             fold(
@@ -200,11 +200,11 @@ def bincount(a: Any, weights: Any = None, minlength: int = 0, length: Any = None
                 cast(values, int64),
             )
         )
-        needed = apply_primitive("add", [lift(top), constant(1)])
+        needed = plus(least(lift(top), constant(int64.highest - 1)), constant(1))
     else:
         (needed,), more = as_shape((length,), "bincount")
         checks = (*checks, *more)
-    extent = apply_primitive("maximum", [needed, least])
+    extent = apply_primitive("maximum", [needed, asked])
     if weights is None:
         source = fill(values.shape, Scalar(constant(1)))
         kind = int64
@@ -349,7 +349,8 @@ def histogram(
     if not density:
         return counts, edges
     counted = compute(counts)
-    widths = cast(edges[1:] - edges[:-1], float64)
+    sides = edges if edges.types[0].is_inexact else cast(edges, float64)  # integers would wrap
+    widths = cast(sides[1:] - sides[:-1], float64)
     return counted / widths / sum_(counted), edges
 
 

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import operator
 import random
+from functools import partial
 
+import numba
 import numpy as np
 import pytest
 
 import treadle as td
 
-from .helpers import COMPLEXES, DTYPES, FLOATS, INTEGERS, assert_same, dt, td_dtype
+from .helpers import COMPLEXES, DTYPES, FLOATS, INTEGERS, assert_same, dt, td_dtype, to_host
 
 REALS = [name for name in DTYPES if name not in COMPLEXES]
 #: (name, number of operands) of what gives the operands' type.
@@ -264,3 +266,65 @@ def test_random_scalars(backend, seed):
 def test_many_random_scalars(backend):
     wrong = [found for seed in range(100, 400) if (found := differs(seed, backend))]
     assert not wrong, "\n".join(wrong)
+
+
+A = np.arange(5)
+
+
+def results(f, *args, backend):
+    """What a compiled function gives, three times alike."""
+    compiled = td.jit(f, backend=backend)
+    first, *others = (to_host(compiled(*args)) for _ in range(3))
+    for other in others:
+        assert_same(other, first)
+    return first
+
+
+def test_what_wraps_decides(backend):
+    factor = 2654435761
+    start = wrapped(12345 * factor * factor, "int64") % 3
+    run = partial(results, backend=backend)
+    assert_same(run(lambda a, s: a[(s * factor * factor) % 3 :], A, 12345), A[start:])
+    assert_same(run(lambda a, n: td.cond(n * 2 < 0, a, -a), A, 2**62), A)
+    assert_same(run(lambda n: td.fill(n * n + 5, 1), 2**32), np.ones(5, int))
+    assert_same(run(lambda n: td.fill(n**64 + 3, 1), 2), np.ones(3, int))
+    for count, turns in (
+        (lambda n: n * n + 3, 3), (lambda n: n * n - 3, 0), (lambda n: (n << 31) >> 62, 0),
+        (lambda n: -(n << 31), 0),
+    ):  # fmt: skip
+        step = lambda a, n, count=count: td.iterate(count(n), lambda x: x + 1, a)
+        assert_same(run(step, A, 2**32), A + turns)
+
+
+def test_a_shape_that_wrapped_below_zero(backend):
+    for f, n in (
+        (lambda n: td.fill(n * n - 5, 1), 2**32),
+        (lambda n: td.fill((3, n + 2**62), 1), 2**62),
+        (lambda n: td.iota(abs(n)), -(2**63)),
+        (lambda n: td.generate(n // -1, lambda i: i), -(2**63)),
+    ):
+        with pytest.raises(td.ShapeError, match="none can be negative"):
+            td.jit(f, backend=backend)(n)
+
+
+def test_loops_and_calls_say_what_runs(backend):
+    """Bounds, extents, counts and predicates that only a kernel can compute."""
+    twice = numba.njit(lambda n: 2 * n)
+    values = {
+        "while": lambda n: td.while_loop(lambda s: s < n, lambda s: s + 1, 0),
+        "loop": lambda n: td.loop(n, lambda k, s: s + k, 0),
+        "foreign": lambda n: td.foreign(twice, n) - 3,
+        "chosen": lambda n: td.cond(n > 0, td.while_loop(lambda s: s < n, lambda s: s + 1, 0), 1),
+    }
+    for name, value in values.items():
+        if name == "foreign" and backend == "cuda":
+            continue  # compiled for a GPU that is there
+        f = lambda a, n, value=value: (
+            a[value(n) :],
+            td.fill(value(n), 1),
+            td.iterate(value(n), lambda x: x + 1, a),
+            td.cond(value(n) > 2, a, -a),
+            td.arange(value(n), 5),
+        )
+        want = (A[3:], np.ones(3, int), A + 3, A, np.arange(3, 5))
+        assert_same(results(f, A, 3, backend=backend), want, label=name)
