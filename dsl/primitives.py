@@ -249,6 +249,9 @@ def _erfc(a: Any) -> Any:
 
 
 def _fma(a: Any, b: Any, c: Any) -> Any:
+    """Rounded once: float64 holds the products of float32."""
+    if np.result_type(a, b, c) == np.float32:
+        return (a.astype(np.float64) * b + c).astype(np.float32)
     return a * b + c
 
 

@@ -15,7 +15,8 @@ import numpy as np
 
 from treadle.dsl.expr import Apply, Const, Expr, Extent, Foreign, Param, Read, Var, walk
 from treadle.dsl.graph import Input, Leaf, Node, Permute, topological
-from treadle.dsl.primitives import convert
+from treadle.dsl.primitives import convert, value_of
+from treadle.dsl.types import as_type
 from treadle.skeletons.kernel import ir
 from treadle.skeletons.kernel.build import LoweringContext
 from treadle.skeletons.kernel.hosted import Reciprocal, Stride, reciprocal
@@ -36,8 +37,7 @@ class Reported(Exception):
 
 def primitive(op: Any, type_: Any, *args: Any) -> Any:
     """One primitive on scalars, by the table's meaning."""
-    with np.errstate(all="ignore"):
-        return convert(np.asarray(op.numpy(*(np.asarray(a) for a in args))), type_)[()]
+    return value_of(op, [as_type(np.asarray(a).dtype) for a in args], args, type_)[()]
 
 
 def _floor_divide(a: int, b: int) -> int:

@@ -14,7 +14,8 @@ import numpy as np
 from simt_memory import Endless, KernelFault, Lockstep, Mask, Memory
 
 from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, walk
-from treadle.dsl.primitives import convert
+from treadle.dsl.primitives import convert, value_of
+from treadle.dsl.types import as_type
 from treadle.skeletons.kernel import ir
 
 #: Turns of a loop before it counts as endless.
@@ -37,9 +38,7 @@ _UPDATES: dict[str, Callable[..., Any]] = {
 
 def _general(op: Any, type_: Any, *args: Any) -> Any:
     """A primitive by the table's meaning, on lanes or single values."""
-    made = convert(np.asarray(op.numpy(*(np.asarray(a) for a in args))), type_)
-    assert made.dtype == type_.numpy, (op, made.dtype, type_)
-    return made[()]
+    return value_of(op, [as_type(np.asarray(a).dtype) for a in args], args, type_)[()]
 
 
 def _divide(op: Any, a: Any, b: Any) -> Any:
