@@ -1,33 +1,39 @@
 """The order of execution: an optimised graph as steps over numbered slots.
 
 A slot holds one array.  Loops and branches carry plans of their own, which see the slots outside.
-Work that does not depend on a loop's state runs before it; work that only one side of a branch
-needs runs inside that side.
+Work that does not depend on a loop's state runs before it; where it may read outside its arrays, in
+the first turn, as there may be none.  Work that only one side of a branch needs runs inside that
+side.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from treadle.dsl.domains import domain, regions
-from treadle.dsl.expr import Expr, Extent, Read, walk
+from treadle.dsl.expr import Expr, Extent, Foreign, Read, While, walk
 from treadle.dsl.graph import (
     ArrayLoop,
     Branch,
     Check,
     Input,
     Leaf,
+    Library,
     Node,
     Permute,
     topological,
 )
+from treadle.dsl.library import is_builtin
 from treadle.dsl.passes.tested import may_be_outside
 
 
 @dataclass
 class Step:
-    """Run one node; `release` are the slots nobody reads afterwards."""
+    """Run one node; `release` are the slots nobody reads afterwards.
+
+    `inner`: the sides of a branch; of a loop what a turn does for the test (nothing, where turns
+    are counted), what the first turn does after it, and what every turn does then."""
 
     node: Node
     inner: list[Plan] = field(default_factory=list)
@@ -101,7 +107,7 @@ class Planner:
                 inside = finished | set(node.bound)
                 body = self.sub_plan(node.inner_roots(), inside, bound | set(node.bound))
                 checks += body.checks
-                step.inner = [replace(body, checks=[])]
+                step.inner = self.parts(node, body)
             elif isinstance(node, Branch):
                 step.inner = [
                     self.sub_plan(node.then, finished, bound),
@@ -114,6 +120,27 @@ class Planner:
         plan = Plan(steps, [self.slot(r) for r in roots], list(dict.fromkeys(checks)))
         self.releases(plan, {self.slot(r) for r in roots})
         return plan
+
+    def parts(self, loop: ArrayLoop, body: Plan) -> list[Plan]:
+        """The plans of a turn (see `Step`), whose results are those of the last one."""
+        tested: list[Step] = []
+        if loop.predicate is not None:
+            wanted = {self.slot(loop.predicate)}
+            for step in reversed(body.steps):
+                if not wanted.isdisjoint(self.slots[leaf] for leaf in step.node.leaves):
+                    tested.insert(0, step)
+                    wanted |= self.used(step)
+        first: list[Step] = []
+        rest: list[Step] = []
+        for step in body.steps:
+            step.release = []
+            if step not in tested:
+                same = self.region[step.node].isdisjoint(loop.bound)
+                (first if same else rest).append(step)
+        every, results = [*tested, *rest], set(body.results)
+        self.releases(Plan(every, body.results, []), results)
+        self.releases(Plan(first, [], []), results.union(*map(self.used, every)))
+        return [Plan(tested, [], []), Plan(first, [], []), Plan(rest, body.results, [])]
 
     def _needed(self, roots: Sequence[Leaf], done: set[Node], bound: frozenset[Node]) -> list[Node]:
         """Nodes to run here, dependencies first; loop bodies ask for their invariants."""
@@ -186,29 +213,39 @@ class Planner:
 
 def invariants(loop: ArrayLoop, region: Mapping[Node, Set[Node]], bound: Set[Node],
                checked: bool) -> list[Node]:  # fmt: skip
-    """Nodes inside a loop's body that only the states of enclosing loops reach, those `bound`.
+    """Nodes inside a loop's body that only the states of enclosing loops reach, those `bound`, and
+    that may be computed before it, also where there is no turn.
 
     `region` says which states reach a node.  What only a side of a `cond` needs stays there, and
-    in a checked program what may read outside: there may be no turn.
+    what may fail, unless the first test needs it.
     """
     apart = _branch_nodes(loop.inner_roots())
+    tested = () if loop.predicate is None else topological((loop.predicate,), inside=False)
+    always = set(tested)
     found = []
     for node in topological(loop.inner_roots()):
         if isinstance(node, Input) or node in apart or not region[node] <= bound:
             continue
-        if checked and (_may_fail(node) or any(leaf.node in apart for leaf in node.inputs())):
+        late = _may_fail(node, checked) or any(leaf.node in apart for leaf in node.inputs())
+        if late and node not in always:
             apart.add(node)
         else:
             found.append(node)
     return found
 
 
-def _may_fail(node: Node) -> bool:
-    """Whether a test of its indices may stop a program."""
-    if isinstance(node, Permute | ArrayLoop | Branch):
+def _may_fail(node: Node, checked: bool) -> bool:
+    """Whether a node may read outside its arrays, or do something else that only a turn may do:
+    stop a checked program, go on for ever, call a function of the user's."""
+    if isinstance(node, ArrayLoop | Branch) or (checked and isinstance(node, Permute)):
         return True
-    return any(isinstance(e, Read) and may_be_outside(e, domain(node))
-               for e in walk(node.expressions()))  # fmt: skip
+    if isinstance(node, Library):
+        return not is_builtin(node.operation)
+    over = domain(node)
+    return any(
+        isinstance(e, While | Foreign) or (isinstance(e, Read) and may_be_outside(e, over))
+        for e in walk(node.expressions())
+    )
 
 
 def used_leaves(node: Node) -> set[Leaf]:

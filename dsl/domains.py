@@ -75,3 +75,46 @@ def regions(roots: Sequence[Leaf]) -> dict[Node, frozenset[Node]]:
                 mine |= found[leaf.node]
         found[node] = mine
     return found
+
+
+#: A side of a cond, or the body of a loop, by the node and the side.
+Place = frozenset[tuple[Node, int]]
+#: Places of a node, at most; one that has more shares them with no other.
+MOST_PLACES = 8
+
+
+def places(roots: Sequence[Leaf]) -> dict[Node, frozenset[Place]]:
+    """Where each node is computed: nowhere else than inside these sides of conds and bodies of
+    loops, each with those around it; the empty place is the program itself.
+
+    What a test of a loop needs is computed where the loop is, its body if there is a turn.
+    """
+    order = list(topological(roots))
+    everywhere: frozenset[Place] = frozenset({frozenset()})
+    if not any(isinstance(node, ArrayLoop | Branch) for node in order):
+        return dict.fromkeys(order, everywhere)
+    found: dict[Node, set[Place]] = {leaf.node: set(everywhere) for leaf in roots}
+    made: dict[Node, frozenset[Place]] = {}
+    for node in reversed(order):
+        mine = made[node] = _least(found.pop(node), node)
+        inside: list[tuple[Sequence[Leaf], int]] = []
+        around = node.inputs()
+        if isinstance(node, Branch):
+            inside = [(node.then, 0), (node.other, 1)]
+        elif isinstance(node, ArrayLoop):
+            inside = [(node.body, 0)]
+            if node.predicate is not None:
+                around = (*around, node.predicate)
+        for leaf in around:
+            found.setdefault(leaf.node, set()).update(mine)
+        for leaves, side in inside:
+            within = [place | {(node, side)} for place in mine]
+            for leaf in leaves:
+                found.setdefault(leaf.node, set()).update(within)
+    return made
+
+
+def _least(found: set[Place], node: Node) -> frozenset[Place]:
+    """The places that are in no other."""
+    least = frozenset(p for p in found if not any(other < p for other in found))
+    return least if len(least) <= MOST_PLACES else frozenset({frozenset({(node, 0)})})

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from treadle.backend.host import is_host_work
-from treadle.backend.plan import Plan, Step
+from treadle.backend.plan import Step
 from treadle.dsl.expr import Expr, Foreign, Loop, Read, Var, While, constant, walk
 from treadle.dsl.graph import (
     ArrayLoop,
@@ -92,21 +92,20 @@ class LoopStep:
         self.owner, self.node = owner, node
         planner = owner.planner
         self.expendable = planner.expendable(step)
-        plan = step.inner[0]
-        first, rest = _predicate_first(planner, plan, node.predicate is not None)
-        self.first = owner.actions_of(first)
-        self.rest = owner.actions_of(rest)
-        self.results = plan.results
+        first, once, rest = step.inner
+        self.first, self.once, self.rest = map(owner.actions_of, step.inner)
+        self.results = rest.results
         self.state = [planner.slot(s.leaf()) for s in node.state]
         self.init = [planner.slots[i] for i in node.init]
         self.targets = [planner.slots[o] for o in node.leaves]
         self.index = None if node.index is None else planner.slot(node.index.leaf())
         self.count = None if node.count is None else HostFunction(owner.host, (node.count,))
-        self.made = {planner.slots[le] for s in plan.steps for le in s.node.leaves}
+        turn = [*first.steps, *rest.steps]
+        self.made = {planner.slots[le] for s in turn for le in s.node.leaves}
         self.used = planner.used(step)
         self.advance = _advance()
-        self.harmless = all(_harmless(s.node) for s in plan.steps)
-        self.ahead = Ahead(self, [*first.steps, *rest.steps])
+        self.harmless = all(_harmless(s.node) for s in (*turn, *once.steps))
+        self.ahead = Ahead(self, [*once.steps, *turn])
         self.together = Together.of(owner, node)
 
     def __call__(self, run: Run) -> None:
@@ -134,7 +133,7 @@ class LoopStep:
                 act(run)
             if self.node.predicate is not None and not run.on_host(self.results[-1])[()]:
                 break
-            for act in self.rest:
+            for act in self.rest if turn else (*self.once, *self.rest):
                 act(run)
             following = [_dense(run, r) for r in self.results[: len(self.state)]]
             for s, value in zip(self.state, following, strict=True):
@@ -193,9 +192,14 @@ class LoopStep:
             front.append(block)
         index = [queue.block((), _int64) for _ in range(2)] if self.index is not None else []
         known = set() if ahead is None else set(ahead.final)
-        even = self._turn(run, front, index[0] if index else None)
+        once: Sequence[Action] = self.once
+        if turns:  # else nobody knows yet whether there will be one
+            for act in once:
+                act(run)
+            once = ()
+        even = self._turn(run, front, index[0] if index else None, once)
         back = even.into(None)
-        odd = self._turn(run, back, index[1] if index else None)
+        odd = self._turn(run, back, index[1] if index else None, once)
         odd.into(front)
         live = _live(front, back, even, odd, known, turns is None)
         if index and any(index[0] in op.reads for op in even.operations):
@@ -242,7 +246,8 @@ class LoopStep:
         elif turns:
             run.queue.put(Repeat(turns, tuple(front), tuple(back), tuple(both[0]), tuple(both[1])))
 
-    def _turn(self, run: Run, state: Sequence[Block], index: Block | None) -> Turn:
+    def _turn(self, run: Run, state: Sequence[Block], index: Block | None,
+              once: Sequence[Action]) -> Turn:  # fmt: skip
         recorder = Recorder(self.owner.device, run.queue)
         inner = Run(recorder, list(run.faces), run.params)
         for slot, block in zip(self.state, state, strict=True):
@@ -253,7 +258,7 @@ class LoopStep:
             act(inner)
         test = None if self.node.predicate is None else inner.block(self.results[-1])
         look, recorder.operations = recorder.operations, []
-        for act in self.rest:
+        for act in (*once, *self.rest):
             act(inner)
         after = [inner.dense(r) for r in self.results[: len(state)]]
         for block, old in zip(after, state, strict=True):
@@ -357,25 +362,6 @@ def _hoisted(even: Turn, odd: Turn, state: Sequence[Block]) -> list[Operation]:
                 stay.append(op)
         part[:] = stay
     return found
-
-
-def _predicate_first(planner: Any, plan: Plan, tested: bool) -> tuple[Plan, Plan]:
-    """The steps that a loop's test needs, and the others; what each releases is found anew."""
-    if not tested:
-        return Plan([], [], []), plan
-    wanted = {plan.results[-1]}
-    needed: set[int] = set()
-    for k in range(len(plan.steps) - 1, -1, -1):
-        step = plan.steps[k]
-        if wanted & {planner.slots[le] for le in step.node.leaves}:
-            needed.add(k)
-            wanted |= planner.used(step)
-    first = [s for k, s in enumerate(plan.steps) if k in needed]
-    rest = [s for k, s in enumerate(plan.steps) if k not in needed]
-    for step in plan.steps:
-        step.release = []
-    planner.releases(Plan([*first, *rest], plan.results, []), set(plan.results))
-    return Plan(first, [], []), Plan(rest, [], [])
 
 
 def _dense(run: Run, slot: int) -> Any:

@@ -298,10 +298,13 @@ class Executable:
 
     def _loop(self, node: ArrayLoop, step: Step) -> Action:
         slots = self.planner.slots
+        look, once, rest = map(self._actions, step.inner)
         return Loop(
-            self._actions(step.inner[0]),
-            step.inner[0].results,
-            {slots[leaf] for inner in step.inner[0].steps for leaf in inner.node.leaves},
+            look,
+            once,
+            rest,
+            step.inner[-1].results,
+            {slots[leaf] for p in step.inner for s in p.steps for leaf in s.node.leaves},
             [self.planner.slot(s.leaf()) for s in node.state],
             [slots[i] for i in node.init],
             [slots[o] for o in node.leaves],

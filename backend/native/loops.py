@@ -34,12 +34,15 @@ _UNLIMITED = 1 << 62
 class Loop:
     """`state = body(state)` while a predicate holds, or a number of times.
 
-    Slots: `results` of the body (the predicate last), `made` by its steps, `state` and `index` as
-    the body reads them, `init` and `targets` of the whole.
+    `look` computes the predicate, `once` what the first turn leaves to all others, `inner` the next
+    state.  Slots: `results` of the body (the predicate last), `made` by its steps, `state` and
+    `index` as the body reads them, `init` and `targets` of the whole.
     """
 
     def __init__(
         self,
+        look: Sequence[Action],
+        once: Sequence[Action],
         inner: Sequence[Action],
         results: Sequence[int],
         made: Set[int],
@@ -50,8 +53,9 @@ class Loop:
         count: Callable[..., tuple[Any, ...]] | None,
         predicate: bool,
     ) -> None:
-        self.inner, self.results, self.state = inner, results, state
-        self.spent = (*state, *(r for r in results if r in made))
+        self.look, self.once, self.inner = look, once, inner
+        self.results, self.state = results, state
+        self.spent = (*state, *made)
         self.init, self.targets, self.index = init, targets, index
         self.count = count
         self.predicate = results[-1] if predicate else None
@@ -68,10 +72,12 @@ class Loop:
                     break
             if self.index is not None:
                 slots[self.index] = np.asarray(turn, np.int64)
-            for one in self.inner:
+            for one in self.look:
                 one(slots, params)
             if self.predicate is not None and not slots[self.predicate][()]:
                 break
+            for one in self.inner if turn else (*self.once, *self.inner):
+                one(slots, params)
             following = [dense(slots[r]) for r in self.results[: len(self.state)]]
             for s, value in zip(self.state, following, strict=True):
                 slots[s] = value
@@ -83,7 +89,7 @@ class Loop:
 
     def _rest(self, slots: list[Any], params: Sequence[Any], turn: int, limit: int) -> bool:
         """Make the turns that are left by native code, if a turn can be recorded."""
-        ready = all(getattr(act, "ready", True) for act in self.inner)
+        ready = all(getattr(act, "ready", True) for act in (*self.look, *self.inner))
         if turn == EARLY and not ready and limit - turn < LATE * 4:
             return False
         if turn == EARLY and not ready and limit == _UNLIMITED:
@@ -126,6 +132,8 @@ class _Phases:
             slots[loop.index] = index
         tape = Tape(frozenset(loop.state), LARGEST, POOL.allocate)
         first = tuple([slots[s] for s in loop.state])
+        record(loop.look, tape, slots, params)
+        self.looking = len(tape.operations)
         record(loop.inner, tape, slots, params)
         self.failures = [op for op in tape.operations if isinstance(op, Failure)]
         self._rotate(tape, first, slots)
@@ -177,7 +185,11 @@ class _Phases:
         rows: list[tuple[int, ...]] = []
         if self.loop.index is not None:
             rows.append((runtime.NUMBER, address(index), 0, 0, 0, 0))
-        for op in tape.operations:
+        flag = self.loop.predicate
+        for number, op in enumerate((*tape.operations, None)):
+            if number == self.looking and flag is not None:
+                test = places.address(tape.named(slots, flag))
+                rows.append((runtime.TEST, test, 0, 0, 0, 0))
             match op:
                 case Launch():
                     rows.append((*launch_row(op, places, self._kept), 0))
@@ -190,9 +202,6 @@ class _Phases:
                     rows.append((runtime.COPY, target, source, size, 0, 0))
                 case Failure():
                     rows.append((runtime.FAILURE, address(op.errors), 0, 0, 0, 0))
-        flag = self.loop.predicate
-        if flag is not None:
-            rows.append((runtime.TEST, places.address(tape.named(slots, flag)), 0, 0, 0, 0))
         return np.array(rows, np.int64)
 
     def run(self, first: int, limit: int) -> tuple[Any, ...]:

@@ -1,8 +1,9 @@
 """fuse_horizontal: independent kernels over the same extents become one.
 
 Siblings that share an input read it once: several maps or stencils over the same shape, several
-reductions of the same array.  On a GPU an `argmin` goes with others, too; on a CPU it has a way of
-its own to pass over an array.
+reductions of the same array.  They are computed in the same sides of conds and bodies of loops:
+else the other side would be computed, too, or what a loop without a turn leaves out.  On a GPU an
+`argmin` goes with others; on a CPU it has a way of its own to pass over an array.
 """
 
 from __future__ import annotations
@@ -11,10 +12,9 @@ from collections.abc import Sequence, Set
 from typing import Any
 
 from ..combines import argument_of
-from ..domains import regions
+from ..domains import places, regions
 from ..expr import Expr, Read, Var, substitute, walk
 from ..graph import (
-    Branch,
     Combine,
     Fold,
     Generate,
@@ -59,18 +59,19 @@ def _fuse(roots: Sequence[Leaf], context: Context, only: Set[Node] | None) -> li
     region = regions(roots)
     groups: dict[Any, list[Node]] = {}
     order = list(topological(roots))
-    exclusive = _branch_only(roots)
+    place = places(roots)
     for node in order:
         needed = [*node.inputs(), *inner_inputs(node)]
         depth[node] = 1 + max((depth[leaf.node] for leaf in needed), default=0)
-        if node.label.ordered or node in exclusive or (only is not None and node not in only):
+        if node.label.ordered or (only is not None and node not in only):
             continue
+        where = region[node], place[node]
         if isinstance(node, Generate) and node.shape:
-            groups.setdefault(("g", depth[node], node.shape, region[node]), []).append(node)
+            groups.setdefault(("g", depth[node], node.shape, where), []).append(node)
         elif isinstance(node, Fold) and (
             node.epilogue == node.results or (only is not None and _is_argument(node))
         ):
-            key = ("f", depth[node], node.outer, node.inner, _start(node), region[node])
+            key = ("f", depth[node], node.outer, node.inner, _start(node), where)
             groups.setdefault(key, []).append(node)
     members: dict[Node, list[Node]] = {}
     for group in groups.values():
@@ -117,15 +118,6 @@ def _start(node: Fold) -> bool:
     """Whether a fold must start as it does: from what is read.  (Numbers can be combined with the
     result at the end, so that folds from them go with folds from nothing.)"""
     return node.init is not None and any(isinstance(e, Read) for e in walk(node.init))
-
-
-def _branch_only(roots: Sequence[Leaf]) -> set[Node]:
-    """Nodes needed only by sides of conds: merging them would compute the other side too."""
-    sides = [
-        leaf for node in topological(roots) if isinstance(node, Branch)
-        for leaf in (*node.then, *node.other)
-    ]  # fmt: skip
-    return set(topological(sides)) - set(topological(roots, inside=False))
 
 
 def _clusters(group: list[Node]) -> list[list[Node]]:

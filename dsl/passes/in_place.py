@@ -9,14 +9,14 @@ computed is still in a register.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..domains import regions
+from ..domains import places, regions
 from ..expr import Expr, Read, rewrite, walk
 from ..graph import Generate, Input, Leaf, Node, is_identity_read, topological
 from .base import Context
-from .horizontal import MOST_OUTPUTS, _branch_only, _common
+from .horizontal import MOST_OUTPUTS, _common
 from .rebuild import Rebuilder
 from .vertical import LARGEST, _checked_by_data
 
@@ -28,7 +28,8 @@ def fuse_in_place(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     the kernels stays as it is.
     """
     order = list(topological(roots))
-    clusters = _clusters(order, regions(roots), _branch_only(roots))
+    region, place = regions(roots), places(roots)
+    clusters = _clusters(order, {node: (region[node], place[node]) for node in order})
     if not any(len(members) > 1 for members in clusters.values()):
         return list(roots)
     builder = Rebuilder()
@@ -55,10 +56,8 @@ def fuse_in_place(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     return [builder.leaf(r) for r in roots]
 
 
-def _clusters(
-    order: Sequence[Node], region: dict[Node, frozenset[Node]], exclusive: set[Node]
-) -> dict[Node, list[Any]]:
-    """Groups by their first node."""
+def _clusters(order: Sequence[Node], where: Mapping[Node, object]) -> dict[Node, list[Any]]:
+    """Groups by their first node, each computed in one place (`where`)."""
     position = {node: k for k, node in enumerate(order)}
     first_of: dict[Node, Node] = {}
     groups: dict[Node, list[Any]] = {}
@@ -68,7 +67,6 @@ def _clusters(
             not isinstance(node, Generate)
             or not node.shape
             or node.label.ordered
-            or node in exclusive
             or _checked_by_data(node)
         ):
             continue
@@ -79,7 +77,7 @@ def _clusters(
                 reads.setdefault(e.node, []).append(e)
         for producer in reads:
             first = first_of.get(producer)
-            if first is None or first.leaf().shape != node.shape or region[first] != region[node]:
+            if first is None or first.leaf().shape != node.shape or where[first] != where[node]:
                 continue
             outputs = sum(len(n.outputs) for n in groups[first]) + len(node.outputs)
             if outputs > MOST_OUTPUTS or sizes[first] + size > LARGEST:

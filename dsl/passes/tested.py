@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from ..inside import always_inside
 from ..domains import domain
-from ..expr import Apply, Const, Expr, Index, Read, primitive, walk
+from ..expr import Apply, Expr, Index, Read, primitive, walk
 from ..graph import Fold, Generate, Input, Leaf, Node, Scan, Shape, topological
 from .base import Context
 from .rebuild import Rebuilder
@@ -80,20 +81,20 @@ def may_be_outside(read: Read, over: Sequence[Expr | None]) -> bool:
 
 
 def _is_inside(index: Expr, extent: Expr, over: Sequence[Expr | None]) -> bool:
-    if isinstance(index, Index):
-        return index.axis < len(over) and over[index.axis] is extent
-    if not (isinstance(index, Const) and isinstance(extent, Const)):
-        return False
-    return 0 <= int(index.value) < int(extent.value)
+    if isinstance(index, Index) and index.axis < len(over) and over[index.axis] is extent:
+        return True
+    return always_inside(index, extent, over)
 
 
 def _reads_all(reader: Node, read: Read) -> bool:
     """Whether a kernel reads every element, whatever it finds, at places that are inside."""
-    if not isinstance(reader, Generate | Fold | Scan):
+    if not isinstance(reader, Generate | Fold | Scan) or read.boundary is not None:
         return False
-    axes = sorted(e.axis if isinstance(e, Index) else -1 for e in read.args)
-    every = axes == list(range(len(domain(reader))))
-    return every and read.boundary is None and _is_unguarded(read, reader.elements)
+    over, extents = domain(reader), read.node.outputs[read.component].shape
+    axes = [e.axis if isinstance(e, Index) else -1 for e in read.args]
+    every = sorted(axes) == list(range(len(over)))
+    whole = every and all(over[k] is n for k, n in zip(axes, extents, strict=True))
+    return whole and _is_unguarded(read, reader.elements)
 
 
 def _is_unguarded(e: Expr, roots: Sequence[Expr]) -> bool:
