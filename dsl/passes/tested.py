@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..inside import always_inside
 from ..domains import domain
 from ..expr import Apply, Expr, Index, Read, primitive, walk
 from ..graph import Fold, Generate, Input, Leaf, Node, Scan, Shape, topological
+from ..inside import always_inside
 from .base import Context
 from .rebuild import Rebuilder
 

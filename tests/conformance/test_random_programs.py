@@ -24,7 +24,6 @@ def report(summary) -> str:
     return "\n\n".join(f.report(summary.backend) for f in summary.failures)
 
 
-@pytest.mark.xfail(strict=False, reason="being mended")
 def test_random_programs(backend, request):
     emulated = "emulated" in request.keywords
     summary = campaign(backend, 6 if emulated else 40, SEED, emulated=emulated, most=3)
@@ -32,7 +31,6 @@ def test_random_programs(backend, request):
 
 
 @pytest.mark.long
-@pytest.mark.xfail(strict=False, reason="being mended")
 def test_many_random_programs(backend, request):
     emulated = "emulated" in request.keywords
     seed = int(np.random.SeedSequence().generate_state(1)[0])

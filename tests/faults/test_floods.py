@@ -6,8 +6,6 @@ import pytest
 
 from .processes import run
 
-MENDED = pytest.mark.xfail(strict=False, reason="being mended")
-
 #: `step(k)` a first time, then often; what the process holds grows by less than `most` MB.
 FLOOD = """
 {step}
@@ -66,12 +64,10 @@ def flood(tmp_path, step, first, count, most, seconds=120):
     run(script, tmp_path / "cache", changes, seconds=seconds)
 
 
-@MENDED
 def test_arrays(tmp_path):
     flood(tmp_path, ARRAYS["run"], 20, 150, 20)
 
 
-@MENDED
 @pytest.mark.long
 @pytest.mark.parametrize("name", ARRAYS)
 def test_many_arrays(tmp_path, name):
@@ -87,7 +83,6 @@ def test_many_extents(tmp_path):
     flood(tmp_path, EXTENTS, 1000, 300_000, 15, 600)
 
 
-@MENDED
 @pytest.mark.long
 @pytest.mark.parametrize("step", [PROGRAMS, SIGNATURES], ids=["functions", "signatures"])
 def test_many_programs(tmp_path, step):

@@ -6,8 +6,6 @@ import pytest
 
 from .processes import run
 
-MENDED = pytest.mark.xfail(strict=False, reason="being mended")
-
 FORK = """
 def child(k):
     pid = os.fork()
@@ -73,12 +71,10 @@ def test_fork(tmp_path):
     run(FORK + FORKS.format(rounds=2), tmp_path / "cache")
 
 
-@MENDED
 def test_fork_while_threads_compile(tmp_path):
     run(FORK + FORKS_BESIDE_THREADS.format(rounds=2), tmp_path / "cache")
 
 
-@MENDED
 @pytest.mark.long
 def test_fork_often_while_threads_compile(tmp_path):
     run(FORK + FORKS_BESIDE_THREADS.format(rounds=30), tmp_path / "cache", seconds=900)
@@ -264,12 +260,10 @@ assert not errors, [repr(e) for e in errors[:5]]
 """
 
 
-@MENDED
 def test_threads(tmp_path):
     run(RACE.format(seconds=3, programs=5), tmp_path / "cache")
 
 
-@MENDED
 @pytest.mark.long
 def test_threads_for_long(tmp_path):
     run(RACE.format(seconds=90, programs=400), tmp_path / "cache", seconds=600)

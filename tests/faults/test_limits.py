@@ -6,8 +6,6 @@ import pytest
 
 from .processes import run
 
-MENDED = pytest.mark.xfail(strict=False, reason="being mended")
-
 #: Sets a limit after the imports, then traces, compiles and runs.
 LIMITED = """
 import resource
@@ -35,12 +33,10 @@ def address_space(tmp_path, room):
     )  # fmt: skip
 
 
-@MENDED
 def test_little_address_space(tmp_path):
     address_space(tmp_path, 80)
 
 
-@MENDED
 @pytest.mark.long
 @pytest.mark.parametrize("room", [5, 20, 40, 60, 100, 150, 200, 300, 400, 600])
 def test_any_address_space(tmp_path, room):
@@ -76,11 +72,10 @@ ENVIRONMENTS = {
     "developer's Python": {"PYTHONDEVMODE": "1"},
 }
 QUICK = {"no UTF-8", "empty cache home", "tilde"}
-FAILING = {*QUICK, "latin 1", "relative cache home"}
 
 
 @pytest.mark.parametrize("name", [
-    pytest.param(n, marks=[MENDED] * (n in FAILING) + [pytest.mark.long] * (n not in QUICK))
+    pytest.param(n, marks=[pytest.mark.long] * (n not in QUICK))
     for n in ENVIRONMENTS
 ])  # fmt: skip
 def test_environments(tmp_path, name):
