@@ -60,7 +60,7 @@ ENVIRONMENTS = {
     "latin 1": {"LC_ALL": "en_US.ISO-8859-1", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
     "comma": {"LC_ALL": "de_DE.UTF-8"},
     "no home": {"HOME": None, "TREADLE_CACHE_DIR": None, "XDG_CACHE_HOME": None},
-    "home that is not there": {"HOME": "/nowhere", "TREADLE_CACHE_DIR": None},
+    "home that is not there": {"HOME": "/proc/nowhere", "TREADLE_CACHE_DIR": None},
     "empty cache home": {"XDG_CACHE_HOME": "", "TREADLE_CACHE_DIR": None},
     "relative cache home": {"XDG_CACHE_HOME": "here", "TREADLE_CACHE_DIR": None},
     "empty cache": {"TREADLE_CACHE_DIR": ""},
