@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .types import ScalarType, bool_, float16, float32, float64, int32
+from .types import ScalarType, bool_, complex64, float16, float32, float64, int32
 
 Rule = Callable[[ScalarType], "tuple[ScalarType, ScalarType] | None"]
 
@@ -142,6 +142,15 @@ def _count_bits(t: ScalarType) -> tuple[ScalarType, ScalarType] | None:
 # --- meanings that differ from NumPy's or that NumPy lacks -----------------------------------
 
 
+def _multiply(a: Any, b: Any) -> Any:
+    """NumPy's products of complex numbers round once or twice, by the place in the array."""
+    product = np.asarray(np.multiply(a, b))
+    if product.dtype.kind == "c":
+        product.real = a.real * b.real - a.imag * b.imag
+        product.imag = a.real * b.imag + a.imag * b.real
+    return product
+
+
 def _floor_divide(a: Any, b: Any) -> Any:
     t = np.result_type(a, b)
     if t.kind in "iu":
@@ -156,6 +165,16 @@ def _remainder(a: Any, b: Any) -> Any:
         safe = np.where((b == 0) | (b == _minus_one(t)), np.ones_like(b), b)
         return np.remainder(a, safe).astype(t)
     return np.remainder(a, b)
+
+
+def _log1p(a: Any) -> Any:
+    """NumPy's of complex numbers loses the small ones."""
+    found = np.asarray(np.log1p(a))
+    if found.dtype.kind == "c":
+        x, y = a.real, a.imag
+        small = np.hypot(x, y) < 0.5
+        found.real = np.where(small, np.log1p(x * (2 + x) + y * y) / 2, found.real)
+    return found
 
 
 def _minus_one(t: np.dtype[Any]) -> Any:
@@ -252,7 +271,7 @@ def _fma(a: Any, b: Any, c: Any) -> Any:
     """Rounded once: float64 holds the products of float32."""
     if np.result_type(a, b, c) == np.float32:
         return (a.astype(np.float64) * b + c).astype(np.float32)
-    return a * b + c
+    return _multiply(a, b) + c
 
 
 def _select(p: Any, a: Any, b: Any) -> Any:
@@ -267,7 +286,7 @@ def _sign(a: Any) -> Any:
 
 _define("add", 2, _same, np.add, symbol="+", commutative=True, reduces=True)
 _define("subtract", 2, _number, np.subtract, symbol="-")
-_define("multiply", 2, _same, np.multiply, symbol="*", commutative=True, reduces=True)
+_define("multiply", 2, _same, _multiply, symbol="*", commutative=True, reduces=True)
 _define("true_divide", 2, _divide, np.true_divide, symbol="/", cost=8)
 _define("floor_divide", 2, _ordered_number, _floor_divide, symbol="//", cost=20)
 _define("remainder", 2, _ordered_number, _remainder, symbol="%", cost=20)
@@ -307,13 +326,14 @@ _define("popcount", 1, _count_bits, _popcount, cost=2)
 _define("clz", 1, _count_bits, _clz, cost=2)
 _define("ctz", 1, _count_bits, _ctz, cost=2)
 
-for _name, _cost in (
-    ("sqrt", 10), ("exp", 20), ("log", 20), ("sin", 25), ("cos", 25), ("tan", 40), ("arcsin", 30),
-    ("arccos", 30), ("arctan", 30), ("sinh", 30), ("cosh", 30), ("tanh", 30), ("arcsinh", 40),
-    ("arccosh", 40), ("arctanh", 40), ("exp2", 20), ("expm1", 25), ("log2", 20), ("log10", 20),
-    ("log1p", 25),
-):  # fmt: skip
-    _define(_name, 1, _float, getattr(np, _name), cost=_cost)
+_ELEMENTARY = {
+    "sqrt": 10, "exp": 20, "log": 20, "sin": 25, "cos": 25, "tan": 40, "arcsin": 30,
+    "arccos": 30, "arctan": 30, "sinh": 30, "cosh": 30, "tanh": 30, "arcsinh": 40,
+    "arccosh": 40, "arctanh": 40, "exp2": 20, "expm1": 25, "log2": 20, "log10": 20,
+    "log1p": 25,
+}  # fmt: skip
+for _name, _cost in _ELEMENTARY.items():
+    _define(_name, 1, _float, _log1p if _name == "log1p" else getattr(np, _name), cost=_cost)
 _define("cbrt", 1, _real_float, np.cbrt, cost=30)
 _define("erf", 1, _real_float, _erf, cost=30)
 _define("erfc", 1, _real_float, _erfc, cost=40)
@@ -363,17 +383,18 @@ def value_of(
     """The meaning of an operation: its value on numbers or arrays of `types`, as an array.
 
     Everything that evaluates expressions with NumPy goes through here.  Halves are computed in
-    float32 and rounded once, but for the number that is next to one.
+    float32 and rounded once, but for the number that is next to one; functions of complex64 in
+    complex128.
     """
     with np.errstate(all="ignore"):
         given = [np.asarray(v, t.numpy) for v, t in zip(values, types, strict=True)]
         if op.name == "cast":
             return convert(given[0], result)
-        if op.name != "nextafter":
-            given = [
-                a.astype(np.float32) if t.is_float and t.bits == 16 else a
-                for a, t in zip(given, types, strict=True)
-            ]
+        for k, t in enumerate(types):
+            if t.is_float and t.bits == 16 and op.name != "nextafter":
+                given[k] = given[k].astype(np.float32)
+            elif t == complex64 and (op.name in _ELEMENTARY or op.name == "power"):
+                given[k] = given[k].astype(np.complex128)
         return convert(op.numpy(*given), result)
 
 

@@ -138,6 +138,40 @@ def test_complex_numbers_of_special_parts(check):
     wanted = np.empty(5, np.complex64)
     wanted.real, wanted.imag = parts
     check({"complex_": (lambda: td.complex_(*map(td.use, parts)), wanted)})
+def multiplied(a, b):
+    """A product of complex numbers in which every product and sum rounds."""
+    made = np.empty_like(a)
+    made.real = a.real * b.real - a.imag * b.imag
+    made.imag = a.real * b.imag + a.imag * b.real
+    return made
+
+
+@pytest.mark.parametrize("kind", COMPLEXES)
+def test_complex_products_have_the_same_bits_everywhere(check, kind):
+    """Also where the terms of a part cancel: no term is kept in more digits than the other."""
+    rng = generator("products", kind)
+    a, b, c = ((rng.normal(size=(2, 1001)) * 10.0 ** rng.uniform(-3, 3, (2, 1001))).T
+               .astype(dt(kind).type(0).real.dtype).copy().view(kind)[:, 0]
+               for _ in range(3))  # fmt: skip
+    cases = {
+        "x y": (lambda: td.use(a) * b, multiplied(a, b)),
+        "x²": (lambda: td.use(a) ** 2, multiplied(a, a)),
+        "|x|²": (lambda: td.use(a) * td.conj(a), multiplied(a, a.conj())),
+        "x y + z": (lambda: td.map(lambda x, y, z: x * y + z, a, b, c), multiplied(a, b) + c),
+        "x y z": (lambda: td.map(lambda x, y, z: x * y * z, a, b, c),
+                  multiplied(multiplied(a, b), c)),
+        "of few": (lambda: td.use(a[:3]) * b[:3], multiplied(a[:3], b[:3])),
+    }  # fmt: skip
+    check(cases)
+
+
+@pytest.mark.parametrize("kind", COMPLEXES)
+def test_small_complex_logarithms(check, kind):
+    a = np.array([1e-6 + 3e-5j, -7e-3 + 3e-5j, 1e-12j, 2e-9 - 1e-3j, 0.1 + 0.2j]).astype(kind)
+    wide = a.astype("G")
+    want = (np.log1p(wide.real * (2 + wide.real) + wide.imag**2) / 2).astype("f8") + 1j * (
+        np.arctan2(wide.imag, 1 + wide.real)).astype("f8")  # fmt: skip
+    check({"log1p": (lambda: td.log1p(a), want.astype(kind), 4)})
 
 
 def test_complex_special_values(check):

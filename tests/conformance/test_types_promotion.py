@@ -18,6 +18,7 @@ from .helpers import (
     NUMBERS,
     SIGNED,
     dt,
+    generator,
     small,
     td_dtype,
     wide,
@@ -357,6 +358,27 @@ def test_halves_round_after_every_operation(check):
             lambda a=a, b=b: td.map(lambda x, y: (x + y) + y + y + y - x, a, b),
             np.zeros(37, dt(name)),
         )
+    check(cases)
+
+
+@pytest.mark.parametrize("name", ("float16", "bfloat16"))
+def test_halves_are_computed_in_float32_and_rounded_once(check, name):
+    """Quotients above all, whose whole part depends on the digits it is computed in."""
+    rng, kind = generator("halves", name), dt(name)
+    bits = rng.integers(0, 1 << 16, (2, 2000)).astype("u2").view(kind)
+    near = (rng.normal(size=(2, 2000)) * 10.0 ** rng.uniform(-2, 3, (2, 2000))).astype(kind)
+    a, b = np.concatenate([bits, near, np.full((2, 1), [[135.4], [19.34]], kind)], axis=1)
+    x, y = a.astype("f4"), b.astype("f4")
+    meanings = {
+        "quot": np.trunc(x / y), "rem": np.fmod(x, y), "floor_divide": np.floor_divide(x, y),
+        "remainder": np.remainder(x, y), "true_divide": x / y, "add": x + y, "multiply": x * y,
+        "subtract": x - y,
+    }  # fmt: skip
+    cases = {
+        op: (lambda op=op: getattr(td, op)(a, b), want.astype(kind))
+        for op, want in meanings.items()
+    }
+    cases["sqrt"] = lambda: td.sqrt(a), np.sqrt(x).astype(kind)
     check(cases)
 
 
