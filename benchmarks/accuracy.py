@@ -116,9 +116,10 @@ infinities and NaNs among them).  Made by `python -m benchmarks.accuracy --write
   so a value's bits never depend on where it stands.
 - float16 and bfloat16 compute in float32 and round after every operation: ½ ulp, and for the
   functions above at most 1 ulp.
-- complex64 functions compute in float64.  complex128 functions follow Kahan's formulas (1987):
-  a few ulp of the result's size; `power` loses as many digits as its exponent times the logarithm
-  has.
+- A product of complex numbers rounds each of its products and sums: it has the same bits on every
+  backend.  complex64 functions compute in float64.  complex128 functions follow Kahan's formulas
+  (1987): a few ulp of the result's size; `power` loses as many digits as its exponent times the
+  logarithm has.
 - Integers agree bit for bit with every other backend: they wrap, shifts by the width or more give
   0, division by zero gives 0.
 - Where the system has no vector routine, the scalar one of its C library is called for each

@@ -138,6 +138,8 @@ def test_complex_numbers_of_special_parts(check):
     wanted = np.empty(5, np.complex64)
     wanted.real, wanted.imag = parts
     check({"complex_": (lambda: td.complex_(*map(td.use, parts)), wanted)})
+
+
 def multiplied(a, b):
     """A product of complex numbers in which every product and sum rounds."""
     made = np.empty_like(a)
