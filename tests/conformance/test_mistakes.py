@@ -316,7 +316,7 @@ MISTAKES = [
     ("pow(K, 2, 3)", TypeError, "pow()", ""),
     ("json.dumps(A)", TypeError, "not JSON serializable", ""),
     # Other libraries between.
-    ("td.map(lambda x: random.randint(0, x), k)", TRACING, "int() needs the value", ""),
+    ("td.map(lambda x: random.randint(0, x), k)", TRACING, "needs the value of a traced", ""),
     ("td.map(lambda x: bisect.bisect([1.0, 2.0], x), a)", TRACING, "td.where(p, a, b)", ""),
     ("td.map(lambda x: np.random.normal(x), a)", TRACING, "a NumPy conversion", ""),
     ("td.map(lambda x: np.linalg.norm(x), a)", TRACING, "np.linalg.norm does not work", ""),

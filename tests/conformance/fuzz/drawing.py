@@ -32,8 +32,8 @@ NOT_GENERATED = {
     ),
     **dict.fromkeys(
         ("AxisError", "BackendUnavailable", "CompilationError", "DTypeError", "DeviceOutOfMemory",
-         "IndexOutOfBounds", "NestedParallelismError", "ScheduleError", "ShapeError",
-         "StorageError", "TracingError", "TreadleError"),
+         "ExponentError", "IndexOutOfBounds", "NestedParallelismError", "ScheduleError",
+         "ShapeError", "StorageError", "TracingError", "TreadleError"),
         "an error",
     ),
     **dict.fromkeys(("jit", "run", "load", "config", "precision"), "a manner of running"),
@@ -374,6 +374,17 @@ def binary(w: Writer, name: str) -> None:
     if name == "logaddexp":
         absolute = 1e-6
     w.line(text, ulps, absolute, numpy)
+
+
+@draws("isin")
+def membership(w: Writer, name: str) -> None:
+    a = w.array(lambda v: v.dtype.kind in "iuf" and v.dtype.name != "float16")
+    v = w.value(a)
+    values = ", ".join(
+        w.rng.choice(("0", "1", "2", "7", "3")) for _ in range(w.rng.randrange(1, 4))
+    )
+    text = f"td.isin({a}, [{values}])"
+    w.line(text, numpy=in_numpy(text, v))
 
 
 @draws("where cond")

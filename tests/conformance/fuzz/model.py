@@ -61,6 +61,8 @@ class Model:
 
     @staticmethod
     def rem(a, b):
+        if np.result_type(a, b).kind == "f":
+            return np.fmod(a, b)
         return np.where(b == 0, 0, a - Model.quot(a, b) * b).astype(np.result_type(a, b))
 
     @staticmethod
