@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from treadle.dsl.expr import Apply, Const
+from treadle.dsl.primitives import TABLE
 from treadle.dsl.types import ScalarType
 
 from .prelude import Helper
@@ -136,19 +137,21 @@ def boolean(p: Expressions, e: Apply) -> Term:
     raise AssertionError(f"{name} on bool")
 
 
-_OPPOSITE = {"equal": "!=", "not_equal": "=="}
-_OPPOSITE_ORDER = {"less": ">=", "less_equal": ">", "greater": "<=", "greater_equal": "<"}
+_OPPOSITE = {"equal": "not_equal", "not_equal": "equal"}
+_OPPOSITE_ORDER = {
+    "less": "greater_equal", "less_equal": "greater", "greater": "less_equal",
+    "greater_equal": "less",
+}  # fmt: skip
 
 
 def _inverse(p: Expressions, e: Apply) -> Term:
     inner = e.args[0]
-    if isinstance(inner, Apply) and not p.is_named(inner) and len(inner.args) == 2:
-        symbol = _OPPOSITE.get(inner.op.name)
-        if symbol is None and not inner.args[0].type.is_inexact:
-            symbol = _OPPOSITE_ORDER.get(inner.op.name)
-        if symbol is not None:
-            level = EQUALITY if symbol in ("==", "!=") else RELATION
-            return p.binary(inner.args[0], symbol, inner.args[1], level)
+    if isinstance(inner, Apply) and not p.is_named(inner):
+        opposite = _OPPOSITE.get(inner.op.name)
+        if opposite is None and not inner.args[0].type.is_inexact:
+            opposite = _OPPOSITE_ORDER.get(inner.op.name)
+        if opposite is not None:
+            return p.term(Apply(TABLE[opposite], inner.args, e.type))
     return Term(f"!{p.term(inner).within(UNARY)}", UNARY)
 
 

@@ -38,7 +38,7 @@ def _streaming(word: str, size: int) -> Helper:
     return Helper(
         f"""
 template <class T, int N>
-__device__ __forceinline__ Pack<T, N> load_streaming(const Pack<T, N>* place) {{
+__device__ __forceinline__ Pack<T, N> load_pack{size}(const Pack<T, N>* place) {{
   static_assert(sizeof(Pack<T, N>) == {size});
   const {word} bits = __ldcs(reinterpret_cast<const {word}*>(place));
   Pack<T, N> values;
@@ -46,7 +46,7 @@ __device__ __forceinline__ Pack<T, N> load_streaming(const Pack<T, N>* place) {{
   return values;
 }}
 template <class T, int N>
-__device__ __forceinline__ void store_streaming(Pack<T, N>* place, Pack<T, N> values) {{
+__device__ __forceinline__ void store_pack{size}(Pack<T, N>* place, Pack<T, N> values) {{
   {word} bits;
   memcpy(&bits, &values, {size});
   __stcs(reinterpret_cast<{word}*>(place), bits);
@@ -136,5 +136,6 @@ def _streamed(w: Writer, s: LoadVector | StoreVector, builtin: bool, way: str) -
     if builtin:
         return "__ldcs" if way == "load" else "__stcs"
     count = len(s.vars if isinstance(s, LoadVector) else s.values)
-    w.p.use(f"streaming{count * s.buffer.type.bytes}")
-    return f"{way}_streaming"
+    size = count * s.buffer.type.bytes
+    w.p.use(f"streaming{size}")
+    return f"{way}_pack{size}"

@@ -47,7 +47,9 @@ from treadle.skeletons.kernel.ir import (
     Kernel,
     Let,
     Load,
+    LoadVector,
     Store,
+    StoreVector,
 )
 from treadle.skeletons.kernel.verify import verify
 
@@ -123,6 +125,34 @@ def test_what_threads_exchange_compiles(t: Any, nvrtc: None) -> None:
 def test_wide_accesses(t: Any, count: int) -> None:
     text = print_kernel(by_hand._vectors(t, count))
     assert ("reinterpret_cast" in text) == (count > 1)
+
+
+def test_streams_of_packs_of_several_sizes_compile(nvrtc: None) -> None:
+    m = Maker("packs")
+    for t in by_hand.TYPES:
+        for count in (2, 4, 8, 16):
+            if count * t.bytes <= 16:
+                x = tuple(Var("x", t) for _ in range(count))
+                first = at.multiply(m.i, count)
+                a, out = (
+                    m.buffer(f"a{t.name}{count}", t),
+                    m.buffer(f"o{t.name}{count}", t, "output"),
+                )
+                m.add(LoadVector(x, a, first, True), StoreVector(out, first, x, True))
+    compile_kernel(m.kernel(aligned=tuple(m.buffers)), "sm_90a")
+
+
+@pytest.mark.parametrize("t", by_hand.TYPES, ids=str)
+def test_an_inverted_comparison_has_all_it_needs(t: Any, nvrtc: None) -> None:
+    """The opposite operator stands in the text, and it alone: its helper too."""
+    for op in ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"):
+        if TABLE[op].rule(t) is None:
+            continue
+        m = Maker("inverse")
+        a, out = m.buffer("a", t), m.buffer("out", bool_, "output")
+        compared = apply(op, Load(a, m.i), lit(0, t), type_=bool_)
+        m.add(Store(out, m.i, apply("logical_not", compared)))
+        compile_kernel(m.kernel(), "sm_90a")
 
 
 # --- compiled -----------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ struct alignas(sizeof(T) * N) Pack {
 };
 
 template <class T, int N>
-__device__ __forceinline__ Pack<T, N> load_streaming(const Pack<T, N>* place) {
+__device__ __forceinline__ Pack<T, N> load_pack8(const Pack<T, N>* place) {
   static_assert(sizeof(Pack<T, N>) == 8);
   const uint2 bits = __ldcs(reinterpret_cast<const uint2*>(place));
   Pack<T, N> values;
@@ -32,7 +32,7 @@ __device__ __forceinline__ Pack<T, N> load_streaming(const Pack<T, N>* place) {
   return values;
 }
 template <class T, int N>
-__device__ __forceinline__ void store_streaming(Pack<T, N>* place, Pack<T, N> values) {
+__device__ __forceinline__ void store_pack8(Pack<T, N>* place, Pack<T, N> values) {
   uint2 bits;
   memcpy(&bits, &values, 8);
   __stcs(reinterpret_cast<uint2*>(place), bits);
@@ -45,8 +45,8 @@ vectors_float16_4(const float16* __restrict__ a, float16* __restrict__ out,
   const int64 thread = threadIdx.x;
   const int64 i = task * 256 + thread;
   const int64 first = i * 4;
-  const Pack<float16, 4> x = load_streaming(reinterpret_cast<const Pack<float16, 4>*>(&a[first]));
-  store_streaming(reinterpret_cast<Pack<float16, 4>*>(&out[first]),
+  const Pack<float16, 4> x = load_pack8(reinterpret_cast<const Pack<float16, 4>*>(&a[first]));
+  store_pack8(reinterpret_cast<Pack<float16, 4>*>(&out[first]),
       Pack<float16, 4>{{x.at[3], x.at[2], x.at[1], x.at[0]}});
-  store_streaming(reinterpret_cast<Pack<float16, 4>*>(&copy[first]), x);
+  store_pack8(reinterpret_cast<Pack<float16, 4>*>(&copy[first]), x);
 }
