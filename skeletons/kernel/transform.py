@@ -77,7 +77,9 @@ def places_in_range(roots: Iterable[Expr], axes: Callable[[Read], Iterable[int]]
         if isinstance(e, Read) and e.boundary not in (None, "constant", "function"):
             shape = e.node.outputs[e.component].shape
             for k in axes(e):
-                found[resolve_index(str(e.boundary), e.args[k], shape[k])] = e.args[k]
+                place = resolve_index(str(e.boundary), e.args[k], shape[k])
+                if not isinstance(place, Const):  # the 0 of an axis of one element means more
+                    found[place] = e.args[k]
     return found
 
 

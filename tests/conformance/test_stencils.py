@@ -431,6 +431,24 @@ def test_correlate_and_convolve_against_scipy(check, rank, label):
     check(cases)
 
 
+@pytest.mark.parametrize("boundary", [td.wrap, td.mirror], ids=["wrap", "mirror"])
+@pytest.mark.parametrize("shape", [(1, 8), (16, 1), (2, 1, 6)], ids=str)
+def test_run_time_windows_over_axes_of_one_element(backend, shape, boundary):
+    """Every place along such an axis is 0, inside as at the border."""
+    rng = np.random.default_rng(5)
+    a = rng.integers(-9, 10, shape)
+    w = rng.integers(-9, 10, (2,) * (len(shape) - 2) + (2, 3))
+
+    @td.jit
+    def program(a, w):
+        return td.correlate(a, w, boundary), td.convolve(a, w, boundary)
+
+    with td.config(backend="reference"):
+        expected = program(a, w)
+    with td.config(backend=backend):
+        assert_same(program(a, w), expected)
+
+
 def test_correlate_of_run_time_windows(backend):
     """The window is an argument: one program, any size of it."""
     traces = []
