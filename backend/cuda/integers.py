@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from treadle.dsl.expr import Apply, Const
+from treadle.dsl.expr import Apply, Const, Expr
 from treadle.dsl.primitives import TABLE
 from treadle.dsl.types import ScalarType
 
@@ -49,15 +49,26 @@ _DIVISIONS = {
 }  # fmt: skip
 
 HELPERS = {
+    "negated": Helper("""
+// -a, wrapping.  The assembler of CUDA 13.0 does not wrap a 16-bit negation before it compares,
+// shifts, divides or widens it: this one is of 32 bits, and the empty statement keeps it so.
+template <class T>
+__device__ __forceinline__ T negated(T a) {
+  if (sizeof(T) != 2) return T(0ull - a);
+  int wide = int(0u - unsigned(a));
+  asm("" : "+r"(wide));
+  return T(wide);
+}
+"""),
     "quot": Helper("""
 // a / b towards zero; 0 for b = 0, and the lowest a by -1 wraps.
 template <class T>
 __device__ __forceinline__ T quot(T a, T b) {
   if (b == 0) return 0;
-  if (T(-1) < 0 && b == T(-1)) return T(0ull - a);
+  if (T(-1) < 0 && b == T(-1)) return negated(a);
   return a / b;
 }
-"""),
+""", ("negated",)),
     "rem": Helper("""
 // What quot leaves; 0 for b = 0.
 template <class T>
@@ -70,11 +81,11 @@ __device__ __forceinline__ T rem(T a, T b) {
 template <class T>
 __device__ __forceinline__ T floor_divide(T a, T b) {
   if (b == 0) return 0;
-  if (T(-1) < 0 && b == T(-1)) return T(0ull - a);
+  if (T(-1) < 0 && b == T(-1)) return negated(a);
   const T q = a / b;
   return q * b != a && (a < 0) != (b < 0) ? T(q - 1) : q;
 }
-"""),
+""", ("negated",)),
     "floor_remainder": Helper("""
 // a modulo b with the sign of b, as Python does it; 0 for b = 0.
 template <class T>
@@ -178,6 +189,8 @@ def integer(p: Expressions, e: Apply) -> Term:
         case "reciprocal_divide":
             p.use(name)
             return p.call("quotient", *(p.term(a) for a in args))
+        case "negative" if t.bits == 16:
+            return _negated(p, args[0])
         case "negative":
             return p.wrapped(e, t)
         case "invert":
@@ -222,9 +235,9 @@ HELPERS["absolute"] = Helper("""
 // |a|; of the lowest number, itself.
 template <class T>
 __device__ __forceinline__ T absolute(T a) {
-  return a < 0 ? T(0ull - a) : a;
+  return a < 0 ? negated(a) : a;
 }
-""")
+""", ("negated",))  # fmt: skip
 HELPERS["integer_sign"] = Helper("""
 template <class T>
 __device__ __forceinline__ T sign(T a) {
@@ -268,7 +281,23 @@ def _count_zeros(p: Expressions, name: str, e: object) -> Term:
 
 
 def _arithmetic(p: Expressions, e: Apply) -> Term:
+    if e.type.bits == 16:
+        a, b = e.args
+        if e.op.name == "subtract" and _is(a, 0):
+            return _negated(p, b)
+        if e.op.name == "multiply" and (_is(a, -1) or _is(b, -1)):
+            return _negated(p, b if _is(a, -1) else a)
     return p.wrapped(e, e.type)
+
+
+def _is(e: Expr, value: int) -> bool:
+    """Whether `e` is the constant `value`, modulo 2 to the width."""
+    return isinstance(e, Const) and (int(e.value) - value) % (1 << e.type.bits) == 0
+
+
+def _negated(p: Expressions, e: Expr) -> Term:
+    p.use("negated")
+    return p.call("negated", p.exact(e))
 
 
 def _divide(p: Expressions, e: Apply) -> Term:

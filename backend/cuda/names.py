@@ -48,9 +48,10 @@ OWN = _words("""
 int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 complex complex64 complex128
 Pack quot quotient rem floor_divide floor_remainder power sign minimum maximum shift_left
 shift_right saturate report unreported fetch publish fetch_relaxed publish_relaxed square cube
-neighbour absolute conj read_now write_now locked atomic_update8 atomic_update16 atomic_update32
-atomic_update64 to_bits from_bits log_size whole_power to_int32 to_uint32 to_int64 to_uint64
-load_pack2 load_pack4 load_pack8 load_pack16 store_pack2 store_pack4 store_pack8 store_pack16
+neighbour negated absolute conj read_now write_now locked atomic_update8 atomic_update16
+atomic_update32 atomic_update64 to_bits from_bits log_size whole_power to_int32 to_uint32 to_int64
+to_uint64 load_pack2 load_pack4 load_pack8 load_pack16 store_pack2 store_pack4 store_pack8
+store_pack16
 """)
 _RESERVED = frozenset(
     [*_KEYWORDS, *_CUDA, *_MACROS, *_MATHEMATICS, *(f"{name}f" for name in _MATHEMATICS), *OWN]
