@@ -225,3 +225,53 @@ def test_positions_that_are_data(tmp_path: Path) -> None:
     known: dict[Expr, Any] = {m.i: np.arange(COUNT)}
     for e, got in zip(results, arrays, strict=True):
         assert (got == value(e, known)).all(), e
+
+
+NARROW = [t for t in INTEGERS if t.bits < 32]
+WRAPPING = ("add", "subtract", "multiply", "negative", "absolute", "invert", "left_shift", "quot",
+            "floor_divide", "fma", "power")  # fmt: skip
+CONSUMING = ("equal", "less", "greater_equal", "minimum", "maximum", "quot", "rem", "floor_divide",
+             "remainder", "right_shift", "left_shift", "absolute", "sign", "popcount", "clz",
+             "signbit", "cast")  # fmt: skip
+
+
+@pytest.mark.parametrize("t", NARROW, ids=str)
+def test_what_wraps_is_used_wrapped(t: ScalarType, tmp_path: Path) -> None:
+    """C++ computes narrow integers in 32 bits: whoever uses a result sees it wrapped."""
+    m = Maker("pairs", 32)
+    a, b = Load(m.buffer("a", t), m.i), Load(m.buffer("b", t), m.i)
+    edges = [int(t.lowest), int(t.highest), 0, 1, 2, int(t.highest) - 1, int(t.lowest) + 1, 7]
+    left, right = (np.array(x, t.numpy) for x in zip(*((x, y) for x in edges for y in edges),
+                                                     strict=True))  # fmt: skip
+    results: list[Apply] = []
+    for first in WRAPPING:
+        made = apply(first, *(a, b, b)[: TABLE[first].arity])
+        for then in CONSUMING:
+            if then == "cast":
+                results += [apply(then, made, type_=u) for u in TYPES if u != t]
+                continue
+            op = TABLE[then]
+            rule = op.rule(t)
+            assert rule is not None
+            results += [apply(then, *args[: op.arity], type_=rule[1])
+                        for args in ((made, a), (a, made))[: op.arity]]  # fmt: skip
+    for k, e in enumerate(results):
+        m.add(Store(m.buffer(f"out_{k}", e.type, "output"), m.i, e))
+    arrays = [left, right, *(np.zeros(COUNT, e.type.numpy) for e in results)]
+    run_on_the_host(m.kernel(), arrays, [COUNT], tmp_path)
+    known: dict[Expr, Any] = {a: left, b: right, m.i: np.arange(COUNT)}
+    for e, got in zip(results, arrays[2:], strict=True):
+        want = value(e, known)
+        assert (got == want).all(), (e, got[got != want][:3], want[got != want][:3])
+
+
+@pytest.mark.parametrize("t", [t for t in INTEGERS if t.bits == 16], ids=str)
+def test_negations_of_16_bits_are_not_the_assemblers(t: ScalarType) -> None:
+    """CUDA 13.0's assembler does not wrap them: see the helper `negated`."""
+    m = Maker("negations", 32)
+    a = Load(m.buffer("a", t), m.i)
+    minus = lit(-1 if t.signed else t.highest, t)
+    for k, e in enumerate([apply("negative", a), apply("subtract", lit(0, t), a),
+                           apply("multiply", a, minus), apply("multiply", minus, a)]):  # fmt: skip
+        m.add(Store(m.buffer(f"out_{k}", t, "output"), m.i, e))
+    assert print_kernel(m.kernel()).count("= negated(") == 4
