@@ -17,6 +17,7 @@ import numpy as np
 
 from treadle.dsl import locks
 from treadle.dsl.errors import DeviceOutOfMemory, ShapeError, TreadleError
+from treadle.dsl.limits import BLAS, limit, require_room
 
 SMALLEST = 1 << 16
 LIMIT = 1 << 30
@@ -67,6 +68,12 @@ def free_bytes() -> int:
         return 0
 
 
+def matmul(a: Any, b: Any, out: Any = None) -> Any:
+    """`np.matmul`, when there is room for what it needs."""
+    require_room(BLAS, "for the library of matrix products")
+    return np.matmul(a, b, out=out)
+
+
 def no_memory(shape: tuple[int, ...], dtype: np.dtype[Any], held: int = 0) -> TreadleError:
     """The error of an array that cannot be: how much was asked for, held idle and free."""
     size = math.prod(shape, start=dtype.itemsize)
@@ -78,9 +85,14 @@ def no_memory(shape: tuple[int, ...], dtype: np.dtype[Any], held: int = 0) -> Tr
         )
     return DeviceOutOfMemory(
         f"no memory for an array of shape {shape} ({dtype}): {size:,} bytes asked for, "
-        f"{held:,} held for reuse, {free_bytes():,} free.",
+        f"{held:,} held for reuse, {free_bytes():,} free{_limited()}.",
         hint="Use smaller arrays, or compute in parts; the program stays usable.",
     )
+
+
+def _limited() -> str:
+    most = limit()
+    return "" if most is None else f", {most:,} the most that this process may have"
 
 
 class Pool:

@@ -9,6 +9,7 @@ from typing import Any
 
 from treadle.dsl.environment import variable
 from treadle.dsl.errors import BackendUnavailable, did_you_mean
+from treadle.dsl.text import printable
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ class Backends(dict[str, str]):
 
     def __str__(self) -> str:
         width = max(len(n) for n in self)
-        return "\n".join(f"{name:<{width}}  {state}" for name, state in self.items())
+        return printable("\n".join(f"{n:<{width}}  {state}" for n, state in self.items()))
 
 
 def backends() -> Backends:

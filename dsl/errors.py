@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterable, Sequence
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any, ParamSpec, TypeVar
 
+from .text import printable
+
 #: The packed permutation of a table.
 _LONG_TABLE = re.compile(r'Table\("[A-Za-z0-9+/=]{40,}"')
 
@@ -101,7 +103,8 @@ def _cell(file: str) -> int | None:
 
 
 class Location:
-    """A call in the user's code: file, line, and the columns of the expression.
+    """A call in the user's code: file, line (0 where the code does not say), and the columns of the
+    expression.
 
     Made for every operation, so it only keeps the code object and the instruction; the text is
     looked up when somebody prints it.
@@ -126,7 +129,8 @@ class Location:
         cell = _cell(self.file)
         if cell is not None:
             return f"cell {cell}, line {self.line}"
-        return f"{os.path.basename(self.file)}:{self.line}"
+        name = os.path.basename(self.file)
+        return f"{name}:{self.line}" if self.line else name
 
     def source(self) -> str:
         return linecache.getline(self.file, self.line).rstrip("\n")
@@ -149,7 +153,8 @@ class Location:
 
     def render(self) -> str:
         """The user's line with a caret under the expression."""
-        head = f'  File "{self.file}", line {self.line}, in {self.function}'
+        line = f", line {self.line}" if self.line else ""
+        head = f'  File "{self.file}"{line}, in {self.function}'
         source = self.source()
         if not source.strip():
             return head
@@ -197,10 +202,10 @@ def user_location() -> Location | None:
         owner = _owner(frame)
         if owner != _TREADLE and not _is_generated(frame.f_code):
             if owner == _USER:
-                return Location(frame.f_code, frame.f_lasti, frame.f_lineno)
+                return Location(frame.f_code, frame.f_lasti, frame.f_lineno or 0)
             library = library or frame
         frame = frame.f_back
-    return library and Location(library.f_code, library.f_lasti, library.f_lineno)
+    return library and Location(library.f_code, library.f_lasti, library.f_lineno or 0)
 
 
 def at_membership() -> bool:
@@ -241,7 +246,7 @@ class TreadleError(Exception):
         if self.hint:
             for line in self.hint.split("\n"):
                 parts.append(textwrap.fill(line, 98, initial_indent="  ", subsequent_indent="  "))
-        return "\n".join(parts)
+        return printable("\n".join(parts))
 
 
 class ShapeError(TreadleError, ValueError):
@@ -435,6 +440,8 @@ def without_frames(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)
         except TreadleError as error:
             raise error.with_traceback(None) from error.__cause__
+        except (RecursionError, MemoryError) as error:
+            raise of_limits(error) from None
         except TypeError as error:
             found = wrong_arguments(error, function, args, kwargs)
             if found is error:
@@ -442,6 +449,24 @@ def without_frames(function: Callable[P, R]) -> Callable[P, R]:
             raise found from None
 
     return call
+
+
+def of_limits(error: RecursionError | MemoryError) -> TreadleError:
+    """The error of a limit of Python's or of the process that something of ours, or a function of
+    the user's, has met."""
+    if isinstance(error, MemoryError):
+        return DeviceOutOfMemory(
+            f"no memory: {str(error).rstrip('.') or 'none is left'}.",
+            hint="Use smaller arrays, or compute in parts; the program stays usable.",
+        )
+    return TracingError(
+        f"this is nested too deeply: Python allows {sys.getrecursionlimit()} calls inside each "
+        "other (sys.getrecursionlimit()).",
+        hint="A function that calls itself never ends while it is traced, for both sides of "
+        "td.cond and td.where are: write td.while_loop, or pass the depth as a Python number.\n"
+        "Hundreds of conditions, loops or tuples inside each other: write a loop over a table, or "
+        "raise the limit with sys.setrecursionlimit.",
+    )
 
 
 #: Methods that Python calls, not the user, and those whose errors Python itself looks at.

@@ -19,6 +19,7 @@ from .errors import (
     keywords,
     misfitting,
     no_attribute,
+    of_limits,
     unknown_keyword,
     user_facing,
     user_location,
@@ -141,6 +142,8 @@ class Jit:
             return result
         except TreadleError as error:
             raise error.with_traceback(None) from error.__cause__
+        except (RecursionError, MemoryError) as error:
+            raise of_limits(error) from None
 
     def _here(self) -> dict[Any, Program]:
         """The programs under the settings in force."""

@@ -13,7 +13,7 @@ from .errors import DeviceOutOfMemory, TracingError, user_facing
 from .expr import Param
 from .graph import Input, Leaf, topological
 from .strangers import inputs_of
-from .text import Text
+from .text import Text, printable
 from .types import LEAF
 from .values import Tree
 
@@ -259,7 +259,7 @@ class Program:
     def __str__(self) -> str:
         from .printer import show_graph
 
-        return show_graph(self.roots)
+        return printable(show_graph(self.roots))
 
     def __repr__(self) -> str:
         written = sum(not isinstance(n, Input) for n in topological(self.source_roots))

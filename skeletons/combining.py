@@ -37,6 +37,8 @@ Elements = Callable[[Linearizer, Expr], Values]
 
 #: Partial results are combined in groups of this many: a tree of two levels, for accuracy.
 GROUP = 64
+#: Operations of an indivisible update, at most.
+LARGEST = 200
 
 
 def arithmetic(combine: Combine, builder: Builder) -> Combine:
@@ -58,9 +60,11 @@ def arithmetic(combine: Combine, builder: Builder) -> Combine:
 
 
 def is_arithmetic(combine: Combine) -> bool:
-    """Whether each result is one expression of the operands, without reads or statements."""
-    parts = walk(combine.results)
-    return all(isinstance(e, Const | Var | Apply) and not _tests(e) for e in parts)
+    """Whether each result is one short expression of the operands, without reads or statements."""
+    parts = list(walk(combine.results))
+    return len(parts) <= LARGEST and all(
+        isinstance(e, Const | Var | Apply) and not _tests(e) for e in parts
+    )
 
 
 def _tests(e: Expr) -> bool:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import ast
 import inspect
+import io
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from difflib import get_close_matches
@@ -93,6 +95,11 @@ class Mistake(Exception):
 
 def main() -> None:
     """Runs the command line; a mistake of the user's ends in a message and exit code 1."""
+    from treadle.dsl.text import PLAIN
+
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=PLAIN)
     app()
 
 

@@ -11,12 +11,12 @@ import os
 import re
 from collections import OrderedDict
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 from treadle.dsl import locks
 from treadle.dsl.errors import BackendUnavailable, CompilationError
+from treadle.dsl.limits import threads
 from treadle.skeletons.kernel.ir import Kernel
 
 from ..disk_cache import DiskCache
@@ -70,9 +70,11 @@ def compile_kernel(kernel: Kernel, arch: str, fast_math: bool = False, *,
 def compile_kernels(kernels: Sequence[Kernel], arch: str, fast_math: bool = False, *,
                     cache: DiskCache | None = None) -> list[Cubin]:  # fmt: skip
     """Several at once, on several cores."""
-    if len(kernels) < 2:
+    several = len(kernels) > 1
+    pool = threads(min(len(kernels), os.cpu_count() or 1), "treadle") if several else None
+    if pool is None:
         return [compile_kernel(k, arch, fast_math, cache=cache) for k in kernels]
-    with ThreadPoolExecutor(min(len(kernels), os.cpu_count() or 1)) as pool:
+    with pool:
         return list(pool.map(lambda k: compile_kernel(k, arch, fast_math, cache=cache), kernels))
 
 

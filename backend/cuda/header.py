@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 
 from treadle.dsl.expr import Apply, Const, Expr, Extent, Param, Var, substitute, walk
 from treadle.dsl.graph import Input
-from treadle.skeletons.kernel.hosted import Stride
 from treadle.skeletons.kernel.ir import Kernel
 
 from .layout import WIDTH
@@ -126,28 +125,36 @@ def _uncast(e: Expr) -> Expr:
     return _uncast(e.args[0]) if isinstance(e, Apply) and e.op.name == "cast" else e
 
 
-def _formula(e: Expr, names: Mapping[Expr, str], inside: bool = False) -> str | None:
+def _formula(e: Expr, names: Mapping[Expr, str]) -> str | None:
     """A number of the host as one writes it, by `names`; None if that is more than a few words."""
-    if e in names:
-        return names[e]
-    e = _uncast(e)
-    if e in names:
-        return names[e]
-    if isinstance(e, Extent):
-        return f"{_array(e)}.shape[{e.axis}]" if isinstance(e.node, Input) else None
-    if isinstance(e, Const | Var | Param):
-        return str(e.value) if isinstance(e, Const) else e.name
-    if isinstance(e, Stride) or not isinstance(e, Apply) or len(e.args) != 2:
-        return None
+    texts: dict[Expr, str | None] = {}
+    sums: set[Expr] = set()  # what is in brackets inside of another
+    for x in walk((e,)):
+        if x in names:
+            texts[x] = names[x]
+        elif isinstance(x, Extent):
+            texts[x] = f"{_array(x)}.shape[{x.axis}]" if isinstance(x.node, Input) else None
+        elif isinstance(x, Const | Var | Param):
+            texts[x] = str(x.value) if isinstance(x, Const) else x.name
+        elif isinstance(x, Apply) and x.op.name == "cast":
+            texts[x] = texts[x.args[0]]
+            sums |= {x} if x.args[0] in sums else set()
+        else:
+            texts[x] = _of_two(x, texts, sums) if isinstance(x, Apply) else None
+    return texts[e]
+
+
+def _of_two(e: Apply, texts: Mapping[Expr, str | None], sums: set[Expr]) -> str | None:
     function = _FUNCTIONS.get(e.op.name)
-    parts = [_formula(a, names, inside=function is None) for a in e.args]
-    if None in parts or not (function or e.op.symbol):
+    parts = [texts[a] for a in e.args]
+    if len(parts) != 2 or None in parts or not (function or e.op.symbol):
         return None
     if function:
         text = f"{function}({parts[0]}, {parts[1]})"
     else:
+        parts = [f"({p})" if a in sums else p for p, a in zip(parts, e.args, strict=True)]
         text = f"{parts[0]} {e.op.symbol} {parts[1]}".replace("+ -", "- ")
-        text = f"({text})" if inside and e.op.symbol != "%" else text
+        sums |= {e} if e.op.symbol != "%" else set()
     return None if len(text) > _SHORT else text
 
 

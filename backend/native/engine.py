@@ -8,12 +8,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import llvmlite.binding as llvm
-
 from treadle.dsl import locks
 from treadle.dsl.errors import CompilationError
+from treadle.dsl.limits import LLVM_AT_LEAST, LLVM_PER_BYTE, require_room, require_stack
 
 from .libraries import address_of
+from .llvm import llvm
 from .target import Target
 from .target import lock as _lock
 
@@ -110,6 +110,7 @@ def to_object(text: str, target: Target, thorough: bool = False) -> bytes:
     """Machine code for LLVM IR, as an object file; `thorough` runs all of -O2."""
     with _lock:
         _require_whole()
+        require_room(LLVM_AT_LEAST + LLVM_PER_BYTE * len(text), "for LLVM to compile a kernel")
         module, machine = _optimised(text, target, thorough)
         return bytes(machine.emit_object(module))
 
@@ -118,6 +119,7 @@ def to_assembly(text: str, target: Target, thorough: bool = False) -> str:
     """The same as text to read."""
     with _lock:
         _require_whole()
+        require_room(LLVM_AT_LEAST + LLVM_PER_BYTE * len(text), "for LLVM to compile a kernel")
         module, machine = _optimised(text, target, thorough)
         return str(machine.emit_assembly(module))
 
@@ -133,8 +135,10 @@ class Linked:
 def link(image: bytes, exports: Iterable[str], symbols: Iterable[str],
          foreign: Mapping[str, int]) -> Linked:  # fmt: skip
     """Load an object file whose undefined symbols are `symbols` (of libm) and `foreign`."""
+    require_stack()
     with _lock:
         _require_whole()
+        require_room(LLVM_AT_LEAST + LLVM_PER_BYTE * len(image), "for LLVM to load a kernel")
         library = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
         for symbol in symbols:
             address = address_of(symbol)

@@ -201,10 +201,12 @@ class Executable:
             if not launch.found(step.dense.fast_math)
         ]
         if len(jobs) > 1:
-            from concurrent.futures import ThreadPoolExecutor
+            from treadle.dsl.limits import threads
 
-            with ThreadPoolExecutor(min(len(jobs), os.cpu_count() or 1)) as pool:
-                list(pool.map(lambda job: job[0].compiled(job[1]), jobs))
+            pool = threads(min(len(jobs), os.cpu_count() or 1), "treadle compiles")
+            if pool is not None:
+                with pool:
+                    list(pool.map(lambda job: job[0].compiled(job[1]), jobs))
 
     def source(self) -> str:
         """LLVM IR of every kernel."""

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from treadle.backend.memory import POOL
-from treadle.dsl import locks
+from treadle.backend.memory import POOL, matmul
+from treadle.dsl import limits, locks
 from treadle.dsl.operations.linalg import DEEPEST
 from treadle.dsl.product_way import ProductWay, executed, left_open
 from treadle.dsl.quantities import duration
@@ -34,7 +34,7 @@ def blas(a: Any, b: Any) -> Any:
     """The library's product (float32, float64, complex), into memory that is warm."""
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     out = POOL.allocate((*batch, a.shape[-2], b.shape[-1]), a.dtype)
-    return np.matmul(a, b, out=out)
+    return matmul(a, b, out)
 
 
 @lru_cache(maxsize=32)
@@ -75,7 +75,7 @@ def own_kernel(t: ScalarType) -> Product:
 
 def half_precision(a: Any, b: Any) -> Any:
     """float16 and bfloat16, accumulated in float32."""
-    return np.matmul(a.astype(np.float32), b.astype(np.float32)).astype(a.dtype)
+    return matmul(a.astype(np.float32), b.astype(np.float32)).astype(a.dtype)
 
 
 def standard_for(t: ScalarType) -> Product:
@@ -108,7 +108,7 @@ class Host(Kit):
         if self.exact is not None:
             out[...] = self.exact(a, b)
         else:
-            np.matmul(a, b, out=out)
+            matmul(a, b, out)
 
     def sums(self, made: Sequence[tuple[Any, Sequence[tuple[float, Any]]]],
              shared: Sequence[tuple[float, Any]] = ()) -> None:  # fmt: skip
@@ -130,7 +130,8 @@ class Host(Kit):
         if threads == 1:
             work(0)
         else:
-            list(_pool(threads, "sums").map(work, range(threads)))
+            pool = _pool(threads, "sums")
+            list((pool.map if pool else map)(work, range(threads)))
 
     def together(self, jobs: Sequence[Sequence[Job]]) -> None:
         if len(jobs) == 1 or self.workers == 1:
@@ -141,13 +142,14 @@ class Host(Kit):
             for job in jobs[worker]:
                 job(worker)
 
-        list(_pool(len(jobs), "jobs").map(work, range(len(jobs))))
+        pool = _pool(len(jobs), "jobs")
+        list((pool.map if pool else map)(work, range(len(jobs))))
 
 
 @lru_cache(maxsize=8)
-def _pool(threads: int, purpose: str) -> ThreadPoolExecutor:
+def _pool(threads: int, purpose: str) -> ThreadPoolExecutor | None:
     """Jobs wait for sums: each has threads of its own."""
-    return ThreadPoolExecutor(threads, thread_name_prefix=f"treadle {purpose}")
+    return limits.threads(threads, f"treadle {purpose}")
 
 
 locks.after_fork(_pool.cache_clear)  # threads stay behind in the parent

@@ -9,18 +9,12 @@ from pathlib import Path
 
 from treadle.dsl import locks
 from treadle.dsl.environment import variable, warn_of
-from treadle.dsl.errors import BackendUnavailable
 
-try:
-    import llvmlite.binding as llvm
-except (ImportError, OSError) as error:
-    raise BackendUnavailable(
-        f"the backend 'native' does not work here: LLVM cannot be loaded ({error}).",
-        hint="pip install --force-reinstall llvmlite",
-    ) from error
+from .llvm import llvm
 
 #: llvmlite's own, which it takes for each call of LLVM, also where Python frees what is LLVM's.
 lock = locks.held_across_fork(llvm.ffi.lib._lock._lock)
+
 
 
 @dataclass(frozen=True)

@@ -183,11 +183,12 @@ def _by_python(call: Callable[[int, int, int], None], arguments: int, tasks: int
     jobs: list[Future[None]] = []
     try:
         if state.executor is None:
-            from concurrent.futures import ThreadPoolExecutor
+            from treadle.dsl import limits
 
-            state.executor = ThreadPoolExecutor(
-                max(1, thread_count() - 1), thread_name_prefix="treadle"
-            )
+            state.executor = limits.threads(max(1, thread_count() - 1), "treadle")
+        if state.executor is None:
+            some(0, tasks)
+            return
         parts = min(tasks, threads * _RANGES_PER_THREAD)
         for k in range(1, parts):
             first, last = tasks * k // parts, tasks * (k + 1) // parts

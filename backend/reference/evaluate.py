@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from treadle.backend.memory import ADDRESSABLE, no_memory
+from treadle.backend.memory import ADDRESSABLE, matmul, no_memory
 from treadle.backend.plan import invariants
 from treadle.dsl.domains import regions
 from treadle.dsl.errors import out_of_range
@@ -328,7 +328,7 @@ class Evaluator:
         t = node.left.type
         with np.errstate(all="ignore"):
             wide = {"bfloat16": np.float32, "float16": np.float32}.get(t.name)
-            product = np.matmul(a.astype(wide), b.astype(wide)) if wide else np.matmul(a, b)
+            product = matmul(a.astype(wide), b.astype(wide)) if wide else matmul(a, b)
         shape = (*batch, m, n)
         extra: dict[Expr, Any] = {node.result: np.asarray(product).astype(t.numpy)}
         return tuple(self.over(shape, node.epilogue, extra))

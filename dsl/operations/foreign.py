@@ -13,6 +13,7 @@ from ..errors import DTypeError, ShapeError, TracingError, did_you_mean, user_lo
 from ..expr import Foreign
 from ..graph import Barrier, Label, Library, Output
 from ..library import LibraryOperation, layout_of
+from ..limits import require_numba
 from ..refusals import called
 from ..scalar import Scalar, as_strong, lift
 from ..sources import as_array
@@ -77,6 +78,7 @@ def _numba_type(t: ScalarType) -> Any:
 @functools.lru_cache(maxsize=256)
 def compile_scalar_function(f: Any, types: tuple[ScalarType, ...]) -> CompiledScalarFunction:
     """Compile `f` for argument types, and learn its result type."""
+    require_numba()
     try:
         import numba
     except ImportError:
@@ -95,6 +97,8 @@ def compile_scalar_function(f: Any, types: tuple[ScalarType, ...]) -> CompiledSc
         dispatcher = f if hasattr(f, "py_func") else numba.njit(f)
         dispatcher.compile(tuple(_numba_type(t) for t in types))
         signature = dispatcher.overloads[tuple(_numba_type(t) for t in types)].signature
+    except MemoryError:
+        raise
     except Exception as error:
         raise TracingError(
             f"Numba could not compile '{getattr(f, '__name__', f)}' for "

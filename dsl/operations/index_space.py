@@ -135,7 +135,7 @@ def transpose(a: Any, axes: Any = None, *, name: str | None = None, schedule: An
     """Axes in another order; reversed by default."""
     forbid_nesting("transpose")
     array = as_array(a, "transpose")
-    axes = axes if axes is None or isinstance(axes, tuple | list) else (axes,)
+    axes = axes if axes is None or isinstance(axes, tuple | list | np.ndarray) else (axes,)
     order = (
         tuple(reversed(range(array.ndim)))
         if axes is None
