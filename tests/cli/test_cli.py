@@ -104,7 +104,7 @@ def test_an_absent_image_is_said(tmp_path: Path) -> None:
 
 def test_an_unreadable_image_is_said(tmp_path: Path) -> None:
     path = tmp_path / "notes.jpg"
-    path.write_text("not a picture")
+    path.write_text("not a picture", encoding="utf-8")
     code, text = invoke("example", "kmeans", "--image", str(path))
     assert code == 1
     assert "cannot read" in text and "as an image" in text and "Traceback" not in text
@@ -144,7 +144,7 @@ def halves(image, factor):
 
 def test_explain_and_source_of_a_program_of_ones_own(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
-    file.write_text(_OWN)
+    file.write_text(_OWN, encoding="utf-8")
     code, text = invoke("explain", f"{file}:halves", "--shape", "40x60", "--shape", "=0.5")
     assert code == 0 and "Kernel 1: generate 'turned'" in text and "n1 = 40, n2 = 60" in text
     code, text = invoke("source", f"{file}:halves", "--shape", "40x60", "--shape", "=0.5",
@@ -156,14 +156,17 @@ def test_explain_and_source_of_a_program_of_ones_own(tmp_path: Path) -> None:
     assert code == 1 and "programs of your own" in text
     code, text = invoke("explain", str(file))
     assert code == 1 and "names no function" in text and text.endswith("It has: halves.\n")
-    file.write_text("import treadle as td\ndef powers(x, n): return td.iterate(n, td.sqrt, x)\n")
+    file.write_text(
+        "import treadle as td\ndef powers(x, n): return td.iterate(n, td.sqrt, x)\n",
+        encoding="utf-8",
+    )
     code, text = invoke("explain", f"{file}:powers", "--shape", "8x8")
     assert code == 1 and "iterate needs a scalar" in text and "--shape 8x8 --shape =3" in text
 
 
 def test_a_program_that_cannot_be_run_shows_the_frames_of_its_file(tmp_path: Path) -> None:
     file = tmp_path / "broken.py"
-    file.write_text("def at(k):\n    return (1, 2)[k]\n\n\nlast = at(2)\n")
+    file.write_text("def at(k):\n    return (1, 2)[k]\n\n\nlast = at(2)\n", encoding="utf-8")
     frames = [
         "error: broken.py cannot be run.",
         "Traceback (most recent call last):",
@@ -176,7 +179,7 @@ def test_a_program_that_cannot_be_run_shows_the_frames_of_its_file(tmp_path: Pat
     for named in (f"{file}:f", str(file)):
         code, text = invoke("explain", named)
         assert code == 1 and [t for t in text.splitlines() if set(t) - set(" ~^")] == frames
-    file.write_text("def f(a:\n")
+    file.write_text("def f(a:\n", encoding="utf-8")
     code, text = invoke("explain", f"{file}:f")
     assert code == 1 and "SyntaxError" in text and "importlib" not in text
 
@@ -220,14 +223,15 @@ def test_version_is_an_option_too() -> None:
 
 
 def test_a_file_finds_its_neighbours_and_its_classes(tmp_path: Path) -> None:
-    (tmp_path / "beside_it.py").write_text("FACTOR = 3\n")
+    (tmp_path / "beside_it.py").write_text("FACTOR = 3\n", encoding="utf-8")
     (tmp_path / "with_a_class.py").write_text(
         "from __future__ import annotations\n"
         "from dataclasses import dataclass\n"
         "import treadle as td\n"
         "import beside_it\n"
         "@dataclass\nclass Pair:\n    low: object\n    high: object\n"
-        "def pairs(x):\n    return td.map(lambda v: Pair(v * beside_it.FACTOR, v), x)\n"
+        "def pairs(x):\n    return td.map(lambda v: Pair(v * beside_it.FACTOR, v), x)\n",
+        encoding="utf-8",
     )
     code, text = invoke("explain", f"{tmp_path / 'with_a_class.py'}:pairs")
     assert code == 0 and "1 kernel launched" in text, text

@@ -17,7 +17,7 @@ import treadle as td
 from .helpers import assert_same, backends_report
 
 HERE = Path(__file__).name
-SOURCE = Path(__file__).read_text().splitlines()
+SOURCE = Path(__file__).read_text(encoding="utf-8").splitlines()
 
 CLASSES = {
     "ShapeError": ValueError,

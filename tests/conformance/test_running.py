@@ -773,7 +773,8 @@ def test_checks_by_environment(tmp_path):
             except td.IndexOutOfBounds:
                 print("caught")
             """
-        )
+        ),
+        encoding="utf-8",
     )
     root = Path(td.__file__).resolve().parent.parent
     environment = os.environ | {

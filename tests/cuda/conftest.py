@@ -39,9 +39,9 @@ def golden(updating: bool) -> Callable[[str, str], None]:
         path = Path(__file__).parent / name
         if updating:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+            path.write_text(text, encoding="utf-8")
         assert path.exists(), f"{name} is missing: run pytest tests/cuda --update-golden"
-        assert text == path.read_text(), f"{name} differs: see --update-golden"
+        assert text == path.read_text(encoding="utf-8"), f"{name} differs: see --update-golden"
 
     return compare
 

@@ -85,4 +85,4 @@ def table() -> str:
 
 
 if __name__ == "__main__":
-    (HERE / "table.md").write_text(table())
+    (HERE / "table.md").write_text(table(), encoding="utf-8")

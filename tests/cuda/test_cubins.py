@@ -47,11 +47,13 @@ def _measured(program: str, arch: str) -> dict[str, dict[str, int]]:
 @pytest.mark.parametrize("program", zoo.ZOO)
 def test_kernels(program: str, nvrtc: None, updating: bool) -> None:
     found = _measured(program, "sm_90a")
-    held = json.loads(BASELINE.read_text()) if BASELINE.exists() else {"programs": {}}
+    held = (
+        json.loads(BASELINE.read_text(encoding="utf-8")) if BASELINE.exists() else {"programs": {}}
+    )
     if updating:
         held = {"nvrtc": cubins.nvrtc_version(), "programs": {**held["programs"], program: found}}
         held["programs"] = {p: held["programs"][p] for p in zoo.ZOO if p in held["programs"]}
-        BASELINE.write_text(json.dumps(held, indent=1) + "\n")
+        BASELINE.write_text(json.dumps(held, indent=1) + "\n", encoding="utf-8")
     before = held["programs"].get(program)
     assert before is not None, f"{program} has no baseline: see --update-golden"
     if held["nvrtc"] == cubins.nvrtc_version():
@@ -146,7 +148,7 @@ KNOWN = {
 
 def test_nothing_spills() -> None:
     """Registers that ran out cost memory traffic: a kernel that spills has the wrong size."""
-    held = json.loads(BASELINE.read_text())
+    held = json.loads(BASELINE.read_text(encoding="utf-8"))
     spilling = {
         f"{program}: {name}": taken["spills"]
         for program, kernels in held["programs"].items()

@@ -228,10 +228,10 @@ def test_compiles(code: Code, arch: str, key: str, nvrtc: None, updating: bool) 
     source = code.source() + "".join(f'static_assert({c}, "");\n' for c in claims)
     cubin = compile_text(source, form.entry, arch, dynamic_shared_bytes=form.shared_bytes)
     found = {"registers": cubin.registers, "spills": cubin.spills}
-    held = json.loads(BASELINE.read_text()) if BASELINE.exists() else {}
+    held = json.loads(BASELINE.read_text(encoding="utf-8")) if BASELINE.exists() else {}
     if updating:
         held = {"nvrtc": cubins.nvrtc_version(), **held, key: found}
-        BASELINE.write_text(json.dumps(held, indent=1) + "\n")
+        BASELINE.write_text(json.dumps(held, indent=1) + "\n", encoding="utf-8")
     if held["nvrtc"] == cubins.nvrtc_version():
         assert found == held[key], "see --update-golden"
     assert cubin.registers <= 168

@@ -209,7 +209,8 @@ def on_the_host(text: str, name: str, types: Any, result: ScalarType, folder: Pa
     source = folder / "function.cpp"
     source.write_text(
         f'{SHIM}{text}\nextern "C" void run({", ".join(parameters)}, void* out) {{\n'
-        f"  const auto r = {name}({', '.join(given)});\n  memcpy(out, &r, sizeof(r));\n}}\n"
+        f"  const auto r = {name}({', '.join(given)});\n  memcpy(out, &r, sizeof(r));\n}}\n",
+        encoding="utf-8",
     )
     library_ = folder / "function.so"
     subprocess.run(["g++", "-O1", "-shared", "-fPIC", "-o", library_, source], check=True)

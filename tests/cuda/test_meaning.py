@@ -177,7 +177,9 @@ def run_on_the_host(kernel: Kernel, arrays: list[Any], scalars: list[int], folde
             f'  {{ FILE* f = fopen("{folder}/{k}.bin", "wb"); '
             f"fwrite(b{k}, 1, sizeof(b{k}), f); fclose(f); }}"
         )
-    (folder / "kernel.cpp").write_text(f"{SHIM}\n{text}\n" + "\n".join([*main, "}", ""]))
+    (folder / "kernel.cpp").write_text(
+        f"{SHIM}\n{text}\n" + "\n".join([*main, "}", ""]), encoding="utf-8"
+    )
     options = ["-std=c++17", "-O1", "-ffp-contract=off", "-w", "-fsanitize=signed-integer-overflow",
                "-fsanitize-undefined-trap-on-error"]  # fmt: skip
     made, source = folder / "kernel", folder / "kernel.cpp"

@@ -235,7 +235,9 @@ def decided(form: str, dtype: str, size: tuple[int, int, int], on: Any = H200) -
 
 def test_layers_are_computed_in_a_way_that_was_fast() -> None:
     """No way that was measured to be a third slower than another one."""
-    rows = json.loads((FOLDER / "2026-11-22-nvidia-h200-layers.json").read_text())["rows"]
+    rows = json.loads((FOLDER / "2026-11-22-nvidia-h200-layers.json").read_text(encoding="utf-8"))[
+        "rows"
+    ]
     for row in rows:
         form = "epilogue" if row["left"] == "a" else "both"
         made = decided(form, row["type"], tuple(row["size"]))

@@ -49,7 +49,7 @@ class Host:
         assert threads == 256
         at = len(self.made)
         text, library = self.folder / f"{at}.cpp", self.folder / f"{at}.so"
-        text.write_text(_HOST.format(source))
+        text.write_text(_HOST.format(source), encoding="utf-8")
         command = [COMPILER, "-std=c++17", "-O1", "-w", "-shared", "-fPIC", "-fsanitize=alignment",
                    "-fno-sanitize-recover", str(text), "-o", str(library)]  # fmt: skip
         subprocess.run(command, check=True, capture_output=True)

@@ -57,7 +57,7 @@ def library(source: str) -> ctypes.CDLL:
     if not made.exists():
         folder.mkdir(parents=True, exist_ok=True)
         text = folder / "kernel.cpp"
-        text.write_text(whole)
+        text.write_text(whole, encoding="utf-8")
         with tempfile.NamedTemporaryFile(dir=folder, suffix=".so", delete=False) as new:
             subprocess.run(
                 [str(COMPILER), "-std=c++17", "-O1", "-w", "-shared", "-fPIC",
@@ -75,7 +75,7 @@ def library(source: str) -> ctypes.CDLL:
 def _text(name: str) -> str:
     """A file of skeletons/cuda with what it includes, but for the instructions."""
     lines = []
-    for line in (engine_form._FOLDER / name).read_text().splitlines():
+    for line in (engine_form._FOLDER / name).read_text(encoding="utf-8").splitlines():
         if line.startswith('#include "'):
             inner = line.split('"')[1]
             if not inner.endswith("_ptx.cuh"):

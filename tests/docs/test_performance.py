@@ -11,7 +11,7 @@ def test_the_tables_are_those_of_the_results(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT))
     from benchmarks import readme
 
-    page = readme.PAGE.read_text()
+    page = readme.PAGE.read_text(encoding="utf-8")
     assert readme.written(page) == page, "run python -m benchmarks.readme"
 
 
@@ -19,7 +19,7 @@ def test_the_page_of_products_is_that_of_the_results(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT))
     from benchmarks.matmul import page as products
 
-    page = products.PAGE.read_text()
+    page = products.PAGE.read_text(encoding="utf-8")
     assert products.written(page) == page, "run python -m benchmarks.matmul.page"
 
 
@@ -29,7 +29,7 @@ def test_tables_beside_the_results_are_what_the_results_say(monkeypatch):
 
     for kind in ("gpu", "cpu"):
         path, _ = readme.newest(kind)
-        text = path.with_suffix(".md").read_text()
+        text = path.with_suffix(".md").read_text(encoding="utf-8")
         assert readme.retold(path) == text, "run python -m benchmarks.readme"
         rows = [line for line in text.splitlines() if line.startswith("| ")]
         assert {line.replace(r"\|", "").count("|") for line in rows} == {len(reporting.HEADS) + 1}

@@ -35,8 +35,8 @@ def test_whole_text(name):
     text = explain(PROGRAMS[name]())
     path = GOLDEN / f"explain_{name}.txt"
     if os.environ.get("TREADLE_UPDATE_GOLDEN"):
-        path.write_text(text)
-    assert text == path.read_text()
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

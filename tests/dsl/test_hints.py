@@ -29,7 +29,10 @@ def without_a_hint(source: str) -> list[int]:
 
 def test_errors_say_what_to_write():
     root = Path(treadle.dsl.__file__).parent
-    found = {str(f.relative_to(root)): without_a_hint(f.read_text()) for f in root.rglob("*.py")}
+    found = {
+        str(f.relative_to(root)): without_a_hint(f.read_text(encoding="utf-8"))
+        for f in root.rglob("*.py")
+    }
     assert {name: lines for name, lines in found.items() if lines} == {}
 
 

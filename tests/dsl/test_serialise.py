@@ -159,20 +159,20 @@ def stored(tmp_path):
     path = tmp_path / "p.json"
     held = np.arange(3.0)
     save(lowered(lambda a: Point(a + held, td.sum(a)), np.zeros(3)), path)
-    return path, json.loads(path.read_text())
+    return path, json.loads(path.read_text(encoding="utf-8"))
 
 
 def rewritten(path, document):
     document["sha256"] = _checksum(document["payload"])
-    path.write_text(json.dumps(document))
+    path.write_text(json.dumps(document), encoding="utf-8")
     return path
 
 
 def test_truncated_and_flipped_files(tmp_path):
     path, _ = stored(tmp_path)
-    text = path.read_text()
+    text = path.read_text(encoding="utf-8")
     for cut in (0, 1, len(text) // 2, len(text) - 1):
-        path.write_text(text[:cut])
+        path.write_text(text[:cut], encoding="utf-8")
         with pytest.raises(td.StorageError):
             load(path)
     rng = np.random.default_rng(1)
@@ -191,10 +191,10 @@ def test_other_formats_and_versions(tmp_path):
     path, document = stored(tmp_path)
     for change, word in (({"format": "x"}, "no stored"), ({"version": 99}, "version 99"),
                          ({"sha256": "0"}, "checksum")):  # fmt: skip
-        path.write_text(json.dumps({**document, **change}))
+        path.write_text(json.dumps({**document, **change}), encoding="utf-8")
         with pytest.raises(td.StorageError, match=word):
             load(path)
-    path.write_text("[]")
+    path.write_text("[]", encoding="utf-8")
     with pytest.raises(td.StorageError, match="no stored"):
         load(path)
 
@@ -212,7 +212,7 @@ def test_no_class_but_tuples_and_dataclasses(tmp_path):
 def test_a_wrong_payload_is_damaged_whatever_it_says(tmp_path):
     """Random edits below a right checksum: an error or a program, never anything else."""
     path, _ = stored(tmp_path)
-    original = path.read_text()
+    original = path.read_text(encoding="utf-8")
     rng = np.random.default_rng(2)
     words = [None, -1, 10**9, "x", [], {}, True, "node", ["e", 0], 1.5]
     for _ in range(150):
@@ -293,7 +293,7 @@ def test_pickled_data_are_refused(tmp_path):
 
 def test_nothing_is_left_when_writing_fails(tmp_path, monkeypatch):
     path, _ = stored(tmp_path)
-    before = path.read_text()
+    before = path.read_text(encoding="utf-8")
 
     def fail(*args):
         raise OSError(28, "No space left on device")
@@ -301,7 +301,9 @@ def test_nothing_is_left_when_writing_fails(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "replace", fail)
     with pytest.raises(td.StorageError, match="No space"):
         lowered(lambda a: a, np.zeros(3)).save(path)
-    assert path.read_text() == before and [p.name for p in tmp_path.iterdir()] == ["p.json"]
+    assert path.read_text(encoding="utf-8") == before and [p.name for p in tmp_path.iterdir()] == [
+        "p.json"
+    ]
     with pytest.raises(td.StorageError, match="cannot write"):
         lowered(lambda a: a, np.zeros(3)).save(tmp_path / "absent" / "p")
 
@@ -349,7 +351,8 @@ def test_reading_imports_nothing(tmp_path, monkeypatch):
         "import treadle as td\n"
         "class Down(td.schedule.Order):\n"
         "    def coordinates(self, i, shape):\n"
-        "        return i % shape[0], i // shape[0]\n"
+        "        return i % shape[0], i // shape[0]\n",
+        encoding="utf-8",
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     down = importlib.import_module("orders_of_mine").Down()

@@ -453,7 +453,7 @@ def test_every_example_is_a_short_lesson() -> None:
 
 def test_an_unreadable_image_is_a_mistake_of_the_user(tmp_path: Path) -> None:
     text = tmp_path / "notes.txt"
-    text.write_text("not a picture")
+    text.write_text("not a picture", encoding="utf-8")
     with pytest.raises(_show.ExampleError, match=r"cannot read .*notes\.txt as an image"):
         _show.photograph(text)
     with pytest.raises(_show.ExampleError, match="no such image"):

@@ -43,7 +43,7 @@ def total(x):
 @pytest.fixture
 def program(tmp_path: Path) -> str:
     path = tmp_path / "mine.py"
-    path.write_text(PROGRAM)
+    path.write_text(PROGRAM, encoding="utf-8")
     return str(path)
 
 
@@ -156,7 +156,8 @@ def test_what_an_order_makes_one_kernel_is_shown_as_one(tmp_path: Path) -> None:
         "import treadle as td\n"
         "def box(image):\n"
         "    taps = [(i, j) for i in range(-2, 3) for j in range(-2, 3)]\n"
-        "    return td.stencil(lambda w: sum(w[t] for t in taps), image, name='blur')\n"
+        "    return td.stencil(lambda w: sum(w[t] for t in taps), image, name='blur')\n",
+        encoding="utf-8",
     )
     (variant,) = own_program(f"{mine}:box", ["9x8"]).variants
     assert variant.pattern.shape == (9, 8) and variant.pattern.name == "blur"

@@ -21,8 +21,8 @@ def golden(request: pytest.FixtureRequest):
         path = Path(__file__).parent / name
         if request.config.getoption("--update-golden", default=False):
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+            path.write_text(text, encoding="utf-8")
         assert path.exists(), f"{name} is missing: run pytest tests/golden --update-golden"
-        assert text == path.read_text(), f"{name} differs: see --update-golden"
+        assert text == path.read_text(encoding="utf-8"), f"{name} differs: see --update-golden"
 
     return compare

@@ -222,7 +222,9 @@ def check(tool: str, program: str) -> int:
         print(f"{tool}: not done in {SECONDS} s")
         return 1
     if LOGS:
-        (Path(LOGS) / f"sanitizer-{tool}.log").write_text(done.stdout + done.stderr)
+        (Path(LOGS) / f"sanitizer-{tool}.log").write_text(
+            done.stdout + done.stderr, encoding="utf-8"
+        )
     lines = (done.stdout + done.stderr).splitlines()
     found = [line.strip("= ") for line in lines
              if re.search(r"Invalid|Error:|Warning:|Program hit|Misaligned|leaked", line)

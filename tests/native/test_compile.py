@@ -177,7 +177,7 @@ def test_code_that_does_not_load_is_made_again(tmp_path: Path) -> None:
 
 
 def test_unusable_directory_is_no_cache(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("in the way")
+    (tmp_path / "file").write_text("in the way", encoding="utf-8")
     cache = DiskCache(tmp_path / "file")
     assert works(fresh(cache, 1.5), 1.5) and not fresh(cache, 1.5).from_disk
 
@@ -264,7 +264,7 @@ def test_python_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_threads_by_quota(tmp_path: Path) -> None:
     for text, cores in (("150000 100000\n", 2), ("max 100000\n", None), ("", None)):
-        (tmp_path / "cpu.max").write_text(text)
+        (tmp_path / "cpu.max").write_text(text, encoding="utf-8")
         found = threads._quota(str(tmp_path / "cpu.max"))
         assert found == (cores or runtime.MOST_THREADS)
     assert threads._quota(str(tmp_path / "none")) == runtime.MOST_THREADS

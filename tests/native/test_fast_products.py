@@ -389,16 +389,16 @@ def test_rates_are_measured_once_and_kept(own_cache: Path, monkeypatch: pytest.M
     assert crossover.rates(int32) == made.rates and crossover.rates(float32) == made.rates
     crossover.measured.cache_clear()  # another process
     assert crossover.measured(int32) == made and count == [int32, float32]
-    whole = json.loads(path.read_text())
+    whole = json.loads(path.read_text(encoding="utf-8"))
     entry = whole["types"]["int32"]
     assert entry["load"] == 0.5 and entry["date"] == time.strftime("%Y-%m-%d", time.gmtime())
     for damage in ({"version": 0}, {"machine": "another"}, {"types": {"int32": {}}},
                    {"types": {"int32": {**entry, "product": [[256, -1], [512, 1]]}}},
                    {"types": {"int32": {**entry, "sums": float("nan")}}},
                    {"types": 3}):  # fmt: skip
-        path.write_text(json.dumps({**whole, **damage}))
+        path.write_text(json.dumps({**whole, **damage}), encoding="utf-8")
         assert crossover.read(path, crossover.machine_key()) == {}
-    path.write_text("half a fi")
+    path.write_text("half a fi", encoding="utf-8")
     crossover.measured.cache_clear()
     assert crossover.rates(int32) == made.rates and count[2:] == [int32]
     assert sorted(p.name for p in own_cache.iterdir()) == ["crossover.json"]

@@ -484,12 +484,12 @@ def test_ceilings_are_kept_and_damaged_files_dropped(own_store):
     assert device.ceilings("cuda", ["some GPU"]) == mine
     assert device.ceilings("cuda", ["another GPU"]) == H200
     (path,) = own_store.glob("*.json")
-    whole = path.read_text()
+    whole = path.read_text(encoding="utf-8")
     for broken in (whole[:-20], whole.replace("1000000000000.0", "2000000000000.0"), "", "[]"):
-        path.write_text(broken)
+        path.write_text(broken, encoding="utf-8")
         device._recall.cache_clear()
         assert device.ceilings("cuda", ["some GPU"]) == H200 and not path.exists()
-        path.write_text(whole)
+        path.write_text(whole, encoding="utf-8")
     for wrong in ({"dram": -1.0}, {"gpu": False}, {"units": "many"}, {"launch": float("inf")}):
         device.keep("cuda", ["some GPU"], dataclasses.replace(H200, **wrong))
         assert device.ceilings("cuda", ["some GPU"]) == H200

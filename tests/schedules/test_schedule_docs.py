@@ -26,7 +26,7 @@ def test_examples(name: str) -> None:
 
 def test_modules_stay_short() -> None:
     for path in Path(schedules.__file__).parent.glob("*.py"):
-        assert len(path.read_text().splitlines()) < 400, path.name
+        assert len(path.read_text(encoding="utf-8").splitlines()) < 400, path.name
 
 
 def test_orders_on_numbers_do_not_start_the_language() -> None:

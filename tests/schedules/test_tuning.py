@@ -228,20 +228,20 @@ def test_damaged_entries_are_dropped(clock, own_store):
 
     program().tune(A)
     (path,) = own_store.iterdir()
-    text = path.read_text()
+    text = path.read_text(encoding="utf-8")
     for damage in ("", text[: len(text) // 2], text.replace("10.0", "99.0"), "[]", "{}"):
-        path.write_text(damage)
+        path.write_text(damage, encoding="utf-8")
         count = len(clock["calls"])
         program().tune(A)
         assert len(clock["calls"]) > count
-        assert json.loads(path.read_text())["format"] == store.FORMAT
-    document = json.loads(path.read_text())
+        assert json.loads(path.read_text(encoding="utf-8"))["format"] == store.FORMAT
+    document = json.loads(path.read_text(encoding="utf-8"))
     store.put(document["key"], {"rows": 3})
     assert not program().tune(A).tuning.stored
 
 
 def test_a_store_that_cannot_be_used_is_no_store(clock, monkeypatch, tmp_path):
-    (tmp_path / "file").write_text("")
+    (tmp_path / "file").write_text("", encoding="utf-8")
     monkeypatch.setenv("TREADLE_CACHE_DIR", str(tmp_path / "file"))
     with pytest.warns(UserWarning, match="TREADLE_CACHE_DIR=.* cannot be used"):
         assert program().tune(A).tuning.rows

@@ -503,7 +503,7 @@ def test_what_no_longer_fits_is_measured_anew(clock, own_store, damage):
     clock[as_schedule(Column(256))] = 2.0
     summed(TALL).tune(TALL)
     (path,) = own_store.iterdir()
-    document = json.loads(path.read_text())
+    document = json.loads(path.read_text(encoding="utf-8"))
     damage(document["value"])
     store.put(document["key"], document["value"])
     told = summed(TALL, S.Tuned()).explain()
