@@ -16,7 +16,6 @@ from .llvm import llvm
 lock = locks.held_across_fork(llvm.ffi.lib._lock._lock)
 
 
-
 @dataclass(frozen=True)
 class Target:
     """A CPU by LLVM's name, its features (`+avx2,-sse4a,…`) and the bytes of one vector.
