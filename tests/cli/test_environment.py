@@ -55,8 +55,15 @@ def test_without_utf8(encoding: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    ["backends", "explain heat", "source life --backend cuda", "ceilings --backend native --show", "example life --size 32 --generations 2", "example nothing"],
-)  # fmt: skip
+    [
+        "backends",
+        "explain heat",
+        "source life --backend cuda",
+        "ceilings --backend native --show",
+        "example life --size 32 --generations 2",
+        "example nothing",
+    ],
+)
 def test_the_command_line_without_utf8(command: str, tmp_path: Path) -> None:
     variables = {**PLAIN, "PYTHONIOENCODING": "ascii:strict", "TREADLE_CACHE_DIR": str(tmp_path)}
     done = python("-m", "treadle", *command.split(), folder=tmp_path, **variables)

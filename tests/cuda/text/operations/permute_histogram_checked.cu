@@ -1,15 +1,30 @@
 using int64 = long long;
 
+// Whether no check has failed so far, of any thread.
+__device__ __forceinline__ bool unreported(const int64* errors) {
+  return *static_cast<const volatile int64*>(errors) == 0;
+}
+
 // n / d for 0 <= n, by the reciprocal of d that the host made: a multiplier and a shift.
 __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
   return __umulhi(2u * n, multiplier) >> shift;
+}
+
+// -a, wrapping.  The assembler of CUDA 13.0 does not wrap a 16-bit negation before it compares,
+// shifts, divides or widens it: this one is of 32 bits, and the empty statement keeps it so.
+template <class T>
+__device__ __forceinline__ T negated(T a) {
+  if (sizeof(T) != 2) return T(0ull - a);
+  int wide = int(0u - unsigned(a));
+  asm("" : "+r"(wide));
+  return T(wide);
 }
 
 // a / b rounded down, as Python does it; 0 for b = 0, and the lowest a by -1 wraps.
 template <class T>
 __device__ __forceinline__ T floor_divide(T a, T b) {
   if (b == 0) return 0;
-  if (T(-1) < 0 && b == T(-1)) return T(0ull - a);
+  if (T(-1) < 0 && b == T(-1)) return negated(a);
   const T q = a / b;
   return q * b != a && (a < 0) != (b < 0) ? T(q - 1) : q;
 }
@@ -33,7 +48,7 @@ permute_bins(const int* __restrict__ input, int* __restrict__ out,
   const int thread = threadIdx.x;
   // The bins of this block: copies of one lie side by side, so that threads which
   // meet in it seldom wait for each other.
-  for (int b = thread; b < n0 * copies; b += 512) {
+  for (int b = thread; b < n0 * copies && unreported(errors); b += 512) {
     bin[b] = 0;
   }
   __syncthreads();
@@ -41,7 +56,7 @@ permute_bins(const int* __restrict__ input, int* __restrict__ out,
   const int left = task * 512 + thread;
   const int stride = groups * 512;
   const int rounds = floor_divide(count - left + stride - 1, stride);
-  for (int turn = 0; turn < rounds; ++turn) {
+  for (int turn = 0; turn < rounds && unreported(errors); ++turn) {
     const int p = left + turn * stride;
     int place = -1;
     int value = 0;
@@ -59,11 +74,11 @@ permute_bins(const int* __restrict__ input, int* __restrict__ out,
   }
   __syncthreads();
   // The copies together, into the target.
-  for (int b = thread; b < n0; b += 512) {
+  for (int b = thread; b < n0 && unreported(errors); b += 512) {
     const int base = b * copies;
     const int last = copies - 1;
     int total = 0;
-    for (int c = 0; c < copies; ++c) {
+    for (int c = 0; c < copies && unreported(errors); ++c) {
       const int slot = base + ((c + thread) & last);
       total += (unsigned)bin[slot];
     }
