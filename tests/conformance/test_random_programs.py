@@ -40,7 +40,8 @@ def test_many_random_programs(backend, request):
 
 
 def test_every_public_name_is_drawn_or_has_a_reason():
-    public = {name for name in dir(td) if not name.startswith("_")}
+    loaded = {"cli", "examples", "ceilings"}  # modules, where another test imported them
+    public = {name for name in dir(td) if not name.startswith("_")} - loaded
     assert public == set(GENERATED) | set(NOT_GENERATED)
     assert not set(GENERATED) & set(NOT_GENERATED)
 
