@@ -69,32 +69,36 @@ def _optimised(text: str, target: Target, thorough: bool) -> tuple[Any, Any]:
         raise CompilationError(
             f"LLVM refused the code made for a kernel: {str(error).strip()}", source=text
         ) from error
-    builder, passes = _passes(target)
-    (builder.getModulePassManager() if thorough else passes).run(module, builder)
+    _run_passes(module, target, thorough)
     return module, machine
 
 
-@functools.cache
-def _passes(target: Target) -> tuple[Any, Any]:
-    """A pass builder, and passes to be run with it; llvmlite frees neither completely."""
+def _run_passes(module: Any, target: Target, thorough: bool) -> None:
     options = llvm.create_pipeline_tuning_options(speed_level=2)
     options.loop_vectorization = False
     options.slp_vectorization = False
     options.loop_unrolling = False
     options.loop_interleaving = False
+    # A builder for each run, which leaves references to objects of its own in it.
     builder = llvm.create_pass_builder(_machine(target), options)
-    # The emitter has numbered values and widened loops already: variables into registers and a
-    # tidy control flow are all that code generation asks for, in a fifth of the time.
-    passes = llvm.create_new_module_pass_manager()
-    passes.add_sroa_pass()
-    passes.add_instruction_combine_pass()
-    passes.add_simplify_cfg_pass()
-    passes.add_loop_simplify_pass()
-    passes.add_lcssa_pass()
-    passes.add_loop_rotate_pass()
-    passes.add_simplify_cfg_pass()
-    passes.add_dead_code_elimination_pass()
-    return builder, passes
+    if thorough:
+        passes = builder.getModulePassManager()
+    else:
+        # The emitter has numbered values and widened loops already: variables into registers and a
+        # tidy control flow are all that code generation asks for, in a fifth of the time.
+        passes = llvm.create_new_module_pass_manager()
+        passes.add_sroa_pass()
+        passes.add_instruction_combine_pass()
+        passes.add_simplify_cfg_pass()
+        passes.add_loop_simplify_pass()
+        passes.add_lcssa_pass()
+        passes.add_loop_rotate_pass()
+        passes.add_simplify_cfg_pass()
+        passes.add_dead_code_elimination_pass()
+    passes.run(module, builder)
+    # llvmlite would not free them: the `_dispose` that does is hidden by another base's.
+    llvm.newpassmanagers.NewPassManager._dispose(passes)
+    passes.detach()
 
 
 def _require_whole() -> None:

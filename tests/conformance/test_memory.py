@@ -100,7 +100,7 @@ def test_a_scalar_keeps_what_it_is_of():
 
 def resident() -> int:
     """Bytes of this process in memory."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * 4096
 
 
 def flood(of: range) -> None:

@@ -51,7 +51,7 @@ DAMAGES = {
     "bits": lambda path, others: path.write_bytes(bytes(b ^ 0x10 for b in path.read_bytes())),
     "another": lambda path, others: path.write_bytes(others[path]),
     "empty": lambda path, others: path.write_bytes(b""),
-    "text": lambda path, others: path.write_text("milk, bread"),
+    "text": lambda path, others: path.write_text("milk, bread", encoding="utf-8"),
     "last byte": lambda path, others: path.write_bytes(path.read_bytes()[:-1] + b"?"),
     "folder": lambda path, others: (path.unlink(), path.mkdir()),
     "link to nothing": lambda path, others: (path.unlink(), path.symlink_to("/nowhere/at/all")),
@@ -97,9 +97,9 @@ def test_parts_of_a_cache_damaged_at_random(tmp_path):
 def test_a_cache_that_cannot_be_written(tmp_path):
     """A file in its place: kept in memory only."""
     place = tmp_path / "cache"
-    place.write_text("in the way")
+    place.write_text("in the way", encoding="utf-8")
     run(COMPILE.format(first=0, last=1), place)
-    assert place.read_text() == "in the way"
+    assert place.read_text(encoding="utf-8") == "in the way"
 
 
 @pytest.mark.long
