@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 import treadle as td
-from treadle.backend.native import mathlib
-from treadle.backend.native.target import Target
+from treadle.backend.native.codegen import mathlib
+from treadle.backend.native.codegen.target import Target
 from treadle.dsl.primitives import TABLE
 
 from .matmul import accuracy as products

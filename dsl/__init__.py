@@ -1,1 +1,4 @@
-"""The language: types, scalars, arrays, operations, passes, programs.  It knows no backend."""
+"""The language: types, scalars, arrays, operations, passes.  It imports nothing above it."""
+
+#: Of the whole package.
+VERSION = "0.1.0"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from . import later
 from .errors import (
     AxisError,
     DTypeError,
@@ -84,9 +85,7 @@ class Array(Operators):
 
     @property
     def size(self) -> Any:
-        from .operations.places import product
-
-        total = product(self._shape)
+        total = later.product_of(self._shape)
         return int(total.value) if isinstance(total, Const) else Extent(total)
 
     def __repr__(self) -> str:
@@ -197,9 +196,7 @@ class Array(Operators):
     def __getitem__(self, index: Any) -> Any:
         if enclosing_kernel() is not None:
             return _gather_in_kernel(self, index)
-        from .operations.index_space import slice_array
-
-        return slice_array(self, index)
+        return later.slice_array(self, index)
 
     def __reduce__(self) -> Any:
         raise TracingError(
@@ -214,93 +211,63 @@ class Array(Operators):
     # --- methods with NumPy's names ---
     @property
     def T(self) -> Array:
-        from .operations.index_space import transpose
-
-        return transpose(self)
+        return later.transpose(self)
 
     def transpose(self, *axes: Any) -> Array:
-        from .operations.index_space import transpose
-
         chosen: Any = axes
         if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], tuple | list)):
             chosen = axes[0]
-        return transpose(self, chosen or None)
+        return later.transpose(self, chosen or None)
 
     def reshape(self, *shape: Any) -> Array:
-        from .operations.index_space import reshape
-
-        return reshape(self, shape[0] if len(shape) == 1 else shape)
+        return later.reshape(self, shape[0] if len(shape) == 1 else shape)
 
     def flatten(self) -> Array:
-        from .operations.index_space import flatten
-
-        return flatten(self)
+        return later.flatten(self)
 
     ravel = flatten
 
     @user_facing
     def sum(self, axis: Any = None, keepdims: bool = False) -> Array:
-        from .operations import reductions
-
-        return reductions.sum(self, axis, keepdims)
+        return later.reductions.sum(self, axis, keepdims)
 
     @user_facing
     def prod(self, axis: Any = None, keepdims: bool = False) -> Array:
-        from .operations import reductions
-
-        return reductions.prod(self, axis, keepdims)
+        return later.reductions.prod(self, axis, keepdims)
 
     @user_facing
     def mean(self, axis: Any = None, keepdims: bool = False) -> Array:
-        from .operations import reductions
-
-        return reductions.mean(self, axis, keepdims)
+        return later.reductions.mean(self, axis, keepdims)
 
     @user_facing
     def min(self, axis: Any = None, keepdims: bool = False) -> Array:
-        from .operations import reductions
-
-        return reductions.min(self, axis, keepdims)
+        return later.reductions.min(self, axis, keepdims)
 
     @user_facing
     def max(self, axis: Any = None, keepdims: bool = False) -> Array:
-        from .operations import reductions
-
-        return reductions.max(self, axis, keepdims)
+        return later.reductions.max(self, axis, keepdims)
 
     @user_facing
     def all(self, axis: Any = None, keepdims: bool = False) -> Array:
-        from .operations import reductions
-
-        return reductions.all(self, axis, keepdims)
+        return later.reductions.all(self, axis, keepdims)
 
     @user_facing
     def any(self, axis: Any = None, keepdims: bool = False) -> Array:
-        from .operations import reductions
-
-        return reductions.any(self, axis, keepdims)
+        return later.reductions.any(self, axis, keepdims)
 
     @user_facing
     def argmin(self, axis: Any = None, keepdims: bool = False) -> Array:
-        from .operations import reductions
-
-        return reductions.argmin(self, axis, keepdims)
+        return later.reductions.argmin(self, axis, keepdims)
 
     @user_facing
     def argmax(self, axis: Any = None, keepdims: bool = False) -> Array:
-        from .operations import reductions
-
-        return reductions.argmax(self, axis, keepdims)
+        return later.reductions.argmax(self, axis, keepdims)
 
     def dot(self, other: Any) -> Array:
-        from .operations.linalg import dot
-
-        return dot(self, other)
+        return later.dot(self, other)
 
     def scheduled(self, schedule: Any = None, **named: Any) -> Array:
         """The same array computed under another schedule."""
-        from .operations.common import relabel
-
         if named or schedule is None:
             raise TracingError(
                 "an array is scheduled by one schedule, that of the operation that makes it.",
@@ -312,7 +279,7 @@ class Array(Operators):
                 "an input has no schedule: nothing computes it.",
                 hint="Give the operation that reads it one: td.map(f, a, schedule=…).",
             )
-        return relabel(self, None, schedule)  # type: ignore[no-any-return]
+        return later.relabel(self, None, schedule)  # type: ignore[no-any-return]
 
 
 def _gather_in_kernel(array: Array, index: Any) -> Any:
@@ -379,3 +346,6 @@ def map_over(
     elements = tuple(array._element(place))
     node = Generate(shape, elements, label=label, where=user_location(), checks=checks)
     return Array(node.leaves, array.structure, shape)
+
+
+later.offer(Array=Array)

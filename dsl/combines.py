@@ -9,6 +9,7 @@ from typing import Any
 from . import simplify
 from .expr import FALSE, TRUE, Apply, Const, Expr, Var, walk
 from .graph import Combine, canonical_combine
+from .interning import kept_with
 from .scalar import apply_primitive
 from .types import ScalarType, int64
 
@@ -118,7 +119,7 @@ def argument_of(combine: Combine) -> str | None:
     return None
 
 
-@lru_cache(maxsize=256)
+@kept_with(1)
 def apart(combine: Combine) -> tuple[tuple[tuple[int, ...], Combine], ...]:
     """The combinations that go on side by side in one: which components each has, and itself.
 

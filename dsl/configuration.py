@@ -8,8 +8,10 @@ from contextlib import AbstractContextManager, ContextDecorator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from . import later
 from .environment import variable, warn_of_mistakes
 from .errors import TracingError, user_facing
+from .evaluator import evaluator
 
 
 @dataclass(frozen=True)
@@ -118,12 +120,8 @@ def config(
     deterministic: bool | None = None,
 ) -> AbstractContextManager[None]:
     """Defaults for a block; what is not given stays as it is."""
-    from treadle.backend.registry import require_name
-
-    from .scalar import refuse_traced
-
-    require_name(backend)
-    refuse_traced(
+    evaluator().require_backend_name(backend)
+    later.refuse_traced(
         "config",
         check=check,
         fast_math=fast_math,
@@ -146,6 +144,4 @@ def precision(fast: bool = False) -> AbstractContextManager[None]:
 
 def current_backend() -> str:
     """The backend a program built here will run on, unless told otherwise."""
-    from treadle.backend.registry import choose
-
-    return choose(settings().backend)
+    return evaluator().choose_backend(settings().backend)

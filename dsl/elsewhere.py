@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from . import later
 from .errors import did_you_mean
 
 _USE = "td.use(a) takes an array of NumPy, or of anything with DLPack; operations take them as well"
@@ -300,3 +301,6 @@ def missing(name: str, known: Iterable[str]) -> str:
     near = lower.get(name.lower())
     found = f"Did you mean {near}?" if near else did_you_mean(name, known, least=0.72)
     return f"treadle has no {name!r}.  {found}".rstrip()
+
+
+later.offer(instead_of_keyword=instead_of_keyword)

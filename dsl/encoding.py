@@ -1,4 +1,4 @@
-"""The array graph as plain data and back: what `serialise` writes and keys are made of.
+"""The array graph as plain data and back: what saved programs hold and keys are made of.
 
 One table, in topological order, of expressions and nodes that refer to each other by number:
 `["apply", "add", [3, 4], "float64", false]`.  Everything is a list, a string, a number or null.
@@ -41,6 +41,7 @@ from .library import LibraryOperation, builtin, is_builtin
 from .operations.linalg import MatmulOptions
 from .operations.stencils import coordinate
 from .primitives import TABLE
+from .schedule import Schedule
 from .types import ALL_TYPES, LEAF, ScalarType, Structure
 from .values import Tree, array_tree, joined_tree
 
@@ -112,11 +113,7 @@ class Encoder:
         self._add(node, [*entry, _place(node.where)] if self.full else entry)
 
     def _label(self, label: Label) -> list[Any]:
-        schedule = None
-        if label.schedule is not None:
-            from treadle.skeletons.schedules import to_dict
-
-            schedule = to_dict(label.schedule)
+        schedule = None if label.schedule is None else label.schedule.to_dict()
         return [label.operation, label.name, schedule, label.deterministic]
 
     def _check(self, check: Check) -> list[Any]:
@@ -255,9 +252,17 @@ class Decoder:
     """Rebuilds a table; any reference forwards or to the wrong kind, and any axis, component or
     place that cannot be, is an error (ValueError).  What fits together is for `verify` to say."""
 
-    def __init__(self, params: Sequence[Param]) -> None:
+    def __init__(self, params: Sequence[Param], schedule: Callable[[Any], Schedule],
+                 algorithm: Callable[..., Any]) -> None:  # fmt: skip
         self.made: list[Expr | Node] = []
         self.params = params
+        #: What makes a schedule of its dictionary, and an algorithm of its tables.
+        self.schedule, self.algorithm = schedule, algorithm
+
+    def _label(self, operation: str, name: str | None, schedule: Any, deterministic: bool) -> Label:
+        return Label(_of(operation, str), _of(name, str | None),
+                     None if schedule is None else self.schedule(schedule),
+                     _of(deterministic, bool))  # fmt: skip
 
     def table(self, entries: Sequence[Any]) -> None:
         readers: dict[str, Callable[..., Expr | Node]] = {
@@ -314,7 +319,7 @@ class Decoder:
               where: Any) -> Node:  # fmt: skip
         values = [self.value(f) for f in fields]
         made: Node = NODES[kind](  # type: ignore[call-arg]
-            *values, label=_label(*label), where=place_of(where),
+            *values, label=self._label(*label), where=place_of(where),
             checks=tuple(self._check(*c) for c in checks),
         )  # fmt: skip
         return made
@@ -374,9 +379,7 @@ class Decoder:
             options = MatmulOptions(**rest[0])
             if isinstance(options.algorithm, str):
                 return options
-            from treadle.skeletons.algorithms import BilinearAlgorithm
-
-            return replace(options, algorithm=BilinearAlgorithm(*options.algorithm))
+            return replace(options, algorithm=self.algorithm(*options.algorithm))
         if kind == "library":
             return builtin(rest[0], tuple(rest[1]))
         if kind == "tuple":
@@ -395,14 +398,6 @@ def _index(n: Any) -> int:
     if type(n) is not int or n < 0:
         raise ValueError(f"{n!r} is no number of an entry")
     return n
-
-
-def _label(operation: str, name: str | None, schedule: Any, deterministic: bool) -> Label:
-    from treadle.skeletons.schedules import from_dict
-
-    return Label(_of(operation, str), _of(name, str | None),
-                 None if schedule is None else from_dict(schedule),
-                 _of(deterministic, bool))  # fmt: skip
 
 
 def place_of(where: Any) -> Location | None:

@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterable, Sequence
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any, ParamSpec, TypeVar
 
+from . import later
+from .evaluator import public
 from .text import printable
 
 #: The packed permutation of a table.
@@ -30,16 +32,12 @@ T = TypeVar("T")
 
 _HERE = os.path.dirname(os.path.realpath(__file__))
 _ROOT = os.path.dirname(_HERE)
+_FOLDERS = ("backend", "driver", "dsl", "explore", "skeletons", "tuning")
+#: Of an installation; of a checkout, where `treadle` links to some of them.
 _INTERNAL = tuple(
-    os.path.join(_ROOT, *part) + os.sep
-    for part in (
-        ("dsl",),
-        ("backend",),
-        ("skeletons",),
-        ("treadle", "dsl"),
-        ("treadle", "backend"),
-        ("treadle", "skeletons"),
-    )
+    os.path.join(root, folder) + os.sep
+    for root in (_ROOT, os.path.join(_ROOT, "treadle"))
+    for folder in _FOLDERS
 )
 #: Files of Python itself, and of installed packages.
 _PYTHON = os.path.join(os.path.dirname(os.path.realpath(os.__file__)), "")
@@ -48,6 +46,7 @@ _PACKAGES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 #: called treadle in turn, as `random.randint(0, x)` does.
 _USER, _TREADLE, _LIBRARY = range(3)
 _owners: dict[str, int] = {}
+_OWNERS = 4096
 
 
 def _owner(frame: FrameType) -> int:
@@ -69,6 +68,8 @@ def _owner(frame: FrameType) -> int:
             known = _USER if _imports_treadle(frame.f_globals) else _LIBRARY
         elif real.startswith(_PYTHON) or filename.startswith("<frozen "):
             known = _LIBRARY
+        if len(_owners) >= _OWNERS:  # notebooks have a file for every cell
+            _owners.clear()
         _owners[filename] = known
     return known
 
@@ -347,9 +348,7 @@ def no_attribute(said: str, name: str) -> AttributeError:
 
 def form_of(operation: str) -> str:
     """How an operation is called, for one who gave its arguments in another order."""
-    import treadle
-
-    function = getattr(treadle, operation.partition("'s ")[0], None)
+    function = public(operation.partition("'s ")[0])
     return "Check the order of the arguments." if function is None else f"{_form(function)}."
 
 
@@ -421,10 +420,8 @@ def unknown_keyword(
     own = [str(p.replace(annotation=p.empty, default=p.empty))
            for name, p in taken.items() if name != "self"]  # fmt: skip
     more = sorted(known.difference(taken))
-    from .elsewhere import instead_of_keyword
-
     name = _name_of(function)
-    advice = did_you_mean(word, sorted(known)) or instead_of_keyword(name, word, known)
+    advice = did_you_mean(word, sorted(known)) or later.instead_of_keyword(name, word, known)
     return TracingError(
         f"{name} has no argument {word!r}.",
         hint=f"{advice}Its arguments: {', '.join([*own, *more])}.",

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from . import later
 from .interning import find, publish
 from .primitives import TABLE, Primitive, convert, value_of
 from .types import ScalarType, bool_, int64
@@ -31,11 +32,14 @@ _fresh = itertools.count()
 
 
 class Expr:
-    """Base of all scalar expressions.  `type` is None for nodes of several results."""
+    """Base of all scalar expressions.  `type` is None for nodes of several results; `varies`:
+    whether an index or a variable is in it; `reads`: an element of an array."""
 
-    __slots__ = ("__weakref__", "args", "scoped", "type", "vars", "weak")
+    __slots__ = ("__weakref__", "args", "reads", "scoped", "type", "varies", "vars", "weak")
     type: ScalarType
     weak: bool
+    varies: bool
+    reads: bool
     args: tuple[Expr, ...]
     scoped: tuple[Expr, ...]
     vars: tuple[Var, ...]
@@ -45,9 +49,7 @@ class Expr:
         raise TypeError(f"{type(self).__name__} has no children")
 
     def __repr__(self) -> str:
-        from .printer import show
-
-        return show(self)
+        return later.show_expression(self)
 
 
 def new(
@@ -61,6 +63,10 @@ def new(
     """An expression that is not published yet, for its class to fill in the rest."""
     e = object.__new__(cls)
     e.type, e.args, e.scoped, e.vars, e.weak = type_, args, scoped, vars_, weak
+    e.varies = e.reads = False
+    for child in args + scoped if scoped else args:
+        e.varies = e.varies or child.varies
+        e.reads = e.reads or child.reads
     return e
 
 
@@ -97,7 +103,7 @@ class Index(Expr):
         made: Index | None = find(key)
         if made is None:
             made = new(cls, int64)
-            made.axis = axis
+            made.axis, made.varies = axis, True
             made = publish(key, made)
         return made
 
@@ -111,7 +117,7 @@ class Var(Expr):
 
     def __new__(cls, name: str, type_: ScalarType) -> Var:
         made = new(cls, type_)
-        made.name, made.uid = name, next(_fresh)
+        made.name, made.uid, made.varies = name, next(_fresh), True
         return made
 
 
@@ -169,9 +175,7 @@ class Apply(Expr):
         return made
 
     def rebuild(self, args: tuple[Expr, ...], scoped: tuple[Expr, ...]) -> Expr:
-        from .simplify import apply
-
-        return apply(self.op, args, self.type, self.weak)
+        return later.simplified_apply(self.op, args, self.type, self.weak)
 
     def value(self, values: Sequence[Any]) -> Any:
         """Its value, an array, where the operands have these (numbers or arrays)."""
@@ -204,6 +208,7 @@ class Read(Expr):
         if made is None:
             made = new(cls, node.outputs[component].type, indices, value, vars_)
             made.node, made.component, made.boundary = node, component, boundary
+            made.reads = True
             made = publish(key, made)
         return made
 
@@ -355,8 +360,8 @@ def conjuncts(e: Expr) -> list[Expr]:
 # --- traversal (iterative: programs may be a thousand operations deep) -----------------------
 
 
-def walk(roots: Iterable[Expr]) -> Iterator[Expr]:
-    """Every node once, children first."""
+def walk(roots: Iterable[Expr], into: Callable[[Expr], bool] | None = None) -> Iterator[Expr]:
+    """Every node once, children first; only those of nodes that `into` holds of, if it is given."""
     seen: set[Expr] = set()
     stack: list[Expr | None] = list(roots)
     stack.reverse()
@@ -369,19 +374,31 @@ def walk(roots: Iterable[Expr]) -> Iterator[Expr]:
             continue
         seen.add(node)
         children = node.args + node.scoped if node.scoped else node.args
-        if children:
+        if children and (into is None or into(node)):
             stack += (node, None)
             stack += [child for child in children[::-1] if child not in seen]
         else:
             yield node
 
 
+def varies(e: Expr) -> bool:
+    """Whether an index or a variable is in it: what is not, every element has in common."""
+    return e.varies
+
+
+def reads(e: Expr) -> bool:
+    """Whether an element of an array is in it."""
+    return e.reads
+
+
 def rewrite(
     roots: Sequence[Expr],
     change: Callable[[Expr], Expr],
     memo: dict[Expr, Expr] | None = None,
+    into: Callable[[Expr], bool] | None = None,
 ) -> tuple[Expr, ...]:
-    """Rebuild bottom-up; `change` sees each node over its already rewritten children."""
+    """Rebuild bottom-up; `change` sees each node over its already rewritten children.  Those that
+    `into` does not hold of, if it is given, stay as they are."""
     memo = {} if memo is None else memo
     stack: list[Expr | None] = [r for r in roots[::-1] if r not in memo]
     while stack:
@@ -399,6 +416,9 @@ def rewrite(
                 memo[node] = change(node)
             continue
         if node in memo:
+            continue
+        if into is not None and not into(node):
+            memo[node] = node
             continue
         children = node.args + node.scoped if node.scoped else node.args
         if children:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
-from . import simplify
+from . import later, simplify
 from .array import Array, broadcast_map
 from .errors import DTypeError, TracingError
 from .expr import FALSE, TRUE, Cond, Const, Expr, Proj
 from .graph import Label
+from .operations.common import operation
 from .primitives import TABLE, floating
 from .refusals import called
 from .scalar import Scalar, apply_primitive, as_index, as_strong, as_truth, lift, unify
@@ -413,10 +415,8 @@ def _where_tuples(p: Any, a: Any, b: Any) -> Any:
 
 
 def _where_arrays_of_tuples(p: Any, a: Array, b: Array) -> Array:
-    from .operations.elementwise import unzip_flat, zip_like
-
-    parts = [where(p, x, y) for x, y in zip(unzip_flat(a), unzip_flat(b), strict=True)]
-    return zip_like(parts, a.structure)
+    parts = [where(p, x, y) for x, y in zip(later.unzip_flat(a), later.unzip_flat(b), strict=True)]
+    return later.zip_like(parts, a.structure)
 
 
 def clip(x: Any, low: Any = None, high: Any = None) -> Any:
@@ -570,8 +570,6 @@ __all__ = [
 
 def _with_labels() -> None:
     """`name=` and `schedule=` on every element-wise function, as on all operations."""
-    from .operations.common import operation
-
     wrapped: dict[int, Any] = {}
     for name in __all__:
         function = globals()[name]
@@ -579,3 +577,13 @@ def _with_labels() -> None:
 
 
 _with_labels()
+
+
+later.offer(
+    cast=cast,
+    clip=clip,
+    elementwise=elementwise,
+    functions=sys.modules[__name__],
+    power=power,
+    round=round,
+)

@@ -12,12 +12,15 @@ one that its thread may take again, for entries go whenever their objects do, al
 
 from __future__ import annotations
 
+import functools
 import weakref
+from collections.abc import Callable
 from threading import RLock
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from .locks import held_across_fork
 
+F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 
@@ -58,3 +61,31 @@ def _drop(held: Any, table: dict[tuple[Any, ...], _Held] = _table, lock: Any = _
         key = held.key
         if table.get(key) is held:
             table.pop(key, None)
+
+
+_UNKNOWN = object()
+
+
+def kept_with(most: int) -> Callable[[F], F]:
+    """A cache of a function of an object that is hashed, and of plain values: what was found goes
+    with the object, to which it must not lead.  For each, at most so many values are kept."""
+
+    def kept(compute: F) -> F:
+        known: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
+
+        @functools.wraps(compute)
+        def found(of: Any, *args: Any) -> Any:
+            mine = known.get(of)
+            if mine is None:
+                mine = known.setdefault(of, {})
+            held = mine.get(args, _UNKNOWN)
+            if held is _UNKNOWN:
+                held = compute(of, *args)
+                if len(mine) >= most:
+                    mine.clear()
+                mine[args] = held
+            return held
+
+        return cast(F, found)
+
+    return kept

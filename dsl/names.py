@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from . import later
 from .access import AXES, polynomial, show_polynomial
 from .domains import regions
 from .errors import Location
@@ -129,9 +130,7 @@ class Names:
     @cached
     def tuning(self) -> Any:
         """What was measured for the program on this device (`TuningTable`); None where nothing."""
-        from treadle.skeletons.schedules.measured_words import table_of
-
-        return table_of(self.program)
+        return self.program.measured()
 
     # --- words ---
     def array(self, leaf: Leaf) -> str:
@@ -260,3 +259,6 @@ def evaluations(e: Expr, known: Mapping[Expr, int]) -> dict[Expr, Any]:
 
 
 __all__ = ["Names", "address", "evaluate", "in_order", "inner_inputs", "is_kernel", "operations"]
+
+
+later.offer(evaluate_extent=evaluate)

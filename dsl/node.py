@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 from .errors import Location
-from .expr import Apply, Const, Expr, Extent, Index, Read, Var, substitute, walk
+from .expr import Apply, Const, Expr, Extent, Index, Read, Var, reads, substitute, walk
 from .interning import find, publish
+from .schedule import Schedule
 from .types import ScalarType
 
 N = TypeVar("N", bound="Node")
@@ -54,7 +56,7 @@ class Label:
 
     operation: str
     name: str | None = None
-    schedule: Any = None
+    schedule: Schedule | None = None
     deterministic: bool = False
 
     @property
@@ -97,7 +99,7 @@ class Check:
     @property
     def reads(self) -> bool:
         """Whether it is about elements of arrays, which are known only once they are computed."""
-        return any(isinstance(e, Read) for e in walk((self.left, self.right)))
+        return self.left.reads or self.right.reads
 
 
 @dataclass(frozen=True)
@@ -165,11 +167,11 @@ class Node:
         except AttributeError:
             pass
         seen: dict[Leaf, None] = dict.fromkeys(self.operands())
-        for e in walk(self.expressions()):
+        for e in walk(self.expressions(), reads):
             if isinstance(e, Read):
                 seen[Leaf(e.node, e.component)] = None
         for check in self.checks:
-            for e in walk((check.left, check.right)):
+            for e in walk((check.left, check.right), reads):
                 if isinstance(e, Read):
                     seen[Leaf(e.node, e.component)] = None
         self._inputs = tuple(seen)
@@ -297,14 +299,22 @@ def known(e: Expr) -> Any:
     if isinstance(e, Const):
         return e.value[()]
     values: dict[Expr, Any] = {}
-    for node in walk((e,)):
+    for node in walk((e,), lambda x: x not in _sums):
         source = getattr(node.node, "source", None) if isinstance(node, Extent) else None
         if isinstance(node, Const):
             values[node] = node.value
         elif source is not None:
             values[node] = source.shape[node.axis]  # type: ignore[attr-defined]
+        elif node in _sums:
+            values[node] = _sums[node]
         elif isinstance(node, Apply):
             values[node] = node.value([values[a] for a in node.args])[()]
+            if node.op.name == "add":
+                _sums[node] = values[node]
         else:
             return None
     return values[e]
+
+
+#: The values of sums of extents that are known: each of those of many arrays goes on from another.
+_sums: weakref.WeakKeyDictionary[Expr, Any] = weakref.WeakKeyDictionary()

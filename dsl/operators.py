@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from . import later
 from .errors import TracingError, no_attribute, user_facing_methods
+from .evaluator import public
 from .refusals import never_set, no_operand
 from .tracing import enclosing_kernel
 from .types import bool_, kind_of_literal
@@ -45,8 +47,6 @@ class Operators:
     __pandas_priority__ = 10_000
 
     def _binary(self, name: str, other: Any, swapped: bool = False) -> Any:
-        from .functions import elementwise
-
         if not _is_operand(other):
             return self._beside(name, other, swapped)
         if name == "multiply" and isinstance(other, np.matrix):
@@ -54,7 +54,11 @@ class Operators:
                 "* of a np.matrix is its matrix product, of an array that of elements.",
                 hint="Say which: a @ np.asarray(m), or a * np.asarray(m).",
             )
-        return elementwise(name, other, self) if swapped else elementwise(name, self, other)
+        return (
+            later.elementwise(name, other, self)
+            if swapped
+            else later.elementwise(name, self, other)
+        )
 
     def _beside(self, name: str, other: Any, swapped: bool) -> Any:
         """What the class of `other`, which is no number and no array, makes of the operation."""
@@ -71,9 +75,7 @@ class Operators:
     _repeats = True
 
     def _unary(self, name: str) -> Any:
-        from .functions import elementwise
-
-        return elementwise(name, self)
+        return later.elementwise(name, self)
 
     def __add__(self, other: Any) -> Any:
         return self._binary("add", other)
@@ -118,26 +120,22 @@ class Operators:
         return other // self, other % self
 
     def __pow__(self, other: Any, modulus: Any = None) -> Any:
-        from .functions import power
-
         if modulus is not None:
             return NotImplemented
-        return power(self, other) if _is_operand(other) else self._beside("power", other, False)
+        return (
+            later.power(self, other) if _is_operand(other) else self._beside("power", other, False)
+        )
 
     def __rpow__(self, other: Any) -> Any:
-        from .functions import power
-
-        return power(other, self) if _is_operand(other) else self._beside("power", other, True)
+        return (
+            later.power(other, self) if _is_operand(other) else self._beside("power", other, True)
+        )
 
     def __matmul__(self, other: Any) -> Any:
-        from .operations.linalg import matmul
-
-        return matmul(self, other)
+        return later.matmul(self, other)
 
     def __rmatmul__(self, other: Any) -> Any:
-        from .operations.linalg import matmul
-
-        return matmul(other, self)
+        return later.matmul(other, self)
 
     def __lshift__(self, other: Any) -> Any:
         return self._binary("left_shift", other)
@@ -200,24 +198,16 @@ class Operators:
         return self._unary("invert")
 
     def __round__(self, digits: int = 0) -> Any:
-        from .functions import round
-
-        return round(self, digits)
+        return later.round(self, digits)
 
     def astype(self, dtype: Any) -> Any:
-        from .functions import cast
-
-        return cast(self, dtype)
+        return later.cast(self, dtype)
 
     def round(self, decimals: int = 0) -> Any:
-        from .functions import round
-
-        return round(self, decimals)
+        return later.round(self, decimals)
 
     def clip(self, low: Any = None, high: Any = None) -> Any:
-        from .functions import clip
-
-        return clip(self, low, high)
+        return later.clip(self, low, high)
 
     @property
     def real(self) -> Any:
@@ -232,14 +222,12 @@ class Operators:
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         """np.sin(x) on a traced value is td.sin(x)."""
-        from . import elsewhere, functions
+        from . import elsewhere
 
         if ufunc.__name__ == "matmul" and method == "__call__" and not kwargs:
-            from .operations.linalg import matmul
-
-            return matmul(*inputs)
+            return later.matmul(*inputs)
         name = {"divide": "true_divide"}.get(ufunc.__name__, ufunc.__name__)
-        target = getattr(functions, name, None)
+        target = getattr(later.functions, name, None)
         if method != "__call__" or kwargs or target is None:
             what, hint = elsewhere.no_ufunc(ufunc.__name__, method, kwargs, self._is_closed())
             raise TracingError(f"{what} does not work on a traced value.", hint=hint)
@@ -247,14 +235,12 @@ class Operators:
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """np.sum(a) is td.sum(a); what td lacks is refused with advice."""
-        import treadle
-
         from . import elsewhere
 
         name = function.__name__
         if name in ("shape", "ndim", "size") and args[0] is self and not args[1:]:
             return getattr(self, name)
-        target = getattr(treadle, name, None)
+        target = public(name)
         if target is None:
             raise TracingError(
                 f"{function.__module__.replace('numpy', 'np', 1)}.{name} does not work on a "
@@ -299,19 +285,16 @@ class Operators:
 
 def missing_attribute(value: Operators, name: str) -> AttributeError:
     """The error of an attribute that arrays, or scalars, have not."""
-    import treadle
+    from . import elsewhere
 
-    from . import elsewhere, functions
-    from .scalar import Scalar
-
-    kind, public = type(value).__name__, not name.startswith("_")
+    kind = type(value).__name__
     said = f"{kind!r} object has no attribute {name!r}"
     instead = elsewhere.METHODS.get(name) or elsewhere.INSTEAD.get(name)
-    ours = public and callable(getattr(treadle, name, None))
-    if isinstance(value, Scalar):
-        if name in functions.__all__:
+    ours = not name.startswith("_") and callable(public(name))
+    if isinstance(value, later.Scalar):
+        if name in later.functions.__all__:
             said = f"a scalar has no {name!r}: write td.{name}(x)."
-        elif ours or instead or (public and hasattr(treadle.Array, name)):
+        elif ours or instead or (name[:1] != "_" and hasattr(public("Array"), name)):
             said = (
                 f"a scalar has no {name!r}: it is one value, not known while a program is traced."
             )
@@ -325,12 +308,8 @@ def missing_attribute(value: Operators, name: str) -> AttributeError:
 
 
 def _is_operand(value: Any) -> bool:
-    from .array import Array
-    from .scalar import Scalar
-    from .sources import is_arraylike
-
     return (
-        isinstance(value, Scalar | Array | np.generic)
+        isinstance(value, later.Scalar | later.Array | np.generic)
         or kind_of_literal(value) is not None
-        or is_arraylike(value)
+        or later.is_arraylike(value)
     )

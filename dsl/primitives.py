@@ -370,7 +370,7 @@ def _reciprocal_divide(n: Any, multiplier: Any, shift: Any) -> Any:
 
 
 #: `n // d` of int32 numbers 0 ≤ n and 1 ≤ d, given the reciprocal (multiplier, shift) of d
-#: (`skeletons/kernel/narrow.py`): unsigned, in 64 bits, `n · multiplier >> (31 + shift)`, which is
+#: (`skeletons/ir/narrow.py`): unsigned, in 64 bits, `n · multiplier >> (31 + shift)`, which is
 #: the high half of `2n · multiplier`, shifted.  Only kernels have it: it is in no table.
 RECIPROCAL_DIVIDE = Primitive(
     "reciprocal_divide", 3, lambda t: (t, t) if t == int32 else None, _reciprocal_divide, cost=3

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from . import later
 from .expr import (
     Apply,
     Cond,
@@ -162,3 +163,6 @@ def _epilogue(node: Any) -> str:
 def show_graph(roots: Iterable[Leaf]) -> str:
     """Every node, one a line, dependencies first."""
     return "\n".join(show_node(node) for node in topological(roots)) + "\n"
+
+
+later.offer(show_expression=show)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TypeVar
 
+from . import later
 from .errors import Location, TracingError, TreadleError, form_of, is_users
 
 T = TypeVar("T")
@@ -34,17 +35,14 @@ def called(value: object) -> str:
 
 def instead_of(value: object) -> str | None:
     """How an array, or a number, is made of what is neither; None where nobody knows."""
-    from .array import Array
-    from .scalar import Scalar
-
     if hasattr(value, "tocsr"):
         return SPARSE
     if isinstance(value, list | tuple):
-        if any(isinstance(x, Array) for x in value):
+        if any(isinstance(x, later.Array) for x in value):
             if len({getattr(x, "ndim", 0) for x in value}) == 1:
                 return "td.stack([a, b]) makes one array of several."
             return "Take it apart: values, count = …, as td.filter and td.compact return them."
-        if any(isinstance(x, Scalar) for x in value):
+        if any(isinstance(x, later.Scalar) for x in value):
             return f"It stays {called(value)} of its parts: give one array, f(np.array(x))."
         return "np.array(x) makes an array of it."
     if isinstance(value, str | bytes | bytearray):

@@ -8,6 +8,7 @@ from typing import Any
 from . import errors
 from .expr import Const, Expr, Param
 from .graph import ArrayLoop, Check, Input, Leaf, topological
+from .rebuild import rewrite_graph
 from .types import int64
 
 
@@ -25,8 +26,6 @@ def checks_before(roots: Iterable[Leaf]) -> list[Check]:
 
 def with_checks(roots: Sequence[Leaf], checks: Iterable[Check]) -> list[Leaf]:
     """The graph with further checks, made by its first operation."""
-    from .passes.rebuild import rewrite_graph
-
     more = tuple(dict.fromkeys(checks))
     first = next((n for n in topological(roots, inside=False) if not isinstance(n, Input)), None)
     if not more or first is None:

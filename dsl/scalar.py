@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import expr as ir
-from . import simplify
+from . import later, simplify
 from .bounds import bounds
 from .comparisons import exact_comparison
 from .errors import (
@@ -137,15 +137,13 @@ class Scalar(Operators, Scoped):
 
     def _of_held_data(self) -> int | None:
         """The number, if it follows from the extents of data that the program holds."""
-        from .names import evaluate
-
         extents: dict[Expr, int] = {}
         for e in walk((self._expr,)):
             if isinstance(e, Extent):
                 held = getattr(e.node, "source", None)
                 if held is not None:
                     extents[e] = int(held.shape[e.axis])
-        return evaluate(self._expr, extents) if extents else None
+        return later.evaluate_extent(self._expr, extents) if extents else None
 
     def _no_value(self, what: str, hint: str = _HINT_IF) -> TracingError:
         return run_time_argument(self, what, hint) or TracingError(
@@ -266,9 +264,6 @@ def refuse_traced(operation: str, **options: Any) -> None:
 
 def lift(value: Any, operation: str = "an operation") -> Expr:
     """The expression of a scalar, a Python number, a NumPy scalar or a rank-0 array."""
-    from .array import Array
-    from .sources import is_arraylike
-
     if isinstance(value, Scalar):
         if value.scope is not None and value.scope is not current_scope():
             refuse_stranger(value)
@@ -287,10 +282,8 @@ def lift(value: Any, operation: str = "an operation") -> Expr:
         return Const(value, DEFAULT_OF_KIND[kind], weak=kind != "bool")
     if isinstance(value, np.generic):
         return Const(value, as_type(value.dtype))
-    if isinstance(value, Array) or is_arraylike(value):
-        from .sources import as_array
-
-        array = as_array(value)
+    if isinstance(value, later.Array) or later.is_arraylike(value):
+        array = later.as_array(value)
         if array.ndim == 0 and array.structure.is_leaf:
             return array._element(())[0]
         raise TracingError(
@@ -303,13 +296,8 @@ def lift(value: Any, operation: str = "an operation") -> Expr:
 
 def typed_scalar(value: Any, type_: ScalarType) -> Any:
     """`td.float32(x)`: a typed literal, or a cast of a scalar or an array."""
-    from .array import Array
-    from .sources import is_arraylike
-
-    if isinstance(value, Array) or is_arraylike(value):
-        from .functions import cast
-
-        return cast(value, type_)
+    if isinstance(value, later.Array) or later.is_arraylike(value):
+        return later.cast(value, type_)
     e = lift(value, f"td.{type_}{'_' * (type_ == bool_)}")
     whole = e.weak and e.type.is_integer and type_.is_integer
     return Scalar(fit_weak(e, type_) if whole else simplify.cast(e, type_))
@@ -491,3 +479,6 @@ def as_count(value: Any, operation: str) -> Expr:
     if e.type == uint64:
         e = simplify.apply(TABLE["minimum"], (as_strong(e), Const(int64.highest, uint64)), uint64)
     return as_index(e, operation)
+
+
+later.offer(Scalar=Scalar, lift=lift, refuse_traced=refuse_traced, typed_scalar=typed_scalar)

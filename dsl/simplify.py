@@ -14,6 +14,7 @@ import operator
 
 import numpy as np
 
+from . import later
 from .expr import FALSE, TRUE, Apply, Const, Expr, Foreign, Proj, Read, walk
 from .primitives import TABLE, Primitive, convert, value_of
 from .types import ScalarType, bool_, int64
@@ -75,7 +76,7 @@ def apply(op: Primitive, args: tuple[Expr, ...], type_: ScalarType, weak: bool =
         if type(a) is not Const:
             break
     else:
-        # A bound of a kernel (kernel/narrow.py) is a number, whatever its size: it must not wrap.
+        # A bound of a kernel (ir/narrow.py) is a number, whatever its size: it must not wrap.
         return Apply(op, args, type_) if _overflows(op, args, type_) else _fold(op, args, type_)
     if op.name == "logical_and":
         return _logical_and(args)
@@ -277,3 +278,6 @@ def select(predicate: Expr, a: Expr, b: Expr) -> Expr:
     if isinstance(predicate, Apply) and predicate.op.name == "logical_not":
         return select(predicate.args[0], b, a)
     return Apply(TABLE["select"], (predicate, a, b), a.type)
+
+
+later.offer(simplified_apply=apply)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from . import later
 from .array import Array
 from .errors import (
     DTypeError,
@@ -20,6 +21,7 @@ from .errors import (
     user_facing,
     user_location,
 )
+from .evaluator import evaluator, public
 from .graph import Input
 from .refusals import SPARSE, no_array
 from .scalar import Scalar
@@ -50,9 +52,7 @@ _used: dict[int, tuple[weakref.ref[Any], weakref.ref[Input]]] = {}
 
 def rows_by(operation: str) -> str:
     """How an operation is written for the rows of an array."""
-    import treadle
-
-    function = getattr(treadle, operation, None)
+    function = public(operation)
     along = function is not None and "axis" in (keywords(function) or ())
     return f"td.{operation}(a, axis=1)" if along else f"td.{operation}"
 
@@ -72,9 +72,7 @@ def as_array(value: Any, operation: str = "an operation") -> Array:
             "arrays, outside.",
         )
     if isinstance(value, Scalar | int | float | complex | np.generic):
-        from .operations.making import unit
-
-        return unit(value)
+        return later.unit(value)
     if (
         isinstance(value, tuple)
         and value
@@ -146,9 +144,13 @@ def _on_gpu(value: Any) -> bool:
 
 def _borrowed(value: Any) -> Any:
     """An array on a GPU with types of its own (PyTorch's), as one with NumPy's; not a copy."""
-    from treadle.backend.registry import load
+    return evaluator().borrowed(value)
 
-    return load("cuda").borrowed(value)
+
+def host_array(value: Any) -> Any:
+    """Data as a NumPy array in native byte order."""
+    array = np.asarray(value)
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 @user_facing
@@ -165,9 +167,7 @@ def use(x: Any) -> Array:
     if isinstance(x, Array):
         return x
     if isinstance(x, tuple):
-        from .operations.elementwise import zip as zip_
-
-        return zip_(*x)
+        return later.zip(*x)
     source = normalise_source(x)
     if not hasattr(source, "shape") or not hasattr(source, "dtype"):
         raise no_array(x, "use")
@@ -206,3 +206,6 @@ def _matches(node: Input, source: Any) -> bool:
 
 
 _LAYOUT = ("shape", "strides", "dtype")
+
+
+later.offer(as_array=as_array, is_arraylike=is_arraylike)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from . import later
 from .errors import Location, NestedParallelismError, TracingError, form_of
 from .expr import Cond, Expr, Index, Var, walk
 from .refusals import of_structure, returned
@@ -287,12 +288,10 @@ def check_result(value: Any, whose: str, wanted: str = _ELEMENT) -> None:
 
 def flatten_result(value: Any, operation: str, whose: str = "") -> tuple[list[Any], Structure]:
     """Flat expressions (not yet settled: weak literals stay weak) and structure of a result."""
-    from .scalar import lift
-
     whose = whose or f"the function given to {operation}"
     leaves, structure = flatten(value, lambda v: False)
     if not leaves:
         raise returned((), whose, _ELEMENT)
     for leaf in leaves:
         check_result(leaf, whose)
-    return [lift(leaf, operation) for leaf in leaves], structure
+    return [later.lift(leaf, operation) for leaf in leaves], structure

@@ -19,6 +19,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from . import later
 from .errors import DTypeError, without_frames
 from .locks import cached
 
@@ -41,9 +42,7 @@ class ScalarType:
     @without_frames
     def __call__(self, value: Any) -> Any:
         """A typed scalar: `td.float32(0.5)`; casts a scalar expression."""
-        from .scalar import typed_scalar
-
-        return typed_scalar(value, self)
+        return later.typed_scalar(value, self)
 
     # NumPy asks an object used as a dtype for this attribute.
     @property

@@ -8,7 +8,7 @@ import numpy as np
 import treadle as td
 from treadle.examples._show import Made, Table, stage
 from treadle.examples._timing import timed
-from treadle.skeletons.locality import queues_of
+from treadle.skeletons.lower.locality import queues_of
 from treadle.skeletons.simulator import device, programs
 
 BATCH, DAMPING = 256, 0.85

@@ -11,10 +11,14 @@ from __future__ import annotations
 import os as _os
 
 if not _os.path.isdir(_os.path.join(_os.path.dirname(__file__), "dsl")):
-    # A checkout on a file system without symbolic links: the rooms lie beside this folder.
+    # A checkout on a file system without symbolic links: the folders lie beside this one.
     __path__.append(_os.path.dirname(_os.path.dirname(_os.path.abspath(__file__))))
 
 from treadle.backend.registry import backends
+from treadle.driver.evaluator import Driver as _Driver
+from treadle.driver.jit import jit, run
+from treadle.driver.program import Program, load
+from treadle.dsl import VERSION as _VERSION
 from treadle.dsl.array import Array
 from treadle.dsl.configuration import config, precision
 from treadle.dsl.errors import (
@@ -32,9 +36,9 @@ from treadle.dsl.errors import (
     TracingError,
     TreadleError,
 )
+from treadle.dsl.evaluator import install as _install
 from treadle.dsl.functions import *  # noqa: F403
 from treadle.dsl.functions import ignore
-from treadle.dsl.jit import jit, run
 from treadle.dsl.operations.control import cond, iterate, loop, while_loop
 from treadle.dsl.operations.elementwise import imap, indexed, map, unzip, zip
 from treadle.dsl.operations.folds import fold, fold1
@@ -135,9 +139,7 @@ from treadle.dsl.operations.stencils import (
 )
 from treadle.dsl.operations.stencils import constant_boundary as constant
 from treadle.dsl.operations.stencils import function_boundary as function
-from treadle.dsl.program import Program
 from treadle.dsl.scalar import Scalar
-from treadle.dsl.serialise import load
 from treadle.dsl.sources import use
 from treadle.dsl.types import (
     bfloat16,
@@ -158,15 +160,18 @@ from treadle.dsl.types import (
 )
 from treadle.skeletons import schedules as schedule
 from treadle.skeletons import simulator
-from treadle.skeletons.algorithms import BilinearAlgorithm, error_bound
+from treadle.skeletons.products import BilinearAlgorithm, error_bound
 from treadle.skeletons.simulator import Cache, simulate
 
-__version__ = "0.1.0"
+__version__ = _VERSION
+
+_install(_Driver(globals()))
 
 
 def __dir__() -> list[str]:
-    rooms = {"annotations", "backend", "dsl", "skeletons"}
-    return sorted(n for n in globals() if n not in rooms and (not n.startswith("_") or n[1] == "_"))
+    folders = {"annotations", "backend", "driver", "dsl", "explore", "skeletons", "tuning"}
+    public = (n for n in globals() if n not in folders and (not n.startswith("_") or n[1] == "_"))
+    return sorted(public)
 
 
 def __getattr__(name: str) -> object:

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 import treadle as td
-from treadle.skeletons.analysis import device
-from treadle.skeletons.analysis.device import Ceilings
-from treadle.skeletons.analysis.model import LATENCY
+from treadle.skeletons.model import device
+from treadle.skeletons.model.device import Ceilings
+from treadle.skeletons.model.time import LATENCY
 
 #: Seconds that every measurement repeats for.
 SECONDS = 0.3
@@ -72,7 +72,7 @@ def products(backend: str, *, again: bool) -> list[tuple[str, str]]:
     """Which type takes a fast algorithm for its products from where on, and when that was measured;
     `again`: measured now, in place of what is known.
 
-    Only the host's: a GPU goes by the tables of `skeletons.algorithms.measured`.
+    Only the host's: a GPU goes by the tables of `skeletons.products.measured`.
     """
     if backend != "native":
         return []
@@ -91,8 +91,8 @@ def sizes(backend: str) -> Ceilings:
     """What need not be measured: units, cache sizes, the name; rates as shipped."""
     shipped = device.default(backend)
     if backend != "cuda":
-        from treadle.backend.native.target import Target
-        from treadle.skeletons.schedules.store import processor
+        from treadle.backend.native.codegen.target import Target
+        from treadle.skeletons.store import processor
 
         lanes = Target.host().vector_bytes // 4
         return dataclasses.replace(shipped, name=processor() or shipped.name, lanes=lanes)

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from treadle.dsl.text import PLAIN
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -95,8 +97,6 @@ class Mistake(Exception):
 
 def main() -> None:
     """Runs the command line; a mistake of the user's ends in a message and exit code 1."""
-    from treadle.dsl.text import PLAIN
-
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=PLAIN)
@@ -165,7 +165,7 @@ def source(
 
 def _program(name: str, shapes: list[str] | None) -> Any:
     """Of an example, or of a person's own file."""
-    from treadle.skeletons.simulator import explore as pages
+    from treadle import explore as pages
 
     with _friendly():
         if ":" not in name and not name.endswith(".py"):
@@ -196,7 +196,7 @@ def explore(
     import webbrowser
 
     with _friendly(), _console(stderr=True).status("collecting addresses and kernels"):
-        from treadle.skeletons.simulator import explore as pages
+        from treadle import explore as pages
 
         try:
             if program:
@@ -246,7 +246,7 @@ def ceilings(
 
     from treadle.backend.registry import why_not
     from treadle.ceilings import machine_of, measure, products
-    from treadle.skeletons.analysis import device
+    from treadle.skeletons.model import device
 
     with _friendly():
         for name in backend or [n for n in ("native", "cuda") if why_not(n) is None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -10,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treadle.backend.host import HostCompiler, is_host_work
-from treadle.backend.plan import Plan, Planner, Step, data_checks
 from treadle.dsl import locks
 from treadle.dsl.errors import BackendUnavailable
 from treadle.dsl.graph import (
@@ -27,21 +26,23 @@ from treadle.dsl.graph import (
     Node,
 )
 from treadle.dsl.locks import cached
-from treadle.dsl.program import host_array
 from treadle.dsl.relations import limit_of, verify_checks
-from treadle.skeletons.pieces import Whole, pieces_of
+from treadle.dsl.sources import host_array
+from treadle.skeletons.lower.pieces import Whole, pieces_of
 
-from .device import Block, Code, Copy, Device
-from .engine_parts import product_step
+from ..runtime.host import HostCompiler, is_host_work
+from ..runtime.plan import Plan, Planner, Step, data_checks
+from .device.device import Block, Code, Copy, Device
 from .forms import forms_of
+from .graphs.tape import DataDependent, Direct, Judged, Recorder, Tape, Verdict
 from .loops import LoopStep
-from .product_ways import open_ways
+from .products.parts import product_step
+from .products.ways import open_ways
 from .running import HostFunction, Run
 from .steps import KernelStep, Outgrown
-from .tape import DataDependent, Direct, Judged, Recorder, Tape, Verdict
 
 if TYPE_CHECKING:
-    from treadle.skeletons.lower import LoweringContext
+    from treadle.skeletons.lower.lower import LoweringContext
 
     from .pieces import PiecewiseCalls
 
@@ -85,7 +86,7 @@ def describe_product(
 ) -> dict[str, str]:
     """How a product is computed, for `explain`: on the GPU here, else on one that was measured.
     `checked`: indices are tested; `count`: so many products along leading axes."""
-    from .engine_explain import describe
+    from .products.explain import describe
 
     return describe(node, size, None if unavailable() else device_here(), checked, count)
 
@@ -115,7 +116,7 @@ def wait() -> None:
 def device_here() -> Device:
     """The GPU that is current; tests put another device in its place."""
     try:
-        from .driver import CudaDevice
+        from .graphs.launch import CudaDevice
     except ImportError as error:  # CuPy or cuda-bindings are not installed
         raise BackendUnavailable(
             unavailable() or f"the backend 'cuda' cannot be loaded: {error}."
@@ -134,7 +135,13 @@ class Executable:
             program.roots, program.inputs, self.short.inside, program.settings.check
         )
         self.tables: list[tuple[int, Any]] = []
-        self.host = HostCompiler(self.slot_of, {p: k for k, p in enumerate(program.params)})
+        #: What the parts of this know it by: they must not keep it, and it the data, until Python
+        #: looks for cycles.
+        self.owner: Any = weakref.proxy(self)
+        owner = self.owner
+        self.host = HostCompiler(
+            lambda leaf: owner.slot_of(leaf), {p: k for k, p in enumerate(program.params)}
+        )
         self.checks = [
             (c, HostFunction(self.host, (c.left, c.right))) for c in self.planner.plan.checks
         ]
@@ -419,12 +426,12 @@ class Executable:
         if isinstance(node, Library):
             return self._library(node)
         if isinstance(node, ArrayLoop):
-            return LoopStep(self, node, step)
+            return LoopStep(self.owner, node, step)
         if isinstance(node, Branch):
             return self._branch(node, step)
         if isinstance(node, Matmul):
-            return product_step(self, node)
-        kernels = KernelStep(self, node, self.planner.expendable(step))
+            return product_step(self.owner, node)
+        kernels = KernelStep(self.owner, node, self.planner.expendable(step))
         self.kernel_steps.append(kernels)
         if isinstance(node, Generate) and not node.shape and is_host_work(node.elements):
             return self._on_host(node, kernels)
@@ -450,7 +457,7 @@ class Executable:
     def _library(self, node: Library) -> Action:
         from .libraries import library
 
-        return library(self, node)
+        return library(self.owner, node)
 
     def _branch(self, node: Branch, step: Step) -> Action:
         predicate = HostFunction(self.host, (node.predicate,))
@@ -491,7 +498,7 @@ def _touched(tape: Tape) -> set[Block]:
 
 def borrowed(value: Any) -> Any:
     """An array of another library on the GPU as one of CuPy, without a copy."""
-    from .driver import borrowed as found
+    from .device.driver import borrowed as found
 
     return found(value)
 

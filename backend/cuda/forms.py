@@ -1,10 +1,10 @@
 """What a node is for the extents of a call: folds over tiles take in the short folds they read.
 
-    argmin over j of Σₖ (x[i, k] − c[j, k])²: one kernel where rows of k are short and the pairs
-    (i, j) fill tiles, else the sums are stored and read
+argmin over j of Σₖ (x[i, k] − c[j, k])²: one kernel where rows of k are short and the pairs (i, j)
+fill tiles, else the sums are stored and read
 
-Rows of fewer than 64 elements are folded from the left whoever folds them (`gpu/fold_short.py`), so
-no bit depends on it.
+Rows of fewer than 64 elements are folded from the left whoever folds them
+(`lower/fold/gpu_short.py`), so no bit depends on it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NOTHING: frozenset[Node] = frozenset()
 
 def forms_of(program: Any) -> Short:
     """The folds of a program that may be loops in a fold over tiles."""
-    from treadle.skeletons.gpu.fold_jam import tiled
+    from treadle.skeletons.lower.fold.gpu_jam import tiled
 
     short = short_folds(program.roots, program.settings)
     takes = {
@@ -35,8 +35,8 @@ def forms_of(program: Any) -> Short:
 
 def _may_take(reader: Node, fold: Node, short: Short) -> bool:
     """Whether a fold over tiles can be made of `reader` with `fold` as its loop."""
-    from treadle.skeletons.gpu.fold_jam import JammedFold
-    from treadle.skeletons.kernel.build import Builder, LoweringContext
+    from treadle.skeletons.lower.build import Builder, LoweringContext
+    from treadle.skeletons.lower.fold.gpu_jam import JammedFold
 
     if not isinstance(reader, Fold) or not isinstance(fold, Fold):
         return False

@@ -10,9 +10,9 @@ import numpy as np
 from treadle.dsl.graph import Library
 from treadle.dsl.library import is_builtin, parts_of
 
-from .device import Block, Call
+from .device.device import Block, Call
+from .graphs.tape import DataDependent
 from .running import HostFunction, Run
-from .tape import DataDependent
 
 #: treadle's own operations that CuPy has too, stable and with NaN last.
 _ON_DEVICE = ("sort", "argsort")

@@ -8,13 +8,12 @@ number of turns; on the device only what the arrays need of them is left.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from treadle.backend.host import is_host_work
-from treadle.backend.plan import Step
 from treadle.dsl.expr import Expr, Foreign, Loop, Read, Var, While, constant, walk
 from treadle.dsl.graph import (
     ArrayLoop,
@@ -27,12 +26,14 @@ from treadle.dsl.graph import (
     topological,
 )
 from treadle.dsl.types import int64
-from treadle.skeletons.kernel import arithmetic as at
-from treadle.skeletons.kernel.ir import Buffer, If, Kernel, Load, Store
+from treadle.skeletons.ir import arithmetic as at
+from treadle.skeletons.ir.kernel import Buffer, If, Kernel, Load, Store
 
-from .device import Block, Code, Copy, Fill, Launch, Operation, Repeat
+from ..runtime.host import is_host_work
+from ..runtime.plan import Step
+from .device.device import Block, Code, Copy, Fill, Launch, Operation, Repeat
+from .graphs.tape import DataDependent, Recorder, flattened, renamed
 from .running import HostFunction, Run
-from .tape import DataDependent, Recorder, flattened, renamed
 from .together import Together
 
 #: A loop of at most so many operations in all is laid out turn by turn.
@@ -395,7 +396,7 @@ class Ahead:
     """Computes the states of a loop that are numbers of the host, turn by turn."""
 
     def __init__(self, loop: LoopStep, steps: Sequence[Step]) -> None:
-        self.loop = loop
+        self.loop: Any = weakref.proxy(loop)
         planner, host = loop.owner.planner, loop.owner.host
         self.work: list[tuple[HostFunction, list[tuple[int, Any]]]] = []
         self.unknown: list[int] = []

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from treadle.backend.memory import POOL
 from treadle.dsl import locks
-from treadle.skeletons.pieces import Pieces
+from treadle.skeletons.lower.pieces import Pieces
 
+from ..runtime.memory import POOL
 from .running import Run
 
 if TYPE_CHECKING:
-    from .device import Lanes, Transfer
+    from .device.device import Lanes, Transfer
     from .executable import Executable
 
 #: Bytes of the largest array, in or out, from which a call is made in pieces, two at least; and
@@ -66,7 +66,7 @@ class PiecewiseCalls:
     business otherwise."""
 
     def __init__(self, executable: Executable, how: Pieces) -> None:
-        self.how, self.executable, self.cut = how, executable, frozenset(how.cut)
+        self.how, self.executable, self.cut = how, executable.owner, frozenset(how.cut)
         # The same kernels, and recordings of its own: extents of pieces are nobody else's.
         self.of_pieces = copy.copy(executable)
         self.of_pieces.tapes, self.of_pieces.shapers = OrderedDict(), ()

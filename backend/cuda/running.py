@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from treadle.backend.host import HostCompiler
 from treadle.dsl.expr import Expr, Param, Read, substitute, walk
 from treadle.dsl.graph import Leaf
 
-from .device import Block, Copy
-from .tape import Queue
+from ..runtime.host import HostCompiler
+from .device.device import Block, Copy
+from .graphs.tape import Queue
 
 
 class Run:

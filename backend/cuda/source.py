@@ -6,24 +6,24 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from treadle.backend.choosing import first_choice
-from treadle.backend.plan import Planner
 from treadle.dsl.errors import TracingError
 from treadle.dsl.graph import ArrayLoop, Barrier, Branch, Library, Matmul, Node
 from treadle.dsl.names import Names
-from treadle.dsl.short_rows import ShortRows
-from treadle.skeletons.kernel.build import describe
-from treadle.skeletons.kernel.ir import Kernel
-from treadle.skeletons.pieces import Whole, pieces_of
+from treadle.skeletons.ir.kernel import Kernel
+from treadle.skeletons.lower.build import describe
+from treadle.skeletons.lower.pieces import Whole, pieces_of
+from treadle.skeletons.model.short_rows import ShortRows
 
+from ..runtime.choosing import first_choice
+from ..runtime.plan import Planner
 from .availability import DEFAULT_ARCH
-from .header import heading
+from .codegen.header import heading
 from .loops import why_host_driven
 from .pieces import LARGE, PIECE
-from .product_ways import by_library
+from .products.ways import by_library
 
 if TYPE_CHECKING:
-    from treadle.skeletons.lower import LoweringContext
+    from treadle.skeletons.lower.lower import LoweringContext
 
 #: Multiprocessors by architecture, for what is printed without a device.
 _MULTIPROCESSORS = {"sm_80": 108, "sm_90": 132, "sm_90a": 132, "sm_100": 148, "sm_100a": 148}
@@ -37,7 +37,7 @@ _CONTRACTION = (
 
 def source(program: Any, arch: str | None = None) -> str:
     """Every kernel in order of launch, the variant that is tried first: a file that compiles."""
-    from .text import print_file
+    from .codegen.text import print_file
 
     arch = arch or DEFAULT_ARCH
     if not isinstance(arch, str) or not re.fullmatch(r"sm_\d{2,3}[af]?", arch):
@@ -66,8 +66,8 @@ def source(program: Any, arch: str | None = None) -> str:
 def engine_kernels(program: Any, arch: str) -> dict[Matmul, Any]:
     """The products of a program that a tile engine computes at the extents of the examples, and
     those that are several kernels around the library's."""
-    from .engine_source import engine_kernel
-    from .product_ways import Measured
+    from .products.text import engine_kernel
+    from .products.ways import Measured
 
     found: dict[Matmul, Any] = {}
     on = Measured(arch=arch)
@@ -81,7 +81,7 @@ def engine_kernels(program: Any, arch: str) -> dict[Matmul, Any]:
 
 def _engines(products: list[tuple[Matmul, Any]], arch: str) -> str:
     """The first product's kernel; of others, what they define otherwise."""
-    from .engine_source import one_file
+    from .products.text import one_file
 
     text = ""
     for node, (code, *_) in products:
@@ -139,7 +139,7 @@ def kernels_of(
 
 def lowering(program: Any, node: Node) -> LoweringContext | None:
     """The context in which a node becomes kernels, None where a library computes it."""
-    from treadle.skeletons.lower import LoweringContext
+    from treadle.skeletons.lower.lower import LoweringContext
 
     if isinstance(node, Library) or (isinstance(node, Matmul) and by_library(node)):
         return None
@@ -151,8 +151,8 @@ def lowering(program: Any, node: Node) -> LoweringContext | None:
 def remarks(program: Any, device: Any = None) -> list[str]:
     """How each loop over arrays runs on a device (default: one that was measured), and how arrays
     of the host get there and back."""
-    from .product_choice import KERNEL, LIBRARY, decided
-    from .product_ways import Measured
+    from .products.choice import KERNEL, LIBRARY, decided
+    from .products.ways import Measured
 
     def library(node: Matmul) -> str | None:
         decision = decided(program, node, device or Measured())

@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from treadle.backend.choosing import choosing
 from treadle.dsl.expr import Expr, Param, substitute, walk
 from treadle.dsl.graph import Fold, Generate, Leaf, Node, Permute, Scan
 from treadle.dsl.locks import cached
-from treadle.skeletons.kernel.failures import raise_failure
-from treadle.skeletons.kernel.ir import Buffer, Kernel, Lowered
+from treadle.skeletons.ir.failures import raise_failure
+from treadle.skeletons.ir.kernel import Buffer, Kernel, Lowered
 from treadle.skeletons.schedules.own_orders import require_fits
 
-from .device import Block, Code, Copy, Fill, Launch
+from ..runtime.choosing import choosing
+from .codegen.text import dynamic_shared_bytes
+from .device.device import Block, Code, Copy, Fill, Launch
 from .forms import NOTHING, Forms
 from .running import HostFunction, Run
-from .text import dynamic_shared_bytes
 
 ZERO = "zero_"
 _int64 = np.dtype(np.int64)
@@ -265,7 +265,7 @@ class Variant:
 
 def narrowed(kernel: Kernel) -> Kernel | None:
     """The kernel alone, without its fallback, in 32 bits; None when there is nothing to gain."""
-    from treadle.skeletons.kernel.narrow import narrow
+    from treadle.skeletons.ir.narrow import narrow
 
     return narrow(replace(kernel, fallback=None))
 
@@ -292,7 +292,7 @@ def lower_for(
     schedule: Any = None,
 ) -> Lowered:
     """The GPU kernels of a node."""
-    from treadle.skeletons.lower import LoweringContext, lower
+    from treadle.skeletons.lower.lower import LoweringContext, lower
 
     context = LoweringContext(
         target="cuda",

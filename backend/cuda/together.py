@@ -1,4 +1,4 @@
-"""Several turns of a loop over a stencil in one pass; see `skeletons/gpu/temporal.py`."""
+"""Several turns of a loop over a stencil in one pass: `lower/stencil/gpu_temporal.py`."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from treadle.dsl.graph import ArrayLoop
-from treadle.skeletons.gpu.temporal import temporal
-from treadle.skeletons.kernel.build import LoweringContext
+from treadle.skeletons.lower.build import LoweringContext
+from treadle.skeletons.lower.stencil.gpu_temporal import temporal
 
-from .device import Block, Launch
+from .device.device import Block, Launch
+from .graphs.tape import Recorder
 from .running import Run
 from .steps import Variant
-from .tape import Recorder
 
 
 class Together:

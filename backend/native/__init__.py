@@ -1,6 +1,7 @@
 """The native backend: kernel IR to vectorised machine code on all cores, through LLVM.
 
-emitter      kernel IR -> LLVM IR, with explicit SIMD
-compile      LLVM IR -> machine code, cached in memory and on disk
-threads      tasks -> cores
+codegen/emitter    kernel IR -> LLVM IR, with explicit SIMD
+codegen/compile    LLVM IR -> machine code
+runtime/code       machine code kept in memory and on disk, and launched
+runtime/threads    tasks -> cores
 """

@@ -15,12 +15,7 @@ from treadle.dsl.combines import SHORT_ROW, argument_of
 from treadle.dsl.expr import Apply, Const, Extent, Index, Read, walk
 from treadle.dsl.graph import Fold, Generate, Leaf, Node, Permute, is_identity_read
 from treadle.dsl.passes.short_folds import Short, length, short_folds
-from treadle.skeletons.kernel.specialise import (
-    MOST_TURNS,
-    computed,
-    counting_extents,
-    specialise,
-)
+from treadle.skeletons.ir.specialise import MOST_TURNS, computed, counting_extents, specialise
 
 #: Rows of short folds have kernels of their own, whose loads are shuffled and asked for once; of
 #: elements below four bytes, which are not gathered, up to as many as are loaded by strides.
@@ -164,7 +159,10 @@ def _may_take(reader: Node, made: Node) -> bool:
     """Whether a reader, `made` when it takes a fold in, keeps its bits and reads elements once."""
     if not isinstance(reader, Fold):
         return True
-    from treadle.skeletons.fold import goes_across, is_exact  # a kernel that is found needs no more
+    from treadle.skeletons.lower.fold.rows import (  # a kernel that is found needs no more
+        goes_across,
+        is_exact,
+    )
 
     if argument_of(reader.combine) is not None:  # along rows, it looks for the extreme's place
         return isinstance(made, Fold) and goes_across(made)
@@ -178,6 +176,6 @@ def given_way(node: Node, made: Node) -> bool | None:
     None where it is for the fold's own elements to decide."""
     if not isinstance(node, Fold) or not isinstance(made, Fold) or node is made:
         return None
-    from treadle.skeletons.fold import goes_across, is_exact
+    from treadle.skeletons.lower.fold.rows import goes_across, is_exact
 
     return None if is_exact(node.combine) else goes_across(node)

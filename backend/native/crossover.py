@@ -28,10 +28,13 @@ import numpy as np
 from treadle.dsl.environment import cache_directory, keep
 from treadle.dsl.quantities import duration
 from treadle.dsl.types import ScalarType, float32, float64, int32, int64
-from treadle.skeletons.algorithms import STRASSEN, WINOGRAD, BilinearAlgorithm
-from treadle.skeletons.algorithms.counts import passes
-from treadle.skeletons.algorithms.executions import execute, plan
-from treadle.skeletons.algorithms.model import Choice, Rates, choose_recursive
+from treadle.skeletons.products import STRASSEN, WINOGRAD, BilinearAlgorithm
+from treadle.skeletons.products.counts import passes
+from treadle.skeletons.products.executions import execute, plan
+from treadle.skeletons.products.model import Choice, Rates, choose_recursive
+
+from .own import Host
+from .runtime.threads import thread_count
 
 VERSION = 2
 #: Products with a smaller extent are not worth asking for.
@@ -123,8 +126,8 @@ def _path() -> Path:
 
 def machine_key() -> str:
     """What the numbers depend on: the processor, its threads, NumPy."""
-    from .target import Target
-    from .threads import thread_count
+    from .codegen.target import Target
+    from .runtime.threads import thread_count
 
     return f"{Target.host().cpu}, {thread_count()} threads, NumPy {np.__version__}"
 
@@ -137,9 +140,6 @@ def measure(t: ScalarType, clock: Callable[[], float] = time.perf_counter) -> Me
 
     No round is begun that would not end within SECONDS, however slow the machine is.
     """
-    from .products import Host
-    from .threads import thread_count
-
     load = _load() / thread_count()
     kit = Host(t)
     whole = np.ones((3, EXTENTS[-1], 2 * EXTENTS[-1]), t.numpy)

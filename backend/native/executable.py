@@ -11,9 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treadle.backend.host import HostCompiler, is_host_work
-from treadle.backend.memory import address
-from treadle.backend.plan import Plan, Planner, Step, data_checks
 from treadle.dsl.expr import Apply, Const, Expr, Index, Read, substitute
 from treadle.dsl.graph import (
     ArrayLoop,
@@ -27,18 +24,22 @@ from treadle.dsl.graph import (
     Node,
 )
 from treadle.dsl.library import is_builtin, parts_of
-from treadle.dsl.program import host_array
+from treadle.dsl.limits import threads
 from treadle.dsl.relations import limit_of, verify_checks
+from treadle.dsl.sources import host_array
 
+from ..runtime.host import HostCompiler, is_host_work
+from ..runtime.memory import address
+from ..runtime.plan import Plan, Planner, Step, data_checks
 from .calls import forms_of
 from .loops import Loop, dense
-from .replay import LARGEST, Replays
+from .runtime.replay import LARGEST, Replays
+from .runtime.tape import Action, Tape, TooLarge, Unrecordable, dependence, record
+from .runtime.threads import thread_count
 from .steps import KernelStep, Params, Slots
-from .tape import Action, Tape, TooLarge, Unrecordable, dependence, record
-from .threads import thread_count
 
 if TYPE_CHECKING:
-    from treadle.skeletons.lower import LoweringContext
+    from treadle.skeletons.lower.lower import LoweringContext
 
 #: Seconds of work from which on a call is not repeated by native code, which does not look at
 #: Python's signals.
@@ -64,7 +65,7 @@ def product_ways(node: Matmul, size: tuple[int, int, int]) -> list[Any]:
 
 def lowering(program: Any, node: Node) -> LoweringContext | None:
     """The context in which a node becomes kernels, None where a library computes it."""
-    from treadle.skeletons.lower import LoweringContext
+    from treadle.skeletons.lower.lower import LoweringContext
 
     if isinstance(node, Library) or (isinstance(node, Matmul) and not _in_language(node)):
         return None
@@ -128,10 +129,15 @@ class Executable:
 
     def _slots(self, data: Sequence[Any]) -> Slots:
         slots: Slots = [readable(d) for d in data]
+        self.bring_tables(slots)
+        return slots
+
+    def bring_tables(self, slots: Slots) -> None:
+        """Slots for all there is by now, and in them the arrays that schedules brought along:
+        kernels that are made during a call may be the first to need some."""
         slots += [None] * (self.planner.count - len(slots))
         for slot, table in self.tables:
             slots[slot] = table
-        return slots
 
     def replay(
         self, args: Sequence[Any], data: Sequence[Any], params: Params
@@ -193,16 +199,17 @@ class Executable:
     def _compile_all(self) -> None:
         """Compile every kernel now that is not on disk, several at a time (LLVM runs without the
         interpreter lock)."""
-        jobs = [
+        wanted = [
             (launch, step.dense.fast_math)
             for step in self.kernel_steps
             if not step.forms.several  # the extents of the first call decide
             for launch in step.dense.launches
             if not launch.found(step.dense.fast_math)
         ]
+        jobs = list(
+            {job[0].about.digest or id(job[0]): job for job in wanted}.values()
+        )  # each once
         if len(jobs) > 1:
-            from treadle.dsl.limits import threads
-
             pool = threads(min(len(jobs), os.cpu_count() or 1), "treadle compiles")
             if pool is not None:
                 with pool:
@@ -210,7 +217,9 @@ class Executable:
 
     def source(self) -> str:
         """LLVM IR of every kernel."""
-        text = "\n".join(k.llvm_ir for s in self.kernel_steps for k in s.compiled())
+        from .codegen.compile import llvm_ir
+
+        text = "\n".join(llvm_ir(k) for s in self.kernel_steps for k in s.compiled())
         return text or "; no kernel: the host does everything in this program\n"
 
     # --- steps ---

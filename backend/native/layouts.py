@@ -14,8 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from treadle.dsl.graph import Leaf
+from treadle.dsl.array import Array
+from treadle.dsl.configuration import Settings
+from treadle.dsl.evaluator import evaluator
+from treadle.dsl.expr import Index
+from treadle.dsl.graph import Generate, Input, Label, Leaf
 from treadle.dsl.types import ScalarType, as_type
+from treadle.dsl.values import flatten_results
 
 #: Of each array that is not dense: (leaf, axis along which its elements are nearest to each other,
 #: how many elements apart), 0 where they are far apart.
@@ -73,16 +78,9 @@ FEW = 1 << 12
 def _copy(t: ScalarType, rank: int) -> Callable[[Any], Any]:
     """A program that copies arrays, from any layout: through tiles, where they lie column by
     column."""
-    from treadle.dsl.array import Array
-    from treadle.dsl.configuration import Settings
-    from treadle.dsl.expr import Index
-    from treadle.dsl.graph import Generate, Input, Label
-    from treadle.dsl.program import Program
-    from treadle.dsl.values import flatten_results
-
     given = Input("given", t, (False,) * rank, kind="argument")
     element = Leaf(given, 0).at(*map(Index, range(rank)))
     node = Generate(given.shape, (element,), label=Label("copy"))
     leaves, tree = flatten_results(Array(node.leaves))
-    program = Program(leaves, tree, Settings(), "native", (given,))
+    program = evaluator().program(leaves, tree, Settings(), "native", (given,))
     return lambda array: program.execute((array,))

@@ -16,11 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from treadle.backend.memory import POOL, address
-
-from . import runtime
-from .replay import LARGEST, launch_row, usable
-from .tape import Action, Copy, Failure, Fill, Launch, Tape, TooLarge, Unrecordable, record
+from ..runtime.memory import POOL, address
+from .runtime import modules as runtime
+from .runtime.replay import LARGEST, launch_row, usable
+from .runtime.tape import Action, Copy, Failure, Fill, Launch, Tape, TooLarge, Unrecordable, record
 
 #: Turns made by Python before a turn is recorded, if that needs no compiler, and if it does.
 EARLY, LATE = 4, 256
@@ -232,7 +231,7 @@ class _Phases:
     def _verify(self) -> None:
         """Raise what failed in a launch."""
         if self.failures:
-            from treadle.skeletons.kernel.failures import raise_failure
+            from treadle.skeletons.ir.failures import raise_failure
 
             for failure in self.failures:
                 raise_failure(failure.kernel(), failure.errors)

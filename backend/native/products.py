@@ -6,153 +6,24 @@ Operands are NumPy arrays of one type, (batch…, m, k) and (batch…, k, n), wi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from treadle.backend.memory import POOL, matmul
-from treadle.dsl import limits, locks
+from treadle.dsl.expr import Apply, Read
 from treadle.dsl.operations.linalg import DEEPEST
 from treadle.dsl.product_way import ProductWay, executed, left_open
 from treadle.dsl.quantities import duration
 from treadle.dsl.types import ScalarType, float32
-from treadle.skeletons.algorithms import algorithm_of, executions
-from treadle.skeletons.algorithms.error import error_in_words
-from treadle.skeletons.algorithms.executions import Plan, plan
-from treadle.skeletons.algorithms.kit import Job, Kit, add_up
-from treadle.skeletons.algorithms.scaling import scaled, undo
+from treadle.skeletons.products import algorithm_of, executions
+from treadle.skeletons.products.error import error_in_words
+from treadle.skeletons.products.executions import Plan, plan
+from treadle.skeletons.products.scaling import scaled, undo
 
-from .threads import thread_count
-
-Product = Callable[[Any, Any], Any]
-
-
-def blas(a: Any, b: Any) -> Any:
-    """The library's product (float32, float64, complex), into memory that is warm."""
-    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    out = POOL.allocate((*batch, a.shape[-2], b.shape[-1]), a.dtype)
-    return matmul(a, b, out)
-
-
-@lru_cache(maxsize=32)
-def own_kernel(t: ScalarType) -> Product:
-    """The language's own product kernel, for types that BLAS does not know; integers wrap."""
-    from treadle.dsl.configuration import Settings
-    from treadle.dsl.expr import Index
-    from treadle.dsl.graph import Input, Label, Leaf, Matmul
-    from treadle.dsl.operations.linalg import MatmulOptions
-    from treadle.dsl.program import Program
-    from treadle.dsl.values import flatten_results
-
-    left = Input("left", t, (False, False), kind="argument")
-    right = Input("right", t, (False, False), kind="argument")
-    (m, k), n = left.shape, right.shape[1]
-    place = (Index(0), Index(1))
-    node = Matmul(
-        (), m, n, k, Leaf(left, 0).at(*place), Leaf(right, 0).at(*place),
-        MatmulOptions("standard"), label=Label("matmul"),
-    )  # fmt: skip
-    from treadle.dsl.array import Array
-
-    leaves, tree = flatten_results(Array(node.leaves))
-    program = Program(leaves, tree, Settings(), "native", (left, right))
-
-    def product(a: Any, b: Any) -> Any:
-        if a.ndim == 2 and b.ndim == 2:
-            return program.execute((np.ascontiguousarray(a), np.ascontiguousarray(b)))
-        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-        a, b = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
-        out = np.zeros((*batch, a.shape[-2], b.shape[-1]), a.dtype)
-        for at in np.ndindex(*batch):
-            out[at] = product(a[at], b[at])
-        return out
-
-    return product
-
-
-def half_precision(a: Any, b: Any) -> Any:
-    """float16 and bfloat16, accumulated in float32."""
-    return matmul(a.astype(np.float32), b.astype(np.float32)).astype(a.dtype)
-
-
-def standard_for(t: ScalarType) -> Product:
-    """The standard product of a type."""
-    if t.is_complex or (t.is_float and t.bits >= 32):
-        return blas
-    if t.is_float:
-        return half_precision
-    return own_kernel(t)
-
-
-# --- fast algorithms ------------------------------------------------------------------------------
-
-
-class Host(Kit):
-    """BLAS or our own kernel for products; sums by all cores, in bands that stay in a cache."""
-
-    #: Elements of a band: every operand of a sum that takes several is read from memory once.
-    BAND = 1 << 15
-    #: Elements below which one core adds.
-    ALONE = 1 << 16
-
-    def __init__(self, t: ScalarType, ordered: bool = False) -> None:
-        """`ordered`: one worker, so that additions meet in the same order in every run."""
-        super().__init__(np)
-        self.workers = 1 if ordered else thread_count()
-        self.exact = None if t.is_inexact else own_kernel(t)
-
-    def product(self, a: Any, b: Any, out: Any) -> None:
-        if self.exact is not None:
-            out[...] = self.exact(a, b)
-        else:
-            matmul(a, b, out)
-
-    def sums(self, made: Sequence[tuple[Any, Sequence[tuple[float, Any]]]],
-             shared: Sequence[tuple[float, Any]] = ()) -> None:  # fmt: skip
-        first = made[0][0]
-        rows, cols = first.shape
-        threads = thread_count() if first.size >= self.ALONE else 1
-        band = max(1, self.BAND // max(cols, 1))
-
-        def work(number: int) -> None:
-            last = rows * (number + 1) // threads
-            for top in range(rows * number // threads, last, band):
-                s = slice(top, min(top + band, last))
-                views = {id(x): x[s] for _, terms in (*made, (None, shared)) for _, x in terms}
-                targets = [views.get(id(out), out[s]) for out, _ in made]
-                add_up(np, [(out, [(c, views[id(x)]) for c, x in terms])
-                            for out, (_, terms) in zip(targets, made, strict=True)],
-                       [(c, views[id(x)]) for c, x in shared])  # fmt: skip
-
-        if threads == 1:
-            work(0)
-        else:
-            pool = _pool(threads, "sums")
-            list((pool.map if pool else map)(work, range(threads)))
-
-    def together(self, jobs: Sequence[Sequence[Job]]) -> None:
-        if len(jobs) == 1 or self.workers == 1:
-            super().together(jobs)
-            return
-
-        def work(worker: int) -> None:
-            for job in jobs[worker]:
-                job(worker)
-
-        pool = _pool(len(jobs), "jobs")
-        list((pool.map if pool else map)(work, range(len(jobs))))
-
-
-@lru_cache(maxsize=8)
-def _pool(threads: int, purpose: str) -> ThreadPoolExecutor | None:
-    """Jobs wait for sums: each has threads of its own."""
-    return limits.threads(threads, f"treadle {purpose}")
-
-
-locks.after_fork(_pool.cache_clear)  # threads stay behind in the parent
+from ..runtime.memory import POOL
+from .own import Host, standard_for
+from .runtime.threads import thread_count
 
 
 def exact_step(node: Any, standard: Any, views: Callable[[], tuple[Any, Any, int]]) -> Any:
@@ -180,8 +51,6 @@ def exact_step(node: Any, standard: Any, views: Callable[[], tuple[Any, Any, int
 
 def _plain(e: Any) -> bool:
     """Whether an operand is an array read under an affine index map: a view."""
-    from treadle.dsl.expr import Apply, Read
-
     while isinstance(e, Apply) and e.op.name == "cast":
         e = e.args[0]
     return isinstance(e, Read) and e.boundary is None
@@ -351,7 +220,7 @@ def _why_standard(t: ScalarType, options: Any, size: tuple[int, int, int], free:
 
 def _predicted(how: Plan, t: ScalarType) -> dict[str, str]:
     """From the rates of this machine, which are measured where nobody asked for them before."""
-    from treadle.skeletons.algorithms.model import predict_recursive
+    from treadle.skeletons.products.model import predict_recursive
 
     from . import crossover
 

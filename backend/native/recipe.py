@@ -1,11 +1,11 @@
 """What running one node takes beside machine code: made by lowering, kept as plain data.
 
 A recipe says which expressions the host evaluates, which arrays are made, and what each launch is
-given.  It is found again by what the node means (the graph of the node alone, the slots its inputs
-lie in, the settings, the machine), in memory or on disk, so that a program met before is neither
-lowered nor compiled.  Nodes whose kernels hold on to objects of Python (foreign functions, orders
-that are tables or a user's own) have no recipe on disk; checked programs neither, whose messages
-name places.
+given.  It is found again by what the node means (the graph of the node alone, which of its inputs
+lie in one slot, the settings, the machine), in memory or on disk, so that a program met before is
+neither lowered nor compiled, nor what one program says many times more than once.  Nodes whose
+kernels hold on to objects of Python (foreign functions, orders that are tables or a user's own)
+have no recipe on disk; checked programs neither, whose messages name places.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ import hashlib
 import json
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from treadle.backend.host import HostFunction
 from treadle.dsl.encoding import Encoder
 from treadle.dsl.errors import TreadleError
 from treadle.dsl.expr import Expr, Read, substitute, walk
 from treadle.dsl.graph import Input, Leaf, Node
 
-from ..disk_cache import DiskCache
-from . import machine, threads
-from .tape import Dependence, dependence, given
+from ..runtime.disk_cache import DiskCache
+from ..runtime.host import HostFunction
+from .runtime import machine, threads
+from .runtime.tape import Dependence, dependence, given
 
 if TYPE_CHECKING:
-    from treadle.skeletons.kernel.ir import Kernel
+    from treadle.skeletons.ir.kernel import Kernel
 
     from .layouts import Layouts
 
-FORMAT = 3
+FORMAT = 4
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,18 @@ class Recipe:
         depends = [self.dependence.reads, sorted(self.dependence.params)]
         return {"format": FORMAT, "host": self.host.data(), "shapes": self.shapes,
                 "scratch": self.scratch, "launches": launches, "depends": depends}  # fmt: skip
+
+    def moved(self, slots: Mapping[int, int]) -> Recipe:
+        """The same where the slots have other numbers."""
+        launches = [
+            [
+                replace(r, requires=r.requires.moved(slots), sources=tuple(
+                    (space, slots[k] if space == 0 else k) for space, k in r.sources))
+                for r in choice
+            ]
+            for choice in self.launches
+        ]  # fmt: skip
+        return replace(self, host=self.host.moved(slots), launches=tuple(map(tuple, launches)))
 
     @staticmethod
     def of(data: Mapping[str, Any]) -> Recipe:
@@ -149,11 +161,11 @@ class Lowered:
 def lowered(owner: Any, node: Node, lowered_as: Node, layouts: Layouts,
             schedule: Any, across: bool | None = None) -> Lowered:  # fmt: skip
     """Lower a node (`lowered_as`: what it is for the extents of one call) of a program."""
-    from treadle.skeletons.kernel.narrow import narrow
-    from treadle.skeletons.lower import LoweringContext, lower
+    from treadle.skeletons.ir.narrow import narrow
+    from treadle.skeletons.lower.lower import LoweringContext, lower
 
-    from .fingerprint import fingerprint
-    from .target import Target
+    from .codegen.fingerprint import fingerprint
+    from .codegen.target import Target
 
     settings = owner.program.settings
     context = LoweringContext(
@@ -239,10 +251,24 @@ _MEMORY_LIMIT = 256
 _disk = DiskCache(folder="recipes")
 
 
-def find(key: str | None) -> Recipe | None:
+@dataclass(frozen=True)
+class Key:
+    """What a recipe depends on, as a hash, and the slots of the program, which in what is kept have
+    their positions here as numbers."""
+
+    digest: str
+    slots: tuple[int, ...]
+
+
+def find(key: Key | None) -> Recipe | None:
     """The recipe kept under a key."""
     if key is None:
         return None
+    found = _kept(key.digest)
+    return None if found is None else found.moved(dict(enumerate(key.slots)))
+
+
+def _kept(key: str) -> Recipe | None:
     found = _memory.get(key)
     if found is None:
         stored = _disk.get(key)
@@ -257,11 +283,12 @@ def find(key: str | None) -> Recipe | None:
     return found
 
 
-def keep(key: str | None, made: Lowered) -> None:
+def keep(key: Key | None, made: Lowered) -> None:
     """Keep a recipe that says everything."""
     if key is not None and made.plain:
-        _remember(key, made.recipe)
-        _disk.put(key, b"", made.recipe.data())
+        recipe = made.recipe.moved({slot: k for k, slot in enumerate(key.slots)})
+        _remember(key.digest, recipe)
+        _disk.put(key.digest, b"", recipe.data())
 
 
 def _remember(key: str, recipe: Recipe) -> None:
@@ -276,8 +303,8 @@ def forget() -> None:
 
 
 def key_of(owner: Any, lowered_as: Node, layouts: Layouts, schedule: Any,
-           across: bool | None = None) -> str | None:  # fmt: skip
-    """What a recipe depends on, as a hash; None where it cannot be kept."""
+           across: bool | None = None) -> Key | None:  # fmt: skip
+    """What a recipe depends on; None where it cannot be kept."""
     settings = owner.program.settings
     if settings.check:
         return None
@@ -289,7 +316,8 @@ def key_of(owner: Any, lowered_as: Node, layouts: Layouts, schedule: Any,
                            _schedule(schedule), len(encoder.params), across])  # fmt: skip
     except (TreadleError, _Unplaced):
         return None
-    return hashlib.sha256(f"{machine.machine_key()}\n{text}".encode()).hexdigest()
+    digest = hashlib.sha256(f"{machine.machine_key()}\n{text}".encode()).hexdigest()
+    return Key(digest, tuple(encoder.numbered))
 
 
 def _schedule(schedule: Any) -> Any:
@@ -305,17 +333,23 @@ class _Unplaced(Exception):
 
 
 class _NodeEncoder(Encoder):
-    """One node as plain data; of what it reads, only types, shapes and slots."""
+    """One node as plain data; of what it reads, only types, shapes and slots, which are `numbered`
+    in the order in which they are met."""
 
     def __init__(self, owner: Any) -> None:
         super().__init__(owner.program.params, full=False)
         self._slots: Mapping[Leaf, int] = owner.planner.slots
+        self.numbered: dict[int, int] = {}
 
     def slot(self, leaf: Leaf) -> int:
-        found = self._slots.get(leaf)
+        found = self._number(leaf)
         if found is None:
             raise _Unplaced
         return found
+
+    def _number(self, leaf: Leaf) -> int | None:
+        found = self._slots.get(leaf)
+        return None if found is None else self.numbered.setdefault(found, len(self.numbered))
 
     def whole(self, node: Node) -> None:
         for leaf in node.inputs():
@@ -342,7 +376,7 @@ class _NodeEncoder(Encoder):
                 if e not in self.numbers:
                     self._expression(e, node)
             outputs.append([leaf.type.name, [self.numbers[e] for e in leaf.shape],
-                            self._slots.get(leaf)])  # fmt: skip
+                            self._number(leaf)])  # fmt: skip
         self._add(node, ["given", outputs])
 
     def _expression(self, e: Expr, node: Node) -> None:

@@ -8,23 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treadle.backend.choosing import choosing
-from treadle.backend.memory import POOL, address
 from treadle.dsl.expr import Index, Read, walk
 from treadle.dsl.graph import Fold, Generate, Leaf, Node, Permute, Scan
 from treadle.dsl.locks import cached
 from treadle.dsl.types import ALL_TYPES
-from treadle.skeletons.kernel.specialise import computed
+from treadle.skeletons.ir.specialise import computed
 from treadle.skeletons.schedules.own_orders import require_fits
 
-from . import code, recipe, threads
+from ..runtime.choosing import choosing
+from ..runtime.memory import POOL, address
+from . import recipe
 from .calls import PLAIN, Form, Forms, given_way
 from .layouts import DENSE, NEIGHBOURS, Layouts, layouts_of, row_major
-from .tape import Copy, Failure, Fill, Tape, Unrecordable
-from .tape import Launch as tape_launch
+from .runtime import code, threads
+from .runtime.tape import Copy, Failure, Fill, Tape, Unrecordable
+from .runtime.tape import Launch as tape_launch
 
 if TYPE_CHECKING:
-    from treadle.skeletons.kernel.ir import Kernel
+    from treadle.skeletons.ir.kernel import Kernel
 
 #: Nanoseconds of work that the skeletons put into a task, roughly: a few tasks are done by the
 #: calling thread alone, for waking another takes as long.  Light tasks are twice as short.
@@ -107,12 +108,17 @@ class KernelStep:
             return
         variant = self.chosen(slots, params)
         if variant is not None:
+            if len(slots) < self.owner.planner.count:
+                self.owner.bring_tables(slots)
             variant(slots, params)
             return
         inputs = len(self.owner.program.inputs)
         whole = [row_major(a) if k < inputs else a for k, a in enumerate(slots)]
         dense = self.chosen(whole, params)
         assert dense is not None
+        if len(whole) < self.owner.planner.count:
+            self.owner.bring_tables(whole)
+            self.owner.bring_tables(slots)
         dense(whole, params)
         for slot in dense.targets:
             slots[slot] = whole[slot]
@@ -287,7 +293,7 @@ class Variant:
             launch = one if isinstance(one, Launch) else one.chosen(slots, params, values)
             launch.run((slots, outs, scratch), values, errors.ctypes.data, self.fast_math)
             if errors[0]:
-                from treadle.skeletons.kernel.failures import raise_failure
+                from treadle.skeletons.ir.failures import raise_failure
 
                 raise_failure(launch.kernel, errors)
 
@@ -344,7 +350,7 @@ class Launch:
 
     def compiled(self, fast_math: bool) -> Any:
         if not self.found(fast_math):
-            from .compile import compile_kernel
+            from .codegen.compile import compile_kernel
 
             self._compiled = compile_kernel(
                 self.kernel, fast_math=fast_math, digest=self.about.digest
@@ -404,7 +410,7 @@ class Choice:
     """
 
     def __init__(self, variants: list[Launch]) -> None:
-        self.variants = variants
+        self.variants, self.about = variants, variants[0].about
         last = variants[-1].about
         #: The scalars that conditions may be about.
         self.watched = [last.start + k for k, t in enumerate(last.types) if _TYPES[t].is_integer]

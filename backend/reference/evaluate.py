@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from treadle.backend.memory import ADDRESSABLE, matmul, no_memory
-from treadle.backend.plan import invariants
 from treadle.dsl.domains import regions
 from treadle.dsl.errors import out_of_range
 from treadle.dsl.expr import Expr, Extent, Index, Param, substitute
@@ -33,6 +31,8 @@ from treadle.dsl.graph import (
 from treadle.dsl.library import parts_of
 from treadle.dsl.relations import checks_before, verify_checks
 
+from ..runtime.memory import ADDRESSABLE, matmul, no_memory
+from ..runtime.plan import invariants
 from .scalars import Lanes, Machine, combine_values
 
 Arrays = tuple[Any, ...]
@@ -95,7 +95,7 @@ class Evaluator:
 
     def require_order(self, node: Node) -> None:
         """Refuse a schedule that other backends refuse on these extents; it orders nothing here."""
-        from treadle.skeletons.lower import LoweringContext, lower
+        from treadle.skeletons.lower.lower import LoweringContext, lower
         from treadle.skeletons.schedules.own_orders import require_fits
 
         lowered = lower(node, LoweringContext())

@@ -7,7 +7,8 @@ from typing import Any
 
 from treadle.dsl.expr import Param
 from treadle.dsl.graph import Input
-from treadle.dsl.program import host_array
+from treadle.dsl.printer import show_graph
+from treadle.dsl.sources import host_array
 
 from .evaluate import run
 
@@ -35,6 +36,4 @@ class Executable:
         )
 
     def source(self) -> str:
-        from treadle.dsl.printer import show_graph
-
         return show_graph(self.program.source_roots)

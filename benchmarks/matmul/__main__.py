@@ -32,9 +32,9 @@ import treadle as td
 from benchmarks import provenance
 from benchmarks.matmul.devices import Device, device_for
 from treadle.dsl.operations.linalg import EXECUTIONS
-from treadle.skeletons.algorithms import STRASSEN
-from treadle.skeletons.algorithms.executions import execute, plan
-from treadle.skeletons.algorithms.kit import Kit
+from treadle.skeletons.products import STRASSEN
+from treadle.skeletons.products.executions import execute, plan
+from treadle.skeletons.products.kit import Kit
 
 SIZES = (512, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 20480)
 RESULTS = Path(__file__).resolve().parents[1] / "results"

@@ -29,9 +29,9 @@ from concurrent.futures import ThreadPoolExecutor
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', '..'))
 
-from treadle.backend.cuda.compile import Cubin, compile_text  # noqa: E402
-from treadle.backend.cuda.engine_form import FORMS, Code, float64_form  # noqa: E402
-from treadle.skeletons.algorithms import STRASSEN  # noqa: E402
+from treadle.backend.cuda.compile.nvrtc import Cubin, compile_text  # noqa: E402
+from treadle.backend.cuda.products.form import FORMS, Code, float64_form  # noqa: E402
+from treadle.skeletons.products import STRASSEN  # noqa: E402
 
 # a variant of the shape that is worth a measurement, beside those of FORMS
 for form in (float64_form('Float64 k16', dmma=16, step=32, stages=3),):
@@ -143,8 +143,8 @@ class Bench:
         self.dog = Watchdog()
         import cupy as cp
 
-        from treadle.backend.cuda.driver import CudaDevice
-        from treadle.backend.cuda.engine import Engine, Matrix
+        from treadle.backend.cuda.graphs.launch import CudaDevice
+        from treadle.backend.cuda.products.engine import Engine, Matrix
         self.cp, self.Matrix, self.group = cp, Matrix, group
         self.device = CudaDevice.current()
         self.stream = cp.cuda.Stream(non_blocking=True)

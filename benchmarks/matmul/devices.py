@@ -69,7 +69,7 @@ class Host:
         return _part(np, array, rows, columns)
 
     def free(self) -> int:
-        from treadle.backend.memory import free_bytes
+        from treadle.backend.runtime.memory import free_bytes
 
         return free_bytes()
 
@@ -152,8 +152,8 @@ class Gpu:
         from concurrent.futures import ThreadPoolExecutor
 
         from treadle.backend.cuda.availability import DEFAULT_ARCH
-        from treadle.backend.cuda.compile import compile_text
-        from treadle.backend.cuda.engine_form import FORMS
+        from treadle.backend.cuda.compile.nvrtc import compile_text
+        from treadle.backend.cuda.products.form import FORMS
         from treadle.backend.cuda.source import engine_kernels
         from treadle.dsl.errors import ScheduleError
 

@@ -1,4 +1,4 @@
-"""Building and launching the float32 tile engine (skeletons/cuda/f32_matmul.cu) on PyTorch tensors."""
+"""Building and launching the float32 tile engine (skeletons/products/engines/f32_matmul.cu) on PyTorch tensors."""
 import ctypes
 import os
 import struct

@@ -19,8 +19,8 @@ from statistics import mean
 from typing import Any
 
 from benchmarks.matmul.page import newest
-from treadle.skeletons.algorithms.measured import MEASURED, ceilings, corrected, raw, ways
-from treadle.skeletons.algorithms.model import H200, STRATEGIES, V100, predict_blocks
+from treadle.skeletons.products.measured import MEASURED, ceilings, corrected, raw, ways
+from treadle.skeletons.products.model import H200, STRATEGIES, V100, predict_blocks
 
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE / "results" / "2026-11-21-nvidia-h200-float32.json"

@@ -30,12 +30,12 @@ from benchmarks.schedules.programs import STUDY
 from benchmarks.schedules.ranks import error
 from benchmarks.schedules.traffic import metrics_of
 from treadle.dsl.names import Names
-from treadle.skeletons.analysis import kernel_maps
-from treadle.skeletons.analysis.choose import way_of
-from treadle.skeletons.analysis.device import device_of
-from treadle.skeletons.analysis.forms import form_of
-from treadle.skeletons.analysis.gpu import work
-from treadle.skeletons.analysis.model import predict
+from treadle.skeletons.model import kernel_maps
+from treadle.skeletons.model.choose import way_of
+from treadle.skeletons.model.coverage import form_of
+from treadle.skeletons.model.device import device_of
+from treadle.skeletons.model.gpu import work
+from treadle.skeletons.model.time import predict
 from treadle.skeletons.schedules import as_schedule
 
 HERE = Path(__file__).resolve().parent

@@ -23,8 +23,8 @@ import treadle as td
 from benchmarks.schedules import levels, paver, programs, ranks, reorder, study, traffic
 from benchmarks.schedules.summary import summary
 from benchmarks.schedules.unseen import UNSEEN
+from treadle.driver.program import Program
 from treadle.dsl.configuration import Settings
-from treadle.dsl.program import Program
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results"

@@ -33,7 +33,7 @@ import numpy as np
 
 import treadle as td
 from benchmarks import harness, provenance
-from treadle.skeletons.locality import Queues, last_used, queues_of
+from treadle.skeletons.lower.locality import Queues, last_used, queues_of
 from treadle.skeletons.schedules import (
     Agents,
     Block,

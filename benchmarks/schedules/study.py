@@ -39,15 +39,15 @@ from benchmarks.schedules.ranks import correlation
 from benchmarks.schedules.summary import summary, table
 from benchmarks.schedules.unseen import UNSEEN
 from treadle.backend.cuda.availability import DEFAULT_ARCH
-from treadle.backend.cuda.compile import compile_kernel
+from treadle.backend.cuda.compile.nvrtc import compile_kernel
 from treadle.backend.cuda.source import kernels_of
 from treadle.dsl.graph import Fold, Generate, Node, Permute, topological
 from treadle.dsl.names import Names
-from treadle.skeletons.analysis import kernel_maps
-from treadle.skeletons.analysis.choose import Decider, has_choice, way_of
-from treadle.skeletons.analysis.device import device_of
-from treadle.skeletons.analysis.folds import predict_fold
-from treadle.skeletons.analysis.model import predict
+from treadle.skeletons.model import kernel_maps
+from treadle.skeletons.model.choose import Decider, has_choice, way_of
+from treadle.skeletons.model.device import device_of
+from treadle.skeletons.model.folds import predict_fold
+from treadle.skeletons.model.time import predict
 from treadle.skeletons.schedules import as_schedule
 
 HERE = Path(__file__).resolve().parent

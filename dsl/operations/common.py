@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from .. import simplify
+from .. import later, simplify
 from ..array import Array
 from ..errors import (
     AxisError,
@@ -39,8 +39,10 @@ from ..graph import (
     indices,
     known,
 )  # fmt: skip
+from ..rebuild import Rebuilder
 from ..refusals import called
 from ..scalar import Scalar, as_strong, fit_weak, lift, refuse_argument, yields
+from ..schedule import as_schedule, of_operation
 from ..tracing import call_scalar_function, flatten_result
 from ..types import ScalarType, Structure, flatten, promote
 
@@ -102,7 +104,6 @@ def relabel(result: Any, name: str | None = None, schedule: Any = None,
         return tuple(relabel(r, name, schedule, deterministic) for r in result)
     if not isinstance(result, Array):
         return result
-    from ..passes.rebuild import Rebuilder
 
     made = Rebuilder()
     renamed = made.nodes
@@ -159,53 +160,43 @@ def label_of(operation: str, name: str | None, schedule: Any, deterministic: boo
             hint="Write deterministic=True.",
         )
     if schedule is not None:
-        from treadle.skeletons.schedules import as_schedule
-
         schedule = as_schedule(schedule)
     return Label(operation, name, schedule, bool(deterministic))
 
 
-def require_order(node: Node, label: Label) -> None:
+def require_order(node: Node, label: Label, own_orders: bool = True) -> None:
     """Refuse a schedule that does not fit the axes of what `node` is made of, under its label, and
     an order that cannot number it."""
     schedule = label.schedule
     if schedule is None or isinstance(node, Input):
         return
-    axes = 0
+    axes, line = 0, False
     if isinstance(node, Generate | Scan):
         axes = len(node.shape)
     elif isinstance(node, Permute):
         axes = len(node.domain)
     elif isinstance(node, Fold):
         axes = 1 + len(node.outer)  # all folded axes are one
-        if not node.outer and len(node.inner) > 1:
-            schedule = schedule.along_a_line()
+        line = not node.outer and len(node.inner) > 1
     elif isinstance(node, FoldSeg):
         axes = 1 + len(node.outer)
     elif isinstance(node, Matmul):
         axes = 2 + len(node.batch)
     if axes:
-        from treadle.skeletons.schedules.errors import of_operation
-
+        extents: tuple[int, ...] | None = None
+        if isinstance(node, Generate | Permute):  # others make parts of their elements
+            domain = node.shape if isinstance(node, Generate) else node.domain
+            found = [known(e) for e in domain]
+            extents = None if None in found else tuple(int(n) for n in found)
         with of_operation(label, node.where):
-            plan = schedule.resolve(axes)
-            if isinstance(node, Generate | Permute):  # others make parts of their elements
-                domain = node.shape if isinstance(node, Generate) else node.domain
-                extents = tuple(known(e) for e in domain)
-                if None not in extents:
-                    plan.order.require(tuple(int(n) for n in plan.grid(extents)))
+            schedule.require(axes, extents, line=line, own_orders=own_orders)
 
 
 def require_axes(node: Node, label: Label) -> None:
     """Refuse a schedule whose blocks, lanes or outputs per thread do not fit the axes of `node`,
     where it is written; orders of a user's own are tried when it runs."""
     if label.schedule is not None:
-        from treadle.skeletons.schedules.own_orders import built_in
-
-        schedule = label.schedule
-        if schedule.order is not None and not built_in(schedule.order):
-            schedule = replace(schedule, order=None)
-        require_order(node, replace(label, schedule=schedule))
+        require_order(node, label, own_orders=False)
 
 
 def trace_elements(
@@ -357,3 +348,6 @@ def keep_type(
             )
         results.append(leaf)
     return tuple(results)
+
+
+later.offer(relabel=relabel)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .. import later
 from ..array import Array
 from ..errors import DTypeError, ShapeError, user_location
 from ..expr import Expr, Index
@@ -138,3 +139,6 @@ def indexed(a: Any) -> Array:
     inner = array.structure
     structure = tuple_of([*([LEAF] * array.ndim), inner])
     return Array(node.leaves, structure, array._shape)
+
+
+later.offer(unzip_flat=unzip_flat, zip=zip, zip_like=zip_like)

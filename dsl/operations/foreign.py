@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable, Iterator, Mapping
+from types import FunctionType
 from typing import Any
 
 from ..array import Array
 from ..configuration import current_backend
 from ..errors import DTypeError, ShapeError, TracingError, did_you_mean, user_location
+from ..evaluator import evaluator
 from ..expr import Foreign
 from ..graph import Barrier, Label, Library, Output
+from ..interning import find, kept_with, publish
 from ..library import LibraryOperation, layout_of
 from ..limits import require_numba
 from ..refusals import called
@@ -75,9 +77,23 @@ def _numba_type(t: ScalarType) -> Any:
     return getattr(numba.types, "boolean" if t.kind == "bool" else t.name)
 
 
-@functools.lru_cache(maxsize=256)
 def compile_scalar_function(f: Any, types: tuple[ScalarType, ...]) -> CompiledScalarFunction:
-    """Compile `f` for argument types, and learn its result type."""
+    """Compile `f` for argument types, and learn its result type; once as long as `f` lives."""
+    if isinstance(f, FunctionType):
+        return _of_plain(f, types)
+    key = CompiledScalarFunction, id(f), types  # Numba's, which what is published keeps
+    return find(key) or publish(key, _compiled(f, types))
+
+
+@kept_with(8)
+def _of_plain(f: FunctionType, types: tuple[ScalarType, ...]) -> CompiledScalarFunction:
+    """Of a copy: what Numba made of a function leads to it, and would keep it for ever."""
+    copied = FunctionType(f.__code__, f.__globals__, f.__name__, f.__defaults__, f.__closure__)
+    copied.__kwdefaults__, copied.__qualname__ = f.__kwdefaults__, f.__qualname__
+    return _compiled(copied, types)
+
+
+def _compiled(f: Any, types: tuple[ScalarType, ...]) -> CompiledScalarFunction:
     require_numba()
     try:
         import numba
@@ -128,19 +144,18 @@ def foreign_array(
     The fallback gives shapes and types (and runs where no implementation is given):
     `td.foreign_array({"native": scipy_fft}, a, fallback=my_fft)`.
     """
-    from treadle.backend.registry import BACKENDS, is_name
-
     forbid_nesting("foreign_array")
     if not isinstance(implementations, Mapping):
         raise TracingError(
             f"foreign_array needs a dict of functions by backend, got {called(implementations)}.",
             hint='Write td.foreign_array({"native": f}, a, fallback=g).',
         )
+    known = evaluator().backends()
     for backend in implementations:
-        if not is_name(backend):
+        if not evaluator().is_backend_name(backend):
             raise TracingError(
                 f"foreign_array: there is no backend {backend!r}.",
-                hint=f"{did_you_mean(str(backend), BACKENDS)}Backends: {', '.join(BACKENDS)}.",
+                hint=f"{did_you_mean(str(backend), known)}Backends: {', '.join(known)}.",
             )
     operands = [as_array(a, "foreign_array") for a in arrays]
     meaning = fallback(*operands)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import simplify
+from .. import later, simplify
 from ..array import Array, map_over
 from ..errors import (
     AxisError,
@@ -467,3 +467,6 @@ def take_along_axis(a: Any, indices: Any, axis: int = -1) -> Array:
     place[k] = simplify.select(apply_primitive("less", [at, constant(0)]), plus(at, n), at)
     shape = (*shape[:k], chosen._shape[k], *shape[k + 1 :])
     return map_over(array, place, shape, Label("take_along_axis"), checks)
+
+
+later.offer(flatten=flatten, reshape=reshape, slice_array=slice_array, transpose=transpose)

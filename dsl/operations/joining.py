@@ -22,6 +22,10 @@ from .index_space import slice_array
 from .places import ends, minus
 from .stencils import resolve_index
 
+#: More arrays than these are joined by several kernels: one that joins n has n loops.  (The sum of
+#: so many extents does not wrap: nothing has to be checked.)
+MOST_JOINED = 63
+
 
 def _common_elements(arrays: Sequence[Array], operation: str) -> tuple[Structure, list[Any]]:
     """Structure and types that arrays joined together have in common."""
@@ -89,14 +93,25 @@ def concatenate(arrays: Any, axis: int = 0) -> Array:
                     hint="Slice to the common extent, or pad: td.pad.",
                 )
     structure, types = _common_elements(parts, "concatenate")
-    upto, more = ends([p._shape[k] for p in parts], "concatenate")
-    checks += more
-    shape = (*parts[0]._shape[:k], upto[-1], *parts[0]._shape[k + 1 :])
-    elements = _joined(parts, upto, k, rank, types)
-    node = Generate(
-        shape, elements, label=Label("concatenate"), where=user_location(), checks=tuple(checks)
-    )
-    return Array(node.leaves, structure, shape)
+    where = user_location()
+
+    def join(parts: Sequence[Array], checks: Sequence[Check]) -> Array:
+        upto, more = ends([p._shape[k] for p in parts], "concatenate")
+        shape = (*parts[0]._shape[:k], upto[-1], *parts[0]._shape[k + 1 :])
+        elements = _joined(parts, upto, k, rank, types)
+        node = Generate(
+            shape, elements, label=Label("concatenate"), where=where, checks=(*checks, *more)
+        )
+        return Array(node.leaves, structure, shape)
+
+    while len(parts) > MOST_JOINED:  # the first of them in groups, as many as leave few enough
+        groups = min(len(parts) // MOST_JOINED, -(-(len(parts) - 1) // (MOST_JOINED - 1)) - 1)
+        first = range(0, groups * MOST_JOINED, MOST_JOINED)
+        parts = [
+            *(join(parts[at : at + MOST_JOINED], ()) for at in first),
+            *parts[groups * MOST_JOINED :],
+        ]
+    return join(parts, checks)
 
 
 def _joined(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .. import simplify
+from .. import later, simplify
 from ..array import Array, broadcast_map, map_over
 from ..combines import simple_combine
 from ..configuration import settings
@@ -513,3 +513,6 @@ def _extent(shape: Sequence[Any], axes: Sequence[int]) -> Any:
     for k in axes:
         total = multiply(total, shape[k])
     return total
+
+
+later.offer(dot=dot, matmul=matmul)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .. import later
 from ..bounds import MEMORY, along, bounds
 from ..expr import Const, Expr, Extent, constant
 from ..graph import Check, Shape
@@ -106,3 +107,6 @@ def delinear(at: Expr, shape: Shape) -> tuple[Expr, ...]:
         place.append(apply_primitive("remainder", [at, n]))
         at = apply_primitive("floor_divide", [at, n])
     return (at, *reversed(place)) if shape else ()
+
+
+later.offer(product_of=product)

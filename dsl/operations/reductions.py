@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .. import simplify
+from .. import later, simplify
 from ..array import Array, map_over
 from ..combines import simple_combine
 from ..errors import DTypeError, TracingError, user_location
@@ -288,3 +289,6 @@ def _argument(a: Any, axis: Any, keepdims: bool, operation: str, better: str) ->
     )
     result = Array(node.leaves, LEAF, outer)
     return keep_dimensions(result, axes, array.ndim) if keepdims else result
+
+
+later.offer(reductions=sys.modules[__name__])

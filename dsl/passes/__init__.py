@@ -10,10 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from .. import rebuild
 from ..configuration import Settings
 from ..graph import Input, Leaf, topological
 from ..operations.common import label_of, require_order
-from . import rebuild
+from ..target import target_of
 from .arguments import single_pass_arguments
 from .base import Context
 from .epilogues import fuse_epilogues
@@ -71,7 +72,7 @@ def run_passes(roots: Sequence[Leaf], settings: Settings, backend: str) -> Histo
     """Apply the list in order (the reference runs the graph as written)."""
     context = Context(settings, backend)
     history = History(list(roots), context=context)
-    if backend == "reference":
+    if not target_of(backend).kernels:
         return history
     for name, run in PASSES:
         history.roots = run(history.roots, context)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from ..configuration import Settings
 from ..graph import Input, Node
+from ..target import Target, target_of
 
 
 @dataclass
@@ -18,3 +19,8 @@ class Context:
     kept: dict[Node, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     inputs: dict[Input, Input] = field(default_factory=dict)
+
+    @property
+    def target(self) -> Target:
+        """What the program is for."""
+        return target_of(self.backend)

@@ -23,9 +23,10 @@ from ..graph import (
     is_identity_read,
     topological,
 )  # fmt: skip
+from ..rebuild import Rebuilder
+from ..target import target_of
 from .base import Context
 from .operands import ENGINES
-from .rebuild import Rebuilder
 from .tested import keeps_tests
 
 
@@ -68,7 +69,7 @@ def _is_library_product(node: Matmul, backend: str) -> bool:
     A GPU has an engine of ours for float32 and integers, for Strassen's algorithm as well; for the
     other floats cuBLAS uses tensor cores.
     """
-    t, gpu = node.left.type, backend == "cuda"
+    t, gpu = node.left.type, target_of(backend).gpu
     if node.options.algorithm not in ("auto", "standard"):
         return not (gpu and t.name in ENGINES and not node.batch)
     return t.is_inexact and not (gpu and t.name == "float32")

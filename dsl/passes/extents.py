@@ -18,9 +18,9 @@ from collections.abc import Iterable, Sequence
 
 from ..expr import Apply, Const, Expr, Extent, rewrite, walk
 from ..graph import Check, Input, Leaf, Node, topological
+from ..rebuild import Rebuilder
 from ..relations import checks_before
 from .base import Context
-from .rebuild import Rebuilder
 
 Same = dict[Expr, Expr]
 

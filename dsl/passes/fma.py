@@ -13,9 +13,9 @@ from typing import Any
 from ..expr import Apply, Expr, rewrite, walk
 from ..graph import Combine, Leaf, Node
 from ..primitives import TABLE
+from ..rebuild import rewrite_graph
 from ..simplify import apply
 from .base import Context
-from .rebuild import rewrite_graph
 
 
 def form_fma(roots: Sequence[Leaf], context: Context) -> list[Leaf]:

@@ -15,9 +15,9 @@ from typing import Any
 from ..expr import Apply, Cond, Const, Expr, Index, Proj, Read, rewrite, walk
 from ..graph import Leaf, Node, Permute
 from ..operations.stencils import in_range
+from ..rebuild import rewrite_graph
 from ..scalar import apply_primitive
 from .base import Context
-from .rebuild import rewrite_graph
 
 FIELDS = ("elements", "epilogue", "target", "values")
 

@@ -26,8 +26,8 @@ from ..graph import (
     result_variables,
     topological,
 )  # fmt: skip
+from ..rebuild import Rebuilder
 from .base import Context
-from .rebuild import Rebuilder
 
 MOST_OUTPUTS = 8
 
@@ -35,7 +35,7 @@ MOST_OUTPUTS = 8
 def fuse_arguments(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     """On a GPU, an `argmin` with other folds of the very elements, before these go into either:
     what is read once may be computed where it is read."""
-    if context.backend != "cuda":
+    if not context.target.gpu:
         return list(roots)
     found: dict[Any, list[Fold]] = {}
     for node in topological(roots):

@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..domains import places, regions
-from ..expr import Expr, Read, rewrite, walk
+from ..expr import Cond, Expr, Read, rewrite, walk
 from ..graph import Generate, Input, Leaf, Node, is_identity_read, topological
+from ..rebuild import Rebuilder
 from .base import Context
 from .horizontal import MOST_OUTPUTS, _common
-from .rebuild import Rebuilder
-from .vertical import LARGEST, _checked_by_data
+from .vertical import LARGEST, MOST_ARRAYS, MOST_CONDITIONS, _checked_by_data
 
 
 def fuse_in_place(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
@@ -61,7 +61,8 @@ def _clusters(order: Sequence[Node], where: Mapping[Node, object]) -> dict[Node,
     position = {node: k for k, node in enumerate(order)}
     first_of: dict[Node, Node] = {}
     groups: dict[Node, list[Any]] = {}
-    sizes: dict[Node, int] = {}
+    sizes: dict[Node, tuple[int, int]] = {}  # operations and conditions
+    arrays: dict[Node, set[Node]] = {}
     for node in order:
         if (
             not isinstance(node, Generate)
@@ -70,9 +71,11 @@ def _clusters(order: Sequence[Node], where: Mapping[Node, object]) -> dict[Node,
             or _checked_by_data(node)
         ):
             continue
-        size = sum(1 for _ in walk(node.elements))
+        size = conditions = 0
         reads: dict[Node, list[Read]] = {}
         for e in walk(node.elements):
+            size += 1
+            conditions += isinstance(e, Cond)
             if isinstance(e, Read):
                 reads.setdefault(e.node, []).append(e)
         for producer in reads:
@@ -80,17 +83,23 @@ def _clusters(order: Sequence[Node], where: Mapping[Node, object]) -> dict[Node,
             if first is None or first.leaf().shape != node.shape or where[first] != where[node]:
                 continue
             outputs = sum(len(n.outputs) for n in groups[first]) + len(node.outputs)
-            if outputs > MOST_OUTPUTS or sizes[first] + size > LARGEST:
+            both = sizes[first][0] + size, sizes[first][1] + conditions
+            if outputs > MOST_OUTPUTS or both[0] > LARGEST:
+                continue
+            if both[1] > max(MOST_CONDITIONS, sizes[first][1], conditions):
+                continue
+            if len((arrays[first] | reads.keys()) - {*groups[first]}) > MOST_ARRAYS:
                 continue
             if _may_join(node, reads, groups[first], position):
                 groups[first].append(node)
-                sizes[first] += size
+                sizes[first] = both
+                arrays[first] |= reads.keys()
                 first_of[node] = first
                 break
         else:
             first_of[node] = node
             groups[node] = [node]
-            sizes[node] = size
+            sizes[node], arrays[node] = (size, conditions), set(reads)
     return groups
 
 

@@ -20,9 +20,9 @@ from ..borders import FARTHEST
 from ..expr import Apply, Const, Expr, Index, Read, constant, rewrite, split_constant, walk
 from ..graph import Generate, Leaf, Node
 from ..operations.stencils import resolve_index
+from ..rebuild import rewrite_graph
 from ..scalar import apply_primitive
 from .base import Context
-from .rebuild import rewrite_graph
 
 
 def recognise_neighbours(roots: Sequence[Leaf], context: Context) -> list[Leaf]:

@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from ..combines import is_commutative
 from ..graph import Fold, FoldSeg, Leaf, Matmul, Node, Permute
+from ..rebuild import rewrite_graph
 from .base import Context
-from .rebuild import rewrite_graph
 
 
 def pin_order(roots: Sequence[Leaf], context: Context) -> list[Leaf]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ..expr import Apply, Const, Expr, Index, Loop, Read, Var, walk
+from ..expr import Apply, Const, Expr, Index, Loop, Read, Var, varies, walk
 from .cost import UNKNOWN_TURNS
 
 #: Wanted by all elements of a larger domain, whose number is unknown.
@@ -32,10 +32,10 @@ def times_read(args: Sequence[Expr], domain: Sequence[Expr | None],
     """How often an element is wanted at `args` by a reader over `domain` (extents; None where they
     are not known) with these loops: 1, a small number, `GATHERED`, or `FAR`.  On a GPU what is not
     worth an array counts as 1."""
-    everything = {e for e in walk(args) if isinstance(e, Index | Var)}
+    variables_of = _plain(args)
+    everything = {e for e in variables_of if isinstance(e, Index | Var)}
     if not {Index(axis) for axis in range(len(domain))} <= everything:
         return FAR
-    variables_of = _plain(args)
     plain = [variables_of[a] for a in args]
     seen = {v for variables in plain for v in variables}
     if everything - seen:  # some variables reach the place through data only
@@ -61,9 +61,11 @@ def _plain(args: Sequence[Expr]) -> dict[Expr, frozenset[Expr]]:
     """All that indices are made of, with the variables in it that do not go through data."""
     found: dict[Expr, frozenset[Expr]] = {}
     nothing = frozenset[Expr]()
-    for e in walk(args):
+    for e in walk(args, varies):
         if isinstance(e, Index | Var):
             found[e] = frozenset((e,))
+        elif not e.varies:
+            found[e] = nothing
         else:
             inside = () if isinstance(e, Read) else (*e.args, *e.scoped)
             found[e] = nothing.union(*(found[x] for x in inside))
@@ -80,8 +82,8 @@ def _is_segment(e: Expr, loops: Mapping[Expr, Expr]) -> bool:
 def _steps(e: Expr) -> dict[Expr, int] | None:
     """Each variable of an affine index with its constant step; None where there is more to it."""
     found: dict[Expr, dict[Expr, int] | None] = {}
-    for x in walk((e,)):
-        found[x] = _steps_of(x, [found[a] for a in x.args])
+    for x in walk((e,), varies):
+        found[x] = _steps_of(x, [found[a] for a in x.args]) if x.varies else {}
     return found[e]
 
 

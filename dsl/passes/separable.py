@@ -18,10 +18,10 @@ import numpy as np
 from ..expr import Apply, Const, Expr, Index, Read, walk
 from ..graph import Generate, Label, Leaf, Node
 from ..primitives import TABLE
+from ..rebuild import rewrite_graph
 from ..simplify import apply
 from .base import Context
 from .cost import ROUND_TRIP
-from .rebuild import rewrite_graph
 
 Offsets = tuple[int, ...]
 _INDEPENDENT = ("clamp", "mirror", "symmetric", "wrap")
@@ -33,7 +33,7 @@ def recognise_separable(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
         return list(roots)
 
     def change(node: Node) -> Node:
-        made = _separated(node, context.backend == "cuda")
+        made = _separated(node, context.target.gpu)
         if made is None:
             return node
         context.notes.append(

@@ -14,8 +14,8 @@ from ..domains import domain
 from ..expr import Apply, Expr, Index, Read, primitive, walk
 from ..graph import Fold, Generate, Input, Leaf, Node, Scan, Shape, topological
 from ..inside import always_inside
+from ..rebuild import Rebuilder
 from .base import Context
-from .rebuild import Rebuilder
 
 
 def drop_tested(roots: Sequence[Leaf], context: Context) -> list[Leaf]:

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..graph import Fold, FoldSeg, Generate, Input, Leaf, Matmul, Node, Scan, topological
+from ..rebuild import Rebuilder
 from .base import Context
-from .rebuild import Rebuilder
 
 
 def drop_unread(roots: Sequence[Leaf], context: Context) -> list[Leaf]:

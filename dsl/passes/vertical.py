@@ -10,13 +10,13 @@ schedule of their own, loop-invariant work.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..domains import domain, per_element, regions
 from ..errors import Location
-from ..expr import Expr, Index, Read, rewrite, substitute, walk
+from ..expr import Cond, Expr, Index, Read, rewrite, substitute, walk
 from ..graph import (
     ArrayLoop,
     Branch,
@@ -33,13 +33,20 @@ from ..graph import (
     topological,
 )  # fmt: skip
 from ..operations.stencils import resolve_index, resolve_read
+from ..rebuild import Rebuilder
 from . import cost, operands
 from .base import Context
-from .rebuild import Rebuilder
 from .repeats import FAR, GATHERED, counters, times_read
 from .tested import keeps_tests
 
+#: A kernel has no more operations, no more arrays and no more conditions than these, unless one
+#: operation alone has; what would bring more into it is stored.
 LARGEST = 6000
+MOST_ARRAYS = 64
+MOST_CONDITIONS = 32
+#: So many conditions where rows are not divided into parts (`lower/elementwise/parts.py`), so that
+#: every element meets all of them: what LLVM takes for them grows faster than their number.
+MOST_UNDIVIDED = 8
 #: A transposed view is stored once a stencil on a CPU reads its elements more often than this.  (On
 #: an H200 five neighbours in 4 096² take 67 µs read across, 73 with a stored copy.)
 TURNED = 2
@@ -151,14 +158,15 @@ def _why_not_loaded(node: Generate, use: Uses, body: tuple[Expr, ...], loads: fr
     return operands.why_not(body, len(node.shape))
 
 
-def decide(node: Node, use: Uses, size: int, body: tuple[Expr, ...],
+def decide(node: Node, use: Uses, body: tuple[Expr, ...],
            loads: frozenset[str] = frozenset(), checked: bool = False,
-           turns: bool = False) -> str | None:  # fmt: skip
+           turns: bool = False, full: str | None = None) -> str | None:  # fmt: skip
     """None to inline `node`, else the reason why it is computed into memory.
 
     `body` are its elements with what was inlined into them: what a reader would compute again.
     `loads`: types whose products compute light operands while they load them.  `checked`: every
-    index is tested.  `turns`: stencils are given rows that lie as they are read.
+    index is tested.  `turns`: stencils are given rows that lie as they are read.  `full`: why
+    there is no room for it in a kernel that reads it.
     """
     if not isinstance(node, Generate):
         return "its results are known only when it has finished"
@@ -176,14 +184,14 @@ def decide(node: Node, use: Uses, size: int, body: tuple[Expr, ...],
         return "a stencil reads its rows several times, and they lie across those of its array"
     if use.by_matmul and not (view and cost.is_affine_view(body)):
         return _why_not_loaded(node, use, body, loads)
-    if view or (times <= 1 and size <= LARGEST and not use.by_other_region):
+    if view or (times <= 1 and full is None and not use.by_other_region):
         return None
     if cost.is_formula(body):
         return None
     if use.by_other_region:
         return "it does not change in the loop that reads it"
-    if size > LARGEST:
-        return f"the fused kernel would exceed {LARGEST} operations"
+    if full is not None:
+        return full
     work, reads = cost.operations(body), cost.loads(body)
     again = work * (times - 1) + 2 * max(reads - 1, 0) * times
     if again <= cost.ROUND_TRIP:
@@ -302,34 +310,35 @@ def _used_outside_reads(body: Expr, index: Expr) -> bool:
 
 def fuse_vertical(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     """The graph with cheap or once-used producers inside their consumers."""
-    uses = find_uses(roots, context.backend == "cuda")
-    engine = context.backend == "cuda" and not context.settings.check
+    uses = find_uses(roots, context.target.gpu)
+    engine = context.target.gpu and not context.settings.check
     loads = operands.ENGINES if engine else frozenset()
-    turns = context.backend == "native"
+    turns = not context.target.gpu
     builder, inliner = Rebuilder(), Inliner()
     taken = _Taken()
     for node in topological(roots):
+        use = uses.get(node)
+        readers = [] if use is None else list(dict.fromkeys(reader for reader, _ in use.reads))
         if isinstance(node, Input):
             builder.take(node)
+            taken.store(node, readers)
             continue
         made = builder.node(node)
         changes, eaten = _expand_fields(made, inliner)
-        own = len(per_element(made)) + sum(1 for _ in walk(per_element(node)))
-        inside, members = taken.extent(eaten)
-        size = own + inside
-        use = uses.get(node)
+        inside = taken.into(node, per_element(node))
         body: tuple[Expr, ...] = changes.get("elements", getattr(made, "elements", ()))
         reason = "it is unused" if use is None else decide(
-            made, use, size, body, loads, context.settings.check, turns)  # fmt: skip
+            made, use, body, loads, context.settings.check, turns,
+            taken.full(inside, readers))  # fmt: skip
         if reason is None and use is not None and not use.reads:
             reason = "its readers need it whole"
         if reason is None:  # never emitted: its readers take the elements
             inliner.bodies[made] = body
-            shared = use is None or len({reader for reader, _ in use.reads}) > 1
-            taken.keep(made, eaten, own, size, members, shared)
+            taken.keep(made, eaten, inside, readers)
             if made is not node:
                 builder.nodes[node] = made
             continue
+        taken.store(node, readers)
         if eaten:
             checks, fused = taken.of(made, eaten)
             changes.update(checks=checks, fused=fused)
@@ -340,37 +349,102 @@ def fuse_vertical(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     return [builder.leaf(r) for r in roots]
 
 
+class _Inside:
+    """What is in a kernel: operations, each counted once, the arrays that they read, and their
+    conditions."""
+
+    __slots__ = ("arrays", "conditions", "members", "operations")
+
+    def __init__(self) -> None:
+        self.members: dict[Node, tuple[int, int, int]] = {}
+        self.operations = self.arrays = self.conditions = 0
+
+    def add(self, node: Node, own: tuple[int, int, int]) -> None:
+        if node not in self.members:
+            self.members[node] = own
+            self.operations += own[0]
+            self.arrays += own[1]
+            self.conditions += own[2]
+
+    def copy(self) -> _Inside:
+        made = _Inside()
+        made.members = dict(self.members)
+        made.operations, made.arrays = self.operations, self.arrays
+        made.conditions = self.conditions
+        return made
+
+    def joined(self, other: _Inside) -> _Inside:
+        """Both; either may be used up for it."""
+        small, large = sorted((self, other), key=lambda inside: len(inside.members))
+        for node, own in small.members.items():
+            large.add(node, own)
+        return large
+
+    def with_(self, other: _Inside) -> tuple[int, int, int]:
+        """The operations, arrays and conditions of both."""
+        small, large = sorted((self, other), key=lambda inside: len(inside.members))
+        new = [own for node, own in small.members.items() if node not in large.members]
+        here = (large.operations, large.arrays, large.conditions)
+        return tuple(map(sum, zip(here, *new, strict=True)))  # type: ignore[return-value]
+
+
 class _Taken:
     """What went into kernels: the checks and labels of inlined operations, and their sizes."""
 
     def __init__(self) -> None:
         self.producers: dict[Node, list[Node]] = {}
-        self.members: dict[Node, set[Node]] = {}  # all that is in it, itself included
-        self.shared: set[Node] = set()
-        self.own: dict[Node, int] = {}
-        self.sizes: dict[Node, int] = {}
+        self.inside: dict[Node, _Inside] = {}  # what is known to go into nodes that come later
+        self.conditions: dict[Node, int] = {}
 
-    def extent(self, eaten: Sequence[Node]) -> tuple[int, set[Node]]:
-        """The operations in producers and theirs, each counted once, and who they are."""
-        size, members = 0, set[Node]()
-        for producer in sorted(eaten, key=self.sizes.__getitem__, reverse=True):
-            if not members:  # the set of an only reader is passed on, not copied
-                size = self.sizes[producer]
-                kept = producer in self.shared
-                members = set(self.members[producer]) if kept else self.members.pop(producer)
-            elif producer not in members:
-                new = self.members[producer] - members
-                size += sum(self.own[n] for n in new)
-                members |= new
-        return size, members
+    def into(self, node: Node, bodies: Sequence[Expr]) -> _Inside:
+        """All that is in a node, itself included."""
+        inside = self.inside.pop(node, None) or _Inside()
+        conditions = operations = 0
+        for e in walk(bodies):
+            operations += 1
+            conditions += isinstance(e, Cond)
+        inside.add(node, (len(bodies) + operations, 0, conditions))
+        return inside
 
-    def keep(self, node: Node, eaten: list[Node], own: int, size: int, members: set[Node],
-             shared: bool) -> None:  # fmt: skip
-        if shared or node in self.sizes:  # two nodes may have become one
-            self.shared.add(node)
-        self.producers[node], self.own[node], self.sizes[node] = eaten, own, size
-        members.add(node)
-        self.members[node] = members
+    def store(self, node: Node, readers: Iterable[Node]) -> None:
+        """`readers` read it from memory."""
+        for reader in readers:
+            self.inside.setdefault(reader, _Inside()).add(node, (0, 1, 0))
+
+    def full(self, inside: _Inside, readers: Iterable[Node]) -> str | None:
+        """Why one of `readers` has no room for what is `inside`: as an array it would be one."""
+        for reader in readers:
+            there = self.inside.get(reader, _Inside())
+            operations, arrays, conditions = there.with_(inside)
+            if operations > LARGEST:
+                return f"the fused kernel would exceed {LARGEST} operations"
+            if arrays > max(MOST_ARRAYS, there.arrays + 1):
+                return f"the fused kernel would read more than {MOST_ARRAYS} arrays"
+            own = self._conditions(reader)
+            divided = isinstance(reader, Generate)
+            bound = MOST_CONDITIONS if divided else MOST_UNDIVIDED
+            most = max(bound, own, *((there.conditions, inside.conditions) if divided else ()))
+            if own + conditions > most:
+                return f"the fused kernel would exceed {bound} conditions"
+        return None
+
+    def _conditions(self, node: Node) -> int:
+        if node not in self.conditions:
+            found = walk(per_element(node))
+            self.conditions[node] = sum(isinstance(e, Cond) for e in found)
+        return self.conditions[node]
+
+    def keep(self, node: Node, eaten: list[Node], inside: _Inside, readers: Sequence[Node]
+             ) -> None:  # fmt: skip
+        self.producers[node] = eaten
+        *others, last = readers
+        for reader in others:
+            self._join(reader, inside.copy())
+        self._join(last, inside)  # passed on, not copied
+
+    def _join(self, reader: Node, inside: _Inside) -> None:
+        there = self.inside.get(reader)
+        self.inside[reader] = inside if there is None else there.joined(inside)
 
     def of(self, node: Node, eaten: list[Node]) -> tuple[
             tuple[Check, ...], tuple[tuple[Label, Location | None], ...]]:  # fmt: skip

@@ -8,12 +8,12 @@ Column(256, grain="block") | Block(8, 32) | PerThread(rows=8)
 """
 
 from treadle.dsl.errors import did_you_mean, no_attribute
+from treadle.dsl.schedule import ScheduleError, ScheduleTypeError
 
 from .arithmetic import ceil_div, ceil_log2, clz, lookup, maximum, minimum, where
 from .blocks import Block, Lanes, PerThread, Stage
 from .chooser import Auto, Tuned
 from .curves import Hilbert, Morton
-from .errors import ScheduleError, ScheduleTypeError
 from .examine import check, draw, evaluate, inverse_table, padding
 from .hints import Hints
 from .layers import Layer

@@ -3,7 +3,7 @@
 An order is written once and evaluated on Python integers, on NumPy arrays (the oracle) and on
 traced scalars of the language (lowering). Operators dispatch by themselves; selection, minimum
 and bit counts dispatch here. Whatever is neither a Python nor a NumPy number is taken to be a
-traced scalar, and only then is the language imported.
+traced scalar.
 
 Where everything is known, the answer is computed at once: with extents that are Python integers
 a select of the traced program disappears before it is built.
@@ -12,13 +12,15 @@ a select of the traced program disappears before it is built.
 from __future__ import annotations
 
 import functools
-import importlib
 import operator
 import weakref
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from treadle.dsl import functions
+from treadle.dsl.sources import use
 
 Index: TypeAlias = Any
 """An ``int``, a NumPy int64 array or a traced int64 scalar. They share operators, not a type."""
@@ -28,10 +30,6 @@ WORD = 64
 
 _SCALARS = (bool, int, np.bool_, np.integer)
 _CONCRETE = (*_SCALARS, np.ndarray)
-
-
-def _traced_functions() -> Any:
-    return importlib.import_module("treadle.dsl.functions")
 
 
 def _scalar(*values: Index) -> bool:
@@ -51,7 +49,7 @@ def where(condition: Index, chosen: Index, otherwise: Index) -> Index:
     if _scalar(condition):
         return chosen if condition else otherwise
     if _traced(condition, chosen, otherwise):
-        return _traced_functions().where(condition, chosen, otherwise)
+        return functions.where(condition, chosen, otherwise)
     return np.where(condition, chosen, otherwise)
 
 
@@ -63,7 +61,7 @@ def minimum(a: Index, b: Index) -> Index:
     """
     if _scalar(a, b):
         return min(a, b)
-    return _traced_functions().minimum(a, b) if _traced(a, b) else np.minimum(a, b)
+    return functions.minimum(a, b) if _traced(a, b) else np.minimum(a, b)
 
 
 def maximum(a: Index, b: Index) -> Index:
@@ -74,7 +72,7 @@ def maximum(a: Index, b: Index) -> Index:
     """
     if _scalar(a, b):
         return max(a, b)
-    return _traced_functions().maximum(a, b) if _traced(a, b) else np.maximum(a, b)
+    return functions.maximum(a, b) if _traced(a, b) else np.maximum(a, b)
 
 
 def clz(x: Index) -> Index:
@@ -84,7 +82,6 @@ def clz(x: Index) -> Index:
     (63, 64)
     """
     if _traced(x):
-        functions = _traced_functions()
         # The language counts bits in int32; extents that are shifted by the count need 64 bits.
         return functions.cast(functions.clz(x), np.int64)
     if _scalar(x):
@@ -132,13 +129,12 @@ def lookup(table: NDArray[np.int64], i: Index) -> Index:
     """
     if not _traced(i):
         return int(table[i]) if _scalar(i) else table[i]
-    use = importlib.import_module("treadle").use
     stored = None if table.flags.writeable else _in_32_bits(table)
     if stored is None:
         return use(table)[i]
     # The mask changes no entry: it says what they are below, so that dividing them takes 32 bits.
     mask = (1 << int(stored.max(initial=0)).bit_length()) - 1
-    return _traced_functions().cast(use(stored)[i], np.int64) & mask
+    return functions.cast(use(stored)[i], np.int64) & mask
 
 
 #: Tables in 32 bits, by the identity of those that they were made of.

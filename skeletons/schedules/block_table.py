@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from treadle.dsl import locks
+from treadle.dsl.interning import kept_with
 
 from .curves import Morton
 from .examine import evaluate, inverse_table, row_major_ids
@@ -18,10 +17,8 @@ from .own_orders import built_in
 
 #: Orders whose arithmetic costs no more than looking them up (measured: NOTES-gpu.md).
 ARITHMETIC = (Row, Column, ZigZag, Tile, Swizzle, Morton)
-#: Tables that are kept, the last used ones.
-_KEPT = 16
-_made: OrderedDict[tuple[Order, tuple[int, ...]], NDArray[np.int32]] = OrderedDict()
-_lock = locks.lock()
+#: Tables that are kept for each order, as long as it lives.
+_KEPT = 8
 
 
 def looked_up(order: Order) -> bool:
@@ -31,29 +28,23 @@ def looked_up(order: Order) -> bool:
 
 def block_table(order: Order, grid: Sequence[int]) -> NDArray[np.int32]:
     """The row-major numbers of the blocks of ``grid``, in the sequence of ``order``; none is
-    skipped.  Made once for equal arguments, read-only.
+    skipped.  Read-only.
 
     >>> from treadle.skeletons.schedules import Column
     >>> block_table(Column(1), (2, 3)).tolist()
     [0, 3, 1, 4, 2, 5]
     """
-    extents = tuple(int(n) for n in grid)
-    key = order, extents
-    with _lock:
-        found = _made.get(key)
-        if found is not None:
-            _made.move_to_end(key)
-            return found
+    return _table(order, tuple(int(n) for n in grid))
+
+
+@kept_with(_KEPT)
+def _table(order: Order, extents: tuple[int, ...]) -> NDArray[np.int32]:
     if built_in(order):
         ids = row_major_ids(evaluate(order, extents), extents)
     else:  # refuses what is no bijection
         ids = np.argsort(inverse_table(order, extents).ravel())
     found = ids.astype(np.int32)
     found.flags.writeable = False
-    with _lock:
-        _made[key] = found
-        while len(_made) > _KEPT:
-            _made.popitem(last=False)
     return found
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Self
 
-from .errors import ScheduleTypeError
+from treadle.dsl.schedule import ScheduleTypeError
+
 from .layers import Layer
 from .validate import checked_integer, integer
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 
@@ -10,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treadle.dsl.errors import TreadleError, user_facing
+from treadle.dsl.interning import kept_with
+from treadle.dsl.schedule import ScheduleError, ScheduleTypeError, as_schedule
 
-from .errors import ScheduleError, ScheduleTypeError
 from .orders import Order
 
 # Cells of a drawing along either axis, and planes of one of rank 3 or more.
@@ -72,15 +72,14 @@ def order_alone(value: object) -> Order:
 
     Raises ``ScheduleTypeError`` for anything else.
     """
-    from .schedule import Schedule, as_schedule
-
     if isinstance(value, Order):
         return value
-    schedule = as_schedule(value)  # refuses what is neither
-    if schedule.order is not None and schedule == Schedule(order=schedule.order):
-        return schedule.order
+    layers = as_schedule(value).layers  # refuses what is neither
+    orders = [layer for layer in layers if isinstance(layer, Order)]
+    if orders and len(layers) == 1:
+        return orders[0]
     raise ScheduleTypeError(
-        f"{value!r} is more than an order of elements." if schedule.order is not None
+        f"{value!r} is more than an order of elements." if orders
         else f"{value!r} has no order.",
         hint="Give an order, such as Column(8); schedule.plot(shape) draws whole schedules.",
     )  # fmt: skip
@@ -111,7 +110,7 @@ def check(order: Order, shape: Sequence[int]) -> int:
     return padding(order, extents)
 
 
-@functools.lru_cache(maxsize=256)
+@kept_with(8)
 def ascends(order: Order, ndim: int) -> bool:
     """Whether an order visits every line along the last axis from left to right.
 
@@ -133,7 +132,7 @@ def ascends(order: Order, ndim: int) -> bool:
     return True
 
 
-@functools.lru_cache(maxsize=256)
+@kept_with(1)
 def pieces_of_a_warp(order: Order) -> int:
     """Into how many pieces of rows the elements of 32 consecutive ids fall, at most.
 

@@ -6,7 +6,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from .errors import ScheduleError, ScheduleTypeError
+from treadle.dsl.schedule import ScheduleError, ScheduleTypeError
+
 from .layers import Layer, literal
 from .validate import choice, did_you_mean
 

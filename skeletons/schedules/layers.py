@@ -9,12 +9,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
 
-from treadle.dsl.errors import without_frames
+import numpy as np
 
-from .errors import ScheduleTypeError
+from treadle.dsl.encoding import where_to_define
+from treadle.dsl.errors import without_frames
+from treadle.dsl.schedule import ScheduleError, ScheduleTypeError, as_schedule
 
 if TYPE_CHECKING:
     from .schedule import Schedule
@@ -35,6 +37,9 @@ class Layer:
     """
 
     slot: ClassVar[str] = ""
+    #: What modules that are built on this one do with a layer: they put themselves here.
+    _compose: ClassVar[Callable[[Layer], Schedule]]
+    _plot: ClassVar[Callable[..., Any]]
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -55,6 +60,29 @@ class Layer:
     def _finish(self) -> None:
         """Checks after construction that a subclass's ``__post_init__`` cannot forget."""
 
+    @classmethod
+    def example(cls) -> str:
+        """A call of the class with what it cannot do without.
+
+        >>> class Depth(Layer):
+        ...     levels: int
+        ...     width: int = 2
+        >>> Depth.example()
+        'Depth(levels)'
+        """
+        parameters = inspect.signature(cls).parameters.values()
+        needed = [p for p in parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
+        return f"{cls.__name__}({', '.join(p.name for p in needed)})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The layer as a dictionary of strings, numbers and lists, fit for JSON."""
+        arguments = {name: _plain(value, self) for name, value in self.arguments().items()}
+        return {"kind": _kind(self), **arguments}
+
+    def as_schedule(self) -> Schedule:
+        """The schedule that has only this layer."""
+        return self._compose()
+
     def replace(self, *layers: Layer) -> Schedule:
         """As ``Schedule.replace``: the schedule with these layers, this one if none is of its kind.
 
@@ -62,18 +90,14 @@ class Layer:
         >>> Row().replace(Column(3)), Row().replace(Block(8, 32))
         (Column(3), Row() | Block(8, 32))
         """
-        from .schedule import as_schedule
-
-        return as_schedule(self).replace(*layers)
+        return self.as_schedule().replace(*layers)
 
     @without_frames
     def plot(self, shape: Sequence[int], axes: Any = None) -> Any:
         """Draws the outputs of ``shape`` coloured by time, with the borders of warps and blocks
         (matplotlib); returns the axes. See ``td.simulator.plot_order``.
         """
-        from treadle.skeletons.simulator.diagrams import plot_order
-
-        return plot_order(self, shape, axes)
+        return self._plot(shape, axes)
 
     def __repr__(self) -> str:
         arguments = self.arguments()
@@ -86,15 +110,11 @@ class Layer:
 
     @without_frames
     def __or__(self, other: Layer | Schedule) -> Schedule:
-        from .schedule import as_schedule
-
-        return as_schedule(self) | other
+        return self.as_schedule() | other
 
     @without_frames
     def __ror__(self, other: object) -> Schedule:
         # Reached only when the left side is no layer: as_schedule explains why.
-        from .schedule import as_schedule
-
         return as_schedule(other) | self
 
 
@@ -123,20 +143,6 @@ def legal_form(cls: type) -> str:
     parameters = inspect.signature(cls).parameters.values()
     bare = [p.replace(annotation=inspect.Parameter.empty) for p in parameters]
     return f"{cls.__name__}{inspect.Signature(bare)}"
-
-
-def shortest_form(cls: type) -> str:
-    """A call of a class with what it cannot do without.
-
-    >>> class Depth(Layer):
-    ...     levels: int
-    ...     width: int = 2
-    >>> shortest_form(Depth)
-    'Depth(levels)'
-    """
-    parameters = inspect.signature(cls).parameters.values()
-    needed = [p for p in parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
-    return f"{cls.__name__}({', '.join(p.name for p in needed)})"
 
 
 def _fields(layer: Layer) -> tuple[dataclasses.Field[Any], ...]:
@@ -190,3 +196,37 @@ def _explain_calls(cls: type, finish: bool) -> None:
             self._finish()
 
     cls.__init__ = __init__  # type: ignore[misc]
+
+
+def is_ours(cls: type) -> bool:
+    """Whether a class is one of this package, and not a user's own."""
+    return cls.__module__.startswith("treadle.skeletons.")
+
+
+def _kind(layer: Layer) -> str:
+    cls = type(layer)
+    if is_ours(cls):
+        return cls.__name__
+    kind = f"{cls.__module__}:{cls.__qualname__}"
+    if cls.__module__ == "__main__" or "<locals>" in kind:
+        raise ScheduleError(
+            f"{layer!r} cannot be stored: another process could not import its class ({kind}).",
+            hint=where_to_define(cls),
+        )
+    return kind
+
+
+def _plain(value: object, layer: Layer) -> Any:
+    if isinstance(value, np.integer | np.floating | np.bool_):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, tuple | list):
+        return [_plain(item, layer) for item in value]
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        return {key: _plain(item, layer) for key, item in value.items()}
+    raise ScheduleTypeError(
+        f"{type(layer).__name__} cannot be stored: a parameter is {value!r} "
+        f"({type(value).__name__}).",
+        hint="Parameters are numbers, strings, None, and tuples of these.",
+    )

@@ -15,9 +15,10 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar, Literal, Self
 
+from treadle.dsl.schedule import ScheduleError, ScheduleTypeError
+
 from .arithmetic import Index, ceil_div, product, where
-from .errors import ScheduleError, ScheduleTypeError
-from .layers import Layer
+from .layers import Layer, is_ours
 from .validate import choice, integer
 
 Grain = Literal["thread", "block"]
@@ -56,7 +57,7 @@ class Order(Layer):
     def _finish(self) -> None:
         if self.grain is not None:
             choice(self.grain, GRAINS, type(self), "grain")
-        if type(self).__module__.startswith("treadle.skeletons."):
+        if is_ours(type(self)):
             return  # these check their own
         for field in dataclasses.fields(self):
             if field.type in (int, "int"):

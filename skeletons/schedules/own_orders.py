@@ -7,15 +7,17 @@ numbers in a launch, once for each.  The orders of this package are proven by th
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .errors import ScheduleError, of_operation
+from treadle.dsl.interning import kept_with
+from treadle.dsl.schedule import ScheduleError, of_operation
+
 from .examine import all_points, check, inside_of, inverse_table, points_of, row_major_ids, size_of
+from .layers import is_ours
 from .orders import Order, PlaneOrder
 
 if TYPE_CHECKING:
@@ -36,10 +38,10 @@ def built_in(order: Order) -> bool:
     >>> built_in(Column(2))
     True
     """
-    return type(order).__module__.startswith("treadle.skeletons.")
+    return is_ours(type(order))
 
 
-@functools.lru_cache(maxsize=256)
+@kept_with(8)
 def require_bijection(order: Order, ndim: int) -> None:
     """Refuse an order that loses or repeats elements, tried on a few small shapes of this rank.
 
@@ -95,7 +97,7 @@ def require_fits(
             require_fit(order, values[start:end], check)
 
 
-@functools.lru_cache(maxsize=1024)
+@kept_with(64)
 def _require_bijection_on(order: Order, extents: tuple[int, ...], thorough: bool) -> None:
     try:
         size = size_of(order, extents)

@@ -14,9 +14,10 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING
 
+from treadle.dsl.schedule import ScheduleError
+
 from .arithmetic import Index, ceil_div, product
 from .blocks import Block, Lanes, PerThread
-from .errors import ScheduleError
 from .orders import Grain, Order
 
 if TYPE_CHECKING:

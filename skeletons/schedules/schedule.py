@@ -7,17 +7,21 @@ import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias, cast
 
+from treadle.dsl import schedule
 from treadle.dsl.errors import without_frames
+from treadle.dsl.schedule import ScheduleError, ScheduleTypeError
 
 from .blocks import Block, Lanes, PerThread, Stage
 from .chooser import Auto, Chooser
-from .errors import ScheduleError, ScheduleTypeError
 from .hints import Hints
-from .layers import Layer, shortest_form
+from .layers import Layer
 from .orders import Order, Row
-from .own_orders import require_bijection
+from .own_orders import built_in, require_bijection
 from .residency import LocalityGraph, Residency
 from .resolved import Resolved, fit, resolve
+
+#: Of the dictionaries that files hold.
+VERSION = 1
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
@@ -86,9 +90,7 @@ class Schedule:
         """Draws the outputs of ``shape`` coloured by time, with the borders of warps and blocks
         (matplotlib); returns the axes. See ``td.simulator.plot_order``.
         """
-        from treadle.skeletons.simulator.diagrams import plot_order
-
-        return plot_order(self, shape, axes)
+        return Layer._plot(self, shape, axes)
 
     @property
     def visits_blocks(self) -> bool:
@@ -132,6 +134,42 @@ class Schedule:
             leaf,
         )
 
+    def as_schedule(self) -> Schedule:
+        """Itself."""
+        return self
+
+    def require(
+        self,
+        axes: int,
+        extents: Sequence[int] | None = None,
+        *,
+        line: bool = False,
+        own_orders: bool = True,
+    ) -> None:
+        """Refuse (``ScheduleError``) what does not fit an operation of so many axes, nor, where its
+        ``extents`` are given, an order that cannot number them.  ``line``: its axes are taken as
+        one.  Without ``own_orders``, orders that a user wrote are not tried."""
+        asked = self.along_a_line() if line else self
+        if not own_orders and asked.order is not None and not built_in(asked.order):
+            asked = dataclasses.replace(asked, order=None)
+        plan = asked.resolve(axes)
+        if extents is not None:
+            plan.order.require(tuple(int(n) for n in plan.grid(tuple(extents))))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The schedule as a dictionary of strings, numbers and lists, fit for JSON.
+
+        Raises ``ScheduleError`` for an order that no other process could import.
+
+        >>> from treadle.skeletons.schedules import Column
+        >>> (Column(256) | Block(8, 32)).to_dict()["order"]
+        {'kind': 'Column', 'width': 256}
+        """
+        found: dict[str, Any] = {"version": VERSION}
+        for layer in self.layers:
+            found[layer.slot] = layer.to_dict()
+        return found
+
     def along_a_line(self) -> Schedule:
         """This schedule for a domain taken as one line: a block is a run of as many elements.
 
@@ -172,20 +210,16 @@ def as_schedule(value: object) -> Schedule:
     >>> as_schedule(Column(8)).order, as_schedule(Column(8)).block
     (Column(8), None)
     """
-    if isinstance(value, Schedule):
-        return value
-    if isinstance(value, Layer):
-        if value.slot not in SLOTS:
-            raise ScheduleTypeError(f"{value!r} is no layer of a schedule: {', '.join(SLOTS)}.")
-        return _from_layers({value.slot: value})
-    if isinstance(value, type) and issubclass(value, Layer):
-        raise ScheduleTypeError(
-            f"{value.__name__} is the class, not a layer.", hint=f"Write {shortest_form(value)}."
-        )
-    raise ScheduleTypeError(
-        f"a schedule is made of layers, got {value!r} ({type(value).__name__}).",
-        hint="For example Column(256), or Row() | Block(8, 32) | PerThread(rows=8), or Auto().",
-    )
+    return cast(Schedule, schedule.as_schedule(value))
+
+
+def _of_layer(layer: Layer) -> Schedule:
+    if layer.slot not in SLOTS:
+        raise ScheduleTypeError(f"{layer!r} is no layer of a schedule: {', '.join(SLOTS)}.")
+    return _from_layers({layer.slot: layer})
+
+
+Layer._compose = _of_layer
 
 
 #: Layers that are written in more characters are cut short for people.

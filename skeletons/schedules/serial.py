@@ -7,16 +7,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
-from treadle.dsl.encoding import import_first, imported, where_to_define
+from treadle.dsl.encoding import import_first, imported
+from treadle.dsl.schedule import ScheduleError
 
 from . import blocks, chooser, curves, hints, orders, residency, table
-from .errors import ScheduleError, ScheduleTypeError
 from .layers import Layer
-from .schedule import SLOTS, Schedule, ScheduleLike, as_schedule
-
-VERSION = 1
+from .schedule import SLOTS, VERSION, Schedule, ScheduleLike, as_schedule
 
 _BUILT_IN: dict[str, type[Layer]] = {
     cls.__name__: cls
@@ -31,18 +27,12 @@ _BUILT_IN: dict[str, type[Layer]] = {
 
 
 def to_dict(schedule: ScheduleLike) -> dict[str, Any]:
-    """The schedule as a dictionary of strings, numbers and lists, fit for JSON.
-
-    Raises ``ScheduleError`` for an order that no other process could import.
+    """As ``Schedule.to_dict``, of a schedule or a layer.
 
     >>> to_dict(orders.Column(256) | blocks.Block(8, 32))["order"]
     {'kind': 'Column', 'width': 256}
     """
-    result: dict[str, Any] = {"version": VERSION}
-    for layer in as_schedule(schedule).layers:
-        arguments = {name: _plain(value, layer) for name, value in layer.arguments().items()}
-        result[layer.slot] = {"kind": _kind(layer), **arguments}
-    return result
+    return as_schedule(schedule).to_dict()
 
 
 def from_dict(data: Mapping[str, Any]) -> Schedule:
@@ -75,19 +65,6 @@ def from_dict(data: Mapping[str, Any]) -> Schedule:
     return schedule
 
 
-def _kind(layer: Layer) -> str:
-    cls = type(layer)
-    if _BUILT_IN.get(cls.__name__) is cls:
-        return cls.__name__
-    kind = f"{cls.__module__}:{cls.__qualname__}"
-    if cls.__module__ == "__main__" or "<locals>" in kind:
-        raise ScheduleError(
-            f"{layer!r} cannot be stored: another process could not import its class ({kind}).",
-            hint=where_to_define(cls),
-        )
-    return kind
-
-
 def _class_of(kind: object) -> type[Layer]:
     if isinstance(kind, str) and kind in _BUILT_IN:
         return _BUILT_IN[kind]
@@ -104,22 +81,6 @@ def _class_of(kind: object) -> type[Layer]:
     if not (isinstance(found, type) and issubclass(found, Layer)):
         raise ScheduleError(f"{kind!r} is no kind of layer.")
     return found
-
-
-def _plain(value: object, layer: Layer) -> Any:
-    if isinstance(value, np.integer | np.floating | np.bool_):
-        value = value.item()
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, tuple | list):
-        return [_plain(item, layer) for item in value]
-    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
-        return {key: _plain(item, layer) for key, item in value.items()}
-    raise ScheduleTypeError(
-        f"{type(layer).__name__} cannot be stored: a parameter is {value!r} "
-        f"({type(value).__name__}).",
-        hint="Parameters are numbers, strings, None, and tuples of these.",
-    )
 
 
 def _frozen(value: Any) -> Any:

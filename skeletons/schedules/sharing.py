@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import ScheduleError
+from treadle.dsl.schedule import ScheduleError
 
 Ints = NDArray[np.int64]
 

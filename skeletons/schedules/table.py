@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from treadle.dsl.schedule import ScheduleError, ScheduleTypeError
+
 from .arithmetic import Index, lookup
-from .errors import ScheduleError, ScheduleTypeError
 from .orders import Order, row_major
 from .validate import checked_integer
 

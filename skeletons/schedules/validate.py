@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import importlib
 import operator
 from collections.abc import Iterable
 
-from .errors import ScheduleError, ScheduleTypeError
+from treadle.dsl.scalar import run_time_argument
+from treadle.dsl.schedule import ScheduleError, ScheduleTypeError
+
 from .layers import Layer, legal_form, literal
 
 
@@ -31,8 +32,7 @@ def checked_integer(value: object, owner: type[Layer], name: str, least: int | N
             raise TypeError
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
-        scalars = importlib.import_module("treadle.dsl.scalar")
-        of_the_run = scalars.run_time_argument(value, f"{owner.__name__}: {name}")
+        of_the_run = run_time_argument(value, f"{owner.__name__}: {name}")
         if of_the_run is not None:
             raise ScheduleTypeError(of_the_run.message, hint=of_the_run.hint) from None
         raise ScheduleTypeError(

@@ -6,7 +6,6 @@ engines     the policies on traces, compiled
 programs    the patterns of real programs
 simulation  hits, misses, evictions, compulsory and optimal misses
 diagrams    pictures (matplotlib)
-explore     one page to look at all of it: `treadle explore`
 """
 
 from .cache import Cache, Lru, RandomFour, Sectored, SetAssociative, StepLru

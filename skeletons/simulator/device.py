@@ -3,7 +3,7 @@
 Time goes in steps; in each, every multiprocessor makes one access, its resident blocks in turn, a
 block warp by warp: what the 32 threads of a warp touch by one load is so many accesses as lines.
 Blocks are dealt out as a GPU does (in the order of their numbers, to whoever has room) or come from
-queues of agents (`skeletons/kernel/agents.py`).  All caches are fully associative and drop what was
+queues of agents (`skeletons/lower/agents.py`).  All caches are fully associative and drop what was
 used longest ago; stores go through to the second level.
 
 A model of placement and reuse, not of time: every access takes one step, hit or miss.

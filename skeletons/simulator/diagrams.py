@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treadle.dsl.errors import ScheduleError, user_facing
-from treadle.skeletons.schedules import as_schedule
+from treadle.skeletons.schedules import Layer, as_schedule
 from treadle.skeletons.schedules.examine import evaluate
 from treadle.skeletons.schedules.examine import extents_of as _extents
 from treadle.skeletons.schedules.schedule import shown
-from treadle.skeletons.schedules.tuning_table import option_name
+
+from .simulation import Player, Simulation, capacity_sweep, pieces_of
 
 if TYPE_CHECKING:
     from treadle.skeletons.schedules import Resolved
 
-    from .simulation import Simulation
 
 HELD, USED, BROUGHT = 1, 2, 3
 COLOURS = ("#ffffff", "#c6dbef", "#2171b5", "#d7301f")
@@ -112,8 +112,6 @@ def states(simulation: Simulation) -> Any:
 
     The cache is replayed step by step, so this is for small settings (millions of cells).
     """
-    from .simulation import Player, pieces_of
-
     trace = simulation.trace
     player = Player(simulation.cache, trace.span)
     picture = np.zeros((trace.span, trace.steps), np.uint8)
@@ -162,8 +160,6 @@ def plot_sweep(pattern: Any, schedules: Sequence[Any], line_width: int, lines: S
                policy: Any = None, axes: Any = None) -> Any:  # fmt: skip
     """Misses of a pattern, or of the kernel of a program, against the size of the cache, one line
     per schedule."""
-    from .simulation import capacity_sweep
-
     axes = axes or _axes(1.5)
     found = capacity_sweep(pattern, schedules, line_width, lines, policy)
     for schedule, misses in zip(schedules, found, strict=True):
@@ -197,7 +193,7 @@ def plot_tuning(table: Any, axes: Any = None) -> Any:
     places = range(len(rows))[::-1]
     axes.barh(places, [r.ms for r, _ in rows], color=["#2f6fb3" if won else _QUIET
                                                       for _, won in rows])  # fmt: skip
-    names = [option_name(r.schedule) for r, _ in rows]
+    names = [r.option for r, _ in rows]
     axes.set_yticks(places, [f"{r.operation}: {n}" for (r, _), n in zip(rows, names, strict=True)],
                     fontsize=7)  # fmt: skip
     axes.set_xlabel("ms")
@@ -253,3 +249,7 @@ def _axes(ratio: float) -> Any:
         figsize=(max(ratio * height, 3), max(height, 2)), layout="constrained"
     )
     return axes
+
+
+Layer._plot = plot_order
+Simulation._plot = spatial_temporal

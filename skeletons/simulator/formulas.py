@@ -1,7 +1,8 @@
 """Stencils in columns (Prasetya 2021, section 4.1): the paper's closed forms, and exact counts.
 
 The closed forms bound what one array of a stencil needs; `counted_loads` counts any pattern.  For
-programs, without enumerating their accesses, see `analysis.column_loads` and `column_cache`.
+programs, without enumerating their accesses, see `column_loads` and `column_cache` in
+`../access/footprint.py`.
 """
 
 from __future__ import annotations

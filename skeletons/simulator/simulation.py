@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,9 @@ class Simulation:
     simulation takes no notice of.  `trace`, `compulsory` and `optimal` are found when they are
     first asked for; printing asks for `optimal` up to `SHOWN` accesses.
     """
+
+    #: What `plot` is: the module of diagrams, which knows simulations, puts it here.
+    _plot: ClassVar[Callable[..., Any]]
 
     pattern: str
     schedule: Any
@@ -86,9 +89,7 @@ class Simulation:
 
     def plot(self, axes: Any = None) -> Any:
         """The spatial-temporal diagram; see `diagrams.spatial_temporal`."""
-        from .diagrams import spatial_temporal
-
-        return spatial_temporal(self, axes)
+        return self._plot(axes)
 
 
 @user_facing

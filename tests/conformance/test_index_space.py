@@ -1,4 +1,4 @@
-"""Index space: what moves elements without computing (signatures.md, "Index space")."""
+"""Index space: what moves elements without computing (docs/reference.md, "Index space")."""
 
 from __future__ import annotations
 

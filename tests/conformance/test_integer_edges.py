@@ -193,3 +193,32 @@ def test_large_unsigned_numbers_stay_large(backend):
     assert_same(sliced(a, large), (a[5:], a, a[::-1]))
     with pytest.raises(td.IndexOutOfBounds):
         td.jit(lambda a, n: a[n], backend=backend)(a, large)
+
+
+# ---------------------------------------------------------------------------------------------
+# Minima and maxima of three, of which one is negated: assemblers have lost the sign
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_extrema_of_three(check, name):
+    rng = np.random.default_rng(3)
+    x, y, z = rng.integers(-100 if np.iinfo(name).min else 0, 100, (3, 500)).astype(name)
+    n, m = x.dtype.type(7), x.dtype.type(3)
+    up, down = np.maximum, np.minimum
+    check({
+        "max": (lambda: td.maximum(td.maximum(x, -td.use(y)), z), up(up(x, -y), z)),
+        "min": (lambda: td.minimum(z, td.minimum(-td.use(y), x)), down(z, down(-y, x))),
+        "all": (lambda: -td.maximum(td.maximum(-td.use(x), -td.use(y)), -td.use(z)),
+                -up(up(-x, -y), -z)),
+        "scalars": (lambda: td.jit(lambda x, n, m: td.maximum(td.maximum(x, -n), -m))(x, n, m),
+                    up(up(x, -n), -m)),
+    })  # fmt: skip
+
+
+def test_scans_from_the_right_in_blocks(check):
+    a = np.random.default_rng(4).normal(size=(3, 31))
+    want = np.maximum.accumulate(a[:, ::-1], axis=1)[:, ::-1]
+    schedules = [td.schedule.Row() | td.schedule.Block(n, m) for n, m in ((3, 5), (2, 7), (5, 3))]
+    check({
+        str(s): (lambda s=s: td.scanr1(td.maximum, a, schedule=s), want) for s in schedules
+    })  # fmt: skip

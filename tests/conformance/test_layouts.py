@@ -241,3 +241,25 @@ def test_defaults_are_written(backend, layout):
     """What is written is written into a copy of the defaults, however they lie."""
     names = [(name, layout) for name in LARGER if "permute" in name or "scatter" in name]
     agree("the program", program_in, names, backend)
+
+
+def test_tables_that_kernels_of_a_call_bring(check):
+    """Kernels made during a call may be the first to need the array of a schedule."""
+    a = np.arange(6).reshape(2, 3)
+    table = td.schedule.Table([5, 1, 3, 0, 2, 4], (2, 3))
+    piece = td.schedule.Table([1, 0], (2, 1)) | td.schedule.Block(1, 3)
+    views = (a, a.T.copy().T, np.arange(60).reshape(10, 6)[::5, ::2])
+    cases = {}
+    for number, x in enumerate(views):
+        for name, s in (("elements", table), ("blocks", piece)):
+            cases[f"permute {name} {number}"] = (
+                lambda x=x, s=s: td.permute(td.overwrite, x, lambda i, j: (i, j), x, schedule=s),
+                x,
+            )
+            cases[f"sums {name} {number}"] = (
+                lambda x=x, s=s: td.permute(
+                    lambda p, q: p + q, td.zeros((3,), int), lambda i, j: j, x, schedule=s
+                ),
+                x.sum(0),
+            )
+    check(cases)

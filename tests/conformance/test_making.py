@@ -1,4 +1,4 @@
-"""Making arrays (signatures.md, "Making")."""
+"""Making arrays (docs/reference.md, "Arrays")."""
 
 from __future__ import annotations
 

@@ -11,6 +11,9 @@ import numpy as np
 import pytest
 
 import treadle as td
+from treadle.backend.runtime.memory import SMALLEST, Pool
+from treadle.driver import jit
+from treadle.dsl.operations.foreign import compile_scalar_function
 
 ADD = lambda x, y: x + y
 
@@ -25,6 +28,15 @@ PROGRAMS = {
     "permute": lambda a: td.permute(ADD, a, lambda i: i, a),
     "gather": lambda a: td.map(lambda x: td.use(a)[td.int64(x)], a),
     "segments": lambda a: td.fold_seg(ADD, 0.0, a, np.array([50, 50])),
+    "folds together": lambda a: td.fold(
+        lambda x, y: (x[0] + y[0], td.maximum(x[1], y[1] + td.use(a)[0])),
+        (0.0, 0.0),
+        td.zip(a, a),
+    ),
+    "rows": lambda a: td.sum(td.reshape(a, (10, 10)), axis=1),
+    "measured product": lambda a: td.matmul(
+        td.reshape(a, (10, 10)), td.reshape(a, (10, 10)), schedule=td.schedule.Tuned()
+    ),
     "product": lambda a: td.matmul(td.reshape(a, (10, 10)), td.reshape(a, (10, 10))),
     "sorted": td.sort,
     "loop": lambda a: td.loop(3, lambda k, u: u + a, td.use(a)),
@@ -49,14 +61,114 @@ def goes(use) -> bool:
         gc.enable()
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_captured_arrays_go(name, backend):
-    if backend == "cuda":
-        pytest.skip("its programs are freed by the collector")
-    program = PROGRAMS[name]
-    assert goes(program), "traced"
-    assert goes(lambda a: td.run(program(a), backend=backend)), "run"
-    assert goes(lambda a: td.jit(lambda n: (program(a), n), backend=backend)(2.0)), "in a closure"
+def test_captured_arrays_go(backend):
+    def called(program, a):
+        compiled = td.jit(lambda n: (program(a), n), backend=backend)
+        for n in (2.0, 2.0, 3.0):
+            compiled(n)
+
+    uses = {
+        "traced": lambda program, a: program(a),
+        "run": lambda program, a: td.run(program(a), backend=backend),
+        "in a closure": called,
+    }
+    kept = [
+        (name, how)
+        for name, program in PROGRAMS.items()
+        for how, use in uses.items()
+        if not goes(lambda a, use=use, program=program: use(program, a))
+    ]
+    assert not kept
+
+
+def test_programs_go(backend):
+    """With what they have compiled and recorded."""
+    kept = []
+    for name, program in PROGRAMS.items():
+        compiled = td.jit(program, backend=backend)
+        a = np.ones(100)
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(3):
+                compiled(a)
+            lowered = compiled.lower(a)
+            gone = weakref.ref(lowered), weakref.ref(lowered.executable)
+            del compiled, lowered
+            kept += [name] * any(one() is not None for one in gone)
+        finally:
+            gc.enable()
+    assert not kept
+
+
+def test_programs_that_were_called_long_ago_go(backend, monkeypatch):
+    """Of a function's many signatures the last ones stay."""
+    monkeypatch.setattr(jit, "PROGRAMS", 3)
+    traced = []
+
+    def scaled(a, word):
+        traced.append(word)
+        return a * len(word)
+
+    compiled, a = td.jit(scaled, backend=backend), np.array([1.0, 2.0])
+    gone = [weakref.ref(compiled.lower(a, "x"))]
+    for word in ("xx", "xxx", "x", "xxxx", "x", "xx"):
+        np.testing.assert_array_equal(compiled(a, word), a * len(word))
+        gone.append(weakref.ref(compiled.lower(a, word)))
+    assert traced == ["x", "xx", "xxx", "xxxx", "xx"]
+    assert [one() is None for one in gone] == [False, True, True, False, False, False, False]
+
+
+class Backwards(td.schedule.Order):
+    """An order of the user's."""
+
+    def coordinates(self, i, shape):
+        return (shape[0] - 1 - i,)
+
+
+@pytest.mark.parametrize("make", [Backwards, lambda: td.schedule.Table(np.arange(100)[::-1])])
+def test_orders_go(make, backend):
+    """What was found out about an order goes with it."""
+    order = make()
+    gone = weakref.ref(order)
+    for grain in (order, order | td.schedule.Block(1)):
+        got = td.run(td.scanl1(ADD, np.arange(100)) * 2, schedule=grain, backend=backend)
+        assert got.tolist() == (np.arange(100).cumsum() * 2).tolist()
+    del order, grain
+    gc.collect()
+    assert gone() is None
+
+
+def assert_function_goes(held, factor, backend):
+    """The one in `held`, which multiplies by `factor`, and is compiled once."""
+    gone = weakref.ref(held[0])
+    a = np.ones(5)
+    compiled = td.jit(lambda a: td.map(lambda x: td.foreign(held[0], x), a), backend=backend)
+    for _ in range(3):
+        np.testing.assert_array_equal(compiled(a), a * factor)
+    one = compile_scalar_function(held[0], (td.float64,))
+    assert compile_scalar_function(held[0], (td.float64,)) is one
+    del compiled, one
+    held.clear()
+    gc.collect()
+    assert gone() is None
+
+
+def test_foreign_functions_go(backend):
+    pytest.importorskip("numba")
+
+    def scaling(factor):
+        def scaled(x):
+            return x * factor
+
+        return scaled
+
+    assert_function_goes([scaling(3.5)], 3.5, backend)
+
+
+def test_functions_of_numba_go(backend):
+    numba = pytest.importorskip("numba")
+    assert_function_goes([numba.njit(lambda x: x * 2.5)], 2.5, backend)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -98,6 +210,19 @@ def test_a_scalar_keeps_what_it_is_of():
     assert a.shape[0]._expr is a.shape[0]._expr
 
 
+def test_memory_of_many_sizes_is_not_kept():
+    pool, byte = Pool(), np.dtype("u1")
+    used = pool.allocate((SMALLEST,), byte)
+    used[:] = 7
+    for k in range(1, 1000):
+        pool.allocate((SMALLEST + k,), byte)
+    assert pool.held <= pool.sizes * (SMALLEST + 1000)
+    address = pool.allocate((SMALLEST + 999,), byte).ctypes.data
+    assert pool.allocate((SMALLEST + 999,), byte).ctypes.data == address
+    assert pool.allocate((SMALLEST,), byte).ctypes.data != used.ctypes.data
+    assert (used == 7).all()
+
+
 def resident() -> int:
     """Bytes of this process in memory."""
     return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * 4096
@@ -111,12 +236,12 @@ def flood(of: range) -> None:
 
 @pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the system does not say")
-def test_ten_thousand_programs_end_where_some_hundred_do(tmp_path, monkeypatch):
+def test_ten_thousand_programs_end_where_a_hundred_do(tmp_path, monkeypatch):
     monkeypatch.setenv("TREADLE_CACHE_DIR", str(tmp_path))
-    flood(range(500))  # what is kept for the next call is full
+    flood(range(100))
     gc.collect()
     before = resident()
-    flood(range(500, 10_000))
+    flood(range(100, 10_000))
     gc.collect()
     assert resident() - before < 20e6
 

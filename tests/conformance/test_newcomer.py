@@ -168,7 +168,7 @@ def test_a_backend_of_the_environment_that_there_is_not(monkeypatch):
 
 
 def test_a_folder_that_cannot_be_written(monkeypatch, tmp_path):
-    from treadle.skeletons.schedules import store
+    from treadle.skeletons import store
 
     (tmp_path / "file").write_text("", encoding="utf-8")
     monkeypatch.setenv("TREADLE_CACHE_DIR", str(tmp_path / "file"))

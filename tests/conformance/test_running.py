@@ -1,4 +1,4 @@
-"""run, jit, inputs, results, configuration (language.md §4, signatures.md "Results")."""
+"""run, jit, inputs, results, configuration (docs/reference.md, "Running")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Types: literals, promotion, conversions, integer arithmetic (language.md §2)."""
+"""Types: literals, promotion, conversions, integer arithmetic (docs/reference.md, "Types")."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.backend.disk_cache import DiskCache
+from treadle.backend.runtime.disk_cache import DiskCache
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -20,10 +20,10 @@ for folder in (HERE, HERE.parent / "dsl", HERE.parent / "golden"):
 import zoo  # noqa: E402
 
 import treadle as td  # noqa: E402
-from treadle.backend.cuda.compile import Cubin, compile_kernel  # noqa: E402
+from treadle.backend.cuda.codegen.text import print_kernel  # noqa: E402
+from treadle.backend.cuda.compile.nvrtc import Cubin, compile_kernel  # noqa: E402
 from treadle.backend.cuda.source import kernels_of, nodes  # noqa: E402
-from treadle.backend.cuda.text import print_kernel  # noqa: E402
-from treadle.skeletons.kernel.ir import Kernel  # noqa: E402
+from treadle.skeletons.ir.kernel import Kernel  # noqa: E402
 
 ARCHITECTURES = ("sm_80", "sm_90a", "sm_100")
 
@@ -54,7 +54,7 @@ def resources(made: Cubin) -> dict[str, int]:
 
 
 def nvrtc_version() -> str:
-    from treadle.backend.cuda.compile import _nvrtc
+    from treadle.backend.cuda.compile.nvrtc import _nvrtc
 
     return _nvrtc().version
 

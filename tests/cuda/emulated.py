@@ -18,8 +18,17 @@ from typing import Any
 
 import numpy as np
 
-from treadle.backend.cuda.device import Block, Call, Code, Copy, Fill, Launch, Operation, Repeat
-from treadle.backend.cuda.tape import (
+from treadle.backend.cuda.device.device import (
+    Block,
+    Call,
+    Code,
+    Copy,
+    Fill,
+    Launch,
+    Operation,
+    Repeat,
+)
+from treadle.backend.cuda.graphs.tape import (
     Tape,
     bound,
     dependencies,
@@ -28,7 +37,7 @@ from treadle.backend.cuda.tape import (
     rounds_of,
     sharing,
 )
-from treadle.skeletons.kernel.verify import verify
+from treadle.skeletons.ir.verify import verify
 
 _SKELETONS = str(Path(__file__).parent.parent / "skeletons")
 if _SKELETONS not in sys.path:

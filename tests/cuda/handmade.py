@@ -25,8 +25,8 @@ from treadle.dsl.types import (
     uint32,
     uint64,
 )
-from treadle.skeletons.kernel import arithmetic as at
-from treadle.skeletons.kernel.ir import (
+from treadle.skeletons.ir import arithmetic as at
+from treadle.skeletons.ir.kernel import (
     Assign,
     Atomic,
     Barrier,

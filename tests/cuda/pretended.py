@@ -17,8 +17,9 @@ import numpy as np
 from emulated import ALIGNMENT  # noqa: F401  (puts tests/skeletons on the path)
 from simt import Compiled
 
-from treadle.backend.cuda import driver, graphs, launch, queued
-from treadle.backend.cuda.device import Code
+from treadle.backend.cuda.device import driver
+from treadle.backend.cuda.device.device import Code
+from treadle.backend.cuda.graphs import graphs, launch, queued
 
 ONE, DEVICE_TO_HOST = 1, 2
 GO_ON, UNLESS = 99, 98
@@ -91,7 +92,7 @@ class Mailbox:
                 for k, t in enumerate(self.types)]  # fmt: skip
 
 
-class PretendedDevice(driver.CudaDevice):
+class PretendedDevice(launch.CudaDevice):
     """See the module."""
 
     def __init__(self) -> None:
@@ -324,7 +325,8 @@ def pretend(monkeypatch: Any) -> tuple[PretendedDevice, PretendedDriver]:
         for name, value in names.items():
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, value)
-    monkeypatch.setattr(driver, "_enter", lambda: None)
+    for module in (driver, launch):
+        monkeypatch.setattr(module, "enter", lambda: None)
     monkeypatch.setattr(graphs, "cu", fake)
     monkeypatch.setattr(graphs, "conditional", lambda device: None)
     extra = SimpleNamespace(handle=GO_ON), SimpleNamespace(handle=UNLESS)

@@ -11,7 +11,7 @@ from emulated import EmulatedDevice
 import treadle as td
 from treadle.backend import registry
 from treadle.backend.cuda import executable
-from treadle.skeletons.analysis import device as ceilings
+from treadle.skeletons.model import device as ceilings
 from treadle.skeletons.schedules import Row
 
 

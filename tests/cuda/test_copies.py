@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("cupy", reason="CuPy is not installed")
 
-from treadle.backend.cuda import copies
+from treadle.backend.cuda.device import copies
 
 CHUNK, SEGMENT = 64, 192
 

@@ -18,9 +18,9 @@ import pytest
 import zoo
 
 import treadle as td
-from treadle.backend.cuda.compile import compile_kernel, compile_text
+from treadle.backend.cuda.codegen.text import print_kernel
+from treadle.backend.cuda.compile.nvrtc import compile_kernel, compile_text
 from treadle.backend.cuda.source import kernels_of, nodes
-from treadle.backend.cuda.text import print_kernel
 
 BASELINE = Path(__file__).parent / "baseline.json"
 #: Programs that every architecture compiles; the others only for sm_90a.

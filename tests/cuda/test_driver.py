@@ -184,7 +184,7 @@ def test_a_turn_too_many_reads_nothing_outside(gpu):
 
 
 def test_without_conditional_nodes_the_host_tests(gpu, monkeypatch):
-    from treadle.backend.cuda import graphs
+    from treadle.backend.cuda.graphs import graphs
 
     monkeypatch.setattr(graphs, "conditional", lambda device: "the driver is old")
     same(gpu, lambda x: td.while_loop(lambda s: td.the(td.sum(s)) < 999, lambda s: s * 1.5, x), A)
@@ -213,7 +213,7 @@ def test_copies_of_nothing(gpu):
 
 
 def test_out_of_memory(gpu, monkeypatch):
-    from treadle.backend.cuda import driver
+    from treadle.backend.cuda.device import driver
 
     device, _ = gpu
     freed = []
@@ -231,8 +231,10 @@ def test_out_of_memory(gpu, monkeypatch):
     monkeypatch.setattr(driver.cupy, "get_default_memory_pool", Pool)
     monkeypatch.setattr(driver.cupy, "ndarray", refuse)
     monkeypatch.setattr(driver.runtime, "memGetInfo", lambda: (1000, 2000), raising=False)
+    from treadle.backend.cuda.graphs import launch
+
     with pytest.raises(MemoryError, match=r"80 bytes asked for, 1,234,567 in use by arrays, 1,000"):
-        driver.CudaDevice.empty(device, (10,), np.dtype("f8"))
+        launch.CudaDevice.empty(device, (10,), np.dtype("f8"))
     assert freed == [1]
 
 
@@ -245,7 +247,8 @@ def test_out_of_memory(gpu, monkeypatch):
     ],
 )
 def test_errors_of_the_driver(gpu, monkeypatch, name, says):
-    from treadle.backend.cuda import driver, queued
+    from treadle.backend.cuda.device import driver
+    from treadle.backend.cuda.graphs import queued
 
     def broken(*args):
         raise driver.DriverError(name, "launching")
@@ -259,8 +262,8 @@ def test_errors_of_the_driver(gpu, monkeypatch, name, says):
 
 
 def test_the_kernels_of_loops_compile():
-    from treadle.backend.cuda import compile as nvrtc
-    from treadle.backend.cuda import graphs
+    from treadle.backend.cuda.compile import nvrtc
+    from treadle.backend.cuda.graphs import graphs
 
     pytest.importorskip("cuda.core")
     for name in ("go_on", "unless"):

@@ -397,8 +397,8 @@ def test_tuning_of_products_on_the_device(gpu, tmp_path, monkeypatch):
 
 def test_variants_that_want_more_shared_memory_than_there_is_are_left_out(gpu, monkeypatch):
     """A consumer card has 100 KB a block: what follows in the chain takes over."""
-    from treadle.backend.cuda.text import dynamic_shared_bytes
-    from treadle.skeletons.gpu import scan
+    from treadle.backend.cuda.codegen.text import dynamic_shared_bytes
+    from treadle.skeletons.lower.scan import gpu as scan
 
     monkeypatch.setattr(scan, "LONG_ROW", 256)
     x = np.arange(3000, dtype=np.float32)

@@ -20,9 +20,9 @@ import numpy as np
 import pytest
 import tiles
 
-from treadle.backend.cuda.compile import compile_text
-from treadle.backend.cuda.engine_form import FORMS, Code, structures
-from treadle.skeletons.algorithms import STANDARD, STRASSEN, BilinearAlgorithm
+from treadle.backend.cuda.compile.nvrtc import compile_text
+from treadle.backend.cuda.products.form import FORMS, Code, structures
+from treadle.skeletons.products import STANDARD, STRASSEN, BilinearAlgorithm
 
 BASELINE = Path(__file__).parent / "engines.json"
 emulated = pytest.mark.skipif(tiles.COMPILER is None, reason="no g++")

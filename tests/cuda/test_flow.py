@@ -7,10 +7,10 @@ import random
 import numpy as np
 import pytest
 
-from treadle.backend.cuda.flow import Flow, region
-from treadle.backend.cuda.products import Card
-from treadle.skeletons.algorithms import LADERMAN, STRASSEN, WINOGRAD
-from treadle.skeletons.algorithms.executions import execute, plan
+from treadle.backend.cuda.device.flow import Flow, region
+from treadle.backend.cuda.products.library import Card
+from treadle.skeletons.products import LADERMAN, STRASSEN, WINOGRAD
+from treadle.skeletons.products.executions import execute, plan
 
 
 class Lane:

@@ -19,10 +19,10 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.backend.cuda.compile import compile_kernel
-from treadle.backend.cuda.foreign import _Function, device_function
+from treadle.backend.cuda.codegen.foreign import _Function, device_function
+from treadle.backend.cuda.codegen.text import print_kernel
+from treadle.backend.cuda.compile.nvrtc import compile_kernel
 from treadle.backend.cuda.source import kernels_of, nodes
-from treadle.backend.cuda.text import print_kernel
 from treadle.dsl.expr import Var, constant
 from treadle.dsl.operations.foreign import compile_scalar_function
 from treadle.dsl.types import (
@@ -40,8 +40,8 @@ from treadle.dsl.types import (
     uint8,
     uint64,
 )
-from treadle.skeletons.kernel.failures import raise_failure
-from treadle.skeletons.kernel.ir import Kernel
+from treadle.skeletons.ir.failures import raise_failure
+from treadle.skeletons.ir.kernel import Kernel
 
 numba = pytest.importorskip("numba")
 

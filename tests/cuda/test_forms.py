@@ -9,7 +9,7 @@ from emulated import EmulatedDevice
 import treadle as td
 from treadle.backend import registry
 from treadle.backend.cuda import executable
-from treadle.skeletons.gpu import fold_jam
+from treadle.skeletons.lower.fold import gpu_jam as fold_jam
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import treadle as td
+from treadle.backend.cuda.codegen.text import print_kernel
 from treadle.backend.cuda.source import kernels_of, nodes
-from treadle.backend.cuda.text import print_kernel
 from treadle.skeletons.schedules import Block, Morton, Order, Table, minimum
 
 EXTENTS = (64, 256)

@@ -14,8 +14,10 @@ import pytest
 
 import treadle as td
 from treadle.backend import registry
-from treadle.backend.cuda import cublas, executable, products
-from treadle.backend.cuda.product_ways import Measured
+from treadle.backend.cuda import executable
+from treadle.backend.cuda.products import cublas
+from treadle.backend.cuda.products import library as products
+from treadle.backend.cuda.products.ways import Measured
 from treadle.dsl.operations.linalg import MatmulOptions
 
 cupy = pytest.importorskip("cupy", reason="CuPy is not installed")

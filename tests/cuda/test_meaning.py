@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from handmade import FLOATS, INTEGERS, Maker, apply, lit
 
-from treadle.backend.cuda.text import parameters, print_kernel
+from treadle.backend.cuda.codegen.text import parameters, print_kernel
 from treadle.dsl.expr import Apply, Const, Expr, walk
 from treadle.dsl.primitives import TABLE
 from treadle.dsl.types import (
@@ -25,7 +25,7 @@ from treadle.dsl.types import (
     int32,
     int64,
 )
-from treadle.skeletons.kernel.ir import Buffer, Kernel, Load, Store
+from treadle.skeletons.ir.kernel import Buffer, Kernel, Load, Store
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
 

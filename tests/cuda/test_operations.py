@@ -15,8 +15,8 @@ import pytest
 from cubins import without_lines
 
 import treadle as td
+from treadle.backend.cuda.codegen.text import print_kernel
 from treadle.backend.cuda.source import kernels_of
-from treadle.backend.cuda.text import print_kernel
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "golden"))
 

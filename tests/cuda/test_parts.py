@@ -13,14 +13,18 @@ import tiles
 from test_products import EmulatedKernels, execute
 
 import treadle as td
-from treadle.backend.cuda import engine, engine_form, engine_parts, product_choice, product_ways
-from treadle.backend.cuda.compile import compile_text
-from treadle.backend.cuda.engine_form import FORMS, SLOTS
-from treadle.backend.cuda.operand import plain
-from treadle.backend.cuda.product_choice import EPILOGUE, LEFT, RIGHT, Decision, decide
+from treadle.backend.cuda.compile.nvrtc import compile_text
+from treadle.backend.cuda.products import choice as product_choice
+from treadle.backend.cuda.products import engine
+from treadle.backend.cuda.products import form as engine_form
+from treadle.backend.cuda.products import parts as engine_parts
+from treadle.backend.cuda.products import ways as product_ways
+from treadle.backend.cuda.products.choice import EPILOGUE, LEFT, RIGHT, Decision, decide
+from treadle.backend.cuda.products.form import FORMS, SLOTS
+from treadle.backend.cuda.products.operand import plain
+from treadle.driver.program import Program
 from treadle.dsl.configuration import Settings
 from treadle.dsl.graph import Input, Matmul, topological
-from treadle.dsl.program import Program
 from treadle.dsl.values import flatten_results
 
 M, K, N = 70, 64, 92

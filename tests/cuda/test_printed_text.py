@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from typing import Any
 
@@ -53,3 +54,20 @@ def test_what_an_atomic_operation_finds_is_named_where_it_is_read():
     text = printed(program, np.ones(10_000))
     for name in re.findall(r"const \w+ (\w+) = atomic\w+\(", text):
         assert len(re.findall(rf"\b{name}\b", text)) > 1
+
+
+def test_printing_leaves_nothing_behind() -> None:
+    """What a printer holds, kernels and with them arrays, goes without the collector of cycles."""
+    program = td.jit(lambda a: td.sum(td.cumsum(a) * 2), backend="native").lower(np.ones(40))
+    program.source("cuda")
+    gc.collect()
+    gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        program.source("cuda")
+        gc.collect()
+        assert not [x for x in gc.garbage if type(x).__module__.startswith("treadle")]
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()

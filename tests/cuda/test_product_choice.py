@@ -15,17 +15,21 @@ import pytest
 from emulated import DeviceArray
 
 import treadle as td
-from treadle.backend.cuda import engine, engine_parts, executable, product_ways, products
-from treadle.backend.cuda.device import Call
-from treadle.backend.cuda.engine_explain import describe
-from treadle.backend.cuda.engine_form import FORMS as FORMS_OF
-from treadle.backend.cuda.engine_form import SLOTS
+from treadle.backend.cuda import executable
+from treadle.backend.cuda.device.device import Call
 from treadle.backend.cuda.executable import Executable
-from treadle.backend.cuda.product_choice import Decision, decide
+from treadle.backend.cuda.products import engine
+from treadle.backend.cuda.products import library as products
+from treadle.backend.cuda.products import parts as engine_parts
+from treadle.backend.cuda.products import ways as product_ways
+from treadle.backend.cuda.products.choice import Decision, decide
+from treadle.backend.cuda.products.explain import describe
+from treadle.backend.cuda.products.form import FORMS as FORMS_OF
+from treadle.backend.cuda.products.form import SLOTS
 from treadle.backend.cuda.running import HostFunction
+from treadle.driver.program import Program
 from treadle.dsl.configuration import Settings
 from treadle.dsl.graph import Input, Matmul, topological
-from treadle.dsl.program import Program
 from treadle.dsl.values import flatten_results
 
 SIZES = {"small": (48, 40, 48), "medium": (512, 512, 512), "large": (4096, 2048, 4096)}

@@ -12,17 +12,14 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.backend.cuda import (
-    cublas,
-    engine,
-    engine_form,
-    engine_parts,
-    engine_step,
-    product_choice,
-    product_ways,
-)
+from treadle.backend.cuda.products import choice as product_choice
+from treadle.backend.cuda.products import cublas, engine
+from treadle.backend.cuda.products import form as engine_form
+from treadle.backend.cuda.products import parts as engine_parts
+from treadle.backend.cuda.products import step as engine_step
+from treadle.backend.cuda.products import ways as product_ways
 from treadle.dsl.operations.linalg import MatmulOptions
-from treadle.skeletons.algorithms import LADERMAN, STRASSEN
+from treadle.skeletons.products import LADERMAN, STRASSEN
 
 FORM = engine_form.FORMS["Float32"]
 ARGUMENTS = engine_form.structures(FORM).Arguments
@@ -308,7 +305,7 @@ def test_how_a_product_is_dealt_out() -> None:
 
 def test_arguments_are_laid_out_as_the_engine_reads_them() -> None:
     pytest.importorskip("cuda.bindings.nvrtc")
-    from treadle.backend.cuda.compile import compile_text
+    from treadle.backend.cuda.compile.nvrtc import compile_text
 
     code = engine_form.Code("K", "R", True, "owner", 1, "Float32")
     fields = ("flags", "a_row", "a_rows", "alpha", "items", "product", "extra")
@@ -347,9 +344,9 @@ def tiles(monkeypatch: pytest.MonkeyPatch) -> Tiles:
 def execute(array: Any) -> Any:
     """The array's program by an executable of its own (no registry, no real GPU)."""
     from treadle.backend.cuda.executable import Executable
+    from treadle.driver.program import Program
     from treadle.dsl.configuration import Settings
     from treadle.dsl.graph import Input, topological
-    from treadle.dsl.program import Program
     from treadle.dsl.values import flatten_results
 
     leaves, tree = flatten_results(array)
@@ -502,7 +499,7 @@ def test_leading_axes_take_the_engine_where_each_matrix_fills_it() -> None:
 
 def test_epilogues_are_compiled_into_the_engine(tiles: Tiles) -> None:
     """The code of a launch, and the words that it reads its arrays and numbers from."""
-    from treadle.backend.cuda.compile import compile_text
+    from treadle.backend.cuda.compile.nvrtc import compile_text
 
     rng = np.random.default_rng(0)
     a, b = (rng.random(shape, np.float32) for shape in ((24, 16), (16, 32)))

@@ -56,7 +56,7 @@ def test_what_would_not_run_is_not_printed() -> None:
 
 
 def test_an_epilogue_in_one_file_that_compiles() -> None:
-    from treadle.backend.cuda.compile import compile_text
+    from treadle.backend.cuda.compile.nvrtc import compile_text
 
     text = printed(lambda a, b, c: td.maximum(td.matmul(a, b) + c, 0), A, A, ROW)
     made = compile_text(text, "matmul_f32", "sm_90a", dynamic_shared_bytes=103_552)

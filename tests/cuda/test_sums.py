@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from tiles import COMPILER
 
-from treadle.backend.cuda import compile as nvrtc
-from treadle.backend.cuda import sums
-from treadle.skeletons.algorithms import LADERMAN, STRASSEN, WINOGRAD
-from treadle.skeletons.algorithms.executions import execute, plan
-from treadle.skeletons.algorithms.kit import Kit
+from treadle.backend.cuda.compile import nvrtc
+from treadle.backend.cuda.products import sums
+from treadle.skeletons.products import LADERMAN, STRASSEN, WINOGRAD
+from treadle.skeletons.products.executions import execute, plan
+from treadle.skeletons.products.kit import Kit
 
 pytest.importorskip("cuda.bindings", reason="cuda-bindings is not installed")
-driver = pytest.importorskip("treadle.backend.cuda.driver", reason="CuPy is not installed")
+driver = pytest.importorskip("treadle.backend.cuda.device.driver", reason="CuPy is not installed")
 
 _HOST = """
 #define __device__

@@ -9,9 +9,9 @@ import random
 import numpy as np
 import pytest
 
-from treadle.backend.cuda.arguments import Arguments
-from treadle.backend.cuda.device import Block, Copy, Fill, Repeat, row_major
-from treadle.backend.cuda.tape import (
+from treadle.backend.cuda.device.arguments import Arguments
+from treadle.backend.cuda.device.device import Block, Copy, Fill, Repeat, row_major
+from treadle.backend.cuda.graphs.tape import (
     Tape,
     dependencies,
     flattened,

@@ -15,11 +15,11 @@ import pytest
 from handmade import Maker, apply, lit
 
 import treadle as td
-from treadle.backend.cuda import floats, names, text
-from treadle.backend.cuda.compile import compile_kernel, compile_kernels, forget
-from treadle.backend.cuda.scalars import number
-from treadle.backend.cuda.text import print_kernel
-from treadle.backend.disk_cache import DiskCache
+from treadle.backend.cuda.codegen import floats, names, text
+from treadle.backend.cuda.codegen.scalars import number
+from treadle.backend.cuda.codegen.text import print_kernel
+from treadle.backend.cuda.compile.nvrtc import compile_kernel, compile_kernels, forget
+from treadle.backend.runtime.disk_cache import DiskCache
 from treadle.dsl.expr import Apply, Const, Var
 from treadle.dsl.primitives import RECIPROCAL_DIVIDE, TABLE
 from treadle.dsl.types import (
@@ -37,8 +37,8 @@ from treadle.dsl.types import (
     uint32,
     uint64,
 )
-from treadle.skeletons.kernel import arithmetic as at
-from treadle.skeletons.kernel.ir import (
+from treadle.skeletons.ir import arithmetic as at
+from treadle.skeletons.ir.kernel import (
     Assign,
     Buffer,
     Declare,
@@ -51,7 +51,7 @@ from treadle.skeletons.kernel.ir import (
     Store,
     StoreVector,
 )
-from treadle.skeletons.kernel.verify import verify
+from treadle.skeletons.ir.verify import verify
 
 #: Types whose primitives are shown in full; the others differ in the names of types.
 SHOWN = (bool_, uint8, int32, int64, float16, float32, float64, complex64)

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 import tiles
 
-from treadle.backend.cuda.compile import compile_text
-from treadle.backend.cuda.engine_form import FORMS, Code, Form, float64_form, structures
-from treadle.skeletons.algorithms import STANDARD, STRASSEN, BilinearAlgorithm
+from treadle.backend.cuda.compile.nvrtc import compile_text
+from treadle.backend.cuda.products.form import FORMS, Code, Form, float64_form, structures
+from treadle.skeletons.products import STANDARD, STRASSEN, BilinearAlgorithm
 
 #: Other shapes of the float64 engine's tiles, which no program uses.
 OTHERS = (

@@ -1,4 +1,4 @@
-"""The tile engines of skeletons/cuda on a CPU: compiled by g++ against tests/cuda/emulation.
+"""The tile engines of skeletons/products on a CPU: compiled by g++ against tests/cuda/emulation.
 
 What that emulation finds is said in emulation/grid.h.
 """
@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from treadle.backend.cuda import engine_form
-from treadle.backend.cuda.engine import _extents, _prepared
-from treadle.backend.cuda.engine_form import FORMS, Code, Form, structures, tables
-from treadle.skeletons.algorithms import STANDARD, BilinearAlgorithm
+from treadle.backend.cuda.products import form as engine_form
+from treadle.backend.cuda.products.engine import _extents, _prepared
+from treadle.backend.cuda.products.form import FORMS, Code, Form, structures, tables
+from treadle.skeletons.products import STANDARD, BilinearAlgorithm
 
 HERE = Path(__file__).parent / "emulation"
 COMPILER = shutil.which("g++")
@@ -73,7 +73,7 @@ def library(source: str) -> ctypes.CDLL:
 
 
 def _text(name: str) -> str:
-    """A file of skeletons/cuda with what it includes, but for the instructions."""
+    """A file of skeletons/products/engines with what it includes, but for the instructions."""
     lines = []
     for line in (engine_form._FOLDER / name).read_text(encoding="utf-8").splitlines():
         if line.startswith('#include "'):

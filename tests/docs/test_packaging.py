@@ -9,6 +9,7 @@ import treadle as td
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+DRIVER = ("treadle/driver", "treadle/explore", "treadle/tuning")
 ROOMS = ("dsl", "backend", "skeletons", "examples")
 DATA = (".cu", ".cuh", ".c", ".h", ".html", ".css", ".js", ".ll")
 
@@ -16,11 +17,11 @@ DATA = (".cu", ".cuh", ".c", ".h", ".html", ".css", ".js", ".ll")
 def test_every_folder_is_packaged() -> None:
     folders = {
         path.parent.relative_to(ROOT)
-        for room in ROOMS
+        for room in (*ROOMS, *DRIVER)
         for path in (ROOT / room).rglob("*")
         if path.suffix == ".py" or path.suffix in DATA
     }
-    found = {"treadle." + ".".join(folder.parts) for folder in folders}
+    found = {"treadle." + ".".join(folder.parts).removeprefix("treadle.") for folder in folders}
     listed = PROJECT["tool"]["setuptools"]["packages"]
     assert sorted(listed) == listed, "in order, please"
     assert set(listed) == found | {"treadle"}
@@ -28,10 +29,11 @@ def test_every_folder_is_packaged() -> None:
 
 def test_data_files_are_packaged() -> None:
     patterns = PROJECT["tool"]["setuptools"]["package-data"]
-    for room in ROOMS:
+    for room in (*ROOMS, *DRIVER):
         for path in (ROOT / room).rglob("*"):
             if path.suffix in DATA:
-                package = "treadle." + ".".join(path.parent.relative_to(ROOT).parts)
+                parts = path.parent.relative_to(ROOT).parts
+                package = "treadle." + ".".join(parts).removeprefix("treadle.")
                 assert f"*{path.suffix}" in patterns[package], path
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 import treadle as td
+from treadle.driver.program import Program
 from treadle.dsl.configuration import Settings
-from treadle.dsl.program import Program
 
 
 def lower(function, *args, backend="native") -> Program:

@@ -16,14 +16,14 @@ import numpy as np
 import pytest
 
 import treadle as td
+from treadle.driver.explain import explain
+from treadle.driver.graphviz import graphviz
 from treadle.dsl.access import accesses, show_access
-from treadle.dsl.explain import explain
 from treadle.dsl.names import Names, is_kernel
-from treadle.dsl.picture import graphviz
-from treadle.skeletons.analysis import device
-from treadle.skeletons.launches import told
-from treadle.skeletons.lower import LoweringContext
-from treadle.skeletons.lower import lower as lower_node
+from treadle.skeletons.lower.launches import told
+from treadle.skeletons.lower.lower import LoweringContext
+from treadle.skeletons.lower.lower import lower as lower_node
+from treadle.skeletons.model import device
 
 from .explained import PROGRAMS, image, lower
 

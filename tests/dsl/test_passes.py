@@ -7,11 +7,11 @@ import pytest
 
 import treadle as td
 from treadle.backend.reference.evaluate import run
+from treadle.driver.program import Program
 from treadle.dsl import passes
 from treadle.dsl.configuration import Settings
 from treadle.dsl.expr import Cond, Index, Read, Var, walk
 from treadle.dsl.graph import Fold, Generate, Input, Matmul, Permute, topological
-from treadle.dsl.program import Program
 from treadle.dsl.values import flatten_results
 from treadle.dsl.verify import BrokenGraph, verify
 

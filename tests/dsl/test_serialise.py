@@ -17,8 +17,9 @@ import numpy as np
 import pytest
 
 import treadle as td
+from treadle.driver.program import load, unpacked
+from treadle.driver.storage import _checksum, canonical_key, packed, save
 from treadle.dsl.configuration import Settings
-from treadle.dsl.serialise import _checksum, canonical_key, load, packed, save, unpacked
 from treadle.dsl.values import flatten_results
 
 from .zoo import ZOO

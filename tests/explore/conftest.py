@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from treadle.explore import page, presets
 from treadle.skeletons.schedules import Column, Row
-from treadle.skeletons.simulator.explore import page, presets
 
 SIMULATOR = Path(page.__code__.co_filename).with_name("simulator.js")
 

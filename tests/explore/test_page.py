@@ -15,8 +15,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from pagedata import data_of, table_of, texts_of
 
 from treadle import cli
-from treadle.skeletons.simulator.explore import PageError, own_program, page, presets
-from treadle.skeletons.simulator.explore.page import KERNELS
+from treadle.explore import PageError, own_program, page, presets
+from treadle.explore.page import KERNELS
 
 PROGRAM = """
 import treadle as td

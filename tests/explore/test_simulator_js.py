@@ -139,7 +139,7 @@ def test_the_addresses_in_the_page(node: Node, html: str) -> None:
     """What the page brings along, unpacked, is what the programs touch."""
     from pagedata import data_of
 
-    from treadle.skeletons.simulator.explore import presets
+    from treadle.explore import presets
 
     tables = [v["table"] for p in data_of(html) for v in p["variants"]]
     unpack = "return Promise.all(given.map(async (t) => Array.from(await S.unpackTable(t))));"

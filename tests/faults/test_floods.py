@@ -44,12 +44,30 @@ def step(k):
         pass
 """,
 }  # fmt: skip
+#: Small arrays, and how many of them.
+SMALL = {
+    "run": (
+        "def step(k): assert td.run(td.sum(np.full(10, k)), backend='native') == 10 * k", 100_000
+    ),
+    "not run": ("def step(k): td.sum(td.use(np.full(10, k)) * 2)", 100_000),
+    "arguments": ("""
+f = td.jit(lambda a: td.sum(a), backend='native')
+def step(k): assert f(np.full(10, k)) == 10 * k
+""", 1_000_000),
+}  # fmt: skip
 EXTENTS = """
 f = td.jit(lambda a: (td.sum(a), td.scanl1(lambda x, y: x + y, a), a[::-1] + a, td.filter(
     lambda x: x > 3, a)), backend='native')
 def step(k): assert f(A[:k % 997])[0] == A[:k % 997].sum()
 """
 PROGRAMS = "def step(k): check(program(k), k)"
+#: LLVM's passes alone, of which each run left 1.5 kB.
+PASSES = """
+from treadle.backend.native.codegen.engine import to_object
+from treadle.backend.native.codegen.target import Target
+TEXT = "define i64 @f(i64 %x) {\\n  %y = add i64 %x, 5\\n  ret i64 %y\\n}\\n"
+def step(k): to_object(TEXT.replace("@f", f"@f{k}"), Target.host(), thorough=k % 8 == 0)
+"""
 #: One function that traces another program for every call.
 SIGNATURES = """
 f = td.jit(lambda a, words: td.sum(a) + len(words), backend='native')
@@ -74,6 +92,22 @@ def test_many_arrays(tmp_path, name):
     flood(tmp_path, ARRAYS[name], 200, 20_000 if name == "arguments" else 3000, 30, 600)
 
 
+def test_small_arrays(tmp_path):
+    flood(tmp_path, SMALL["run"][0], 100, 500, 5)
+    flood(tmp_path, SMALL["arguments"][0], 1000, 50_000, 5)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", SMALL)
+def test_many_small_arrays(tmp_path, name):
+    step, count = SMALL[name]
+    flood(tmp_path, step, 1000, count, 10, 1800)
+
+
+def test_passes(tmp_path):
+    flood(tmp_path, PASSES, 300, 2000, 1)
+
+
 def test_extents(tmp_path):
     flood(tmp_path, EXTENTS, 1000, 2000, 10)
 
@@ -86,4 +120,4 @@ def test_many_extents(tmp_path):
 @pytest.mark.long
 @pytest.mark.parametrize("step", [PROGRAMS, SIGNATURES], ids=["functions", "signatures"])
 def test_many_programs(tmp_path, step):
-    flood(tmp_path, step, 300, 1500, 25, 1200)
+    flood(tmp_path, step, 300, 1500, 5, 1200)

@@ -14,8 +14,8 @@ import pytest
 
 import treadle as td
 from treadle.skeletons import schedules as sc
-from treadle.skeletons.kernel.verify import verify
-from treadle.skeletons.lower import LoweringContext, lower
+from treadle.skeletons.ir.verify import verify
+from treadle.skeletons.lower.lower import LoweringContext, lower
 
 IMAGE = np.zeros((5, 7), "f4")
 ROW = np.zeros(7, "f4")

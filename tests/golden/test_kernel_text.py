@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 import treadle as td
+from treadle.driver.program import Program
+from treadle.driver.storage import canonical_key
 from treadle.dsl.configuration import Settings
-from treadle.dsl.program import Program
-from treadle.dsl.serialise import canonical_key
 from treadle.dsl.values import flatten_results
 from treadle.skeletons import schedules as sc
-from treadle.skeletons.kernel.narrow import narrow
-from treadle.skeletons.kernel.verify import verify
-from treadle.skeletons.lower import LoweringContext, lower
+from treadle.skeletons.ir.narrow import narrow
+from treadle.skeletons.ir.verify import verify
+from treadle.skeletons.lower.lower import LoweringContext, lower
 
 IMAGE = np.zeros((5, 7), "f4")
 ROW = np.zeros(7, "f4")

@@ -41,7 +41,7 @@ ENGINES = {
 def programs() -> Iterator[tuple[str, Callable[[], Any]]]:
     """Names, and functions that build an expression over a few thousand elements."""
     import treadle as td
-    from treadle.skeletons.gpu import scan as lowering
+    from treadle.skeletons.lower.scan import gpu as lowering
 
     rng = np.random.default_rng(0)
     n = 5003
@@ -184,7 +184,7 @@ def _let_every_lane_arrive() -> None:
     Of a warp, one lane arrives at an mbarrier, behind a `__syncwarp`.  racecheck follows only
     threads that arrive themselves; with all of them arriving the protocol is the same.
     """
-    from treadle.backend.cuda import engine_form
+    from treadle.backend.cuda.products import form as engine_form
 
     plain = engine_form.text
     engine_form.text = lambda name: "#define TILE_EVERY_LANE_ARRIVES 1\n" + plain(name)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.skeletons.gpu.scan import LONG_ROW
+from treadle.skeletons.lower.scan.gpu import LONG_ROW
 
 cupy = pytest.importorskip("cupy")
 

@@ -101,7 +101,7 @@ def test_threads_that_call_at_once(cupy):
 
 def test_large_copies_of_whole_arrays(cupy):
     """Up and down by threads, also of sizes that are no multiple of what they take at a time."""
-    from treadle.backend.cuda import copies
+    from treadle.backend.cuda.device import copies
 
     a = RNG.random((copies.LARGE + 12_340) // 8)
     program = td.jit(lambda a: td.cumsum(a), backend="cuda")

@@ -25,8 +25,8 @@ from native.test_primitives import _arguments, check  # noqa: E402
 from native.ulps import samples  # noqa: E402
 
 import treadle as td  # noqa: E402
-from treadle.backend.cuda.compile import compile_kernel  # noqa: E402
-from treadle.backend.cuda.text import parameters  # noqa: E402
+from treadle.backend.cuda.codegen.text import parameters  # noqa: E402
+from treadle.backend.cuda.compile.nvrtc import compile_kernel  # noqa: E402
 from treadle.dsl.expr import Apply, Const, Expr, Var  # noqa: E402
 from treadle.dsl.graph import Combine  # noqa: E402
 from treadle.dsl.primitives import TABLE, convert  # noqa: E402
@@ -40,8 +40,8 @@ from treadle.dsl.types import (  # noqa: E402
     uint32,
     uint64,
 )
-from treadle.skeletons.kernel import arithmetic as at  # noqa: E402
-from treadle.skeletons.kernel.ir import (  # noqa: E402
+from treadle.skeletons.ir import arithmetic as at  # noqa: E402
+from treadle.skeletons.ir.kernel import (  # noqa: E402
     Assign,
     Atomic,
     Barrier,

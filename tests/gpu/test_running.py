@@ -91,8 +91,8 @@ def test_loops():
 
 
 def test_loops_that_test_themselves():
-    from treadle.backend.cuda import graphs
-    from treadle.backend.cuda.driver import CudaDevice
+    from treadle.backend.cuda.graphs import graphs
+    from treadle.backend.cuda.graphs.launch import CudaDevice
 
     norm = lambda s: td.the(td.sum(s * s))
     same(lambda x: td.while_loop(lambda s: norm(s) > 1e-3, lambda s: s * 0.9, x), A)

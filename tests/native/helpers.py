@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from treadle.backend.native.compile import CompiledKernel, compile_kernel
-from treadle.backend.native.target import Target
+from treadle.backend.native.codegen.compile import CompiledKernel, compile_kernel
+from treadle.backend.native.codegen.target import Target
 from treadle.dsl.expr import Const, Expr, Var, constant
 from treadle.dsl.primitives import TABLE
 from treadle.dsl.simplify import apply
 from treadle.dsl.simplify import cast as cast_to
 from treadle.dsl.types import ScalarType, bool_, int64
-from treadle.skeletons.kernel.ir import Body, Buffer, For, Kernel, Load, Store
-from treadle.skeletons.kernel.verify import verify
+from treadle.skeletons.ir.kernel import Body, Buffer, For, Kernel, Load, Store
+from treadle.skeletons.ir.verify import verify
 
 N = Var("n", int64)
 TASK = Var("task", int64)

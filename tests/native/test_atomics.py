@@ -25,7 +25,7 @@ from treadle.dsl.types import (
     uint32,
     uint64,
 )
-from treadle.skeletons.kernel.ir import Atomic, Body, Buffer, For, If, Kernel, Load, Report, Store
+from treadle.skeletons.ir.kernel import Atomic, Body, Buffer, For, If, Kernel, Load, Report, Store
 
 from .helpers import TASK, N, add, ap, avx2, buffer, cast, k, kernel, less, lit, mul, run
 

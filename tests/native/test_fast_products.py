@@ -15,15 +15,15 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.backend.memory import POOL
-from treadle.backend.native import crossover, products
+from treadle.backend.native import crossover, own, products
+from treadle.backend.runtime.memory import POOL
 from treadle.dsl.operations.linalg import ALGORITHMS as NAMES
 from treadle.dsl.operations.linalg import EXECUTIONS, MatmulOptions
 from treadle.dsl.types import float32, float64, int32
-from treadle.skeletons.algorithms import LADERMAN, STRASSEN, WINOGRAD, executions
-from treadle.skeletons.algorithms.executions import plan
-from treadle.skeletons.algorithms.kit import Kit
-from treadle.skeletons.algorithms.model import Choice, Rates, choose_recursive, predict_recursive
+from treadle.skeletons.products import LADERMAN, STRASSEN, WINOGRAD, executions
+from treadle.skeletons.products.executions import plan
+from treadle.skeletons.products.kit import Kit
+from treadle.skeletons.products.model import Choice, Rates, choose_recursive, predict_recursive
 
 #: 1, primes, powers of two and their neighbours, tall, wide, empty, an empty inner axis.
 SHAPES = ((1, 1, 1), (2, 2, 2), (7, 11, 13), (31, 33, 32), (65, 64, 63), (127, 3, 5), (3, 5, 129),
@@ -53,9 +53,10 @@ def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several tiles and bands also of small matrices, and two workers."""
     monkeypatch.setattr(executions, "TILE", 24)
     monkeypatch.setattr(executions, "FRINGE_ROWS", 10)
-    monkeypatch.setattr(products.Host, "ALONE", 256)
-    monkeypatch.setattr(products.Host, "BAND", 64)
-    monkeypatch.setattr(products, "thread_count", lambda: 2)
+    monkeypatch.setattr(own.Host, "ALONE", 256)
+    monkeypatch.setattr(own.Host, "BAND", 64)
+    for module in (own, products):
+        monkeypatch.setattr(module, "thread_count", lambda: 2)
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=["strassen", "winograd", "laderman"])

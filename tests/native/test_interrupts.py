@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.backend.native import threads
+from treadle.backend.native.runtime import threads
 
 
 @pytest.fixture(autouse=True)

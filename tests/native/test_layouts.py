@@ -10,8 +10,8 @@ import pytest
 
 import treadle as td
 from treadle.backend.native import layouts, steps
-from treadle.backend.native.compile import emit
-from treadle.backend.native.target import Target
+from treadle.backend.native.codegen.compile import emit
+from treadle.backend.native.codegen.target import Target
 
 Views = dict[str, Any]
 

@@ -18,6 +18,8 @@ WORK = """
 import os, resource, sys
 import numpy as np, treadle as td
 
+ones = np.ones((300, 300))
+
 def taken():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[0]) * resource.getpagesize()
@@ -44,7 +46,6 @@ def parts():
              1 << 20)
         part("several", lambda: td.run(td.cumsum(td.compute(td.sort(np.arange(50.0))) + 1))[-1],
              1275)
-        ones = np.ones((300, 300))
         part("product", lambda: td.run(td.use(ones) @ ones)[3, 4], 300)
         part("integers", lambda: td.run(td.use(ones.astype(int)) @ ones.astype(int))[3, 4], 300)
         part("reference", lambda: td.run(td.sum(td.use(ones) @ ones), backend="reference"), 27e6)
@@ -93,7 +94,8 @@ def test_the_error_tells_the_limit() -> None:
 #: What a process that may start no threads has done before: it may open fewer files as well.
 STARTED = """
 import contextlib, ctypes, io, threading
-from treadle.backend.native import products, runtime, threads
+from treadle.backend.native import own
+from treadle.backend.native.runtime import modules as runtime, threads
 
 with contextlib.redirect_stdout(io.StringIO()):
     parts()
@@ -107,7 +109,7 @@ except RuntimeError:
 if threads.team():
     ctypes.CFUNCTYPE(None)(runtime.team()["forget"])()
 threads._state = threads._State()
-products._pool.cache_clear()
+own._pool.cache_clear()
 """
 
 

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from treadle.backend.memory import address
-from treadle.backend.native.target import Target
+from treadle.backend.native.codegen.compile import assembly, llvm_ir
+from treadle.backend.native.codegen.target import Target
+from treadle.backend.runtime.memory import address
 from treadle.dsl.expr import Expr, Var
 from treadle.dsl.types import (
     ALL_TYPES,
@@ -20,7 +21,7 @@ from treadle.dsl.types import (
     int32,
     int64,
 )
-from treadle.skeletons.kernel.ir import For, Let, Load, Store
+from treadle.skeletons.ir.kernel import For, Let, Load, Store
 
 from .helpers import N, add, ap, avx2, buffer, cast, k, kernel, less, mul, run
 
@@ -120,7 +121,7 @@ def test_index_through_variables() -> None:
     source, out = np.arange(400, dtype=np.float32), np.zeros(100, np.float32)
     compiled = run(program, [source, out], [100])
     assert (out[1:] == source[300:399]).all()
-    assert "gather" not in compiled.llvm_ir
+    assert "gather" not in llvm_ir(compiled)
 
 
 def test_loops_with_steps() -> None:
@@ -180,7 +181,7 @@ def test_loads_see_stores() -> None:
     out = np.array([1, 0], np.float32)
     compiled = run(program, [np.array([10], np.float32), out], [1])
     assert out.tolist() == [11, 21]
-    assert compiled.llvm_ir.count("load float, ptr %a0") <= 1
+    assert llvm_ir(compiled).count("load float, ptr %a0") <= 1
 
 
 def test_condition_guards_loads() -> None:
@@ -188,7 +189,7 @@ def test_condition_guards_loads() -> None:
     x, o = buffer("x", float32), buffer("o", float32, "output")
     v = Var("v", float32)
     far = mul(i, k(1 << 40))
-    from treadle.skeletons.kernel.ir import Assign, Declare, If
+    from treadle.skeletons.ir.kernel import Assign, Declare, If
 
     body = (
         For(i, k(0), N, (
@@ -222,9 +223,9 @@ def test_streaming_stores(t: ScalarType) -> None:
             out = space[first + offset : first + offset + m]
             compiled = run(program, [source, out], [m], target=target)
             assert (out == -source).all()
-    assert "vmovnt" in compiled.assembly()
+    assert "vmovnt" in assembly(compiled)
     small = run(kernel("no", [x, o], body), [source, out], [m], target=host.with_vectors_of(16))
-    assert small.llvm_ir.count("nontemporal") <= 2
+    assert llvm_ir(small).count("nontemporal") <= 2
 
 
 @pytest.mark.parametrize("pitch", [1024, 1030])
@@ -248,7 +249,7 @@ def test_streaming_rows(pitch: int) -> None:
             expected = np.zeros((4, pitch), np.float32)
             expected[:, begin:stop] = -source.reshape(4, pitch)[:, begin:stop]
             assert (out.reshape(4, pitch) == expected).all()
-    assert "vmovnt" in compiled.assembly()
+    assert "vmovnt" in assembly(compiled)
 
 
 def test_addresses() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from treadle.backend.native.target import Target
+from treadle.backend.native.codegen.target import Target
 from treadle.dsl.expr import Apply, Const, Var
 from treadle.dsl.primitives import TABLE, Primitive, convert, value_of
 from treadle.dsl.types import (
@@ -25,7 +25,7 @@ from treadle.dsl.types import (
     int64,
     uint8,
 )
-from treadle.skeletons.kernel.ir import For, Load, Store
+from treadle.skeletons.ir.kernel import For, Load, Store
 
 from .helpers import N, avx2, buffer, elementwise, k, kernel, run
 from .ulps import distance, samples

@@ -21,7 +21,7 @@ from treadle.dsl.types import (
     int64,
     uint16,
 )
-from treadle.skeletons.kernel.ir import Body, Declare, For, Kernel, Let, Load, Reduce, Store
+from treadle.skeletons.ir.kernel import Body, Declare, For, Kernel, Let, Load, Reduce, Store
 
 from .helpers import N, add, ap, avx2, buffer, cast, k, kernel, lit, mul, run
 

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.backend.native import loops, replay
+from treadle.backend.native import loops
+from treadle.backend.native.runtime import replay
 
 pytestmark = pytest.mark.skipif(not replay.usable(), reason="calls are not repeated here")
 
@@ -359,7 +360,7 @@ def test_without_native_threads() -> None:
     """Where there is no team, large calls go the ordinary way, to Python's threads."""
     code = """if True:
         import numpy as np, treadle as td
-        from treadle.backend.native import runtime, threads
+        from treadle.backend.native.runtime import modules as runtime, threads
         runtime._futex = lambda: None
         threads.thread_count = lambda: 3
         f = td.jit(lambda a, x: td.sqrt(a * x) + a, backend="native")

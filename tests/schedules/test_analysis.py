@@ -16,8 +16,7 @@ from tests.dsl.explained import lower
 from treadle.dsl.graph import Input
 from treadle.dsl.names import Names
 from treadle.dsl.types import float32
-from treadle.skeletons.analysis import access_classes, kernel_maps
-from treadle.skeletons.analysis.footprint import (
+from treadle.skeletons.access.footprint import (
     box_lines,
     column_cache,
     column_loads,
@@ -26,8 +25,9 @@ from treadle.skeletons.analysis.footprint import (
     union_lines,
     with_inner,
 )
-from treadle.skeletons.analysis.maps import Map
-from treadle.skeletons.analysis.walk import Walk, points_of
+from treadle.skeletons.access.maps import Map
+from treadle.skeletons.model import access_classes, kernel_maps
+from treadle.skeletons.model.walk import Walk, points_of
 from treadle.skeletons.schedules import Column, Hilbert, Morton, Row, Tile, ZigZag
 from treadle.skeletons.simulator.formulas import cache_needed, counted_loads, line_loads
 from treadle.skeletons.simulator.patterns import stencil_pattern
@@ -187,7 +187,7 @@ def test_a_walk_covers_its_elements(order, domain):
 
 
 def test_the_papers_formula_and_the_exact_count():
-    """Schedules.md, section 3: the formula's numbers; it bounds the count, which is exact."""
+    """Prasetya 2021, section 4.1: the formula's numbers; it bounds the count, which is exact."""
     widths = (8, 16, 32, 64, 128)
     for size, wanted in ((256, [25152, 16768, 12576, 10480, 9432]),
                          (512, [99456, 66304, 49728, 41440, 37296])):  # fmt: skip
@@ -237,8 +237,8 @@ def test_column_cache_is_what_a_row_of_threads_needs():
 
 def test_the_simulator_agrees_on_programs():
     """Fetched bytes, predicted and simulated, over programs and orders: rank correlation."""
-    from treadle.skeletons.analysis.model import fetched
-    from treadle.skeletons.analysis.sets import Cache as Capacity
+    from treadle.skeletons.access.sets import Cache as Capacity
+    from treadle.skeletons.model.time import fetched
     from treadle.skeletons.simulator import Cache, simulate
     from treadle.skeletons.simulator.programs import pattern_of
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import treadle as td
+from treadle.dsl.schedule import ScheduleError
 from treadle.skeletons.schedules.block_table import ARITHMETIC, BlockTable, block_table, looked_up
-from treadle.skeletons.schedules.errors import ScheduleError
 
 S = td.schedule
 

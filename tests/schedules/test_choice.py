@@ -13,15 +13,15 @@ import pytest
 
 import treadle as td
 from tests.dsl.explained import lower
-from treadle.backend.choosing import Choosing, deciding
+from treadle.backend.runtime.choosing import Choosing, deciding
 from treadle.dsl.names import Names
 from treadle.dsl.quantities import duration
-from treadle.skeletons.analysis import device, kernel_maps, report
-from treadle.skeletons.analysis.auto_folds import FoldChoice, FoldDecider
-from treadle.skeletons.analysis.choose import MARGIN, Decider, choose, has_choice, way_of
-from treadle.skeletons.analysis.device import H200, UNKNOWN_CPU
-from treadle.skeletons.analysis.folds import predict_fold
-from treadle.skeletons.analysis.model import footprints, predict
+from treadle.skeletons.model import device, kernel_maps, report
+from treadle.skeletons.model.auto_folds import FoldChoice, FoldDecider
+from treadle.skeletons.model.choose import MARGIN, Decider, choose, has_choice, way_of
+from treadle.skeletons.model.device import H200, UNKNOWN_CPU
+from treadle.skeletons.model.folds import predict_fold
+from treadle.skeletons.model.time import footprints, predict
 from treadle.skeletons.schedules import (
     Agents,
     Auto,
@@ -522,7 +522,7 @@ def test_the_command_measures_and_keeps(own_store, monkeypatch):
     from treadle import ceilings as measuring
     from treadle.backend.native import crossover
     from treadle.cli import app
-    from treadle.skeletons.algorithms.model import Rates
+    from treadle.skeletons.products.model import Rates
 
     monkeypatch.setattr(measuring, "measure", lambda backend: CPU)
     measured, quick = (

@@ -14,9 +14,14 @@ import pytest
 
 import treadle as td
 from treadle.dsl.graph import Fold, Input, topological
-from treadle.skeletons import combining, fold_across, fold_along, matmul, permute, scan
-from treadle.skeletons.launches import told
-from treadle.skeletons.lower import LoweringContext, layer_notes, lower
+from treadle.skeletons.lower import combining
+from treadle.skeletons.lower.fold import cpu as fold_across
+from treadle.skeletons.lower.fold import cpu as fold_along
+from treadle.skeletons.lower.launches import told
+from treadle.skeletons.lower.lower import LoweringContext, layer_notes, lower
+from treadle.skeletons.lower.scan import cpu as scan
+from treadle.skeletons.lower.scatter import cpu as permute
+from treadle.skeletons.products import kernel_cpu as matmul
 from treadle.skeletons.schedules import (
     Block,
     Column,

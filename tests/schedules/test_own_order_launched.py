@@ -174,7 +174,7 @@ def test_schedules_are_given_by_name() -> None:
 
 @pytest.mark.parametrize("target", ["cpu", "cuda"])
 def test_a_block_of_two_axes_on_a_line(target: str) -> None:
-    from treadle.skeletons.lower import LoweringContext, lower
+    from treadle.skeletons.lower.lower import LoweringContext, lower
 
     line, schedule = np.ones(300), S.Block(8, 32)
     for make in (td.sum, td.cumsum, td.cummax):

@@ -17,12 +17,13 @@ from hypothesis import strategies as st
 import treadle as td
 from treadle.dsl.expr import Var, constant
 from treadle.dsl.types import int32, int64
-from treadle.skeletons.kernel import agents, ir
-from treadle.skeletons.kernel import arithmetic as at
-from treadle.skeletons.kernel.narrow import narrow
-from treadle.skeletons.kernel.verify import verify
-from treadle.skeletons.locality import queues_of
-from treadle.skeletons.lower import LoweringContext, lower
+from treadle.skeletons.ir import arithmetic as at
+from treadle.skeletons.ir import kernel as ir
+from treadle.skeletons.ir.narrow import narrow
+from treadle.skeletons.ir.verify import verify
+from treadle.skeletons.lower import agents
+from treadle.skeletons.lower.locality import queues_of
+from treadle.skeletons.lower.lower import LoweringContext, lower
 from treadle.skeletons.schedules import (
     Agents,
     Block,
@@ -299,8 +300,8 @@ def test_extents_that_data_decides(backend: str):
 
 
 def test_without_the_layer_nothing_is_touched():
-    from treadle.skeletons.caching import cached
-    from treadle.skeletons.resident import resident
+    from treadle.skeletons.lower.caching import cached
+    from treadle.skeletons.lower.resident import resident
 
     for schedule in (None, Row() | Block(4, 16), Grid()):
         array = td.stencil(blur, td.use(IMAGE), schedule=schedule)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import treadle as td
 from treadle.dsl.expr import Extent, walk
-from treadle.skeletons.locality import LINE, lines_of, queues
+from treadle.skeletons.lower.locality import LINE, lines_of, queues
 from treadle.skeletons.schedules import Block, Column, LocalityGraph, Morton, Row, as_schedule
 from treadle.skeletons.schedules.sharing import (
     MOST_SHARERS,
@@ -240,7 +240,7 @@ def test_rows_that_data_decides_are_looked_at_a_line_apart(width: int):
 
 
 def test_methods_have_their_graph_in_common(monkeypatch: pytest.MonkeyPatch):
-    from treadle.skeletons import locality
+    from treadle.skeletons.lower import locality
 
     made = []
     monkeypatch.setattr(locality, "_GRAPHS", locality.OrderedDict())

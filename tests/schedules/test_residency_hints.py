@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.backend.cuda.policies import MODIFIERS
-from treadle.backend.cuda.text import print_kernel
-from treadle.skeletons.kernel import ir
-from treadle.skeletons.lower import LoweringContext, layer_notes, lower
+from treadle.backend.cuda.codegen.policies import MODIFIERS
+from treadle.backend.cuda.codegen.text import print_kernel
+from treadle.skeletons.ir import kernel as ir
+from treadle.skeletons.lower.lower import LoweringContext, layer_notes, lower
 from treadle.skeletons.schedules import Block, Hints, Row
 
 IMAGE = np.arange(21 * 70, dtype=np.float32).reshape(21, 70)
@@ -107,9 +107,9 @@ def test_hints_change_no_result():
 
 
 def test_stores_of_a_cpu_go_past_the_caches():
-    from treadle.backend.native.compile import compile_kernel
-    from treadle.backend.native.fingerprint import fingerprint
-    from treadle.backend.native.target import Target
+    from treadle.backend.native.codegen.compile import compile_kernel
+    from treadle.backend.native.codegen.fingerprint import fingerprint
+    from treadle.backend.native.codegen.target import Target
 
     made = td.map(lambda x: x * 3 + 1, td.use(IMAGE))
     plain, hinted = (kernel_of(made, s, "cpu") for s in (None, Hints(stores="streaming")))

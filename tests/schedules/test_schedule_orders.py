@@ -295,7 +295,7 @@ def test_traced_definition_is_the_same(order: Order, shape: tuple[int, ...]) -> 
     i, extents = Traced(int), tuple(Traced(int) for _ in shape)
     known = dict(zip(extents, shape, strict=True))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(arithmetic, "_traced_functions", TracedFunctions)
+        patch.setattr(arithmetic, "functions", TracedFunctions())
         traced = order.coordinates(i, extents)
         whole = order.linear_size(extents)
     assert value_of(whole, dict(known)) == size

@@ -10,19 +10,19 @@ import pytest
 
 import treadle as td
 from tests.dsl.explained import lower
-from treadle.backend.choosing import deciding
+from treadle.backend.runtime.choosing import deciding
 from treadle.dsl.graph import Input
 from treadle.dsl.names import Names
 from treadle.dsl.types import float32
-from treadle.skeletons.analysis import kernel_maps, report
-from treadle.skeletons.analysis.choose import Decider, across_blocks, choose, has_choice
-from treadle.skeletons.analysis.device import UNKNOWN_CPU, from_dict
-from treadle.skeletons.analysis.footprint import union_lines
-from treadle.skeletons.analysis.maps import Map
-from treadle.skeletons.analysis.meeting import meetings
-from treadle.skeletons.analysis.model import fetched, predict
-from treadle.skeletons.analysis.sets import LINE, Cache, occupied, share
-from treadle.skeletons.analysis.walk import row_major
+from treadle.skeletons.access.footprint import union_lines
+from treadle.skeletons.access.maps import Map
+from treadle.skeletons.access.sets import LINE, Cache, occupied, share
+from treadle.skeletons.model import kernel_maps, report
+from treadle.skeletons.model.choose import Decider, across_blocks, choose, has_choice
+from treadle.skeletons.model.device import UNKNOWN_CPU, from_dict
+from treadle.skeletons.model.set_conflicts import meetings
+from treadle.skeletons.model.time import fetched, predict
+from treadle.skeletons.model.walk import row_major
 from treadle.skeletons.schedules import Auto, Block, Column, Row, as_schedule
 
 #: Two cores of Zen 5: 12 ways of 64 sets, 16 of 1 024.

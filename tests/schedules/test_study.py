@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.skeletons.kernel import ir
-from treadle.skeletons.lower import LoweringContext, lower
+from treadle.skeletons.ir import kernel as ir
+from treadle.skeletons.lower.lower import LoweringContext, lower
 
 ROOT = str(Path(__file__).resolve().parents[2])
 

@@ -10,22 +10,13 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.skeletons.schedules import Block, Column, Row, as_schedule, store, trials, tuning
-from treadle.skeletons.schedules.remembering import key_of
-from treadle.skeletons.schedules.tuning import (
-    candidates,
-    extents_class,
-    same_bits,
-    subjects,
-    tune,
-)
-from treadle.skeletons.schedules.tuning_table import (
-    Family,
-    Timing,
-    TuningTable,
-    _code,
-    fewest,
-)
+from treadle.skeletons import store
+from treadle.skeletons.schedules import Block, Column, Row, as_schedule
+from treadle.tuning import trials
+from treadle.tuning import tune as tuning
+from treadle.tuning.memory import key_of
+from treadle.tuning.table import Family, Timing, TuningTable, _code, fewest
+from treadle.tuning.tune import candidates, extents_class, same_bits, subjects, tune
 
 A = np.linspace(0, 1, 64 * 300, dtype=np.float32).reshape(64, 300)
 

@@ -13,21 +13,23 @@ import numpy as np
 import pytest
 
 import treadle as td
+from treadle.driver.program import Program
 from treadle.dsl.graph import Matmul
 from treadle.dsl.names import Names
 from treadle.dsl.product_way import ProductWay, left_open
-from treadle.dsl.program import Program
-from treadle.skeletons.schedules import Block, Column, Hints, Row, as_schedule, store, trials
-from treadle.skeletons.schedules.candidates import (
+from treadle.skeletons import store
+from treadle.skeletons.schedules import Block, Column, Hints, Row, as_schedule
+from treadle.tuning import trials
+from treadle.tuning.candidates import (
     fold_candidates,
     hint_candidates,
     options,
     scan_candidates,
     tunable,
 )
-from treadle.skeletons.schedules.comparing import difference, rounding, same_bits
-from treadle.skeletons.schedules.progress import Bar
-from treadle.skeletons.schedules.tuning import subjects
+from treadle.tuning.comparing import difference, rounding, same_bits
+from treadle.tuning.progress import Bar
+from treadle.tuning.tune import subjects
 
 S = td.schedule
 TALL = np.linspace(0, 1, 300 * 900, dtype=np.float32).reshape(300, 900)
@@ -483,7 +485,7 @@ def test_operations_share_the_budget(clock):
 def test_another_version_measures_anew(clock, monkeypatch):
     summed(TALL).tune(TALL)
     assert summed(TALL).tune(TALL).tuning.stored
-    monkeypatch.setattr(td, "__version__", "999.0")
+    monkeypatch.setattr(td.dsl, "VERSION", "999.0")
     assert not summed(TALL).tune(TALL).tuning.stored
 
 
@@ -513,7 +515,7 @@ def test_what_no_longer_fits_is_measured_anew(clock, own_store, damage):
 
 
 def test_a_device_that_nobody_measured_or_whose_ceilings_are_damaged(clock):
-    from treadle.skeletons.analysis import device
+    from treadle.skeletons.model import device
 
     clock[as_schedule(Column(256))] = 2.0
     store.put(device.key("native", []), {"name": "a CPU"}, device.FOLDER)
@@ -523,7 +525,7 @@ def test_a_device_that_nobody_measured_or_whose_ceilings_are_damaged(clock):
 def test_two_processes_write_whole_entries(own_store):
     code = (
         "import sys\n"
-        "from treadle.skeletons.schedules import store\n"
+        "from treadle.skeletons import store\n"
         "for i in range(150):\n"
         "    store.put('same', [sys.argv[1], i] * 500)\n"
         "    found = store.get('same')\n"

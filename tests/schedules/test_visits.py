@@ -18,9 +18,10 @@ import treadle as td
 from treadle.dsl import simplify
 from treadle.dsl.expr import Var
 from treadle.dsl.types import int64
-from treadle.skeletons.gpu.common import Threads
-from treadle.skeletons.kernel.build import Builder, LoweringContext
-from treadle.skeletons.kernel.ir import Kernel, Lowered, Store
+from treadle.skeletons.ir.kernel import Kernel, Lowered, Store
+from treadle.skeletons.lower.build import Builder, LoweringContext
+from treadle.skeletons.lower.gpu.common import Threads
+from treadle.skeletons.lower.visits import WHOLE, Visits
 from treadle.skeletons.schedules import (
     Block,
     Column,
@@ -38,7 +39,6 @@ from treadle.skeletons.schedules import (
     evaluate,
 )
 from treadle.skeletons.schedules.examine import ascends
-from treadle.skeletons.visits import WHOLE, Visits
 
 sys.path.append(str(Path(__file__).parent.parent / "skeletons"))
 
@@ -83,7 +83,7 @@ def numbering(schedule: Any, shape: Sequence[int], leaf: Sequence[int], target: 
     builder = Builder(node, LoweringContext(target=target, schedule=given_by_user))
     outs = builder.outputs()
     grid = [simplify.cast(e, int64) for e in source._leaves[0].node.shape]
-    from treadle.skeletons.kernel import arithmetic as at
+    from treadle.skeletons.ir import arithmetic as at
 
     grid = [at.ceil_div(n, size) for n, size in zip(grid, leaf, strict=True)]
     visits = Visits.of(builder, grid, leaf)
@@ -124,8 +124,8 @@ def interpreted(schedule: Any, shape: Sequence[int], leaf: Sequence[int], target
 def compiled(schedule: Any, shape: Sequence[int], leaf: Sequence[int]) -> Any:
     import interpret
 
-    from treadle.backend.native.compile import compile_kernel
-    from treadle.skeletons.kernel.narrow import narrow
+    from treadle.backend.native.codegen.compile import compile_kernel
+    from treadle.skeletons.ir.narrow import narrow
 
     lowered, node, source = numbering(schedule, shape, leaf, "cpu")
     kernel: Kernel = narrow(lowered.kernels[0], indices=False) or lowered.kernels[0]

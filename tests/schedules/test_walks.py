@@ -11,14 +11,14 @@ from tests.dsl.explained import lower
 from treadle.dsl.graph import Input
 from treadle.dsl.names import Names
 from treadle.dsl.types import float32
-from treadle.skeletons.analysis import kernel_maps
-from treadle.skeletons.analysis.device import H200
-from treadle.skeletons.analysis.footprint import distinct, union_lines
-from treadle.skeletons.analysis.forms import form_of
-from treadle.skeletons.analysis.gpu import turnover, work
-from treadle.skeletons.analysis.maps import Map
-from treadle.skeletons.analysis.model import predict
-from treadle.skeletons.analysis.walk import Walk, points_of
+from treadle.skeletons.access.footprint import distinct, union_lines
+from treadle.skeletons.access.maps import Map
+from treadle.skeletons.model import kernel_maps
+from treadle.skeletons.model.coverage import form_of
+from treadle.skeletons.model.device import H200
+from treadle.skeletons.model.gpu import turnover, work
+from treadle.skeletons.model.time import predict
+from treadle.skeletons.model.walk import Walk, points_of
 from treadle.skeletons.schedules import (
     Block,
     Column,

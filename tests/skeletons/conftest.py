@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from treadle.skeletons import (
-    combining,
-    fold_across,
-    fold_along,
-    fold_seg,
-    generate,
-    matmul,
-    permute,
-    scan,
-    transpose,
-)
+from treadle.skeletons.lower import combining
+from treadle.skeletons.lower.elementwise import cpu as generate
+from treadle.skeletons.lower.fold import cpu as fold_across
+from treadle.skeletons.lower.fold import cpu as fold_along
+from treadle.skeletons.lower.scan import cpu as scan
+from treadle.skeletons.lower.scatter import cpu as permute
+from treadle.skeletons.lower.segmented import cpu as fold_seg
+from treadle.skeletons.lower.transpose import cpu as transpose
+from treadle.skeletons.products import kernel_cpu as matmul
 
 
 @pytest.fixture

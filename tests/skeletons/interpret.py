@@ -17,12 +17,12 @@ from treadle.dsl.expr import Apply, Const, Expr, Extent, Foreign, Param, Read, V
 from treadle.dsl.graph import Input, Leaf, Node, Permute, topological
 from treadle.dsl.primitives import convert, value_of
 from treadle.dsl.types import as_type
-from treadle.skeletons.kernel import ir
-from treadle.skeletons.kernel.build import LoweringContext
-from treadle.skeletons.kernel.hosted import Reciprocal, Stride, reciprocal
-from treadle.skeletons.kernel.narrow import narrow
-from treadle.skeletons.kernel.verify import verify
-from treadle.skeletons.lower import lower
+from treadle.skeletons.ir import kernel as ir
+from treadle.skeletons.ir.hosted import Reciprocal, Stride, reciprocal
+from treadle.skeletons.ir.narrow import narrow
+from treadle.skeletons.ir.verify import verify
+from treadle.skeletons.lower.build import LoweringContext
+from treadle.skeletons.lower.lower import lower
 
 Arrays = dict[Leaf, np.ndarray]
 

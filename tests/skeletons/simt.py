@@ -27,11 +27,11 @@ from treadle.dsl.encoding import Encoder
 from treadle.dsl.errors import TreadleError
 from treadle.dsl.expr import Expr, Param
 from treadle.dsl.graph import Input, Leaf, Node, Permute, topological
-from treadle.skeletons.kernel import ir
-from treadle.skeletons.kernel.build import LoweringContext
-from treadle.skeletons.kernel.narrow import narrow
-from treadle.skeletons.kernel.verify import verify
-from treadle.skeletons.lower import lower
+from treadle.skeletons.ir import kernel as ir
+from treadle.skeletons.ir.narrow import narrow
+from treadle.skeletons.ir.verify import verify
+from treadle.skeletons.lower.build import LoweringContext
+from treadle.skeletons.lower.lower import lower
 from treadle.skeletons.schedules import to_dict
 
 #: Lanes in flight at once, where blocks have nothing to do with each other.

@@ -16,7 +16,7 @@ from simt_memory import Endless, KernelFault, Lockstep, Mask, Memory
 from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, walk
 from treadle.dsl.primitives import convert, value_of
 from treadle.dsl.types import as_type
-from treadle.skeletons.kernel import ir
+from treadle.skeletons.ir import kernel as ir
 
 #: Turns of a loop before it counts as endless.
 TURNS = 300_000

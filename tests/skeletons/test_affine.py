@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 import treadle as td
-from treadle.skeletons.kernel.affine import affine
-from treadle.skeletons.lower import lower
+from treadle.skeletons.access.affine import affine
+from treadle.skeletons.lower.lower import lower
 
 A = np.zeros((9, 11))
 

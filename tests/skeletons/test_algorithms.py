@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.skeletons.algorithms import (
+from treadle.skeletons.products import (
     LADERMAN,
     NAMED,
     STANDARD,
@@ -22,17 +22,17 @@ from treadle.skeletons.algorithms import (
     stages,
     variants,
 )
-from treadle.skeletons.algorithms.at_once import at_once, passes_at_once
-from treadle.skeletons.algorithms.counts import (
+from treadle.skeletons.products.at_once import at_once, passes_at_once
+from treadle.skeletons.products.counts import (
     PROGRAMS,
     STANDARD_COUNTS,
     Polynomial,
     of_levels,
     of_step,
 )
-from treadle.skeletons.algorithms.executions import Space, execute, plan, run
-from treadle.skeletons.algorithms.kit import Kit
-from treadle.skeletons.algorithms.sequences import Product, kinds
+from treadle.skeletons.products.executions import Space, execute, plan, run
+from treadle.skeletons.products.kit import Kit
+from treadle.skeletons.products.sequences import Product, kinds
 
 
 @pytest.mark.parametrize(

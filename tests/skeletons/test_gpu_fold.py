@@ -15,10 +15,12 @@ from treadle.dsl.configuration import Settings
 from treadle.dsl.expr import Index
 from treadle.dsl.passes import run_passes
 from treadle.dsl.scalar import Scalar
-from treadle.skeletons.gpu import fold_columns, fold_rows, fold_seg
-from treadle.skeletons.kernel.build import LoweringContext
-from treadle.skeletons.kernel.ir import LoadVector, statements
-from treadle.skeletons.lower import lower
+from treadle.skeletons.ir.kernel import LoadVector, statements
+from treadle.skeletons.lower.build import LoweringContext
+from treadle.skeletons.lower.fold import gpu_columns as fold_columns
+from treadle.skeletons.lower.fold import gpu_rows as fold_rows
+from treadle.skeletons.lower.lower import lower
+from treadle.skeletons.lower.segmented import gpu as fold_seg
 
 SHAPES = [(0,), (1,), (33,), (700,), (33, 4), (4, 300), (0, 3), (3, 0), (2, 3, 40), (300, 5)]
 CASES = [(s, x) for s in SHAPES for x in [None, *range(len(s)), *([(0, 1)] if len(s) > 2 else [])]]

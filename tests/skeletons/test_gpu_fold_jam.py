@@ -1,4 +1,4 @@
-"""Folds over tiles of elements that run loops (skeletons/gpu/fold_jam.py), by the interpreter."""
+"""Folds over tiles of elements that run loops (lower/fold/gpu_jam.py), by the interpreter."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from gpu_cases import same
 import treadle as td
 from treadle.dsl.configuration import Settings
 from treadle.dsl.passes import run_passes
-from treadle.skeletons.gpu import fold_jam, fold_rows
-from treadle.skeletons.kernel.build import LoweringContext
-from treadle.skeletons.lower import lower
+from treadle.skeletons.lower.build import LoweringContext
+from treadle.skeletons.lower.fold import gpu_jam as fold_jam
+from treadle.skeletons.lower.fold import gpu_rows as fold_rows
+from treadle.skeletons.lower.lower import lower
 
 
 @pytest.fixture(autouse=True)

@@ -12,11 +12,13 @@ from simt import run, run_array
 
 import treadle as td
 from treadle.skeletons import schedules as sc
-from treadle.skeletons.gpu import generate, orders, transpose
-from treadle.skeletons.gpu import together as loops_together
-from treadle.skeletons.kernel import ir
-from treadle.skeletons.kernel.verify import verify
-from treadle.skeletons.lower import LoweringContext, lower
+from treadle.skeletons.ir import kernel as ir
+from treadle.skeletons.ir.verify import verify
+from treadle.skeletons.lower.elementwise import gpu as generate
+from treadle.skeletons.lower.gpu import jam_neighbours as loops_together
+from treadle.skeletons.lower.gpu import orders
+from treadle.skeletons.lower.lower import LoweringContext, lower
+from treadle.skeletons.lower.transpose import gpu as transpose
 
 pytestmark = pytest.mark.usefixtures("small")
 RANDOM = np.random.default_rng(0)

@@ -12,9 +12,9 @@ from simt import run, run_array
 import treadle as td
 from treadle.dsl.expr import Index
 from treadle.dsl.scalar import Scalar
-from treadle.skeletons.gpu import matmul
-from treadle.skeletons.kernel import ir
-from treadle.skeletons.lower import LoweringContext, lower
+from treadle.skeletons.ir import kernel as ir
+from treadle.skeletons.lower.lower import LoweringContext, lower
+from treadle.skeletons.products import kernel_gpu as matmul
 
 TYPES = ["i4", "u1", "?", "f2", ml_dtypes.bfloat16, "c8", "c16", "i8", "i2", "f4", "f8"]
 SIZES = [(1, 1, 1), (0, 3, 2), (3, 0, 2), (3, 2, 0), (40, 20, 72), (33, 17, 9), (2, 31, 3)]

@@ -13,9 +13,10 @@ from simt import run
 import treadle as td
 from treadle.dsl.configuration import Settings
 from treadle.dsl.passes import run_passes
-from treadle.skeletons.gpu import permute, sources
-from treadle.skeletons.kernel import ir
-from treadle.skeletons.lower import LoweringContext, lower
+from treadle.skeletons.ir import kernel as ir
+from treadle.skeletons.lower.lower import LoweringContext, lower
+from treadle.skeletons.lower.scatter import gpu as permute
+from treadle.skeletons.lower.scatter import gpu_sources as sources
 
 SHAPES = [(0,), (5,), (700,), (17, 9), (2, 3, 40)]
 INTEGERS = ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"]

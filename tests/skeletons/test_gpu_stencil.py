@@ -15,11 +15,14 @@ from treadle.dsl.configuration import Settings
 from treadle.dsl.operations import stencils
 from treadle.dsl.passes import run_passes
 from treadle.skeletons import schedules as sc
-from treadle.skeletons.gpu import stencil, stencil_kernel, stencil_steps, temporal
-from treadle.skeletons.kernel import ir
-from treadle.skeletons.kernel.build import LoweringContext
-from treadle.skeletons.kernel.verify import verify
-from treadle.skeletons.lower import lower
+from treadle.skeletons.ir import kernel as ir
+from treadle.skeletons.ir.verify import verify
+from treadle.skeletons.lower.build import LoweringContext
+from treadle.skeletons.lower.lower import lower
+from treadle.skeletons.lower.stencil import gpu as stencil
+from treadle.skeletons.lower.stencil import gpu_kernel as stencil_kernel
+from treadle.skeletons.lower.stencil import gpu_steps as stencil_steps
+from treadle.skeletons.lower.stencil import gpu_temporal as temporal
 
 RANDOM = np.random.default_rng(0)
 BOUNDARIES = [td.clamp, td.mirror, td.symmetric, td.wrap, td.constant(3)]

@@ -8,10 +8,10 @@ from simt import run_array
 
 import treadle as td
 from treadle.skeletons import schedules as sc
-from treadle.skeletons.gpu import unroll
-from treadle.skeletons.kernel import ir
-from treadle.skeletons.kernel.verify import verify
-from treadle.skeletons.lower import LoweringContext, lower
+from treadle.skeletons.ir import kernel as ir
+from treadle.skeletons.ir.verify import verify
+from treadle.skeletons.lower.gpu import unroll
+from treadle.skeletons.lower.lower import LoweringContext, lower
 
 RANDOM = np.random.default_rng(0)
 

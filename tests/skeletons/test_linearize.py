@@ -8,9 +8,9 @@ from interpret import Reported, run_array
 
 import treadle as td
 from treadle.dsl.expr import walk
-from treadle.skeletons.kernel import ir
-from treadle.skeletons.kernel.verify import verify
-from treadle.skeletons.lower import LoweringContext, lower
+from treadle.skeletons.ir import kernel as ir
+from treadle.skeletons.ir.verify import verify
+from treadle.skeletons.lower.lower import LoweringContext, lower
 
 
 def kernel(array, **context):

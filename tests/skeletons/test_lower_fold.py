@@ -10,8 +10,8 @@ import treadle as td
 from treadle.dsl.combines import identities
 from treadle.dsl.expr import Index
 from treadle.dsl.scalar import Scalar
-from treadle.skeletons.fold import runs_across
-from treadle.skeletons.lower import lower
+from treadle.skeletons.lower.fold.rows import runs_across
+from treadle.skeletons.lower.lower import lower
 
 pytestmark = pytest.mark.usefixtures("small_blocks")
 
@@ -117,7 +117,7 @@ def test_one_block_has_no_second_phase():
 
 
 def test_blocks_depend_on_extents_only():
-    from treadle.skeletons.lower import LoweringContext
+    from treadle.skeletons.lower.lower import LoweringContext
 
     node = td.sum(np.ones((3, 5)), axis=1)._leaves[0].node
     one, many = (lower(node, LoweringContext(threads=t)) for t in (1, 64))

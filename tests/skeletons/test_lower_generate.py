@@ -10,13 +10,13 @@ import pytest
 from interpret import Reported, run, run_array
 
 import treadle as td
-from treadle.dsl.expr import constant
+from treadle.dsl.expr import constant, walk
 from treadle.dsl.graph import Leaf
 from treadle.dsl.operations import stencils
 from treadle.skeletons import schedules as sc
-from treadle.skeletons import transpose
-from treadle.skeletons.kernel import ir
-from treadle.skeletons.lower import LoweringContext, lower
+from treadle.skeletons.ir import kernel as ir
+from treadle.skeletons.lower.lower import LoweringContext, lower
+from treadle.skeletons.lower.transpose import cpu as transpose
 
 pytestmark = pytest.mark.usefixtures("small_blocks")
 
@@ -250,14 +250,28 @@ def test_conditions_on_places_are_decided_for_parts_of_rows(name):
 def test_conditions_that_stay_in_vectors():
     a, b = integers((9, 17)), integers((9, 17), seed=1)
     x, y = td.use(a), td.use(b)
-    many = td.concatenate((x,) * 9, axis=1)  # too many parts
+    sides = lambda i, j, k: td.cond(j < k, x[i, j] * k, y[i, j] + k)
+    many = td.generate(a.shape, lambda i, j: sum(sides(i, j, k) for k in range(1, 17)))
     data = td.generate(a.shape, lambda i, j: td.cond(y[i, j] > 50, x[i, j], 0))
     square = td.generate(a.shape, lambda i, j: td.cond(j * j < 60, x[i, j], 0))
-    wanted = (np.concatenate((a,) * 9, 1), np.where(b > 50, a, 0),
-              np.where(np.arange(17) ** 2 < 60, a, 0))  # fmt: skip
+    place = np.arange(17)
+    wanted = (sum(np.where(place < k, a * k, b + k) for k in range(1, 17)), np.where(b > 50, a, 0),
+              np.where(place**2 < 60, a, 0))  # fmt: skip
     for made, result in zip((many, data, square), wanted, strict=True):
         assert np.array_equal(run_array(made), result)
         assert any(isinstance(s, ir.If) for s in inside_vectors(kernel(made)))
+
+
+@pytest.mark.parametrize("axis", (0, 1))
+def test_joined_arrays_have_a_part_of_a_row_each(axis):
+    arrays = [integers((3, 4), seed=k) for k in range(20)]
+    made = td.concatenate(arrays, axis=axis)
+    assert np.array_equal(run_array(made), np.concatenate(arrays, axis))
+    found = kernel(made)
+    assert not any(isinstance(s, ir.If) for s in inside_vectors(found))
+    loads = sum(isinstance(e, ir.Load) for e in walk(
+        e for s in ir.statements(found.body) for e in ir.expressions(s)))  # fmt: skip
+    assert loads == len(arrays)
 
 
 def test_light_tasks_are_those_that_memory_decides():

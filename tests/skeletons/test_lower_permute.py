@@ -7,11 +7,11 @@ import pytest
 from interpret import Reported, execute, run_array
 
 import treadle as td
-from treadle.skeletons import permute
-from treadle.skeletons.kernel import ir
-from treadle.skeletons.kernel.narrow import narrow
-from treadle.skeletons.launches import told
-from treadle.skeletons.lower import LoweringContext, lower
+from treadle.skeletons.ir import kernel as ir
+from treadle.skeletons.ir.narrow import narrow
+from treadle.skeletons.lower.launches import told
+from treadle.skeletons.lower.lower import LoweringContext, lower
+from treadle.skeletons.lower.scatter import cpu as permute
 
 SHAPES = [(0,), (1,), (5,), (300,), (17, 9), (3, 0)]
 

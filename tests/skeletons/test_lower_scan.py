@@ -9,7 +9,7 @@ from test_lower_fold import affine, data
 
 import treadle as td
 from treadle.dsl.scalar import Scalar
-from treadle.skeletons import scan
+from treadle.skeletons.lower.scan import cpu as scan
 
 pytestmark = pytest.mark.usefixtures("small_blocks")
 

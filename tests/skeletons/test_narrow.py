@@ -17,12 +17,12 @@ from treadle.dsl.expr import primitive as op
 from treadle.dsl.primitives import RECIPROCAL_DIVIDE
 from treadle.dsl.types import bool_, float32, int32, int64
 from treadle.skeletons import schedules as sc
-from treadle.skeletons.kernel import arithmetic as at
-from treadle.skeletons.kernel import ir
-from treadle.skeletons.kernel.hosted import Reciprocal, reciprocal
-from treadle.skeletons.kernel.narrow import narrow
-from treadle.skeletons.kernel.verify import verify
-from treadle.skeletons.lower import LoweringContext, lower
+from treadle.skeletons.ir import arithmetic as at
+from treadle.skeletons.ir import kernel as ir
+from treadle.skeletons.ir.hosted import Reciprocal, reciprocal
+from treadle.skeletons.ir.narrow import narrow
+from treadle.skeletons.ir.verify import verify
+from treadle.skeletons.lower.lower import LoweringContext, lower
 
 TOP = 2**31 - 1
 

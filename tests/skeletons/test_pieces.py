@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import treadle as td
-from treadle.skeletons.pieces import Pieces, Whole, pieces_of
+from treadle.skeletons.lower.pieces import Pieces, Whole, pieces_of
 
 A = np.arange(48, dtype="f4").reshape(8, 6)
 ROW, COLUMN, LINE = A[0], A[:, :1], A[:, 0]

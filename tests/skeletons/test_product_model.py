@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from treadle.skeletons.algorithms import LADERMAN, STRASSEN, WINOGRAD
-from treadle.skeletons.algorithms import measured as kept
-from treadle.skeletons.algorithms.counts import of_levels, passes
-from treadle.skeletons.algorithms.executions import plan
-from treadle.skeletons.algorithms.model import (
+from treadle.skeletons.products import LADERMAN, STRASSEN, WINOGRAD
+from treadle.skeletons.products import measured as kept
+from treadle.skeletons.products.counts import of_levels, passes
+from treadle.skeletons.products.executions import plan
+from treadle.skeletons.products.model import (
     H200,
     HOPPER_FLOAT32,
     STRATEGIES,

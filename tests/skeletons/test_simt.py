@@ -12,9 +12,9 @@ from simt_memory import Divergence, Endless, KernelFault, OutOfRange, Race
 from treadle.dsl.expr import Apply, Const, Expr, Var, constant, primitive
 from treadle.dsl.graph import Combine
 from treadle.dsl.types import bool_, float32, int32, int64, uint32
-from treadle.skeletons.kernel import arithmetic as at
-from treadle.skeletons.kernel import ir
-from treadle.skeletons.kernel.verify import verify
+from treadle.skeletons.ir import arithmetic as at
+from treadle.skeletons.ir import kernel as ir
+from treadle.skeletons.ir.verify import verify
 
 N = Var("n", int64)
 TASK, THREAD = Var("task", int64), Var("thread", int64)

@@ -16,8 +16,8 @@ from treadle.dsl.configuration import Settings
 from treadle.dsl.operations import stencils
 from treadle.dsl.passes import run_passes
 from treadle.skeletons import schedules as sc
-from treadle.skeletons.gpu import stencil_kernel
-from treadle.skeletons.lower import LoweringContext, lower
+from treadle.skeletons.lower.lower import LoweringContext, lower
+from treadle.skeletons.lower.stencil import gpu_kernel as stencil_kernel
 
 NAMED = ("clamp", "mirror", "symmetric", "wrap")
 SHAPES = ((0,), (1,), (2,), (31,), (257,), (1021,), (0, 3), (3, 0), (1, 1), (1, 70), (70, 1),

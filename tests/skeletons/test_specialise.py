@@ -9,9 +9,9 @@ from interpret import execute
 import treadle as td
 from treadle.dsl.expr import Loop, Read, walk
 from treadle.dsl.graph import Leaf
-from treadle.skeletons.kernel import ir
-from treadle.skeletons.kernel.specialise import counting_extents, specialise
-from treadle.skeletons.lower import LoweringContext, lower
+from treadle.skeletons.ir import kernel as ir
+from treadle.skeletons.ir.specialise import counting_extents, specialise
+from treadle.skeletons.lower.lower import LoweringContext, lower
 
 
 def correlated(boundary=td.clamp):

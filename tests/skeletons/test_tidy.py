@@ -9,8 +9,8 @@ import pytest
 
 from treadle.dsl.expr import Apply, Expr, Var, constant, primitive
 from treadle.dsl.types import float32, int64
-from treadle.skeletons.kernel import arithmetic as at
-from treadle.skeletons.kernel.ir import (
+from treadle.skeletons.ir import arithmetic as at
+from treadle.skeletons.ir.kernel import (
     Assign,
     Barrier,
     Body,
@@ -22,8 +22,8 @@ from treadle.skeletons.kernel.ir import (
     Load,
     Store,
 )
-from treadle.skeletons.kernel.tidy import tidy
-from treadle.skeletons.lower import LoweringContext, lower
+from treadle.skeletons.ir.tidy import tidy
+from treadle.skeletons.lower.lower import LoweringContext, lower
 
 sys.path.append(str(Path(__file__).parent.parent / "dsl"))
 import zoo

@@ -1,5 +1,5 @@
 // A grid of CUDA threads on one core, for code that touches the machine only through the functions
-// of skeletons/cuda/*_ptx.cuh (which instructions.h replaces).
+// of skeletons/products/engines/*_ptx.cuh (which instructions.h replaces).
 //
 // Every thread is a fiber.  A fiber runs until it has to wait, so what it sees of the others depends
 // only on what it waited for; the order in which fibers run is drawn from a seed.

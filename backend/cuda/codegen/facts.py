@@ -1,0 +1,415 @@
+"""What is known of the integers of a kernel: their ranges, and whether their arithmetic can wrap.
+
+In C++ a signed sum that leaves its type is undefined; in the language integers wrap.  So data is
+computed in unsigned arithmetic, and only what cannot leave its type is written plainly:
+
+    where an element is        an index, the bounds of a loop, and what only leads to these
+    a number of known range    block and thread numbers, loop counters, extents
+
+An extent or a count of elements is at most 2⁴⁷ (a device has no more memory), and so is a number of
+blocks, of threads or of turns times something made of extents alone: a position.  In a kernel of
+32-bit indices (`skeletons/ir/narrow.py`) its conditions hold index arithmetic within 31 bits,
+unless the user's own 32-bit arithmetic on indices cannot be told from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator
+
+from treadle.dsl.expr import Apply, Const, Expr, Extent, Var, walk
+from treadle.dsl.types import ScalarType, int32, int64
+from treadle.skeletons.ir.hosted import Stride
+from treadle.skeletons.ir.kernel import (
+    Assign,
+    Atomic,
+    Declare,
+    Fetch,
+    FetchUpdate,
+    For,
+    Kernel,
+    Let,
+    Load,
+    LoadVector,
+    Publish,
+    Reduce,
+    Statement,
+    Store,
+    StoreVector,
+    expressions,
+    statements,
+)
+
+Range = tuple[int, int]
+#: Extents, counts of elements and positions of them are at most this.
+_SIZE = 1 << 47
+#: Larger constants are no part of index arithmetic: somebody mixes bits.
+_LARGE = 1 << 24
+_LINEAR = ("add", "subtract", "multiply", "negative", "fma")
+
+
+def unknown(e: Expr, known: Container[Expr]) -> Iterator[Expr]:
+    """The nodes of `e` that are not known yet, children first; known ones are not looked into."""
+    stack: list[tuple[Expr, bool]] = [(e, False)]
+    while stack:
+        node, ready = stack.pop()
+        if node in known:
+            continue
+        if ready:
+            yield node
+        else:
+            stack.append((node, True))
+            stack += [(a, False) for a in reversed(node.args)]
+
+
+def _held(r: Range, bound: int) -> Range:
+    """A range within ±bound."""
+    return max(r[0], -bound), min(r[1], bound)
+
+
+def whole(t: ScalarType) -> Range:
+    """Every number of an integer type."""
+    return int(t.lowest), int(t.highest)
+
+
+class Facts:
+    """The ranges of a kernel's integers, and which arithmetic is written plainly."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self._ranges: dict[Expr, Range] = {}
+        self._exact: set[Expr] = set()  # linear arithmetic that stays within its type
+        self._indexlike: dict[Expr, bool] = {}
+        self._sizes: set[Expr] = set()
+        self._values: dict[Var, Expr] = {}
+        self._trusted = self._narrow_is_trusted()
+        self._scalars()
+        self._numbers()
+        for s in statements(kernel.body):
+            self._variables(s)
+        self._places: set[Expr] = set()
+        self._data: set[Expr] = set()
+        self._separate()
+
+    # --- questions ------------------------------------------------------------------------
+
+    def is_natural(self, e: Expr) -> bool:
+        """Whether an integer is never negative."""
+        return self.range(e)[0] >= 0
+
+    def is_positive(self, e: Expr) -> bool:
+        return self.range(e)[0] > 0
+
+    def is_nonzero(self, e: Expr) -> bool:
+        low, high = self.range(e)
+        return low > 0 or high < 0
+
+    def is_plain(self, e: Apply) -> bool:
+        """Whether signed linear arithmetic may be written as such."""
+        if e in self._places and e not in self._data:
+            return True
+        self.range(e)
+        return e in self._exact
+
+    def range(self, e: Expr) -> Range:
+        """The least and the greatest value an integer expression can have."""
+        found = self._ranges.get(e)
+        if found is None:
+            for node in unknown(e, self._ranges):
+                self._ranges[node] = self._find(node)
+            found = self._ranges[e]
+        return found
+
+    # --- leaves ---------------------------------------------------------------------------
+
+    def _wide(self) -> Kernel | None:
+        """The kernel of 64-bit indices that this one was made from."""
+        if self.kernel.task.type != int32:
+            return None
+        k: Kernel | None = self.kernel.fallback
+        while k is not None and k.task.type == int32:
+            k = k.fallback
+        return k
+
+    def _narrow_is_trusted(self) -> bool:
+        """Whether all 32-bit arithmetic on indices was made by `narrow`."""
+        wide = self._wide()
+        if wide is None:
+            return False
+        for s in statements(wide.body):
+            if isinstance(s, Store | FetchUpdate) and s.buffer.below is not None:
+                continue  # numbers of tasks
+            for e in walk(expressions(s)):
+                if isinstance(e, Apply) and e.op.name == "cast" and e.type == int32:
+                    if e.args[0].type == int64 and not isinstance(e.args[0], Load):
+                        return False
+        return True
+
+    def _scalars(self) -> None:
+        kernel = self.kernel
+        wide = self._wide()
+        users = set(wide.scalars) if wide is not None else set()
+        hosts: dict[Expr, Expr] = {}
+        if len(kernel.scalars) == len(kernel.scalar_values):
+            hosts = dict(zip(kernel.scalars, kernel.scalar_values, strict=True))
+        for v in kernel.scalars:
+            host = hosts.get(v)
+            if v.type not in (int32, int64) or host is None:
+                continue
+            counts = all(isinstance(x, Const | Extent | Apply) for x in walk((host,)))
+            if v.type == int64 and counts:
+                self._ranges[v] = _held(self.range(host), _SIZE)
+                self._sizes.add(v)
+            elif v.type == int64 and isinstance(host, Stride):
+                self._ranges[v] = (-_SIZE, _SIZE)
+                self._sizes.add(v)
+            elif v.type == int32 and v not in users and wide is not None:
+                self._ranges[v] = _held(self.range(host) if counts else whole(int32), 2**31 - 1)
+                self._sizes.add(v)
+        for condition in kernel.requires:
+            self._condition(condition)
+        back: dict[Expr, Expr] = {h: v for v, h in hosts.items()}
+        tasks = hosts.get(kernel.tasks, kernel.tasks)
+        for e in (kernel.tasks, tasks):
+            for positive in _positive_parts(e):
+                known = back.get(positive, positive)
+                if isinstance(known, Var) and known.type.is_integer:
+                    low, high = self.range(known)
+                    self._ranges[known] = (max(low, 1), high)
+
+    def _condition(self, e: Expr) -> None:
+        """`constant <= scalar` and `scalar <= constant` among the kernel's conditions."""
+        if not isinstance(e, Apply) or e.op.name != "less_equal":
+            return
+        a, b = (_under_casts(x) for x in e.args)
+        if isinstance(a, Const) and isinstance(b, Var):
+            low, high = self.range(b)
+            self._ranges[b] = (max(low, int(a.value)), high)
+        elif isinstance(b, Const) and isinstance(a, Var):
+            low, high = self.range(a)
+            self._ranges[a] = (low, min(high, int(b.value)))
+
+    def _numbers(self) -> None:
+        kernel = self.kernel
+        self._ranges[kernel.task] = (0, 2**31 - 2)
+        self._sizes.add(kernel.task)
+        if kernel.thread is not None:
+            self._ranges[kernel.thread] = (0, kernel.threads - 1)
+            self._sizes.add(kernel.thread)
+
+    def _variables(self, s: Statement) -> None:
+        match s:
+            case Let() if s.var.type.is_integer:
+                self._values[s.var] = s.value
+                self._ranges[s.var] = self.range(s.value)
+            case For() | Reduce():
+                low, high = self.range(s.start)[0], self.range(s.stop)[1]
+                if self._is_index(s.start) and self._is_index(s.stop):
+                    self._sizes.add(s.var)
+                    high = min(high, _SIZE)
+                self._ranges[s.var] = (low, max(high - 1, low))
+
+    def _is_index(self, e: Expr) -> bool:
+        """Whether `e` is made of block, thread, loop numbers and extents only."""
+        for node in unknown(e, self._indexlike):
+            if isinstance(node, Const):
+                found = abs(int(node.value)) < _LARGE if node.type.is_integer else True
+            elif isinstance(node, Var):
+                value = self._values.get(node)
+                found = node in self._sizes or (value is not None and self._is_index(value))
+            elif isinstance(node, Extent):
+                found = True
+            elif isinstance(node, Load):
+                found = node.buffer.below is not None
+            else:
+                found = isinstance(node, Apply) and all(self._indexlike[a] for a in node.args)
+            self._indexlike[node] = found
+        return self._indexlike[e]
+
+    # --- expressions ----------------------------------------------------------------------
+
+    def _find(self, e: Expr) -> Range:
+        t = e.type
+        if t.kind == "bool" or not t.is_integer:
+            return 0, 1  # nobody asks for the range of a float
+        if isinstance(e, Const):
+            return int(e.value), int(e.value)
+        if isinstance(e, Extent):
+            return 0, _SIZE
+        if isinstance(e, Load) and e.buffer.below is not None:
+            return 0, 2**31 - 2
+        if not isinstance(e, Apply) or not all(
+            a.type.is_integer or a.type.kind == "bool" for a in e.args
+        ):
+            return whole(t)
+        args = [self._ranges[a] for a in e.args]
+        name = e.op.name
+        if name in _LINEAR:
+            return self._linear(e, name, args)
+        low, high = whole(t)
+        found = _nonlinear(name, args, e)
+        if found is None:
+            return low, high
+        return found if low <= found[0] and found[1] <= high else (low, high)
+
+    def _linear(self, e: Apply, name: str, args: list[Range]) -> Range:
+        low, high = whole(e.type)
+        first, last = _interval(name, args)
+        if low <= first and last <= high:
+            self._exact.add(e)
+            return first, last
+        if not self._is_index(e):
+            return low, high
+        if e.type == int32 and self._trusted:
+            self._exact.add(e)
+            return max(first, low), min(last, high)
+        if name == "multiply" and any(self._is_uniform(a) for a in e.args):
+            self._exact.add(e)
+            return _held((first, last), _SIZE)
+        return low, high
+
+    def _is_uniform(self, e: Expr) -> bool:
+        """Whether `e` is made of the kernel's sizes alone."""
+        for node in walk((e,)):
+            if isinstance(node, Var) and node in self._values:
+                if not self._is_uniform(self._values[node]):
+                    return False
+            elif isinstance(node, Var) and (
+                node not in self._sizes or node not in self.kernel.scalars
+            ):
+                return False
+        return True
+
+    # --- where arithmetic is data -----------------------------------------------------------
+
+    def _separate(self) -> None:
+        """Find what places of elements are made of, and what anything else depends on."""
+        work: list[tuple[Expr, bool]] = []  # expression, whether as data
+        for s in statements(self.kernel.body):
+            work += _uses(s)
+        while work:
+            e, as_data = work.pop()
+            reached = self._data if as_data else self._places
+            if e in reached:
+                continue
+            reached.add(e)
+            if isinstance(e, Load):
+                work.append((e.index, False))
+            elif isinstance(e, Var):
+                if as_data and e in self._values:
+                    work.append((self._values[e], True))
+            else:
+                place = (
+                    not as_data
+                    and isinstance(e, Apply)
+                    and (
+                        e.op.name in _LINEAR or (e.op.name == "cast" and e.args[0].type.is_integer)
+                    )
+                )
+                work += [(a, not place) for a in e.args]
+
+
+def _uses(s: Statement) -> Iterable[tuple[Expr, bool]]:
+    """The expressions of a statement, and whether as data."""
+    match s:
+        case Let():
+            return [(s.value, not s.var.type.is_integer)]  # an integer's uses will tell
+        case For() | Reduce():
+            rest = s.values if isinstance(s, Reduce) else ()
+            return [(s.start, False), (s.stop, False), *((v, True) for v in rest)]
+        case Store() | Publish() | FetchUpdate():
+            return [(s.index, False), (s.value, True)]
+        case StoreVector() | Atomic():
+            return [(s.index, False), *((v, True) for v in s.values)]
+        case LoadVector() | Fetch():
+            return [(s.index, False)]
+        case Declare() | Assign():
+            return [(s.value, True)]
+    return [(e, True) for e in expressions(s)]
+
+
+def _interval(name: str, args: list[Range]) -> Range:
+    a = args[0]
+    if name == "negative":
+        return -a[1], -a[0]
+    b = args[1]
+    if name == "add":
+        return a[0] + b[0], a[1] + b[1]
+    if name == "subtract":
+        return a[0] - b[1], a[1] - b[0]
+    corners = [x * y for x in a for y in b]
+    low, high = min(corners), max(corners)
+    return (low + args[2][0], high + args[2][1]) if name == "fma" else (low, high)
+
+
+def _nonlinear(name: str, args: list[Range], e: Apply) -> Range | None:
+    a = args[0]
+    b = args[1] if len(args) > 1 else a
+    match name:
+        case "cast":
+            return a
+        case "select":
+            return min(b[0], args[2][0]), max(b[1], args[2][1])
+        case "minimum" | "fmin":
+            return min(a[0], b[0]), min(a[1], b[1])
+        case "maximum" | "fmax":
+            return max(a[0], b[0]), max(a[1], b[1])
+        case "floor_divide" | "quot" | "reciprocal_divide" if a[0] >= 0:
+            if name == "reciprocal_divide":
+                return 0, a[1]
+            return (0, a[1] // max(b[0], 1)) if b[0] >= 0 else None
+        case "floor_divide" | "quot" if b[0] >= 0:
+            return min(a[0], 0), max(a[1], 0)
+        case "remainder" if b[0] >= 0:
+            high = max(b[1] - 1, 0)
+            return 0, min(high, a[1]) if a[0] >= 0 else high
+        case "rem" if a[0] >= 0:
+            return 0, min(a[1], max(b[1] - 1, 0)) if b[0] >= 0 else a[1]
+        case "right_shift" if a[0] >= 0:
+            by = e.args[1]
+            if isinstance(by, Const) and 0 <= int(by.value) < e.type.bits:
+                return a[0] >> int(by.value), a[1] >> int(by.value)
+            return 0, a[1]
+        case "left_shift" if a[0] >= 0 and isinstance(e.args[1], Const):
+            places = int(e.args[1].value)
+            return (a[0] << places, a[1] << places) if 0 <= places < e.type.bits else (0, 0)
+        case "bitwise_and" if a[0] >= 0 or b[0] >= 0:
+            return 0, min(r[1] for r in (a, b) if r[0] >= 0)
+        case "bitwise_or" | "bitwise_xor" if a[0] >= 0 and b[0] >= 0:
+            return 0, (1 << max(a[1], b[1]).bit_length()) - 1
+        case "popcount" | "clz" | "ctz":
+            return 0, e.args[0].type.bits
+        case "sign":
+            return -1, 1
+        case "absolute" if a[0] > int(e.type.lowest):
+            return 0, max(abs(a[0]), abs(a[1]))
+    return None
+
+
+def _under_casts(e: Expr) -> Expr:
+    while isinstance(e, Apply) and e.op.name == "cast":
+        e = e.args[0]
+    return e
+
+
+def _positive_parts(e: Expr) -> Iterable[Expr]:
+    """What must be at least 1 if `e` is, all of it never negative."""
+    yield e
+    if not isinstance(e, Apply):
+        return
+    a = e.args[0]
+    match e.op.name:
+        case "multiply":
+            for part in e.args:
+                yield from _positive_parts(part)
+        case "minimum":
+            for part in e.args:
+                yield from _positive_parts(part)
+        case "cast":
+            yield from _positive_parts(a)
+        case "floor_divide":
+            divisor = e.args[1]
+            if not (isinstance(a, Apply) and a.op.name == "add"):
+                yield from _positive_parts(a)
+            elif isinstance(divisor, Const) and isinstance(a.args[1], Const):
+                if int(a.args[1].value) < int(divisor.value):  # rounds up
+                    yield from _positive_parts(a.args[0])

@@ -1,0 +1,96 @@
+"""Loads and stores that tell the caches what to do with a line (`Kernel.policies`).
+
+    streaming      read or written once: of the first to go (`.cs`)
+    evict_first    of the first to go, in the first-level cache
+    evict_last     kept while anything else can go
+    no_l1          not brought into the first-level cache
+
+PTX has them as modifiers of single accesses of up to 16 bytes (PTX ISA, "cache operators" and
+"cache eviction priority hints").  They never change a value.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from treadle.skeletons.ir.kernel import Buffer
+
+from .prelude import Helper
+
+if TYPE_CHECKING:
+    from .expressions import Expressions
+
+#: The modifier of each policy; loads are from arrays that nobody writes meanwhile.
+MODIFIERS = {
+    "streaming": "cs",
+    "evict_first": "L1::evict_first",
+    "evict_last": "L1::evict_last",
+    "no_l1": "L1::no_allocate",
+}
+#: How a number of bytes moves: the registers' type, their number, their letter in inline assembly,
+#: the suffix of the instruction.
+_WORDS = {
+    1: ("unsigned short", 1, "h", "u8"),
+    2: ("unsigned short", 1, "h", "u16"),
+    4: ("unsigned", 1, "r", "u32"),
+    8: ("unsigned long long", 1, "l", "u64"),
+    16: ("unsigned long long", 2, "l", "v2.u64"),
+}
+
+
+def _load(policy: str, size: int) -> Helper:
+    word, count, letter, suffix = _WORDS[size]
+    modifier = f".{MODIFIERS[policy]}"
+    # The operator stands before ".nc", a priority after it.
+    place = f"{modifier}.nc" if policy == "streaming" else f".nc{modifier}"
+    outs = ", ".join(f'"={letter}"(bits[{k}])' for k in range(count))
+    into = "{%0, %1}" if count == 2 else "%0"
+    return Helper(f"""
+template <class T>
+__device__ __forceinline__ T load_{policy}{size}(const T* place) {{
+  {word} bits[{count}];
+  asm("ld.global{place}.{suffix} {into}, [%{count}];" : {outs} : "l"(place));
+  T value;
+  memcpy(&value, bits, {size});
+  return value;
+}}
+""")
+
+
+def _store(policy: str, size: int) -> Helper:
+    word, count, letter, suffix = _WORDS[size]
+    given = ", ".join(f'"{letter}"(bits[{k}])' for k in range(count))
+    values = "{%1, %2}" if count == 2 else "%1"
+    clear = " = {0}" if size < 2 else ""
+    return Helper(f"""
+template <class T>
+__device__ __forceinline__ void store_{policy}{size}(T* place, T value) {{
+  {word} bits[{count}]{clear};
+  memcpy(bits, &value, {size});
+  asm volatile("st.global.{MODIFIERS[policy]}.{suffix} [%0], {values};"
+               : : "l"(place), {given} : "memory");
+}}
+""")
+
+
+HELPERS = {f"load_{p}{size}": _load(p, size) for p in MODIFIERS for size in _WORDS}
+HELPERS |= {f"store_{p}{size}": _store(p, size) for p in MODIFIERS for size in _WORDS}
+
+
+def load(p: Expressions, buffer: Buffer, place: str, type_: str, bytes_each: int) -> str | None:
+    """The text of a load from `place`, an address of `type_`; None where nothing was asked for."""
+    policy = p.policies.get(buffer)
+    if policy is None or buffer.role != "input":
+        return None
+    p.use(f"load_{policy}{bytes_each}")
+    return f"load_{policy}{bytes_each}<{type_}>({place})"
+
+
+def store(p: Expressions, buffer: Buffer, place: str, value: str, type_: str, bytes_each: int
+          ) -> str | None:  # fmt: skip
+    """The statement that stores `value`; None where nothing was asked for."""
+    policy = p.policies.get(buffer)
+    if policy is None:
+        return None
+    p.use(f"store_{policy}{bytes_each}")
+    return f"store_{policy}{bytes_each}<{type_}>({place}, {value});"

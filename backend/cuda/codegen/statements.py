@@ -1,0 +1,456 @@
+"""Statements of kernel IR as C++ text."""
+
+from __future__ import annotations
+
+import weakref
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from treadle.dsl.expr import (
+    Apply,
+    Const,
+    Expr,
+    Foreign,
+    Var,
+    conjuncts,
+    primitive,
+    substitute,
+    walk,
+)
+from treadle.dsl.types import ScalarType
+from treadle.skeletons.ir.kernel import (
+    Assign,
+    Atomic,
+    Barrier,
+    Body,
+    Buffer,
+    Collective,
+    Comment,
+    Declare,
+    Fence,
+    Fetch,
+    FetchUpdate,
+    For,
+    If,
+    Kernel,
+    Let,
+    Load,
+    LoadVector,
+    Publish,
+    Reduce,
+    Report,
+    Special,
+    Statement,
+    Store,
+    StoreVector,
+    While,
+    expressions,
+    meets,
+    statements,
+)
+from treadle.skeletons.ir.linearize import element_name
+
+from . import atomics, policies, vectors, warps
+from .expressions import Expressions
+from .facts import Facts, unknown
+from .layout import wrap
+from .names import Names
+from .prelude import Prelude
+from .scalars import AND, SUM, Term, type_name, unsigned_name
+
+_COMPOUND = {"add": "+=", "subtract": "-=", "multiply": "*="}
+#: An expression of more operations than this that is used again gets a name.
+_WORTH_A_NAME = 3
+#: Expressions deeper than this are cut, for people and for recursion.
+_DEEPEST = 24
+#: Sizes are not counted further.
+_LARGEST = 999
+
+
+class Writer:
+    """Writes the body of one kernel, line by line."""
+
+    def __init__(self, kernel: Kernel, prelude: Prelude, names: Names, facts: Facts,
+                 fast_math: bool) -> None:  # fmt: skip
+        self.kernel, self.prelude, self.names, self.facts = kernel, prelude, names, facts
+        self.lines: list[str] = []
+        self.depth = 1
+        self.variables: dict[Var, Term] = {}
+        self.buffers: dict[Buffer, str] = {}
+        self.vectors: dict[tuple[str, ...], tuple[str, str]] = {}  # parts: type, name
+        mine = weakref.proxy(self)  # what it has made goes with it, and with it the kernel's arrays
+        name = lambda v: mine._variable(v)  # noqa: E731
+        self.p = Expressions(prelude, facts, name, self.buffers.__getitem__, fast_math)
+        self.p.policies = dict(kernel.policies)
+        self.mutable = {s.var for s in statements(kernel.body) if isinstance(s, Declare | Assign)}
+        self.constant_buffers = {b for b in kernel.buffers if b.role == "input"}
+        self._fixed: dict[Expr, bool] = {}
+        self._sizes: dict[Expr, int] = {}
+        self._uses = self._count_uses(kernel.body)
+        sums = (e for e in self._uses if isinstance(e, Apply) and e.op.name in ("add", "subtract"))
+        self._bases = {e.args[0] for e in sums if _is_widening(e.args[0])}
+
+    # --- text ---
+
+    def line(self, text: str) -> None:
+        self.lines += wrap("  " * self.depth + text)
+
+    def _variable(self, v: Var) -> Term:
+        return self.variables[v]
+
+    def introduce(self, v: Var) -> str:
+        """A name for a variable that begins here."""
+        name = self.names.fresh(v.name)
+        self.variables[v] = Term(name)
+        return name
+
+    def is_read(self, v: Var) -> bool:
+        """Whether anything in the kernel uses a variable."""
+        return self._uses[v] > 0
+
+    def type(self, t: ScalarType) -> str:
+        return self.p.type(t)
+
+    def unreported(self) -> str:
+        """The condition that no check has failed so far."""
+        self.p.use("unreported")
+        return "unreported(errors)"
+
+    # --- naming what is used again ---
+
+    def _count_uses(self, body: Body) -> Counter[Expr]:
+        """How many expressions and statements use each expression."""
+        uses: Counter[Expr] = Counter()
+        seen: set[Expr] = set()
+        for s in statements(body):
+            roots = expressions(s)
+            uses.update(roots)
+            for e in walk(roots):
+                if e not in seen:
+                    seen.add(e)
+                    uses.update(e.args)
+        return uses
+
+    def is_fixed(self, e: Expr) -> bool:
+        """Whether `e` has the same value wherever its variables are visible."""
+        for node in unknown(e, self._fixed):
+            own = not (
+                node in self.mutable
+                if isinstance(node, Var)
+                else isinstance(node, Load) and node.buffer not in self.constant_buffers
+            )
+            self._fixed[node] = own and all(self._fixed[a] for a in node.args)
+        return self._fixed[e]
+
+    def size(self, e: Expr) -> int:
+        """Operations in the tree of `e` (many at most)."""
+        for node in unknown(e, self._sizes):
+            own = 0
+            if isinstance(node, Load) or (isinstance(node, Apply) and node.op.name != "cast"):
+                own = 1 if _is_cheap(node) else 4
+            self._sizes[node] = min(_LARGEST, own + sum(self._sizes[a] for a in node.args))
+        return self._sizes[e]
+
+    def prepare(self, roots: Sequence[Expr]) -> None:
+        """Name what `roots` use more than once."""
+        here: Counter[Expr] = Counter(roots)
+        seen: set[Expr] = set(self.p.bound)
+        order: list[Expr] = []
+        for root in roots:
+            for e in unknown(root, seen):
+                seen.add(e)
+                order.append(e)
+                here.update(e.args)
+        depth: dict[Expr, int] = {}
+        for e in order:
+            if e in self.p.bound or isinstance(e, Const | Var):
+                depth[e] = 0
+                continue
+            depth[e] = 1 + max((depth.get(a, 0) for a in e.args), default=0)
+            fixed = self.is_fixed(e)
+            again = (self._uses[e] if fixed else here[e]) > 1
+            if isinstance(e, Foreign):
+                again = here[e] > 1
+            if (again and self.size(e) >= _WORTH_A_NAME and e not in roots) or (
+                again and here[e] > 1 and self.size(e) >= _WORTH_A_NAME
+            ) or depth[e] > _DEEPEST:  # fmt: skip
+                # An index is held as an int32 (see Expressions.index), unless others lie beside it:
+                # a constant beside a 64-bit place is part of the instruction that loads.
+                narrow = _is_widening(e) and e not in self._bases
+                named = e.args[0] if narrow else e
+                if named not in self.p.bound:
+                    self.hold(named, "place" if _is_widening(e) else None)
+                depth[e] = 0
+
+    def hold(self, e: Expr, wish: str | None = None) -> str:
+        """Name a value: to the end of the scope, or of the statement if it may change then."""
+        if wish is None:
+            wish = element_name(e) if isinstance(e, Load) else "t"
+        text = _initial(self, e)
+        name = self.names.fresh(wish)
+        self.line(f"const {self.type(e.type)} {name} = {text};")
+        self.p.bound[e] = name
+        return name
+
+    def forget(self) -> None:
+        """A statement ends: what may change now has no name any more."""
+        self.p.bound = {e: n for e, n in self.p.bound.items() if self.is_fixed(e)}
+
+    # --- blocks ---
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """One step further in; what is named inside is forgotten after."""
+        bound = dict(self.p.bound)
+        self.forget()
+        self.depth += 1
+        with self.names.scope():
+            yield
+        self.depth -= 1
+        self.p.bound = bound
+
+    def block(self, body: Body) -> None:
+        """Statements in a scope of their own."""
+        with self.scope():
+            for s in body:
+                self.statement(s)
+
+    def statement(self, s: Statement) -> None:
+        if isinstance(s, While | Reduce):
+            _while(self, s) if isinstance(s, While) else _reduce(self, s)
+            return
+        self.prepare(expressions(s))
+        _write(self, s)
+        self.forget()
+
+
+def _is_widening(e: Expr) -> bool:
+    """Whether it is an int32 as an int64."""
+    return (isinstance(e, Apply) and e.op.name == "cast" and e.type.name == "int64"
+            and e.args[0].type.name == "int32")  # fmt: skip
+
+
+def _is_cheap(e: Expr) -> bool:
+    """Whether the machine does it in about one instruction."""
+    if not isinstance(e, Apply):
+        return False
+    by = e.args[-1]
+    if e.op.name in ("floor_divide", "remainder") and isinstance(by, Const) and e.type.is_integer:
+        return int(by.value).bit_count() == 1
+    return e.op.cost <= 2
+
+
+def _write(w: Writer, s: Statement) -> None:
+    p = w.p
+    match s:
+        case Comment():
+            for text in s.text.splitlines():
+                w.line(f"// {text}")
+        case Let() if _is_alias(w, s):
+            w.variables[s.var] = p.term(s.value)
+        case Let():
+            value = _initial(w, s.value)
+            name = w.introduce(s.var)
+            w.line(f"const {w.type(s.var.type)} {name} = {value};")
+            if isinstance(s.value, Apply | Load) and w.is_fixed(s.value):
+                p.bound.setdefault(s.value, name)
+        case Declare():
+            value = _initial(w, s.value)
+            w.line(f"{w.type(s.var.type)} {w.introduce(s.var)} = {value};")
+        case Assign():
+            _assign(w, s.var, s.value)
+        case Store():
+            place, value = f"{w.buffers[s.buffer]}[{p.index(s.index)}]", _initial(w, s.value)
+            kind = w.type(s.buffer.type)
+            w.line(policies.store(p, s.buffer, f"&{place}", value, kind, s.buffer.type.bytes)
+                   or f"{place} = {value};")  # fmt: skip
+        case If():
+            _if(w, s)
+        case For():
+            _for(w, s)
+        case Report():
+            p.use("report")
+            w.line(f"if ({_negated(w, s.ok)}) report(errors, {s.site + 1}, {p.text(s.index)}, "
+                   f"{p.text(s.extent)});")  # fmt: skip
+        case Atomic():
+            atomics.atomic(w, s)
+        case Fetch() | Publish() | FetchUpdate():
+            atomics.between_blocks(w, s)
+        case Barrier():
+            w.line("__syncthreads();")
+        case Fence():
+            w.line("__threadfence();")
+        case LoadVector():
+            vectors.load(w, s)
+        case StoreVector():
+            vectors.store(w, s)
+        case Collective():
+            warps.collective(w, s)
+        case Special():
+            name = w.introduce(s.var)
+            w.line(f"{w.type(s.var.type)} {name};")
+            w.line(f'asm volatile("mov.u32 %0, %%{s.register};" : "=r"({name}));')
+        case _:
+            raise AssertionError(f"{type(s).__name__} in kernel IR")
+
+
+def _is_alias(w: Writer, s: Let) -> bool:
+    """Whether the value has a name already, for good."""
+    if isinstance(s.value, Var):
+        return s.value not in w.mutable
+    return s.value in w.p.bound and w.is_fixed(s.value)
+
+
+def _initial(w: Writer, e: Expr) -> str:
+    """A value where its type is said already: its last conversion of integers is left to C++."""
+    text = w.p.text(e)
+    if isinstance(e, Apply) and e.op.name == "cast" and e not in w.p.bound and e.type.is_integer:
+        if e.args[0].type.is_integer or e.args[0].type.kind == "bool":
+            return w.p.text(e.args[0])
+    if e.type.is_integer and text.startswith(f"({type_name(e.type)})("):
+        inner = text[len(type_name(e.type)) + 2 :]
+        if _closes_at_end(inner):
+            return inner[1:-1]
+    return text
+
+
+def _closes_at_end(text: str) -> bool:
+    depth = 0
+    for k, c in enumerate(text):
+        depth += (c == "(") - (c == ")")
+        if depth == 0:
+            return k == len(text) - 1
+    return False
+
+
+def _negated(w: Writer, e: Expr) -> str:
+    """Not `e`, as a condition."""
+    return w.p.text(Apply(primitive("logical_not"), (e,), e.type))
+
+
+def _assign(w: Writer, var: Var, value: Expr) -> None:
+    name = w.variables[var].code
+    if isinstance(value, Apply) and value not in w.p.bound and len(value.args) == 2:
+        symbol = _COMPOUND.get(value.op.name)
+        plain = var.type.kind not in ("bool", "complex") and var.type.bits >= 32
+        if symbol and plain and value.args[0] is var:
+            w.line(f"{name} {symbol} {_step(w, value, value.args[1])};")
+            return
+        if symbol and plain and value.op.commutative and value.args[1] is var:
+            w.line(f"{name} {symbol} {_step(w, value, value.args[0])};")
+            return
+    w.line(f"{name} = {_initial(w, value)};")
+
+
+def _step(w: Writer, sum_: Apply, e: Expr) -> str:
+    """The right side of `+=`: unsigned where the sum of signed integers might wrap."""
+    if sum_.type.is_integer and sum_.type.signed and not w.facts.is_plain(sum_):
+        if isinstance(e, Const) and int(e.value) >= 0:
+            return f"{int(e.value)}{'u' if sum_.type.bits == 32 else 'ull'}"
+        return w.p.cast(unsigned_name(sum_.type.bits), w.p.term(e)).code
+    return w.p.text(e)
+
+
+def _condition(w: Writer, e: Expr) -> str:
+    """A condition, of which nothing is said twice: a user's test of a place and ours may be one."""
+    texts = [w.p.term(part).within(AND) for part in conjuncts(e)]
+    once = list(dict.fromkeys(texts))
+    return w.p.text(e) if len(once) == len(texts) else " && ".join(once)
+
+
+def _if(w: Writer, s: If) -> None:
+    w.line(f"if ({_condition(w, s.condition)}) {{")
+    w.block(s.then)
+    other = s.other
+    while len(other) == 1 and isinstance(other[0], If):
+        inner = other[0]
+        if any(e not in w.p.bound and w.size(e) > 40 for e in expressions(inner)):
+            break
+        w.line(f"}} else if ({w.p.text(inner.condition)}) {{")
+        w.block(inner.then)
+        other = inner.other
+    if other:
+        w.line("} else {")
+        w.block(other)
+    w.line("}")
+
+
+def _stops(w: Writer, s: For | While) -> bool:
+    """Whether a loop ends once a check has failed (see `Report`)."""
+    unrolled = isinstance(s, For) and s.kind == "unrolled"
+    return w.kernel.errors > 0 and not unrolled and not meets((s,))
+
+
+def _for(w: Writer, s: For) -> None:
+    p = w.p
+    start = p.text(s.start)
+    stop = _bound(w, s.stop, s.var.name)
+    if s.kind == "unrolled":
+        w.line("#pragma unroll")
+    with w.names.scope():
+        name = w.introduce(s.var)
+        step = f"++{name}" if s.step == 1 else f"{name} += {s.step}"
+        until = f" && {w.unreported()}" if _stops(w, s) else ""
+        w.line(f"for ({w.type(s.var.type)} {name} = {start}; {name} < {stop}{until}; {step}) {{")
+        w.block(s.body)
+        w.line("}")
+
+
+def _bound(w: Writer, stop: Expr, name: str) -> str:
+    """The end of a loop, evaluated once."""
+    if not w.is_fixed(stop) or w.size(stop) > 2:
+        w.hold(stop, f"{name}_end")
+    return w.p.term(stop).within(SUM)
+
+
+def _while(w: Writer, s: While) -> None:
+    if not any(e.type is not None and e.type.is_inexact for e in walk((s.condition,))):
+        # ptxas 13 unrolls loops that count down to where they wrap (`while (n < 0) n -= 1`) as if
+        # their number of turns were a signed one, and runs them where they should not run at all.
+        w.line("#pragma unroll 1")
+    first, stops = len(w.lines), _stops(w, s)
+    w.line("while (true) {")
+    with w.scope():
+        for inner in s.before:
+            w.statement(inner)
+        w.prepare((s.condition,))
+        if len(w.lines) == first + 1:  # nothing before the test
+            until = f"{w.p.term(s.condition).within(AND)} && {w.unreported()}" if stops else ""
+            until = until or w.p.text(s.condition)
+            w.lines[first:] = wrap("  " * (w.depth - 1) + f"while ({until}) {{")
+        else:
+            w.line(f"if ({_negated(w, s.condition)}) break;")
+            if stops:
+                w.line(f"if (!{w.unreported()}) break;")
+        w.forget()
+        for inner in s.body:
+            w.statement(inner)
+    w.line("}")
+
+
+def as_loop(s: Reduce) -> For:
+    """A reduction as a serial loop."""
+    mapping: dict[Expr, Expr] = {}
+    for k, (left, right) in enumerate(zip(s.combine.left, s.combine.right, strict=True)):
+        mapping[left], mapping[right] = s.accumulators[k], s.values[k]
+    results = substitute(s.combine.results, mapping)
+    apart = all(
+        not (set(walk((r,))) & (set(s.accumulators) - {a}))
+        for r, a in zip(results, s.accumulators, strict=True)
+    )
+    if apart:
+        steps: Body = tuple(Assign(a, r) for a, r in zip(s.accumulators, results, strict=True))
+    else:
+        held = [Var(a.name, a.type) for a in s.accumulators]
+        steps = (
+            *(Let(h, r) for h, r in zip(held, results, strict=True)),
+            *(Assign(a, h) for a, h in zip(s.accumulators, held, strict=True)),
+        )
+    return For(s.var, s.start, s.stop, (*s.body, *steps))
+
+
+def _reduce(w: Writer, s: Reduce) -> None:
+    loop = as_loop(s)
+    w.mutable.update(s.accumulators)
+    w.statement(loop)

@@ -1,0 +1,219 @@
+"""Kernel IR as CUDA C++: a file with one `extern "C"` kernel, or with all of a program.
+
+Parameters, in order: a pointer for every buffer that is not local or shared (in the kernel's
+order), `int64* errors` if something can fail (`Kernel.errors`), then the scalars in their own
+types.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from treadle.dsl.expr import Const, Foreign, Param, Var, walk
+from treadle.skeletons.ir.kernel import (
+    Buffer,
+    Fetch,
+    Kernel,
+    LoadVector,
+    StoreVector,
+    evaluated,
+    expressions,
+    statements,
+    written,
+)
+
+from . import atomics, vectors, warps
+from .expressions import LIBRARY
+from .facts import Facts
+from .foreign import device_function
+from .names import Names, identifier
+from .prelude import Helper, Prelude
+from .scalars import ALIASES, Term
+from .statements import Writer
+
+#: Bytes of shared memory that a kernel may declare; more is asked for at the launch.
+STATIC_SHARED = 48 * 1024
+#: Comments over a kernel, given the names of its scalars.
+Heading = Callable[[Mapping[Var, str]], str]
+_LIBRARY = {**LIBRARY, **atomics.HELPERS, **vectors.HELPERS, **warps.HELPERS}
+
+
+def entry_name(kernel: Kernel) -> str:
+    """The name of the `extern "C"` function."""
+    return identifier(kernel.name)
+
+
+def parameters(kernel: Kernel) -> tuple[Buffer, ...]:
+    """The buffers whose addresses a launch passes, in order."""
+    return tuple(b for b in kernel.buffers if b.role not in ("local", "shared"))
+
+
+def dynamic_shared_bytes(kernel: Kernel) -> int:
+    """Bytes of shared memory that a launch must ask for: 0 when the text declares them."""
+    total = sum(_room(b) for b in kernel.buffers if b.role == "shared")
+    return total if total > STATIC_SHARED else 0
+
+
+def _room(b: Buffer) -> int:
+    """Bytes of a shared array, to the next multiple of 16."""
+    return -(-_count(b) * b.type.bytes // 16) * 16
+
+
+def _count(b: Buffer) -> int:
+    if not isinstance(b.size, Const):
+        raise AssertionError(f"{b.role} buffer {b.name} has no constant size")
+    return int(b.size.value)
+
+
+def passed(kernel: Kernel) -> tuple[Var, ...]:
+    """The scalars that a kernel is given: those of its own that its body reads (others decide how
+    many blocks there are, or which variant runs)."""
+    asked: set[Var] = set()
+    for s in statements(kernel.body):
+        asked.update(e for e in walk(evaluated(s)) if isinstance(e, Var))
+    return tuple(v for v in kernel.scalars if v in asked)
+
+
+def print_kernel(kernel: Kernel, *, fast_math: bool = False, every_scalar: bool = False) -> str:
+    """The CUDA C++ of a GPU kernel (its fallback is a text of its own).
+
+    `every_scalar`: it takes all its scalars, those too that it does not read."""
+    return print_file([(None, kernel)], fast_math=fast_math, every_scalar=every_scalar)
+
+
+def print_file(parts: Sequence[tuple[Heading | None, Kernel]], *, fast_math: bool = False,
+               every_scalar: bool = False) -> str:  # fmt: skip
+    """The CUDA C++ of several kernels, each under its heading: one file, which compiles.
+
+    What kernels share stands once, at the head; kernels of the same name are numbered.
+    """
+    prelude, names = Prelude(_LIBRARY), Names()
+    foreign: dict[Any, str] = {}
+    texts = []
+    for heading, kernel in parts:
+        entry = names.fresh(entry_name(kernel))
+        scalars = kernel.scalars if every_scalar else passed(kernel)
+        texts.append(_kernel(kernel, entry, scalars, prelude, names, foreign, fast_math, heading))
+    body = "\n".join(texts)
+    return prelude.text(body) + body
+
+
+def _kernel(kernel: Kernel, entry: str, scalars: Sequence[Var], prelude: Prelude, file: Names,
+            foreign: dict[Any, str], fast_math: bool, heading: Heading | None
+            ) -> str:  # fmt: skip
+    if kernel.thread is None:
+        raise AssertionError(f"{kernel.name} is no GPU kernel")
+    names, facts = Names(file), Facts(kernel)
+    w = Writer(kernel, prelude, names, facts, fast_math)
+    w.p.foreign = foreign
+    w.p.failing = {f: len(kernel.sites) + k + 1 for k, f in enumerate(kernel.raising)}
+    changed = {b for s in statements(kernel.body) for b in written(s)}
+    changed |= {s.buffer for s in statements(kernel.body) if isinstance(s, Fetch)}
+    w.constant_buffers = {b for b in kernel.buffers if b not in changed}
+    given = []
+    values = zip(kernel.scalars, kernel.scalar_values, strict=False)  # by hand: without values
+    computed = {v for v, host in values if not isinstance(host, Param)}
+    for b in parameters(kernel):
+        w.buffers[b] = names.fresh(_plain(b.name) if b.role == "scratch" else b.name)
+        const = "" if b in changed else "const "
+        given.append(f"{const}{w.type(b.type)}* __restrict__ {w.buffers[b]}")
+    if kernel.errors:
+        given.append(f"{_use(w, 'int64')}* __restrict__ errors")
+    for v in scalars:
+        w.variables[v] = Term(names.fresh(_plain(v.name) if v in computed else v.name))
+        given.append(f"{w.type(v.type)} {w.variables[v].code}")
+    _foreign(w, file)
+    _declarations(w)
+    _numbers(w)
+    for s in kernel.body:
+        w.statement(s)
+    bounds = f"{kernel.threads}, {kernel.resident}" if kernel.resident else f"{kernel.threads}"
+    head = [f"// {c}" for comment in kernel.comments for c in comment.splitlines()]
+    if heading is not None:
+        head += heading({v: w.variables[v].code for v in scalars}).splitlines()
+    lines = [*head, f'extern "C" __global__ void __launch_bounds__({bounds})',
+             *_signature(entry, given), *w.lines, "}", ""]  # fmt: skip
+    return "\n".join(lines)
+
+
+def _plain(name: str) -> str:
+    """A name of ours without the number that told it from those of other variants."""
+    return re.sub(r"_\d+(?=_multiplier$|_shift$|$)", "", name)
+
+
+def _use(w: Writer, name: str) -> str:
+    w.p.use(name)
+    return name
+
+
+def _signature(entry: str, given: list[str]) -> list[str]:
+    """The parameters, on as many lines as they take."""
+    lines, line = [], f"{entry}("
+    pad = " " * len(line) if len(line) < 40 else "    "
+    for k, g in enumerate(given):
+        piece = g + (") {" if k == len(given) - 1 else ",")
+        if len(line) + len(piece) + 1 > 98 and line.strip():
+            lines.append(line)
+            line = pad + piece
+        else:
+            line += piece if line.endswith("(") else f" {piece}"
+    if not given:
+        line += ") {"
+    return [*lines, line]
+
+
+def _foreign(w: Writer, file: Names) -> None:
+    """A name and the text of every foreign function."""
+    for s in statements(w.kernel.body):
+        for e in walk(evaluated(s)):
+            if isinstance(e, Foreign) and e.function not in w.p.foreign:
+                name = w.p.foreign[e.function] = file.fresh(e.function.name)
+                text = device_function(e.function, name)
+                needed = [a for a in (*ALIASES, "complex64", "complex128")
+                          if re.search(rf"\b{a}\b", text)]  # fmt: skip
+                w.p.prelude.add(name, Helper(text, tuple(needed)))
+
+
+def _declarations(w: Writer) -> None:
+    """Shared memory and the arrays of a thread."""
+    wide = {s.buffer for s in statements(w.kernel.body) if isinstance(s, LoadVector | StoreVector)}
+    dynamic = dynamic_shared_bytes(w.kernel) > 0
+    if dynamic:
+        w.line("extern __shared__ __align__(16) unsigned char shared_memory[];")
+    at = 0
+    for b in w.kernel.buffers:
+        if b.role not in ("local", "shared"):
+            continue
+        name = w.buffers[b] = w.names.fresh(_plain(b.name))
+        kind = w.type(b.type)
+        align = "__align__(16) " if b in wide else ""
+        if b.role == "local":
+            w.line(f"{align}{kind} {name}[{_count(b)}];")
+        elif dynamic:
+            place = f"shared_memory + {at}" if at else "shared_memory"
+            w.line(f"{kind}* const {name} = reinterpret_cast<{kind}*>({place});")
+            at += _room(b)
+        else:
+            w.line(f"__shared__ {align}{kind} {name}[{_count(b)}];")
+
+
+def _numbers(w: Writer) -> None:
+    """The number of this block and of this thread, if anything asks."""
+    asked = {
+        e for s in statements(w.kernel.body) for e in walk(expressions(s)) if isinstance(e, Var)
+    }
+    for v, source in ((w.kernel.task, "blockIdx.x"), (w.kernel.thread, "threadIdx.x")):
+        if v is not None and v in asked:
+            w.line(f"const {w.type(v.type)} {w.introduce(v)} = {source};")
+
+
+__all__ = [
+    "dynamic_shared_bytes",
+    "entry_name",
+    "parameters",
+    "passed",
+    "print_file",
+    "print_kernel",
+]

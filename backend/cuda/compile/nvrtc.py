@@ -1,0 +1,272 @@
+"""CUDA C++ to machine code: NVRTC, a cache in memory and one on disk.
+
+Neither a GPU nor a driver is needed: NVRTC makes the code of any architecture that it knows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import re
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from treadle.dsl import locks
+from treadle.dsl.errors import BackendUnavailable, CompilationError
+from treadle.dsl.limits import threads
+from treadle.skeletons.ir.kernel import Kernel
+
+from ...runtime.disk_cache import DiskCache
+from ..codegen.text import dynamic_shared_bytes, entry_name, print_kernel
+from . import ptxas
+
+
+@dataclass(frozen=True)
+class Cubin:
+    """Machine code of one kernel for one architecture.
+
+    `name` is the kernel in `image`.  `registers` per thread; `spills`: bytes of local memory that a
+    thread writes because registers ran out; `stack`: bytes of its stack frame (arrays that are not
+    in registers); `shared_bytes` that the code declares, `dynamic_shared_bytes` that a launch must
+    ask for.
+    """
+
+    name: str
+    arch: str
+    image: bytes
+    source: str
+    registers: int
+    spills: int
+    stack: int
+    shared_bytes: int
+    dynamic_shared_bytes: int
+    from_disk: bool = False
+
+
+#: No contraction: a product and a sum are one operation only where the IR says so.
+_OPTIONS: dict[str, Any] = {
+    "std": "c++17", "fma": False, "ptxas_options": ["-v"], "no_display_error_number": True,
+}  # fmt: skip
+_memory: OrderedDict[tuple[str, DiskCache | None], Cubin] = OrderedDict()
+_memory_lock = locks.lock()
+_MEMORY_LIMIT = 1024
+_disk = DiskCache(folder="cuda")
+
+
+def compile_kernel(kernel: Kernel, arch: str, fast_math: bool = False, *,
+                   cache: DiskCache | None = None) -> Cubin:  # fmt: skip
+    """Machine code for a GPU kernel (not for its fallback): from memory, from disk, or made now.
+
+    `arch` is a real architecture, such as "sm_90a".  `CompilationError` carries the CUDA C++ and
+    NVRTC's log.
+    """
+    source = print_kernel(kernel, fast_math=fast_math)
+    return compile_text(source, entry_name(kernel), arch, kernel=kernel,
+                        dynamic_shared_bytes=dynamic_shared_bytes(kernel), cache=cache)  # fmt: skip
+
+
+def compile_kernels(kernels: Sequence[Kernel], arch: str, fast_math: bool = False, *,
+                    cache: DiskCache | None = None) -> list[Cubin]:  # fmt: skip
+    """Several at once, on several cores."""
+    several = len(kernels) > 1
+    pool = threads(min(len(kernels), os.cpu_count() or 1), "treadle") if several else None
+    if pool is None:
+        return [compile_kernel(k, arch, fast_math, cache=cache) for k in kernels]
+    with pool:
+        return list(pool.map(lambda k: compile_kernel(k, arch, fast_math, cache=cache), kernels))
+
+
+def compile_text(source: str, name: str, arch: str, *, kernel: Kernel | None = None,
+                 dynamic_shared_bytes: int = 0,
+                 cache: DiskCache | None = None) -> Cubin:  # fmt: skip
+    """Machine code for CUDA C++ with the `extern "C"` kernel `name`."""
+    nvrtc = _nvrtc()
+    disk = _disk if cache is None else cache
+    key = hashlib.sha256(
+        "\0".join((source, name, arch, nvrtc.translator(arch), repr(_OPTIONS))).encode()
+    ).hexdigest()
+    held_key = key, cache
+    with _memory_lock:
+        held = _memory.get(held_key)
+        if held is not None:
+            _memory.move_to_end(held_key)
+            return held
+    made = _from_disk(key, source, name, arch, disk, dynamic_shared_bytes)
+    if made is None:
+        image, log = nvrtc.compile(source, arch, kernel)
+        used = _resources(log)
+        disk.put(key, image, {"arch": arch, "kernel": name, **used})
+        made = _cubin(name, arch, image, source, used, dynamic_shared_bytes, False)
+    with _memory_lock:
+        _memory[held_key] = made
+        while len(_memory) > _MEMORY_LIMIT:
+            _memory.popitem(last=False)
+    return made
+
+
+def _from_disk(key: str, source: str, name: str, arch: str, disk: DiskCache,
+               dynamic: int) -> Cubin | None:  # fmt: skip
+    found = disk.get(key)
+    if found is None:
+        return None
+    image, about = found
+    try:
+        used = {word: int(about[word]) for word in _RESOURCES}
+    except (KeyError, TypeError, ValueError):
+        disk.drop(key)
+        return None
+    return _cubin(name, arch, image, source, used, dynamic, True)
+
+
+def _cubin(name: str, arch: str, image: bytes, source: str, used: dict[str, int], dynamic: int,
+           from_disk: bool) -> Cubin:  # fmt: skip
+    return Cubin(name, arch, image, source, used["registers"], used["spills"], used["stack"],
+                 used["shared_bytes"], dynamic, from_disk)  # fmt: skip
+
+
+class _Nvrtc:
+    """NVRTC by way of cuda-core."""
+
+    def __init__(self) -> None:
+        try:
+            import cuda.core as core
+            from cuda.bindings import nvrtc
+        except ImportError as error:
+            raise BackendUnavailable(
+                f"compiling for a GPU needs cuda-core: {error}.",
+                hint="pip install 'treadle[cuda13]'",
+            ) from None
+        self.core: Any = core
+        self.nvrtc: Any = nvrtc
+        try:
+            _, major, minor = nvrtc.nvrtcVersion()
+        except Exception as error:
+            raise BackendUnavailable(
+                f"compiling for a GPU needs NVRTC: {error}.", hint="pip install nvidia-cuda-nvrtc"
+            ) from None
+        self.number = major, minor
+        self.version = f"{major}.{minor}"
+
+    def translator(self, arch: str) -> str:
+        """What makes the machine code: a part of the cache's key."""
+        return self.version + " without negations" * ptxas.concerned(self.number, arch)
+
+    def compile(self, source: str, arch: str, kernel: Kernel | None) -> tuple[bytes, str]:
+        """The cubin and the log."""
+        program, image, log = self._translated(source, arch, kernel)
+        if not ptxas.concerned(self.number, arch) or not self._negated(program):
+            return image, log
+        program, image, log = self._translated(ptxas.OPAQUE + source, arch, kernel)
+        text = self._negated(program)
+        return (image, log) if text is None else self._assemble(text, arch, source)
+
+    def _translated(self, source: str, arch: str, kernel: Kernel | None) -> tuple[Any, bytes, str]:
+        """NVRTC's program, its machine code and the log."""
+        log = io.StringIO()
+        wide = {"device_int128": True} if "__int128" in source else {}
+        options = self.core.ProgramOptions(arch=arch, **_OPTIONS, **wide)
+        try:
+            program = self.core.Program(source, "c++", options)
+            made = program.compile("cubin", logs=log)
+        except Exception as error:
+            raise _refused(str(error), source, arch, kernel, self.version) from None
+        return program, bytes(made.code), log.getvalue()
+
+    def _negated(self, program: Any) -> str | None:
+        """Other PTX than NVRTC gave to ptxas, if that may be translated wrongly."""
+        _, size = self.nvrtc.nvrtcGetPTXSize(program.handle)
+        text = bytes(size)
+        self.nvrtc.nvrtcGetPTX(program.handle, text)
+        return ptxas.without_negations(text.rstrip(b"\0").decode())
+
+    def _assemble(self, ptx: str, arch: str, source: str) -> tuple[bytes, str]:
+        """The cubin and the log, by nvJitLink or the driver."""
+        options = self.core.LinkerOptions(arch=arch, ptxas_options=["-v"], verbose=True)
+        try:
+            linker = self.core.Linker(self.core.ObjectCode.from_ptx(ptx.encode()), options=options)
+            made = linker.link("cubin")
+            return bytes(made.code), linker.get_info_log()
+        except Exception as error:
+            raise CompilationError(
+                f"NVRTC {self.version} would make wrong machine code of this kernel for {arch} (it "
+                "loses the sign of an integer in a minimum of three), and its PTX cannot be "
+                f"assembled otherwise: {error}",
+                source=source,
+                hint="pip install -U nvidia-cuda-nvrtc, 13.4 or newer, or nvidia-nvjitlink.",
+            ) from None
+
+
+def _refused(log: str, source: str, arch: str, kernel: Kernel | None,
+             version: str) -> CompilationError:  # fmt: skip
+    """What NVRTC says, with the lines of the text it says it of, and whose operation they are."""
+    log = log.replace("\0", "").strip()
+    what = "a text" if kernel is None else kernel.name
+    if kernel is not None and kernel.comments:
+        what += f" ({'; '.join(c.strip() for c in kernel.comments)})"
+    if "gpu-architecture" in log:
+        return CompilationError(f"NVRTC {version} makes no code for {arch!r}.", source=source,
+                                hint="Architectures look like sm_90a; a newer NVRTC knows more: "
+                                     "pip install -U nvidia-cuda-nvrtc")  # fmt: skip
+    lines, parts = source.splitlines(), []
+    for found in list(re.finditer(r"\((\d+)\): (?:catastrophic )?error:? ?(.*)", log))[:3]:
+        number = int(found.group(1))
+        text = lines[number - 1].strip() if 0 < number <= len(lines) else ""
+        parts.append(f"  line {number}: {text}\n    {found.group(2).strip()}")
+        remark = _remark_above(lines, number)
+        if remark:
+            parts[-1] += f"\n    (after the comment: {remark})"
+    return CompilationError(
+        f"NVRTC {version} cannot compile {what} for {arch}:\n" + ("\n".join(parts) or f"  {log}"),
+        source=source,
+        hint="This is a mistake of treadle's own: please report it with the program.",
+        log=log,
+    )
+
+
+def _remark_above(lines: Sequence[str], number: int) -> str:
+    """The nearest comment above a line inside the kernel: it says which operation this is."""
+    for text in reversed(lines[: number - 1]):
+        if text.startswith(('extern "C"', "}")):
+            break
+        if text.strip().startswith("//"):
+            return text.strip().lstrip("/ ")
+    return ""
+
+
+_loading = locks.lock()
+_loaded: list[_Nvrtc] = []
+
+
+def _nvrtc() -> _Nvrtc:
+    """The compiler, loaded once (two threads must not import it at the same time)."""
+    with _loading:
+        if not _loaded:
+            _loaded.append(_Nvrtc())
+        return _loaded[0]
+
+
+_RESOURCES = ("registers", "spills", "stack", "shared_bytes")
+
+
+def _resources(log: str) -> dict[str, int]:
+    """What ptxas says a kernel takes."""
+
+    def find(pattern: str) -> int:
+        found = re.search(pattern, log, re.IGNORECASE)
+        return int(found.group(1)) if found else 0
+
+    return {
+        "registers": find(r"Used (\d+) registers"),
+        "spills": find(r"(\d+) bytes spill stores"),
+        "stack": find(r"(\d+) bytes stack frame"),
+        "shared_bytes": find(r"(\d+) bytes smem"),
+    }
+
+
+def forget() -> None:
+    """Drop the memory cache (tests)."""
+    with _memory_lock:
+        _memory.clear()

@@ -1,0 +1,1 @@
+"""Memory, copies and launches of a GPU."""

@@ -1,0 +1,327 @@
+"""What a program needs of a GPU: memory, copies, launches.  Nothing else touches the hardware.
+
+`CudaDevice` (graphs/launch.py) is the real one.  The tests have another one, over NumPy and an
+interpreter of GPU kernels, so that whole programs of this backend run where there is no GPU.
+
+Operations are values: running a program either hands them to the device one by one, or records
+them on a tape (graphs/tape.py) that is replayed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from treadle.dsl.errors import TreadleError
+from treadle.skeletons.ir.kernel import Buffer, Kernel
+
+from ..codegen.text import passed
+
+
+class Block:
+    """An array on the device: its layout, and its memory once it has some.
+
+    `array` is the device's own array (CuPy's; in the emulation whatever the device made), None
+    while recording.  `strides` are in bytes; `dense`: row-major without gaps; `aligned`: begins at
+    a multiple of 16 bytes.  kind: "input" (somebody else's: never written) or "work" (made by the
+    program, dense and aligned).
+    """
+
+    __slots__ = ("aligned", "array", "dense", "dtype", "itemsize", "kind", "shape", "strides")
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        array: Any = None,
+        *,
+        kind: str = "work",
+        strides: tuple[int, ...] | None = None,
+        dense: bool = True,
+        aligned: bool = True,
+    ) -> None:
+        self.shape, self.dtype, self.array, self.kind = shape, dtype, array, kind
+        self.itemsize = dtype.itemsize
+        self.strides = strides if strides is not None else row_major(shape, dtype.itemsize)
+        self.dense, self.aligned = dense, aligned
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        total = 1
+        for n in self.shape:
+            total *= n
+        return total
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.itemsize
+
+    @property
+    def reach(self) -> int:
+        """Elements between the first and the last in memory, both included (0: empty)."""
+        if self.dense or not self.size:
+            return self.size
+        spans = zip(self.shape, self.strides, strict=True)
+        return 1 + sum((n - 1) * abs(s) for n, s in spans) // self.itemsize
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} {self.dtype}{list(self.shape)}>"
+
+
+def row_major(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
+    """Strides in bytes of a dense array."""
+    strides, step = [], itemsize
+    for n in reversed(shape):
+        strides.append(step)
+        step *= max(n, 1)
+    return tuple(reversed(strides))
+
+
+class Code:
+    """A kernel, and what the device made of it (`function`: opaque, None until compiled).
+
+    `scalars`: those that a launch passes.  `idle`: a device's memory for arguments, used by one
+    launch at a time.
+    """
+
+    __slots__ = (
+        "errors",
+        "fast_math",
+        "function",
+        "idle",
+        "kernel",
+        "pointers",
+        "scalars",
+        "written",
+    )  # fmt: skip
+
+    def __init__(self, kernel: Kernel, fast_math: bool) -> None:
+        self.kernel, self.fast_math = kernel, fast_math
+        self.function: Any = None
+        self.idle: list[Any] = []
+        self.scalars = passed(kernel)
+        #: The buffers that a launch needs addresses of, in order; and which may be written to.
+        self.pointers: tuple[Buffer, ...] = tuple(
+            b for b in kernel.buffers if b.role not in ("local", "shared")
+        )
+        self.written = tuple(b.role != "input" for b in self.pointers)
+        self.errors = kernel.errors
+
+
+@dataclass(frozen=True, eq=False)
+class Launch:
+    """`tasks` (≥ 1) blocks of a kernel.
+
+    `blocks` are the arrays of `code.pointers`; `scalars` the values of `code.scalars`; `errors`
+    an int64 array for kernels in which something can fail (`Kernel.errors`).  `varying` computes
+    `scalars` anew from the program's parameters.
+    """
+
+    code: Code
+    blocks: tuple[Block, ...]
+    scalars: tuple[Any, ...]
+    tasks: int
+    errors: Block | None = None
+    varying: Callable[[Sequence[Any]], tuple[Any, ...]] | None = None
+
+    @property
+    def writes(self) -> tuple[Block, ...]:
+        return tuple(b for b, w in zip(self.blocks, self.code.written, strict=True) if w)
+
+    @property
+    def reads(self) -> tuple[Block, ...]:
+        """What it may read: everything, for an output may hold what another kernel put there."""
+        return self.blocks
+
+
+@dataclass(frozen=True, eq=False)
+class Fill:
+    """Every element of a dense array becomes `value` (a rank-0 array of its type)."""
+
+    block: Block
+    value: np.ndarray[Any, Any]
+
+    @property
+    def writes(self) -> tuple[Block, ...]:
+        return (self.block,)
+
+    @property
+    def reads(self) -> tuple[Block, ...]:
+        return ()
+
+
+@dataclass(frozen=True, eq=False)
+class Copy:
+    """`target[...] = source` on the device: equal shapes and types, `target` dense."""
+
+    target: Block
+    source: Block
+
+    @property
+    def writes(self) -> tuple[Block, ...]:
+        return (self.target,)
+
+    @property
+    def reads(self) -> tuple[Block, ...]:
+        return (self.source,)
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """A library's work: `action(arrays of reads, arrays of writes)`, queued on the stream.
+
+    It waits for nothing and keeps no address, but it is no kernel of ours: no part of a graph.
+    `addressed`: the same of the addresses of (reads…, writes…), which costs no arrays; None where
+    there is no such thing.
+    """
+
+    action: Callable[[Sequence[Any], Sequence[Any]], None]
+    reads: tuple[Block, ...]
+    writes: tuple[Block, ...]
+    addressed: Callable[[Sequence[int]], None] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Repeat:
+    """A loop over arrays whose turns are fixed operations.
+
+    The state lies in `front` before turns 0, 2, … and in `back` before turns 1, 3, …: `even` reads
+    `front` and writes `back`, `odd` the reverse.  There are `turns` of them; or, where that is
+    None, as many as `test` holds: a rank-0 bool that `look[0]` (over `front`) or `look[1]` (over
+    `back`) puts into `test[0]` or `test[1]` before a turn.  A loop with a test ends with its state
+    in `front`; a counted one where the turn after the last would read it.  `harmless`: a turn may
+    run although the test has failed, for what it reads and writes does not depend on data.
+    """
+
+    turns: int | None
+    front: tuple[Block, ...]
+    back: tuple[Block, ...]
+    even: tuple[Operation, ...]
+    odd: tuple[Operation, ...]
+    look: tuple[tuple[Operation, ...], tuple[Operation, ...]] = ((), ())
+    test: tuple[Block, Block] | None = None
+    harmless: bool = False
+
+    @property
+    def inside(self) -> tuple[Operation, ...]:
+        return (*self.look[0], *self.even, *self.look[1], *self.odd)
+
+    @property
+    def writes(self) -> tuple[Block, ...]:
+        more = (*self.front, *self.back) if self.turns is None else ()
+        return tuple(dict.fromkeys((*more, *(b for op in self.inside for b in op.writes))))
+
+    @property
+    def reads(self) -> tuple[Block, ...]:
+        more = (*self.front, *self.back, *(self.test or ()))
+        return tuple(dict.fromkeys((*more, *(b for op in self.inside for b in op.reads))))
+
+
+Operation = Launch | Fill | Copy | Call | Repeat
+
+
+class Transfer(Protocol):
+    """A copy that has begun."""
+
+    def finish(self) -> None:
+        """Return when it is made; raises what went wrong."""
+        ...
+
+
+class Lanes(Protocol):
+    """Copies between the host and the device, both ways at once and beside the work.
+
+    They begin once a mark has come (`Device.mark`).
+    """
+
+    def send(self, target: Any, source: np.ndarray[Any, Any], after: Any) -> Transfer:
+        """Copy a host array to a dense one on the device."""
+        ...
+
+    def fetch(self, target: np.ndarray[Any, Any], source: Any, after: Any) -> Transfer:
+        """Copy a dense array of the device to a dense one of the host."""
+        ...
+
+
+class Device(Protocol):
+    """One GPU, as the calling thread sees it: work goes to its current stream, in order.
+
+    Arrays are the device's own (`Block.array`).  Errors are treadle's: `DeviceOutOfMemory` with
+    sizes, `CompilationError`, `BackendUnavailable` when the GPU is lost.
+    """
+
+    name: str
+    arch: str
+    multiprocessors: int
+    shared: int
+    """Bytes of shared memory that a block can ask for."""
+    library: Any
+    """The module with NumPy's functions for its arrays: CuPy (NumPy in the emulation)."""
+
+    def is_current(self) -> bool:
+        """Whether the calling thread's work goes to this device."""
+        ...
+
+    def compile(self, codes: Sequence[Code]) -> None:
+        """Give every code its `function`, several at a time."""
+        ...
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+        """An uninitialised dense array, aligned to 256 bytes."""
+        ...
+
+    def adopt(self, value: Any) -> tuple[Any, Hashable] | None:
+        """The device's own array over the memory of `value`, without a copy and with its strides
+        (ordered after what `value`'s owner still does to it); None when `value` is on the host.
+
+        Beside it what of its layout matters: the shape when it is dense and aligned, else more.
+        """
+        ...
+
+    def block(self, array: Any) -> Block:
+        """An "input" block of an array that `adopt` gave."""
+        ...
+
+    def upload(self, value: np.ndarray[Any, Any]) -> Any:
+        """A dense copy of a host array (of any layout, in native byte order)."""
+        ...
+
+    def download(self, array: Any) -> np.ndarray[Any, Any]:
+        """A host array of its own, once all earlier work on the array is done."""
+        ...
+
+    def mark(self) -> Any:
+        """What has come when the work queued so far on the current stream is done."""
+        ...
+
+    def lanes(self) -> AbstractContextManager[Lanes]:
+        """Lanes to copy in; nothing is under way in them any more at their end.  Nothing else may
+        be copied in the meantime."""
+        ...
+
+    def wait(self) -> None:
+        """Return when the work of the current stream is done."""
+        ...
+
+    def run(self, operation: Operation) -> None:
+        """Queue an operation whose blocks have memory and whose codes are compiled."""
+        ...
+
+    def error(self, error: Exception) -> TreadleError | None:
+        """What an error of the device's libraries means to the user; None for any other."""
+        ...
+
+    def again(self, executable: Any, args: Sequence[Any]) -> Any:
+        """What repeats calls of a program with arguments like `args` at the least cost
+        (`again.py`), None where the device has nothing better than `prepare`."""
+        ...
+
+    def prepare(self, tape: Any) -> Callable[[Sequence[Any], Sequence[Any]], list[Any]]:
+        """A function (arrays of the tape's inputs, parameters) → arrays of its results (new ones),
+        and what its numbers are, that replays a tape."""
+        ...

@@ -1,0 +1,429 @@
+"""`DriverDevice`: CuPy's memory and streams, kernels loaded and launched through the driver."""
+
+from __future__ import annotations
+
+import math
+import threading
+import weakref
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import cupy
+import numpy as np
+from cuda.bindings import driver as cu
+from cupy.cuda import driver as cupy_driver
+from cupy.cuda import runtime
+
+from treadle.dsl import locks
+from treadle.dsl.errors import BackendUnavailable, DeviceOutOfMemory, TracingError, TreadleError
+from treadle.dsl.sources import PLAIN_ARRAYS
+
+from ..compile.nvrtc import Cubin, compile_kernels
+from .arguments import Arguments
+from .calls import DriverError, checked
+from .copies import LARGE, Copier, Lanes
+from .device import Block, Call, Code, Copy, Fill, Launch, Operation, Repeat
+
+#: CuPy's own way to launch, which costs least; the same as cuLaunchKernel.
+launchKernel = cupy_driver.launchKernel
+_STATIC_SHARED = 48 * 1024
+_LOADED = 4096
+_DEVICE_TO_HOST, _DEVICE_TO_DEVICE = 2, 3
+#: What CuPy says of extents whose product is no size of anything.
+_TOO_LARGE = (ValueError, OverflowError)
+#: Bytes that no device has, and that CuPy's pool can still round up.
+_COUNTED = 1 << 62
+_ON_GPU = (2, 13)  # DLPack: kDLCUDA, kDLCUDAManaged
+#: Errors after which the context of this process is of no use any more.
+_STICKY = {
+    "CUDA_ERROR_ILLEGAL_ADDRESS", "CUDA_ERROR_LAUNCH_FAILED", "CUDA_ERROR_LAUNCH_TIMEOUT",
+    "CUDA_ERROR_ILLEGAL_INSTRUCTION", "CUDA_ERROR_MISALIGNED_ADDRESS", "CUDA_ERROR_ASSERT",
+    "CUDA_ERROR_INVALID_PC", "CUDA_ERROR_INVALID_ADDRESS_SPACE", "CUDA_ERROR_HARDWARE_STACK_ERROR",
+    "CUDA_ERROR_ECC_UNCORRECTABLE", "CUDA_ERROR_DEINITIALIZED", "CUDA_ERROR_CONTEXT_IS_DESTROYED",
+    "CUDA_ERROR_DEVICE_UNAVAILABLE",
+}  # fmt: skip
+_RUNTIME_STICKY = {
+    "cudaErrorIllegalAddress", "cudaErrorLaunchFailure", "cudaErrorLaunchTimeout",
+    "cudaErrorIllegalInstruction", "cudaErrorMisalignedAddress", "cudaErrorAssert",
+    "cudaErrorInvalidPc", "cudaErrorInvalidAddressSpace", "cudaErrorHardwareStackError",
+    "cudaErrorECCUncorrectable", "cudaErrorContextIsDestroyed", "cudaErrorDevicesUnavailable",
+}  # fmt: skip
+
+PLAIN_ARRAYS.add(cupy.ndarray)
+
+
+class Loaded:
+    """A kernel on a device: `handle` for launches, and what they need besides arguments."""
+
+    __slots__ = ("__weakref__", "handle", "library", "shared", "threads")
+
+    def __init__(self, cubin: Cubin, threads: int) -> None:
+        self.library = checked(
+            cu.cuLibraryLoadData(cubin.image, None, None, 0, None, None, 0), "loading a kernel"
+        )
+        kernel = checked(cu.cuLibraryGetKernel(self.library, cubin.name.encode()), cubin.name)
+        function = checked(cu.cuKernelGetFunction(kernel), cubin.name)
+        self.handle, self.threads = int(function), threads
+        self.shared = int(cubin.dynamic_shared_bytes)
+        if self.shared > _STATIC_SHARED:
+            limit = cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            checked(cu.cuFuncSetAttribute(function, limit, self.shared), cubin.name)
+        weakref.finalize(self, cu.cuLibraryUnload, self.library).atexit = False
+
+
+class Mailbox:
+    """Numbers on their way to the host: a place in its memory for each (16 bytes, which the
+    device's copies reach without staging), and an event that comes after them."""
+
+    __slots__ = ("_held", "event", "places", "types")
+
+    def __init__(self, blocks: Sequence[Block]) -> None:
+        self.types = [b.dtype for b in blocks]
+        self._held = cupy.cuda.alloc_pinned_memory(16 * len(blocks))
+        self.places = [self._held.ptr + 16 * k for k in range(len(blocks))]
+        self.event = cupy.cuda.Event(disable_timing=True)
+
+    def post(self, addresses: Sequence[int], stream: int) -> None:
+        """Send what lies at `addresses`, once earlier work is done."""
+        for t, place, address in zip(self.types, self.places, addresses, strict=True):
+            runtime.memcpyAsync(place, address, t.itemsize, _DEVICE_TO_HOST, stream)
+        runtime.eventRecord(self.event.ptr, stream)
+
+    def read(self) -> list[np.ndarray[Any, Any]]:
+        """The numbers that were sent last: waits for them."""
+        self.event.synchronize()
+        return [np.frombuffer(self._held, t, 1, 16 * k).reshape(()).copy()
+                for k, t in enumerate(self.types)]  # fmt: skip
+
+
+class DriverDevice(ABC):
+    """Memory, code and single operations of a GPU; `launch.CudaDevice` repeats and replays them."""
+
+    library = cupy
+
+    def __init__(self, ordinal: int) -> None:
+        properties = runtime.getDeviceProperties(ordinal)
+        self.ordinal = ordinal
+        self.name: str = properties["name"].decode()
+        major, minor = properties["major"], properties["minor"]
+        # The instructions of just this architecture, where NVRTC knows them by a name.
+        self.arch = f"sm_{major}{minor}" + ("a" if major >= 9 else "")
+        self.multiprocessors: int = properties["multiProcessorCount"]
+        self.shared: int = properties["sharedMemPerBlockOptin"]
+        self._loaded: OrderedDict[tuple[str, bytes, int], Loaded] = OrderedDict()
+        self._lock = locks.lock()
+        self._copier = Copier(ordinal)
+
+    def is_current(self) -> bool:
+        if not _thread.entered:
+            enter()
+        return bool(runtime.getDevice() == self.ordinal)
+
+    # --- memory ---
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+        size = math.prod(shape, start=dtype.itemsize)
+        if size >= _COUNTED:  # the pool's own numbers would wrap
+            raise self.out_of_memory(size, f"an array of shape {shape} ({dtype})")
+        try:
+            return cupy.ndarray(shape, dtype)
+        except (cupy.cuda.memory.OutOfMemoryError, *_TOO_LARGE):
+            cupy.get_default_memory_pool().free_all_blocks()
+        try:
+            return cupy.ndarray(shape, dtype)
+        except (cupy.cuda.memory.OutOfMemoryError, *_TOO_LARGE):
+            raise self.out_of_memory(size, f"an array of shape {shape} ({dtype})") from None
+
+    def allocate(self, size: int) -> Any:
+        """`size` bytes of CuPy's pool: a pointer that holds them."""
+        try:
+            return cupy.cuda.alloc(size)
+        except cupy.cuda.memory.OutOfMemoryError:
+            cupy.get_default_memory_pool().free_all_blocks()
+        try:
+            return cupy.cuda.alloc(size)
+        except cupy.cuda.memory.OutOfMemoryError:
+            raise self.out_of_memory(size, "the intermediate arrays of a program") from None
+
+    def out_of_memory(self, size: int, what: str) -> DeviceOutOfMemory:
+        """How much was asked for, held and free."""
+        free, total = runtime.memGetInfo()
+        pool = cupy.get_default_memory_pool()
+        asked = f"{size:,} bytes asked for, " if size else ""
+        return DeviceOutOfMemory(
+            f"no memory on {self.name} for {what}: {asked}"
+            f"{pool.used_bytes():,} in use by arrays, {free:,} of {total:,} free.",
+            hint='Use smaller arrays, compute in parts, or run on the CPU: backend="native".  '
+            "Delete arrays that are not needed; the program stays usable.",
+        )
+
+    def adopt(self, value: Any) -> tuple[Any, Hashable] | None:
+        cls = type(value)
+        if cls is np.ndarray:
+            return None
+        array = value if cls is cupy.ndarray else borrowed(value)
+        if array is None:
+            return None
+        data = array.data
+        if data.device_id != self.ordinal:
+            with cupy.cuda.Device(self.ordinal):
+                array = array.copy()
+            data = array.data
+        if array._c_contiguous:
+            return array, array.shape if not data.ptr & 15 else (array.shape, "unaligned")
+        if any(s % array.itemsize for s in array.strides):
+            array = cupy.ascontiguousarray(array)
+            return array, array.shape
+        return array, (array.shape, array.strides, data.ptr & 15 == 0)
+
+    def block(self, array: Any) -> Block:
+        return Block(
+            array.shape, array.dtype, array, kind="input", strides=array.strides,
+            dense=array._c_contiguous, aligned=not array.data.ptr & 15,
+        )  # fmt: skip
+
+    def upload(self, value: np.ndarray[Any, Any]) -> Any:
+        dense = np.ascontiguousarray(value).reshape(value.shape)
+        array = self.empty(dense.shape, dense.dtype)
+        if dense.nbytes:
+            stream, source = cupy.cuda.get_current_stream(), dense.ctypes.data
+            if dense.nbytes < LARGE:
+                array.data.copy_from_host_async(source, dense.nbytes, stream)
+            else:
+                self._copier.upload(array.data.ptr, source, dense.nbytes, self.mark())
+        return array
+
+    def download(self, array: Any) -> np.ndarray[Any, Any]:
+        from ...runtime.memory import POOL
+
+        found: np.ndarray[Any, Any] = POOL.allocate(array.shape, array.dtype)
+        if array.nbytes:
+            stream, target = cupy.cuda.get_current_stream(), found.ctypes.data
+            dense = array if array._c_contiguous else cupy.ascontiguousarray(array)
+            if found.nbytes < LARGE:
+                dense.data.copy_to_host_async(target, found.nbytes, stream)
+                stream.synchronize()
+            else:
+                self._copier.download(target, dense.data.ptr, found.nbytes, self.mark())
+        return found
+
+    def mark(self) -> Any:
+        made = cupy.cuda.Event(disable_timing=True)
+        made.record()
+        return made
+
+    def lanes(self) -> AbstractContextManager[Lanes]:
+        return self._copier.lanes()
+
+    def mailbox(self, blocks: Sequence[Block]) -> Mailbox:
+        """Where the numbers of a tape arrive."""
+        return Mailbox(blocks)
+
+    def wait(self) -> None:
+        cupy.cuda.get_current_stream().synchronize()
+
+    # --- code ---
+
+    def compile(self, codes: Sequence[Code]) -> None:
+        for fast in (False, True):
+            mine = [c for c in codes if c.fast_math is fast and c.function is None]
+            if not mine:
+                continue
+            for code, cubin in zip(
+                mine, compile_kernels([c.kernel for c in mine], self.arch, fast), strict=True
+            ):
+                code.function = self.load(cubin, code.kernel.threads)
+
+    def load(self, cubin: Cubin, threads: int) -> Loaded:
+        """A compiled kernel, loaded once."""
+        key = (cubin.name, cubin.image, threads)
+        with self._lock:
+            found = self._loaded.get(key)
+            if found is None:
+                found = self._loaded[key] = Loaded(cubin, threads)
+                while len(self._loaded) > _LOADED:
+                    self._loaded.popitem(last=False)
+            else:
+                self._loaded.move_to_end(key)
+        return found
+
+    # --- running ---
+
+    def run(self, operation: Operation) -> None:
+        match operation:
+            case Launch():
+                self._launch(operation)
+            case Fill():
+                b = operation.block
+                fill(b.array.data.ptr, b.size, operation.value, stream_here())
+            case Copy():
+                self._copy(operation)
+            case Call():
+                with cupy.cuda.Device(self.ordinal):
+                    _call(operation)
+            case Repeat():
+                self.repeat(operation)
+
+    @abstractmethod
+    def repeat(self, operation: Repeat) -> None:
+        """A loop, until its test fails or its count is reached."""
+
+    def _launch(self, op: Launch) -> None:
+        loaded = op.code.function
+        try:
+            made = op.code.idle.pop()
+        except IndexError:
+            made = arguments_of(op.code)
+        addresses = [b.array.data.ptr for b in op.blocks]
+        if op.code.errors:
+            assert op.errors is not None, op.code.kernel.name
+            addresses.append(op.errors.array.data.ptr)
+        made.point(addresses)
+        made.scalars(op.scalars)
+        launchKernel(loaded.handle, op.tasks, 1, 1, loaded.threads, 1, 1, loaded.shared,
+                     stream_here(), made.address, 0)  # fmt: skip
+        op.code.idle.append(made)
+
+    @staticmethod
+    def _copy(op: Copy) -> None:
+        if not op.target.size:
+            return
+        if op.source.dense:
+            runtime.memcpyAsync(op.target.array.data.ptr, op.source.array.data.ptr,
+                                op.target.nbytes, _DEVICE_TO_DEVICE, stream_here())  # fmt: skip
+        else:
+            cupy.copyto(op.target.array, op.source.array)
+
+    def again(self, executable: Any, args: Sequence[Any]) -> Any:
+        """What repeats calls with arguments like these; None where they are not all on the GPU."""
+        from ..graphs.again import Again
+
+        if not any(type(a) is cupy.ndarray for a in args):
+            return None
+        return Again(args, executable)
+
+    # --- errors ---
+
+    def error(self, error: Exception) -> TreadleError | None:
+        """What an error of CUDA or CuPy means to the user; None when it is nothing of theirs."""
+        if isinstance(error, TreadleError):
+            return None
+        if (
+            isinstance(error, cupy.cuda.memory.OutOfMemoryError)
+            or "CUDA_ERROR_OUT_OF_MEMORY" in str(error)
+            or "cudaErrorMemoryAllocation" in str(error)
+        ):
+            return self.out_of_memory(0, f"what a library or the driver wanted ({error})")
+        return explained(error, self.name, self.arch)
+
+
+def _call(op: Call) -> None:
+    if op.addressed is not None:
+        op.addressed([b.array.data.ptr for b in (*op.reads, *op.writes)])
+    else:
+        op.action([b.array for b in op.reads], [b.array for b in op.writes])
+
+
+def explained(error: Exception, name: str, arch: str) -> TreadleError | None:
+    text = str(error)
+    words = set(text.replace(":", " ").split())
+    lost = words & (_STICKY | _RUNTIME_STICKY)
+    if lost:
+        return BackendUnavailable(
+            f"{name} is lost for this process ({', '.join(sorted(lost))}): a kernel, of treadle's "
+            "or of another library, went wrong, or the GPU did.",
+            hint='The process can go on with backend="native"; a new process can use the GPU '
+            "again.  td.config(check=True) finds indices that are out of range.",
+        )
+    if words & {"CUDA_ERROR_NO_BINARY_FOR_GPU", "CUDA_ERROR_INVALID_IMAGE",
+                "CUDA_ERROR_UNSUPPORTED_PTX_VERSION"}:  # fmt: skip
+        return BackendUnavailable(
+            f"the driver does not take code for {arch} ({text}).",
+            hint="Update the NVIDIA driver, or install an NVRTC of its CUDA release.",
+        )
+    if isinstance(error, DriverError) or type(error).__module__.startswith("cupy_backends"):
+        return BackendUnavailable(f"{name}: {text}.")
+    return None
+
+
+def borrowed(value: Any) -> Any:
+    """A CuPy array over somebody else's device memory (DLPack orders the streams); None when it is
+    on the host."""
+    try:
+        if hasattr(value, "__dlpack__"):
+            kind, _ = value.__dlpack_device__()
+            if int(kind) in _ON_GPU:
+                return cupy.from_dlpack(value)
+        elif hasattr(value, "__cuda_array_interface__"):
+            return cupy.asarray(value)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise TracingError(
+            f"an array of {type(value).__module__} cannot be used: {error}",
+            hint="A tensor that takes part in automatic differentiation: pass x.detach().",
+        ) from None
+    return None
+
+
+class _Thread(threading.local):
+    """Whether a thread has a context: the driver, unlike CUDA's runtime, does not make one."""
+
+    entered = False
+
+
+_thread = _Thread()
+
+
+def enter() -> None:
+    """Make the context of the current device the thread's."""
+    runtime.setDevice(runtime.getDevice())
+    runtime.free(0)
+    _thread.entered = True
+
+
+def stream_here() -> int:
+    """CuPy's current stream."""
+    found: int = cupy.cuda.get_current_stream().ptr
+    return found
+
+
+def arguments_of(code: Code) -> Arguments:
+    """Room for the arguments of a kernel."""
+    return Arguments(
+        len(code.pointers) + bool(code.errors), [v.type for v in code.scalars]
+    )  # fmt: skip
+
+
+def fill(address: int, count: int, value: np.ndarray[Any, Any], stream: int) -> None:
+    """`count` elements of one value, by the driver's memset."""
+    for words, pitch, offset, word, size in patterns(value, count):
+        where = address + offset
+        if pitch == 0:
+            call = {1: cu.cuMemsetD8Async, 2: cu.cuMemsetD16Async, 4: cu.cuMemsetD32Async}[size]
+            checked(call(where, word, words, stream), "filling an array")
+        else:
+            checked(cu.cuMemsetD2D32Async(where, pitch, word, 1, words, stream),
+                    "filling an array")  # fmt: skip
+
+
+def patterns(value: np.ndarray[Any, Any], count: int) -> list[tuple[int, int, int, int, int]]:
+    """How memset writes `count` copies of a value: (words, pitch, offset, word, bytes of a word).
+
+    Pitch 0: words side by side; else one word of four bytes every `pitch` bytes.
+
+    >>> patterns(np.asarray(1, np.int64), 3)
+    [(3, 8, 0, 1, 4), (3, 8, 4, 0, 4)]
+    """
+    raw = value.tobytes()
+    if not count:
+        return []
+    if len(set(raw)) == 1:
+        return [(count * len(raw), 0, 0, raw[0], 1)]
+    if len(raw) <= 4:
+        return [(count, 0, 0, int.from_bytes(raw, "little"), len(raw))]
+    words = [int.from_bytes(raw[k : k + 4], "little") for k in range(0, len(raw), 4)]
+    if len(set(words)) == 1:
+        return [(count * len(words), 0, 0, words[0], 4)]
+    return [(count, len(raw), 4 * k, word, 4) for k, word in enumerate(words)]

@@ -1,0 +1,1 @@
+"""Operations that are recorded and replayed: tapes, queues, CUDA graphs."""

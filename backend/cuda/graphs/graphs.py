@@ -1,0 +1,291 @@
+"""CUDA graphs: a program's kernels with the order that its data asks for, turns of a loop, and
+loops that test themselves (conditional nodes)."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from cuda.bindings import driver as cu
+
+from treadle.dsl.types import int64
+
+from ..device.arguments import Arguments
+from ..device.calls import DriverError, checked
+from ..device.device import Block, Operation, Repeat
+from ..device.driver import DriverDevice, Loaded, Mailbox, patterns
+from .queued import CopyStep, FillStep, LaunchStep, Step
+from .tape import dependencies, flattened, rounds_of
+
+if TYPE_CHECKING:
+    from .launch import RepeatStep
+
+#: About so many nodes make a graph of turns.
+NODES = 128
+_CONDITIONAL = 12040  # the first CUDA release that has conditional nodes
+
+#: What a loop that tests itself needs beside its own kernels.
+_LOOPS = """\
+extern "C" __device__ __cudart_builtin__ void CUDARTAPI
+cudaGraphSetConditional(cudaGraphConditionalHandle handle, unsigned int value);
+
+// A loop over arrays goes on as long as its tests hold.
+extern "C" __global__ void go_on(cudaGraphConditionalHandle loop, const bool* a, const bool* b) {
+    cudaGraphSetConditional(loop, *a && *b ? 1u : 0u);
+}
+
+// target = source, unless `test` holds: the state that a loop left on the other side.
+extern "C" __global__ void unless(const bool* test, uint4* target, const uint4* source,
+                                  long long size) {
+    if (test != nullptr && *test) return;
+    const long long step = (long long)gridDim.x * blockDim.x;
+    for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < size; i += step) {
+        target[i] = source[i];
+    }
+}
+"""
+_COPY_THREADS, _COPY_BLOCKS = 256, 2048
+
+
+class Executable:
+    """A graph that can be launched; launches of one graph run one after the other."""
+
+    __slots__ = ("__weakref__", "_handle")
+
+    def __init__(self, graph: Any) -> None:
+        self._handle = checked(cu.cuGraphInstantiate(graph, 0), "making a CUDA graph")
+        checked(cu.cuGraphDestroy(graph), "making a CUDA graph")
+        weakref.finalize(self, cu.cuGraphExecDestroy, self._handle).atexit = False
+
+    def launch(self, stream: int) -> None:
+        status = cu.cuGraphLaunch(self._handle, stream)
+        if status[0]:
+            checked(status, "launching a CUDA graph")
+
+
+class Builder:
+    """Adds operations to a graph, each after those that it depends on.
+
+    `shared`: blocks that take turns in memory (`tape.sharing`)."""
+
+    def __init__(self, graph: Any, shared: Mapping[Block, Sequence[Block]] | None = None) -> None:
+        self.graph, self.shared = graph, shared or {}
+
+    def kernel(self, after: Sequence[Any], handle: int, tasks: int, threads: int, shared: int,
+               arguments: int) -> Any:  # fmt: skip
+        """A kernel node; the arguments are copied."""
+        node = cu.CUDA_KERNEL_NODE_PARAMS()
+        node.func = cu.CUfunction(handle)
+        node.gridDimX, node.gridDimY, node.gridDimZ = tasks, 1, 1
+        node.blockDimX, node.blockDimY, node.blockDimZ = threads, 1, 1
+        node.sharedMemBytes, node.kernelParams = shared, arguments
+        return checked(cu.cuGraphAddKernelNode(self.graph, list(after), len(after), node),
+                       "a kernel of a CUDA graph")  # fmt: skip
+
+    def step(self, step: Step, after: Sequence[Any]) -> list[Any]:
+        """The nodes of a bound step."""
+        if isinstance(step, LaunchStep):
+            return [self.kernel(after, step.handle, step.tasks, step.threads, step.shared,
+                                step.arguments.address)]  # fmt: skip
+        if isinstance(step, FillStep):
+            return [
+                self.fill(after, step.address + offset, words, pitch, word, size)
+                for words, pitch, offset, word, size in patterns(step.value, step.count)
+            ] or list(after)
+        assert isinstance(step, CopyStep), step
+        if not step.nbytes:  # CUDA refuses such a node
+            return list(after)
+        return [self.copy(after, step.target, step.source, step.nbytes)]
+
+    def fill(self, after: Sequence[Any], address: int, words: int, pitch: int, word: int,
+             size: int) -> Any:  # fmt: skip
+        """A memset node; see `driver.patterns`."""
+        node = cu.CUDA_MEMSET_NODE_PARAMS()
+        node.dst, node.value, node.elementSize = address, word, size
+        node.pitch = pitch or words * size
+        node.width, node.height = (1, words) if pitch else (words, 1)
+        return checked(
+            cu.cuGraphAddMemsetNode(self.graph, list(after), len(after), node, _context()),
+            "a fill of a CUDA graph",
+        )
+
+    def copy(self, after: Sequence[Any], target: int, source: int, nbytes: int,
+             to_host: bool = False) -> Any:  # fmt: skip
+        """A copy within the device, or to memory of the host."""
+        node = cu.CUDA_MEMCPY3D()
+        device = cu.CUmemorytype.CU_MEMORYTYPE_DEVICE
+        node.srcMemoryType, node.srcDevice = device, source
+        if to_host:
+            node.dstMemoryType, node.dstHost = cu.CUmemorytype.CU_MEMORYTYPE_HOST, target
+        else:
+            node.dstMemoryType, node.dstDevice = device, target
+        node.WidthInBytes, node.Height, node.Depth = nbytes, 1, 1
+        return checked(
+            cu.cuGraphAddMemcpyNode(self.graph, list(after), len(after), node, _context()),
+            "a copy of a CUDA graph",
+        )
+
+    def all(
+        self,
+        operations: Sequence[Operation],
+        steps: Sequence[Step],
+        first: Sequence[Any] = (),
+        made: dict[Block, list[Any]] | None = None,
+    ) -> list[Any]:
+        """Every step after what it depends on; the nodes that nothing follows.
+
+        `first` are nodes that all the others come after; `made` learns which nodes wrote a block
+        last.
+        """
+        nodes: list[list[Any]] = []
+        followed: set[int] = set()
+        for step, needs in zip(steps, dependencies(operations, self.shared), strict=True):
+            after = [n for k in needs for n in nodes[k]]
+            followed.update(needs)
+            nodes.append(self.step(step, _unique(after) or list(first)))
+        if made is not None:
+            for op, found in zip(operations, nodes, strict=True):
+                made.update((b, found) for b in op.writes)
+        last = [n for k, found in enumerate(nodes) if k not in followed for n in found]
+        return _unique(last) or list(first)
+
+
+def _unique(nodes: Sequence[Any]) -> list[Any]:
+    return list({int(n): n for n in nodes}.values())
+
+
+def _context() -> Any:
+    return checked(cu.cuCtxGetCurrent(), "the context")
+
+
+#: Where numbers arrive, their addresses and their blocks.
+Post = tuple[Mailbox, Sequence[int], Sequence[Block]]
+
+
+def program_graph(
+    operations: Sequence[Operation], steps: Sequence[Step], post: Post | None = None
+) -> Executable:
+    """A whole program, whose steps are bound; and the posting of numbers that nobody else waits
+    for."""
+    graph = checked(cu.cuGraphCreate(0), "making a CUDA graph")
+    builder = Builder(graph)
+    made: dict[Block, list[Any]] = {}
+    builder.all(operations, steps, made=made)
+    if post is not None:
+        box, addresses, blocks = post
+        sent = [
+            builder.copy(made[b], place, address, b.nbytes, to_host=True)
+            for place, address, b in zip(box.places, addresses, blocks, strict=True)
+        ]
+        event = cu.CUevent(box.event.ptr)
+        checked(cu.cuGraphAddEventRecordNode(graph, sent, len(sent), event),
+                "an event of a CUDA graph")  # fmt: skip
+    return Executable(graph)
+
+
+def chunk_of(op: Repeat) -> int:
+    """An even number of turns that make a graph of about `NODES` nodes."""
+    size = sum(1 for _ in flattened(op.inside))
+    return 2 * max(NODES // max(size, 1), 1)
+
+
+def turns_graph(step: RepeatStep, turns: int) -> Executable:
+    """An even number of turns."""
+    graph = checked(cu.cuGraphCreate(0), "making a CUDA graph")
+    operations = [*step.op.even, *step.op.odd] * (turns // 2)
+    Builder(graph, step.shared()).all(operations, [*step.even, *step.odd] * (turns // 2))
+    return Executable(graph)
+
+
+# --- loops that test themselves ------------------------------------------------------------------
+
+
+@lru_cache(maxsize=64)
+def conditional(device: DriverDevice) -> str | None:
+    """Why this driver has no conditional nodes, None when it has."""
+    version = checked(cu.cuDriverGetVersion(), "the driver's version")
+    if version < _CONDITIONAL or cu.CUDA_VERSION < _CONDITIONAL:
+        return "the driver is older than CUDA 12.4"
+    try:
+        go_on(device)
+    except DriverError as error:
+        return str(error)
+    return None
+
+
+@lru_cache(maxsize=64)
+def go_on(device: DriverDevice) -> tuple[Loaded, Loaded]:
+    """The kernels that tell a conditional node whether to go on, and that copy."""
+    from ..compile.nvrtc import compile_text
+
+    go = device.load(compile_text(_LOOPS, "go_on", device.arch), 1)
+    return go, device.load(compile_text(_LOOPS, "unless", device.arch), _COPY_THREADS)
+
+
+def while_graph(step: RepeatStep) -> Executable:
+    """Look at the test; while it holds, rounds of turns (`tape.rounds_of`)."""
+    op = step.op
+    assert step.test is not None and op.test is not None
+    go, unless = go_on(step.device)
+    tests = [step.addresses[k] for k in step.test]
+    graph = checked(cu.cuGraphCreate(0), "making a CUDA graph")
+    flag = cu.CU_GRAPH_COND_ASSIGN_DEFAULT
+    handle = checked(cu.cuGraphConditionalHandleCreate(graph, _context(), 0, flag),
+                     "a loop of a CUDA graph")  # fmt: skip
+
+    def ask(builder: Builder, after: Sequence[Any], *addresses: int) -> Any:
+        arguments = Arguments(3, [])
+        arguments.point([int(handle), *addresses])
+        return builder.kernel(after, go.handle, 1, 1, 0, arguments.address)
+
+    def back(builder: Builder, after: Sequence[Any], test: int) -> list[Any]:
+        nodes = []
+        for copy in step.back:
+            arguments = Arguments(3, [int64])
+            arguments.point([test, copy.target, copy.source])
+            words = -(-copy.nbytes // 16)
+            arguments.scalars([words])
+            blocks = min(max(-(-words // _COPY_THREADS), 1), _COPY_BLOCKS)
+            nodes.append(builder.kernel(after, unless.handle, blocks, _COPY_THREADS, 0,
+                                        arguments.address))  # fmt: skip
+        return nodes
+
+    outside = Builder(graph, step.shared())
+    started = outside.all(op.look[0], step.look[0])
+    # A loop that never turns leaves its state in front: as if the second test held.
+    held = outside.fill([], tests[1], 1, 0, 1, 1)
+    asked = ask(outside, started, tests[0], tests[0])
+    params = cu.CUgraphNodeParams()
+    params.type = cu.CUgraphNodeType.CU_GRAPH_NODE_TYPE_CONDITIONAL
+    params.conditional.handle = handle
+    params.conditional.type = cu.CUgraphConditionalNodeType.CU_GRAPH_COND_TYPE_WHILE
+    params.conditional.size = 1
+    params.conditional.ctx = _context()
+    node = checked(_add_node(graph, [asked, held], params), "a loop of a CUDA graph")
+    inside = Builder(params.conditional.phGraph_out[0], outside.shared)
+    rounds = rounds_of(op)
+    if rounds == "after":
+        turned = inside.all(op.even, step.even)
+        copied = back(inside, turned, 0)
+        ask(inside, inside.all(op.look[0], step.look[0], copied or turned), tests[0], tests[0])
+    elif rounds == "two":
+        round_ = [*op.even, *op.look[1], *op.odd, *op.look[0]]
+        steps = [*step.even, *step.look[1], *step.odd, *step.look[0]]
+        ask(inside, inside.all(round_, steps), *tests)
+        back(outside, [node], tests[1])
+    else:
+        nodes = inside.all([*op.even, *op.look[1]], [*step.even, *step.look[1]])
+        back(inside, nodes, 0)
+        ask(inside, nodes, tests[1], tests[1])
+    return Executable(graph)
+
+
+def _add_node(graph: Any, after: list[Any], params: Any) -> tuple[Any, ...]:
+    """cuGraphAddNode, which takes the kinds of the edges too since CUDA 13."""
+    if cu.CUDA_VERSION >= 13000:
+        found: tuple[Any, ...] = cu.cuGraphAddNode(graph, after, None, len(after), params)
+        return found
+    found = cu.cuGraphAddNode(graph, after, len(after), params)
+    return found

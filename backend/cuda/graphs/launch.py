@@ -1,0 +1,277 @@
+"""Replaying a tape: packed launches, planned memory, CUDA graphs for what repeats."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from cupy.cuda import runtime
+
+from treadle.dsl import locks
+
+from ..device.device import Block, Call, Copy, Fill, Launch, Operation, Repeat
+from ..device.driver import DriverDevice, enter, explained, stream_here
+from . import graphs
+from .queued import AddressStep, ArrayStep, CopyStep, FillStep, LaunchStep, Step, copy_array
+from .tape import Tape, flattened, plan_memory, sharing
+
+#: Programs whose intermediate arrays take more than this are not limited by launches.
+GRAPH_BYTES = 64 << 20
+#: A graph is made for addresses that come again; so many are kept for each tape.
+GRAPHS = 4
+#: A loop of so many graphs of turns is worth one that is used once.
+LONG = 8
+_SEEN = 16
+_DEVICE_TO_HOST = 2
+
+
+class RepeatStep:
+    """A loop: chunks of turns as CUDA graphs; or, with a test, a conditional node; or the host."""
+
+    def __init__(self, device: DriverDevice, op: Repeat, places: dict[Block, int]) -> None:
+        self.device, self.op = device, op
+
+        def steps(ops: Sequence[Operation]) -> list[Step]:
+            return [step_of(device, o, places) for o in ops]
+
+        self.even, self.odd = steps(op.even), steps(op.odd)
+        self.look = steps(op.look[0]), steps(op.look[1])
+        self.test = None if op.test is None else (places[op.test[0]], places[op.test[1]])
+        self.back = [CopyStep(Copy(t, s), places) for t, s in zip(op.front, op.back, strict=True)
+                     if t is not s]  # fmt: skip
+        simple = all(not isinstance(o, Repeat | Call) and not _strided(o) for o in op.inside)
+        self.chunk = graphs.chunk_of(op) if simple and op.turns is not None else 0
+        self.conditional = simple and op.test is not None and graphs.conditional(device) is None
+        self.addresses: list[int] = []
+        self.graphs: OrderedDict[Any, graphs.Executable] = OrderedDict()
+        self.seen: OrderedDict[Any, None] = OrderedDict()
+        self.parts = [*self.even, *self.odd, *self.look[0], *self.look[1], *self.back]
+        self.places = {b: places[b] for b in (*op.reads, *op.writes)}
+        self.touched = sorted(set(self.places.values()))
+        self.varying = [s for s in _launches(self.parts) if s.varying is not None]
+
+    def bind(self, addresses: Sequence[int]) -> None:
+        self.addresses = list(addresses)
+        for step in self.parts:
+            step.bind(addresses)
+
+    def shared(self) -> dict[Block, list[Block]]:
+        """Blocks that take turns in memory, of those that the loop touches."""
+        return sharing({b: self.addresses[k] for b, k in self.places.items()})
+
+    def run(self, stream: int) -> None:
+        if self.test is not None:
+            if self.conditional:
+                self._graph(lambda: graphs.while_graph(self)).launch(stream)
+            else:
+                self._host_tested(stream)
+            return
+        assert self.op.turns is not None
+        left = self.op.turns
+        if self.chunk and left >= 2 * self.chunk and self._worth_a_graph(left):
+            graph = self._graph(lambda: graphs.turns_graph(self, self.chunk))
+            while left >= self.chunk:
+                graph.launch(stream)
+                left -= self.chunk
+        for turn in range(left):
+            for step in (self.even, self.odd)[turn % 2]:
+                step.run(stream)
+
+    def _key(self) -> tuple[Any, ...]:
+        """What a graph of this loop holds: addresses, and numbers that parameters decide."""
+        return (*(self.addresses[k] for k in self.touched), *(v.values for v in self.varying))
+
+    def _worth_a_graph(self, turns: int) -> bool:
+        """Whether there are many turns, or this is not the first time."""
+        key = self._key()
+        if turns >= LONG * self.chunk or key in self.graphs or key in self.seen:
+            return True
+        self.seen[key] = None
+        if len(self.seen) > _SEEN:
+            self.seen.popitem(last=False)
+        return False
+
+    def _graph(self, make: Callable[[], graphs.Executable]) -> graphs.Executable:
+        key = self._key()
+        found = self.graphs.get(key)
+        if found is None:
+            found = self.graphs[key] = make()
+            while len(self.graphs) > GRAPHS:
+                self.graphs.popitem(last=False)
+        return found
+
+    def _host_tested(self, stream: int) -> None:
+        """Waits for every test."""
+        assert self.test is not None
+        holds = np.empty((), np.bool_)
+        turn = 0
+        while True:
+            for step in self.look[turn % 2]:
+                step.run(stream)
+            address = self.addresses[self.test[turn % 2]]
+            runtime.memcpyAsync(holds.ctypes.data, address, 1, _DEVICE_TO_HOST, stream)
+            runtime.streamSynchronize(stream)
+            if not holds:
+                break
+            for step in (self.even, self.odd)[turn % 2]:
+                step.run(stream)
+            turn += 1
+        if turn % 2:
+            for step in self.back:
+                step.run(stream)
+
+
+def _strided(op: Operation) -> bool:
+    return isinstance(op, Copy) and not op.source.dense
+
+
+def step_of(device: DriverDevice, op: Operation, places: dict[Block, int]) -> Step:
+    """The operation on positions of a list of addresses."""
+    match op:
+        case Launch():
+            return LaunchStep(op, places)
+        case Fill():
+            return FillStep(op, places)
+        case Copy():
+            if op.source.dense:
+                return CopyStep(op, places)
+            return ArrayStep(device, (op.source,), (op.target,), copy_array, places)
+        case Call(addressed=None):
+            return ArrayStep(device, op.reads, op.writes, op.action, places)
+        case Call():
+            return AddressStep(op, places)
+        case Repeat():
+            return RepeatStep(device, op, places)
+
+
+class Replay:
+    """A tape on a device, callable: (arrays of its inputs, parameters) → arrays of its results, and
+    what its numbers are, for which it waits when all the work is queued."""
+
+    def __init__(self, device: DriverDevice, tape: Tape) -> None:
+        tape, self.early = tape.numbers_first()
+        self.device = device
+        operations = tape.operations
+        plain = not any(isinstance(op, Repeat | Call) or _strided(op) for op in operations)
+        offsets, size = plan_memory(tape, reuse=False)
+        self.graphable = plain and len(operations) > 1 and size <= GRAPH_BYTES
+        if not self.graphable:
+            offsets, size = plan_memory(tape)
+        self.size, self.offsets = size, tuple(offsets.values())
+        self.results = tape.results
+        self.made = [(r.shape, r.dtype) for r in tape.results if isinstance(r, Block)]
+        blocks = [*tape.inputs, *(r for r in tape.results if isinstance(r, Block)), *offsets]
+        places = {b: k for k, b in enumerate(blocks)}
+        self.operations, self.numbers = operations, tape.numbers
+        self.steps = [step_of(device, op, places) for op in operations]
+        self.varying = [s for s in _launches(self.steps) if s.varying is not None]
+        self.mailbox = device.mailbox(tape.numbers) if tape.numbers else None
+        self.posted = [places[b] for b in tape.numbers]
+        self.key: Any = None
+        self.graphs: OrderedDict[Any, graphs.Executable] = OrderedDict()
+        self.seen: OrderedDict[Any, None] = OrderedDict()
+        self.lock = locks.lock()
+
+    def __call__(self, arrays: Sequence[Any], params: Sequence[Any]) -> list[Any]:
+        return self.run([a.data.ptr for a in arrays], params)
+
+    def run(self, addresses: list[int], params: Sequence[Any]) -> list[Any]:
+        """The same for the addresses of the inputs, a list that becomes this replay's."""
+        device = self.device
+        outs = [device.empty(shape, dtype) for shape, dtype in self.made]
+        addresses += [a.data.ptr for a in outs]
+        if self.size:
+            work = device.allocate(self.size)
+            base = work.ptr
+            addresses += [base + o for o in self.offsets]
+        stream = stream_here()
+        with self.lock:
+            if addresses != self.key:
+                for step in self.steps:
+                    step.bind(addresses)
+                self.key = addresses
+            for launch in self.varying:
+                launch.compute(params)
+            numbers = [launch.values for launch in self.varying]
+            if not (self.graphable and self._by_graph((*addresses, *numbers), stream)):
+                for step in self.steps[: self.early]:
+                    step.run(stream)
+                if self.mailbox is not None:
+                    self.mailbox.post([addresses[k] for k in self.posted], stream)
+                for step in self.steps[self.early :]:
+                    step.run(stream)
+            found = [] if self.mailbox is None else self.mailbox.read()
+        if len(outs) < len(self.results):
+            made = iter(outs)
+            outs = [next(made) if isinstance(r, Block) else r for r in self.results]
+        return outs + found if found else outs
+
+    def _by_graph(self, key: tuple[Any, ...], stream: int) -> bool:
+        """Launch the graph for these addresses and numbers; False where there is none yet."""
+        found = self.graphs.get(key)
+        if found is None:
+            if key not in self.seen:
+                self.seen[key] = None
+                if len(self.seen) > _SEEN:
+                    self.seen.popitem(last=False)
+                return False
+            post = None
+            if self.mailbox is not None:
+                post = self.mailbox, [key[k] for k in self.posted], self.numbers
+            found = self.graphs[key] = graphs.program_graph(self.operations, self.steps, post)
+            while len(self.graphs) > GRAPHS:
+                self.graphs.popitem(last=False)
+        found.launch(stream)
+        return True
+
+
+def _launches(steps: Sequence[Step]) -> list[LaunchStep]:
+    found = []
+    for s in steps:
+        if isinstance(s, LaunchStep):
+            found.append(s)
+        elif isinstance(s, RepeatStep):
+            found += _launches(s.parts)
+    return found
+
+
+def repeat(device: DriverDevice, op: Repeat) -> None:
+    """Run a loop whose blocks have memory."""
+    blocks: dict[Block, int] = {}
+    addresses: list[int] = []
+    for inner in flattened((op,)):
+        for b in (*inner.reads, *inner.writes):
+            if b not in blocks:
+                blocks[b] = len(addresses)
+                addresses.append(b.array.data.ptr)
+    step = RepeatStep(device, op, blocks)
+    step.bind(addresses)
+    step.run(stream_here())
+
+
+class CudaDevice(DriverDevice):
+    """See `device.Device`.  One for each GPU of the machine."""
+
+    @staticmethod
+    def current() -> CudaDevice:
+        """The device that is current for CuPy."""
+        try:
+            enter()
+            return _device(runtime.getDevice())
+        except runtime.CUDARuntimeError as error:
+            raise explained(error, "the GPU", "it") or error from None
+
+    def repeat(self, operation: Repeat) -> None:
+        repeat(self, operation)
+
+    def prepare(self, tape: Tape) -> Callable[[Sequence[Any], Sequence[Any]], list[Any]]:
+        """What repeats the operations of a tape on other arrays and numbers."""
+        return Replay(self, tape)
+
+
+@lru_cache(maxsize=64)
+def _device(ordinal: int) -> CudaDevice:
+    return CudaDevice(ordinal)

@@ -1,0 +1,138 @@
+"""Operations whose blocks are positions in a list of addresses: bound, then put on a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import cupy
+from cupy.cuda import driver as cupy_driver
+from cupy.cuda import runtime
+
+from ..device.device import Block, Call, Copy, Fill, Launch
+from ..device.driver import DriverDevice, arguments_of, fill
+
+launchKernel = cupy_driver.launchKernel
+_DEVICE_TO_DEVICE = 3
+
+
+class Step(Protocol):
+    """An operation whose blocks are positions in a list of addresses.
+
+    `bind(addresses)` before `run(stream)`; bound again only when addresses change.
+    """
+
+    def bind(self, addresses: Sequence[int]) -> None: ...
+
+    def run(self, stream: int) -> None: ...
+
+
+class LaunchStep:
+    """`values`: the scalars last computed from parameters, where they depend on these."""
+
+    __slots__ = ("arguments", "handle", "places", "shared", "tasks", "threads", "values", "varying")
+
+    def __init__(self, op: Launch, places: dict[Block, int]) -> None:
+        loaded = op.code.function
+        self.handle, self.threads, self.shared = loaded.handle, loaded.threads, loaded.shared
+        self.tasks, self.varying = op.tasks, op.varying
+        self.values: tuple[Any, ...] = ()
+        self.places = tuple(places[b] for b in op.blocks)
+        self.arguments = arguments_of(op.code)
+        self.arguments.scalars(op.scalars)
+
+    def bind(self, addresses: Sequence[int]) -> None:
+        self.arguments.point([addresses[k] for k in self.places])
+
+    def compute(self, params: Sequence[Any]) -> None:
+        """The scalars, from the program's parameters."""
+        assert self.varying is not None
+        self.values = self.varying(params)
+        self.arguments.scalars(self.values)
+
+    def run(self, stream: int) -> None:
+        launchKernel(self.handle, self.tasks, 1, 1, self.threads, 1, 1, self.shared, stream,
+                     self.arguments.address, 0)  # fmt: skip
+
+
+class FillStep:
+    __slots__ = ("address", "count", "place", "value")
+
+    def __init__(self, op: Fill, places: dict[Block, int]) -> None:
+        self.place, self.count, self.value = places[op.block], op.block.size, op.value
+        self.address = 0
+
+    def bind(self, addresses: Sequence[int]) -> None:
+        self.address = addresses[self.place]
+
+    def run(self, stream: int) -> None:
+        fill(self.address, self.count, self.value, stream)
+
+
+class CopyStep:
+    __slots__ = ("nbytes", "op", "places", "source", "target")
+
+    def __init__(self, op: Copy, places: dict[Block, int]) -> None:
+        self.op = op
+        self.places = places[op.target], places[op.source]
+        self.nbytes = op.target.nbytes
+        self.target = self.source = 0
+
+    def bind(self, addresses: Sequence[int]) -> None:
+        self.target, self.source = (addresses[k] for k in self.places)
+
+    def run(self, stream: int) -> None:
+        if self.nbytes:
+            runtime.memcpyAsync(self.target, self.source, self.nbytes, _DEVICE_TO_DEVICE, stream)
+
+
+class ArrayStep:
+    """What needs CuPy's arrays: a library's call, a copy of a strided array."""
+
+    def __init__(self, device: DriverDevice, reads: Sequence[Block], writes: Sequence[Block],
+                 action: Callable[[Sequence[Any], Sequence[Any]], None],
+                 places: dict[Block, int]) -> None:  # fmt: skip
+        self.device, self.blocks, self.count = device, (*reads, *writes), len(reads)
+        self.places = [places[b] for b in self.blocks]
+        self.action = action
+        self.arrays: list[Any] = []
+
+    def bind(self, addresses: Sequence[int]) -> None:
+        self.arrays = [
+            array_at(b, addresses[k], self.device.ordinal)
+            for b, k in zip(self.blocks, self.places, strict=True)
+        ]
+
+    def run(self, stream: int) -> None:
+        self.action(self.arrays[: self.count], self.arrays[self.count :])
+
+
+class AddressStep:
+    """A library's call that takes addresses."""
+
+    __slots__ = ("action", "addresses", "places")
+
+    def __init__(self, op: Call, places: dict[Block, int]) -> None:
+        assert op.addressed is not None
+        self.action = op.addressed
+        self.places = [places[b] for b in (*op.reads, *op.writes)]
+        self.addresses: list[int] = []
+
+    def bind(self, addresses: Sequence[int]) -> None:
+        self.addresses = [addresses[k] for k in self.places]
+
+    def run(self, stream: int) -> None:
+        self.action(self.addresses)
+
+
+def copy_array(reads: Sequence[Any], writes: Sequence[Any]) -> None:
+    """The action of an `ArrayStep` that copies."""
+    cupy.copyto(writes[0], reads[0])
+
+
+def array_at(block: Block, address: int, ordinal: int) -> Any:
+    """A CuPy array over memory that somebody else holds."""
+    memory = cupy.cuda.UnownedMemory(address, max(block.nbytes, 1), None, ordinal)
+    return cupy.ndarray(
+        block.shape, block.dtype, cupy.cuda.MemoryPointer(memory, 0), strides=block.strides
+    )

@@ -1,0 +1,395 @@
+"""Recording a program's operations for given extents, and replaying them.
+
+While a program is recorded nothing runs and no memory is taken: blocks are layouts, operations a
+list.  Programs whose path depends on the contents of arrays cannot be recorded (`DataDependent`).
+A tape is what repeats cheaply: its launches can be packed once, its memory planned, its operations
+made into a CUDA graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from ..device.device import Block, Call, Code, Copy, Device, Fill, Launch, Operation, Repeat
+
+#: Where blocks begin in planned memory.
+ALIGNMENT = 256
+
+
+class DataDependent(Exception):
+    """What runs next depends on the contents of an array: not to be recorded."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tape:
+    """`inputs` are blocks whose memory each replay brings; `results` blocks that it makes (host
+    constants are rank-0 NumPy arrays).  `numbers`: blocks of rank 0 that the host reads as soon as
+    they are there; a replay gives their contents behind the results."""
+
+    inputs: tuple[Block, ...]
+    operations: tuple[Operation, ...]
+    results: tuple[Block | np.ndarray[Any, Any], ...]
+    numbers: tuple[Block, ...] = ()
+
+    @property
+    def codes(self) -> list[Code]:
+        """Every kernel's code, once."""
+        launches = (op for op in flattened(self.operations) if isinstance(op, Launch))
+        return list(dict.fromkeys(op.code for op in launches))
+
+    @property
+    def work(self) -> list[Block]:
+        """Blocks that a replay needs memory for, in order of first use; results come too."""
+        outside = set(self.inputs)
+        seen: dict[Block, None] = {}
+        for op in flattened(self.operations):
+            for b in (*op.writes, *op.reads):
+                if b not in outside:
+                    seen[b] = None
+        for r in self.results:
+            if isinstance(r, Block) and r not in outside:
+                seen[r] = None
+        return list(seen)
+
+    def numbers_first(self) -> tuple[Tape, int]:
+        """The tape with what `numbers` need in front of all else, and how many operations that is:
+        what follows runs while the host waits for them."""
+        if not self.numbers:
+            return self, 0
+        needs = dependencies(self.operations)
+        wanted = {k for k, op in enumerate(self.operations)
+                  if any(b in self.numbers for b in op.writes)}  # fmt: skip
+        for k in range(len(self.operations) - 1, -1, -1):
+            if k in wanted:
+                wanted.update(needs[k])
+        order = sorted(range(len(self.operations)), key=lambda k: k not in wanted)
+        return replace(self, operations=tuple(self.operations[k] for k in order)), len(wanted)
+
+
+def flattened(operations: Sequence[Operation]) -> Iterator[Operation]:
+    """Every operation, those of loops after the loop itself."""
+    for op in operations:
+        yield op
+        if isinstance(op, Repeat):
+            yield from flattened(op.inside)
+
+
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """A check of numbers that a program computes: `judge` raises, from what `blocks` (rank 0) hold
+    after a replay and the parameters.  Until then kernels may run on what is wrong."""
+
+    blocks: tuple[Block, ...]
+    judge: Callable[[Sequence[Any], Sequence[Any]], None]
+
+
+class Judged:
+    """The checks of a recording that parameters decide, and numbers on the device (`blocks`), which
+    a replay gives behind `results` results."""
+
+    def __init__(self, verdicts: Sequence[Verdict], results: int) -> None:
+        self.verdicts, self.results = verdicts, results
+        self.blocks = list(dict.fromkeys(b for v in verdicts for b in v.blocks))
+        self.places = [[self.blocks.index(b) for b in v.blocks] for v in verdicts]
+
+    def __call__(self, found: list[Any], params: Sequence[Any]) -> list[Any]:
+        """The results that are the program's, once every check has passed."""
+        numbers = found[self.results :]
+        for verdict, places in zip(self.verdicts, self.places, strict=True):
+            verdict.judge([numbers[k] for k in places], params)
+        return found[: self.results]
+
+
+class Direct:
+    """A queue that runs what it is given at once."""
+
+    recording = False
+    verdicts: list[Verdict] | None = None
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+
+    def block(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Block:
+        """New memory, uninitialised."""
+        return Block(shape, dtype, self.device.empty(shape, dtype))
+
+    def put(self, op: Operation) -> None:
+        if isinstance(op, Launch) and op.code.function is None:
+            self.device.compile([op.code])
+        self.device.run(op)
+
+    def upload(self, value: np.ndarray[Any, Any]) -> Block:
+        return Block(value.shape, value.dtype, self.device.upload(value))
+
+    def constant(self, value: np.ndarray[Any, Any]) -> Block:
+        """An array that the host made for these extents, only read."""
+        return Block(value.shape, value.dtype, self.device.upload(value), kind="input")
+
+    def download(self, block: Block) -> np.ndarray[Any, Any]:
+        return self.device.download(block.array)
+
+
+class Recorder:
+    """A queue that notes what it is given, a part of `outer`'s work if there is one.
+
+    `constants` are arrays of the host that every replay needs on the device.  `verdicts`, where
+    they can be given after the work (not in loops): what numbers on the device decide.
+    """
+
+    recording = True
+
+    def __init__(self, device: Device, outer: Queue | None = None) -> None:
+        self.device, self.outer = device, outer
+        self.operations: list[Operation] = []
+        self.constants: list[tuple[Block, np.ndarray[Any, Any]]] = []
+        self.verdicts: list[Verdict] | None = None
+
+    def block(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Block:
+        return Block(shape, dtype)
+
+    def put(self, op: Operation) -> None:
+        self.operations.append(op)
+
+    def upload(self, value: np.ndarray[Any, Any]) -> Block:
+        if value.size != 1:
+            raise DataDependent("an array made on the host")
+        made = self.block(value.shape, value.dtype)
+        self.put(Fill(made, value.reshape(())))
+        return made
+
+    def constant(self, value: np.ndarray[Any, Any]) -> Block:
+        if self.outer is not None:
+            return self.outer.constant(value)
+        made = Block(value.shape, value.dtype, kind="input")
+        self.constants.append((made, value))
+        return made
+
+    def download(self, block: Block) -> np.ndarray[Any, Any]:
+        raise DataDependent("the contents of an array decide what runs next")
+
+
+Queue = Direct | Recorder
+
+
+# --- operations on other blocks -------------------------------------------------------------------
+
+
+def bound(op: Operation, memory: dict[Block, Block], params: Sequence[Any]) -> Operation:
+    """The operation on other blocks, with the scalars of these parameters."""
+
+    def all_of(ops: Sequence[Operation]) -> tuple[Operation, ...]:
+        return tuple(bound(o, memory, params) for o in ops)
+
+    def blocks(of: Sequence[Block]) -> tuple[Block, ...]:
+        return tuple(memory[b] for b in of)
+
+    match op:
+        case Launch():
+            scalars = op.scalars if op.varying is None else op.varying(params)
+            errors = None if op.errors is None else memory[op.errors]
+            return Launch(op.code, blocks(op.blocks), scalars, op.tasks, errors)
+        case Fill():
+            return Fill(memory[op.block], op.value)
+        case Copy():
+            return Copy(memory[op.target], memory[op.source])
+        case Call():
+            return Call(op.action, blocks(op.reads), blocks(op.writes), op.addressed)
+        case Repeat():
+            test = None if op.test is None else (memory[op.test[0]], memory[op.test[1]])
+            return Repeat(
+                op.turns, blocks(op.front), blocks(op.back), all_of(op.even), all_of(op.odd),
+                (all_of(op.look[0]), all_of(op.look[1])), test, op.harmless,
+            )  # fmt: skip
+
+
+def renamed(operations: Sequence[Operation], names: dict[Block, Block]) -> tuple[Operation, ...]:
+    """The operations with some blocks exchanged for others."""
+
+    class Names(dict[Block, Block]):
+        def __missing__(self, key: Block) -> Block:
+            return key
+
+    table = Names(names)
+
+    def one(op: Operation) -> Operation:
+        if isinstance(op, Launch):
+            blocks = tuple(table[b] for b in op.blocks)
+            errors = None if op.errors is None else table[op.errors]
+            return Launch(op.code, blocks, op.scalars, op.tasks, errors, op.varying)
+        if isinstance(op, Repeat):
+            test = None if op.test is None else (table[op.test[0]], table[op.test[1]])
+            return Repeat(
+                op.turns, tuple(table[b] for b in op.front), tuple(table[b] for b in op.back),
+                renamed(op.even, names), renamed(op.odd, names),
+                (renamed(op.look[0], names), renamed(op.look[1], names)), test, op.harmless,
+            )  # fmt: skip
+        return bound(op, table, ())
+
+    return tuple(one(op) for op in operations)
+
+
+# --- memory --------------------------------------------------------------------------------------
+
+
+def lifetimes(tape: Tape) -> dict[Block, tuple[int, int]]:
+    """First and last position (in the flattened order of running) at which each block is in use.
+
+    What a loop finds from before it, or keeps from turn to turn, is in use during all of it.
+    """
+    spans: dict[Block, tuple[int, int]] = {}
+    position = 0
+
+    def touch(b: Block, first: int, last: int) -> None:
+        old = spans.get(b)
+        spans[b] = (first, last) if old is None else (min(old[0], first), max(old[1], last))
+
+    def walk(ops: Sequence[Operation]) -> None:
+        nonlocal position
+        for op in ops:
+            position += 1
+            if not isinstance(op, Repeat):
+                for b in (*op.reads, *op.writes):
+                    touch(b, position, position)
+                continue
+            start = position
+            before = set(spans)
+            walk(op.inside)
+            position += 1
+            kept = {*op.front, *op.back, *(op.test or ())}
+            for b in op.reads:
+                if b in before or b in kept:
+                    touch(b, start, position)
+
+    walk(tape.operations)
+    end = position + 1
+    for r in (*tape.results, *tape.numbers):
+        if isinstance(r, Block):
+            touch(r, end, end)
+    return spans
+
+
+def plan_memory(tape: Tape, *, reuse: bool = True) -> tuple[dict[Block, int], int]:
+    """Offsets of the blocks that are neither inputs nor results in one piece of memory, and its
+    size; with `reuse` a block takes the place of others that nobody uses any more."""
+    aside = {*tape.inputs, *(r for r in tape.results if isinstance(r, Block))}
+    spans = lifetimes(tape)
+    order = sorted((b for b in spans if b not in aside), key=lambda b: spans[b][0])
+    offsets: dict[Block, int] = {}
+    free: list[tuple[int, int]] = []  # (offset, size), by offset
+    active: list[tuple[int, int, int]] = []  # (last use, offset, size)
+    top = 0
+    for b in order:
+        size = -(-max(b.nbytes, 1) // ALIGNMENT) * ALIGNMENT
+        if reuse:
+            first = spans[b][0]
+            ended = [a for a in active if a[0] < first]
+            if ended:
+                active = [a for a in active if a[0] >= first]
+                free = _merged([*free, *((o, s) for _, o, s in ended)])
+        fitting = [f for f in free if f[1] >= size]
+        if fitting:
+            place, room = min(fitting, key=lambda f: f[1])
+            free.remove((place, room))
+            if room > size:
+                free = _merged([*free, (place + size, room - size)])
+        else:
+            place, top = top, top + size
+        offsets[b] = place
+        active.append((spans[b][1], place, size))
+    return offsets, top
+
+
+def _merged(pieces: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    made: list[tuple[int, int]] = []
+    for offset, size in sorted(pieces):
+        if made and made[-1][0] + made[-1][1] == offset:
+            made[-1] = (made[-1][0], made[-1][1] + size)
+        else:
+            made.append((offset, size))
+    return made
+
+
+# --- order ---------------------------------------------------------------------------------------
+
+Rounds = Literal["two", "beside", "after"]
+
+
+def rounds_of(loop: Repeat) -> Rounds:
+    """How a loop that tests itself goes on without the host.
+
+    two: rounds of two turns, the test of the first beside the second, which may be one too many.
+    beside: rounds of one turn, whose state is copied back beside the test of it.
+    after: rounds of one turn, whose state is copied back before the test, for the turn reads what
+    that has computed (or the test and the next state come from one kernel).
+    """
+    looked = {b for part in loop.look for op in flattened(part) for b in op.writes}
+    if looked & {*loop.front, *loop.back}:
+        return "after"
+    if loop.harmless:
+        return "two"
+    return "after" if any(looked.intersection(op.reads) for op in loop.even) else "beside"
+
+
+_APART: Mapping[Block, Sequence[Block]] = {}
+
+
+def sharing(places: Mapping[Block, int]) -> dict[Block, list[Block]]:
+    """For each block the others whose memory meets its own; `places` are addresses in bytes."""
+    found: dict[Block, list[Block]] = {}
+    active: list[Block] = []
+    for b in sorted((b for b in places if b.nbytes), key=places.__getitem__):
+        active = [a for a in active if places[a] + a.nbytes > places[b]]
+        for a in active:
+            found.setdefault(a, []).append(b)
+            found.setdefault(b, []).append(a)
+        active.append(b)
+    return found
+
+
+def dependencies(
+    operations: Sequence[Operation], shared: Mapping[Block, Sequence[Block]] = _APART
+) -> list[list[int]]:
+    """For each operation the earlier ones that must be done before it: those that wrote what it
+    touches, and those that touched what it writes.  `shared`: blocks that take turns in memory."""
+    writer: dict[Block, int] = {}
+    readers: dict[Block, list[int]] = {}
+    found: list[list[int]] = []
+    for k, op in enumerate(operations):
+        needs: set[int] = set()
+        writes = set(op.writes)
+        for b in {*op.reads, *writes}:
+            if b in writer:
+                needs.add(writer[b])
+            if b in writes:
+                needs.update(readers.get(b, ()))
+                for other in shared.get(b, ()):
+                    if other in writer:
+                        needs.add(writer[other])
+                    needs.update(readers.get(other, ()))
+        for b in op.reads:
+            if b not in writes:
+                readers.setdefault(b, []).append(k)
+        for b in writes:
+            writer[b], readers[b] = k, []
+        needs.discard(k)
+        found.append(sorted(needs))
+    return _reduced(found)
+
+
+def _reduced(needs: list[list[int]]) -> list[list[int]]:
+    """Without what follows from other dependencies (one step back, which is most of it)."""
+    return [
+        [d for d in mine if not any(d in needs[other] for other in mine if other > d)]
+        for mine in needs
+    ]
+
+
+__all__ = [
+    "ALIGNMENT", "DataDependent", "Direct", "Judged", "Queue", "Recorder", "Tape", "Verdict",
+    "bound", "dependencies", "flattened", "lifetimes", "plan_memory", "renamed",
+    "rounds_of", "sharing",
+]  # fmt: skip

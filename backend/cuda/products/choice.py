@@ -1,0 +1,465 @@
+"""Who computes a product, and which parts of it are kernels around it.
+
+    engine    a tile engine of ours, with what it computes as it loads tiles and stores them
+    library   cuBLAS, or a recursion over its products: plain operands and plain results
+    kernel    a kernel of the skeletons, with everything in it: for every type
+
+One decision, `decide`, for what runs, for `explain()` and for `source()`.  A part inside an engine
+costs instructions beside its multiply-adds, once for every tile that reads an element; a kernel
+before or after costs a pass over memory.  Every way to compute the product, with every choice of
+parts apart, gets its price from what was measured on a device of the kind; the cheapest is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, combinations
+from math import inf
+from typing import Any
+
+from treadle.dsl.access import polynomial
+from treadle.dsl.expr import Expr, Index, Read, walk
+from treadle.dsl.graph import Matmul
+from treadle.dsl.interning import kept_with
+from treadle.dsl.names import Names
+from treadle.dsl.passes import cost, operands
+from treadle.dsl.quantities import duration
+from treadle.skeletons.products import STRASSEN, algorithm_of, instances
+from treadle.skeletons.products.measured import corrected
+from treadle.skeletons.products.model import H200, HOPPER_FLOAT32, Machine, predict
+
+from .engine import Engine, engine_for
+from .form import Form, form_of
+from .fused import pieces_of
+from .operand import plain
+from .own import own_seconds
+from .ways import STEADY, VARIES, predicted, refused, way_in
+
+LEFT, RIGHT, EPILOGUE = "left operand", "right operand", "epilogue"
+ENGINE, LIBRARY, KERNEL = "engine", "library", "kernel"
+#: What may be paid for an operand computed while it is loaded, as a part of the product's time,
+#: even where a pass over memory costs less: the pass needs memory for its result.
+ALLOWED = 0.02
+#: What a second array costs beside instructions: it is read as often as the first, in the
+#: registers of the same threads; and an array along one index, which is waited for ("split" worse;
+#: benchmarks/matmul/NOTES.md, "Fused").
+SECOND, ALONG, ALONG_SPLIT = 0.02, 0.04, 0.18
+#: Seconds: of a small kernel behind another one; of an epilogue in an engine's tiles; and what a
+#: library's or an engine's call keeps the host longer than a launch does, as far as that counts.
+#: Of a small product of the library's, and of each of 256 steps of its inner axis (measured on an
+#: NVIDIA H200: benchmarks/matmul/NOTES.md, "Layers").
+LAUNCH, FINISH, HOST = 3e-6, 5.5e-6, 2.5e-6
+SMALL, DEEPER = 2e-6, 1.8e-8
+#: The time of several products along leading axes, over that of a square of as many multiply-adds,
+#: as long as that is small.
+SEVERAL = 0.65
+#: Executions in which a block of C is finished by a launch that knows it.
+FINISHING = ("owner", "persistent", "sequential", "streams")
+
+Size = tuple[int, int, int]
+"""Extents m, k, n of an (m, k) by (k, n) product."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """`by`: ENGINE, LIBRARY or KERNEL; `way` of the engine, which is `form`'s (execution, levels);
+    the parts that are kernels of their own, why each part is where it is, and seconds of the ways
+    that were compared, in words, the chosen one first (none where the choice is not by price)."""
+
+    by: str
+    apart: frozenset[str] = frozenset()
+    why: dict[str, str] = field(default_factory=dict)
+    way: tuple[str, int] | None = None
+    form: Form | None = None
+    prices: tuple[tuple[str, float], ...] = ()
+
+
+def parts_of(node: Matmul) -> tuple[str, ...]:
+    """What a library's product does not do: operands that are computed, and an epilogue."""
+    sides = tuple(name for name, e in ((LEFT, node.left), (RIGHT, node.right)) if not plain(e))
+    return sides if node.epilogue == (node.result,) else (*sides, EPILOGUE)
+
+
+def decide(engine: Engine | None, node: Matmul, size: Size, *, processors: int | None = None,
+           checked: bool = False, scattered: frozenset[str] | None = None, count: int = 1
+           ) -> Decision:  # fmt: skip
+    """For an (m, k) by (k, n) product, or `count` of them along leading axes.
+
+    `engine`: of the GPU, None where it has none; then `processors` are its multiprocessors.
+    `checked`: indices are tested, which an engine does not do.  `scattered`: operands whose arrays
+    walk memory along different indices (default: of dense arrays).  ScheduleError: an execution
+    that is asked for does not exist there.
+    """
+    t, options, parts = node.left.type, node.options, parts_of(node)
+    if t.kind == "bool":
+        return Decision(KERNEL, why=dict.fromkeys(parts, "in the kernel"))
+    if options.precision == "tf32":
+        engine = None
+    if engine is not None:
+        processors = engine.device.multiprocessors
+    form = None if engine is None else form_of(t, size, processors or 1, options)
+    error = refused(node, form)
+    if error is not None:
+        raise error
+    way = None
+    if engine is not None and form is not None and 0 not in size:
+        way = way_in(node, engine, form, size)
+    named = algorithm_of(options.algorithm) is not None and options.levels
+    case = _Case(node, size, parts, engine, form, processors or H200.processors, checked,
+                 dense_scattered(node) if scattered is None else scattered, count)  # fmt: skip
+    if way is not None and way[1]:
+        return case.fast(way)
+    if named:
+        reason = "a kernel of its own: the product is no engine's at these extents"
+        return Decision(LIBRARY, frozenset(parts), dict.fromkeys(parts, reason))
+    if parts:
+        return case.cheapest()
+    if way is not None:
+        return Decision(ENGINE, way=way, form=form)
+    return Decision(LIBRARY if t.is_inexact else KERNEL)
+
+
+def decided(program: Any, node: Matmul, device: Any) -> Decision | None:
+    """For a program's examples on a device; None where the extents are not known."""
+    names = Names(program)
+    m, k, n, count = (names.size(s) for s in ((node.m,), (node.k,), (node.n,), node.batch))
+    if m is None or k is None or n is None:
+        return None
+    return decide(engine_for(device), node, (m, k, n), processors=device.multiprocessors,
+                  checked=program.settings.check, count=1 if count is None else count)  # fmt: skip
+
+
+@kept_with(16)
+def fitting(node: Matmul, apart: frozenset[str]) -> bool:
+    """Whether a launch of an engine has room for what the other parts read."""
+    return pieces_of(None, node, apart) is not None
+
+
+def dense_scattered(node: Matmul) -> frozenset[str]:
+    """Operands that are made from arrays of which, if they are dense, one walks memory along
+    another index than the other."""
+    found = set()
+    for name, e in ((LEFT, node.left), (RIGHT, node.right)):
+        steps = {_along(r.args) for r in (operands.sources(e) or ())} if not plain(e) else set()
+        if len(steps) > 1:
+            found.add(name)
+    return frozenset(found)
+
+
+def _along(places: Sequence[Expr]) -> int:
+    """The index that walks a dense array in steps of one; -1 if none does."""
+    forms = [polynomial(a) or {} for a in places]
+    for axis in (0, 1):
+        steps = [f.get((Index(axis),), 0) for f in forms]
+        if steps[-1] == 1 and not any(steps[:-1]):
+            return axis
+    return -1
+
+
+@dataclass(frozen=True)
+class _Way:
+    """One way to compute a product: `product` seconds without its parts, `seconds` in all, and
+    `price`, which decides."""
+
+    by: str
+    apart: frozenset[str]
+    product: float
+    seconds: float
+    price: float
+    execution: str = ""
+
+    def words(self) -> str:
+        who = {ENGINE: "the tile engine", LIBRARY: "cuBLAS", KERNEL: "a kernel of treadle's"}
+        count = len(self.apart)
+        text = who[self.by] + (f" ({self.execution})" if self.execution else "")
+        return text + (f" and {count} kernel{'s' * (count > 1)} around" if count else "")
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A product at its extents (`decide`)."""
+
+    node: Matmul
+    size: Size
+    parts: tuple[str, ...]
+    engine: Engine | None
+    form: Form | None
+    processors: int
+    checked: bool
+    scattered: frozenset[str]
+    count: int
+
+    @property
+    def on(self) -> Machine:
+        share = self.processors / H200.processors
+        return replace(H200, processors=self.processors, fma=H200.fma * share)
+
+    # --- what a part costs ---
+
+    def operand(self, name: str) -> Expr:
+        return self.node.left if name == LEFT else self.node.right
+
+    def passing(self, name: str) -> float:
+        """Seconds of a kernel of its own."""
+        m, k, n = self.size
+        if name == EPILOGUE:
+            elements = m * n
+            whole = [e for e in walk(self.node.epilogue) if isinstance(e, Read) and _varies(e)]
+            arrays = 1 + len(self.node.epilogue) + len(whole)
+        else:
+            elements = m * k if name == LEFT else k * n
+            arrays = 1 + max(len(operands.sources(self.operand(name)) or ()), 1)
+        moved = self.count * self.node.left.type.bytes * elements * arrays
+        return moved / self.on.memory + LAUNCH
+
+    def spent(self, name: str, way: tuple[str, int]) -> float:
+        """What an operand computed while tiles are loaded takes, as a part of the product's time:
+        instructions beside its multiply-adds."""
+        assert self.form is not None
+        e, right, form = self.operand(name), name == RIGHT, self.form
+        reads = operands.sources(e) or ()
+        others = cost.loads((e,)) - len(reads)
+        made = [len(i.b if right else i.a) for i in instances(STRASSEN)] if way[1] else [1]
+        terms = sum(made) / len(made)
+        each = (form.columns if right else form.rows) * form.step / 128  # of a producer's stage
+        slots = each * (cost.operations((e,)) + 2 * others)
+        multiply = form.rows * form.columns * form.step / 128
+        stage = multiply + HOPPER_FLOAT32.rest + HOPPER_FLOAT32.load
+        found = slots / stage + SECOND * max(len(reads) - 1, 0)
+        found += (ALONG_SPLIT if way[0] == "split" else ALONG) * others
+        return terms * found
+
+    def why_not_loaded(self, name: str, way: tuple[str, int] = ("", 0)) -> str:
+        """Why an engine cannot compute an operand as it loads it; "" where it can."""
+        assert self.form is not None
+        e = self.operand(name)
+        if self.node.batch or self.checked or operands.sources(e) is None:
+            return "the engine loads arrays"
+        if not self.form.producers:
+            return "the engine of its type only loads operands"
+        if name in self.scattered:
+            return "its arrays walk memory along different axes"
+        execution, levels = way
+        if levels > 1 or (levels and self.form.copies(execution)):
+            return "sums of its blocks are formed in memory"
+        if levels and name == RIGHT and len(operands.sources(e) or ()) > 1:
+            return "two arrays of two blocks each do not fit in registers"
+        return ""
+
+    def why_not_stored(self) -> str:
+        """Why an engine cannot apply the epilogue as it stores; "" where it can."""
+        node = self.node
+        if node.batch or self.checked:
+            return "the engine stores plain products" + " of leading axes" * bool(node.batch)
+        if len(node.epilogue) != 1 or node.epilogue[0].type != node.left.type:
+            return "the engine stores one array, of the product's type"
+        return ""
+
+    # --- Strassen's algorithm ---
+
+    def fast(self, way: tuple[str, int]) -> Decision:
+        """By so many levels in the engine."""
+        why: dict[str, str] = {}
+        apart: set[str] = set()
+        if EPILOGUE in self.parts:
+            reason = self.why_not_stored()
+            if reason:
+                why[EPILOGUE] = f"a kernel of its own: {reason}"
+            else:
+                way, why[EPILOGUE] = self._finished(way)
+            if reason or way[0] not in FINISHING:
+                apart.add(EPILOGUE)
+        for name in self.parts:
+            if name == EPILOGUE:
+                continue
+            inside, told = False, self.why_not_loaded(name, way)
+            if not told:
+                inside, told = self._weighed(name, way, self._modelled(way[1]))
+            why[name] = told if inside else f"a kernel of its own: {told}"
+            if not inside:
+                apart.add(name)
+        if not fitting(self.node, frozenset(apart)):
+            apart = set(self.parts)
+            why = dict.fromkeys(apart, f"a kernel of its own: {NO_ROOM}")
+        return Decision(ENGINE, frozenset(apart), why, way, self.form)
+
+    def _weighed(self, name: str, way: tuple[str, int], seconds: float) -> tuple[bool, str]:
+        """Whether an operand is computed while tiles are loaded, for a product of so long, and
+        why."""
+        spent, passing = self.spent(name, way), self.passing(name) / seconds
+        work = cost.operations((self.operand(name),))
+        word = f"{work:.0f} operation{'s' * (work != 1)} an element"
+        word += f", {100 * spent:.1f} % of the time"
+        if spent > max(ALLOWED, passing):
+            return False, f"{word}, a pass over memory {100 * passing:.1f} %"
+        told = f"computed while tiles are loaded: {word}; a pass over memory would take "
+        told += f"{100 * passing:.1f} %"
+        if spent > passing:
+            m, k, n = self.size
+            held = self.node.left.type.bytes * (m * k if name == LEFT else k * n)
+            told += (
+                f" and {held:,} bytes for its result, for which up to {100 * ALLOWED:.0f} % "
+                "are paid"
+            )
+        return True, told
+
+    def _finished(self, way: tuple[str, int]) -> tuple[tuple[str, int], str]:
+        """The way of a fast product with an epilogue, and why."""
+        execution, levels = way
+        if self.node.options.execution not in (None, "hybrid") or execution in FINISHING:
+            if execution in FINISHING:
+                return way, "applied by the last product of a block"
+            return way, "a kernel of its own: no product knows that it is the last one to be added"
+        assert self.engine is not None and self.form is not None
+        kind = "strassen" if levels == 1 else "two levels"
+        found = predicted(self.engine, self.form, self.size, fast=True, deterministic=False,
+                          levels=levels)  # fmt: skip
+        after = found.get(f"{kind} {execution}", 0.0) + self.passing(EPILOGUE)
+        known = {e: found[f"{kind} {e}"] for e in FINISHING if f"{kind} {e}" in found}
+        best = min(known, key=known.__getitem__, default="owner")
+        within = known.get(best, inf)
+        if within <= after:
+            return (best, levels), (
+                f"applied by the last product of a block ({duration(within)}); {execution!r} and "
+                f"a pass over memory would take {duration(after)}"
+            )
+        return way, (
+            f"a kernel of its own: {execution!r} and a pass over memory take {duration(after)}, "
+            f"{best!r} with it {duration(within)}"
+        )
+
+    # --- the standard product ---
+
+    def cheapest(self) -> Decision:
+        """The standard product with its parts."""
+        ways = sorted(self._ways(), key=lambda w: w.price)
+        best, others = ways[0], dict[str, _Way]()
+        for w in ways[1:]:
+            if w.by != best.by or w.apart != best.apart:
+                others.setdefault(w.by, w)
+        why = {name: self._place(best, name) for name in self.parts}
+        prices = tuple((w.words(), w.seconds) for w in (best, *others.values()))
+        known = self.engine is not None and len(prices) > 1 and inf not in dict(prices).values()
+        way = (best.execution, 0) if best.by == ENGINE else None
+        return Decision(best.by, best.apart, why, way, self.form if way else None,
+                        prices if known else ())  # fmt: skip
+
+    def _ways(self) -> Iterator[_Way]:
+        """Every way that there is."""
+        t, every = self.node.left.type, frozenset(self.parts)
+        if t.is_inexact:
+            library = self._library_seconds()
+            seconds = library + sum(map(self.passing, every))
+            price = library / self._doubt() + self._passes(every, library) + HOST
+            yield _Way(LIBRARY, every, library, seconds, price)
+        asked = self.node.options.precision == "tf32"  # the library's alone
+        if not t.is_inexact or (t.name == "float32" and not asked):
+            computed = len(every - {EPILOGUE})
+            own = own_seconds(t, self.size, self.processors, computed, self.count)
+            yield _Way(KERNEL, frozenset(), own, own, own)
+        engine, form = self.engine, self.form
+        if engine is None or form is None or form.by_name or 0 in self.size:
+            return
+        m, k, n = self.size
+        if k < form.least_inner or (self.node.batch and not engine.fills(m, n, form.arithmetic)):
+            return
+        for apart in _subsets(self.parts):
+            inside = every - apart
+            if self._can(inside) and fitting(self.node, apart):
+                yield from self._by_engine(engine, form, inside, apart)
+
+    def _by_engine(self, engine: Engine, form: Form, inside: frozenset[str],
+                   apart: frozenset[str]) -> Iterator[_Way]:  # fmt: skip
+        """By its executions, with these parts inside.  ptxas finds no good registers for "split"
+        with an epilogue."""
+        m, k, n = self.size
+        ends = EPILOGUE in inside
+        found = predicted(engine, form, self.size, fast=False, deterministic=True)
+        if "standard owner" not in found:  # nothing is known of its speed: as much as it can
+            mode = engine.standard_mode(m, n, k, ends, form.arithmetic)
+            if mode is not None:
+                yield _Way(ENGINE, apart, inf, inf, float(len(apart) - len(self.parts)), mode)
+            return
+        for name, one in found.items():
+            product = one * self.count
+            mode = name.rsplit(" ", 1)[1] if name != "library" else ""
+            if not mode or (ends and mode not in FINISHING):
+                continue
+            spent = product * sum(self.spent(p, (mode, 0)) for p in inside if p != EPILOGUE)
+            spent += FINISH * ends
+            seconds = product + spent + sum(map(self.passing, apart))
+            price = product + spent + self._passes(apart, product) + HOST
+            yield _Way(ENGINE, apart, product, seconds, price, mode)
+
+    def _can(self, inside: frozenset[str]) -> bool:
+        """Whether the engine computes these parts."""
+        return not any(
+            self.why_not_stored() if name == EPILOGUE else self.why_not_loaded(name)
+            for name in inside
+        )
+
+    def _doubt(self) -> float:
+        """What others must promise more than the library at small extents."""
+        m, k, n = self.size
+        return VARIES if m * k * n < STEADY else 1.0
+
+    def _passes(self, apart: frozenset[str], product: float) -> float:
+        """What kernels around a product of so many seconds are taken to cost: the memory of an
+        operand is worth something, too."""
+        least = ALLOWED * product
+        return sum(max(self.passing(p), least if p != EPILOGUE else 0.0) for p in apart)
+
+    def _library_seconds(self) -> float:
+        """Of a plain standard product; for types whose products were not timed: a float32 one's."""
+        t, (m, k, n) = self.node.left.type, self.size
+        moved = self.count * t.bytes * (m * k + k * n + m * n) / self.on.memory
+        least = SMALL + max(moved, DEEPER * min(k, 256))
+        if min(m, n) == 1:  # a matrix times a vector
+            return least
+        arithmetic = "Float64" if t.name == "float64" else "Float32"
+        tiles = self.count * (-(-m // 32) * 32), -(-k // 8) * 8, -(-n // 32) * 32
+        together = SEVERAL if self.count > 1 and self.count * m * k * n < STEADY else 1.0
+        return max(together * corrected(arithmetic, "library", tiles, on=self.on), least)
+
+    def _place(self, best: _Way, name: str) -> str:
+        """Where a part is, and why, in words."""
+        if best.by == KERNEL:
+            less = ", predicted to take less than cuBLAS and kernels around it"
+            return "in the kernel" + less * self.node.left.type.is_inexact
+        if best.by == LIBRARY:
+            does = "stores plain products" if name == EPILOGUE else "reads operands from memory"
+            return f"a kernel of its own: cuBLAS {does}"
+        product = best.product if best.product < inf else self._modelled(0)
+        if name not in best.apart:
+            if name == EPILOGUE:
+                return "applied as tiles are stored"
+            return self._weighed(name, (best.execution, 0), product)[1]
+        reason = self.why_not_stored() if name == EPILOGUE else self.why_not_loaded(name)
+        if not reason and not fitting(self.node, best.apart - {name}):
+            reason = NO_ROOM
+        if not reason and name == EPILOGUE:
+            reason = "whole tiles with it take longer than parts of tiles and a pass over memory"
+        return "a kernel of its own: " + (
+            reason or self._weighed(name, (best.execution, 0), product)[1])  # fmt: skip
+
+    def _modelled(self, levels: int) -> float:
+        """Seconds of the product in the engine, by the model alone."""
+        form = self.form
+        assert form is not None
+        model = replace(HOPPER_FLOAT32, shape=(form.rows, form.columns, form.step))
+        return predict(self.on, model, self.size, STRASSEN if levels else None, "split").seconds
+
+
+NO_ROOM = "a launch has no room for so many arrays and numbers"
+
+
+def _varies(e: Read) -> bool:
+    """Whether an array is read along rows and columns."""
+    return len({a.axis for a in walk(e.args) if isinstance(a, Index)}) > 1
+
+
+def _subsets(parts: Sequence[str]) -> Iterator[frozenset[str]]:
+    """All of them, small ones first."""
+    made = (combinations(parts, r) for r in range(len(parts) + 1))
+    return map(frozenset, chain.from_iterable(made))

@@ -1,0 +1,139 @@
+"""Products by cuBLAS, without CuPy's arrays in between: every type it knows, TF32, operands read in
+place, results scaled and added to what is there.
+
+A row-major matrix is, to cuBLAS, the transposed one in its column-major order: C = A·B is computed
+as Cᵀ = Bᵀ·Aᵀ, and an operand needs no copy if either of its axes runs through memory in steps of
+one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+# cudaDataType and cublasComputeType_t
+_TYPES = {"float16": 2, "bfloat16": 14, "float32": 0, "float64": 1, "complex64": 4, "complex128": 5}
+_COMPUTE = {"float16": 68, "bfloat16": 68, "float32": 68, "float64": 70, "complex64": 68,
+            "complex128": 70}  # fmt: skip
+_COMPUTE_TF32 = 77
+_SCALES = {"float16": "float32", "bfloat16": "float32"}
+_NO, _YES = 0, 1  # transposed?
+_DEFAULT = -1
+#: Its extents and steps are 32-bit integers.
+_MOST = 2**31 - 1
+
+Layout = tuple[tuple[int, ...], tuple[int, ...]]
+"""Extents and strides in elements: (batch…, rows, columns)."""
+Prepared = Callable[[int, int, int], None]
+"""Queues a product on the current stream, given the addresses of out, a and b."""
+
+
+def gemm(out: Any, a: Any, b: Any, *, tf32: bool = False, add: bool = False,
+         factor: float = 1) -> None:  # fmt: skip
+    """`out = factor * (a @ b)` (`add`: += ): CuPy arrays of one type, equal leading axes, the
+    columns of `out` side by side.
+
+    16-bit operands are accumulated in float32; `out` may then be float32 too.
+    """
+    if out.size == 0:
+        return
+    if a.shape[-1] == 0:
+        if not add:
+            out.fill(0)
+        return
+    layouts = [(x.shape, tuple(s // x.itemsize for s in x.strides)) for x in (out, a, b)]
+    made = prepared(a.dtype.name, out.dtype.name, *layouts, tf32, add, factor)
+    if made is not None:
+        made(out.data.ptr, a.data.ptr, b.data.ptr)
+        return
+    x, y = _readable(a), _readable(b)
+    if x is not a or y is not b:
+        gemm(out, x, y, tf32=tf32, add=add, factor=factor)
+    elif out.ndim > 2:
+        for place in range(len(out)):
+            gemm(out[place], a[place], b[place], tf32=tf32, add=add, factor=factor)
+    else:
+        raise ValueError(f"no product of cuBLAS: {layouts}")
+
+
+@lru_cache(maxsize=1024)
+def prepared(name: str, made: str, out: Layout, a: Layout, b: Layout, tf32: bool = False,
+             add: bool = False, factor: float = 1) -> Prepared | None:  # fmt: skip
+    """`factor * (a @ b)` of the type `name` into a result of the type `made` (`add`: += ); None for
+    what one call of cuBLAS cannot do.
+
+    The extents are positive.
+    """
+    if name not in _TYPES or made not in _TYPES:
+        return None
+    (*batch, m, n), k = out[0], a[0][-1]
+    left, right = (_side(x[0][-2:], x[1][-2:]) for x in (a, b))
+    target = _side(out[0][-2:], out[1][-2:])
+    steps = [_one_step(batch, x[1][:-2]) for x in (out, a, b)]
+    if left is None or right is None or target is None or None in steps or target[0] != _NO:
+        return None
+    if max(m, n, k, left[1], right[1], target[1]) > _MOST:
+        return None
+    kind, result = _TYPES[name], _TYPES[made]
+    compute = _COMPUTE_TF32 if tf32 and name == "float32" else _COMPUTE[name]
+    scales = np.array([factor, int(add)], _SCALES.get(name, name))
+    scale, beta, lead = scales.ctypes.data, scales[1:].ctypes.data, target[1]
+    (turned_b, lead_b), (turned_a, lead_a) = right, left
+    many = int(np.prod(batch, dtype=np.int64))
+    from cupy.cuda import device
+    from cupy_backends.cuda.libs import cublas
+
+    handle = device.get_cublas_handle
+    if many == 1:
+        one = cublas.gemmEx
+
+        def act(to: int, x: int, y: int, _kept: Any = scales) -> None:
+            one(handle(), turned_b, turned_a, n, m, k, scale, y, kind, lead_b, x, kind, lead_a,
+                beta, to, result, lead, compute, _DEFAULT)  # fmt: skip
+
+        return act
+    every = cublas.gemmStridedBatchedEx
+    step, step_a, step_b = steps
+
+    def batched(to: int, x: int, y: int, _kept: Any = scales) -> None:
+        every(handle(), turned_b, turned_a, n, m, k, scale, y, kind, lead_b, step_b, x, kind,
+              lead_a, step_a, beta, to, result, lead, step, many, compute, _DEFAULT)  # fmt: skip
+
+    return batched
+
+
+def _one_step(batch: Sequence[int], strides: Sequence[int]) -> int | None:
+    """The step from a matrix to the next one, if the leading axes are walked in even steps."""
+    found, count = 0, 1
+    for n, step in zip(reversed(batch), reversed(strides), strict=True):
+        if n == 1:
+            continue
+        if count == 1:
+            found = step
+        elif step != found * count:
+            return None
+        count *= n
+    return found if found >= 0 else None
+
+
+def _readable(x: Any) -> Any:
+    """The operand, or a dense copy where cuBLAS could not read it in place."""
+    import cupy
+
+    strides = tuple(s // x.itemsize for s in x.strides)
+    return x if _side(x.shape[-2:], strides[-2:]) is not None else cupy.ascontiguousarray(x)
+
+
+def _side(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, int] | None:
+    """(transposed, leading dimension) to cuBLAS; None for what it cannot read."""
+    (rows, cols), (down, across) = shape, strides
+    if (down < 0 and rows > 1) or (across < 0 and cols > 1):
+        return None
+    if (across == 1 or cols == 1) and (down >= max(cols, 1) or rows == 1):
+        return _NO, max(down if rows > 1 else cols, cols, 1)
+    if (down == 1 or rows == 1) and (across >= max(rows, 1) or cols == 1):
+        return _YES, max(across if cols > 1 else rows, rows, 1)
+    return None

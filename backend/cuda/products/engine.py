@@ -1,0 +1,556 @@
+"""The tile engines of skeletons/products/engines on a Hopper GPU: products of whole matrices.
+
+    standard   one product: "owner" (whole tiles) or "split" (tiles cut along k so that every
+               multiprocessor has the same share, parts added in a fixed order)
+    one level  the sums of blocks formed while tiles are loaded; the products meet in C by
+        owner       a block computes all products of its tiles, in order: deterministic
+        sequential  a launch for every product
+        streams     the dependency stages, two launches beside each other in each: deterministic
+        persistent  (tile, product) from one queue, added to C in order: deterministic
+        atomic      all products in one launch, dealt out evenly, added to C in the L2 cache
+        batched     a launch for every variant, its instances dealt out evenly, all variants
+                    beside each other, each on its share of the multiprocessors
+    two levels  the outer level's operand sums in memory (a quarter of each operand), the inner
+               one fused by any of the above ("hybrid": the faster of atomic and owner)
+    recursive  one or two levels of operand sums in memory, one of A and one of B at a time;
+               standard products, added to their blocks of C as they are stored: deterministic
+    hybrid     where a form can form sums beside a product: the same with two of A and of B at a
+               time, so that those of the next product are there when the present one is done
+
+Which is best where was measured: benchmarks/matmul/NOTES.md.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from treadle.skeletons.products import BilinearAlgorithm, instances, stages, variants
+
+from .form import (
+    FORMS,
+    Code,
+    Form,
+    Launches,
+    Quadrant,
+    Table,
+    in_order,
+    leaf_tables,
+    normalised,
+    one_table,
+    outer_tables,
+    structures,
+    sum_source,
+    tables,
+)
+
+#: How full waves of whole tiles must be: to gain nothing by cutting them (several waves, a single
+#: one); with an epilogue.
+WHOLE_WAVES, WHOLE_WAVE, FUSED_WAVES = 0.985, 0.95, 0.7
+
+_I, _L, _P = ctypes.c_int, ctypes.c_longlong, ctypes.c_void_p
+
+
+class Way(NamedTuple):
+    """Launches of an algorithm's products: by number, the mode of the kernel, and which of them run
+    beside each other (numbers of launches, group by group)."""
+
+    launches: Launches
+    mode: str
+    beside: tuple[tuple[int, ...], ...]
+
+    @property
+    def adds(self) -> bool:
+        """Whether C is cleared first, and added to in any order."""
+        return self.mode == "atomic"
+
+
+@lru_cache(maxsize=64)
+def way_of(algorithm: BilinearAlgorithm, execution: str) -> Way:
+    """An execution as launches.
+
+    >>> from treadle.skeletons.products import STRASSEN
+    >>> way_of(STRASSEN, "streams").launches
+    ((1, 5), (4, 6), (2,), (3,), (0,))
+    """
+    whole = tuple(range(len(instances(algorithm))))
+    if execution == "sequential":
+        return Way(tuple((r,) for r in whole), "owner", tuple((r,) for r in whole))
+    if execution == "streams":
+        groups = [[members for members in stage if members] for stage in stages(algorithm)]
+        launches = tuple(members for group in groups for members in group)
+        numbers = iter(range(len(launches)))
+        return Way(launches, "owner", tuple(tuple(next(numbers) for _ in g) for g in groups))
+    if execution == "batched":
+        launches = tuple(variants(algorithm).values())
+        return Way(launches, "atomic", (tuple(range(len(launches))),))
+    return Way((whole,), execution, ((0,),))
+
+
+def _ceil(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+@dataclass(frozen=True)
+class Fused:
+    """What is fused into one launch: source with structs of `SLOTS`, the 64-bit words that they
+    read (addresses of arrays, strides, numbers), and whether sixteen-byte loads may read the second
+    arrays of operands."""
+
+    source: str
+    words: Sequence[int] = ()
+    aligned: bool = True
+
+
+class Matrix(NamedTuple):
+    """A matrix in the memory of the device: strides in elements, `itemsize` bytes each."""
+
+    address: int
+    rows: int
+    cols: int
+    down: int
+    across: int
+    itemsize: int = 4
+
+    def part(self, top: int, left: int, rows: int, cols: int) -> Matrix:
+        """A block of it, cut off where it ends (then perhaps empty)."""
+        rows, cols = (max(min(n, end - at), 0) for n, end, at in
+                      ((rows, self.rows, top), (cols, self.cols, left)))  # fmt: skip
+        address = self.address + self.itemsize * (top * self.down + left * self.across)
+        return Matrix(address, rows, cols, self.down, self.across, self.itemsize)
+
+    @property
+    def transposed(self) -> Matrix:
+        """The same elements."""
+        return Matrix(self.address, self.cols, self.rows, self.across, self.down, self.itemsize)
+
+    @property
+    def aligned(self) -> bool:
+        """Whether its rows start on sixteen bytes, their elements side by side."""
+        return self.address % 16 == 0 and self.down * self.itemsize % 16 == 0 and self.across == 1
+
+
+class Sum(NamedTuple):
+    """out = x + factor y; out is dense, zero where x and y end."""
+
+    out: Matrix
+    x: Matrix
+    y: Matrix
+    factor: float
+
+    def band(self, number: int, of: int) -> Sum:
+        """One of so many parts of its rows."""
+        rows = _ceil(self.out.rows, of)
+        out, x, y = (q.part(number * rows, 0, rows, q.cols) for q in self[:3])
+        return Sum(out, x, y, self.factor)
+
+
+class Leaf(NamedTuple):
+    """A product of the recursion: its operands, the sums to be formed before it, and those of later
+    products that are formed beside it."""
+
+    x: Matrix
+    y: Matrix
+    before: list[Sum]
+    beside: list[Sum]
+
+
+Size = tuple[int, int, int]
+"""Rows of C, columns of C, inner extent."""
+
+
+#: Kernels that are found by what they are, of those that the device has loaded.
+KEPT = 256
+
+
+class Engine:
+    """The engines of one GPU, of which every arithmetic has one (`FORMS`)."""
+
+    def __init__(self, device: Any) -> None:
+        self.device = device
+        self._loaded: dict[Code | tuple[str, str], Any] = {}
+
+    # --- which way ---
+
+    def standard_mode(self, m: int, n: int, k: int, fused: bool = False,
+                      arithmetic: str = "Float32") -> str | None:  # fmt: skip
+        """How one product is best dealt out; None where something else is better.
+
+        ptxas finds no good registers for "split" with a fused epilogue.
+        """
+        form = FORMS[arithmetic]
+        tiles, steps = _ceil(m, form.rows) * _ceil(n, form.columns), _ceil(k, form.step)
+        processors = self.device.multiprocessors
+        least = max(1, form.least_steps * processors)
+        if k < form.least_inner or tiles * steps < least:
+            return None
+        if fused:
+            return "owner" if self._filled(tiles) >= FUSED_WAVES else None
+        return self._dealt(tiles, form)
+
+    def fills(self, m: int, n: int, arithmetic: str) -> bool:
+        """Whether a product has a tile for every multiprocessor."""
+        form = FORMS[arithmetic]
+        tiles = _ceil(m, form.rows) * _ceil(n, form.columns)
+        return bool(tiles >= self.device.multiprocessors)
+
+    def _filled(self, tiles: int) -> float:
+        """How full waves of whole tiles are."""
+        processors = self.device.multiprocessors
+        return tiles / float(_ceil(tiles, processors) * processors)
+
+    def _dealt(self, tiles: int, form: Form) -> str:
+        """The mode of a standard product."""
+        if form.cut == "owner":
+            return "owner"
+        enough = WHOLE_WAVE if tiles <= self.device.multiprocessors else WHOLE_WAVES
+        return "owner" if self._filled(tiles) >= enough else form.cut
+
+    # --- products of whole matrices ---
+
+    def standard(self, out: Matrix, a: Matrix, b: Matrix, mode: str, arithmetic: str,
+                 fused: Fused | None = None) -> None:  # fmt: skip
+        """`out = a @ b`; `out` may be a block of a matrix."""
+        form = FORMS[arithmetic]
+        if mode == "atomic" and out.down != out.cols:
+            mode = "owner"  # what lies between the rows of a block is not ours to clear
+        if mode == "atomic":
+            self._clear(out.address, form.itemsize * out.rows * out.cols)
+        self._launch(out, a, b, mode, (a.rows, b.cols, a.cols), one_table(form), form, fused)
+
+    def product(self, out: Matrix, a: Matrix, b: Matrix, execution: str, arithmetic: str,
+                algorithm: BilinearAlgorithm, levels: int, fused: Fused | None = None
+                ) -> None:  # fmt: skip
+        """`out = a @ b` by one or two levels of an algorithm that the form `fits`.
+
+        `out` is dense; sums in memory want the columns of a and b side by side, or (where no level
+        is fused) their rows.
+        """
+        form = FORMS[arithmetic]
+        copies = form.copies(execution)
+        if copies:
+            self._recursive(out, a, b, form, algorithm, levels, copies)
+            return
+        way = way_of(algorithm, execution)
+        if way.adds:
+            self._clear(out.address, form.itemsize * out.rows * out.cols)
+        if levels == 2:
+            self._two_levels(out, a, b, way, form, algorithm, fused)
+            return
+        size = _block(a, b, algorithm, 1)
+        self._fused(out, a, b, way, size, tables(form, algorithm, way.launches), form, fused)
+
+    def workspace(self, m: int, n: int, k: int, arithmetic: str, algorithm: BilinearAlgorithm,
+                  levels: int, execution: str) -> int:  # fmt: skip
+        """Bytes beside operands and result; without the flags of a standard product."""
+        form = FORMS[arithmetic]
+        copies = form.copies(execution)
+        held = range(1, levels + 1) if copies else range(1, levels)
+        rooms = [x for level in held for x in _rooms(m, n, k, algorithm, levels, level)]
+        found = sum(max(copies, 1) * form.itemsize * r * c for r, c in rooms)
+        if copies:
+            mode, tiles = self._leaf_mode(_extents(m, n, k, algorithm, levels), form)
+            found += 4 * flags_of(mode, tiles, self.device.multiprocessors)
+        return found
+
+    def _fused(self, out: Matrix, a: Matrix, b: Matrix, way: Way, size: Size,
+               each: Sequence[Table], form: Form, fused: Fused | None) -> None:  # fmt: skip
+        for group in way.beside:
+            counts = [each[number].count for number in group]
+            shares = _shares(self.device.multiprocessors, counts)
+            self._beside([
+                lambda number=number, share=share: self._launch(  # type: ignore[misc]
+                    out, a, b, way.mode, size, each[number], form, fused, share)
+                for number, share in zip(group, shares, strict=True)
+            ])  # fmt: skip
+
+    def _two_levels(self, out: Matrix, a: Matrix, b: Matrix, way: Way, form: Form,
+                    algorithm: BilinearAlgorithm, fused: Fused | None) -> None:  # fmt: skip
+        qm, qn, qk = size = _block(a, b, algorithm, 2)
+        rows, inner, cols = algorithm.m * qm, algorithm.k * qk, algorithm.n * qn
+        number = np.dtype(f"f{form.itemsize}")
+        rooms = [self.device.empty(shape, number)
+                 for shape in _rooms(a.rows, b.cols, a.cols, algorithm, 2, 1)]  # fmt: skip
+        each = outer_tables(form, algorithm, algorithm, way.launches)
+        for instance, launches in zip(map(normalised, instances(algorithm)), each, strict=True):
+            x, sums_x = _operand(a, instance.a, algorithm.k, rows, inner, address_of(rooms[0]))
+            y, sums_y = _operand(b, instance.b, algorithm.n, inner, cols, address_of(rooms[1]))
+            self._add_up([*sums_x, *sums_y], form)
+            self._fused(out, x, y, way, size, launches, form, fused)
+
+    def _recursive(self, out: Matrix, a: Matrix, b: Matrix, form: Form,
+                   algorithm: BilinearAlgorithm, levels: int, copies: int) -> None:  # fmt: skip
+        m, n, k = a.rows, b.cols, a.cols
+        size, number = _extents(m, n, k, algorithm, levels), np.dtype(f"f{form.itemsize}")
+        rooms = [
+            [[self.device.empty(shape, number) for shape in shapes] for _ in range(copies)]
+            for shapes in (_rooms(m, n, k, algorithm, levels, x) for x in range(1, levels + 1))
+        ]
+        ahead = bool(form.ahead) and all(x.aligned or x.transposed.aligned for x in (a, b))
+        mode, tiles = self._leaf_mode(size, form)
+        if mode == "atomic":
+            self._clear(out.address, form.itemsize * out.rows * out.cols)
+        flags = self._flags(mode, tiles) if mode == "split" else None
+        leaves = _leaves(a, b, algorithm, size, rooms, ahead)
+        for leaf, table in zip(leaves, leaf_tables(form, algorithm, levels), strict=True):
+            self._add_up(leaf.before, form)
+            self._launch(out, leaf.x, leaf.y, mode, size, table, form, flags=flags,
+                         beside=leaf.beside)  # fmt: skip
+
+    def _leaf_mode(self, size: Size, form: Form) -> tuple[str, int]:
+        """How the recursion's standard products are dealt out, and how many tiles one has."""
+        tiles = _ceil(size[0], form.rows) * _ceil(size[1], form.columns)
+        return self._dealt(tiles, form), tiles
+
+    def _add_up(self, sums: Sequence[Sum], form: Form) -> None:
+        """By a kernel of their own."""
+        vector = 16 // form.itemsize
+        factor = ctypes.c_float if form.itemsize == 4 else ctypes.c_double
+        for out, x, y, c in sums:
+            if not out.rows * out.cols:
+                continue
+            parts = [Quadrant(q.address, q.down, q.rows, q.cols) for q in (x, y)]
+            arguments = (_P(out.address), _L(out.cols), _I(out.rows), *parts, factor(c),
+                         _I(x.aligned and y.aligned))  # fmt: skip
+            loaded = self._load((str(form.sums), form.arithmetic), "quadrant_sum", 256, 0)
+            self._run(loaded, arguments, (_ceil(out.cols, 256 * vector), min(out.rows, 2048)))
+
+    # --- launching ---
+
+    def _launch(self, out: Matrix, a: Matrix, b: Matrix, mode: str, size: Size, table: Table,
+                form: Form, fused: Fused | None = None, processors: int | None = None,
+                flags: Any = None, beside: Sequence[Sum] = ()) -> None:  # fmt: skip
+        """The products of `table` on the blocks of a and b, of extents `size` (m, n, k).
+
+        `flags`: of an earlier split launch, which left them zero; `beside`: sums that it forms.
+        """
+        aligned = (a.address | b.address) % 16 == 0 and (fused is None or fused.aligned)
+        source = None if fused is None else fused.source
+        code, template, blocks = _prepared(
+            out[1:5], a[1:5], b[1:5], aligned, mode, size, table, form, source,
+            processors or self.device.multiprocessors,
+        )  # fmt: skip
+        g = structures(form).Arguments.from_buffer_copy(template)
+        g.a, g.b, g.c = a.address, b.address, out.address
+        if mode in ("split", "persistent"):
+            flags = self._flags(mode, g.tiles_m * g.tiles_n) if flags is None else flags
+            g.flags = address_of(flags)
+        if beside:
+            g.sums = len(beside)
+            for to, (room, x, y, factor) in zip(g.sum, beside, strict=False):
+                to.out, to.rows, to.cols, to.factor = room.address, room.rows, room.cols, factor
+                to.x, to.x_row, to.x_rows, to.x_cols = x.address, x.down, x.rows, x.cols
+                to.y, to.y_row, to.y_rows, to.y_cols = y.address, y.down, y.rows, y.cols
+        if fused is not None:
+            for k, w in enumerate(fused.words):
+                g.extra[k] = w
+        loaded = self._load(code, form.entry, form.threads, form.shared_bytes)
+        self._run(loaded, (g,), (blocks, 1))
+
+    def _flags(self, mode: str, tiles: int) -> Any:
+        """Of a launch, cleared."""
+        count = flags_of(mode, tiles, self.device.multiprocessors)
+        found = self.device.empty((count,), np.dtype(np.uint32))
+        self._clear(address_of(found), found.nbytes)
+        return found
+
+    def _load(self, what: Code | tuple[str, str], name: str, threads: int, shared: int) -> Any:
+        found = self._loaded.get(what)
+        if found is None:
+            from ..compile.nvrtc import compile_text
+
+            source = sum_source(FORMS[what[1]]) if isinstance(what, tuple) else what.source()
+            cubin = compile_text(source, name, self.device.arch, dynamic_shared_bytes=shared)
+            if len(self._loaded) >= KEPT:
+                self._loaded.clear()
+            found = self._loaded[what] = self.device.load(cubin, threads)
+        return found
+
+    def _run(self, loaded: Any, arguments: Sequence[Any], blocks: tuple[int, int]) -> None:
+        from ..device.driver import launchKernel, stream_here
+
+        places = (ctypes.c_void_p * len(arguments))(*(ctypes.addressof(x) for x in arguments))
+        launchKernel(loaded.handle, *blocks, 1, loaded.threads, 1, 1, loaded.shared, stream_here(),
+                     ctypes.addressof(places), 0)  # fmt: skip
+
+    def _clear(self, address: int, size: int) -> None:
+        from cupy.cuda import runtime
+
+        from ..device.driver import stream_here
+
+        runtime.memsetAsync(address, 0, size, stream_here())
+
+    def _beside(self, jobs: Sequence[Callable[[], None]]) -> None:
+        beside(jobs)
+
+
+def beside(jobs: Sequence[Callable[[], None]]) -> None:
+    """Each job on a stream of its own, the first on the current one, which all wait for and which
+    waits for all: that is recorded into a graph as well."""
+    if len(jobs) == 1:
+        jobs[0]()
+        return
+    import cupy
+
+    streams = _side_streams(cupy.cuda.Device().id)
+    while len(streams) < len(jobs) - 1:
+        streams.append(cupy.cuda.Stream(non_blocking=True))
+    here = cupy.cuda.get_current_stream()
+    start = cupy.cuda.Event(disable_timing=True)
+    start.record(here)
+    jobs[0]()
+    for stream, job in zip(streams, jobs[1:], strict=False):
+        stream.wait_event(start)
+        with stream:
+            job()
+        end = cupy.cuda.Event(disable_timing=True)
+        end.record(stream)
+        here.wait_event(end)
+
+
+@lru_cache(maxsize=16)
+def _side_streams(device: int) -> list[Any]:
+    """Streams of a device, made when first needed and kept."""
+    return []
+
+
+def _shares(processors: int, counts: Sequence[int]) -> list[int]:
+    """Multiprocessors for launches beside each other, by their products."""
+    total, given, found = sum(counts), 0, []
+    so_far = 0
+    for count in counts:
+        so_far += count
+        upto = max(processors * so_far // total, given + 1)
+        found.append(upto - given)
+        given = upto
+    return found
+
+
+def flags_of(mode: str, tiles: int, processors: int) -> int:
+    """Words of memory by which blocks of a launch order what they add to C."""
+    return {"split": processors + 2, "persistent": 16 * tiles}.get(mode, 0)
+
+
+def address_of(array: Any) -> int:
+    """Of an array of CuPy, or of NumPy in the emulation."""
+    data: Any = array.data
+    found: int = data.ptr if hasattr(data, "ptr") else array.ctypes.data
+    return found
+
+
+def _extents(m: int, n: int, k: int, algorithm: BilinearAlgorithm, levels: int) -> Size:
+    # Multiples of eight: blocks start on sixteen bytes, only the last k-step has a fringe.
+    parts = algorithm.m**levels, algorithm.n**levels, algorithm.k**levels
+    qm, qn, qk = (_ceil(_ceil(x, p), 8) * 8 for x, p in zip((m, n, k), parts, strict=True))
+    return qm, qn, qk
+
+
+def _block(a: Matrix, b: Matrix, algorithm: BilinearAlgorithm, levels: int) -> Size:
+    return _extents(a.rows, b.cols, a.cols, algorithm, levels)
+
+
+def _rooms(m: int, n: int, k: int, algorithm: BilinearAlgorithm, levels: int, level: int
+           ) -> list[tuple[int, int]]:  # fmt: skip
+    """Shapes of the sums of A and of B of one of so many levels."""
+    qm, qn, qk = _extents(m, n, k, algorithm, levels)
+    rows, inner, cols = (
+        x * p ** (levels - level)
+        for x, p in ((qm, algorithm.m), (qk, algorithm.k), (qn, algorithm.n))
+    )
+    return [(rows, inner), (inner, cols)]
+
+
+def _operand(x: Matrix, terms: Any, across: int, rows: int, cols: int, room: int
+             ) -> tuple[Matrix, list[Sum]]:  # fmt: skip
+    """A block of (rows, cols), or the sum of two at the address `room`, still to be formed."""
+    parts = [x.part(p // across * rows, p % across * cols, rows, cols) for p, _ in terms]
+    if len(parts) == 1:
+        return parts[0], []
+    if x.across != 1:  # columns lie side by side: the sum of what is transposed
+        out = Matrix(room, cols, rows, rows, 1, x.itemsize)
+        sides = [p.transposed for p in parts]
+        return out.transposed, [Sum(out, sides[0], sides[1], terms[1][1])]
+    out = Matrix(room, rows, cols, cols, 1, x.itemsize)
+    return out, [Sum(out, parts[0], parts[1], terms[1][1])]
+
+
+def _leaves(a: Matrix, b: Matrix, algorithm: BilinearAlgorithm, size: Size,
+            rooms: Sequence[Sequence[Sequence[Any]]], ahead: bool) -> list[Leaf]:  # fmt: skip
+    """The products of one or two levels, in order; `rooms`: by level and turn, for A and B;
+    `ahead`: whether sums are formed beside products, where the room is free."""
+    made, levels = in_order(algorithm), len(rooms)
+
+    def operands(x: Matrix, y: Matrix, level: int, number: int) -> tuple[Matrix, Matrix, list[Sum]]:
+        """Of product `number` of a level."""
+        instance, turns = made[number % len(made)], rooms[level - 1]
+        qm, qn, qk = size
+        rows, inner, cols = (
+            extent * p ** (levels - level)
+            for extent, p in ((qm, algorithm.m), (qk, algorithm.k), (qn, algorithm.n))
+        )
+        here = [address_of(place) for place in turns[number % len(turns)]]
+        left, sums = _operand(x, instance.a, algorithm.k, rows, inner, here[0])
+        right, more = _operand(y, instance.b, algorithm.n, inner, cols, here[1])
+        return left, right, [*sums, *more]
+
+    outer = [operands(a, b, 1, r) for r in range(len(made))] if levels == 2 else [(a, b, [])]
+    spread = ahead and len(rooms[0]) > 1  # the outer level's sums over the products before
+    found: list[Leaf] = []
+    for group, (x, y, sums) in enumerate(outer):
+        for s in range(len(made)):
+            left, right, own = operands(x, y, levels, len(found))
+            new = s == 0 and not (spread and group)
+            before, beside = list(sums) if new else [], list[Sum]()
+            last = found[-1] if found and ahead and not before else None
+            for each in own:
+                free = last is not None and each.out.address not in (last.x.address, last.y.address)
+                (last.beside if last is not None and free else before).append(each)
+            if spread and group + 1 < len(outer) and s + 1 < len(made):
+                beside = [q.band(s, len(made) - 1) for q in outer[group + 1][2]]
+            found.append(Leaf(left, right, before, beside))
+    return found
+
+
+Layout = tuple[int, ...]
+"""Extents and strides of a matrix."""
+
+
+@lru_cache(maxsize=512)
+def _prepared(out: Layout, a: Layout, b: Layout, aligned: bool, mode: str, size: Size,
+              table: Table, form: Form, epilogue: str | None, processors: int
+              ) -> tuple[Code, bytes, int]:  # fmt: skip
+    """Which code, its arguments but for addresses, and how many blocks."""
+    (m, k, a_row, a_col), (_, n, b_row, b_col) = a, b
+    left = "K" if a_col == 1 else "R" if a_row == 1 else "S"
+    right = "R" if b_col == 1 else "K" if b_row == 1 else "S"
+    pitches = (a_row if left == "K" else a_col, b_col if right == "K" else b_row)
+    along = (k if left == "K" else m, k if right == "K" else n)
+    whole = all(p % form.aligned == 0 for p in (*pitches, *along))
+    vector = aligned and "S" not in (left, right) and whole
+    terms = next(t for t in (1, 2, 4) if table.terms <= t)
+    code = Code(left, right, vector, mode, terms, form.arithmetic, epilogue)
+    g = structures(form).Arguments()
+    g.a_row, g.a_col, g.b_row, g.b_col, g.c_row = a_row, a_col, b_row, b_col, out[2]
+    g.a_rows, g.a_depth, g.b_depth, g.b_cols, g.c_rows, g.c_cols = *a[:2], *b[:2], *out[:2]
+    g.qm, g.qn, g.qk = size
+    g.alpha, g.beta = form.word(1), form.word(0)
+    g.tiles_m, g.tiles_n = _ceil(g.qm, form.rows), _ceil(g.qn, form.columns)
+    g.group, g.products = form.group, table.count
+    g.items = g.tiles_m * g.tiles_n * (table.count if mode in ("atomic", "persistent") else 1)
+    ctypes.memmove(g.product, table.data, len(table.data))
+    # A block's share is no less than four steps.
+    whole = mode in ("owner", "persistent")
+    work = g.items * (4 if whole else max(1, _ceil(g.qk, form.step)))
+    workers = max(1, min(work // 4, processors))
+    return code, bytes(g), workers
+
+
+@lru_cache(maxsize=16)
+def engine_for(device: Any) -> Engine | None:
+    """The engine of a device; None where it does not run."""
+    return Engine(device) if device.arch == "sm_90a" and hasattr(device, "load") else None

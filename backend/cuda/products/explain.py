@@ -1,0 +1,182 @@
+"""How a product is computed on a GPU, in words: algorithm, tiles, workspace, time and error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from treadle.dsl.errors import ScheduleError
+from treadle.dsl.graph import Matmul
+from treadle.dsl.quantities import duration
+from treadle.skeletons.products import STRASSEN, BilinearAlgorithm, algorithm_of
+from treadle.skeletons.products.error import error_in_words
+from treadle.skeletons.products.measured import levels_of
+from treadle.skeletons.products.model import H200
+
+from .choice import LIBRARY, Decision, decide
+from .engine import Engine, engine_for, flags_of, way_of
+from .form import Form, form_of
+from .library import planned
+from .ways import Measured, predicted
+
+
+def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None,
+             checked: bool = False, count: int = 1) -> dict[str, str]:  # fmt: skip
+    """How a product is computed, for `explain`: on `device`, where that has an engine; `checked`:
+    indices are tested; `count`: so many products along leading axes."""
+    device = device or Measured()
+    t, options = node.left.type, node.options
+    algorithm = algorithm_of(options.algorithm)
+    asked = options.levels if algorithm is not None else None
+    if size is None:
+        return {"algorithm": "the extents decide"} if options.levels or options.fast else {}
+    engine = engine_for(device)
+    try:
+        decision = decide(engine, node, size, processors=device.multiprocessors, checked=checked,
+                          count=count)  # fmt: skip
+    except ScheduleError as error:
+        return {"algorithm": f"none: {error.message}"}
+    form = form_of(t, size, device.multiprocessors, options)
+    way, apart = decision.way, len(decision.apart)
+    m, k, n = size
+    levels = way[1] if way is not None else asked or 0
+    found: dict[str, str] = {}
+    if way is not None and engine is not None and form is not None:
+        execution, chosen = way[0], algorithm or STRASSEN
+        name = f"{chosen.name}, {levels} level{'s' * (levels > 1)}" if levels else "standard"
+        found["algorithm"] = f"{name}, execution {execution}, by the tile engine ({form.unit})"
+        if not levels:
+            found["algorithm"] += options.unused_levels(t)
+            found |= options.notes(t) | _why_standard(engine, form, size, options)
+        if form.copies(execution):
+            found["algorithm"] += ": sums in memory" + (
+                ", formed beside the products before" if form.ahead else "")  # fmt: skip
+        elif levels == 2:
+            found["algorithm"] += ": outer sums in memory, the inner level fused"
+        space = engine.workspace(m, n, k, form.arithmetic, chosen, levels, execution)
+        blocks = (chosen.m**levels, chosen.n**levels)
+        tiles = -(-m // (form.rows * blocks[0])) * -(-n // (form.columns * blocks[1]))
+        tile = f"{tiles:,} of {form.rows} x {form.columns}, {form.step} deep"
+        if levels:
+            tile += f", in a block of {-(-m // blocks[0]):,} x {-(-n // blocks[1]):,}"
+        found["tiles"] = (
+            f"{tile}; {device.multiprocessors} blocks of {form.threads} threads at most, "
+            f"{form.shared_bytes:,} bytes shared"
+        )
+        if execution == "atomic" and t.is_inexact:
+            found["bits"] = (
+                "products are added in the order they arrive: the last bits differ from run to "
+                "run; deterministic=True takes another execution"
+            )
+        flags = 4 * flags_of(execution, tiles, device.multiprocessors)
+        found["workspace"] = f"{space + flags:,} bytes"
+        found |= _compared(decision) or _seconds(engine, form, size, levels, execution)
+        found |= _launches(form, chosen, levels, execution, apart)
+    elif decision.by == LIBRARY and (made := planned(device, t, options, size)) is not None:
+        algorithm = made.algorithm
+        width = 4 if t.bytes == 2 else t.bytes
+        found["algorithm"] = (
+            f"{algorithm.name}, {made.levels} level{'s' * (made.levels > 1)}, execution "
+            f"{made.execution}: sums in memory, leaves by the best standard product"
+        )
+        parts_of = (algorithm.m, algorithm.k, algorithm.n)
+        m, k, n = (c // p**made.levels for c, p in zip(made.core, parts_of, strict=True))
+        found["tiles"] = f"leaves of {m:,} x {k:,} by {k:,} x {n:,}"
+        found["workspace"] = f"{made.workspace * width:,} bytes"
+        found |= options.scaling_notes(size, t) | options.notes(t)
+        levels = made.levels
+        found["launches"] = _in_words(algorithm.products**levels, "product", True, apart)
+        known = algorithm is STRASSEN and made.execution == "batched" and levels < 3
+        if known and engine is not None and form is not None and form.by_name:
+            found |= _seconds(engine, form, size, levels, made.execution)
+    else:
+        by = "cuBLAS" if decision.by == LIBRARY else "a kernel of treadle's"
+        found["algorithm"] = f"standard, by {by}{options.unused_levels(t)}"
+        found |= options.notes(t, ("tf32",))
+        if apart:
+            found["launches"] = _in_words(1, "product", False, apart)
+        if decision.by == LIBRARY:
+            found |= {"tiles": "the library's own", "workspace": "0 bytes beside the library's"}
+        found |= _compared(decision)
+        if not (decision.why or node.batch or options.precision == "tf32"):
+            found |= _library_seconds(engine, form, size)
+    if levels and t.is_inexact:
+        found["error"] = error_in_words(algorithm or STRASSEN, levels, size,
+                                        "float32" if t.bytes == 2 else t.name)  # fmt: skip
+    return found | decision.why
+
+
+def _compared(decision: Decision) -> dict[str, str]:
+    """Predicted time of a product with its parts, and of the other ways to compute them."""
+    if not decision.prices:
+        return {}
+    (_, mine), *others = decision.prices
+    told = "; ".join([duration(mine), *(f"{name} {duration(s)}" for name, s in others)])
+    return {"predicted": f"{told} (measured on an {H200.name}, interpolated)"}
+
+
+def _why_standard(engine: Engine, form: Form, size: tuple[int, int, int], options: Any
+                  ) -> dict[str, str]:  # fmt: skip
+    """Of an exact product, or a float one that may be fast: what the fastest level would take."""
+    exact = not form.arithmetic.startswith("Float")
+    if options.algorithm != "auto" or not (exact or options.fast):
+        return {}
+    found = predicted(engine, form, size, fast=True, deterministic=options.deterministic)
+    levels = {way: s for way, s in found.items() if levels_of(way)}
+    if not levels:
+        return {}
+    best = min(levels, key=levels.__getitem__)
+    count = "one level" if levels_of(best) == 1 else "two levels"
+    return {"why": f"{count} of Strassen's algorithm, execution {best.rsplit(' ', 1)[1]}, would "
+            f"take {duration(levels[best])}"}  # fmt: skip
+
+
+def _launches(form: Form, algorithm: BilinearAlgorithm, levels: int, execution: str, apart: int
+              ) -> dict[str, str]:  # fmt: skip
+    """How many kernels a product of the engine is, where it is not one."""
+    copies = form.copies(execution)
+    count = 1
+    if levels and copies:
+        count = algorithm.products**levels
+    elif levels:
+        outer = algorithm.products if levels == 2 else 1
+        count = outer * len(way_of(algorithm, execution).launches)
+    summed = bool(levels and copies) or levels == 2
+    if count == 1 and not apart:
+        return {}
+    return {"launches": _in_words(count, "launch of the engine", summed, apart)}
+
+
+def _in_words(count: int, what: str, sums: bool, apart: int) -> str:
+    many = "es" if what.startswith("launch") else "s"
+    named = what if count == 1 else what.replace(what.split()[0], what.split()[0] + many, 1)
+    text = f"{count} {named}" + (", and sums of blocks" if sums else "")
+    return text + (f", and {apart} kernel{'s' * (apart > 1)} around" if apart else "")
+
+
+def _library_seconds(engine: Engine | None, form: Form | None, size: tuple[int, int, int]
+                     ) -> dict[str, str]:  # fmt: skip
+    """Predicted time of a standard product without an engine, with the fastest engine's beside
+    it."""
+    found = {} if engine is None or form is None else predicted(
+        engine, form, size, fast=False, deterministic=True)  # fmt: skip
+    if "library" not in found:
+        return {}
+    text = duration(found.pop("library"))
+    if found:
+        text += f"; the tile engine {duration(min(found.values()))}"
+    return {"predicted": f"{text} (measured on an {H200.name}, interpolated)"}
+
+
+def _seconds(engine: Engine, form: Form, size: tuple[int, int, int], levels: int, execution: str
+             ) -> dict[str, str]:  # fmt: skip
+    """Predicted time, with the other ways beside it."""
+    others = predicted(engine, form, size, fast=True, deterministic=False)
+    what = {0: "standard", 1: "strassen", 2: "two levels"}[levels]
+    mine = others.get(f"{what} {execution}")
+    if mine is None:
+        return {}
+    best = min(others[v] for v in others if v.startswith(("library", "standard")))
+    why = f"{best / mine:.2f} times as fast as the best standard product" if levels else (
+        f"{'the library' if form.arithmetic.startswith('Float') else 'without the engine'} "
+        f"{duration(others['library'])}")  # fmt: skip
+    return {"predicted": f"{duration(mine)}; {why} (measured on an {H200.name}, interpolated)"}

@@ -1,0 +1,461 @@
+"""What the host knows of a tile engine of skeletons/products/engines: a `Form` for each arithmetic.
+
+A form names the file, its tile and its launch, the element's bytes, and how many terms, targets and
+products its table of a bilinear algorithm holds.  The structures below are `tile::Arguments` and
+its parts, over the form's number type.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from treadle.dsl.types import ScalarType
+from treadle.skeletons import products as engines_home
+from treadle.skeletons.products import STANDARD, BilinearAlgorithm, instances
+from treadle.skeletons.products.measured import ways
+from treadle.skeletons.products.model import H200
+from treadle.skeletons.products.primitives import Instance, Terms
+
+_FOLDER = Path(str(engines_home.__file__)).parent / "engines"
+#: Words of a launch for fused code (`extra`).
+WORDS = 16
+#: A table's products, the terms of an operand, and the blocks of C that a product is added to.
+PRODUCTS, TERMS, TARGETS = 7, 2, 4
+
+_I, _L, _P = ctypes.c_int, ctypes.c_longlong, ctypes.c_void_p
+
+
+@dataclass(frozen=True)
+class Form:
+    """A tile engine.
+
+    `types` it multiplies; `file`, `entry`, `threads`, `shared_bytes` of a launch; `rows` ×
+    `columns` of a tile, `step` of k in a stage, `group` rows of tiles walked together; `number`:
+    what coefficients are in C; `sums`: the file that adds blocks of an operand (entry
+    `quadrant_sum`), if there is one; `unit`: what multiplies, in words; `ahead`: how many sums of
+    blocks a launch can form for later ones, beside its product; `modes`: of the kernel;
+    `producers`: whether elements of operands can be computed while they are loaded; `defines`: what
+    else its text is compiled with.  `measured`: where it is shown to be right and faster than what
+    else would run (a file of benchmarks/matmul/results); without that, no product of a program uses
+    it.  `by_name`: it was right, but not faster: only an execution that is asked for by its name,
+    and that the library does not have, takes it.
+    """
+
+    arithmetic: str
+    types: tuple[str, ...]
+    file: str
+    entry: str
+    itemsize: int
+    threads: int
+    shared_bytes: int
+    rows: int = 128
+    columns: int = 256
+    step: int = 8
+    group: int = 16
+    number: Any = ctypes.c_uint32
+    sums: str | None = None
+    least_steps: int = 64
+    least_inner: int = 256
+    unit: str = "multiply-adds"
+    ahead: int = 0
+    modes: tuple[str, ...] = ("owner", "split", "atomic")
+    producers: bool = False
+    defines: tuple[tuple[str, str], ...] = ()
+    measured: str = ""
+    by_name: bool = False
+
+    def word(self, value: float) -> Any:
+        """A coefficient as the engine's arithmetic has it."""
+        if self.number is not ctypes.c_uint32:
+            return self.number(value).value
+        if self.arithmetic.startswith("Float"):
+            return int(struct.unpack("<I", struct.pack("<f", value))[0])
+        return int(value) & 0xFFFFFFFF
+
+    @property
+    def aligned(self) -> int:
+        """Elements in sixteen bytes."""
+        return 16 // self.itemsize
+
+    @property
+    def cut(self) -> str:
+        """The mode that deals out parts of tiles without changing a result's bits from run to run;
+        "owner" if none does."""
+        exact = not self.arithmetic.startswith("Float")
+        return "split" if "split" in self.modes else "atomic" if exact else "owner"
+
+    def copies(self, execution: str) -> int:
+        """How many sums of each operand an execution holds in memory at every level; 0 where it
+        fuses the last level."""
+        return {"recursive": 1, "hybrid": 2 if self.ahead else 0}.get(execution, 0)
+
+    def fits(self, algorithm: BilinearAlgorithm) -> bool:
+        """Whether its table holds an algorithm: few terms, and one of them ±1 in every operand."""
+        made = instances(algorithm)
+        return len(made) <= PRODUCTS and all(
+            len(t) <= TERMS and any(abs(c) == 1 for _, c in t)
+            for i in made for t in (i.a, i.b)
+        ) and all(len(i.c) <= TARGETS for i in made)  # fmt: skip
+
+
+def float32_form(name: str, types: tuple[str, ...], columns: int = 256, measured: str = ""
+                 ) -> Form:  # fmt: skip
+    """The engine of multiply-adds of 32 bits (its arithmetic is the first type's), with tiles of
+    128 rows and so many columns."""
+    stage = -(-(8 * 4 * (128 + 4 + columns + 4) + 16) // 128) * 128
+    arithmetic = "tile::Float32" if types[0] == "float32" else "tile::Int32"
+    return Form(
+        name, types, "f32_matmul.cu", "matmul_f32", 4, 384, 8 * stage + 2048 + 128, 128, columns,
+        sums="f32_sum.cu", measured=measured, producers=True,
+        modes=("owner", "split", "atomic", "persistent"),
+        defines=(("TILE_ARITHMETIC", arithmetic), ("TILE_BN", str(columns))),
+    )  # fmt: skip
+
+
+def float64_form(name: str = "Float64", rows: int = 128, columns: int = 128, down: int = 2, *,
+                 step: int = 16, dmma: int = 8, stages: int = 4, group: int = 8,
+                 measured: str = "") -> Form:  # fmt: skip
+    """The float64 engine with tiles of `rows` x `columns`: `down` of the eight consumer warps below
+    each other, `step` of k in a stage and `dmma` in an instruction, so many `stages`."""
+    stage = step * (8 * (rows + columns) + 64) + 16
+    defines = {
+        "TILE_BM": rows, "TILE_BN": columns, "TILE_WARPS_M": down, "TILE_BK": step,
+        "TILE_MMA_K": dmma, "TILE_STAGES": stages,
+    }  # fmt: skip
+    return Form(
+        name, ("float64",), "f64_matmul.cu", "matmul_f64", 8, 384,
+        stages * (-(-stage // 128) * 128), rows, columns, step, group,
+        number=ctypes.c_double, sums="f64_sum.cu", unit="tensor cores", ahead=4,
+        modes=("owner", "atomic"), measured=measured, by_name=True,
+        defines=tuple((k, str(v)) for k, v in defines.items()),
+    )  # fmt: skip
+
+
+FORMS: dict[str, Form] = {
+    f.arithmetic: f
+    for f in (
+        float32_form("Float32", ("float32",), measured="2026-11-21-nvidia-h200-float32.json"),
+        float32_form("Int32", ("int32", "uint32"), measured="2026-11-21-nvidia-h200-float32.json"),
+        # small results; and the tile for architectures whose warps cannot pass on registers
+        float32_form("Float32Square", ("float32",), 128),
+        # int32 by limbs of eight bits on tensor cores
+        Form(
+            "Limbs32",
+            ("int32", "uint32"),
+            "i32_matmul.cu",
+            "matmul_i32",
+            4,
+            384,
+            3 * (8 * 4 * 2048 + 128),
+            128,
+            128,
+            64,
+            8,
+            sums="f32_sum.cu",
+            unit="limbs of 8 bits on tensor cores",
+            modes=("owner", "atomic"),
+            least_steps=0,
+            least_inner=0,
+            measured="2026-11-22-nvidia-h200-candidates.json",
+        ),
+        float64_form(measured="2026-11-22-nvidia-h200-candidates.json"),
+    )
+}
+
+
+def forms_of(t: ScalarType) -> tuple[Form, ...]:
+    """The engines of a type, as far as they were measured: tiles of several shapes."""
+    return tuple(f for f in FORMS.values() if t.name in f.types and f.measured)
+
+
+def form_of(t: ScalarType, size: tuple[int, int, int] | None = None, processors: int = 1,
+            options: Any = None) -> Form | None:  # fmt: skip
+    """The engine of a type, None for types that none multiplies; of several the one that the model,
+    corrected by measurements, says is the fastest for an (m, k) by (k, n) product with `options`
+    (of `matmul`), whose execution it has."""
+    execution = None if options is None else options.execution
+    forms = forms_of(t)
+    forms = tuple(f for f in forms if execution != "persistent" or execution in f.modes) or forms
+    if size is None or len(forms) < 2:
+        return forms[0] if forms else None
+    fast = options is not None and options.algorithm not in ("auto", "standard")
+    on = replace(H200, processors=processors, fma=H200.fma * processors / H200.processors)
+
+    def seconds(form: Form) -> float:
+        found = ways(form.arithmetic, size, fast=not t.is_inexact, deterministic=False,
+                     levels=options.levels if fast else None, on=on)  # fmt: skip
+        return min((s for way, s in found.items() if way != "library"), default=inf)
+
+    return min(forms, key=seconds)
+
+
+# --- tile::Arguments ----------------------------------------------------------------------------
+
+
+class Structures:
+    """`Arguments`, `Product` and `Sum` of a form."""
+
+    def __init__(self, number: Any, ahead: int) -> None:
+        class Term(ctypes.Structure):
+            _fields_ = (("row", _I), ("col", _I), ("factor", number))
+
+        class Target(ctypes.Structure):
+            _fields_ = (("row", _I), ("col", _I), ("factor", number), ("first", _I), ("last", _I))
+
+        class Product(ctypes.Structure):
+            _fields_ = (("na", _I), ("nb", _I), ("nc", _I), ("ranks", ctypes.c_uint32),
+                        ("a", Term * TERMS), ("b", Term * TERMS), ("c", Target * TARGETS)
+                        )  # fmt: skip
+
+        class Sum(ctypes.Structure):
+            _fields_ = (("x", _P), ("y", _P), ("out", _P), ("x_row", _L), ("y_row", _L),
+                        ("x_rows", _I), ("x_cols", _I), ("y_rows", _I), ("y_cols", _I),
+                        ("rows", _I), ("cols", _I), ("factor", number))  # fmt: skip
+
+        class Arguments(ctypes.Structure):
+            _fields_ = (
+                ("a", _P), ("b", _P), ("c", _P), ("flags", _P),
+                ("a_row", _L), ("a_col", _L), ("b_row", _L), ("b_col", _L), ("c_row", _L),
+                ("a_rows", _I), ("a_depth", _I), ("b_depth", _I), ("b_cols", _I), ("c_rows", _I),
+                ("c_cols", _I), ("qm", _I), ("qn", _I), ("qk", _I), ("alpha", number),
+                ("beta", number), ("tiles_m", _I), ("tiles_n", _I), ("group", _I),
+                ("products", _I), ("items", _I), ("product", Product * PRODUCTS),
+                ("extra", ctypes.c_uint64 * WORDS),
+                *((("sums", _I), ("sum", Sum * ahead)) if ahead else ()),
+            )  # fmt: skip
+
+        self.Product, self.Sum, self.Arguments = Product, Sum, Arguments
+
+
+@lru_cache(maxsize=8)
+def structures(form: Form) -> Structures:
+    """Those of a form."""
+    return Structures(form.number, form.ahead)
+
+
+class Quadrant(ctypes.Structure):
+    """One block of an operand for `quadrant_sum`."""
+
+    _fields_ = (("p", _P), ("pitch", _L), ("rows", _I), ("cols", _I))
+
+
+# --- tables -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Table:
+    """Products of an algorithm for one launch: `split` blocks of (m, k, n), entries as bytes."""
+
+    split: tuple[int, int, int]
+    count: int
+    terms: int
+    data: bytes
+
+
+def normalised(instance: Instance) -> Instance:
+    """The same product with coefficient 1 on the first term of each operand: signs move into the
+    other terms and into what is added to C.
+
+    >>> print(normalised(Instance(((3, 1),), ((0, -1), (2, -1)), ((0, 1),))))
+    M = (A3)(B0 + B2); C0 -= M
+    """
+    sign: float = 1
+
+    def leading(terms: Terms) -> Terms:
+        nonlocal sign
+        first = next((t for t in terms if t[1] == 1), None) or next(t for t in terms if t[1] == -1)
+        sign *= first[1]
+        rest = tuple((p, c * first[1]) for p, c in terms if p != first[0])
+        return ((first[0], 1), *rest)
+
+    a, b = leading(instance.a), leading(instance.b)
+    return Instance(a, b, tuple((p, c * sign) for p, c in instance.c))
+
+
+Launches = tuple[tuple[int, ...], ...]
+"""Products of each launch, by number."""
+
+
+@lru_cache(maxsize=64)
+def tables(form: Form, algorithm: BilinearAlgorithm, launches: Launches) -> tuple[Table, ...]:
+    """A table for each launch, given which products it computes; launches run in this order, so
+    they say who comes first and last to a block of C."""
+    made = [normalised(i) for i in instances(algorithm)]
+    order = [(r, p) for launch in launches for r in launch for p, _ in made[r].c]
+    firsts = {p: (r, p) for r, p in reversed(order)}
+    lasts = {p: (r, p) for r, p in order}
+    split = algorithm.m, algorithm.k, algorithm.n
+    found = []
+    for launch in launches:
+        entries = (structures(form).Product * PRODUCTS)()
+        ranks: dict[tuple[int, int], int] = {}
+        for entry, r in zip(entries, launch, strict=False):
+            _fill(form, entry, made[r], split, ranks, [
+                (p // split[2], p % split[2], c, firsts[p] == (r, p), lasts[p] == (r, p))
+                for p, c in made[r].c
+            ])  # fmt: skip
+        most = max(len(t) for r in launch for t in (made[r].a, made[r].b))
+        found.append(Table(split, len(launch), most, bytes(entries)))
+    return tuple(found)
+
+
+def _fill(form: Form, entry: Any, made: Instance, split: tuple[int, int, int],
+          ranks: dict[tuple[int, int], int],
+          targets: list[tuple[int, int, float, bool, bool]]) -> None:  # fmt: skip
+    """One product of a launch; `ranks`: how many before it were added to each block of C."""
+    entry.na, entry.nb, entry.nc = len(made.a), len(made.b), len(targets)
+    for to, terms, cols in ((entry.a, made.a, split[1]), (entry.b, made.b, split[2])):
+        for d, (p, c) in zip(to, terms, strict=False):
+            d.row, d.col, d.factor = p // cols, p % cols, form.word(c)
+    for k, (d, (row, col, c, first, last)) in enumerate(zip(entry.c, targets, strict=False)):
+        d.row, d.col, d.factor, d.first, d.last = row, col, form.word(c), first, last
+        rank = ranks.get((row, col), 0)
+        entry.ranks |= rank << 8 * k
+        ranks[row, col] = rank + 1
+
+
+def one_table(form: Form) -> Table:
+    """The standard product."""
+    return tables(form, STANDARD, ((0,),))[0]
+
+
+@lru_cache(maxsize=16)
+def outer_tables(form: Form, outer: BilinearAlgorithm, inner: BilinearAlgorithm,
+                 launches: Launches) -> tuple[tuple[Table, ...], ...]:  # fmt: skip
+    """For each product of the outer level the inner level's launches, on the grid of C's blocks of
+    both levels."""
+    outers, inners = ([normalised(i) for i in instances(x)] for x in (outer, inner))
+    sequence = [(r, s) for r in range(len(outers)) for launch in launches for s in launch]
+
+    def touched(r: int, s: int) -> list[tuple[int, int, float]]:
+        return [
+            ((p // outer.n) * inner.m + q // inner.n, (p % outer.n) * inner.n + q % inner.n, c * d)
+            for p, c in outers[r].c for q, d in inners[s].c
+        ]  # fmt: skip
+
+    order = [((r, s), t[:2]) for r, s in sequence for t in touched(r, s)]
+    firsts = {place: who for who, place in reversed(order)}
+    lasts = {place: who for who, place in order}
+    split = inner.m, inner.k, inner.n
+    found = []
+    for r in range(len(outers)):
+        of_launches = []
+        for launch in launches:
+            entries = (structures(form).Product * PRODUCTS)()
+            ranks: dict[tuple[int, int], int] = {}
+            for entry, s in zip(entries, launch, strict=False):
+                _fill(form, entry, inners[s], split, ranks, [
+                    (i, j, c, firsts[i, j] == (r, s), lasts[i, j] == (r, s))
+                    for i, j, c in touched(r, s)
+                ])  # fmt: skip
+            most = max(len(t) for s in launch for t in (inners[s].a, inners[s].b))
+            of_launches.append(Table(split, len(launch), most, bytes(entries)))
+        found.append(tuple(of_launches))
+    return tuple(found)
+
+
+def in_order(algorithm: BilinearAlgorithm) -> tuple[Instance, ...]:
+    """The products with few sums first: nothing can be computed beside the first one's."""
+    made = map(normalised, instances(algorithm))
+    return tuple(sorted(made, key=lambda i: len(i.a) + len(i.b)))
+
+
+@lru_cache(maxsize=16)
+def leaf_tables(form: Form, algorithm: BilinearAlgorithm, levels: int) -> tuple[Table, ...]:
+    """For each product of so many levels, `in_order` at each, the standard product of its
+    operands, which is added to blocks of C on the grid of all levels."""
+    made = in_order(algorithm)
+    targets: list[list[tuple[int, int, float]]] = [[(0, 0, 1)]]
+    for _ in range(levels):
+        targets = [
+            [(i * algorithm.m + p // algorithm.n, j * algorithm.n + p % algorithm.n, c * d)
+             for i, j, c in above for p, d in instance.c]
+            for above in targets for instance in made
+        ]  # fmt: skip
+    firsts: dict[tuple[int, int], int] = {}
+    lasts: dict[tuple[int, int], int] = {}
+    for number, each in enumerate(targets):
+        for i, j, _ in each:
+            firsts.setdefault((i, j), number)
+            lasts[i, j] = number
+    plain, found = Instance(((0, 1),), ((0, 1),), ()), []
+    for number, each in enumerate(targets):
+        entries = (structures(form).Product * PRODUCTS)()
+        _fill(form, entries[0], plain, (1, 1, 1), {}, [
+            (i, j, c, firsts[i, j] == number, lasts[i, j] == number) for i, j, c in each
+        ])  # fmt: skip
+        found.append(Table((1, 1, 1), 1, 1, bytes(entries)))
+    return tuple(found)
+
+
+# --- source -------------------------------------------------------------------------------------
+
+#: Where fused code goes: macros of the engines' files, and the structs that they name.
+SLOTS = {"TILE_A": "ProducerA", "TILE_B": "ProducerB", "TILE_EPILOGUE": "Epilogue"}
+
+
+@dataclass(frozen=True)
+class Code:
+    """One compiled form of an engine.
+
+    Layouts: which index of the tile walks memory in steps of one, "K", "R" (rows of A, columns of
+    B) or "S" (neither); `vector`: sixteen-byte loads; `fused`: source with structs of `SLOTS`.
+    """
+
+    left: str
+    right: str
+    vector: bool
+    mode: str
+    terms: int
+    arithmetic: str
+    fused: str | None = None
+
+    @property
+    def defines(self) -> dict[str, str]:
+        """The macros that its text is compiled with."""
+        layouts = {"K": "K_CONTIGUOUS", "R": "R_CONTIGUOUS", "S": "STRIDED"}
+        form = FORMS[self.arithmetic]
+        defines = {
+            "TILE_LAYOUT_A": layouts[self.left], "TILE_LAYOUT_B": layouts[self.right],
+            "TILE_VECTOR": "true" if self.vector else "false", "TILE_MODE": self.mode.upper(),
+            "TILE_TERMS": str(self.terms), "TILE_ARITHMETIC": f"tile::{self.arithmetic}",
+        }  # fmt: skip
+        defines |= dict(form.defines)
+        fused = self.fused or ""
+        return defines | {k: name for k, name in SLOTS.items() if f"struct {name} {{" in fused}
+
+    def source(self) -> str:
+        """CUDA C++, all in one file."""
+        head = "".join(f"#define {k} {v}\n" for k, v in self.defines.items())
+        source = text(FORMS[self.arithmetic].file)
+        if self.fused is not None:
+            marker = 'extern "C" __global__'
+            source = source.replace(marker, f"{self.fused}\n{marker}", 1)
+        return head + source
+
+
+@lru_cache(maxsize=8)
+def text(name: str) -> str:
+    """A file of skeletons/products/engines with what it includes."""
+    lines = []
+    for line in (_FOLDER / name).read_text(encoding="utf-8").splitlines():
+        if line.startswith('#include "'):
+            lines.append(text(line.split('"')[1]))
+        elif line.strip() != "#pragma once":
+            lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def sum_source(form: Form) -> str:
+    """The kernel that adds two blocks of an operand; integers wrap."""
+    assert form.sums is not None
+    exact = (
+        "#define SUM(f, y, x) __int_as_float(__float_as_int(x) + (int)(f) * __float_as_int(y))\n"
+    )
+    return (exact if "int32" in form.types else "") + text(form.sums)

@@ -1,0 +1,233 @@
+"""Matrix products by cuBLAS, and Strassen-like recursions over them, queued as library work.
+
+Operands are read in place as strided views; the result is written where the program wants it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from treadle.dsl.graph import Matmul
+from treadle.dsl.types import ScalarType
+from treadle.skeletons.products import STRASSEN, algorithm_of
+from treadle.skeletons.products.executions import Plan, execute, plan
+from treadle.skeletons.products.kit import Job, Kit, add_up
+from treadle.skeletons.products.measured import levels_of
+from treadle.skeletons.products.scaling import scaled, undo
+
+from ..device.device import Block, Call, Fill
+from ..device.flow import Flow, flow_here
+from ..running import Run
+from .cublas import gemm, prepared
+from .engine import beside, engine_for
+from .form import form_of
+from .operand import Operand, Place
+from .sums import adder_for
+from .ways import predicted
+
+Leafs = Callable[[Any, Any, Any], bool]
+"""(a, b, out) → whether it made the product."""
+
+
+class Product:
+    """One `Matmul` by the library; `leaf`: who else makes standard products of blocks."""
+
+    def __init__(self, owner: Any, node: Matmul, leaf: Leafs | None = None) -> None:
+        slots = owner.planner.slots
+        self.owner, self.node, self.leaf = owner, node, leaf
+        self.left = Operand(owner, node.left, (*node.batch, node.m, node.k))
+        self.right = Operand(owner, node.right, (*node.batch, node.k, node.n))
+        self.slot = slots[node.leaf()]
+
+    def __call__(self, run: Run) -> None:
+        t, options = self.node.left.type, self.node.options
+        places = self.left.layout(run), self.right.layout(run)
+        left, right = (extents for extents, *_ in places)
+        out = run.queue.block((*left[:-1], right[-1]), t.numpy)
+        run.faces[self.slot] = out
+        if out.size == 0:
+            return
+        if left[-1] == 0:
+            run.queue.put(Fill(out, np.zeros((), t.numpy)))
+            return
+        views = [side.view_at(at) for side, at in zip((self.left, self.right), places, strict=True)]
+
+        def action(reads: Sequence[Any], writes: Sequence[Any]) -> None:
+            device = self.owner.device
+            a, b = (view(device.library, x) for view, x in zip(views, reads, strict=True))
+            product_into(device, writes[0], a, b, t, options, self.leaf)
+
+        blocks = (run.block(self.left.slot), run.block(self.right.slot))
+        run.queue.put(Call(action, blocks, (out,), self._addressed(run, places, out)))
+
+    def _addressed(self, run: Run, places: tuple[Place, Place], out: Block
+                   ) -> Callable[[Sequence[int]], None] | None:  # fmt: skip
+        """The product as one call of cuBLAS, whose addresses alone are open."""
+        t, options = self.node.left.type, self.node.options
+        a, b = (side.plain(run, at) for side, at in zip((self.left, self.right), places,
+                                                         strict=True))  # fmt: skip
+        device, size = self.owner.device, (out.shape[-2], places[0][0][-1], out.shape[-1])
+        if a is None or b is None or device.library is np:
+            return None
+        if planned(device, t, options, size) is not None:
+            return None
+        target = out.shape, tuple(s // out.itemsize for s in out.strides)
+        made = prepared(t.name, t.name, target, a[0], b[0], options.precision == "tf32")
+        if made is None:
+            return None
+        first_a, first_b = a[1], b[1]
+
+        def act(addresses: Sequence[int]) -> None:
+            x, y, to = addresses
+            made(to, x + first_a, y + first_b)
+
+        return act
+
+
+#: Types whose standard product cuBLAS computes everywhere: it adds to what is there, and scales.
+ADDING = ("float64", "complex64", "complex128")
+#: Bytes of workspace that a product takes without being asked to: beyond, sums are made one by one.
+MOST_WORKSPACE = 1 << 34
+#: Multiply-adds of a leaf from which on several streams are worth what queueing on them takes.
+LARGE_LEAF = 1 << 33
+
+
+def planned(device: Any, t: ScalarType, options: Any, size: tuple[int, int, int]) -> Plan | None:
+    """How a product is combined from the library's standard ones; None: it is one of these."""
+    algorithm, levels = algorithm_of(options.algorithm), options.levels
+    if options.algorithm == "auto" and options.fast:
+        algorithm, levels = STRASSEN, _fast_levels(device, t, options, size)
+    if algorithm is None or not levels:
+        return None
+    adds = t.name in ADDING
+    if options.execution is None and t.name == "float64":
+        made = plan(algorithm, "batched", levels, size, Card.workers, adds)
+        if made.workspace * t.bytes <= MOST_WORKSPACE:
+            return made
+    return plan(algorithm, options.execution or "recursive", levels, size, Card.workers, adds)
+
+
+def flows(made: Plan) -> bool:
+    """Whether its products and sums go to several streams (`flow`)."""
+    algorithm, leaf = made.algorithm, prod(made.core)
+    leaf //= (algorithm.m * algorithm.k * algorithm.n) ** made.levels
+    return made.execution == "batched" and made.adds and leaf >= LARGE_LEAF
+
+
+def _fast_levels(device: Any, t: ScalarType, options: Any, size: tuple[int, int, int]) -> int:
+    """By measured times; an engine of ours that is chosen at all chooses for itself."""
+    engine, form = engine_for(device), form_of(t)
+    if engine is None or form is None or not form.by_name or options.scaling is not None:
+        return 0
+    found = predicted(engine, form, size, fast=True, deterministic=options.deterministic)
+    known = {way: s for way, s in found.items() if way == "library" or way.endswith(" batched")}
+    most = options.levels
+    known = {way: s for way, s in known.items() if most is None or levels_of(way) <= most}
+    return levels_of(min(known, key=known.__getitem__)) if known else 0
+
+
+def product_into(device: Any, out: Any, a: Any, b: Any, t: ScalarType, options: Any,
+                 leaf: Leafs | None = None) -> None:  # fmt: skip
+    """`out[...] = a @ b` as the options say; 16-bit floats accumulate in float32.
+
+    `leaf`: the standard product for the blocks of a fast one (default: the library's).
+    """
+    library = device.library
+    made = planned(device, t, options, (a.shape[-2], a.shape[-1], b.shape[-1]))
+    wide = np.float32 if t.is_float and t.bits == 16 else None
+    if made is None:
+        tf32 = options.precision == "tf32" and t.name == "float32"
+        if library is not np and (wide is not None or tf32):
+            gemm(out, a, b, tf32=tf32)
+        elif wide is not None:
+            out[...] = library.matmul(a.astype(wide), b.astype(wide)).astype(out.dtype)
+        else:
+            library.matmul(a, b, out=out)
+        return
+    # With several streams at work cuBLAS may compute the same in another way the next time.
+    flowing = flows(made) and not options.deterministic and library is not np
+    flow = flow_here() if flowing else None
+    kit = Card(device, made.adds, leaf, flow)
+    if wide is not None:
+        a, b = a.astype(wide), b.astype(wide)
+    rows = columns = None
+    if options.scaling is not None and t.is_inexact:
+        a, b, rows, columns = scaled(library, a, b, options.scaling)
+    target = out if out.dtype == a.dtype else library.empty(out.shape, a.dtype)
+    room = kit.empty(made.workspace, a.dtype)
+    a, b = (library.broadcast_to(x, (*out.shape[:-2], *x.shape[-2:])) for x in (a, b))
+    try:
+        for at in np.ndindex(*out.shape[:-2]):
+            execute(kit, made, a[at], b[at], target[at], room)
+    finally:  # before anybody else gets this memory
+        if flow is not None:
+            flow.finish()
+    if rows is not None:
+        undo(library, target, rows, columns)
+    if target is not out:
+        out[...] = target.astype(out.dtype)
+
+
+class Card(Kit):
+    """A GPU: standard products by cuBLAS (CuPy for integers) or by `leaf`, sums by a kernel of
+    ours; the execution `streams` runs on two streams."""
+
+    workers = 2
+
+    def __init__(self, device: Any, adds: bool, leaf: Leafs | None = None,
+                 flow: Flow | None = None) -> None:  # fmt: skip
+        """`flow`: the streams that everything goes to."""
+        super().__init__(device.library)
+        self.adds, self.leaf, self.flow = adds, leaf, flow
+        self.sum = adder_for(device)
+
+    def product(self, a: Any, b: Any, out: Any) -> None:
+        self._queue(False, (a, b), (out,), lambda: self._product(a, b, out))
+
+    def _queue(self, sums: bool, reads: Sequence[Any], writes: Sequence[Any],
+               action: Callable[[], None]) -> None:  # fmt: skip
+        if self.flow is None:
+            action()
+        else:
+            self.flow.issue(sums, reads, writes, action)
+
+    def _product(self, a: Any, b: Any, out: Any) -> None:
+        if self.leaf is not None and a.ndim == 2 and self.leaf(a, b, out):
+            return
+        if self.library is not np and a.dtype.kind in "fc":
+            gemm(out, a, b)
+        elif self.library is not np and not out.flags.c_contiguous:
+            out[...] = self.library.matmul(a, b)
+        else:
+            self.library.matmul(a, b, out=out)
+
+    def update(self, a: Any, b: Any, out: Any, factor: float, add: bool) -> None:
+        self._queue(False, (a, b, out), (out,), lambda: self._update(a, b, out, factor, add))
+
+    def _update(self, a: Any, b: Any, out: Any, factor: float, add: bool) -> None:
+        if self.library is np:
+            Kit.update(self, a, b, out, factor, add)
+            return
+        gemm(out, a, b, add=add, factor=factor)
+
+    def sums(self, made: Sequence[tuple[Any, Sequence[tuple[float, Any]]]],
+             shared: Sequence[tuple[float, Any]] = ()) -> None:  # fmt: skip
+        add = partial(add_up, self.library) if self.sum is None else self.sum
+        reads = [x for _, terms in (*made, (None, shared)) for _, x in terms]
+        self._queue(True, reads, [out for out, _ in made], lambda: add(made, shared))
+
+    def together(self, jobs: Sequence[Sequence[Job]]) -> None:
+        if self.library is np or len(jobs) == 1:
+            super().together(jobs)
+            return
+
+        def all_of(worker: int) -> None:
+            for job in jobs[worker]:
+                job(worker)
+
+        beside([lambda w=w: all_of(w) for w in range(len(jobs))])  # type: ignore[misc]

@@ -1,0 +1,159 @@
+"""Products as steps of a program: by who is the best for their extents, with kernels around.
+
+    (2*a + 1) @ map(f, b)      operands computed while tiles are loaded, or before the product
+    relu(strassen(a, b) + c)   an epilogue for the last product that is added to a block, or after
+
+`choice.decide` says which, when the extents are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+from treadle.dsl.expr import Index, Read, rewrite
+from treadle.dsl.graph import Generate, Matmul
+from treadle.skeletons.products import algorithm_of
+
+from ..running import HostFunction, Run
+from ..steps import KernelStep
+from .choice import ENGINE, EPILOGUE, LEFT, LIBRARY, RIGHT, Decision, decide, dense_scattered
+from .engine import engine_for
+from .form import form_of
+from .fused import pieces_of
+from .library import Product
+from .step import Launcher, Leaves
+from .ways import refused
+
+Action = Callable[[Run], None]
+#: Decisions that a step keeps.
+KEPT = 256
+
+
+def product_step(owner: Any, node: Matmul) -> Action:
+    """The step of a product."""
+    t = node.left.type
+    named = algorithm_of(node.options.algorithm) is not None and node.options.levels
+    if t.kind == "bool" or not (named or t.is_inexact or form_of(t)):  # nothing else computes it
+        kernels = KernelStep(owner, node)
+        owner.kernel_steps.append(kernels)
+        return kernels
+    return ProductStep(owner, node)
+
+
+class ProductStep:
+    """One `Matmul` (module docstring)."""
+
+    def __init__(self, owner: Any, node: Matmul) -> None:
+        self.owner, self.node = owner, node
+        self.engine = engine_for(owner.device)
+        form = None if self.engine is None else form_of(node.left.type, options=node.options)
+        error = refused(node, form)
+        if error is not None:
+            raise error
+        self.extents = HostFunction(owner.host, (*node.batch, node.m, node.k, node.n))
+        self.decisions: dict[Any, Decision] = {}
+        self.steps: dict[Any, Steps] = {}
+
+    def __call__(self, run: Run) -> None:
+        size = tuple(max(int(v), 0) for v in self.extents(run))
+        scattered = None
+        while True:
+            decision = self._decision(size, scattered)
+            steps = self._steps(decision)
+            found = steps.scattered(run)
+            if not found:
+                break
+            scattered = found | (dense_scattered(self.node) if scattered is None else scattered)
+        steps(run, size, decision)
+
+    def _decision(self, size: tuple[int, ...], scattered: frozenset[str] | None) -> Decision:
+        found = self.decisions.get((size, scattered))
+        if found is None:
+            if len(self.decisions) >= KEPT:  # extents that change from turn to turn
+                self.decisions.clear()
+            m, k, n = size[-3:]
+            found = self.decisions[size, scattered] = decide(
+                self.engine, self.node, (m, k, n), processors=self.owner.device.multiprocessors,
+                checked=self.owner.program.settings.check, scattered=scattered,
+                count=prod(size[:-3]),
+            )  # fmt: skip
+        return found
+
+    def _steps(self, decision: Decision) -> Steps:
+        key = decision.by, decision.apart
+        if key not in self.steps:
+            self.steps[key] = Steps(self, *key)
+        return self.steps[key]
+
+
+class Steps:
+    """A product by one of `choice`'s, between kernels for the parts that are apart."""
+
+    def __init__(self, step: ProductStep, by: str, apart: frozenset[str]) -> None:
+        owner, node, engine = step.owner, step.node, step.engine
+        self.owner, planner = owner, owner.planner
+        before, inner, after = taken_apart(node, apart)
+        self.spent = [planner.slot(made.leaf()) for made in before]
+        if after is not None:
+            self.spent.append(planner.slot(inner.leaf()))
+        last = inner if after is None else after
+        for leaf, own in zip(last.leaves, node.leaves, strict=True):
+            planner.slots[leaf] = planner.slots[own]
+        self.before = [KernelStep(owner, made) for made in before]
+        self.launcher: Launcher | None = None
+        self.product: Action | None = None
+        if by == ENGINE:
+            pieces = pieces_of(owner, inner)
+            assert engine is not None and pieces is not None
+            self.launcher = Launcher(owner, inner, engine, pieces)
+        elif by == LIBRARY:
+            leaves = None if engine is None or form_of(node.left.type) is None else (
+                Leaves(engine, node.left.type, node.options))  # fmt: skip
+            self.product = Product(owner, inner, leaves)
+        else:
+            self.product = KernelStep(owner, inner)
+        self.after = [] if after is None else [KernelStep(owner, after)]
+
+    def scattered(self, run: Run) -> frozenset[str]:
+        """Operands in the engine whose arrays walk memory along different indices in this run."""
+        if self.launcher is None:
+            return frozenset()
+        sides = zip((LEFT, RIGHT), self.launcher.alike(run), strict=True)
+        return frozenset(name for name, alike in sides if not alike)
+
+    def __call__(self, run: Run, size: Sequence[int], decision: Decision) -> None:
+        self.owner.bring_tables(run)
+        for act in self.before:
+            act(run)
+        if self.product is not None:
+            self.product(run)
+        else:
+            assert self.launcher is not None
+            assert decision.form is not None and decision.way is not None
+            given = self.launcher.given(run)
+            self.launcher(run, given, size, decision.form, decision.way)
+        for act in self.after:
+            act(run)
+        for slot in self.spent:
+            run.faces[slot] = None
+
+
+def taken_apart(node: Matmul, parts: frozenset[str]
+                ) -> tuple[list[Generate], Matmul, Generate | None]:  # fmt: skip
+    """Kernels for some parts of a product: before it, what is left of it, and after it."""
+    before, inner, after = list[Generate](), node, None
+    here = tuple(Index(axis) for axis in range(len(node.batch) + 2))
+    for name, shape in ((LEFT, (node.m, node.k)), (RIGHT, (node.k, node.n))):
+        if name in parts:
+            e = node.left if name == LEFT else node.right
+            made = Generate((*node.batch, *shape), (e,), label=node.label, where=node.where)
+            before.append(made)
+            inner = inner.with_(**{name.split()[0]: Read(made, 0, here)})
+    if EPILOGUE in parts:
+        inner = inner.with_(epilogue=(node.result,))
+        value = Read(inner, 0, here)
+        stored = rewrite(node.epilogue, lambda e: value if e is node.result else e)
+        after = Generate((*node.batch, node.m, node.n), stored, label=node.label, where=node.where)
+    return before, inner, after

@@ -1,0 +1,78 @@
+"""The engine's kernel of a product as text, for the extents of a program's examples."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from treadle.dsl.expr import Apply, Expr, Index, Read
+from treadle.dsl.graph import Generate, Leaf, Matmul
+from treadle.dsl.names import Names
+from treadle.skeletons.products import STRASSEN, algorithm_of, instances
+
+from ...runtime.host import HostCompiler
+from ...runtime.plan import Planner
+from .choice import ENGINE, decided
+from .form import Code
+from .fused import fused_source, pieces_of
+from .parts import taken_apart
+from .ways import Measured
+
+
+class _Owner:
+    """What pieces of a product ask of an executable, without a device."""
+
+    def __init__(self, program: Any) -> None:
+        self.program, self.planner = program, Planner(program.roots, program.inputs)
+        self.host = HostCompiler(self.slot_of, {p: k for k, p in enumerate(program.params)})
+
+    def slot_of(self, leaf: Leaf) -> int:
+        return self.planner.slot(leaf)
+
+
+def engine_kernel(program: Any, node: Matmul, on: Measured
+                  ) -> tuple[Code | None, list[Generate], list[Generate]] | None:  # fmt: skip
+    """The code of a product's (first) launch on a GPU that was measured, with the kernels before
+    it and after it; no code where the library computes what is between, None where a kernel of the
+    skeletons or the library computes all of it, or the extents are not known.  ScheduleError: such
+    an execution does not exist there."""
+    decision = decided(program, node, on)
+    if decision is None or (decision.by != ENGINE and not decision.apart):
+        return None
+    before, inner, after = taken_apart(node, decision.apart)
+    behind = [] if after is None else [after]
+    if decision.by != ENGINE or decision.way is None or decision.form is None:
+        return None, before, behind
+    form, way, pieces = decision.form, decision.way, pieces_of(_Owner(program), inner)
+    names = Names(program)
+    m, k, n = (names.size((e,)) for e in (node.m, node.k, node.n))
+    assert m is not None and k is not None and n is not None and pieces is not None
+    left, right = _layout(inner.left, 1), _layout(inner.right, 0)
+    along = (k if left == "K" else m, k if right == "K" else n)
+    vector = "S" not in (left, right) and all(x % form.aligned == 0 for x in along)
+    mode = way[0] if way[0] in form.modes else "atomic" if way[0] == "batched" else "owner"
+    # Sums in memory: what is launched are standard products of blocks.
+    algorithm = algorithm_of(node.options.algorithm) or STRASSEN
+    made = instances(algorithm) if way[1] and not form.copies(way[0]) else ()
+    terms = max((len(t) for i in made for t in (i.a, i.b)), default=1)
+    code = Code(left, right, vector, mode, 1 if terms == 1 else 2 if terms == 2 else 4,
+                form.arithmetic, fused_source(pieces)[0] if pieces else None)  # fmt: skip
+    return code, before, behind
+
+
+def _layout(e: Expr, inner: int) -> str:
+    """Which index walks memory in steps of one, of row-major inputs; `inner`: k's axis."""
+    while isinstance(e, Apply) and e.args:
+        e = next((a for a in e.args if not isinstance(a, Index)), e.args[0])
+    last = e.args[-1] if isinstance(e, Read) and e.args else None
+    return "K" if last == Index(inner) else "R" if last == Index(1 - inner) else "S"
+
+
+def one_file(code: Code) -> str:
+    """The text of a code beside other kernels: what its slots need has names of its own."""
+    text = code.source()
+    if code.fused is None:
+        return text
+    structs = re.findall(r"^struct (\w+) \{", code.fused, re.M)
+    uses = "".join(f"using fused::{name};\n" for name in structs)
+    return text.replace(code.fused, f"namespace fused {{\n{code.fused}}}\n{uses}", 1)

@@ -1,0 +1,235 @@
+"""Who computes a product, and how: cuBLAS, a recursion over its products, or a tile engine.
+
+By what was asked for, by what the engines have, and by the times measured on a device of the kind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from treadle.dsl.errors import ScheduleError
+from treadle.dsl.graph import Matmul
+from treadle.dsl.operations.linalg import DEEPEST, EXECUTIONS
+from treadle.dsl.product_way import WORTH_TRYING, ProductWay, executed, left_open
+from treadle.dsl.types import int32
+from treadle.skeletons.products import BilinearAlgorithm, algorithm_of, instances
+from treadle.skeletons.products.measured import MEASURED, exact, levels_of, ways
+from treadle.skeletons.products.model import H200
+
+from .engine import Engine, engine_for
+from .form import TARGETS, Form, form_of
+from .operand import plain_operands
+from .own import own_seconds
+
+#: What the library's standard product is combined into; the rest is for engines of ours.
+BY_LIBRARY = ("recursive", "sequential", "streams", "batched")
+#: Executions of the engine; "hybrid" is two levels by the faster of "atomic" and "owner".
+BY_ENGINE = ("owner", "sequential", "streams", "atomic", "batched", "hybrid", "persistent",
+             "recursive")  # fmt: skip
+#: Below so many multiply-adds the library's rate varies from extents to extents by as much: a
+#: standard product must promise more than that.
+STEADY, VARIES = 2048**3, 1.15
+#: The least extent that a level of the engine is used for by its name.
+LEAST = 64
+
+
+def by_library(node: Matmul) -> bool:
+    """Whether no kernel of the skeletons computes a product, whatever its extents: it is queued
+    like a library's."""
+    t = node.left.type
+    if t.kind == "bool":
+        return False
+    if algorithm_of(node.options.algorithm) is not None and node.options.levels:
+        return True
+    whole = node.epilogue == (node.result,) and plain_operands(node)
+    return t.is_inexact and (whole or t.name != "float32")
+
+
+def refuse(node: Matmul, why: str, nearest: str) -> ScheduleError:
+    """What is asked for does not exist on this device; the nearest that does."""
+    asked, name = node.options.execution, node.left.type.name
+    return ScheduleError(
+        f"{node.label.operation}: execution {asked!r} does not exist here for {name}: {why}.",
+        hint=f"The nearest is execution={nearest!r}.",
+        where=node.where,
+    )
+
+
+def refused(node: Matmul, form: Form | None) -> ScheduleError | None:
+    """Why an execution that is asked for does not exist here; `form`: of an engine that can compute
+    the product."""
+    asked, algorithm = node.options.execution, algorithm_of(node.options.algorithm)
+    if asked is None or algorithm is None or not node.options.levels:
+        return None
+    if form is not None and asked == "persistent" and asked not in form.modes:
+        why = "no block of this engine knows that it is the last one to add to a tile"
+        return refuse(node, why, "atomic")
+    by_own = form is not None and by_engine(form, algorithm, node.options)
+    anyhow = node.options.deterministic and form is not None and not exact(form.arithmetic)
+    if by_own and anyhow and asked in ("atomic", "batched"):
+        return ScheduleError(
+            f"{node.label.operation}: execution {asked!r} adds floats in any order, but the result "
+            "must be deterministic.",
+            hint='Use execution="owner", "streams" or "sequential".',
+            where=node.where,
+        )
+    if asked in BY_LIBRARY or (by_own and asked in BY_ENGINE):
+        return None
+    known = ", ".join(BY_LIBRARY)
+    nearest = "recursive" if asked in ("hybrid", "owner") else "batched"
+    return refuse(node, f"no tile engine computes this product, only {known} exist", nearest)
+
+
+def by_engine(form: Form, algorithm: BilinearAlgorithm, options: Any) -> bool:
+    """Whether an engine computes a fast product itself: one level or two, of few terms."""
+    made = instances(algorithm)
+    summed = form.sums is not None and max(len(t) for i in made for t in (i.a, i.b)) <= 2
+    two = options.levels == 2 and summed and max(len(i.c) for i in made) ** 2 <= TARGETS
+    one = options.levels == 1 and (summed or options.execution != "recursive")
+    return form.fits(algorithm) and (one or two) and options.scaling is None
+
+
+def standard_way(engine: Engine, form: Form, size: tuple[int, int, int]) -> str | None:
+    """How the engine deals out a standard product; None where something else is faster."""
+    if form.by_name:
+        return None
+    m, k, n = size
+    found = predicted(engine, form, size, fast=False, deterministic=True)
+    if not found:
+        return engine.standard_mode(m, n, k, False, form.arithmetic)
+    if m * k * n < STEADY and not exact(form.arithmetic):
+        found["library"] /= VARIES
+    best = min(found, key=found.__getitem__)
+    return None if best == "library" else best.rsplit(" ", 1)[1]
+
+
+def way_in(node: Matmul, engine: Engine, form: Form, size: tuple[int, int, int]
+           ) -> tuple[str, int] | None:  # fmt: skip
+    """`way_for` a product that may have leading axes: the engine takes a launch for each matrix of
+    them, so each must be worth one."""
+    m, _, n = size
+    way = way_for(engine, form, node.options, size)
+    if node.batch and way is not None and not way[1]:
+        return way if engine.fills(m, n, form.arithmetic) else None
+    return way
+
+
+def way_for(engine: Engine, form: Form, options: Any, size: tuple[int, int, int]
+            ) -> tuple[str, int] | None:  # fmt: skip
+    """(execution, levels) for an (m, k) by (k, n) product; None: the library's, or ours in memory.
+
+    Deterministic floats never meet in C by atomic additions.
+    """
+    algorithm = algorithm_of(options.algorithm)
+    sure = exact(form.arithmetic)
+    ordered = options.deterministic and not sure
+    if form.by_name and (options.execution is None or options.execution in BY_LIBRARY):
+        return None
+    if algorithm is None or not options.levels:
+        fast = options.algorithm == "auto" and (options.fast or sure) and options.scaling is None
+        best = predicted(engine, form, size, fast=True, deterministic=ordered) if fast else {}
+        if options.levels is not None:  # at most so many
+            best = {name: s for name, s in best.items() if levels_of(name) <= options.levels}
+        name = min(best, key=best.__getitem__) if best else "library"
+        if levels_of(name):
+            return name.rsplit(" ", 1)[1], levels_of(name)
+        mode = standard_way(engine, form, size)
+        return None if mode is None else (mode, 0)
+    if not by_engine(form, algorithm, options):
+        return None
+    if min(size) < LEAST and options.execution is None:
+        return None
+    if options.execution in (None, "hybrid"):
+        return _best_way(engine, form, size, options, ordered), options.levels
+    return options.execution, options.levels
+
+
+def _best_way(engine: Engine, form: Form, size: tuple[int, int, int], options: Any, ordered: bool
+              ) -> str:  # fmt: skip
+    """The execution for so many levels; "hybrid", where that is none of the engine's own: the
+    fastest that fuses the last level."""
+    hybrid = options.execution == "hybrid"
+    if hybrid and form.copies("hybrid"):
+        return "hybrid"
+    found = predicted(engine, form, size, fast=True, deterministic=ordered, levels=options.levels)
+    if hybrid:
+        found = {way: s for way, s in found.items() if not way.endswith("recursive")}
+    if not found:
+        return "hybrid" if form.copies("hybrid") else "owner" if ordered else "atomic"
+    return min(found, key=found.__getitem__).rsplit(" ", 1)[1]
+
+
+#: Of as many ways at most.
+MOST_WAYS = 8
+
+
+def open_ways(device: Any, node: Matmul, size: tuple[int, int, int]) -> list[ProductWay]:
+    """Ways to compute an (m, k) by (k, n) product that the program leaves open, for `tune`: of
+    what the engines and the library have on a device, what was measured on one of its kind not to
+    be many times slower than the fastest."""
+    found, options = left_open(node), node.options
+    if not found or 0 in size:
+        return []
+    engine = engine_for(device)
+    form = None
+    if engine is not None and options.precision != "tf32":
+        form = form_of(node.left.type, size, device.multiprocessors, options)
+    if found == "execution":
+        made = [executed(node, e) for e in EXECUTIONS if e is not None]
+        made = [w for w in made if options.levels <= DEEPEST or w.execution == "recursive"]
+    else:
+        made = [ProductWay("standard"), *_fast_ways(engine, form, options, size)]
+    legal = [w for w in made if refused(w.put_on(node), form) is None
+             and not (w.execution == "hybrid" and w.levels == 1)]  # fmt: skip
+    now = None if engine is None or form is None else way_in(node, engine, form, size)
+    if now is not None and not now[1]:  # the standard product, by an engine
+        return [w for w in legal if w.levels]
+    return [w for w in legal if now is None or (w.execution, w.levels) != now]
+
+
+def _fast_ways(engine: Engine | None, form: Form | None, options: Any, size: tuple[int, int, int]
+               ) -> list[ProductWay]:  # fmt: skip
+    """Fast algorithms, the most promising first."""
+    most = 2 if options.levels is None else min(options.levels, 2)
+    known: dict[str, float] = {}
+    if engine is not None and form is not None:
+        ordered = options.deterministic and not exact(form.arithmetic)
+        known = predicted(engine, form, size, fast=True, deterministic=ordered)
+    limit = WORTH_TRYING * min(known.values(), default=0.0)
+    names = sorted((n for n, s in known.items() if 0 < levels_of(n) <= most and s <= limit),
+                   key=known.__getitem__)  # fmt: skip
+    if known:
+        return [ProductWay("strassen", levels_of(n), n.rsplit(" ", 1)[1])
+                for n in names[:MOST_WAYS]]  # fmt: skip
+    return [
+        ProductWay(name, levels, execution)
+        for levels in range(1, most + 1)
+        for name in ("strassen", "winograd")
+        for execution in ("recursive", "batched")
+    ]
+
+
+def predicted(engine: Engine, form: Form, size: tuple[int, int, int], *, fast: bool,
+              deterministic: bool, levels: int | None = None) -> dict[str, float]:  # fmt: skip
+    """Seconds by way, of what was measured on a device of the kind; {} for other engines.
+
+    The "library" of integers is the kernel of the skeletons."""
+    if (H200.name, form.arithmetic) not in MEASURED or 0 in size:
+        return {}
+    on = replace(H200, processors=engine.device.multiprocessors,
+                 fma=H200.fma * engine.device.multiprocessors / H200.processors)  # fmt: skip
+    found = ways(form.arithmetic, size, fast=fast, deterministic=deterministic, levels=levels,
+                 on=on)  # fmt: skip
+    if "library" in found and exact(form.arithmetic):
+        found["library"] = own_seconds(int32, size, on.processors)
+    return found
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The GPU that predictions are for, where there is none."""
+
+    arch: str = "sm_90a"
+    multiprocessors: int = H200.processors
+    load: Any = None

@@ -1,0 +1,163 @@
+"""What must be known of statements before their code is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, walk
+from treadle.skeletons.ir.kernel import (
+    Assign,
+    Atomic,
+    Body,
+    Declare,
+    For,
+    If,
+    Let,
+    Load,
+    Reduce,
+    Report,
+    Statement,
+    Store,
+    While,
+    children,
+    expressions,
+    statements,
+)
+
+from .lanes import BITS
+from .mathlib import FUNCTIONS
+from .target import Target
+from .values import register_element
+
+
+def modified(body: Iterable[Statement]) -> set[Any]:
+    """The variables assigned and the buffers written anywhere in `body`."""
+    found: set[Any] = set()
+    for s in statements(tuple(body)):
+        match s:
+            case Assign():
+                found.add(s.var)
+            case Store():
+                found.add(s.buffer)
+            case Atomic():
+                found.update(s.buffers)
+            case Reduce():
+                found.update(s.accumulators)
+    return found
+
+
+def varying_variables(body: Body, seeds: set[Var]) -> set[Var]:
+    """The variables whose values may differ between lanes, given those that do (`seeds`).
+
+    A variable assigned under a condition, or in a loop, that differs between lanes differs too.
+    """
+    varying = set(seeds)
+    while True:
+        before = len(varying)
+        _spread(body, varying, False)
+        if len(varying) == before:
+            return varying
+
+
+def is_varying(e: Expr, varying: set[Var]) -> bool:
+    return any(node in varying for node in walk((e,)) if isinstance(node, Var))
+
+
+def _spread(body: Body, varying: set[Var], under: bool) -> None:
+    for s in body:
+        match s:
+            case Let():
+                if is_varying(s.value, varying):
+                    varying.add(s.var)
+            case Declare() | Assign():
+                if under or is_varying(s.value, varying):
+                    varying.add(s.var)
+            case If():
+                inside = under or is_varying(s.condition, varying)
+                _spread(s.then, varying, inside)
+                _spread(s.other, varying, inside)
+            case For():
+                starts = is_varying(s.start, varying)
+                if starts:
+                    varying.add(s.var)
+                inside = under or starts or is_varying(s.stop, varying)
+                _spread(s.body, varying, inside)
+            case While():
+                _spread(s.before, varying, under)
+                inside = under or is_varying(s.condition, varying)
+                _spread(s.before, varying, inside)
+                _spread(s.body, varying, inside)
+            case Reduce():
+                starts = is_varying(s.start, varying)
+                if starts:
+                    varying.add(s.var)
+                inside = under or starts or is_varying(s.stop, varying)
+                _spread(s.body, varying, inside)
+                if inside or any(is_varying(v, varying) for v in s.values):
+                    varying.update(s.accumulators)
+
+
+def worth_skipping(body: Body) -> bool:
+    """Whether a block that no lane needs should be jumped over: memory, loops, long arithmetic."""
+    cost = 0.0
+    for s in statements(body):
+        if isinstance(s, Store | Atomic | Report | For | While | Reduce):
+            return True
+        for node in walk(expressions(s)):
+            if isinstance(node, Load | Foreign):
+                return True
+            if isinstance(node, Apply):
+                cost += node.op.cost
+    return cost > 16
+
+
+def nodes(body: Body) -> int:
+    """The number of operations written for `body`: the size of its code."""
+    total = 0
+    for s in body:
+        copies = 1
+        if isinstance(s, For) and s.kind == "unrolled" and isinstance(s.stop, Const):
+            first = int(s.start.value) if isinstance(s.start, Const) else 0
+            copies = max(1, -(-(int(s.stop.value) - first) // s.step))
+        inner = sum(nodes(b) for b in children(s))
+        total += sum(1 for _ in _operations(s)) + copies * inner
+    return total
+
+
+def _operations(s: Statement) -> Iterator[Expr]:
+    return (n for n in walk(expressions(s)) if not isinstance(n, Const | Var))
+
+
+def lanes_for(body: Body, target: Target) -> int:
+    """How many lanes a vector loop runs at once.
+
+    One vector of the widest type that a quarter of the values have, at least eight lanes.  Two of
+    them, for more independent work, unless the body calls mathematical functions (each call saves
+    every live register) or is long.
+    """
+    weight: dict[int, float] = {}
+    calls = False
+    for s in statements(body):
+        values: list[Expr] = []
+        if isinstance(s, Store | Assign | Declare | Let) and not _is_index(s.value):
+            values.append(s.value)
+        for node in walk(expressions(s)):
+            if isinstance(node, Load) or (isinstance(node, Apply) and not _is_index(node)):
+                values.append(node)
+                calls |= isinstance(node, Apply) and node.op.name in FUNCTIONS
+            calls |= isinstance(node, Foreign)
+        for e in values:
+            bits = BITS[register_element(e.type)]
+            if bits > 1:
+                weight[bits] = weight.get(bits, 0.0) + 1.0
+    total = sum(weight.values())
+    widest = max((bits for bits, w in weight.items() if w >= total / 4), default=8)
+    lanes = max(8, min(64, target.vector_bytes * 8 // widest))
+    twice = target.vector_bytes >= 32 and lanes <= 32 and not calls and nodes(body) <= 1000
+    return lanes * 2 if twice else lanes
+
+
+def _is_index(e: Expr) -> bool:
+    """int64 arithmetic: mostly of indices, which the lanes of the values should not follow."""
+    return e.type.is_integer and e.type.bits == 64 and not isinstance(e, Load)

@@ -1,0 +1,60 @@
+"""Kernels to callable machine code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from treadle.skeletons.ir.kernel import Kernel
+
+from ...runtime.disk_cache import DiskCache
+from ..runtime import code
+from ..runtime.code import CompiledKernel, forget
+from . import engine
+from .fingerprint import fingerprint
+from .statements import emit
+from .target import Target
+
+__all__ = ["CompiledKernel", "assembly", "compile_kernel", "emit", "forget", "llvm_ir"]
+
+
+def compile_kernel(kernel: Kernel, *, fast_math: bool = False, target: Target | None = None,
+                   cache: DiskCache | None = None, digest: str = "") -> CompiledKernel:  # fmt: skip
+    """Machine code for a kernel: from memory, from disk, or made now.
+
+    `digest` is its fingerprint for this machine, if that is known already and no foreign function
+    is called.  `CompilationError` carries the LLVM IR when LLVM refuses it.
+    """
+    target = target or Target.host()
+    functions: list[Any] = []
+    if not digest:
+        digest, functions = fingerprint(kernel, target, fast_math)
+    found = code.find(digest, functions, cache)
+    if found is None:
+        text, emitter = emit(kernel, target, fast_math, functions)
+        image = engine.to_object(text, target, emitter.thorough)
+        symbols = sorted(emitter.module.symbols)
+        found = code.keep(digest, image, symbols, functions, cache), False
+        code.store(digest, image, symbols, cache)
+    linked, from_disk = found
+    pointers = sum(b.role != "local" for b in kernel.buffers)
+    types = tuple(v.type for v in kernel.scalars)
+    return CompiledKernel(lambda: kernel, pointers, types, fast_math, linked, from_disk, target)
+
+
+def llvm_ir(compiled: CompiledKernel) -> str:
+    """The LLVM IR of a kernel before optimisation."""
+    return _emitted(compiled)[0]
+
+
+def assembly(compiled: CompiledKernel) -> str:
+    """The machine code of a kernel as text."""
+    text, thorough = _emitted(compiled)
+    return engine.to_assembly(text, compiled.target, thorough)
+
+
+def _emitted(compiled: CompiledKernel) -> tuple[str, bool]:
+    """The LLVM IR of a kernel, and whether LLVM should do all that it can for it."""
+    kernel, target, fast_math = compiled.kernel, compiled.target, compiled.fast_math
+    _, functions = fingerprint(kernel, target, fast_math)
+    text, emitter = emit(kernel, target, fast_math, functions)
+    return text, emitter.thorough

@@ -1,0 +1,523 @@
+"""Kernel IR to LLVM IR, with explicit SIMD.
+
+A vector loop runs W iterations at once: values are uniform (scalar registers) or varying (one
+vector register of W lanes per part).  Control that differs between lanes becomes masks; the
+invariant is that a mask in force always has an active lane wherever memory is touched.  The loop's
+body is emitted once without a mask for whole groups of W and once with the mask of the tail: the
+same instructions on the same lanes, so that a tail never has other bits than the rest.
+
+Values are numbered: equal values (operation, operands, and for loads the state of their buffer)
+have one number and are computed once in a straight-line region.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, walk
+from treadle.dsl.types import ScalarType, int64
+from treadle.skeletons.ir.kernel import Body, Buffer, For, Kernel, Load, Statement
+
+from . import casts, memory
+from .complexes import apply_complex
+from .floats import apply_float
+from .half import CONVERSIONS
+from .integers import apply_bool, apply_integer
+from .lanes import Lanes
+from .target import Target
+from .text import FENCE, Code, Module, Reg, literal, vector
+from .values import (
+    LANE,
+    Poly,
+    Value,
+    parts,
+    register_element,
+)
+
+_POLYNOMIAL = frozenset(("add", "subtract", "multiply", "negative"))
+FAST = "reassoc nsz arcp contract afn "
+#: Bytes of local buffers on the stack; beyond, they are allocated.
+_STACK = 256 * 1024
+
+
+@dataclass(eq=False)
+class Slot:
+    """A mutable variable: memory that LLVM turns into registers."""
+
+    pointers: tuple[Reg, ...]
+    lanes: int
+    mask: Reg | None
+    type: ScalarType
+    depth: int
+
+
+class Copy:
+    """One of the interleaved copies of a body: what its variables stand for."""
+
+    __slots__ = ("slots", "values")
+
+    def __init__(self, parent: Copy | None = None) -> None:
+        self.values: dict[Var, Value] = dict(parent.values) if parent else {}
+        self.slots: dict[Var, Slot] = dict(parent.slots) if parent else {}
+
+
+class Emitter(ABC):
+    """The state of writing one kernel's function."""
+
+    def __init__(self, kernel: Kernel, target: Target, fast_math: bool) -> None:
+        self.kernel, self.target = kernel, target
+        self.module = Module(target.vector_bytes)
+        self.code = Code(self.module, FAST if fast_math else "")
+        self.lanes = 0  # of the vector loop we are in
+        self.mask: Reg | None = None  # None: every lane
+        self.varying: set[Var] = set()
+        self.depth = 0
+        self.memo: dict[Any, Any] = {}
+        self._trail: list[Any] = []
+        self._numbers: dict[Any, int] = {}
+        self._fresh = 0
+        self._versions: dict[Any, int] = {}
+        self.atoms: dict[int, Value] = {}
+        self.atom_depth: dict[int, int] = {LANE: 0}
+        self.pointers: dict[Buffer, Reg] = {}
+        self.foreign: list[Any] = []
+        self.errors = ""
+        self.streaming = False  # vector stores go past the caches
+        self.ahead = 0  # bytes that vector loads ask for ahead of themselves
+        self.row: tuple[int, int] | None = None  # of the loop around: variable (an atom), step
+        self.asking = 0  # the depth of loops at which gathers ask for the next rows
+        self.thorough = False  # there is something for LLVM to move out of loops
+
+    # --- numbering and sharing ------------------------------------------------------------
+
+    def number(self, key: Any) -> int:
+        """The number of the value with this key."""
+        found = self._numbers.get(key)
+        if found is None:
+            self._fresh += 1
+            found = self._numbers[key] = self._fresh
+        return found
+
+    def fresh_number(self) -> int:
+        self._fresh += 1
+        return self._fresh
+
+    def version(self, thing: Any) -> int:
+        return self._versions.get(thing, 0)
+
+    def touch(self, things: Any) -> None:
+        """Loads and reads of these see new values from now on."""
+        for thing in things:
+            self._versions[thing] = self.fresh_number()
+
+    def remember(self, key: Any, value: Any) -> Any:
+        self.memo[key] = value
+        self._trail.append(key)
+        return value
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """What is computed inside is forgotten outside (it may not dominate it)."""
+        mark = len(self._trail)
+        yield
+        for key in self._trail[mark:]:
+            self.memo.pop(key, None)
+        del self._trail[mark:]
+
+    @contextmanager
+    def masked(self, mask: Reg | None) -> Iterator[None]:
+        """Only these lanes are active inside."""
+        before, self.mask = self.mask, mask
+        with self.scope():
+            yield
+        self.mask = before
+
+    # --- making values --------------------------------------------------------------------
+
+    def in_register(self, type_: ScalarType, regs: tuple[Reg, ...], lanes: int,
+                    number: int | None = None) -> Value:  # fmt: skip
+        """A computed value; an int64 becomes an atom of polynomials."""
+        number = self.fresh_number() if number is None else number
+        if type_ == int64:
+            self.atoms[number] = Value(type_, regs, lanes, number)
+            self.atom_depth[number] = self.depth
+            poly = Poly.atom(number)
+            return Value(type_, regs, lanes, self.number(("p", poly.key)), poly)
+        return Value(type_, regs, lanes, number)
+
+    def atom(self, value: Value) -> int:
+        """The atom that a value `in_register` became."""
+        assert value.poly is not None
+        (monomial,) = value.poly.terms
+        return monomial[0]
+
+    def polynomial(self, poly: Poly) -> Value:
+        """An int64 that is written out when needed."""
+        lanes = 0
+        for monomial in poly.terms:
+            if any(a == LANE or self.atoms[a].lanes for a in monomial):
+                lanes = self.lanes
+        return Value(int64, (), lanes, self.number(("p", poly.key)), poly, poly.value)
+
+    def constant(self, type_: ScalarType, value: Any) -> Value:
+        if type_ == int64:
+            return self.polynomial(Poly.constant(int(value)))
+        number = self.number(("c", type_.name, bytes(type_.numpy.type(value).tobytes())))
+        e = register_element(type_)
+        regs: tuple[Reg, ...]
+        if type_.is_complex:
+            regs = (literal(e, float(value.real)), literal(e, float(value.imag)))
+        elif type_.is_float:
+            regs = (literal(e, float(value)),)
+        else:
+            regs = (literal(e, int(value)),)
+        return Value(type_, regs, 0, number, None, value)
+
+    def regs(self, value: Value, lanes: int | None = None) -> tuple[Reg, ...]:
+        """The registers of a value, as scalars or as vectors of `lanes` lanes."""
+        lanes = value.lanes if lanes is None else lanes
+        regs = value.regs
+        if not regs:
+            key = ("written", value.key)
+            found = self.memo.get(key)
+            regs = found or self.remember(key, (self.write(value),))
+        if lanes == value.lanes:
+            return regs
+        if lanes == 0:
+            raise AssertionError("a varying value where a uniform one is needed")
+        key = ("splat", value.key)
+        found = self.memo.get(key)
+        if found is None:
+            v, e = Lanes(self.code, lanes), register_element(value.type)
+            found = self.remember(key, tuple(v.splat(e, r) for r in regs))
+        return found  # type: ignore[no-any-return]
+
+    def reg(self, value: Value, lanes: int | None = None) -> Reg:
+        return self.regs(value, lanes)[0]
+
+    def write(self, value: Value) -> Reg:
+        """Write out a polynomial: outer terms first, so that LLVM can move their sums outward."""
+        poly = value.poly
+        assert poly is not None
+        if not poly.terms:
+            return "0"
+        v = Lanes(self.code, value.lanes)
+        if len(poly.terms) == 1:
+            ((monomial, coefficient),) = poly.terms.items()
+            if monomial == (LANE,):
+                return v.iota("i64", coefficient)
+            if not monomial:
+                return str(coefficient)
+            result = self._product(monomial, value.lanes)
+            if coefficient != 1:
+                result = v.op("mul", "i64", result, v.lit("i64", coefficient))
+            return result
+        last = max(poly.terms, key=self._term_depth)
+        rest = dict(poly.terms)
+        tail = self.polynomial(Poly({last: rest.pop(last)}))
+        first = self.polynomial(Poly(rest))
+        return v.op("add", "i64", self.reg(first, value.lanes), self.reg(tail, value.lanes))
+
+    def _term_depth(self, monomial: tuple[int, ...]) -> tuple[int, int, tuple[int, ...]]:
+        varying = any(a == LANE or self.atoms[a].lanes for a in monomial)
+        constant = 0 if monomial else 1
+        depth = max((self.atom_depth[a] for a in monomial), default=0)
+        return (2 * varying + constant, depth, monomial)
+
+    def depth_of(self, poly: Poly) -> int:
+        """How many loops its innermost atom is in."""
+        return max((self.atom_depth[a] for m in poly.terms for a in m), default=0)
+
+    def _product(self, monomial: tuple[int, ...], lanes: int) -> Reg:
+        v = Lanes(self.code, lanes)
+        result = ""
+        for a in monomial:
+            factor = v.iota("i64") if a == LANE else self.reg(self.atoms[a], lanes)
+            result = v.op("mul", "i64", result, factor) if result else factor
+        return result
+
+    # --- expressions ----------------------------------------------------------------------
+
+    def value(self, e: Expr, copy: Copy) -> Value:
+        """Evaluate an expression for one copy."""
+        if isinstance(e, Var):
+            return self.variable(e, copy)
+        if isinstance(e, Const):
+            return self.constant(e.type, e.value)
+        done: dict[Expr, Value] = {}
+        for node in walk((e,)):
+            done[node] = self._node(node, [done[a] for a in node.args], copy)
+        return done[e]
+
+    def _node(self, node: Expr, args: list[Value], copy: Copy) -> Value:
+        if isinstance(node, Apply):
+            return self.apply(node.op.name, node.type, args, node.op.commutative)
+        if isinstance(node, Load):
+            return memory.load(self, node.buffer, args[0])
+        if isinstance(node, Var):
+            return self.variable(node, copy)
+        if isinstance(node, Const):
+            return self.constant(node.type, node.value)
+        if isinstance(node, Foreign):
+            from .atomics import call_foreign
+
+            return call_foreign(self, node, args)
+        raise AssertionError(f"{type(node).__name__} in kernel IR")
+
+    def variable(self, var: Var, copy: Copy) -> Value:
+        found = copy.values.get(var)
+        if found is not None:
+            return found
+        slot = copy.slots[var]
+        key = ("var", id(slot), self.version(slot), self.version(var))
+        held = self.memo.get(key)
+        if held is None:
+            t = vector(register_element(var.type), slot.lanes)
+            regs = tuple(self.code.emit(f"load {t}, ptr {p}") for p in slot.pointers)
+            held = self.remember(key, self.in_register(var.type, regs, slot.lanes))
+        return held  # type: ignore[no-any-return]
+
+    def apply(self, name: str, type_: ScalarType, args: list[Value], commutative: bool) -> Value:
+        """A primitive on values."""
+        source = args[-1].type
+        if type_ == int64 and name in _POLYNOMIAL and source == int64:
+            found = self._linear(name, args)
+            if found is not None:
+                return self.polynomial(found)
+        numbers = [a.key for a in args]
+        if commutative:
+            numbers.sort()
+        key = self.number((name, type_.name, source.name, *numbers))
+        held = self.memo.get(key)
+        if held is not None:
+            return held  # type: ignore[no-any-return]
+        lanes = self.lanes if any(a.lanes for a in args) else 0
+        regs = None
+        if lanes and name == "equal" and source == int64:
+            regs = self._one_lane(args)
+        if regs is None:
+            regs = self._compute(name, type_, args, lanes)
+        return self.remember(key, self.in_register(type_, regs, lanes))  # type: ignore[no-any-return]
+
+    def _one_lane(self, args: list[Value]) -> tuple[Reg, ...] | None:
+        """Whether two indices are equal, where one lane at most can say so: a bit of a mask."""
+        a, b = (x.poly for x in args)
+        difference = None if a is None or b is None else a.plus(b, -1)
+        if difference is None or self.lanes > 32 or difference.terms.get((LANE,)) not in (1, -1):
+            return None
+        sign = -difference.terms[(LANE,)]
+        rest = Poly({m: c for m, c in difference.terms.items() if m != (LANE,)})
+        if any(a == LANE or self.atoms[a].lanes for m in rest.terms for a in m):
+            return None
+        uniform = Poly({}).plus(rest, sign)
+        assert uniform is not None
+        lane = self.reg(self.polynomial(uniform), 0)
+        most = self.code.intrinsic("llvm.umin.i64", "i64", [("i64", lane), ("i64", "63")])
+        bit = self.code.emit(f"shl i64 1, {most}")  # that of a lane that is not there is cut off
+        bits = self.code.emit(f"trunc i64 {bit} to i{self.lanes}")
+        return (self.code.emit(f"bitcast i{self.lanes} {bits} to {vector('i1', self.lanes)}"),)
+
+    def combine(self, name: str, type_: ScalarType, args: list[Value],
+                lanes: int) -> tuple[Reg, ...]:  # fmt: skip
+        """A primitive on registers of `lanes` lanes, whatever loop we are in."""
+        return self._compute(name, type_, args, lanes)
+
+    def _linear(self, name: str, args: list[Value]) -> Poly | None:
+        a = args[0].poly
+        assert a is not None
+        if name == "negative":
+            return Poly({}).plus(a, -1)
+        b = args[1].poly
+        assert b is not None
+        if name == "multiply":
+            # Indices are multiplied out; data, where that would cost more operations, is not.
+            if (
+                (self._is_data(a) or self._is_data(b))
+                and not (a.value is not None and len(b.terms) <= 1)
+                and not (b.value is not None and len(a.terms) <= 1)
+            ):
+                return None
+            return a.times(b)
+        return a.plus(b, 1 if name == "add" else -1)
+
+    def _is_data(self, poly: Poly) -> bool:
+        """Whether values other than the lane's number differ between lanes in it."""
+        return any(a != LANE and self.atoms[a].lanes for m in poly.terms for a in m)
+
+    def _compute(self, name: str, type_: ScalarType, args: list[Value],
+                 lanes: int) -> tuple[Reg, ...]:  # fmt: skip
+        v = Lanes(self.code, lanes)
+        if name == "select":
+            condition = self.reg(args[0], lanes)
+            e = register_element(type_)
+            yes, no = self.regs(args[1], lanes), self.regs(args[2], lanes)
+            return tuple(v.select(e, condition, a, b) for a, b in zip(yes, no, strict=True))
+        regs = [self.regs(a, lanes) for a in args]
+        source = args[0].type
+        if name == "cast":
+            return casts.cast(v, source, type_, regs[0])
+        if name == "complex":
+            return regs[0][0], regs[1][0]
+        if source.is_complex:
+            return apply_complex(v, self.target, name, source, regs, [a.const for a in args])
+        flat = [r[0] for r in regs]
+        consts = [a.const for a in args]
+        if source.kind == "bool":
+            return (apply_bool(v, name, flat),)
+        if source.is_integer:
+            return (apply_integer(v, name, source, flat, consts),)
+        return (apply_float(v, self.target, name, source, flat, consts),)
+
+    # --- variables ------------------------------------------------------------------------
+
+    def declare(self, var: Var, value: Value, copy: Copy) -> None:
+        lanes = self.lanes if var in self.varying else 0
+        t = vector(register_element(var.type), lanes)
+        pointers = tuple(self.code.allocate(t) for _ in range(parts(var.type)))
+        copy.slots[var] = slot = Slot(pointers, lanes, self.mask, var.type, self.depth)
+        copy.values.pop(var, None)
+        self._put(var, slot, value)
+
+    def assign(self, var: Var, value: Value, copy: Copy) -> None:
+        slot = copy.slots[var]
+        if slot.lanes and self.mask is not None and self.mask != slot.mask:
+            v, e = Lanes(self.code, slot.lanes), register_element(var.type)
+            old, new = self.regs(self.variable(var, copy)), self.regs(value, slot.lanes)
+            kept = tuple(v.select(e, self.mask, n, o) for n, o in zip(new, old, strict=True))
+            value = self.in_register(var.type, kept, slot.lanes)
+        self._put(var, slot, value)
+
+    def _put(self, var: Var, slot: Slot, value: Value) -> None:
+        t = vector(register_element(var.type), slot.lanes)
+        regs = self.regs(value, slot.lanes)
+        for p, r in zip(slot.pointers, regs, strict=True):
+            self.code.do(f"store {t} {r}, ptr {p}")
+        self.touch((slot,))
+        held = value
+        if slot.lanes != value.lanes:
+            held = self.in_register(var.type, regs, slot.lanes)
+        self.remember(("var", id(slot), self.version(slot), self.version(var)), held)
+
+    def unless_reported(self, condition: Reg) -> Reg:
+        """The condition on which a loop turns: checked kernels stop once a check has failed."""
+        if not self.kernel.errors:
+            return condition
+        site = self.code.emit(f"load atomic i64, ptr {self.errors} monotonic, align 8")
+        none = self.code.emit(f"icmp eq i64 {site}, 0")
+        return self.code.emit(f"and i1 {condition}, {none}")
+
+    # --- the function ---------------------------------------------------------------------
+
+    def address(self, buffer: Buffer) -> Reg:
+        return self.pointers[buffer]
+
+    # How statements are written is for `statements.KernelEmitter` to say.
+
+    @abstractmethod
+    def block(self, body: Sequence[Statement], copies: Sequence[Copy]) -> None:
+        """Statements in order, for every copy."""
+
+    @abstractmethod
+    def statement(self, s: Statement, copies: Sequence[Copy]) -> None:
+        """One statement, for every copy."""
+
+    @abstractmethod
+    def uniform_for(self, s: For, copies: Sequence[Copy], start: Value, stop: Value) -> None:
+        """A loop whose bounds all copies share."""
+
+    def emit(self) -> str:
+        """The text of the whole module."""
+        kernel, code = self.kernel, self.code
+        arguments, loads, given, told = [], [], [], []
+        slot = 0
+
+        def incoming(name: str, type_: str, attributes: str = "") -> Reg:
+            nonlocal slot
+            reg = f"%a{slot}"
+            told.append(f"{reg} {name}")
+            arguments.append(f"{type_}{attributes} {reg}")
+            loads.append(f"  %p{slot} = getelementptr i64, ptr %args, i64 {slot}")
+            loads.append(f"  %v{slot} = load {type_}, ptr %p{slot}")
+            given.append(f"{type_} %v{slot}")
+            slot += 1
+            return reg
+
+        heap: list[Reg] = []
+        stack = 0
+        for b in kernel.buffers:
+            if b.role == "local":
+                size = self.local_size(b) * b.type.bytes + 2 * memory.ROOM
+                if stack + size <= _STACK:
+                    stack += size
+                    whole = code.allocate("i8", 64, size)
+                else:
+                    self.module.declare("malloc", "ptr", ["i64"], pure=False)
+                    whole = code.emit(f"call ptr @malloc(i64 {size})")
+                    heap.append(whole)
+                self.pointers[b] = code.emit(f"getelementptr i8, ptr {whole}, i64 {memory.ROOM}")
+            else:
+                self.pointers[b] = incoming(b.name, "ptr", " noalias")
+        self.errors = incoming("errors", "ptr", " noalias")
+        top = Copy()
+        for var in kernel.scalars:
+            e = register_element(var.type)
+            regs = []
+            for _ in range(parts(var.type)):
+                reg = incoming(var.name, "i64" if e == "i1" else e)
+                regs.append(code.emit(f"trunc i64 {reg} to i1") if e == "i1" else reg)
+            top.values[var] = self.in_register(var.type, tuple(regs), 0)
+        head, body, done = code.label("tasks"), code.label("task"), code.label("done")
+        code.jump(head)
+        code.start(head)
+        task, at = code.phi("i64", "%begin", "entry")
+        more = self.unless_reported(code.emit(f"icmp slt i64 {task}, %end"))
+        code.branch(more, body, done)
+        code.start(body)
+        self.depth = 1
+        top.values[kernel.task] = self.in_register(int64, (task,), 0)
+        with self.scope():
+            self.block(kernel.body, [top])
+        after = code.emit(f"add i64 {task}, 1")
+        code.complete(at, after, code.block)
+        code.jump(head)
+        code.start(done)
+        for pointer in heap:
+            self.module.declare("free", "void", ["ptr"], pure=False)
+            code.do(f"call void @free(ptr {pointer})")
+        if FENCE in self.module.declarations:
+            code.do(f"call void @{FENCE}()")
+        code.do("ret void")
+        name = re.sub(r"[^A-Za-z0-9_.]", "_", kernel.name)
+        inner = ", ".join([*arguments, "i64 %begin", "i64 %end"])
+        remarks = [*kernel.comments, "tasks %begin to %end; " + ", ".join(told)]
+        self.module.functions.append(
+            "".join(f"; {line}\n" for remark in remarks for line in remark.splitlines())
+            + code.finish(f"define internal void @{name}({inner}) #2")
+        )
+        passed = ", ".join([*given, "i64 %begin", "i64 %end"])
+        lines = ["define void @entry(ptr %args, i64 %begin, i64 %end) #0 {", *loads,
+                 f"  call void @{name}({passed})", "  ret void", "}", ""]  # fmt: skip
+        self.module.functions.append("\n".join(lines))
+        text = self.module.text(self.target.attributes)
+        if self.target.is_x86 and "+f16c" not in self.target.features and " half" in text:
+            text += CONVERSIONS
+        return text
+
+    def local_size(self, buffer: Buffer) -> int:
+        if not isinstance(buffer.size, Const):
+            raise AssertionError(f"local buffer {buffer.name} has no constant size")
+        return int(buffer.size.value)
+
+    def same(self, e: Expr, copies: Sequence[Copy]) -> Value | None:
+        """The value of `e` when all copies agree on it."""
+        values = [self.value(e, c) for c in copies]
+        first = values[0]
+        return first if all(x.key == first.key for x in values) else None
+
+
+__all__ = ["Body", "Copy", "Emitter", "Slot"]

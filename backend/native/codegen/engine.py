@@ -1,0 +1,176 @@
+"""LLVM: text to an object file, object file to addresses."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from treadle.dsl import locks
+from treadle.dsl.errors import CompilationError
+from treadle.dsl.limits import LLVM_AT_LEAST, LLVM_PER_BYTE, require_room, require_stack
+
+from .libraries import address_of
+from .llvm import llvm
+from .target import Target
+from .target import lock as _lock
+
+_names = itertools.count()
+
+
+@functools.lru_cache(maxsize=1)
+def _initialise() -> None:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+
+
+@functools.cache
+def _machine(target: Target) -> Any:
+    _initialise()
+    triple = llvm.Target.from_triple(llvm.get_process_triple())
+    return triple.create_target_machine(
+        cpu=target.cpu, features=target.features, opt=3, reloc="pic", codemodel="small", jit=True
+    )
+
+
+class _Linker:
+    """What links objects, a new one for every so many: it keeps 9 KB of each that it has linked
+    for as long as it lives itself, which is until the last of their code has gone."""
+
+    objects = 64
+
+    def __init__(self) -> None:
+        self.jit: Any = None
+        self.linked = 0
+
+    def next(self) -> Any:
+        if self.linked % self.objects == 0:
+            # JITLink places all of an object in one piece.  The older linker maps code and
+            # constants apart, and aborts the process when they come to lie over 2 GB from each
+            # other, as they do where another library (CUDA) has reserved most of the address space
+            # around.
+            machine = _machine(Target.host())
+            self.jit = llvm.create_lljit_compiler(machine, use_jit_link=True)
+        self.linked += 1
+        return self.jit
+
+
+_linker = _Linker()
+
+
+def _optimised(text: str, target: Target, thorough: bool) -> tuple[Any, Any]:
+    machine = _machine(target)
+    try:
+        module = llvm.parse_assembly(text)
+        module.verify()
+    except RuntimeError as error:
+        raise CompilationError(
+            f"LLVM refused the code made for a kernel: {str(error).strip()}", source=text
+        ) from error
+    _run_passes(module, target, thorough)
+    return module, machine
+
+
+#: Runs of LLVM's passes by one builder.  llvmlite never frees 1.5 kB of a builder (its
+#: PassInstrumentationCallbacks), and each run adds to them a call of an object of its own that is
+#: gone afterwards: one that asks whether a function is `optnone`, and looks at the object only
+#: then.  Timers of passes would add calls that do look, so they are off during our runs; so would
+#: LLVM's options that print or verify between passes (`llvm.set_option("", "-print-after-all")`):
+#: whoever sets one sets this to 1.
+RUNS = 64
+_runs = itertools.count()
+
+
+@functools.lru_cache(maxsize=2)
+def _builder(target: Target, number: int) -> Any:
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options.loop_vectorization = False
+    options.slp_vectorization = False
+    options.loop_unrolling = False
+    options.loop_interleaving = False
+    return llvm.create_pass_builder(_machine(target), options)
+
+
+def _run_passes(module: Any, target: Target, thorough: bool) -> None:
+    builder = _builder(target, next(_runs) // RUNS)
+    if thorough:
+        passes = builder.getModulePassManager()
+    else:
+        # The emitter has numbered values and widened loops already: variables into registers and a
+        # tidy control flow are all that code generation asks for, in a fifth of the time.
+        passes = llvm.create_new_module_pass_manager()
+        passes.add_sroa_pass()
+        passes.add_instruction_combine_pass()
+        passes.add_simplify_cfg_pass()
+        passes.add_loop_simplify_pass()
+        passes.add_lcssa_pass()
+        passes.add_loop_rotate_pass()
+        passes.add_simplify_cfg_pass()
+        passes.add_dead_code_elimination_pass()
+    llvm.set_time_passes(False)
+    passes.run(module, builder)
+    # llvmlite would not free them: the `_dispose` that does is hidden by another base's.
+    llvm.newpassmanagers.NewPassManager._dispose(passes)
+    passes.detach()
+
+
+def _require_whole() -> None:
+    if locks.lost(_lock):
+        raise CompilationError(
+            "this process was forked while another thread was compiling, for longer than a fork "
+            "waits: LLVM cannot be used here.",
+            hint="Fork before other threads compile, or use multiprocessing's spawn.",
+        )
+
+
+def to_object(text: str, target: Target, thorough: bool = False) -> bytes:
+    """Machine code for LLVM IR, as an object file; `thorough` runs all of -O2."""
+    with _lock:
+        _require_whole()
+        require_room(LLVM_AT_LEAST + LLVM_PER_BYTE * len(text), "for LLVM to compile a kernel")
+        module, machine = _optimised(text, target, thorough)
+        return bytes(machine.emit_object(module))
+
+
+def to_assembly(text: str, target: Target, thorough: bool = False) -> str:
+    """The same as text to read."""
+    with _lock:
+        _require_whole()
+        require_room(LLVM_AT_LEAST + LLVM_PER_BYTE * len(text), "for LLVM to compile a kernel")
+        module, machine = _optimised(text, target, thorough)
+        return str(machine.emit_assembly(module))
+
+
+@dataclass(frozen=True)
+class Linked:
+    """Code in memory, for as long as this object lives."""
+
+    addresses: Mapping[str, int]
+    tracker: Any
+    functions: Sequence[Any] = ()  # that it calls
+
+
+def link(image: bytes, exports: Iterable[str], symbols: Iterable[str],
+         foreign: Mapping[str, int], functions: Sequence[Any] = ()) -> Linked:  # fmt: skip
+    """Load an object file whose undefined symbols are `symbols` (of libm) and `foreign`."""
+    require_stack()
+    with _lock:
+        _require_whole()
+        require_room(LLVM_AT_LEAST + LLVM_PER_BYTE * len(image), "for LLVM to load a kernel")
+        library = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
+        for symbol in symbols:
+            address = address_of(symbol)
+            if address:
+                library.import_symbol(symbol, address)
+        for symbol, address in foreign.items():
+            library.import_symbol(symbol, address)
+        wanted = list(exports)
+        for name in wanted:
+            library.export_symbol(name)
+        try:
+            tracker = library.link(_linker.next(), f"treadle.{next(_names)}")
+        except RuntimeError as error:
+            raise CompilationError(f"LLVM could not load compiled code: {error}") from error
+        return Linked({name: tracker[name] for name in wanted}, tracker, functions)

@@ -1,0 +1,136 @@
+"""What a kernel's machine code depends on, as a hash."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, walk
+from treadle.skeletons.ir.kernel import (
+    Assign,
+    Atomic,
+    Body,
+    Buffer,
+    Comment,
+    Declare,
+    For,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Reduce,
+    Report,
+    Statement,
+    Store,
+    While,
+)
+
+from ..runtime import machine
+from .target import Target
+
+
+class _Writer:
+    """Kernel IR as unambiguous text: every expression, variable and buffer has a number."""
+
+    def __init__(self) -> None:
+        self.out: list[str] = []
+        self.numbers: dict[Expr, int] = {}
+        self.buffers: dict[Buffer, int] = {}
+        self.functions: list[Any] = []
+
+    def expression(self, e: Expr) -> int:
+        found = self.numbers.get(e)
+        if found is not None:
+            return found
+        for node in walk((e,)):
+            if node not in self.numbers:
+                text = self._node(node)
+                self.numbers[node] = len(self.numbers)
+                self.out.append(text)
+        return self.numbers[e]
+
+    def _node(self, node: Expr) -> str:
+        args = ",".join(str(self.numbers[a]) for a in node.args)
+        if isinstance(node, Const):
+            return f"c {node.type.name} {node.value.tobytes().hex()}"
+        if isinstance(node, Apply):
+            return f"{node.op.name} {node.type.name} {args}"
+        if isinstance(node, Load):
+            return f"l {self.buffer(node.buffer)} {args}"
+        if isinstance(node, Var):
+            return f"v {node.type.name}"
+        if isinstance(node, Foreign):
+            if node.function not in self.functions:
+                self.functions.append(node.function)
+            which = f"{self.functions.index(node.function)} {node.function.raises}"
+            return f"f {which} {node.type.name} {args}"
+        raise AssertionError(f"{type(node).__name__} in kernel IR")
+
+    def buffer(self, b: Buffer) -> int:
+        if b not in self.buffers:
+            self.buffers[b] = len(self.buffers)
+            size = self.expression(b.size) if b.role == "local" else 0
+            self.out.append(f"b {b.type.name} {b.role} {size} {b.dense}")
+        return self.buffers[b]
+
+    def body(self, body: Body) -> None:
+        self.out.append("{")
+        for s in body:
+            self.statement(s)
+        self.out.append("}")
+
+    def statement(self, s: Statement) -> None:
+        x = self.expression
+        match s:
+            case Comment():
+                return
+            case Let() | Declare() | Assign():
+                self.out.append(f"{type(s).__name__} {x(s.value)} {x(s.var)}")
+            case Store():
+                self.out.append(f"Store {self.buffer(s.buffer)} {x(s.index)} {x(s.value)}")
+            case Atomic():
+                lock = -1 if s.locks is None else self.buffer(s.locks)
+                size = -1 if s.locks is None else x(s.locks.size)
+                where = [self.buffer(b) for b in s.buffers]
+                values = [x(v) for v in s.values]
+                how = self.combine(s.combine)
+                self.out.append(f"Atomic {where} {lock} {size} {x(s.index)} {values} {how}")
+            case If():
+                self.out.append(f"If {x(s.condition)}")
+                self.body(s.then)
+                self.body(s.other)
+            case For():
+                self.out.append(f"For {x(s.start)} {x(s.stop)} {x(s.var)} {s.kind} {s.step}")
+                self.body(s.body)
+            case While():
+                self.out.append("While")
+                self.body(s.before)
+                self.out.append(f"test {x(s.condition)}")
+                self.body(s.body)
+            case Reduce():
+                self.out.append(f"Reduce {x(s.start)} {x(s.stop)} {x(s.var)}")
+                self.body(s.body)
+                self.out.append(f"{[x(v) for v in s.values]} {[x(v) for v in s.accumulators]} "
+                                f"{self.combine(s.combine)}")  # fmt: skip
+            case Report():
+                self.out.append(f"Report {x(s.ok)} {s.site} {x(s.index)} {x(s.extent)}")
+            case _:
+                raise AssertionError(f"{type(s).__name__} in kernel IR")
+
+    def combine(self, c: Any) -> str:
+        if c is None:
+            return "overwrite"
+        return str([[self.expression(e) for e in group] for group in (c.left, c.right, c.results)])
+
+
+def fingerprint(kernel: Kernel, target: Target, fast_math: bool) -> tuple[str, list[Any]]:
+    """A hash of all that decides the machine code, and the foreign functions it calls."""
+    w = _Writer()
+    w.out.append(f"{machine.sources()}|{machine.llvm()}|{target}|{fast_math}|{kernel.name}")
+    for b in kernel.buffers:
+        w.buffer(b)
+    for v in (*kernel.scalars, kernel.task):
+        w.out.append(f"argument {w.expression(v)}")
+    w.out.append(str([(w.buffer(b), policy) for b, policy in kernel.policies]))
+    w.body(kernel.body)
+    return hashlib.sha256("\n".join(w.out).encode()).hexdigest(), w.functions

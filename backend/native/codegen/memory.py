@@ -1,0 +1,508 @@
+"""Loads and stores: the coefficient of the lane number in the index decides how.
+
+0           one scalar load                     1    one vector load or store
+−1          a vector load, reversed             2…4  overlapping vector loads and shuffles
+−4…−2       the same, reversed                       (up to 8 for elements of 1 and 2 bytes)
+other       loads one by one, where nothing is masked; squares of rows, transposed in registers
+not known   gather; scatter for all stores but vectors
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from treadle.dsl.expr import Apply, Const, Expr
+from treadle.dsl.types import bool_, int64
+from treadle.skeletons.ir.kernel import Buffer
+
+from .floats import from_storage, to_storage
+from .lanes import BITS, Lanes, deinterleave, interleave, join, slice_lanes, transposed
+from .text import Reg, constants, literal, suffix, vector
+from .values import LANE, Poly, Value, memory_element, parts, register_element
+
+if TYPE_CHECKING:
+    from .emitter import Emitter
+
+#: Gathers of elements at most so far apart are of rows that lie one after the other.
+_NEAR = 64
+_LINE = 64
+#: Elements so far apart are picked from vectors of all between them; smaller ones than four bytes,
+#: of which a vector has more, also if they are further apart.
+_STRIDES, _STRIDES_OF_SMALL = (2, 3, 4), (2, 3, 4, 5, 6, 7, 8)
+
+
+def lane_step(em: Emitter, index: Value) -> tuple[Poly, int | None]:
+    """The index as uniform part + step · lane; step None: not of that form."""
+    poly = index.poly
+    assert poly is not None
+    uniform: dict[tuple[int, ...], int] = {}
+    step = 0
+    for monomial, coefficient in poly.terms.items():
+        if monomial == (LANE,):
+            step = coefficient
+        elif any(a == LANE or em.atoms[a].lanes for a in monomial):
+            return poly, None
+        else:
+            uniform[monomial] = coefficient
+    return Poly(uniform), step
+
+
+def _align(e: str) -> int:
+    return max(BITS[e] // 8, 1)
+
+
+def _group(buffer: Buffer) -> str:
+    """The type of one element in memory, both parts of a complex number together."""
+    e = memory_element(buffer.type)
+    return f"[2 x {e}]" if buffer.type.is_complex else e
+
+
+def pointer(em: Emitter, buffer: Buffer, index: Poly) -> Reg:
+    """The address of an element: constants are added last, so that neighbours share the rest."""
+    constant = index.terms.get((), 0)
+    key = ("pointer", buffer, index.key)
+    found = em.memo.get(key)
+    if found is not None:
+        return found  # type: ignore[no-any-return]
+    group = _group(buffer)
+    if not index.terms:
+        return em.pointers[buffer]
+    if constant and len(index.terms) > 1:
+        rest = {m: c for m, c in index.terms.items() if m}
+        base, offset = pointer(em, buffer, Poly(rest)), str(constant)
+    else:
+        base, offset = em.pointers[buffer], em.reg(em.polynomial(index), 0)
+    made = em.code.emit(f"getelementptr {group}, ptr {base}, i64 {offset}")
+    return em.remember(key, made)  # type: ignore[no-any-return]
+
+
+def load(em: Emitter, buffer: Buffer, index: Value) -> Value:
+    """`buffer[index]`, shared with an equal load since the last store to the buffer."""
+    key = ("load", buffer, index.key, em.version(buffer))
+    held = em.memo.get(key)
+    if held is not None:
+        return held  # type: ignore[no-any-return]
+    if index.type != int64:
+        raise AssertionError(f"{buffer.name} is indexed by {index.type}")
+    lanes = index.lanes
+    regs: tuple[Reg, ...]
+    invariant = ", !invariant.load !0" if buffer.role == "input" else ""
+    base, step = (index.poly, 0) if not lanes else lane_step(em, index)
+    assert base is not None
+    if step == 0:
+        lanes = 0
+        regs = _load_scalar(em, buffer, base, invariant)
+    elif step in (1, -1):
+        regs = _load_vector(em, buffer, base, step, lanes, invariant)
+    elif step is not None and _is_picked(buffer, abs(step)) and em.mask is None:
+        regs = _load_strided(em, buffer, base, step, lanes, invariant)
+    elif step is not None and _has_rows(em, buffer, base, step):
+        regs = _load_rows(em, buffer, base, step, lanes, invariant)
+    elif _is_loaded_apart(buffer, step) and em.mask is None:
+        regs = _load_apart(em, buffer, base, step, index, lanes, invariant)
+    else:
+        regs = _gather(em, buffer, base, step, index, lanes)
+    v = Lanes(em.code, lanes)
+    regs = tuple(from_storage(v, buffer.type, r) for r in regs)
+    return em.remember(key, em.in_register(buffer.type, regs, lanes))  # type: ignore[no-any-return]
+
+
+def _load_scalar(em: Emitter, buffer: Buffer, base: Poly, invariant: str) -> tuple[Reg, ...]:
+    e = memory_element(buffer.type)
+    if em.depth > 1 and em.depth_of(base) < em.depth:
+        em.thorough = True
+    at = pointer(em, buffer, base)
+    first = em.code.emit(f"load {e}, ptr {at}, align {_align(e)}{invariant}")
+    if parts(buffer.type) == 1:
+        return (first,)
+    second = em.code.emit(f"getelementptr {e}, ptr {at}, i64 1")
+    return first, em.code.emit(f"load {e}, ptr {second}, align {_align(e)}{invariant}")
+
+
+def _load_vector(em: Emitter, buffer: Buffer, base: Poly, step: int, lanes: int,
+                 invariant: str) -> tuple[Reg, ...]:  # fmt: skip
+    """Consecutive elements, forwards or backwards."""
+    e, mask = memory_element(buffer.type), em.mask
+    backwards = list(range(lanes - 1, -1, -1))
+    if step == -1:
+        first = base.plus(Poly.constant(-(lanes - 1)))
+        assert first is not None
+        base = first
+        if mask is not None:
+            mask = Lanes(em.code, lanes).shuffle("i1", mask, "poison", backwards)
+    count = lanes * parts(buffer.type)
+    if mask is not None and buffer.type.is_complex:
+        mask = interleave(em.code, "i1", mask, mask, lanes)
+    at = pointer(em, buffer, base)
+    t = vector(e, count)
+    if mask is None and em.ahead and step == 1:
+        far = em.code.emit(f"getelementptr i8, ptr {at}, i64 {em.ahead}")
+        name = "llvm.prefetch.p0"
+        em.module.declarations.setdefault(name, f"declare void @{name}(ptr, i32, i32, i32)")
+        em.code.do(f"call void @{name}(ptr {far}, i32 0, i32 3, i32 1)")
+    if mask is None:
+        got = em.code.emit(f"load {t}, ptr {at}, align {_align(e)}{invariant}")
+    else:
+        m = vector("i1", count)
+        name = f"llvm.masked.load.{suffix(e, count)}.p0"
+        em.module.declarations.setdefault(
+            name, f"declare {t} @{name}(ptr captures(none), {m}, {t})"
+        )
+        got = em.code.emit(
+            f"call {t} @{name}(ptr align {_align(e)} {at}, {m} {mask}, {t} zeroinitializer)"
+        )
+    regs: tuple[Reg, ...] = (got,)
+    if buffer.type.is_complex:
+        regs = deinterleave(em.code, e, got, lanes)
+    if step == -1:
+        v = Lanes(em.code, lanes)
+        regs = tuple(v.shuffle(e, r, "poison", backwards) for r in regs)
+    return regs
+
+
+def _load_strided(em: Emitter, buffer: Buffer, base: Poly, step: int, lanes: int,
+                  invariant: str) -> tuple[Reg, ...]:  # fmt: skip
+    """Every second to fourth element: vectors that end at the last one needed, then shuffles."""
+    e = _whole(buffer)
+    t, v, backwards = vector(e, lanes), Lanes(em.code, lanes), step < 0
+    align = _align(memory_element(buffer.type))
+    if backwards:
+        lowest = base.plus(Poly.constant(step * (lanes - 1)))
+        assert lowest is not None
+        base, step = lowest, -step
+    starts = [k * lanes for k in range(step - 1)] + [step * (lanes - 1) + 1 - lanes]
+    result = ""
+    covered = 0
+    for start in starts:
+        place = base.plus(Poly.constant(start))
+        assert place is not None
+        at = pointer(em, buffer, place)
+        got = em.code.emit(f"load {t}, ptr {at}, align {align}{invariant}")
+        inside = [k for k in range(covered, lanes) if k * step < start + lanes]
+        picks = [k if k < covered else -1 for k in range(lanes)]
+        for k in inside:
+            picks[k] = lanes + k * step - start
+        if result:
+            result = v.shuffle(e, result, got, picks)
+        else:
+            result = v.shuffle(e, got, "poison", [p - lanes if p >= 0 else -1 for p in picks])
+        covered += len(inside)
+    if backwards:
+        result = v.shuffle(e, result, "poison", list(range(lanes - 1, -1, -1)))
+    return _apart(em, buffer, result, lanes)
+
+
+def _whole(buffer: Buffer) -> str:
+    """A type of registers that holds an element: both parts of a complex number as one integer."""
+    e = memory_element(buffer.type)
+    return f"i{2 * BITS[e]}" if buffer.type.is_complex else e
+
+
+def _apart(em: Emitter, buffer: Buffer, whole: Reg, lanes: int) -> tuple[Reg, ...]:
+    """The parts of elements that were loaded as `_whole`."""
+    if not buffer.type.is_complex:
+        return (whole,)
+    e = memory_element(buffer.type)
+    parts_of = em.code.emit(f"bitcast {vector(_whole(buffer), lanes)} {whole} to "
+                            f"{vector(e, 2 * lanes)}")  # fmt: skip
+    return deinterleave(em.code, e, parts_of, lanes)
+
+
+def _has_rows(em: Emitter, buffer: Buffer, base: Poly, step: int) -> bool:
+    """Whether `step` is the width of rows of the buffer, and lanes are rows after each other: what
+    is in a row with an element that is read may be read as well.  So may what is near any element
+    of a local buffer, which has `ROOM` on both sides."""
+    if step <= 4 or em.mask is not None:
+        return False
+    if buffer.role == "local":
+        return True
+    if _align(memory_element(buffer.type)) < 4:  # too many lanes for a square of rows
+        return False
+    if step > WIDEST_ROWS or buffer.type.is_complex or not buffer.dense:
+        return False
+    return all(c % step == 0 for m, c in base.terms.items() if m) and _is_multiple(
+        buffer.size, step
+    )
+
+
+def _is_picked(buffer: Buffer, step: int) -> bool:
+    small = _align(memory_element(buffer.type)) < 4
+    return step in (_STRIDES_OF_SMALL if small else _STRIDES) and _is_gathered_whole(buffer)
+
+
+def _is_gathered_whole(buffer: Buffer) -> bool:
+    """Whether an element fits into a lane: of complex numbers only those of 8 bytes."""
+    return buffer.type.bytes <= 8
+
+
+def _is_multiple(e: Expr, n: int) -> bool:
+    if isinstance(e, Const):
+        return int(e.value) % n == 0
+    product = isinstance(e, Apply) and e.op.name == "multiply"
+    return product and any(_is_multiple(a, n) for a in e.args)
+
+
+def _load_rows(em: Emitter, buffer: Buffer, base: Poly, step: int, lanes: int,
+               invariant: str) -> tuple[Reg, ...]:  # fmt: skip
+    """One element of each row: pieces of as many rows are loaded, and transposed."""
+    e, count = memory_element(buffer.type), parts(buffer.type)
+    column = base.terms.get((), 0) % step
+    each = min(lanes, SQUARE, em.target.vector_bytes // (_align(e) * count))
+    first = min(column // each * each, max(step - each, 0))  # of the piece, which ends in its row
+    pieces = []
+    for start in range(0, lanes, each):
+        corner = base.plus(Poly.constant(start * step + first - column))
+        assert corner is not None
+        key = ("rows", buffer, corner.key, em.version(buffer))
+        columns = em.memo.get(key)
+        if columns is None:
+            rows = _rows(em, buffer, corner, step, each, invariant)
+            columns = em.remember(key, transposed(em.code, e, rows, count))
+        pieces.append(columns[column - first])
+    made = join(em.code, e, pieces, each * count)
+    return deinterleave(em.code, e, made, lanes) if count == 2 else (made,)
+
+
+def _rows(em: Emitter, buffer: Buffer, corner: Poly, step: int, lanes: int, invariant: str
+          ) -> list[Reg]:  # fmt: skip
+    """The first elements of `lanes` rows, each as one vector."""
+
+    def loaded(offset: int) -> Reg:
+        place = corner.plus(Poly.constant(offset))
+        assert place is not None
+        at = pointer(em, buffer, place)
+        t = vector(e, lanes * parts(buffer.type))
+        return em.code.emit(f"load {t}, ptr {at}, align {_align(e)}{invariant}")
+
+    e = memory_element(buffer.type)
+    if step >= lanes or buffer.role == "local":
+        return [loaded(r * step) for r in range(lanes)]
+    # Shorter rows: all that they have, in vectors side by side, and out of these each by a shuffle.
+    v, side = Lanes(em.code, lanes), [loaded(k * lanes) for k in range(step)]
+    found = []
+    for r in range(lanes):
+        k, first = divmod(r * step, lanes)
+        picks = [first + i if i < step else -1 for i in range(lanes)]
+        last = side[k + 1] if first + step > lanes else "poison"
+        found.append(v.shuffle(e, side[k], last, picks))
+    return found
+
+
+def _pointers(em: Emitter, buffer: Buffer, base: Poly, step: int | None, index: Value,
+              lanes: int) -> Reg:  # fmt: skip
+    """A vector of addresses."""
+    if step is not None:
+        at, offsets = pointer(em, buffer, base), constants(
+            "i64", (k * step for k in range(lanes)))  # fmt: skip
+    else:
+        poly = index.poly
+        assert poly is not None
+        uniform = {m: c for m, c in poly.terms.items()
+                   if not any(a == LANE or em.atoms[a].lanes for a in m)}  # fmt: skip
+        rest = {m: c for m, c in poly.terms.items() if m not in uniform}
+        at = pointer(em, buffer, Poly(uniform))
+        offsets = em.reg(em.polynomial(Poly(rest)), lanes)
+    t = vector("i64", lanes)
+    return em.code.emit(f"getelementptr {_group(buffer)}, ptr {at}, {t} {offsets}")
+
+
+def _part_pointers(em: Emitter, buffer: Buffer, places: Reg, lanes: int) -> list[Reg]:
+    if not buffer.type.is_complex:
+        return [places]
+    e = memory_element(buffer.type)
+    second = em.code.emit(f"getelementptr {e}, {vector('ptr', lanes)} {places}, i64 1")
+    return [places, second]
+
+
+def _ask_ahead(em: Emitter, buffer: Buffer, base: Poly, step: int, lanes: int) -> None:
+    """Ask for the lines of the next `lanes` rows, of `step` elements each, of which a loop takes
+    one element after the other: each asks for its share of them."""
+    e = memory_element(buffer.type)
+    size = _align(e) * parts(buffer.type)
+    each = max(lanes * size // _LINE, 1)
+    place = base.terms.get((), 0)
+    at = pointer(em, buffer, base)
+    name = "llvm.prefetch.p0"
+    em.module.declarations.setdefault(name, f"declare void @{name}(ptr, i32, i32, i32)")
+    for k in range(each):
+        offset = lanes * step * size + _LINE * (place * each + k) - place * size
+        far = em.code.emit(f"getelementptr i8, ptr {at}, i64 {offset}")
+        em.code.do(f"call void @{name}(ptr {far}, i32 0, i32 3, i32 1)")
+
+
+def _may_move(em: Emitter, base: Poly) -> None:
+    """What loops inside load again and again is for LLVM to move out of them."""
+    if 0 < em.asking < em.depth and em.depth_of(base) < em.depth:
+        em.thorough = True
+
+
+def _gather(em: Emitter, buffer: Buffer, base: Poly, step: int | None, index: Value,
+            lanes: int) -> tuple[Reg, ...]:  # fmt: skip
+    one = _is_gathered_whole(buffer)
+    e, align = memory_element(buffer.type), _align(memory_element(buffer.type))
+    e = _whole(buffer) if one else e
+    t, m, p = vector(e, lanes), vector("i1", lanes), vector("ptr", lanes)
+    name = f"llvm.masked.gather.{suffix(e, lanes)}.v{lanes}p0"
+    em.module.declarations.setdefault(name, f"declare {t} @{name}({p}, {m}, {t})")
+    mask = em.mask or literal("i1", 1, lanes)
+    _may_move(em, base)
+    # Not in loops inside: what they load again and again could no longer be moved out of them.
+    near = step is not None and 0 < step <= _NEAR and em.depth == em.asking
+    if near and buffer.role == "input":
+        assert step is not None
+        _ask_ahead(em, buffer, base, step, lanes)
+    places = _pointers(em, buffer, base, step, index, lanes)
+    got = tuple(
+        em.code.emit(f"call {t} @{name}({p} align {align} {at}, {m} {mask}, {t} zeroinitializer)")
+        for at in ([places] if one else _part_pointers(em, buffer, places, lanes))
+    )
+    return _apart(em, buffer, got[0], lanes) if one else got
+
+
+def _is_loaded_apart(buffer: Buffer, step: int | None) -> bool:
+    """Whether elements are loaded one by one: prefetchers see such loads, which are no more work
+    than a gather; so are the parts of a complex number, which a gather would ask for apart."""
+    if buffer.type.is_complex:
+        return True
+    return step is not None and _align(memory_element(buffer.type)) >= 4
+
+
+def _load_apart(em: Emitter, buffer: Buffer, base: Poly, step: int | None, index: Value,
+                lanes: int, invariant: str) -> tuple[Reg, ...]:  # fmt: skip
+    """Elements one by one, each as a vector of its parts."""
+    e, count = memory_element(buffer.type), parts(buffer.type)
+    _may_move(em, base)
+    places = _pointers(em, buffer, base, step, index, lanes)
+    pieces = [
+        em.code.emit(f"load {vector(e, count)}, ptr {at}, align {_align(e)}{invariant}")
+        for at in (Lanes(em.code, lanes).extract("ptr", places, k) for k in range(lanes))
+    ]
+    made = join(em.code, e, pieces, count)
+    return deinterleave(em.code, e, made, lanes) if count == 2 else (made,)
+
+
+def store(em: Emitter, buffer: Buffer, index: Value, value: Value) -> None:
+    """`buffer[index] = value` for every active lane; of lanes with one index the last wins."""
+    lanes = em.lanes if index.lanes or value.lanes else 0
+    base, step = (index.poly, 0) if not index.lanes else lane_step(em, index)
+    assert base is not None
+    e = memory_element(buffer.type)
+    if step == 0:
+        if lanes:
+            value = last_active(em, value)
+        v = Lanes(em.code, 0)
+        at = pointer(em, buffer, base)
+        for k, r in enumerate(em.regs(value, 0)):
+            place = em.code.emit(f"getelementptr {e}, ptr {at}, i64 {k}") if k else at
+            em.code.do(f"store {e} {to_storage(v, buffer.type, r)}, ptr {place}, align {_align(e)}")
+    else:
+        v = Lanes(em.code, lanes)
+        regs = [to_storage(v, buffer.type, r) for r in em.regs(value, lanes)]
+        if step == 1:
+            _store_vector(em, buffer, base, regs, lanes)
+        else:
+            _scatter(em, buffer, base, step, index, regs, lanes)
+    em.touch((buffer,))
+    if value.type != bool_ and value.lanes == lanes and step != 0:
+        em.remember(("load", buffer, index.key, em.version(buffer)), value)
+
+
+def _store_vector(em: Emitter, buffer: Buffer, base: Poly, regs: list[Reg], lanes: int) -> None:
+    e, mask = memory_element(buffer.type), em.mask
+    count = lanes * len(regs)
+    value = regs[0]
+    if len(regs) == 2:
+        value = interleave(em.code, e, regs[0], regs[1], lanes)
+        if mask is not None:
+            mask = interleave(em.code, "i1", mask, mask, lanes)
+    at, t = pointer(em, buffer, base), vector(e, count)
+    if mask is None:
+        how = "align 64, !nontemporal !1" if em.streaming else f"align {_align(e)}"
+        em.code.do(f"store {t} {value}, ptr {at}, {how}")
+        return
+    name = f"llvm.masked.store.{suffix(e, count)}.p0"
+    m = vector("i1", count)
+    em.module.declarations.setdefault(name, f"declare void @{name}({t}, ptr captures(none), {m})")
+    em.code.do(f"call void @{name}({t} {value}, ptr align {_align(e)} {at}, {m} {mask})")
+
+
+#: Rows of a square that is transposed in registers, at most.
+SQUARE = 16
+#: Bytes before and after the elements of a local buffer that may be read.
+ROOM = 64
+#: Rows of at most so many elements are loaded as vectors of neighbours.
+WIDEST_ROWS = 64
+#: Rows of at most so many elements are stored as vectors that end where the next one begins.
+WIDEST_ROW = 8
+
+
+def are_rows(em: Emitter, buffer: Buffer, places: list[Value]) -> bool:
+    """Whether these are the elements of a row, whose lanes are the rows after each other."""
+    width = len(places)
+    if buffer.type.is_complex or not all(p.lanes for p in places):
+        return False
+    first, step = lane_step(em, places[0])
+    if step != width:
+        return False
+    for k, place in enumerate(places):
+        base, step = lane_step(em, place)
+        after = first.plus(Poly.constant(k))
+        if step != width or after is None or base.key != after.key:
+            return False
+    return True
+
+
+def store_rows(em: Emitter, buffer: Buffer, index: Value, values: list[Value]) -> None:
+    """Rows of `len(values)` elements, one a lane, from `index` on: vectors of neighbours, shuffled
+    of those of each place in the row."""
+    lanes, width = em.lanes, len(values)
+    e, v = memory_element(buffer.type), Lanes(em.code, lanes)
+    base, _ = lane_step(em, index)
+    columns = [to_storage(v, buffer.type, em.regs(value, lanes)[0]) for value in values]
+    each = min(lanes, em.target.vector_bytes // _align(e))
+    one = Lanes(em.code, each)
+    for start in range(0, lanes, each):
+        parts = [slice_lanes(em.code, e, c, lanes, start, each) for c in columns]
+        for part in range(width):
+            places = [divmod(part * each + lane, width) for lane in range(each)]
+            made = parts[0]
+            for k in range(1, width):
+                picks = [
+                    (lane if k > 1 else row) if column < k else each + row if column == k else -1
+                    for lane, (row, column) in enumerate(places)
+                ]
+                made = one.shuffle(e, made, parts[k], picks)
+            at = base.plus(Poly.constant(start * width + part * each))
+            assert at is not None
+            em.code.do(f"store {vector(e, each)} {made}, ptr {pointer(em, buffer, at)}, "
+                       f"align {_align(e)}")  # fmt: skip
+    em.touch((buffer,))
+
+
+def _scatter(em: Emitter, buffer: Buffer, base: Poly, step: int | None, index: Value,
+             regs: list[Reg], lanes: int) -> None:  # fmt: skip
+    e = memory_element(buffer.type)
+    t, m, p = vector(e, lanes), vector("i1", lanes), vector("ptr", lanes)
+    name = f"llvm.masked.scatter.{suffix(e, lanes)}.v{lanes}p0"
+    em.module.declarations.setdefault(name, f"declare void @{name}({t}, {p}, {m})")
+    mask = em.mask or literal("i1", 1, lanes)
+    places = _pointers(em, buffer, base, step, index, lanes)
+    for value, at in zip(regs, _part_pointers(em, buffer, places, lanes), strict=True):
+        em.code.do(f"call void @{name}({t} {value}, {p} align {_align(e)} {at}, {m} {mask})")
+
+
+def last_active(em: Emitter, value: Value) -> Value:
+    """The value of the last active lane, as a uniform value."""
+    if not value.lanes:
+        return value
+    lane: Reg = str(value.lanes - 1)
+    if em.mask is not None:
+        word = f"i{value.lanes}"
+        bits = em.code.emit(f"bitcast {vector('i1', value.lanes)} {em.mask} to {word}")
+        zeros = Lanes(em.code, 0).call_immediate("ctlz", word, bits, True)
+        narrow = em.code.emit(f"sub {word} {value.lanes - 1}, {zeros}")
+        lane = narrow if word == "i64" else em.code.emit(f"zext {word} {narrow} to i64")
+    e = register_element(value.type)
+    v = Lanes(em.code, value.lanes)
+    regs = tuple(v.extract(e, r, lane) for r in em.regs(value))
+    return em.in_register(value.type, regs, 0)

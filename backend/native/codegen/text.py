@@ -1,0 +1,163 @@
+"""LLVM IR as text: types, literals, and a builder of one function.
+
+A register is a string (`%12`, or a literal such as `3` or `splat (i32 3)`).  `lanes` is 0 for a
+scalar and W for a vector of W elements.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+
+Reg = str
+
+#: What a function that made such stores ends with, for other cores to see them.
+FENCE = "llvm.x86.sse.sfence"
+
+INTEGER_BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64}
+
+
+def vector(element: str, lanes: int) -> str:
+    """The type of `lanes` elements; the element type itself when `lanes` is 0."""
+    return f"<{lanes} x {element}>" if lanes else element
+
+
+def suffix(element: str, lanes: int) -> str:
+    """The mangled name of a type in the name of an intrinsic."""
+    short = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64", "ptr": "p0"}
+    name = short.get(element, element)
+    return f"v{lanes}{name}" if lanes else name
+
+
+def literal(element: str, value: int | float, lanes: int = 0) -> Reg:
+    """A constant; every lane the same."""
+    if element == "i1":
+        text = "true" if value else "false"
+    elif element in INTEGER_BITS:
+        bits = INTEGER_BITS[element]
+        number = int(value) & ((1 << bits) - 1)
+        text = str(number - (1 << bits) if number >> (bits - 1) else number)
+    elif element == "float":
+        single = struct.unpack("<f", struct.pack("<f", value))[0]
+        text = f"0x{struct.unpack('<Q', struct.pack('<d', single))[0]:016X}"
+    elif element == "double":
+        text = f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+    else:
+        raise AssertionError(f"no literal of type {element}")
+    return f"splat ({element} {text})" if lanes else text
+
+
+def constants(element: str, values: Iterable[int]) -> Reg:
+    """A vector constant of integers."""
+    return "<" + ", ".join(f"{element} {v}" for v in values) + ">"
+
+
+class Module:
+    """Declarations and functions of one LLVM module; helper functions are made once by name."""
+
+    def __init__(self, vector_bytes: int = 16) -> None:
+        self.vector_bytes = vector_bytes
+        self.declarations: dict[str, str] = {}
+        self.functions: list[str] = []
+        self.helpers: set[str] = set()
+        self.symbols: set[str] = set()
+
+    def declare(self, name: str, result: str, arguments: Iterable[str], pure: bool = True) -> None:
+        """Declare an external function or intrinsic."""
+        if name not in self.declarations:
+            end = " #1" if pure else ""
+            self.declarations[name] = f"declare {result} @{name}({', '.join(arguments)}){end}"
+
+    def text(self, attributes: str) -> str:
+        """The whole module."""
+        return "\n".join(
+            [
+                *self.functions,
+                *self.declarations.values(),
+                f"attributes #0 = {{ nounwind alignstack={self.vector_bytes} {attributes} }}",
+                # What LLVM knows of the C library it may get wrong: of fmod(NaN, y), where y is
+                # neither 0 nor infinite, LLVM 22 makes poison.
+                "attributes #1 = { nobuiltin nounwind willreturn memory(none) }",
+                f"attributes #2 = {{ nounwind noinline {attributes} }}",
+                "!0 = !{}",
+                "!1 = !{i32 1}",
+                # #0 aligns the stack for whole vectors, once: those that leave their registers for
+                # it would else lie across two cache lines each.
+                f'!2 = !{{i32 1, !"override-stack-alignment", i32 {self.vector_bytes}}}',
+                "!llvm.module.flags = !{!2}",
+                "",
+            ]
+        )
+
+
+class Code:
+    """The instructions of one function under construction."""
+
+    def __init__(self, module: Module, flags: str = "") -> None:
+        self.module = module
+        self.flags = flags  # fast-math flags, with a trailing blank
+        self.lines: list[str] = []
+        self.allocations: list[str] = []
+        self.count = 0
+        self.block = "entry"
+
+    def fresh(self, hint: str = "t") -> str:
+        self.count += 1
+        return f"%{hint}{self.count}"
+
+    def emit(self, text: str) -> Reg:
+        """One instruction with a result."""
+        self.count += 1
+        reg = f"%t{self.count}"
+        self.lines.append(f"  {reg} = {text}")
+        return reg
+
+    def do(self, text: str) -> None:
+        """One instruction without a result."""
+        self.lines.append("  " + text)
+
+    def remark(self, text: str) -> None:
+        self.lines.append("  ; " + " ".join(text.split()))
+
+    def label(self, hint: str) -> str:
+        self.count += 1
+        return f"{hint}{self.count}"
+
+    def start(self, label: str) -> None:
+        """Begin a block; the one before must have been ended."""
+        self.lines.append(f"{label}:")
+        self.block = label
+
+    def jump(self, label: str) -> None:
+        self.do(f"br label %{label}")
+
+    def branch(self, condition: Reg, then: str, other: str) -> None:
+        self.do(f"br i1 {condition}, label %{then}, label %{other}")
+
+    def phi(self, type_: str, first: Reg, first_block: str, hint: str = "p") -> tuple[Reg, int]:
+        """A phi whose second source is given later to `complete`."""
+        reg = self.fresh(hint)
+        self.lines.append(f"  {reg} = phi {type_} [ {first}, %{first_block} ]")
+        return reg, len(self.lines) - 1
+
+    def complete(self, at: int, value: Reg, block: str) -> None:
+        self.lines[at] += f", [ {value}, %{block} ]"
+
+    def allocate(self, type_: str, align: int = 0, count: int = 1) -> Reg:
+        """Stack memory that lives as long as the function's call."""
+        reg = self.fresh("m")
+        many = f", i64 {count}" if count != 1 else ""
+        aligned = f", align {align}" if align else ""
+        self.allocations.append(f"  {reg} = alloca {type_}{many}{aligned}")
+        return reg
+
+    def intrinsic(self, name: str, result: str, arguments: list[tuple[str, Reg]],
+                  flags: str = "") -> Reg:  # fmt: skip
+        """Call a pure intrinsic or external function by its full name."""
+        self.module.declare(name, result, [t for t, _ in arguments])
+        given = ", ".join(f"{t} {r}" for t, r in arguments)
+        return self.emit(f"call {flags}{result} @{name}({given})")
+
+    def finish(self, head: str) -> str:
+        """The text of the function."""
+        return "\n".join([f"{head} {{", "entry:", *self.allocations, *self.lines, "}", ""])

@@ -1,0 +1,295 @@
+"""Vector loops: W iterations at once, the rest under a mask, large results past the caches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from treadle.dsl.expr import Expr, walk
+from treadle.dsl.types import int64
+from treadle.skeletons.ir.kernel import Buffer, For, Let, Load, Store, expressions, statements
+
+from . import ahead, memory
+from .analysis import lanes_for, modified, nodes, varying_variables
+from .lanes import BITS, Lanes
+from .text import FENCE, Reg
+from .values import LANE, Poly, Value, memory_element, parts
+
+if TYPE_CHECKING:
+    from .emitter import Copy, Emitter
+
+#: A loop of more operations is written once, masked, instead of twice: masks cost nothing with
+#: AVX-512, and something before it.
+_WRITE_ONCE = {64: 1200}
+_WRITE_ONCE_SHORT = 2000
+#: A loop of more operations a result is bound by them, not by memory.
+_STREAM_OPERATIONS = 150
+#: Shorter loops do not gain, unless they consist of whole lines: else their ends share lines with
+#: what is stored the usual way.
+_STREAM_GROUPS = 24
+#: Policies of a schedule's `Hints` for which stores go past the caches whatever their size.
+PAST_CACHES = ("streaming", "evict_first", "no_l1")
+
+
+class VectorLoop:
+    """One `For(kind="vector")` outside of others, for all copies together."""
+
+    def __init__(self, em: Emitter, s: For, copies: Sequence[Copy], start: Value,
+                 stop: Value) -> None:  # fmt: skip
+        self.em, self.s, self.copies, self.start = em, s, copies, start
+        self.lanes = lanes_for(s.body, em.target)
+        self.trips = _trips(em, start, stop, s.step)
+        limit = _WRITE_ONCE.get(em.target.vector_bytes, _WRITE_ONCE_SHORT)
+        self.once = nodes(s.body) * len(copies) > limit
+
+    def emit(self) -> None:
+        em, lanes = self.em, self.lanes
+        before_varying = em.varying
+        em.varying = before_varying | varying_variables(self.s.body, {self.s.var})
+        constant = None if self.trips.const is None else max(int(self.trips.const), 0)
+        self.total = em.reg(self.trips, 0)
+        whole = self.total
+        if not self.once:
+            whole = em.code.emit(f"and i64 {self.total}, {-lanes}")
+            if constant is not None:
+                whole = str(constant // lanes * lanes)
+        em.depth += 1
+        before_asking, em.asking = em.asking, em.depth
+        streams = None if whole == "0" else self._stream_condition()
+        if streams is not None:
+            self._streamed(whole, *streams)
+        elif whole != "0":
+            self._groups("0", whole)
+        if streams is None and not self.once and (constant is None or constant % lanes):
+            self._piece(whole, self.total)
+        em.depth -= 1
+        em.varying, em.asking = before_varying, before_asking
+
+    def _piece(self, first: Reg, end: Reg) -> None:
+        """What is less than a group: iterations first … end − 1, if there are any."""
+        em = self.em
+        tail, done = em.code.label("tail"), em.code.label("endvector")
+        em.code.branch(em.code.emit(f"icmp sgt i64 {end}, {first}"), tail, done)
+        em.code.start(tail)
+        if self._lanes_apart():
+            self._one_by_one(first, end)
+        else:
+            self._body(first, self._mask(first, end))
+        em.code.jump(done)
+        em.code.start(done)
+        em.touch(modified(self.s.body))
+
+    def _lanes_apart(self) -> bool:
+        """Whether active lanes would be loaded or stored one by one: their code is that of a loop,
+        so many times over."""
+        em, s = self.em, self.s
+        with em.scope():
+            em.lanes = self.lanes
+            copy = type(self.copies[0])(self.copies[0])
+            copy.values[s.var] = self._index(em.constant(int64, 0))
+            found = False
+            for one, known in ahead.straight(em, s.body, copy) or ():
+                for buffer, index in _accesses(one):
+                    place = ahead.known(em, index, known) if buffer.type.bytes < 4 else None
+                    if place is not None and place.lanes:
+                        found |= memory.lane_step(em, place)[1] not in (1, -1)
+            em.lanes = 0
+        return found
+
+    def _one_by_one(self, first: Reg, end: Reg) -> None:
+        """Iterations first … end − 1 as a loop."""
+        em, step = self.em, self.em.constant(int64, self.s.step)
+        bounds = []
+        for reg in (first, end):
+            offset = em.apply("multiply", int64, [em.in_register(int64, (reg,), 0), step], True)
+            bounds.append(em.apply("add", int64, [self.start, offset], True))
+        em.uniform_for(replace(self.s, kind="serial"), self.copies, *bounds)
+
+    def _groups(self, first: Reg, whole: Reg) -> None:
+        """The loop over groups of W from `first` to `whole`."""
+        em = self.em
+        head, inner, done = em.code.label("vector"), em.code.label("group"), em.code.label("rest")
+        before = em.code.block
+        em.code.jump(head)
+        em.code.start(head)
+        k, at = em.code.phi("i64", first, before, "k")
+        em.code.branch(em.code.emit(f"icmp slt i64 {k}, {whole}"), inner, done)
+        em.code.start(inner)
+        em.touch(modified(self.s.body))
+        self._body(k, self._mask(k, self.total) if self.once else None)
+        after = em.code.emit(f"add i64 {k}, {self.lanes}")
+        em.code.complete(at, after, em.code.block)
+        em.code.jump(head)
+        em.code.start(done)
+        em.touch(modified(self.s.body))
+
+    def _body(self, k: Reg, mask: Reg | None) -> None:
+        """Iterations k … k + W − 1, those under the mask."""
+        em = self.em
+        em.lanes, em.mask = self.lanes, mask
+        with em.scope():
+            index = self._index(em.in_register(int64, (k,), 0))
+            for c in self.copies:
+                c.values[self.s.var] = index
+            if mask is None:
+                ahead.ask(em, self.s.body, self.copies)
+            em.block(self.s.body, self.copies)
+        em.lanes, em.mask = 0, None
+
+    def _index(self, k: Value) -> Value:
+        em, step = self.em, self.s.step
+        lane = em.polynomial(Poly({(LANE,): step}))
+        offset = em.apply("multiply", int64, [k, em.constant(int64, step)], True)
+        inner = em.apply("add", int64, [offset, lane], True)
+        return em.apply("add", int64, [self.start, inner], True)
+
+    def _mask(self, k: Reg, end: Reg) -> Reg:
+        em, lanes = self.em, self.lanes
+        rest = em.code.emit(f"sub i64 {end}, {k}")
+        short = em.code.intrinsic("llvm.smin.i64", "i64", [("i64", rest), ("i64", str(lanes))])
+        count = em.code.emit(f"trunc i64 {short} to i32")
+        v = Lanes(em.code, lanes)
+        return v.compare("ugt", "i32", v.splat("i32", count), v.iota("i32"))
+
+    # --- results larger than the caches ---------------------------------------------------
+
+    def _streamed(self, whole: Reg, condition: Reg, lead: Reg) -> None:
+        """The loop twice: as it is, and for large results with stores that go past the caches.
+
+        Such a store does not first read the line it overwrites: a quarter to a third of the
+        traffic of a short loop.  It fills whole lines, so the `lead` iterations before the first
+        one are done like the tail, which both ways share.
+        """
+        em, code = self.em, self.em.code
+        stream, plain, joined = code.label("stream"), code.label("plain"), code.label("joined")
+        code.branch(condition, stream, plain)
+        code.start(stream)
+        after = code.emit(f"sub i64 {self.total}, {lead}")
+        groups = code.emit(f"and i64 {after}, {-self.lanes}")
+        stop = code.emit(f"add i64 {lead}, {groups}")
+        em.streaming = True
+        with em.scope():
+            self._groups(lead, stop)
+        em.streaming = False
+        em.module.declarations.setdefault(FENCE, f"declare void @{FENCE}()")
+        streamed = code.block
+        code.jump(joined)
+        code.start(plain)
+        with em.scope():
+            self._groups("0", whole)
+        done = code.block
+        code.jump(joined)
+        code.start(joined)
+        before, at_before = code.phi("i64", lead, streamed)
+        reached, at_reached = code.phi("i64", stop, streamed)
+        code.complete(at_before, "0", done)
+        code.complete(at_reached, whole, done)
+        head, piece, end = code.label("pieces"), code.label("piece"), code.label("whole")
+        code.jump(head)
+        code.start(head)
+        which, at_which = code.phi("i64", "0", joined, "piece")
+        code.branch(code.emit(f"icmp slt i64 {which}, 2"), piece, end)
+        code.start(piece)
+        em.touch(modified(self.s.body))
+        lower = code.emit(f"icmp eq i64 {which}, 0")
+        first = code.emit(f"select i1 {lower}, i64 0, i64 {reached}")
+        last = code.emit(f"select i1 {lower}, i64 {before}, i64 {self.total}")
+        with em.scope():
+            self._piece(first, last)
+        code.complete(at_which, code.emit(f"add i64 {which}, 1"), code.block)
+        code.jump(head)
+        code.start(end)
+        em.touch(modified(self.s.body))
+
+    def _stream_condition(self) -> tuple[Reg, Reg] | None:
+        """Whether every store can be one of whole cache lines of a large array, and how many
+        iterations come before the first such line; None: surely not."""
+        em, s = self.em, self.s
+        limit = em.target.streaming_bytes
+        policies = dict(em.kernel.policies)
+        if not (limit or policies) or len(self.copies) != 1 or s.step != 1 or self.once:
+            return None
+        loaded = {
+            node.buffer
+            for one in statements(em.kernel.body)
+            for node in walk(expressions(one))
+            if isinstance(node, Load)
+        }
+        code = em.code
+        tests: list[Reg] = []
+        lead: Reg | None = None
+        with em.scope():
+            em.lanes = self.lanes
+            copy = type(self.copies[0])(self.copies[0])
+            copy.values[s.var] = self._index(em.constant(int64, 0))
+            inside = ahead.straight(em, s.body, copy) or ()
+            stores = [(one, known) for one, known in inside if isinstance(one, Store)]
+            if not stores or nodes(s.body) > _STREAM_OPERATIONS * len(stores):
+                em.lanes = 0
+                return None
+            for store, known in stores:
+                found = None
+                policy = policies.get(store.buffer)
+                own = 1 if policy in PAST_CACHES else 0 if policy else limit
+                written = store.buffer.role in ("output", "scratch")
+                if written and store.buffer not in loaded and own:
+                    found = self._store_test(store, known, own)
+                if found is None:
+                    em.lanes = 0
+                    return None
+                first, more = found
+                tests += more
+                if lead is None:
+                    lead = first
+                else:
+                    tests.append(code.emit(f"icmp eq i64 {first}, {lead}"))
+            em.lanes = 0
+        assert lead is not None
+        long = code.emit(f"icmp sge i64 {self.total}, {_STREAM_GROUPS * self.lanes}")
+        rest = code.emit(f"and i64 {self.total}, {self.lanes - 1}")
+        ends = code.emit(f"or i64 {lead}, {rest}")
+        whole = code.emit(f"icmp eq i64 {ends}, 0")
+        tests.append(code.emit(f"or i1 {long}, {whole}"))
+        result = tests[0]
+        for test in tests[1:]:
+            result = code.emit(f"and i1 {result}, {test}")
+        return result, lead
+
+    def _store_test(self, store: Store, copy: Copy, limit: int) -> tuple[Reg, list[Reg]] | None:
+        """The elements before a cache line begins, and what must hold besides."""
+        em, buffer = self.em, store.buffer
+        bytes_each = BITS[memory_element(buffer.type)] // 8 * parts(buffer.type)
+        index, extent = (ahead.known(em, e, copy) for e in (store.index, buffer.size))
+        if index is None or extent is None or self.lanes * bytes_each % 64:
+            return None
+        base, step = memory.lane_step(em, index)
+        if step != 1:
+            return None
+        code = em.code
+        address = code.emit(f"ptrtoint ptr {memory.pointer(em, buffer, base)} to i64")
+        behind = code.emit(f"sub i64 0, {address}")
+        within = code.emit(f"and i64 {behind}, 63")
+        whole = code.emit(f"and i64 {within}, {bytes_each - 1}")
+        size = em.reg(extent, 0)
+        return code.emit(f"lshr i64 {within}, {bytes_each.bit_length() - 1}"), [
+            code.emit(f"icmp eq i64 {whole}, 0"),
+            code.emit(f"icmp sge i64 {size}, {limit // bytes_each}"),
+        ]
+
+
+def _accesses(s: Store | Let) -> list[tuple[Buffer, Expr]]:
+    """The places that a statement reads and writes."""
+    found = [(e.buffer, e.index) for e in walk(expressions(s)) if isinstance(e, Load)]
+    return [*found, (s.buffer, s.index)] if isinstance(s, Store) else found
+
+
+def _trips(em: Emitter, start: Value, stop: Value, step: int) -> Value:
+    """How many iterations, never less than 0 (a known number may be)."""
+    length = em.apply("subtract", int64, [stop, start], False)
+    if step != 1:
+        up = em.apply("add", int64, [length, em.constant(int64, step - 1)], True)
+        length = em.apply("floor_divide", int64, [up, em.constant(int64, step)], False)
+    if length.const is not None:
+        return length
+    return em.apply("maximum", int64, [length, em.constant(int64, 0)], True)

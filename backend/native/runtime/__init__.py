@@ -1,0 +1,1 @@
+"""Machine code at run time: threads, launches, calls that are replayed."""

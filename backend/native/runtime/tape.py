@@ -1,0 +1,154 @@
+"""What a call does, as a list: launches, fills and copies on arrays, recorded without running.
+
+For given extents a program does the same every time, unless the contents of arrays decide
+(`Unrecordable`).  `replay.py` makes records of whole calls out of tapes, `../loops.py` the
+iterations of a loop.  An array is named by its number where every call brings its own (the inputs
+of a program), by itself otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from treadle.dsl.expr import Expr, Param, Read, walk
+
+from . import threads
+
+if TYPE_CHECKING:
+    from treadle.skeletons.ir.kernel import Kernel
+
+#: An input's number, or an array.
+Named = Any
+
+
+class Unrecordable(Exception):
+    """Not every call does the same, or it does something else than launch, fill and copy."""
+
+
+class TooLarge(Unrecordable):
+    """More memory than a tape may ask for: so for these extents."""
+
+
+@dataclass(frozen=True, eq=False)
+class Launch:
+    """A kernel's arguments and tasks.  `compiled` is a CompiledKernel; `given` says which scalars
+    are a parameter of the program: (position, its number); `errors`: an array for what fails."""
+
+    compiled: Any
+    arrays: tuple[Named, ...]
+    scalars: tuple[Any, ...]
+    tasks: int
+    work: float
+    given: tuple[tuple[int, int], ...] = ()
+    errors: Any = None
+
+    @property
+    def threads(self) -> int:
+        """How many share the tasks."""
+        few = self.tasks <= 1 or self.work < threads.SERIAL_WORK
+        return 1 if few else min(self.tasks, threads.thread_count())
+
+
+@dataclass(frozen=True, eq=False)
+class Fill:
+    """Zeros."""
+
+    target: Named
+
+
+@dataclass(frozen=True, eq=False)
+class Copy:
+    """One dense array into another of its size."""
+
+    target: Named
+    source: Named
+
+
+@dataclass(frozen=True, eq=False)
+class Failure:
+    """Nothing follows if something has failed in a launch of `kernel`, of which `errors` tells."""
+
+    errors: Any
+    kernel: Callable[[], Kernel]
+
+
+Operation = Launch | Fill | Copy | Failure
+#: A step of a program: from arrays by slot and parameters to more arrays.  What can be recorded has
+#: a method `record(tape, slots, params)`.
+Action = Callable[[list[Any], Sequence[Any]], None]
+
+
+@dataclass
+class Tape:
+    """Operations in order.  Slots of `inputs` are named by their numbers; `allocate(shape, dtype)`
+    makes arrays, of at most `limit` bytes together."""
+
+    inputs: frozenset[int]
+    limit: int
+    allocate: Callable[..., Any]
+    operations: list[Operation] = field(default_factory=list)
+    pinned: set[int] = field(default_factory=set)  # parameters whose values decided something
+    limits: dict[int, tuple[int, int]] = field(default_factory=dict)  # where others must lie
+    size: int = 0
+    arrays: dict[int, Any] = field(default_factory=dict)  # those made, by identity
+
+    def new(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+        """An array that the operations will write."""
+        size = dtype.itemsize
+        for n in shape:
+            size *= n
+        self.size += size
+        if self.size > self.limit:
+            raise TooLarge
+        array = self.allocate(shape, dtype)
+        self.arrays[id(array)] = array
+        return array
+
+    def made(self, array: Any) -> bool:
+        """Whether the operations write this array."""
+        return id(array) in self.arrays
+
+    def named(self, slots: Sequence[Any], slot: int) -> Named:
+        return slot if slot in self.inputs else slots[slot]
+
+
+def record(actions: Sequence[Action], tape: Tape, slots: list[Any], params: Sequence[Any]) -> None:
+    """What the actions would do, on the tape."""
+    for act in actions:
+        recorded = getattr(act, "record", None)
+        if recorded is None:
+            raise Unrecordable
+        recorded(tape, slots, params)
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """What host expressions depend on besides extents and strides.
+
+    `reads`: elements of arrays; `params`: the numbers of parameters.
+    """
+
+    reads: bool
+    params: frozenset[int]
+
+
+def dependence(roots: Sequence[Expr], index: dict[Param, int]) -> Dependence:
+    """What the values of `roots` depend on."""
+    nodes = list(walk(roots))
+    return Dependence(
+        any(isinstance(e, Read) for e in nodes),
+        frozenset(index[e] for e in nodes if isinstance(e, Param)),
+    )
+
+
+def given(values: Sequence[Expr], index: dict[Param, int]) -> tuple[tuple[int, int], ...]:
+    """The scalars that are a parameter as Python's numbers are: (position, its number)."""
+    return tuple(
+        (k, index[e])
+        for k, e in enumerate(values)
+        if isinstance(e, Param) and e.type.name in ("float64", "int64", "bool")
+    )

@@ -1,0 +1,213 @@
+"""Tasks to cores: a team of native threads (team.ll), or OpenMP's, or Python's.
+
+OpenMP's threads are the team when something else in the process has loaded GCC's runtime for them:
+they spin for milliseconds after their work, so a second team would have to fight them for the
+cores.  Python's are used where there is no native team, or when `TREADLE_THREADS=python` asks.
+Calling in parallel from several Python threads is safe: whoever comes while the team is taken runs
+its tasks alone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from treadle.dsl import limits, locks
+from treadle.dsl.environment import variable, warn_of
+
+from . import modules as runtime
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+#: Work (elementary operations, about a nanosecond each) worth waking the other cores for.
+SERIAL_WORK = 30_000.0
+#: … and worth a look at Python's signals between tasks.
+LONG_WORK = 1_000_000.0
+_RANGES_PER_THREAD = 8
+
+
+class _State:
+    """What belongs to this process, not to its parent."""
+
+    def __init__(self, forked: bool = False) -> None:
+        self.busy = locks.lock()
+        self.executor: Any = None
+        self.forked = forked
+        self.openmp = False
+
+
+_state = _State()
+
+
+def _after_fork() -> None:
+    """The threads of the parent are not here: never wait for them."""
+    global _state
+    _state = _State(forked=True)
+    if team.cache_info().currsize and team():
+        ctypes.CFUNCTYPE(None)(runtime.team()["forget"])()
+
+
+locks.after_fork(_after_fork)
+
+
+@functools.lru_cache(maxsize=1)
+def thread_count() -> int:
+    """`TREADLE_NUM_THREADS`, or the cores that this process may use, by affinity and quota."""
+    asked: int | None = variable("TREADLE_NUM_THREADS")
+    if asked is not None:
+        count = asked
+        if count > runtime.MOST_THREADS:
+            most = f"is more than can be: {runtime.MOST_THREADS} are used."
+            warn_of("TREADLE_NUM_THREADS", str(asked), most)
+    elif hasattr(os, "sched_getaffinity"):
+        count = min(len(os.sched_getaffinity(0)), _quota())
+    else:
+        count = os.cpu_count() or 1
+    return max(1, min(count, runtime.MOST_THREADS))
+
+
+def _quota(path: str = "/sys/fs/cgroup/cpu.max") -> int:
+    """Cores that the control group may use together, rounded up."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            most, period = file.read().split()[:2]
+        return -(-int(most) // int(period))
+    except (OSError, ValueError):  # no such file, or "max"
+        return runtime.MOST_THREADS
+
+
+class Team(NamedTuple):
+    """The functions of team.ll: `parallel(function, arguments, tasks, threads)`, `patiently` with
+    the address of a number that says whether the team is held, and `abandon` of that."""
+
+    parallel: Callable[..., None]
+    patiently: Callable[..., int]
+    abandon: Callable[..., None]
+
+
+@functools.lru_cache(maxsize=1)
+def team() -> Team | None:
+    """Native threads, None without them."""
+    if not runtime.has_team() or variable("TREADLE_THREADS") is not None:
+        return None
+    pointer, number = ctypes.c_void_p, ctypes.c_int64
+    types = (pointer, pointer, number, number)
+    found = runtime.team()
+    return Team(
+        ctypes.CFUNCTYPE(None, *types)(found["parallel"]),
+        ctypes.CFUNCTYPE(ctypes.c_int32, *types, pointer)(found["patiently"]),
+        ctypes.CFUNCTYPE(None, pointer)(found["abandon"]),
+    )
+
+
+def join_openmp() -> None:
+    """Let the threads of GCC's OpenMP be the team, if somebody has loaded it: asked whenever a
+    program meets a kernel for the first time.
+
+    Not in the child of a fork, where they are not, and it would wait for them.
+    """
+    if _state.openmp or _state.forked or team() is None or not sys.platform.startswith("linux"):
+        return
+    try:
+        library = ctypes.CDLL("libgomp.so.1", mode=os.RTLD_NOLOAD)
+        found = library.GOMP_parallel, library.omp_get_thread_num
+    except (OSError, AttributeError):
+        return
+    types = (ctypes.c_void_p, ctypes.c_void_p)
+    ctypes.CFUNCTYPE(None, *types)(runtime.team()["openmp"])(
+        *(ctypes.cast(f, ctypes.c_void_p).value for f in found)
+    )
+    _state.openmp = True
+
+
+def runtime_name() -> str:
+    """What runs tasks in parallel here: "team", "openmp", "python" or "serial"."""
+    if thread_count() == 1:
+        return "serial"
+    if team() is None:
+        return "python"
+    join_openmp()
+    return "openmp" if _state.openmp else "team"
+
+
+def parallel(entry: int, call: Callable[[int, int, int], None], arguments: int,
+             tasks: int, work: float | None = None) -> None:  # fmt: skip
+    """Run tasks 0 … tasks − 1 of `entry` (`call` is the same function) and wait for all.
+
+    `work` as a launcher has it.  Long work looks at Python's signals between tasks: what they
+    raise (KeyboardInterrupt) comes out when no thread is within a task, and the rest is not done.
+    """
+    threads = min(tasks, thread_count())
+    long = work is None or work >= LONG_WORK
+    together = team()
+    if threads <= 1:
+        step = runtime.MOST_TASKS if long else tasks
+        for first in range(0, tasks, max(step, 1)):  # between them Python sees to its signals
+            call(arguments, first, min(first + step, tasks))
+    elif together is None:
+        _by_python(call, arguments, tasks, threads)
+    elif not long:
+        together.parallel(entry, arguments, tasks, threads)
+    else:
+        held = ctypes.c_int32(0)
+        place = ctypes.addressof(held)
+        try:
+            while together.patiently(entry, arguments, tasks, threads, place):
+                pass  # here Python sees to its signals
+        finally:
+            if held.value:
+                together.abandon(place)
+
+
+def _by_python(call: Callable[[int, int, int], None], arguments: int, tasks: int, threads: int
+               ) -> None:  # fmt: skip
+    """The same by threads of Python's; alone, if these are taken."""
+    stop = threading.Event()
+
+    def some(first: int, last: int) -> None:
+        for k in range(first, last, runtime.MOST_TASKS):
+            if stop.is_set():
+                return
+            call(arguments, k, min(k + runtime.MOST_TASKS, last))
+
+    state = _state
+    if not state.busy.acquire(blocking=False):
+        some(0, tasks)
+        return
+    jobs: list[Future[None]] = []
+    try:
+        if state.executor is None:
+            state.executor = limits.threads(max(1, thread_count() - 1), "treadle")
+        if state.executor is None:
+            some(0, tasks)
+            return
+        parts = min(tasks, threads * _RANGES_PER_THREAD)
+        for k in range(1, parts):
+            first, last = tasks * k // parts, tasks * (k + 1) // parts
+            jobs.append(state.executor.submit(some, first, last))
+        some(0, tasks // parts)
+        for job in jobs:
+            job.result()
+    except BaseException:
+        stop.set()
+        raise
+    finally:
+        _settle(jobs)
+        state.busy.release()
+
+
+def _settle(jobs: Sequence[Future[None]]) -> None:
+    """Wait until nobody works on the jobs: memory is in use until then, whoever interrupts."""
+    while True:
+        try:
+            for job in jobs:
+                job.exception()
+            return
+        except KeyboardInterrupt:
+            continue

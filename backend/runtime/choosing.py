@@ -1,0 +1,187 @@
+"""The schedule that `Auto`, or `Tuned`, chooses for a kernel, when the extents are there.
+
+Most kernels have no choice, and are told so by a look at their expressions; the analysis is
+imported where there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from treadle.dsl.expr import Expr, Extent, Loop, Read, walk
+from treadle.dsl.graph import Fold, Generate, Leaf, Matmul, Node, Permute, is_identity_read
+from treadle.dsl.names import Names
+from treadle.dsl.quantities import duration
+from treadle.dsl.target import target_of
+from treadle.skeletons.schedules import Auto, Tuned, as_schedule
+
+if TYPE_CHECKING:
+    from treadle.skeletons.model.auto_folds import FoldDecider
+    from treadle.skeletons.model.choose import Decider
+
+
+class Choosing:
+    """The choice for one kernel, asked for at every call: two look-ups once it was made.
+
+    `places` are (slot, axis) of the extents that it depends on.
+    """
+
+    def __init__(self, owner: Any, decide: Decider | FoldDecider | Remembered) -> None:
+        self.decide = decide
+        self.places = [(owner.slot_of(Leaf(e.node, 0)), e.axis) for e in decide.extents]
+
+    def __call__(self, shape: Callable[[int], Sequence[int]]) -> Any:
+        """The schedule for the arrays in the slots, None for the kernel's own."""
+        return self.decide([shape(slot)[axis] for slot, axis in self.places])
+
+    def first(self, program: Any) -> Any:
+        """The schedule for the arguments that a program was made with, None if not known."""
+        return chosen_first(program, self.decide)
+
+
+def choosing(owner: Any, node: Node) -> Choosing | None:
+    """None where there is nothing to choose (and in checked mode, which is not about speed)."""
+    found = deciding(owner.program, node)
+    return None if found is None else Choosing(owner, found)
+
+
+class Remembered:
+    """What `tune` measured for a program on extents like these, and else what `Auto` chooses.
+
+    Call it with the values of `extents`, those of all inputs of the program.
+    """
+
+    def __init__(self, program: Any, node: Node, auto: Decider | FoldDecider | None) -> None:
+        self.auto = auto
+        self.operation = Names(program).address(node)
+        self.memory = program.memory()
+        self.extents = self.memory.extents
+
+    def __call__(self, values: Sequence[int]) -> Any:
+        known: dict[Expr, int] = dict(zip(self.extents, values, strict=True))
+        table = self.memory.table(known)
+        found = None if table is None else table.winners.get(self.operation)
+        if found is None and self.auto is not None:
+            return self.auto([known[e] for e in self.auto.extents])
+        return found
+
+    def reasons(self, known: Mapping[Expr, int]) -> list[str]:
+        """For `explain`: what is remembered, or that nothing is."""
+        unknown = [e for e in self.extents if e not in known]
+        table = None if unknown else self.memory.table(known)
+        rows = {} if table is None else {r.schedule: r.ms for r in table.of(self.operation)}
+        found = None if table is None else table.winners.get(self.operation)
+        if found is not None and found in rows:
+            was = f", {duration(rows[None] / 1e3)} without a schedule" if None in rows else ""
+            return [f"{found!r}", f"measured {duration(rows[found] / 1e3)}{was} (remembered)"]
+        if rows:
+            return [f"without a schedule: nothing faster among {len(rows)} measured"]
+        from treadle.skeletons.model.report import explained
+
+        lines = [] if self.auto is None else explained(self.auto, known)
+        return ["nothing was measured for such extents (program.tune): as Auto()", *lines]
+
+
+def deciding(program: Any, node: Node) -> Decider | FoldDecider | Remembered | None:
+    """Who chooses for a kernel of a program, if there is a choice."""
+    if program.settings.check:
+        return None
+    auto = _automatic(program, node)
+    return Remembered(program, node, auto) if _is_tuned(node) else auto
+
+
+def _is_tuned(node: Node) -> bool:
+    """Whether measurement chooses the schedule of a kernel (of products: `Program.execute`)."""
+    if node.label.schedule is None or isinstance(node, Matmul):
+        return False
+    if isinstance(node, Generate) and not node.shape:
+        return False
+    return as_schedule(node.label.schedule).chooser == Tuned()
+
+
+def _automatic(program: Any, node: Node) -> Decider | FoldDecider | None:
+    gpu = target_of(program.backend).gpu
+    if not _may_gain(node, gpu):
+        return None
+    from treadle.skeletons.model.device import device_of
+
+    if isinstance(node, Fold):
+        from treadle.skeletons.model.auto_folds import FoldDecider
+
+        return FoldDecider(node, device_of(program))
+    from treadle.skeletons.model.choose import Decider, has_choice
+
+    return Decider(node, device_of(program)) if has_choice(node, gpu) else None
+
+
+def _may_gain(node: Node, gpu: bool) -> bool:
+    """What `has_choice` needs, as far as a glance tells: two axes, layers left open, and loops that
+    several outputs can share (on a GPU also: elements that are not read in place); permutes."""
+    if isinstance(node, Fold):
+        return gpu and bool(node.outer) and node.label.schedule in (Auto(), Tuned())
+    if not isinstance(node, Generate) or len(node.shape) < 2:
+        scattered = isinstance(node, Permute) and len(node.domain) > 1
+        return scattered and node.label.schedule in (None, Auto(), Tuned())
+    given = node.label.schedule
+    if given is not None:
+        schedule = as_schedule(given)
+        if schedule.order is not None:
+            return False
+        if schedule.block is not None:
+            return True
+    rank = len(node.shape)
+    return any(
+        isinstance(e, Loop) or (gpu and isinstance(e, Read) and not is_identity_read(e, rank))
+        for e in walk(node.elements)
+    )
+
+
+def reasons(program: Any, node: Node, known: Mapping[Expr, int]) -> list[str]:
+    """For `explain`: what was chosen for these extents and why; what a schedule that was given is
+    predicted to take on a GPU; nothing where there was no choice, unless `Auto` was asked for."""
+    from treadle.skeletons.model.device import device_of
+    from treadle.skeletons.model.report import against_plain, compared, explained, no_choice
+
+    if not target_of(program.backend).kernels:
+        return []
+    decide = deciding(program, node)
+    if decide is not None:
+        if isinstance(decide, Remembered):
+            return decide.reasons(known)
+        return explained(decide, known)
+    if node.label.schedule == Auto():
+        device = device_of(program)
+        reason = f"nothing to choose: {no_choice(node, device.gpu)}"
+        return [reason, *compared(node, known, device)]
+    told = isinstance(node, Generate | Permute | Fold)
+    if target_of(program.backend).gpu and told and node.label.schedule:
+        return against_plain(node, known, device_of(program))
+    return []
+
+
+def chosen_first(program: Any, decide: Decider | FoldDecider | Remembered) -> Any:
+    """The choice for the arguments that a program was made with, None if these are not known."""
+    known = example_extents(program)
+    if not all(e in known for e in decide.extents):
+        return None
+    return decide([known[e] for e in decide.extents])
+
+
+def first_choice(program: Any, node: Node) -> Any:
+    """The schedule that a kernel gets for the arguments that a program was made with; None for its
+    own, where there is no choice or they are not known."""
+    decide = deciding(program, node)
+    return None if decide is None else chosen_first(program, decide)
+
+
+def example_extents(program: Any) -> dict[Extent, int]:
+    """The extents of the arguments that a program was made with, and of captured arrays."""
+    shapes = dict(zip(program.arguments, program.example_shapes or (), strict=False))
+    found: dict[Extent, int] = {}
+    for node in program.inputs:
+        shape = shapes.get(node, getattr(node.source, "shape", None))
+        for axis, extent in enumerate(node.shape):
+            if shape is not None and isinstance(extent, Extent):
+                found[extent] = int(shape[axis])
+    return found

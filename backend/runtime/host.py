@@ -1,0 +1,316 @@
+"""Host expressions (extents, scalar arguments, trip counts) compiled to plain Python.
+
+A program evaluates them at every call, so they become one generated function per step: integers
+as Python ints, which wrap where a value may leave its type (`dsl/bounds.py`), everything else
+through the primitives' own meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from treadle.dsl.bounds import Range, exact, whole, wraps
+from treadle.dsl.expr import Apply, Cond, Const, Expr, Extent, Param, Proj, Read, walk
+from treadle.dsl.graph import Leaf
+from treadle.dsl.primitives import TABLE, Primitive, value_of
+from treadle.dsl.types import ALL_TYPES, ScalarType, bool_, int32, int64
+from treadle.skeletons.ir.hosted import Reciprocal, Stride, reciprocal
+
+_TYPES = {t.name: t for t in ALL_TYPES}
+
+_COMPARISONS = {
+    "less": "({0} < {1})",
+    "less_equal": "({0} <= {1})",
+    "greater": "({0} > {1})",
+    "greater_equal": "({0} >= {1})",
+    "equal": "({0} == {1})",
+    "not_equal": "({0} != {1})",
+}
+#: Operations on integers and truth values, but for wrapping.
+_FORMS = {
+    "add": "({0} + {1})",
+    "subtract": "({0} - {1})",
+    "multiply": "({0} * {1})",
+    "minimum": "({0} if {0} < {1} else {1})",
+    "maximum": "({0} if {0} > {1} else {1})",
+    "negative": "(-{0})",
+    "absolute": "abs({0})",
+    "floor_divide": "({0} // {1} if {1} else 0)",
+    "remainder": "({0} % {1} if {1} else 0)",
+    "select": "({1} if {0} else {2})",
+    "logical_and": "({0} and {1})",
+    "logical_or": "({0} or {1})",
+    "logical_xor": "({0} != {1})",
+    "logical_not": "(not {0})",
+    "bitwise_and": "({0} & {1})",
+    "bitwise_or": "({0} | {1})",
+    "bitwise_xor": "({0} ^ {1})",
+    "invert": "(~{0})",
+    "cast": "int({0})",
+    **_COMPARISONS,
+}
+#: What becomes one line of Python on integers and truth values, and leaves out divisions, which
+#: kernels do as fast.
+_SMALL = frozenset(_FORMS) - {"floor_divide", "remainder"}
+
+
+def _stride(array: Any, axis: int) -> int:
+    return int(array.strides[axis] // array.itemsize)
+
+
+def _element(array: Any, place: Sequence[int]) -> Any:
+    """An element; outside of the array, where a program that is right takes none, any value."""
+    if not array.size:
+        return array.dtype.type(0)
+    return array[tuple([min(max(i, 0), n - 1) for i, n in zip(place, array.shape, strict=True)])]
+
+
+def _general(op: Primitive, types: Sequence[ScalarType], type_: ScalarType, *args: Any) -> Any:
+    value = value_of(op, types, args, type_)[()]
+    return value if type_.is_inexact else value.item()
+
+
+def is_host_work(elements: Sequence[Expr]) -> bool:
+    """Whether rank-0 elements are a few integer operations, comparisons or truth values: exact on
+    the host, and done before a kernel would have been launched."""
+    nodes = list(walk(elements))
+    if len(nodes) > 32:
+        return False
+    for e in nodes:
+        if e.type is None or not (e.type.kind == "bool" or e.type.is_integer):
+            if not (isinstance(e, Const | Read | Param) and e.type and e.type.kind == "float"):
+                return False
+        if isinstance(e, Apply):
+            if e.op.name not in _SMALL:
+                return False
+            if e.op.name == "cast" and e.args[0].type.is_inexact:
+                return False
+        elif isinstance(e, Read):
+            if e.args or e.boundary is not None:
+                return False
+        elif not isinstance(e, Const | Param | Extent):
+            return False
+    return True
+
+
+@dataclass(frozen=True)
+class HostFunction:
+    """Host expressions as plain data, which `function` compiles.
+
+    `entries` are lists of strings and numbers that refer to earlier ones by their position:
+    `["extent", slot, axis]`, `["apply", "add", "int64", [0, 1]]`, …; `results` are positions.
+    Integers wrap, but for those of "bound" entries, which are "apply" entries of bounds.
+    """
+
+    entries: Sequence[Sequence[Any]]
+    results: Sequence[int]
+
+    def data(self) -> list[Any]:
+        """For JSON; `of` is the way back."""
+        return [list(self.entries), list(self.results)]
+
+    @staticmethod
+    def of(data: Sequence[Any]) -> HostFunction:
+        entries, results = data
+        return HostFunction([list(e) for e in entries], [int(r) for r in results])
+
+    def moved(self, slots: Mapping[int, int]) -> HostFunction:
+        """The same where the slots have other numbers."""
+        entries = [
+            [kind, slots[fields[0]], *fields[1:]] if kind in ("extent", "stride", "read")
+            else [kind, *fields] for kind, *fields in self.entries
+        ]  # fmt: skip
+        return HostFunction(entries, self.results)
+
+    def function(self) -> Callable[[Sequence[Any], Sequence[Any]], tuple[Any, ...]]:
+        """A function from (arrays by slot, params) to the values of the results: Python's ints and
+        bools, NumPy's floats."""
+        space: dict[str, Any] = {
+            "_general": _general,
+            "_stride": _stride,
+            "_element": _element,
+            "_reciprocal": reciprocal,
+        }
+        writer = _Writer(space)
+        for entry in self.entries:
+            writer.entry(*entry)
+        results = "".join(f"{writer.names[int(r)]}, " for r in self.results)
+        body = "\n".join(writer.lines)
+        source = f"def host(A, P):\n{body}\n    return ({results})\n"
+        exec(compile(source, "<treadle host>", "exec"), space)  # our own text, nothing of a user's
+        made: Callable[[Sequence[Any], Sequence[Any]], tuple[Any, ...]] = space.pop("host")
+        return made
+
+
+class _Writer:
+    """Python text for entries: a line each, but for constants.
+
+    `ranges` says between which numbers an integer lies; of other entries it says nothing.
+    """
+
+    def __init__(self, space: dict[str, Any]) -> None:
+        self.space = space
+        self.lines: list[str] = []
+        self.names: list[str] = []
+        self.types: list[ScalarType | None] = []
+        self.ranges: list[Range] = []
+
+    def entry(self, kind: str, *fields: Any) -> None:
+        text, type_, *known = getattr(self, f"_{kind}")(*fields)
+        inexact = type_ is None or type_.is_inexact
+        found: Range = known[0] if known else (0, 0) if inexact else whole(type_)
+        if kind != "const":
+            name = f"v{len(self.names)}"
+            self.lines.append(f"    {name} = {text}")
+            if kind == "apply" and not inexact and wraps(found, type_):
+                self._wrap(name, type_, found)
+                found = whole(type_)
+            text = name
+        self.names.append(text)
+        self.types.append(type_)
+        self.ranges.append(found)
+
+    def _wrap(self, name: str, t: ScalarType, found: Range) -> None:
+        """Wrap a value that lies in `found` to its type."""
+        low, high = whole(t)
+        mask = (1 << t.bits) - 1
+        if not t.signed:
+            self.lines.append(f"    {name} &= {mask}")
+            return
+        outside = [f"{name} < {low}"] * (found[0] < low) + [f"{name} > {high}"] * (found[1] > high)
+        self.lines.append(
+            f"    if {' or '.join(outside)}: {name} = ({name} - {low} & {mask}) + {low}"
+        )
+
+    def _held(self, value: Any) -> str:
+        name = f"c{len(self.space)}"
+        self.space[name] = value
+        return name
+
+    def _const(self, type_: str, data: str) -> tuple[Any, ...]:
+        t = _TYPES[type_]
+        (value,) = np.frombuffer(bytes.fromhex(data), t.numpy)
+        if t.is_inexact:
+            return self._held(value), t
+        return repr(value.item()), t, (int(value), int(value))
+
+    def _extent(self, slot: int, axis: int) -> tuple[Any, ...]:
+        return f"A[{int(slot)}].shape[{int(axis)}]", int64, (0, int64.highest)
+
+    def _stride(self, slot: int, axis: int) -> tuple[Any, ...]:
+        return f"_stride(A[{int(slot)}], {int(axis)})", int64
+
+    def _reciprocal(self, divisor: int, part: str) -> tuple[Any, ...]:
+        return f"_reciprocal({self.names[divisor]}, {part!r})", int32
+
+    def _number(self, text: str, t: ScalarType) -> tuple[Any, ...]:
+        caster = "bool" if t == bool_ else "int" if t.is_integer else self._held(t.numpy.type)
+        return f"{caster}({text})", t
+
+    def _param(self, number: int, type_: str) -> tuple[Any, ...]:
+        return self._number(f"P[{int(number)}]", _TYPES[type_])
+
+    def _read(self, slot: int, type_: str, at: Sequence[int]) -> tuple[Any, ...]:
+        place = "".join(f"{self.names[a]}, " for a in at)
+        array = f"A[{int(slot)}]"
+        return self._number(
+            f"_element({array}, ({place}))" if at else f"{array}[()]", _TYPES[type_]
+        )
+
+    def _cond(self, predicate: int, then: Sequence[int], other: Sequence[int]) -> tuple[Any, ...]:
+        yes = "".join(f"{self.names[s]}, " for s in then)
+        no = "".join(f"{self.names[s]}, " for s in other)
+        return f"(({yes}) if {self.names[predicate]} else ({no}))", None
+
+    def _proj(self, of: int, which: int, type_: str) -> tuple[Any, ...]:
+        return f"{self.names[of]}[{int(which)}]", _TYPES[type_]
+
+    def _apply(self, op: str, type_: str, arguments: Sequence[int]) -> tuple[Any, ...]:
+        t = _TYPES[type_]
+        args = [self.names[a] for a in arguments]
+        types = [found for a in arguments if (found := self.types[a]) is not None]
+        plain = not t.is_inexact and not any(a.is_inexact for a in types)
+        if op == "cast" and plain and t == bool_:
+            op, args, types = "not_equal", [*args, "0"], [*types, *types]
+        if plain and op in _FORMS:
+            ranges = [self.ranges[a] for a in arguments]
+            form: str = _FORMS[op]
+            if op in ("floor_divide", "remainder") and ranges[1][0] > 0:
+                form = form.split(" if")[0] + ")"
+            if op == "cast" and types[0].is_integer:
+                form = "{0}"
+            return form.format(*args), t, whole(t) if t == bool_ else exact(op, t, ranges)
+        if op in _COMPARISONS:
+            return f"bool{_COMPARISONS[op].format(*args)}", t
+        made = ", ".join((self._held(TABLE[op]), self._held(tuple(types)), self._held(t), *args))
+        return f"_general({made})", t
+
+    _bound = _apply
+
+
+class HostCompiler:
+    """Turns host expressions into one function of (arrays, params).
+
+    `slot(leaf)` is the position of a leaf's array in `arrays`, `param_index` that of a parameter.
+    """
+
+    def __init__(self, slot: Callable[[Leaf], int], param_index: dict[Param, int]) -> None:
+        self.slot, self.param_index = slot, param_index
+
+    def compile(
+        self, roots: Sequence[Expr]
+    ) -> Callable[[Sequence[Any], Sequence[Any]], tuple[Any, ...]]:
+        """A function from (arrays by slot, params) to the values of `roots`."""
+        return self.plan(roots).function()
+
+    def plan(
+        self,
+        roots: Sequence[Expr],
+        conditions: Sequence[Expr] = (),
+        scalars: Mapping[Expr, Expr] = MappingProxyType({}),
+    ) -> HostFunction:
+        """The same as data.  Behind the `roots` come the `conditions` of a kernel, over its
+        `scalars`, each with its host expression, and in unbounded integers."""
+        numbers: dict[Expr, int] = {}
+        entries: list[list[Any]] = []
+        used = [scalars[v] for v in walk(conditions) if v in scalars]
+        for e in walk((*roots, *used)):
+            numbers[e] = len(entries)
+            entries.append(self._entry(e, numbers))
+        bounds = {v: numbers[e] for v, e in scalars.items() if e in numbers}
+        for e in walk(conditions):
+            if e not in bounds:
+                bounds[e] = len(entries)
+                kind, *fields = self._entry(e, bounds)
+                entries.append(["bound" if kind == "apply" else kind, *fields])
+        results = [*(numbers[r] for r in roots), *(bounds[c] for c in conditions)]
+        return HostFunction(entries, results)
+
+    def _entry(self, e: Expr, numbers: dict[Expr, int]) -> list[Any]:
+        args = [numbers[a] for a in e.args]
+        match e:
+            case Const():
+                return ["const", e.type.name, np.asarray(e.value, e.type.numpy).tobytes().hex()]
+            case Extent():
+                return ["extent", self.slot(Leaf(e.node, 0)), e.axis]
+            case Stride():
+                return ["stride", self.slot(e.leaf), e.axis]
+            case Reciprocal():
+                return ["reciprocal", args[0], e.part]
+            case Param():
+                return ["param", self.param_index[e], e.type.name]
+            case Read():
+                return ["read", self.slot(Leaf(e.node, e.component)), e.type.name, args]
+            case Apply():
+                return ["apply", e.op.name, e.type.name, args]
+            case Cond():
+                then, other = ([numbers[s] for s in side] for side in (e.then, e.other))
+                return ["cond", args[0], then, other]
+            case Proj():
+                return ["proj", args[0], e.which, e.type.name]
+        raise AssertionError(f"{type(e).__name__} cannot be evaluated on the host: {e!r}")

@@ -1,0 +1,173 @@
+"""Host memory for results and intermediates, reused while it is warm.
+
+A fresh large allocation costs a page fault every 4 kB, as much as the kernel that fills it.  The
+pool keeps blocks and hands one out again once nobody refers to it: neither a program nor a user's
+array (views included, whose base it is).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+import sys
+from typing import Any
+
+import numpy as np
+
+from treadle.dsl import locks
+from treadle.dsl.errors import DeviceOutOfMemory, ShapeError, TreadleError
+from treadle.dsl.limits import BLAS, limit, require_room
+
+SMALLEST = 1 << 16
+LIMIT = 1 << 30
+#: Bytes that no array has.
+ADDRESSABLE = 1 << 62
+
+
+def _idle_references() -> int:
+    """What `sys.getrefcount` says of a block that only the pool refers to, in a loop over blocks:
+    Python 3.14 counts differently from those before."""
+    blocks = [(np.empty(1, np.uint8), 0)]
+    counts = []
+    for block, _ in blocks:
+        counts.append(sys.getrefcount(block))
+    return counts[0]
+
+
+_FREE = _idle_references()
+
+_from_address = ctypes.c_size_t.from_address
+#: Where in an array object the address of its data is: a field of NumPy's C interface.
+_FIELD = object.__basicsize__
+
+
+def _read(array: Any) -> int:
+    return _from_address(id(array) + _FIELD).value
+
+
+def _ask(array: Any) -> int:
+    return int(array.ctypes.data)
+
+
+def _works() -> bool:
+    """Whether the field is where C code finds it."""
+    arrays = [np.zeros(100), np.zeros((4, 4))[1:, ::-1], np.empty(0)]
+    return sys.implementation.name == "cpython" and all(_read(a) == _ask(a) for a in arrays)
+
+
+#: The address of an array's first element (`array.ctypes.data`, ten times as fast).
+address = _read if _works() else _ask
+
+
+def free_bytes() -> int:
+    """Physical memory that is free now, 0 where the system does not say."""
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError, AttributeError):
+        return 0
+
+
+def matmul(a: Any, b: Any, out: Any = None) -> Any:
+    """`np.matmul`, when there is room for what it needs."""
+    require_room(BLAS, "for the library of matrix products")
+    return np.matmul(a, b, out=out)
+
+
+def no_memory(shape: tuple[int, ...], dtype: np.dtype[Any], held: int = 0) -> TreadleError:
+    """The error of an array that cannot be: how much was asked for, held idle and free."""
+    size = math.prod(shape, start=dtype.itemsize)
+    if not size:
+        return ShapeError(
+            f"no array has the shape {shape}: it is empty, but its other extents multiply to more "
+            "bytes than can be addressed.",
+            hint="Give the other axes the extents of what is there, 0 where there is nothing.",
+        )
+    return DeviceOutOfMemory(
+        f"no memory for an array of shape {shape} ({dtype}): {size:,} bytes asked for, "
+        f"{held:,} held for reuse, {free_bytes():,} free{_limited()}.",
+        hint="Use smaller arrays, or compute in parts; the program stays usable.",
+    )
+
+
+def _limited() -> str:
+    most = limit()
+    return "" if most is None else f", {most:,} the most that this process may have"
+
+
+class Pool:
+    """Blocks by size in bytes; thread-safe; at most `limit` bytes are kept, of `sizes` sizes."""
+
+    sizes = 64
+
+    def __init__(self, limit: int = LIMIT) -> None:
+        self.limit = limit
+        # By size: the memory, and where in it the first 64-byte boundary is.
+        self._blocks: dict[int, list[tuple[Any, int]]] = {}
+        self._held = 0
+        self._lock = locks.lock()
+
+    def allocate(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+        """An uninitialised C-contiguous array, 64-byte aligned when it comes from the pool."""
+        size = dtype.itemsize
+        for n in shape:
+            size *= n
+        if size < SMALLEST:
+            try:
+                return np.empty(shape, dtype)
+            except ValueError:
+                raise no_memory(shape, dtype) from None
+        if size >= ADDRESSABLE:
+            raise no_memory(shape, dtype, self._held)
+        with self._lock:
+            for block, shift in self._blocks.get(size, ()):
+                if sys.getrefcount(block) == _FREE:
+                    return np.ndarray(shape, dtype, block, shift)
+            try:
+                raw = np.empty(size + 64, np.uint8)
+            except MemoryError:
+                self._drop(everything=True)
+                try:
+                    raw = np.empty(size + 64, np.uint8)
+                except MemoryError:
+                    raise no_memory(shape, dtype, self._held) from None
+            shift = -address(raw) % 64
+            if self._held + size > self.limit:
+                self._drop()
+            if size not in self._blocks and len(self._blocks) >= self.sizes:
+                self._drop_a_size()
+            if self._held + size <= self.limit:
+                self._blocks.setdefault(size, []).append((raw, shift))
+                self._held += size
+            return np.ndarray(shape, dtype, raw, shift)
+
+    def _drop(self, everything: bool = False) -> None:
+        """Forget idle blocks, oldest sizes first, down to half the limit."""
+        for size in list(self._blocks):
+            kept = []
+            for block, shift in self._blocks[size]:
+                idle = sys.getrefcount(block) == _FREE
+                if idle and (everything or self._held > self.limit // 2):
+                    self._held -= size
+                else:
+                    kept.append((block, shift))
+            if kept:
+                self._blocks[size] = kept
+            else:
+                del self._blocks[size]
+
+    def _drop_a_size(self) -> None:
+        """Forget the oldest size of which all blocks are idle."""
+        for size, blocks in self._blocks.items():
+            if all(sys.getrefcount(block) == _FREE for block, _ in blocks):
+                del self._blocks[size]
+                self._held -= size * len(blocks)
+                return
+
+    @property
+    def held(self) -> int:
+        """Bytes in blocks of the pool, idle or not."""
+        return self._held
+
+
+POOL = Pool()

@@ -1,0 +1,48 @@
+"""Names that are bound later: what a module uses of those that are built on it.
+
+A method of an array is a function of a module that knows arrays.  Such a name is asked for when it
+is used (`later.matmul`), and the module that defines it offers it when it is imported, as all are
+by `import treadle`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from . import functions as functions
+    from . import names, printer, simplify
+    from .array import Array as Array
+    from .elsewhere import instead_of_keyword as instead_of_keyword
+    from .functions import cast as cast
+    from .functions import clip as clip
+    from .functions import elementwise as elementwise
+    from .functions import power as power
+    from .functions import round as round
+    from .operations import places
+    from .operations import reductions as reductions
+    from .operations.common import relabel as relabel
+    from .operations.elementwise import unzip_flat as unzip_flat
+    from .operations.elementwise import zip as zip
+    from .operations.elementwise import zip_like as zip_like
+    from .operations.index_space import flatten as flatten
+    from .operations.index_space import reshape as reshape
+    from .operations.index_space import slice_array as slice_array
+    from .operations.index_space import transpose as transpose
+    from .operations.linalg import dot as dot
+    from .operations.linalg import matmul as matmul
+    from .operations.making import unit as unit
+    from .scalar import Scalar as Scalar
+    from .scalar import lift as lift
+    from .scalar import refuse_traced as refuse_traced
+    from .scalar import typed_scalar as typed_scalar
+    from .sources import as_array as as_array
+    from .sources import is_arraylike as is_arraylike
+
+    evaluate_extent, product_of = names.evaluate, places.product
+    show_expression, simplified_apply = printer.show, simplify.apply
+
+
+def offer(**named: Any) -> None:
+    """Bind names."""
+    globals().update(named)

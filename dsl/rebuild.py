@@ -1,0 +1,109 @@
+"""Rewriting the array graph: nodes over changed inputs, bottom-up, iteratively."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .expr import Expr, Read, rewrite
+from .graph import Check, Combine, Input, Leaf, Node, Output, topological  # fmt: skip
+
+
+class Rebuilder:
+    """Maps old leaves to new ones; expressions are rewritten with one shared memo."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[Node, Node] = {}
+        self.leaves: dict[Leaf, Leaf] = {}
+        self.memo: dict[Expr, Expr] = {}
+
+    def leaf(self, leaf: Leaf) -> Leaf:
+        found = self.leaves.get(leaf)
+        if found is not None:
+            return found
+        return Leaf(self.nodes.get(leaf.node, leaf.node), leaf.component)
+
+    def expr(self, e: Expr) -> Expr:
+        return self.exprs((e,))[0]
+
+    def exprs(self, es: Sequence[Expr]) -> tuple[Expr, ...]:
+        return rewrite(es, self._read, self.memo)
+
+    def _read(self, e: Expr) -> Expr:
+        if not isinstance(e, Read):
+            return e
+        leaf = self.leaf(Leaf(e.node, e.component))
+        if leaf.node is e.node and leaf.component == e.component:
+            return e
+        return Read(leaf.node, leaf.component, e.args, e.boundary, e.scoped, e.vars)
+
+    def field(self, value: Any) -> Any:
+        """A field of a node over the new leaves."""
+        if isinstance(value, Expr):
+            return self.expr(value)
+        if isinstance(value, Leaf):
+            return self.leaf(value)
+        if isinstance(value, Node):  # the state of a loop
+            return self.nodes.get(value, value)
+        if isinstance(value, Output):
+            return Output(self.exprs(value.shape), value.type)
+        if isinstance(value, Combine):
+            return Combine(value.left, value.right, self.exprs(value.results))
+        if isinstance(value, Check):
+            left, right = self.expr(value.left), self.expr(value.right)
+            if left is value.left and right is value.right:
+                return value
+            return Check(left, right, value.message, value.error, value.relation, value.hint,
+                         value.where)  # fmt: skip
+        if isinstance(value, tuple) and value and not isinstance(value, str):
+            return tuple(self.field(v) for v in value)
+        return value
+
+    def _changed(self, *used: Sequence[Leaf]) -> bool:
+        """Whether any of the leaves is another now."""
+        return any(leaf.node in self.nodes or leaf in self.leaves for part in used for leaf in part)
+
+    def take(self, node: Input) -> None:
+        """The state of a loop is as long as its first value, which others may have made by now."""
+        made = self.node(node)
+        if made is not node:
+            self.nodes[node] = made
+
+    def node(self, node: Node) -> Node:
+        """The node over the new leaves (itself if nothing changed)."""
+        if node in self.nodes and isinstance(node, Input):
+            return self.nodes[node]
+        if not self._changed(node.inputs(), node.inside()):
+            return node
+        if isinstance(node, Input):
+            return node.copy().of_shape(self.exprs(node.shape))
+        return self.over(node, self)
+
+    def over(self, node: Node, checks: Rebuilder) -> Node:
+        """The node over the new leaves and expressions, what it checks over those of `checks`."""
+        for state in getattr(node, "bound", ()):  # whether the body reads it or not
+            self.take(state)
+        changes = {}
+        for name in node.fields:
+            old = getattr(node, name)
+            new = self.field(old)
+            if new is not old and new != old:
+                changes[name] = new
+        checked = checks.field(node.checks)
+        if not changes and checked == node.checks:
+            return node
+        return node.with_(**changes, checks=checked)  # type: ignore[no-any-return]
+
+
+def rewrite_graph(roots: Sequence[Leaf], change: Callable[[Node], Node],
+                  kept: dict[Node, str] | None = None) -> list[Leaf]:  # fmt: skip
+    """Every node rebuilt over its changed inputs, then given to `change`.  What was decided of a
+    node (`kept`) holds for what stands for it, whether it changed itself or its inputs did."""
+    builder = Rebuilder()
+    for node in topological(roots):
+        made = change(builder.node(node))
+        if made is not node:
+            builder.nodes[node] = made
+            if kept is not None and node in kept:
+                kept[made] = kept[node]
+    return [builder.leaf(r) for r in roots]

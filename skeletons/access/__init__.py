@@ -1,0 +1,1 @@
+"""Where kernels read and write: affine forms, intervals, index maps, footprints."""

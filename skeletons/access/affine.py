@@ -1,0 +1,148 @@
+"""Affine forms of index expressions, and the access maps made of them.
+
+An index is affine when it is  Σ cᵥ·v + Σ cₛ·s + c  with integer coefficients over index variables
+v (Index, the variable of a counted loop) and run-time constants s (extents, parameters).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from treadle.dsl.expr import Apply, Const, Expr, Extent, Index, Loop, Param, Read, Var, walk
+from treadle.dsl.graph import Leaf
+
+from ..ir.kernel import Access, Buffer
+
+#: Longer sums of run-time constants are constants of their own.
+MOST_TERMS = 8
+
+
+@dataclass(frozen=True)
+class Affine:
+    """Σ coefficient·term + constant; terms are Index, Var, or run-time constants."""
+
+    terms: tuple[tuple[Expr, int], ...]
+    constant: int
+
+    @property
+    def variables(self) -> dict[Expr, int]:
+        """The coefficients of index variables."""
+        return {t: c for t, c in self.terms if isinstance(t, Index | Var)}
+
+    @property
+    def uniform(self) -> tuple[tuple[Expr, int], ...]:
+        """The run-time constants with their coefficients."""
+        return tuple((t, c) for t, c in self.terms if not isinstance(t, Index | Var))
+
+
+def affine_forms(roots: Iterable[Expr], known: dict[Expr, Affine | None] | None = None
+                 ) -> dict[Expr, Affine | None]:  # fmt: skip
+    """The affine form of every node under `roots`; None where there is none.  Those that
+    are `known` are added to."""
+    forms = {} if known is None else known
+    for e in walk(roots, lambda e: e not in forms):
+        if e not in forms:
+            integer = e.type is not None and e.type.name == "int64"
+            forms[e] = _form(e, forms) if integer else None
+    return forms
+
+
+def affine(e: Expr) -> Affine | None:
+    return affine_forms((e,))[e]
+
+
+def _form(e: Expr, forms: dict[Expr, Affine | None]) -> Affine | None:
+    if isinstance(e, Const):
+        return Affine((), int(e.value))
+    if isinstance(e, Index | Var | Extent | Param):
+        return Affine(((e, 1),), 0)
+    if not isinstance(e, Apply):
+        return None
+    parts = [forms.get(a) for a in e.args]
+    if e.op.name in ("add", "subtract") and len(parts) == 2:
+        if parts[0] is not None and parts[1] is not None:
+            found = _sum(parts[0], parts[1], 1 if e.op.name == "add" else -1)
+            if len(found.terms) > MOST_TERMS and not e.varies:
+                return Affine(((e, 1),), 0)
+            return found
+        return None
+    if e.op.name == "negative" and parts[0] is not None:
+        return _sum(Affine((), 0), parts[0], -1)
+    if e.op.name == "multiply":
+        for form, other in ((parts[0], parts[1]), (parts[1], parts[0])):
+            if form is not None and other is not None and not other.terms:
+                return _sum(Affine((), 0), form, other.constant)
+    if all(p is not None and not p.variables for p in parts):
+        return Affine(((e, 1),), 0)  # a run-time constant of its own
+    return None
+
+
+def _sum(a: Affine, b: Affine, factor: int) -> Affine:
+    total: dict[Expr, int] = dict(a.terms)
+    for term, c in b.terms:
+        total[term] = total.get(term, 0) + factor * c
+    kept = tuple((t, c) for t, c in total.items() if c)
+    return Affine(kept, a.constant + factor * b.constant)
+
+
+def loop_counts(roots: Iterable[Expr]) -> dict[Var, Expr]:
+    """The index variables of counted loops with their counts."""
+    return {e.vars[0]: e.count for e in walk(roots) if isinstance(e, Loop)}
+
+
+def variable_names(roots: Iterable[Expr]) -> dict[Expr, str]:
+    """Index(k) is `i{k}`; loop variables keep their name, numbered where it is taken."""
+    names: dict[Expr, str] = {}
+    taken: Counter[str] = Counter()
+    for e in walk(roots):
+        if isinstance(e, Index):
+            names[e] = f"i{e.axis}"
+        elif isinstance(e, Loop):
+            v = e.vars[0]
+            names[v] = v.name if not taken[v.name] else f"{v.name}_{taken[v.name]}"
+            taken[v.name] += 1
+    return names
+
+
+def index_map(indices: Sequence[Expr], forms: dict[Expr, Affine | None],
+              names: dict[Expr, str]) -> tuple[tuple[dict[str, int] | None, ...],
+                                               tuple[int | None, ...]]:  # fmt: skip
+    """`Access.coefficients` and `Access.offset` of an index."""
+    coefficients: list[dict[str, int] | None] = []
+    offsets: list[int | None] = []
+    for e in indices:
+        form = forms.get(e)
+        if form is None or any(v not in names for v in form.variables):
+            coefficients.append(None)
+            offsets.append(None)
+        else:
+            coefficients.append({names[v]: c for v, c in form.variables.items()})
+            offsets.append(None if form.uniform else form.constant)
+    return tuple(coefficients), tuple(offsets)
+
+
+def read_accesses(roots: Sequence[Expr], buffers: dict[Leaf, Buffer]) -> tuple[Access, ...]:
+    """One Access per distinct index map of every array of `buffers` read under `roots`."""
+    forms, names = affine_forms(roots), variable_names(roots)
+    found: dict[tuple[object, ...], Access] = {}
+    for e in walk(roots):
+        if not isinstance(e, Read):
+            continue
+        coefficients, offset = index_map(e.args, forms, names)
+        buffer = buffers.get(Leaf(e.node, e.component))
+        if buffer is None:
+            continue
+        array = buffer.name
+        key = (array, tuple(None if c is None else tuple(sorted(c.items())) for c in coefficients),
+               offset, e.boundary)  # fmt: skip
+        old = found.get(key)
+        count = 1 if old is None else old.count + 1
+        found[key] = Access(array, False, coefficients, offset, e.boundary, count)
+    return tuple(found.values())
+
+
+def write_access(array: str, rank: int) -> Access:
+    """A store at the very index of the element."""
+    return Access(array, True, tuple({f"i{k}": 1} for k in range(rank)), (0,) * rank)

@@ -1,0 +1,487 @@
+"""The index maps of a kernel with numbers in them: where every array is read and written.
+
+`dsl/access.py` gives the maps as polynomials over axes, loop indices and extents; here the extents
+are known, so that a map is a matrix:
+
+    index along axis a of the array  =  Σ_k coefficients[a][k] · axis k  +  offsets[·][a]
+
+over the axes of the domain (outputs first, then folded axes and counted loops).  Places that are
+computed from indices alone are evaluated by NumPy where they are needed; those that depend on data
+are random (Prasetya 2021, section 4.3; "deterministic" loads: Koo et al. 2015).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treadle.dsl.access import (
+    COMPUTED,
+    DATA,
+    Access,
+    accesses,
+    counters,
+    index_map,
+    outer_axes,
+    read_bodies,
+)
+from treadle.dsl.domains import per_element
+from treadle.dsl.expr import (
+    Apply,
+    Const,
+    Expr,
+    Foreign,
+    Index,
+    Loop,
+    Read,
+    Var,
+    While,
+    walk,
+)
+from treadle.dsl.graph import Fold, Generate, Leaf, Matmul, Node, Permute, Scan
+from treadle.dsl.locks import cached
+from treadle.dsl.names import evaluate
+from treadle.dsl.passes.cost import UNKNOWN_TURNS
+from treadle.dsl.types import complex128, float64
+
+HORIZONTAL, VERTICAL, STREAMING, RANDOM = "horizontal", "vertical", "streaming", "random"
+
+Points = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class AccessClass:
+    """How one array is read, or written, by the elements of a kernel.
+
+    `kind`: "affine", "computed" (from indices alone) or "data".  `classes`, most local first:
+    "horizontal" (elements of a row share), "vertical" (neighbouring rows share elements, or the
+    cache lines that hold them, as in a transposed read), "streaming" (touched once, along a row)
+    or "random" (places depend on data).
+    """
+
+    leaf: Leaf
+    store: bool
+    kind: str
+    classes: tuple[str, ...]
+
+
+def access_classes(node: Node) -> tuple[AccessClass, ...]:
+    """Every array that a kernel reads, then every array that it writes; extents are not needed.
+
+    Operands taken whole (defaults of a permute, offsets of segments) are streaming reads.
+    """
+    outer = outer_axes(node)
+    found = [AccessClass(a.leaf, False, a.kind, _line_classes(a, outer)) for a in accesses(node)]
+    found += [AccessClass(le, False, "affine", (STREAMING,)) for le in node.operands()]
+    return (*found, *(_store_class(leaf, node) for leaf in node.leaves))
+
+
+def _line_classes(access: Access, outer: int) -> tuple[str, ...]:
+    """The classes of `dsl/access.py`, which are about elements, with lines taken into account:
+    a read once whose last axis does not follow the last axis of the domain shares its lines
+    between rows."""
+    if access.classes != (STREAMING,) or outer < 2 or not access.linear:
+        return access.classes
+    return access.classes if _follows(access.linear, outer - 1) else (VERTICAL,)
+
+
+def _follows(linear: Sequence[Sequence[tuple[Any, int]]], axis: int) -> bool:
+    """Whether the last axis of an array moves with an axis of the domain, and no other does."""
+    moving = [
+        {atom.axis for monomial, _ in terms for atom in monomial if isinstance(atom, Index)}
+        for terms in linear
+    ]
+    return axis in moving[-1] and not any(axis in m for m in moving[:-1])
+
+
+def _store_class(leaf: Leaf, node: Node) -> AccessClass:
+    if not isinstance(node, Permute):
+        return AccessClass(leaf, True, "affine", (STREAMING,))
+    kind, linear, _ = index_map(node.target, counters(node.target))
+    if kind == DATA:
+        return AccessClass(leaf, True, kind, (RANDOM,))
+    used = frozenset(x.axis for x in walk(node.target) if isinstance(x, Index))
+    outer = len(node.domain)
+    if len(used) < outer:  # several elements meet in one place
+        last = outer - 1 not in used
+        return AccessClass(leaf, True, kind, (HORIZONTAL,) if last else (VERTICAL,))
+    straight = outer < 2 or (linear is not None and _follows(linear, outer - 1))
+    return AccessClass(leaf, True, kind, (STREAMING,) if straight else (VERTICAL,))
+
+
+# --- with numbers ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Map:
+    """One array through one index map, for known extents.
+
+    `element`: bytes; `shape`: the array's extents; `coefficients[a][k]`, `offsets[n][a]`: see the
+    module (no coefficients where the map is not affine: then `places` gives the indices of points,
+    one row each, for computed maps).  `turns`: how often an output makes each of these accesses
+    (loops and folded axes).  `rows`: which row is read depends on data, but neighbours along the
+    last axis of the domain lie side by side in it.
+    """
+
+    leaf: Leaf
+    store: bool
+    kind: str
+    classes: tuple[str, ...]
+    element: int
+    shape: tuple[int, ...]
+    coefficients: tuple[tuple[int, ...], ...] = ()
+    offsets: tuple[tuple[int, ...], ...] = ()
+    turns: float = 1.0
+    places: Callable[[Points], Points] | None = None
+    rows: bool = False
+
+    @cached
+    def pitch(self) -> tuple[int, ...]:
+        """Elements from one index to the next along every axis: row-major, dense."""
+        steps = [1]
+        for n in self.shape[:0:-1]:
+            steps.append(_wrapped(steps[-1] * max(n, 1)))
+        return tuple(reversed(steps))[-len(self.shape) :] if self.shape else ()
+
+    @property
+    def taps(self) -> int:
+        """Accesses of one turn of one output."""
+        return max(len(self.offsets), 1)
+
+    @cached
+    def strides(self) -> tuple[int, ...]:
+        """Elements between neighbours along every axis of the domain (affine maps)."""
+        rank = len(self.coefficients[0]) if self.coefficients else 0
+        return tuple(
+            sum(c[k] * p for c, p in zip(self.coefficients, self.pitch, strict=True))
+            for k in range(rank)
+        )
+
+    @cached
+    def parts(self) -> tuple[Map, ...]:
+        """This map; one for each row that its taps lie in where the box around them has others
+        (a star of 13 points in space has taps in 9 of 25 rows)."""
+        if not self.coefficients or not self.shape:
+            return (self,)
+        rows: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
+        for o in self.offsets:
+            rows.setdefault(o[:-1], []).append(o)
+        around = math.prod(max(a) - min(a) + 1 for a in zip(*rows, strict=True))
+        if len(rows) == around:
+            return (self,)
+        return tuple(replace(self, offsets=tuple(taps)) for taps in rows.values())
+
+    @property
+    def size(self) -> int:
+        """Bytes of the array."""
+        return math.prod(self.shape) * self.element
+
+    def indices(self, points: Points) -> Points:
+        """Array indices (taps · points, array rank) of points of the domain (points, axes),
+        as written: a boundary is not applied."""
+        if self.places is not None:
+            return self.places(points)
+        c = np.array(self.coefficients, np.int64).reshape(len(self.shape), points.shape[1])
+        linear = points @ c.T
+        offsets = np.array(self.offsets, np.int64).reshape(-1, 1, len(self.shape))
+        return (linear[None, :, :] + offsets).reshape(-1, len(self.shape))
+
+    def addresses(self, points: Points) -> NDArray[np.int64]:
+        """Byte addresses from the start of the array; indices outside go to the nearest edge."""
+        if not self.shape:
+            return np.zeros(len(points), np.int64)
+        inside = np.clip(self.indices(points), 0, np.maximum(np.array(self.shape) - 1, 0))
+        return (inside @ np.array(self.pitch, np.int64)) * self.element
+
+
+def _wrapped(number: int) -> int:
+    """An integer of any size as the 64 bits in which kernels compute indices and places."""
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+@dataclass(frozen=True)
+class KernelMaps:
+    """All that the model wants to know of a kernel's memory: its domain and its maps.
+
+    `outputs`: extents of the axes that threads and tasks are made of, (1,) of one output alone;
+    `inner`: of the folded axes and counted loops that every output runs through; `operations`,
+    `loads`: additions and reads per output; `shared`: additions that neighbours along the last axis
+    but one have in common.
+    `doubles`: additions of 64-bit floats.
+    `state`: bytes that its loops carry from turn to turn; `regular`: whether all its loops have as
+    many turns for every output.  `binned`: it combines into few places, which blocks of a GPU have
+    copies of.  `memo`: what the model found for all schedules alike.
+    """
+
+    outputs: tuple[int, ...]
+    inner: tuple[int, ...]
+    maps: tuple[Map, ...]
+    operations: float
+    loads: float
+    shared: float = 0.0
+    state: int = 0
+    regular: bool = True
+    binned: bool = False
+    doubles: float = 0.0
+    memo: dict[Any, float] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def size(self) -> int:
+        """Number of outputs."""
+        return math.prod(self.outputs)
+
+    @property
+    def reads(self) -> tuple[Map, ...]:
+        return tuple(m for m in self.maps if not m.store)
+
+    @property
+    def stores(self) -> tuple[Map, ...]:
+        return tuple(m for m in self.maps if m.store)
+
+
+def kernel_maps(node: Node, known: Mapping[Expr, int]) -> KernelMaps | None:
+    """The maps of a kernel for known extents; None where an extent of the domain is not known.
+
+    `known` holds extents of inputs, as `Names.known` of a program does.
+    """
+    from treadle.dsl.passes.cost import operations
+
+    shapes = _axes(node)
+    if shapes is None:
+        return None
+    outer = [evaluate(e, known) for e in shapes[0]]
+    folded = [evaluate(e, known) for e in shapes[1]]
+    if any(n is None for n in (*outer, *folded)):
+        return None
+    bodies = read_bodies(node)
+    loops = [e for e in walk(bodies) if isinstance(e, Loop)]
+    counts = {e.vars[0]: _count(e, known) for e in loops}
+    rank, around = len(outer), math.prod(n or 0 for n in folded)
+    axes: dict[Expr, int] = {Index(k): k for k in range(rank + len(folded))}
+    axes.update({v: rank + len(folded) + k for k, v in enumerate(counts)})
+    inner = (*(int(n or 0) for n in folded), *counts.values())
+    turns = _turns(bodies, counts)
+    maps = []
+    for access in accesses(node):
+        times = max((turns.get(e, 1.0) for e in walk(bodies) if _is_of(e, access)), default=1.0)
+        made = _numeric(access, axes, known, times * max(around, 1))
+        made = replace(made, classes=_line_classes(access, rank),
+                       rows=made.kind == DATA and _in_rows(access, bodies, rank))  # fmt: skip
+        maps.append(made if made.kind != COMPUTED else _computed(made, bodies, axes, known))
+    maps += _stores(node, axes, known, rank)
+    bodies = per_element(node)
+    combine = getattr(node, "combine", None)
+    work = sum(_work(e, turns) for e in walk(bodies)) if combine is None else operations(bodies)
+    if isinstance(node, Matmul):
+        work = 2.0
+    if combine is not None:
+        work += operations(combine.results)
+    moving = _moving(bodies, Index(rank - 2)) if rank > 1 else set()
+    shared = sum(_work(e, turns) for e in walk(bodies) if e not in moving) if moving else 0.0
+    if any(isinstance(e, While) for e in walk(bodies)):
+        shared = 0.0  # each output has its own number of turns, and runs them alone
+    doubles = sum(_work(e, turns) for e in walk(bodies) if _is_double(e))
+    loads = sum(m.taps * m.turns for m in maps if not m.store)
+    if not rank:
+        maps = [_of_one(m) for m in maps]
+    return KernelMaps(tuple(int(n or 0) for n in outer) if rank else (1,), inner, tuple(maps),
+                      work * max(around, 1), loads, min(shared, work),
+                      max((sum(t.bytes for t in e.types) for e in loops), default=0),
+                      all(evaluate(e.count, known) is not None for e in loops)
+                      and not any(isinstance(e, While) for e in walk(bodies)),
+                      _binned(node, maps), doubles * max(around, 1))  # fmt: skip
+
+
+def _of_one(m: Map) -> Map:
+    """A map of one output alone with an axis of extent 1 for it, as walks over outputs have."""
+    coefficients = tuple((0, *row) for row in m.coefficients)
+    inside = m.places
+    if inside is None:
+        return replace(m, coefficients=coefficients)
+    return replace(m, places=lambda points: inside(points[:, 1:]))
+
+
+#: Bytes of places that a block of a GPU has a copy of (`lower/scatter/gpu.py`).
+_BINS = 192 << 10
+
+
+def _binned(node: Node, maps: Sequence[Map]) -> bool:
+    combine = node.combine if isinstance(node, Permute) else None
+    combined = combine is not None and combine.results != combine.left
+    return combined and sum(m.size for m in maps if m.store) <= _BINS
+
+
+def _work(e: Expr, turns: Mapping[Expr, float]) -> float:
+    """Additions that an expression itself costs an output; the places of reads are cheap."""
+    if isinstance(e, Foreign):
+        return 50.0 * turns.get(e, 0.0)
+    return e.op.cost * turns.get(e, 0.0) if isinstance(e, Apply) else 0.0
+
+
+def _is_double(e: Expr) -> bool:
+    """Whether it is done by the units for 64-bit floats; comparisons of them are."""
+    return any(t in (float64, complex128) for t in (e.type, *(a.type for a in e.args)))
+
+
+def _moving(bodies: Sequence[Expr], index: Expr) -> set[Expr]:
+    """What differs from one value of an index to the next; states of loops do."""
+    counting = counters(bodies)
+    found: set[Expr] = set()
+    for e in walk(bodies):
+        state = isinstance(e, Var) and e not in counting
+        if e is index or state or any(x in found for x in (*e.args, *e.scoped)):
+            found.add(e)
+    return found
+
+
+def _axes(node: Node) -> tuple[Sequence[Expr], Sequence[Expr]] | None:
+    match node:
+        case Generate() | Scan():
+            return node.shape, ()
+        case Fold():
+            return node.outer, node.inner
+        case Permute():
+            return node.domain, ()
+        case Matmul():
+            return (*node.batch, node.m, node.n), (node.k,)
+    return None
+
+
+def _count(loop: Loop, known: Mapping[Expr, int]) -> int:
+    found = evaluate(loop.count, known)
+    return int(UNKNOWN_TURNS) if found is None else max(found, 0)
+
+
+def _turns(bodies: Iterable[Expr], counts: Mapping[Var, int]) -> dict[Expr, float]:
+    """How often an output evaluates each expression: the turns of the loops whose index or state it
+    depends on; what a loop does not change is computed before it.
+
+    The places of reads are not among them: they are cheap."""
+    bodies = tuple(bodies)
+    within: dict[Expr, frozenset[Expr]] = {}  # index and states that an expression depends on
+    loops: dict[Expr, tuple[Expr, float]] = {}  # and whose they are, with how many turns
+    for e in walk(bodies):
+        found = frozenset().union(*(within[x] for x in (*e.args, *e.scoped)))
+        within[e] = (found | {e} if isinstance(e, Var) else found).difference(e.vars)
+        if isinstance(e, Loop | While):
+            turns = counts[e.vars[0]] if isinstance(e, Loop) else UNKNOWN_TURNS
+            loops.update((v, (e, turns)) for v in e.vars)
+    evaluated: set[Expr] = set()
+    stack: list[Expr] = list(bodies)
+    while stack:
+        e = stack.pop()
+        if e not in evaluated:
+            evaluated.add(e)
+            stack += e.scoped if isinstance(e, Read) else (*e.args, *e.scoped)
+    return {e: math.prod(dict(loops[v] for v in within[e] if v in loops).values(), start=1.0)
+            for e in evaluated}  # fmt: skip
+
+
+def _is_of(e: Expr, access: Access) -> bool:
+    return isinstance(e, Read) and Leaf(e.node, e.component) == access.leaf
+
+
+def _in_rows(access: Access, bodies: Sequence[Expr], rank: int) -> bool:
+    """Whether all reads of an array have the last axis of the domain last, and nowhere else."""
+    last = Index(rank - 1)
+    return rank > 1 and all(
+        e.args[-1] is last and not any(last in walk((a,)) for a in e.args[:-1])
+        for e in walk(bodies) if _is_of(e, access)
+    )  # fmt: skip
+
+
+def _shape(leaf: Leaf, known: Mapping[Expr, int]) -> tuple[int, ...]:
+    """Extents; what is not known is taken to be large, as far as such an array could be."""
+    found = [evaluate(e, known) for e in leaf.shape]
+    large = 1 << min(20, 40 // max(found.count(None), 1))
+    return tuple(large if n is None else max(n, 0) for n in found)
+
+
+def _numeric(access: Access, axes: Mapping[Expr, int], known: Mapping[Expr, int], turns: float
+             ) -> Map:  # fmt: skip
+    leaf = access.leaf
+    plain = Map(leaf, False, access.kind, access.classes, leaf.type.bytes, _shape(leaf, known),
+                turns=turns)  # fmt: skip
+    if access.linear is None:
+        return replace(plain, offsets=tuple(() for _ in access.offsets))
+    coefficients, constants = [], []
+    for terms in access.linear:
+        row, fixed = [0] * len(axes), 0
+        for monomial, c in terms:
+            factor = c
+            moving = [a for a in monomial if a in axes]
+            for atom in monomial:
+                if atom not in axes:
+                    value = evaluate(atom, known)
+                    factor *= 1 if value is None else value
+            if moving:
+                row[axes[moving[0]]] += factor
+            else:
+                fixed += factor
+        coefficients.append(tuple(map(_wrapped, row)))
+        constants.append(fixed)
+    offsets = tuple(
+        tuple(_wrapped(o + c) for o, c in zip(offset, constants, strict=True))
+        for offset in access.offsets
+    )
+    return replace(plain, coefficients=tuple(coefficients), offsets=offsets)
+
+
+def _computed(plain: Map, bodies: Sequence[Expr], axes: Mapping[Expr, int],
+              known: Mapping[Expr, int]) -> Map:  # fmt: skip
+    """A map that NumPy evaluates; random where it cannot."""
+    reads = [e for e in walk(bodies) if isinstance(e, Read)
+             and Leaf(e.node, e.component) == plain.leaf]  # fmt: skip
+    counting = counters(bodies)
+    computed = [e for e in reads if index_map(e.args, counting)[0] == COMPUTED]
+
+    def places(points: Points) -> Points:
+        here: dict[Expr, Any] = {a: points[:, k] for a, k in axes.items() if k < points.shape[1]}
+        found = [
+            np.stack([np.broadcast_to(values_at(a, here, known), len(points)) for a in e.args], 1)
+            for e in computed
+        ]
+        return np.concatenate(found)
+
+    try:
+        places(np.zeros((1, len(axes)), np.int64))
+    except KeyError:
+        return replace(plain, kind=DATA, classes=(RANDOM,))
+    return replace(plain, places=places, offsets=tuple(() for _ in computed))
+
+
+def values_at(root: Expr, here: Mapping[Expr, Any], known: Mapping[Expr, int]) -> Any:
+    """An index expression by NumPy, over arrays of indices; KeyError where it needs more."""
+    found: dict[Expr, Any] = {}
+    for e in walk((root,)):
+        if e in here:
+            found[e] = here[e]
+        elif isinstance(e, Const):
+            found[e] = e.value
+        elif isinstance(e, Apply):
+            found[e] = e.value([found[a] for a in e.args])
+        else:
+            found[e] = known[e]
+    return found[root]
+
+
+def _stores(node: Node, axes: Mapping[Expr, int], known: Mapping[Expr, int], rank: int
+            ) -> list[Map]:  # fmt: skip
+    found = []
+    for leaf, klass in zip(node.leaves, access_classes(node)[-len(node.leaves) :], strict=True):
+        plain = Map(leaf, True, klass.kind, klass.classes, leaf.type.bytes, _shape(leaf, known))
+        if isinstance(node, Permute):
+            kind, linear, offset = index_map(node.target, counters(node.target))
+            access = Access(leaf, linear, (offset,), kind, None, frozenset(), klass.classes)
+            found.append(replace(_numeric(access, axes, known, 1.0), store=True))
+            if kind == COMPUTED:
+                found[-1] = replace(found[-1], kind=DATA)
+            continue
+        own = tuple(tuple(int(a == k) for k in range(len(axes))) for a in range(len(plain.shape)))
+        found.append(replace(plain, coefficients=own, offsets=((0,) * len(plain.shape),)))
+    return found

@@ -1,0 +1,560 @@
+"""Between which bounds the int64 values of a kernel lie: interval analysis.
+
+Bounds are expressions over the kernel's scalars (constants where they can be), so that a launcher,
+which knows the scalars, can decide what holds this time.  They are meant in unbounded integers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from treadle.dsl.expr import Apply, Const, Expr, Extent, Param, Var, conjuncts, constant, walk
+from treadle.dsl.primitives import convert
+from treadle.dsl.types import int64
+
+from ..ir import arithmetic as at
+from ..ir.kernel import (
+    Assign,
+    Body,
+    Declare,
+    For,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Reduce,
+    Statement,
+    While,
+    expressions,
+    statements,
+)
+
+#: Least and greatest value; None: nothing is known, or nothing that is worth a test.
+Range: TypeAlias = tuple[Expr, Expr] | None
+
+LEAST, LARGEST = -(1 << 31), (1 << 31) - 1
+#: Bounds of data (all an int32 can be) say nothing once something is added to it.
+_DATA = 1 << 30
+#: A bound this much higher is as good.
+_SLACK = 1 << 16
+#: Extents for which a scalar is computed to guess what it is at least.
+_SAMPLES = (1, 2, 37, 997, 1000, 4096, 5040)
+
+
+_ONE = constant(1)
+
+
+def _highest(e: Expr) -> int:
+    """The greatest value of an integer expression that is no position."""
+    if (
+        e.type.is_integer
+        and not e.type.signed
+        and isinstance(e, Apply)
+        and e.op.name == "remainder"
+    ):
+        by = e.args[1]
+        if isinstance(by, Const) and int(by.value) > 0:
+            return int(by.value) - 1
+    return int(e.type.highest)
+
+
+class Ranges:
+    """The ranges of all int64 expressions of a kernel; `varying`: what depends on a SIMD lane."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._hosts = dict(zip(kernel.scalars, kernel.scalar_values, strict=True))
+        self._least: dict[Expr, int | None] = {}
+        self._variables: dict[Var, Range] = {v: (v, v) for v in kernel.scalars if v.type == int64}
+        self._variables[kernel.task] = (constant(0), at.subtract(kernel.tasks, 1))
+        if kernel.thread is not None:
+            self._variables[kernel.thread] = (constant(0), constant(kernel.threads - 1))
+        self._memo: dict[Expr, Range] = {}
+        bound = Counter(s.var for s in statements(kernel.body) if isinstance(s, Let | For | Reduce))
+        #: Variables that several statements bind: nothing is said of them.
+        self.repeated = {v for v, count in bound.items() if count > 1}
+        #: What single variables are given, and what they are at most wherever they are used.
+        self._given: dict[Expr, Expr] = {
+            s.var: s.value for s in statements(kernel.body)
+            if isinstance(s, Let) and s.var.type == int64 and s.var not in self.repeated
+        }  # fmt: skip
+        self._guarded = _guards(kernel)
+        #: What scalars are taken to be at least: to be tested.
+        self.assumed: dict[Var, int] = {}
+        self.varying: set[Var] = set()
+        assigned: dict[Var, list[Expr]] = {}
+        for s in statements(kernel.body):
+            if isinstance(s, Declare | Assign) and s.var.type == int64:
+                assigned.setdefault(s.var, []).append(s.value)
+            elif isinstance(s, Reduce):  # its combination is not looked into
+                for v in s.accumulators:
+                    assigned.setdefault(v, []).append(v)
+        # A mutable variable has the bounds of all that it is ever given, once these are known.
+        waiting = set(assigned)
+        while True:
+            self._body(kernel.body)
+            found = {v: self._union([self.of(e) for e in assigned[v]]) for v in waiting}
+            known = {v: r for v, r in found.items() if r is not None}
+            if not known:
+                break
+            self._variables.update(known)
+            waiting -= set(known)
+            self._memo.clear()
+
+    # --- what is asked --------------------------------------------------------------------
+
+    def of(self, e: Expr) -> Range:
+        """The range of an int64 expression."""
+        if e not in self._memo:
+            self._memo[e] = self._find(e) if e.type == int64 else None
+        return self._memo[e]
+
+    def fits(self, e: Expr) -> bool:
+        """Whether `e` is an int32 number, at least when the scalars are right (`conditions`)."""
+        found = self.of(e)
+        if found is None:
+            return False
+        return not any(isinstance(b, Const) and not LEAST <= int(b.value) <= LARGEST for b in found)
+
+    def is_natural(self, e: Expr) -> bool:
+        """Whether an expression over scalars is never negative."""
+        least = self.least(e)
+        return least is not None and least >= 0
+
+    def least(self, e: Expr) -> int | None:
+        """A number that an expression over scalars is never below; None: none is known.
+
+        It may rest on guesses about scalars, which `assumed` then says.
+        """
+        if e not in self._least:
+            self._least[e] = self._find_least(e)
+        return self._least[e]
+
+    def never_negative(self, e: Expr) -> bool:
+        """Whether no value of `e` is negative."""
+        found = self.of(e)
+        return found is not None and (self.is_natural(found[0]) or self._difference(e))
+
+    def _difference(self, e: Expr) -> bool:
+        """Whether `e`, a sum of differences such as `ids - 1 - id`, is 0 or more because what is
+        subtracted is never larger."""
+        terms = self._linear(e, 1, {})
+        for _ in range(len(self._variables)):  # until scalars are left
+            v = next((v for v, n in terms.items() if n and not self._is_known(v)), None)
+            if v is None:
+                break
+            count = terms.pop(v)
+            bound = self._guarded.get(v) if count < 0 else None
+            bound = self._given.get(v) if bound is None else bound
+            if bound is None:
+                bounds = self.of(v)
+                if bounds is None or v in bounds:
+                    return False
+                bound = bounds[0] if count > 0 else bounds[1]
+            self._linear(bound, count, terms)
+        more = {v: n for v, n in terms.items() if n and v is not _ONE}
+        if any(n < 0 for n in more.values()):
+            return False
+        least = [self.least(v) for v in more]
+        known = [x for x in least if x is not None and x >= 0]
+        rest = sum(n * x for n, x in zip(more.values(), known, strict=False))
+        return len(known) == len(least) and rest + terms.get(_ONE, 0) >= 0
+
+    def _is_known(self, e: Expr) -> bool:
+        """Whether the host can compute it."""
+        return all(isinstance(x, Const | Apply) or x in self._hosts for x in walk((e,)))
+
+    def _linear(self, e: Expr, count: int, terms: dict[Expr, int]) -> dict[Expr, int]:
+        """Adds `count · e` to a sum of products of numbers and variables, or of what is not
+        looked into; constants are counts of `_ONE`."""
+        if isinstance(e, Apply) and e.op.name in ("add", "subtract"):
+            self._linear(e.args[0], count, terms)
+            return self._linear(e.args[1], count if e.op.name == "add" else -count, terms)
+        if isinstance(e, Apply) and e.op.name == "multiply" and isinstance(e.args[1], Const):
+            return self._linear(e.args[0], count * int(e.args[1].value), terms)
+        if isinstance(e, Const):
+            e, count = _ONE, count * int(e.value)
+        terms[e] = terms.get(e, 0) + count
+        return terms
+
+    def conditions(self, fitting: Iterable[Expr], highest: Iterable[Expr]) -> list[Expr]:
+        """Conditions on the scalars under which expressions that `fits` says yes to are int32
+        numbers, and others, over scalars, at most `LARGEST`; without what follows from the rest."""
+        lows: dict[Expr, None] = {}
+        highs: dict[Expr, None] = {}
+        for e in highest:
+            _parts(e, "maximum", highs)
+        for e in fitting:
+            found = self.of(e)
+            assert found is not None
+            _parts(found[0], "minimum", lows)
+            _parts(found[1], "maximum", highs)
+        above, below = self._above(lows), self._below(highs)
+        tests = [at.less_equal(LEAST, e) for e in lows if e not in above]
+        return tests + [at.less_equal(e, LARGEST) for e in highs if e not in below]
+
+    def _below(self, tested: dict[Expr, None]) -> set[Expr]:
+        """What is at most LARGEST because smaller expressions of `tested` are."""
+        found: set[Expr] = set()
+        for e in walk(tested):
+            known = [a in found or a in tested for a in e.args]
+            if isinstance(e, Const):
+                follows = int(e.value) <= LARGEST
+            elif not isinstance(e, Apply):
+                follows = False
+            elif e.op.name == "minimum":
+                follows = any(known)
+            elif e.op.name == "maximum":
+                follows = all(known)
+            elif e.op.name == "floor_divide":
+                follows = known[0] and all(self.is_natural(a) for a in e.args)
+            else:
+                last = e.args[-1]
+                follows = (e.op.name == "add" and known[0] and isinstance(last, Const)
+                           and int(last.value) <= 0)  # fmt: skip
+            if follows:
+                found.add(e)
+        return found
+
+    def _above(self, tested: dict[Expr, None]) -> set[Expr]:
+        """What is at least LEAST because smaller expressions of `tested` are."""
+        found: set[Expr] = set()
+        for e in walk(tested):
+            known = [a in found or a in tested for a in e.args]
+            last = e.args[-1] if e.args else e
+            follows = self.is_natural(e)
+            if isinstance(e, Const):
+                follows = int(e.value) >= LEAST
+            elif isinstance(e, Apply) and e.op.name == "minimum":
+                follows |= all(known)
+            elif isinstance(e, Apply) and e.op.name == "maximum":
+                follows |= any(known)
+            elif isinstance(e, Apply) and e.op.name == "add" and isinstance(last, Const):
+                natural = self.is_natural(e.args[0]) and int(last.value) >= LEAST
+                follows |= natural or (int(last.value) >= 0 and known[0])
+            if follows:
+                found.add(e)
+        return found
+
+    def depends_on_lanes(self, e: Expr) -> bool:
+        return any(node in self.varying for node in walk((e,)) if isinstance(node, Var))
+
+    # --- variables ------------------------------------------------------------------------
+
+    def _body(self, body: Body, under: bool = False) -> None:
+        for s in body:
+            self._statement(s, under)
+
+    def _statement(self, s: Statement, under: bool) -> None:
+        mixed = any(self.depends_on_lanes(e) for e in expressions(s))
+        match s:
+            case Let():
+                if s.var.type == int64:
+                    self._bind(s.var, self.of(s.value))
+                if mixed:
+                    self.varying.add(s.var)
+            case Declare() | Assign():
+                if mixed or under:
+                    self.varying.add(s.var)
+            case For() | Reduce():
+                self._bind(s.var, self._turns(s.start, s.stop))
+                if mixed or (isinstance(s, For) and s.kind == "vector"):
+                    self.varying.add(s.var)
+                self._body(s.body, under or mixed)
+                if isinstance(s, Reduce) and (mixed or under):
+                    self.varying.update(s.accumulators)
+            case If():
+                self._body(s.then, under or mixed)
+                self._body(s.other, under or mixed)
+            case While():
+                self._body(s.before, under)
+                mixed = self.depends_on_lanes(s.condition)
+                self._body(s.before, under or mixed)
+                self._body(s.body, under or mixed)
+
+    def _bind(self, v: Var, found: Range) -> None:
+        self._variables[v] = None if v in self.repeated else found
+
+    def _turns(self, start: Expr, stop: Expr) -> Range:
+        first, last = self.of(start), self.of(stop)
+        if first is None or last is None:
+            return None
+        return first[0], at.subtract(last[1], 1)
+
+    # --- expressions ----------------------------------------------------------------------
+
+    @staticmethod
+    def _union(parts: list[Range]) -> Range:
+        known = [p for p in parts if p is not None]
+        if len(known) < len(parts) or not known:
+            return None
+        low, high = known[0]
+        for other in known[1:]:
+            low, high = at.minimum(low, other[0]), at.maximum(high, other[1])
+        return low, high
+
+    def _find(self, e: Expr) -> Range:
+        if isinstance(e, Const):
+            return e, e
+        if isinstance(e, Var):
+            return self._variables.get(e)
+        if not isinstance(e, Apply):
+            return None
+        if e.op.name == "cast":
+            source = e.args[0].type
+            if source.kind == "bool":
+                return constant(0), constant(1)
+            if isinstance(e.args[0], Load) and e.args[0].buffer.below is not None:
+                return constant(0), at.maximum(at.subtract(e.args[0].buffer.below, 1), 0)
+            if source.is_integer and source.bits < 64:
+                return constant(int(source.lowest)), constant(_highest(e.args[0]))
+            return None
+        if e.op.name == "select":
+            return self._union([self.of(a) for a in e.args[1:]])
+        if e.op.name == "left_shift":
+            found = self._shifted_back(e)
+            if found is not None:
+                return found
+        if e.op.name == "bitwise_and":
+            for mask, other in (e.args, e.args[::-1]):
+                if isinstance(mask, Const) and int(mask.value) >= 0:
+                    found = self.of(other)
+                    if found is None or not self.is_natural(found[0]) or _is_data(found):
+                        return constant(0), mask
+                    small = int(mask.value) <= LARGEST
+                    return constant(0), at.minimum(found[1], mask) if small else found[1]
+        args = [self.of(a) for a in e.args]
+        known = [a for a in args if a is not None]
+        if len(known) < len(args):
+            if e.op.name in ("remainder", "floor_divide"):
+                return self._divided(e.op.name, None, args[1])
+            return self._clamped(e) if e.op.name == "minimum" else None
+        if len(known) == 1:
+            return self._unary(e.op.name, known[0])
+        if len(known) == 2:
+            return self._binary(e.op.name, *known)
+        return None
+
+    def _clamped(self, e: Apply) -> Range:
+        """Of min(max(x, low), high), whatever x is."""
+        inner, high = e.args[0], self.of(e.args[1])
+        if high is None or not (isinstance(inner, Apply) and inner.op.name == "maximum"):
+            return None
+        low = next((r for r in map(self.of, inner.args) if r is not None), None)
+        return None if low is None else (at.minimum(low[0], high[0]), high[1])
+
+    def _shifted_back(self, e: Apply) -> Range:
+        """Of (y >> 2·s) << s, as curves have it: at most y, whatever s is."""
+        inner, back = e.args
+        if isinstance(inner, Var):
+            inner = self._given.get(inner, inner)
+        if not (isinstance(inner, Apply) and inner.op.name == "right_shift"):
+            return None
+        source, forth = self.of(inner.args[0]), self._host(inner.args[1])
+        twice = isinstance(forth, Apply) and forth.op.name == "multiply" and (
+            forth.args == (self._host(back), constant(2)))  # fmt: skip
+        if not twice or source is None or not self.is_natural(source[0]):
+            return None
+        return constant(0), source[1]
+
+    def _host(self, e: Expr) -> Expr | None:
+        """What the host computes a scalar from."""
+        return self._hosts.get(e) if isinstance(e, Var) else None
+
+    def _unary(self, name: str, a: tuple[Expr, Expr]) -> Range:
+        if _is_data(a):
+            return None
+        match name:
+            case "negative":
+                return at.subtract(0, a[1]), at.subtract(0, a[0])
+            case "absolute":
+                return constant(0), at.maximum(at.subtract(0, a[0]), a[1])
+            case "sign":
+                return constant(-1), constant(1)
+        return None
+
+    def _binary(self, name: str, a: tuple[Expr, Expr], b: tuple[Expr, Expr]) -> Range:
+        match name:
+            case "minimum":
+                return at.minimum(a[0], b[0]), at.minimum(a[1], b[1])
+            case "maximum":
+                return at.maximum(a[0], b[0]), at.maximum(a[1], b[1])
+            case "floor_divide" | "remainder":
+                return self._divided(name, a, b)
+            case "quot" | "rem" if self.is_natural(a[0]) and self.is_natural(b[0]):
+                return self._divided("floor_divide" if name == "quot" else "remainder", a, b)
+            case "right_shift" if self.is_natural(a[0]):
+                if isinstance(b[0], Const) and b[0] is b[1] and 0 <= int(b[0].value) < 32:
+                    by = 1 << int(b[0].value)
+                    return at.floor_divide(a[0], by), at.floor_divide(a[1], by)
+                return constant(0), a[1]
+        if _is_data(a) or _is_data(b):
+            return None
+        match name:
+            case "add":
+                return at.add(a[0], b[0]), at.add(a[1], b[1])
+            case "subtract":
+                return at.subtract(a[0], b[1]), at.subtract(a[1], b[0])
+            case "multiply":
+                return self._product(a, b)
+            case "left_shift":
+                if isinstance(b[0], Const) and b[0] is b[1] and 0 <= int(b[0].value) < 32:
+                    factor = constant(1 << int(b[0].value))
+                    return self._product(a, (factor, factor))
+            case "bitwise_and" if self.is_natural(a[0]) and self.is_natural(b[0]):
+                return constant(0), at.minimum(a[1], b[1])
+            case "bitwise_or" | "bitwise_xor" if self.is_natural(a[0]) and self.is_natural(b[0]):
+                return constant(0), at.add(a[1], b[1])
+        return None
+
+    def _product(self, a: tuple[Expr, Expr], b: tuple[Expr, Expr]) -> Range:
+        if a[0] is not a[1] and b[0] is not b[1]:
+            return None  # of two that vary: no position, but data, which may well be large
+        if self.is_natural(a[0]) and self.is_natural(b[0]):
+            return at.multiply(a[0], b[0]), at.multiply(a[1], b[1])
+        corners = [at.multiply(x, y) for x in a for y in b]
+        low = high = corners[0]
+        for c in corners[1:]:
+            low, high = at.minimum(low, c), at.maximum(high, c)
+        return low, high
+
+    def _divided(self, name: str, a: Range, b: Range) -> Range:
+        """Floored, where dividing by 0 gives 0."""
+        if b is None:
+            return None
+        if not self.is_natural(b[0]):  # by -1 at worst; a remainder is nearer to 0 than b
+            if name == "remainder":
+                return None if _is_data(b) else (at.minimum(b[0], 0), at.maximum(b[1], 0))
+            if a is None or _is_data(a) or not self.is_natural(a[0]):
+                return None
+            return at.subtract(0, a[1]), a[1]
+        if name == "remainder":
+            high = at.maximum(at.subtract(b[1], 1), 0)
+            if a is not None and self.is_natural(a[0]):
+                high = at.minimum(a[1], high)
+            return constant(0), high
+        if a is None:
+            return None
+        least = at.maximum(b[0], 1)
+        if self.is_natural(a[0]):
+            return constant(0), at.floor_divide(a[1], least)
+        return at.minimum(a[0], 0), at.maximum(a[1], 0)
+
+    def _find_least(self, e: Expr) -> int | None:
+        if isinstance(e, Const):
+            return int(e.value)
+        if isinstance(e, Var):
+            guess = self._guess(e)
+            if guess is not None:
+                self.assumed[e] = guess
+            return guess
+        if not isinstance(e, Apply) or e.type != int64:
+            return None
+        if e.op.name == "cast":
+            source = e.args[0].type
+            small = source.is_integer and not source.signed and source.bits < 64
+            return 0 if source.kind == "bool" or small else None
+        found = [self.least(a) for a in e.args]
+        known = [x for x in found if x is not None]
+        whole = len(known) == len(found)
+        match e.op.name:
+            case "maximum":
+                return max(known, default=None)
+            case "bitwise_and":
+                return 0 if known and max(known) >= 0 else None
+            case "remainder":
+                return 0 if found[1] is not None and found[1] >= 0 else None
+            case "select":
+                return None if None in found[1:] else min(x for x in found[1:] if x is not None)
+            case "minimum" if whole:
+                return min(known)
+            case "add" if whole:
+                return sum(known)
+            case "multiply" if whole and min(known) >= 0:
+                return known[0] * known[1]
+            case "floor_divide" if whole and min(known) >= 0:
+                constant_divisor = isinstance(e.args[1], Const) and known[1] > 0
+                return known[0] // known[1] if constant_divisor else 0
+            case "bitwise_or" | "bitwise_xor" if whole and min(known) >= 0:
+                return 0
+        return None
+
+    def _guess(self, v: Var) -> int | None:
+        """What a scalar made of extents is at least, for extents that are not 0; 1 is enough.
+
+        Arguments of the program that are integers count as extents: it is a guess, to be tested.
+        """
+        host = self._hosts.get(v)
+        known = Const | Extent | Param | Apply
+        if host is None or not all(isinstance(x, known) for x in walk((host,))):
+            return None
+        if any(x.type.is_inexact for x in walk((host,))):
+            return None
+        rest = any(isinstance(x, Apply) and x.op.name == "remainder" for x in walk((host,)))
+        return min(0 if rest else 1, *(_sample(host, extent) for extent in _SAMPLES))
+
+
+def _sample(host: Expr, extent: int) -> int:
+    """A host value where all extents are the same."""
+    values: dict[Expr, Any] = {}
+    for x in walk((host,)):
+        if isinstance(x, Extent | Param):
+            values[x] = convert(np.asarray(extent), x.type)[()]
+        elif isinstance(x, Const):
+            values[x] = x.value
+        else:
+            assert isinstance(x, Apply)
+            values[x] = x.value([values[a] for a in x.args])[()]
+    return int(values[host])
+
+
+def _guards(kernel: Kernel) -> dict[Expr, Expr]:
+    """Variables that are only used where a condition says which scalar they are less than: one
+    less than that, which is the most they are there."""
+    used = Counter(e for s in statements(kernel.body) for e in _variables(expressions(s)))
+    changed = {s.var for s in statements(kernel.body) if isinstance(s, Declare | Assign)}
+    found: dict[Expr, Expr] = {}
+    for s in statements(kernel.body):
+        if not isinstance(s, If) or s.other:
+            continue
+        inside = Counter(e for t in statements(s.then) for e in _variables(expressions(t)))
+        inside.update(_variables((s.condition,)))
+        for e in conjuncts(s.condition):
+            if isinstance(e, Apply) and e.op.name == "less" and e.args[0].type == int64:
+                v, bound = e.args
+                constant_there = v not in changed and (
+                    bound in kernel.scalars or isinstance(bound, Const))  # fmt: skip
+                if isinstance(v, Var) and constant_there and used[v] == inside[v]:
+                    found.setdefault(v, at.subtract(bound, 1))
+    return found
+
+
+def _variables(roots: Iterable[Expr]) -> list[Expr]:
+    """Every variable of each of some expressions."""
+    return [e for root in roots for e in walk((root,)) if isinstance(e, Var)]
+
+
+def _is_data(r: tuple[Expr, Expr]) -> bool:
+    return any(isinstance(b, Const) and abs(int(b.value)) > _DATA for b in r)
+
+
+def _parts(e: Expr, name: str, found: dict[Expr, None]) -> None:
+    """Adds what has to be tested for `e`: both sides of a maximum (minimum) where it has to."""
+    stack, seen = [e], set()
+    while stack:
+        e = stack.pop()
+        if e in seen:
+            continue
+        seen.add(e)
+        if isinstance(e, Apply) and e.op.name == name:
+            stack += e.args
+        elif (
+            isinstance(e, Apply) and e.op.name == "add" and name == "maximum"
+            and isinstance(e.args[1], Const) and -_SLACK < int(e.args[1].value) < 0
+        ):  # fmt: skip
+            stack.append(e.args[0])  # a little more than has to be, but the same in many tests
+        else:
+            found[e] = None

@@ -1,0 +1,37 @@
+"""What a launch reports that failed, as the exception that it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from treadle.dsl.errors import TreadleError, out_of_range
+from treadle.dsl.types import ScalarType
+
+from .kernel import Kernel, error_words
+
+
+def raise_failure(kernel: Kernel, errors: np.ndarray[Any, Any]) -> None:
+    """Raise what the words of a launch say, nothing if they are zeros (see `Kernel.errors`)."""
+    number = int(errors[0]) - 1
+    if number < 0:
+        return
+    if number < len(kernel.sites):
+        site, (index, extent) = kernel.sites[number], (int(n) for n in errors[1:3])
+        raise out_of_range(site.operation, site.array, site.axis, index, extent, site.where)
+    function = kernel.raising[number - len(kernel.sites)]
+    values, at = [], 1
+    for t in function.arguments:
+        values.append(_number(errors[at:], t))
+        at += error_words(t)
+    function(*values)
+    raise TreadleError(
+        f"the foreign function '{function.name}' raised an exception for "
+        f"({', '.join(map(str, values))}), but not when it was called again.",
+        hint="A foreign function must depend on its arguments alone.",
+    )
+
+
+def _number(words: np.ndarray[Any, Any], t: ScalarType) -> Any:
+    return np.frombuffer(words.tobytes(), t.numpy, 1)[0]

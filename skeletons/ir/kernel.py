@@ -1,0 +1,664 @@
+"""The kernel IR.
+
+Expressions are the scalar IR of the language (`dsl.expr`) restricted to `Const`, `Var`, `Apply`
+and `Foreign`, plus `Load`; everything with control in it has become statements (`linearize.py`).
+Statements are immutable; transformations build new ones.
+
+A kernel runs `tasks` independent tasks; `task` is the number of one.  On a CPU a thread takes a
+range of tasks; on a GPU a task is a block of `threads` threads, and the body is what one thread of
+it does (`thread` is its number).  The loops inside say how:
+
+    serial     one iteration after the other
+    vector     iterations are independent: run W at a time, SIMD lanes with a masked tail (CPU only)
+    unrolled   a constant number of independent copies, interleaved (several outputs per thread)
+
+Statements that only a GPU has are in the second half: barriers, wide accesses, what passes between
+the threads of a warp and between blocks.  `show` prints kernels, `verify.py` checks them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, new, walk
+from treadle.dsl.graph import Combine, Leaf
+from treadle.dsl.interning import find, publish
+from treadle.dsl.types import ScalarType
+from treadle.skeletons.schedules import Order
+
+
+@dataclass(frozen=True, eq=False)
+class Buffer:
+    """A flat array of one scalar type in memory.
+
+    role: "input" (read only), "output" (written, every element that a kernel owes), "update"
+    (read and written: the target of a permute), "scratch" (lives between the kernels of one
+    lowering), "local" (private to a CPU task or to a GPU thread; `size` is a constant), "shared"
+    (of a GPU block; `size` is a constant).  Scratch whose name begins with `zero_` starts as zeros.
+    Distinct buffers never overlap.  `size`: number of elements, over the kernel's scalars.
+    `below`: all its elements are from 0 to `below` − 1, or (where that is 0) nobody reads them.
+    `dense`: positions are within `size`; those of an array with its own strides lie anywhere.
+    """
+
+    name: str
+    type: ScalarType
+    role: str
+    size: Expr
+    leaf: Any = None
+    below: Expr | None = None
+    dense: bool = True
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class Load(Expr):
+    """`buffer[index]`; index is a linear position, int64 or (`narrow.py`) int32.
+
+    A kernel-IR expression, so equal loads are one: only for what nobody else writes meanwhile.
+    """
+
+    __slots__ = ("buffer",)
+    buffer: Buffer
+
+    def __new__(cls, buffer: Buffer, index: Expr) -> Load:
+        key = (cls, buffer, index)
+        made: Load | None = find(key)
+        if made is None:
+            made = new(cls, buffer.type, (index,))
+            made.buffer = buffer
+            made = publish(key, made)
+        return made
+
+    @property
+    def index(self) -> Expr:
+        return self.args[0]
+
+    def rebuild(self, args: tuple[Expr, ...], scoped: tuple[Expr, ...]) -> Expr:
+        return Load(self.buffer, args[0])
+
+
+class Statement:
+    """Base of the statements."""
+
+    __slots__ = ()
+
+
+Body = tuple[Statement, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Comment(Statement):
+    """A remark for the reader of the generated code: which operation, which schedule."""
+
+    text: str
+
+
+@dataclass(frozen=True, eq=False)
+class Let(Statement):
+    """Name a value; `var` is never assigned again."""
+
+    var: Var
+    value: Expr
+
+
+@dataclass(frozen=True, eq=False)
+class Declare(Statement):
+    """A mutable variable with its first value."""
+
+    var: Var
+    value: Expr
+
+
+@dataclass(frozen=True, eq=False)
+class Assign(Statement):
+    """A new value for a declared variable."""
+
+    var: Var
+    value: Expr
+
+
+@dataclass(frozen=True, eq=False)
+class Store(Statement):
+    """`buffer[index] = value`."""
+
+    buffer: Buffer
+    index: Expr
+    value: Expr
+
+
+@dataclass(frozen=True, eq=False)
+class Atomic(Statement):
+    """Indivisibly `old = buffers[index]; buffers[index] = combine(values, old)`, all components.
+
+    `combine` has `left` = new, `right` = old (permute's order); None: store `values`, whole.
+    `locks` is an int32 buffer of spin locks (any size ≥ 1; index modulo size) for combinations
+    the hardware cannot do in one instruction; None when it can.
+    """
+
+    buffers: tuple[Buffer, ...]
+    index: Expr
+    values: tuple[Expr, ...]
+    combine: Combine | None
+    locks: Buffer | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class If(Statement):
+    condition: Expr
+    then: Body
+    other: Body = ()
+
+
+@dataclass(frozen=True, eq=False)
+class For(Statement):
+    """`for var in range(start, stop, step)`; kind serial, vector or unrolled (module docstring)."""
+
+    var: Var
+    start: Expr
+    stop: Expr
+    body: Body
+    kind: str = "serial"
+    step: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class While(Statement):
+    """`loop { before; if (!condition) break; body }`."""
+
+    before: Body
+    condition: Expr
+    body: Body
+
+
+@dataclass(frozen=True, eq=False)
+class Reduce(Statement):
+    """`for var in range(start, stop): body; accumulators = combine(accumulators, values)`.
+
+    `combine` is commutative and associative, one known primitive per component (add, multiply,
+    minimum, maximum, logical/bitwise and, or, xor).  The printer uses a fixed number of
+    interleaved partial accumulators, the same whatever is fused into `body`, so that fusion never
+    changes a bit, and combines them in a fixed order; `accumulators` are declared before and
+    already hold a value, which is combined on the left, once.
+    """
+
+    var: Var
+    start: Expr
+    stop: Expr
+    body: Body
+    values: tuple[Expr, ...]
+    accumulators: tuple[Var, ...]
+    combine: Combine
+
+
+@dataclass(frozen=True, eq=False)
+class Report(Statement):
+    """Checked mode: unless `ok`, note that check `site` failed with these two numbers.
+
+    What comes after computes with what is no element, which may never end a loop: so none of the
+    launch turns again in which threads do not meet (`meets`), whoever reported.  The same holds
+    once a foreign function has raised an exception.
+    """
+
+    ok: Expr
+    site: int
+    index: Expr
+    extent: Expr
+
+
+# --- only on a GPU ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Barrier(Statement):
+    """All threads of the block meet; what they wrote before is seen by all of them after.
+
+    Never under a condition that differs between the threads of a block.
+    """
+
+
+@dataclass(frozen=True, eq=False)
+class Fence(Statement):
+    """What this thread wrote is seen by every block before what it writes next."""
+
+
+@dataclass(frozen=True, eq=False)
+class LoadVector(Statement):
+    """`vars = buffer[index], buffer[index + 1], …` in one access.
+
+    `index` is a multiple of the number of variables (1, 2, 4, 8 or 16; at most 16 bytes in all)
+    and the buffer is aligned (`Kernel.aligned`) to the access.  `streaming`: nobody reads it again,
+    caches need not keep it.
+    """
+
+    vars: tuple[Var, ...]
+    buffer: Buffer
+    index: Expr
+    streaming: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class StoreVector(Statement):
+    """`buffer[index], buffer[index + 1], … = values` in one access; see `LoadVector`."""
+
+    buffer: Buffer
+    index: Expr
+    values: tuple[Expr, ...]
+    streaming: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Fetch(Statement):
+    """`var = buffer[index]`, read from memory now, with acquire ordering.
+
+    For what other blocks write meanwhile (a `Load` may be served from anywhere).  Not `ordered`:
+    the element alone counts, nothing is known of what else its writer wrote.
+    """
+
+    var: Var
+    buffer: Buffer
+    index: Expr
+    ordered: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Publish(Statement):
+    """`buffer[index] = value` with release ordering: the counterpart of `Fetch`."""
+
+    buffer: Buffer
+    index: Expr
+    value: Expr
+    ordered: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class FetchUpdate(Statement):
+    """Indivisibly `var = buffer[index]; buffer[index] = op(var, value)`.
+
+    op: "add", "minimum", "maximum", "bitwise_and", "bitwise_or", "bitwise_xor", "exchange".
+    Integers of 32 or 64 bits, in memory of the device or shared.
+    """
+
+    var: Var
+    buffer: Buffer
+    index: Expr
+    value: Expr
+    op: str = "add"
+
+
+@dataclass(frozen=True, eq=False)
+class Collective(Statement):
+    """What the 32 threads of a warp do together; all of them must arrive.
+
+        shuffle       var = value of thread `args[1]` (0 … 31) of the warp
+        shuffle_up    … of the thread `args[1]` below (its own below the first)
+        shuffle_down  … of the thread `args[1]` above (its own beyond the last)
+        shuffle_xor   … of the thread whose number differs by `args[1]` (exclusive or)
+        ballot        uint32: bit t is the condition `args[0]` of thread t
+        all           bool: whether `args[0]` is true for every thread
+        match         uint32: bit t is whether thread t has the same `args[0]` (an integer)
+
+    Shuffles take any scalar type.
+    """
+
+    var: Var
+    op: str
+    args: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Special(Statement):
+    """`var` (uint32) is what a register of the hardware says, read once.
+
+        smid   the number of the multiprocessor that runs this block now: equal for its threads
+
+    The numbers of multiprocessors may have gaps, and nothing says that each gets a block.
+    """
+
+    var: Var
+    register: str
+
+
+# --- kernels -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Access:
+    """How a kernel reads or writes one array: its index map.
+
+    `coefficients[axis]` maps the kernel's index variables (by name) to integer coefficients,
+    `offset[axis]` is the constant; None where the index depends on data.
+    """
+
+    array: str
+    write: bool
+    coefficients: tuple[dict[str, int] | None, ...]
+    offset: tuple[int | None, ...]
+    boundary: str | None = None
+    count: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """One parallel launch.
+
+    `scalars` are run-time int64/float… arguments (extents, program parameters), Vars free in the
+    body; `scalar_values` are the host expressions (over Extent, Param, rank-0 Reads) they take.
+    `tasks` and buffer sizes are expressions over `scalars`.
+
+    CPU: `light` tasks are done in the time that memory takes, which other cores hardly shorten
+    where they are few.
+
+    GPU: `threads` per block (0 on a CPU), `thread` the number of one, `resident` blocks wanted on
+    a multiprocessor at once (0: whatever fits).  A variant for well-placed data says when it is
+    right: every condition of `requires` (over `scalars`) holds and the buffers of `aligned` begin
+    at multiples of 16 bytes; otherwise `fallback` runs, with the same buffers.
+
+    `policies` says how the caches treat loads from inputs and stores to outputs (a schedule's
+    `Hints`: "streaming", "evict_first", "evict_last", "no_l1"); it never changes a result.
+    """
+
+    name: str
+    buffers: tuple[Buffer, ...]
+    scalars: tuple[Var, ...]
+    scalar_values: tuple[Expr, ...]
+    tasks: Expr
+    task: Var
+    body: Body
+    comments: tuple[str, ...] = ()
+    accesses: tuple[Access, ...] = ()
+    sites: tuple[Any, ...] = ()  # for Report: (operation, array, axis, Location)
+    flops: float = 0.0
+    schedule: Any = None
+    light: bool = False
+    threads: int = 0
+    thread: Var | None = None
+    resident: int = 0
+    requires: tuple[Expr, ...] = ()
+    aligned: tuple[Buffer, ...] = ()
+    fallback: Kernel | None = None
+    policies: tuple[tuple[Buffer, str], ...] = ()
+
+    @cached_property
+    def raising(self) -> tuple[Any, ...]:
+        """The foreign functions that it calls and that may raise an exception."""
+        roots = [e for s in statements(self.body) for e in evaluated(s)]
+        found = dict.fromkeys(e.function for e in walk(roots) if isinstance(e, Foreign))
+        return tuple(f for f in found if f.raises)
+
+    @cached_property
+    def errors(self) -> int:
+        """How many int64 a launch takes the address of for what fails first, zeros before it; 0
+        where nothing can fail.
+
+        The first becomes 1 + a site, the next two the index and the extent; or 1 + the number of
+        sites + that of a function of `raising`, behind it its arguments (`error_words`).
+        """
+        sizes = [1 + sum(map(error_words, f.arguments)) for f in self.raising]
+        checked = any(isinstance(s, Report) for s in statements(self.body))
+        return max([3] * checked + sizes, default=0)
+
+    def __str__(self) -> str:
+        pass
+
+        return show(self)
+
+
+@dataclass(frozen=True, eq=False)
+class HostTable:
+    """A scratch buffer that the kernels only read: the host computes its contents before a launch.
+
+    `make(values, contents)` gives the flat array, from the `values` of host expressions (over
+    Extent, Param) and the contents of `arrays`; equal arguments give the same table.
+    """
+
+    buffer: Buffer
+    values: tuple[Expr, ...]
+    arrays: tuple[Leaf, ...]
+    make: Callable[[Sequence[Any], Sequence[Any]], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Lowered:
+    """What a skeleton makes of a node: kernels in order, the buffers between them (`scratch`), and
+    which of these the host fills (`tables`).
+
+    `fits`: orders that may fit some extents only (tables, those that a user wrote), each with the
+    grid (host expressions) that it visits: asked about by `schedules.own_orders.require_fits`
+    before a run.
+    """
+
+    kernels: tuple[Kernel, ...]
+    scratch: tuple[Buffer, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+    tables: tuple[HostTable, ...] = ()
+    fits: tuple[tuple[Order, tuple[Expr, ...]], ...] = ()
+
+
+# --- traversal -------------------------------------------------------------
+
+
+def children(s: Statement) -> tuple[Body, ...]:
+    """The nested bodies of a statement."""
+    if isinstance(s, If):
+        return (s.then, s.other)
+    if isinstance(s, For | Reduce):
+        return (s.body,)
+    if isinstance(s, While):
+        return (s.before, s.body)
+    return ()
+
+
+def expressions(s: Statement) -> tuple[Expr, ...]:
+    """The expressions a statement evaluates itself."""
+    match s:
+        case Let() | Declare() | Assign():
+            return (s.value,)
+        case Store():
+            return (s.index, s.value)
+        case Atomic():
+            return (s.index, *s.values)
+        case If():
+            return (s.condition,)
+        case For():
+            return (s.start, s.stop)
+        case While():
+            return (s.condition,)
+        case Reduce():
+            return (s.start, s.stop, *s.values)
+        case Report():
+            return (s.ok, s.index, s.extent)
+        case LoadVector() | Fetch():
+            return (s.index,)
+        case StoreVector():
+            return (s.index, *s.values)
+        case Publish() | FetchUpdate():
+            return (s.index, s.value)
+        case Collective():
+            return s.args
+    return ()
+
+
+def evaluated(s: Statement) -> tuple[Expr, ...]:
+    """The same, and the results of its combination."""
+    combine = s.combine if isinstance(s, Atomic | Reduce) else None
+    return expressions(s) + (() if combine is None else combine.results)
+
+
+def error_words(t: ScalarType) -> int:
+    """How many int64 hold a number."""
+    return -(-t.bytes // 8)
+
+
+def defined(s: Statement) -> tuple[Var, ...]:
+    """The variables that a statement brings into its scope."""
+    match s:
+        case Let() | Declare() | Fetch() | FetchUpdate() | Collective() | Special():
+            return (s.var,)
+        case LoadVector():
+            return s.vars
+    return ()
+
+
+def written(s: Statement) -> tuple[Buffer, ...]:
+    """The buffers that a statement writes to."""
+    match s:
+        case Store() | StoreVector() | Publish() | FetchUpdate():
+            return (s.buffer,)
+        case Atomic():
+            return s.buffers if s.locks is None else (*s.buffers, s.locks)
+    return ()
+
+
+def statements(body: Body) -> Iterator[Statement]:
+    """Every statement, outermost first."""
+    for s in body:
+        yield s
+        for inner in children(s):
+            yield from statements(inner)
+
+
+def meets(body: Body) -> bool:
+    """Whether threads or blocks wait for each other in a body: all of them have to arrive."""
+    waiting = Barrier | Collective | Fetch | Publish | FetchUpdate
+    return any(isinstance(s, waiting) for s in statements(body))
+
+
+# -----------------------------------------------------------------------------------------------
+# Kernels as text: what golden tests compare and people read.
+
+#: Conditions of more operations are counted, not shown.
+_LONG_CONDITION = 9
+
+
+def show(kernel: Kernel) -> str:
+    """The kernel as text: what golden tests compare."""
+    names: dict[Var, str] = {}
+
+    def line(s: Statement, depth: int, out: list[str]) -> None:
+        pad = "  " * depth
+        match s:
+            case Comment():
+                out.append(f"{pad}// {s.text}")
+            case Let():
+                out.append(f"{pad}let {name(s.var)}: {s.var.type} = {text(s.value)}")
+            case Declare():
+                out.append(f"{pad}var {name(s.var)}: {s.var.type} = {text(s.value)}")
+            case Assign():
+                out.append(f"{pad}{name(s.var)} = {text(s.value)}")
+            case Store():
+                out.append(f"{pad}{s.buffer.name}[{text(s.index)}] = {text(s.value)}")
+            case Atomic():
+                how = "overwrite" if s.combine is None else ", ".join(
+                    text(r) for r in s.combine.results)  # fmt: skip
+                where = ", ".join(b.name for b in s.buffers)
+                values = ", ".join(text(v) for v in s.values)
+                lock = f" under {s.locks.name}" if s.locks else ""
+                out.append(f"{pad}atomic {where}[{text(s.index)}] <- {values} by {how}{lock}")
+            case If():
+                out.append(f"{pad}if {text(s.condition)}:")
+                block(s.then, depth + 1, out)
+                if s.other:
+                    out.append(f"{pad}else:")
+                    block(s.other, depth + 1, out)
+            case For():
+                step = f" step {s.step}" if s.step != 1 else ""
+                out.append(f"{pad}for {name(s.var)} in {text(s.start)} .. {text(s.stop)}{step} "
+                           f"{s.kind}:")  # fmt: skip
+                block(s.body, depth + 1, out)
+            case While():
+                out.append(f"{pad}while:")
+                block(s.before, depth + 1, out)
+                out.append(f"{pad}  break unless {text(s.condition)}")
+                block(s.body, depth + 1, out)
+            case Reduce():
+                out.append(f"{pad}reduce {name(s.var)} in {text(s.start)} .. {text(s.stop)}:")
+                block(s.body, depth + 1, out)
+                for acc, value, result in zip(s.accumulators, s.values, s.combine.results,
+                                           strict=True):  # fmt: skip
+                    out.append(f"{pad}  {name(acc)} <- {text(value)} by {text(result)}")
+            case Report():
+                out.append(f"{pad}report {s.site} unless {text(s.ok)}: {text(s.index)} of "
+                           f"{text(s.extent)}")  # fmt: skip
+            case Barrier() | Fence():
+                out.append(f"{pad}{type(s).__name__.lower()}")
+            case LoadVector():
+                got = ", ".join(name(v) for v in s.vars)
+                out.append(f"{pad}let {got}: {s.buffer.type} = {s.buffer.name}"
+                           f"[{text(s.index)} ..+{len(s.vars)}]")  # fmt: skip
+            case StoreVector():
+                values = ", ".join(text(v) for v in s.values)
+                out.append(f"{pad}{s.buffer.name}[{text(s.index)} ..+{len(s.values)}] = {values}")
+            case Fetch():
+                out.append(f"{pad}let {name(s.var)}: {s.var.type} = fetch "
+                           f"{s.buffer.name}[{text(s.index)}]")  # fmt: skip
+            case Publish():
+                out.append(f"{pad}publish {s.buffer.name}[{text(s.index)}] = {text(s.value)}")
+            case FetchUpdate():
+                out.append(f"{pad}let {name(s.var)}: {s.var.type} = fetch and {s.op} "
+                           f"{s.buffer.name}[{text(s.index)}], {text(s.value)}")  # fmt: skip
+            case Collective():
+                args = ", ".join(text(a) for a in s.args)
+                out.append(f"{pad}let {name(s.var)}: {s.var.type} = warp {s.op}({args})")
+            case Special():
+                out.append(f"{pad}let {name(s.var)}: {s.var.type} = register {s.register}")
+            case _:
+                out.append(f"{pad}{s!r}")
+
+    def name(v: Var) -> str:
+        if v not in names:
+            taken = sum(1 for other in names if other.name == v.name)
+            names[v] = v.name if not taken else f"{v.name}_{taken}"
+        return names[v]
+
+    def text(e: Expr) -> str:
+        if isinstance(e, Var):
+            return name(e)
+        if isinstance(e, Const):
+            return str(e.value)
+        if isinstance(e, Load):
+            return f"{e.buffer.name}[{text(e.index)}]"
+        if isinstance(e, Apply):
+            if len(e.args) == 2 and e.op.symbol:
+                return f"({text(e.args[0])} {e.op.symbol} {text(e.args[1])})"
+            head = f"{e.type}" if e.op.name == "cast" else e.op.name
+            return f"{head}({', '.join(text(a) for a in e.args)})"
+        if isinstance(e, Foreign):
+            return f"{e.function.name}({', '.join(text(a) for a in e.args)})"
+        return repr(e)
+
+    def block(body: Body, depth: int, out: list[str]) -> None:
+        if not body:
+            out.append("  " * depth + "pass")
+        for s in body:
+            line(s, depth, out)
+
+    out: list[str] = [f"// {c}" for c in kernel.comments]
+    scalars = ", ".join(f"{name(v)}: {v.type}" for v in kernel.scalars)
+    wide = kernel.fallback  # of a narrow kernel: sizes of buffers are over its scalars
+    for mine, other in zip(kernel.scalars, wide.scalars if wide else (), strict=False):
+        if mine.name == other.name:
+            names.setdefault(other, name(mine))
+    buffers = ", ".join(f"{b.role} {b.name}: {b.type}[{text(b.size)}]" for b in kernel.buffers)
+    out.append(f"kernel {kernel.name}({buffers}; {scalars})")
+    short = [c for c in kernel.requires if len(list(walk((c,)))) <= _LONG_CONDITION]
+    conditions = [text(c) for c in short]
+    if len(short) < len(kernel.requires):
+        conditions.append(f"{len(kernel.requires) - len(short)} bounds of its numbers")
+    conditions += [f"{b.name} aligned" for b in kernel.aligned]
+    if conditions:
+        out.append(f"  requires {', '.join(conditions)}")
+    if kernel.policies:
+        told = ", ".join(f"{b.name} {policy}" for b, policy in kernel.policies)
+        out.append(f"  caches: {told}")
+    out.append(f"  for {name(kernel.task)} in 0 .. {text(kernel.tasks)} tasks:")
+    if kernel.thread is not None:
+        out.append(f"  for {name(kernel.thread)} in 0 .. {kernel.threads} threads:")
+    block(kernel.body, 2, out)
+    if kernel.fallback is not None:
+        out.append("otherwise")
+        return "\n".join(out) + "\n" + show(kernel.fallback)
+    return "\n".join(out) + "\n"

@@ -1,0 +1,457 @@
+"""From scalar expressions to statements.
+
+`Linearizer.emit` turns roots of the scalar IR into kernel-IR expressions, appending the
+statements they need.  Control becomes statements:
+
+    Cond   →  var r = 0;  if p: r = then  else: r = other
+    While  →  var s = init;  while: [predicate]; break unless p; s = next
+    Loop   →  var s = init;  for k in 0 .. count: s = next
+    Proj   →  the variable
+
+Sharing is kept: each value is computed once per scope, a value used more than once is named by a
+`Let`.  Guards are kept: a value belongs to the outermost scope in which it is needed *whatever
+happens* (`_unconditional`), so that nothing is evaluated above the guard it was written under,
+unless it would be evaluated there anyway.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+import numpy as np
+
+from treadle.dsl import simplify
+from treadle.dsl.expr import (
+    FALSE,
+    TRUE,
+    Apply,
+    Cond,
+    Const,
+    Expr,
+    Foreign,
+    Loop,
+    Proj,
+    Read,
+    Var,
+    While,
+    constant,
+    primitive,
+)
+from treadle.dsl.types import ScalarType, bool_, int64
+
+from .arithmetic import add, integer
+from .kernel import Assign, Body, Comment, Declare, For, If, Let, Load, Statement
+from .kernel import While as WhileStatement
+
+Value = Expr | tuple[Var, ...]
+
+#: Expressions deeper than this are cut by a Let, so that printers may recurse.
+_DEEPEST = 24
+#: A conditional whose sides cost no more than this, and only compute, is a select.
+_CHEAP_SIDE = 6.0
+#: How far through conditionals nested in the sides of a Cond the common part is sought.
+_NESTED_CONDITIONS = 3
+
+
+class Leaves(Protocol):
+    """What the surroundings know: the meaning of leaves and of reads."""
+
+    def leaf(self, e: Expr) -> Expr:
+        """The kernel expression of an Extent, a Param or any other leaf that is not bound."""
+
+    def held(self, e: Expr) -> Expr | None:
+        """A scalar of the kernel that already holds the value of `e`, if there is one."""
+
+    def read(self, read: Read, indices: tuple[Expr, ...], into: Linearizer) -> Expr:
+        """The element of an array; may append statements to `into` (checks)."""
+
+    def turns(self, loop: Loop, index: Var, into: Linearizer) -> Sequence[Mapping[Expr, Expr]]:
+        """The turns of a loop that are done at once, from `index` on: what of each is known.
+
+        The count of the loop is a multiple of how many they are; may append statements to `into`.
+        """
+
+
+def zero(type_: ScalarType) -> Const:
+    return Const(np.zeros((), type_.numpy)[()], type_)
+
+
+class Linearizer:
+    """Statements under construction, with what has been computed so far.
+
+    `out` receives the statements.  `bind` says what leaves (Index, Var) stand for.
+    """
+
+    def __init__(self, leaves: Leaves, bindings: dict[Expr, Expr] | None = None) -> None:
+        self.leaves = leaves
+        self.out: list[Statement] = []
+        self._memo: dict[Expr, Value] = {}
+        self._depth: dict[Expr, int] = {}
+        self._scope: list[Expr] = []
+        self.bind(bindings or {})
+
+    def bind(self, bindings: dict[Expr, Expr]) -> None:
+        """From here on, in this scope, leaves stand for these kernel expressions."""
+        for key, value in bindings.items():
+            self._remember(key, value)
+
+    def append(self, *statements: Statement) -> None:
+        self.out.extend(statements)
+
+    def note(self, text: str) -> None:
+        """A remark for the reader of the kernel, on what comes next."""
+        self.append(Comment(text))
+
+    def let(self, value: Expr, name: str = "t") -> Expr:
+        """Name a value, unless it has a name or is a constant."""
+        if isinstance(value, Const | Var):
+            return value
+        var = Var(name, value.type)
+        self.append(Let(var, value))
+        return var
+
+    def declare(self, value: Expr, name: str) -> Var:
+        var = Var(name, value.type)
+        self.append(Declare(var, value))
+        return var
+
+    @contextmanager
+    def body(self, bindings: dict[Expr, Expr] | None = None) -> Iterator[list[Statement]]:
+        """A nested scope: what is emitted inside goes to the yielded list.
+
+        Inside, everything known outside is known; what becomes known inside is forgotten after.
+        """
+        outer, outer_scope = self.out, self._scope
+        self.out, self._scope = [], []
+        self.bind(bindings or {})
+        try:
+            yield self.out
+        finally:
+            for key in self._scope:
+                del self._memo[key]
+            self.out, self._scope = outer, outer_scope
+
+    @contextmanager
+    def loop(self, name: str | Var, start: Expr | int, stop: Expr | int, kind: str = "serial",
+             step: int = 1) -> Iterator[Var]:  # fmt: skip
+        """`for name in start .. stop`; yields the variable, the body is what is emitted inside."""
+        var = Var(name, int64) if isinstance(name, str) else name
+        with self.body() as inside:
+            yield var
+        self.append(For(var, integer(start), integer(stop), tuple(inside), kind, step))
+
+    @contextmanager
+    def when(self, condition: Expr) -> Iterator[None]:
+        """`if condition`; no test where the answer is known."""
+        with self.body() as inside:
+            yield
+        if condition is TRUE:
+            self.append(*inside)
+        elif condition is not FALSE:
+            self.append(If(condition, tuple(inside)))
+
+    @contextmanager
+    def when_always(self, bindings: dict[Expr, Expr]) -> Iterator[None]:
+        """A scope of its own for `bindings`, in the same list of statements."""
+        with self.body(bindings) as inside:
+            yield
+        self.append(*inside)
+
+    @contextmanager
+    def otherwise(self, condition: Expr) -> Iterator[None]:
+        """The other side of the `when(condition)` just emitted."""
+        with self.body() as inside:
+            yield
+        if condition is FALSE:
+            self.append(*inside)
+        elif condition is not TRUE:
+            last = self.out[-1]
+            assert isinstance(last, If) and last.condition is condition
+            self.out[-1] = If(condition, last.then, tuple(inside))
+
+    # --- emission ---
+
+    def emit(self, roots: Sequence[Expr], named: bool = False) -> tuple[Expr, ...]:
+        """The kernel expressions of `roots`, evaluated here; with `named`, each is a variable."""
+        needed = self._unconditional(roots)
+        order, uses = self._walk(roots)
+        uses.update(roots)
+        for node in order:
+            if node in needed and self._find(node) is None:
+                self._place(node, uses[node])
+        found = tuple(self._value(r) for r in roots)
+        return tuple(self.let(e, _name_for(e, "x")) for e in found) if named else found
+
+    def value(self, root: Expr, name: str | None = None) -> Expr:
+        """One root; named when `name` is given."""
+        (found,) = self.emit((root,))
+        return found if name is None else self.let(found, name)
+
+    def _find(self, e: Expr) -> Value | None:
+        found = self._memo.get(e)
+        return found if found is not None else self.leaves.held(e)
+
+    def _value(self, e: Expr) -> Expr:
+        found = self._find(e)
+        assert isinstance(found, Expr), f"{e!r} has no value yet"
+        return found
+
+    def _remember(self, e: Expr, value: Value) -> None:
+        if e not in self._memo:
+            self._scope.append(e)
+        self._memo[e] = value
+
+    def _walk(self, roots: Iterable[Expr]) -> tuple[list[Expr], Counter[Expr]]:
+        """Nodes not yet known, children first, through args and scoped; and their uses."""
+        order: list[Expr] = []
+        uses: Counter[Expr] = Counter()
+        seen: set[Expr] = set()
+        stack: list[tuple[Expr, bool]] = [(r, False) for r in reversed(list(roots))]
+        while stack:
+            node, ready = stack.pop()
+            if ready:
+                order.append(node)
+                continue
+            if node in seen or self._find(node) is not None:
+                continue
+            seen.add(node)
+            stack.append((node, True))
+            children = node.args + node.scoped
+            uses.update(children)
+            stack.extend((c, False) for c in reversed(children) if c not in seen)
+        return order, uses
+
+    # --- what is needed whatever happens ---
+
+    def _reach(self, roots: Iterable[Expr], known: set[Expr]) -> set[Expr]:
+        """Everything `roots` evaluate without a guard, that is not known yet."""
+        found: set[Expr] = set()
+        stack = list(roots)
+        while stack:
+            node = stack.pop()
+            if node in found or node in known or self._find(node) is not None:
+                continue
+            found.add(node)
+            stack.extend(node.args)
+        return found
+
+    def _unconditional(self, roots: Iterable[Expr]) -> set[Expr]:
+        """The nodes evaluated here whatever the conditions turn out to be.
+
+        Reachable through `args`, or on both sides of a Cond that is itself in the set.
+        """
+        needed = self._reach(roots, set())
+        waiting = [e for e in needed if isinstance(e, Cond)]
+        while waiting:
+            common = self._common(waiting.pop(), needed)
+            new = self._reach(common, needed)
+            needed |= new
+            waiting += [e for e in new if isinstance(e, Cond)]
+        return needed
+
+    def _common(self, cond: Cond, known: set[Expr]) -> set[Expr]:
+        """What both sides of `cond` need."""
+        sides = [self._reach(cond.then, known), self._reach(cond.other, known)]
+        for _ in range(_NESTED_CONDITIONS):
+            shared = sides[0] & sides[1]
+            if shared:
+                return shared
+            grown = False
+            for side in sides:
+                for inner in [e for e in side if isinstance(e, Cond)]:
+                    more = self._reach(inner.then, known) & self._reach(inner.other, known)
+                    if not more <= side:
+                        side |= more
+                        grown = True
+            if not grown:
+                break
+        return sides[0] & sides[1]
+
+    # --- one node ---
+
+    def _place(self, node: Expr, uses: int) -> None:
+        match node:
+            case Const():
+                made: Value = Const(node.value, node.type) if node.weak else node
+            case Apply():
+                made = self._apply(node)
+            case Read():
+                made = self.leaves.read(node, tuple(self._value(a) for a in node.args), self)
+            case Load():
+                made = Load(node.buffer, self._value(node.index))
+            case Proj():
+                state = self._memo[node.args[0]]
+                assert isinstance(state, tuple)
+                made = state[node.which]
+            case Cond():
+                made = self._cond(node)
+            case While():
+                made = self._while(node)
+            case Loop():
+                made = self._loop(node)
+            case Foreign():
+                made = Foreign(node.function, tuple(self._value(a) for a in node.args), node.type)
+            case _:
+                made = self.leaves.leaf(node)
+        if isinstance(made, Expr):
+            depth = 1 + max((self._depth.get(a, 0) for a in made.args), default=0)
+            if depth > _DEEPEST or (uses > 1 and not _is_plain(made)):
+                made = self.let(made, _name_for(made))
+                depth = 0
+            self._depth[made] = depth
+        self._remember(node, made)
+
+    def _apply(self, node: Apply) -> Expr:
+        if node.op.name == "also":  # the other one was evaluated: its indices are tested
+            return self._value(node.args[0])
+        args = tuple(self._value(a) for a in node.args)
+        if node.type.is_integer and node.op.name != "cast":
+            return simplify.apply(node.op, args, node.type)  # bounds and positions fold
+        return Apply(node.op, args, node.type)
+
+    def _cond(self, node: Cond) -> Value:
+        predicate = self._value(node.args[0])
+        if self._only_computes(node.then) and self._only_computes(node.other):
+            with self.body() as inside:
+                then, other = self.emit(node.then), self.emit(node.other)
+            self.out += inside
+            made = tuple(simplify.select(predicate, a, b)
+                         for a, b in zip(then, other, strict=True))  # fmt: skip
+            return tuple(self._as_var(e) for e in made)
+        results = tuple(self.declare(zero(t), "chosen") for t in node.types)
+        then_body = self._assigning(node.then, results)
+        other_body = self._assigning(node.other, results)
+        if not then_body:
+            predicate = simplify.apply(primitive("logical_not"), (predicate,), bool_)
+            then_body, other_body = other_body, ()
+        if then_body:
+            self.append(If(predicate, then_body, other_body))
+        return results
+
+    def _as_var(self, e: Expr) -> Var:
+        if isinstance(e, Var):
+            return e
+        var = Var("chosen", e.type)
+        self.append(Let(var, e))
+        return var
+
+    def _assigning(self, values: Sequence[Expr], to: Sequence[Var]) -> Body:
+        """`to = values` in a scope of its own; the variables hold zeros already."""
+        with self.body() as inside:
+            found = self.emit(values)
+            self.append(*(Assign(v, e) for v, e in zip(to, found, strict=True)
+                          if e is not zero(v.type)))  # fmt: skip
+        return tuple(inside)
+
+    def _only_computes(self, roots: Sequence[Expr]) -> bool:
+        """Whether `roots` add only a little arithmetic: no reads, calls or loops."""
+        cost = 0.0
+        seen: set[Expr] = set()
+        stack = list(roots)
+        while stack:
+            node = stack.pop()
+            if node in seen or self._find(node) is not None:
+                continue
+            seen.add(node)
+            if isinstance(node, Apply):
+                cost += node.op.cost
+            elif isinstance(node, Cond):
+                cost += 1.0
+            elif isinstance(node, Read | Load | While | Loop | Foreign):
+                return False
+            if cost > _CHEAP_SIDE:
+                return False
+            stack.extend(node.args + node.scoped)
+        return True
+
+    def _state(self, variables: Sequence[Var], init: Sequence[Expr]) -> tuple[
+            Var, ...]:  # fmt: skip
+        return tuple(self.declare(self._value(e), v.name)
+                     for v, e in zip(variables, init, strict=True))  # fmt: skip
+
+    def _step(self, values: Sequence[Expr], state: Sequence[Var]) -> None:
+        """Assign all next values at once: each sees the old state."""
+        found = self.emit(values)
+        if len(found) > 1:
+            stale = set(state)
+            found = tuple(
+                e if isinstance(e, Const) or (isinstance(e, Var) and e not in stale)
+                else self._renamed(e) for e in found
+            )  # fmt: skip
+        self.append(*(Assign(v, e) for v, e in zip(state, found, strict=True) if v is not e))
+
+    def _renamed(self, e: Expr) -> Var:
+        var = Var("next", e.type)
+        self.append(Let(var, e))
+        return var
+
+    def _while(self, node: While) -> Value:
+        results = self._state(node.vars, node.args)
+        state: dict[Expr, Expr] = dict(zip(node.vars, results, strict=True))
+        with self.body(state) as before:
+            condition = self.value(node.scoped[0])
+            with self.body() as inside:
+                self._step(node.scoped[1:], results)
+        self.append(WhileStatement(tuple(before), condition, tuple(inside)))
+        return results
+
+    def _loop(self, node: Loop) -> Value:
+        count = self._value(node.count)
+        results = self._state(node.vars[1:], node.args[1:])
+        state: dict[Expr, Expr] = dict(zip(node.vars[1:], results, strict=True))
+        index = Var(node.vars[0].name, node.vars[0].type)
+        with self.body(state) as inside:
+            turns = self.leaves.turns(node, index, self)
+            for k, known in enumerate(turns):
+                with self.when_always({node.vars[0]: add(index, k), **known}):
+                    self._step(node.scoped, results)
+        self.append(For(index, constant(0), count, tuple(inside), step=len(turns)))
+        return results
+
+
+def _is_plain(e: Expr) -> bool:
+    """Whether repeating `e` costs nothing: names, constants, short index arithmetic."""
+    if isinstance(e, Const | Var):
+        return True
+    return (
+        isinstance(e, Apply)
+        and e.type.name == "int64"
+        and e.op.name in ("add", "subtract", "multiply")
+        and all(isinstance(a, Const | Var) for a in e.args)
+    )
+
+
+def _name_for(e: Expr, otherwise: str = "t") -> str:
+    return element_name(e) if isinstance(e, Load) else otherwise
+
+
+def element_name(e: Load) -> str:
+    """A name for an element: `x_p` of x[p], `w_2_1` of w[2·n + 1], else `x_value`."""
+    index: Expr = e.index
+    while isinstance(index, Apply) and index.op.name == "cast":
+        index = index.args[0]
+    if isinstance(index, Var):
+        return f"{e.buffer.name}_{index.name}"
+    terms: list[str] = []
+    while isinstance(index, Apply) and index.op.name == "add":
+        index, last = index.args
+        terms.append(_factor(last))
+    terms.append(_factor(index))
+    if not isinstance(index, Const) and len(terms) == 1:
+        terms.insert(0, "0")
+    if "" in terms:
+        return f"{e.buffer.name}_value"
+    return "_".join([e.buffer.name, *reversed(terms)])
+
+
+def _factor(e: Expr) -> str:
+    """The number in `c`, `n·c` or `n1`, an extent; empty for anything else."""
+    if isinstance(e, Var) and re.fullmatch(r"n\d+", e.name):
+        return "1"
+    if isinstance(e, Apply) and e.op.name == "multiply" and isinstance(e.args[0], Var):
+        e = e.args[1]
+    return str(int(e.value)) if isinstance(e, Const) and int(e.value) >= 0 else ""

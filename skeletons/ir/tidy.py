@@ -1,0 +1,270 @@
+"""A kernel without the traces of how it was made: for its reader, the values stay the same.
+
+dead       `t = i·2` that nobody reads              →  gone
+forward    `x = carry + run; carry = x`             →  `carry = carry + run`
+           `held = before[j]; total = base + held`  →  `total = base + before[j]`
+decided    `if p: … if p: s`, and p cannot change   →  `if p: … s`
+           `if p and q and p: s`                    →  `if p and q: s`
+merge      `if p: if q: s`                          →  `if p and q: s`
+
+A value moves down to the one statement that uses it, over statements that leave what it is made of
+as it is.  Loads of global memory stay in their order, for they are placed where they overlap.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+
+from treadle.dsl.expr import TRUE, Apply, Const, Expr, Foreign, Var, conjuncts, substitute, walk
+
+from . import arithmetic as at
+from .kernel import (
+    Assign,
+    Atomic,
+    Body,
+    Buffer,
+    Collective,
+    Declare,
+    Fetch,
+    FetchUpdate,
+    For,
+    If,
+    Kernel,
+    Let,
+    Load,
+    LoadVector,
+    Publish,
+    Reduce,
+    Statement,
+    Store,
+    StoreVector,
+    While,
+    expressions,
+    statements,
+    written,
+)
+
+#: How far back a statement looks for a value that it alone uses.
+_REACH = 160
+
+
+def tidy(kernel: Kernel) -> Kernel:
+    """The kernel, and its fallbacks, tidied (module docstring)."""
+    body, again = kernel.body, True
+    while again:  # each further round for conditions that one has taken away
+        tidying = _Tidying(body)
+        body, again = tidying.body(tidying.living(body), frozenset()), tidying.decided
+    fallback = tidy(kernel.fallback) if kernel.fallback is not None else None
+    return replace(kernel, body=body, fallback=fallback)
+
+
+def _uses(s: Statement) -> list[Expr]:
+    """The variables a statement uses, as often as it does; those of combinations twice."""
+    roots = expressions(s)
+    found: list[Expr] = [e for e in roots if isinstance(e, Var)]
+    for e in walk(roots):
+        found += [a for a in e.args if isinstance(a, Var)]
+    if isinstance(s, Atomic | Reduce):
+        inner = [e for e in walk(s.combine.results if s.combine else ()) if isinstance(e, Var)]
+        found += 2 * [*inner, *(s.accumulators if isinstance(s, Reduce) else ())]
+    return found
+
+
+class _Tidying:
+    """One round over the statements of a kernel; `decided`: conditions went."""
+
+    def __init__(self, body: Body) -> None:
+        self.decided = False
+        self.uses: Counter[Expr] = Counter()
+        for s in statements(body):
+            self.uses.update(_uses(s))
+        self.mutable = {s.var for s in statements(body) if isinstance(s, Assign)}
+        for s in statements(body):
+            self.mutable |= set(s.accumulators) if isinstance(s, Reduce) else set()
+        self.changed = {b for s in statements(body) for b in written(s)}
+        self.changed |= {s.buffer for s in statements(body) if isinstance(s, Fetch)}
+
+    def living(self, body: Body) -> Body:
+        """Without values that nobody uses, the last first: they may be all that uses others."""
+        made: list[Statement] = []
+        for s in reversed(body):
+            if isinstance(s, Let) and not self.uses[s.var]:
+                self.uses.subtract(_uses(s))
+                continue
+            match s:
+                case If():
+                    other = self.living(s.other)
+                    then = self.living(s.then)
+                    same = then is s.then and other is s.other
+                    made.append(s if same else If(s.condition, then, other))
+                case For() | Reduce():
+                    inner = self.living(s.body)
+                    made.append(s if inner is s.body else replace(s, body=inner))
+                case While():
+                    inner = self.living(s.body)
+                    before = self.living(s.before)
+                    same = before is s.before and inner is s.body
+                    made.append(s if same else While(before, s.condition, inner))
+                case _:
+                    made.append(s)
+        made.reverse()
+        same = len(made) == len(body) and all(a is b for a, b in zip(made, body, strict=True))
+        return body if same else tuple(made)
+
+    def body(self, body: Body, known: frozenset[Expr]) -> Body:
+        """The statements, where the conditions `known` hold and cannot change."""
+        made: list[Statement] = []
+        once: set[Expr] = set()  # values before, here, that one statement uses
+        for s in body:
+            if once and isinstance(s, _CONSUMERS):
+                s = self._forwarded(s, made, once)
+            if isinstance(s, Let) and self.uses[s.var] == 1:
+                once.add(s.var)
+            if isinstance(s, If):
+                made += self._if(s, known)
+            elif isinstance(s, For | Reduce):
+                inner = self.body(s.body, known)
+                made.append(s if inner is s.body else replace(s, body=inner))
+            elif isinstance(s, While):
+                before, inner = self.body(s.before, known), self.body(s.body, known)
+                same = before is s.before and inner is s.body
+                made.append(s if same else While(before, s.condition, inner))
+            else:
+                made.append(s)
+        same = len(made) == len(body) and all(a is b for a, b in zip(made, body, strict=True))
+        return body if same else tuple(made)
+
+    # --- conditions ---
+
+    def _if(self, s: If, known: frozenset[Expr]) -> Body:
+        parts = conjuncts(s.condition)
+        condition = at.both(*(p for p in dict.fromkeys(parts) if p not in known))
+        lasting = frozenset(p for p in parts if self._lasts(p))
+        then = self.body(s.then, known | lasting)
+        other = self.body(s.other, known)
+        if condition is TRUE:
+            self.decided = True
+            return then
+        inner = then[0] if len(then) == 1 and not other else None
+        if isinstance(inner, If) and not inner.other and _is_quick(inner.condition):
+            self.decided = True
+            return (If(at.both(condition, inner.condition), inner.then),)
+        if condition is s.condition and then is s.then and other is s.other:
+            return (s,)
+        return (If(condition, then, other),)
+
+    def _lasts(self, e: Expr) -> bool:
+        """Whether `e` has the same value as long as its variables are visible."""
+        return not any(
+            x in self.mutable or (isinstance(x, Load) and x.buffer in self.changed)
+            for x in walk((e,))
+        )
+
+    # --- values used once ---
+
+    def _forwarded(self, s: Statement, before: list[Statement], once: set[Expr]) -> Statement:
+        """`s` with the values of `once` that it uses in their places; they leave `before`."""
+        wanted = once.intersection(walk(expressions(s)))
+        once -= wanted
+        whole = _stored(s)
+        crossed = _Crossed()
+        for k in range(len(before) - 1, max(len(before) - _REACH, 0) - 1, -1):
+            if not wanted or crossed.everything:
+                break
+            let = before[k]
+            if isinstance(let, Let) and let.var in wanted:
+                wanted.discard(let.var)
+                adjacent = k == len(before) - 1
+                short = _is_load(let.value) or (isinstance(s, Store) and _is_step(let.value))
+                alone = let.var is whole or (crossed.lets_only and short)
+                near = adjacent or not _loads_memory(let.value)
+                if alone and near and not crossed.disturbs(let.value):
+                    s = _with(s, let.var, let.value)
+                    del before[k]
+                    continue
+            crossed.add(let)
+        return s
+
+
+_CONSUMERS = (Assign, Collective, Declare, FetchUpdate, If, Let, Publish, Store, StoreVector)
+
+
+class _Crossed:
+    """What a value meets on its way down."""
+
+    def __init__(self) -> None:
+        self.assigned: set[Expr] = set()
+        self.stored: set[Buffer] = set()
+        self.lets_only, self.everything = True, False
+
+    def add(self, s: Statement) -> None:
+        match s:
+            case Let() | LoadVector():
+                pass
+            case Declare():
+                self.lets_only = False
+            case Assign():
+                self.lets_only = False
+                self.assigned.add(s.var)
+            case Store() | StoreVector():
+                self.lets_only = False
+                self.stored.add(s.buffer)
+            case _:
+                self.everything = True
+
+    def disturbs(self, value: Expr) -> bool:
+        """Whether `value` may be another one after."""
+        return any(
+            e in self.assigned or (isinstance(e, Load) and e.buffer in self.stored)
+            for e in walk((value,))
+        )
+
+
+def _is_quick(e: Expr) -> bool:
+    """Whether it is no loss to evaluate it always."""
+    return not any(isinstance(x, Load | Foreign) or (isinstance(x, Apply) and x.op.cost > 2)
+                   for x in walk((e,)))  # fmt: skip
+
+
+def _loads_memory(e: Expr) -> bool:
+    """Whether it reads memory that is not a block's or a thread's own."""
+    return any(isinstance(x, Load) and x.buffer.role not in ("local", "shared") for x in walk((e,)))
+
+
+def _is_load(e: Expr) -> bool:
+    return isinstance(e, Load) and all(isinstance(x, Const | Var | Apply) for x in walk(e.args))
+
+
+def _is_step(e: Expr) -> bool:
+    """Whether it is a place and a constant."""
+    return (isinstance(e, Apply) and e.type.name == "int64" and e.op.name == "add"
+            and isinstance(e.args[0], Var) and isinstance(e.args[1], Const))  # fmt: skip
+
+
+def _stored(s: Statement) -> Expr | None:
+    """The value that a statement puts somewhere as it is."""
+    return s.value if isinstance(s, Assign | Declare | Store) else None
+
+
+def _with(s: Statement, var: Var, value: Expr) -> Statement:
+    """`s` where `var` stands for `value`."""
+
+    def put(roots: Iterable[Expr]) -> tuple[Expr, ...]:
+        return substitute(tuple(roots), {var: value})
+
+    match s:
+        case Assign() | Declare() | Let():
+            return type(s)(s.var, *put((s.value,)))
+        case Store() | Publish() | FetchUpdate():
+            index, given = put((s.index, s.value))
+            return replace(s, index=index, value=given)
+        case StoreVector():
+            index, *values = put((s.index, *s.values))
+            return replace(s, index=index, values=tuple(values))
+        case If():
+            return replace(s, condition=put((s.condition,))[0])
+        case Collective():
+            return replace(s, args=put(s.args))
+    raise AssertionError(f"{type(s).__name__} uses no value once")

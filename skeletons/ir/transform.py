@@ -1,0 +1,399 @@
+"""Transformations, each from an element expression to a cheaper or differently ordered one.
+
+resolve      w[-1] at the border        →  plain reads that mean it
+interior     boundary reads in a box    →  plain reads, where every one is in range
+collapse     a[i, j] + b[i, j] over n×m →  a[p] + b[p] over n·m, where all is contiguous
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from treadle.dsl.borders import Inside
+from treadle.dsl.expr import (
+    TRUE,
+    Apply,
+    Cond,
+    Const,
+    Expr,
+    Extent,
+    Index,
+    Param,
+    Proj,
+    Read,
+    Var,
+    constant,
+    rewrite,
+    split_constant,
+    substitute,
+    walk,
+)
+from treadle.dsl.graph import Leaf, Shape, is_identity_read
+from treadle.dsl.operations.places import delinear, linear
+from treadle.dsl.operations.stencils import resolve_index
+
+from ..access.affine import Affine, affine_forms, loop_counts
+from ..lower.build import Builder
+from . import arithmetic as at
+from .kernel import Load
+
+
+def has_boundary(roots: Iterable[Expr]) -> bool:
+    return any(isinstance(e, Read) and e.boundary is not None for e in walk(roots))
+
+
+# --- boundaries ------------------------------------------------------------------------------
+
+
+def resolve_axes(read: Read, axes: Sequence[int]) -> Expr:
+    """`w[i − 1, j]` → plain reads that mean it, for indices that may be out of range on `axes`.
+
+    The other axes are known to be in range.  With all axes this is `stencils.resolve_read`.
+    """
+    shape = read.node.outputs[read.component].shape
+    if read.boundary in ("constant", "function"):
+        inside = at.both(*(at.in_range(read.args[k], shape[k]) for k in axes))
+        plain = Read(read.node, read.component, read.args)
+        if inside is TRUE:
+            return plain
+        mapping: dict[Expr, Expr] = dict(zip(read.vars, read.args, strict=bool(read.vars)))
+        (outside,) = substitute(read.scoped, mapping)
+        return Proj(Cond(inside, (plain,), (outside,)), 0)
+    place = list(read.args)
+    for k in axes:
+        place[k] = resolve_index(str(read.boundary), read.args[k], shape[k])
+    return Read(read.node, read.component, tuple(place))
+
+
+def places_in_range(roots: Iterable[Expr], axes: Callable[[Read], Iterable[int]]
+                    ) -> dict[Expr, Expr]:  # fmt: skip
+    """What places are where `axes` of a read are in range: as they were before the boundary.
+
+    Kernels use them as numbers, too, where producers with indices are part of a stencil."""
+    found: dict[Expr, Expr] = {}
+    for e in walk(roots):
+        if isinstance(e, Read) and e.boundary not in (None, "constant", "function"):
+            shape = e.node.outputs[e.component].shape
+            for k in axes(e):
+                place = resolve_index(str(e.boundary), e.args[k], shape[k])
+                if not isinstance(place, Const):  # the 0 of an axis of one element means more
+                    found[place] = e.args[k]
+    return found
+
+
+def resolve(roots: Sequence[Expr], builder: Builder, domain: Shape,
+            safe: Safe | None = None) -> tuple[Expr, ...]:  # fmt: skip
+    """`roots` with every boundary read resolved; what is `safe` needs no care.
+
+    Nor does an axis that is read at the very index of a `domain` of the same extent.
+
+    The plain reads made here are in range by construction: checked mode leaves them alone.
+    """
+    own = {e for e in walk(roots) if isinstance(e, Read) and e.boundary is None}
+    for e in walk(roots):
+        if isinstance(e, Read) and e.scoped:  # a boundary function may read the same place
+            beyond = substitute(e.scoped, dict(zip(e.vars, e.args, strict=bool(e.vars))))
+            own.update(r for r in walk(beyond) if isinstance(r, Read) and r.boundary is None)
+    safe = safe or Safe({})
+    memo: dict[Expr, Expr] = {}
+    numbers = places_in_range(roots, lambda e: safe.axes.get(e, ()))
+    within = Inside(safe.extents)
+
+    def change(e: Expr) -> Expr:
+        if not isinstance(e, Read) or e.boundary is None:
+            return within(numbers.get(e, e))
+        shape = builder.node_shape(e)
+        axes = [
+            k for k, (index, extent) in enumerate(zip(e.args, shape, strict=True))
+            if k not in safe.axes.get(e, ()) and not (
+                isinstance(index, Index) and index.axis < len(domain)
+                and builder.same(domain[index.axis], extent))
+        ]  # fmt: skip
+        made = resolve_axes(e, axes)
+        inner = made if isinstance(made, Read) else made.args[0].scoped[0]  # Proj(Cond(…))
+        if inner not in own:
+            builder.safe.add(inner)
+        return made
+
+    return flat_reads(rewrite(roots, change, memo), builder)
+
+
+@dataclass(frozen=True)
+class Safe:
+    """What is in range: the axes of boundary reads, and places resolved on axes of the domain,
+    which are these `extents` long (`dsl/borders.py`)."""
+
+    axes: Mapping[Read, set[int]]
+    extents: Mapping[Expr, Expr] = field(default_factory=dict)
+
+
+@dataclass
+class Interior:
+    """The box of the domain in which boundary reads are in range, and resolved places.
+
+    `low[k] ≤ i_k < high[k]`, clipped to the domain, as scalars of the kernel; `axes` has, for
+    each boundary read that the box makes safe, its axes.  Reads whose index is not one index
+    variable plus a constant are not among them and keep resolving.  `places`: the axes of the
+    domain that places were resolved on, and their extents.
+    """
+
+    low: list[Expr]
+    high: list[Expr]
+    axes: dict[Read, dict[int, int]] = field(default_factory=dict)
+    places: dict[int, Expr] = field(default_factory=dict)
+
+    def safe(self, domain_axes: Iterable[int]) -> Safe:
+        """What is in range inside the box on `domain_axes`."""
+        wanted = set(domain_axes)
+        axes = {r: {a for a, k in m.items() if k in wanted} for r, m in self.axes.items()}
+        return Safe(axes, {Index(k): n for k, n in self.places.items() if k in wanted})
+
+
+def inside(roots: Sequence[Expr], domain: Shape) -> tuple[Expr, ...]:
+    """`roots` with places as they were before they were resolved at the borders of `domain`."""
+    return Inside({Index(k): n for k, n in enumerate(domain)}).of(roots)
+
+
+def interior(roots: Sequence[Expr], domain: Shape, builder: Builder) -> Interior | None:
+    """The largest box where affine boundary reads and resolved places are in range; None without.
+
+    A read at  i_k + r  along an axis of extent n is in range for  −min r ≤ i_k < n − max r,
+    where r may hold run-time constants and indices of counted loops.
+    """
+    within = Inside({Index(k): n for k, n in enumerate(domain)})
+    roots = within.of(roots)
+    reads = [e for e in walk(roots) if isinstance(e, Read) and e.boundary is not None]
+    if not (reads or within.low):
+        return None
+    forms, counts = affine_forms(roots), loop_counts(roots)
+    lows: list[dict[Expr, int]] = [{constant(0): 0} for _ in domain]
+    highs: list[dict[tuple[Expr, Expr], int]] = [{} for _ in domain]
+    found = Interior([], [])
+    for k, n in enumerate(domain):
+        if Index(k) in within.low:
+            lows[k][constant(0)] = min(within.low[Index(k)], 0)
+            highs[k][builder.root(n), constant(0)] = within.high[Index(k)]
+            found.places[k] = n
+    for read in reads:
+        spans: dict[int, tuple[int, _Span]] = {}
+        for a, index in enumerate(read.args):
+            form = forms.get(index)
+            span = None if form is None else _span(form, counts)
+            if span is not None:
+                spans[a] = (span.axis, span)
+        if not spans:
+            continue
+        shape = read.node.outputs[read.component].shape
+        found.axes[read] = {a: k for a, (k, _) in spans.items()}
+        for a, (k, span) in spans.items():
+            lows[k][span.base_low] = min(lows[k].get(span.base_low, span.low), span.low)
+            key = (builder.root(shape[a]), span.base_high)
+            highs[k][key] = max(highs[k].get(key, span.high), span.high)
+    if not (found.axes or found.places):
+        return None
+    for k, n in enumerate(domain):
+        low: Expr = constant(0)
+        for base, least in lows[k].items():
+            low = at.maximum(low, at.subtract(-least, base))
+        high = builder.root(n)
+        for (extent, base), most in highs[k].items():
+            high = at.minimum(high, at.subtract(extent, at.add(base, most)))
+        low = at.minimum(low, n)
+        found.low.append(builder.scalar(low, f"inside_from{k}"))
+        found.high.append(builder.scalar(at.maximum(high, low), f"inside_to{k}"))
+    return found
+
+
+@dataclass(frozen=True)
+class _Span:
+    """Index(axis) + r with  base_low + low ≤ r ≤ base_high + high."""
+
+    axis: int
+    base_low: Expr
+    low: int
+    base_high: Expr
+    high: int
+
+
+def _span(form: Affine, counts: dict[Var, Expr]) -> _Span | None:
+    axes = [t for t, c in form.variables.items() if isinstance(t, Index) and c == 1]
+    others = [t for t in form.variables if t not in axes]
+    if len(axes) != 1:
+        return None
+    base: Expr = constant(0)
+    for term, c in form.uniform:
+        base = at.add(base, at.multiply(term, c))
+    low = high = base
+    for v in others:
+        count = counts.get(v) if isinstance(v, Var) else None
+        if count is None or not is_host(count):
+            return None
+        last = at.multiply(at.subtract(count, 1), form.variables[v])
+        if form.variables[v] > 0:
+            high = at.add(high, last)
+        else:
+            low = at.add(low, last)
+    parts = [split_constant(e) for e in (low, high)]
+    (base_low, least), (base_high, most) = parts
+    return _Span(axes[0].axis, base_low, least + form.constant, base_high, most + form.constant)
+
+
+def is_host(e: Expr) -> bool:
+    """Whether a value is known before the kernel starts."""
+    return all(
+        isinstance(x, Const | Extent | Param) or (bool(x.args) and not isinstance(x, Read))
+        for x in walk((e,))
+    )
+
+
+def row_sharing(roots: Iterable[Expr], rank: int) -> float:
+    """The share of reads that the next row of the domain (one more along the second to last axis)
+    would find among this row's reads: 6 of 9 for a 3 × 3 stencil, 2 of 7 for a 7-point star.  Reads
+    in a loop over rows count whole: its turns are the same for every row."""
+    if rank < 2:
+        return 0.0
+    roots = tuple(roots)
+    forms = affine_forms(roots)
+    row = Index(rank - 2)
+    places: set[tuple[Any, ...]] = set()
+    moved: list[tuple[Any, ...]] = []
+    for e in walk(roots):
+        if not isinstance(e, Read):
+            continue
+        axes = [forms.get(index) for index in e.args]
+        if not any(form is not None and form.variables.get(row) for form in axes):
+            continue
+        here: list[Any] = [e.node, e.component]
+        there: list[Any] = [e.node, e.component]
+        for index, form in zip(e.args, axes, strict=True):
+            if form is None:
+                here.append(index)
+                there.append(index)
+                continue
+            step = form.variables.get(row, 0)
+            turning = any(isinstance(v, Var) for v in form.variables)
+            terms = frozenset(form.terms)
+            here.append((terms, form.constant))
+            there.append((terms, form.constant + (0 if turning else step)))
+        places.add(tuple(here))
+        moved.append(tuple(there))
+    return sum(m in places for m in moved) / len(moved) if moved else 0.0
+
+
+def is_transposing(roots: Iterable[Expr], rank: int, builder: Builder | None = None) -> bool:
+    """Whether a plain read walks an array's rows where the domain walks its columns.
+
+    True when the last index of the domain is used along an axis that is not the array's row, and
+    that row follows another index of the domain.  Rows are along the last axis, or as `builder`
+    knows the array to lie.
+    """
+    if rank < 2:
+        return False
+    forms = affine_forms(roots)
+    last = Index(rank - 1)
+    for e in walk(roots):
+        if isinstance(e, Read) and len(e.args) >= 2:
+            row = None if builder is None else builder.row_axis(Leaf(e.node, e.component))
+            row = len(e.args) - 1 if row is None else row
+            maps = [f.variables if (f := forms.get(i)) is not None else {} for i in e.args]
+            if last in maps[row]:
+                continue
+            if any(last in m for m in maps) and any(isinstance(v, Index) for v in maps[row]):
+                return True
+    return False
+
+
+# --- contiguous domains ----------------------------------------------------------------------
+
+
+def collapse(roots: Sequence[Expr], domain: Shape, builder: Builder, position: Expr,
+             first: int = 0, divided: bool = False) -> tuple[Expr, ...] | None:  # fmt: skip
+    """`a[…, i, j]` → `a[(…)·n·m + position]`, with the axes from `first` on as one.
+
+    Allowed when the indices of those axes occur only as the trailing indices of reads of dense
+    arrays of the same trailing extents, or together as their row-major position; else None, as for
+    reads with a boundary, whose interior is a box of these axes.  `divided`: where they occur
+    otherwise they are quotients and remainders of the position.
+    """
+    if has_boundary(roots):
+        return None
+    own = {Index(k) for k in range(first, len(domain))}
+    whole = linear([Index(k) for k in range(first, len(domain))], domain[first:])
+    if len(own) > 1:
+        roots = flat_reads(rewrite(roots, lambda e: e, {whole: position}), builder)
+    memo: dict[Expr, Expr] = {}
+    for e in walk(roots):
+        if isinstance(e, Read) and any(a in own for a in e.args):
+            if _linear_read(e, domain, first, builder):
+                memo[e] = _linear_load(e, len(own), builder, position)
+            elif not divided:
+                return None
+    roots = rewrite(roots, lambda e: e, memo)
+    if divided:
+        extents = [builder.root(n) for n in domain[first:]]
+        places = zip(range(first, len(domain)), delinear(position, tuple(extents)), strict=True)
+        return substitute(roots, {Index(k): e for k, e in places})
+    return None if any(e in own for e in walk(roots)) else roots
+
+
+def flat_reads(roots: Sequence[Expr], builder: Builder) -> tuple[Expr, ...]:
+    """`a[p // m, p % m]` → `a[p]`: a reshaped read of a dense array of rows of m.
+
+    Checked mode keeps the coordinates, which it reports.
+    """
+    if builder.context.check:
+        return tuple(roots)
+
+    def change(e: Expr) -> Expr:
+        if not isinstance(e, Read) or e.boundary is not None or len(e.args) < 2:
+            return e
+        leaf = Leaf(e.node, e.component)
+        split = next((a for a in reversed(e.args) if isinstance(a, Apply)), None)
+        if split is None or split.op.name != "remainder" or leaf in builder.context.strided:
+            return e
+        if delinear(split.args[0], leaf.shape) != e.args:
+            return e
+        return Load(builder.input(leaf), split.args[0])
+
+    return rewrite(roots, change)
+
+
+def _linear_read(e: Read, domain: Shape, first: int, builder: Builder) -> bool:
+    leaf = Leaf(e.node, e.component)
+    count = len(domain) - first
+    lead, tail = e.args[: len(e.args) - count], e.args[len(e.args) - count :]
+    if e.boundary is not None or leaf in builder.context.strided or len(e.args) < count:
+        return False
+    if tail != tuple(Index(k) for k in range(first, len(domain))):
+        return False
+    if any(x in set(tail) for x in walk(lead)):
+        return False
+    shape = leaf.shape[len(lead) :]
+    return all(builder.same(a, b) for a, b in zip(shape, domain[first:], strict=True))
+
+
+def _linear_load(read: Read, count: int, builder: Builder, position: Expr) -> Load:
+    leaf = Leaf(read.node, read.component)
+    cut = len(read.args) - count
+    extents = builder.shape(leaf.shape)
+    start = at.multiply(at.linear(read.args[:cut], extents[:cut]), at.product(extents[cut:]))
+    return Load(builder.input(leaf), at.add(start, position))
+
+
+__all__ = [
+    "Interior",
+    "Safe",
+    "collapse",
+    "flat_reads",
+    "has_boundary",
+    "inside",
+    "interior",
+    "is_identity_read",
+    "is_transposing",
+    "places_in_range",
+    "resolve",
+    "resolve_axes",
+    "row_sharing",
+]

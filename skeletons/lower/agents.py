@@ -1,0 +1,285 @@
+"""Who runs the blocks of a kernel: transformations from a kernel to one of the same meaning.
+
+    agents      blocks that stay: each asks on which multiprocessor it is, takes the next task of
+                that multiprocessor's queue, and steals from the tail of others' when it is empty
+    redirected  another numbering of the tasks, so that neighbours are `count` launches apart
+    reordered   tasks in the order of a table
+
+All of them need tasks that may run in any order, at any time: none waits for another.
+
+A queue holds a range of ids (of positions in a table): T tasks over Q queues are ⌊T/Q⌋ each, and
+one more for the first T mod Q.  Its state is one 64-bit word, how many were taken from the front
+(low half) and how many stolen from the tail (high half).  One atomic addition to the word takes a
+task: with (h, s) before it and h + s < size, the owner's is number h, the thief's number
+size − 1 − s; else the queue is empty, for good.  Every task is taken once, for h + s grows by one
+each time and owners stay below what thieves took.  Whoever finds its queue empty looks at all of
+them, goes on with the fullest (of equals, the nearest), and ends when all are empty: nothing
+depends on which multiprocessors have blocks, or how fast these are.
+
+An agent asks for a task before it works on the one it has, so that the answer of the atomic is
+there when it is needed: as long as the queue has more tasks than agents that could take them.
+
+After A. Li et al., *Locality-aware CTA clustering for modern GPUs* (ASPLOS 2017): agents,
+redirection; D. Tripathy et al., *PAVER* (TACO 2021): queues, stealing from the fullest one's tail.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from treadle.dsl import simplify
+from treadle.dsl.expr import Const, Expr, Var, constant, primitive, substitute
+from treadle.dsl.types import int32, int64, uint32
+
+from ..ir import arithmetic as at
+from ..ir.kernel import (
+    Assign,
+    Barrier,
+    Body,
+    Buffer,
+    Declare,
+    Fetch,
+    FetchUpdate,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Publish,
+    Special,
+    Statement,
+    Store,
+    While,
+    statements,
+)
+
+#: Words of queues lie a sector (32 bytes) apart, for atomics on one to leave the others alone.
+STRIDE = 4
+_HALF = 32
+#: Counts are below 2³⁰: there are less than 2³¹ tasks, more than two multiprocessors to share them,
+#: and an agent asks an empty queue once.
+_COUNT = (1 << 30) - 1
+
+
+def independent(kernel: Kernel) -> bool:
+    """Whether the tasks of a kernel (and of its fallbacks) may run in any order, one by one."""
+    talks = any(
+        isinstance(s, Fetch | Publish | FetchUpdate) and s.buffer.role != "shared"
+        for s in statements(kernel.body)
+    )
+    return not talks and (kernel.fallback is None or independent(kernel.fallback))
+
+
+def agents(
+    kernel: Kernel, queues: int, per_queue: int, words: Buffer, table: Buffer | None = None
+) -> Kernel:
+    """`kernel` run by at most `queues` × `per_queue` blocks that stay (module docstring).
+
+    `words`: scratch of int64, `STRIDE` for each queue, zeros when the kernel starts.  `table`
+    (int32, one for each task): the tasks in the order of the queues; without it, by number.
+    """
+    task, thread = kernel.task, kernel.thread
+    assert thread is not None, "agents are blocks of a GPU"
+    share, spare, scalars, values = _shares(kernel, queues)
+    # One more than the position of the next task; 0: there is none.
+    ticket = Buffer("ticket", int32, "shared", constant(2), below=at.add(kernel.tasks, 1))
+    fullest = Buffer("fullest", int32, "shared", constant(1), below=constant((1 << 31) - 1))
+
+    def begin(q: Expr) -> Expr:
+        return at.add(at.multiply(q, share), at.minimum(q, spare))
+
+    def size(q: Expr) -> Expr:
+        return at.add(share, at.select(at.less(q, spare), 1, 0))
+
+    def taken(word: Expr) -> tuple[Expr, Expr]:
+        """How many by the owners, how many by thieves."""
+        high = _bits("right_shift", word, _HALF)
+        return _bits("bitwise_and", word, _COUNT), _bits("bitwise_and", high, _COUNT)
+
+    def remains(length: Expr, word: Expr) -> Expr:
+        """The tasks of a queue that nobody took; 0 or less: none, for good."""
+        front, stolen = taken(word)
+        return at.subtract(at.maximum(at.subtract(length, front), 0), stolen)
+
+    place, here = Var("multiprocessor", uint32), Var("here", int64)
+    victim, more, slot = Var("victim", int64), Var("more", int64), Var("slot", int64)
+    mine, first, length = Var("mine", task.type), Var("first", int64), Var("length", int64)
+    word, following = Var("word", int64), Var("following", int64)
+    rest, asked = Var("rest", int64), Var("asked", int64)
+    got, top = Var("got", int64), Var("top", int64)
+    q, held, left = Var("queue", int64), Var("held", int64), Var("left", int64)
+
+    leader = at.equal(thread, 0)
+    front, stolen = taken(word)
+    own = at.equal(victim, here)
+    position = at.add(first, at.select(own, at.add(front, 1), at.subtract(length, stolen)))
+    ask: Body = (
+        FetchUpdate(word, words, at.multiply(victim, STRIDE), at.select(own, 1, 1 << _HALF)),
+        Assign(rest, remains(length, word)),
+        Assign(following, at.select(at.less(0, rest), position, 0)),
+    )
+    # Fuller queues first, in 32 bits: what is left, at most so much, above how near the queue is.
+    # Of equals everybody takes another: at the end, few tasks are left in many queues.
+    bits = (queues - 1).bit_length()
+    much = (1 << (31 - bits)) - 1
+    far = at.remainder(at.subtract(at.add(q, queues), here), queues)
+    near = at.subtract((1 << bits) - 1, far)
+    key = simplify.cast(at.add(at.multiply(at.minimum(left, much), 1 << bits), near), int32)
+    look: Body = (
+        Fetch(held, words, at.multiply(q, STRIDE), ordered=False),
+        Let(left, remains(size(q), held)),
+        If(
+            at.less(0, left),
+            (FetchUpdate(Var("old", int32), fullest, constant(0), key, "maximum"),),
+        ),
+    )
+    # A queue for every thread, or a loop that compilers had better not write out.
+    turn = Var("turn", int64)
+    all_queues: tuple[Statement, ...] = (If(at.less(thread, queues), (Let(q, thread), *look)),)
+    if kernel.threads < queues:
+        step = Assign(turn, at.add(turn, kernel.threads))
+        looking = While((), at.less(turn, queues), (Let(q, turn), *look, step))
+        all_queues = (Declare(turn, thread), looking)
+    nobody = at.equal(top, 0)
+    distance = at.subtract((1 << bits) - 1, _bits("bitwise_and", top, (1 << bits) - 1))
+    fuller = at.remainder(at.add(here, distance), queues)
+    search: Body = (
+        If(leader, (Store(fullest, constant(0), Const(0, int32)),)),
+        Barrier(),
+        *all_queues,
+        Barrier(),
+        Let(top, simplify.cast(Load(fullest, constant(0)), int64)),
+        If(
+            nobody,
+            (Assign(more, constant(0)),),
+            (Assign(victim, fuller), Assign(first, begin(victim)), Assign(length, size(victim))),
+        ),
+    )
+    before: Body = (
+        # Two slots in turns: who writes one has seen all read the other.
+        If(
+            leader,
+            (
+                If(at.equal(asked, 0), ask),
+                Store(ticket, slot, simplify.cast(following, int32)),
+                Assign(asked, constant(0)),
+            ),
+        ),
+        Barrier(),
+        Let(got, simplify.cast(Load(ticket, slot), int64)),
+        Assign(slot, at.subtract(1, slot)),
+        If(at.equal(got, 0), search),
+        If(
+            at.both(leader, at.less(0, got), at.less(per_queue, rest)),
+            (*ask, Assign(asked, constant(1))),
+        ),
+    )
+    number = at.maximum(at.subtract(got, 1), 0)
+    if table is not None:
+        number = _looked_up(table, number)
+    number_here = simplify.apply(primitive("remainder"), (place, Const(queues, uint32)), uint32)
+    work = If(at.less(0, got), (Let(task, number), *kernel.body))
+    loop = While(before, at.equal(more, 1), (work,))
+    body: Body = (
+        Special(place, "smid"),
+        Let(here, simplify.cast(number_here, int64)),
+        Declare(victim, here),
+        Declare(first, begin(here)),
+        Declare(length, size(here)),
+        Declare(following, constant(0)),
+        Declare(rest, constant(0)),
+        Declare(asked, constant(0)),
+        Declare(slot, constant(0)),
+        Declare(more, constant(1)),
+        loop,
+    )
+    fallback = kernel.fallback
+    if fallback is not None:
+        fallback = agents(fallback, queues, per_queue, words, table)
+    order = f", {table.name} has their order" if table is not None else ""
+    return replace(
+        kernel,
+        buffers=(*kernel.buffers, *([] if table is None else [table]), words, ticket, fullest),
+        scalars=(*kernel.scalars, *scalars),
+        scalar_values=(*kernel.scalar_values, *values),
+        tasks=at.minimum(kernel.tasks, queues * per_queue),
+        task=mine,
+        body=body,
+        resident=0,  # how many agents there are says that
+        comments=(*kernel.comments, f"{per_queue} {'agents' if per_queue > 1 else 'agent'} on each "
+                  f"multiprocessor, {queues} queues{order}"),
+        fallback=fallback,
+    )  # fmt: skip
+
+
+def _bits(name: str, e: Expr, by: int) -> Expr:
+    return simplify.apply(primitive(name), (e, constant(by)), int64)
+
+
+def _shares(kernel: Kernel, queues: int) -> tuple[Expr, Expr, tuple[Var, ...], tuple[Expr, ...]]:
+    """The tasks over the queues, and what is over; scalars of the kernel unless constants."""
+    share, spare = at.floor_divide(kernel.tasks, queues), at.remainder(kernel.tasks, queues)
+    if isinstance(kernel.tasks, Const):
+        return share, spare, (), ()
+    known: dict[Expr, Expr] = dict(zip(kernel.scalars, kernel.scalar_values, strict=True))
+    names = Var("share", int64), Var("spare", int64)
+    return (*names, names, substitute((share, spare), known))
+
+
+def redirected(kernel: Kernel, neighbours: int, multiprocessors: int) -> Kernel:
+    """`neighbours` consecutive tasks for launches `multiprocessors` apart: those that a GPU which
+    deals out blocks round robin gives to one multiprocessor.
+
+    Task u of a group of neighbours · multiprocessors becomes (u mod M) · neighbours + u div M
+    there; the last tasks, too few for a group, stay.
+    """
+    task, group = kernel.task, neighbours * multiprocessors
+    mine = Var("mine", task.type)
+    rest = at.remainder(mine, group)
+    moved = at.add(
+        at.subtract(mine, rest),
+        at.add(
+            at.multiply(at.remainder(rest, multiprocessors), neighbours),
+            at.floor_divide(rest, multiprocessors),
+        ),
+    )
+    whole = at.subtract(kernel.tasks, at.remainder(kernel.tasks, group))
+    scalars: tuple[Var, ...] = ()
+    values: tuple[Expr, ...] = ()
+    if not isinstance(whole, Const):
+        known: dict[Expr, Expr] = dict(zip(kernel.scalars, kernel.scalar_values, strict=True))
+        values, whole = substitute((whole,), known), Var("grouped", int64)
+        scalars = (whole,)
+    number = _within(at.select(at.less(mine, whole), moved, mine), kernel.tasks)
+    fallback = kernel.fallback
+    return replace(
+        kernel,
+        scalars=(*kernel.scalars, *scalars),
+        scalar_values=(*kernel.scalar_values, *values),
+        task=mine,
+        body=(Let(task, number), *kernel.body),
+        comments=(*kernel.comments, f"{neighbours} neighbours {multiprocessors} blocks apart"),
+        fallback=fallback and redirected(fallback, neighbours, multiprocessors),
+    )
+
+
+def reordered(kernel: Kernel, table: Buffer) -> Kernel:
+    """The tasks in the order of a table (int32, one for each): its position runs over tasks."""
+    mine = Var("mine", kernel.task.type)
+    number = _looked_up(table, mine)
+    return replace(
+        kernel,
+        buffers=(*kernel.buffers, table),
+        task=mine,
+        body=(Let(kernel.task, number), *kernel.body),
+        comments=(*kernel.comments, f"tasks in the order of {table.name}"),
+        fallback=kernel.fallback and reordered(kernel.fallback, table),
+    )
+
+
+def _looked_up(table: Buffer, position: Expr) -> Expr:
+    return simplify.cast(Load(table, position), int64)
+
+
+def _within(number: Expr, tasks: Expr) -> Expr:
+    """The number of a task; the bounds are for the arithmetic after it, which is told by them."""
+    return at.maximum(at.minimum(number, at.subtract(tasks, 1)), 0)

@@ -1,0 +1,462 @@
+"""Building the kernels of one node: buffers, scalars, reads and checks.
+
+A `Builder` is the surroundings in which a skeleton emits statements.  It maps
+
+    graph leaf            →  Buffer (input, output, update)
+    Extent, Param, Stride →  a scalar of the kernel, computed on the host (`scalar_values`)
+    Read                  →  Load of the row-major position (of the strided one for `strided`)
+    Read, checked mode    →  report each axis out of range, load only if all are in range
+
+All kernels of one lowering share the scalars; each lists those that it uses.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from treadle.dsl import simplify
+from treadle.dsl.expr import (
+    TRUE,
+    Apply,
+    Const,
+    Expr,
+    Extent,
+    Foreign,
+    Index,
+    Loop,
+    Param,
+    Read,
+    Var,
+    While,
+    constant,
+    walk,
+)
+from treadle.dsl.graph import Input, Leaf, Node
+from treadle.dsl.target import target_of
+from treadle.dsl.types import ScalarType, int32, int64
+from treadle.skeletons.schedules import Order
+from treadle.skeletons.schedules.block_table import BlockTable
+from treadle.skeletons.schedules.own_orders import built_in
+from treadle.skeletons.schedules.schedule import shown
+
+from ..ir import arithmetic as at
+from ..ir.hosted import Stride
+from ..ir.kernel import (
+    Access,
+    Assign,
+    Body,
+    Buffer,
+    Fetch,
+    FetchUpdate,
+    HostTable,
+    If,
+    Kernel,
+    Load,
+    LoadVector,
+    Lowered,
+    Report,
+    expressions,
+    statements,
+    written,
+)
+from ..ir.linearize import Linearizer, zero
+
+
+@dataclass(frozen=True)
+class LoweringContext:
+    """What a lowering may depend on beside the node.
+
+    `target`: the name of one (`dsl/target.py`), "cpu" or "cuda".  `threads` (CPU threads, or
+    multiprocessors of a GPU) and `vector_bytes` describe the machine; nothing that reaches a result
+    depends on `threads`, but for whether the updates of a permute come in order or, as atomics, in
+    any.
+    `check` asks for checked mode.  `strided` holds the leaves whose element strides are run-time
+    values (`Stride`); all others are row-major and dense.  `steps` is what is known of these all
+    the same: (leaf, axis along which its elements are nearest to each other, its stride or 0).
+    `schedule` overrides the one of the node's label.  `across`: whether a fold goes across columns
+    on a CPU, where that is not for its elements to decide.
+    """
+
+    target: str = "cpu"
+    threads: int = 1
+    vector_bytes: int = 32
+    check: bool = False
+    strided: frozenset[Leaf] = frozenset()
+    steps: frozenset[tuple[Leaf, int, int]] = frozenset()
+    schedule: Any = None
+    across: bool | None = None
+
+    @property
+    def gpu(self) -> bool:
+        """Whether kernels are for blocks of threads."""
+        return target_of(self.target).gpu
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where a check of checked mode stands: operation, array, axis, the user's line."""
+
+    operation: str
+    array: str
+    axis: int
+    where: Any
+
+
+@dataclass
+class Builder:
+    """The state of one lowering (module docstring)."""
+
+    node: Node
+    context: LoweringContext
+    safe: set[Expr] = field(default_factory=set)
+    sites: list[Site] = field(default_factory=list)
+    scratches: list[Buffer] = field(default_factory=list)
+    tables: dict[tuple[Order, tuple[Expr, ...]], HostTable] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    fits: dict[tuple[Order, tuple[Expr, ...]], None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._scalars: dict[Expr, Var] = {}
+        self.buffers: dict[Leaf, Buffer] = {}
+        self._names: set[str] = set()
+        self._same: dict[Expr, Expr] = {}
+        self._extents = 0
+        self._below: dict[Var, Expr] = {}
+        self._sites: dict[tuple[Node | str, int], int] = {}
+        for check in self.node.checks:
+            # What arrays hold is not known before the launch: no name for an extent.
+            if check.relation == "==" and not check.reads:
+                self._join(check.left, check.right)
+
+    # --- extents and other host values ---
+
+    def root(self, e: Expr) -> Expr:
+        """The representative of all host expressions known to be equal to `e`."""
+        while e in self._same:
+            e = self._same[e]
+        return e
+
+    def _join(self, a: Expr, b: Expr) -> None:
+        a, b = self.root(a), self.root(b)
+        if a is b:
+            return
+        if isinstance(b, Const):
+            a, b = b, a
+        self._same[b] = a
+
+    def same(self, a: Expr, b: Expr) -> bool:
+        """Whether two extents are equal, by being the same or by a check of the node."""
+        return self.root(a) is self.root(b)
+
+    def scalar(self, host: Expr, name: str) -> Expr:
+        """A host expression as a scalar of the kernel (a constant stays one)."""
+        host = self.root(host)
+        if isinstance(host, Const):
+            return Const(host.value, host.type) if host.weak else host
+        found = self._scalars.get(host)
+        if found is None:
+            found = self._scalars[host] = Var(self._unique(name), host.type)
+        return found
+
+    def is_scalar(self, variable: Expr) -> bool:
+        """Whether this is one of the scalars of the kernel."""
+        return any(v is variable for v in self._scalars.values())
+
+    def extent(self, host: Expr, name: str = "size") -> Expr:
+        """An extent as a scalar: `n0`, `n1` … for those of arrays, `name` for a computed one."""
+        found = self.held(host)
+        if found is None:
+            if isinstance(host, Extent):
+                name = f"n{self._extents}"
+                self._extents += 1
+            found = self.scalar(host, name)
+        return found
+
+    def shape(self, host: Iterable[Expr], names: Sequence[str] = ()) -> tuple[Expr, ...]:
+        """Extents as scalars; `names` for those that are computed."""
+        return tuple(self.extent(e, *names[k : k + 1]) for k, e in enumerate(host))
+
+    def node_shape(self, read: Read) -> tuple[Expr, ...]:
+        """The extents of the array read, made scalars so that expressions over them find them."""
+        shape = read.node.outputs[read.component].shape
+        self.shape(shape)
+        return shape
+
+    def _unique(self, name: str) -> str:
+        made, count = name, 0
+        while made in self._names:
+            count += 1
+            made = f"{name}_{count}"
+        self._names.add(made)
+        return made
+
+    # --- buffers ---
+
+    def input(self, leaf: Leaf) -> Buffer:
+        """The buffer an array is read from."""
+        found = self.buffers.get(leaf)
+        if found is None:
+            size = at.product(self.shape(leaf.shape))
+            name = self._unique(_identifier(array_name(leaf)))
+            dense = leaf not in self.context.strided
+            made = Buffer(name, leaf.type, "input", size, leaf, dense=dense)
+            found = self.buffers[leaf] = made
+        return found
+
+    def outputs(self, role: str = "output") -> tuple[Buffer, ...]:
+        """The buffers of the node's own components."""
+        made = []
+        for k, leaf in enumerate(self.node.leaves):
+            if leaf not in self.buffers:
+                name = self._unique("out" if len(self.node.outputs) == 1 else f"out{k}")
+                size = at.product(self.shape(leaf.shape))
+                self.buffers[leaf] = Buffer(name, leaf.type, role, size, leaf)
+            made.append(self.buffers[leaf])
+        return tuple(made)
+
+    def scratch(self, name: str, types: Sequence[ScalarType], size: Expr) -> tuple[Buffer, ...]:
+        """Buffers that live between the kernels of this lowering."""
+        made = tuple(Buffer(self._unique(name), t, "scratch", size) for t in types)
+        self.scratches += made
+        return made
+
+    def local(self, name: str, types: Sequence[ScalarType], size: int) -> tuple[Buffer, ...]:
+        """Buffers private to a task (CPU) or to a thread (GPU)."""
+        return tuple(Buffer(self._unique(name), t, "local", constant(size)) for t in types)
+
+    def shared(self, name: str, types: Sequence[ScalarType], size: int) -> tuple[Buffer, ...]:
+        """Buffers of a GPU block."""
+        return tuple(Buffer(self._unique(name), t, "shared", constant(size)) for t in types)
+
+    def position(self, leaf: Leaf, indices: Sequence[Expr]) -> Expr:
+        """Where in its buffer an element is."""
+        if leaf in self.context.strided:
+            known = {axis: n for of, axis, n in self.context.steps if of == leaf}
+            total: Expr = constant(0)
+            for axis, index in enumerate(indices):
+                step = known.get(axis) or self.scalar(Stride(leaf, axis), f"stride{axis}")
+                total = at.add(total, at.multiply(index, step))
+            return total
+        return at.linear(indices, self.shape(leaf.shape))
+
+    def row_axis(self, leaf: Leaf) -> int | None:
+        """The axis along which the elements of an array are nearest to each other; None if that is
+        not known."""
+        if leaf not in self.context.strided:
+            return len(leaf.shape) - 1
+        return next((axis for of, axis, _ in self.context.steps if of == leaf), None)
+
+    # --- the surroundings of a Linearizer (protocol Leaves) ---
+
+    def leaf(self, e: Expr) -> Expr:
+        if isinstance(e, Extent):
+            return self.extent(e)
+        if isinstance(e, Param):
+            return self.scalar(e, _identifier(e.name))
+        if isinstance(e, Stride):
+            return self.scalar(e, f"stride{e.axis}")
+        if isinstance(e, Index):
+            raise AssertionError(f"Index({e.axis}) means nothing in {self.node!r} here")
+        return e
+
+    def held(self, e: Expr) -> Expr | None:
+        if self._same and e in self._same:
+            e = self.root(e)
+            if isinstance(e, Const):
+                return e
+        return self._scalars.get(e)
+
+    def read(self, read: Read, indices: tuple[Expr, ...], into: Linearizer) -> Expr:
+        if read.boundary is not None:
+            raise AssertionError(
+                f"{read!r} was not resolved (transform.resolve): it may be outside"
+            )
+        leaf = Leaf(read.node, read.component)
+        buffer = self.input(leaf)
+        if self.context.check and read not in self.safe:
+            indices = tuple(into.let(i, "at") if isinstance(i, Apply) else i for i in indices)
+            ok = self.check_index(leaf.node, indices, leaf.shape, into)
+            if ok is not TRUE:
+                value = into.declare(zero(buffer.type), buffer.name)
+                load = Load(buffer, self.position(leaf, indices))
+                into.append(If(ok, (Assign(value, load),)))
+                return value
+        return Load(buffer, self.position(leaf, indices))
+
+    def turns(self, loop: Loop, index: Var, into: Linearizer) -> Sequence[Mapping[Expr, Expr]]:
+        """One turn after the other, of which nothing is known."""
+        return ({},)
+
+    def stays_below(self, variable: Expr, extent: Expr) -> None:
+        """A loop variable runs over 0 … extent − 1: reads at it along such an axis are in range."""
+        if isinstance(variable, Var):
+            self._below[variable] = self.root(extent)
+
+    def check_index(self, array: Node | str, indices: Sequence[Expr], shape: Sequence[Expr],
+                    into: Linearizer) -> Expr:  # fmt: skip
+        """Report every axis of an array (or of what is called so) that is out of range; the
+        condition that none is."""
+        ok: Expr = TRUE
+        for axis, (index, host) in enumerate(zip(indices, shape, strict=True)):
+            if isinstance(index, Var) and self._below.get(index) is self.root(host):
+                continue
+            extent = self.extent(host)
+            inside = at.in_range(index, extent)
+            if inside is TRUE:
+                continue
+            inside = into.let(inside, "ok")
+            into.append(Report(inside, self._site(array, axis), index, extent))
+            ok = at.both(ok, inside)
+        return ok
+
+    def _site(self, array: Node | str, axis: int) -> int:
+        """The number of a check.  Arrays are told apart by what they are: what errors call them
+        depends on where else they are used."""
+        key = (array, axis)
+        if key not in self._sites:
+            self._sites[key] = len(self.sites)
+            called = array if isinstance(array, str) else array.called()
+            self.sites.append(Site(str(self.node.label), called, axis, self.node.where))
+        return self._sites[key]
+
+    def emitter(self, bindings: dict[Expr, Expr] | None = None) -> Linearizer:
+        return Linearizer(self, bindings)
+
+    def must_fit(self, order: Order, grid: Sequence[Expr]) -> None:
+        """An order that fits some extents only, or that a user wrote, is checked against `grid`
+        (host) at each run."""
+        if type(order).require is not Order.require or not built_in(order):
+            self.fits[order, tuple(grid)] = None
+
+    def block_number(self, order: Order, grid: Sequence[Expr], ident: Expr) -> Expr:
+        """The row-major number of the block of `grid` (host) that an order visits at `ident`: from
+        a table that the host makes."""
+        key = order, tuple(grid)
+        blocks = self.scalar(at.product(grid), "blocks")
+        if key not in self.tables:
+            table = Buffer("block_order", int32, "scratch", at.maximum(blocks, 1), below=blocks)
+            self.scratches.append(table)
+            self.tables[key] = HostTable(table, tuple(grid), (), BlockTable(order))
+            self.notes.append(f"{shown(order)}: which block is next is looked up, in a table that "
+                              "the host makes once for any extents, 4 bytes a block")  # fmt: skip
+        return simplify.cast(Load(self.tables[key].buffer, ident), int64)
+
+    # --- finished kernels ---
+
+    def kernel(self, suffix: str, tasks: Expr, task: Var, body: Body, *,
+               accesses: tuple[Access, ...] = (), flops: float = 0.0,
+               comments: Iterable[str] = (), schedule: Any = None,
+               **gpu: Any) -> Kernel:  # fmt: skip
+        """A kernel with the buffers and scalars that `body` uses.
+
+        `gpu`: threads, thread, resident, requires, aligned, fallback (see `Kernel`).
+        """
+        buffers: dict[Buffer, None] = {}
+        roots: list[Expr] = [tasks, *gpu.get("requires", ())]
+        for s in statements(body):
+            roots += expressions(s)
+            buffers.update(dict.fromkeys(written(s)))
+            if isinstance(s, LoadVector | Fetch | FetchUpdate):
+                buffers[s.buffer] = None
+        for e in walk(roots):
+            if isinstance(e, Load):
+                buffers[e.buffer] = None
+        order = {b: k for k, b in enumerate(self._all_buffers())}
+        used = sorted(buffers, key=lambda b: order.get(b, len(order)))
+        roots += [b.size for b in used]
+        free = {e for e in walk(roots) if isinstance(e, Var)}
+        scalars = [(v, h) for h, v in self._scalars.items() if v in free]
+        return Kernel(
+            name=kernel_name(self.node, suffix),
+            buffers=tuple(used),
+            scalars=tuple(v for v, _ in scalars),
+            scalar_values=tuple(h for _, h in scalars),
+            tasks=tasks,
+            task=task,
+            body=body,
+            comments=(*describe(self.node), *comments),
+            accesses=accesses,
+            sites=tuple(self.sites),
+            flops=flops,
+            schedule=schedule,
+            **gpu,
+        )
+
+    def _all_buffers(self) -> list[Buffer]:
+        kinds = {"input": 0, "update": 1, "output": 2}
+        return sorted(self.buffers.values(), key=lambda b: kinds[b.role])
+
+    def lowered(self, *kernels: Kernel) -> Lowered:
+        kernels = tuple(k for k in kernels if not at.is_constant(k.tasks, 0))
+        used = {b for k in kernels for b in k.buffers}
+        scratch = tuple(b for b in self.scratches if b in used)
+        tables = tuple(t for t in self.tables.values() if t.buffer in used)
+        return Lowered(kernels, scratch, tuple(self.notes), tables, tuple(self.fits))
+
+
+def array_name(leaf: Leaf) -> str:
+    """What an array is called in a program."""
+    if isinstance(leaf.node, Input):
+        return leaf.node.name
+    label = leaf.node.label
+    name = label.name or label.operation
+    return name if len(leaf.node.outputs) == 1 else f"{name}{leaf.component}"
+
+
+def _identifier(name: str) -> str:
+    made = "".join(c if c.isascii() and c.isalnum() else "_" for c in name).strip("_")
+    return made if made and not made[0].isdigit() else f"a{made}"
+
+
+def kernel_name(node: Node, suffix: str = "") -> str:
+    """The operation (or the user's name for it), the phase and the user's line."""
+    parts = [_identifier(node.label.name or node.label.operation)]
+    if suffix:
+        parts.append(suffix)
+    if node.where is not None:
+        parts.append(f"line{node.where.line}")
+    return "_".join(parts)
+
+
+def describe(node: Node) -> tuple[str, ...]:
+    """What a kernel computes, for its reader."""
+    place = f", {node.where.short()}" if node.where is not None else ""
+    lines = [f"{node.label}{place}"]
+    fused: dict[str, Counter[str]] = {}
+    for label, where in node.fused:
+        there = "" if where is None else f", {where.short()}"
+        fused.setdefault(there, Counter())[str(label)] += 1
+    for there, labels in fused.items():
+        names = ", ".join(f"{name} × {n}" if n > 1 else name for name, n in labels.items())
+        lines.append(f"  with {names}{there}")
+    return tuple(lines)
+
+
+def element_cost(roots: Iterable[Expr]) -> float:
+    """Additions' worth of work per element; the body of a loop counts for 16 turns."""
+    total = 0.0
+    nodes = list(walk(roots))
+    looped: set[Expr] = set()
+    for e in nodes:
+        if isinstance(e, While | Loop):
+            looped.update(walk(e.scoped))
+    for e in nodes:
+        cost = e.op.cost if isinstance(e, Apply) else 1.0 if isinstance(e, Read) else 0.0
+        if isinstance(e, Foreign):
+            cost = 50.0
+        total += cost * (16.0 if e in looped else 1.0)
+    return total
+
+
+def flop_count(roots: Iterable[Expr]) -> float:
+    """Arithmetic on numbers that are no indices, per element."""
+    return sum(e.op.cost for e in walk(roots) if isinstance(e, Apply) and e.type.name != "int64")
+
+
+def element_bytes(roots: Sequence[Expr], outputs: Sequence[ScalarType]) -> int:
+    """Bytes that one element moves, counting each array read once."""
+    read = {Leaf(e.node, e.component) for e in walk(roots) if isinstance(e, Read) and e.args}
+    return sum(leaf.type.bytes for leaf in read) + sum(t.bytes for t in outputs)

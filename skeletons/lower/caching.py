@@ -1,0 +1,108 @@
+"""The hints of a schedule, put on the kernels that a lowering made: which array, which policy.
+
+A policy for an array by name goes first; else the policy of its class.  For an array that is read
+in several ways it is that of the class with the most reuse that has one: horizontal, vertical,
+random, streaming.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from treadle.dsl.graph import Input, Leaf, Node, topological
+from treadle.dsl.schedule import ScheduleError, of_operation
+
+from ..ir.kernel import Buffer, Kernel, Lowered
+from ..schedules import Hints, as_schedule
+from ..schedules.validate import did_you_mean
+from .build import LoweringContext, array_name
+
+#: The classes of the analysis, the one with the most reuse first, and their names in `Hints`.
+CLASSES = {
+    "horizontal": "horizontal",
+    "vertical": "vertical",
+    "random": "random",
+    "streaming": "stream",
+}
+
+
+def cached(lowered: Lowered, node: Node, context: LoweringContext) -> Lowered:
+    """The kernels with the policies of the node's `Hints`; the very same without any."""
+    given = node.label.schedule if context.schedule is None else context.schedule
+    hints = None if given is None else as_schedule(given).hints
+    if hints is None or not lowered.kernels:
+        return lowered
+    wanted, why = policies(node, hints)
+    used: dict[str, None] = {}
+    kernels = []
+    for kernel in lowered.kernels:
+        kernels.append(_with_policies(kernel, wanted, used, context.gpu))
+    notes = [f"caches: {told} ({why[told.split(':')[0]]})" for told in used]
+    for n in sorted(set(hints.by_array) - set(why)):
+        notes.append(f"{hints!r}: this kernel neither reads nor writes {n}")
+    if not used:
+        notes.append(f"{hints!r} has no effect here")
+    return replace(lowered, kernels=tuple(kernels), notes=(*lowered.notes, *notes))
+
+
+def policies(node: Node, hints: Hints) -> tuple[Mapping[Leaf, str], Mapping[str, str]]:
+    """The policy of every array that has one, and by the names of arrays why."""
+    from ..model import access_classes
+
+    classes: dict[Leaf, set[str]] = {}
+    for one in access_classes(node):
+        mine = {"stores"} if one.store else {CLASSES[c] for c in one.classes}
+        classes.setdefault(one.leaf, set()).update(mine)
+    ranked = [*CLASSES.values(), "stores"]
+    wanted: dict[Leaf, str] = {}
+    why: dict[str, str] = {}
+    for leaf, found in classes.items():
+        name = array_name(leaf)
+        asked = [kind for kind in ranked if kind in found and getattr(hints, kind) is not None]
+        policy = hints.by_array.get(name) or (getattr(hints, asked[0]) if asked else None)
+        told = "stores" if asked == ["stores"] else f"{asked[0]} accesses" if asked else ""
+        why[name] = "asked for by name" if name in hints.by_array else told
+        if policy is not None and policy != "default":
+            wanted[leaf] = policy
+    return wanted, why
+
+
+def require_arrays(roots: Sequence[Leaf]) -> None:
+    """`ScheduleError` where the `Hints` of an operation name an array that the program, as
+    written, does not have."""
+    written = list(topological(roots))
+    for node in written:
+        given = node.label.schedule if not isinstance(node, Input) else None
+        hints = None if given is None else as_schedule(given).hints
+        if hints is None or not hints.arrays:
+            continue
+        names = sorted({array_name(leaf) for n in written for leaf in n.leaves})
+        for wanted in hints.by_array:
+            if wanted not in names:
+                near = did_you_mean(wanted, names)
+                known = f"Its arrays: {', '.join(names)}."
+                with of_operation(node.label, node.where):
+                    raise ScheduleError(
+                        f"{hints!r}: the program has no array named {wanted!r}.",
+                        hint=known if near is None else f"{near}  {known}",
+                        where=node.where,
+                    )
+
+
+def _with_policies(kernel: Kernel, wanted: Mapping[Leaf, str], used: dict[str, None], gpu: bool
+                   ) -> Kernel:  # fmt: skip
+    found: list[tuple[Buffer, str]] = []
+    for b in kernel.buffers:
+        policy = wanted.get(b.leaf) if b.leaf is not None else None
+        if policy is None or b.role not in ("input", "output"):
+            continue
+        if not gpu and b.role != "output":
+            used[f"{array_name(b.leaf)}: {policy} has no effect on loads of a CPU"] = None
+            continue
+        used[f"{array_name(b.leaf)}: {policy}"] = None
+        found.append((b, policy))
+    fallback = kernel.fallback
+    if fallback is not None:
+        fallback = _with_policies(fallback, wanted, used, gpu)
+    return replace(kernel, policies=tuple(found), fallback=fallback)

@@ -1,0 +1,203 @@
+"""Combining functions as kernel code: identities, application, blocks of a reduction.
+
+Everything here keeps the order of the operands: `left` is what comes first in the array.
+Operators are associative, so they may be regrouped; only operators known to commute
+(`folds.is_commutative`) are reordered, by `ir.Reduce`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from treadle.dsl import simplify
+from treadle.dsl.combines import identities, is_commutative
+from treadle.dsl.expr import (
+    Apply,
+    Cond,
+    Const,
+    Expr,
+    Extent,
+    Param,
+    Proj,
+    Var,
+    rewrite,
+    walk,
+)
+from treadle.dsl.graph import Combine
+
+from ..ir import arithmetic as at
+from ..ir.kernel import Assign, Reduce
+from ..ir.linearize import Linearizer, zero
+from .build import Builder
+
+Values = tuple[Expr, ...]
+Elements = Callable[[Linearizer, Expr], Values]
+"""The components of the element at a position, emitted into a body."""
+
+#: Partial results are combined in groups of this many: a tree of two levels, for accuracy.
+GROUP = 64
+#: Operations of an indivisible update, at most.
+LARGEST = 200
+
+
+def arithmetic(combine: Combine, builder: Builder) -> Combine:
+    """The combination for an indivisible update: numbers of the host as scalars of the kernel,
+    and of conditions that guard nothing both sides."""
+
+    def change(e: Expr) -> Expr:
+        if isinstance(e, Param | Extent):
+            return builder.scalar(e, "number")
+        if isinstance(e, Proj) and isinstance(e.args[0], Cond):
+            cond = e.args[0]
+            sides = cond.then[e.which], cond.other[e.which]
+            if all(isinstance(x, Const | Var | Apply) for x in walk(sides)):
+                return simplify.select(cond.args[0], *sides)
+        return e
+
+    results = rewrite(combine.results, change)
+    return combine if results == combine.results else replace(combine, results=results)
+
+
+def is_arithmetic(combine: Combine) -> bool:
+    """Whether each result is one short expression of the operands, without reads or statements."""
+    parts = list(walk(combine.results))
+    return len(parts) <= LARGEST and all(
+        isinstance(e, Const | Var | Apply) and not _tests(e) for e in parts
+    )
+
+
+def _tests(e: Expr) -> bool:
+    """Whether an index of what nobody reads is tested here."""
+    return isinstance(e, Apply) and e.op.name == "also"
+
+
+def apply_combine(into: Linearizer, combine: Combine, left: Sequence[Expr],
+                  right: Sequence[Expr]) -> Values:  # fmt: skip
+    """`combine(left, right)`, each result a variable or a constant."""
+    left = [into.let(e, "a") for e in left]
+    right = [into.let(e, "b") for e in right]
+    bindings: dict[Expr, Expr] = dict(
+        zip((*combine.left, *combine.right), (*left, *right), strict=True)
+    )
+    with into.when_always(bindings):
+        return into.emit(combine.results, named=True)
+
+
+def combine_simple(into: Linearizer, combine: Combine, left: Sequence[Expr],
+                   right: Sequence[Expr]) -> Values:  # fmt: skip
+    """`apply_combine`, with results that are used once left as expressions."""
+    left = [into.let(e, "a") for e in left]
+    right = [into.let(e, "b") for e in right]
+    bindings: dict[Expr, Expr] = dict(
+        zip((*combine.left, *combine.right), (*left, *right), strict=True)
+    )
+    with into.when_always(bindings):
+        return into.emit(combine.results)
+
+
+def accumulate(into: Linearizer, combine: Combine, accumulators: Sequence[Var],
+               values: Sequence[Expr], swapped: bool = False) -> None:  # fmt: skip
+    """`accumulators = combine(accumulators, values)`; `swapped`: combine(values, accumulators)."""
+    sides = (values, accumulators) if swapped else (accumulators, values)
+    results = combine_simple(into, combine, *sides)
+    if len(results) > 1:
+        results = tuple(into.let(r, "r") for r in results)
+    into.append(*(Assign(a, r) for a, r in zip(accumulators, results, strict=True)))
+
+
+def declare(into: Linearizer, values: Sequence[Expr], name: str = "total") -> tuple[Var, ...]:
+    return tuple(into.declare(v, name) for v in values)
+
+
+def zeros(combine: Combine) -> Values:
+    return tuple(zero(r.type) for r in combine.results)
+
+
+def reduce_range(into: Linearizer, combine: Combine, accumulators: Sequence[Var], start: Expr,
+                 stop: Expr, element: Elements, name: str = "k", serial: bool = False
+                 ) -> None:  # fmt: skip
+    """Accumulate elements start … stop − 1 from the left.
+
+    Operators known to commute use interleaved accumulators (`ir.Reduce`), unless `serial`.
+    """
+    if is_commutative(combine) and not serial:
+        k = Var(name, start.type)
+        with into.body() as inside:
+            values = element(into, k)
+        into.append(Reduce(k, start, stop, tuple(inside), values, tuple(accumulators), combine))
+        return
+    with into.loop(name, start, stop) as k:
+        accumulate(into, combine, accumulators, element(into, k))
+
+
+def fold_range(into: Linearizer, combine: Combine, start: Expr, stop: Expr, element: Elements,
+               name: str = "k", serial: bool = False) -> tuple[Var, ...]:  # fmt: skip
+    """The combination of elements start … stop − 1; without elements, an identity or zeros.
+
+    Begins with the identity where there is one, else with the first element.
+    """
+    neutral = identities(combine)
+    total = declare(into, neutral if neutral is not None else zeros(combine))
+    if neutral is not None:
+        reduce_range(into, combine, total, start, stop, element, name, serial)
+        return total
+    with into.when(at.less(start, stop)):
+        first = element(into, start)
+        assign(into, total, first)
+        reduce_range(into, combine, total, at.add(start, 1), stop, element, name, serial)
+    return total
+
+
+def assign(into: Linearizer, variables: Sequence[Var], values: Sequence[Expr]) -> None:
+    into.append(*(Assign(v, e) for v, e in zip(variables, values, strict=True)))
+
+
+def fold_serial(into: Linearizer, combine: Combine, start: Expr, stop: Expr, element: Elements,
+                name: str = "k") -> tuple[Var, ...]:  # fmt: skip
+    """Elements start … stop − 1 (at least one), one after the other."""
+    total = declare(into, element(into, start))
+    with into.loop(name, at.add(start, 1), stop) as k:
+        accumulate(into, combine, total, element(into, k))
+    return total
+
+
+def fold_tree(into: Linearizer, combine: Combine, count: Expr, partial: Elements
+              ) -> tuple[Var, ...]:  # fmt: skip
+    """Partial results 0 … count − 1 (at least one), in order, in groups of GROUP."""
+    total = declare(into, zeros(combine))
+    with into.loop("group", 0, count, step=GROUP) as group:
+        stop = into.let(at.minimum(at.add(group, GROUP), count), "group_stop")
+        part = fold_serial(into, combine, group, stop, partial, "b")
+        first = at.equal(group, 0)
+        with into.when(first):
+            assign(into, total, part)
+        with into.otherwise(first):
+            accumulate(into, combine, total, part)
+    return total
+
+
+def fold_partials(into: Linearizer, combine: Combine, count: Expr, partial: Elements
+                  ) -> tuple[Var, ...]:  # fmt: skip
+    """`fold_tree`, or `Reduce` for operators that commute."""
+    if identities(combine) is not None:
+        return fold_range(into, combine, at.integer(0), count, partial, "b")
+    return fold_tree(into, combine, count, partial)
+
+
+def fold_runs(into: Linearizer, combine: Combine, start: Expr, stop: Expr, run: Elements
+              ) -> tuple[Var, ...]:  # fmt: skip
+    """Results of runs start … stop − 1, in order; without a run, an identity or zeros."""
+    neutral = identities(combine)
+    total = declare(into, neutral if neutral is not None else zeros(combine))
+    with into.loop("lead", start, stop) as lead:
+        values = run(into, lead)
+        if neutral is not None:
+            accumulate(into, combine, total, values)
+        else:
+            first = at.equal(lead, start)
+            with into.when(first):
+                assign(into, total, values)
+            with into.otherwise(first):
+                accumulate(into, combine, total, values)
+    return total

@@ -1,0 +1,1 @@
+"""Independent elements: generate, map, zip and every index transform."""

@@ -1,0 +1,565 @@
+"""Generate: independent elements, with map, zip, every index transform and stencils.
+
+    tasks                          tiles of rows × columns, 64 … 256 kB each
+      for row (serial)
+        for column (vector)        whole contiguous runs of the last axis
+          out[row, column] = element
+
+A domain whose arrays are all read in place and densely is one long row (`transform.collapse`).
+Boundary reads are plain in the interior of the domain; conditions on places (joined arrays) cut
+rows into parts (`parts.py`); several rows are computed together where they read the same rows
+(`unrolled`), else each from end to end (`../stencil/overrun.py`); a transposing read goes through
+tiles in a core's caches (`../transpose/cpu.py`) or, under a condition, walks in narrow columns so
+that the cache lines it touches are used whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
+
+from treadle.dsl.expr import Const, Expr, Index, Read, Var, constant, rewrite, substitute, walk
+from treadle.dsl.graph import Generate, Leaf
+from treadle.dsl.types import bool_, int64
+
+from ...access import affine
+from ...ir import arithmetic as at
+from ...ir import transform
+from ...ir.kernel import Buffer, Comment, Kernel, Let, Lowered, Store
+from ...ir.linearize import Linearizer
+from ...schedules import Block, Resolved, Schedule, Table
+from ...schedules.arithmetic import ceil_div
+from ...schedules.examine import ascends
+from ...schedules.schedule import shown
+from .. import tiling
+from ..build import Builder, LoweringContext, element_bytes, element_cost, flop_count
+from ..stencil.merged import is_short, merge
+from ..stencil.overrun import Overrun, overrun
+from ..tiling import Tile, Tiling
+from ..transpose.cpu import in_tiles
+from .parts import Part, in_parts
+
+#: A task moves about this many bytes: it fits in a second-level cache and outlasts its dispatch.
+TASK_BYTES = 1 << 17
+#: A task of heavy elements does about this many additions' worth of work.
+TASK_COST = 1 << 18
+#: Outputs per thread along the rows, where neighbouring rows share their reads.
+UNROLLED_ROWS = 4
+#: … if at least this share of the reads of a row is also made by the row before.
+SHARED_READS = 0.4
+#: Elements of no more additions' worth of work are computed in rows from end to end.
+CHEAP_END = 64.0
+#: Width and height of what a transposing read covers at a time.
+TRANSPOSE_COLUMNS, TRANSPOSE_ROWS = 16, 64
+CHEAP_TRANSPOSE = 4.0
+#: Elements of a piece of a row from which on it is worth a vector.
+VECTOR = 8
+#: Rows of at most so many elements, as many as were known before the launch, lie side by side in
+#: the lanes of a vector, each computed from left to right.
+NARROW = 8
+
+
+def lower_generate(node: Generate, context: LoweringContext) -> Lowered:
+    """One kernel."""
+    builder = Builder(node, context)
+    outs = builder.outputs()
+    rank = len(node.shape)
+    plan = tiling.plan_of(builder, rank)
+    task = Var("task", int64)
+    into = builder.emitter()
+    domain, roots = node.shape, node.elements
+    if rank == 0:
+        _store(into, outs, (), (), transform.resolve(roots, builder, domain))
+        return builder.lowered(_kernel(builder, node, constant(1), task, into))
+    if plan is not None and plan.grain == "thread":
+        _tell_of_single_elements(plan, builder)
+        tasks = _elements_in_order(plan, builder, node, outs, task, into)
+        return builder.lowered(_kernel(builder, node, tasks, task, into))
+
+    if rank > 1 and plan is None:
+        p = Var("p", int64)
+        row = transform.collapse(roots, domain, builder, p)
+        if row is not None:
+            tasks = _one_row(builder, node, outs, row, p, task, into)
+            return builder.lowered(_kernel(builder, node, tasks, task, into, collapsed=True))
+    if plan is None and _is_narrow(builder, node, outs):
+        tasks = _narrow_rows(builder, node, outs, task, into)
+        return builder.lowered(_kernel(builder, node, tasks, task, into))
+    if plan is None and (merged := _Merged.of(builder, node, outs)) is not None:
+        tasks = merged.emit(task, into)
+        return builder.lowered(_kernel(builder, node, tasks, task, into))
+    transposing = plan is None and _walks_columns(builder, roots, rank)
+    if transposing and (found := in_tiles(builder, node, outs, task, into)) is not None:
+        return builder.lowered(_kernel(builder, node, found, task, into))
+    unroll = _unrolled_rows(builder, transform.inside(roots, domain), rank)
+    wide = elements_per_task(builder, roots, outs)
+    if plan is not None and plan.lanes < rank - 1:
+        tasks = _along_lanes(plan, builder, node, outs, task, into)
+        return builder.lowered(_kernel(builder, node, tasks, task, into))
+    chosen: Tiling
+    if plan is not None:
+        chosen = tiling.scheduled_tiling(plan, builder, domain)
+    elif transposing:
+        chosen = tiling.default_tiling(builder, domain, wide, columns=16 * TRANSPOSE_COLUMNS,
+                                       rows=TRANSPOSE_ROWS)  # fmt: skip
+        builder.notes.append("transposing reads: columns of "
+                             f"{TRANSPOSE_COLUMNS} within {TRANSPOSE_ROWS} rows")  # fmt: skip
+    else:
+        chosen = tiling.default_tiling(builder, domain, wide, unroll)
+    box = transform.interior(roots, domain, builder)
+    over = None
+    if box is not None and unroll == 1 and plan is None and not builder.context.check:
+        over = overrun(roots, domain, builder, box) if element_cost(roots) <= CHEAP_END else None
+    body = _Rows(builder, node, outs, unroll, box, over)
+    inner = body.transposed if transposing and box is None else body.tile
+    chosen.emit(into, task, inner)
+    return builder.lowered(_kernel(builder, node, chosen.tasks, task, into))
+
+
+def elements_per_task(builder: Builder, roots: Sequence[Expr], outs: Sequence[Buffer]) -> int:
+    """A power of two: about TASK_BYTES of traffic, less if elements are heavy."""
+    size = max(element_bytes(roots, [b.type for b in outs]), 1)
+    cost = max(element_cost(roots), 1.0)
+    wanted = min(TASK_BYTES / size, max(TASK_COST / cost, 64.0))
+    return int(1 << max(int(wanted).bit_length() - 1, 6))
+
+
+def _unrolled_rows(builder: Builder, roots: Sequence[Expr], rank: int) -> int:
+    asked = tiling.rows_per_thread(builder, rank)
+    if builder.context.check:
+        return 1
+    if asked is not None:
+        return asked
+    if transform.is_transposing(roots, rank, builder):
+        return 1
+    return UNROLLED_ROWS if transform.row_sharing(roots, rank) >= SHARED_READS else 1
+
+
+def _walks_columns(builder: Builder, roots: Sequence[Expr], rank: int) -> bool:
+    """Whether a row of results reads a column of an array whose rows are not known to be short."""
+    long = [e for e in walk(roots) if isinstance(e, Read) and not (
+        e.args and isinstance(n := builder.root(Leaf(e.node, e.component).shape[-1]), Const)
+        and int(n.value) <= NARROW)]  # fmt: skip
+    return transform.is_transposing(long, rank, builder)
+
+
+def _kernel(builder: Builder, node: Generate, tasks: Expr, task: Var, into: Linearizer,
+            collapsed: bool = False) -> Kernel:  # fmt: skip
+    rank = len(node.shape)
+    outs = builder.outputs()
+    accesses = affine.read_accesses(node.elements, builder.buffers)
+    accesses += tuple(affine.write_access(b.name, rank) for b in outs)
+    comments = [f"schedule: {tiling.shown_schedule(builder)}"]
+    if collapsed:
+        comments.append(f"{rank} contiguous axes as one")
+    work = elements_per_task(builder, node.elements, outs) * element_cost(node.elements)
+    return builder.kernel("", tasks, task, tuple(into.out), accesses=accesses,
+                          flops=flop_count(node.elements), comments=comments,
+                          schedule=builder.node.label.schedule, light=work <= TASK_COST / 2
+                          )  # fmt: skip
+
+
+def _store(into: Linearizer, outs: Sequence[Buffer], indices: Sequence[Expr],
+           extents: Sequence[Expr], roots: Sequence[Expr], position: Expr | None = None
+           ) -> None:  # fmt: skip
+    """The element at `indices`, computed and stored."""
+    with into.when_always({Index(k): i for k, i in enumerate(indices)}):
+        values = into.emit(roots)
+        where = at.linear(indices, extents) if position is None else position
+        into.append(*(Store(b, where, v) for b, v in zip(outs, values, strict=True)))
+
+
+def _one_row(builder: Builder, node: Generate, outs: Sequence[Buffer], roots: Sequence[Expr],
+             p: Var, task: Var, into: Linearizer) -> Expr:  # fmt: skip
+    """A dense domain of any rank as one row, `roots` over the position `p`."""
+    size = at.product(node.shape)
+    total = builder.scalar(size, "size")
+    elements = elements_per_task(builder, node.elements, outs)
+    start, stop = tiling.block_range(into, "at", task, elements, total)
+    with into.loop(p, start, stop, "vector"):
+        _store(into, outs, (), (), roots, p)
+    return builder.scalar(at.ceil_div(size, elements), "blocks")
+
+
+def _is_narrow(builder: Builder, node: Generate, outs: Sequence[Buffer]) -> bool:
+    """Whether rows of results are known to be short, and there may be many of them."""
+    if len(node.shape) < 2 or builder.context.check or transform.has_boundary(node.elements):
+        return False
+    rows = builder.root(node.shape[-2])
+    few = isinstance(rows, Const) and int(rows.value) <= NARROW
+    return is_short(builder, node.shape[-1], NARROW) and not few
+
+
+def _narrow_rows(builder: Builder, node: Generate, outs: Sequence[Buffer], task: Var,
+                 into: Linearizer) -> Expr:  # fmt: skip
+    """Rows of a few elements, vectors of them along the axis before."""
+    lead, count, known = node.shape[:-1], len(node.elements), builder.root(node.shape[-1])
+    assert isinstance(known, Const)
+    width = int(known.value)
+    extents = builder.shape(node.shape)
+    resolved = transform.resolve(node.elements, builder, node.shape)
+    roots = tuple(
+        e for k in range(width) for e in substitute(resolved, {Index(len(lead)): constant(k)})
+    )
+    elements = max(elements_per_task(builder, resolved, outs) // width, 64)
+    tiles = tiling.default_tiling(builder, lead, elements)
+
+    def rows(inner: Linearizer, tile: Tile) -> None:
+        if len(lead) == 1:
+            side_by_side(inner, (), tile)
+            return
+        with inner.loop("i", *tile.rows) as i:
+            side_by_side(inner, (*tile.leading, i), tile)
+
+    def side_by_side(inner: Linearizer, before: tuple[Expr, ...], tile: Tile) -> None:
+        def part(cols: tuple[Expr, Expr], roots: Sequence[Expr]) -> None:
+            with inner.loop("j", *cols, "vector") as j:
+                place = (*before, j)
+                for index, extent in zip(place, lead, strict=True):
+                    builder.stays_below(index, extent)
+                with inner.when_always({Index(k): i for k, i in enumerate(place)}):
+                    values = inner.emit(roots)
+                    row = at.multiply(at.linear(place, extents[:-1]), width)
+                    inner.append(*(Store(outs[k % count], at.add(row, k // count), v)
+                                   for k, v in enumerate(values)))  # fmt: skip
+
+        in_parts(inner, builder, roots, dict(enumerate(before)), len(lead) - 1, tile.cols, part)
+
+    tiles.emit(into, task, rows)
+    builder.notes.append(f"rows of {width} elements side by side")
+    return tiles.tasks
+
+
+class _Rows:
+    """The loops over one tile: the interior in several rows at a time, borders one by one."""
+
+    def __init__(self, builder: Builder, node: Generate, outs: Sequence[Buffer], unroll: int,
+                 box: transform.Interior | None, over: Overrun | None = None
+                 ) -> None:  # fmt: skip
+        self.builder, self.outs, self.unroll, self.box = builder, outs, unroll, box
+        self.over = over
+        self.domain = domain = node.shape
+        self.rank = len(node.shape)
+        self.extents = builder.shape(node.shape)
+        self.roots = roots = node.elements
+        # Where there is little to compute, single loads beat the gathers of a vector.
+        self.gathering = "serial" if element_cost(roots) <= CHEAP_TRANSPOSE else "vector"
+        last = self.rank - 1
+        if box is None:
+            resolved = transform.resolve(roots, builder, domain)
+            self.inside = self.between = self.anywhere = resolved
+        else:
+            self.inside = transform.resolve(roots, builder, domain, box.safe(range(self.rank)))
+            self.between = transform.resolve(roots, builder, domain, box.safe([last]))
+            self.anywhere = transform.resolve(roots, builder, domain)
+
+    def _element(self, into: Linearizer, tile: Tile, row: Expr | None, col: Expr,
+                 roots: Sequence[Expr]) -> None:  # fmt: skip
+        indices = (*tile.leading, col) if row is None else (*tile.leading, row, col)
+        for k, index in enumerate(indices):
+            self.builder.stays_below(index, self.domain[k])
+        _store(into, self.outs, indices, self.extents, roots)
+
+    def _row(self, into: Linearizer, tile: Tile, row: Expr | None, cols: tuple[Expr, Expr],
+             roots: Sequence[Expr], kind: str = "vector") -> None:  # fmt: skip
+        def part(cols: tuple[Expr, Expr], roots: Sequence[Expr]) -> None:
+            with into.loop("j", *cols, kind) as j:
+                self._element(into, tile, row, j, roots)
+
+        if kind == "vector" and roots is self.inside:
+            place = tile.leading if row is None else (*tile.leading, row)
+            self._in_parts(into, place, roots, cols, part)
+        else:
+            part(cols, roots)
+
+    def _in_parts(self, into: Linearizer, place: Sequence[Expr], roots: Sequence[Expr],
+                  cols: tuple[Expr, Expr], part: Part) -> None:  # fmt: skip
+        """What guards reads along a row is decided for parts of it."""
+        known = dict(enumerate(place))
+        in_parts(into, self.builder, tuple(roots), known, self.rank - 1, cols, part)
+
+    def tile(self, into: Linearizer, tile: Tile) -> None:
+        if self.box is not None:
+            self._with_border(into, tile)
+        elif self.rank == 1:
+            self._row(into, tile, None, tile.cols, self.inside)
+        else:
+            first = self._several_rows(into, tile, tile.rows, tile.cols)
+            with into.loop("i", first, tile.rows[1]) as i:
+                self._row(into, tile, i, tile.cols, self.inside)
+
+    def _several_rows(self, into: Linearizer, tile: Tile, rows: tuple[Expr, Expr],
+                      cols: tuple[Expr, Expr]) -> Expr:  # fmt: skip
+        """`unroll` rows at a time; the first row left over."""
+        if self.unroll == 1:
+            return rows[0]
+        count = at.multiply(at.floor_divide(at.subtract(rows[1], rows[0]), self.unroll),
+                            self.unroll)  # fmt: skip
+        stop = into.let(at.add(rows[0], count), "rows_left")
+        with into.loop("i", rows[0], stop, step=self.unroll) as i:
+
+            def part(cols: tuple[Expr, Expr], roots: Sequence[Expr]) -> None:
+                with (
+                    into.loop("j", *cols, "vector") as j,
+                    into.loop("u", 0, self.unroll, "unrolled") as u,
+                ):
+                    self._element(into, tile, at.add(i, u), j, roots)
+
+            self._in_parts(into, tile.leading, self.inside, cols, part)
+        return stop
+
+    def _with_border(self, into: Linearizer, tile: Tile) -> None:
+        """Plain reads inside the box, resolving ones around it."""
+        box, rank = self.box, self.rank
+        assert box is not None
+        c0, c1 = tile.cols
+        left = into.let(at.minimum(at.maximum(c0, box.low[-1]), c1), "left")
+        right = into.let(at.maximum(left, at.minimum(c1, box.high[-1])), "right")
+        if rank == 1:
+            into.append(Comment("interior"))
+            self._row(into, tile, None, (left, right), self.inside)
+            into.append(Comment("border"))
+            self._sides(into, tile, None, left, right)
+            return
+        r0, r1 = tile.rows
+        inner = at.both(*(
+            at.both(at.less_equal(box.low[k], i), at.less(i, box.high[k]))
+            for k, i in enumerate(tile.leading)
+        ))  # fmt: skip
+        rows = self.over or Overrun(box.low[-2], box.high[-2], 0, 0)
+        top = into.let(at.minimum(at.maximum(r0, rows.low), r1), "top")
+        bottom = at.maximum(top, at.minimum(r1, rows.high))
+        bottom = into.let(at.select(inner, bottom, top), "bottom")
+        into.append(Comment("interior"))
+        below = bottom
+        if self.over is not None:
+            self._whole_rows(into, tile, (top, bottom), self.over)
+        elif self.unroll > 1:
+            below = self._several_rows(into, tile, (top, bottom), (left, right))
+        else:
+            with into.loop("i", top, bottom) as i:
+                self._row(into, tile, i, (left, right), self.inside)
+        into.append(Comment("rows at the border (and those left over)"))
+        with into.loop("part", 0, 2) as part:
+            upper = at.equal(part, 0)
+            with into.loop("i", at.select(upper, r0, below), at.select(upper, top, r1)) as i:
+                self._row(into, tile, i, (left, right), self.between)
+                if self.over is not None:
+                    self._sides(into, tile, i, left, right)
+        if self.over is None:
+            into.append(Comment("columns at the border"))
+            with into.loop("i", r0, r1) as i:
+                self._sides(into, tile, i, left, right)
+
+    def _whole_rows(self, into: Linearizer, tile: Tile, rows: tuple[Expr, Expr], over: Overrun
+                    ) -> None:  # fmt: skip
+        """Rows from end to end; what reads mean beyond the ends is known before, and put there."""
+
+        def at_place(*place: Expr) -> AbstractContextManager[None]:
+            return into.when_always({Index(k): x for k, x in enumerate((*tile.leading, *place))})
+
+        columns = [at.integer(c) for c in range(over.left)]
+        columns += [at.subtract(self.extents[-1], 1 + c) for c in range(over.right)]
+        with into.loop("i", *rows) as i:
+            ends = [into.let(column, "end") for column in columns]
+            here = [Var("here", bool_) for _ in columns]
+            found: dict[Expr, Expr] = {}
+            for read, c in over.reads:
+                beyond = range(-c) if c < 0 else range(over.left, over.left + c)
+                value: Expr = Read(read.node, read.component, read.args)
+                for k in beyond:
+                    with at_place(i, ends[k]):
+                        own = transform.resolve_axes(read, [len(read.args) - 1])
+                        value = at.select(here[k], into.value(own, "beyond"), value)
+                found[read] = value
+            roots = rewrite(self.roots, lambda e: e, found)
+            box = self.box
+            assert box is not None
+            roots = transform.resolve(roots, self.builder, self.domain, box.safe(range(self.rank)))
+            with into.loop("j", *tile.cols, "vector") as j:
+                into.append(*(Let(v, at.equal(j, e)) for v, e in zip(here, ends, strict=True)))
+                self._element(into, tile, i, j, roots)
+
+    def _sides(self, into: Linearizer, tile: Tile, row: Expr | None, left: Expr, right: Expr
+               ) -> None:  # fmt: skip
+        c0, c1 = tile.cols
+        with into.loop("side", 0, 2) as side:
+            first = at.equal(side, 0)
+            cols = (at.select(first, c0, right), at.select(first, left, c1))
+            self._row(into, tile, row, cols, self.anywhere, "serial")
+
+    def transposed(self, into: Linearizer, tile: Tile) -> None:
+        """Narrow columns: the lines read for one row are still in the cache for the next."""
+        c0, c1 = tile.cols
+        with into.loop("column", c0, c1, step=TRANSPOSE_COLUMNS) as column:
+            stop = into.let(at.minimum(at.add(column, TRANSPOSE_COLUMNS), c1), "column_stop")
+            with into.loop("i", *tile.rows) as i:
+                self._row(into, tile, i, (column, stop), self.inside, self.gathering)
+
+
+class _Merged(_Rows):
+    """Columns and short rows of channels as one row (`lower/stencil/merged.py`)."""
+
+    def __init__(self, builder: Builder, node: Generate, outs: Sequence[Buffer],
+                 box: transform.Interior, inside: Sequence[Expr], between: Sequence[Expr],
+                 position: Var) -> None:  # fmt: skip
+        roots, rank = node.elements, len(node.shape)
+        unroll = _unrolled_rows(builder, transform.inside(roots, node.shape), rank - 1)
+        super().__init__(builder, node, outs, unroll, box)
+        self.channels = builder.extent(node.shape[-1])
+        self.domain = (*node.shape[:-2], at.product(node.shape[-2:]))
+        self.rank, self.extents = rank - 1, builder.shape(self.domain)
+        low, high = (
+            [*bounds[:-2], at.multiply(bounds[-2], self.channels)] for bounds in (box.low, box.high)
+        )
+        self.box = replace(box, low=low, high=high)
+        self.inside, self.between = tuple(inside), tuple(between)
+        self.position = position
+        self.elements = elements_per_task(builder, roots, outs)
+
+    @staticmethod
+    def of(builder: Builder, node: Generate, outs: Sequence[Buffer]) -> _Merged | None:
+        """For stencils none of whose offsets is along a short last axis."""
+        roots, domain, rank = node.elements, node.shape, len(node.shape)
+        if builder.context.check or rank < 2 or not transform.has_boundary(roots):
+            return None
+        if not is_short(builder, domain[-1], NARROW):
+            return None
+        box = transform.interior(roots, domain, builder)
+        if box is None or box.places:
+            return None
+        position = Var("p", int64)
+        inside, between = (
+            merge(transform.resolve(roots, builder, domain, box.safe(axes)), domain, builder,
+                  position)
+            for axes in (range(rank), (rank - 2, rank - 1))
+        )  # fmt: skip
+        if inside is None or between is None:
+            return None
+        return _Merged(builder, node, outs, box, inside, between, position)
+
+    def emit(self, task: Var, into: Linearizer) -> Expr:
+        """The tiles; how many."""
+        tiles = tiling.default_tiling(self.builder, self.domain, self.elements, self.unroll)
+        tiles.emit(into, task, self.tile)
+        self.builder.notes.append("columns and elements of the last axis as one row")
+        return tiles.tasks
+
+    def _in_parts(self, into: Linearizer, place: Sequence[Expr], roots: Sequence[Expr],
+                  cols: tuple[Expr, Expr], part: Part) -> None:  # fmt: skip
+        part(cols, roots)  # a column is no index here
+
+    def _element(self, into: Linearizer, tile: Tile, row: Expr | None, col: Expr,
+                 roots: Sequence[Expr]) -> None:  # fmt: skip
+        place = (*tile.leading, col) if row is None else (*tile.leading, row, col)
+        named: dict[Expr, Expr] = {Index(k): x for k, x in enumerate(place[:-1])}
+        named[self.position] = col
+        named[Index(self.rank - 1)] = at.floor_divide(col, self.channels)
+        named[Index(self.rank)] = at.remainder(col, self.channels)
+        with into.when_always(named):
+            values = into.emit(roots)
+            where = at.linear(place, self.extents)
+            into.append(*(Store(b, where, v) for b, v in zip(self.outs, values, strict=True)))
+
+
+def _tell_of_single_elements(plan: Resolved, builder: Builder) -> None:
+    """A note where the order leaves no pieces of rows for vectors, and what to write for them."""
+    schedule = tiling.schedule_of(builder)
+    in_pieces = plan.order.run is not None and max(plan.unit) == 1
+    if schedule is None:
+        return
+    if in_pieces and not ascends(plan.order, plan.ndim):
+        builder.notes.append(f"{shown(schedule)}: a CPU takes each piece of a row that the order "
+                             "visits from left to right")  # fmt: skip
+    if in_pieces and (plan.order.run or 0) >= VECTOR:
+        return
+    order = replace(plan.order, grain=None)
+    kept = [layer for layer in schedule.layers if layer.slot not in ("order", "block")]
+    sides = (1024,) if plan.ndim == 1 else (1,) * (plan.ndim - 2) + (8, 256)
+    sides = tuple(ceil_div(n, u) * u for n, u in zip(sides, plan.unit, strict=True))
+    better = f", e.g. {shown(Schedule().replace(order, Block(*sides), *kept))}"
+    if isinstance(order, Table):  # of elements: blocks have another
+        better = ""
+    few = plan.order.run or 1
+    grain = f"{few} at a time" if in_pieces and few > 1 else "one by one"
+    builder.notes.append(
+        f"{shown(schedule)}: {grain}, in the order {shown(order)}: add a Block for vectors{better}"
+    )
+
+
+def _elements_in_order(plan: Resolved, builder: Builder, node: Generate,
+                       outs: Sequence[Buffer], task: Var, into: Linearizer) -> Expr:  # fmt: skip
+    """Thread grain: ids one after the other, each at the coordinates that the order gives it.
+
+    Consecutive ids that form a piece of a row are computed as one: the coordinates of its two
+    ends say so (`Order.run`).
+    """
+    if plan.order.run is not None and all(u == 1 for u in plan.unit):
+        return _runs_in_order(plan, builder, node, outs, task, into)
+    roots = transform.resolve(node.elements, builder, node.shape)
+    extents = builder.shape(node.shape)
+    ids_host = tiling.host_ids(plan, node.shape)
+    ids = builder.scalar(ids_host, "ids")
+    elements = elements_per_task(builder, roots, outs)
+    start, stop = tiling.block_range(into, "id", task, elements, ids)
+    with into.loop("id", start, stop, "vector") as ident:
+        exists, origin = tiling.unit_origin(plan, builder, node.shape, into, ident)
+        with into.when(exists):
+            _unit(builder, into, outs, extents, plan.unit, origin, [], roots)
+    return builder.scalar(at.ceil_div(ids_host, elements), "blocks")
+
+
+def _runs_in_order(plan: Resolved, builder: Builder, node: Generate, outs: Sequence[Buffer],
+                   task: Var, into: Linearizer) -> Expr:  # fmt: skip
+    """A run at a time: a piece of a row where its ids are one, else element by element."""
+    extents = builder.shape(node.shape)
+    ids_host = tiling.host_ids(plan, node.shape)
+    ids = builder.scalar(ids_host, "ids")
+    elements = tiling.whole_runs(plan, elements_per_task(builder, node.elements, outs))
+    start, stop = tiling.block_range(into, "id", task, elements, ids)
+    box = transform.interior(node.elements, node.shape, builder)
+    body = _Rows(builder, node, outs, 1, box)
+
+    def apart(begin: Expr, end: Expr) -> None:
+        with into.loop("id", begin, end, "vector") as ident:
+            _, origin = tiling.unit_origin(plan, builder, node.shape, into, ident)
+            _store(into, outs, origin, extents, body.anywhere)
+
+    tiling.in_runs(plan, builder, node.shape, into, (start, stop), body.tile, apart)
+    return builder.scalar(at.ceil_div(ids_host, elements), "blocks")
+
+
+def _along_lanes(plan: Resolved, builder: Builder, node: Generate, outs: Sequence[Buffer],
+                 task: Var, into: Linearizer) -> Expr:  # fmt: skip
+    """Blocks in the order of the schedule, their elements in vectors along the axis of `Lanes`."""
+    roots = transform.resolve(node.elements, builder, node.shape)
+    extents = builder.shape(node.shape)
+    axes = [k for k in range(plan.ndim) if k != plan.lanes] + [plan.lanes]
+    exists, origin = tiling.unit_origin(plan, builder, node.shape, into, task)
+    with into.when(exists), ExitStack() as around:
+        place: dict[int, Expr] = {}
+        for k in axes:
+            stop = into.let(at.minimum(at.add(origin[k], plan.unit[k]), extents[k]), f"stop{k}")
+            kind = "vector" if k == plan.lanes else "serial"
+            place[k] = around.enter_context(into.loop(f"i{k}", origin[k], stop, kind))
+            builder.stays_below(place[k], node.shape[k])
+        _store(into, outs, [place[k] for k in range(plan.ndim)], extents, roots)
+    return builder.scalar(tiling.host_ids(plan, node.shape), "blocks")
+
+
+def _unit(builder: Builder, into: Linearizer, outs: Sequence[Buffer], extents: Sequence[Expr],
+          unit: Sequence[int], origin: Sequence[Expr], done: list[Expr], roots: Sequence[Expr]
+          ) -> None:  # fmt: skip
+    """The outputs of one thread: small loops over the axes that have several."""
+    k = len(done)
+    if k == len(unit):
+        _store(into, outs, done, extents, roots)
+        return
+    if unit[k] == 1:
+        _unit(builder, into, outs, extents, unit, origin, [*done, origin[k]], roots)
+        return
+    with into.loop(f"u{k}", 0, unit[k], "unrolled") as u:
+        index = at.add(origin[k], u)
+        with into.when(at.less(index, extents[k])):
+            _unit(builder, into, outs, extents, unit, origin, [*done, index], roots)

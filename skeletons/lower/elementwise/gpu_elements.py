@@ -1,0 +1,292 @@
+"""The elements of a Generate inside a GPU kernel: one at a time, or several neighbours at once.
+
+Inside the box where boundary reads are in range: plain reads, and wide accesses.  Elsewhere one
+element after the other, its boundaries resolved.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from treadle.dsl.expr import FALSE, Expr, Index, constant, walk
+from treadle.dsl.graph import Generate, Shape
+
+from ...access import affine
+from ...ir import arithmetic as at
+from ...ir import transform
+from ...ir.kernel import Buffer, Kernel, Load, Store, StoreVector
+from ...ir.linearize import Linearizer
+from .. import tiling
+from ..build import Builder, flop_count
+from ..gpu.common import (
+    Group,
+    Threads,
+    invariants,
+    load_vector,
+    store_group,
+    unconditional,
+    vector_count,
+)
+from ..gpu.jam import WideReads, jam, jams
+from ..gpu.unroll import Unrolled
+
+#: Expressions of an element up to which its copies are written out, one beside the other.
+WRITTEN_OUT = 24
+#: Elements of a thread whose loops run together.
+MOST_JAMMED = 64
+
+
+class Elements:
+    """What to compute at every index of a domain, and where to store it.
+
+    `axes[k]` is what stands for the index along axis k in `roots` (an Index, or the variable of
+    several axes as one); `domain` holds the extents, host expressions.  `unrolled`: loops read
+    several turns at once, where they can.
+    """
+
+    def __init__(self, builder: Builder, outs: Sequence[Buffer], roots: Sequence[Expr],
+                 axes: Sequence[Expr], domain: Shape, unrolled: bool = False) -> None:  # fmt: skip
+        self.builder, self.outs = builder, tuple(outs)
+        self.axes, self.domain, self.roots = tuple(axes), domain, tuple(roots)
+        plain = all(axis == Index(k) for k, axis in enumerate(axes))
+        self.box = transform.interior(roots, domain, builder) if plain else None
+        self.anywhere = transform.resolve(roots, builder, domain)
+        self.inside = self.anywhere
+        if self.box is not None:
+            safe = self.box.safe(range(len(domain)))
+            self.inside = transform.resolve(roots, builder, domain, safe)
+        self.extents = builder.shape(domain)
+        self.loops = Unrolled(builder, (*self.inside, *self.anywhere)) if unrolled else None
+        self._groups: dict[int, Group] = {}
+        self._wide: dict[int, WideReads] = {}
+
+    def unrolled(self) -> Elements | None:
+        """The same with loops that read several turns at once; None where none can."""
+        made = Elements(self.builder, self.outs, self.roots, self.axes, self.domain, unrolled=True)
+        return made if made.loops is not None and made.loops.aligned else None
+
+    def emitter(self) -> Linearizer:
+        """For the statements of a kernel that computes these elements."""
+        return self.builder.emitter() if self.loops is None else Linearizer(self.loops)
+
+    def group(self, count: int) -> Group:
+        """`count` neighbours along the last axis, inside the box."""
+        if count not in self._groups:
+            self._groups[count] = Group(self.builder, self.inside, self.axes[-1], count)
+        return self._groups[count]
+
+    def widest(self) -> int:
+        """How many neighbours fit the accesses of their results and of what they read in rows."""
+        group = Group(self.builder, (), self.axes[-1], 1)
+        found = (group.member(e) for e in unconditional(self.inside))
+        read = [m[0].buffer.type for m in found if m is not None]
+        return vector_count([*read, *(b.type for b in self.outs)])
+
+    def wide_reads(self, count: int) -> WideReads:
+        """The reads of neighbours in loops, for elements that are computed together."""
+        if count not in self._wide:
+            self._wide[count] = WideReads(self.builder, self.inside, self.axes[-1], count)
+        return self._wide[count]
+
+    def conditions(self, count: int) -> tuple[tuple[Expr, ...], tuple[Buffer, ...]]:
+        """`requires` and `aligned` of `count` neighbours at once, and of what loops read so."""
+        loops = self.loops
+        requires, aligned = (loops.requires, loops.aligned) if loops is not None else ((), ())
+        if count == 1:
+            return requires, aligned
+        group, wide = self.group(count), self.wide_reads(count)
+        requires = (*group.requires, *wide.requires, *requires)
+        if len(self.domain) > 1:  # a row has whole vectors
+            requires = (*requires, at.equal(at.remainder(self.extents[-1], count), 0))
+        return requires, (*group.aligned, *wide.aligned, *aligned, *self.outs)
+
+    def resident(self, unit: Sequence[int], threads: int) -> int:
+        """Blocks wanted on a multiprocessor, of threads of `unit` elements; 0: any number.
+
+        To be asked when the statements are there.
+        """
+        return 0 if self.loops is None or max(unit) == 1 else self.loops.resident(threads)
+
+    def position(self, place: Sequence[Expr]) -> Expr:
+        """Where in the outputs an element is."""
+        return at.linear(place, self.extents)
+
+    def one(self, into: Linearizer, place: Sequence[Expr], position: Expr | None = None) -> None:
+        """The element at `place`."""
+        self.several(into, place, 1, position)
+
+    def several(self, into: Linearizer, place: Sequence[Expr], count: int,
+                position: Expr | None = None) -> None:  # fmt: skip
+        """`count` elements of a row from `place` on, all of the domain, at `position`.
+
+        For count > 1 the last index is a multiple of it.
+        """
+        position = self.position(place) if position is None else position
+        inside = self._in_box(place, (*(1 for _ in place[1:]), count))
+        if inside is None:
+            self._plain(into, place, count, position)
+            return
+        inside = into.let(inside, "inside")
+        with into.when(inside):
+            self._plain(into, place, count, position)
+        with into.otherwise(inside):
+            if count == 1:
+                self._store(into, place, position, self.anywhere)
+            else:
+                with into.loop("k", 0, count) as k:
+                    here = (*place[:-1], at.add(place[-1], k))
+                    self._store(into, here, at.add(position, k), self.anywhere)
+
+    def unit(self, into: Linearizer, first: Sequence[Expr], unit: Sequence[int], count: int
+             ) -> None:  # fmt: skip
+        """unit[k] elements along axis k from `first` on, all of the domain, `count` at once.
+
+        Their counted loops run together (`../gpu/jam.py`).
+        """
+        if math.prod(unit) > MOST_JAMMED or not jams(self.anywhere):
+            _nest(into, first, unit, [], count, lambda place: self.several(into, place, count))
+            return
+        inside = self._in_box(first, unit)
+        if inside is None:
+            self._jammed(into, first, unit, count)
+            return
+        inside = into.let(inside, "inside")
+        with into.when(inside):
+            self._jammed(into, first, unit, count)
+        with into.otherwise(inside):
+            _nest(into, first, unit, [], 1, lambda place: self.one(into, place), "serial")
+
+    def _jammed(self, into: Linearizer, first: Sequence[Expr], unit: Sequence[int], count: int
+                ) -> None:  # fmt: skip
+        offsets = itertools.product(*(range(n) for n in unit))
+        places = [[at.add(i, d) for i, d in zip(first, offset, strict=True)] for offset in offsets]
+        bindings = [self._bindings(place) for place in places]
+        roots = [e for element in jam(self.inside, bindings) for e in element]
+        self._before(into, roots)
+        values = self.wide_reads(count).emit(into, roots, bindings)
+        width = len(self.outs)
+        elements = [values[n : n + width] for n in range(0, len(values), width)]
+        for n in range(0, len(places), unit[-1]):
+            begin = self.position(places[n])
+            if unit[-1] > count:
+                begin = into.let(begin, "place")
+            for k in range(0, unit[-1], count):
+                neighbours = elements[n + k : n + k + count]
+                store_group(into, self.outs, at.add(begin, k), neighbours)
+
+    def guarded_unit(self, into: Linearizer, first: Sequence[Expr], unit: Sequence[int]) -> None:
+        """The same, those that are of the domain."""
+
+        def one(place: Sequence[Expr]) -> None:
+            inside = at.both(*(
+                at.less(i, n)
+                for i, own, n in zip(place, unit, self.extents, strict=True) if own > 1
+            ))  # fmt: skip
+            with into.when(inside):
+                self.one(into, place)
+
+        _nest(into, first, unit, [], 1, one, "serial")
+
+    def _in_box(self, place: Sequence[Expr], unit: Sequence[int]) -> Expr | None:
+        """Whether boundary reads of unit[k] elements along axis k are in range; None: no such."""
+        if self.box is None or not place:
+            return None
+        low, high = self.box.low, self.box.high
+        return at.both(*(
+            at.both(at.less_equal(low[k], i), at.less(at.add(i, own - 1), high[k]))
+            for k, (i, own) in enumerate(zip(place, unit, strict=True))
+        ))  # fmt: skip
+
+    def _bindings(self, place: Sequence[Expr]) -> dict[Expr, Expr]:
+        return dict(zip(self.axes, place, strict=True))
+
+    def _store(self, into: Linearizer, place: Sequence[Expr], position: Expr,
+               roots: Sequence[Expr]) -> None:  # fmt: skip
+        for k, index in enumerate(place):
+            self.builder.stays_below(index, self.domain[k])
+        with into.when_always(self._bindings(place)):
+            self._before(into, roots)
+            values = into.emit(roots)
+            into.append(*(Store(b, position, v) for b, v in zip(self.outs, values, strict=True)))
+
+    def _before(self, into: Linearizer, roots: Sequence[Expr]) -> None:
+        """What the loops in `roots` need in every turn."""
+        parts = invariants(roots)
+        into.bind(dict(zip(parts, into.emit(parts, named=True), strict=True)))
+
+    def _plain(self, into: Linearizer, place: Sequence[Expr], count: int, position: Expr) -> None:
+        if count == 1:
+            self._store(into, place, position, self.inside)
+            return
+        group, first = self.group(count), place[-1]
+        with into.when_always(dict(zip(self.axes[:-1], place[:-1], strict=True))):
+            if sum(1 for _ in walk(self.inside)) <= WRITTEN_OUT:
+                store_group(into, self.outs, position, group.values(into, first))
+            else:
+                self._in_loop(into, group, first, position)
+
+    def _in_loop(self, into: Linearizer, group: Group, first: Expr, position: Expr) -> None:
+        """The same with one copy of the element, in a loop over arrays of a thread."""
+        builder, count = self.builder, group.count
+        read: list[tuple[Expr, Buffer, int, int]] = []
+        for stream in group.streams:
+            windows = stream.windows(count)
+            (held,) = builder.local(f"{stream.buffer.name}_group", (stream.buffer.type,),
+                                    len(windows) * count)  # fmt: skip
+            begin = group.start(stream, into, first)
+            for n, window in enumerate(windows):
+                got = load_vector(into, stream.buffer, at.add(begin, window * count), count)
+                into.append(*(Store(held, constant(n * count + k), v) for k, v in enumerate(got)))
+            for e, offset in stream.reads.items():
+                least = min(offset, offset + stream.sign * (count - 1)) // count
+                shift = offset - (least - windows.index(least)) * count
+                read.append((e, held, shift, stream.sign))
+        group.share(into)
+        results = [builder.local(f"{b.name}_group", (b.type,), count)[0] for b in self.outs]
+        with into.loop("k", 0, count, "unrolled") as k:
+            bindings: dict[Expr, Expr] = {self.axes[-1]: at.add(first, k)}
+            for e, held, shift, sign in read:
+                here = Load(held, at.add(k if sign > 0 else at.subtract(0, k), shift))
+                bindings[e] = into.let(here, held.name.replace("_group", "_k"))
+            with into.when_always(bindings):
+                values = into.emit(self.inside)
+                into.append(*(Store(b, k, v) for b, v in zip(results, values, strict=True)))
+        for out, held in zip(self.outs, results, strict=True):
+            parts = tuple(Load(held, constant(k)) for k in range(count))
+            into.append(StoreVector(out, position, parts))
+
+
+def _nest(into: Linearizer, first: Sequence[Expr], unit: Sequence[int], done: list[Expr], step: int,
+          inner: Callable[[Sequence[Expr]], None], kind: str = "unrolled") -> None:  # fmt: skip
+    """Loops over the elements of a thread, `step` of a row at a time."""
+    k = len(done)
+    if k == len(unit):
+        inner(done)
+        return
+    stride = step if k == len(unit) - 1 else 1
+    if unit[k] == stride:
+        _nest(into, first, unit, [*done, first[k]], step, inner, kind)
+        return
+    with into.loop(f"u{k}", 0, unit[k], kind, stride) as u:
+        index = into.let(at.add(first[k], u), f"i{k}")
+        _nest(into, first, unit, [*done, index], step, inner, kind)
+
+
+def make_kernel(builder: Builder, node: Generate, tasks: Expr, grid: Threads, into: Linearizer,
+                comments: Sequence[str] = (), **launch: Any) -> Kernel:  # fmt: skip
+    """The kernel of a Generate, with its accesses and what its reader wants to know.
+
+    Where a condition of it can never hold, its fallback.
+    """
+    if FALSE in launch["requires"] and launch["fallback"] is not None:
+        return launch["fallback"]  # type: ignore[no-any-return]
+    outs = builder.outputs()
+    accesses = affine.read_accesses(node.elements, builder.buffers)
+    accesses += tuple(affine.write_access(b.name, len(node.shape)) for b in outs)
+    told = [f"schedule: {tiling.shown_schedule(builder)}", *comments]
+    return builder.kernel("", tasks, grid.task, tuple(into.out), accesses=accesses,
+                          flops=flop_count(node.elements), comments=told,
+                          schedule=builder.node.label.schedule, **launch)  # fmt: skip

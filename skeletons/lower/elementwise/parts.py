@@ -1,0 +1,271 @@
+"""Conditions on places are decided for whole parts of a row, where they guard reads.
+
+    out[i, j] = j < n ? a[i, j] : b[i, j − n]          joined arrays, padded ones, triangles
+
+    for j in 0 … n     out[i, j] = a[i, j]
+    for j in n … m     out[i, j] = b[i, j − n]
+
+A vector of such elements would load both sides, under masks, and choose.  A condition on the row
+itself (`i < n`) is asked once a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from treadle.dsl.expr import (
+    FALSE,
+    TRUE,
+    Apply,
+    Cond,
+    Const,
+    Expr,
+    Extent,
+    Index,
+    Param,
+    Proj,
+    reads,
+    rewrite,
+    varies,
+    walk,
+)
+
+from ...access.affine import Affine, affine_forms
+from ...ir import arithmetic as at
+from ...ir.linearize import Linearizer
+from ..build import Builder
+
+#: So many parts of a row are written out whatever is in them; more of them where all together are
+#: at most `MOST_WRITTEN` times as large as the whole, as those of joined arrays are.
+MOST_PARTS = 8
+MOST_WRITTEN = 4
+
+Roots = tuple[Expr, ...]
+#: Emits a part of a row: from where to where, and what is computed there.
+Part = Callable[[tuple[Expr, Expr], Sequence[Expr]], None]
+
+
+@dataclass(frozen=True)
+class Border:
+    """`Index(axis) < Σ coefficient · term + constant`, which may be `written` somewhere."""
+
+    axis: int
+    terms: tuple[tuple[Expr, int], ...]
+    constant: int
+    written: Expr | None = field(default=None, compare=False)
+
+    def needs(self) -> set[int]:
+        """The axes that the bound depends on."""
+        return {t.axis for t, _ in self.terms if isinstance(t, Index)}
+
+    def bound(self) -> Expr:
+        if self.written is not None:
+            return self.written
+        total: Expr = at.integer(0)
+        for term, c in sorted(self.terms, key=lambda t: t[1], reverse=True):
+            total = at.add(total, term) if c == 1 else at.add(total, at.multiply(term, c))
+        return at.add(total, self.constant)
+
+    def says(self, other: Border, below: bool) -> bool | None:
+        """Whether `other` holds where this one does (`below`) or does not; None: perhaps."""
+        if other.axis != self.axis or len(other.terms) != len(self.terms):
+            return None
+        if set(other.terms) == set(self.terms):
+            if below and other.constant >= self.constant:
+                return True
+            if not below and other.constant <= self.constant:
+                return False
+        return None
+
+
+@dataclass(frozen=True)
+class Split:
+    """What is computed below a border, and from it on."""
+
+    border: Border
+    below: Split | Roots
+    beyond: Split | Roots
+
+
+def in_parts(into: Linearizer, builder: Builder, roots: Roots, place: Mapping[int, Expr], axis: int,
+             span: tuple[Expr, Expr], row: Part) -> None:  # fmt: skip
+    """`row` for every part of `span` along `axis`, with what is computed there.
+
+    `place`: the indices that are known, by axis.
+    """
+    _emit(into, builder, parts(roots, axis, place), place, axis, span, row)
+
+
+def _emit(into: Linearizer, builder: Builder, part: Split | Roots, place: Mapping[int, Expr],
+          axis: int, span: tuple[Expr, Expr], row: Part) -> None:  # fmt: skip
+    if not isinstance(part, Split):
+        row(span, part)
+        return
+    border = part.border
+    host = border.bound()
+    if border.needs():
+        with into.when_always({Index(k): i for k, i in place.items()}):
+            bound = into.value(host, "bound")
+    else:
+        bound = builder.extent(host, "bound")
+    if border.axis != axis:
+        before = into.let(at.less(place[border.axis], bound), "before")
+        with into.when(before):
+            _emit(into, builder, part.below, place, axis, span, row)
+        with into.otherwise(before):
+            _emit(into, builder, part.beyond, place, axis, span, row)
+        return
+    middle = into.let(at.minimum(at.maximum(span[0], bound), span[1]), "border")
+    _emit(into, builder, part.below, place, axis, (span[0], middle), row)
+    _emit(into, builder, part.beyond, place, axis, (middle, span[1]), row)
+
+
+def parts(roots: Roots, axis: int, known: Collection[int]) -> Split | Roots:
+    """The parts of a row along `axis`, where the indices of the axes `known` are; `roots` where
+    there is one, or too many."""
+    if not any(isinstance(e, Cond) for e in walk(roots)):
+        return roots
+    borders = _Borders()
+    for k in range(axis + 1):  # no index is below 0
+        roots = borders.where(roots, Border(k, (), 0), False)
+    found = _Division(borders, axis, known, roots).of(roots)
+    return roots if found is None else found
+
+
+class _Division:
+    """Divides rows while there is room for more parts."""
+
+    def __init__(self, borders: _Borders, axis: int, known: Collection[int], roots: Roots) -> None:
+        self.borders, self.axis, self.known = borders, axis, known
+        self.parts = MOST_PARTS
+        self.size = MOST_WRITTEN * sum(1 for _ in walk(roots, varies))
+
+    def of(self, roots: Roots) -> Split | Roots | None:
+        """The parts; None: more than there is room for."""
+        border = self.borders.first(roots, self.axis, self.known)
+        if border is None:
+            self.parts -= 1
+            self.size -= sum(1 for _ in walk(roots, varies))
+            return roots if self.parts >= 0 or self.size >= 0 else None
+        below = self.of(self.borders.where(roots, border, True))
+        if below is None:
+            return None
+        beyond = self.of(self.borders.where(roots, border, False))
+        return None if beyond is None else Split(border, below, beyond)
+
+
+def leaves_of(part: Split | Roots) -> list[Roots]:
+    """What is computed in each part."""
+    if isinstance(part, Split):
+        return leaves_of(part.below) + leaves_of(part.beyond)
+    return [part]
+
+
+def _tests(e: Expr) -> list[Expr]:
+    if isinstance(e, Apply) and e.op.name in ("logical_and", "logical_or", "logical_not"):
+        return [t for a in e.args for t in _tests(a)]
+    return [e]
+
+
+class _Borders:
+    """The borders that comparisons are, each found once."""
+
+    def __init__(self) -> None:
+        self.forms: dict[Expr, Affine | None] = {}
+        self.found: dict[Expr, tuple[Border, bool] | None] = {}
+
+    def _of(self, e: Expr) -> tuple[Border, bool] | None:
+        """A comparison as (border, whether it holds below it)."""
+        if not isinstance(e, Apply) or e.op.name not in _STRICT:
+            return None
+        if e not in self.found:
+            affine_forms(e.args, self.forms)
+            self.found[e] = _border(e, self.forms)
+        return self.found[e]
+
+    def first(self, roots: Roots, axis: int, known: Collection[int]) -> Border | None:
+        """One that guards reads: of the rows as a whole, if there is one; else the outermost, so
+        that what it divides has no part in common."""
+        found = None
+        for e in reversed(list(walk(roots, reads))):
+            if not isinstance(e, Cond) or not any(map(reads, e.scoped)):
+                continue
+            for test in _tests(e.args[0]):
+                made = self._of(test)
+                if made is None or not all(k in known for k in made[0].needs()):
+                    continue
+                if made[0].axis in known:
+                    return made[0]
+                if made[0].axis == axis and found is None:
+                    found = made[0]
+        return found
+
+    def where(self, roots: Roots, border: Border, below: bool) -> Roots:
+        """`roots` below a border, or from it on."""
+
+        def change(e: Expr) -> Expr:
+            if isinstance(e, Apply):
+                made = self._of(e)
+                says = None if made is None else border.says(made[0], below)
+                if made is not None and says is not None:
+                    return TRUE if says == made[1] else FALSE
+            elif isinstance(e, Proj) and isinstance(choice := e.args[0], Cond):
+                if choice.args[0] is TRUE:
+                    return choice.then[e.which]
+                if choice.args[0] is FALSE:
+                    return choice.other[e.which]
+            return e
+
+        return rewrite(roots, change, into=varies)
+
+
+def _border(e: Apply, forms: Mapping[Expr, Affine | None]) -> tuple[Border, bool] | None:
+    a, b = forms.get(e.args[0]), forms.get(e.args[1])
+    if a is None or b is None:
+        return None
+    if e.op.name.startswith("greater"):
+        a, b = b, a
+    made = _below(a, b, 0 if _STRICT[e.op.name] else 1)
+    if made is not None and e.op.name == "less" and isinstance(e.args[0], Index):
+        return replace(made[0], written=None if e.args[1].varies else e.args[1]), made[1]
+    return made
+
+
+#: Comparisons, and whether equal numbers fail them.
+_STRICT = {"less": True, "greater": True, "less_equal": False, "greater_equal": False}
+
+
+def _below(a: Affine, b: Affine, more: int) -> tuple[Border, bool] | None:
+    """a < b + more."""
+    total: dict[Expr, int] = dict(b.terms)
+    for term, c in a.terms:
+        total[term] = total.get(term, 0) - c
+    constant = b.constant - a.constant + more
+    axis = max((t.axis for t, c in total.items() if isinstance(t, Index) and c in (1, -1)),
+               default=None)  # fmt: skip
+    if axis is None:
+        return None
+    sign = total.pop(Index(axis))
+    rest = {t: c for t, c in total.items() if c}
+    if not all(map(_is_extent, rest)):
+        # Another number of the program may be anything: only where nothing is added to it.
+        if not (len(rest) == 1 and sign == -1 and constant == 0):
+            return None
+        ((term, c),) = rest.items()
+        if not isinstance(term, Param) or c != 1:
+            return None
+    if sign == -1:  # 0 < Σ + constant − index
+        return Border(axis, tuple(rest.items()), constant), True
+    # index > −Σ − constant, that is not  index < −Σ − constant + 1
+    return Border(axis, tuple((t, -c) for t, c in rest.items()), 1 - constant), False
+
+
+def _is_extent(e: Expr) -> bool:
+    """Whether a term is made of extents and places, whose sums do not overflow."""
+    if isinstance(e, Index | Extent):
+        return True
+    return all(isinstance(x, Apply | Extent | Const) for x in walk((e,)))
+
+
+__all__ = ["Border", "Part", "Split", "in_parts", "leaves_of", "parts"]

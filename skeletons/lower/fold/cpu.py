@@ -1,0 +1,598 @@
+"""Folds along rows, on a CPU: blocks of the inner axes, reduced along the last one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from treadle.dsl.combines import (
+    SHORT_ROW,
+    argument_ahead,
+    argument_of,
+    identities,
+    is_commutative,
+    simple_combine,
+)
+from treadle.dsl.expr import FALSE, TRUE, Const, Expr, Index, Read, Var, constant, substitute, walk
+from treadle.dsl.graph import Combine, Fold, Leaf
+from treadle.dsl.operations.places import delinear
+from treadle.dsl.scalar import apply_primitive
+from treadle.dsl.simplify import select
+from treadle.dsl.types import int64
+
+from ...access import affine
+from ...ir import arithmetic as at
+from ...ir import transform
+from ...ir.kernel import Buffer, Kernel, Load, Lowered, Store
+from ...ir.linearize import Linearizer
+from .. import tiling
+from ..build import Builder, LoweringContext, element_cost
+from ..combining import (
+    Elements,
+    accumulate,
+    assign,
+    combine_simple,
+    declare,
+    fold_partials,
+    fold_range,
+    fold_runs,
+    fold_serial,
+    fold_tree,
+    reduce_range,
+    zeros,
+)
+from ..visits import Visits, strip_width
+from .rows import ACROSS_STEP, RowFold, goes_across, is_exact, is_pinned
+
+Pick = Callable[[Linearizer, tuple[Expr, ...]], tuple[Expr, ...]]
+
+#: Elements of a block where a commuting operator is reduced along it.
+BLOCK = 8192
+#: Elements of a block that one lane folds: no multiple of 1024, so that the lanes' lines fall
+#: into different sets of the cache.
+LANE_BLOCK = 1040
+#: Blocks of a task where lanes fold blocks of their own.
+LANE_UNITS = 64
+
+
+class Along(RowFold):
+    """Blocks of the inner axes, reduced along the last one."""
+
+    def __init__(self, builder: Builder, node: Fold) -> None:
+        super().__init__(builder, node, node.outer)
+        self.inner = node.inner
+        self.elements = transform.resolve(node.elements, builder, (*node.outer, *node.inner))
+        self.position = Var("p", int64)
+        self.linear: tuple[Expr, ...] | None = None
+        if len(self.inner) > 1:
+            self.linear = transform.collapse(
+                self.elements, (*node.outer, *node.inner), builder, self.position, len(node.outer)
+            )
+            if self.linear is None and is_pinned(node):
+                self.linear = self._in_row_major_order()
+        self.lanes = self.in_order()
+        self._measure(LANE_BLOCK if self.lanes else BLOCK)
+
+    def _in_row_major_order(self) -> tuple[Expr, ...]:
+        """The elements by their position along all inner axes, for the price of its division."""
+        places = delinear(self.position, self.inner)
+        rank = len(self.outer)
+        return substitute(self.elements, {Index(rank + k): c for k, c in enumerate(places)})
+
+    def _measure(self, block: int) -> None:
+        """The numbers of rows, blocks and elements, as host expressions and scalars.
+
+        The inner axes are `lead` rows of `run` contiguous elements (one row when they collapse);
+        a block is a part of one of these rows or several whole ones.
+        """
+        scalar = self.builder.scalar
+        inner = (at.product(self.inner),) if self.linear is not None else self.inner
+        run = inner[-1] if inner else constant(1)
+        lead = at.product(inner[:-1])
+        count, rows = at.multiply(lead, run), at.product(self.outer)
+        group = at.maximum(at.floor_divide(block, at.maximum(run, 1)), 1)
+        if len(inner) <= 1:
+            group = constant(1)
+        parts = at.maximum(at.ceil_div(run, block), 1)
+        blocks = at.multiply(at.maximum(at.ceil_div(lead, group), 1), parts)
+        if len(inner) <= 1:
+            blocks = parts
+        self.block = block
+        self.single_row = len(inner) <= 1
+        self.run, self.lead = scalar(run, "run"), scalar(lead, "lead")
+        self.count, self.rows = scalar(count, "count"), scalar(rows, "rows")
+        self.group, self.parts = scalar(group, "group"), scalar(parts, "parts")
+        self.blocks = scalar(blocks, "blocks")
+        self.host_rows, self.host_blocks, self.host_count = rows, blocks, count
+
+    def lower(self) -> Lowered:
+        scalar = self.builder.scalar
+        self.several = not at.is_constant(self.host_blocks, 1)
+        self.scratch = self.partials(
+            scalar(at.multiply(self.host_rows, self.host_blocks), "partials")
+        )
+        self.visits = Visits.of(self.builder, (self.host_blocks, *self.outer),
+                                (self.block, *(1 for _ in self.outer)), not self.outer)  # fmt: skip
+        if self.visits is not None:
+            first = self._visited(self.visits)
+        else:
+            first = self._lanes() if self.lanes else self._rows()
+        return self.builder.lowered(first, self._combine())
+
+    def _visited(self, visits: Visits) -> Kernel:
+        """A task: some of the blocks of all rows, one after the other as the schedule has them."""
+        length = at.minimum(at.maximum(self.host_count, 1), self.block)
+        least = at.maximum(at.floor_divide(self.block, length), 1)
+        tasks, per_task = visits.tasks(at.maximum(least, LANE_UNITS) if self.lanes else least)
+        into, task = self.builder.emitter(), Var("task", int64)
+        start, stop = tiling.block_range(into, "visit", task, per_task, visits.total)
+
+        def visit(number: Expr, short: bool) -> None:
+            exists, (block, *at_row) = visits.at(into, number)
+            with into.when(exists):
+                if short:
+                    self._short(into, at_row)
+                    return
+                row = into.let(at.linear(at_row, self.extents), "row")
+                self._one(into, row, block, at_row)
+
+        if self.lanes:
+            with into.loop("number", start, stop, "vector") as number:
+                visit(number, False)
+        else:
+            short = self._are_short(into)
+            if short is not FALSE:
+                with into.when(short), into.loop("number", start, stop, "vector") as number:
+                    visit(number, True)
+            with into.otherwise(short), into.loop("number", start, stop) as number:
+                visit(number, False)
+        return self.kernel("blocks", tasks, task, into,
+                           f"blocks of {self.block} elements, as the schedule says")  # fmt: skip
+
+    def _rows(self) -> Kernel:
+        """A task: one block of one row, or all of several rows."""
+        per_task_host = at.select(
+            at.equal(self.host_blocks, 1),
+            at.maximum(at.floor_divide(self.block, at.maximum(self.host_count, 1)), 1), 1,
+        )  # fmt: skip
+        per_task = self.builder.scalar(per_task_host, "rows_per_task")
+        groups = self.builder.scalar(at.ceil_div(self.host_rows, per_task_host), "row_groups")
+        into, task = self.builder.emitter(), Var("task", int64)
+        block = into.let(at.remainder(task, self.blocks), "block")
+        start, stop = tiling.block_range(
+            into, "row", at.floor_divide(task, self.blocks), per_task, self.rows
+        )
+        with self._short_rows(into, start, stop), into.loop("row", start, stop) as row:
+            self._one(into, row, block)
+        return self.kernel(
+            "blocks",
+            at.multiply(groups, self.blocks),
+            task,
+            into,
+            f"blocks of {self.block} elements",
+        )
+
+    @contextmanager
+    def _short_rows(self, into: Linearizer, start: Expr, stop: Expr) -> Iterator[None]:
+        """Rows of a few elements side by side in the lanes of a vector, each serially; the body is
+        what happens to longer ones."""
+        short = self._are_short(into)
+        if short is FALSE:
+            yield
+            return
+        with into.when(short), into.loop("row", start, stop, "vector") as row:
+            self._short(into, tiling.coordinates(self.builder, into, row, self.outer))
+        with into.otherwise(short):
+            yield
+
+    def _are_short(self, into: Linearizer) -> Expr:
+        """Whether rows have so few elements that each is folded serially."""
+        neutral = self.neutral()
+        if len(self.inner) != 1 or not self.outer or neutral is None:
+            return FALSE
+        return into.let(at.less(self.count, min(SHORT_ROW, self.block + 1)), "short")
+
+    def _short(self, into: Linearizer, at_row: Sequence[Expr]) -> None:
+        """One row of a few elements."""
+        total = declare(into, self.neutral() or ())
+        with into.loop("k", 0, self.count) as k:
+            self.builder.stays_below(k, self.inner[0])
+            bindings: dict[Expr, Expr] = {Index(n): c for n, c in enumerate((*at_row, k))}
+            with into.when_always(bindings):
+                values = into.emit(self.elements)
+            accumulate(into, self.combine, total, values)
+        self.finish(into, at_row, total, self.count)
+
+    def _lanes(self) -> Kernel:
+        """A task: a vector of (row, block) pairs, each folded by one lane."""
+        units_host = at.multiply(self.host_rows, self.host_blocks)
+        length = at.minimum(at.maximum(self.host_count, 1), self.block)
+        per_task_host = at.maximum(at.floor_divide(LANE_UNITS * 256, length), LANE_UNITS)
+        units = self.builder.scalar(units_host, "units")
+        per_task = self.builder.scalar(per_task_host, "units_per_task")
+        tasks = self.builder.scalar(at.ceil_div(units_host, per_task_host), "unit_groups")
+        into, task = self.builder.emitter(), Var("task", int64)
+        start, stop = tiling.block_range(into, "unit", task, per_task, units)
+        with into.loop("unit", start, stop, "vector") as unit:
+            row, block = at.floor_divide(unit, self.blocks), at.remainder(unit, self.blocks)
+            if at.is_constant(self.host_rows, 1):
+                row, block = constant(0), unit
+            self._one(into, into.let(row, "row"), into.let(block, "block"))
+        return self.kernel("blocks", tasks, task, into,
+                           f"a lane folds {self.block} elements in order")  # fmt: skip
+
+    def _one(self, into: Linearizer, row: Expr, block: Expr,
+             at_row: Sequence[Expr] | None = None) -> None:  # fmt: skip
+        """One block of one row: to the output if it is the only one, else a partial result."""
+        if at_row is None:
+            at_row = tiling.coordinates(self.builder, into, row, self.outer)
+        self.one(into, row, block, at_row)
+
+    def one(self, into: Linearizer, row: Expr, block: Expr, at_row: Sequence[Expr]) -> None:
+        """See `_one`."""
+        total = self.fold_block(into, at_row, block, self.combine)
+        place = at.add(at.multiply(row, self.blocks), block)
+        alone = at.equal(self.blocks, 1)
+        with into.when(alone):
+            self.finish(into, at_row, total, self.count)
+        with into.otherwise(alone):
+            into.append(*(Store(b, place, t) for b, t in zip(self.scratch, total, strict=True)))
+
+    def in_order(self) -> bool:
+        """Whether a block is folded element by element, several blocks side by side."""
+        return not is_commutative(self.combine) or is_pinned(self.node)
+
+    def neutral(self) -> tuple[Const, ...] | None:
+        """What a row may be folded from, element by element."""
+        return identities(self.combine)
+
+    def fold_block(self, into: Linearizer, at_row: Sequence[Expr], block: Expr, combine: Combine,
+                   pick: Pick | None = None) -> tuple[Var, ...]:  # fmt: skip
+        """The elements of a block, or what `pick` makes of each, by `combine`."""
+        rank = len(self.outer)
+        bindings: dict[Expr, Expr] = {Index(k): c for k, c in enumerate(at_row)}
+        roots = self.elements if self.linear is None else self.linear
+        last = self.position if self.linear is not None else Index(rank + len(self.inner) - 1)
+
+        def element(lead: dict[Expr, Expr]) -> Elements:
+            def emit(inner: Linearizer, k: Expr) -> tuple[Expr, ...]:
+                if self.linear is None and self.inner:
+                    self.builder.stays_below(k, self.inner[-1])
+                with inner.when_always({**bindings, **lead, last: k}):
+                    found = inner.emit(roots)
+                return found if pick is None else pick(inner, found)
+
+            return emit
+
+        if self.single_row:
+            start, stop = tiling.block_range(into, "block", block, self.block, self.run)
+            return fold_range(into, combine, start, stop, element({}), serial=self.lanes)
+        first, end = tiling.block_range(
+            into, "lead", at.floor_divide(block, self.parts), self.group, self.lead
+        )
+        start, stop = tiling.block_range(
+            into, "run", at.remainder(block, self.parts), self.block, self.run
+        )
+
+        def one_run(inner: Linearizer, lead: Expr) -> tuple[Expr, ...]:
+            places = tiling.coordinates(self.builder, inner, lead, self.inner[:-1], "k")
+            where: dict[Expr, Expr] = {Index(rank + k): c for k, c in enumerate(places)}
+            return fold_range(inner, combine, start, stop, element(where))
+
+        return fold_runs(into, combine, first, end, one_run)
+
+    def _combine(self) -> Kernel:
+        """Partial results in order, for a group of rows per task."""
+        per_task_host = at.maximum(at.floor_divide(4096, self.host_blocks), 1)
+        tasks_host = at.select(at.less(1, self.host_blocks),
+                               at.ceil_div(self.host_rows, per_task_host), 0)  # fmt: skip
+        per_task = self.builder.scalar(per_task_host, "rows_per_combine")
+        into, task = self.builder.emitter(), Var("task", int64)
+        start, stop = tiling.block_range(into, "row", task, per_task, self.rows)
+        with into.loop("row", start, stop) as row:
+            at_row = tiling.coordinates(self.builder, into, row, self.outer)
+            base = into.let(at.multiply(row, self.blocks), "base")
+
+            def partial(_: Linearizer, b: Expr) -> tuple[Expr, ...]:
+                return tuple(Load(s, at.add(base, b)) for s in self.scratch)
+
+            self.finish(into, at_row, self.whole(into, at_row, partial), self.count)
+        return self.kernel("combine", self.builder.scalar(tasks_host, "combines"), task, into,
+                           "partial results from left to right")  # fmt: skip
+
+    def whole(self, into: Linearizer, at_row: Sequence[Expr], partial: Elements
+              ) -> tuple[Var, ...]:  # fmt: skip
+        """A row's result from the partial results of its blocks."""
+        if is_pinned(self.node):
+            return fold_tree(into, self.combine, self.blocks, partial)
+        return fold_partials(into, self.combine, self.blocks, partial)
+
+
+# -----------------------------------------------------------------------------------------------
+# Folds across columns, on a CPU: a vector of columns, each folded from top to bottom.
+
+#: Elements that cost more additions than COSTLY are folded in steps of COSTLY_STEP, where grouping
+#: reaches no bit, as what they read of a column stays in registers then, and by narrower tasks.
+COSTLY, COSTLY_STEP, COSTLY_COLUMNS = 8.0, 1024, 256
+#: Rows of a block, and columns of a task, where columns are folded side by side.
+ACROSS_ROWS, ACROSS_COLUMNS = 1024, 2048
+
+
+@dataclass
+class _Sizes:
+    """Extents of a fold across columns."""
+
+    planes: Expr
+    columns: Expr
+    count: Expr
+    height: Expr
+    blocks: Expr
+    across: Expr
+
+
+class Across(RowFold):
+    """A vector of columns, folded side by side; accumulators of a task lie in its own memory."""
+
+    def __init__(self, builder: Builder, node: Fold) -> None:
+        super().__init__(builder, node, node.outer)
+        self.combine = argument_ahead(node.combine) or node.combine  # rows come in order
+        self.inner = node.inner
+        self.elements = transform.resolve(node.elements, builder, (*node.outer, *node.inner))
+        scalar = builder.scalar
+        costly = element_cost(self.elements) > COSTLY
+        self.width = min(COSTLY_COLUMNS, ACROSS_COLUMNS) if costly else ACROSS_COLUMNS
+        count = at.product(node.inner)
+        columns = node.outer[-1]
+        self.block_rows = LANE_BLOCK if is_pinned(node) else ACROSS_ROWS
+        blocks = at.maximum(at.ceil_div(count, self.block_rows), 1)
+        self.host_planes = at.product(node.outer[:-1])
+        self.host_blocks, self.host_columns = blocks, columns
+        self.size = _Sizes(
+            scalar(self.host_planes, "planes"), scalar(columns, "columns"), scalar(count, "count"),
+            constant(self.block_rows), scalar(blocks, "blocks"),
+            scalar(at.ceil_div(columns, self.width), "across"),
+        )  # fmt: skip
+        self.scratch = self.partials(
+            scalar(at.product((blocks, self.host_planes, columns)), "partials")
+        )
+
+    def lower(self) -> Lowered:
+        return self.builder.lowered(self._blocks(), self._combine())
+
+    def _blocks(self) -> Kernel:
+        size = self.size
+        into, task = self.builder.emitter(), Var("task", int64)
+        types = [r.type for r in self.combine.results]
+        strip = strip_width(self.builder, self.width)
+        grid = (self.host_blocks, *self.outer[:-1], at.ceil_div(self.host_columns, strip))
+        leaf = (self.block_rows, *(1 for _ in self.outer[1:]), strip)
+        visits = Visits.of(self.builder, grid, leaf)
+        if visits is None:
+            plane, block, across = (
+                into.let(c, name) for c, name in zip(
+                    at.row_major(task, (size.planes, size.blocks, size.across)),
+                    ("plane", "block", "across"), strict=True)
+            )  # fmt: skip
+            at_plane = tiling.coordinates(self.builder, into, plane, self.outer[:-1])
+            rows = tiling.block_range(into, "row", block, self.block_rows, size.count)
+            cols = tiling.block_range(into, "col", across, self.width, size.columns)
+            held = self.builder.local("column", types, self.width)
+            self._one_block(into, plane, at_plane, block, rows, cols, held)
+            tasks = at.product((size.planes, size.blocks, size.across))
+            return self.kernel("blocks", tasks, task, into,
+                               "columns side by side, blocks of "
+                               f"{self.block_rows} rows")  # fmt: skip
+        held = self.builder.local("column", types, strip)
+        tasks, per_task = visits.tasks(1)
+        numbers = tiling.block_range(into, "visit", task, per_task, visits.total)
+        with into.loop("number", *numbers) as number:
+            exists, (block, *lead, across) = visits.at(into, number)
+            with into.when(exists):
+                plane = into.let(at.linear(lead, self.extents[:-1]), "plane")
+                rows = tiling.block_range(into, "row", block, self.block_rows, size.count)
+                cols = tiling.block_range(into, "col", across, strip, size.columns)
+                self._one_block(into, plane, lead, block, rows, cols, held)
+        return self.kernel("blocks", tasks, task, into, f"strips of {strip} columns, blocks "
+                           f"of {self.block_rows} rows, as the schedule says")  # fmt: skip
+
+    def _one_block(self, into: Linearizer, plane: Expr, at_plane: Sequence[Expr], block: Expr,
+                   rows: tuple[Expr, Expr], cols: tuple[Expr, Expr], held: Sequence[Buffer]
+                   ) -> None:  # fmt: skip
+        """One block of rows of some columns, with room for them in `held`."""
+        size = self.size
+        in_turn = self._in_turn(into)
+        exact = is_exact(self.node.combine)
+        height = COSTLY_STEP if exact and self.width < ACROSS_COLUMNS else ACROSS_STEP
+        with into.loop("step", *rows, step=height) as step:
+            stop = into.let(at.minimum(at.add(step, height), rows[1]), "step_stop")
+            with into.loop("j", *cols, "vector") as j:
+                element = self._column(at_plane, j)
+                # One by one, the first goes to what came before; else all of the step do.
+                end = at.select(in_turn, at.add(step, 1), stop)
+                total = fold_serial(into, self.combine, step, end, element)
+                slot = into.let(at.subtract(j, cols[0]), "slot")
+                with into.when(at.less(rows[0], step)):
+                    old = [Load(b, slot) for b in held]
+                    made = combine_simple(into, self.combine, old, total)
+                    made = tuple(into.let(m, "r") for m in made)
+                    assign(into, total, made)
+                if in_turn is not FALSE:
+                    reduce_range(into, self.combine, total, end, stop, element, serial=True)
+                into.append(*(Store(b, slot, t) for b, t in zip(held, total, strict=True)))
+        empty = at.less_equal(rows[1], rows[0])
+        with into.loop("j", *cols, "vector") as j:
+            self.builder.stays_below(j, self.outer[-1])
+            slot = into.let(at.subtract(j, cols[0]), "slot")
+            total = declare(into, identities(self.combine) or zeros(self.combine))
+            with into.when(at.negate(empty)):
+                assign(into, total, [Load(b, slot) for b in held])
+            alone = at.equal(size.blocks, 1)
+            with into.when(alone):
+                self.finish(into, (*at_plane, j), total, size.count)
+            with into.otherwise(alone):
+                place = self._place(plane, block, j)
+                into.append(*(Store(b, place, t) for b, t in zip(self.scratch, total, strict=True)))
+
+    def _in_turn(self, into: Linearizer) -> Expr:
+        """Whether elements are taken one after the other, rather than in steps: where that reaches
+        bits, and they are few or their places count."""
+        if is_pinned(self.node):
+            return TRUE
+        if is_exact(self.node.combine):
+            return FALSE
+        return into.let(at.less(self.size.count, SHORT_ROW), "in_turn")
+
+    def _place(self, plane: Expr, block: Expr, j: Expr) -> Expr:
+        size = self.size
+        row = at.add(at.multiply(plane, size.blocks), block)
+        return at.add(at.multiply(row, size.columns), j)
+
+    def _column(self, at_plane: Sequence[Expr], j: Expr) -> Elements:
+        """The elements of column `j`, by their position along the inner axes."""
+
+        def element(into: Linearizer, k: Expr) -> tuple[Expr, ...]:
+            self.builder.stays_below(j, self.outer[-1])
+            inner: tuple[Expr, ...] = (k,)
+            if len(self.inner) == 1:
+                self.builder.stays_below(k, self.inner[0])
+            else:
+                inner = tiling.coordinates(self.builder, into, k, self.inner, "k")
+            places = (*at_plane, j, *inner)
+            with into.when_always({Index(n): c for n, c in enumerate(places)}):
+                return into.emit(self.elements)
+
+        return element
+
+    def _combine(self) -> Kernel:
+        size = self.size
+        into, task = self.builder.emitter(), Var("task", int64)
+        plane = into.let(at.floor_divide(task, size.across), "plane")
+        at_plane = tiling.coordinates(self.builder, into, plane, self.outer[:-1])
+        cols = tiling.block_range(into, "col", at.remainder(task, size.across), self.width,
+                                  size.columns)  # fmt: skip
+        with into.loop("j", *cols, "vector") as j:
+            self.builder.stays_below(j, self.outer[-1])
+
+            def partial(_: Linearizer, b: Expr) -> tuple[Expr, ...]:
+                place = self._place(plane, b, j)
+                return tuple(Load(s, place) for s in self.scratch)
+
+            total = fold_tree(into, self.combine, size.blocks, partial)
+            self.finish(into, (*at_plane, j), total, size.count)
+        tasks = at.select(at.less(1, self.host_blocks), at.multiply(
+            self.host_planes, at.ceil_div(self.host_columns, self.width)), 0)  # fmt: skip
+        return self.kernel("combine", self.builder.scalar(tasks, "combines"), task, into,
+                           "partial results from top to bottom")  # fmt: skip
+
+
+# -----------------------------------------------------------------------------------------------
+# argmin and argmax on a CPU: vectors find the extreme, then one block is searched for its place.
+#
+#     blocks     the extreme of every block; a row of a single block is searched at once
+#     combine    the extreme of these, the first block that has it, and its first place there
+#
+# `greater` and `less` on pairs of a value and its place would cost several operations an element.
+
+_NEVER = Const(int64.highest, int64)
+_FIRST = simple_combine("minimum", int64)
+
+
+class ArgumentFold(Along):
+    """Folds of (value, place) by an `argument_combine`."""
+
+    def __init__(self, builder: Builder, node: Fold) -> None:
+        self.type = node.combine.results[0].type
+        self.better = argument_of(node.combine)
+        extreme = "maximum" if self.better == "greater" else "minimum"
+        self.extreme = simple_combine(extreme, self.type)
+        super().__init__(builder, node)
+
+    def in_order(self) -> bool:
+        return False
+
+    def neutral(self) -> tuple[Const, ...] | None:
+        if self.type.kind == "bool":
+            return None
+        worst = self.type.lowest if self.better == "greater" else self.type.highest
+        return Const(worst, self.type), _NEVER
+
+    def partials(self, size: Expr) -> tuple[Buffer, ...]:
+        return self.builder.scratch("partial", [self.type], size)
+
+    def one(self, into: Linearizer, row: Expr, block: Expr, at_row: Sequence[Expr]) -> None:
+        best = self._best(into, at_row, block)
+        alone = at.equal(self.blocks, 1)
+        with into.when(alone):
+            place = self._place(into, at_row, block, best)
+            self.finish(into, at_row, (best, place), self.count)
+        with into.otherwise(alone):
+            where = at.add(at.multiply(row, self.blocks), block)
+            into.append(Store(self.scratch[0], where, best))
+
+    def whole(self, into: Linearizer, at_row: Sequence[Expr], partial: Elements
+              ) -> tuple[Var, ...]:  # fmt: skip
+        (best,) = fold_partials(into, self.extreme, self.blocks, partial)
+
+        def having(inner: Linearizer, b: Expr) -> tuple[Expr, ...]:
+            (value,) = partial(inner, b)
+            return (inner.let(select(self._is(value, best), b, _NEVER), "having"),)
+
+        (block,) = fold_partials(into, _FIRST, self.blocks, having)
+        return best, self._place(into, at_row, block, best)
+
+    def _best(self, into: Linearizer, at_row: Sequence[Expr], block: Expr) -> Var:
+        return self.fold_block(into, at_row, block, self.extreme, lambda _, pair: pair[:1])[0]
+
+    def _place(self, into: Linearizer, at_row: Sequence[Expr], block: Expr, best: Expr) -> Var:
+        """The first place in a block where `best` stands."""
+
+        def place(inner: Linearizer, pair: tuple[Expr, ...]) -> tuple[Expr, ...]:
+            value, where = pair
+            return (inner.let(select(self._is(value, best), where, _NEVER), "place"),)
+
+        return self.fold_block(into, at_row, block, _FIRST, place)[0]
+
+    def _is(self, value: Expr, best: Expr) -> Expr:
+        """Equal, or both not a number."""
+        equal = apply_primitive("equal", [value, best])
+        if not self.type.is_inexact:
+            return equal
+        nan = [apply_primitive("isnan", [e]) for e in (value, best)]
+        return apply_primitive("logical_or", [equal, apply_primitive("logical_and", nan)])
+
+
+def lower_fold(node: Fold, context: LoweringContext) -> Lowered:
+    """One or two kernels (module docstring)."""
+    builder = Builder(node, context)
+    if goes_across(node, builder) if context.across is None else context.across:
+        return Across(builder, node).lower()
+    if argument_of(node.combine) is not None:
+        return ArgumentFold(builder, node).lower()
+    return Along(builder, rows_last(node, builder)).lower()
+
+
+def rows_last(node: Fold, builder: Builder) -> Fold:
+    """The fold with the inner axis last that most reads are nearest along: of an array that lies
+    column by column, the columns.  Only where elements may come in any order."""
+    scheduled = builder.context.schedule is not None or node.label.schedule is not None
+    if len(node.inner) < 2 or scheduled or is_pinned(node) or not is_commutative(node.combine):
+        return node
+    first = len(node.outer)
+    inner = [Index(first + k) for k in range(len(node.inner))]
+    forms = affine.affine_forms(node.elements)
+    votes = [0] * len(inner)
+    for e in walk(node.elements):
+        if isinstance(e, Read) and e.args:
+            row = builder.row_axis(Leaf(e.node, e.component))
+            form = forms.get(e.args[-1 if row is None else row])
+            for k, index in enumerate(inner):
+                votes[k] += form is not None and form.variables.get(index) in (1, -1)
+    last = len(inner) - 1
+    best = max(range(len(inner)), key=lambda k: (votes[k], k))
+    if votes[best] <= votes[last]:
+        return node
+    order = [*(k for k in range(len(inner)) if k != best), best]
+    moved: dict[Expr, Expr] = {inner[old]: inner[new] for new, old in enumerate(order)}
+    extents = tuple(node.inner[k] for k in order)
+    return node.with_(inner=extents, elements=substitute(node.elements, moved))  # type: ignore[no-any-return]

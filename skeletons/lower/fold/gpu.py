@@ -1,0 +1,42 @@
+"""Fold on a GPU: rows along the inner axes, or columns side by side.
+
+    blocks     a block of threads: a part of a row, a whole row, or several short rows
+    combine    where rows are cut: the partial results of a row, in order
+
+How elements are dealt out depends on extents and on the types that are folded, never on what was
+fused or how it is stored, so that fusion never changes a bit.  `gpu_rows.py` has the rows,
+`gpu_columns.py` the columns (sums over axis 0), `../segmented/gpu.py` segments.
+"""
+
+from __future__ import annotations
+
+from treadle.dsl.expr import Expr
+from treadle.dsl.graph import Fold
+
+from ...ir import arithmetic as at
+from ...ir.kernel import Lowered
+from ..build import Builder, LoweringContext
+from ..gpu.collectives import neutral_of
+from .gpu_columns import ColumnFold
+from .gpu_jam import JammedFold
+from .gpu_row_folder import run_of, vector_of
+from .gpu_rows import THREADS, RowsFold, part_of
+from .rows import is_pinned, runs_across
+
+
+def lower_fold(node: Fold, context: LoweringContext) -> Lowered:
+    """One or two kernels, each perhaps with a fallback (module docstring)."""
+    builder = Builder(node, context)
+    columns = runs_across(node) and not is_pinned(node)
+    if columns and JammedFold.of(builder, node) is None:
+        return ColumnFold(builder, node).lower()
+    return RowsFold(builder, node).lower()
+
+
+def grouping(node: Fold) -> Expr | None:
+    """Where rows are folded: what a fold of some of the rows must have in common with that of all,
+    to group the elements of a row alike.  None for columns."""
+    if runs_across(node) and not is_pinned(node):
+        return None
+    each = vector_of(node) * (1 if neutral_of(node.combine) is not None else run_of(node.combine))
+    return part_of(at.product(node.outer), at.product(node.inner), THREADS * each)

@@ -1,0 +1,399 @@
+"""Columns of a fold side by side, for sums over the first axes: reads are contiguous across.
+
+A thread folds VECTOR columns; `height` threads below each other share the rows and combine theirs
+in order through shared memory.  Operators that commute and have a neutral element take turns at
+the rows, others take consecutive ones.  Where there are few columns the rows are cut into parts,
+which a second kernel combines.  A schedule says which parts of which columns follow each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from treadle.dsl.combines import argument_ahead
+from treadle.dsl.expr import FALSE, TRUE, Expr, Index, Var, constant
+from treadle.dsl.graph import Combine, Fold, Shape
+from treadle.dsl.types import int64
+
+from ...ir import arithmetic as at
+from ...ir import transform
+from ...ir.kernel import Barrier, Kernel, Load, Lowered
+from ...ir.linearize import Linearizer
+from .. import tiling
+from ..build import Builder, element_cost
+from ..combining import Values, accumulate, assign, declare, zeros
+from ..gpu.collectives import STEPS, get, neutral_of, put
+from ..gpu.common import Group, Threads, multiples
+from ..gpu.visits import Turns, Visits
+from .gpu_row_folder import UNROLL, unrolling, vector_of
+from .gpu_rows import how
+from .gpu_short import in_turn
+from .rows import RowFold
+
+#: Threads of a block; of one that combines partial results.
+THREADS, COMBINE_THREADS = 256, 1024
+#: Threads side by side: a warp of vectors; where partial results are combined a sector.
+WIDTH, COMBINE_WIDTH = 32, 8
+#: Threads with several short columns each from which on there are enough of them.
+FEW_UNITS = 1 << 16
+#: Blocks that rows are cut into altogether; rows of a thread below which it does not pay.
+BLOCKS, LEAST = 2112, 8
+
+
+@dataclass(frozen=True)
+class _Sides:
+    """`columns` of `count` rows of `planes` to blocks, as scalars of the kernel.
+
+    `width` threads lie side by side, each with VECTOR columns, `height` below each other; a plane
+    has `across` such blocks side by side and `parts` below each other, of `span` rows each.
+    """
+
+    planes: Expr
+    columns: Expr
+    count: Expr
+    width: Expr
+    height: Expr
+    across: Expr
+    parts: Expr
+    span: Expr
+    tasks: Expr
+    host_parts: Expr
+    host_across: Expr
+
+    @classmethod
+    def of(cls, builder: Builder, outer: Shape, count: Expr, vector: int, threads: int,
+           widest: Expr | int, cut: bool, short: Expr = FALSE, when: Expr = TRUE
+           ) -> _Sides:  # fmt: skip
+        """`short`: where a column is a thread's alone, which folds it from the top."""
+        planes, columns = at.product(outer[:-1]), outer[-1]
+        groups = at.ceil_div(columns, vector)
+        widest = at.select(short, threads, widest)
+        width = at.maximum(at.ceil_div(groups, at.maximum(at.ceil_div(groups, widest), 1)), 1)
+        across = at.ceil_div(groups, width)
+        height = at.select(short, 1, at.floor_divide(threads, width))
+        parts: Expr = constant(1)
+        span = at.maximum(count, 1)
+        if cut:
+            most = at.minimum(
+                at.floor_divide(BLOCKS, at.maximum(at.multiply(planes, across), 1)),
+                at.floor_divide(count, at.multiply(height, LEAST)),
+            )
+            share = at.ceil_div(count, at.maximum(at.select(short, 1, most), 1))
+            span = at.maximum(at.multiply(at.ceil_div(share, height), height), height)
+            parts = at.maximum(at.ceil_div(count, span), 1)
+        tasks = at.select(when, at.product((planes, parts, across)), 0)
+        names = ("planes", "columns", "count", "width", "height", "across", "parts", "span",
+                 "blocks")  # fmt: skip
+        hosts = (planes, columns, count, width, height, across, parts, span, tasks)
+        a, b, c, d, e, f, g, h, i = map(builder.scalar, hosts, names)
+        return cls(a, b, c, d, e, f, g, h, i, parts, across)
+
+
+Columns = Callable[[Linearizer, Sequence[Expr]], "list[list[Values]]"]
+
+
+class ColumnFold(RowFold):
+    """Columns side by side."""
+
+    def __init__(self, builder: Builder, node: Fold) -> None:
+        super().__init__(builder, node, node.outer)
+        self.inner = node.inner
+        self.roots = transform.resolve(node.elements, builder, (*node.outer, *node.inner))
+        self.column = Index(len(node.outer) - 1)
+        self.vector = vector_of(node)
+        self.neutral, self.short = neutral_of(node.combine), in_turn(node)
+        self.types = [r.type for r in node.combine.results]
+
+    def lower(self) -> Lowered:
+        builder = self.builder
+        count = at.product(self.inner)
+        sides = _Sides.of(builder, self.outer, count, self.vector, THREADS, WIDTH, True, self.short)
+        self.visits = Visits.of(builder, (sides.host_parts, *self.outer[:-1], sides.host_across), (
+            THREADS // WIDTH * LEAST, *(1 for _ in self.outer[1:]), WIDTH * self.vector
+        ))  # fmt: skip
+        partials = at.product((sides.host_parts, *self.outer))
+        self.scratch = self.partials(builder.scalar(partials, "partials"))
+        group = Group(builder, self.roots, self.column, self.vector)
+        alone = Group(builder, self.roots, self.column, 1)
+        whole = multiples(self.outer[-1], self.vector, builder)
+        wide = bool(group.streams) and whole is not None
+        if wide:
+            group.requires += tuple(whole or ())
+        kernels = [self._blocks(sides, alone, None)]
+        if wide:
+            kernels = [self._blocks(sides, group, kernels[0])]
+        if self.short is not FALSE and self.visits is None:
+            made = self._short(alone, None)
+            kernels.insert(0, self._short(group, made) if wide else made)
+        return builder.lowered(*kernels, self._combine(sides))
+
+    def _short(self, group: Group, fallback: Kernel | None) -> Kernel:
+        """Columns of few elements, those of all planes one after the other: each from the top."""
+        builder, vector = self.builder, group.count
+        planes, columns = at.product(self.outer[:-1]), self.outer[-1]
+        groups = at.ceil_div(columns, vector)
+        units = at.multiply(planes, groups)
+        tasks = at.select(self.short, at.ceil_div(units, THREADS), 0)
+        one = constant(1)
+        hosts = (planes, columns, at.product(self.inner), groups, units, tasks)
+        names = ("planes", "columns", "count", "groups", "units", "short_blocks")
+        n_planes, n_columns, count, n_groups, n_units, n_tasks = map(builder.scalar, hosts, names)
+        sides = _Sides(n_planes, n_columns, count, n_groups, one, one, one, count, n_tasks, one,
+                       one)  # fmt: skip
+        into, grid = builder.emitter(), Threads.of(THREADS)
+        unit = into.let(grid.ident, "unit")
+        with into.when(at.less(unit, n_units)):
+            plane = into.let(at.floor_divide(unit, n_groups), "plane")
+            x = into.let(at.remainder(unit, n_groups), "x")
+            at_plane = tiling.coordinates(builder, into, plane, self.outer[:-1])
+
+            def end(at_row: Sequence[Expr], _: Expr, __: Expr, total: tuple[Var, ...]) -> None:
+                self.finish(into, at_row, total, count)
+
+            none = constant(0)
+            self._part(into, grid, sides, group, vector, self._inner, end, (plane, none, none),
+                       (x, none), at_plane, TRUE)  # fmt: skip
+        # A column for each thread where columns are few.
+        requires = (*group.requires, at.less(FEW_UNITS, n_units)) if vector > 1 else ()
+        gpu = grid.launch(requires, group.aligned if vector > 1 else (), fallback)
+        return self.kernel("short", n_tasks, grid.task, into, "short columns, each from the top",
+                           **gpu)  # fmt: skip
+
+    def _inner(self, inside: Linearizer, k: Expr) -> dict[Expr, Expr]:
+        found = tiling.coordinates(self.builder, inside, k, self.inner, "k")
+        return {Index(len(self.outer) + n): c for n, c in enumerate(found)}
+
+    def _blocks(self, sides: _Sides, group: Group, fallback: Kernel | None) -> Kernel:
+        into, grid = self.builder.emitter(), Threads.of(THREADS)
+
+        def end(at_row: Sequence[Expr], plane: Expr, part: Expr, total: tuple[Var, ...]) -> None:
+            alone = at.equal(sides.parts, 1)
+            with into.when(alone):
+                self.finish(into, at_row, total, sides.count)
+            with into.otherwise(alone):
+                above = at.add(at.multiply(plane, sides.parts), part)
+                where = at.add(at.multiply(above, sides.columns), at_row[-1])
+                put(into, self.scratch, where, total)
+
+        visits, tasks = self.visits, sides.tasks
+        if visits is None and self.short is not FALSE:  # those have a kernel of their own
+            host = at.product((at.product(self.outer[:-1]), sides.host_parts, sides.host_across))
+            tasks = self.builder.scalar(at.select(self.short, 0, host), "long_blocks")
+        if visits is None:
+            self._emit(into, grid, sides, group, self.vector, self._inner, end)
+        else:
+            turns = Turns(visits)
+            with turns.leaves(into, grid.task, constant(0)) as (own, (part, *at_plane, block)):
+                plane = into.let(at.linear(at_plane, self.extents[:-1]), "plane")
+                self._part(into, grid, sides, group, self.vector, self._inner, end,
+                           (plane, part, block), self._place(into, grid, sides), at_plane,
+                           own)  # fmt: skip
+            tasks = self.builder.scalar(turns.tasks, "visit_blocks")
+        wide = group.count > 1
+        gpu = grid.launch(group.requires if wide else (), group.aligned if wide else (), fallback)
+        return self.kernel("blocks", tasks, grid.task, into,
+                           f"columns side by side, {how(self.combine)}", **gpu)  # fmt: skip
+
+    def _combine(self, first: _Sides) -> Kernel:
+        """Partial results of each column, from top to bottom."""
+        builder, parts = self.builder, first.host_parts
+        below = at.maximum(at.ceil_div(parts, UNROLL), 1)
+        width = at.maximum(at.floor_divide(COMBINE_THREADS, below), COMBINE_WIDTH)
+        sides = _Sides.of(builder, self.outer, parts, 1, COMBINE_THREADS, width, False,
+                          when=at.less(1, parts))  # fmt: skip
+        into, grid = builder.emitter(), Threads.of(COMBINE_THREADS)
+        plane, k = Var("plane", int64), Var("k", int64)
+        above = at.add(at.multiply(plane, sides.count), k)
+        roots = [Load(s, at.add(at.multiply(above, sides.columns), self.column))
+                 for s in self.scratch]  # fmt: skip
+
+        def end(at_row: Sequence[Expr], plane: Expr, part: Expr, total: tuple[Var, ...]) -> None:
+            self.finish(into, at_row, total, first.count)
+
+        self._emit(into, grid, sides, Group(builder, roots, self.column, 1), 1,
+                   lambda inside, p: {k: p}, end, plane)  # fmt: skip
+        return self.kernel("combine", sides.tasks, grid.task, into,
+                           "partial results from top to bottom", **grid.launch())  # fmt: skip
+
+    def _emit(self, into: Linearizer, grid: Threads, sides: _Sides, group: Group, vector: int,
+              inner: Callable[[Linearizer, Expr], dict[Expr, Expr]], end: Callable[..., None],
+              bound: Var | None = None) -> None:  # fmt: skip
+        plane, part, block = (
+            into.let(c, name) for c, name in zip(
+                at.row_major(grid.task, (sides.planes, sides.parts, sides.across)),
+                ("plane", "part", "block"), strict=True)
+        )  # fmt: skip
+        at_plane = tiling.coordinates(self.builder, into, plane, self.outer[:-1])
+        self._part(into, grid, sides, group, vector, inner, end, (plane, part, block),
+                   self._place(into, grid, sides), at_plane, TRUE, bound)  # fmt: skip
+
+    def _place(self, into: Linearizer, grid: Threads, sides: _Sides) -> tuple[Expr, Expr]:
+        """Where a thread is among those of its block."""
+        return (into.let(at.remainder(grid.thread, sides.width), "x"),
+                into.let(at.floor_divide(grid.thread, sides.width), "y"))  # fmt: skip
+
+    def _part(self, into: Linearizer, grid: Threads, sides: _Sides, group: Group, vector: int,
+              inner: Callable[[Linearizer, Expr], dict[Expr, Expr]], end: Callable[..., None],
+              which: tuple[Expr, Expr, Expr], thread: tuple[Expr, Expr], at_plane: Sequence[Expr],
+              owner: Expr, bound: Var | None = None) -> None:  # fmt: skip
+        """Plane, part and columns of `which`, by the thread there; stored if `owner`."""
+        (plane, part, block), (x, y) = which, thread
+        start, stop = tiling.block_range(into, "part", part, sides.span, sides.count)
+        own, known = self._columns(into, sides, group, vector, block, x)
+        bindings: dict[Expr, Expr] = {Index(k): c for k, c in enumerate(at_plane)}
+        if bound is not None:
+            bindings[bound] = plane
+
+        def rows(inside: Linearizer, ks: Sequence[Expr]) -> list[list[Values]]:
+            return self._rows(inside, group, own, [inner(inside, into.let(k, "k")) for k in ks])
+
+        with into.when_always(bindings):
+            if self.neutral is not None:
+                totals = self._strided(into, self.neutral, sides, y, start, stop, rows, vector,
+                                       element_cost(group.roots))  # fmt: skip
+                valid = sides.height
+            else:
+                totals, valid = self._ordered(into, sides, y, start, stop, rows, vector)
+        self._tree(into, grid, sides, y, totals, valid)
+        with into.when(at.both(at.equal(y, 0), owner)):
+            for column, inside_, total in zip(own, known, totals, strict=True):
+                with into.when(inside_):
+                    end((*at_plane, column), plane, part, total)
+
+    def _columns(self, into: Linearizer, sides: _Sides, group: Group, vector: int, block: Expr,
+                 x: Expr) -> tuple[list[Expr], list[Expr]]:  # fmt: skip
+        """The columns of a thread, moved into the array, and whether they are its own.
+
+        Side by side where they are read together; else one of each of VECTOR neighbours, so that
+        a warp reads consecutive ones.
+        """
+        last = at.subtract(sides.columns, 1)
+        own, known = [], []
+        if group.count > 1:
+            mine = into.let(at.add(at.multiply(block, sides.width), x), "mine")
+            mine = into.let(at.multiply(mine, vector), "first")
+            first = into.let(at.minimum(mine, at.subtract(sides.columns, vector)), "column")
+            inside = into.let(at.less(mine, sides.columns), "inside")
+            return [at.add(first, k) for k in range(vector)], [inside] * vector
+        begin = into.let(at.multiply(at.multiply(block, sides.width), vector), "begin")
+        for k in range(vector):
+            mine = into.let(at.add(begin, at.add(at.multiply(sides.width, k), x)), "mine")
+            column = into.let(at.minimum(mine, last), "column")
+            self.builder.stays_below(column, self.outer[-1])
+            own.append(column)
+            known.append(at.less(mine, sides.columns))
+        return own, known
+
+    def _rows(self, into: Linearizer, group: Group, own: Sequence[Expr],
+              places: Sequence[dict[Expr, Expr]]) -> list[list[Values]]:  # fmt: skip
+        """The elements of a thread's columns in several rows, all loads in front."""
+        loaded = []
+        for bindings in places:
+            with into.when_always(bindings):
+                if group.count > 1:
+                    loaded.append(group.load(into, own[0]))
+                else:
+                    loaded.append([{} for _ in own])
+        found = []
+        for bindings, reads in zip(places, loaded, strict=True):
+            row = []
+            for column, held in zip(own, reads, strict=True):
+                with into.when_always({**bindings, self.column: column, **held}):
+                    row.append(into.emit(group.roots, named=True))
+            found.append(row)
+        return found
+
+    def _strided(self, into: Linearizer, neutral: Sequence[Expr], sides: _Sides, y: Expr,
+                 start: Expr, stop: Expr, rows: Columns, vector: int, cost: float
+                 ) -> list[tuple[Var, ...]]:  # fmt: skip
+        """Every `height`-th row."""
+        most = UNROLL if vector > 1 else 2 * UNROLL
+        alone = at.is_constant(sides.height, 1)
+        unroll = unrolling(cost * vector / 4, 2 * most if alone and vector == 1 else most)
+        totals = [declare(into, neutral) for _ in range(vector)]
+        length = at.maximum(at.subtract(stop, start), 0)
+        all_have = into.let(at.floor_divide(length, sides.height), "all_have")
+        left = at.subtract(length, at.multiply(all_have, sides.height))
+        mine = all_have
+        if not alone:
+            mine = at.add(all_have, at.select(at.less(y, left), 1, 0))
+            mine = into.let(at.select(at.less(y, sides.height), mine, 0), "mine")
+        own = at.select(at.less(y, sides.height), all_have, 0)
+        rounds = into.let(at.floor_divide(own, unroll), "rounds")
+        first = into.let(at.add(start, y), "first")
+
+        def place(k: Expr) -> Expr:
+            return at.add(first, at.multiply(k, sides.height))
+
+        def add(combine: Combine, row: Sequence[Values]) -> None:
+            for total, value in zip(totals, row, strict=True):
+                accumulate(into, combine, total, value)
+
+        # As in `gpu_rows.py`: once a total has its first element, ties need no test.
+        ahead = argument_ahead(self.combine)
+        if ahead is not None:
+            with into.when(at.less(0, rounds)):
+                (row,) = rows(into, [place(at.integer(0))])
+                for total, value in zip(totals, row, strict=True):
+                    assign(into, total, value)
+        with into.loop("turn", 0, rounds) as turn:
+            base = at.multiply(turn, unroll)
+            for row in rows(into, [place(at.add(base, u)) for u in range(unroll)]):
+                add(ahead or self.combine, row)
+        base = into.let(at.multiply(rounds, unroll), "base")
+        with into.when(at.less(base, mine)):
+            into.note("What is no whole round: neutral elements stand for what does not exist.")
+            held = []
+            for u in range(unroll):
+                values = [declare(into, neutral, "x") for _ in range(vector)]
+                k = at.add(base, u)
+                with into.when(at.less(k, mine)):
+                    (found,) = rows(into, [place(k)])
+                    for variables, value in zip(values, found, strict=True):
+                        assign(into, variables, value)
+                held.append(values)
+            for values in held:
+                add(self.combine, values)
+        return totals
+
+    def _ordered(self, into: Linearizer, sides: _Sides, y: Expr, start: Expr, stop: Expr,
+                 rows: Columns, vector: int) -> tuple[list[tuple[Var, ...]], Expr]:  # fmt: skip
+        """Consecutive rows, and how many threads below each other have any."""
+        length = at.subtract(stop, start)
+        share = into.let(at.maximum(at.ceil_div(length, sides.height), 1), "share")
+        begin = into.let(at.minimum(at.add(start, at.multiply(y, share)), stop), "begin")
+        end = into.let(at.minimum(at.add(begin, share), stop), "end")
+        totals = [declare(into, zeros(self.combine)) for _ in range(vector)]
+        with into.when(at.less(begin, end)):
+            (row,) = rows(into, [begin])
+            for total, value in zip(totals, row, strict=True):
+                assign(into, total, value)
+            with into.loop("k", at.add(begin, 1), end) as k:
+                (row,) = rows(into, [k])
+                for total, value in zip(totals, row, strict=True):
+                    accumulate(into, self.combine, total, value)
+        valid = at.minimum(at.ceil_div(length, share), sides.height)
+        return totals, into.let(valid, "valid")
+
+    def _tree(self, into: Linearizer, grid: Threads, sides: _Sides, y: Expr,
+              totals: Sequence[tuple[Var, ...]], valid: Expr) -> None:  # fmt: skip
+        """Neighbours below each other, then every second, …, in order."""
+        if at.is_constant(sides.height, 1):
+            return
+        held = self.builder.shared("side", self.types, grid.count * len(totals))
+        steps = [*STEPS, 32, 64, 128, 256]
+        into.note("Rows of threads, by halves: one half hands its totals to the other.")
+        for step in [s for s in steps if s < grid.count]:
+            with into.when(at.less(step, sides.height)):
+                role = into.let(at.remainder(y, 2 * step), "role")
+                with into.when(at.equal(role, step)):
+                    for k, total in enumerate(totals):
+                        put(into, held, at.add(grid.thread, k * grid.count), total)
+                into.append(Barrier())
+                below = at.less(at.add(y, step), valid)
+                with into.when(at.both(at.equal(role, 0), below)):
+                    other = at.add(grid.thread, at.multiply(sides.width, step))
+                    for k, total in enumerate(totals):
+                        value = get(into, held, at.add(other, k * grid.count))
+                        accumulate(into, self.combine, total, value)

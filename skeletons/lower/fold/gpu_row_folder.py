@@ -1,0 +1,399 @@
+"""What the threads of a row do in a fold: its elements by their place, and their combination.
+
+    strided    operators that commute and have a neutral element: threads take turns, a vector of
+               elements each, with an accumulator for each place of the vector
+    in order   all others: a warp folds consecutive elements, each thread some of them in order,
+               then the warp in order
+
+Threads are combined by shuffles and warps through shared memory (`collectives.py`).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+
+from treadle.dsl import simplify
+from treadle.dsl.combines import argument_of, argument_passes
+from treadle.dsl.expr import Const, Expr, Index, Read, Var, primitive, walk
+from treadle.dsl.graph import Combine, Fold, Shape
+from treadle.dsl.simplify import apply
+from treadle.dsl.types import int32, int64
+
+from ...ir import arithmetic as at
+from ...ir.kernel import Assign, Buffer
+from ...ir.linearize import Linearizer
+from ..build import Builder, element_cost
+from ..combining import Values, accumulate, assign, declare, zeros
+from ..gpu.collectives import (
+    combine_cost,
+    is_exact,
+    neutral_of,
+    put,
+    reduce_block,
+    reduce_warp,
+    tree,
+)
+from ..gpu.common import WARP, Group, Threads, has_loops, multiples, vector_count
+
+#: Vectors, or rows across, loaded before the first is used.
+UNROLL = 4
+#: Consecutive elements of a thread where order matters, in vectors; of larger values half of it.
+RUN = 4
+#: Elements, or combinations, that cost more are not unrolled.
+_CHEAP, _DEAR = 12.0, 40.0
+
+
+def unrolling(cost: float, most: int = UNROLL) -> int:
+    """How many vectors are loaded at once, for elements of this cost."""
+    return most if cost <= _CHEAP else max(most // 2, 1) if cost <= _DEAR else 1
+
+
+def heavy_loops(roots: Sequence[Expr]) -> bool:
+    """Whether elements are loops of much work: a thread computes one at a time."""
+    return has_loops(roots) and element_cost(roots) > _DEAR
+
+
+# --- where elements come from --------------------------------------------------------------------
+
+
+class RowElements:
+    """The elements of a row, by their position along it.
+
+    `lead` are the extents of the inner axes before the last, which `variable` runs along; without
+    `lead` it runs along the whole row.  `first` is the Index of the first inner axis.
+    """
+
+    def __init__(self, builder: Builder, roots: Sequence[Expr], variable: Expr, count: int,
+                 lead: Shape = (), run: Expr | None = None, first: int = 0) -> None:  # fmt: skip
+        self.builder, self.roots, self.variable = builder, tuple(roots), variable
+        self.lead, self.run, self.first, self.count = lead, run, first, count
+        self.group = Group(builder, roots, variable, count)
+        requires = list(self.group.requires)
+        self.wide = bool(self.group.streams)
+        if lead and run is not None:
+            whole = multiples(run, count, builder)
+            self.wide = self.wide and whole is not None
+            requires += whole or []
+        self.requires = tuple(requires)
+        self.cost = element_cost(roots)
+
+    def scalar_only(self) -> RowElements:
+        """The same elements, read one by one."""
+        made = object.__new__(RowElements)
+        made.__dict__.update(self.__dict__)
+        made.wide = False
+        return made
+
+    def component(self, k: int) -> RowElements:
+        """One component of the elements alone, wide only where all of them are."""
+        made = RowElements(self.builder, self.roots[k : k + 1], self.variable, self.count,
+                           self.lead, self.run, self.first)  # fmt: skip
+        made.wide = made.wide and self.wide
+        return made
+
+    def share(self, into: Linearizer) -> None:
+        """What the elements of a row have in common, once."""
+        if not self.lead:
+            self.group.share(into)
+
+    def _place(self, into: Linearizer, p: Expr) -> tuple[dict[Expr, Expr], Expr]:
+        """The coordinates along the leading axes, and the position along the last."""
+        if not self.lead or self.run is None:
+            return {}, p
+        *lead, k = at.row_major(p, self.builder.shape((*self.lead, self.run)))
+        named = [into.let(c, "k") for c in lead]
+        for c, extent in zip(named, self.lead, strict=True):
+            self.builder.stays_below(c, extent)
+        return {Index(self.first + n): c for n, c in enumerate(named)}, into.let(k, "k")
+
+    def one(self, into: Linearizer, p: Expr) -> Values:
+        """The element at `p`."""
+        bindings, k = self._place(into, into.let(p, "p"))
+        if self.run is not None:
+            self.builder.stays_below(k, self.run)
+        with into.when_always({**bindings, self.variable: k}):
+            return into.emit(self.roots, named=True)
+
+    def vectors(self, into: Linearizer, places: Sequence[Expr]) -> list[list[Values]]:
+        """`count` elements from each of `places` (multiples of `count`) on, all loads in front."""
+        if not self.wide:
+            return [[self.one(into, at.add(p, k)) for k in range(self.count)] for p in places]
+        loaded = []
+        for p in places:
+            bindings, k = self._place(into, into.let(p, "p"))
+            with into.when_always(bindings):
+                loaded.append((bindings, k, self.group.load(into, k)))
+        found = []
+        for bindings, k, reads in loaded:
+            with into.when_always(bindings):
+                one = []
+                for n, held in enumerate(reads):
+                    with into.when_always({self.variable: at.add(k, n), **held}):
+                        one.append(into.emit(self.roots, named=True))
+                found.append(one)
+        return found
+
+
+def vector_of(node: Fold) -> int:
+    """RowElements of a vector: by what is folded where grouping changes bits, else by what is read;
+    there 1 where elements hold loops of much work: their reads are no matter, and the loop would
+    stand in the kernel once for each of them."""
+    if not is_exact(node.combine):
+        return vector_count(r.type for r in node.combine.results)
+    if heavy_loops(node.elements):
+        return 1
+    read = [e.type for e in walk(node.elements) if isinstance(e, Read) and e.args]
+    return vector_count(read) if read else 1
+
+
+def run_of(combine: Combine) -> int:
+    """Vectors that a thread folds in order, where order matters."""
+    return RUN if sum(r.type.bytes for r in combine.results) <= 8 else RUN // 2
+
+
+class RowFolder:
+    """The threads of a part of a row: emits what they do.
+
+    `start` … `stop` is the part, `lane` the number of the thread among `lanes`.
+    """
+
+    def __init__(self, combine: Combine, elements: RowElements, lanes: Expr, unroll: int = UNROLL,
+                 shift: Expr | None = None) -> None:  # fmt: skip
+        """`shift`: the logarithm of `lanes`, where `lanes` is no scalar of the kernel."""
+        self.combine, self.elements, self.lanes = combine, elements, lanes
+        self.shift = shift
+        self.neutral = neutral_of(combine)
+        self.vector = elements.count
+        self.run = run_of(combine)
+        self.unroll = unrolling(elements.cost * self.vector / 4, unroll)
+        if heavy_loops(elements.roots):
+            self.unroll = 1
+        elif is_exact(combine):
+            self.unroll = max(1, min(self.unroll, 32 // self.vector))
+
+    @property
+    def each(self) -> int:
+        """Consecutive elements of a thread."""
+        return self.vector if self.neutral is not None else self.vector * self.run
+
+    def fold(self, into: Linearizer, grid: Threads, lane: Expr, start: Expr, stop: Expr,
+             held: Sequence[Buffer]) -> tuple[Var, ...]:  # fmt: skip
+        """The combination of start … stop − 1, in the first of the threads."""
+        total, warps = self.fold_warps(into, lane, start, stop)
+        reduce_block(into, self.combine, total, grid.thread, held, self.lanes, warps)
+        return total
+
+    def fold_warps(self, into: Linearizer, lane: Expr, start: Expr, stop: Expr
+                   ) -> tuple[tuple[Var, ...], Expr | None]:  # fmt: skip
+        """The combination of a warp's share, in its first thread, or that of all of fewer threads;
+        and how many warps have one, where that matters."""
+        if self.neutral is None:
+            return self._ordered(into, lane, start, stop)
+        total = self._strided(into, self.neutral, lane, start, stop)
+        into.note("The lanes of a warp, by halves.")
+        reduce_warp(into, self.combine, total, lane, self.lanes)
+        return total, None
+
+    # --- taking turns ---
+
+    def _strided(self, into: Linearizer, neutral: Sequence[Expr], lane: Expr, start: Expr,
+                 stop: Expr) -> tuple[Var, ...]:  # fmt: skip
+        v = self.vector
+        places = min(v, 4) if is_exact(self.combine) else v
+        totals = [declare(into, neutral) for _ in range(places)]
+        with into.when(at.less(start, stop)):
+            self.elements.share(into)
+            whole = into.let(at.floor_divide(at.subtract(stop, start), v), "whole")
+            all_have = at.floor_divide(at.maximum(whole, 0), self.lanes)
+            if self.shift is not None:
+                all_have = apply(primitive("right_shift"), (whole, self.shift), int64)
+            all_have = into.let(all_have, "all_have")
+            left = at.subtract(whole, at.multiply(all_have, self.lanes))
+            mine = at.add(all_have, at.select(at.less(lane, left), 1, 0))
+            mine = into.let(mine, "mine")
+            better = argument_of(self.combine)
+            # One element at a time: the turns that not all threads have are no different.
+            alone = self.unroll == 1 and better is None
+            rounds = mine if alone else into.let(at.floor_divide(all_have, self.unroll), "rounds")
+            first = into.let(at.add(start, at.multiply(lane, v)), "first")
+            step = into.let(at.multiply(self.lanes, v), "step")
+
+            def place(k: Expr) -> Expr:
+                return into.let(at.add(first, at.multiply(k, step)), "p")
+
+            if better is not None:
+                self._arguments(into, better, totals, first, rounds, place)
+            elif alone and v > 1 and heavy_loops(self.elements.roots):
+                self._in_turn(into, neutral, totals, at.add(mine, 1), stop, place)
+                return tree(into, self.combine, totals)
+            else:
+                with into.loop("turn", 0, rounds) as turn:
+                    if self.unroll > 1:
+                        into.note(
+                            f"{self.unroll} loads on their way before the first is waited for."
+                        )
+                    for group in self.elements.vectors(into, self._round(turn, place)):
+                        self._add(into, totals, group)
+            if not alone:
+                self._rest(into, neutral, totals, rounds, mine, place)
+            if v > 1:
+                into.note("Elements that are no whole vector.")
+                last = place(mine)
+                for k in range(v - 1):
+                    p = into.let(at.add(last, k), "p")
+                    with into.when(at.less(p, stop)):
+                        value = self.elements.one(into, p)
+                        accumulate(into, self.combine, totals[k % places], value)
+        return tree(into, self.combine, totals)
+
+    def _in_turn(self, into: Linearizer, neutral: Sequence[Expr], totals: Sequence[tuple[Var, ...]],
+                 vectors: Expr, stop: Expr, place: Callable[[Expr], Expr]) -> None:  # fmt: skip
+        """Vectors whose elements are loops of much work, which stand here once: the totals change
+        places instead, and are back after each vector.  The last vector ends at `stop`."""
+        with into.loop("turn", 0, vectors) as turn:
+            first = place(turn)
+            into.note("Elements in turn, the totals with them: each meets its own again.")
+            with into.loop("own", 0, self.vector) as own:
+                value = declare(into, neutral, "x")
+                p = into.let(at.add(first, own), "p")
+                with into.when(at.less(p, stop)):
+                    assign(into, value, self.elements.one(into, p))
+                accumulate(into, self.combine, totals[0], value)
+                done = declare(into, totals[0], "done")
+                for total, following in itertools.pairwise(totals):
+                    assign(into, total, following)
+                assign(into, totals[-1], done)
+
+    def _round(self, turn: Expr, place: Callable[[Expr], Expr]) -> list[Expr]:
+        """The places of the vectors of a round."""
+        base = at.multiply(turn, self.unroll)
+        return [place(at.add(base, u)) for u in range(self.unroll)]
+
+    def _arguments(self, into: Linearizer, better: str, totals: Sequence[tuple[Var, ...]],
+                   first: Expr, rounds: Expr, place: Callable[[Expr], Expr]) -> None:  # fmt: skip
+        """The whole rounds of argmin and argmax, into `totals`, which have met nothing yet.
+
+        A total meets its elements in order, so ties need no test; it keeps the number of the best
+        instead of its place (32 bits; 2³¹ rounds of one thread would take hours), and reads the
+        element again in the end.
+        """
+        values, places = self.elements.component(0), len(totals)
+        with into.when(at.less(0, rounds)):
+            (group,) = values.vectors(into, [first])
+            best = [into.declare(group[k][0], "best") for k in range(places)]
+            numbers = [into.declare(Const(0, int32), "number") for _ in best]
+            each = self.vector // places
+            with into.loop("turn", 0, rounds) as turn:
+                base = into.let(simplify.cast(at.multiply(turn, self.unroll * each), int32), "base")
+                for u, group in enumerate(values.vectors(into, self._round(turn, place))):
+                    for k, (value,) in enumerate(group):
+                        later = Const(u * each + k // places, int32)
+                        number = apply(primitive("add"), (base, later), int32)
+                        old, last = best[k % places], numbers[k % places]
+                        passes = into.let(argument_passes(better, old, value), "passes")
+                        into.append(Assign(old, simplify.select(passes, value, old)))
+                        into.append(Assign(last, simplify.select(passes, number, last)))
+            for k, (total, last) in enumerate(zip(totals, numbers, strict=True)):
+                number = simplify.cast(last, int64)
+                vector = place(at.floor_divide(number, each))
+                within = at.add(at.multiply(at.remainder(number, each), places), k)
+                assign(into, total, self.elements.one(into, at.add(vector, within)))
+
+    def short(self, into: Linearizer, first: Expr, count: Expr, held: Sequence[Buffer],
+              slot: Expr) -> None:  # fmt: skip
+        """The vector at `first` of a row of `count` elements, neutral beyond it, into `held`."""
+        neutral = self.neutral or ()
+        for k in range(self.vector):
+            put(into, held, at.add(slot, k), neutral)
+        if self.elements.wide:
+            with into.when(at.less(first, count)):
+                (found,) = self.elements.vectors(into, [first])
+                for k, value in enumerate(found):
+                    put(into, held, at.add(slot, k), value)
+            return
+        for k in range(self.vector):
+            p = into.let(at.add(first, k), "p")
+            with into.when(at.less(p, count)):
+                put(into, held, at.add(slot, k), self.elements.one(into, p))
+
+    def _add(self, into: Linearizer, totals: Sequence[Sequence[Var]],
+             group: Sequence[Values]) -> None:  # fmt: skip
+        for k, value in enumerate(group):
+            accumulate(into, self.combine, totals[k % len(totals)], value)
+
+    def _rest(self, into: Linearizer, neutral: Sequence[Expr], totals: Sequence[Sequence[Var]],
+              rounds: Expr, mine: Expr, place: Callable[[Expr], Expr]) -> None:  # fmt: skip
+        """The vectors that are no whole round: all loads in front, neutral where there is none."""
+        base = into.let(at.multiply(rounds, self.unroll), "base")
+        with into.when(at.less(base, mine)):
+            into.note("What is no whole round: neutral elements stand for what does not exist.")
+            groups: list[Sequence[Values]] = []
+            groups += self.elements.vectors(into, [place(base)])
+            for u in range(1, self.unroll):
+                values = [declare(into, neutral, "x") for _ in range(self.vector)]
+                k = at.add(base, u)
+                with into.when(at.less(k, mine)):
+                    (found,) = self.elements.vectors(into, [place(k)])
+                    for variables, value in zip(values, found, strict=True):
+                        assign(into, variables, value)
+                groups.append(values)
+            for group in groups:
+                self._add(into, totals, group)
+
+    # --- in order ---
+
+    def _ordered(self, into: Linearizer, lane: Expr, start: Expr, stop: Expr
+                 ) -> tuple[tuple[Var, ...], Expr]:  # fmt: skip
+        """A warp of the part takes consecutive tiles; the first thread of it collects them."""
+        run = self.vector * self.run
+        width = into.let(at.minimum(self.lanes, WARP), "width")
+        warps = into.let(at.maximum(at.floor_divide(self.lanes, WARP), 1), "warps")
+        tile = into.let(at.multiply(width, run), "tile")
+        tiles = at.ceil_div(at.subtract(stop, start), tile)
+        share = into.let(at.multiply(at.ceil_div(tiles, warps), tile), "share")
+        warp, inside = at.floor_divide(lane, WARP), into.let(at.remainder(lane, width), "inside")
+        begin = into.let(at.add(start, at.multiply(warp, share)), "begin")
+        end = into.let(at.minimum(at.add(begin, share), stop), "end")
+        total = declare(into, zeros(self.combine))
+        with into.loop("turn", 0, at.floor_divide(share, tile)) as turn:
+            origin = into.let(at.add(begin, at.multiply(turn, tile)), "origin")
+            first = into.let(at.add(origin, at.multiply(inside, run)), "first")
+            part = self._run(into, first, at.add(first, run), end)
+            left = at.minimum(at.ceil_div(at.subtract(end, origin), run), width)
+            reduce_warp(into, self.combine, part, inside, width, into.let(left, "left"))
+            with into.when(at.less(origin, end)):
+                begun = at.equal(turn, 0)
+                with into.when(begun):
+                    assign(into, total, part)
+                with into.otherwise(begun):
+                    accumulate(into, self.combine, total, part)
+        return total, at.ceil_div(at.subtract(stop, start), at.maximum(share, 1))
+
+    def _run(self, into: Linearizer, first: Expr, stop: Expr, end: Expr) -> tuple[Var, ...]:
+        """RowElements first … min(stop, end) − 1 of one thread, in order."""
+        part = declare(into, zeros(self.combine), "part")
+        cheap = max(self.elements.cost, combine_cost(self.combine)) <= _DEAR
+        whole = at.less_equal(stop, end) if cheap and self.elements.wide else at.less(end, end)
+        if cheap and self.elements.wide:
+            with into.when(whole):
+                places = [at.add(first, k * self.vector) for k in range(self.run)]
+                values = [x for v in self.elements.vectors(into, places) for x in v]
+                assign(into, part, values[0])
+                for value in values[1:]:
+                    accumulate(into, self.combine, part, value)
+            with into.otherwise(whole):
+                self._one_by_one(into, part, first, stop, end)
+        else:
+            self._one_by_one(into, part, first, stop, end)
+        return part
+
+    def _one_by_one(self, into: Linearizer, part: Sequence[Var], first: Expr, stop: Expr,
+                    end: Expr) -> None:  # fmt: skip
+        with into.loop("k", first, at.minimum(stop, end)) as k:
+            value = self.elements.one(into, k)
+            begun = at.equal(k, first)
+            with into.when(begun):
+                assign(into, part, value)
+            with into.otherwise(begun):
+                accumulate(into, self.combine, part, value)

@@ -1,0 +1,318 @@
+"""Rows of a fold: `lanes` threads (a power of two up to a block) fold a row
+(`gpu_row_folder.py`), or one does, where rows are short and round (`gpu_short.py`).
+
+Long rows are cut into parts where there are few; a second kernel combines the parts of a row.  A
+schedule says which parts follow each other in a block, and which blocks (`../gpu/visits.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from treadle.dsl.combines import SHORT_ROW
+from treadle.dsl.expr import FALSE, TRUE, Expr, Index, Var, constant
+from treadle.dsl.graph import Combine, Fold
+from treadle.dsl.types import int64
+
+from ...ir import arithmetic as at
+from ...ir import transform
+from ...ir.kernel import Buffer, Kernel, Load, Lowered
+from ...ir.linearize import Linearizer
+from .. import tiling
+from ..build import Builder
+from ..combining import accumulate, declare
+from ..gpu.collectives import get, neutral_of, put, reduce_warp, shuffled, tree
+from ..gpu.common import WARP, Threads, multiples
+from ..gpu.visits import Turns, Visits, leaf
+from .gpu_jam import JammedFold
+from .gpu_row_folder import RowElements, RowFolder, vector_of
+from .gpu_short import FEW_LANES, ShortRows, in_turn
+from .rows import RowFold
+
+#: Threads of a block; of one that combines partial results, and the vectors it loads at once.
+THREADS, COMBINE_THREADS, COMBINE_UNROLL = 256, 512, 8
+#: Blocks that rows are cut into altogether; vectors of a thread below which it does not pay.
+BLOCKS, LEAST = 16384, 8
+#: Vectors of a thread that make it worth having fewer threads for a row.
+DEPTH = 4
+#: Rows of one vector to a lane that a thread takes, of FEW_LANES lanes at most; longer ones have
+#: more vectors to a lane before they have more lanes.
+TURNS = 4
+
+
+def part_of(rows: Expr, count: Expr, step: int) -> Expr:
+    """Elements of a part of a row, where rows may be cut; a block takes `step` at a time."""
+    most = at.minimum(at.floor_divide(BLOCKS, at.maximum(rows, 1)),
+                      at.floor_divide(count, step * LEAST))  # fmt: skip
+    share = at.ceil_div(count, at.maximum(most, 1))
+    return at.maximum(at.multiply(at.ceil_div(share, step), step), step)
+
+
+@dataclass(frozen=True)
+class _Deal:
+    """`rows` rows of `count` elements to blocks of THREADS threads, as scalars of the kernel.
+
+    `lanes` threads fold a part of `span` elements, of which a row has `parts`; a block has
+    `per_block` such parts.
+    """
+
+    rows: Expr
+    count: Expr
+    lanes: Expr
+    parts: Expr
+    span: Expr
+    per_block: Expr
+    units: Expr
+    tasks: Expr
+    host_lanes: Expr
+    host_parts: Expr
+
+    @classmethod
+    def of(cls, builder: Builder, rows: Expr, count: Expr, each: int, threads: int,
+           cut: Expr | None, when: Expr = TRUE) -> _Deal:  # fmt: skip
+        """`each`: consecutive elements of a thread; `cut`: those of a part, where rows are cut."""
+        lanes: Expr = at.integer(threads)
+        width = threads // 2
+        while width:
+            depth = DEPTH if width >= FEW_LANES else 1
+            lanes = at.select(at.less_equal(count, width * each * depth), width, lanes)
+            width //= 2
+        parts: Expr = constant(1)
+        span: Expr = at.maximum(count, 1)
+        if cut is not None:
+            span = cut
+            parts = at.maximum(at.ceil_div(count, span), 1)
+        per_block = at.floor_divide(threads, lanes)
+        units = at.multiply(rows, parts)
+        tasks = at.select(when, at.ceil_div(units, per_block), 0)
+        names = ("rows", "count", "lanes", "parts", "span", "per_block", "units", "blocks")
+        hosts = (rows, count, lanes, parts, span, per_block, units, tasks)
+        a, b, c, d, e, f, g, h = map(builder.scalar, hosts, names)
+        return cls(a, b, c, d, e, f, g, h, lanes, parts)
+
+
+class RowsFold(RowFold):
+    """Rows along the inner axes."""
+
+    def __init__(self, builder: Builder, node: Fold) -> None:
+        super().__init__(builder, node, node.outer)
+        self.jammed, self.in_turn = JammedFold.of(builder, node), in_turn(node)
+        roots = transform.resolve(node.elements, builder, (*node.outer, *node.inner))
+        rank, inner = len(node.outer), node.inner
+        vector = vector_of(node)
+        self.rows, self.count = at.product(node.outer), at.product(inner)
+        position = Var("p", int64)
+        linear = None
+        if len(inner) > 1:
+            domain = (*node.outer, *inner)
+            linear = transform.collapse(roots, domain, builder, position, rank)
+        if linear is not None or not inner:
+            self.elements = RowElements(builder, linear or roots, position, vector)
+        else:
+            last = Index(rank + len(inner) - 1)
+            self.elements = RowElements(builder, roots, last, vector, inner[:-1], inner[-1], rank)
+        types = [r.type for r in node.combine.results]
+        if self.outer and self.elements.wide:
+            whole = multiples(self.count, vector, builder)
+            self.elements.wide = whole is not None
+            self.elements.requires += tuple(whole or ())
+        self.held = builder.shared("warp_total", types, COMBINE_THREADS // WARP)
+
+    def lower(self) -> Lowered:
+        builder = self.builder
+        each = RowFolder(self.combine, self.elements, constant(1)).each
+        jammed = self.jammed
+        tiles = FALSE if jammed is None else jammed.when
+        few = at.both(at.less_equal(self.count, FEW_LANES * each), at.negate(tiles))
+        if self.in_turn is FALSE:  # either nothing rounds, or no row is short
+            short = few = few if self.outer and neutral_of(self.combine) is not None else FALSE
+        else:
+            short, few = self.in_turn, at.both(self.in_turn, few)
+        span = part_of(self.rows, self.count, THREADS * each)
+        if jammed is not None and jammed.exact:
+            span = at.select(tiles, jammed.span, span)
+        deal = _Deal.of(builder, self.rows, self.count, each, THREADS, span, at.negate(short))
+        self.visits = Visits.of(builder, (deal.host_parts, *self.outer), (
+            THREADS * each * LEAST, *(1 for _ in self.outer)), not self.outer)  # fmt: skip
+        self.long = at.negate(short)
+        partials = at.multiply(self.rows, deal.host_parts)
+        self.scratch = self.partials(builder.scalar(partials, "partials"))
+        kernels = []
+        if few is not FALSE:
+            kernels.append(self._variants(partial(self._short, deal, few)))
+        if self.in_turn is not FALSE and (FEW_LANES * each < SHORT_ROW - 1 or jammed is not None):
+            more = ShortRows(self, at.both(short, at.negate(few)), THREADS)
+            kernel = self._variants(more.kernel)
+            kernels.append(kernel if jammed is None else jammed.in_turn(self, deal, kernel))
+        first = self._variants(partial(self._blocks, deal))
+        if jammed is not None:
+            first = jammed.kernels(self, self.scratch, deal, first)
+        return builder.lowered(*kernels, first, self._combine(deal))
+
+    def _variants(self, make: Callable[[RowElements, Kernel | None], Kernel]) -> Kernel:
+        """A kernel with wide loads where these are right, else without."""
+        plain = make(self.elements.scalar_only(), None)
+        return make(self.elements, plain) if self.elements.wide else plain
+
+    def _blocks(self, deal: _Deal, elements: RowElements, fallback: Kernel | None) -> Kernel:
+        into, grid = self.builder.emitter(), Threads.of(THREADS)
+        folder = RowFolder(self.combine, elements, deal.lanes)
+
+        def end(at_row: Sequence[Expr], row: Expr, part: Expr, total: tuple[Var, ...]) -> None:
+            alone = at.equal(deal.parts, 1)
+            with into.when(alone):
+                self.finish(into, at_row, total, deal.count)
+            with into.otherwise(alone):
+                put(into, self.scratch, at.add(at.multiply(row, deal.parts), part), total)
+
+        tasks = deal.tasks
+        if self.visits is None:
+            self._emit(into, grid, deal, folder, end)
+        else:
+            tasks = self._emit_visits(self.visits, into, grid, deal, folder, end)
+        gpu = grid.launch(elements.requires if elements.wide else (),
+                          elements.group.aligned if elements.wide else (), fallback)  # fmt: skip
+        return self.kernel("blocks", tasks, grid.task, into, how(self.combine), **gpu)
+
+    def _emit_visits(self, visits: Visits, into: Linearizer, grid: Threads, deal: _Deal,
+                     folder: RowFolder, end: Callable[..., None]) -> Expr:  # fmt: skip
+        """What a thread does under a schedule; the number of thread blocks."""
+        turns = Turns(visits, at.floor_divide(THREADS, deal.host_lanes))
+        lane = into.let(at.remainder(grid.thread, deal.lanes), "lane")
+        group = into.let(at.floor_divide(grid.thread, deal.lanes), "group")
+        with turns.leaves(into, grid.task, group) as (owner, (part, *at_row)):
+            row = into.let(at.linear(at_row, self.extents), "row")
+            self._part(into, grid, deal, folder, end, (lane, owner, row, part), at_row)
+        tasks = at.select(self.long, turns.tasks, 0)
+        return self.builder.scalar(tasks, "visit_blocks")
+
+    def _combine(self, first: _Deal) -> Kernel:
+        """Partial results of each row, in order."""
+        builder = self.builder
+        parts = first.host_parts
+        into, grid = builder.emitter(), Threads.of(COMBINE_THREADS)
+        base, k = Var("base", int64), Var("k", int64)
+        roots = [Load(s, at.add(base, k)) for s in self.scratch]
+        elements = RowElements(builder, roots, k, 1)
+        elements = elements.scalar_only()
+        each = RowFolder(self.combine, elements, constant(1)).each
+        deal = _Deal.of(builder, self.rows, parts, each, COMBINE_THREADS, None, at.less(1, parts))
+        folder = RowFolder(self.combine, elements, deal.lanes, COMBINE_UNROLL)
+
+        def end(at_row: Sequence[Expr], row: Expr, part: Expr, total: tuple[Var, ...]) -> None:
+            self.finish(into, at_row, total, first.count)
+
+        self._emit(into, grid, deal, folder, end, base)
+        return self.kernel("combine", deal.tasks, grid.task, into,
+                           "partial results from left to right", **grid.launch())  # fmt: skip
+
+    def _short(self, deal: _Deal, when: Expr, elements: RowElements, fallback: Kernel | None
+               ) -> Kernel:  # fmt: skip
+        """Rows of one vector to a lane, TURNS of them to a thread: all loads in front."""
+        builder, into, grid = self.builder, self.builder.emitter(), Threads.of(THREADS)
+        folder = RowFolder(self.combine, elements, deal.lanes)
+        side_host = at.floor_divide(THREADS, deal.host_lanes)
+        visits = self.visits
+        numbers = self.rows if visits is None else visits.total_host
+        blocks = at.ceil_div(numbers, at.multiply(side_host, TURNS))
+        tasks = builder.scalar(at.select(when, blocks, 0), "short_blocks")
+        side = builder.scalar(side_host, "side")
+        lane = into.let(at.remainder(grid.thread, deal.lanes), "lane")
+        first = into.let(at.multiply(lane, folder.vector), "first")
+        begin = at.multiply(at.multiply(grid.task, side), TURNS)
+        begin = into.let(at.add(begin, at.floor_divide(grid.thread, deal.lanes)), "begin")
+        types = [r.type for r in self.combine.results]
+        held = builder.local("row", types, TURNS * folder.vector)
+        last = at.subtract(deal.rows, 1)
+        with into.loop("turn", 0, TURNS, "unrolled") as turn:
+            number = at.add(begin, at.multiply(side, turn))
+            if visits is None:
+                row = into.let(at.minimum(number, last), "row")
+                at_row = tiling.coordinates(builder, into, row, self.outer)
+            else:
+                at_row = leaf(visits, into, into.let(number, "number"))[1][1:]
+            slot = into.let(at.multiply(turn, folder.vector), "slot")
+            with into.when_always({Index(k): c for k, c in enumerate(at_row)}):
+                folder.short(into, first, deal.count, held, slot)
+        mine: Expr = at.equal(lane, 0)
+        if self.in_turn is not FALSE:
+            vectors = at.maximum(at.ceil_div(self.count, folder.vector), 1)
+            with_any = builder.scalar(vectors, "vectors")
+            totals = self._from_the_left(into, held, folder.vector, with_any)
+            mine = at.equal(lane, at.subtract(with_any, 1))
+        with into.loop("turn", 0, TURNS, "unrolled") as turn:
+            if self.in_turn is not FALSE:
+                total = declare(into, get(into, totals, turn))
+            else:
+                slot = into.let(at.multiply(turn, folder.vector), "slot")
+                places = [at.add(slot, k) for k in range(folder.vector)]
+                own = [declare(into, get(into, held, p)) for p in places]
+                total = tree(into, self.combine, own)
+                reduce_warp(into, self.combine, total, lane, deal.lanes, most=FEW_LANES)
+            number = at.add(begin, at.multiply(side, turn))
+            if visits is None:
+                row = into.let(number, "row")
+                with into.when(at.both(mine, at.less(row, deal.rows))):
+                    at_row = tiling.coordinates(builder, into, row, self.outer)
+                    self.finish(into, at_row, total, deal.count)
+            else:
+                exists, place = leaf(visits, into, into.let(number, "number"))
+                with into.when(at.both(mine, exists)):
+                    self.finish(into, place[1:], total, deal.count)
+        gpu = grid.launch(elements.requires if elements.wide else (),
+                          elements.group.aligned if elements.wide else (), fallback)  # fmt: skip
+        return self.kernel("short", tasks, grid.task, into, f"{TURNS} short rows a thread", **gpu)
+
+    def _from_the_left(self, into: Linearizer, held: Sequence[Buffer], vector: int, lanes: Expr
+                       ) -> tuple[Buffer, ...]:  # fmt: skip
+        """The combinations of TURNS rows, in the last of the `lanes` that have elements: in step n
+        lane n goes on from what the one before it has.  What others make of theirs is not used."""
+        totals = self.builder.local("total", [b.type for b in held], TURNS)
+
+        def go_on(turn: Expr, total: tuple[Var, ...], first: int) -> None:
+            slot = into.let(at.multiply(turn, vector), "slot")
+            for k in range(first, vector):
+                accumulate(into, self.combine, total, get(into, held, at.add(slot, k)))
+            put(into, totals, turn, total)
+
+        with into.loop("turn", 0, TURNS, "unrolled") as turn:
+            own = get(into, held, at.multiply(turn, vector))
+            go_on(turn, declare(into, own), 1)
+        for step in range(1, FEW_LANES):  # a loop would take more registers
+            with into.when(at.less(step, lanes)), into.loop("turn", 0, TURNS, "unrolled") as turn:
+                before = shuffled(into, "shuffle_up", get(into, totals, turn), 1)
+                go_on(turn, declare(into, before), 0)
+        return totals
+
+    def _emit(self, into: Linearizer, grid: Threads, deal: _Deal, folder: RowFolder,
+              end: Callable[..., None], base: Var | None = None) -> None:  # fmt: skip
+        """What a thread does; `base` is bound to where the partial results of a row begin."""
+        lane = into.let(at.remainder(grid.thread, deal.lanes), "lane")
+        own = into.let(at.add(at.multiply(grid.task, deal.per_block),
+                              at.floor_divide(grid.thread, deal.lanes)), "own")  # fmt: skip
+        unit = into.let(at.minimum(own, at.subtract(deal.units, 1)), "unit")
+        row = into.let(at.floor_divide(unit, deal.parts), "row")
+        part = into.let(at.remainder(unit, deal.parts), "part")
+        at_row = tiling.coordinates(self.builder, into, row, self.outer)
+        which = (lane, at.less(own, deal.units), row, part)
+        self._part(into, grid, deal, folder, end, which, at_row, base)
+
+    def _part(self, into: Linearizer, grid: Threads, deal: _Deal, folder: RowFolder,
+              end: Callable[..., None], which: tuple[Expr, Expr, Expr, Expr],
+              at_row: Sequence[Expr], base: Var | None = None) -> None:  # fmt: skip
+        """One part of one row: `which` are the lane, whether the part is its own, row and part."""
+        lane, owner, row, part = which
+        start, stop = tiling.block_range(into, "part", part, deal.span, deal.count)
+        bindings: dict[Expr, Expr] = {Index(k): c for k, c in enumerate(at_row)}
+        if base is not None:
+            bindings = {base: into.let(at.multiply(row, deal.count), "base")}
+        with into.when_always(bindings):
+            total = folder.fold(into, grid, lane, start, stop, self.held)
+        with into.when(at.both(at.equal(lane, 0), owner)):
+            end(at_row, row, part, total)
+
+
+def how(combine: Combine) -> str:
+    return "threads take turns" if neutral_of(combine) is not None else "in order"

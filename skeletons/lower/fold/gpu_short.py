@@ -1,0 +1,187 @@
+"""Rows of few elements in a fold that rounds: from the left, as a loop folds them.
+
+    loads      `lanes` threads side by side on a row, all loads in front
+    shared     a line for each row of the block
+    results    a thread for each row: its elements one after the other
+
+So a kernel that stores such folds and a loop inside the kernel that reads them (`gpu_jam.py`)
+agree on every bit.  A few lanes hand their totals on by shuffles instead (`gpu_rows.py`), and of
+columns side by side a thread has some of its own, which it folds from the top (`gpu_columns.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+from treadle.dsl.combines import SHORT_ROW
+from treadle.dsl.expr import FALSE, Expr, Index, Var
+from treadle.dsl.graph import Combine, Fold
+
+from ...ir import arithmetic as at
+from ...ir.kernel import Barrier, Buffer, Kernel, LoadVector
+from ...ir.linearize import Linearizer
+from .. import tiling
+from ..combining import Values, accumulate, declare
+from ..gpu.collectives import get, is_exact, neutral_of, put
+from ..gpu.common import Threads, store_group
+from ..gpu.visits import leaf
+from .gpu_row_folder import RowElements, heavy_loops
+
+if TYPE_CHECKING:
+    from .gpu_rows import RowsFold
+
+#: Lanes that hand on totals: rows of more vectors have lines.
+FEW_LANES = 8
+#: Vectors that a thread loads at once, of all components together; of single elements.
+VECTORS, SINGLE = 4, 8
+
+
+def in_turn(node: Fold) -> Expr:
+    """The extents (a host condition) for which elements are folded one after the other."""
+    if not node.outer or neutral_of(node.combine) is None or is_exact(node.combine):
+        return FALSE
+    return at.less(at.product(node.inner), SHORT_ROW)
+
+
+def fold_line(into: Linearizer, combine: Combine, total: Sequence[Var], lines: Sequence[Buffer],
+              start: Expr, vectors: Expr, width: int) -> None:  # fmt: skip
+    """The elements of a line from `start` on, one after the other, into `total`."""
+    with into.loop("q", 0, vectors) as q:
+        loaded = []
+        for buffer in lines:
+            names = tuple(Var("x", buffer.type) for _ in range(width))
+            into.append(LoadVector(names, buffer, at.add(start, at.multiply(q, width))))
+            loaded.append(names)
+        for values in zip(*loaded, strict=True):
+            accumulate(into, combine, total, values)
+
+
+class ShortRows:
+    """The kernel of a `RowsFold` for rows of fewer than SHORT_ROW elements, blocks of `threads`."""
+
+    def __init__(self, fold: RowsFold, when: Expr, threads: int) -> None:
+        builder = fold.builder
+        self.fold, self.builder, self.threads = fold, builder, threads
+        self.types = [r.type for r in fold.combine.results]
+        self.vector = vector = fold.elements.count
+        widest = max(t.bytes for t in self.types)
+        turns = VECTORS if vector > 1 else SINGLE
+        self.turns = max(turns * widest // sum(t.bytes for t in self.types), 1)
+        neutral = neutral_of(fold.combine)
+        assert neutral is not None
+        self.neutral: Values = neutral
+        width = 1
+        while width * vector < SHORT_ROW - 1:
+            width *= 2
+        lanes: Expr = at.integer(width)
+        most = threads * self.turns * vector
+        while width > 1:
+            width //= 2
+            lanes = at.select(at.less_equal(fold.count, width * vector), width, lanes)
+        side = at.floor_divide(threads, lanes)
+        each = at.multiply(side, self.turns)
+        numbers = fold.rows if fold.visits is None else fold.visits.total_host
+        # An odd number of vectors to a line: threads that read one below the other meet in no bank.
+        vectors = at.minimum(at.ceil_div(fold.count, vector), SHORT_ROW)
+        pitch = at.multiply(at.add(vectors, at.subtract(1, at.remainder(vectors, 2))), vector)
+        names = ("lanes", "side", "each", "vectors", "pitch", "count", "rows", "short_blocks")
+        hosts = (lanes, side, each, vectors, pitch, fold.count, fold.rows,
+                 at.select(when, at.ceil_div(numbers, each), 0))  # fmt: skip
+        (self.lanes, self.side, self.each, self.vectors, self.pitch, self.count, self.rows,
+         self.tasks) = map(builder.scalar, hosts, names)  # fmt: skip
+        #: A line is a vector longer than its row at most, which has more than FEW_LANES of them.
+        self.lines = builder.shared("line", self.types, most + most // FEW_LANES)
+
+    def kernel(self, elements: RowElements, fallback: Kernel | None) -> Kernel:
+        builder, grid = self.builder, Threads.of(self.threads)
+        into = builder.emitter()
+        lane = into.let(at.remainder(grid.thread, self.lanes), "lane")
+        group = into.let(at.floor_divide(grid.thread, self.lanes), "group")
+        base = into.let(at.multiply(grid.task, self.each), "base")
+        held = builder.local("row", self.types, self.turns * self.vector)
+        self._load(into, elements, base, group, lane, held)
+        self._stage(into, elements, group, lane, held)
+        into.append(Barrier())
+        with into.loop("line", grid.thread, self.each, step=self.threads) as line:
+            self._row(into, base, line)
+        gpu = grid.launch(elements.requires if elements.wide else (),
+                          elements.group.aligned if elements.wide else (), fallback)  # fmt: skip
+        return self.fold.kernel("short", self.tasks, grid.task, into,
+                                "short rows, each from the left", **gpu)  # fmt: skip
+
+    def _unrolled(self, into: Linearizer, name: str, count: int) -> AbstractContextManager[Var]:
+        kind = "serial" if heavy_loops(self.fold.elements.roots) else "unrolled"
+        return into.loop(name, 0, count, kind)
+
+    def _first(self, elements: RowElements, lane: Expr, m: Expr | int) -> Expr:
+        """Element `m` of a thread: neighbours of a vector, else of the next lanes."""
+        if elements.wide:
+            return at.add(at.multiply(lane, self.vector), m)
+        return at.add(lane, at.multiply(self.lanes, m))
+
+    def _load(self, into: Linearizer, elements: RowElements, base: Expr, group: Expr, lane: Expr,
+              held: Sequence[Buffer]) -> None:  # fmt: skip
+        """The elements of a thread, of one row after the other; neutral beyond a row."""
+        v = self.vector
+        with self._unrolled(into, "turn", self.turns) as turn:
+            number = at.add(base, at.add(group, at.multiply(self.side, turn)))
+            at_row, _ = self._place(into, number)
+            slot = into.let(at.multiply(turn, v), "slot")
+            with into.when_always({Index(k): c for k, c in enumerate(at_row)}):
+                if elements.wide:
+                    for m in range(v):
+                        put(into, held, at.add(slot, m), self.neutral)
+                    first = into.let(self._first(elements, lane, 0), "first")
+                    with into.when(at.less(first, self.count)):
+                        (found,) = elements.vectors(into, [first])
+                        for m, value in enumerate(found):
+                            put(into, held, at.add(slot, m), value)
+                else:
+                    with self._unrolled(into, "m", v) as other:
+                        place = into.let(at.add(slot, other), "place")
+                        put(into, held, place, self.neutral)
+                        k = into.let(self._first(elements, lane, other), "k")
+                        with into.when(at.less(k, self.count)):
+                            put(into, held, place, elements.one(into, k))
+
+    def _stage(self, into: Linearizer, elements: RowElements, group: Expr, lane: Expr,
+               held: Sequence[Buffer]) -> None:  # fmt: skip
+        """What a thread loaded to the lines of its rows; neutral elements fill the last vector."""
+        v = self.vector
+        with into.loop("turn", 0, self.turns, "unrolled") as turn:
+            line = at.multiply(at.add(group, at.multiply(self.side, turn)), self.pitch)
+            line = into.let(line, "line")
+            slot = into.let(at.multiply(turn, v), "slot")
+            if elements.wide:
+                first = into.let(self._first(elements, lane, 0), "first")
+                with into.when(at.less(first, self.count)):
+                    values = [get(into, held, at.add(slot, m)) for m in range(v)]
+                    store_group(into, self.lines, at.add(line, first), values)
+            else:
+                with into.loop("m", 0, v, "unrolled") as other:
+                    k = into.let(self._first(elements, lane, other), "k")
+                    with into.when(at.less(k, at.multiply(self.vectors, v))):
+                        put(into, self.lines, at.add(line, k),
+                            get(into, held, at.add(slot, other)))  # fmt: skip
+
+    def _row(self, into: Linearizer, base: Expr, line: Expr) -> None:
+        """One row of the block, from its line."""
+        at_row, own = self._place(into, at.add(base, line))
+        with into.when(own):
+            start = into.let(at.multiply(line, self.pitch), "start")
+            total = declare(into, self.neutral)
+            fold_line(into, self.fold.combine, total, self.lines, start, self.vectors, self.vector)
+            self.fold.finish(into, at_row, total, self.count)
+
+    def _place(self, into: Linearizer, number: Expr) -> tuple[Sequence[Expr], Expr]:
+        """Where row `number` is, or another one beyond the last, and whether it is one."""
+        number = into.let(number, "number")
+        visits = self.fold.visits
+        if visits is not None:
+            own, place = leaf(visits, into, number)
+            return place[1:], own
+        row = into.let(at.minimum(number, at.subtract(self.rows, 1)), "row")
+        at_row = tiling.coordinates(self.builder, into, row, self.fold.outer)
+        return at_row, at.less(number, self.rows)

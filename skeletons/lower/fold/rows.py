@@ -1,0 +1,171 @@
+"""Fold: reductions, in blocks whose size depends on nothing but the extents.
+
+    blocks     tasks over (row, block): the partial result of one block of the inner axes
+    combine    tasks over rows: partial results in order, `init` on the left, epilogue
+
+When the inner axes are a single block, the first kernel finishes the row itself and the second
+has no tasks.  Three shapes of the first kernel:
+
+    along      the inner axis is contiguous, the operator commutes: `Reduce` along it
+    lanes      any other operator: a vector of blocks, each lane folding its own in order
+    across     the last outer axis is contiguous (sums over axis 0), or the inner one is read in
+               strides and the outer one less: a vector of columns
+
+On a CPU they are in `cpu.py`.  Rows of fewer than `SHORT_ROW`
+elements are folded one element after the other by all of them (and, where the extents are known
+before a kernel is chosen, as loops inside other kernels: `dsl/passes/short_folds.py`).
+
+A schedule numbers what the tasks of the first kernel consist of (`../visits.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from treadle.dsl.combines import apart, argument_of, identities, is_commutative
+from treadle.dsl.expr import Apply, Expr, Index, Read, Var, walk
+from treadle.dsl.graph import Combine, Fold, FoldSeg, Leaf
+
+from ...access import affine
+from ...ir import arithmetic as at
+from ...ir import transform
+from ...ir.kernel import Access, Buffer, Kernel, Store
+from ...ir.linearize import Linearizer
+from ..build import Builder, flop_count
+from ..combining import apply_combine, assign, combine_simple, declare
+
+#: Elements of a column that are folded between two visits of its accumulator in memory.
+ACROSS_STEP = 8
+
+
+def goes_across(node: Fold, builder: Builder | None = None) -> bool:
+    """Whether columns are folded side by side on a CPU."""
+    return runs_across(node, builder) or gathers_less_across(node)
+
+
+def runs_across(node: Fold, builder: Builder | None = None) -> bool:
+    """Whether reads are contiguous along the last outer axis, not the last inner one: of dense
+    arrays, or as `builder` knows arrays to lie, unless what is pinned must not depend on that.
+
+    Those reads decide that the other way would scatter: a read that does not follow the other axis,
+    `x[k]` for all `j`, is one and the same there, and counts only where the others are as many on
+    both sides.
+    """
+    ro, ri = len(node.outer), len(node.inner)
+    if ro == 0 or ri == 0:
+        return False
+    outer, inner = Index(ro - 1), Index(ro + ri - 1)
+    forms = affine.affine_forms(node.elements)
+    scattered = alike = 0
+    known = None if is_pinned(node) else builder
+    for e in walk(node.elements):
+        if not isinstance(e, Read) or not e.args:
+            continue
+        row = None if known is None else known.row_axis(Leaf(e.node, e.component))
+        form = forms.get(e.args[-1 if row is None else row])
+        if form is None:
+            continue
+        for here, there, sign in ((outer, inner, 1), (inner, outer, -1)):
+            if form.variables.get(here) == 1:
+                if there in walk(e.args):
+                    scattered += sign
+                else:
+                    alike += sign
+                break
+    return (scattered, alike) > (0, 0)
+
+
+def gathers_less_across(node: Fold) -> bool:
+    """Whether lanes along the inner axis would gather what is one value for lanes along the outer
+    one: `p[k, 0]`, `p[k, 1]` for all `i`, as in sums over all pairs of points.
+
+    What such lanes gather themselves, `p[i, 0]`, they keep for ACROSS_STEP rows.
+    """
+    ro, ri = len(node.outer), len(node.inner)
+    if ro == 0 or ri == 0:
+        return False
+    outer, inner = Index(ro - 1), Index(ro + ri - 1)
+    forms = affine.affine_forms(node.elements)
+    along = across = 0
+    for e in walk(node.elements):
+        if not isinstance(e, Read) or not e.args:
+            continue
+        used, form = set(walk(e.args)), forms.get(e.args[-1])
+        if outer in used and inner in used:
+            return False
+        across += outer in used
+        along += inner in used and (form is None or form.variables.get(inner) != 1)
+    return along * ACROSS_STEP > across
+
+
+def is_pinned(node: Fold | FoldSeg) -> bool:
+    """Whether elements are grouped by their place in the array, however they are stored: what
+    `deterministic=True` asks for.  Both ways of folding then go through blocks of LANE_BLOCK
+    elements one by one."""
+    return node.label.deterministic and not is_exact(node.combine)
+
+
+def is_exact(combine: Combine) -> bool:
+    """Whether results are the same however elements are grouped, to the last bit."""
+    return all(_is_exact(one) for _, one in apart(combine))
+
+
+def _is_exact(combine: Combine) -> bool:
+    if argument_of(combine) is not None or not any(r.type.is_inexact for r in combine.results):
+        return True
+    rounds = ("add", "multiply")
+    return is_commutative(combine) and not any(
+        isinstance(r, Apply) and r.op.name in rounds and r.type.is_inexact for r in combine.results
+    )
+
+
+class RowFold:
+    """What all ways of folding share: the outer coordinates and the end of a row."""
+
+    def __init__(self, builder: Builder, node: Fold | FoldSeg, outer: tuple[Expr, ...]) -> None:
+        self.builder, self.node = builder, node
+        self.combine, self.outer = node.combine, outer
+        self.outs = builder.outputs()
+        self.epilogue = transform.resolve(node.epilogue, builder, outer)
+        self.extents = builder.shape(outer)
+
+    def finish(self, into: Linearizer, coordinates: Sequence[Expr], total: Sequence[Expr],
+               count: Expr) -> None:  # fmt: skip
+        """`init` on the left of a row's `total` over `count` elements; epilogue; store."""
+        with into.when_always({Index(k): c for k, c in enumerate(coordinates)}):
+            result = tuple(total)
+            if self.node.init is not None:
+                init = into.emit(self.node.init, named=True)
+                if identities(self.combine) is not None:
+                    result = apply_combine(into, self.combine, init, total)
+                else:
+                    chosen = declare(into, init, "result")
+                    with into.when(at.less(0, count)):
+                        made = combine_simple(into, self.combine, init, total)
+                        made = tuple(into.let(m, "r") for m in made)
+                        assign(into, chosen, made)
+                    result = chosen
+            into.bind(dict(zip(self.node.results, result, strict=True)))
+            stored = into.emit(self.epilogue)
+            where = at.linear(coordinates, self.extents)
+            into.append(*(Store(b, where, v) for b, v in zip(self.outs, stored, strict=True)))
+
+    def partials(self, size: Expr) -> tuple[Buffer, ...]:
+        types = [r.type for r in self.combine.results]
+        return self.builder.scratch("partial", types, size)
+
+    def accesses(self) -> tuple[Access, ...]:
+        found = affine.read_accesses(
+            (*self.node.elements, *self.node.epilogue), self.builder.buffers
+        )
+        return found + tuple(affine.write_access(b.name, len(self.extents)) for b in self.outs)
+
+    def kernel(self, suffix: str, tasks: Expr, task: Var, into: Linearizer, comment: str,
+               **gpu: Any) -> Kernel:  # fmt: skip
+        roots = (*self.node.elements, *self.combine.results)
+        return self.builder.kernel(
+            suffix, tasks, task, tuple(into.out), accesses=self.accesses(),
+            flops=flop_count(roots) if suffix != "combine" else 0.0, comments=(comment,),
+            schedule=self.node.label.schedule, **gpu,
+        )  # fmt: skip

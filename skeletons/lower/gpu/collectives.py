@@ -1,0 +1,156 @@
+"""What the threads of a warp and of a block combine: reductions and prefixes of tuples.
+
+Values are mutable variables, one per component, of any scalar types; the operator any `Combine`.
+Thread 0 holds what comes first in the array and operands keep that order, so an operator need not
+commute.  Where an operator has no neutral element, `valid` says how many threads, counted from
+the first, hold a value at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+
+from treadle.dsl.combines import apart, argument_of, identities
+from treadle.dsl.expr import TRUE, Apply, Const, Expr, Var, walk
+from treadle.dsl.graph import Combine
+from treadle.dsl.types import int64
+
+from ...ir import arithmetic as at
+from ...ir.kernel import Barrier, Buffer, Collective, Load, Store
+from ...ir.linearize import Linearizer
+from ..combining import Values, accumulate, assign
+from .common import WARP
+
+#: The distances of a tree over a warp.
+STEPS = (1, 2, 4, 8, 16)
+#: Operators whose result does not depend on grouping, whatever the type.
+_EXACT = ("minimum", "maximum", "fmin", "fmax", "logical_and", "logical_or", "logical_xor",
+          "bitwise_and", "bitwise_or", "bitwise_xor")  # fmt: skip
+
+
+def flipped(combine: Combine) -> Combine:
+    """The operator whose first operand comes later in the array: for scans from the right."""
+    return Combine(combine.right, combine.left, combine.results)
+
+
+def neutral_of(combine: Combine) -> Values | None:
+    """The neutral element of an operator that commutes, if it is known."""
+    found: dict[int, Expr] = {}
+    for group, one in apart(combine):
+        better, neutral = argument_of(one), identities(one)
+        if better is not None:
+            value = one.results[0].type
+            worst = value.highest if better == "less" else value.lowest
+            neutral = Const(worst, value), Const(int64.highest, int64)
+        if neutral is None:
+            return None
+        found.update(zip(group, neutral, strict=True))
+    return tuple(found[k] for k in range(len(combine.results)))
+
+
+def is_exact(combine: Combine) -> bool:
+    """Whether grouping and order never change a bit."""
+    return all(
+        argument_of(one) is not None or (identities(one) is not None and all(
+            not r.type.is_inexact or r.op.name in _EXACT  # type: ignore[attr-defined]
+            for r in one.results))
+        for _, one in apart(combine)
+    )  # fmt: skip
+
+
+def combine_cost(combine: Combine) -> float:
+    """Additions' worth of work of one combination; endless where there are loops in it."""
+    cost = 0.0
+    for e in walk(combine.results):
+        if isinstance(e, Apply):
+            cost += e.op.cost
+        elif e.scoped:
+            cost += 1000.0
+    return cost
+
+
+def shuffled(into: Linearizer, op: str, values: Sequence[Expr], which: Expr | int
+             ) -> tuple[Var, ...]:  # fmt: skip
+    """What another thread of the warp holds; all threads of the warp must get here."""
+    got = tuple(Var("other", v.type) for v in values)
+    for var, value in zip(got, values, strict=True):
+        into.append(Collective(var, op, (value, at.integer(which))))
+    return got
+
+
+def _if(into: Linearizer, valid: Expr | None, index: Expr) -> AbstractContextManager[None]:
+    return into.when(TRUE if valid is None else at.less(index, valid))
+
+
+def reduce_warp(into: Linearizer, combine: Combine, values: Sequence[Var], lane: Expr,
+                width: Expr | int = WARP, valid: Expr | None = None, most: int = WARP
+                ) -> None:  # fmt: skip
+    """In the first of every `width` threads, `values` become the combination of all `width`.
+
+    `width` is a power of two; `lane` the place among the `width`.  A width beyond `most`, itself at
+    most a warp, counts as `most`.  The other threads are left with what means nothing.
+    """
+    for step in [s for s in STEPS if s < most]:
+        with into.when(at.less(step, width)):
+            other = shuffled(into, "shuffle_down", values, step)
+            with _if(into, valid, at.add(lane, step)):
+                accumulate(into, combine, values, other)
+
+
+def tree(into: Linearizer, combine: Combine, totals: Sequence[tuple[Var, ...]]) -> tuple[Var, ...]:
+    """The combination of a power of two of values of a thread, in the first."""
+    while len(totals) > 1:
+        for a, b in zip(totals[::2], totals[1::2], strict=True):
+            accumulate(into, combine, a, b)
+        totals = totals[::2]
+    return totals[0]
+
+
+def scan_warp(into: Linearizer, combine: Combine, several: Sequence[Sequence[Var]], lane: Expr,
+              width: int = WARP) -> None:  # fmt: skip
+    """Inclusive prefixes over every `width` threads, of several independent tuples side by side.
+
+    Threads without a value must come last: what they get means nothing.
+    """
+    for step in STEPS:
+        if step >= width:
+            break
+        others = [shuffled(into, "shuffle_up", values, step) for values in several]
+        with into.when(at.less_equal(step, lane)):
+            for values, other in zip(several, others, strict=True):
+                accumulate(into, combine, values, other, swapped=True)
+
+
+def put(into: Linearizer, buffers: Sequence[Buffer], index: Expr, values: Sequence[Expr]) -> None:
+    into.append(*(Store(b, index, v) for b, v in zip(buffers, values, strict=True)))
+
+
+def get(into: Linearizer, buffers: Sequence[Buffer], index: Expr) -> tuple[Expr, ...]:
+    """What the buffers hold now."""
+    return tuple(into.let(Load(b, index), b.name) for b in buffers)
+
+
+def reduce_block(into: Linearizer, combine: Combine, values: Sequence[Var], thread: Expr,
+                 held: Sequence[Buffer], threads: Expr | int, valid: Expr | None = None
+                 ) -> None:  # fmt: skip
+    """In the first of every `threads` threads, `values` become the combination of all of them,
+    the first thread of each warp holding that of its warp already.
+
+    `threads` is a power of two, the same for the whole block; up to a warp there is nothing to do.
+    `held` has an element per warp of the block; `valid` counts warps.
+    """
+    most = int(held[0].size.value)  # type: ignore[attr-defined]
+    own = at.remainder(thread, threads)
+    lane = into.let(at.remainder(thread, WARP), "lane")
+    with into.when(at.less(WARP, threads)):
+        into.note("Each warp leaves its total; the first warp combines them.")
+        with into.when(at.equal(lane, 0)):
+            put(into, held, at.floor_divide(thread, WARP), values)
+        into.append(Barrier())
+        warps = into.let(at.floor_divide(threads, WARP), "warps")
+        with into.when(at.less(own, WARP)):
+            first = at.floor_divide(thread, WARP)
+            place = at.add(first, at.minimum(lane, at.subtract(warps, 1)))
+            assign(into, values, get(into, held, place))
+            reduce_warp(into, combine, values, lane, warps, valid, most)

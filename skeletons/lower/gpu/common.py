@@ -1,0 +1,447 @@
+"""What the GPU skeletons share: the threads of a block, and vectors of consecutive elements.
+
+    grid = Threads.of(256)                          task, thread, and what follows from them
+    first = grid.position(into, 4)                  (task·256 + thread)·4
+    group = Group(builder, roots, Index(1), 4)      the elements at Index(1) = j, j + 1, … j + 3
+    for values in group.values(into, first): …      reads at consecutive places as LoadVector
+    builder.kernel(…, **grid.launch(group.requires, group.aligned, fallback))
+
+A `Group` says under which conditions its wide accesses are right (`requires`, `aligned`); a kernel
+that uses it hands them on, with a `fallback` that needs none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from treadle.dsl.expr import (
+    TRUE,
+    Apply,
+    Const,
+    Expr,
+    Extent,
+    Foreign,
+    Index,
+    Loop,
+    Param,
+    Proj,
+    Read,
+    Var,
+    While,
+    constant,
+    rewrite,
+    split_constant,
+    substitute,
+    walk,
+)
+from treadle.dsl.graph import Leaf
+from treadle.dsl.types import ScalarType, int64
+
+from ...ir import arithmetic as at
+from ...ir.hosted import Stride
+from ...ir.kernel import Buffer, Kernel, Load, LoadVector, Store, StoreVector
+from ...ir.linearize import Linearizer
+from ..build import Builder, LoweringContext
+
+#: Threads of a warp, and of a block unless there is a reason (measured: 256 are a little slower).
+WARP = 32
+THREADS = 128
+#: The widest access of a thread.
+WIDEST = 16
+#: Multiprocessors taken for granted where the context does not know (an H200).
+MULTIPROCESSORS = 132
+
+
+@dataclass(frozen=True)
+class Threads:
+    """The threads of the blocks of one kernel: `count` per block (whole warps, at most 1024)."""
+
+    count: int
+    task: Var
+    thread: Var
+
+    @classmethod
+    def of(cls, count: int = THREADS) -> Threads:
+        return cls(count, Var("task", int64), Var("thread", int64))
+
+    @property
+    def lane(self) -> Expr:
+        """0 … 31: the place of a thread in its warp."""
+        return at.remainder(self.thread, WARP)
+
+    @property
+    def warp(self) -> Expr:
+        """The number of a thread's warp in its block."""
+        return at.floor_divide(self.thread, WARP)
+
+    @property
+    def ident(self) -> Expr:
+        """The number of a thread among the threads of all blocks."""
+        return at.add(at.multiply(self.task, self.count), self.thread)
+
+    def position(self, into: Linearizer, items: int = 1, name: str = "first") -> Expr:
+        """The first of a thread's `items` consecutive elements, all threads one after the other."""
+        return into.let(at.multiply(self.ident, items), name)
+
+    def launch(self, requires: Sequence[Expr] = (), aligned: Iterable[Buffer] = (),
+               fallback: Kernel | None = None, resident: int = 0) -> dict[str, Any]:  # fmt: skip
+        """The keywords of `Builder.kernel` that make a kernel one of a GPU.
+
+        A fallback is kept only where a condition leads to it.
+        """
+        requires = [c for c in requires if c is not TRUE]
+        aligned = tuple(dict.fromkeys(aligned))
+        conditional = bool(requires or aligned)
+        return {
+            "threads": self.count,
+            "thread": self.thread,
+            "resident": resident,
+            "requires": tuple(dict.fromkeys(requires)),
+            "aligned": aligned,
+            "fallback": fallback if conditional else None,
+        }
+
+
+def multiprocessors(context: LoweringContext) -> int:
+    """Of the GPU lowered for; only for what reaches no result."""
+    return context.threads if context.threads > 1 else MULTIPROCESSORS
+
+
+def blocks(builder: Builder, elements: Expr | int, size: int, name: str = "blocks") -> Expr:
+    """⌈elements / size⌉, `elements` a host expression, as a scalar of the kernel."""
+    return builder.scalar(at.ceil_div(elements, size), name)
+
+
+def vector_count(types: Iterable[ScalarType]) -> int:
+    """How many elements of the widest of these types fit one access: 1, 2, 4, 8 or 16."""
+    return WIDEST // max((t.bytes for t in types), default=WIDEST)
+
+
+def threads_for(wanted: int) -> int:
+    """Whole warps, at most 1024."""
+    return min(max(-(-wanted // WARP) * WARP, WARP), 1024)
+
+
+def unconditional(roots: Iterable[Expr]) -> list[Expr]:
+    """What is evaluated whatever the conditions in `roots` turn out to be, each once."""
+    found: dict[Expr, None] = {}
+    stack = list(roots)
+    while stack:
+        e = stack.pop()
+        if e not in found:
+            found[e] = None
+            stack.extend(e.args)
+    return list(found)
+
+
+def has_loops(roots: Iterable[Expr]) -> bool:
+    """Whether an element is computed by a loop, or by foreign code that may hold one."""
+    return any(isinstance(e, While | Loop | Foreign) for e in walk(roots))
+
+
+def invariants(roots: Sequence[Expr]) -> list[Expr]:
+    """Arithmetic in unconditional loops that is the same in every turn: to be done before them.
+
+    No reads, which the loop may guard; nothing that is next to free.
+    """
+    loops = [e for e in unconditional(roots) if isinstance(e, While | Loop)]
+    inside = list(walk([e for loop in loops for e in loop.scoped]))
+    turning = {v for e in (*loops, *inside) for v in e.vars}
+    fixed: set[Expr] = set()
+    for e in inside:
+        leaf = isinstance(e, Const | Index | Extent | Param | Var) and e not in turning
+        if leaf or (isinstance(e, Apply) and fixed.issuperset(e.args)):
+            fixed.add(e)
+    found: dict[Expr, None] = {}
+    for e in (*inside, *loops):
+        parts = e.scoped if isinstance(e, While | Loop) else () if e in fixed else e.args
+        found.update((p, None) for p in parts if p in fixed and isinstance(p, Apply)
+                     and p.type.is_inexact)  # fmt: skip
+    return list(found)
+
+
+def in_scalars(builder: Builder, host: Expr, name: str = "n") -> Expr:
+    """A host expression, or one over scalars of the kernel already, over scalars alone."""
+
+    def known(e: Expr) -> Expr:
+        if isinstance(e, Extent):
+            return builder.extent(e)
+        if isinstance(e, Param | Stride):
+            return builder.scalar(e, name)
+        return e
+
+    if isinstance(host, Var):
+        return host
+    if not any(isinstance(e, Var) for e in walk((host,))):
+        return builder.scalar(host, name)
+    return rewrite((host,), known)[0]
+
+
+# --- consecutive elements ------------------------------------------------------------------------
+
+
+def coefficient(e: Expr, variable: Expr) -> int | None:
+    """The integer c of  e = c·variable + (something without variable); None if there is none."""
+    forms: dict[Expr, int | None] = {}
+    for x in walk((e,)):
+        parts = [forms[a] for a in (*x.args, *x.scoped)]
+        name = x.op.name if isinstance(x, Apply) else ""
+        if x is variable:
+            forms[x] = 1
+        elif all(p == 0 for p in parts):
+            forms[x] = 0
+        elif any(p is None for p in parts) or x.type != int64:
+            forms[x] = None
+        elif name in ("add", "subtract"):
+            a, b = parts
+            assert a is not None and b is not None
+            forms[x] = a + b if name == "add" else a - b
+        elif name == "negative":
+            assert parts[0] is not None
+            forms[x] = -parts[0]
+        elif name == "multiply" and isinstance(x.args[1], Const):
+            assert parts[0] is not None
+            forms[x] = parts[0] * int(x.args[1].value)
+        else:
+            forms[x] = None
+    return forms[e]
+
+
+def contains(e: Expr, variable: Expr) -> bool:
+    return any(x is variable for x in walk((e,)))
+
+
+def multiples(e: Expr, count: int, builder: Builder) -> list[Expr] | None:
+    """Conditions over scalars under which `e` is a multiple of `count`; None if nobody can say."""
+    if isinstance(e, Const):
+        return [] if int(e.value) % count == 0 else None
+    if _is_uniform(e, builder):
+        return [at.equal(at.remainder(in_scalars(builder, e), count), 0)]
+    if isinstance(e, Apply) and e.op.name in ("add", "subtract"):
+        both = [multiples(a, count, builder) for a in e.args]
+        return None if both[0] is None or both[1] is None else both[0] + both[1]
+    if isinstance(e, Apply) and e.op.name == "multiply":
+        for a in e.args[::-1]:
+            found = multiples(a, count, builder)
+            if found is not None:
+                return found
+    return None
+
+
+def _is_uniform(e: Expr, builder: Builder) -> bool:
+    """Whether a value is known before the kernel starts."""
+    return all(
+        isinstance(x, Const | Extent | Param | Stride | Apply)
+        or (isinstance(x, Var) and builder.is_scalar(x))
+        for x in walk((e,))
+    )
+
+
+@dataclass(frozen=True)
+class _Stream:
+    """Reads of one array at  sign·variable + args[axis] + offset  along an axis, for several
+    offsets; the other indices are the same.  `leaf` is None where the array is read by position."""
+
+    buffer: Buffer
+    leaf: Leaf | None
+    args: tuple[Expr, ...]
+    axis: int
+    sign: int
+    reads: dict[Expr, int]
+
+    def windows(self, count: int) -> list[int]:
+        """The accesses that cover `count` consecutive elements: numbers of aligned vectors."""
+        last = self.sign * (count - 1)
+        found: set[int] = set()
+        for offset in self.reads.values():
+            low, high = sorted((offset, offset + last))
+            found.update(range(low // count, high // count + 1))
+        return sorted(found)
+
+
+class Group:
+    """The elements `roots` at `count` consecutive values of `variable` (an Index or a Var).
+
+    The first value is a multiple of `count`, and all elements are of the domain.  Unconditional
+    reads whose last index is ±variable + … (of arrays of run-time strides: any one index) become
+    wide accesses where that is right under `requires` and `aligned`; all others stay as they are.
+    count 1: no wide accesses.
+    """
+
+    def __init__(self, builder: Builder, roots: Sequence[Expr], variable: Expr, count: int) -> None:
+        self.builder, self.roots = builder, tuple(roots)
+        self.variable, self.count = variable, count
+        self.streaming = False  # whether what is read is read once in all
+        self.streams: list[_Stream] = []
+        self.requires: tuple[Expr, ...] = ()
+        if count > 1:
+            self._find()
+
+    @property
+    def aligned(self) -> tuple[Buffer, ...]:
+        """The buffers that wide accesses read."""
+        return tuple(dict.fromkeys(s.buffer for s in self.streams))
+
+    @property
+    def read_bytes(self) -> int:
+        """Bytes that the wide accesses of one group load."""
+        return sum(len(s.windows(self.count)) * self.count * s.buffer.type.bytes
+                   for s in self.streams)  # fmt: skip
+
+    def _find(self) -> None:
+        streams: dict[tuple[Any, ...], tuple[_Stream, list[Expr]]] = {}
+        for e in unconditional(self.roots):
+            found = self.member(e)
+            if found is None:
+                continue
+            stream, offset, requires = found
+            key = (stream.buffer, stream.args, stream.axis, stream.sign)
+            streams.setdefault(key, (stream, requires))[0].reads[e] = offset
+        conditions: list[Expr] = []
+        for stream, requires in streams.values():
+            whole: list[Expr] | None = []
+            if stream.windows(self.count) != [0]:  # may reach beyond what is read, not beyond a row
+                leaf = stream.leaf
+                row = leaf.shape[stream.axis] if leaf is not None else stream.buffer.size
+                whole = multiples(row, self.count, self.builder)
+            if whole is not None:
+                conditions += requires + whole
+                self.streams.append(stream)
+        self.requires = tuple(dict.fromkeys(conditions))
+
+    def member(self, e: Expr) -> tuple[_Stream, int, list[Expr]] | None:
+        """A read as one of a stream: with its offset and its conditions; None: nothing wide."""
+        builder, count = self.builder, self.count
+        if not isinstance(e, Load | Read):
+            return None
+        along = [k for k, a in enumerate(e.args) if contains(a, self.variable)]
+        if len(along) != 1:
+            return None
+        (axis,) = along
+        leaf: Leaf | None = None
+        if isinstance(e, Load):
+            buffer = e.buffer
+            requires: list[Expr] | None = []
+            if buffer.role in ("local", "shared"):
+                return None
+        elif e.boundary is None:
+            if builder.context.check and e not in builder.safe:
+                return None
+            leaf = Leaf(e.node, e.component)
+            buffer = builder.input(leaf)
+            requires = self._rows(leaf, axis)
+        else:
+            return None
+        sign = coefficient(e.args[axis], self.variable)
+        if sign not in (1, -1) or buffer.type.bytes * count > WIDEST or requires is None:
+            return None
+        (rest,) = substitute((e.args[axis],), {self.variable: constant(0)})
+        rest, offset = split_constant(rest)
+        more = multiples(rest, count, builder)
+        if more is None:
+            return None
+        args = (*e.args[:axis], rest, *e.args[axis + 1 :])
+        return _Stream(buffer, leaf, args, axis, sign, {}), offset, requires + more
+
+    def _rows(self, leaf: Leaf, axis: int) -> list[Expr] | None:
+        """Conditions for elements to be neighbours along `axis`, every row of them aligned."""
+        if leaf in self.builder.context.strided:
+            found = []
+            for k in range(len(leaf.shape)):
+                step = self.builder.scalar(Stride(leaf, k), f"stride{k}")
+                found.append(at.equal(step, 1) if k == axis
+                             else at.equal(at.remainder(step, self.count), 0))  # fmt: skip
+            return found
+        if axis != len(leaf.shape) - 1:
+            return None
+        return multiples(leaf.shape[-1], self.count, self.builder) if axis > 0 else []
+
+    # --- emission ---
+
+    def shared_parts(self) -> list[Expr]:
+        """What all elements of a group have in common, beside plain leaves."""
+        dependent: set[Expr] = set()
+        for e in walk(self.roots):
+            if e is self.variable or any(c in dependent for c in (*e.args, *e.scoped)):
+                dependent.add(e)
+        needed = unconditional(self.roots)
+        inner = {a for e in needed if e in dependent for a in e.args} | set(self.roots)
+        return [e for e in needed
+                if e in inner and e not in dependent and e.type is not None
+                and isinstance(e, Apply | Read | Load | Foreign | Proj)]  # fmt: skip
+
+    def share(self, into: Linearizer) -> None:
+        """Compute what all elements have in common, here."""
+        parts = self.shared_parts()
+        into.bind({e: into.let(value) for e, value in zip(parts, into.emit(parts), strict=True)})
+
+    def start(self, stream: _Stream, into: Linearizer, first: Expr) -> Expr:
+        """The position in its buffer of a read of offset 0 at variable = `first`."""
+        turned = first if stream.sign > 0 else at.subtract(0, first)
+        args = list(stream.args)
+        args[stream.axis] = at.add(args[stream.axis], turned)
+        indices = into.emit(args)
+        if stream.leaf is None:
+            return into.let(indices[0], "at")
+        return into.let(self.builder.position(stream.leaf, indices), "at")
+
+    def load(self, into: Linearizer, first: Expr) -> list[dict[Expr, Expr]]:
+        """The wide accesses at variable = `first`; for each element, what its reads are."""
+        return self.reads(self.fetch(into, first))
+
+    def fetch(self, into: Linearizer, first: Expr) -> list[list[Expr]]:
+        """The wide accesses at variable = `first`: for each stream, the elements as they lie."""
+        found: list[list[Expr]] = []
+        for stream in self.streams:
+            begin = self.start(stream, into, first)
+            held: list[Expr] = []
+            for window in stream.windows(self.count):
+                held += load_vector(into, stream.buffer, at.add(begin, window * self.count),
+                                    self.count, self.streaming)  # fmt: skip
+            found.append(held)
+        return found
+
+    def reads(self, fetched: Sequence[Sequence[Expr]]) -> list[dict[Expr, Expr]]:
+        """For each element of a group, what its reads are, given what was fetched for it."""
+        found: list[dict[Expr, Expr]] = [{} for _ in range(self.count)]
+        for stream, values in zip(self.streams, fetched, strict=True):
+            places = [w * self.count + k for w in stream.windows(self.count)
+                      for k in range(self.count)]  # fmt: skip
+            held = dict(zip(places, values, strict=True))
+            for read, offset in stream.reads.items():
+                for k in range(self.count):
+                    found[k][read] = held[offset + stream.sign * k]
+        return found
+
+    def values(self, into: Linearizer, first: Expr) -> list[tuple[Expr, ...]]:
+        """The elements at variable = first, first + 1, …: `roots` of each, all loads in front."""
+        loaded = self.load(into, first)
+        self.share(into)
+        found = []
+        for k, reads in enumerate(loaded):
+            with into.when_always({self.variable: at.add(first, k), **reads}):
+                found.append(into.emit(self.roots, named=True))
+        return found
+
+
+def load_vector(into: Linearizer, buffer: Buffer, index: Expr, count: int,
+                streaming: bool = False, which: str | None = None
+                ) -> tuple[Var, ...]:  # fmt: skip
+    """`count` consecutive elements of a buffer in one access; `which` ends their name."""
+    parted = which is not None or buffer.name[-1].isdigit()
+    name = f"{buffer.name}{'_' if parted else ''}{which or count}"
+    variables = tuple(Var(name, buffer.type) for _ in range(count))
+    into.append(LoadVector(variables, buffer, index, streaming))
+    return variables
+
+
+def store_group(into: Linearizer, outs: Sequence[Buffer], index: Expr,
+                values: Sequence[Sequence[Expr]]) -> None:  # fmt: skip
+    """`values[k][c]` at position index + k of component c, in one access of each component."""
+    for c, buffer in enumerate(outs):
+        if len(values) == 1:
+            into.append(Store(buffer, index, values[0][c]))
+        else:
+            into.append(StoreVector(buffer, index, tuple(v[c] for v in values)))

@@ -1,0 +1,84 @@
+"""Counted loops of neighbouring elements run together, where they share what they read.
+
+A product written with `generate` reads a row of one array and a column of the other per element;
+a rectangle of elements per thread (`jam.py`) reads each of them once for several.  Large domains
+only: small ones need every thread they can get.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from treadle.dsl.expr import Expr, Index, Loop, Read, walk
+from treadle.dsl.graph import Generate
+from treadle.skeletons.schedules import Block, PerThread, Row
+
+from ...ir import arithmetic as at
+from ...ir.kernel import Buffer, Kernel
+from ..build import Builder
+from ..elementwise.gpu_elements import Elements
+from . import orders
+from .common import contains, multiprocessors, unconditional
+
+#: Blocks, the elements of a thread, and the threads on every multiprocessor from which on they were
+#: the fastest on an H200, the best last (products of 512 to 4 096 squared).  Of each pair the first
+#: that can be: several columns only where neighbours are read at once, as many as registers hold.
+PLANS = (
+    ((Block(32, 128), PerThread(4, 4), 180), (Block(64, 32), PerThread(8, 1), 480)),
+    ((Block(64, 128), PerThread(8, 8), 220), (Block(64, 128), PerThread(8, 4), 240)),
+)
+#: The same where loops cannot read several turns at once.
+TURN_BY_TURN = (((Block(64, 32), PerThread(8, 1), 480),), PLANS[1])
+#: Bytes of the states of all loops that a thread runs together: they are to stay in registers.
+MOST_STATE = 256
+#: Expressions of an element, times the elements of a thread, that a compiler takes in good time.
+MOST_EXPRESSIONS = 4096
+
+
+def together(builder: Builder, node: Generate, outs: Sequence[Buffer], fallback: Kernel) -> Kernel:
+    """Several elements per thread where their loops share reads; `fallback` elsewhere."""
+    rank = len(node.shape)
+    if rank < 2 or builder.context.check:
+        return fallback
+    reads = _reads_in_loops(node.elements)
+    if not any(not contains(e, Index(rank - 2)) for e in reads):
+        return fallback
+    axes = tuple(map(Index, range(rank)))
+    elements = Elements(builder, outs, node.elements, axes, node.shape)
+    size = sum(1 for _ in walk(elements.inside))
+    state = max(sum(v.type.bytes for v in e.vars[1:]) for e in walk(elements.inside)
+                if isinstance(e, Loop))  # fmt: skip
+
+    def columns(own: PerThread) -> int:
+        """Neighbours that are read and written at once."""
+        return math.gcd(own.cols, elements.widest())
+
+    def possible(own: PerThread) -> bool:
+        several, count = own.rows * own.cols, columns(own)
+        if size * several > MOST_EXPRESSIONS or state * several > MOST_STATE:
+            return False
+        return own.cols == 1 or (count > 1 and bool(elements.wide_reads(count).reads))
+
+    kernel, unrolled = fallback, elements.unrolled()
+    tried = [(elements, pair) for pair in TURN_BY_TURN]
+    if unrolled is not None:
+        tried += [(unrolled, pair) for pair in PLANS]
+    for which, pair in tried:
+        found = next((plan for plan in pair if possible(plan[1])), None)
+        if found is None:
+            continue
+        block, per_thread, least = found
+        several = per_thread.rows * per_thread.cols * multiprocessors(builder.context) * least
+        enough = at.less_equal(several, builder.scalar(at.product(node.shape), "size"))
+        plan = (Row() | block | per_thread).resolve(rank)
+        kernel = orders.by_blocks(builder, node, which, plan, columns(per_thread), kernel, [enough])
+    return kernel
+
+
+def _reads_in_loops(roots: Sequence[Expr]) -> list[Read]:
+    """The reads in counted loops that every element runs."""
+    loops = [e for e in unconditional(roots) if isinstance(e, Loop)]
+    outside = set(unconditional(roots))
+    return [e for loop in loops for e in walk(loop.scoped)
+            if isinstance(e, Read) and e not in outside]  # fmt: skip

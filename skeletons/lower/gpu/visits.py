@@ -1,0 +1,73 @@
+"""Leaves in the order of a schedule, dealt out to the thread blocks of a kernel.
+
+    numbers of a thread block     those of the schedule's block, or as many as it has groups
+      turn                        a group of threads takes the next `own` numbers, one a turn
+        leaf                      its place in the grid (`skeletons/lower/visits.py`)
+
+All groups of a thread block make the same number of turns: those without a leaf of their own do
+the work of another one, and store nothing, so that all threads meet at every barrier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from treadle.dsl.expr import Expr
+
+from ...ir import arithmetic as at
+from ...ir.kernel import Barrier
+from ...ir.linearize import Linearizer
+from ..visits import WHOLE, Visits
+
+__all__ = ["WHOLE", "Turns", "Visits", "leaf"]
+
+
+class Turns:
+    """`groups` (host) groups of threads a block, each with one leaf at a time.
+
+    `tasks` (host): the thread blocks that cover everything.
+    """
+
+    def __init__(self, visits: Visits, groups: Expr | int = 1) -> None:
+        self.visits = visits
+        builder = visits.builder
+        together = at.multiply(groups, visits.own)
+        span = at.integer(visits.per_task) if visits.per_task else together
+        self.tasks = at.ceil_div(visits.total_host, span)
+        turns = at.multiply(at.ceil_div(span, together), visits.own)
+        self.groups = builder.scalar(at.integer(groups), "groups")
+        self.span, self.turns = builder.scalar(span, "span"), builder.scalar(turns, "turns")
+
+    @contextmanager
+    def leaves(self, into: Linearizer, task: Expr, group: Expr
+               ) -> Iterator[tuple[Expr, tuple[Expr, ...]]]:  # fmt: skip
+        """For each turn of group `group` of thread block `task`: whether the leaf is its own, and
+        its place in the grid, moved into it where there is no such leaf."""
+        if at.is_constant(self.turns, 1):
+            yield self._leaf(into, task, group)
+            return
+        with into.loop("turn", 0, self.turns) as turn:
+            own = self.visits.own
+            patch = at.multiply(at.floor_divide(turn, own), self.groups)
+            local = at.multiply(at.add(patch, group), own)
+            yield self._leaf(into, task, into.let(at.add(local, at.remainder(turn, own)), "local"))
+            into.append(Barrier())
+
+    def _leaf(self, into: Linearizer, task: Expr, local: Expr) -> tuple[Expr, tuple[Expr, ...]]:
+        number = into.let(at.add(at.multiply(task, self.span), local), "number")
+        exists, place = leaf(self.visits, into, number)
+        return into.let(at.both(at.less(local, self.span), exists), "owner"), place
+
+
+def leaf(visits: Visits, into: Linearizer, number: Expr) -> tuple[Expr, tuple[Expr, ...]]:
+    """Whether there is a leaf of this number, and its place in the grid; else a place in it."""
+    last = at.subtract(visits.total, 1)
+    exists, place = visits.at(into, into.let(at.minimum(number, last), "visit"))
+    inside = [
+        into.let(at.minimum(p, at.subtract(n, 1)), f"leaf{k}")
+        for k, (p, n) in enumerate(zip(place, visits.counts, strict=True))
+    ]
+    for p, n in zip(inside, visits.grid, strict=True):
+        visits.builder.stays_below(p, n)
+    return into.let(at.both(at.less(number, visits.total), exists), "own"), tuple(inside)

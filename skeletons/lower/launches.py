@@ -1,0 +1,278 @@
+"""What a lowering launches, in numbers: what `explain()` says of the schedule of a kernel.
+
+The numbers are those of the extents that are known; of the variants of a kernel, the first that is
+right there is told (for data that begins at multiples of 16 bytes, as arrays of ours do).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from treadle.dsl.expr import Apply, Const, Expr, substitute, walk
+from treadle.dsl.graph import Fold, FoldSeg, Generate, Node, Permute, Shape
+from treadle.dsl.names import evaluate
+
+from ..ir.kernel import Kernel, Lowered, show
+from ..schedules import Grid, Hints, PerThread, Row, Schedule, ScheduleError, as_schedule
+from ..schedules.block_table import looked_up
+from ..schedules.schedule import ScheduleLike, shown
+from .build import LoweringContext, describe
+from .lower import lower, notes_of
+
+_PER_THREAD = " elements a thread"
+
+
+@dataclass(frozen=True)
+class Told:
+    """What is said of a node: `code`, the schedule that makes its kernels where none was given
+    (None where no schedule does); `notes`, what came of one that was; `launches`, a line each."""
+
+    code: Schedule | None
+    notes: tuple[str, ...]
+    launches: tuple[str, ...]
+
+
+def told(node: Node, context: LoweringContext, known: Mapping[Expr, int]) -> Told:
+    """What a node becomes in a context; `known` holds Extent and Param."""
+    lowered = lower(node, context)
+    given: Any = node.label.schedule if context.schedule is None else context.schedule
+    notes = notes_of(lowered, node, context)
+    if given is not None:
+        given = as_schedule(given)
+        notes = (*notes, *_idle(given, node, context, lowered, notes))
+        head = f"{shown(given)}: "
+        notes = tuple(n.removeprefix(head) for n in notes)
+    code, rectangle = None, False
+    if given is None or given == Schedule():
+        code = code_of(node, context, lowered)
+        rectangle = code is None
+    lines = [*_lines(node, lowered, known, rectangle), *_skipped(node, given, context, known)]
+    lines += _shares(node, lowered, known, given)
+    return Told(code, notes, tuple(lines))
+
+
+def _skipped(node: Node, given: ScheduleLike | None, context: LoweringContext,
+             known: Mapping[Expr, int]) -> list[str]:  # fmt: skip
+    """How many visits of an order that pads lie outside, of elements that are computed."""
+    order = None if given is None else as_schedule(given).order
+    if given is None or order is None or order.dense or not isinstance(node, Generate):
+        return []
+    if not node.shape:  # one element is in no order
+        return []
+    plan = as_schedule(given).resolve(len(node.shape))
+    by_blocks = plan.grain == "block"
+    if by_blocks and context.gpu and looked_up(plan.order):
+        return []
+    extents = [_size([e], known) for e in node.shape]
+    if any(n is None for n in extents):
+        return []
+    grid = [-(-(n or 0) // unit) for n, unit in zip(extents, plan.unit, strict=True)]
+    visits, inside = int(plan.order.linear_size(tuple(grid))), math.prod(grid)
+    if visits <= inside:
+        return []
+    return [
+        f"of {_number(visits, 'block' if by_blocks else 'element')} that {plan.order!r} visits, "
+        f"{visits - inside:,} lie outside and are skipped ({1 - inside / visits:.0%})"
+    ]
+
+
+def _idle(schedule: Schedule, node: Node, context: LoweringContext, lowered: Lowered,
+          notes: Sequence[str]) -> list[str]:  # fmt: skip
+    """Layers without which the very same kernels are made, and of which no note says why."""
+    if any(note.startswith("deterministic=True") for note in notes):
+        return []
+    found, made = [], _text(lowered)
+    for layer in schedule.layers:
+        told_of = any(repr(layer) in note and "in the order" not in note for note in notes)
+        told_of |= isinstance(layer, Hints) and any(n.startswith("caches:") for n in notes)
+        if told_of or layer in (Row(), Grid()) or layer.slot == "chooser":
+            continue
+        others = [one for one in schedule.layers if one is not layer]
+        less = replace(context, schedule=Schedule().replace(*others))
+        try:
+            same = _text(lower(node, less)) == made
+        except ScheduleError:
+            same = False  # what others say fits with it only
+        if same:
+            found.append(f"{layer!r} changes nothing here")
+    return found
+
+
+def code_of(node: Node, context: LoweringContext, lowered: Lowered) -> Schedule | None:
+    """The schedule under which a node becomes the very kernels of `lowered`, those without one."""
+    if not lowered.kernels:  # there are no elements
+        return None
+    if not context.gpu or not isinstance(node, Generate) or not node.shape:
+        return as_schedule(Row())  # the leaves of folds, scans and permutes, and tasks of a CPU
+    # Rows × columns of a thread are those of a stencil; of other kernels, accesses × columns.
+    wanted: list[Schedule] = []
+    for rows, cols in _rectangle(lowered.kernels[0]):
+        wanted.append(Row() | PerThread(rows=rows, cols=cols))
+    wanted.append(as_schedule(Row()))
+    plain = _text(lowered)
+    return next((s for s in wanted if len(node.shape) > 1 or s.per_thread is None
+                 if _text(lower(node, replace(context, schedule=s))) == plain), None)  # fmt: skip
+
+
+def kernels_made(node: Node, context: LoweringContext) -> tuple[str, ...]:
+    """What a node becomes in a context, as text to compare: equal where the very same kernels
+    are."""
+    return tuple(_text(lower(node, context)))
+
+
+def _text(lowered: Lowered) -> list[str]:
+    """The kernels, and how caches treat what they touch, without comments on the schedule."""
+    return [
+        show(replace(v, comments=(), schedule=None, fallback=None))
+        + repr([(b.name, policy) for b, policy in v.policies])
+        for k in lowered.kernels
+        for v in _variants(k)
+    ]
+
+
+def _rectangle(kernel: Kernel) -> list[tuple[int, int]]:
+    sides = [c.removesuffix(_PER_THREAD).split(" × ") for c in kernel.comments
+             if c.endswith(_PER_THREAD)]  # fmt: skip
+    return [(int(s[0]), int(s[1])) for s in sides if len(s) == 2 and all(x.isdigit() for x in s)]
+
+
+def _variants(kernel: Kernel | None) -> list[Kernel]:
+    found = []
+    while kernel is not None:
+        found.append(kernel)
+        kernel = kernel.fallback
+    return found
+
+
+def _lines(node: Node, lowered: Lowered, known: Mapping[Expr, int], rectangle: bool) -> list[str]:
+    """A line for every kernel that is launched; `rectangle`: with the elements of a thread as the
+    kernel has them, as no schedule says them."""
+    lines: list[str] = []
+    runs: list[frozenset[int]] = []
+    size = _size(_domain(node), known)
+    for first in lowered.kernels:
+        kernel, tasks = _taken(first, known)
+        if tasks is not None and tasks <= 0:
+            continue
+        # Elements are those of the domain for the kernel that reads it, not where parts meet.
+        each = None if lines or not tasks or size is None else size / tasks
+        remarks = _remarks(node, kernel, rectangle)
+        if any(r.endswith(_PER_THREAD) for r in remarks):
+            each = None
+        line = "; ".join([_count(kernel, tasks, each), *remarks])
+        lines.append(line)
+        runs.append(_runs(first, known))
+    whole = frozenset(_GUESSES)
+    ways = list(dict.fromkeys(r for r in runs if r != whole))
+    apart = len(ways) == 2 and not ways[0] & ways[1]
+    for k, (line, run) in enumerate(zip(lines, runs, strict=True)):
+        word = "then " if k else ""
+        if apart and run in ways and run not in runs[:k]:
+            word = "or " if run == ways[1] else f"{word}either "
+        lines[k] = word + line
+    return lines or ["nothing is launched: there are no elements"]
+
+
+def _shares(node: Node, lowered: Lowered, known: Mapping[Expr, int], given: ScheduleLike | None
+            ) -> list[str]:  # fmt: skip
+    """Of a fold what a block of threads, or a task, covers (under a schedule its notes say that),
+    and in how many parts a result is folded."""
+    if not isinstance(node, Fold):
+        return []
+    launched = [(k, n) for k, n in (_taken(k, known) for k in lowered.kernels) if n]
+    count, results = _size(node.inner, known), _size(node.outer, known)
+    if not launched or not count or not results:
+        return []
+    kernel, tasks = launched[0]
+    parts = max(_partials(kernel, known) // results, 1) if len(launched) > 1 else 1
+    each, what = count / parts, "block" if kernel.threads else "task"
+    s = Schedule() if given is None else as_schedule(given)
+    if s.order or s.block or s.per_thread or s.lanes:
+        return [f"a result is folded in {parts:,} parts of {_about(each)}"] if parts > 1 else []
+    covered = results * parts / tasks
+    elements = f"{_about(each)} of {count:,}" if parts > 1 else f"all {count:,}"
+    many = f"for each of {_about(covered)} results" if covered >= 1.5 else "for a result"
+    text = f"a {what} folds {elements} elements {many}"
+    return [f"{text}: {parts:,} parts of a result" if parts > 1 else text]
+
+
+def _partials(kernel: Kernel, known: Mapping[Expr, int]) -> int:
+    """Partial results that a kernel leaves to the next one."""
+    bound: dict[Expr, Expr] = dict(zip(kernel.scalars, kernel.scalar_values, strict=True))
+    sizes = substitute([b.size for b in kernel.buffers if b.role == "scratch"], bound)
+    return max((evaluate(s, known) or 0 for s in sizes), default=0)
+
+
+#: What an extent that nobody knows may be: which kernels run together for some of these.
+_GUESSES = (1 << 6, 1 << 12, 1 << 18, 1 << 24, 1 << 30)
+
+
+def _runs(kernel: Kernel, known: Mapping[Expr, int]) -> frozenset[int]:
+    """The guesses of what is not known with which a kernel has tasks; all where they are known."""
+    bound: dict[Expr, Expr] = dict(zip(kernel.scalars, kernel.scalar_values, strict=True))
+    (tasks,) = substitute([kernel.tasks], bound)
+    open_ = [e for e in walk((tasks,)) if not isinstance(e, Const | Apply) and e not in known]
+    if not open_:
+        return frozenset(_GUESSES)
+    found = {g: evaluate(tasks, {**known, **dict.fromkeys(open_, g)}) for g in _GUESSES}
+    return frozenset(g for g, n in found.items() if n is None or n > 0)
+
+
+def _taken(kernel: Kernel, known: Mapping[Expr, int]) -> tuple[Kernel, int | None]:
+    """The variant that is launched, and its tasks (None: not known)."""
+    variants = _variants(kernel)
+    for v in variants:
+        bound: dict[Expr, Expr] = dict(zip(v.scalars, v.scalar_values, strict=True))
+        tasks, *requires = substitute([v.tasks, *v.requires], bound)
+        if all(evaluate(r, known) != 0 for r in requires):
+            return v, evaluate(tasks, known)
+    raise AssertionError(f"{kernel.name}: no variant fits")
+
+
+def _count(kernel: Kernel, tasks: int | None, each: float | None) -> str:
+    if not kernel.threads:
+        many = "tasks, as many as the extents ask for" if tasks is None else _number(tasks, "task")
+        return many + ("" if each is None or each < 1.5 else f" of {_about(each)} elements")
+    of = f"of {_number(kernel.threads, 'thread')}"
+    if tasks is None:
+        return f"blocks {of}, as many as the extents ask for"
+    own = None if each is None else each / kernel.threads
+    spread = "" if own is None or own < 1.5 else f", {_about(own)} elements each"
+    return f"{_number(tasks, 'block')} {of}{spread}"
+
+
+def _remarks(node: Node, kernel: Kernel, rectangle: bool) -> list[str]:
+    """What the skeleton says of a kernel, but for what is said here as well."""
+    own = kernel.comments[len(describe(node)) :]
+    return [c for c in own if not c.startswith("schedule:")
+            and (rectangle or not c.endswith(_PER_THREAD))]  # fmt: skip
+
+
+def _domain(node: Node) -> Shape | None:
+    """The elements that are computed, or combined."""
+    if isinstance(node, Fold):
+        return (*node.outer, *node.inner)
+    if isinstance(node, FoldSeg):
+        return (*node.outer, node.extent)
+    if isinstance(node, Permute):
+        return node.domain
+    shape: Shape | None = getattr(node, "shape", None)
+    return shape
+
+
+def _size(shape: Sequence[Expr] | None, known: Mapping[Expr, int]) -> int | None:
+    if shape is None:
+        return None
+    found = [int(e.value) if isinstance(e, Const) else evaluate(e, known) for e in shape]
+    return None if None in found else math.prod(max(n or 0, 0) for n in found)
+
+
+def _number(n: int, word: str) -> str:
+    return f"{n:,} {word}" if n == 1 else f"{n:,} {word}s"
+
+
+def _about(x: float) -> str:
+    return f"{x:,.0f}" if x >= 10 else f"{x:.2g}"

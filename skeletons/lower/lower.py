@@ -1,0 +1,103 @@
+"""`lower`: from a node of the array graph to kernels."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from treadle.dsl.graph import Fold, FoldSeg, Generate, Matmul, Node, Permute, Scan
+from treadle.dsl.schedule import of_operation
+
+from ..ir.hosted import Stride
+from ..ir.kernel import Lowered
+from ..ir.tidy import tidy
+from ..schedules import as_schedule
+from .build import LoweringContext, Site
+from .caching import cached
+from .resident import resident
+
+Lowering = Callable[[Any, LoweringContext], Lowered]
+
+
+@functools.cache
+def _for_cpu() -> dict[type[Node], Lowering]:
+    from ..products import kernel_cpu as matmul
+    from .elementwise import cpu as generate
+    from .fold import cpu as fold_cpu
+    from .scan import cpu as scan
+    from .scatter import cpu as permute
+    from .segmented import cpu as fold_seg
+
+    return {
+        Generate: generate.lower_generate,
+        Fold: fold_cpu.lower_fold,
+        FoldSeg: fold_seg.lower_fold_seg,
+        Scan: scan.lower_scan,
+        Permute: permute.lower_permute,
+        Matmul: matmul.lower_matmul,
+    }
+
+
+@functools.cache
+def _for_gpu() -> dict[type[Node], Lowering]:
+    from ..products import kernel_gpu as matmul
+    from .elementwise import gpu as generate
+    from .fold import gpu as fold
+    from .scan import gpu as scan
+    from .scatter import gpu as permute
+    from .segmented import gpu as fold_seg
+
+    return {
+        Generate: generate.lower_generate,
+        Fold: fold.lower_fold,
+        FoldSeg: fold_seg.lower_fold_seg,
+        Scan: scan.lower_scan,
+        Permute: permute.lower_permute,
+        Matmul: matmul.lower_matmul,
+    }
+
+
+__all__ = ["LoweringContext", "Site", "Stride", "layer_notes", "lower", "notes_of"]
+
+
+def lower(node: Node, context: LoweringContext | None = None) -> Lowered:
+    """The kernels that compute `node`, in order, with the scratch memory between them.
+
+    Arrays that the node reads are input buffers, whoever computes them; its own components are
+    output buffers (for a Permute "update" buffers, which hold the defaults when the first kernel
+    starts).  Library, Barrier, ArrayLoop and Branch are the executor's: `TypeError`.
+
+    The layers of a schedule that are about blocks as wholes, who runs them and how the caches treat
+    what they touch, are put on the kernels afterwards, whatever made these.
+
+    Errors: `ScheduleError`, which names the operation, where its schedule does not fit it.
+    """
+    context = context or LoweringContext()
+    with of_operation(node.label, node.where):
+        lowered = cached(resident(_lowered(node, context), node, context), node, context)
+    if not context.gpu:
+        return lowered
+    return replace(lowered, kernels=tuple(tidy(k) for k in lowered.kernels))
+
+
+def layer_notes(node: Node, context: LoweringContext) -> tuple[str, ...]:
+    """What came of the schedule that a node was given, in words."""
+    return () if node.label.schedule is None else notes_of(lower(node, context), node, context)
+
+
+def notes_of(lowered: Lowered, node: Node, context: LoweringContext) -> tuple[str, ...]:
+    """What is worth knowing of how a node was lowered, each once."""
+    notes, given = lowered.notes, node.label.schedule
+    stage = None if given is None else as_schedule(given).stage
+    if stage is not None and not context.gpu:
+        notes = (*notes, f"{stage!r} has no effect on a CPU: its caches hold what a block reads")
+    return tuple(dict.fromkeys(notes))
+
+
+def _lowered(node: Node, context: LoweringContext) -> Lowered:
+    lowering = (_for_gpu() if context.gpu else _for_cpu()).get(type(node))
+    if lowering is None:
+        raise TypeError(f"{type(node).__name__} is not lowered to kernels")
+    return lowering(node, context)

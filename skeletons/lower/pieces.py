@@ -1,0 +1,209 @@
+"""Programs that can be computed in pieces along the leading axis, and why others cannot.
+
+Rows i … j of every result then come from rows i … j of the inputs that are cut (with a stencil:
+and the few rows around them), and from the others whole.  What a kernel may do with the leading
+index is read rows of cut arrays at it, or at a constant distance from it where the array has a
+boundary; with the leading extent, nothing but be as long.  So a piece does for its rows just what
+the whole program does, operation by operation; a program that could tell the difference is not cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from treadle.dsl.access import polynomial
+from treadle.dsl.expr import Apply, Expr, Extent, Foreign, Index, Read, walk
+from treadle.dsl.graph import Barrier, Fold, Generate, Input, Leaf, Node, Scan, topological
+
+from ..schedules import Auto
+from .fold.gpu import grouping
+from .gpu.collectives import is_exact
+
+#: Boundaries that stay near the edge which a place is beyond.
+_NEAR = ("clamp", "mirror", "symmetric", "constant")
+#: Those of them that lead back over the row itself.
+_BACK = ("mirror", "symmetric")
+_ROW = Index(0)
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """How a program is cut: the positions among its inputs of those of which a piece needs its
+    rows alone, and how many rows more `before` and `after` them (the results of these are wrong,
+    for they are beside an edge that is none).
+
+    `grouped`: numbers that must be for the extents of a piece what they are for the whole, or sums
+    of floats are rounded otherwise.
+    """
+
+    cut: tuple[int, ...]
+    before: int = 0
+    after: int = 0
+    grouped: tuple[Expr, ...] = ()
+
+
+class Whole(Exception):
+    """Why a program cannot be computed in pieces, in words."""
+
+
+def pieces_of(roots: Sequence[Leaf], inputs: Sequence[Input], check: bool = False) -> Pieces:
+    """How to compute an optimised graph in pieces along the leading axis of its results.
+
+    All inputs that are cut must turn out to have one leading extent.  `check`: indices are tested,
+    and errors tell them.  Raises `Whole`.
+    """
+    if check:
+        raise Whole("checked mode tells the indices of the whole arrays")
+    cutter = _Cutter()
+    for leaf in roots:
+        cutter.demand(leaf, 0, 0)
+    for node in reversed(list(topological(roots))):
+        cutter.visit(node)
+    cutter.judge_extents()
+    cut = tuple(k for k, node in enumerate(inputs) if node in cutter.near)
+    before = max((cutter.near[inputs[k]][0] for k in cut), default=0)
+    after = max((cutter.near[inputs[k]][1] for k in cut), default=0)
+    return Pieces(cut, before, after, tuple(dict.fromkeys(cutter.grouped)))
+
+
+class _Cutter:
+    """Goes from the results to the inputs, and learns which arrays are cut.
+
+    `near`: how many rows before and after its own a piece needs of an array that is cut; `whole`:
+    arrays that every piece needs all of; `used`: extents that are used other than as a leading one,
+    and by whom; `checked`: what is compared, and for whom; `grouped`: see `Pieces`.
+    """
+
+    def __init__(self) -> None:
+        self.near: dict[Node, tuple[int, int]] = {}
+        self.whole: set[Node] = set()
+        self.used: dict[Extent, Node] = {}
+        self.checked: list[tuple[Node, Expr, Expr]] = []
+        self.grouped: list[Expr] = []
+
+    def demand(self, leaf: Leaf, before: int, after: int) -> None:
+        """A piece needs its rows of an array, and some around them."""
+        if not leaf.shape:
+            raise Whole(f"{_name(leaf.node)} makes a single number")
+        length = leaf.shape[0]
+        if not isinstance(length, Extent) or length.axis:
+            raise Whole(f"the leading extent of {_name(leaf.node)} is no argument's leading extent")
+        if leaf.node in self.whole or length.node in self.whole:
+            raise Whole(f"{_name(leaf.node)} is read by rows and also as a whole")
+        self.near.setdefault(length.node, (0, 0))
+        had = self.near.get(leaf.node, (0, 0))
+        self.near[leaf.node] = max(had[0], before), max(had[1], after)
+
+    def demand_whole(self, leaf: Leaf, reader: Node) -> None:
+        """Every piece needs all of an array."""
+        if leaf.node in self.near:
+            raise Whole(f"{_name(reader)} reads {_name(leaf.node)} at other rows than its own")
+        if not isinstance(leaf.node, Input):
+            raise Whole(f"{_name(reader)} needs the whole of {_name(leaf.node)}")
+        self.whole.add(leaf.node)
+
+    def visit(self, node: Node) -> None:
+        """What a node needs for its rows; all that read it have been visited."""
+        if isinstance(node, Input):
+            return
+        before, after = self.near[node]
+        if node.label.schedule not in (None, Auto()):
+            raise Whole(f"{_name(node)} has a schedule, which is for the whole")
+        if isinstance(node, Barrier):
+            for leaf in node.arguments:
+                self.demand(leaf, before, after)
+        elif isinstance(node, Fold | Scan):
+            if isinstance(node, Scan) and not node.axis:
+                raise Whole(f"{_name(node)} goes along the leading axis")
+            if not is_exact(node.combine):
+                grouped = grouping(node) if isinstance(node, Fold) else None
+                if grouped is None:
+                    raise Whole(f"how {_name(node)} rounds depends on how many rows there are")
+                self.grouped.append(grouped)
+        elif not isinstance(node, Generate):
+            raise Whole(f"{_name(node)} works on whole arrays")
+        for leaf in node.leaves:
+            self.demand(leaf, before, after)
+            self._extents(node, leaf.shape[1:])
+        self._rows(node, before, after)
+        for check in node.checks:
+            if check.reads:
+                raise Whole(f"{_name(node)} is checked against what an array holds")
+            self.checked.append((node, check.left, check.right))
+
+    def _rows(self, node: Node, before: int, after: int) -> None:
+        """What the bodies of a node do with the leading index."""
+        seen: set[Expr] = set()
+        stack: list[Expr] = list(node.bodies())
+        while stack:
+            e = stack.pop()
+            if e in seen:
+                continue
+            seen.add(e)
+            if e is _ROW:
+                raise Whole(f"{_name(node)} computes with the leading index")
+            if isinstance(e, Extent):
+                self.used.setdefault(e, node)
+            if isinstance(e, Foreign) and e.function.raises:
+                raise Whole(f"{_name(node)} calls '{e.function.name}', which may raise")
+            stack += e.scoped
+            if not isinstance(e, Read):
+                stack += e.args
+                continue
+            leaf = Leaf(e.node, e.component)
+            offset = self._offset(e)
+            if offset is None:
+                self.demand_whole(leaf, node)
+                stack += e.args
+                continue
+            if offset and e.boundary not in _NEAR:
+                raise Whole(f"{_name(node)} reads {_name(e.node)} {_beyond(e, offset)}")
+            if e.vars and any(v is e.vars[0] for v in walk(e.scoped)):
+                raise Whole(f"what {_name(node)} reads beyond the edge depends on the row")
+            up, down = max(-offset, 0), max(offset, 0)
+            if e.boundary in _BACK:
+                up = down = abs(offset)
+            self.demand(leaf, before + up, after + down)
+            stack += e.args[1:]
+
+    @staticmethod
+    def _offset(read: Read) -> int | None:
+        """c where a read is at row + c, None where the leading index has no part in its row."""
+        if not read.args or any(isinstance(e, Apply) and e.op.name == "cast"
+                                for e in walk(read.args[:1])):  # fmt: skip
+            return None
+        place = polynomial(read.args[0])
+        if place is None or place.get((_ROW,)) != 1 or set(place) - {(_ROW,), ()}:
+            return None
+        return place.get((), 0)
+
+    def _extents(self, node: Node, expressions: Sequence[Expr]) -> None:
+        for e in walk(expressions):
+            if isinstance(e, Extent):
+                self.used.setdefault(e, node)
+
+    def judge_extents(self) -> None:
+        """The cut extent is a length of arrays, and is compared with itself, and nothing else."""
+
+        def is_cut(e: Expr) -> bool:
+            return isinstance(e, Extent) and not e.axis and e.node in self.near
+
+        for node, left, right in self.checked:
+            if not (is_cut(left) and is_cut(right)):
+                self._extents(node, (left, right))
+        for e, node in self.used.items():
+            if is_cut(e):
+                raise Whole(f"{_name(node)} computes with the leading extent")
+
+
+def _beyond(read: Read, offset: int) -> str:
+    rows = f"{abs(offset)} row{'s' if abs(offset) > 1 else ''} {'on' if offset > 0 else 'back'}"
+    return rows if read.boundary is None else f"{rows}, with boundary {read.boundary}"
+
+
+def _name(node: Node) -> str:
+    if isinstance(node, Input):
+        return node.called()
+    where = "" if node.where is None else f" at {node.where.short()}"
+    return f"{node.label}{where}"

@@ -1,0 +1,158 @@
+"""The residency of a schedule, put on the kernels that a lowering made.
+
+    Grid            nothing: the hardware hands out blocks; threads of a CPU have spans of tasks
+    Clusters(n)     GPU: tasks renumbered (`kernel.agents.redirected`)
+    Agents(n)       GPU: blocks that stay and fetch their work (`kernel.agents.agents`)
+    LocalityGraph   tasks in the order of the block-sharing graph, as queues of agents on a GPU, as
+                    the spans of the threads on a CPU
+
+On a CPU every thread has a span of neighbouring tasks and takes from the others' when it has done
+its own, whatever the schedule says: `Clusters` and `Agents` add nothing to that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from treadle.dsl.expr import Const, Expr, constant, substitute
+from treadle.dsl.graph import Generate, Node, Permute
+from treadle.dsl.types import int32, int64
+
+from ..ir import arithmetic as at
+from ..ir.kernel import Buffer, Kernel, Lowered
+from ..schedules import Agents, Clusters, Grid, LocalityGraph, Schedule, as_schedule
+from . import agents
+from .build import LoweringContext
+from .tiling import host_ids
+from .visits import QUEUES
+
+#: Multiprocessors taken for granted where the context does not know (an H200).
+MULTIPROCESSORS = 132
+#: Threads that a multiprocessor holds at once; agents of a `LocalityGraph` are as many as that.
+RESIDENT_THREADS = 2048
+
+
+def resident(lowered: Lowered, node: Node, context: LoweringContext) -> Lowered:
+    """The kernels under the residency of the node's schedule; the very same without one."""
+    given = node.label.schedule if context.schedule is None else context.schedule
+    if given is None:
+        return lowered
+    schedule = as_schedule(given)
+    layer = schedule.residency
+    if layer is None or isinstance(layer, Grid) or not lowered.kernels:
+        return lowered
+    if isinstance(layer, LocalityGraph):
+        return _by_graph(lowered, node, context, schedule, layer)
+    if not context.gpu:
+        return _noted(lowered, f"{layer!r} changes nothing on a CPU: every thread has a queue of "
+                      "neighbouring tasks and steals from the others'")  # fmt: skip
+    why = _why_not(lowered)
+    if why is not None:
+        return _noted(lowered, f"{layer!r} has no effect here: {why}")
+    count = multiprocessors(context)
+    if isinstance(layer, Clusters):
+        moved = tuple(agents.redirected(k, layer.n, count) for k in lowered.kernels)
+        note = f"{layer!r}: {layer.n} neighbours are launched {count} blocks apart"
+        return _noted(replace(lowered, kernels=moved), note)
+    assert isinstance(layer, Agents), layer
+    lowered = _noted(lowered, f"{layer!r}: at most {count} × {layer.per_sm} blocks stay and fetch "
+                     "their work from the queue of their multiprocessor, or steal it")  # fmt: skip
+    fit = min(RESIDENT_THREADS // max(k.threads, 1) for k in lowered.kernels)
+    if layer.per_sm > fit:
+        lowered = _noted(lowered, f"{layer!r}: at most {fit} blocks of so many threads fit on a "
+                         "multiprocessor at once, and the others wait")  # fmt: skip
+    return _with_agents(lowered, count, lambda kernel: layer.per_sm, None)
+
+
+def multiprocessors(context: LoweringContext) -> int:
+    """Of the GPU lowered for (threads of the CPU); only for what reaches no result."""
+    if not context.gpu:
+        return max(context.threads, 1)
+    return context.threads if context.threads > 1 else MULTIPROCESSORS
+
+
+def _noted(lowered: Lowered, note: str) -> Lowered:
+    return replace(lowered, notes=(*lowered.notes, note))
+
+
+def _why_not(lowered: Lowered) -> str | None:
+    if all(agents.independent(k) for k in lowered.kernels):
+        return None
+    return "blocks of this operation pass results on to each other"
+
+
+def _with_agents(lowered: Lowered, queues: int, per_queue: Callable[[Kernel], int],
+                 table: Buffer | None) -> Lowered:  # fmt: skip
+    made: list[Kernel] = []
+    scratch = list(lowered.scratch)
+    for k, kernel in enumerate(lowered.kernels):
+        name = "zero_queues" if len(lowered.kernels) == 1 else f"zero_queues{k}"
+        words = Buffer(name, int64, "scratch", constant(queues * agents.STRIDE))
+        made.append(agents.agents(kernel, queues, per_queue(kernel), words, table))
+        scratch.append(words)
+    return replace(lowered, kernels=tuple(made), scratch=tuple(scratch))
+
+
+# --- LocalityGraph -------------------------------------------------------------------------------
+
+
+def _by_graph(lowered: Lowered, node: Node, context: LoweringContext, schedule: Schedule,
+              layer: LocalityGraph) -> Lowered:  # fmt: skip
+    from .locality import (  # nobody else waits for its imports
+        domain_of,
+        prepared,
+        queue_table,
+        unseen,
+    )
+
+    on_cpu = not context.gpu
+    made = [b for b in lowered.scratch if b.name == QUEUES]
+    why = _why_not(lowered)
+    if why is None and not (isinstance(node, Generate | Permute) and domain_of(node)):
+        why = "only elements that are independent of each other make a graph of blocks"
+    if why is None and isinstance(node, Permute) and node.label.deterministic:
+        why = "deterministic=True keeps the order of the source"
+    if why is None and len(lowered.kernels) != 1 and not made:
+        why = "the operation is several kernels"
+    if why is not None:
+        return _noted(lowered, f"{layer!r} has no effect here: {why}")
+    assert isinstance(node, Generate | Permute)
+    domain = domain_of(node)
+    plan = schedule.resolve(len(domain))
+    count = multiprocessors(context)
+    if made:
+        (table,) = made  # the kernels look blocks up themselves
+    else:
+        (kernel,) = lowered.kernels
+        _require_blocks(kernel, host_ids(plan, domain))
+        blocks = at.maximum(kernel.tasks, 1)
+        table = Buffer(QUEUES, int32, "scratch", blocks, below=blocks)
+    filled = queue_table(node, plan, layer, count, table)
+    notes = [f"{layer!r}: {count} queues of blocks by the lines they share, {prepared(node)}"]
+    notes += [f"{layer!r} knows nothing of the reads of {leaf!r}: their places depend on what only "
+             "a run tells" for leaf in unseen(node)]  # fmt: skip
+    lowered = replace(
+        lowered,
+        scratch=(*(b for b in lowered.scratch if b is not table), table),
+        tables=(*lowered.tables, filled),
+        notes=(*lowered.notes, *notes),
+    )
+    if made:
+        return lowered
+    if on_cpu:
+        return replace(lowered, kernels=(agents.reordered(kernel, table),))
+    return _with_agents(lowered, count, lambda k: max(1, RESIDENT_THREADS // k.threads), table)
+
+
+def _require_blocks(kernel: Kernel, ids: Expr) -> None:
+    """Tasks of every variant are the blocks that the graph is of."""
+    known: dict[Expr, Expr] = dict(zip(kernel.scalars, kernel.scalar_values, strict=True))
+    tasks = substitute((kernel.tasks,), known)[0]
+    same = tasks is ids or (
+        isinstance(tasks, Const) and isinstance(ids, Const) and int(tasks.value) == int(ids.value)
+    )
+    if not same:
+        raise AssertionError(f"{kernel.name}: its tasks are not the blocks of its schedule")
+    if kernel.fallback is not None:
+        _require_blocks(kernel.fallback, ids)

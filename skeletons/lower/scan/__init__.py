@@ -1,0 +1,1 @@
+"""Prefixes along an axis."""

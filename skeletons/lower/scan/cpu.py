@@ -1,0 +1,464 @@
+"""Scan: prefixes along an axis, from either end.
+
+Everything is written in scan order: step p combines element k = p, or n − 1 − p from the right,
+and the operands keep the array's order.  Two shapes:
+
+    along     the axis is contiguous.  Few rows: three kernels over blocks of a fixed size,
+                 sums     the combination of every block but the last
+                 carries  their prefixes, `init` first
+                 scan     every block again, from its carry
+              many rows: the third kernel alone, a row being one block
+    across    the axis is not the last: a vector of columns, step by step
+
+Operators that are known primitives go GROUPED steps at a time, as a prefix of the group beside
+its start, so that a step does not wait for the one before.  Costly elements and epilogues are
+computed by vector loops over a part of the row that fits in the first-level cache (`staged`).
+Which of these is done depends on the operator and the extents, never on what was fused.
+
+A schedule numbers the blocks of rows, or the columns, that tasks consist of (`../visits.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from treadle.dsl.combines import identities
+from treadle.dsl.expr import TRUE, Apply, Expr, Index, Read, Var, constant, walk
+from treadle.dsl.graph import Scan
+from treadle.dsl.types import int64
+
+from ...access import affine
+from ...ir import arithmetic as at
+from ...ir import transform
+from ...ir.kernel import Assign, Buffer, Kernel, Let, Load, Lowered, Store
+from ...ir.linearize import Linearizer
+from .. import tiling
+from ..build import Builder, LoweringContext, element_cost, flop_count
+from ..combining import Values, accumulate, assign, combine_simple, declare, fold_range, zeros
+from ..visits import WHOLE, Visits, strip_width
+
+#: Elements of a block; a multiple of STAGE.
+BLOCK = 16384
+#: Elements computed ahead of their scan.
+STAGE = 2048
+#: Steps taken together; divides STAGE.
+GROUPED = 8
+#: From this many rows on, a row is scanned by one task.
+MANY_ROWS = 16
+#: Columns of a task, and steps between two visits of the accumulators, across.
+ACROSS_COLUMNS, ACROSS_STEP = 512, 8
+#: Elements that cost more are computed ahead.
+_CHEAP_ELEMENT = 6.0
+
+
+def lower_scan(node: Scan, context: LoweringContext) -> Lowered:
+    """One kernel, or three (module docstring)."""
+    builder = Builder(node, context)
+    if node.axis == len(node.shape) - 1:
+        return _Along(builder, node).lower()
+    return _Across(builder, node).lower()
+
+
+class AxisScan:
+    """What both shapes share: where elements come from and where results go."""
+
+    def __init__(self, builder: Builder, node: Scan) -> None:
+        self.builder, self.node, self.combine = builder, node, node.combine
+        outs = builder.outputs()
+        count = len(node.epilogue)
+        self.outs, self.totals = outs[:count], outs[count:]
+        self.elements = transform.resolve(node.elements, builder, node.shape)
+        self.epilogue = transform.resolve(node.epilogue, builder, node.outputs[0].shape)
+        self.n = builder.extent(node.shape[node.axis])
+        self.out_shape = builder.shape(node.outputs[0].shape)
+        self.others = (*node.shape[: node.axis], *node.shape[node.axis + 1 :])
+        self.neutral = identities(node.combine)
+
+    def place(self, others: Sequence[Expr], k: Expr) -> tuple[Expr, ...]:
+        """The index of element `k` of the row at `others`."""
+        axis = self.node.axis
+        return (*others[:axis], k, *others[axis:])
+
+    def source(self, p: Expr) -> Expr:
+        """The element that step `p` combines."""
+        return at.subtract(at.subtract(self.n, 1), p) if self.node.reverse else p
+
+    def target(self, p: Expr) -> Expr:
+        """Where the result of step `p` goes: for an exclusive scan the value before the step."""
+        if not self.node.reverse:
+            return p
+        last = self.n if self.node.form == "exclusive" else at.subtract(self.n, 1)
+        return at.subtract(last, p)
+
+    def element(self, into: Linearizer, others: Sequence[Expr], p: Expr) -> Values:
+        """The components of the element of step `p`."""
+        k = self.source(p)
+        self.builder.stays_below(k, self.node.shape[self.node.axis])
+        places = self.place(others, k)
+        with into.when_always({Index(a): i for a, i in enumerate(places)}):
+            return into.emit(self.elements)
+
+    def store(self, into: Linearizer, others: Sequence[Expr], p: Expr, values: Sequence[Expr]
+              ) -> None:  # fmt: skip
+        """The result of step `p`, through the epilogue."""
+        places = self.place(others, self.target(p))
+        values = [into.let(v, "r") for v in values]
+        with into.when_always({Index(a): i for a, i in enumerate(places)}):
+            into.bind(dict(zip(self.node.results, values, strict=True)))
+            stored = into.emit(self.epilogue)
+            where = at.linear(places, self.out_shape)
+            into.append(*(Store(b, where, v) for b, v in zip(self.outs, stored, strict=True)))
+
+    def end(self, into: Linearizer, others: Sequence[Expr], total: Sequence[Expr]) -> None:
+        """The value after the last step: the last result, or the total."""
+        if self.node.form == "exclusive":
+            self.store(into, others, self.n, total)
+        elif self.node.form == "total":
+            where = at.linear(others, self.builder.shape(self.others))
+            into.append(*(Store(b, where, t) for b, t in zip(self.totals, total, strict=True)))
+
+    def step(self, into: Linearizer, total: Sequence[Expr], value: Sequence[Expr]) -> Values:
+        sides = (value, total) if self.node.reverse else (total, value)
+        return combine_simple(into, self.combine, *sides)
+
+    def advance(self, into: Linearizer, total: Sequence[Var], value: Sequence[Expr]) -> None:
+        accumulate(into, self.combine, total, value, swapped=self.node.reverse)
+
+    def init(self, into: Linearizer) -> Values:
+        assert self.node.init is not None
+        with into.when_always({}):
+            return into.emit(self.node.init, named=True)
+
+    def kernel(self, suffix: str, tasks: Expr, task: Var, into: Linearizer, comment: str,
+               **gpu: Any) -> Kernel:  # fmt: skip
+        accesses = affine.read_accesses(
+            (*self.node.elements, *self.node.epilogue), self.builder.buffers
+        )
+        accesses += tuple(affine.write_access(b.name, len(self.out_shape)) for b in self.outs)
+        roots = (*self.node.elements, *self.combine.results)
+        return self.builder.kernel(suffix, tasks, task, tuple(into.out), accesses=accesses,
+                                   flops=flop_count(roots), comments=(comment,),
+                                   schedule=self.node.label.schedule, **gpu)  # fmt: skip
+
+
+def _costly(roots: Sequence[Expr]) -> bool:
+    """Whether a vector loop computes these better than a serial one."""
+    return element_cost(roots) > _CHEAP_ELEMENT or any(
+        not isinstance(e, Apply | Read) and (bool(e.args) or bool(e.scoped)) for e in walk(roots)
+    )
+
+
+class _Along(AxisScan):
+    """The axis is contiguous."""
+
+    def __init__(self, builder: Builder, node: Scan) -> None:
+        super().__init__(builder, node)
+        scalar = builder.scalar
+        n, rows = node.shape[-1], at.product(self.others)
+        blocks = at.maximum(at.ceil_div(n, BLOCK), 1)
+        self.host_blocks = at.select(at.less_equal(MANY_ROWS, rows), 1, blocks)
+        self.host_rows, self.host_n = rows, n
+        self.blocks = scalar(self.host_blocks, "blocks")
+        self.length = scalar(at.select(at.equal(self.host_blocks, 1), n, BLOCK), "length")
+        self.rows = scalar(rows, "rows")
+        self.grouped = (
+            self.neutral is not None
+            and sum(e.op.cost for e in walk(node.combine.results) if isinstance(e, Apply)) <= 4
+        )
+        self.stage_in = _costly(self.elements)
+        self.stage_out = _costly(self.epilogue)
+        types = [r.type for r in node.combine.results]
+        self.stage = builder.local("stage", types, STAGE)
+        size = scalar(at.multiply(rows, self.host_blocks), "partials")
+        self.sums = builder.scratch("sum", types, size)
+        self.carries = builder.scratch("carry", types, size)
+        leaf = (*(1 for _ in self.others), BLOCK)
+        self.visits = Visits.of(builder, (*self.others, self.host_blocks), leaf)
+
+    def lower(self) -> Lowered:
+        if self.visits is None:
+            scan = self._scan()
+            return self.builder.lowered(self._sums(), self._carries(), scan)
+        sums = self._visited("sums", self.visits)
+        return self.builder.lowered(sums, self._carries(), self._visited("scan", self.visits))
+
+    def _visited(self, suffix: str, visits: Visits) -> Kernel:
+        """All blocks, as the schedule has them: their sums (of all but the last of a row), or the
+        scan of each from its carry."""
+        into, task = self.builder.emitter(), Var("task", int64)
+        rows = at.maximum(at.floor_divide(BLOCK, at.maximum(self.host_n, 1)), 1)
+        tasks, per_task = visits.tasks(rows)
+        numbers = tiling.block_range(into, "visit", task, per_task, visits.total)
+        with into.loop("number", *numbers) as number:
+            exists, (*others, block) = visits.at(into, number)
+            if suffix == "sums":
+                exists = at.both(exists, at.less(block, at.subtract(self.blocks, 1)))
+            with into.when(exists):
+                row = into.let(at.linear(others, self.builder.shape(self.others)), "row")
+                one = self._sum if suffix == "sums" else self._scan_block
+                one(into, others, row, block)
+        if suffix == "sums":
+            several = at.less(1, self.blocks)
+            tasks = at.select(several, tasks, 0)
+        return self.kernel(suffix, tasks, task, into,
+                           f"blocks of {BLOCK} elements, as the schedule says")  # fmt: skip
+
+    def _sums(self) -> Kernel:
+        into, task = self.builder.emitter(), Var("task", int64)
+        last = at.subtract(self.blocks, 1)
+        row, block = at.floor_divide(task, last), at.remainder(task, last)
+        if at.is_constant(self.host_rows, 1):
+            row, block = constant(0), task
+        row, block = into.let(row, "row"), into.let(block, "block")
+        self._sum(into, tiling.coordinates(self.builder, into, row, self.others), row, block)
+        tasks = at.select(at.less(1, self.host_blocks), at.multiply(
+            self.host_rows, at.subtract(self.host_blocks, 1)), 0)  # fmt: skip
+        return self.kernel("sums", self.builder.scalar(tasks, "sum_tasks"), task, into,
+                           f"the combination of each block of {BLOCK}")  # fmt: skip
+
+    def _sum(self, into: Linearizer, others: Sequence[Expr], row: Expr, block: Expr) -> None:
+        """The combination of one block."""
+        start, stop = tiling.block_range(into, "block", block, self.length, self.n)
+        if self.node.reverse:
+            start, stop = at.subtract(self.n, stop), at.subtract(self.n, start)
+
+        def element(inner: Linearizer, k: Expr) -> Values:
+            self.builder.stays_below(k, self.node.shape[-1])
+            with inner.when_always({Index(a): i for a, i in enumerate((*others, k))}):
+                return inner.emit(self.elements)
+
+        total = fold_range(into, self.combine, start, stop, element)
+        where = at.add(at.multiply(row, self.blocks), block)
+        into.append(*(Store(b, where, t) for b, t in zip(self.sums, total, strict=True)))
+
+    def _carries(self) -> Kernel:
+        into, task = self.builder.emitter(), Var("task", int64)
+        base = into.let(at.multiply(task, self.blocks), "base")
+        last = at.subtract(self.blocks, 1)
+
+        def sum_of(b: Expr) -> Values:
+            return tuple(Load(s, at.add(base, b)) for s in self.sums)
+
+        def carry(inner: Linearizer, b: Expr, total: Sequence[Expr]) -> None:
+            place = at.add(base, b)
+            inner.append(*(Store(c, place, t) for c, t in zip(self.carries, total, strict=True)))
+
+        if self.node.init is not None:
+            total = declare(into, self.init(into))
+            carry(into, constant(0), total)
+            first = 0
+        else:
+            total = declare(into, sum_of(constant(0)))
+            carry(into, constant(1), total)
+            first = 1
+        with into.loop("b", first, last) as b:
+            self.advance(into, total, sum_of(b))
+            carry(into, at.add(b, 1), total)
+        tasks = at.select(at.less(1, self.host_blocks), self.host_rows, 0)
+        return self.kernel("carries", self.builder.scalar(tasks, "carry_tasks"), task, into,
+                           "what comes before each block")  # fmt: skip
+
+    def _scan(self) -> Kernel:
+        per_task_host = at.select(
+            at.equal(self.host_blocks, 1),
+            at.maximum(at.floor_divide(BLOCK, at.maximum(self.host_n, 1)), 1), 1,
+        )  # fmt: skip
+        per_task = self.builder.scalar(per_task_host, "rows_per_task")
+        groups = self.builder.scalar(at.ceil_div(self.host_rows, per_task_host), "row_groups")
+        into, task = self.builder.emitter(), Var("task", int64)
+        block = into.let(at.remainder(task, self.blocks), "block")
+        first, end = tiling.block_range(
+            into, "row", at.floor_divide(task, self.blocks), per_task, self.rows
+        )
+        with into.loop("row", first, end) as row:
+            others = tiling.coordinates(self.builder, into, row, self.others)
+            self._scan_block(into, others, row, block)
+        how = f"{GROUPED} steps together" if self.grouped else "step by step"
+        return self.kernel("scan", at.multiply(groups, self.blocks), task, into, how)
+
+    def _scan_block(self, into: Linearizer, others: Sequence[Expr], row: Expr, block: Expr) -> None:
+        """One block, from its carry."""
+        start, stop = tiling.block_range(into, "step", block, self.length, self.n)
+        total, begin = self._begin(into, others, row, block, start, stop)
+        self._block(into, others, total, begin, stop)
+        with into.when(at.equal(block, at.subtract(self.blocks, 1))):
+            self.end(into, others, total)
+
+    def _begin(self, into: Linearizer, others: Sequence[Expr], row: Expr, block: Expr, start: Expr,
+               stop: Expr) -> tuple[tuple[Var, ...], Expr]:  # fmt: skip
+        """The accumulators before the first step, and that step."""
+        place = at.add(at.multiply(row, self.blocks), block)
+        carried = [Load(c, place) for c in self.carries]
+        if self.node.init is not None:
+            total = declare(into, self.init(into))
+            with into.when(at.less(0, block)):
+                assign(into, total, carried)
+            return total, start
+        total = declare(into, self.neutral or zeros(self.combine))
+        with into.when(at.less(0, block)):
+            assign(into, total, carried)
+        if self.neutral is not None:
+            return total, start
+        begin = into.declare(start, "begin")
+        with into.when(at.both(at.equal(block, 0), at.less(start, stop))):
+            assign(into, total, self.element(into, others, start))
+            self.store(into, others, start, total)
+            into.append(Assign(begin, at.add(start, 1)))
+        return total, begin
+
+    def _block(self, into: Linearizer, others: Sequence[Expr], total: tuple[Var, ...], start: Expr,
+               stop: Expr) -> None:  # fmt: skip
+        """Steps start … stop − 1."""
+        if not (self.stage_in or self.stage_out):
+            self._steps(into, others, total, start, stop, start)
+            return
+        with into.loop("part", start, stop, step=STAGE) as part:
+            part_stop = into.let(at.minimum(at.add(part, STAGE), stop), "part_stop")
+            if self.stage_in:
+                with into.loop("p", part, part_stop, "vector") as p:
+                    values = self.element(into, others, p)
+                    self._put(into, at.subtract(p, part), values)
+            self._steps(into, others, total, part, part_stop, part)
+            if self.stage_out:
+                with into.loop("p", part, part_stop, "vector") as p:
+                    slot = into.let(at.subtract(p, part), "slot")
+                    self.store(into, others, p, [Load(b, slot) for b in self.stage])
+
+    def _put(self, into: Linearizer, slot: Expr, values: Sequence[Expr]) -> None:
+        into.append(*(Store(b, slot, v) for b, v in zip(self.stage, values, strict=True)))
+
+    def _steps(self, into: Linearizer, others: Sequence[Expr], total: tuple[Var, ...], start: Expr,
+               stop: Expr, origin: Expr) -> None:  # fmt: skip
+        """Steps in order, in groups and one by one."""
+
+        def value(inner: Linearizer, p: Expr) -> Values:
+            if self.stage_in:
+                found: Values = tuple(Load(b, at.subtract(p, origin)) for b in self.stage)
+            else:
+                found = self.element(inner, others, p)
+            return tuple(inner.let(v, "x") for v in found)
+
+        def result(inner: Linearizer, p: Expr, values: Sequence[Expr]) -> None:
+            if self.stage_out:
+                self._put(inner, at.subtract(p, origin), values)
+            else:
+                self.store(inner, others, p, values)
+
+        inclusive = self.node.form == "inclusive"
+        left_over = start
+        if self.grouped:
+            count = at.multiply(at.floor_divide(at.subtract(stop, start), GROUPED), GROUPED)
+            left_over = into.let(at.add(start, count), "left_over")
+            with into.loop("p", start, left_over, step=GROUPED) as p:
+                prefix: list[Values] = []
+                for g in range(GROUPED):
+                    x = value(into, at.add(p, g))
+                    new = self.step(into, prefix[-1], x) if prefix else x
+                    prefix.append(tuple(into.let(v, "prefix") for v in new))
+                results = [tuple(into.let(v, "r") for v in self.step(into, total, x))
+                           for x in prefix]  # fmt: skip
+                if not inclusive:
+                    before = tuple(_copied(into, t) for t in total)
+                    results = [before, *results]
+                for g in range(GROUPED):
+                    result(into, at.add(p, g), results[g])
+                assign(into, total, results[-1])
+        with into.loop("p", left_over, stop) as p:
+            x = value(into, p)
+            if inclusive:
+                self.advance(into, total, x)
+                result(into, p, total)
+            else:
+                result(into, p, total)
+                self.advance(into, total, x)
+
+
+def _copied(into: Linearizer, v: Var) -> Var:
+    var = Var("before", v.type)
+    into.append(Let(var, v))
+    return var
+
+
+class _Across(AxisScan):
+    """The axis is not the last: columns side by side, their accumulators in the task's memory."""
+
+    def lower(self) -> Lowered:
+        builder, axis = self.builder, self.node.axis
+        columns = builder.scalar(self.others[-1], "columns")
+        types = [r.type for r in self.combine.results]
+        into, task = builder.emitter(), Var("task", int64)
+        strip = strip_width(builder, ACROSS_COLUMNS)
+        grid = (*self.others[:-1], at.ceil_div(self.others[-1], strip))
+        leaf = (*(1 for _ in self.others[:-1]), strip)
+        visits = Visits.of(builder, (*grid[:axis], constant(1), *grid[axis:]),
+                           (*leaf[:axis], WHOLE, *leaf[axis:]))  # fmt: skip
+        if visits is None:
+            across = builder.scalar(at.ceil_div(self.others[-1], ACROSS_COLUMNS), "across")
+            planes = builder.scalar(at.product(self.others[:-1]), "planes")
+            held = builder.local("column", types, ACROSS_COLUMNS)
+            plane = at.floor_divide(task, across)
+            at_plane = tiling.coordinates(builder, into, plane, self.others[:-1])
+            cols = tiling.block_range(into, "col", at.remainder(task, across), ACROSS_COLUMNS,
+                                      columns)  # fmt: skip
+            self._columns(into, at_plane, cols, held)
+            tasks, how = at.multiply(planes, across), "columns side by side"
+        else:
+            held = builder.local("column", types, strip)
+            tasks, per_task = visits.tasks(1)
+            numbers = tiling.block_range(into, "visit", task, per_task, visits.total)
+            with into.loop("number", *numbers) as number:
+                exists, place = visits.at(into, number)
+                *lead, number_of_strip = (*place[:axis], *place[axis + 1 :])
+                with into.when(exists):
+                    cols = tiling.block_range(into, "col", number_of_strip, strip, columns)
+                    self._columns(into, lead, cols, held)
+            how = f"strips of {strip} columns, as the schedule says"
+        return builder.lowered(self.kernel("", tasks, task, into, how))
+
+    def _columns(self, into: Linearizer, at_plane: Sequence[Expr], cols: tuple[Expr, Expr],
+                 held: Sequence[Buffer]) -> None:  # fmt: skip
+        """Some columns from end to end, with room for them in `held`."""
+        builder = self.builder
+        if self.node.init is not None:
+            start = self.init(into)
+            with into.loop("j", *cols, "vector") as j:
+                self._hold(into, held, at.subtract(j, cols[0]), start)
+        with into.loop("step", 0, self.n, step=ACROSS_STEP) as step:
+            stop = into.let(at.minimum(at.add(step, ACROSS_STEP), self.n), "step_stop")
+            with into.loop("j", *cols, "vector") as j:
+                builder.stays_below(j, self.others[-1])
+                slot = into.let(at.subtract(j, cols[0]), "slot")
+                total = declare(into, self.neutral or zeros(self.combine))
+                known = TRUE if self.node.init is not None else at.less(0, step)
+                with into.when(known):
+                    assign(into, total, [Load(b, slot) for b in held])
+                with into.loop("p", step, stop) as p:
+                    self._one(into, (*at_plane, j), total, p)
+                self._hold(into, held, slot, total)
+        if self.node.form != "inclusive":
+            with into.loop("j", *cols, "vector") as j:
+                slot = into.let(at.subtract(j, cols[0]), "slot")
+                last = tuple(into.let(Load(b, slot), "last") for b in held)
+                self.end(into, (*at_plane, j), last)
+
+    def _hold(self, into: Linearizer, held: Sequence[Buffer], slot: Expr, values: Sequence[Expr]
+              ) -> None:  # fmt: skip
+        into.append(*(Store(b, slot, v) for b, v in zip(held, values, strict=True)))
+
+    def _one(self, into: Linearizer, others: Sequence[Expr], total: tuple[Var, ...], p: Expr
+             ) -> None:  # fmt: skip
+        inclusive = self.node.form == "inclusive"
+        x = tuple(into.let(v, "x") for v in self.element(into, others, p))
+        if not inclusive:
+            self.store(into, others, p, total)
+        first = at.equal(p, 0)
+        if self.node.init is not None or self.neutral is not None:
+            self.advance(into, total, x)
+        else:
+            with into.when(first):
+                assign(into, total, x)
+            with into.otherwise(first):
+                self.advance(into, total, x)
+        if inclusive:
+            self.store(into, others, p, total)

@@ -1,0 +1,49 @@
+"""Scan on a GPU: prefixes along an axis, in one pass over memory.
+
+    rows       the last axis, rows that are short or many: threads of a warp scan a row, a chunk
+               at a time
+    tiles      the last axis, few long rows: a block scans a tile and gets what comes before it
+               from the blocks of earlier tiles (`gpu_tiles.py`)
+    turns      the same for very long rows: a block goes from tile to tile and works on several at
+               once (`gpu_turns.py`)
+    columns    another axis: a thread per column (`gpu_columns.py`)
+
+Everything is written in scan order: step p combines element p, or n − 1 − p from the right.  How
+elements are grouped depends on extents and on the types that are combined, never on what was fused
+nor on which block comes first: a scan of floats gives the same bits every time.
+"""
+
+from __future__ import annotations
+
+from treadle.dsl.graph import Scan
+
+from ...ir import arithmetic as at
+from ...ir.kernel import Lowered
+from ..build import Builder, LoweringContext
+from .gpu_columns import ColumnScan
+from .gpu_rows import RowScan
+from .gpu_tiles import TileScan
+from .gpu_turns import TurnScan, fits
+
+#: Rows of at most this many elements are scanned by a warp, and so are rows when there are many.
+SHORT_ROW, MANY_ROWS = 1024, 2048
+#: Rows of at least this many elements keep every multiprocessor busy for several turns.
+LONG_ROW = 1 << 24
+
+
+def lower_scan(node: Scan, context: LoweringContext) -> Lowered:
+    """One kernel of three that suit different extents, or those of `ColumnScan`."""
+    builder = Builder(node, context)
+    if node.axis != len(node.shape) - 1:
+        return ColumnScan(builder, node).lower()
+    length = node.shape[-1]
+    rows = at.product(node.shape[:-1])
+    narrow = at.either(at.less_equal(length, SHORT_ROW), at.less_equal(MANY_ROWS, rows))
+    wide, kernels = at.negate(narrow), [RowScan(builder, node).lower(narrow)]
+    if fits(node):
+        long = at.less_equal(LONG_ROW, length)
+        kernels.append(TileScan(builder, node).lower(at.both(wide, at.negate(long))))
+        kernels.append(TurnScan(builder, node).lower(at.both(wide, long)))
+    else:
+        kernels.append(TileScan(builder, node).lower(wide))
+    return builder.lowered(*kernels)

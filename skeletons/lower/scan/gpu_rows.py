@@ -1,0 +1,412 @@
+"""Rows scanned by the threads of a warp, a chunk at a time; and what all scans of rows share.
+
+A chunk is `vectors` vectors of VECTOR consecutive elements for each of `width` threads, vector j of
+all threads before vector j + 1:
+
+    read      each thread its vectors, prefixes inside a vector
+    spread    prefixes over the threads, for all vectors side by side, and from vector to vector
+    write     what comes before a vector, combined with the prefixes inside it
+
+Elements beyond the end of a row are read as the last one: what comes of them is not stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from enum import Enum
+from typing import Any
+
+from treadle.dsl.expr import FALSE, TRUE, Expr, Index, Var, constant, substitute
+from treadle.dsl.graph import Scan
+from treadle.dsl.types import int64
+
+from ...ir import arithmetic as at
+from ...ir.kernel import Kernel, Let, Store, StoreVector
+from ...ir.linearize import Linearizer
+from .. import tiling
+from ..build import Builder, element_cost
+from ..combining import Values, apply_combine, assign, declare, zeros
+from ..gpu.collectives import STEPS, flipped, get, put, shuffled
+from ..gpu.common import WARP, WIDEST, Group, Threads, load_vector, multiples, vector_count
+from ..gpu.visits import WHOLE, Turns, Visits
+from .cpu import AxisScan
+
+#: Threads of a block, and vectors of a thread in a chunk.
+THREADS, VECTORS = 256, 4
+#: Threads of a row that are used before one takes more than a vector of it.
+FEW_LANES = 8
+#: Elements that cost more are read one vector after the other.
+_DEAR = 40.0
+
+
+class Reach(Enum):
+    """How far the vectors of a chunk go: all of it is in the row; no vector reaches beyond its end;
+    some may, and elements are read and written one by one."""
+
+    WHOLE = 0
+    VECTORS = 1
+    BEYOND = 2
+
+
+class Before:
+    """A value that may be missing: `known` says whether it is there."""
+
+    def __init__(self, known: Expr, values: Sequence[Expr]) -> None:
+        self.known, self.values = known, tuple(values)
+
+
+class Rows(AxisScan):
+    """Scans along the last axis: chunks of `width` threads and `vectors` vectors each."""
+
+    def __init__(self, builder: Builder, node: Scan, vectors: int, threads: int, stage: str
+                 ) -> None:  # fmt: skip
+        super().__init__(builder, node)
+        self.order = flipped(node.combine) if node.reverse else node.combine
+        self.types = [r.type for r in node.combine.results]
+        self.vector = vector_count(self.types)
+        self.vectors, self.threads = vectors, threads
+        self.p = Var("p", int64)
+        axis, n = Index(node.axis), node.shape[-1]
+        last = at.subtract(n, 1)
+        source = at.subtract(last, self.p) if node.reverse else self.p
+        end = n if node.form == "exclusive" else last
+        target = at.subtract(end, self.p) if node.reverse else self.p
+        self.roots = substitute(self.elements, {axis: source})
+        self.results = substitute(self.epilogue, {axis: target})
+        self.group = Group(builder, self.roots, self.p, self.vector)
+        self.after = Group(builder, self.results, self.p, self.vector)
+        self.group.streaming = all(s.windows(self.vector) == [0] for s in self.group.streams)
+        size = self.vector * vectors
+        self.stage = stage
+        self.inside = (builder.local("inside", self.types, size) if stage == "local"
+                       else builder.shared("inside", self.types, size * threads))  # fmt: skip
+        #: Which of the stages is written, and which is read.
+        self.filled: Expr = at.integer(0)
+        self.shown: Expr = at.integer(0)
+        #: What comes before each vector of the chunk that is read, and of the one that is written.
+        self.before = builder.local("before", self.types, vectors)
+        self.behind = self.before
+        self.serial = element_cost(self.roots) > _DEAR
+        self._find_stores()
+
+    def _find_stores(self) -> None:
+        """Whether results can be stored in wide accesses, and when it is right."""
+        node, v = self.node, self.vector
+        n, length = node.shape[-1], node.outputs[0].shape[-1]
+        requires: list[Expr] | None = [*self.group.requires, *self.after.requires]
+        store: list[Expr] | None = []
+        if v == 1 or (node.form == "exclusive" and (self.others or node.reverse)):
+            store = None
+        if store is not None and self.others:
+            store = multiples(length, v, self.builder)
+        if store is not None and node.reverse:
+            more = multiples(n, v, self.builder)
+            store = None if more is None else store + more
+        self.wide_store = store is not None
+        self.requires = tuple(dict.fromkeys((requires or []) + (store or [])))
+        self.wide = bool(self.group.streams) or self.wide_store
+        aligned = (*self.group.aligned, *self.after.aligned)
+        self.aligned = (*aligned, *(self.outs if self.wide_store else ()))
+
+    # --- read ---
+
+    def place(self, others: Sequence[Expr], k: Expr) -> tuple[Expr, ...]:
+        return (*others, k)
+
+    def bindings(self, others: Sequence[Expr]) -> dict[Expr, Expr]:
+        return {Index(k): c for k, c in enumerate(others)}
+
+    def _slot(self, into: Linearizer, thread: Expr, j: Expr, stage: Expr) -> Expr:
+        """Where the prefixes inside vector `j` are kept."""
+        if self.stage == "shared":
+            j = at.add(at.multiply(stage, self.vectors), j)
+            j = at.add(at.multiply(j, self.threads), thread)
+        return into.let(at.multiply(j, self.vector), "slot")
+
+    def _keep(self, into: Linearizer, thread: Expr, j: Expr, prefixes: Sequence[Values]) -> None:
+        slot = self._slot(into, thread, j, self.filled)
+        for c, buffer in enumerate(self.inside):
+            column = tuple(p[c] for p in prefixes)
+            if self.stage == "shared" and self.vector > 1:
+                into.append(StoreVector(buffer, slot, column))
+            else:
+                into.append(*(Store(buffer, at.add(slot, k), v) for k, v in enumerate(column)))
+
+    def _kept(self, into: Linearizer, thread: Expr, j: Expr) -> list[Values]:
+        """The prefixes inside vector `j`."""
+        slot = self._slot(into, thread, j, self.shown)
+        if self.stage == "shared" and self.vector > 1:
+            columns = [load_vector(into, b, slot, self.vector) for b in self.inside]
+            return list(zip(*columns, strict=True))
+        return [get(into, self.inside, at.add(slot, k)) for k in range(self.vector)]
+
+    def read(self, into: Linearizer, thread: Expr, first: Expr, step: Expr, reach: Reach
+             ) -> None:  # fmt: skip
+        """Vectors at first, first + step, …, of the row in scope, and the prefixes inside them."""
+        kind = "serial" if self.serial else "unrolled"
+        with into.loop("j", 0, self.vectors, kind) as j:
+            p = into.let(at.add(first, at.multiply(j, step)), "p")
+            prefixes: list[Values] = []
+            for value in self._vector(into, j, p, reach):
+                prefixes.append(
+                    apply_combine(into, self.order, prefixes[-1], value) if prefixes else value
+                )
+            self._keep(into, thread, j, prefixes)
+            put(into, self.before, j, prefixes[-1])
+
+    def _vector(self, into: Linearizer, j: Expr, p: Expr, reach: Reach) -> list[Values]:
+        found = []
+        wide = reach is not Reach.BEYOND
+        if reach is Reach.VECTORS:
+            p = into.let(at.minimum(p, at.subtract(self.n, self.vector)), "p")
+        reads = self.loaded(into, j, p, reach) if wide else [{} for _ in range(self.vector)]
+        for k, held in enumerate(reads):
+            at_k = at.add(p, k)
+            if not wide:
+                at_k = into.let(at.minimum(at_k, at.subtract(self.n, 1)), "p")
+                if not self.node.reverse:
+                    self.builder.stays_below(at_k, self.node.shape[-1])
+            with into.when_always({self.p: at_k, **held}):
+                found.append(into.emit(self.roots, named=True))
+        return found
+
+    def loaded(self, into: Linearizer, j: Expr, p: Expr, reach: Reach) -> list[dict[Expr, Expr]]:
+        """What the reads of the elements of vector `j`, at `p`, are."""
+        return self.group.load(into, p)
+
+    def by_vectors(self, into: Linearizer) -> Expr:
+        """Whether no vector reaches beyond the end of its row."""
+        return into.let(at.equal(at.remainder(self.n, self.vector), 0), "by_vectors")
+
+    # --- spread ---
+
+    def spread(self, into: Linearizer, lane: Expr, width: Expr | int, end: Expr) -> tuple[Var, ...]:
+        """`before` becomes what comes before each vector in the chunk; the total of the chunk.
+
+        `end` is the number in the warp of the last of the `width` threads.  Where an operator has
+        no neutral element, what comes before the first vector means nothing.
+        """
+        order = self.order
+        into.note("before[j]: prefixes over the threads of the totals of their vectors j.")
+        for step in STEPS:
+            with into.when(at.less(step, width)), self._each(into) as j:
+                values = get(into, self.before, j)
+                other = shuffled(into, "shuffle_up", values, step)
+                with into.when(at.less_equal(step, lane)):
+                    put(into, self.before, j, apply_combine(into, order, other, values))
+        run = declare(into, self.neutral or zeros(self.combine), "run")
+        first_has_none = self.neutral is None
+        into.note("before[j] becomes what comes before vector j; run is the total so far.")
+        with self._each(into) as j:
+            values = get(into, self.before, j)
+            total = shuffled(into, "shuffle", values, end)
+            left = shuffled(into, "shuffle_up", values, 1)
+            first = at.equal(j, 0) if first_has_none else FALSE
+            with into.when(first):
+                put(into, self.before, j, left)
+                assign(into, run, total)
+            with into.otherwise(first):
+                put(into, self.before, j, run)
+                with into.when(at.less(0, lane)):
+                    put(into, self.before, j, apply_combine(into, order, run, left))
+                assign(into, run, apply_combine(into, order, run, total))
+        return run
+
+    def _each(self, into: Linearizer) -> AbstractContextManager[Var]:
+        return into.loop("j", 0, self.vectors, "unrolled")
+
+    # --- write ---
+
+    def write(self, into: Linearizer, thread: Expr, lane: Expr, others: Sequence[Expr], first: Expr,
+              step: Expr, base: Before, reach: Reach, owner: Expr = TRUE
+              ) -> None:  # fmt: skip
+        """Results of the vectors at first, first + step, …; `base` is what comes before the chunk.
+
+        Stores what `owner` allows; the value after the last step too, whoever has it.
+        """
+        order, inclusive = self.order, self.node.form == "inclusive"
+        with self._each(into) as j:
+            p = into.let(at.add(first, at.multiply(j, step)), "p")
+            start, known = self._start(into, base, j, lane)
+            prefixes: list[Values] = [tuple(start)]
+            for inside in self._kept(into, thread, j):
+                if known is TRUE:
+                    prefixes.append(apply_combine(into, order, start, inside))
+                    continue
+                result = declare(into, inside, "r")
+                with into.when(known):
+                    assign(into, result, apply_combine(into, order, start, inside))
+                prefixes.append(result)
+            shown = prefixes[1:] if inclusive else prefixes[:-1]
+            with into.when(owner):
+                if reach is not Reach.BEYOND:
+                    with into.when(TRUE if reach is Reach.WHOLE else at.less(p, self.n)):
+                        self._store_vector(into, others, p, shown)
+                else:
+                    for k, values in enumerate(shown):
+                        with into.when(at.less(at.add(p, k), self.n)):
+                            self.store(into, others, into.let(at.add(p, k), "p"), values)
+                if not inclusive:
+                    after = at.add(p, self.vector)
+                    last = at.both(at.less(p, self.n), at.less_equal(self.n, after))
+                    with into.when(last):
+                        final = declare(into, prefixes[1], "final")
+                        for k in range(1, self.vector):
+                            with into.when(at.equal(at.add(p, k + 1), self.n)):
+                                assign(into, final, prefixes[k + 1])
+                        self.end(into, others, final)
+
+    def _start(self, into: Linearizer, base: Before, j: Expr, lane: Expr
+               ) -> tuple[Values, Expr]:  # fmt: skip
+        """What comes before vector `j` of this thread, and whether anything does."""
+        here = get(into, self.behind, j)
+        if self.neutral is not None:
+            return apply_combine(into, self.order, base.values, here), TRUE
+        some = into.let(at.either(at.less(0, j), at.less(0, lane)), "some")
+        made = declare(into, here, "start")
+        with into.when(base.known):
+            assign(into, made, base.values)
+            with into.when(some):
+                assign(into, made, apply_combine(into, self.order, base.values, here))
+        return made, at.either(base.known, some)
+
+    def _store_vector(self, into: Linearizer, others: Sequence[Expr], p: Expr,
+                      shown: Sequence[Values]) -> None:  # fmt: skip
+        """The results of steps p, p + 1, …, all in the row."""
+        if not self.wide_store:
+            for k, values in enumerate(shown):
+                self.store(into, others, into.let(at.add(p, k), "p"), values)
+            return
+        stored = []
+        with into.when_always(self.bindings(others)):
+            reads = self.after.load(into, p)
+            for k, values in enumerate(shown):
+                with into.when_always({self.p: at.add(p, k), **reads[k]}):
+                    into.bind(dict(zip(self.node.results, values, strict=True)))
+                    stored.append(into.emit(self.results, named=True))
+        first = self.target(p)
+        if self.node.reverse:
+            stored.reverse()
+            first = at.subtract(first, self.vector - 1)
+        where = into.let(at.linear((*others, first), self.out_shape), "at")
+        for c, buffer in enumerate(self.outs):
+            several = min(self.vector, WIDEST // buffer.type.bytes)
+            for k in range(0, self.vector, several):
+                chunk = tuple(s[c] for s in stored[k : k + several])
+                into.append(StoreVector(buffer, at.add(where, k), chunk, True) if several > 1
+                            else Store(buffer, at.add(where, k), chunk[0]))  # fmt: skip
+
+    def nothing(self) -> Before:
+        """Before the first step of a scan without an initial value."""
+        if self.neutral is not None:
+            return Before(TRUE, self.neutral)
+        return Before(FALSE, zeros(self.combine))
+
+    def gpu(self, grid: Threads, wide: bool, fallback: Kernel | None, resident: int = 0
+            ) -> dict[str, Any]:  # fmt: skip
+        """How the kernel is launched; the variant for well-placed data if `wide`."""
+        if not wide:
+            return grid.launch(resident=resident)
+        return grid.launch(self.requires, self.aligned, fallback, resident)
+
+
+class RowScan(Rows):
+    """Several rows to a block: `width` threads, a power of two up to a warp, scan one."""
+
+    def __init__(self, builder: Builder, node: Scan) -> None:
+        super().__init__(builder, node, VECTORS, THREADS, "local")
+
+    def lower(self, when: Expr) -> Kernel:
+        """The kernel; it has no tasks unless `when` (a host condition)."""
+        builder, n = self.builder, self.node.shape[-1]
+        width: Expr = at.integer(WARP)
+        for w in (16, 8, 4, 2, 1):
+            most = w * self.vector * (VECTORS if w >= FEW_LANES else 1)
+            width = at.select(at.less_equal(n, most), w, width)
+        rows = at.product(self.others)
+        per_block = at.floor_divide(THREADS, width)
+        tasks = at.select(when, at.ceil_div(rows, per_block), 0)
+        self.rows = builder.scalar(rows, "rows")
+        self.width = builder.scalar(width, "width")
+        self.per_block = builder.scalar(per_block, "rows_per_block")
+        self.tasks = builder.scalar(tasks, "row_blocks")
+        leaf = (*(1 for _ in self.others), WHOLE)
+        visits = Visits.of(builder, (*self.others, constant(1)), leaf)
+        self.turns = None if visits is None else Turns(visits, per_block)
+        if self.turns is not None:
+            self.tasks = builder.scalar(at.select(when, self.turns.tasks, 0), "row_blocks")
+        plain = self._kernel(False, None)
+        return self._kernel(True, plain) if self.wide else plain
+
+    def _kernel(self, wide: bool, fallback: Kernel | None) -> Kernel:
+        into, grid = self.builder.emitter(), Threads.of(THREADS)
+        thread = grid.thread
+        lane = into.let(at.remainder(thread, self.width), "lane")
+        if self.turns is not None:
+            group = into.let(at.floor_divide(thread, self.width), "group")
+            with self.turns.leaves(into, grid.task, group) as (owner, (*row_at, _)):
+                self._row(into, thread, lane, row_at, owner, wide)
+            return self.kernel("rows", self.tasks, grid.task, into, "rows, as the schedule says",
+                               **self.gpu(grid, wide, fallback))  # fmt: skip
+        own = into.let(at.add(at.multiply(grid.task, self.per_block),
+                              at.floor_divide(thread, self.width)), "own")  # fmt: skip
+        row = into.let(at.minimum(own, at.subtract(self.rows, 1)), "row")
+        owner = into.let(at.less(own, self.rows), "owner")
+        others = tiling.coordinates(self.builder, into, row, self.others)
+        self._row(into, thread, lane, others, owner, wide)
+        return self.kernel("rows", self.tasks, grid.task, into, "several rows to a block",
+                           **self.gpu(grid, wide, fallback))  # fmt: skip
+
+    def _row(self, into: Linearizer, thread: Expr, lane: Expr, others: Sequence[Expr],
+             owner: Expr, wide: bool) -> None:  # fmt: skip
+        """A row by the threads of `width` lanes, stored if `owner`."""
+        last = at.subtract(self.width, 1)
+        end = into.let(at.add(at.subtract(at.remainder(thread, WARP), lane), last), "end")
+        start = self.nothing()
+        if self.node.init is not None:
+            with into.when_always(self.bindings(others)):
+                start = Before(TRUE, self.init(into))
+        carry = declare(into, start.values, "carry")
+        step = into.let(at.multiply(self.width, self.vector), "step")
+        chunk = into.let(at.multiply(step, self.vectors), "chunk")
+        with into.loop("turn", 0, at.ceil_div(self.n, chunk)) as turn:
+            into.note("inside: the prefixes inside each vector; before: their totals.")
+            origin = into.let(at.multiply(turn, chunk), "origin")
+            first = into.let(at.add(origin, at.multiply(lane, self.vector)), "first")
+            known = start.known if start.known is TRUE else at.less(0, turn)
+            base = Before(known, [into.let(c, "base") for c in copies(into, carry)])
+
+            vectors = self.by_vectors(into) if wide else FALSE
+            with into.when_always(self.bindings(others)):
+                with into.when(vectors):
+                    self.read(into, thread, first, step, Reach.VECTORS)
+                with into.otherwise(vectors):
+                    self.read(into, thread, first, step, Reach.BEYOND)
+            run = self.spread(into, lane, self.width, end)
+            rest = (into, thread, lane, others, first, step, base)
+            with into.when(vectors):
+                self.write(*rest, Reach.VECTORS, owner)
+            with into.otherwise(vectors):
+                self.write(*rest, Reach.BEYOND, owner)
+            if start.known is TRUE:
+                assign(into, carry, apply_combine(into, self.order, carry, run))
+            else:
+                with into.when(known):
+                    assign(into, carry, apply_combine(into, self.order, carry, run))
+                with into.otherwise(known):
+                    assign(into, carry, run)
+        if self.node.form != "inclusive":
+            empty = at.both(at.equal(self.n, 0), at.both(owner, at.equal(lane, 0)))
+            with into.when(empty):
+                self.end(into, others, carry)
+
+
+def copies(into: Linearizer, values: Sequence[Var]) -> list[Expr]:
+    """What variables hold now."""
+    made: list[Expr] = []
+    for v in values:
+        copy = Var("base", v.type)
+        into.append(Let(copy, v))
+        made.append(copy)
+    return made

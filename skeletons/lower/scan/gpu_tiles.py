@@ -1,0 +1,342 @@
+"""Long rows scanned by blocks, one tile each, in one pass over memory (decoupled look-back).
+
+After D. Merrill and M. Garland, "Single-pass parallel prefix scan with decoupled look-back" (2016),
+with an association that does not depend on time.  Blocks take tiles in order (a ticket), so a tile
+may wait for earlier ones.  Tiles come in groups of a warp:
+
+    a block publishes the total of its tile as soon as it has it
+    before group g  =  (before group g − 1) · (a tree over the tiles of group g − 1)
+    before tile t   =  (before its group) · (a tree over the tiles of the group before t)
+
+What comes before a group is published by the block of the last tile of the group in front.  A block
+takes the nearest group for which it is known, at most BACK groups away, and adds up the tiles of
+the groups between itself, a warp each; whichever group it is, the bits are the same.
+
+A schedule says in which order tickets go to tiles; the tiles of a row must come from left to right,
+or a tile would wait for one that nobody has begun.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from treadle.dsl.expr import TRUE, Const, Expr, Var, primitive
+from treadle.dsl.graph import Combine, Scan
+from treadle.dsl.simplify import apply, cast
+from treadle.dsl.types import bool_, int32, int64, uint32, uint64
+from treadle.skeletons.schedules.examine import ascends
+
+from ...ir import arithmetic as at
+from ...ir.kernel import Barrier, Collective, FetchUpdate, Kernel, While
+from ...ir.linearize import Linearizer
+from .. import tiling
+from ..build import Builder
+from ..combining import apply_combine, assign, declare
+from ..gpu.collectives import get, put, reduce_warp, scan_warp
+from ..gpu.common import WARP, Threads, vector_count
+from ..gpu.visits import Visits
+from ..gpu.words import Slots
+from ..tiling import schedule_of
+from .gpu_rows import Before, Reach, Rows
+
+#: Threads of a block, bytes that one of them holds, and blocks of a multiprocessor: what is on its
+#: way at once fills the shared memory.
+THREADS, BYTES, RESIDENT = 512, 192, 2
+#: Groups that a block looks back, each by a warp of its own.
+BACK = 8
+
+
+class TileScan(Rows):
+    """A tile to a block."""
+
+    def __init__(self, builder: Builder, node: Scan, threads: int = 0, size: int = 0,
+                 resident: int = 0) -> None:  # fmt: skip
+        """`threads` of a block, each of which holds `size` bytes, and `resident` blocks of a
+        multiprocessor (0: as they are above)."""
+        threads, size, self.resident = threads or THREADS, size or BYTES, resident or RESIDENT
+        types = [r.type for r in node.combine.results]
+        together = sum(t.bytes for t in types) * vector_count(types)
+        vectors = max(size // together, 1)
+        super().__init__(builder, node, vectors, threads, "shared")
+        self.tile = threads * self.vector * vectors
+        self.warps = threads // WARP
+        self.totals_of_warps = builder.shared("warp_total", types, self.warps)
+        self.prefixes_of_warps = builder.shared("warp_prefix", types, self.warps)
+        self.back = min(BACK, self.warps - 1)
+        self.head = builder.shared("head", types, 1)
+        self.sums = builder.shared("sum", types, self.back + 2)
+        (self.nearest,) = builder.shared("nearest", [int64], 1)
+        (self.ticket,) = builder.shared("ticket", [int32], 1)
+
+    def lower(self, when: Expr) -> Kernel:
+        """The kernel; it has no tasks unless `when` (a host condition)."""
+        builder = self.builder
+        tiles = at.ceil_div(self.node.shape[-1], self.tile)
+        groups = at.add(at.ceil_div(tiles, WARP), 1)
+        rows = at.product(self.others)
+        tasks = at.select(when, at.multiply(rows, tiles), 0)
+        self.tiles = builder.scalar(tiles, "tiles")
+        self.groups = builder.scalar(groups, "groups")
+        self.tasks = self.tickets = builder.scalar(tasks, "all_tiles")
+        self.visits, self.tickets_host = self._visits(tiles), tasks
+        if self.visits is not None:
+            self.tickets_host = at.select(when, self.visits.total_host, 0)
+            self.tickets = builder.scalar(self.tickets_host, "tickets")
+        words = Slots(self.ticket, 1, self.types).words
+        size = at.multiply(at.multiply(rows, at.add(tiles, groups)), words)
+        size = at.select(when, at.add(size, 1), 0)
+        (self.state,) = builder.scratch("zero_state", [uint64], builder.scalar(size, "state_words"))
+        self.tile_slots = Slots(self.state, 1, self.types)
+        self.group_slots = Slots(self.state, at.add(at.multiply(self.tasks, words), 1), self.types)
+        plain = self._kernel(False, None)
+        return self._kernel(True, plain) if self.wide else plain
+
+    def _visits(self, tiles: Expr) -> Visits | None:
+        """The numbers of the tiles under the schedule; None where it cannot order them: a tile
+        waits for those on its left, which must not come later."""
+        notes = self.builder.notes
+        said = len(notes)
+        visits = Visits.of(self.builder, (*self.others, tiles),
+                           (*(1 for _ in self.others), self.tile))  # fmt: skip
+        if visits is None or ascends(visits.plan.order, visits.plan.ndim):
+            return visits
+        schedule = schedule_of(self.builder)
+        order = visits.plan.order if schedule is None else schedule.order
+        del notes[said:]
+        notes.append(
+            f"{order!r} has no effect on long rows: a part waits for what is on its left, and it "
+            "does not go from left to right (Column(w), Swizzle(n) and Morton() do)"
+        )
+        return None
+
+    def _kernel(self, wide: bool, fallback: Kernel | None) -> Kernel:
+        into, grid = self.builder.emitter(), Threads.of(self.threads)
+        thread = grid.thread
+        lane, warp = into.let(grid.lane, "lane"), into.let(grid.warp, "warp")
+        exists, row, others, tile = self._find(into, self._number(into, thread))
+        with into.when(exists):
+            self._tile(into, grid, lane, warp, others, row, tile, wide)
+        comment = f"tiles of {self.tile} elements, in one pass"
+        return self.kernel("tiles", self.tickets, grid.task, into, comment,
+                           **self.gpu(grid, wide, fallback, self.resident))  # fmt: skip
+
+    def _find(self, into: Linearizer, number: Expr) -> tuple[Expr, Expr, list[Expr], Expr]:
+        """Whether there is a tile of this number; its row, as a number and in coordinates; its
+        place there."""
+        if self.visits is not None:
+            exists, (*others, tile) = self.visits.at(into, number)
+            row = into.let(at.linear(others, self.builder.shape(self.others)), "row")
+            return exists, row, others, tile
+        row, tile = at.integer(0), number
+        if self.others:
+            row = into.let(at.floor_divide(number, self.tiles), "row")
+            tile = into.let(at.remainder(number, self.tiles), "tile")
+        return TRUE, row, list(tiling.coordinates(self.builder, into, row, self.others)), tile
+
+    def _tile(self, into: Linearizer, grid: Threads, lane: Expr, warp: Expr,
+              others: Sequence[Expr], row: Expr, tile: Expr, wide: bool) -> None:  # fmt: skip
+        """One tile of a row."""
+        thread = grid.thread
+        start, stop = tiling.block_range(into, "tile", tile, self.tile, self.n)
+        share = WARP * self.vector * self.vectors
+        inside = at.add(at.multiply(warp, share), at.multiply(lane, self.vector))
+        first = into.let(at.add(start, inside), "first")
+        step = at.integer(WARP * self.vector)
+        whole = into.let(at.equal(at.subtract(stop, start), self.tile), "whole")
+        vectors = self.by_vectors(into)
+
+        def each(do: Callable[[Reach], None]) -> None:
+            if not wide:
+                do(Reach.BEYOND)
+                return
+            with into.when(whole):
+                do(Reach.WHOLE)
+            with into.otherwise(whole):
+                with into.when(vectors):
+                    do(Reach.VECTORS)
+                with into.otherwise(vectors):
+                    do(Reach.BEYOND)
+
+        with into.when_always(self.bindings(others)):
+            initial = self.nothing()
+            if self.node.init is not None:
+                initial = Before(TRUE, self.init(into))
+            into.note("inside: the prefixes inside each vector; before: their totals.")
+            each(lambda reach: self.read(into, thread, first, step, reach))
+        run = self.spread(into, lane, WARP, at.integer(WARP - 1))
+        into.note("Every warp leaves its total.")
+        with into.when(at.equal(lane, 0)):
+            put(into, self.totals_of_warps, warp, run)
+        into.append(Barrier())
+        self._look_back(into, lane, warp, row, tile)
+        base = self._before(into, thread, warp, row, tile, initial)
+        each(lambda reach: self.write(into, thread, lane, others, first, step, base, reach))
+
+    def _number(self, into: Linearizer, thread: Expr) -> Expr:
+        """The number of the tile: blocks take them in the order in which they start."""
+        into.note("Blocks take tiles in the order in which they start: those before this one run.")
+        with into.when(at.equal(thread, 0)):
+            taken = Var("taken", uint64)
+            into.append(FetchUpdate(taken, self.state, at.integer(0), Const(1, uint64)))
+            put(into, (self.ticket,), at.integer(0), (cast(taken, int32),))
+        into.append(Barrier())
+        (number,) = get(into, (self.ticket,), at.integer(0))
+        most = at.subtract(self.tickets, 1)  # for what is known of its range
+        number = at.minimum(at.maximum(cast(number, int64), 0), most)
+        return into.let(number, "number")
+
+    # --- what comes before a tile ---
+
+    def _publish(self, into: Linearizer, lane: Expr, row: Expr, tile: Expr) -> None:
+        """By the first warp: prefixes over the totals of the warps; the tile's total, published."""
+        place = at.minimum(lane, self.warps - 1)
+        totals = declare(into, get(into, self.totals_of_warps, place), "prefix")
+        scan_warp(into, self.order, [totals], lane, self.warps)
+        with into.when(at.less(lane, self.warps)):
+            put(into, self.prefixes_of_warps, lane, totals)
+        last = at.equal(lane, self.warps - 1)
+        more = at.less(at.add(tile, 1), self.tiles)
+        with into.when(at.both(last, more)):
+            slot = at.add(at.multiply(row, self.tiles), tile)
+            self.tile_slots.publish(into, slot, totals)
+
+    def _look_back(self, into: Linearizer, lane: Expr, warp: Expr, row: Expr, tile: Expr) -> None:
+        """The first warp waits for the tiles in front of its own in the group, and for the start of
+        a group that is near; then warp w adds up the tiles of group − w, if they are needed."""
+        into.note(
+            "Look back: the first warp publishes the total of the tile, waits for those in front\n"
+            f"of it in its group of {WARP} and finds a group whose start is known; warp w adds up\n"
+            "the group that is w before."
+        )
+        group = into.let(at.floor_divide(tile, WARP), "group")
+        place = into.let(at.remainder(tile, WARP), "place")
+        own = into.let(at.subtract(group, warp), "own")
+        inside = at.either(at.less(0, warp), at.less(lane, place))
+        known = at.both(at.less_equal(warp, self.back), at.less_equal(0, own))
+        tile_slot = at.add(at.add(at.multiply(row, self.tiles), at.multiply(own, WARP)), lane)
+        tile_slot = into.let(tile_slot, "tile_slot")
+        words = self.tile_slots.declare(into, into.let(at.both(known, inside), "wanted"))
+        first = into.let(at.equal(warp, 0), "first_warp")
+        with into.when(first):
+            self._publish(into, lane, row, tile)
+            self._find_start(into, lane, row, group, tile_slot, words)
+        with into.otherwise(first):
+            self.tile_slots.fetch(into, tile_slot, words)
+        into.append(Barrier())
+        (away,) = get(into, (self.nearest,), at.integer(0))
+        with into.when(at.less_equal(warp, away)):
+            self._wait(into, words, lambda: self.tile_slots.fetch(into, tile_slot, words))
+            self._add_up(into, lane, warp, place, self.tile_slots.values(words))
+        into.append(Barrier())
+
+    def _wait(self, into: Linearizer, words: Sequence[Var], ask: Callable[[], None]) -> None:
+        """Until all threads of the warp have theirs."""
+        with into.body() as again:
+            lacking = Var("lacking", uint32)
+            missing = at.negate(self.tile_slots.here(words))
+            into.append(Collective(lacking, "ballot", (missing,)))
+            waiting = apply(primitive("not_equal"), (lacking, Const(0, uint32)), bool_)
+            with into.body() as body:
+                ask()
+        into.append(While(tuple(again), waiting, tuple(body)))
+
+    def _find_start(self, into: Linearizer, lane: Expr, row: Expr, group: Expr, tile_slot: Expr,
+                    words: Sequence[Var]) -> None:  # fmt: skip
+        """By the first warp: what comes before the nearest group of which that is known."""
+        # Thread i asks for what comes before group − i; before the first nothing need be known.
+        mine = into.let(at.subtract(group, lane), "mine")
+        near = into.let(at.less_equal(lane, self.back), "near")
+        asked = into.let(at.both(near, at.less(0, mine)), "asked")
+        slot = into.let(at.add(at.multiply(row, self.groups), mine), "slot")
+        heads = self.group_slots.declare(into, asked)
+        away = into.declare(at.integer(0), "away")
+        with into.body() as again:
+            self.group_slots.fetch(into, slot, heads)
+            self.tile_slots.fetch(into, tile_slot, words)
+            starts, lacking = Var("starts", uint32), Var("lacking", uint32)
+            ready = at.both(near, self.group_slots.here(heads))
+            into.append(Collective(starts, "ballot", (ready,)))
+            nearest = apply(primitive("ctz"), (starts,), int32)
+            assign(into, [away], [cast(nearest, int64)])
+            missing = at.negate(self.tile_slots.here(words))
+            none = at.less_equal(WARP, away)
+            into.append(Collective(lacking, "ballot", (at.either(missing, none),)))
+            waiting = apply(primitive("not_equal"), (lacking, Const(0, uint32)), bool_)
+        into.append(While(tuple(again), waiting, ()))
+        with into.when(at.equal(lane, away)):
+            put(into, (self.nearest,), at.integer(0), [away])
+            put(into, self.head, at.integer(0), self.group_slots.values(heads))
+
+    def _add_up(self, into: Linearizer, lane: Expr, warp: Expr, place: Expr,
+                values: Sequence[Expr]) -> None:  # fmt: skip
+        """The sum over the group, or over the tiles in front of one's own; for the last tile of a
+        group the sum over all of it too."""
+        order, neutral = self.order, self.neutral
+        own = declare(into, values, "sum")
+        count = at.select(at.equal(warp, 0), place, WARP)
+        with into.when(at.both(at.equal(warp, 0), at.equal(place, WARP - 1))):
+            whole = declare(into, own, "whole")
+            with into.when(at.equal(lane, WARP - 1)):
+                assign(into, whole, get(into, self.prefixes_of_warps, at.integer(self.warps - 1)))
+            reduce_warp(into, order, whole, lane)
+            with into.when(at.equal(lane, 0)):
+                put(into, self.sums, at.integer(self.back + 1), whole)
+        if neutral is not None:
+            with into.when(at.less_equal(count, lane)):
+                assign(into, own, neutral)
+            reduce_warp(into, order, own, lane)
+        else:
+            reduce_warp(into, order, own, lane, valid=into.let(count, "count"))
+        with into.when(at.equal(lane, 0)):
+            put(into, self.sums, warp, own)
+
+    def _before(self, into: Linearizer, thread: Expr, warp: Expr, row: Expr, tile: Expr,
+                initial: Before) -> Before:  # fmt: skip
+        """What comes before the elements of a warp: everything combined in the one order there
+        is, from the nearest start of a group that any warp knows."""
+        group = into.let(at.floor_divide(tile, WARP), "group")
+        place = into.let(at.remainder(tile, WARP), "place")
+        into.note("What comes before this warp, combined from left to right.")
+        (away,) = get(into, (self.nearest,), at.integer(0))
+        begun = into.let(at.less(away, group), "begun")
+        before = declare(into, get(into, self.head, at.integer(0)), "before")
+        with into.when(at.negate(begun)):
+            assign(into, before, initial.values)
+        state = Growing(into, self.order, before, at.either(initial.known, begun))
+        for w in range(self.back, 0, -1):
+            with into.when(at.less_equal(w, away)):
+                state.append(get(into, self.sums, at.integer(w)))
+        last = at.both(at.equal(thread, 0), at.equal(place, WARP - 1))
+        more = at.less(at.add(tile, 1), self.tiles)
+        with into.when(at.both(last, more)):
+            whole = declare(into, get(into, self.sums, at.integer(self.back + 1)), "whole")
+            with into.when(state.known):
+                assign(into, whole, apply_combine(into, self.order, before, whole))
+            slot = at.add(at.add(at.multiply(row, self.groups), group), 1)
+            self.group_slots.publish(into, slot, whole)
+        with into.when(at.less(0, place)):
+            state.append(get(into, self.sums, at.integer(0)))
+        with into.when(at.less(0, warp)):
+            state.append(get(into, self.prefixes_of_warps, at.subtract(warp, 1)))
+        return Before(state.known, before)
+
+
+class Growing:
+    """A value that may be missing, and what is appended to it."""
+
+    def __init__(self, into: Linearizer, order: Combine, values: tuple[Var, ...], known: Expr
+                 ) -> None:  # fmt: skip
+        self.into, self.order, self.values = into, order, values
+        self.known = known if known is TRUE else into.declare(known, "some")
+
+    def append(self, values: Sequence[Expr]) -> None:
+        into = self.into
+        if self.known is TRUE:
+            assign(into, self.values, apply_combine(into, self.order, self.values, values))
+            return
+        with into.when(self.known):
+            assign(into, self.values, apply_combine(into, self.order, self.values, values))
+        with into.otherwise(self.known):
+            assign(into, self.values, values)
+            assert isinstance(self.known, Var)
+            assign(into, [self.known], [TRUE])

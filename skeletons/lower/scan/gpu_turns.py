@@ -1,0 +1,368 @@
+"""Very long rows scanned by blocks that work on several tiles at once, so that memory always has
+something to do.
+
+What is combined with what, and what blocks tell each other, is as in `gpu_tiles.py`: a block takes
+tiles in order, and earlier tiles always belong to blocks that run.  Here it takes one after the
+other.  A turn, between two barriers, has to do with five of them:
+
+    threads that hold data    store the results of the first, whose prefixes lie in shared memory;
+                              combine those of the fourth, which have arrived in registers;
+                              ask for the elements of the fifth
+    the last warp             publishes the total of the third;
+                              finds what comes before the second
+
+So the total of a tile is published a turn before its block waits for those on its left, which are
+as old: other blocks have published them by then, and hardly anybody waits (measured by kernels
+written by hand, 256 M float32: 0.54 ms, and 0.77 when a turn publishes what it needs).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from treadle.dsl.expr import TRUE, Const, Expr, Var, primitive
+from treadle.dsl.graph import Scan
+from treadle.dsl.simplify import apply, cast
+from treadle.dsl.types import bool_, int32, int64, uint32, uint64
+
+from ...ir import arithmetic as at
+from ...ir.kernel import Barrier, Collective, FetchUpdate, Kernel, Load, Store, While
+from ...ir.linearize import Linearizer
+from .. import tiling
+from ..build import Builder
+from ..combining import apply_combine, assign, declare, zeros
+from ..gpu.collectives import get, put, reduce_warp, scan_warp, shuffled
+from ..gpu.common import WARP, Threads, multiprocessors
+from .gpu_rows import Before, Reach
+from .gpu_tiles import Growing, TileScan
+
+#: Threads of a block that hold data, and bytes of a tile that one of them holds; blocks of a
+#: multiprocessor where nothing is asked for ahead (else one).
+THREADS, BYTES, RESIDENT = 384, 128, 3
+#: Tiles of a block that lie in shared memory.
+STAGES = 3
+#: Registers of a thread for the elements that it asked for; beyond, they run out.
+ASKED = 32
+
+
+def fits(node: Scan) -> bool:
+    """Whether the registers of a thread hold a tile on its way, what comes before the vectors of
+    three, and the totals of tiles on the left: values of one register each.  It depends on nothing
+    else, as the bits do."""
+    types = [r.type for r in node.combine.results]
+    return len(types) == 1 and types[0].bytes == 4
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """One of the tiles of a block, in scope of a turn.
+
+    `exists`: whether there is such a tile.  Else all numbers are those of one that does exist.
+    `first` is the first element of a thread, `whole` whether all of the tile is in its row.
+    """
+
+    exists: Expr
+    row: Expr
+    others: Sequence[Expr]
+    tile: Expr
+    first: Expr
+    whole: Expr
+
+
+class TurnScan(TileScan):
+    """A block goes from tile to tile.
+
+    Elements that cannot be asked for ahead are scanned a block to a tile: the same tiles, and the
+    same bits.
+    """
+
+    def __init__(self, builder: Builder, node: Scan) -> None:
+        super().__init__(builder, node, THREADS, BYTES, RESIDENT)
+        types, vectors, streams = self.types, self.vectors, self.group.streams
+        fetched = [(s.buffer.type, len(s.windows(self.vector)) * self.vector) for s in streams]
+        registers = sum(-(-t.bytes // 4) * count for t, count in fetched) * vectors
+        self.ahead = 0 < registers <= ASKED and not self.serial
+        self.coming = [builder.local("coming", [t], vectors * c)[0] for t, c in fetched]
+        self.middle = builder.local("middle", types, vectors)
+        self.oldest = builder.local("oldest", types, vectors)
+        size = self.vector * vectors * self.threads
+        self.rings = builder.shared("ring", types, STAGES * size)
+        self.warp_totals = builder.shared("warp_total", types, 2 * self.warps)
+        self.warp_prefixes = builder.shared("prefix", types, STAGES * self.warps)
+        self.bases = builder.shared("base", types, 2)
+        (self.taken,) = builder.shared("taken", [int32], 2)
+        self.held = False
+
+    def _kernel(self, wide: bool, fallback: Kernel | None) -> Kernel:
+        if not (wide and self.ahead):
+            return super()._kernel(wide, fallback)
+        self.inside, self.behind, self.held = self.rings, self.oldest, True
+        into, grid = self.builder.emitter(), Threads.of(self.threads + WARP)
+        lane, warp = into.let(grid.lane, "lane"), into.let(grid.warp, "warp")
+        taker = into.let(at.equal(grid.thread, self.threads), "taker")
+        with into.when(taker):
+            self._take(into, at.integer(1))
+        into.append(Barrier())
+        end = self.tickets
+        names = ("stored", "looks_back", "published", "combined")
+        numbers = [into.declare(end, name) for name in names]
+        numbers.append(into.declare(self._number_at(into, at.integer(1)), "asked"))
+        side, stage = (into.declare(at.integer(0), name) for name in ("side", "stage"))
+        turn = _Turn(into, grid.thread, lane, warp, taker, side, stage)
+        start = self.neutral or zeros(self.combine)
+        totals = declare(into, start, "total"), declare(into, start, "newest")
+        with into.body() as body:
+            self._turn(turn, numbers, *totals)
+        more = at.either(*(at.less(number, end) for number in numbers))
+        into.append(While((), more, tuple(body)))
+        most = at.minimum(self.tickets_host, multiprocessors(self.builder.context))
+        blocks = self.builder.scalar(most, "blocks")
+        comment = f"tiles of {self.tile} elements, in one pass, five of a block at once"
+        return self.kernel("turns", blocks, grid.task, into, comment,
+                           **self.gpu(grid, wide, fallback, 1))  # fmt: skip
+
+    def _turn(self, turn: _Turn, numbers: Sequence[Var], totals: tuple[Var, ...],
+              newest: tuple[Var, ...]) -> None:  # fmt: skip
+        """What is done between two barriers, and the second one of them."""
+        into, side, stage = turn.into, turn.side, turn.stage
+        other = into.let(at.subtract(1, side), "other")
+        self.filled, self.shown = stage, stage  # a tile lies there until it is stored
+        helps = into.let(at.equal(turn.warp, self.warps), "helps")
+        with into.when(helps):
+            with into.when(turn.taker):
+                self._take(into, side)
+            assign(into, totals, newest)
+            published = self._place(turn, numbers[2])
+            with into.when(published.exists):
+                into.note("The last warp: prefixes over the warps' totals, the tile's published.")
+                self._publish_total(turn, published, newest, other)
+            ahead = self._place(turn, numbers[1])
+            with into.when(ahead.exists):
+                into.note("… and what comes before the tile that is stored in the next turn.")
+                self._find_base(turn, ahead, totals, other)
+        with into.otherwise(helps):
+            self._hold(turn, numbers)
+        into.append(Barrier())
+        assign(into, numbers[:-1], numbers[1:])
+        assign(into, numbers[-1:], [self._number_at(into, side)])
+        assign(into, [side], [other])
+        assign(into, [stage], [at.remainder(at.add(stage, 1), STAGES)])
+
+    def _hold(self, turn: _Turn, numbers: Sequence[Var]) -> None:
+        """By the threads that hold data: results of one tile, prefixes of another."""
+        into, lane, warp = turn.into, turn.lane, turn.warp
+        step = at.integer(WARP * self.vector)
+        vectors = self.by_vectors(into)
+
+        def each(tile: _Tile, do: Callable[[Reach], None]) -> None:
+            with into.when(tile.whole):
+                do(Reach.WHOLE)
+            with into.otherwise(tile.whole):
+                with into.when(vectors):
+                    do(Reach.VECTORS)
+                with into.otherwise(vectors):
+                    do(Reach.BEYOND)
+
+        stored = self._place(turn, numbers[0])
+        with into.when(stored.exists):
+            into.note("Results of the oldest tile, whose prefixes lie in shared memory.")
+            base = self._base(turn, stored)
+            each(stored, lambda r: self.write(into, turn.thread, lane, stored.others, stored.first,
+                                              step, base, r))  # fmt: skip
+        with self._each(into) as j:
+            put(into, self.oldest, j, get(into, self.middle, j))
+            put(into, self.middle, j, get(into, self.before, j))
+        combined = self._place(turn, numbers[3])
+        with into.when(combined.exists):
+            into.note("Prefixes inside a tile whose elements were asked for a turn ago.")
+            with into.when_always(self.bindings(combined.others)):
+                each(combined, lambda r: self.read(into, turn.thread, combined.first, step, r))
+            run = self.spread(into, lane, WARP, at.integer(WARP - 1))
+            with into.when(at.equal(lane, 0)):
+                put(into, self.warp_totals, self._of(turn.side, warp), run)
+        asked = self._place(turn, numbers[4])
+        exists = at.both(asked.exists, asked.whole)
+        with into.when(exists), into.when_always(self.bindings(asked.others)):
+            into.note("The elements of the newest tile, for the next turn.")
+            self._ask(into, asked.first, step)
+
+    def _of(self, stage: Expr, warp: Expr) -> Expr:
+        return at.add(at.multiply(stage, self.warps), warp)
+
+    def _place(self, turn: _Turn, number: Var) -> _Tile:
+        """Where the tile of a number is."""
+        into = turn.into
+        known = into.let(at.minimum(number, at.subtract(self.tickets, 1)), "number")
+        real, row, others, tile = self._find(into, known)
+        exists = at.both(at.less(number, self.tickets), real)
+        start, stop = tiling.block_range(into, "tile", tile, self.tile, self.n)
+        share = WARP * self.vector * self.vectors
+        inside = at.add(at.multiply(turn.warp, share), at.multiply(turn.lane, self.vector))
+        return _Tile(
+            into.let(exists, "exists"), row, others, tile,
+            into.let(at.add(start, inside), "first"),
+            into.let(at.equal(at.subtract(stop, start), self.tile), "whole"),
+        )  # fmt: skip
+
+    # --- tickets ---
+
+    def _take(self, into: Linearizer, side: Expr) -> None:
+        """By one thread: the number of a tile; blocks take them in the order in which they come."""
+        found = Var("found", uint64)
+        into.append(FetchUpdate(found, self.state, at.integer(0), Const(1, uint64)))
+        put(into, (self.taken,), side, (cast(found, int32),))
+
+    def _number_at(self, into: Linearizer, side: Expr) -> Expr:
+        (number,) = get(into, (self.taken,), side)
+        return at.minimum(at.maximum(cast(number, int64), 0), self.tickets)
+
+    # --- elements asked for ahead ---
+
+    def _ask(self, into: Linearizer, first: Expr, step: Expr) -> None:
+        """Ask for the elements of a whole tile."""
+        with self._each(into) as j:
+            p = into.let(at.add(first, at.multiply(j, step)), "p")
+            fetched = self.group.fetch(into, p)
+            for buffer, values in zip(self.coming, fetched, strict=True):
+                slot = at.multiply(j, len(values))
+                into.append(*(Store(buffer, at.add(slot, k), v) for k, v in enumerate(values)))
+
+    def loaded(self, into: Linearizer, j: Expr, p: Expr, reach: Reach) -> list[dict[Expr, Expr]]:
+        if not self.held or reach is not Reach.WHOLE:
+            return super().loaded(into, j, p, reach)
+        fetched: list[list[Expr]] = []
+        for stream, buffer in zip(self.group.streams, self.coming, strict=True):
+            count = len(stream.windows(self.vector)) * self.vector
+            slot = at.multiply(j, count)
+            fetched.append([into.let(Load(buffer, at.add(slot, k)), "x") for k in range(count)])
+        return self.group.reads(fetched)
+
+    # --- what comes before a tile ---
+
+    def _publish_total(self, turn: _Turn, tile: _Tile, newest: tuple[Var, ...], other: Expr
+                       ) -> None:  # fmt: skip
+        """By the last warp: prefixes over the totals of the warps; the tile's total, published and
+        kept in `newest`."""
+        into, lane = turn.into, turn.lane
+        place = at.minimum(lane, self.warps - 1)
+        found = get(into, self.warp_totals, self._of(other, place))
+        prefix = declare(into, found, "prefix")
+        scan_warp(into, self.order, [prefix], lane, self.warps)
+        # This tile lies in the stage before the one that is stored now.
+        stage = at.select(at.equal(turn.stage, 0), STAGES - 1, at.subtract(turn.stage, 1))
+        with into.when(at.less(lane, self.warps)):
+            put(into, self.warp_prefixes, self._of(stage, lane), prefix)
+        assign(into, newest, shuffled(into, "shuffle", prefix, self.warps - 1))
+        more = at.less(at.add(tile.tile, 1), self.tiles)
+        with into.when(at.both(at.equal(lane, 0), more)):
+            slot = at.add(at.multiply(tile.row, self.tiles), tile.tile)
+            self.tile_slots.publish(into, slot, newest)
+
+    def _find_base(self, turn: _Turn, tile: _Tile, totals: tuple[Var, ...], other: Expr
+                   ) -> None:  # fmt: skip
+        """By the last warp: what comes before a tile, for the other warps; what comes before the
+        next group, published."""
+        into, lane = turn.into, turn.lane
+        group = into.let(at.floor_divide(tile.tile, WARP), "group")
+        place = into.let(at.remainder(tile.tile, WARP), "place")
+        # Thread i asks for what comes before group − i; before the first nothing need be known.
+        mine = into.let(at.subtract(group, lane), "mine")
+        near = into.let(at.less_equal(lane, self.back), "near")
+        asked = into.let(at.both(near, at.less(0, mine)), "asked")
+        slot = into.let(at.add(at.multiply(tile.row, self.groups), mine), "slot")
+        heads = self.group_slots.declare(into, asked)
+        several = []
+        for k in range(self.back + 1):
+            known = at.less(lane, place) if k == 0 else at.less_equal(k, group)
+            several.append(self.tile_slots.declare(into, into.let(known, "wanted")))
+        first = at.add(at.multiply(tile.row, self.tiles), at.multiply(group, WARP))
+        own_slot = into.let(at.add(first, lane), "tile_slot")
+        away = into.declare(at.integer(0), "away")
+        with into.body() as again:
+            self.group_slots.fetch(into, slot, heads)
+            for k, words in enumerate(several):
+                self.tile_slots.fetch(into, at.subtract(own_slot, k * WARP), words)
+            starts, lacking = Var("starts", uint32), Var("lacking", uint32)
+            ready = at.both(near, self.group_slots.here(heads))
+            into.append(Collective(starts, "ballot", (ready,)))
+            nearest = apply(primitive("ctz"), (starts,), int32)
+            assign(into, [away], [cast(nearest, int64)])
+            missing = [at.both(at.less_equal(k, away), at.negate(self.tile_slots.here(words)))
+                       for k, words in enumerate(several)]  # fmt: skip
+            none = at.less_equal(WARP, away)
+            into.append(Collective(lacking, "ballot", (at.either(none, *missing),)))
+            waiting = apply(primitive("not_equal"), (lacking, Const(0, uint32)), bool_)
+        into.append(While(tuple(again), waiting, ()))
+        head = shuffled(into, "shuffle", self.group_slots.values(heads), away)
+        found = [self.tile_slots.values(words) for words in several]
+        before = self._add(turn, tile, group, place, away, head, found, totals)
+        with into.when(at.equal(lane, 0)):
+            put(into, self.bases, other, before)
+
+    def _add(self, turn: _Turn, tile: _Tile, group: Expr, place: Expr, away: Expr,
+             head: Sequence[Expr], found: Sequence[Sequence[Expr]], totals: tuple[Var, ...]
+             ) -> tuple[Var, ...]:  # fmt: skip
+        """Everything in front of a tile, combined in the one order there is, from the nearest start
+        of a group that is known."""
+        into, order, lane = turn.into, self.order, turn.lane
+        initial = self.nothing()
+        if self.node.init is not None:
+            with into.when_always(self.bindings(tile.others)):
+                initial = Before(TRUE, self.init(into))
+        begun = into.let(at.less(away, group), "begun")
+        before = declare(into, head, "before")
+        with into.when(at.negate(begun)):
+            assign(into, before, initial.values)
+        state = Growing(into, order, before, at.either(initial.known, begun))
+        for k in range(self.back, 0, -1):
+            with into.when(at.less_equal(k, away)):
+                own = declare(into, found[k], "sum")
+                reduce_warp(into, order, own, lane)
+                state.append(own)
+        own = declare(into, found[0], "sum")
+        more = at.less(at.add(tile.tile, 1), self.tiles)
+        with into.when(at.both(at.equal(place, WARP - 1), more)):
+            whole = declare(into, own, "whole")
+            with into.when(at.equal(lane, WARP - 1)):
+                assign(into, whole, totals)
+            reduce_warp(into, order, whole, lane)
+            with into.when(at.equal(lane, 0)):
+                with into.when(state.known):
+                    assign(into, whole, apply_combine(into, order, before, whole))
+                slot = at.add(at.add(at.multiply(tile.row, self.groups), group), 1)
+                self.group_slots.publish(into, slot, whole)
+        with into.when(at.less(0, place)):
+            if self.neutral is not None:
+                with into.when(at.less_equal(place, lane)):
+                    assign(into, own, self.neutral)
+                reduce_warp(into, order, own, lane)
+            else:
+                reduce_warp(into, order, own, lane, valid=place)
+            state.append(own)
+        return before
+
+    def _base(self, turn: _Turn, tile: _Tile) -> Before:
+        """What comes before the elements of a warp."""
+        into = turn.into
+        known = self.neutral is not None or self.node.init is not None
+        before = declare(into, get(into, self.bases, turn.side), "base")
+        state = Growing(into, self.order, before, TRUE if known else at.less(0, tile.tile))
+        with into.when(at.less(0, turn.warp)):
+            last = self._of(turn.stage, at.subtract(turn.warp, 1))
+            state.append(get(into, self.warp_prefixes, last))
+        return Before(state.known, before)
+
+
+@dataclass(frozen=True)
+class _Turn:
+    """Who takes part in a turn, and which halves of what is kept twice (`side`) and which of the
+    `STAGES` places (`stage`) it is about."""
+
+    into: Linearizer
+    thread: Expr
+    lane: Expr
+    warp: Expr
+    taker: Expr
+    side: Var
+    stage: Var

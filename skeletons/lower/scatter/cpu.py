@@ -1,0 +1,530 @@
+"""Permute: scatter with combination, into buffers that hold the defaults already.
+
+    private     small targets, operators with an identity (histograms): each of a number of
+                chunks of the source accumulates into copies of its own; a second kernel adds the
+                copies to the target.  Chunks depend on the extents only, so the result does too.
+                Where one constant is added everywhere, the copies count, in 32 bits; in 8 where
+                the targets are many, so that a copy stays in the cache, and what no longer fits is
+                added to the target
+    ordered     any operator: one task, in the order of the visits.  Taken where it is as fast as
+                all threads with the indivisible updates below, and for deterministic=True
+    atomic      operators on one component of up to eight bytes: indivisible updates
+    locked      tuples, complex128: whole elements under one of LOCKS spin locks
+    stores      overwrite of one component: whichever store comes last stays
+
+The way is chosen at run time by the extents; the kernels of the other ways then have no tasks.
+Updates that are `atomic` or `locked` come in any order: floats may differ in the last bits from
+run to run.
+
+A schedule says in which order the elements of the source are visited, and what of them a task has;
+a chunk is so many tasks one after the other.  `deterministic=True` keeps the order of the source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from treadle.dsl import simplify
+from treadle.dsl.combines import identities
+from treadle.dsl.expr import (
+    FALSE,
+    TRUE,
+    Apply,
+    Const,
+    Expr,
+    Index,
+    Read,
+    Var,
+    constant,
+    primitive,
+    walk,
+)
+from treadle.dsl.graph import Combine, Permute
+from treadle.dsl.passes.recognise import is_count
+from treadle.dsl.types import bool_, int32, int64, uint8, uint32, uint64
+
+from ...access import affine
+from ...ir import arithmetic as at
+from ...ir import transform
+from ...ir.kernel import Access, Assign, Atomic, Buffer, Kernel, Load, Lowered, Store
+from ...ir.linearize import Linearizer, zero
+from ...schedules import LocalityGraph, Schedule
+from .. import tiling
+from ..build import Builder, LoweringContext, element_cost, flop_count
+from ..combining import (
+    Values,
+    accumulate,
+    arithmetic,
+    assign,
+    combine_simple,
+    declare,
+    is_arithmetic,
+)
+from ..elementwise.cpu import NARROW, elements_per_task
+from ..stencil.merged import is_short
+from ..tiling import Inner, Tile, Tiling
+from ..visits import QUEUES, shown
+
+#: Targets of at most this many elements are accumulated in private copies.
+PRIVATE_TARGET = 1 << 21
+#: At most this many chunks, of at least so many source elements.
+CHUNKS, CHUNK_ELEMENTS = 64, 1 << 15
+#: Small targets have this many copies a chunk, used in turn: neighbours that meet in one element
+#: then do not wait for each other.
+COPIES, COPIED_TARGET = 4, 2048
+#: Elements of the source whose places are computed ahead, by a vector loop.
+STAGE = 1024
+#: Elements of the target that one task of the second kernel combines.
+GATHER = 1024
+#: Most elements that are counted: a chunk has no more than 32 bits can.
+COUNTED = 1 << 36
+#: Targets of at least so many elements are counted in bytes.
+BYTE_COUNTS = 1 << 17
+LOCKS = 1024
+_CHEAP_PLACE = 4.0
+#: Bytes of a target up to which threads keep meeting in its cache lines, so that more of them make
+#: no more indivisible updates; and from which on its elements come from memory.
+FEW_BYTES, FAR_BYTES = 1 << 16, 12 << 20
+#: Nanoseconds of an update, for a target in the caches and one in memory: by one task in order;
+#: indivisible (from memory, comparing and swapping misses twice, fetching an integer to add to it
+#: once); under a lock.  Of an addition's worth of work beside it.  Measured on an EPYC.
+ORDERED, ATOMIC, FETCH, LOCKED = (1.0, 5.5), (5.0, 12.0), (5.0, 9.0), (15.0, 19.0)
+WORK = 0.08
+#: Operators that the hardware has for integers, and those that keep every bit of floats.
+FETCHES = frozenset(("add", "bitwise_and", "bitwise_or", "bitwise_xor"))
+EXACT = frozenset(("minimum", "maximum", "fmin", "fmax"))
+#: The order is taken if it costs no more than so much of the indivisible updates.
+AS_FAST = 1.1
+RUN_TO_RUN = ("updates by atomics{where}: float results may differ in the last bits from run to "
+              "run; deterministic=True orders them")  # fmt: skip
+
+Action = Callable[[Linearizer, Expr, Values], None]
+
+
+def lower_permute(node: Permute, context: LoweringContext) -> Lowered:
+    """Up to four kernels (module docstring)."""
+    return _Permute(Builder(node, context), node).lower()
+
+
+class _Permute:
+    def __init__(self, builder: Builder, node: Permute) -> None:
+        self.builder, self.node = builder, node
+        self.combine = None if node.combine is None else arithmetic(node.combine, builder)
+        self.outs = builder.outputs("update")
+        self.target_shape = node.defaults[0].shape
+        self.size_host = at.product(self.target_shape)
+        self.size = builder.scalar(self.size_host, "targets")
+        self.domain = node.domain or (constant(1),)
+        self.count_host = at.product(self.domain)
+        roots = (node.valid, *node.target, *node.values)
+        roots = transform.resolve(roots, builder, self.domain)
+        self.line = Var("p", int64)
+        self.collapsed = None
+        plan = None
+        if node.label.deterministic:
+            if tiling.schedule_of(builder) is not None:
+                builder.notes.append("deterministic=True: the source is visited in its own order")
+        else:
+            plan = tiling.plan_of(builder, len(node.domain), outputs=True)
+        if len(self.domain) > 1 and plan is None:
+            self.collapsed = transform.collapse(roots, self.domain, builder, self.line)
+            short = self.collapsed is None and is_short(builder, self.domain[-1], NARROW)
+            first = len(self.domain) - 2 if short else 0
+            if short:
+                self.collapsed = transform.collapse(roots, self.domain, builder, self.line, first,
+                                                    divided=True)  # fmt: skip
+            if self.collapsed is not None:
+                if short:
+                    builder.notes.append("columns and elements of the last axis as one row")
+                row = at.product(self.domain[first:])
+                roots, self.domain = self.collapsed, (*self.domain[:first], row)
+        rank = len(node.target)
+        self.valid, self.target, self.values = roots[0], roots[1 : rank + 1], roots[rank + 1 :]
+        self.counted = self.combine is not None and all(
+            is_count(self.combine, k, v) for k, v in enumerate(node.values)
+        )
+        many = isinstance(self.size, Const) and int(self.size.value) >= BYTE_COUNTS
+        self.bytes = (self.counted and many and len(self.outs) == 1
+                      and self.outs[0].type.is_integer)  # fmt: skip
+        self.elements = elements_per_task(builder, roots, self.outs)
+        if plan is None:
+            self.tiling = tiling.default_tiling(builder, self.domain, self.elements)
+        else:
+            self.tiling = tiling.ordered_tiling(plan, builder, self.domain, self.elements)
+            schedule = tiling.schedule_of(builder) or Schedule()
+            if isinstance(schedule.residency, LocalityGraph):
+                self.tiling = self._by_graph(self.tiling)
+            builder.notes.append(shown(schedule, plan, [1 for _ in self.domain]))
+            if schedule.lanes is not None:
+                builder.notes.append(f"{schedule.lanes!r} has no effect: updates go row by row")
+
+    def _by_graph(self, blocks: Tiling) -> Tiling:
+        """The same blocks in the order of the graph, which the host puts into a table."""
+        (order,) = self.builder.scratch(QUEUES, [int32], at.maximum(blocks.tasks, 1))
+
+        def emit(into: Linearizer, position: Var, inner: Inner) -> None:
+            # Within the blocks: the arithmetic after it is told so.
+            found = at.maximum(simplify.cast(Load(order, position), int64), 0)
+            block = into.let(at.minimum(found, at.subtract(blocks.tasks, 1)), "block")
+            assert isinstance(block, Var)
+            blocks.emit(into, block, inner)
+
+        return Tiling(blocks.tasks, emit)
+
+    # --- elements of the source ---
+
+    def _bindings(self, tile: Tile, row: Expr, col: Expr) -> dict[Expr, Expr]:
+        places = (*tile.leading, row, col) if len(self.domain) > 1 else (col,)
+        for k, index in enumerate(places):
+            self.builder.stays_below(index, self.domain[k])
+        found: dict[Expr, Expr] = {Index(k): i for k, i in enumerate(places)}
+        if self.collapsed is not None:  # the last axis is a line
+            found[self.line] = found.pop(Index(len(places) - 1))
+        return found
+
+    def _locate(self, into: Linearizer, found: Callable[[Linearizer, Expr], None]) -> None:
+        """`found(position)` if the element has a place in the target; checked if asked."""
+        with into.when(into.value(self.valid)):
+            place = into.emit(self.target)
+            ok: Expr = TRUE
+            if self.builder.context.check:
+                place = tuple(into.let(i, "at") for i in place)
+                ok = self.builder.check_index("defaults", place, self.target_shape, into)
+            with into.when(ok):
+                found(into, at.linear(place, self.builder.shape(self.target_shape)))
+
+    def _direct(self, into: Linearizer, tile: Tile, row: Expr, col: Expr, act: Action) -> None:
+        with into.when_always(self._bindings(tile, row, col)):
+
+            def found(inner: Linearizer, position: Expr) -> None:
+                where = inner.let(position, "place")
+                act(inner, where, inner.emit(self.values, named=len(self.values) > 1))
+
+            self._locate(into, found)
+
+    # --- strategies ---
+
+    def lower(self) -> Lowered:
+        builder = self.builder
+        if self.node.label.deterministic:
+            builder.notes.append("deterministic: one task, in the order of the source")
+            return builder.lowered(self._ordered(constant(1)))
+        neutral = None if self.combine is None else identities(self.combine)
+        if neutral is None:
+            return builder.lowered(*self._directly(constant(0), FALSE))
+        sub_host = at.select(at.less_equal(self.size_host, COPIED_TARGET), COPIES, 1)
+        per_target = at.multiply(sub_host, 4 if self.bytes else 8)
+        least = at.maximum(at.multiply(self.size_host, per_target), CHUNK_ELEMENTS)
+        chunks_host = at.minimum(at.maximum(at.floor_divide(self.count_host, least), 1), CHUNKS)
+        worth = at.both(
+            at.less_equal(self.size_host, PRIVATE_TARGET),
+            at.less_equal(at.multiply(self.size_host, 2), at.add(self.count_host, 4096)),
+        )
+        if self.counted:
+            worth = at.both(worth, at.less_equal(self.count_host, COUNTED))
+            neutral = tuple(Const(0, uint8 if self.bytes else uint32) for _ in self.outs)
+        # One copy alone is a detour of the order.
+        alone = at.both(at.equal(chunks_host, 1), at.equal(sub_host, 1))
+        in_order = at.both(worth, alone)
+        chunks_host = at.select(at.both(worth, at.negate(alone)), chunks_host, 0)
+        chunks = builder.scalar(chunks_host, "chunks")
+        self.sub = builder.scalar(sub_host, "copies")
+        length = at.product((chunks_host, sub_host, self.size_host))
+        copies = builder.scratch("private", [n.type for n in neutral],
+                                 builder.scalar(length, "private_size"))  # fmt: skip
+        private = self._private(copies, chunks, neutral)
+        gather = self._gather(copies, chunks, chunks_host)
+        return builder.lowered(private, gather, *self._directly(chunks_host, in_order))
+
+    def _directly(self, chunks_host: Expr, in_order: Expr) -> list[Kernel]:
+        """The ways against the target itself, where there are no chunks; `in_order`: what asks for
+        the order beside its being as fast."""
+        way, limit = self._way(), self._order_limit()
+        if limit is None:
+            in_order = TRUE
+        elif limit:
+            size = sum(b.type.bytes for b in self.outs)
+            small = at.less_equal(at.multiply(self.size_host, size), limit)
+            in_order = at.either(in_order, small)
+        direct = at.equal(chunks_host, 0)
+        made = []
+        for suffix, wanted in (("ordered", in_order), (way, at.negate(in_order))):
+            chosen = at.both(direct, wanted)
+            if at.is_constant(chosen, 0):
+                continue
+            one = self.builder.scalar(at.select(chosen, 1, 0), suffix)
+            if suffix == "ordered":
+                made.append(self._ordered(one))
+            else:
+                tasks = at.select(at.equal(one, 0), 0, self.tiling.tasks)
+                made.append(self._each(way, tasks))
+        if not at.is_constant(in_order, 1) and rounds(self.node) and way != "stores":
+            where = f" where the target has more than {limit:,} bytes" if limit else ""
+            self.builder.notes.append(RUN_TO_RUN.format(where=where))
+        return made
+
+    def _order_limit(self) -> int | None:
+        """Bytes of the target up to which one task in order is as fast as all threads with
+        indivisible updates; None: however many, 0: none.
+
+        The elements of the source are computed by one thread then, which counts against it.
+        """
+        if self._way() == "stores":
+            return 0
+        if self.combine is not None and not is_arithmetic(self.combine):
+            return None  # an update that reads or has loops is no instruction
+        threads = self.builder.context.threads
+        results = () if self.combine is None else self.combine.results
+        roots = (self.valid, *self.target, *self.values, *results)
+        reads = sum(isinstance(e, Read) for e in walk(roots))
+        work = WORK * max(element_cost(roots) - reads - len(results), 0.0)
+        integer = self.outs[0].type.is_integer and all(_is_any(e, FETCHES) for e in results)
+        near, far = LOCKED if self._way() == "locked" else FETCH if integer else ATOMIC
+        limit: int | None = 0
+        for bytes_, ordered, together in (
+            (FEW_BYTES, ORDERED[0], work / threads + near),
+            (FAR_BYTES, ORDERED[0], (work + near) / threads),
+            (None, ORDERED[1], (work + far) / threads),
+        ):
+            if work + ordered > AS_FAST * together:
+                break
+            limit = bytes_
+        return limit
+
+    def _way(self) -> str:
+        single = len(self.outs) == 1 and self.outs[0].type.bits <= 64
+        if not single:
+            return "locked"
+        overwrites = self.combine is None and not self.outs[0].type.is_complex
+        return "stores" if overwrites else "atomic"
+
+    def _each(self, way: str, tasks: Expr) -> Kernel:
+        """Every element of the source at once, against the target itself."""
+        into, task = self.builder.emitter(), Var("task", int64)
+        locks = None
+        if way == "locked":
+            (locks,) = self.builder.scratch("zero_locks", [int32], constant(LOCKS))
+
+        def act(inner: Linearizer, where: Expr, values: Values) -> None:
+            if way == "stores":
+                _update(inner, self.outs, where, values, self.combine)
+            else:
+                inner.append(Atomic(self.outs, where, values, self.combine, locks))
+
+        def loops(inner: Linearizer, tile: Tile) -> None:
+            with inner.loop("i", *tile.rows) as i, inner.loop("j", *tile.cols, "vector") as j:
+                self._direct(inner, tile, i, j, act)
+
+        self.tiling.emit(into, task, loops)
+        return self.kernel(way, tasks, task, into, f"{way} updates")
+
+    def _ordered(self, tasks: Expr) -> Kernel:
+        """One task: the elements of the source one after the other, against the target itself."""
+        into, task = self.builder.emitter(), Var("task", int64)
+        body = _Staged(self, self.outs, [constant(0)] * COPIES, counted=False)
+        with into.loop("tile", 0, self.tiling.tasks) as number:
+            self.tiling.emit(into, number, body.tile)
+        return self.kernel("ordered", tasks, task, into, "updates in the order of the visits")
+
+    def _private(self, copies: tuple[Buffer, ...], chunks: Expr, neutral: Sequence[Const]
+                 ) -> Kernel:  # fmt: skip
+        """A task: one chunk of the source into its own copies of the target."""
+        into, task = self.builder.emitter(), Var("task", int64)
+        size = self.size
+        base = into.let(at.product((task, self.sub, size)), "base")
+        with into.loop("t", base, at.add(base, at.multiply(self.sub, size)), "vector") as t:
+            into.append(*(Store(b, t, v) for b, v in zip(copies, neutral, strict=True)))
+        step = at.select(at.equal(self.sub, 1), 0, size)
+        bases = [into.let(at.add(base, at.multiply(step, u)), "copy") for u in range(COPIES)]
+        per_chunk = into.let(at.ceil_div(self.tiling.tasks, chunks), "tiles_per_chunk")
+        first, end = tiling.block_range(into, "tile", task, per_chunk, self.tiling.tasks)
+        body = _Staged(self, copies, bases, self.counted)
+        with into.loop("tile", first, end) as number:
+            self.tiling.emit(into, number, body.tile)
+        return self.kernel("private", chunks, task, into, "a copy of the target for each chunk")
+
+    def _gather(self, copies: tuple[Buffer, ...], chunks: Expr, chunks_host: Expr) -> Kernel:
+        """The copies, in order, and the defaults."""
+        assert self.combine is not None
+        into, task = self.builder.emitter(), Var("task", int64)
+        start, stop = tiling.block_range(into, "target", task, GATHER, self.size)
+        count = at.multiply(chunks, self.sub)
+        wide = [uint64 if self.counted else b.type for b in copies]
+        combine = _sums(len(copies)) if self.counted else self.combine
+
+        def copy_at(where: Expr) -> list[Expr]:
+            return [simplify.cast(Load(b, where), t) for b, t in zip(copies, wide, strict=True)]
+
+        with into.loop("t", start, stop, "vector") as t:
+            total: Values = declare(into, copy_at(t))
+            with into.loop("c", 1, count) as c:
+                where = at.add(at.multiply(c, self.size), t)
+                accumulate(into, combine, total, copy_at(where))  # type: ignore[arg-type]
+            if self.counted:
+                each = zip(total, self.node.values, strict=True)
+                total = tuple(
+                    simplify.apply(primitive("multiply"), (simplify.cast(n, v.type), v), v.type)
+                    for n, v in each
+                )
+            _update(into, self.outs, t, total, self.combine)
+        tasks = at.select(at.less(0, chunks_host), at.ceil_div(self.size_host, GATHER), 0)
+        return self.kernel("gather", self.builder.scalar(tasks, "gathers"), task, into,
+                           "the copies and the defaults")  # fmt: skip
+
+    def kernel(self, suffix: str, tasks: Expr, task: Var, into: Linearizer, comment: str) -> Kernel:
+        node = self.node
+        roots = (node.valid, *node.target, *node.values)
+        accesses = affine.read_accesses(roots, self.builder.buffers)
+        forms, variables = affine.affine_forms(roots), affine.variable_names(roots)
+        where = affine.index_map(node.target, forms, variables)
+        accesses += tuple(Access(b.name, True, *where) for b in self.outs)
+        combined = () if self.combine is None else self.combine.results
+        return self.builder.kernel(suffix, tasks, task, tuple(into.out), accesses=accesses,
+                                   flops=flop_count((*roots, *combined)), comments=(comment,),
+                                   schedule=node.label.schedule)  # fmt: skip
+
+
+def _update(into: Linearizer, buffers: Sequence[Buffer], where: Expr, values: Sequence[Expr],
+            combine: Combine | None) -> None:  # fmt: skip
+    """`buffers[where] = combine(values, buffers[where])`, by one thread."""
+    if combine is not None:
+        where = into.let(where, "place")
+        old = [into.let(Load(b, where), "old") for b in buffers]
+        values = combine_simple(into, combine, values, old)
+        if len(values) > 1:
+            values = [into.let(v, "r") for v in values]
+    into.append(*(Store(b, where, v) for b, v in zip(buffers, values, strict=True)))
+
+
+def _sums(count: int) -> Combine:
+    """Component-wise sums of uint64."""
+    left, right = ([Var(f"{side}{k}", uint64) for k in range(count)] for side in ("left", "right"))
+    results = [simplify.apply(primitive("add"), (a, b), uint64)
+               for a, b in zip(left, right, strict=True)]  # fmt: skip
+    return Combine(tuple(left), tuple(right), tuple(results))
+
+
+class _Staged:
+    """The loops of one task: places ahead in vectors if they are costly, then updates, of the
+    copies in turn; `counted`: these count."""
+
+    def __init__(self, permute: _Permute, copies: tuple[Buffer, ...], bases: Sequence[Expr],
+                 counted: bool) -> None:  # fmt: skip
+        self.permute, self.copies, self.bases = permute, copies, bases
+        self.counted = counted
+        self.staged = _is_costly((permute.valid, *permute.target, *permute.values))
+        builder = permute.builder
+        if self.staged:
+            (self.places,) = builder.local("place", [int64], STAGE)
+            self.varying = [any(isinstance(e, Index | Read | Var) for e in walk([v]))
+                            for v in permute.values]  # fmt: skip
+            self.held = [
+                builder.local("value", [v.type], STAGE)[0] if varies else None
+                for v, varies in zip(permute.values, self.varying, strict=True)
+            ]
+
+    def tile(self, into: Linearizer, tile: Tile) -> None:
+        with into.loop("i", *tile.rows) as row:
+            if not self.staged:
+                self._in_turn(into, *tile.cols, lambda x, j, u: self._direct(x, tile, row, j, u))
+                return
+            with into.loop("part", *tile.cols, step=STAGE) as part:
+                stop = into.let(at.minimum(at.add(part, STAGE), tile.cols[1]), "part_stop")
+                with into.loop("j", part, stop, "vector") as j:
+                    self._ahead(into, tile, row, j, at.subtract(j, part))
+                self._in_turn(into, constant(0), at.subtract(stop, part), self._held)
+
+    def _in_turn(self, into: Linearizer, start: Expr, stop: Expr,
+                 one: Callable[[Linearizer, Expr, int], None]) -> None:  # fmt: skip
+        """Elements one after the other, the copies taking turns."""
+        turns = at.multiply(at.floor_divide(at.subtract(stop, start), COPIES), COPIES)
+        left = into.let(at.add(start, turns), "left_over")
+        with into.loop("q", start, left, step=COPIES) as q:
+            for u in range(COPIES):
+                one(into, at.add(q, u), u)
+        with into.loop("q", left, stop) as q:
+            one(into, q, 0)
+
+    def _update(self, into: Linearizer, where: Expr, values: Sequence[Expr], copy: int) -> None:
+        place = at.add(self.bases[copy], where)
+        if not self.counted:
+            _update(into, self.copies, place, values, self.permute.combine)
+            return
+        place = into.let(place, "place")
+        for b in self.copies:
+            one = Const(1, b.type)
+            count = simplify.apply(primitive("add"), (Load(b, place), one), b.type)
+            count = into.let(count, "count")
+            into.append(Store(b, place, count))
+            if self.permute.bytes:
+                self._carry(into, where, count)
+
+    def _carry(self, into: Linearizer, where: Expr, count: Expr) -> None:
+        """A count that has come to 0 again has missed 256 of its kind: the target gets them."""
+        (value,), (out,) = self.permute.node.values, self.permute.outs
+        times = simplify.cast(Const(256, uint64), value.type)
+        all_of_them = simplify.apply(primitive("multiply"), (into.value(value), times), value.type)
+        none = simplify.apply(primitive("equal"), (count, zero(count.type)), bool_)
+        with into.when(none):
+            into.append(Atomic((out,), where, (all_of_them,), self.permute.combine))
+
+    def _direct(self, into: Linearizer, tile: Tile, row: Expr, col: Expr, copy: int) -> None:
+        self.permute._direct(
+            into, tile, row, col, lambda x, where, values: self._update(x, where, values, copy)
+        )
+
+    def _ahead(self, into: Linearizer, tile: Tile, row: Expr, col: Expr, slot: Expr) -> None:
+        """The place (−1: none) and the values of one element."""
+        permute = self.permute
+        slot = into.let(slot, "slot")
+        with into.when_always(permute._bindings(tile, row, col)):
+            place = into.declare(constant(-1), "place")
+            wanted = [v for v, b in zip(permute.values, self.held, strict=True) if b is not None]
+            held = declare(into, [zero(v.type) for v in wanted], "value")
+
+            def found(inner: Linearizer, position: Expr) -> None:
+                inner.append(Assign(place, position))
+                assign(inner, held, inner.emit(wanted))
+
+            permute._locate(into, found)
+            into.append(Store(self.places, slot, place))
+            stores = zip([b for b in self.held if b is not None], held, strict=True)
+            into.append(*(Store(b, slot, v) for b, v in stores))
+
+    def _held(self, into: Linearizer, slot: Expr, copy: int) -> None:
+        place = into.let(Load(self.places, slot), "place")
+        with into.when(at.less_equal(0, place)):
+            values = [
+                into.value(v) if b is None else Load(b, slot)
+                for v, b in zip(self.permute.values, self.held, strict=True)
+            ]
+            self._update(into, place, values, copy)
+
+
+def rounds(node: Permute) -> bool:
+    """Whether the order of updates reaches the bits of floats (minima and maxima: no)."""
+    if node.combine is None or not any(o.type.is_inexact for o in node.outputs):
+        return False
+    return not all(_is_any(e, EXACT) for e in node.combine.results)
+
+
+def _is_any(e: Expr, names: frozenset[str]) -> bool:
+    return isinstance(e, Apply) and e.op.name in names
+
+
+def _is_costly(roots: Sequence[Expr]) -> bool:
+    """Whether a vector loop pays for the way through memory.
+
+    Not for the arithmetic of places that are read from an array and read at (x[i[k]], with i[k] < 0
+    from the end): vectors gather no faster than one element after the other is loaded.
+    """
+    nodes = list(walk(roots))
+    reading: set[Expr] = set()
+    for e in nodes:
+        if isinstance(e, Read) or any(a in reading for a in e.args):
+            reading.add(e)
+    places = reading.intersection(walk([a for e in nodes if isinstance(e, Read) for a in e.args]))
+    cost = sum(e.op.cost for e in nodes if isinstance(e, Apply) and e not in places)
+    control = any(not isinstance(e, Apply | Read) and (bool(e.args) or bool(e.scoped))
+                  for e in nodes)  # fmt: skip
+    return control or cost > _CHEAP_PLACE

@@ -1,0 +1,470 @@
+"""Permute on a GPU: scatter with combination, into buffers that hold the defaults already.
+
+    bins       operators with an identity, into few places (histograms): each block accumulates
+               in bins of its own in shared memory, several copies of them where they are few,
+               and adds those to the target at its end.  More places than fit are dealt out to
+               up to RANGES blocks, which all walk the same part of the source
+    atomic     operators on one component of up to eight bytes, or on components that have nothing
+               to do with each other: indivisible updates, done in the L2 cache.  Lanes of a warp
+               that meet in one place do it once, together (`../gpu/warp_aggregation.py`); places
+               that a block meets often have bins in it
+    locked     any other function of several components, complex128: whole elements under one of
+               LOCKS spin locks (functions without an identity have bins too, with locks of their
+               own in shared memory)
+    overwrite  of one component: whichever store comes last stays
+    stores     maps that are one to one: nobody else touches the place
+    claimed    overwrite of tuples, and overwrite with deterministic=True: the last source of each
+               place is found first, with atomic maxima, then it alone stores, whole
+    owned      deterministic=True for what depends on the order, and functions that read arrays
+               or have loops: every warp owns a share of the places, each lane a share of those,
+               and walks the whole source in its order
+
+`bins` of two sizes and `atomic` are chosen by the extents at each launch.  The order of updates
+is not that of the source: sums of floats may differ in their last bits from one run to the next,
+unless deterministic=True.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from treadle.dsl import simplify
+from treadle.dsl.combines import is_commutative
+from treadle.dsl.expr import (
+    TRUE,
+    Apply,
+    Const,
+    Expr,
+    Index,
+    Var,
+    constant,
+    primitive,
+)
+from treadle.dsl.graph import Permute
+from treadle.dsl.types import bool_, int32, int64, uint32
+from treadle.skeletons.schedules import LocalityGraph
+
+from ...access import affine
+from ...ir import arithmetic as at
+from ...ir.kernel import (
+    Access,
+    Assign,
+    Atomic,
+    Barrier,
+    Buffer,
+    Collective,
+    FetchUpdate,
+    Kernel,
+    Load,
+    Lowered,
+    Store,
+    While,
+)
+from ...ir.linearize import Linearizer, zero
+from ..build import Builder, LoweringContext, flop_count
+from ..combining import Values, arithmetic, combine_simple, is_arithmetic
+from ..gpu import common
+from ..gpu.warp_aggregation import Meeting
+from ..tiling import host_ids, schedule_of
+from .cpu import RUN_TO_RUN, rounds
+from .gpu_bins import Accumulator, Bins, Filled, accumulators, component, words
+from .gpu_sources import Action, Sources
+
+#: Threads of a block, and blocks that a multiprocessor has at once (with bins, without).
+THREADS, RESIDENT, PLAIN_RESIDENT = 512, 3, 3
+#: Bytes of the private bins of a block: RESIDENT blocks share a multiprocessor, or one has it.
+SMALL_BINS, LARGE_BINS = 32 << 10, 192 << 10
+LARGE_THREADS = 1024
+#: Bytes of the bins of a block for places that are met often, where there is no room for all.
+HOT_BINS = 32 << 10
+#: Copies of each bin, at most.
+COPIES = 32
+#: Most parts that the places are dealt out in, and additions' worth of work of an element that is
+#: computed so many times.
+RANGES, RANGE_COST = 8, 32.0
+#: A block with private bins takes at least this many elements, and this many for each of its bins.
+LEAST, LEAST_PER_BIN = 4096, 2
+LOCKS = 1 << 16
+#: Most elements whose count one word holds.
+MOST = (1 << 32) - 1
+
+
+def lower_permute(node: Permute, context: LoweringContext) -> Lowered:
+    """One kernel with its fallbacks, or two (`claimed`)."""
+    return _Permute(Builder(node, context), node).lower()
+
+
+class _Permute:
+    def __init__(self, builder: Builder, node: Permute) -> None:
+        self.builder, self.node = builder, node
+        self.combine = None if node.combine is None else arithmetic(node.combine, builder)
+        self.outs = builder.outputs("update")
+        self.sources = Sources(builder, node)
+        self.size = builder.scalar(self.sources.size_host, "targets")
+        self.processors = common.multiprocessors(builder.context)
+        self.locks: tuple[Buffer, ...] = ()
+
+    # --- which way ---
+
+    def lower(self) -> Lowered:
+        builder, combine = self.builder, self.combine
+        if self._one_to_one():
+            builder.notes.append("every source has a place of its own")
+            if self._by_graph():
+                return builder.lowered(self._block_by_block("stores"))
+            return self._lowered(lambda wide: self._each("stores", wide))
+        deterministic = self.node.label.deterministic
+        if rounds(self.node) and not deterministic:
+            builder.notes.append(RUN_TO_RUN.format(where=""))
+        if combine is not None and not is_arithmetic(combine):
+            builder.notes.append("every warp owns places: the combination reads or has loops")
+            return builder.lowered(self._owned())
+        if self._by_graph():
+            return builder.lowered(self._block_by_block(self._way()))
+        if combine is None:
+            if deterministic or len(self.outs) > 1 or self.outs[0].type.bits > 64:
+                return self._claimed()
+            return self._lowered(lambda wide: self._each("overwrite", wide))
+        if deterministic and not self._order_is_nothing():
+            builder.notes.append("deterministic: every warp owns places, sources in their order")
+            return builder.lowered(self._owned())
+        way = self._way()
+        made = accumulators(combine, self.node.values)
+        if made is None:
+            kernel, each = self._each(way, None), Filled.bytes(combine)
+            for suffix, threads, resident, room in (
+                ("large_bins", LARGE_THREADS, 1, LARGE_BINS), ("bins", THREADS, 2, SMALL_BINS),
+            ):  # fmt: skip
+                filled = Filled(builder, combine, room // each)
+                kernel = self._bins(suffix, threads, resident, filled, False, kernel)
+            return builder.lowered(kernel)
+        # Each falls back to the one before; only the first is worth a variant with wide accesses.
+        kernel = self._hot(made, self._each(way, None))
+        kernel = self._bins("large_bins", LARGE_THREADS, 1, Bins(
+            builder, made, LARGE_BINS // words(made)), False, kernel)  # fmt: skip
+        for wide in (False, True) if self.sources.wide else (False,):
+            kernel = self._bins("bins", THREADS, RESIDENT, Bins(
+                builder, made, SMALL_BINS // words(made)), wide, kernel)  # fmt: skip
+        return builder.lowered(kernel)
+
+    def _way(self) -> str:
+        """How updates of the target are made where a place may be met twice."""
+        if self.combine is None:
+            return "overwrite"
+        parts = is_commutative(self.combine) or len(self.outs) == 1
+        return "atomic" if parts and all(b.type.bits <= 64 for b in self.outs) else "locked"
+
+    def _by_graph(self) -> bool:
+        """Whether blocks of the source are queued by what they share: a task is one of them."""
+        schedule = schedule_of(self.builder)
+        asked = schedule is not None and isinstance(schedule.residency, LocalityGraph)
+        whole = self.combine is None and (len(self.outs) > 1 or self.outs[0].type.bits > 64)
+        return asked and self.sources.visits is not None and not whole
+
+    def _lowered(self, make: Any) -> Lowered:
+        return self.builder.lowered(self._variants(make)[0])
+
+    def _variants(self, make: Any) -> list[Kernel]:
+        """The kernel with wide accesses, if there are any, that falls back to the one without."""
+        plain = make(None)
+        return [make(plain), plain] if self.sources.wide else [plain]
+
+    def _one_to_one(self) -> bool:
+        """Whether each place is made of one index of the domain, and every index makes one."""
+        forms = affine.affine_forms(self.node.target)
+        used: set[Expr] = set()
+        for e in self.node.target:
+            form = forms.get(e)
+            if form is None or len(form.variables) > 1:
+                return False
+            for variable, coefficient in form.variables.items():
+                if coefficient not in (1, -1) or variable in used:
+                    return False
+                used.add(variable)
+        return all(
+            Index(k) in used or at.is_constant(n, 1) for k, n in enumerate(self.node.domain)
+        ) and not any(isinstance(v, Var) for v in used)
+
+    def _order_is_nothing(self) -> bool:
+        """Whether the order of updates reaches no bit: exact operators known to commute."""
+        assert self.combine is not None
+        return is_commutative(self.combine) and not any(b.type.is_inexact for b in self.outs)
+
+    def _blocks(self, resident: int, least: Expr | int) -> Expr:
+        """As many blocks as the GPU holds, or fewer that have `least` elements each."""
+        wanted = at.floor_divide(self.sources.count_host, at.maximum(least, 1))
+        return at.minimum(at.maximum(wanted, 1), self.processors * resident)
+
+    # --- private bins ---
+
+    def _bins(self, suffix: str, threads: int, resident: int, bins: Bins | Filled, wide: bool,
+              fallback: Kernel) -> Kernel:  # fmt: skip
+        builder, sources = self.builder, self.sources
+        assert self.combine is not None
+        large = resident == 1
+        grid = common.Threads.of(threads)
+        into = builder.emitter()
+        size, capacity = sources.size_host, bins.capacity
+        copies = constant(1) if large else self._copies(capacity)
+        ranges = RANGES if large and sources.cost <= RANGE_COST and isinstance(bins, Bins) else 1
+        parts_host = at.maximum(at.ceil_div(size, capacity), 1) if ranges > 1 else constant(1)
+        parts = builder.scalar(parts_host, "ranges")
+        least = at.maximum(LEAST, at.multiply(at.minimum(size, capacity), LEAST_PER_BIN))
+        groups_host = at.floor_divide(self._blocks(resident, least), parts_host)
+        groups = builder.scalar(at.maximum(groups_host, 1), "groups")
+        part = into.let(at.remainder(grid.task, parts), "part") if ranges > 1 else constant(0)
+        first = into.let(at.multiply(part, capacity), "first_bin")
+        count = self.size
+        if ranges > 1:
+            count = into.let(at.minimum(at.subtract(self.size, first), capacity), "bins")
+        into.note("The bins of this block: copies of one lie side by side, so that threads which\n"
+                  "meet in it seldom wait for each other.")  # fmt: skip
+        bins.clear(into, grid.thread, at.multiply(count, copies), threads)
+        into.append(Barrier())
+        mine = into.let(at.remainder(grid.thread, copies), "copy")
+
+        def act(inner: Linearizer, position: Expr, place: Expr, values: Values) -> None:
+            own = inner.let(at.subtract(place, first), "own")
+            inside = at.in_range(own, count) if ranges > 1 else TRUE
+            with inner.when(inside):
+                bins.add(inner, at.add(at.multiply(own, copies), mine), values)
+
+        group = into.let(at.floor_divide(grid.task, parts), "group") if ranges > 1 else grid.task
+        sources.walk(into, grid, groups, act, wide, group)
+        into.append(Barrier())
+        into.note("The copies together, into the target.")
+        with into.loop("b", grid.thread, count, step=threads) as b:
+            place = at.add(first, b)
+            bins.flush(into, b, place, copies, grid.thread, self.outs, self.combine,
+                       *self.locks)  # fmt: skip
+        enough = at.less_equal(at.multiply(self.size, LEAST_PER_BIN), sources.count)
+        requires = (at.less_equal(self.size, capacity * ranges), enough,
+                    at.less_equal(sources.count, MOST))  # fmt: skip
+        comment = f"{capacity} bins in shared memory" + (", or ranges of them" * (ranges > 1))
+        return self._kernel(suffix, at.multiply(groups, parts), grid, into, wide, comment,
+                            requires, fallback, resident)  # fmt: skip
+
+    def _copies(self, capacity: int) -> Expr:
+        """A power of two: how often all bins fit."""
+        copies: Expr = constant(1)
+        for count in (2, 4, 8, 16, 32):
+            if count <= COPIES:
+                fits = at.less_equal(at.multiply(self.sources.size_host, count), capacity)
+                copies = at.select(fits, count, copies)
+        return self.builder.scalar(copies, "copies")
+
+    # --- the target itself, but for what is met often ---
+
+    def _hot(self, made: Sequence[Accumulator], fallback: Kernel) -> Kernel:
+        """Updates of the target, where places that a first look finds have bins in the block.
+
+        A place may use one bin, its number modulo the number of bins.  In the first tile of a
+        block the last element that asks for a bin gets it: mostly one of the frequent ones.
+        """
+        builder, sources, combine = self.builder, self.sources, self.combine
+        assert combine is not None
+        grid, into = common.Threads.of(THREADS), builder.emitter()
+        capacity = 1 << ((HOT_BINS // (4 + words(made))).bit_length() - 1)
+        bins = Bins(builder, made, capacity)
+        (owner,) = builder.shared("owner", [int32], capacity)
+        tasks = builder.scalar(self._blocks(PLAIN_RESIDENT, THREADS), "blocks")
+        with into.loop("b", grid.thread, capacity, step=THREADS) as b:
+            into.append(Store(owner, b, Const(-1, int32)))
+        bins.clear(into, grid.thread, constant(capacity), THREADS)
+        into.append(Barrier())
+
+        def slot(place: Expr) -> Expr:
+            return simplify.apply(primitive("bitwise_and"), (place, constant(capacity - 1)), int64)
+
+        def look(inner: Linearizer, position: Expr, place: Expr, values: Values) -> None:
+            inner.append(Atomic((owner,), slot(place), (simplify.cast(place, int32),), None))
+
+        def act(inner: Linearizer, position: Expr, place: Expr, values: Values) -> None:
+            for k, (out, value) in enumerate(zip(self.outs, values, strict=True)):
+                inner.append(Atomic((out,), place, (value,), component(combine, k)))
+
+        meeting = Meeting(into, grid, self.outs, combine, self.node.values, self.size)
+
+        def together(inner: Linearizer, position: Expr, place: Expr, values: Values) -> None:
+            where = inner.let(slot(place), "slot")
+            same = at.equal(simplify.cast(Load(owner, where), int64), place)
+            held = inner.let(at.both(same, at.less_equal(0, place)), "held")
+            with inner.when(held):
+                bins.add(inner, where, values)
+            rest = inner.let(at.select(held, -1, place), "rest")
+            meeting.update(inner, position, rest, values)
+
+        sources.sample(into, grid, look)
+        into.append(Barrier())
+        sources.walk(into, grid, tasks, act, False, None, together)
+        into.append(Barrier())
+        with into.loop("b", grid.thread, capacity, step=THREADS) as b:
+            place = into.let(simplify.cast(Load(owner, b), int64), "place")
+            with into.when(at.less_equal(0, place)):
+                bins.flush(into, b, place, constant(1), constant(0), self.outs, combine)
+        requires = (at.less_equal(sources.count, MOST), at.less(self.size, 1 << 31))
+        comment = f"updates of the target; {capacity} places that are met often in shared memory"
+        return self._kernel("atomic", tasks, grid, into, False, comment, requires, fallback,
+                            PLAIN_RESIDENT)  # fmt: skip
+
+    # --- one update after the other ---
+
+    def _each(self, way: str, fallback: Kernel | None) -> Kernel:
+        """Every element against the target itself; with wide accesses if there is a fallback."""
+        builder = self.builder
+        grid = common.Threads.of(THREADS)
+        into = builder.emitter()
+        tasks = builder.scalar(self._blocks(PLAIN_RESIDENT, THREADS), "blocks")
+        act = self._action(way)
+        together: Action | None = None
+        if way == "atomic" and self.combine is not None and Meeting.suits(self.combine):
+            values = self.node.values
+            together = Meeting(into, grid, self.outs, self.combine, values, self.size).update
+        self.sources.walk(into, grid, tasks, act, fallback is not None, None, together)
+        return self._kernel(way, tasks, grid, into, fallback is not None, f"{way} updates", (),
+                            fallback, PLAIN_RESIDENT)  # fmt: skip
+
+    def _block_by_block(self, way: str) -> Kernel:
+        """A task: the elements of one block of the schedule, against the target itself."""
+        visits = self.sources.visits
+        assert visits is not None
+        grid, into = common.Threads.of(common.threads_for(visits.unit)), self.builder.emitter()
+        blocks = self.builder.scalar(host_ids(visits.plan, visits.grid), "blocks")
+        first = into.let(at.multiply(grid.task, visits.unit), "first")
+        with into.loop("local", grid.thread, visits.unit, step=grid.count) as local:
+            self.sources.element(into, at.add(first, local), self._action(way))
+        return self._kernel(way, blocks, grid, into, False, f"{way} updates, block by block", (),
+                            None, 0)  # fmt: skip
+
+    def _action(self, way: str) -> Action:
+        """What is done with an element, one at a time."""
+        if way == "locked" and not self.locks:
+            self.locks = self.builder.scratch("zero_locks", [int32], constant(LOCKS))
+
+        def act(inner: Linearizer, position: Expr, place: Expr, values: Values) -> None:
+            if way == "stores":
+                self._update(inner, place, values)
+            elif way in ("overwrite", "locked"):
+                inner.append(Atomic(self.outs, place, values, self.combine, *self.locks))
+            else:
+                assert self.combine is not None
+                for k, (out, value) in enumerate(zip(self.outs, values, strict=True)):
+                    inner.append(Atomic((out,), place, (value,), component(self.combine, k)))
+
+        return act
+
+    def _update(self, into: Linearizer, place: Expr, values: Values) -> None:
+        """By the only thread that touches this place."""
+        if self.combine is not None:
+            place = into.let(place, "place")
+            old = [into.let(Load(b, place), "old") for b in self.outs]
+            values = combine_simple(into, self.combine, values, old)
+            if len(values) > 1:
+                values = tuple(into.let(v, "r") for v in values)
+        into.append(*(Store(b, place, v) for b, v in zip(self.outs, values, strict=True)))
+
+    # --- the last source of each place ---
+
+    def _claimed(self) -> Lowered:
+        builder = self.builder
+        (last,) = builder.scratch("zero_last", [int64], self.size)
+
+        def claim(inner: Linearizer, position: Expr, place: Expr, values: Values) -> None:
+            number = at.add(position, 1)
+            inner.append(FetchUpdate(Var("before", int64), last, place, number, "maximum"))
+
+        def store(inner: Linearizer, position: Expr, place: Expr, values: Values) -> None:
+            with inner.when(at.equal(Load(last, place), at.add(position, 1))):
+                inner.append(*(Store(b, place, v) for b, v in zip(self.outs, values, strict=True)))
+
+        kernels = []
+        for suffix, act in (("claim", claim), ("claimed", store)):
+
+            def make(fallback: Kernel | None, suffix: str = suffix, act: Any = act) -> Kernel:
+                grid, into = common.Threads.of(THREADS), builder.emitter()
+                tasks = builder.scalar(self._blocks(PLAIN_RESIDENT, THREADS), "blocks")
+                self.sources.walk(into, grid, tasks, act, fallback is not None)
+                return self._kernel(suffix, tasks, grid, into, fallback is not None,
+                                    "the last source of each place", (), fallback,
+                                    PLAIN_RESIDENT)  # fmt: skip
+
+            kernels.append(self._variants(make)[0])
+        return builder.lowered(*kernels)
+
+    # --- in the order of the source ---
+
+    def _owned(self) -> Kernel:
+        builder, sources = self.builder, self.sources
+        grid, into = common.Threads.of(THREADS), builder.emitter()
+        warps = THREADS // common.WARP
+        wanted = at.minimum(at.ceil_div(sources.size_host, warps), self.processors * 2)
+        tasks = builder.scalar(wanted, "blocks")
+        owners = into.let(at.multiply(tasks, warps), "owners")
+        own = into.let(at.add(at.multiply(grid.task, warps), grid.warp), "own")
+        lane = into.let(grid.lane, "lane")
+        bit = simplify.apply(
+            primitive("left_shift"), (Const(1, uint32), simplify.cast(lane, uint32)), uint32
+        )
+        bit = into.let(bit, "bit")
+        with into.loop("base", 0, sources.count, step=common.WARP) as base:
+            place = into.declare(constant(-1), "mine")
+            held = [into.declare(zero(v.type), "value") for v in self.node.values]
+
+            def act(inner: Linearizer, position: Expr, where: Expr, values: Values) -> None:
+                where = inner.let(where, "place")
+                with inner.when(at.equal(at.remainder(where, owners), own)):
+                    inner.append(Assign(place, where))
+                    inner.append(*(Assign(h, v) for h, v in zip(held, values, strict=True)))
+
+            position = into.let(at.add(base, lane), "p")
+            with into.when(at.less(position, sources.count)):
+                sources.element(into, position, act)
+            self._in_turn(into, place, held, lane, bit, owners)
+        comment = "every warp owns places, in the order of the source"
+        return self._kernel("owned", tasks, grid, into, False, comment, (), None, 0)
+
+    def _in_turn(self, into: Linearizer, place: Var, held: Sequence[Var], lane: Expr, bit: Expr,
+                 owners: Expr) -> None:  # fmt: skip
+        """The elements of the lanes that have a place, lowest first.  All updates of one place are
+        by one lane, which sees what it has done before."""
+        waiting, none = Var("waiting", uint32), Const(0, uint32)
+        with into.body() as before:
+            into.append(Collective(waiting, "ballot", (at.less_equal(0, place),)))
+        with into.body() as body:
+            negative = simplify.apply(primitive("subtract"), (none, waiting), uint32)
+            lowest = simplify.apply(primitive("bitwise_and"), (waiting, negative), uint32)
+            under = simplify.apply(primitive("subtract"), (lowest, Const(1, uint32)), uint32)
+            number = simplify.cast(Apply(primitive("popcount"), (under,), uint32), int64)
+            source = into.let(number, "source")
+            given = [Var(v.name, v.type) for v in (place, *held)]
+            for var, own in zip(given, (place, *held), strict=True):
+                into.append(Collective(var, "shuffle", (own, source)))
+            mine = at.remainder(at.floor_divide(given[0], owners), common.WARP)
+            with into.when(at.equal(mine, lane)):
+                self._update(into, given[0], tuple(given[1:]))
+            with into.when(simplify.apply(primitive("equal"), (lowest, bit), bool_)):
+                into.append(Assign(place, constant(-1)))
+        some = simplify.apply(primitive("not_equal"), (waiting, none), bool_)
+        into.append(While(tuple(before), some, tuple(body)))
+
+    # --- kernels ---
+
+    def _kernel(self, suffix: str, tasks: Expr, grid: common.Threads, into: Linearizer, wide: bool,
+                comment: str, requires: Sequence[Expr], fallback: Kernel | None, resident: int
+                ) -> Kernel:  # fmt: skip
+        node, builder = self.node, self.builder
+        roots = (node.valid, *node.target, *node.values)
+        accesses = affine.read_accesses(roots, builder.buffers)
+        forms, variables = affine.affine_forms(roots), affine.variable_names(roots)
+        where = affine.index_map(node.target, forms, variables)
+        accesses += tuple(Access(b.name, True, *where) for b in self.outs)
+        combined = () if self.combine is None else self.combine.results
+        group = self.sources.group
+        conditions = (*requires, *(group.requires if wide else ()))
+        return builder.kernel(
+            suffix, tasks, grid.task, tuple(into.out), accesses=accesses,
+            flops=flop_count((*roots, *combined)), comments=(comment,),
+            schedule=node.label.schedule,
+            **grid.launch(conditions, group.aligned if wide else (), fallback, resident),
+        )  # fmt: skip

@@ -1,0 +1,245 @@
+"""The elements of a permute's source, dealt out to the threads of persistent blocks.
+
+    tile = 512 threads · several elements each; block b takes tiles b, b + blocks, …
+      all loads of a tile (16 bytes at a time where elements lie side by side)
+      where each element goes (−1: nowhere), and its values
+      what is to be done with them
+    what is left over, element by element
+
+The domain counts as one row, by row-major position; arrays of its own extents are read at the
+position, other indices are computed from it.  Under a schedule what is dealt out are its visits,
+each the number of an element, which are read one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from treadle.dsl.expr import TRUE, Const, Expr, Index, Read, Var, constant, rewrite, walk
+from treadle.dsl.graph import Leaf, Permute
+from treadle.dsl.operations.places import linear
+from treadle.dsl.types import bool_, int64
+
+from ...ir import arithmetic as at
+from ...ir import transform
+from ...ir.kernel import Assign, Load
+from ...ir.linearize import Linearizer, zero
+from ..build import Builder, element_cost
+from ..combining import Values, assign, declare
+from ..gpu import common
+from ..gpu.visits import Visits, leaf
+from ..tiling import schedule_of
+
+#: Elements that a thread has in flight, where they are cheap.
+TOGETHER = 8
+#: Additions' worth of work of the elements in flight.
+TOGETHER_COST = 256.0
+
+#: Stands for whether a visit has an element.
+_EXISTS = Var("exists", bool_)
+
+Action = Callable[[Linearizer, Expr, Expr, Values], None]
+"""What to do with an element: its position, its place in the target, its values."""
+
+
+@dataclass(frozen=True)
+class _Found:
+    position: Expr
+    place: Expr
+    values: Values
+    certain: bool
+
+
+class Sources:
+    """The elements of one permute (module docstring)."""
+
+    def __init__(self, builder: Builder, node: Permute) -> None:
+        self.builder = builder
+        self.target_shape = node.defaults[0].shape
+        self.size_host = at.product(self.target_shape)
+        self.domain = node.domain or (constant(1),)
+        self.count_host = at.product(self.domain)
+        self.count = builder.scalar(self.count_host, "count")
+        self.visits: Visits | None = None
+        if node.label.deterministic:
+            if schedule_of(builder) is not None:
+                builder.notes.append("deterministic=True: the source is visited in its own order")
+        elif node.domain:
+            self.visits = Visits.of(builder, node.domain, [1 for _ in node.domain])
+        self.numbers_host = self.count_host if self.visits is None else self.visits.total_host
+        self.line = Var("p", int64)
+        roots = transform.resolve((node.valid, *node.target, *node.values), builder, self.domain)
+        roots = self._at_positions(roots, len(node.domain))
+        rank = len(node.target)
+        self.valid, self.target, self.values = roots[0], roots[1 : rank + 1], roots[rank + 1 :]
+        self.indexed = any(isinstance(e, Index) for e in walk(roots))
+        types = [e.type for e in walk(roots) if isinstance(e, Load | Read) and e.args
+                 and common.coefficient(e.args[-1], self.line) in (1, -1)]  # fmt: skip
+        self.cost = max(element_cost(roots), 1.0)
+        self.together = TOGETHER
+        while self.together > 1 and self.together * self.cost > TOGETHER_COST:
+            self.together //= 2
+        if common.has_loops(roots) or builder.context.check:
+            self.together = 1
+        count = common.vector_count(types) if types and self.together > 1 else 1
+        if self.visits is not None:
+            count = 1
+        self.group = common.Group(builder, roots, self.line, count)
+
+    def _at_positions(self, roots: Sequence[Expr], rank: int) -> tuple[Expr, ...]:
+        """Reads at the very index of the domain become loads at the position."""
+        builder, domain = self.builder, self.domain
+        place = tuple(Index(k) for k in range(rank))
+        memo: dict[Expr, Expr] = {linear(place, domain): self.line} if rank else {}
+        if rank == 1:
+            memo[place[0]] = self.line
+        for e in walk(roots):
+            if not isinstance(e, Read) or e.boundary is not None or not rank or e.args != place:
+                continue
+            leaf = Leaf(e.node, e.component)
+            if leaf not in builder.context.strided and all(
+                builder.same(a, b) for a, b in zip(leaf.shape, domain, strict=True)
+            ):
+                memo[e] = Load(builder.input(leaf), self.line)
+        return rewrite(roots, lambda e: e, memo)
+
+    @property
+    def wide(self) -> bool:
+        """Whether some reads may be of several elements at once."""
+        return bool(self.group.streams)
+
+    # --- one element ---
+
+    def _bindings(self, into: Linearizer, position: Expr) -> dict[Expr, Expr]:
+        if self.visits is not None:
+            return self._visited(self.visits, into, position)
+        position = into.let(position, "p")
+        found: dict[Expr, Expr] = {self.line: position}
+        if len(self.domain) == 1:
+            self.builder.stays_below(position, self.domain[0])
+        if self.indexed:
+            places = at.row_major(position, self.builder.shape(self.domain))
+            for k, place in enumerate(places):
+                found[Index(k)] = named = into.let(place, f"i{k}")
+                self.builder.stays_below(named, self.domain[k])
+        return found
+
+    def _visited(self, visits: Visits, into: Linearizer, number: Expr) -> dict[Expr, Expr]:
+        """The element of a visit; `_EXISTS` says whether there is one."""
+        exists, place = leaf(visits, into, into.let(number, "number"))
+        position = into.let(at.linear(place, visits.counts), "p")
+        found: dict[Expr, Expr] = {self.line: position, _EXISTS: exists}
+        found.update((Index(k), c) for k, c in enumerate(place))
+        return found
+
+    def _locate(self, into: Linearizer, named: bool) -> _Found:
+        """Where the element bound in this scope goes, and what with."""
+        builder, check = self.builder, self.builder.context.check
+        position = into.value(self.line)
+
+        def found(inner: Linearizer) -> tuple[Expr, Expr]:
+            place = inner.emit(self.target)
+            ok: Expr = TRUE
+            if check:
+                place = tuple(inner.let(i, "at") for i in place)
+                ok = builder.check_index("defaults", place, self.target_shape, inner)
+            return ok, at.linear(place, builder.shape(self.target_shape))
+
+        valid = into.value(self.valid)
+        if self.visits is not None:
+            valid = at.both(into.value(_EXISTS), valid)
+        if valid is TRUE and not check:
+            _, where = found(into)
+            return _Found(position, into.let(where, "place"), self._emit_values(into, named), True)
+        place = into.declare(constant(-1), "place")
+        held = [e if isinstance(e, Const) else None for e in self.values]
+        fresh = declare(into, [zero(e.type) for e, h in zip(self.values, held, strict=True)
+                               if h is None], "value")  # fmt: skip
+        with into.when(valid):
+            ok, where = found(into)
+            with into.when(ok):
+                into.append(Assign(place, where))
+                wanted = [e for e, h in zip(self.values, held, strict=True) if h is None]
+                assign(into, fresh, into.emit(wanted))
+        rest = iter(fresh)
+        values = tuple(into.value(h) if h is not None else next(rest) for h in held)
+        return _Found(position, place, values, False)
+
+    def _emit_values(self, into: Linearizer, named: bool) -> Values:
+        return into.emit(self.values, named=named or len(self.values) > 1)
+
+    def element(self, into: Linearizer, position: Expr, act: Action) -> None:
+        """One element, at a position below the count."""
+        with into.when_always(self._bindings(into, position)):
+            self._apply(into, self._locate(into, False), act)
+
+    def _apply(self, into: Linearizer, found: _Found, act: Action) -> None:
+        if found.certain:
+            act(into, found.position, found.place, found.values)
+            return
+        with into.when(at.less_equal(0, found.place)):
+            act(into, found.position, found.place, found.values)
+
+    # --- all of them ---
+
+    def sample(self, into: Linearizer, grid: common.Threads, act: Action) -> None:
+        """`act` on the elements of this block's first tile, if it has one (see `walk`)."""
+        vector, turns = self._shape(False)
+        tile = grid.count * vector * turns
+        tiles = self.builder.scalar(at.floor_divide(self.numbers_host, tile), "tiles")
+        with into.when(at.less(grid.task, tiles)):
+            first = into.let(at.add(at.multiply(grid.task, tile), grid.thread), "first")
+            self._tile(into, first, grid.count, turns, False, act, None)
+
+    def _shape(self, wide: bool) -> tuple[int, int]:
+        """Elements of one access, and accesses of a thread in a tile."""
+        vector = self.group.count if wide else 1
+        return vector, max(self.together // vector, 1)
+
+    def walk(self, into: Linearizer, grid: common.Threads, tasks: Expr, act: Action, wide: bool,
+             task: Expr | None = None, all_act: Action | None = None) -> None:  # fmt: skip
+        """`act` on every element that has a place, by `tasks` blocks; this is number `task`
+        (`grid.task`).
+
+        `wide`: with accesses of several elements.  `all_act`, if given, is what whole tiles do
+        instead: by all threads of a block at once, also for elements without a place (−1).
+        """
+        vector, turns = self._shape(wide)
+        task = grid.task if task is None else task
+        done: Expr = constant(0)
+        if vector * turns > 1:
+            tile = grid.count * vector * turns
+            tiles = self.builder.scalar(at.floor_divide(self.numbers_host, tile), "tiles")
+            rounds = at.ceil_div(at.subtract(tiles, task), tasks)
+            with into.loop("turn", 0, into.let(rounds, "rounds")) as turn:
+                number = at.add(task, at.multiply(turn, tasks))
+                first = into.let(
+                    at.add(at.multiply(number, tile), at.multiply(grid.thread, vector)), "first"
+                )
+                self._tile(into, first, grid.count * vector, turns, wide, act, all_act)
+            done = at.multiply(tiles, tile)
+        ident = at.add(at.multiply(task, grid.count), grid.thread)
+        start = into.let(at.add(done, ident), "left")
+        stride = into.let(at.multiply(tasks, grid.count), "stride")
+        numbers = self.builder.scalar(self.numbers_host, "count")
+        rounds = at.ceil_div(at.subtract(numbers, start), stride)
+        with into.loop("turn", 0, into.let(rounds, "rounds")) as turn:
+            self.element(into, at.add(start, at.multiply(turn, stride)), act)
+
+    def _tile(self, into: Linearizer, first: Expr, step: int, turns: int, wide: bool,
+              act: Action, all_act: Action | None) -> None:  # fmt: skip
+        starts = [into.let(at.add(first, u * step), "first") for u in range(turns)]
+        loads: list[list[dict[Expr, Expr]]] = [
+            self.group.load(into, s) if wide else [{}] for s in starts
+        ]
+        found = []
+        for start, reads in zip(starts, loads, strict=True):
+            for v, held in enumerate(reads):
+                with into.when_always({**self._bindings(into, at.add(start, v)), **held}):
+                    found.append(self._locate(into, True))
+        for element in found:
+            if all_act is None:
+                self._apply(into, element, act)
+            else:
+                all_act(into, element.position, element.place, element.values)

@@ -1,0 +1,1 @@
+"""Reductions of segments that lie one behind the other."""

@@ -1,0 +1,82 @@
+"""FoldSeg: a fold of every segment; a task is a group of segments, or what a schedule says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from treadle.dsl.combines import SHORT_ROW, identities
+from treadle.dsl.expr import Expr, Index, Var
+from treadle.dsl.graph import Combine, FoldSeg
+from treadle.dsl.types import int64
+
+from ...ir import arithmetic as at
+from ...ir import transform
+from ...ir.kernel import Load, Lowered
+from ...ir.linearize import Linearizer
+from .. import tiling
+from ..build import Builder, LoweringContext
+from ..combining import Elements, accumulate, declare, fold_range, reduce_range
+from ..fold.rows import RowFold
+from ..visits import Visits
+
+#: Segments of a task.
+SEGMENTS = 64
+
+
+def _fold_segment(into: Linearizer, combine: Combine, start: Expr, stop: Expr,
+                  element: Elements) -> tuple[Var, ...]:  # fmt: skip
+    """Short segments one element after the other, long ones in interleaved partial results: the
+    partial results of a `Reduce` cost more to combine than a short segment has elements."""
+    neutral = identities(combine)
+    if neutral is None:
+        return fold_range(into, combine, start, stop, element)
+    total = declare(into, neutral)
+    short = into.let(at.less(at.subtract(stop, start), SHORT_ROW), "short")
+    with into.when(short), into.loop("k", start, stop) as k:
+        accumulate(into, combine, total, element(into, k))
+    with into.otherwise(short):
+        reduce_range(into, combine, total, start, stop, element)
+    return total
+
+
+def lower_fold_seg(node: FoldSeg, context: LoweringContext) -> Lowered:
+    """One kernel; tasks over (row, group of segments)."""
+    builder = Builder(node, context)
+    outer = (*node.outer, node.segments)
+    fold = RowFold(builder, node, outer)
+    offsets = builder.input(node.offsets)
+    elements = transform.resolve(node.elements, builder, node.outer)
+    segments = builder.scalar(node.segments, "segments")
+    into, task = builder.emitter(), Var("task", int64)
+
+    def fold_one(at_row: Sequence[Expr], segment: Expr) -> None:
+        bindings: dict[Expr, Expr] = {Index(k): c for k, c in enumerate(at_row)}
+
+        def element(inner: Linearizer, k: Expr) -> tuple[Expr, ...]:
+            with inner.when_always({**bindings, Index(len(at_row)): k}):
+                return inner.emit(elements)
+
+        place = [builder.position(node.offsets, [at.add(segment, k)]) for k in (0, 1)]
+        start = into.let(Load(offsets, place[0]), "start")
+        stop = into.let(Load(offsets, place[1]), "stop")
+        total = _fold_segment(into, node.combine, start, stop, element)
+        fold.finish(into, (*at_row, segment), total, at.subtract(stop, start))
+
+    visits = Visits.of(builder, outer, [1 for _ in outer])
+    if visits is not None:
+        tasks, per_task = visits.tasks(SEGMENTS)
+        numbers = tiling.block_range(into, "visit", task, per_task, visits.total)
+        with into.loop("number", *numbers) as number:
+            exists, (*at_row, segment) = visits.at(into, number)
+            with into.when(exists):
+                fold_one(at_row, segment)
+        return builder.lowered(fold.kernel("", tasks, task, into, "segments, as the schedule says"))
+    groups = builder.scalar(at.ceil_div(node.segments, SEGMENTS), "groups")
+    rows = builder.scalar(at.product(node.outer), "rows")
+    at_outer = tiling.coordinates(builder, into, at.floor_divide(task, groups), node.outer)
+    first, end = tiling.block_range(into, "segment", at.remainder(task, groups), SEGMENTS, segments)
+    with into.loop("segment", first, end) as segment:
+        builder.stays_below(segment, node.segments)
+        fold_one(at_outer, segment)
+    kernel = fold.kernel("", at.multiply(rows, groups), task, into, f"{SEGMENTS} segments a task")
+    return builder.lowered(kernel)

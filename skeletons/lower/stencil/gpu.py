@@ -1,0 +1,217 @@
+"""Stencils on a GPU: elements that read the neighbours of their place.
+
+    a few rows      a thread computes some rows × columns at once; all loads come first
+    a walk          a thread goes down a strip, and keeps in registers what is still needed
+                    (`gpu_kernel.py`, `gpu_stream.py`)
+    a loop          windows of run-time extents: a kernel for each of the common extents, written
+                    out, and one that loops (`gpu_loops.py`)
+
+Every value read is used for all elements of the thread that need it, and neighbours in a warp share
+cache lines.  What is no window of neighbouring places (one axis only, data-dependent places) is
+left to `../elementwise/gpu.py`, which reads the neighbours of several columns together too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from treadle.dsl.expr import (
+    Cond,
+    Const,
+    Expr,
+    Foreign,
+    Index,
+    Loop,
+    Read,
+    Var,
+    While,
+    substitute,
+    walk,
+)
+from treadle.dsl.graph import Generate
+from treadle.dsl.types import int64
+from treadle.skeletons.schedules import Resolved, Row
+
+from ...access.affine import affine
+from ...ir import arithmetic as at
+from ...ir import transform
+from ...ir.kernel import Buffer, Kernel, Lowered
+from ..build import Builder
+from ..gpu.common import in_scalars, multiples, vector_count
+from .gpu_kernel import Part, Span, StencilKernel
+from .gpu_loops import MOST_PLACES, SIZES, window_counts, written_out
+from .gpu_stream import NotAStream, moves, row_of, stream
+
+#: Windows of up to so many rows: a thread computes so many rows at once, without a walk, …
+AT_ONCE = {1: 4, 2: 4, 3: 4, 4: 6, 5: 6}
+#: … unless asked for more than so many.
+MOST_AT_ONCE = 8
+#: Rows of a thread, where elements loop over the window.
+LOOPED_ROWS = 8
+#: Rows per step of a walk, for elements that cost little per row, and for others.
+LIGHT_ROWS, HEAVY_ROWS, LIGHT_WORK = 4, 2, 30.0
+#: Rows whose loads are on their way at a time, where a step is one row.
+LIGHT_AHEAD, HEAVY_AHEAD = 4, 0
+#: Values carried in registers: beyond so many, a thread has fewer columns.
+MOST_CARRIED = 80
+#: Neighbouring columns of a thread, where data is narrow.
+MOST_COLUMNS = 4
+
+
+def is_stencil(node: Generate, builder: Builder) -> bool:
+    """Whether `lower_stencil` has something better for this node than elements one by one."""
+    if builder.context.check or len(node.shape) < 2:
+        return False
+    if _span_of(node.elements, node) is not None:
+        return True
+    counts = window_counts(node.elements)
+    return bool(counts) and _span_of(written_out(node.elements, counts, SIZES[0]), node) is not None
+
+
+def follows(plan: Resolved, node: Generate, builder: Builder) -> bool:
+    """Whether `lower_stencil` computes this stencil as the user's schedule says: the row order,
+    with several rows and columns of a thread."""
+    rank = len(node.shape)
+    if builder.context.check or rank < 2 or type(plan.order) is not Row or plan.grain != "thread":
+        return False
+    shape = _span_of(node.elements, node)
+    simple = max(plan.unit) > 1 and max(plan.unit[:-2], default=1) == 1
+    return simple and plan.unit[-1] in (1, 2, 4) and shape is not None and shape.axis == rank - 2
+
+
+def lower_stencil(builder: Builder, node: Generate, outs: Sequence[Buffer],
+                  plan: Resolved | None = None) -> Lowered:  # fmt: skip
+    """One kernel, with variants: for aligned data, for windows of known extents.
+
+    A `plan` is one that this module `follows`."""
+    shape = _span_of(node.elements, node)
+    if shape is not None:
+        return builder.lowered(_Window(builder, node, outs, node.elements, shape, plan).kernel())
+    counts = window_counts(node.elements)
+    varying = [c for c in counts if not isinstance(c, Const)]
+    rows = Span(len(node.shape) - 2, 0, 0)
+    part = Part(1, LOOPED_ROWS, False)
+    kernel = StencilKernel(builder, node, outs, node.elements, rows, part).kernel(None)
+    for size in SIZES:
+        elements = written_out(node.elements, counts, size)
+        shape = _span_of(elements, node)
+        if shape is not None and size ** len(counts) <= MOST_PLACES:
+            known = [at.equal(in_scalars(builder, c), size) for c in varying]
+            window = _Window(builder, node, outs, elements, shape, None, known)
+            kernel = window.kernel(kernel)
+    return builder.lowered(kernel)
+
+
+@dataclass
+class _Window:
+    """The kernels of a window whose extents are known: for aligned data, and for any."""
+
+    builder: Builder
+    node: Generate
+    outs: Sequence[Buffer]
+    elements: tuple[Expr, ...]
+    shape: Span
+    plan: Resolved | None = None
+    requires: Sequence[Expr] = ()
+
+    def kernel(self, otherwise: Kernel | None = None) -> Kernel:
+        """Where `requires` fails, `otherwise` runs."""
+        one = self._made(1)
+        count = self._columns()
+        while count > 1 and multiples(self.node.shape[-1], count, self.builder) is not None:
+            wide = self._made(count)
+            if len(wide.stream.carried) <= MOST_CARRIED:
+                found = wide.kernel(one.kernel(None) if otherwise is None else otherwise)
+                full = self.plan is None and wide.can_be_full
+                return wide.kernel(found, full=True) if full else found
+            count //= 2
+        return one.kernel(otherwise)
+
+    def _made(self, columns: int) -> StencilKernel:
+        strip = None if self.plan is None else self.plan.unit[-2]
+        rows = AT_ONCE.get(self.shape.height)
+        if rows is not None and (strip is None or strip <= MOST_AT_ONCE):
+            return self._with(Part(columns, strip or rows, False))
+        light = self._with(Part(columns, LIGHT_ROWS, True, strip))
+        is_light = light.work <= LIGHT_WORK
+        ahead = LIGHT_AHEAD if is_light else HEAVY_AHEAD
+        if ahead and columns > 1:
+            return self._with(Part(columns, 1, True, strip, ahead))
+        return light if is_light else self._with(Part(columns, HEAVY_ROWS, True, strip))
+
+    def _with(self, part: Part) -> StencilKernel:
+        return StencilKernel(self.builder, self.node, self.outs, self.elements, self.shape, part,
+                        list(self.requires), self.plan.threads if self.plan else None)  # fmt: skip
+
+    def _columns(self) -> int:
+        """Neighbouring columns of a thread."""
+        types = [b.type for b in self.outs]
+        types += [e.type for e in walk(self.elements) if isinstance(e, Read) and moves(e)]
+        most = MOST_COLUMNS if self.plan is None else self.plan.unit[-1]
+        return min(vector_count(types), most)
+
+
+# --- which elements ------------------------------------------------------------------------------
+
+
+def _span_of(elements: Sequence[Expr], node: Generate) -> Span | None:
+    """How elements over the domain of `node` are walked; None for what is no stencil."""
+    rank = len(node.shape)
+    written, elements = elements, transform.inside(elements, node.shape)
+    if written != elements and transform.is_transposing(elements, rank):
+        return None  # of 4 096² on an H200, one by one 67 µs, as strips 143
+    if any(isinstance(e, While | Loop | Foreign) for e in walk(elements)):
+        return None
+    spans = [_offsets(elements, k) for k in range(rank)]
+    if any(s is None for s in spans) or not _shares(elements):
+        return None
+    for axis in range(rank - 1):
+        span = spans[axis]
+        assert span is not None
+        if span[1] > span[0] and axis >= rank - 3:
+            newest = Var("y", int64)
+            moved = substitute(elements, {Index(axis): at.subtract(newest, span[1])})
+            try:
+                stream(moved, newest, 1)
+            except NotAStream:
+                continue
+            return Span(axis, *span)
+    return None
+
+
+def _offsets(roots: Sequence[Expr], axis: int) -> tuple[int, int] | None:
+    """The least and the greatest offset of reads along an axis; None where they have none."""
+    low = high = 0
+    first = True
+    for e in walk(roots):
+        if isinstance(e, Cond) and any(isinstance(x, Read) for x in walk(e.scoped)):
+            return None
+        if not isinstance(e, Read):
+            continue
+        if e.boundary is not None and any(
+            not any(isinstance(x, Index) for x in walk((a,))) for a in e.args
+        ):
+            return None
+        try:
+            row = row_of(e, Index(axis))
+        except NotAStream:
+            return None
+        if row is not None:
+            low, high = (row, row) if first else (min(low, row), max(high, row))
+            first = False
+    return low, high
+
+
+def _shares(elements: Sequence[Expr]) -> bool:
+    """Whether neighbouring elements read the same places of an array."""
+    seen: dict[tuple[object, ...], set[tuple[int, ...]]] = {}
+    for e in walk(elements):
+        if isinstance(e, Read) and e.args:
+            forms = [affine(a) for a in e.args]
+            if all(f is not None for f in forms):
+                terms = tuple(f.terms for f in forms if f is not None)
+                offsets = tuple(f.constant for f in forms if f is not None)
+                if any(isinstance(t, Index) for f in terms for t, _ in f):
+                    seen.setdefault((e.node, e.component, terms), set()).add(offsets)
+    return any(len(offsets) > 1 for offsets in seen.values())

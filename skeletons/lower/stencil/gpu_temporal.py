@@ -1,0 +1,493 @@
+"""Several turns of a loop over a stencil in one pass through memory.
+
+    a warp            32 · columns neighbouring columns of a strip of rows
+      for Y           walks down the strip; a step loads `rows` more rows
+        for turn      u₀(Y) gives u₁(Y − h), which gives u₂(Y − 2h), …: every turn keeps its last
+                      rows in registers, and its neighbours' columns come by shuffles
+        store         u_T(Y − T·h)
+
+The strip and the columns of a warp overlap those of their neighbours by what T turns reach: the
+values there are computed twice, and the outermost lanes only help the others.  Every value is the
+written expression over the written neighbours, the boundary resolved anew in every turn, so that
+the result is that of single turns, bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from treadle.dsl import simplify
+from treadle.dsl.expr import (
+    Expr,
+    Foreign,
+    Index,
+    Loop,
+    Read,
+    Var,
+    While,
+    constant,
+    split_constant,
+    substitute,
+    walk,
+)
+from treadle.dsl.graph import ArrayLoop, Generate, Leaf
+from treadle.dsl.types import int64
+
+from ...ir import arithmetic as at
+from ...ir.kernel import Assign, Collective, If, Kernel, Lowered, StoreVector
+from ...ir.linearize import Linearizer, zero
+from ..build import Builder, LoweringContext, flop_count
+from ..elementwise.gpu_elements import make_kernel
+from ..gpu.common import (
+    WARP,
+    Threads,
+    in_scalars,
+    load_vector,
+    multiples,
+    multiprocessors,
+    vector_count,
+)
+from .gpu_loads import folded
+from .gpu_stream import NotAStream, row_of
+
+#: Threads of a block, and on a multiprocessor at once.
+THREADS, RESIDENT = 128, 512
+#: Turns in one pass: at most so many, reaching at most so many lanes to either side, …
+MOST_TURNS, MOST_LANES = 8, 2
+#: … and with so many values in registers.
+MOST_CARRIED = 84
+#: Additions per element that take as long as its way through memory; elements that cost more than
+#: half of it gain nothing.
+BALANCE = 48.0
+#: Rows of a strip: many turns waste as many rows at its ends.
+SHORTEST, LONGEST = 16, 256
+
+#: A boundary, and its value where it has one.
+_Border = tuple[str, tuple[Expr, ...]]
+#: (component, row relative to the newest, column relative to the thread's first, border)
+_Key = tuple[int, int, int, _Border | None]
+
+
+@dataclass(frozen=True)
+class Temporal:
+    """`steps` turns of a loop as one kernel.
+
+    `lowered` reads the leaves of the loop's state and writes those of its body, as the lowering of
+    the body does.  It has no fallback: where `requires` or `aligned` of its kernel do not hold,
+    and for what is left of the count, single turns are right.
+    """
+
+    lowered: Lowered
+    steps: int
+
+
+def temporal(loop: ArrayLoop, context: LoweringContext) -> Temporal | None:
+    """Several turns of `loop` at once; None where single turns are as good, or the only way."""
+    node = _body(loop)
+    if node is None or context.check or context.schedule or node.label.schedule is not None:
+        return None
+    builder = Builder(node, context)
+    builder.outputs()
+    shape = _shape_of(loop, node, builder)
+    if shape is None:
+        return None
+    steps = _turns(node, shape)
+    while steps > 1:
+        made = _Pass(builder, node, loop, shape, steps)
+        if made.carried <= MOST_CARRIED:
+            return Temporal(builder.lowered(made.kernel()), steps)
+        steps -= 1
+    return None
+
+
+def _body(loop: ArrayLoop) -> Generate | None:
+    """The one operation of a counted loop's body."""
+    if loop.count is None or loop.predicate is not None or not loop.body:
+        return None
+    node = loop.body[0].node
+    whole = isinstance(node, Generate) and loop.body == tuple(node.leaves)
+    return node if whole and isinstance(node, Generate) else None
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """Rows low … high and columns −radius … radius around a place; `columns` of a thread."""
+
+    low: int
+    high: int
+    radius: int
+    columns: int
+
+    @property
+    def rows(self) -> int:
+        """Rows of a step: the rows that the next one needs are then all new in this one."""
+        return max(self.high - self.low, 1)
+
+
+def _shape_of(loop: ArrayLoop, node: Generate, builder: Builder) -> _Shape | None:
+    rank = len(node.shape)
+    if rank != 2 or any(isinstance(e, While | Loop | Foreign) for e in walk(node.elements)):
+        return None
+    states = {s.leaf() for s in loop.state}
+    low = high = radius = 0
+    folded, kinds = False, set[str | None]()
+    for e in walk(node.elements):
+        if not isinstance(e, Read):
+            continue
+        leaf = Leaf(e.node, e.component)
+        if loop.index is not None and e.node is loop.index:
+            return None
+        if leaf not in states:
+            if e.args:  # nothing else moves through the turns
+                return None
+            continue
+        if not all(builder.same(a, b) for a, b in zip(leaf.shape, node.shape, strict=True)):
+            return None
+        if e.boundary == "function" or any(isinstance(x, Read) for x in walk(e.scoped)):
+            return None
+        try:
+            rows = [row_of(e, Index(k)) for k in range(rank)]
+        except NotAStream:
+            return None
+        if rows[0] is None or rows[1] is None or not _moves_with(e.args):
+            return None
+        low, high = min(low, rows[0]), max(high, rows[0])
+        radius = max(radius, abs(rows[1]))
+        folded |= e.boundary in ("mirror", "symmetric")
+        kinds.add(e.boundary)
+    if "wrap" in kinds and (kinds - {"wrap", None} or _uses_place(node.elements)):
+        return None  # what is computed beyond the edges would not be what it stands for
+    if folded:  # what the border folds back to is as far on the other side
+        low, high = min(low, -high), max(high, -low)
+    columns = vector_count([s.type for s in loop.state])
+    if low == high == radius == 0 or columns < 2 or radius > columns - folded:
+        return None
+    return _Shape(low, high, radius, min(columns, 4))
+
+
+def _moves_with(args: Sequence[Expr]) -> bool:
+    """Whether axis k of an array goes with axis k of the domain."""
+    return all(any(x is Index(k) for x in walk((a,))) for k, a in enumerate(args))
+
+
+def _uses_place(roots: Sequence[Expr]) -> bool:
+    """Whether an index serves for anything but the place of a read."""
+    stack, seen = list(roots), set[Expr]()
+    while stack:
+        e = stack.pop()
+        if e not in seen:
+            seen.add(e)
+            if isinstance(e, Index):
+                return True
+            stack += e.scoped if isinstance(e, Read) else (*e.args, *e.scoped)
+    return False
+
+
+def _turns(node: Generate, shape: _Shape) -> int:
+    """As many as balance computing and memory."""
+    cost = max(flop_count(node.elements), 1.0)
+    if cost > BALANCE / 2:
+        return 1
+    lanes = MOST_LANES * shape.columns // max(shape.radius, 1)
+    return max(min(int(BALANCE / cost) + 1, MOST_TURNS, lanes), 1)
+
+
+@dataclass
+class _Pass:
+    """The kernel of `turns` turns."""
+
+    builder: Builder
+    node: Generate
+    loop: ArrayLoop
+    shape: _Shape
+    turns: int
+    requires: list[Expr] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        shape, rows = self.shape, self.shape.rows
+        self.newest, self.row, self.column = Var("y", int64), Var("i", int64), Var("j", int64)
+        self.states = [s.leaf() for s in self.loop.state]
+        self.extents = self.builder.shape(self.node.shape)
+        self.points: list[tuple[Expr, ...]] = []
+        self.at_row: list[int] = []
+        for r in range(rows):
+            place = -shape.high - (rows - 1 - r)
+            for k in range(shape.columns):
+                mapping: dict[Expr, Expr] = {
+                    Index(0): at.add(self.newest, place),
+                    Index(1): at.add(self.column, k),
+                }
+                self.points.append(substitute(self.node.elements, mapping))
+                self.at_row.append(place)
+        self.halo = -(-shape.radius * self.turns // shape.columns)
+        self.wraps = any(e.boundary == "wrap" for e in self._taps())
+        self.taken = {True: self._keys(True), False: self._keys(False)}
+
+    def _taps(self) -> list[Read]:
+        return [e for e in walk(e for p in self.points for e in p)
+                if isinstance(e, Read) and Leaf(e.node, e.component) in self.states]  # fmt: skip
+
+    @property
+    def carried(self) -> int:
+        """Values in registers between steps, of all turns."""
+        return self.turns * len(self._carried(True))
+
+    # --- which values ---
+
+    def _place(self, tap: Read) -> tuple[int, int, int]:
+        """Component, row relative to the newest, column relative to the thread's first."""
+        q = self.states.index(Leaf(tap.node, tap.component))
+        _, row = split_constant(tap.args[0])
+        _, column = split_constant(tap.args[1])
+        return q, row, column
+
+    def _keys(self, inside: bool) -> dict[_Key, None]:
+        """The values that the points need: row, column, and how the boundary is read."""
+        found: dict[_Key, None] = {}
+        for point, place in zip(self.points, self.at_row, strict=True):
+            for tap in walk(point):
+                if isinstance(tap, Read) and Leaf(tap.node, tap.component) in self.states:
+                    q, row, column = self._place(tap)
+                    for r in self._rows_for(tap, row, place, inside):
+                        found[self._key(q, r, column, tap, inside)] = None
+        return found
+
+    def _key(self, q: int, row: int, column: int, tap: Read, inside: bool) -> _Key:
+        """Reads that mean the same value have one key: those within the thread's columns do not
+        depend on the boundary, nor do any where all is in range."""
+        plain = inside or 0 <= column < self.shape.columns or tap.boundary in (None, "wrap")
+        return (q, row, column, None if plain else (str(tap.boundary), tap.scoped))
+
+    def _rows_for(self, tap: Read, row: int, place: int, inside: bool) -> list[int]:
+        """The rows that a tap of the output at `place` may turn out to read."""
+        if inside or tap.boundary in (None, "wrap", "constant"):
+            return [row]
+        return [row, *(place + r for r in _inside(str(tap.boundary), row - place))]
+
+    def _carried(self, inside: bool) -> list[_Key]:
+        rows = self.shape.rows
+        return [k for k in self.taken[inside] if k[1] <= -rows]
+
+    # --- the kernel ---
+
+    def kernel(self) -> Kernel:
+        builder, shape, turns = self.builder, self.shape, self.turns
+        grid, into = Threads.of(THREADS), builder.emitter()
+        n0, n1 = self.extents
+        width = (WARP - 2 * self.halo) * shape.columns
+        host0, host1 = self.node.shape
+        across_host = at.ceil_div(host1, width)
+        rows_host = self._strip_rows(across_host)
+        strips_host = at.ceil_div(host0, rows_host)
+        across = builder.scalar(across_host, "across")
+        height = builder.scalar(rows_host, "strip")
+        warps = builder.scalar(at.multiply(across_host, strips_host), "warps")
+        number = into.let(at.floor_divide(grid.ident, WARP), "number")
+        lane = into.let(grid.lane, "lane")
+        strip, tile = at.row_major(number, (builder.scalar(strips_host, "strips"), across))
+        first = into.let(at.multiply(strip, height), "first")
+        last = into.let(at.minimum(at.add(first, height), n0), "last")
+        left = at.subtract(at.multiply(tile, width), self.halo * shape.columns)
+        left = into.let(left, "left")
+        j = into.let(at.add(left, at.multiply(lane, shape.columns)), "j")
+        reach = at.add(last, turns * shape.high + 2 * shape.rows - 1)
+        inside = at.both(
+            at.less_equal(shape.columns, left),
+            at.less_equal(at.add(left, (WARP + 1) * shape.columns), n1),
+            at.less_equal(-turns * shape.low, first),
+            at.less_equal(reach, n0),
+        )
+        inside = into.let(inside, "inside")
+        stores = at.both(
+            at.less_equal(self.halo, lane), at.less(lane, WARP - self.halo), at.less(j, n1)
+        )
+        stores = into.let(stores, "stores")
+        with into.when(at.less(number, warps)):
+            with into.when(inside):
+                _Walk(self, into, True, j, first, last, stores).emit()
+            with into.otherwise(inside):
+                _Walk(self, into, False, j, first, last, stores).emit()
+        self.requires += multiples(host1, shape.columns, builder) or []
+        self.requires += [
+            at.less_equal(shape.high - shape.low + 1, in_scalars(builder, host0)),
+            at.less_equal(2 * shape.columns, in_scalars(builder, host1)),
+        ]
+        buffers = [builder.input(s) for s in self.states] + list(builder.outputs())
+        comment = f"{turns} turns in a pass, {self.carried} values carried"
+        blocks = at.ceil_div(at.multiply(across_host, strips_host), THREADS // WARP)
+        return make_kernel(
+            builder, self.node, builder.scalar(blocks, "blocks"), grid, into, [comment],
+            **grid.launch(self.requires, buffers, None, RESIDENT // THREADS),
+        )  # fmt: skip
+
+    def _strip_rows(self, across: Expr) -> Expr:
+        warps = multiprocessors(self.builder.context) * RESIDENT // WARP
+        rows = at.ceil_div(at.multiply(self.node.shape[0], across), warps)
+        return at.minimum(at.maximum(rows, SHORTEST), LONGEST)
+
+
+class _Walk:
+    """The walk of a warp, where everything is in range (`inside`) or at the border."""
+
+    def __init__(self, made: _Pass, into: Linearizer, inside: bool, j: Expr, first: Expr,
+                 last: Expr, stores: Expr) -> None:  # fmt: skip
+        self.made, self.into, self.inside = made, into, inside
+        self.j, self.first, self.last, self.stores = j, first, last, stores
+        self.keys = list(made.taken[inside])
+        self.carried = made._carried(inside)
+        n1 = made.extents[1]
+        if not inside:
+            columns = made.shape.columns
+            self.leftmost = into.let(at.equal(j, 0), "leftmost")
+            self.rightmost = into.let(at.equal(at.add(j, columns), n1), "rightmost")
+
+    def emit(self) -> None:
+        made, into = self.made, self.into
+        shape, rows, turns = made.shape, made.shape.rows, made.turns
+        state = [
+            {k: into.declare(zero(made.states[k[0]].type), f"u{t}") for k in self.carried}
+            for t in range(turns)
+        ]
+        begin = into.let(at.add(self.first, turns * shape.low + rows - 1), "begin")
+        stop = at.add(self.last, turns * shape.high + rows - 1)
+        held = [into.declare(e, "x") for e in self._load(at.subtract(begin, rows - 1))]
+        with into.loop("y", begin, stop, step=rows) as y:
+            ahead = self._load(at.add(y, 1))
+            fresh: Sequence[Expr] = held
+            for t in range(turns):
+                fresh = self._turn(at.subtract(y, t * shape.high), fresh, state[t])
+            self._store(at.subtract(y, turns * shape.high), fresh)
+            into.append(*(Assign(v, e) for v, e in zip(held, ahead, strict=True)))
+
+    def _load(self, row: Expr) -> list[Expr]:
+        """The next rows of the state, every component: index (q·rows + r)·columns + k."""
+        made, into = self.made, self.into
+        n0, n1 = made.extents
+        count = made.shape.columns
+        found: list[Expr] = []
+        column = self.j
+        if not self.inside:
+            if made.wraps:
+                column = at.remainder(column, n1)
+            else:
+                column = at.minimum(at.maximum(column, 0), at.subtract(n1, count))
+            column = into.let(column, "column")
+        for leaf in made.states:
+            buffer = made.builder.input(leaf)
+            wide = max(16 // leaf.type.bytes, 1)
+            for r in range(made.shape.rows):
+                place = at.add(row, r)
+                if not self.inside:
+                    if made.wraps:
+                        place = at.remainder(place, n0)
+                    else:
+                        place = at.minimum(at.maximum(place, 0), at.subtract(n0, 1))
+                position = at.linear((place, column), made.extents)
+                for k in range(0, count, wide):
+                    width = min(wide, count)
+                    found += load_vector(into, buffer, at.add(position, k), width)
+        return found
+
+    def _turn(self, newest: Expr, fresh: Sequence[Expr], state: dict[_Key, Var]
+              ) -> list[Expr]:  # fmt: skip
+        """One turn: from the newest rows of its input to the newest of its output."""
+        made, into = self.made, self.into
+        rows = made.shape.rows
+        newest = newest if self.inside else into.let(newest, "newest")
+        with into.when_always({made.newest: newest, made.column: self.j}):
+            values: dict[_Key, Expr] = dict(state)
+            for key in self.keys:
+                if key[1] > -rows:
+                    values[key] = self._fresh(key, fresh)
+            for key in self.carried:  # what the next step finds
+                moved = (key[0], key[1] + rows, *key[2:])
+                if moved not in values:
+                    values[moved] = self._fresh(moved, fresh)
+            results: list[Expr] = []
+            for point, place in zip(made.points, made.at_row, strict=True):
+                row = into.let(at.add(newest, place), "row") if not self.inside else newest
+                taps: dict[Expr, Expr] = {
+                    tap: self._tap(tap, place, row, values)
+                    for tap in walk(point)
+                    if isinstance(tap, Read) and Leaf(tap.node, tap.component) in made.states
+                }
+                with into.when_always(taps):
+                    results += into.emit(point, named=True)
+            into.append(*(
+                Assign(v, values[(k[0], k[1] + rows, *k[2:])]) for k, v in state.items()
+            ))  # fmt: skip
+        components = len(made.states)
+        return [e for q in range(components) for e in results[q::components]]
+
+    def _fresh(self, key: _Key, fresh: Sequence[Expr]) -> Expr:
+        """A value of the newest rows: the thread's own, or a neighbour's."""
+        made, into = self.made, self.into
+        q, row, column, border = key
+        columns, rows = made.shape.columns, made.shape.rows
+        start = (q * rows + row + rows - 1) * columns
+        if 0 <= column < columns:
+            return fresh[start + column]
+        before = column < 0
+        distance = -column if before else column - columns + 1
+        away = fresh[start + (columns - distance if before else distance - 1)]
+        value = Var("beside", away.type)
+        how = "shuffle_up" if before else "shuffle_down"
+        into.append(Collective(value, how, (away, constant(1))))
+        if border is None:
+            return value
+        if border[0] == "constant":
+            (other,) = into.emit(border[1])
+        else:
+            back = folded(border[0], distance)
+            other = fresh[start + (back if before else columns - 1 - back)]
+        edge = self.leftmost if before else self.rightmost
+        return into.let(simplify.select(edge, other, value), "beside")
+
+    def _tap(self, tap: Read, place: int, row: Expr, values: dict[_Key, Expr]) -> Expr:
+        """What a read of the output at `row` means."""
+        made = self.made
+        q, at_row, column = made._place(tap)
+
+        def value(r: int) -> Expr:
+            return values[made._key(q, r, column, tap, self.inside)]
+
+        offset = at_row - place
+        if self.inside or tap.boundary in (None, "wrap") or offset == 0:
+            return value(at_row)
+        n0 = made.extents[0]
+        index = at.add(row, offset)
+        outside = at.less(index, 0) if offset < 0 else at.less_equal(n0, index)
+        if tap.boundary == "constant":
+            (other,) = self.into.emit(tap.scoped)
+            return simplify.select(outside, other, value(at_row))
+        found = value(at_row)
+        for depth, inner in enumerate(_inside(str(tap.boundary), offset), 1):
+            edge = -depth if offset < 0 else at.add(n0, depth - 1)
+            found = simplify.select(at.equal(index, edge), value(place + inner), found)
+        return found
+
+    def _store(self, newest: Expr, fresh: Sequence[Expr]) -> None:
+        made, into = self.made, self.into
+        rows, columns = made.shape.rows, made.shape.columns
+        for r in range(rows):
+            row = at.subtract(newest, rows - 1 - r)
+            position = at.linear((row, self.j), made.extents)
+            stores = []
+            for q, out in enumerate(made.builder.outputs()):
+                start = (q * rows + r) * columns
+                wide = max(16 // out.type.bytes, 1)
+                for k in range(0, columns, wide):
+                    part = tuple(fresh[start + k : start + min(k + wide, columns)])
+                    stores.append(StoreVector(out, at.add(position, k), part))
+            ok = at.both(self.stores, at.less_equal(self.first, row), at.less(row, self.last))
+            into.append(If(ok, tuple(stores)))
+
+
+def _inside(boundary: str, offset: int) -> list[int]:
+    """For a tap `offset` rows away that is 1, 2, … |offset| rows outside: the rows, relative to the
+    output, that stand for it."""
+    backs = [(depth, folded(boundary, depth)) for depth in range(1, abs(offset) + 1)]
+    if offset < 0:
+        return [offset + depth + back for depth, back in backs]
+    return [offset - depth - back for depth, back in backs]

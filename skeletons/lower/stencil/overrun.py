@@ -1,0 +1,84 @@
+"""Whole rows of a stencil at once: what its reads find beyond the ends of a row, and where.
+
+    row 3:   | a30 a31 … a3n | a40 …        the left neighbour of a40 is a3n in memory
+
+Where a row has one before and one after, reading over its ends stays in the array.  What is read
+there belongs to no element; what the boundary says instead is put into its place.  So vectors need
+not stop at the border, and rows of whole cache lines are stored in whole cache lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from treadle.dsl.expr import Apply, Const, Expr, Extent, Index, Param, Read, walk
+from treadle.dsl.graph import Leaf, Shape
+
+from ...access.affine import affine_forms
+from ...ir import arithmetic as at
+from ...ir.transform import Interior
+from ..build import Builder
+
+#: Elements at the ends of a row whose reads are put in place, at most.
+MOST_ENDS = 4
+
+
+@dataclass(frozen=True)
+class Overrun:
+    """Rows `low ≤ i < high` of the axis before the last, in whose first `left` and last `right`
+    columns plain reads find what they should not: `reads`, with their distance along the row."""
+
+    low: Expr
+    high: Expr
+    left: int
+    right: int
+    reads: tuple[tuple[Read, int], ...] = ()
+
+
+def overrun(roots: Sequence[Expr], domain: Shape, builder: Builder, box: Interior
+            ) -> Overrun | None:  # fmt: skip
+    """The rows of the interior whose reads may run over their ends.
+
+    None where something is read that could then lie outside of its array, or computed that must not
+    be for elements that are not there.  Arrays have the rows of the domain and are read at
+    a[…, i + r, j + c]; beyond an end is a neighbour of row i + r, if that is neither the first
+    (c < 0) nor the last (c > 0).
+    """
+    if box.places:  # resolved places are plain reads, too, which may be anywhere
+        return None
+    rank = len(domain)
+    row, column = Index(rank - 2), Index(rank - 1)
+    forms = affine_forms(roots)
+    first = last = left = right = 0
+    reads: dict[Read, int] = {}
+    for e in walk(roots):
+        if isinstance(e, Apply | Const | Index | Param | Extent):
+            continue
+        if not isinstance(e, Read) or any(isinstance(x, Read) for x in walk((*e.args, *e.scoped))):
+            return None
+        if e.boundary is None:
+            continue
+        leaf, axes = Leaf(e.node, e.component), box.axes.get(e, {})
+        shape = leaf.shape
+        if len(shape) < 2 or leaf in builder.context.strided or not all(
+                axes.get(len(shape) - k) == rank - k and builder.same(shape[-k], domain[-k])
+                for k in (1, 2)):  # fmt: skip
+            return None
+        down, along = forms[e.args[-2]], forms[e.args[-1]]
+        if down is None or along is None or (down.terms, along.terms) != (
+                ((row, 1),), ((column, 1),)):  # fmt: skip
+            return None
+        if along.constant:
+            reads[e] = along.constant
+        if along.constant < 0:
+            left, first = max(left, -along.constant), max(first, 1 - down.constant)
+        elif along.constant > 0:
+            right, last = max(right, along.constant), max(last, 1 + down.constant)
+    if not 0 < left + right <= MOST_ENDS:
+        return None
+    height, width = builder.shape(domain[-2:])
+    high = at.minimum(box.high[-2], at.subtract(height, last))
+    wide = at.less_equal(left + right, width)
+    found = tuple(reads.items())
+    return Overrun(at.maximum(box.low[-2], first), at.select(wide, high, 0), left, right, found)

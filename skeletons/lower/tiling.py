@@ -1,0 +1,367 @@
+"""How the elements of a domain are dealt out to tasks.
+
+A task covers a rectangle of rows and columns (the last two axes) of one or several planes (the
+axes before).  `default_tiling` chooses rectangles of about a given number of elements, whatever
+the extents turn out to be at run time:
+
+    tasks = ⌈planes / group⌉ · ⌈rows / height⌉ · ⌈columns / width⌉
+
+where a task takes several planes only if it has all their rows, and several rows only if it has
+all their columns.  `scheduled_tiling` takes blocks, and their order, from a schedule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from treadle.dsl import simplify
+from treadle.dsl.expr import TRUE, Apply, Const, Expr, Extent, Param, Var, constant, rewrite, walk
+from treadle.dsl.graph import Shape
+from treadle.dsl.scalar import Scalar, lift
+from treadle.dsl.tracing import scalar_function_of
+from treadle.dsl.types import int64
+from treadle.skeletons.schedules import Resolved, Row, Schedule, as_schedule
+from treadle.skeletons.schedules.schedule import shown
+
+from ..ir import arithmetic as at
+from ..ir.linearize import Linearizer
+from .build import Builder
+
+
+@dataclass(frozen=True)
+class Tile:
+    """The part of one plane that a task computes: half-open ranges of rows and columns.
+
+    `leading` are the coordinates of the plane.  Rank 1 has no rows: `rows` is (0, 1).
+    """
+
+    leading: tuple[Expr, ...]
+    rows: tuple[Expr, Expr]
+    cols: tuple[Expr, Expr]
+
+
+Inner = Callable[[Linearizer, Tile], None]
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """`tasks` of them; `emit` writes the loops over the tiles of task `task` around `inner`."""
+
+    tasks: Expr
+    emit: Callable[[Linearizer, Var, Inner], None]
+
+
+def block_range(into: Linearizer, name: str, block: Expr, size: Expr | int, extent: Expr) -> (
+        tuple[Expr, Expr]):  # fmt: skip
+    """The elements [block·size, min((block + 1)·size, extent))."""
+    start = into.let(at.multiply(block, size), f"{name}_start")
+    stop = into.let(at.minimum(at.add(start, size), extent), f"{name}_stop")
+    return start, stop
+
+
+def default_tiling(builder: Builder, domain: Shape, elements: int, row_multiple: int = 1,
+                   columns: int | None = None, rows: int | None = None) -> Tiling:  # fmt: skip
+    """Tiles of about `elements` elements, whole rows if they fit.
+
+    `columns` bounds the width of a tile (default `elements`), `rows` fixes its height; heights
+    are multiples of `row_multiple`.
+    """
+    width = columns or elements
+    rank = len(domain)
+    extents = builder.shape(domain)
+    cols_host = domain[-1]
+    across = builder.scalar(at.ceil_div(cols_host, width), "blocks_across")
+    if rank == 1:
+
+        def emit_1d(into: Linearizer, task: Var, inner: Inner) -> None:
+            inner(into, Tile((), (constant(0), constant(1)),
+                             block_range(into, "col", task, width, extents[0])))  # fmt: skip
+
+        return Tiling(across, emit_1d)
+
+    rows_host = domain[-2]
+    if rows is None:
+        wanted = at.maximum(at.floor_divide(elements, at.maximum(cols_host, 1)), 1)
+        wanted = at.multiply(at.ceil_div(wanted, row_multiple), row_multiple)
+        height = builder.scalar(wanted, "block_rows")
+        down = builder.scalar(at.ceil_div(rows_host, wanted), "blocks_down")
+    else:
+        height = constant(rows)
+        down = builder.scalar(at.ceil_div(rows_host, rows), "blocks_down")
+    planes_host = at.product(domain[:-2])
+    group_host = at.maximum(
+        at.floor_divide(elements, at.maximum(at.multiply(rows_host, cols_host), 1)), 1
+    )
+    single = rank == 2 or rows is not None
+    groups = (
+        builder.scalar(planes_host, "planes") if single
+        else builder.scalar(at.ceil_div(planes_host, group_host), "plane_groups")
+    )  # fmt: skip
+
+    def emit(into: Linearizer, task: Var, inner: Inner) -> None:
+        group, row_block, col_block = at.row_major(task, (groups, down, across))
+        tile_rows = block_range(into, "row", row_block, height, extents[-2])
+        tile_cols = block_range(into, "col", col_block, width, extents[-1])
+        if rank == 2:
+            inner(into, Tile((), tile_rows, tile_cols))
+            return
+        start, stop = group, at.add(group, 1)
+        if not single:
+            size = builder.scalar(group_host, "group")
+            planes = builder.scalar(planes_host, "planes")
+            start, stop = block_range(into, "plane", group, size, planes)
+        with into.loop("plane", start, stop) as plane:
+            inner(into, Tile(coordinates(builder, into, plane, domain[:-2]), tile_rows, tile_cols))
+
+    return Tiling(at.product((groups, down, across)), emit)
+
+
+def coordinates(builder: Builder, into: Linearizer, index: Expr, extents: Shape,
+                name: str = "i") -> tuple[Expr, ...]:  # fmt: skip
+    """The coordinates of a linear id over `extents` (host), each named."""
+    found = at.row_major(index, builder.shape(extents))
+    named = tuple(into.let(c, f"{name}{k}") for k, c in enumerate(found))
+    for c, extent in zip(named, extents, strict=True):
+        builder.stays_below(c, extent)
+    return named
+
+
+# --- schedules -------------------------------------------------------------------------------
+
+
+def schedule_of(builder: Builder) -> Schedule | None:
+    """The schedule that the user gave, if any."""
+    given = builder.context.schedule
+    given = builder.node.label.schedule if given is None else given
+    if given is None:
+        return None
+    schedule = as_schedule(given)
+    # A CPU's caches stage: there is no other memory near it, and blocks need not be as small.
+    return schedule if builder.context.gpu else replace(schedule, stage=None)
+
+
+def plan_of(builder: Builder, rank: int, outputs: bool = False) -> Resolved | None:
+    """The user's schedule for a domain of this rank; None when the defaults apply.
+
+    The row order over single elements is what the defaults do, in larger steps.  `outputs`: several
+    outputs of a thread are part of the plan (else they are `rows_per_thread`).
+    """
+    schedule = schedule_of(builder)
+    if schedule is None or rank == 0:
+        return None
+    if not (schedule.order or schedule.visits_blocks or (outputs and schedule.per_thread)):
+        return None
+    plan = schedule.resolve(rank)
+    several = outputs and max(plan.unit) > 1
+    by_rows = plan.grain == "thread" and type(plan.order) is Row and not several
+    return None if by_rows else plan
+
+
+def rows_per_thread(builder: Builder, rank: int) -> int | None:
+    """PerThread(rows=…) of the schedule, if it has one."""
+    schedule = schedule_of(builder)
+    per_thread = None if schedule is None else schedule.per_thread
+    return per_thread.rows if per_thread is not None and rank >= 2 else None
+
+
+def shown_schedule(builder: Builder) -> str:
+    schedule = schedule_of(builder)
+    return "default" if schedule is None else shown(schedule)
+
+
+def _expr(value: Any) -> Expr:
+    e = lift(value)
+    return simplify.cast(e, int64)
+
+
+def host_grid(plan: Resolved, domain: Shape) -> tuple[Expr, ...]:
+    """The number of units along each axis, as host expressions."""
+    return tuple(n if unit == 1 else at.ceil_div(n, unit)
+                 for n, unit in zip(domain, plan.unit, strict=True))  # fmt: skip
+
+
+def host_ids(plan: Resolved, domain: Shape) -> Expr:
+    """The number of ids the order visits, as a host expression."""
+    if plan.table:
+        return at.product(host_grid(plan, domain))
+    grid = tuple(Scalar(n) for n in host_grid(plan, domain))
+    return _expr(plan.order.linear_size(grid))
+
+
+def unit_origin(plan: Resolved, builder: Builder, domain: Shape, into: Linearizer, ident: Expr,
+                name: str = "i") -> tuple[Expr, tuple[Expr, ...]]:  # fmt: skip
+    """Whether unit `ident` of the order exists, and its first element, by the name of `name`.
+
+    The coordinates are the order's own arithmetic; whatever in it depends on the extents alone is
+    computed by the host, once per launch.
+    """
+    hosts = host_grid(plan, domain)
+    grid = builder.shape(hosts, [f"blocks{k}" for k in range(len(hosts))])
+    builder.must_fit(plan.order, hosts)
+    if plan.table:
+        number = into.let(builder.block_number(plan.order, hosts, ident), "block")
+        found = into.emit(at.row_major(number, grid))
+    else:
+        with scalar_function_of("schedule", None):  # a table is read as a kernel reads an array
+            made = plan.order.coordinates(Scalar(ident), tuple(Scalar(n) for n in hosts))
+        places = rewrite([_expr(p) for p in made], _divide_by_known)
+        for e in _host_parts(places):
+            builder.scalar(e, "h")
+        found = into.emit(places)
+    whole = plan.table or plan.order.dense
+    exists = TRUE if whole else at.both(
+        *(at.less(p, n) for p, n in zip(found, grid, strict=True)))  # fmt: skip
+    named = [into.let(at.multiply(p, unit), f"{name}{k}")
+             for k, (p, unit) in enumerate(zip(found, plan.unit, strict=True))]  # fmt: skip
+    for k, (e, unit) in enumerate(zip(named, plan.unit, strict=True)):
+        if unit == 1 and whole:
+            builder.stays_below(e, domain[k])
+    return exists, tuple(named)
+
+
+def _divide_by_known(e: Expr) -> Expr:
+    """x // (select(p, a, b) · c)  →  select(p, x // (a · c), x // (b · c)).
+
+    a, b and c are known before the launch, and so are the reciprocals of their products.
+    """
+    if not isinstance(e, Apply) or len(e.args) != 2:
+        return e
+    x, y = e.args
+    if e.op.name == "multiply":
+        if _chooses(y):
+            x, y = y, x
+        if _chooses(x) and _is_host(y):
+            return at.select(x.args[0], *(at.multiply(a, y) for a in x.args[1:]))
+    elif e.op.name in ("floor_divide", "remainder") and _chooses(y):
+        divide = at.floor_divide if e.op.name == "floor_divide" else at.remainder
+        return at.select(y.args[0], *(divide(x, a) for a in y.args[1:]))
+    return e
+
+
+def _chooses(e: Expr) -> bool:
+    return isinstance(e, Apply) and e.op.name == "select" and all(map(_is_host, e.args[1:]))
+
+
+def _is_host(e: Expr) -> bool:
+    return all(isinstance(x, Const | Extent | Param | Apply) for x in walk((e,)))
+
+
+def _host_parts(roots: Sequence[Expr]) -> list[Expr]:
+    """The largest parts of `roots` that are known before the launch, without plain leaves."""
+    known: dict[Expr, bool] = {}
+    found: dict[Expr, None] = {}
+    for e in walk(roots):
+        known[e] = isinstance(e, Const | Extent | Param) or (
+            isinstance(e, Apply) and all(known[a] for a in e.args)
+        )
+        if not known[e]:
+            found.update((a, None) for a in e.args if known[a] and isinstance(a, Apply)
+                         and a.type == int64)  # fmt: skip
+    return list(found)
+
+
+def scheduled_tiling(plan: Resolved, builder: Builder, domain: Shape) -> Tiling:
+    """The blocks of the schedule, in its order: a task is a block."""
+    tasks = builder.scalar(host_ids(plan, domain), "blocks")
+
+    def emit(into: Linearizer, task: Var, inner: Inner) -> None:
+        _unit_of(plan, builder, domain, into, task, inner)
+
+    return Tiling(tasks, emit)
+
+
+#: At most so many consecutive ids of an order are taken as one piece of a row.
+LONGEST_RUN = 1024
+
+
+def whole_runs(plan: Resolved, elements: int) -> int:
+    """`elements`, rounded up to whole pieces of rows of an order that has them (`Order.run`)."""
+    run = min(plan.order.run or 1, LONGEST_RUN)
+    return -(-elements // run) * run
+
+
+def in_runs(plan: Resolved, builder: Builder, domain: Shape, into: Linearizer,
+            ids: tuple[Expr, Expr], tile: Inner, apart: Callable[[Expr, Expr], None]
+            ) -> None:  # fmt: skip
+    """The elements of `ids`, a run at a time: a `tile` where its ids are a piece of a row, as the
+    coordinates of its two ends say (`Order.run`); else `apart(begin, end)`."""
+    run = min(plan.order.run or 1, LONGEST_RUN)
+    with into.loop("run", *ids, step=run) as begin:
+        end = at.minimum(at.add(begin, run), ids[1])
+        last = into.let(at.subtract(end, 1), "last")
+        _, first = unit_origin(plan, builder, domain, into, begin)
+        _, final = unit_origin(plan, builder, domain, into, last)
+        low = into.let(at.minimum(first[-1], final[-1]), "low")
+        high = into.let(at.add(at.maximum(first[-1], final[-1]), 1), "high")
+        one_row = at.both(
+            *(at.equal(a, b) for a, b in zip(first[:-1], final[:-1], strict=True)),
+            at.equal(at.subtract(high, low), at.add(at.subtract(last, begin), 1)),
+        )
+        if plan.order.reverses:
+            after = at.minimum(at.add(begin, 1), last)
+            _, second = unit_origin(plan, builder, domain, into, into.let(after, "after"))
+            step = at.subtract(second[-1], first[-1])
+            one_row = at.both(
+                one_row,
+                *(at.equal(a, b) for a, b in zip(first[:-1], second[:-1], strict=True)),
+                at.equal(
+                    at.multiply(step, at.subtract(last, begin)), at.subtract(final[-1], first[-1])
+                ),
+            )
+        together = into.let(one_row, "together")
+        with into.when(together):
+            row = first[-2] if len(first) > 1 else constant(0)
+            tile(into, Tile(tuple(first[:-2]), (row, at.add(row, 1)), (low, high)))
+        with into.otherwise(together):
+            apart(begin, at.add(last, 1))
+
+
+def ordered_tiling(plan: Resolved, builder: Builder, domain: Shape, elements: int) -> Tiling:
+    """What the schedule visits, in its order: a task is a block, or about `elements` elements."""
+    if plan.grain == "block":
+        return scheduled_tiling(plan, builder, domain)
+    in_pieces = plan.order.run is not None and max(plan.unit) == 1
+    per_task = whole_runs(plan, plan.threads or elements) if in_pieces else plan.threads or elements
+    ids_host = host_ids(plan, domain)
+    ids = builder.scalar(ids_host, "ids")
+
+    def emit(into: Linearizer, task: Var, inner: Inner) -> None:
+        def apart(begin: Expr, end: Expr) -> None:
+            with into.loop("id", begin, end) as ident:
+                _unit_of(plan, builder, domain, into, ident, inner)
+
+        span = block_range(into, "id", task, per_task, ids)
+        if in_pieces:
+            in_runs(plan, builder, domain, into, span, inner, apart)
+        else:
+            apart(*span)
+
+    return Tiling(builder.scalar(at.ceil_div(ids_host, per_task), "tiles"), emit)
+
+
+def _unit_of(plan: Resolved, builder: Builder, domain: Shape, into: Linearizer, ident: Expr,
+             inner: Inner) -> None:  # fmt: skip
+    """The elements of unit `ident`, if it exists, plane by plane."""
+    exists, origin = unit_origin(plan, builder, domain, into, ident)
+    with into.when(exists):
+        ranges = [
+            (o, into.let(at.minimum(at.add(o, unit), n), f"stop{k}"))
+            for k, (o, unit, n) in enumerate(
+                zip(origin, plan.unit, builder.shape(domain), strict=True)
+            )
+        ]
+        _nest(builder, domain, into, [], ranges, inner)
+
+
+def _nest(builder: Builder, domain: Shape, into: Linearizer, done: list[Expr],
+          ranges: Sequence[tuple[Expr, Expr]], inner: Inner) -> None:  # fmt: skip
+    """Serial loops over the leading axes of a block."""
+    if len(ranges) <= 2:
+        rows = ranges[0] if len(ranges) == 2 else (constant(0), constant(1))
+        inner(into, Tile(tuple(done), rows, ranges[-1]))
+        return
+    with into.loop(f"i{len(done)}", *ranges[0]) as i:
+        builder.stays_below(i, domain[len(done)])
+        _nest(builder, domain, into, [*done, i], ranges[1:], inner)

@@ -1,0 +1,1 @@
+"""Reads along another axis than the last."""

@@ -1,0 +1,154 @@
+"""Visits: in which order a schedule has the parts of a fold, scan, permute or product computed.
+
+Such an operation is made of *leaves*: parts that nothing else takes part in, and that are computed
+as one whatever the schedule says.  What a leaf computes, and how the results of leaves are
+combined, depends on extents alone, so that no schedule changes a bit.  A schedule numbers leaves:
+
+    number  →  unit (the order's coordinates)  →  the outputs of one thread  →  leaf
+
+    domain of                    axes                          a leaf (elements along them)
+    fold, along rows             folded, *axes of the result   a block of a row
+    fold, columns side by side   folded, *axes of the result   a block of some columns
+    fold of everything           folded (a line)               a block
+    segmented fold               *leading axes, segments       a segment (GPU: up to 256)
+    scan along the last axis     *axes of the array            a block of a row, or a row
+    scan along another axis      *axes of the array            some columns (GPU: or parts of one)
+    permute                      *axes of the source           an element
+    matmul                       *axes of the result           a tile
+
+    order       in which leaves (alone), or blocks of them (beside a Block), are visited
+    Block       what a task, or a thread block, computes one leaf after the other, in elements
+    Lanes       the axis along which leaves of a block follow each other
+    PerThread   neighbouring outputs that follow each other in the same thread, or group of threads
+
+Lengths are rounded up to whole leaves; columns that are computed side by side are as many as the
+schedule's own columns are wide (`strip_width`).  "folded" is the position along all folded axes.
+The updates of a permute meet in the order of visits; where that reaches a bit (rounding,
+`overwrite`) the language leaves it open, and `deterministic=True` keeps the order of the source.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from treadle.dsl.expr import Expr
+from treadle.dsl.graph import Fold, Permute, Shape
+
+from ..ir import arithmetic as at
+from ..ir.linearize import Linearizer
+from ..schedules import LocalityGraph, PlaneOrder, Resolved, Row, Schedule
+from .build import Builder
+from .tiling import host_ids, schedule_of, unit_origin
+
+#: More elements than an axis has: what is computed as one along it.
+WHOLE = 1 << 62
+#: The table of blocks in the order of a `LocalityGraph`, which the host fills (`resident.py`).
+QUEUES = "queue_order"
+#: Columns that a CPU computes side by side: a multiple of this many, and so many of an order that
+#: has no width of its own.
+LINE, STRIP = 16, 64
+
+
+def strip_width(builder: Builder, most: int) -> int:
+    """How many columns side by side are a leaf: the width of the schedule's blocks or columns."""
+    schedule = schedule_of(builder)
+    width = STRIP
+    if schedule is not None and schedule.block is not None:
+        width = schedule.block.extents[-1]
+    elif schedule is not None and schedule.order is not None:
+        width = schedule.order.run or STRIP
+    return min(-(-width // LINE) * LINE, most)
+
+
+class Visits:
+    """A numbering of the leaves of a grid: `total` numbers, some of them of no leaf.
+
+    `per_task` is how many numbers the schedule's block covers, None without a block; `own` how
+    many of them belong to one thread.  `grid` holds host expressions, `counts` the same as scalars.
+    """
+
+    def __init__(self, builder: Builder, plan: Resolved, grid: Shape, leaf: Sequence[int]) -> None:
+        self.builder, self.plan, self.grid = builder, plan, tuple(grid)
+        self.counts = builder.shape(self.grid, [f"visits{k}" for k in range(len(self.grid))])
+        sides = zip(plan.unit, plan.per_thread, strict=True)
+        self.patch = tuple(own if unit % own == 0 else 1 for unit, own in sides)
+        self.unit, self.own = math.prod(plan.unit), math.prod(self.patch)
+        self.total_host = at.multiply(host_ids(plan, self.grid), self.unit)
+        self.total = builder.scalar(self.total_host, "visits")
+        self.per_task: int | None = None
+        if plan.grain == "block":
+            self.per_task = self.unit
+        elif plan.threads is not None:
+            leaves = -(-plan.threads * self.own // math.prod(leaf))
+            self.per_task = -(-leaves // self.own) * self.own
+
+    @classmethod
+    def of(cls, builder: Builder, grid: Sequence[Expr], leaf: Sequence[int],
+           line: bool = False) -> Visits | None:  # fmt: skip
+        """What the user's schedule makes of `grid`, leaves of which have `leaf` elements along each
+        axis; None where the defaults apply.
+
+        `line`: the one axis stands for all of the user's, row by row, where these are several.
+        """
+        schedule, node = schedule_of(builder), builder.node
+        if schedule is None:
+            return None
+        if schedule.stage is not None:
+            what = node.label.operation
+            builder.notes.append(f"{schedule.stage!r} has no effect: {what} stages by itself")
+        graph = isinstance(node, Permute) and isinstance(schedule.residency, LocalityGraph)
+        if not (schedule.order or schedule.block or schedule.per_thread or schedule.lanes or graph):
+            return None
+        if line and isinstance(node, Fold) and len(node.inner) > 1:
+            schedule = schedule.along_a_line()
+        plan = schedule.resolve(len(grid), leaf=leaf)
+        if plan.grain == "thread" and type(plan.order) is Row and max(plan.unit) == 1:
+            return None
+        builder.notes.append(shown(schedule, plan, leaf))
+        return cls(builder, plan, tuple(grid), leaf)
+
+    def at(self, into: Linearizer, number: Expr) -> tuple[Expr, tuple[Expr, ...]]:
+        """Whether there is a leaf of this number (below `total`), and its place in the grid."""
+        plan = self.plan
+        if self.unit == 1:
+            return unit_origin(plan, self.builder, self.grid, into, number)
+        ident = into.let(at.floor_divide(number, self.unit), "unit")
+        local = into.let(at.remainder(number, self.unit), "local")
+        exists, corner = unit_origin(plan, self.builder, self.grid, into, ident)
+        patches = [unit // own for unit, own in zip(plan.unit, self.patch, strict=True)]
+        axes = [k for k in range(plan.ndim) if k != plan.lanes] + [plan.lanes]
+        found = at.row_major(at.floor_divide(local, self.own), tuple(at.integer(patches[k])
+                                                                     for k in axes))  # fmt: skip
+        outer = [found[axes.index(k)] for k in range(plan.ndim)]
+        inner = at.row_major(at.remainder(local, self.own), tuple(map(at.integer, self.patch)))
+        place = []
+        for k, (c, x, y) in enumerate(zip(corner, outer, inner, strict=True)):
+            step = at.add(at.multiply(x, self.patch[k]), y)
+            place.append(into.let(at.add(c, step), f"at{k}"))
+        inside = [at.less(p, n) for p, n, unit in zip(place, self.counts, plan.unit, strict=True)
+                  if unit > 1]  # fmt: skip
+        return at.both(exists, *inside), tuple(place)
+
+    def tasks(self, otherwise: Expr | int) -> tuple[Expr, Expr]:
+        """How many tasks there are, and how many numbers each has: a block of the schedule, or
+        `otherwise` (host) of them; as scalars."""
+        each = at.integer(self.per_task) if self.per_task else otherwise
+        tasks = self.builder.scalar(at.ceil_div(self.total_host, each), "tasks")
+        size = each if isinstance(each, int) else self.builder.scalar(each, "visits_per_task")
+        return tasks, at.integer(size) if isinstance(size, int) else size
+
+
+def shown(schedule: Schedule, plan: Resolved, leaf: Sequence[int]) -> str:
+    """What is visited, for `explain`."""
+
+    def sides(extents: Sequence[int]) -> str:
+        return " × ".join("all" if n >= WHOLE else f"{n:,}" for n in extents)
+
+    what = "one by one" if max(leaf) == 1 else f"in parts of {sides(leaf)}"
+    if max(plan.unit) > 1:
+        what += f", {sides(plan.unit)} of them together"
+    order = f"in the order {plan.order!r}" if plan.ndim > 1 else "from left to right"
+    if not isinstance(plan.order, PlaneOrder):
+        order = f"in the order {plan.order!r}"
+    return f"{schedule!r}: {what}, {order}"

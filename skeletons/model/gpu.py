@@ -1,0 +1,562 @@
+"""What a kernel costs on a GPU beside the bytes of its memory: instructions, wavefronts of the L1,
+bytes between L2 and L1s, and blocks that come and go.
+
+    issue       slots of the schedulers; integer instructions take two, their units are half as
+                wide; multiplications of 64 bits, for addresses, four; those of doubles two, in
+                units beside the others
+    wavefronts  banks of the L1 that a warp's words meet in, and lines that its words straddle
+    far         sectors that the blocks of one multiprocessor share, each request of a line at least
+    turnover    each block lives as long as its latencies, longer where all multiprocessors wait for
+                the same sector; and they are launched one after the other, beside all else
+
+Constants are of an H200, from what is said there (benchmarks/results/schedules-gpu-*, and the
+machine code).
+None belongs to a schedule; only those of loops of unlike turns are of a single program.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from treadle.dsl.access import DATA
+from treadle.skeletons.schedules import (
+    Agents,
+    Clusters,
+    Hilbert,
+    Hints,
+    LocalityGraph,
+    Schedule,
+)
+
+from ..access.footprint import array_boxes, union_lines, with_inner
+from ..access.maps import HORIZONTAL, RANDOM, STREAMING, VERTICAL, KernelMaps, Map, Points
+from .coverage import PLACES, Form, lanes_of, operations, shared_loads
+from .device import Ceilings
+
+#: Threads of a multiprocessor, and blocks.
+RESIDENT_THREADS, RESIDENT_BLOCKS = 2048, 32
+#: Cycles of the L1 for each line that a warp's words are on beside what their banks need: 32 lanes
+#: in 32 lines without a conflict take 9.3 cycles (measured on an H200).
+STRADDLE = 0.27
+#: Words of a bank, of four bytes, that the L1 delivers in a cycle; and banks.
+BANKS = 32
+#: … and for adding 32 words into shared memory at random: twice the most that meet in a bank.
+ATOMIC = 7.0
+#: Bytes that the L2 could have delivered while it answers for one line, however little is asked of
+#: it: a slice looks up one a cycle (counted: in 97 % of them in a + aᵀ row by row, one in eight for
+#: the other half of the L2), and gives two sectors.  And past the L1, where requests for the same
+#: sectors are answered together: 2.2e11 a second, in transpositions and products alike.
+REQUEST, BYPASSING = 60, 39
+#: … for each byte of a part of a sector that is stored alone, and for every doubling of the rows
+#: that what is resident stores such parts to: sectors whose parts come far apart leave the L2
+#: before they are whole, DRAM writes them in part and gives them again (permutes to the transposed,
+#: counted: 1.4 times the least where parts go to 400 rows at a time, 2.2 where to 4 096, 3.7 where
+#: to 65 536; rows 4 000, 4 096 or 4 104 long make no difference).
+OF_BYTE, OPEN = 14.6, 10.6
+#: Of what several blocks ask for past the L1, what is not in the L2 any more (counted: 9.2 instead
+#: of 8.4 million sectors of DRAM in a transposition, 5.0, not 2.1, where axes are turned round).
+GIVEN_UP = 0.09
+#: Of the sectors that a multiprocessor asks for: those that no other one near it asks for at that
+#: time (the L2 answers these together): 17 taps down a column, in blocks of a row, take 89 us
+#: (measured), not 146.
+ALONE = 0.45
+#: … and in loops, where few come at the same time (counted: 0.89 to 0.97 in A·B and Aᵀ·B; but then
+#: the L2 gives 9.6, not 8.4 TB/s).
+IN_LOOPS = 0.75
+#: Seconds from one block's launch to the next one's: 262 144 blocks of any kind take 157 us.
+DISPATCH = 0.6e-9
+#: Seconds that a block lives whatever it does (launch, addresses, the last store); more until data
+#: from L2 or DRAM is there, and where the blocks of a cluster begin together.
+LIFE, FIRST_DATA, CLUSTER = 0.32e-6, 0.47e-6, 0.025e-6
+#: … and where the L1 would hold all that is read, but blocks begin with what it has not met: from
+#: L2, and longer for every multiprocessor that asks for the same sectors at that time (u[i]·v[j] of
+#: 8192 squared: 175 us row by row, where all ask for one u[i], 163 in columns of 256; of u[i] alone
+#: 175 and 161; of v[j] alone, which stays, 161).
+FROM_L2, SAME = 0.13e-6, 0.9e-9
+#: … and past the L1, where every warp asks (278 us of u[i]·v[j]; 325, not 225, of a[i, j] + u[i]).
+SAME_PAST = 3e-9
+#: … and until a block has loaded which one it is, from a table of the order (8 192 squared in
+#: blocks of 8 × 32: 230 us by arithmetic, 325 looked up; five points of 4 096 squared: 64 and 86;
+#: least squares over 40 such pairs).
+LOOKED_UP = 0.34e-6
+#: Seconds more until data is there where what is resident touches parts of rows only, all over
+#: memory: rows of DRAM are opened for less (columns of any width take 16 us of 225 longer).
+OPENED = 0.075e-6
+#: Cycles more that a block lives for every load of a thread; for every turn of a loop, whose loads
+#: wait for each other; for every slot that computes places, each of which waits for the one before;
+#: and for every doubling of the lines that an access of a warp is on: it waits for the last.
+LOAD, TURN, PLACE, LINES = 54.0, 112.0, 2.3, 60.0
+#: … of a turn of a loop, for every line that its warp brings in and every multiprocessor that asks
+#: for it at that time: they get it one after the other (Aᵀ·B of 2048 squared in blocks of a row
+#: takes 3.5 ms where 140 ask for the lines of a turn, 4.2 where 188 do, 3.0 where 50 do).
+IN_TURN = 0.86
+#: … where all that is resident goes through more than the L2 holds, and its lines come from DRAM
+#: (A·B of 4096 squared, blocks of 8 × 32: 22.8 ms row by row, 17.5 in columns of 512).
+FROM_DRAM = 50.0
+#: … for every doubling of the rows of an array that are read all over the device at the same time,
+#: each at its own place, from one a multiprocessor on (A·B of 2048 squared, blocks of 8 × 32: 136
+#: rows 2.22 ms, 264 to 528 2.30, 1056 2.32, all 2.39, with fewer sectors from L2).
+APART_ROWS = 7.0
+#: Cycles of a turn more where a thread runs several loops.
+APIECE = 110.0
+#: Slots of a turn of a loop besides; of the place of a load in it that is not the neighbour of the
+#: one before, and of one that is where several outputs run together, and turns are not unrolled as
+#: far; and more of the first along Hilbert's curve of elements (machine code: 53 instructions in 16
+#: turns of two loads).
+A_TURN, STEP, TOGETHER, CURVED = 0.5, 3.5, 2.0, 3.3
+#: Slots of the place of a load outside loops, for every row of an array: two clamps and an address,
+#: of integers (17 taps in a column: 105 instructions counted, which take 160 slots).
+OTHER_ROW = 5.6
+#: How much longer a warp runs loops of unlike turns for every element that its lanes are apart:
+#: neighbours have about as many, and the warp waits for the longest (the turns of the Mandelbrot
+#: set, counted: lanes of 4 × 8 run 3.4 % fewer than those of 1 × 32, of 2 × 16 2.2 %; a Julia set,
+#: whose border is longer, takes 11 and 7 % less time: it depends on the picture).
+APART = 0.002
+#: … and where half of what is resident lies close together, and spans no axis: it is dear or cheap
+#: as a whole, so that cheap blocks, which wait, do not run beside dear ones, which compute (columns
+#: of 128 and 256, of which one or a part of one is resident, take 83.4 us, those of 32 81.0; but
+#: squares along Hilbert's curve 80.2).
+UNMIXED = 0.024
+#: Cycles from one instruction of such a loop to the next, which needs it, and as many more where it
+#: is about doubles: few warps leave gaps (counted, of doubles: 9.0).
+DEPENDENT = 4.5
+#: Where the blocks of a multiprocessor are among the ids of a wave: coprime to most grids.
+SCATTER = 53
+#: The names of access classes in hints.
+_CLASSES = {HORIZONTAL: "horizontal", VERTICAL: "vertical", STREAMING: "stream", RANDOM: "random"}
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes between L2 and L1s, and those that the L2 could have moved meanwhile: it is as `busy`
+    with a request for one sector as with one for two."""
+
+    bytes: float = 0.0
+    busy: float = 0.0
+
+    def __add__(self, other: Traffic) -> Traffic:
+        return Traffic(self.bytes + other.bytes, self.busy + other.busy)
+
+    def times(self, count: float) -> Traffic:
+        """So many of these."""
+        return Traffic(self.bytes * count, self.busy * count)
+
+
+@dataclass(frozen=True)
+class Work:
+    """Warp instructions, those of one thread, wavefronts of the L1, what is written to L2, what is
+    read past the L1 or where data say, how often the lines that a warp waits for are doubled, and
+    cycles of a thread whose instructions wait for each other."""
+
+    issue: float
+    own: float
+    wavefronts: float
+    written: Traffic
+    past: Traffic
+    doublings: float
+    waiting: float
+
+
+def resident(form: Form) -> int:
+    """Blocks of a multiprocessor at a time."""
+    return max(min(RESIDENT_THREADS // max(form.threads, 1), RESIDENT_BLOCKS, form.fit), 1)
+
+
+def work(kernel: KernelMaps, form: Form, device: Ceilings, schedule: Schedule | None) -> Work:
+    """What the warps do.  Several places are looked at; the domain is taken to be like them."""
+    patch = math.prod(form.patch)
+    warps = kernel.size / patch / 32
+    loads = [shared_loads(m, form.sharing, kernel.inner) for m in kernel.reads]
+    turns = math.prod(kernel.inner) if kernel.inner else 1
+    at_once = turns_at_once(kernel, form)
+    loads = [load / at_once.get(m, 1) for m, load in zip(kernel.reads, loads, strict=True)]
+    each = operations(kernel, form) + len(kernel.stores)
+    each += A_TURN * turns / patch / max(at_once.values(), default=1)
+    for m, load in zip(kernel.reads, loads, strict=True):
+        at_a_time = load / _together(m, form, kernel)
+        places = _rows(m, form) * OTHER_ROW
+        each += at_a_time + (at_a_time * _stepping(m, kernel, form) if kernel.inner else places)
+    points = np.concatenate([lanes_of(form, part) for part in PLACES])
+    first = with_inner(points, [min(n, 1) for n in kernel.inner])
+    wavefronts = doublings = 0.0
+    written = past = Traffic()
+    for m, load in zip(kernel.reads, loads, strict=True):
+        wide = _together(m, form, kernel)
+        cycles, sectors, lines = _access(m, form, first, wide * at_once.get(m, 1))
+        wavefronts += load * patch / wide * cycles
+        doublings = max(doublings, math.log2(max(lines / wide, 1)))
+        bypassing = _policy(m, schedule) == "no_l1"
+        if bypassing or m.kind == DATA:
+            request = BYPASSING if bypassing else REQUEST
+            asked = Traffic(sectors * 32, max(sectors * 32, lines * request))
+            past += asked.times(warps * load * patch / wide)
+    for m in kernel.stores:
+        if kernel.binned:
+            wavefronts += ATOMIC
+            continue
+        wide = _together(m, form, kernel)
+        cycles, sectors, lines = _access(m, form, first, wide)
+        doublings += math.log2(max(lines / wide, 1))
+        full, sector = 32 * m.element * wide / sectors, 32.0
+        if full < 32 and not _filled(m, form, kernel):
+            rows = _rows_stored(m, kernel, form, device)
+            sector = max(OF_BYTE * full + OPEN * math.log2(rows), sector)
+        wavefronts += patch / wide * cycles
+        asked = Traffic(sectors * 32, max(sectors * sector, lines * REQUEST))
+        written += asked.times(warps * patch / wide)
+    longer = 1.0
+    if not kernel.regular:  # and the last blocks run while others have nothing to do any more
+        longer += APART * float(np.ptp(points[:32], 0).sum())
+        longer *= 1 + UNMIXED * (1 - _spanned(kernel, form, device))
+        longer *= 1 + resident(form) * device.units * form.threads / max(warps * 32, 1)
+    own, doubles = patch * each * longer + form.index, patch * kernel.doubles * longer
+    # The units for doubles are half as wide, and others work beside them: with so many warps the
+    # slower of the two is the time.
+    slots = max(own, 2 * doubles)
+    waiting = own * DEPENDENT + doubles * DEPENDENT
+    return Work(warps * slots, own, warps * wavefronts, written, past, doublings, waiting)
+
+
+def turns_at_once(kernel: KernelMaps, form: Form) -> dict[Map, int]:
+    """Turns of the innermost loop for which one instruction loads neighbours, by map: up to 16
+    bytes, as far as they fit the registers beside the states of the loops."""
+    from ..lower.gpu.unroll import MOST_BYTES
+
+    if not kernel.inner or not kernel.regular:
+        return {}
+    found = [m for m in kernel.reads if m.coefficients and m.strides[-1] == 1]
+    if not found:
+        return {}
+    patch, turns = math.prod(form.sharing), math.prod(kernel.inner)
+    count = 16 // max(m.element for m in found)
+    ahead = sum(shared_loads(m, form.sharing, kernel.inner) / turns * m.element for m in found)
+    while count > 1 and patch * (kernel.state + count * ahead) > MOST_BYTES:
+        count //= 2
+    whole = [m for m in found if m.shape[-1] % count == 0]
+    return dict.fromkeys(whole, count) if count > 1 and kernel.inner[-1] % count == 0 else {}
+
+
+def _spanned(kernel: KernelMaps, form: Form, device: Ceilings) -> float:
+    """What part of an axis half of the blocks that are resident at a time span, at most: while
+    cheap ones come and go, dear ones that were there run on, on average for half their life."""
+    together = max(resident(form) * device.units * form.ids // 2, 1)
+    extents = np.array(form.walk.domain)
+    found = []
+    for part in PLACES:
+        first = form.walk.at(part, together)
+        points = form.walk.origins(first + np.arange(1024) * together // 1024)
+        inside = points[(points < extents).all(1)]
+        sides = np.ptp(inside, 0) + form.walk.unit if len(inside) else extents
+        found.append(min(float((sides / extents).max()), 1.0))
+    return sum(found) / len(found)
+
+
+def _stepping(m: Map, kernel: KernelMaps, form: Form) -> float:
+    """Slots for the place of a load in a loop: none where the next turn reads the neighbour."""
+    far = not m.coefficients or any(abs(s) > 1 for s in m.strides[len(kernel.outputs) :])
+    if far and isinstance(form.walk.order, Hilbert) and not form.block:
+        return STEP + CURVED
+    return STEP if far else TOGETHER if math.prod(form.sharing) > 1 else 0.0
+
+
+def _rows(m: Map, form: Form) -> float:
+    """Places of an output that are computed on their own: one for each row of the array."""
+    height = form.sharing[-2] if len(form.sharing) > 1 else 1
+    rows = {o[:-1] for o in m.offsets} if m.coefficients else {()}
+    return len(rows) / math.prod(form.sharing) * (1 + (height - 1) / max(len(rows), 1))
+
+
+def _together(m: Map, form: Form, kernel: KernelMaps) -> int:
+    """Neighbours of a thread that one instruction loads or stores: up to 16 bytes of a row."""
+    axis = len(kernel.outputs) - 1
+    if not m.rows and (not m.coefficients or axis < 0 or abs(m.strides[axis]) != 1):
+        return 1
+    return math.gcd(form.patch[-1], max(16 // m.element, 1))
+
+
+def _access(m: Map, form: Form, first: Points, wide: int) -> tuple[float, float, float]:
+    """(cycles of the L1, sectors, lines) of an access of a warp, `wide` neighbours of a lane: 16
+    bytes of each are delivered to a quarter of the warp after the other, all the same or not."""
+    if form.staged:
+        return float(wide), 4.0 * wide, float(wide)
+    if m.rows:  # rows that data choose: anywhere, but not two of them in a line
+        _, rows = np.unique(first[:, :-1], axis=0, return_inverse=True)
+        apart = -(-max(m.shape[-1] * m.element, 1) // 128) * 128
+        places = rows.reshape(-1) * apart + first[:, -1] * m.element
+        places = places.reshape(len(PLACES), -1)
+    elif m.kind == DATA:
+        return 1 + STRADDLE * 31, 32.0, 32.0
+    else:
+        places = m.addresses(first).reshape(m.taps * len(PLACES), -1)
+    words = max(wide * m.element // 4, 1)
+    if words > 1:
+        places = (places[:, :, None] + 4 * np.arange(words)).reshape(len(places), -1)
+    # Wide accesses are done by halves and quarters of the warp.
+    parts = np.array_split(places, min(words, 4), axis=1)
+    found = np.sum([_banks(part) for part in parts], 0)
+    lines = _distinct(places // 128)
+    cycles = found + STRADDLE * np.maximum(lines - found, 0)
+    return float(cycles.mean()), float(_distinct(places // 32).mean()), float(lines.mean())
+
+
+def _filled(m: Map, form: Form, kernel: KernelMaps) -> bool:
+    """Whether a block stores a sector's width of a row, or more: the parts at its ends neighbours
+    fill at about the same time, and the L2 puts them together."""
+    last = len(kernel.outputs) - 1
+    if not m.coefficients or abs(m.strides[last]) != 1:
+        return False
+    lanes = [np.ptp(lanes_of(form, part, form.threads)[:, last]) for part in PLACES]
+    wide = float(np.mean(lanes)) + form.patch[-1]
+    return wide * m.element >= min(32, m.shape[-1] * m.element)
+
+
+def _banks(addresses: Points) -> Points:
+    """For every row of byte addresses, the most words that meet in one bank."""
+    words = np.sort(addresses // 4, 1)
+    new = np.ones(words.shape, np.bool_)
+    new[:, 1:] = words[:, 1:] != words[:, :-1]
+    places = words % BANKS + BANKS * np.arange(len(words))[:, None]
+    counts = np.bincount(places[new], minlength=BANKS * len(words))
+    found: Points = counts.reshape(-1, BANKS).max(1)
+    return found
+
+
+def _distinct(rows: Points) -> Points:
+    """Distinct values of each row."""
+    ordered = np.sort(rows, 1)
+    found: Points = 1 + np.count_nonzero(np.diff(ordered, axis=1), axis=1)
+    return found
+
+
+def _policy(m: Map, schedule: Schedule | None) -> str | None:
+    """What the hints of a schedule say of an array: by its most local class."""
+    hints = None if schedule is None else schedule.hints
+    if not isinstance(hints, Hints) or not m.classes:
+        return None
+    given: str | None = getattr(hints, _CLASSES[m.classes[0]])
+    return given
+
+
+def from_l2(kernel: KernelMaps, form: Form, device: Ceilings, done: Work,
+            schedule: Schedule | None) -> tuple[Traffic, float]:  # fmt: skip
+    """What goes between L2 and L1s: every warp's stores, what is read past the L1, and other reads,
+    which the blocks of one multiprocessor share; and the bytes of these, which come into the L1s.
+
+    A line costs a REQUEST at least.  Blocks that are together come from all over a wave, one from
+    every `units` ids, in no fixed order (measured); those of agents and clusters follow each other.
+    Where one turn of their loops touches more than the L1 holds, every turn fetches its sectors
+    again.
+    """
+    reads = [m for m in kernel.reads if m.kind != DATA and _policy(m, schedule) != "no_l1"]
+    total = done.written + done.past
+    bypassing = [m for m in kernel.reads if m.kind != DATA and _policy(m, schedule) == "no_l1"]
+    if bypassing:  # what warps of a block ask for together is looked up once
+        least = _of_blocks(bypassing, kernel, form, 32)
+        again = given_up(kernel, form, device, schedule) / 32
+        busy = max(done.past.busy, least * REQUEST) + again * REQUEST
+        total = done.written + Traffic(max(done.past.bytes, least * 32), busy)
+    walk, step = form.walk, form.ids
+    blocks = -(-walk.inside // step)
+    if not reads or not blocks:
+        return total, 0.0
+    taken = min(resident(form), max(blocks // device.units, 1))
+    first = max(walk.at(3 / 8) // step - taken * device.units // 2, 0)
+    order = np.arange(taken)
+    spread = order * device.units + order * SCATTER % device.units
+    if kernel.inner and not in_step(kernel, done, device):
+        taken, order, spread = 1, order[:1], spread[:1]
+    residency = None if schedule is None else schedule.residency
+    if isinstance(residency, Agents | LocalityGraph | Clusters):
+        spread = order
+    starts = (first + spread) * step
+    low, high = walk.boxes(starts[starts < walk.size], step)
+    live = union_lines(reads, low, high, 128, [min(n, 1) for n in kernel.inner]) * 128
+    inner: Sequence[int] = kernel.inner
+    turns = 1
+    if live > device.first and kernel.inner:
+        inner, turns = [min(n, 1) for n in kernel.inner], math.prod(kernel.inner)
+        at_once = turns_at_once(kernel, form)
+        turns = turns // min(at_once.get(m, 1) for m in reads)
+    sectors = union_lines(reads, low, high, 32, inner) * 32
+    lines = union_lines(reads, low, high, 128, inner) * REQUEST
+    often = turns * blocks / taken
+    alone = IN_LOOPS if kernel.inner else ALONE
+    asked = Traffic(sectors, max(sectors * alone, lines))
+    return total + asked.times(often), sectors * often
+
+
+def _of_blocks(maps: Sequence[Map], kernel: KernelMaps, form: Form, piece: int) -> float:
+    """Pieces that every block touches, all blocks together."""
+    walk, step = form.walk, form.ids
+    low, high = walk.boxes(walk.at(3 / 8) // step * step, step)
+    return union_lines(maps, low, high, piece, kernel.inner) * -(-walk.inside // step)
+
+
+def given_up(kernel: KernelMaps, form: Form, device: Ceilings, schedule: Schedule | None) -> float:
+    """Bytes that DRAM gives again because they went past the L1: such lines the L2 gives up first,
+    when not all fit."""
+    past = [m for m in kernel.reads if m.kind != DATA and _policy(m, schedule) == "no_l1"]
+    if not past or sum(m.size for m in kernel.maps) <= device.shared:
+        return 0.0
+    low, high = form.walk.whole()
+    once = union_lines(past, low, high, 64, kernel.inner)
+    return GIVEN_UP * 64 * max(_of_blocks(past, kernel, form, 64) - once, 0.0)
+
+
+def turnover(kernel: KernelMaps, form: Form, device: Ceilings, done: Work,
+             schedule: Schedule | None) -> tuple[float, float]:  # fmt: skip
+    """Seconds that blocks live, as many at a time as fit; and until all are launched, one by one,
+    beside whatever else goes on."""
+    blocks = -(-form.walk.size // form.ids)
+    residency = None if schedule is None else schedule.residency
+    fit, life, launched = resident(form), LIFE, float(blocks)
+    if form.stay:
+        life, launched = 0.0, 0.0
+    if isinstance(residency, Agents | LocalityGraph):
+        fit = min(fit, residency.per_sm) if isinstance(residency, Agents) else fit
+        launched = 0.0  # and they have asked for it before the one that they work on
+    elif isinstance(residency, Clusters):
+        life += CLUSTER
+    if form.looked_up:
+        life += LOOKED_UP
+    past = [m for m in kernel.reads if _policy(m, schedule) == "no_l1"]
+    if past and not kernel.inner and launched:
+        life += SAME_PAST * max(_asking(m, kernel, form, device) for m in past)
+    if sum(m.size for m in kernel.reads) <= device.first:
+        # Agents go along, and have what they read a moment ago.
+        life += FROM_L2 if past else _fresh(kernel, form, device) if launched else 0.0
+    else:
+        planned = [_reached(m, kernel, form, device) for m in kernel.reads if m.kind != DATA]
+        life += FIRST_DATA + OPENED * (1 - sum(planned) / max(len(planned), 1))
+    if any(m.kind == DATA for m in kernel.reads):
+        life += FIRST_DATA  # where it is has to be there first
+    cycles = form.index * PLACE + done.doublings * LINES
+    if not kernel.regular:
+        cycles += done.waiting
+    if kernel.inner:
+        turns = math.prod(kernel.inner)
+        step = in_step(kernel, done, device)
+        cycles += turns * (TURN + IN_TURN * _in_turn(kernel, form, device, turns, step))
+        cycles += turns * FROM_DRAM * _from_dram(kernel, form, device, turns)
+        if step:
+            rows = _rows_at_once(kernel, form, device) / device.units
+            cycles += turns * APART_ROWS * math.log2(max(rows, 1))
+        if math.prod(form.sharing) > 1:
+            # Few warps, each with much to do: one instruction after the other, and hardly a turn
+            # is begun before the one before is done.
+            cycles += done.own + turns * APIECE
+    else:
+        each = [shared_loads(m, form.sharing, ()) / _together(m, form, kernel)
+                for m in kernel.reads]  # fmt: skip
+        cycles += math.prod(form.patch) * sum(each) * LOAD
+    life += cycles / device.clock
+    # Blocks outside the domain find that out, and end.
+    within = form.walk.inside / max(form.walk.size, 1)
+    life = life * within + (LIFE + form.index * PLACE / device.clock) * (1 - within)
+    return max(blocks / (device.units * fit), 1.0) * life, launched * DISPATCH
+
+
+def _fresh(kernel: KernelMaps, form: Form, device: Ceilings) -> float:
+    """Seconds until a block has what the blocks before it on its multiprocessor did not read."""
+    now, wave = _resident_ids(form, device)
+    reads = [m for m in kernel.reads if m.kind != DATA]
+    if not reads or now[1][0] + 2 * wave > form.walk.size:
+        return 0.0
+    grown = []
+    for starts, length in zip(now, (form.ids, wave), strict=True):
+        boxes = (form.walk.boxes(s, length) for s in (starts, np.append(starts, starts + wave)))
+        before, after = (union_lines(reads, *b, 32, kernel.inner) for b in boxes)
+        grown.append(after - before)
+    alone, together = grown
+    if alone <= 0:
+        return 0.0
+    return FROM_L2 + SAME * device.units * alone / max(together, alone)
+
+
+def _asking(m: Map, kernel: KernelMaps, form: Form, device: Ceilings) -> float:
+    """How many multiprocessors ask for the same sector of an array at a time."""
+    if m.kind == DATA:
+        return 0.0
+    now, wave = _resident_ids(form, device)
+    boxes = (form.walk.boxes(s, n) for s, n in zip(now, (form.ids, wave), strict=True))
+    alone, together = (union_lines([m], *b, 32, kernel.inner) for b in boxes)
+    return device.units * alone / max(together, alone)
+
+
+def _resident_ids(form: Form, device: Ceilings) -> tuple[tuple[Points, Points], int]:
+    """Where the blocks of one multiprocessor begin, and all that are resident with them; and how
+    many ids these are."""
+    order, units = np.arange(resident(form)), device.units
+    wave = len(order) * units * form.ids
+    first = form.walk.at(3 / 8) // wave * wave
+    mine = first + (order * units + order * SCATTER % units) * form.ids
+    return (mine, np.array([first])), wave
+
+
+def _reached(m: Map, kernel: KernelMaps, form: Form, device: Ceilings) -> float:
+    """What part of a row of an array the blocks that are resident at a time reach."""
+    if not m.shape:
+        return 1.0
+    together = form.ids * resident(form) * device.units
+    low, high = form.walk.boxes(form.walk.at(3 / 8, together) // form.ids * form.ids, together)
+    begin, end = array_boxes(m, low, high, kernel.inner)
+    return float(end[:, -1].max() - begin[:, -1].min()) / max(m.shape[-1], 1)
+
+
+def _rows_stored(m: Map, kernel: KernelMaps, form: Form, device: Ceilings) -> float:
+    """Rows of an array that all resident blocks store to; each output another where data say."""
+    outputs = form.ids * math.prod(form.walk.unit) * resident(form) * device.units
+    outputs = min(outputs, kernel.size)
+    if m.kind == DATA or not m.shape:
+        return float(outputs)
+    return max(outputs / max(_reached(m, kernel, form, device) * m.shape[-1], 1), 1.0)
+
+
+def _in_turn(kernel: KernelMaps, form: Form, device: Ceilings, turns: int, step: bool) -> float:
+    """Lines that a warp brings into the L1 in a turn of its loops, times the multiprocessors that
+    ask for each at that time.  They are what its multiprocessor reads in all, by turns and warps;
+    what its own block reads where blocks do not keep `step`."""
+    mine = _resident_ids(form, device)[0][0]
+    mine = mine[mine < form.walk.size][: None if step else 1]
+    warps, total = max(form.threads / 32, 1) * max(len(mine), 1), 0.0
+    for m in (m for m in kernel.reads if m.kind != DATA):
+        lines = union_lines([m], *form.walk.boxes(mine, form.ids), 128, kernel.inner)
+        total += min(lines / turns / warps, 1) * _asking(m, kernel, form, device)
+    return total
+
+
+def in_step(kernel: KernelMaps, done: Work, device: Ceilings) -> bool:
+    """Whether the blocks of a multiprocessor go through their loops together: where the L1 limits
+    them, who is ahead misses, and who is behind finds the lines there (58 to 71 % of the sectors of
+    A·B in columns of blocks of one row); where instructions do, nothing holds them together (18 to
+    23 % of those of Aᵀ·B)."""
+    cycles = device.clock * device.units
+    return bool(kernel.inner) and done.wavefronts / cycles >= done.issue / device.issue
+
+
+def _rows_at_once(kernel: KernelMaps, form: Form, device: Ceilings) -> float:
+    """Rows of an array that all resident blocks read at the same time, each along the row."""
+    last = len(kernel.outputs)
+    found = 1.0
+    for m in kernel.reads:
+        if m.coefficients and m.strides[last:] and m.strides[-1] == 1 and m.size:
+            now, wave = _resident_ids(form, device)
+            lines = union_lines([m], *form.walk.boxes(now[1], wave), 128, kernel.inner)
+            found = max(found, lines * 128 / max(m.shape[-1] * m.element, 128))
+    return found
+
+
+def _from_dram(kernel: KernelMaps, form: Form, device: Ceilings, turns: int) -> float:
+    """Lines that a block waits for in a turn of its loops and that come from DRAM, one at most: of
+    arrays of which all that is resident reads more than the L2 holds, so that the next blocks find
+    nothing of it."""
+    now, wave = _resident_ids(form, device)
+    low, high = form.walk.boxes(now[1], wave)
+    mine = form.walk.boxes(now[0][:1], form.ids)
+    lines = [union_lines([m], *mine, 128, kernel.inner) for m in kernel.reads if m.kind != DATA
+             and union_lines([m], low, high, 128, kernel.inner) * 128 > device.shared]  # fmt: skip
+    return min(sum(lines) / turns, 1.0)

@@ -1,0 +1,286 @@
+"""The reasons for a choice, in numbers: what `explain()` shows, and data for plots."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from treadle.dsl.access import DATA
+from treadle.dsl.expr import Expr
+from treadle.dsl.graph import Fold, Generate, Node, Permute
+from treadle.dsl.names import Names
+from treadle.dsl.quantities import duration
+from treadle.dsl.schedule import ScheduleError
+from treadle.dsl.target import target_of
+from treadle.skeletons.schedules import Column, LocalityGraph, Schedule, as_schedule
+
+from ..access.footprint import column_cache, column_loads
+from ..access.maps import KernelMaps, kernel_maps
+from .auto_folds import FoldDecider, why_not
+from .choose import MARGIN, WORTH, Choice, Decider, candidates, choose, way_of
+from .coverage import THREADS
+from .device import Ceilings, device_of
+from .folds import predict_fold
+from .time import Prediction, least_bytes, predict
+
+#: What the four terms are called, in the order of `Prediction.terms`, and on a GPU the turnover;
+#: and what they are.
+_TERMS = {True: ("DRAM", "L2", "issue", "L1", "blocks"), False: ("DRAM", "L3", "issue", "L2")}
+_ABOUT = {
+    True: ("DRAM and L2 bytes, warp instructions, L1 wavefronts, blocks coming and going",
+           "*: the slowest is the time, and those nearly as slow add to it"),
+    False: ("DRAM, L3 and L2 bytes, vector instructions (waits as so many)",
+            "*: the slowest is the time, and others add to it"),
+}  # fmt: skip
+#: Rows of columns up to which their lines are counted.
+COUNTED = 1 << 22
+#: Candidates shown; the others are summed up.
+SHOWN = 8
+
+PLAIN = "without a schedule"
+
+
+def summary(choice: Choice) -> list[str]:
+    """What was chosen, and what it promises."""
+    plain, chosen, best = choice.plain, choice.chosen, choice.best
+    name = _name(choice.schedule)
+    if chosen is not plain:
+        return [name, f"{_time(chosen)} predicted, {_time(plain)} {_name(plain.schedule)}"]
+    if best is plain or len(choice.predictions) == 1:
+        return [name, f"{_time(plain)} predicted, and nothing promises less"]
+    promise = f"{_name(best.schedule)} promises {_time(best)}"
+    least = f"a change has to save {1 - MARGIN:.0%} and {duration(WORTH)}"
+    return [name, f"{_time(plain)} predicted; {promise}: {least}"]
+
+
+def table(choice: Choice) -> list[tuple[str, ...]]:
+    """A head and a row per candidate, the chosen one first, then by time: predicted time, the four
+    amounts behind it (the one that limits marked by *), and the candidate."""
+    gpu = choice.device.gpu
+    rows: list[tuple[str, ...]] = [("time", *_TERMS[gpu], "candidate")]
+    ranked = sorted(choice.predictions, key=lambda p: p.seconds)
+    ranked.sort(key=lambda p: p is not choice.chosen)
+    for p in ranked[:SHOWN]:
+        amounts = [_amount(a) for a in (p.dram, p.far, p.issue, p.near)]
+        if gpu:
+            amounts.append(duration(max(p.turnover, p.dispatch)))
+        cells = [a + ("*" if k == p.longest else " ") for k, a in enumerate(amounts)]
+        rows.append((_time(p), *cells, _name(p.schedule)))
+    return rows
+
+
+def lines(choice: Choice) -> list[str]:
+    """`summary`, `crowds`, the table in aligned columns, what its columns are, and whose ceilings
+    it used."""
+    rows = table(choice)
+    widths = [max(len(r[k]) for r in rows) for k in range(len(rows[0]) - 1)]
+    shown = [
+        "  ".join([*(f"{c:>{w}}" for c, w in zip(r[:-1], widths, strict=True)), r[-1]])
+        for r in rows
+    ]  # fmt: skip
+    more = len(choice.predictions) - SHOWN
+    if more > 0:
+        shown.append(f"and {more} more")
+    about = [*_ABOUT[choice.device.gpu]]
+    if sum(row[0] == rows[1][0] for row in rows[1:]) > 1:
+        stands = PLAIN if choice.plain.schedule is None else "what is asked for"
+        about.append(f"of equal times: {stands}, else the least of all four, else the first")
+    ceilings = f"ceilings of {choice.device.name}"
+    if choice.device.guessed:
+        ceilings += ", guessed: `treadle ceilings` measures this machine"
+    about.append(ceilings)
+    return [*summary(choice), *crowds(choice), *shown, *about]
+
+
+def crowds(choice: Choice) -> list[str]:
+    """Which arrays throw their own lines out of the first cache, in numbers."""
+    ways = choice.device.first_ways
+    found = []
+    for m, before, after in choice.crowded:
+        what = "stores" if m.store else f"reads of {m.leaf.node.called()}"
+        told = (
+            f"{what} under way: {before.lines:.0f} lines meet in {_sets(before.sets)} of the first "
+            f"cache, with room for {ways} each; {before.lost:.0%} are thrown out before their turn"
+        )
+        if choice.chosen is not choice.plain:
+            left = f"{after.lost:.0%}" if after.lost >= 0.005 else "none"
+            told += f" ({after.lines:.0f} in {_sets(after.sets)}, {left}, as chosen)"
+        found.append(told)
+    return found
+
+
+def _sets(count: float) -> str:
+    return "1 set" if round(count) == 1 else f"{count:.0f} sets"
+
+
+#: What a lowering does by itself, by `way_of`.
+_DONE = {
+    "strips": "a thread computes several rows as it is, and keeps what they share in registers",
+    "tiles": "what is read across rows goes through tiles as it is",
+}
+
+
+def no_choice(node: Node, gpu: bool) -> str:
+    """Why there is nothing to choose for a kernel."""
+    if not isinstance(node, Generate):
+        return why_not(node, gpu)
+    if len(node.shape) < 2:
+        return "one axis has one order worth having"
+    return _DONE.get(
+        way_of(node, gpu),
+        "elements share nothing that an order could bring together better than it is done",
+    )
+
+
+def compared(node: Node, known: Mapping[Expr, int], device: Ceilings) -> list[str]:
+    """Numbers beside `no_choice`: what orders and blocks promise against what a lowering does by
+    itself, or what the memory of a kernel takes in any order; nothing where that is not known."""
+    kernel = kernel_maps(node, known)
+    if kernel is None or not kernel.size or any(m.kind == DATA for m in kernel.maps):
+        return []
+    if isinstance(node, Generate) and len(node.shape) > 1:
+        way = way_of(node, device.gpu)
+        if way in _DONE:
+            tried = candidates(kernel, None, True)  # orders and blocks, on a CPU as well
+            found = choose(kernel, device, None, way, tried, complete=True)
+            return lines(found)[2:] if found.schedule is None else lines(found)
+    least = least_bytes(kernel, device.piece)
+    took = duration(least / device.dram)
+    return [f"{_bytes(least)} are moved once in any order: {took} at the rate of a copy"]
+
+
+def against_plain(node: Node, known: Mapping[Expr, int], device: Ceilings) -> list[str]:
+    """What a schedule that was given is predicted to take, beside none; nothing where the extents
+    are not known, or the model does not know one of its layers."""
+    given, kernel = as_schedule(node.label.schedule), kernel_maps(node, known)
+    unknown = given.stage is not None or isinstance(given.residency, LocalityGraph)
+    if kernel is None or not kernel.size or 0 in kernel.inner or unknown:
+        return []
+    if isinstance(node, Fold):
+        took, alone = (duration(predict_fold(kernel, s, device)) for s in (given, None))
+        return [f"{took} predicted, {alone} without a schedule"]
+    way = way_of(node, device.gpu)
+    asked, plain = (predict(kernel, s, device, way) for s in (given, None))
+    lines = [f"{_time(asked)} predicted, {_time(plain)} without a schedule"]
+    if isinstance(given.order, Column) and kernel.size // given.order.width <= COUNTED:
+        lines.append(columns(kernel, given.order.width, device))
+    return lines
+
+
+def columns(kernel: KernelMaps, width: int, device: Ceilings) -> str:
+    """M_cache and M_loads of columns (Prasetya 2021, section 4.1), counted on a kernel."""
+    width = min(width, kernel.outputs[-1])
+    threads, line = max(width, THREADS), device.line
+    used = column_cache(kernel, width, threads, line)
+    loads, once = (column_loads(kernel, w, line) for w in (width, kernel.outputs[-1]))
+    return (
+        f"columns of {width:,}: {threads:,} outputs keep {_bytes(used)} of lines in use (M_cache), "
+        f"and {_amount(loads)} lines are brought in (M_loads), {loads / max(once, 1):.2f} × those "
+        "that are touched"
+    )
+
+
+def explained(decide: Decider | FoldDecider, known: Mapping[Expr, int]) -> list[str]:
+    """Lines about the choice for known extents."""
+    if isinstance(decide, FoldDecider):
+        found = decide.choice(known)
+        if found is None:
+            return [f"nothing to choose: {why_not(decide.node, True)}"]
+        return ([] if found.schedule is None else [repr(found.schedule)]) + found.lines()
+    choice = decide.choice(known, complete=True)
+    if choice is None:
+        return ["chosen by the model when the extents are known"]
+    return lines(choice)
+
+
+def _name(schedule: Any) -> str:
+    return PLAIN if schedule is None else repr(schedule)
+
+
+def _time(p: Prediction) -> str:
+    return duration(p.seconds)
+
+
+def _amount(n: float) -> str:
+    for size, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if n >= 0.9995 * size:
+            return f"{n / size:.3g}{prefix}"
+    return f"{n:.3g}"
+
+
+def _bytes(n: float) -> str:
+    """Say "16.8 MB"."""
+    text = _amount(n)
+    return f"{text[:-1]} {text[-1]}B" if text[-1].isalpha() else f"{text} B"
+
+
+def seconds_predicted(
+    program: Any, node: Node, known: Mapping[Expr, int], schedules: Sequence[Schedule | None]
+) -> dict[Schedule | None, float | None]:
+    """What a kernel of a program is predicted to take under each of `schedules` (None: as it is
+    done without one, `Auto`'s choice where there is one); None where the model does not know."""
+    device = device_of(program)
+    found: dict[Schedule | None, float | None] = dict.fromkeys(schedules)
+    kernel = kernel_maps(node, known)
+    if (
+        kernel is None
+        or not kernel.size
+        or 0 in kernel.inner
+        or not target_of(program.backend).kernels
+    ):
+        return found
+    for schedule in schedules:
+        under = program.first_choice(node) if schedule is None else schedule
+        if under is not None and (under.stage or isinstance(under.residency, LocalityGraph)):
+            continue
+        with suppress(ScheduleError):
+            if isinstance(node, Fold):
+                found[schedule] = predict_fold(kernel, under, device) if device.gpu else None
+            elif isinstance(node, Generate | Permute):
+                way = way_of(node, device.gpu)
+                found[schedule] = predict(kernel, under, device, way).seconds
+    return found
+
+
+def seconds_expected(program: Any, node: Node, known: Mapping[Expr, int]) -> float:
+    """About what a kernel takes as it is: predicted, or else the least that its bytes take; 0.0
+    where the extents are not known."""
+    found = seconds_predicted(program, node, known, [None])[None]
+    if found is not None:
+        return found
+    device, kernel = device_of(program), kernel_maps(node, known)
+    return 0.0 if kernel is None else least_bytes(kernel, device.piece) / device.dram
+
+
+def predictions(program: Any, schedules: Sequence[Any], operation: str | None = None
+                ) -> list[dict[str, Any]]:  # fmt: skip
+    """Predictions as data, for studies: one record per schedule, for one kernel of a program.
+
+    `operation`: the name of the kernel's operation; without it the program has one kernel that
+    the model knows.  Keys: schedule (code, None as without one), seconds, limit, dram, far, issue,
+    near and their seconds (t_dram, …, t_turnover).  Errors: `ScheduleError` where no or several
+    kernels fit, or the extents are not known.
+    """
+    names = Names(program)
+    found = [(n, kernel_maps(n, names.known)) for n in names.kernels
+             if operation in (None, n.label.name, n.label.operation)]  # fmt: skip
+    fit = [(n, k) for n, k in found if k is not None and k.size]
+    if len(fit) != 1:
+        asked = "" if operation is None else f" called {operation!r}"
+        raise ScheduleError(f"the model knows {len(fit)} kernels{asked} of '{program.name}'.",
+                            hint="Lower it with arguments, and say operation=name.")  # fmt: skip
+    ((node, kernel),) = fit
+    assert kernel is not None
+    device = device_of(program)
+    records = []
+    for schedule in schedules:
+        given = None if schedule is None else as_schedule(schedule)
+        p = predict(kernel, given, device, way_of(node, device.gpu))
+        record = {"schedule": None if given is None else repr(given), "seconds": p.seconds,
+                  "limit": p.limit, "dram": p.dram, "far": p.far, "issue": p.issue,
+                  "near": p.near}  # fmt: skip
+        record.update(zip(("t_dram", "t_far", "t_issue", "t_near"), p.terms, strict=True))
+        record["t_turnover"] = max(p.turnover, p.dispatch)
+        records.append(record)
+    return records

@@ -1,0 +1,350 @@
+"""The model of time: bytes per level, issue slots and first-cache wavefronts of a schedule.
+
+    time = (DRAM⁵ + shared cache⁵ + issue⁵ + first cache⁵ + turnover⁵)^⅕ + launch
+
+which is the longest of them, a little more where others are nearly as long: they overlap, but not
+entirely (on a CPU less: squares, and no turnover).  Nothing is run and nothing simulated: what is
+resident at a time (the blocks of all multiprocessors, of one of them; a task, a row of vectors) is
+walked in the schedule's order at a few places, and the pieces of memory that it touches are counted
+(`../access/footprint.py`).  What the walk touched before and still fits in a cache is not fetched
+again.
+
+On a GPU the levels are DRAM → L2 (waves of resident blocks, two sectors at a time), L2 → L1 (the
+blocks of one multiprocessor), warp instructions, and wavefronts of the L1; the turnover is that of
+blocks (`gpu.py`).  On a CPU they are DRAM → last cache (tasks of all cores, 64-byte lines), last →
+second cache (a core's tasks), second → first (rows of vectors within a task), and vector
+instructions, with what they wait for lines that others threw out (`set_conflicts.py`).  What fits
+the caches of a core is a matter of their sets (`../access/sets.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from treadle.dsl.access import DATA
+from treadle.skeletons.schedules import Row, Schedule
+
+from ..access.footprint import distinct, union_lines, with_inner
+from ..access.maps import KernelMaps
+from ..access.sets import LINE, Cache, occupied
+from . import gpu
+from .coverage import PLACES, Form, form_of, lanes_of, operations, shared_loads
+from .device import Ceilings
+from .set_conflicts import apart, waiting
+from .walk import Walk
+
+#: Bytes that come into the L1 of a GPU in a cycle, in which it delivers nothing.
+FILL = 128
+#: How much longer a GPU's memory takes for pieces all over it: 16 M of 4 bytes 273 us (measured).
+AT_RANDOM = 2.0
+#: The power by which terms add up, on a CPU and on a GPU.
+TOGETHER = (2.0, 5.0)
+#: Cycles from one addition to the next that needs it, on a CPU core.
+LATENCY = 4.0
+#: Sums of a CPU core that need not wait for each other; bytes of a lane that loops may carry before
+#: they go to memory.
+CHAINS, SPILLED = 8, 48
+#: Instructions of a lane that loads from a place of its own, and of one that stores to one
+#: (transposing 1 000 squared: 0.9 ns an element and core, measured).
+GATHERED, SCATTERED = 1.5, 3.5
+#: Instructions that a piece of a row of a block begins and ends with, on a CPU.
+SEGMENT = 30.0
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a kernel costs under a schedule: bytes, warp or vector instructions, L1 wavefronts;
+    and the seconds that each of the four takes alone.
+
+    `schedule` None: as treadle does it without one.  `near`: on a GPU wavefronts of the L1, on a
+    CPU bytes from the second cache.  `turnover`: on a GPU, seconds that blocks live, as many at a
+    time as fit; `dispatch`: until all are launched, whatever else goes on.  `rough`: it cannot win,
+    and its bytes are the least possible.
+    """
+
+    schedule: Schedule | None
+    dram: float
+    far: float
+    issue: float
+    near: float
+    terms: tuple[float, float, float, float]
+    launch: float
+    rough: bool = False
+    turnover: float = 0.0
+    dispatch: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        longest = max(*self.terms, self.turnover)
+        power = TOGETHER[bool(self.turnover)]
+        parts = ((t / longest) ** power for t in (*self.terms, self.turnover))
+        return max(float(longest * sum(parts) ** (1 / power)), self.dispatch) + self.launch
+
+    @property
+    def longest(self) -> int:
+        """The number of the term that takes longest; 4 is the turnover, or the dispatch."""
+        times = (*self.terms, max(self.turnover, self.dispatch))
+        return times.index(max(times))
+
+    @property
+    def limit(self) -> str:
+        """Which of "dram", "far", "issue", "near", "turnover" takes longest."""
+        return ("dram", "far", "issue", "near", "turnover")[self.longest]
+
+
+def predict(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings, way: str = "rows",
+            beyond: float = math.inf) -> Prediction:  # fmt: skip
+    """The cost of a kernel under a schedule; None: as treadle does it without one, in a `way`:
+    "rows", "strips" (several rows at once) or "tiles" (transposing).
+
+    Where it takes `beyond` seconds by the instructions and the first cache alone, the prediction is
+    `rough`.  Raises `ScheduleError` when the schedule does not fit the kernel's rank.
+    """
+    form = form_of(kernel, schedule, device, way)
+    turnover, dispatch, done = 0.0, 0.0, None
+    if device.gpu:
+        done = gpu.work(kernel, form, device, schedule)
+        issue, near, cycles = done.issue, done.wavefronts, device.clock * device.units
+        turnover, dispatch = gpu.turnover(kernel, form, device, done, schedule)
+    else:
+        issue, near, cycles = _instructions(kernel, form, device), 0.0, device.near
+    # Fewer blocks than multiprocessors, or tasks than cores, leave some without work.
+    idle = max(device.units * form.ids / max(form.walk.size, 1), 1.0)
+    terms = [0.0, idle * issue / device.issue, idle * near / cycles]
+    rough = max(*terms, turnover, dispatch) + device.launch >= beyond
+    if rough:
+        far = busy = least_bytes(kernel, device.piece)
+    elif done is not None:
+        traffic, filled = gpu.from_l2(kernel, form, device, done, schedule)
+        far, busy = traffic.bytes, traffic.busy
+        if not kernel.inner:  # else lines come in while others wait
+            near += filled / FILL
+        terms[2] = idle * near / cycles
+    else:
+        near, again = _own_caches(kernel, form, device)
+        terms[2] = idle * near / cycles
+        far = busy = _from_shared(kernel, form, device) * again
+    terms[0] = idle * busy / device.far
+    dram = _from_dram(kernel, form, device, rough)
+    if device.gpu and not rough:
+        dram += gpu.given_up(kernel, form, device, schedule)
+    seconds = (dram / device.dram, terms[0], terms[1], terms[2])
+    return Prediction(schedule, dram, far, issue, near, seconds, device.launch, rough, turnover,
+                      dispatch)  # fmt: skip
+
+
+def _from_dram(kernel: KernelMaps, form: Form, device: Ceilings, rough: bool) -> float:
+    """Bytes from DRAM and to it: of a GPU's, two sectors at a time."""
+    piece = 64
+    if rough:
+        return least_bytes(kernel, piece)
+    step = form.ids * (gpu.resident(form) * device.units if device.gpu else 1)
+    places = PLACES if device.gpu else PLACES[:1]
+    found = fetched(kernel, form.walk, step, Cache(device.shared), piece, places)
+    if not device.gpu:
+        return found + _random(kernel, device.shared, piece)
+    return found + _random(kernel, device.shared, piece, AT_RANDOM, _along(form.walk, step))
+
+
+def _along(walk: Walk, step: int) -> int:
+    """Outputs along the last axis that `step` ids cover together."""
+    ids = walk.at(PLACES[0], step) + np.arange(1024) * step // 1024
+    return int(np.ptp(walk.origins(ids)[:, -1])) + walk.unit[-1]
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Distinct cache lines, and pieces that a miss brings in (sectors, on a GPU), of all arrays."""
+
+    lines: float
+    pieces: float
+
+
+def footprints(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings, way: str = "rows"
+               ) -> dict[str, Footprint]:  # fmt: skip
+    """What is touched in the middle of the domain by a "warp" (one turn of its loops; on a CPU a
+    vector), by a "block" or task, and by the "wave" of blocks that are resident at a time (tasks of
+    all cores).  Data-dependent accesses are not among them."""
+    form = form_of(kernel, schedule, device, way)
+    maps = [m for m in kernel.maps if m.kind != DATA]
+    ones = [min(n, 1) for n in kernel.inner]
+    lanes = with_inner(lanes_of(form, PLACES[0], 32 if device.gpu else device.lanes), ones)
+    together = form.ids * device.units * (gpu.resident(form) if device.gpu else 1)
+    found = {"warp": Footprint(*(distinct(maps, lanes, u) for u in (device.line, device.piece)))}
+    for name, count in (("block", form.ids), ("wave", together)):
+        boxes = form.walk.boxes(form.walk.at(PLACES[0], count) // form.ids * form.ids, count)
+        found[name] = Footprint(*(
+            union_lines(maps, *boxes, u, kernel.inner) for u in (device.line, device.piece)
+        ))  # fmt: skip
+    return found
+
+
+# --- what comes from below -------------------------------------------------------------------
+
+
+def least_bytes(kernel: KernelMaps, piece: int) -> float:
+    """Bytes of all pieces that a kernel touches: what no cache avoids."""
+    found = kernel.memo.get(piece)
+    if found is None:
+        low = np.zeros((1, len(kernel.outputs)), np.int64)
+        high = np.array([kernel.outputs], np.int64)
+        planned = [m for m in kernel.maps if m.kind != DATA]
+        found = union_lines(planned, low, high, piece, kernel.inner) * piece
+        kernel.memo[piece] = found
+    return found
+
+
+def fetched(kernel: KernelMaps, walk: Walk, step: int, cache: Cache, piece: int,
+            places: Sequence[float] = PLACES[:1]) -> float:  # fmt: skip
+    """Bytes fetched in all when `step` ids are resident at a time, and what fits a cache stays;
+    windows are looked at at `places`, parts of the way.
+
+    What a step misses is by how much the footprint of a window grows from step to step where the
+    window fills the cache (Xiang, Ding, Luo and Bao, "HOTL: a higher order theory of locality",
+    ASPLOS 2013); windows are doubled until they do.
+    """
+    maps = [m for m in kernel.maps if m.kind != DATA]
+    if not maps or not walk.size:
+        return 0.0
+    inner = kernel.inner
+    steps = walk.size / step
+    if cache.ways or walk.domain != kernel.outputs:
+        least, needed = occupied(maps, *walk.whole(), piece, inner, cache)
+    else:
+        least = needed = least_bytes(kernel, piece)
+    if steps <= 1 or needed <= cache.size:
+        return least
+
+    def touched(count: int) -> tuple[float, float, float]:
+        """Of so many steps, on average over some places: bytes that they touch, and need, and what
+        part of all outputs they are (along a curve, some ids are outside)."""
+        spans = []
+        for part in places:  # windows of one place begin together, where there is room
+            start = min(walk.at(part), max(walk.size - count * step, 0))
+            low, high = walk.boxes(start, count * step)
+            outputs = float((high - low).prod(1).sum()) / math.prod(walk.domain)
+            spans.append((*occupied(maps, low, high, piece, inner, cache), outputs))
+        touch, need, part = np.mean(spans, 0)
+        return float(touch), float(need), float(part)
+
+    now, needed, part = touched(1)
+    if needed > cache.size:
+        return max(now / part, least)
+    count = 1 << int(cache.size / needed).bit_length() - 1
+    low, before = now, part
+    while count > 1:
+        low, needed, before = touched(count)
+        if needed <= cache.size or not cache.ways:
+            break
+        count, low, before = count // 2, now, part
+    while 2 * count < steps:
+        high, needed, after = touched(2 * count)
+        if needed > cache.size and after > before:
+            return max(low + (high - low) / (after - before) * (1 - before), least)
+        count, low, before = 2 * count, high, after
+    return least
+
+
+def _random(kernel: KernelMaps, capacity: float, piece: int, apart: float = 1.0,
+            along: float = math.inf) -> float:  # fmt: skip
+    """Bytes that data-dependent accesses fetch: each a piece, unless the array fits; `apart`: by
+    how much longer pieces take that do not lie side by side; `along`: outputs side by side that are
+    computed together."""
+    total = 0.0
+    for m in kernel.maps:
+        if m.kind == DATA:
+            count = kernel.size * m.turns * m.taps
+            missing = max(0.0, 1 - capacity / max(m.size, 1))
+            slower = apart
+            if m.rows:  # neighbours lie side by side
+                count *= m.element / piece
+                slower = 1.0
+                if along * m.element < min(piece, m.shape[-1] * m.element) and missing:
+                    # Parts of pieces: the other parts are wanted when all rows have been there.
+                    count *= piece / (along * m.element)
+                    missing, slower = 1.0, apart
+            total += count * piece * slower * missing + min(m.size, count * piece) * (1 - missing)
+    return total
+
+
+# --- CPU -------------------------------------------------------------------------------------
+
+
+def _from_shared(kernel: KernelMaps, form: Form, device: Ceilings) -> float:
+    """Bytes from the last cache to the cores' own."""
+    found = fetched(kernel, form.walk, form.ids, Cache(device.own), 64)
+    return found + _random(kernel, device.own, 64)
+
+
+def _own_caches(kernel: KernelMaps, form: Form, device: Ceilings) -> tuple[float, float]:
+    """Bytes that come from a core's second cache into its first; and how many times what a task
+    touches comes into the second one, which is more than once where its sets are crowded."""
+    walk = form.walk
+    # Within a task: vectors of a row, several rows at once; the whole tile where reads transpose.
+    inside = walk
+    if form.block:
+        rows = (*form.patch[:-1], max(min(device.lanes, walk.unit[-1]), form.patch[-1]))
+        covered = tuple(min(u, n) for u, n in zip(walk.unit, walk.domain, strict=True))
+        rows = covered if form.staged else rows
+        inside = Walk(covered, Row(), tuple(min(r, n) for r, n in zip(rows, covered, strict=True)))
+    tasks = kernel.size / max(math.prod(inside.domain), 1)
+    grain = 1 if form.block else device.lanes
+    first, own = Cache(device.first, device.first_ways), Cache(device.own, device.own_ways)
+    near = tasks * fetched(kernel, inside, grain, first, LINE) + _random(kernel, first.size, LINE)
+    planned = [m for m in kernel.maps if m.kind != DATA]
+    touched, needed = occupied(planned, *inside.whole(), LINE, kernel.inner, own)
+    if not form.block or needed <= max(touched, own.size):
+        return near, 1.0
+    once = fetched(kernel, inside, grain, Cache(own.size), LINE)
+    return near, fetched(kernel, inside, grain, own, LINE) / max(once, 1.0)
+
+
+def _broken(walk: Walk, run: int) -> bool:
+    """Whether the runs of an order, as they are taken one after the other, are no pieces of rows:
+    extents that no run divides push those behind them out of step."""
+    starts = (walk.size * np.array(PLACES)).astype(np.int64) // run * run
+    ends = walk.origins(starts + run - 1)
+    return bool((np.abs(ends - walk.origins(starts)).sum(1) != run - 1).any())
+
+
+def _instructions(kernel: KernelMaps, form: Form, device: Ceilings) -> float:
+    """Vector instructions of all cores; loops whose turns wait for each other count the wait."""
+    patch = math.prod(form.patch)
+    vectors = kernel.size / device.lanes
+    rows = form.patch[-2] if len(form.patch) > 1 else 1
+    last = len(kernel.outputs) - 1
+    each = operations(kernel, form)
+    for m in kernel.stores:
+        each += SCATTERED * device.lanes if apart(m, kernel) else 1.0
+    scattered = not form.block and form.walk.run is None  # lanes go anywhere
+    for m in kernel.reads:
+        loads = shared_loads(m, form.patch, kernel.inner)
+        stride = m.strides[last] if m.coefficients and last >= 0 else device.lanes
+        gathered = 1.0 if abs(stride) <= 1 and not scattered else GATHERED * device.lanes
+        each += loads * gathered
+    turns = math.prod(kernel.inner) if kernel.inner else 0
+    carried = patch * kernel.state / SPILLED
+    each *= max(carried, 1.0) ** 2  # what does not fit goes to memory and back
+    a_cycle = device.issue / (device.clock * device.units)
+    waits = waiting(kernel, form, device) * a_cycle / vectors
+    chained = turns * LATENCY * a_cycle / min(patch, CHAINS)
+    if scattered:
+        return vectors * (max(each, chained) + form.index + waits)
+    # Rows come in pieces: whole vectors of them, halves and quarters of the rest; and each has to
+    # begin.  A run that is longer than the row is one whose length nobody knew: one by one.
+    length = kernel.outputs[-1] if kernel.outputs else 1
+    run = form.walk.unit[-1] if form.block else form.walk.run or 1
+    width = max(min(run, length), 1)
+    spread = any(apart(m, kernel) for m in kernel.stores)
+    if spread and not form.block and _broken(form.walk, width):
+        width = 1  # updates of runs that are no pieces of rows are made one by one
+    whole, rest = divmod(width, device.lanes)
+    steps = width if run > length and not form.block else whole + rest.bit_count()
+    pieces = kernel.size / width
+    begun = SEGMENT / rows if form.block else form.index
+    slots = vectors * max(each, chained) * steps * device.lanes / width
+    return slots + vectors * waits + pieces * begun

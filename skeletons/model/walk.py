@@ -1,0 +1,160 @@
+"""A schedule as boxes of outputs, in the order in which they are visited.
+
+The ids of an order that lie next to each other are cut into pieces, and a piece into the box
+around a few of its points: exact for runs, columns and tiles whose lengths divide the piece,
+an estimate elsewhere.  The order's own NumPy evaluation says where the points are.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from treadle.dsl.locks import cached
+from treadle.skeletons.schedules import Order, Row
+from treadle.skeletons.schedules.block_table import block_table
+
+from ..access.maps import Points
+
+#: Points that are looked at in a piece.
+SAMPLES = 5
+#: … along an order without runs.
+CURVE = 33
+#: How often a piece whose box does not fit it is cut into four, and by what factor it may be off.
+SPLITS, MOST = 4, 1.3
+#: Such pieces, at most: an order of its own may have no boxes.
+BOXES = 1024
+#: Ids of an order that are asked whether they are inside the domain.
+LOOKS = 1024
+#: Pieces that a long range of ids is cut into.
+PIECES = 128
+
+
+@dataclass(frozen=True)
+class Walk:
+    """Units of `unit` outputs of `domain`, visited in `order`.
+
+    A unit is one block at block grain, the outputs of one thread at thread grain.  `table`: units
+    are looked up, and none is skipped.
+    """
+
+    domain: tuple[int, ...]
+    order: Order
+    unit: tuple[int, ...]
+    table: bool = False
+
+    @cached
+    def grid(self) -> tuple[int, ...]:
+        """Units along every axis."""
+        return tuple(-(-n // u) for n, u in zip(self.domain, self.unit, strict=True))
+
+    @cached
+    def size(self) -> int:
+        """Number of ids, those outside the domain included."""
+        return math.prod(self.grid) if self.table else int(self.order.linear_size(self.grid))
+
+    @property
+    def inside(self) -> int:
+        """Number of ids that are units of the domain."""
+        return math.prod(self.grid)
+
+    def at(self, part: float, count: int = 0) -> int:
+        """Where `count` ids begin, at a part of the way through those inside the domain."""
+        room = max(self.size - count, 0)
+        if self.size <= self.inside:
+            return int(room * part)
+        found = self._found
+        return min(int(found[int(len(found) * part)]), room) if len(found) else 0
+
+    @cached
+    def _found(self) -> Points:
+        """Some of the ids inside the domain."""
+        ids = np.arange(LOOKS) * self.size // LOOKS
+        found: Points = ids[(self.origins(ids) < np.array(self.domain)).all(1)]
+        return found
+
+    @property
+    def run(self) -> int | None:
+        """Ids that lie side by side in a row, where the order has such runs."""
+        return self.grid[-1] if isinstance(self.order, Row) else self.order.run
+
+    def origins(self, ids: Points) -> Points:
+        """The first output of each unit (…, rank); ids beyond the end are the last one."""
+        ids = np.minimum(ids, max(self.size - 1, 0))
+        if self.table and self.size != self.order.linear_size(self.grid):
+            numbers = block_table(self.order, self.grid)[ids]
+            found = np.stack(np.unravel_index(numbers, self.grid), -1)
+        elif len(self.grid) == 2 and type(self.order) is Row:
+            found = np.stack((ids // self.grid[1], ids % self.grid[1]), -1)
+        else:
+            found = np.stack(np.broadcast_arrays(*self.order.coordinates(ids, self.grid)), -1)
+        return np.asarray(found, np.int64) * np.array(self.unit, np.int64)
+
+    def boxes(self, start: int | Points, length: int) -> tuple[Points, Points]:
+        """Half-open boxes that cover the ids [start, start + length) of one or several starts."""
+        starts = np.atleast_1d(np.asarray(start, np.int64))
+        piece = self._piece(length, len(starts))
+        starts = starts - starts % piece
+        begins = (starts[:, None] + np.arange(0, length, piece)).reshape(-1)
+        begins = begins[begins < self.size]
+        extents, unit = np.array(self.domain, np.int64), np.array(self.unit, np.int64)
+        found: list[tuple[Points, Points]] = []
+        for left in range(SPLITS, -1, -1):
+            points = self.origins(begins[:, None] + _samples(piece, self.run))
+            low, high = points.min(1), points.max(1) + unit
+            # A box of as many units as the piece has ids is what it covers.
+            units = ((high - low) // unit).prod(1)
+            poor = (units > MOST * piece) | (units * MOST < piece)
+            if piece == 1 or not left or not 0 < np.count_nonzero(poor) <= BOXES:
+                found.append((low, high))
+                break
+            found.append((low[~poor], high[~poor]))
+            parts = np.arange(0, piece, -(-piece // 4))
+            begins, piece = (begins[poor][:, None] + parts).reshape(-1), -(-piece // 4)
+            begins = begins[begins < self.size]
+        low, high = (np.concatenate([f[k] for f in found]) for k in (0, 1))
+        inside = (low < extents).all(1)
+        low, high = low[inside], np.minimum(high[inside], extents)
+        return (low, high) if len(low) else (np.zeros((1, len(extents)), np.int64), unit[None, :])
+
+    def _piece(self, length: int, starts: int) -> int:
+        wanted = max(length * starts // PIECES, 1)
+        if wanted <= 1:
+            return 1
+        run = self.run
+        if run is None:
+            return min(1 << (wanted - 1).bit_length(), length)
+        if wanted <= run:
+            parts = max(run // wanted, 1)
+            return min(max(run // parts, 1), length)
+        return min(run << (wanted // run).bit_length() - 1, length)
+
+    def whole(self) -> tuple[Points, Points]:
+        """The domain as one box."""
+        rank = len(self.domain)
+        return np.zeros((1, rank), np.int64), np.array([self.domain], np.int64)
+
+
+@lru_cache(maxsize=256)
+def _samples(piece: int, run: int | None) -> Points:
+    """Ids of a piece that are looked at: many along an order without runs, else also the end of
+    the first (a zigzag's every second row begins where the one before ends)."""
+    spread = np.linspace(0, piece - 1, min(CURVE if run is None else SAMPLES, piece))
+    found: Points = np.unique(np.append(spread.astype(np.int64), min(run or piece, piece) - 1))
+    found.flags.writeable = False
+    return found
+
+
+def row_major(domain: tuple[int, ...], unit: tuple[int, ...]) -> Walk:
+    """Units row by row."""
+    return Walk(domain, Row(), unit)
+
+
+def points_of(low: Points, high: Points) -> Points:
+    """All outputs of one box, row-major."""
+    sides = [np.arange(a, b) for a, b in zip(low, high, strict=True)]
+    grid = np.meshgrid(*sides, indexing="ij")
+    return np.stack(grid, -1).reshape(-1, len(sides)).astype(np.int64)

@@ -1,0 +1,44 @@
+"""Matrix-multiplication algorithms as data, and what follows from their tables.
+
+tables        bilinear algorithms, Brent's equations, composition
+primitives    instances of the fused primitive, their variants, dependency stages
+sequences     straight-line programs over blocks: sums in memory, few temporaries
+counts        operations, memory transactions and volume of those programs, in closed form
+executions    how the products meet in C, on arrays of any library
+scaling       powers of two for badly scaled operands
+model         predicted times;  measured: corrected by measurements
+error         bounds on the rounding error, and what is typical
+"""
+
+from ..products.error import ErrorBound, bound_factor, error_bound, growth
+from ..products.primitives import Instance, Stage, instances, stages, variants
+from ..products.tables import (
+    LADERMAN,
+    NAMED,
+    STANDARD,
+    STRASSEN,
+    WINOGRAD,
+    BilinearAlgorithm,
+    algorithm_of,
+    power,
+)
+
+__all__ = [
+    "LADERMAN",
+    "NAMED",
+    "STANDARD",
+    "STRASSEN",
+    "WINOGRAD",
+    "BilinearAlgorithm",
+    "ErrorBound",
+    "Instance",
+    "Stage",
+    "algorithm_of",
+    "bound_factor",
+    "error_bound",
+    "growth",
+    "instances",
+    "power",
+    "stages",
+    "variants",
+]

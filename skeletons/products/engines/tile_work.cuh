@@ -1,0 +1,70 @@
+// How the tile engines deal out work: shared by f64_engine.cuh and i32_engine.cuh.
+// Needs f32_ptx.cuh's types and `keep` (f64_ptx.cuh).
+#pragma once
+
+namespace tile {
+
+// Fused producers and consumers.  `apply(x, i, k)` sees the element's own indices in the whole
+// operand; `finish(x, i, j, extra)` the finished value of C(i, j) and the words of the launch.
+struct Plain {
+    static constexpr bool identity = true;
+    template <class T> __device__ static __forceinline__ T apply(T x, int, int) { return x; }
+    template <class T> __device__ static __forceinline__ T finish(T x, int, int, const u64 *) { return x; }
+};
+
+enum Layout { K_CONTIGUOUS, R_CONTIGUOUS, STRIDED }; // which index of the tile walks memory in steps of one
+// OWNER: a block computes all products of its tile, in order: deterministic, beta and epilogue fused.
+// ATOMIC: the work is a list of (tile, product) dealt out in waves; what would be the last, partly filled waves is
+// cut along k into equal shares.  C, scaled by beta beforehand, is added to in the L2.
+enum Mode { OWNER, ATOMIC };
+
+// Groups of g.group tile rows, walked column by column: the blocks that run together share a nearly square part of A
+// and B in the L2.
+template <class Arguments> __device__ __forceinline__ void tile_of(const Arguments &g, int t, int &tm, int &tn) {
+    int per = g.group * g.tiles_n, band = t / per, first = band * g.group;
+    int rows = min(g.group, g.tiles_m - first), in = t - band * per;
+    tm = first + in % rows;
+    tn = in / rows;
+}
+
+// What a block does, in order: the same sequence for its producers and consumers.
+template <Mode MODE, class Arguments> struct Walk {
+    int item, from, count; // the item and its stages
+    int unit;              // but for OWNER: position in this worker's share, counted in stages behind the last whole wave
+    __device__ static __forceinline__ int workers() { return (int)gridDim.x; }
+    __device__ static __forceinline__ int worker() { return (int)blockIdx.x; }
+    __device__ static __forceinline__ int whole(const Arguments &g) { // items dealt in whole waves
+        int waves = g.items / workers();
+        return (g.items % workers() ? max(waves - 1, 0) : waves) * workers();
+    }
+    __device__ static __forceinline__ int share(const Arguments &g, int stages, int worker) {
+        return (int)((i64)(g.items - whole(g)) * stages * worker / workers());
+    }
+    __device__ __forceinline__ Walk(const Arguments &g, int stages) : item(worker() - workers()), from(0), count(stages), unit(0) {
+        if (MODE != OWNER) unit = share(g, stages, worker());
+    }
+    __device__ __forceinline__ bool next(const Arguments &g, int stages) {
+        item += workers();
+        if (MODE == OWNER) return item < g.items;
+        int after = worker() + 1;
+        keep(after); // the consumers have no registers for what is needed once an item
+        const int dealt = whole(g), left = share(g, stages, after) - unit;
+        if (item < dealt) return true;
+        if (left <= 0) return false;
+        item = dealt + unit / stages;
+        from = unit % stages;
+        count = min(stages - from, left);
+        unit += count;
+        return true;
+    }
+};
+
+template <int BYTES, int STAGES> struct Ring {
+    u32 base, at, parity; // parity: of the phase that this use of `at` completes
+    __device__ __forceinline__ void next() {
+        at += BYTES;
+        if (at == base + STAGES * BYTES) { at = base; parity ^= 1; }
+    }
+};
+
+} // namespace tile

@@ -1,0 +1,230 @@
+"""Bounds on the rounding error of a product by a bilinear algorithm.
+
+Max-norm bounds ‖C − Ĉ‖ ≤ f(n)·u·‖A‖·‖B‖ + O(u²), by the one-level recurrence (Higham, Accuracy and
+Stability of Numerical Algorithms, 2nd edition, section 23.2.2; Bini and Lotti 1980; Ballard et al.
+2016): with a level of an algorithm, f(n) = e·f(n/n₀) + d·n/n₀, where e is the growth factor of its
+tables.  For Strassen e = 12, for Winograd 18; Higham's exact forms are used for those two.
+
+What is typical follows from the tables and from how many partial sums are rounded, and how large
+they are (`typical_factors`); the largest error of a product is some ten times that.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from treadle.dsl.array import Array
+from treadle.dsl.errors import ShapeError, TracingError, user_facing
+from treadle.dsl.evaluator import evaluator
+from treadle.dsl.operations.linalg import ALGORITHMS, DEEPEST_OF_ALL
+from treadle.dsl.types import as_type, promote
+
+from .executions import plan
+from .tables import NAMED, BilinearAlgorithm
+
+#: Those that `matmul` knows by name, but "auto", which is any of them.
+NAMES = ALGORITHMS[1:]
+
+
+def growth(algorithm: BilinearAlgorithm) -> int:
+    """The factor by which a level may multiply the error: max over p of Σ_r |w|·Σ|u|·Σ|v|.
+
+    >>> from .tables import STANDARD, STRASSEN, WINOGRAD
+    >>> growth(STANDARD), growth(STRASSEN), growth(WINOGRAD)
+    (1, 12, 18)
+    """
+    sums = np.abs(algorithm.u).sum(0) * np.abs(algorithm.v).sum(0)
+    return math.ceil(float((np.abs(algorithm.w) * sums).sum(1).max()))
+
+
+def bound_factor(algorithm: BilinearAlgorithm, levels: int, m: int, k: int, n: int) -> float:
+    """f with ‖C − Ĉ‖ ≤ f·u·‖A‖·‖B‖ in the max norm, to first order in the unit roundoff u.
+
+    Without a level it is the k² of the standard product (‖·‖ the largest element).  A level adds
+    the rounding of its sums: at most the terms of the longest sums of A, B and C each.
+
+    >>> from .tables import STANDARD, STRASSEN
+    >>> bound_factor(STANDARD, 0, 1024, 1024, 1024) == 1024**2
+    True
+    >>> 1 < bound_factor(STRASSEN, 1, 1024, 1024, 1024) / 1024**2 < 12
+    True
+    """
+    if levels == 0 or algorithm.products == 1:
+        return float(k) ** 2
+    if (algorithm.m, algorithm.k, algorithm.n) == (2, 2, 2) and algorithm.name in _HIGHAM:
+        e, d = _HIGHAM[algorithm.name]
+        # f(n) = (n/n₀)^log₂e·(n₀² + d·n₀) − d·n, with n = k and n₀ = k / 2^levels
+        base = k / 2**levels
+        return float(e**levels * (base**2 + d * base) - d * k)
+    inner = bound_factor(
+        algorithm, levels - 1, _up(m, algorithm.m), _up(k, algorithm.k), _up(n, algorithm.n)
+    )
+    longest = sum(int(np.count_nonzero(t, 0).max()) for t in (algorithm.u, algorithm.v))
+    longest += int(np.count_nonzero(algorithm.w, 1).max())
+    return growth(algorithm) * (inner + longest * _up(k, algorithm.k))
+
+
+_HIGHAM = {"strassen": (12, 5), "winograd": (18, 6)}
+
+
+def _up(extent: int, parts: int) -> int:
+    return -(-extent // parts)
+
+
+# --- for given operands ---------------------------------------------------------------------------
+
+
+class ErrorBound(NamedTuple):
+    """Errors of the elements of a product: what none exceeds (to first order in the unit
+    roundoff), and the root mean square to expect.
+
+    `typical` takes the elements of an operand for independent draws of one distribution, whose mean
+    and spread are those of the operand: centred data and positive data both, but no graded rows, no
+    pattern that repeats.
+    """
+
+    bound: float
+    typical: float
+
+    def __repr__(self) -> str:
+        """What is typical first: the bound is often millions of times that."""
+        return f"ErrorBound(typical={self.typical!r}, bound={self.bound!r})"
+
+
+#: Root mean square of one rounding's relative error, in units: mantissas are spread as 1/x.
+ROUNDING = 0.42
+#: Terms that a BLAS adds up in a row, before they go to C; a GPU adds all in one row.
+IN_A_ROW = 384
+_UNITS = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-24, "complex64": 2.0**-24,
+          "float64": 2.0**-53, "complex128": 2.0**-53}  # fmt: skip
+
+
+def typical_factors(algorithm: BilinearAlgorithm, levels: int, k: int, row: int) -> Any:
+    """Mean square errors over ROUNDING²·u², one for each part of the data: var(a)·var(b),
+    var(a)·mean(b)², mean(a)²·var(b), mean(a)²·mean(b)².
+
+    A partial sum of j terms has the size √j where they scatter and j where they have a mean, and
+    every one is rounded: j and j² add up over `row` terms, then over the rows' sums.  A level
+    computes products of Σu·A by Σv·B, whose variances grow by Σu² and Σv², their means by Σu and
+    Σv, of 1/k₀ of the terms, and adds them: independent errors meet with w².
+
+    >>> from .tables import STANDARD, STRASSEN
+    >>> typical_factors(STANDARD, 0, 2, 8).tolist()
+    [3.0, 3.0, 3.0, 5.0]
+    >>> fast, standard = typical_factors(STRASSEN, 1, 64, 64), typical_factors(STANDARD, 0, 64, 64)
+    >>> (fast / standard).round(1).tolist()
+    [2.2, 2.7, 2.7, 1.7]
+    """
+    return np.asarray(_typical(algorithm, levels, float(k), row))
+
+
+def _typical(algorithm: BilinearAlgorithm, levels: int, k: float, row: int) -> Any:
+    if not levels:
+        rows = math.ceil(k / row)
+        r = k / rows
+        scattered = k * (r + 1) / 2 + r * (rows * (rows + 1) / 2 - 1)
+        square = rows * (rows + 1) * (2 * rows + 1) / 6 - 1
+        return np.array([scattered] * 3 + [k * (r + 1) * (2 * r + 1) / 6 + r * r * square])
+    u, v, w = (np.asarray(t, float) for t in (algorithm.u, algorithm.v, algorithm.w))
+    met = (w**2).mean(0)
+    left, right = (((t**2).sum(0), t.sum(0) ** 2) for t in (u, v))
+    grown = np.array([(met * x * y).sum() for x in left for y in right])
+    depth = k / algorithm.k
+    return grown * (
+        _typical(algorithm, levels - 1, depth, row) + np.array([depth] * 3 + [depth**2])
+    )
+
+
+@user_facing
+def error_bound(
+    a: Any, b: Any, algorithm: Any = "strassen", levels: int | None = None
+) -> ErrorBound:
+    """How wrong an element of a @ b may be, by an algorithm in floating point: the bound that none
+    exceeds, and the root mean square to expect of data like these.
+
+    The bound is normwise: f·u·max|a|·max|b|, for f see `bound_factor`; integers are exact.  What is
+    typical follows from the mean and the spread of each operand (`typical_factors`), right within a
+    quarter by Strassen and Winograd for elements drawn alike; not for graded rows or repeated
+    patterns.  Sums are taken as BLAS forms them, of operands on a GPU in one row.
+
+    algorithm: "standard", "strassen", "winograd" or a BilinearAlgorithm; levels: at most so many as
+    the extents allow (default 1).  The operands may be arrays of NumPy or of the language, which
+    are then computed.
+
+    >>> a = np.ones((256, 256), np.float32)
+    >>> standard, fast = (error_bound(a, a, name) for name in ("standard", "strassen"))
+    >>> standard.bound < fast.bound and standard.typical < fast.typical
+    True
+    """
+    chosen = _algorithm(algorithm)
+    if levels is None:
+        levels = int(chosen.products > 1)
+    if not isinstance(levels, int) or not 0 <= levels <= DEEPEST_OF_ALL:
+        raise TracingError(
+            f"error_bound: levels must be a number from 0 to {DEEPEST_OF_ALL}, got {levels!r}."
+        )
+    levels *= chosen.products > 1  # the standard algorithm applied again is itself
+    row = 1 << 62 if any(hasattr(s, "__cuda_array_interface__") for s in (a, b)) else IN_A_ROW
+    x, y = (_values(side) for side in (a, b))
+    if x.ndim < 2 or y.ndim < 2 or x.shape[-1] != y.shape[-2]:
+        raise ShapeError(f"error_bound: {x.shape} @ {y.shape} is no product of matrices.")
+    t = promote(as_type(x.dtype), False, as_type(y.dtype), False)[0]
+    if not t.is_inexact:
+        return ErrorBound(0.0, 0.0)
+    m, k, n = x.shape[-2], x.shape[-1], y.shape[-1]
+    if not x.size or not y.size:
+        return ErrorBound(0.0, 0.0)
+    levels = plan(chosen, "recursive", levels, (m, k, n)).levels
+    # 16-bit floats accumulate in float32, and are rounded once.
+    unit = _UNITS[t.name]
+    inner = _UNITS["float32"] if t.bytes == 2 else unit
+    wide = [v.astype(np.complex128 if t.is_complex else np.float64) for v in (x, y)]
+    most = [float(np.abs(v).max()) for v in wide]
+    left, right = map(_variance_and_mean, wide)
+    parts = np.array([p * q for p in left for q in right])
+    typical = ROUNDING * inner * float(np.sqrt(parts @ typical_factors(chosen, levels, k, row)))
+    extra = (0.0, 0.0)
+    if t.bytes == 2:
+        size = float(np.sqrt(k * parts[:3].sum() + k**2 * parts[3]))
+        extra = k * most[0] * most[1] * unit, ROUNDING * size * unit
+    return ErrorBound(
+        bound_factor(chosen, levels, m, k, n) * inner * most[0] * most[1] + extra[0],
+        typical + extra[1],
+    )
+
+
+def _algorithm(given: Any) -> BilinearAlgorithm:
+    """By one of the names that `matmul` knows, or as it is."""
+    found = NAMED[given] if isinstance(given, str) and given in NAMES else given
+    if not isinstance(found, BilinearAlgorithm):
+        raise TracingError(
+            f"error_bound: {given!r} is no algorithm"
+            + (": it is chosen when the product is computed." if given == "auto" else "."),
+            hint="Algorithms: " + ", ".join(map(repr, NAMES)) + ", or a BilinearAlgorithm.",
+        )
+    return found
+
+
+def _variance_and_mean(v: Any) -> tuple[float, float]:
+    """The variance of an operand's elements, and the square of their mean."""
+    return float(np.var(v)), float(abs(np.mean(v)) ** 2)
+
+
+def error_in_words(algorithm: BilinearAlgorithm, levels: int, size: tuple[int, int, int], name: str
+                   ) -> str:  # fmt: skip
+    """The bound over max|a|·max|b|, and how much larger than the standard product's errors are,
+    on data without a mean."""
+    m, k, n = size
+    most = bound_factor(algorithm, levels, m, k, n) * _UNITS[name]
+    fast, standard = (typical_factors(algorithm, x, k, IN_A_ROW)[0] for x in (levels, 0))
+    ratio = float(np.sqrt(fast / standard)) if standard else 1.0
+    return f"at most {most:.2g} max|a| max|b|; typically {ratio:.2g} times the standard product's"
+
+
+def _values(side: Any) -> Any:
+    if isinstance(side, Array):
+        return np.asarray(evaluator().run(side))
+    return np.asarray(side.get() if hasattr(side, "__cuda_array_interface__") else side)

@@ -1,0 +1,185 @@
+"""Matmul in the language's own terms, for the types that no BLAS multiplies.
+
+A task makes ROWS × COLUMNS of the product.  For every DEPTH of the inner axis it packs
+
+    left    ROWS × DEPTH, zero beyond the matrix     (fused producers run here, once per block)
+    right   DEPTH × STRIP, strip by strip
+
+and adds their product to a block of accumulators, TOGETHER rows at a time:
+
+    for k:  r = right[k, j];  sum_u = sum_u + left[i + u, k] · r     for u < TOGETHER
+
+Integers wrap exactly, float16 and bfloat16 accumulate in float32, bool is or-of-ands.  The order
+of additions is that of k, whatever is fused.  A schedule says in which order the blocks are made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from treadle.dsl import simplify
+from treadle.dsl.access import read_bodies
+from treadle.dsl.expr import Apply, Expr, Index, Var, constant, primitive
+from treadle.dsl.graph import Matmul
+from treadle.dsl.types import ScalarType, float32, int64
+
+from ..access import affine
+from ..ir import arithmetic as at
+from ..ir import transform
+from ..ir.kernel import Assign, Comment, Load, Lowered, Store
+from ..ir.linearize import Linearizer, zero
+from ..lower import tiling
+from ..lower.build import Builder, LoweringContext, flop_count
+from ..lower.visits import Visits
+
+ROWS, COLUMNS, DEPTH, STRIP, TOGETHER = 64, 256, 256, 32, 8
+
+
+def lower_matmul(node: Matmul, context: LoweringContext) -> Lowered:
+    """One kernel (module docstring)."""
+    return _Matmul(Builder(node, context), node).lower()
+
+
+def accumulator_type(t: ScalarType) -> ScalarType:
+    """What sums of products of `t` are accumulated in."""
+    return float32 if t.is_float and t.bits == 16 else t
+
+
+class _Matmul:
+    def __init__(self, builder: Builder, node: Matmul) -> None:
+        self.builder, self.node = builder, node
+        batch = node.batch
+        self.rank = len(batch)
+        self.outs = builder.outputs()
+        (self.left,) = transform.resolve((node.left,), builder, (*batch, node.m, node.k))
+        (self.right,) = transform.resolve((node.right,), builder, (*batch, node.k, node.n))
+        self.epilogue = transform.resolve(node.epilogue, builder, (*batch, node.m, node.n))
+        self.m, self.n, self.k = (builder.extent(e) for e in (node.m, node.n, node.k))
+        self.type = accumulator_type(node.left.type)
+        (self.lefts,) = builder.local("left", [self.type], ROWS * DEPTH)
+        (self.rights,) = builder.local("right", [self.type], DEPTH * STRIP)
+        (self.sums,) = builder.local("sum", [self.type], ROWS * COLUMNS)
+
+    def lower(self) -> Lowered:
+        node, builder = self.node, self.builder
+        down = builder.scalar(at.ceil_div(node.m, ROWS), "down")
+        across = builder.scalar(at.ceil_div(node.n, COLUMNS), "across")
+        batches = builder.scalar(at.product(node.batch), "batches")
+        into, task = builder.emitter(), Var("task", int64)
+        tasks = at.product((batches, down, across))
+        grid = (*node.batch, at.ceil_div(node.m, ROWS), at.ceil_div(node.n, COLUMNS))
+        visits = Visits.of(builder, grid, (*(1 for _ in node.batch), ROWS, COLUMNS))
+        if visits is None:
+            which, row_block, col_block = at.row_major(task, (batches, down, across))
+            self.batch = tiling.coordinates(builder, into, which, node.batch, "batch")
+            self._block(into, row_block, col_block)
+        else:
+            tasks, per_task = visits.tasks(1)
+            numbers = tiling.block_range(into, "visit", task, per_task, visits.total)
+            with into.loop("number", *numbers) as number:
+                exists, (*batch, row_block, col_block) = visits.at(into, number)
+                self.batch = tuple(batch)
+                with into.when(exists):
+                    self._block(into, row_block, col_block)
+        accesses = affine.read_accesses(read_bodies(self.node), builder.buffers)
+        accesses += tuple(affine.write_access(b.name, self.rank + 2) for b in self.outs)
+        kernel = builder.kernel(
+            "", tasks, task, tuple(into.out), accesses=accesses,
+            flops=flop_count(node.epilogue), schedule=node.label.schedule,
+            comments=(f"blocks of {ROWS} x {COLUMNS}, {TOGETHER} rows together",),
+        )  # fmt: skip
+        return builder.lowered(kernel)
+
+    def _block(self, into: Linearizer, row_block: Expr, col_block: Expr) -> None:
+        """One block of the product."""
+        rows = tiling.block_range(into, "row", row_block, ROWS, self.m)
+        cols = tiling.block_range(into, "col", col_block, COLUMNS, self.n)
+        height = at.multiply(at.ceil_div(at.subtract(rows[1], rows[0]), TOGETHER), TOGETHER)
+        self.height = into.let(height, "height")
+        self._clear(into)
+        with into.loop("depth", 0, self.k, step=DEPTH) as depth:
+            depth_stop = into.let(at.minimum(at.add(depth, DEPTH), self.k), "depth_stop")
+            self._pack_left(into, rows, depth, depth_stop)
+            with into.loop("strip", *cols, step=STRIP) as strip:
+                strip_stop = into.let(at.minimum(at.add(strip, STRIP), cols[1]), "strip_stop")
+                self._pack_right(into, depth, depth_stop, strip, strip_stop)
+                self._multiply(into, depth, depth_stop, strip, strip_stop, cols[0])
+        self._finish(into, rows, cols)
+
+    def _clear(self, into: Linearizer) -> None:
+        with into.loop("c", 0, at.multiply(self.height, COLUMNS), "vector") as c:
+            into.append(Store(self.sums, c, zero(self.type)))
+
+    def _operand(self, into: Linearizer, root: Expr, last: Sequence[Expr]) -> Expr:
+        bindings: dict[Expr, Expr] = {Index(a): i for a, i in enumerate((*self.batch, *last))}
+        with into.when_always(bindings):
+            value = into.value(root)
+        return simplify.cast(value, self.type)
+
+    def _pack_left(self, into: Linearizer, rows: tuple[Expr, Expr], depth: Expr, stop: Expr
+                   ) -> None:  # fmt: skip
+        """Rows beyond the last are zero, so that rows may be taken TOGETHER."""
+        with into.loop("r", 0, self.height) as r:
+            i = into.let(at.add(rows[0], r), "i")
+            base = into.let(at.multiply(r, DEPTH), "base")
+            inside = at.less(i, rows[1])
+            with into.when(inside), into.loop("k", depth, stop, "vector") as k:
+                self.builder.stays_below(i, self.node.m)
+                self.builder.stays_below(k, self.node.k)
+                value = self._operand(into, self.left, (i, k))
+                into.append(Store(self.lefts, at.add(base, at.subtract(k, depth)), value))
+            with into.otherwise(inside), into.loop("k", depth, stop, "vector") as k:
+                where = at.add(base, at.subtract(k, depth))
+                into.append(Store(self.lefts, where, zero(self.type)))
+
+    def _pack_right(self, into: Linearizer, depth: Expr, stop: Expr, strip: Expr, strip_stop: Expr
+                    ) -> None:  # fmt: skip
+        with into.loop("k", depth, stop) as k:
+            base = into.let(at.multiply(at.subtract(k, depth), STRIP), "base")
+            with into.loop("j", strip, strip_stop, "vector") as j:
+                self.builder.stays_below(k, self.node.k)
+                self.builder.stays_below(j, self.node.n)
+                value = self._operand(into, self.right, (k, j))
+                into.append(Store(self.rights, at.add(base, at.subtract(j, strip)), value))
+
+    def _multiply(self, into: Linearizer, depth: Expr, stop: Expr, strip: Expr, strip_stop: Expr,
+                  first: Expr) -> None:  # fmt: skip
+        width = at.subtract(strip_stop, strip)
+        offset = at.subtract(strip, first)
+        with (
+            into.loop("r", 0, self.height, step=TOGETHER) as r,
+            into.loop("j", 0, width, "vector") as j,
+        ):
+            places = [at.add(at.add(at.multiply(at.add(r, u), COLUMNS), offset), j)
+                      for u in range(TOGETHER)]  # fmt: skip
+            sums = [into.declare(Load(self.sums, p), "sum") for p in places]
+            with into.loop("k", 0, at.subtract(stop, depth)) as k:
+                right = into.let(Load(self.rights, at.add(at.multiply(k, STRIP), j)), "r")
+                for u, total in enumerate(sums):
+                    left = Load(self.lefts, at.add(at.multiply(at.add(r, u), DEPTH), k))
+                    into.append(Assign(total, self._add(total, self._times(left, right))))
+            into.append(*(Store(self.sums, p, s) for p, s in zip(places, sums, strict=True)))
+
+    def _times(self, a: Expr, b: Expr) -> Expr:
+        name = "logical_and" if self.type.kind == "bool" else "multiply"
+        return Apply(primitive(name), (a, b), self.type)
+
+    def _add(self, a: Expr, b: Expr) -> Expr:
+        name = "logical_or" if self.type.kind == "bool" else "add"
+        return Apply(primitive(name), (a, b), self.type)
+
+    def _finish(self, into: Linearizer, rows: tuple[Expr, Expr], cols: tuple[Expr, Expr]) -> None:
+        into.append(Comment("epilogue"))
+        extents = self.builder.shape((*self.node.batch, self.node.m, self.node.n))
+        with into.loop("i", *rows) as i, into.loop("j", *cols, "vector") as j:
+            self.builder.stays_below(i, self.node.m)
+            self.builder.stays_below(j, self.node.n)
+            row = at.multiply(at.subtract(i, rows[0]), constant(COLUMNS))
+            total = Load(self.sums, at.add(row, at.subtract(j, cols[0])))
+            result = into.let(simplify.cast(total, self.node.result.type), "result")
+            places = (*self.batch, i, j)
+            bindings: dict[Expr, Expr] = {Index(a): p for a, p in enumerate(places)}
+            with into.when_always({**bindings, self.node.result: result}):
+                values = into.emit(self.epilogue)
+                where = at.linear(places, extents)
+                into.append(*(Store(b, where, v) for b, v in zip(self.outs, values, strict=True)))

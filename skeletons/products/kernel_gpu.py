@@ -1,0 +1,489 @@
+"""Matmul on a GPU in the language's own terms: for every type, with fused operands and epilogues.
+
+A block makes ROWS × COLUMNS of one product, a thread a few groups of rows times a few of columns:
+
+    for every DEPTH of the inner axis, one step ahead of the multiplication:
+      fetch     the operands' elements into registers (fused producers run here, 16 bytes at a
+                time where elements lie side by side)
+      multiply  what the step before left in shared memory,
+                for k: sum[u, v] += left[k, u] · right[k, v]
+      store     what was fetched, as left[k][row] and right[k][column], into the other half
+
+Sums are formed in the order of k, one term after the other (floats fused: one rounding a term),
+whatever the extents: every shape of block gives the same bits.  float16 and bfloat16 accumulate
+in float32; integers wrap, those below 32 bits in 32; bool is or-of-ands.
+
+Rows and columns beyond the matrix repeat its last ones and are not stored; only the last step
+looks at the end of the inner axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from treadle.dsl import simplify
+from treadle.dsl.access import read_bodies
+from treadle.dsl.expr import Apply, Expr, Index, Read, Var, constant, primitive, walk
+from treadle.dsl.graph import Matmul
+from treadle.dsl.types import ScalarType, float32, int32, uint32
+
+from ..access import affine
+from ..ir import arithmetic as at
+from ..ir import transform
+from ..ir.kernel import (
+    Assign,
+    Barrier,
+    Comment,
+    Kernel,
+    Load,
+    LoadVector,
+    Lowered,
+    Store,
+    StoreVector,
+)
+from ..ir.linearize import Linearizer, zero
+from ..lower import tiling
+from ..lower.build import Builder, LoweringContext, element_cost, flop_count
+from ..lower.gpu import common
+from ..lower.gpu.visits import Turns, Visits
+
+#: Rows of tiles that blocks walk together, column by column: they share them in the L2 cache.
+TOGETHER = 8
+#: Epilogues that cost more than so many additions are not repeated for every output of a thread.
+CHEAP_EPILOGUE = 24.0
+#: Lanes of a warp over rows and columns.
+LANES = (8, 4)
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A block: `warps` down and across, `groups` of rows and columns of a thread, `depth` steps.
+
+    A group is as many elements as 16 bytes hold; the groups of the lanes of a warp interleave.
+    """
+
+    warps: tuple[int, int]
+    groups: tuple[int, int]
+    depth: int
+    resident: int
+
+    @property
+    def threads(self) -> int:
+        return self.warps[0] * self.warps[1] * common.WARP
+
+    def span(self, side: int, width: int) -> int:
+        """Rows (side 0) or columns (1) of a block, groups being `width` elements."""
+        return self.warps[side] * self.groups[side] * LANES[side] * width
+
+
+#: By bytes of the type of the sums: large blocks, smaller ones for matrices that are few or small.
+TILES = {
+    4: (Tile((2, 4), (2, 2), 16, 2), Tile((2, 2), (1, 2), 16, 0), Tile((1, 1), (1, 2), 8, 0)),
+    8: (Tile((2, 4), (4, 2), 8, 2), Tile((2, 2), (2, 2), 8, 0), Tile((1, 1), (2, 2), 8, 0)),
+    16: (Tile((2, 4), (4, 4), 4, 2), Tile((2, 2), (2, 2), 8, 0), Tile((1, 1), (2, 2), 8, 0)),
+}  # fmt: skip
+
+
+def lower_matmul(node: Matmul, context: LoweringContext) -> Lowered:
+    """One kernel, with smaller blocks to fall back to."""
+    builder = Builder(node, context)
+    made = _Matmul(builder, node)
+    small = made.kernel(2, False, None)
+    middle = made.kernel(1, False, small)
+    plain = made.kernel(0, False, middle)
+    return builder.lowered(made.kernel(0, True, plain) if made.wide else plain)
+
+
+def sum_type(t: ScalarType) -> ScalarType:
+    """What sums of products of `t` are accumulated in."""
+    if t.is_float and t.bits == 16:
+        return float32
+    if t.kind == "bool":
+        return uint32
+    return t if t.is_inexact or t.bits >= 32 else int32 if t.signed else uint32
+
+
+class _Operand:
+    """One operand: where its elements are read along, and how they get into shared memory.
+
+    `axis` is the axis of its rows (left) or columns (right) among the indices, `inner` that of k.
+    """
+
+    def __init__(self, builder: Builder, root: Expr, axis: int, inner: int, t: ScalarType) -> None:
+        self.builder, self.root, self.axis, self.inner, self.type = builder, root, axis, inner, t
+        types = [e.type for e in walk((root,)) if isinstance(e, Read | Load) and e.args]
+        count = min(common.vector_count(types), 4) if types else 1
+        groups = [common.Group(builder, (root,), Index(a), count) for a in (inner, axis)]
+        wide = [g for g in groups if g.streams]
+        self.group = wide[0] if wide else common.Group(builder, (root,), Index(inner), 1)
+        self.along_rows = self.group is groups[1] if wide else self._follows(axis)
+
+    @property
+    def wide(self) -> bool:
+        return bool(self.group.streams)
+
+    def _follows(self, axis: int) -> bool:
+        """Whether most of what is read lies side by side along `axis`."""
+        reads = [e for e in walk((self.root,)) if isinstance(e, Read | Load) and e.args]
+        steps = [common.coefficient(e.args[-1], Index(axis)) in (1, -1) for e in reads]
+        return sum(steps) * 2 > len(steps)
+
+
+class _Fetch:
+    """One operand in one kernel: a thread's share of a step."""
+
+    def __init__(self, operand: _Operand, tile: Tile, span: int, wide: bool) -> None:
+        self.operand, self.span, self.depth = operand, span, tile.depth
+        self.count = operand.group.count if wide and operand.wide else 1
+        self.pitch = span + 16 // operand.type.bytes
+        along, across = (span, tile.depth) if operand.along_rows else (tile.depth, span)
+        if along % self.count:
+            self.count = 1
+        self.per_line = along // self.count
+        total = self.per_line * across
+        self.shares = -(-total // tile.threads)
+        self.threads, self.total = tile.threads, total
+
+    def places(self, thread: Expr) -> list[tuple[Expr, Expr]]:
+        """(row, k) in the block of the first element of each of a thread's shares."""
+        found = []
+        for q in range(self.shares):
+            if self.threads % self.per_line == 0:  # constant distances from the first
+                line = at.add(at.floor_divide(thread, self.per_line),
+                              q * (self.threads // self.per_line))  # fmt: skip
+                first = at.remainder(thread, self.per_line)
+            else:
+                number = at.add(thread, q * self.threads)
+                line = at.floor_divide(number, self.per_line)
+                first = at.remainder(number, self.per_line)
+            start = at.multiply(first, self.count)
+            found.append((start, line) if self.operand.along_rows else (line, start))
+        return found
+
+
+class _Matmul:
+    def __init__(self, builder: Builder, node: Matmul) -> None:
+        self.builder, self.node = builder, node
+        batch = node.batch
+        self.rank = len(batch)
+        self.outs = builder.outputs()
+        (left,) = transform.resolve((node.left,), builder, (*batch, node.m, node.k))
+        (right,) = transform.resolve((node.right,), builder, (*batch, node.k, node.n))
+        self.epilogue = transform.resolve(node.epilogue, builder, (*batch, node.m, node.n))
+        self.m, self.n, self.k = (builder.extent(e) for e in (node.m, node.n, node.k))
+        self.type = sum_type(node.left.type)
+        self.left = _Operand(builder, left, self.rank, self.rank + 1, self.type)
+        self.right = _Operand(builder, right, self.rank + 1, self.rank, self.type)
+        self.width = 16 // self.type.bytes
+        self.wide = self.left.wide or self.right.wide
+
+    # --- a kernel ---
+
+    def kernel(self, size: int, wide: bool, fallback: Kernel | None) -> Kernel:
+        """Blocks of TILES[…][size]; `wide` accesses to memory where the operands allow them."""
+        node, builder, tile = self.node, self.builder, TILES[self.type.bytes][size]
+        rows, cols = tile.span(0, self.width), tile.span(1, self.width)
+        grid = common.Threads.of(tile.threads)
+        down_host, across_host = at.ceil_div(node.m, rows), at.ceil_div(node.n, cols)
+        down, across = builder.scalar(down_host, "down"), builder.scalar(across_host, "across")
+        batches = builder.scalar(at.product(node.batch), "batches")
+        self.tile, self.grid = tile, grid
+        self.fetches = [
+            _Fetch(self.left, tile, rows, wide), _Fetch(self.right, tile, cols, wide),
+        ]  # fmt: skip
+        self.halves = [
+            builder.shared(name, [self.type], 2 * f.depth * f.pitch)[0]
+            for name, f in zip(("left", "right"), self.fetches, strict=True)
+        ]
+        into = builder.emitter()
+        tasks = at.product((batches, down, across))
+        leaf = (*(1 for _ in node.batch), rows, cols)
+        visits = Visits.of(builder, (*node.batch, down_host, across_host), leaf)
+        if visits is None:
+            which, number = at.row_major(grid.task, (batches, at.multiply(down, across)))
+            self.batch = tiling.coordinates(builder, into, which, node.batch, "batch")
+            row_tile, col_tile = self._tile_of(into, number, down, across)
+            self._tile_at(into, row_tile, col_tile, rows, cols, wide)
+        else:
+            turns = Turns(visits)
+            tasks = builder.scalar(turns.tasks, "visit_blocks")
+            with turns.leaves(into, grid.task, constant(0)) as (own, (*batch, row_tile, col_tile)):
+                self.batch = tuple(batch)
+                with into.when(own):
+                    self._tile_at(into, row_tile, col_tile, rows, cols, wide)
+        vector = self._by_vectors(wide)
+        requires: list[Expr] = []
+        aligned: list[object] = []
+        if wide:
+            for fetch in self.fetches:
+                if fetch.count > 1:
+                    requires += fetch.operand.group.requires
+                    extent = (self.m if fetch.operand is self.left else self.n
+                              ) if fetch.operand.along_rows else self.k  # fmt: skip
+                    requires.append(at.equal(at.remainder(extent, fetch.count), 0))
+                    aligned += fetch.operand.group.aligned
+            if vector:
+                requires.append(at.equal(at.remainder(self.n, self.width), 0))
+                aligned += self.outs
+        if size < 2:  # enough blocks for the GPU, and none that is mostly beyond the matrix
+            tasks_host = at.product((*node.batch, down_host, across_host))
+            enough = common.multiprocessors(builder.context) // 2
+            requires.append(at.less_equal(enough, builder.scalar(tasks_host, "blocks")))
+            requires += [at.less_equal(rows // 2, self.m), at.less_equal(cols // 2, self.n)]
+        accesses = affine.read_accesses(read_bodies(self.node), builder.buffers)
+        accesses += tuple(affine.write_access(b.name, self.rank + 2) for b in self.outs)
+        return builder.kernel(
+            "", tasks, grid.task, tuple(into.out), accesses=accesses,
+            flops=flop_count(node.epilogue), schedule=node.label.schedule,
+            comments=(f"blocks of {rows} x {cols}, {tile.depth} deep",),
+            **grid.launch(requires, aligned, fallback, tile.resident),  # type: ignore[arg-type]
+        )  # fmt: skip
+
+    def _tile_at(self, into: Linearizer, row_tile: Expr, col_tile: Expr, rows: int, cols: int,
+                 wide: bool) -> None:  # fmt: skip
+        """One tile of the product."""
+        self.row0 = into.let(at.multiply(row_tile, rows), "row")
+        self.col0 = into.let(at.multiply(col_tile, cols), "col")
+        self._steps(into)
+        into.append(Comment("epilogue"))
+        self._finish(into, self._by_vectors(wide))
+
+    def _by_vectors(self, wide: bool) -> bool:
+        """Whether results are stored several at once."""
+        return wide and all(b.type.bytes * self.width <= 16 for b in self.outs)
+
+    def _tile_of(self, into: Linearizer, number: Expr, down: Expr, across: Expr
+                 ) -> tuple[Expr, Expr]:  # fmt: skip
+        """Bands of TOGETHER tile rows, each walked column by column."""
+        number = into.let(number, "tile")
+        per = into.let(at.multiply(across, TOGETHER), "band_tiles")
+        band = into.let(at.floor_divide(number, per), "band")
+        first = into.let(at.multiply(band, TOGETHER), "band_start")
+        height = into.let(at.minimum(at.subtract(down, first), TOGETHER), "band_rows")
+        inside = into.let(at.subtract(number, at.multiply(band, per)), "inside")
+        return at.add(first, at.remainder(inside, height)), at.floor_divide(inside, height)
+
+    # --- along k ---
+
+    def _steps(self, into: Linearizer) -> None:
+        depth, thread = self.tile.depth, self.grid.thread
+        self._thread_place(into)
+        self.sums = [[into.declare(zero(self.type), "sum") for _ in range(self._across())]
+                     for _ in range(self._down())]  # fmt: skip
+        places = [f.places(thread) for f in self.fetches]
+        rows = [
+            self._clamped(into, f, p, start, extent)
+            for f, p, start, extent in zip(self.fetches, places, (self.row0, self.col0),
+                                           (self.node.m, self.node.n), strict=True)
+        ]  # fmt: skip
+        held = [[[into.declare(zero(self.type), "next") for _ in range(f.count)]
+                 for _ in range(f.shares)] for f in self.fetches]  # fmt: skip
+        steps = into.let(at.ceil_div(self.k, depth), "steps")
+        whole = into.let(at.floor_divide(self.k, depth), "whole_steps")
+        with into.loop("s", 0, at.add(steps, 1)) as s:
+            first = into.let(at.multiply(s, depth), "k0")
+            inside = at.less(s, whole)
+            with into.when(inside):
+                self._fetch(into, rows, places, held, first, False)
+            with into.otherwise(inside):
+                left_over = at.less(s, steps)
+                with into.when(left_over):
+                    self._fetch(into, rows, places, held, first, True)
+            with into.when(at.less(0, s)):
+                self._multiply(into, at.remainder(at.add(s, 1), 2))
+            with into.when(at.less(s, steps)):
+                self._store(into, places, held, at.remainder(s, 2))
+            into.append(Barrier())
+
+    def _down(self) -> int:
+        return self.tile.groups[0] * self.width
+
+    def _across(self) -> int:
+        return self.tile.groups[1] * self.width
+
+    def _clamped(self, into: Linearizer, fetch: _Fetch, places: Sequence[tuple[Expr, Expr]],
+                 start: Expr, extent: Expr) -> list[Expr]:  # fmt: skip
+        """The rows (or columns) of a thread's shares: inside the matrix."""
+        size = self.builder.extent(extent)
+        last = at.subtract(size, fetch.count if fetch.operand.along_rows else 1)
+        found = []
+        for row, _ in places:
+            r = into.let(at.minimum(at.add(start, row), last), "r")
+            self.builder.stays_below(r, extent)
+            found.append(r)
+        return found
+
+    def _fetch(self, into: Linearizer, rows: Sequence[Sequence[Expr]],
+               places: Sequence[Sequence[tuple[Expr, Expr]]],
+               held: Sequence[Sequence[Sequence[Var]]], first: Expr, last: bool
+               ) -> None:  # fmt: skip
+        for f, rs, ps, hs in zip(self.fetches, rows, places, held, strict=True):
+            for q, (r, (_, k), h) in enumerate(zip(rs, ps, hs, strict=True)):
+                with into.when_always({}):
+                    k = into.let(at.add(first, k), "k")
+                    self._guarded(into, f, q, r, k, h, last)
+
+    def _guarded(self, into: Linearizer, fetch: _Fetch, share: int, r: Expr, k: Expr,
+                 held: Sequence[Var], last: bool) -> None:  # fmt: skip
+        """One share; zeros beyond the end of k, and for threads that have no such share."""
+        mine: Expr = at.less(k, self.k) if last else at.less(0, 1)
+        if fetch.total % fetch.threads and share == fetch.shares - 1:
+            number = at.add(self.grid.thread, share * fetch.threads)
+            mine = at.both(mine, at.less(number, fetch.total))
+        with into.when(mine):
+            self._elements(into, fetch, r, k, held)
+        if last:
+            with into.otherwise(mine):
+                into.append(*(Assign(h, zero(self.type)) for h in held))
+
+    def _elements(self, into: Linearizer, fetch: _Fetch, r: Expr, k: Expr, held: Sequence[Var]
+                  ) -> None:  # fmt: skip
+        operand = fetch.operand
+        self.builder.stays_below(k, self.node.k)
+        bindings: dict[Expr, Expr] = {Index(a): i for a, i in enumerate(self.batch)}
+        bindings |= {Index(operand.axis): r, Index(operand.inner): k}
+        moving = Index(operand.axis) if operand.along_rows else Index(operand.inner)
+        start = bindings.pop(moving)
+        with into.when_always(bindings):
+            loaded = operand.group.load(into, start) if fetch.count > 1 else [{}] * fetch.count
+            for v, (reads, h) in enumerate(zip(loaded, held, strict=True)):
+                with into.when_always({moving: at.add(start, v), **reads}):
+                    into.append(Assign(h, simplify.cast(into.value(operand.root), self.type)))
+
+    def _store(self, into: Linearizer, places: Sequence[Sequence[tuple[Expr, Expr]]],
+               held: Sequence[Sequence[Sequence[Var]]], half: Expr) -> None:  # fmt: skip
+        for f, ps, hs, buffer in zip(self.fetches, places, held, self.halves, strict=True):
+            base = at.multiply(half, f.depth * f.pitch)
+            for q, ((row, k), h) in enumerate(zip(ps, hs, strict=True)):
+                where = at.add(base, at.add(at.multiply(k, f.pitch), row))
+                mine: Expr = at.less(0, 1)
+                if f.total % f.threads and q == f.shares - 1:
+                    mine = at.less(at.add(self.grid.thread, q * f.threads), f.total)
+                with into.when(mine):
+                    if f.operand.along_rows and f.count * self.type.bytes <= common.WIDEST:
+                        into.append(StoreVector(buffer, where, tuple(h)) if f.count > 1
+                                    else Store(buffer, where, h[0]))  # fmt: skip
+                        continue
+                    step = 1 if f.operand.along_rows else f.pitch
+                    into.append(*(Store(buffer, at.add(where, v * step), x)
+                                  for v, x in enumerate(h)))  # fmt: skip
+
+    # --- the products of one thread ---
+
+    def _thread_place(self, into: Linearizer) -> None:
+        """The first row and column of a thread in its block."""
+        lane, warp = into.let(self.grid.lane, "lane"), into.let(self.grid.warp, "warp")
+        down, across = (g * n * self.width
+                        for g, n in zip(self.tile.groups, LANES, strict=True))  # fmt: skip
+        warp_row, warp_col = at.row_major(warp, tuple(map(constant, self.tile.warps)))
+        row = at.add(at.multiply(warp_row, down),
+                     at.multiply(at.floor_divide(lane, LANES[1]), self.width))  # fmt: skip
+        col = at.add(at.multiply(warp_col, across),
+                     at.multiply(at.remainder(lane, LANES[1]), self.width))  # fmt: skip
+        self.place = (into.let(row, "own_row"), into.let(col, "own_col"))
+
+    def _multiply(self, into: Linearizer, half: Expr) -> None:
+        bases = [into.let(at.add(at.multiply(half, f.depth * f.pitch), p), "base")
+                 for f, p in zip(self.fetches, self.place, strict=True)]  # fmt: skip
+        with into.loop("k", 0, self.tile.depth, "unrolled") as k:
+            parts = []
+            for side, (f, base, buffer) in enumerate(
+                zip(self.fetches, bases, self.halves, strict=True)
+            ):
+                own: list[Var] = []
+                for g in range(self.tile.groups[side]):
+                    where = at.add(at.add(base, at.multiply(k, f.pitch)),
+                                   g * LANES[side] * self.width)  # fmt: skip
+                    names = tuple(Var("ab"[side], self.type) for _ in range(self.width))
+                    into.append(LoadVector(names, buffer, where))
+                    own += names
+                parts.append(own)
+            for v, b in enumerate(parts[1]):  # in a snake: neighbours share an operand
+                for u in range(len(parts[0]))[:: 1 if v % 2 == 0 else -1]:
+                    total = self.sums[u][v]
+                    into.append(Assign(total, self._add_product(total, parts[0][u], b)))
+
+    def _add_product(self, total: Expr, a: Expr, b: Expr) -> Expr:
+        t = self.type
+        if self.node.left.type.kind == "bool":
+            both = Apply(primitive("bitwise_and"), (a, b), t)
+            return Apply(primitive("bitwise_or"), (total, both), t)
+        if t.is_float:
+            return Apply(primitive("fma"), (a, b, total), t)
+        return Apply(primitive("add"), (total, Apply(primitive("multiply"), (a, b), t)), t)
+
+    # --- what becomes of the sums ---
+
+    def _finish(self, into: Linearizer, vector: bool) -> None:
+        row = into.let(at.add(self.row0, self.place[0]), "first_row")
+        col = into.let(at.add(self.col0, self.place[1]), "first_col")
+        cost = element_cost(self.epilogue)
+        if cost > CHEAP_EPILOGUE or common.has_loops(self.epilogue):
+            self._one_by_one(into, row, col)
+            return
+        for u in range(self._down()):
+            i = into.let(at.add(row, self._offset(0, u)), "i")
+            with into.when(at.less(i, self.m)):
+                self.builder.stays_below(i, self.node.m)
+                for g in range(self.tile.groups[1]):
+                    sums = self.sums[u][g * self.width : (g + 1) * self.width]
+                    first = into.let(at.add(col, g * LANES[1] * self.width), "j")
+                    self._write(into, i, first, sums, vector)
+
+    def _offset(self, side: int, u: int) -> int:
+        """From a thread's first row (or column) to number `u`."""
+        return u % self.width + u // self.width * LANES[side] * self.width
+
+    def _write(self, into: Linearizer, i: Expr, first: Expr, sums: Sequence[Expr], vector: bool
+               ) -> None:  # fmt: skip
+        if vector:
+            with into.when(at.less(first, self.n)):
+                made = [self._element(into, i, at.add(first, v), s) for v, s in enumerate(sums)]
+                where = into.let(at.linear((*self.batch, i, first), self._shape()), "at")
+                for c, out in enumerate(self.outs):
+                    values = tuple(m[c] for m in made)
+                    into.append(StoreVector(out, where, values) if len(values) > 1
+                                else Store(out, where, values[0]))  # fmt: skip
+            return
+        for v, total in enumerate(sums):
+            j = into.let(at.add(first, v), "j")
+            with into.when(at.less(j, self.n)):
+                self._store_element(into, i, j, total)
+
+    def _store_element(self, into: Linearizer, i: Expr, j: Expr, total: Expr) -> None:
+        values = self._element(into, i, j, total)
+        where = at.linear((*self.batch, i, j), self._shape())
+        into.append(*(Store(b, where, v) for b, v in zip(self.outs, values, strict=True)))
+
+    def _shape(self) -> tuple[Expr, ...]:
+        return self.builder.shape((*self.node.batch, self.node.m, self.node.n))
+
+    def _element(self, into: Linearizer, i: Expr, j: Expr, total: Expr) -> tuple[Expr, ...]:
+        j = into.let(j, "j")
+        self.builder.stays_below(j, self.node.n)
+        result = into.let(simplify.cast(total, self.node.result.type), "result")
+        bindings: dict[Expr, Expr] = {Index(a): p for a, p in enumerate((*self.batch, i, j))}
+        with into.when_always({**bindings, self.node.result: result}):
+            return into.emit(self.epilogue, named=True)
+
+    def _one_by_one(self, into: Linearizer, row: Expr, col: Expr) -> None:
+        """By loops over an array of the sums: the epilogue is written once."""
+        down, across = self._down(), self._across()
+        (kept,) = self.builder.local("kept", [self.type], down * across)
+        for u in range(down):
+            into.append(*(Store(kept, constant(u * across + v), s)
+                          for v, s in enumerate(self.sums[u])))  # fmt: skip
+
+        def offset(side: int, number: Expr) -> Expr:
+            group = at.multiply(at.floor_divide(number, self.width), LANES[side] * self.width)
+            return at.add(group, at.remainder(number, self.width))
+
+        with into.loop("u", 0, down) as du, into.loop("v", 0, across) as dv:
+            i = into.let(at.add(row, offset(0, du)), "i")
+            j = into.let(at.add(col, offset(1, dv)), "j")
+            with into.when(at.both(at.less(i, self.m), at.less(j, self.n))):
+                self.builder.stays_below(i, self.node.m)
+                self.builder.stays_below(j, self.node.n)
+                total = Load(kept, at.add(at.multiply(du, across), dv))
+                self._store_element(into, i, j, total)

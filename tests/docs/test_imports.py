@@ -1,0 +1,143 @@
+"""Imports go one way: `treadle/` → `backend/` → `skeletons/` → `dsl/`, without a circle.
+
+Imports inside functions count as well.  They stand for what costs time to load and is not needed to
+import the package or to run a program that is known: never for an order that would not work.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+#: From the bottom up.
+ROOMS = ("dsl", "skeletons", "backend", "treadle")
+
+
+def modules() -> dict[str, Path]:
+    """All modules by the name that they are imported under."""
+    found = {}
+    for room in ROOMS:
+        for path in (ROOT / room).rglob("*.py"):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            if room == "treadle" and parts[1] in (*ROOMS, "examples"):
+                continue  # links
+            parts = parts if room == "treadle" else ("treadle", *parts)
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def room_of(module: str) -> int:
+    parts = module.split(".")
+    return ROOMS.index(parts[1]) if len(parts) > 1 and parts[1] in ROOMS[:-1] else len(ROOMS) - 1
+
+
+def is_for_types(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+
+
+def statements(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Imports that run, wherever they stand."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node
+        elif is_for_types(node):
+            for other in node.orelse:
+                yield from statements(ast.Module([other], []))
+        else:
+            yield from statements(node)
+
+
+def imported(module: str, path: Path, known: dict[str, Path]) -> Iterator[str]:
+    package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
+    for node in statements(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        else:
+            base = node.module or ""
+            if node.level:
+                above = package[: len(package) - node.level + 1]
+                base = ".".join([*above, *filter(None, [node.module])])
+            whole = (f"{base}.{alias.name}" for alias in node.names)
+            names = [name if name in known else base for name in whole]
+        yield from (name for name in names if name in known and name != module)
+
+
+def arrows() -> dict[str, set[str]]:
+    known = modules()
+    return {module: set(imported(module, path, known)) for module, path in known.items()}
+
+
+def test_no_import_runs_up() -> None:
+    up = [
+        f"{module} imports {other}"
+        for module, others in arrows().items()
+        for other in others
+        if room_of(other) > room_of(module)
+    ]
+    assert not up, "\n".join(sorted(up))
+
+
+def test_no_circle() -> None:
+    """Modules whose imports are all known are taken away until none is left."""
+    left = arrows()
+    left.pop("treadle")  # imports all, and is imported by tools of the command line
+    assert "treadle" not in {x for n, o in left.items() for x in o if not n.startswith("treadle.ex")
+                             and room_of(n) < len(ROOMS) - 1}  # fmt: skip
+    while True:
+        done = {module for module, others in left.items() if not others & left.keys()}
+        if not done:
+            break
+        left = {module: others for module, others in left.items() if module not in done}
+    around = {m: sorted(o & left.keys()) for m, o in left.items()}
+    assert not around, "\n".join(f"{m} imports {', '.join(o)}" for m, o in sorted(around.items()))
+
+
+def test_what_is_bound_later_is_bound() -> None:
+    """By `import treadle` alone, in a process that has done nothing else."""
+    tree = ast.parse((ROOT / "dsl" / "later.py").read_text(encoding="utf-8"))
+    names = {
+        name
+        for node in ast.walk(tree)
+        for name in (
+            [a.asname for a in node.names if a.asname] if isinstance(node, ast.ImportFrom)
+            else [n.id for t in node.targets for n in ast.walk(t) if isinstance(n, ast.Name)]
+            if isinstance(node, ast.Assign) else []
+        )
+    }  # fmt: skip
+    assert {"matmul", "Array", "instead_of_keyword", "show_expression"} <= names
+    code = (
+        f"import treadle; print([n for n in {sorted(names)} if not hasattr(treadle.dsl.later, n)])"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True,
+                          env=environment)  # fmt: skip
+    assert done.stdout.strip() == b"[]"
+
+
+def test_no_import_hides_in_a_string() -> None:
+    """Modules are named to be imported by the registry of backends and the command line alone."""
+    allowed = {"treadle.backend.registry", "treadle.cli"}
+    hidden = [
+        f"{module}: {ast.unparse(node)}"
+        for module, path in modules().items()
+        if module not in allowed
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module")
+        and "treadle" in ast.unparse(node)
+    ]  # fmt: skip
+    assert not hidden, "\n".join(hidden)
+
+
+def test_the_walk_sees_what_it_should() -> None:
+    found = arrows()
+    assert len(found) > 200
+    assert "treadle.dsl.expr" in found["treadle.dsl.node"]
+    assert "treadle.driver.explain" in found["treadle.driver.program"]  # inside a function
+    assert (
+        "treadle.backend.native.runtime.code" in found["treadle.backend.native.codegen.compile"]
+    )  # by package

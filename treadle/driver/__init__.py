@@ -1,0 +1,1 @@
+"""From Python functions to results: tracing, programs, their explanations and files."""

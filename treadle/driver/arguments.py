@@ -1,0 +1,152 @@
+"""Arguments of compiled functions: the program that they select, and what it is called with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from treadle.dsl.array import Array
+from treadle.dsl.errors import DTypeError, TracingError, user_location
+from treadle.dsl.expr import Param
+from treadle.dsl.graph import Input
+from treadle.dsl.refusals import instead_of
+from treadle.dsl.scalar import Scalar
+from treadle.dsl.sources import PLAIN_ARRAYS, is_arraylike, normalise_source
+from treadle.dsl.types import (
+    DEFAULT_OF_KIND,
+    LEAF,
+    as_type,
+    children_of,
+    field_names,
+    is_composite,
+    kind_of_literal,
+)
+
+if TYPE_CHECKING:
+    from treadle.dsl.program import TracedProgram
+
+
+def signature(args: Sequence[Any]) -> tuple[list[Any], Any]:
+    """Flat run-time values (arrays and scalars) and the key that selects a program."""
+    flat: list[Any] = []
+    keys: list[Any] = []
+    for a in args:
+        if type(a) in PLAIN_ARRAYS:
+            flat.append(a)
+            shape = a.shape
+            keys.append((a.dtype, len(shape), 1 in shape and tuple([n == 1 for n in shape])))
+        else:
+            keys.append(_key_of(a, flat))
+    return flat, tuple(keys)
+
+
+def _key_of(a: Any, flat: list[Any]) -> Any:
+    kind = kind_of_literal(a)
+    if kind is not None:
+        if kind == "int" and not -(1 << 63) <= a < 1 << 63:
+            raise DTypeError(
+                f"the argument {a} does not fit in 64 bits, signed.",
+                hint="Pass np.uint64(…), or a float.",
+            )
+        flat.append(a)
+        return kind
+    if isinstance(a, np.generic):
+        flat.append(a)
+        return ("scalar", a.dtype)
+    if is_arraylike(a):
+        source = normalise_source(a)
+        flat.append(source)
+        ones = tuple(int(n) == 1 for n in source.shape)
+        return (np.dtype(source.dtype), len(ones), any(ones) and ones)
+    if isinstance(a, list | dict):
+        items = a.items() if isinstance(a, dict) else enumerate(a)
+        return (type(a), tuple((k, _key_of(v, flat)) for k, v in items))
+    if is_composite(a):
+        return (type(a), tuple(_key_of(v, flat) for v in children_of(a)))
+    if isinstance(a, Array | Scalar):
+        raise TracingError(
+            "a compiled function was called with an unevaluated treadle expression.",
+            hint="Call the plain function inside other functions, or td.run(a) first.",
+        )
+    if a is None or isinstance(a, str | np.dtype) or callable(a):
+        return ("static", a)
+    raise TracingError(
+        f"a compiled function cannot take an argument of type {type(a).__name__}.",
+        hint=instead_of(a) or _ARGUMENTS,
+    )
+
+
+def symbol(a: Any, inputs: list[Input], params: list[Param], name: str) -> Any:
+    """The traced stand-in of one argument."""
+    kind = kind_of_literal(a)
+    if kind is not None or isinstance(a, np.generic):
+        t = DEFAULT_OF_KIND[kind] if kind is not None else as_type(a.dtype)
+        param = Param(name, t, weak=kind is not None and kind != "bool")
+        params.append(param)
+        return Scalar(param)
+    if is_arraylike(a):
+        source = normalise_source(a)
+        node = Input(
+            name,
+            as_type(source.dtype),
+            tuple(int(n) == 1 for n in source.shape),
+            kind="argument",
+            where=user_location(),
+        )
+        inputs.append(node)
+        return Array(node.leaves, LEAF)
+    if isinstance(a, dict):
+        return {k: symbol(v, inputs, params, f"{name}[{k!r}]") for k, v in a.items()}
+    if isinstance(a, list):
+        return [symbol(v, inputs, params, f"{name}[{k}]") for k, v in enumerate(a)]
+    if is_composite(a):
+        parts = [
+            symbol(v, inputs, params, f"{name}.{k}" if k else f"{name}[{place}]")
+            for place, (k, v) in enumerate(zip(field_names(a), children_of(a), strict=True))
+        ]
+        return tuple(parts) if type(a) is tuple else type(a)(*parts)
+    return a
+
+
+def split_arguments(flat: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Arrays and scalars apart, each in order."""
+    data: list[Any] = []
+    scalars: list[Any] = []
+    for a in flat:
+        if type(a) in PLAIN_ARRAYS or (hasattr(a, "shape") and not isinstance(a, np.generic)):
+            data.append(a)
+        else:
+            scalars.append(a)
+    return data, scalars
+
+
+_ARGUMENTS = (
+    "Pass arrays (np.asarray(x) makes one), numbers, and tuples, lists or dicts of them.  An object"
+    ", as the self of a method, goes into a closure: self.step = td.jit(lambda a: self.advance(a))."
+)
+
+
+def _arrays_and_numbers(arrays: int, numbers: int) -> str:
+    return f"{arrays} array{'s' * (arrays != 1)} and {numbers} number{'s' * (numbers != 1)}"
+
+
+def bind(program: TracedProgram, args: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Arguments for a Program called directly; ranks and types must be the traced ones."""
+    flat, _ = signature(args)
+    data, scalars = split_arguments(flat)
+    if len(data) != len(program.arguments) or len(scalars) != len(program.params):
+        raise TracingError(
+            f"this program takes {_arrays_and_numbers(len(program.arguments), len(program.params))}"
+            f", got {_arrays_and_numbers(len(data), len(scalars))}.",
+            hint="Call it with arguments like those that it was lowered for.",
+        )
+    for node, a in zip(program.arguments, data, strict=True):
+        if as_type(a.dtype) != node.type or a.ndim != len(node.shape):
+            raise TracingError(
+                f"{node.name} was traced as {node.type} of rank {len(node.shape)}, got "
+                f"{a.dtype} of rank {a.ndim}.",
+                hint="Lower the function again for arguments like these.",
+            )
+    return data, scalars

@@ -1,0 +1,47 @@
+"""What the driver gives to the language (`dsl/evaluator.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+# (They offer what the language asks for later.)
+import treadle.dsl.elsewhere
+import treadle.dsl.names
+import treadle.dsl.printer  # noqa: F401
+from treadle.backend import registry
+from treadle.dsl.configuration import Settings
+from treadle.dsl.graph import Input, Leaf
+from treadle.dsl.values import Tree
+
+from .jit import run
+from .program import Program
+
+
+class Driver:
+    """The evaluator of this package, whose public names are `names`."""
+
+    def __init__(self, names: Mapping[str, Any]) -> None:
+        self.names = names
+
+    def backends(self) -> tuple[str, ...]:
+        return tuple(registry.BACKENDS)
+
+    def choose_backend(self, name: str | None) -> str:
+        return registry.choose(name)
+
+    def require_backend_name(self, name: str | None) -> None:
+        registry.require_name(name)
+
+    def is_backend_name(self, name: str) -> bool:
+        return registry.is_name(name)
+
+    def borrowed(self, value: Any) -> Any:
+        return registry.load("cuda").borrowed(value)
+
+    def run(self, expr: Any) -> Any:
+        return run(expr)
+
+    def program(self, roots: Sequence[Leaf], tree: Tree, settings: Settings, backend: str,
+                arguments: Sequence[Input]) -> Program:  # fmt: skip
+        return Program(roots, tree, settings, backend, arguments)

@@ -1,0 +1,540 @@
+"""`explain`: what a program became, in words a scientist can follow.
+
+For every kernel, in order of launch: what was fused into it, where it reads, how many bytes it
+moves and how much it computes; then why kernels are apart.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from treadle.backend.registry import offered
+from treadle.backend.runtime.choosing import first_choice, reasons
+from treadle.dsl.access import Access, accesses, counters, index_map, read_bodies, show_access
+from treadle.dsl.combines import called, ways
+from treadle.dsl.domains import per_element
+from treadle.dsl.expr import Apply, Expr
+from treadle.dsl.graph import (  # fmt: skip
+    ArrayLoop,
+    Branch,
+    Fold,
+    FoldSeg,
+    Generate,
+    Input,
+    Leaf,
+    Library,
+    Matmul,
+    Node,
+    Permute,
+    Scan,
+    inner_inputs,
+    topological,
+)
+from treadle.dsl.names import Names, address, in_order, is_kernel, operations, place
+from treadle.dsl.passes import cost
+from treadle.dsl.quantities import count, count_of, duration, in_bytes, rounded
+from treadle.dsl.target import target_of
+from treadle.skeletons.lower.launches import told
+from treadle.skeletons.model.device import device_of
+from treadle.skeletons.model.report import PLAIN
+from treadle.skeletons.model.short_rows import ShortRows
+from treadle.skeletons.schedules import Auto, Tuned
+from treadle.skeletons.schedules.schedule import shown
+from treadle.tuning.report import measured_lines
+
+WIDTH = 96
+INDENT = "  "
+#: Seconds below which what a kernel takes is its launch.
+_SHORTEST = 1e-6
+
+_CLASSES = {
+    "horizontal": "elements of one row share what they read (one piece of memory serves several)",
+    "vertical": "neighbouring rows share what they read, or its cache lines (cheap while held)",
+    "streaming": "every element is read once: nothing to gain from a cache",
+    "random": "the places depend on data: no order can be planned",
+}
+_BORDERS = {
+    "clamp": "outside, the nearest element at the edge",
+    "mirror": "outside, the array reflected at its edge element",
+    "symmetric": "outside, the array reflected beyond its edge",
+    "wrap": "outside, the opposite side",
+    "constant": "outside, a given value",
+    "function": "outside, a given function of the place",
+}
+
+
+def explain(program: Any) -> str:
+    """The whole explanation as text, lines of at most about 96 characters."""
+    names = Names(program)
+    short = ShortRows(names)
+    words: dict[str, str] = {}
+    lines = [_headline(program, names, short), ""]
+    lines += _inputs(names)
+    for depth, node, under in in_order(program.roots):
+        block = _kernel(node, names, words, short) if is_kernel(node) else _steering(node, names)
+        if under:
+            block[0] += f"   ({under})"
+        lines += [INDENT * 2 * depth + line for line in block]
+        lines.append("")
+    lines += _remarks(program)
+    lines += _recognised(program)
+    lines += _apart(program, names, short)
+    if words:
+        lines.append("Words")
+        lines += _table([(word, meaning) for word, meaning in words.items()])
+    return "\n".join(lines).rstrip() + "\n"
+
+
+# --- head ------------------------------------------------------------------------------------
+
+
+def _headline(program: Any, names: Names, short: ShortRows) -> str:
+    written = len(operations(program.source_roots))
+    kernels = [n for _, n, _ in in_order(program.roots) if is_kernel(n)]
+    several = sum(
+        any(head == "launches" for head, _ in _product(n, names))
+        for n in kernels if isinstance(n, Matmul)
+    )  # fmt: skip
+    launched = sum(not (short.left_out(n) or _is_empty(n, names)) for n in kernels)
+    made = count(launched, "kernel") + " launched"
+    if several:
+        some = f", {several}" if len(kernels) > 1 else ""
+        made = f"{count(len(kernels), 'step')}{some} of several kernels"
+    text = f"{program.name} on {program.backend}: {count(written, 'operation')} written, {made}"
+    if not target_of(program.backend).kernels:
+        text += "\n(the reference backend runs every operation as it was written)"
+    return text
+
+
+def _is_empty(node: Node, names: Names) -> bool:
+    """Whether a kernel has no results here, and is not launched."""
+    made = isinstance(node, Fold | Generate | Scan)
+    return made and all(names.size(out.shape) == 0 for out in node.outputs)
+
+
+def _inputs(names: Names) -> list[str]:
+    rows = []
+    told: set[Expr] = set()
+    for node in names.program.inputs:
+        new = [e for e in dict.fromkeys(node.shape) if e not in told]
+        told.update(new)
+        values = [f"{names.extents[e]} = {names.known[e]}"
+                  for e in new if e in names.extents and e in names.known]  # fmt: skip
+        rows.append((names.inputs[node], names.type(node.leaf()), ", ".join(values)))
+    for param in names.program.params:
+        here = f", here {names.known[param]}" if param in names.known else ""
+        rows.append((param.name, str(param.type), f"a number given at each call{here}"))
+    return ["Inputs", *_table(rows), ""] if rows else []
+
+
+def _remarks(program: Any) -> list[str]:
+    """What the backend has to say about how it runs the program."""
+    remarks = offered(program.backend, "remarks")
+    found = [] if remarks is None else remarks(program)
+    return [*found, ""] if found else []
+
+
+# --- kernels ---------------------------------------------------------------------------------
+
+
+def title(node: Node, names: Names) -> str:
+    number = names.number(node)
+    text = str(node.label)
+    if number is not None and not node.label.name:
+        text += f" {address(number)}"
+    where = place(node.where)
+    return f"{text} at {where}" if where else text
+
+
+def _steering(node: Node, names: Names) -> list[str]:
+    """A loop or a branch: what repeats, or what decides."""
+    name = names.loops[node]
+    if isinstance(node, ArrayLoop):
+        turns = "until its test fails" if node.count is None else (
+            f"{names.extent(node.count)} times")  # fmt: skip
+        states = [
+            f"{names.inputs[s]} starts as {names.array(first)}, becomes {names.array(new)}"
+            for s, first, new in zip(node.state, node.init, node.body, strict=True)
+        ]
+        rows = [(name, states), *_unordered(node, "the operations in its body have")]
+        return [f"Repeat {turns}: {title(node, names)}", *_rows(rows)]
+    if isinstance(node, Branch):
+        sides = [
+            f"{names.array(a)} or {names.array(b)}"
+            for a, b in zip(node.then, node.other, strict=True)
+        ]
+        rows = [(name, sides), *_unordered(node, "the operations of its sides have")]
+        return [f"Choose: {title(node, names)}", *_rows(rows)]
+    rows = _unordered(node, "what is kept has")
+    return [f"Keep in memory: {title(node, names)}", *_rows(rows)]
+
+
+def _unordered(node: Node, others: str) -> list[tuple[str, list[str]]]:
+    """A row about the schedule of what computes nothing itself."""
+    if not node.label.ordered:
+        return []
+    told = f"{node.label.schedule!r}: no effect, for it computes nothing itself: {others} their own"
+    return [("schedule", _hung(told))]
+
+
+def _kernel(node: Node, names: Names, words: dict[str, str], short: ShortRows) -> list[str]:
+    rows: list[tuple[str, list[str]]] = []
+    product = _product(node, names) if isinstance(node, Matmul) else []
+    several = any(head == "launches" for head, _ in product)
+    shown = short.shown(node)
+    if shown.fused:
+        rows.append(("together with" if several else "fused in", fused(shown)))
+    found = accesses(shown)
+    reads = _reads(shown, found, names, words)
+    if reads:
+        rows.append(("reads", reads))
+    rows.append(("writes", _writes(node, names, words)))
+    told = short.told(node)
+    rows += [("short rows", _hung(told))] if told else []
+    rows += [] if short.left_out(node) else _costs(shown, found, names, words)
+    rows += product
+    schedule = [] if short.left_out(node) else _schedule(node, names, product, short)
+    rows += [("schedule", schedule)] if schedule else []
+    rows += _measured(node, names)
+    what = "Step" if several else "Kernel"
+    return [f"{what} {names.kernels[node]}: {title(node, names)}", *_rows(rows)]
+
+
+def _schedule(node: Node, names: Names, product: Sequence[tuple[str, list[str]]],
+              short: ShortRows) -> list[str]:  # fmt: skip
+    """What the user asked for or what was chosen, from what and why; then what is launched."""
+    program, schedule = names.program, node.label.schedule
+    given = "none given" if schedule is None else shown(schedule)
+    lowering = offered(program.backend, "lowering")
+    if lowering is None:
+        return [] if schedule is None else [f"{given}: no effect on {program.backend}"]
+    context = lowering(program, node)
+    who = _other_than_ours(node, product, context is None)
+    chosen = _is_chosen(schedule)
+    found = reasons(program, node, names.known)
+    if who is not None:
+        own = f"{who} has an order of its own"
+        if schedule is None:
+            return [own]
+        return [given, own if chosen else f"no effect: {own}"]
+    context = replace(context, schedule=first_choice(program, node))
+    what = told(short.made(node), context, names.known)
+    if _is_plain(found):
+        found = found[1:]
+        if schedule is None and len(found) > 1:  # nobody asked: the candidates are for who asks
+            found = [found[0], "schedule=Auto() shows the candidates"]
+    if context.schedule is not None:
+        name = repr(context.schedule)
+        given = given if given == name else f"{given}; {name} was chosen"
+        found = [f for f in found if f != name]
+    elif chosen and what.code is not None:
+        given += f"; as {what.code!r}"
+    lines = [given, *what.launches, *what.notes, *found]
+    return [part for line in lines for part in _hung(line)]
+
+
+def _measured(node: Node, names: Names) -> list[tuple[str, list[str]]]:
+    """What `tune` found for a kernel on this device, at these extents."""
+    lines = measured_lines(names, node, names.tuning)
+    return [("measured", [part for line in lines for part in _hung(line)])] if lines else []
+
+
+def _hung(text: str) -> list[str]:
+    """A sentence in lines; a row of a table as it is."""
+    if len(text) <= WIDTH - 13 or "  " in text.strip():
+        return [text]
+    return textwrap.wrap(text, WIDTH - 13, subsequent_indent=INDENT)
+
+
+def _is_chosen(schedule: Any) -> bool:
+    """Whether all of it is left to treadle."""
+    return schedule is None or schedule in (Auto(), Tuned())
+
+
+def _is_plain(found: Sequence[str]) -> bool:
+    """Whether reasons begin with the name of what is done without a schedule."""
+    return bool(found) and found[0] == PLAIN
+
+
+def _other_than_ours(node: Node, product: Sequence[tuple[str, list[str]]], library: bool
+                     ) -> str | None:  # fmt: skip
+    """Who computes a node that is no kernel of the skeletons."""
+    if isinstance(node, Library):
+        return f"the library's {node.operation.name}"
+    if not isinstance(node, Matmul):
+        return None
+    way = " ".join(dict(product).get("algorithm", []))
+    if "by the tile engine" in way:
+        return "the tile engine"
+    if not library and "by a kernel of treadle's" in way:
+        return None
+    return way.partition("by ")[2].split(" ")[0].rstrip(",:") if way.startswith(
+        "standard, by ") else "its execution"  # fmt: skip
+
+
+def _product(node: Matmul, names: Names) -> list[tuple[str, list[str]]]:
+    """How the backend computes a product: algorithm, tiles, workspace, predicted time, error."""
+    described = offered(names.program.backend, "describe_product")
+    if described is None:
+        return []
+    extents = [names.size((e,)) for e in (node.m, node.k, node.n)]
+    size = None if None in extents else tuple(extents)
+    told = described(node, size, names.program.settings.check, names.size(node.batch) or 1)
+    return [(head, textwrap.wrap(text, WIDTH - 16)) for head, text in told.items()]
+
+
+def fused(node: Node) -> list[str]:
+    """Labels with places; equal ones are counted."""
+    counts: dict[str, int] = {}
+    for label, where in node.fused:
+        spot = place(where)
+        text = f"{label} at {spot}" if spot else str(label)
+        counts[text] = counts.get(text, 0) + 1
+    shown = [text if n == 1 else f"{text} ({n} times)" for text, n in counts.items()]
+    if len(shown) > 12:
+        shown = [*shown[:10], f"and {sum(list(counts.values())[10:])} more"]
+    return shown
+
+
+def _reads(node: Node, found: Sequence[Access], names: Names, words: dict[str, str]) -> list[str]:
+    rows: list[tuple[str, ...]] = []
+    for access in found:
+        for word in access.classes:
+            words.setdefault(word, _CLASSES[word])
+        if access.boundary is not None:
+            words.setdefault(access.boundary, _BORDERS[access.boundary])
+        leaf = access.leaf
+        rows.append((f"{names.array(leaf)}: {show_access(access, names.atom)}",
+                     names.type(leaf), ", ".join(access.classes)))  # fmt: skip
+    for leaf in node.operands():
+        if _in_place(node, leaf, names):
+            rows.append((f"{names.array(leaf)}: updated in place", names.type(leaf), ""))
+            continue
+        rows.append((f"{names.array(leaf)}: whole", names.type(leaf), "streaming"))
+        words.setdefault("streaming", _CLASSES["streaming"])
+    lines = _table(rows, "")
+    if max(map(len, lines), default=0) <= WIDTH - 13:
+        return lines
+    return [
+        line for first, *rest in rows for line in (first, INDENT + ", ".join(filter(None, rest)))
+    ]
+
+
+def _in_place(node: Node, leaf: Leaf, names: Names) -> bool:
+    """Whether these are the defaults of a permute that nobody else reads: its kernel updates them
+    where they are."""
+    if not isinstance(node, Permute) or isinstance(leaf.node, Input):
+        return False
+    others = (le for n in names.kernels if n is not node for le in n.inputs())
+    return leaf not in {*others, *names.program.roots} and node.defaults.count(leaf) == 1
+
+
+def _writes(node: Node, names: Names, words: dict[str, str]) -> list[str]:
+    types = [names.type(leaf) for leaf in node.leaves]
+    if isinstance(node, Permute):
+        target = Access(node.leaf(), None, ((),), "data", None, frozenset())
+        kind, linear, offset = index_map(node.target, counters(node.target))
+        if linear is not None:
+            target = Access(node.leaf(), linear, (offset,), kind, None, frozenset())
+        how = "overwriting" if node.combine is None else f"combined with {called(node.combine)}"
+        words.setdefault("scattered", "written at computed places; equal places are combined")
+        lines = [f"{t}  scattered at {show_access(target, names.atom)}, {how}" for t in types]
+        return [*lines, *_dropped(node)]
+    if isinstance(node, Fold) and node.inner:
+        inner = names.shape(node.inner)
+        apart = node.epilogue == node.results and called(node.combine) not in ("argmin", "argmax")
+        each = ways(node.combine) if apart else [called(node.combine)] * len(types)
+        return [f"{t}  each from {inner} elements by {w}" for t, w in zip(types, each, strict=True)]
+    if isinstance(node, FoldSeg):
+        return [f"{t}  one per segment, by {called(node.combine)}" for t in types]
+    if isinstance(node, Scan):
+        way = "from the end" if node.reverse else "from the start"
+        return [f"{t}  running {called(node.combine)} along axis {node.axis}, {way}" for t in types]
+    if isinstance(node, Matmul):
+        return [f"{t}  sums of {names.extent(node.k)} products" for t in types]
+    return types
+
+
+def _dropped(node: Permute) -> list[str]:
+    """What values lose that are cast to the type of a permute's defaults."""
+    casts = (v for v in node.values if isinstance(v, Apply) and v.op.name == "cast")
+    lossy = {(v.args[0].type, v.type) for v in casts if v.args[0].type.is_float}
+    return [
+        f"{INDENT}values are cast from {before} to {now}: fractions are dropped"
+        for before, now in sorted(lossy, key=str)
+        if now.is_integer
+    ]
+
+
+def _costs(node: Node, found: Sequence[Access], names: Names, words: dict[str, str]) -> list[
+        tuple[str, list[str]]]:  # fmt: skip
+    """Memory, work and intensity."""
+    replaced = isinstance(node, Permute) and node.combine is None
+    kept = (le for le in node.operands() if not (replaced and _in_place(node, le, names)))
+    leaves = dict.fromkeys([*(a.leaf for a in found), *kept])
+    results = list(node.leaves)
+    each, elements, after, finished = _work(node, names)
+    sizes = {le: names.size(le.shape) for le in leaves}
+    if elements is not None and not counters(read_bodies(node)):
+        for leaf in dict.fromkeys(a.leaf for a in found if a.leaf not in node.operands()):
+            reads = elements * sum(a.count for a in found if a.leaf == leaf)
+            size = sizes[leaf]
+            sizes[leaf] = reads if size is None else min(size, reads)
+    total_read = _total(sizes.values(), [le.type.bytes for le in leaves])
+    total_written = _total([names.size(le.shape) for le in results],
+                           [le.type.bytes for le in results])  # fmt: skip
+    per_read = sum(le.type.bytes for le in leaves)
+    per_written = sum(le.type.bytes for le in results)
+    moved = f"{per_read} B read + {per_written} B written per element"
+    if total_read is not None and total_written is not None:
+        moved = f"{in_bytes(total_read)} read + {in_bytes(total_written)} written"
+    rows = [("memory", [moved])]
+    if isinstance(node, Library):
+        rows.append(("work", [f"a library's {node.operation.name}"]))
+        return rows
+    if not each and not after:
+        rows.append(("work", ["only moves elements"]))
+        return rows
+    words.setdefault(
+        "operations", "counted in additions: a multiply-add is 2, a division 8, an exponential 20"
+    )
+    unit = "product" if isinstance(node, Matmul) else "element"
+    work = f"{count_of(each, 'operation')} per {unit}" if each else ""
+    if after:
+        work += (", " if work else "") + f"{count_of(after, 'operation')} per result"
+    total = None
+    if elements is not None and (finished is not None or not after):
+        total = each * elements + after * (finished or 0)
+        work += f", {rounded(total)} in all"
+    if cost.guesses_turns((*per_element(node), *_epilogue(node)), names.value):
+        work += f" (loops of unknown length as {cost.UNKNOWN_TURNS:.0f} turns)"
+    rows.append(("work", [work]))
+    byte: float | None = per_read + per_written or None
+    spent = each + after
+    if total_read is not None and total_written is not None and total is not None:
+        byte = (total_read + total_written) or None
+        spent = total
+    if byte is not None:
+        known = None not in (total_read, total_written, total)
+        limit = _limit(names.program, spent, byte, known and not isinstance(node, Matmul))
+        rows.append(("intensity", [f"{count_of(spent / byte, 'operation')} per byte: {limit}"]))
+    return rows
+
+
+def _limit(program: Any, work: float, moved: float, whole: bool) -> str:
+    """Whether additions or bytes take the program's device longer; of a `whole` kernel on a GPU
+    also how long (what a CPU takes varies with the machine: `Auto` and `treadle ceilings`)."""
+    device = device_of(program)
+    computing, moving = work / (2 * device.issue * device.lanes), moved / device.dram
+    what = "memory" if computing < moving else "arithmetic"
+    longest = max(computing, moving)
+    if not (whole and device.gpu) or longest < _SHORTEST:
+        return f"{what} is the limit"
+    rate = "the rate of a copy" if computing < moving else "its best"
+    return f"{what} is the limit, {duration(longest)} at {rate}"
+
+
+def _epilogue(node: Node) -> tuple[Expr, ...]:
+    """What is computed once per result of a reduction, not once per element."""
+    reduces = isinstance(node, Fold | FoldSeg | Matmul)
+    return tuple(getattr(node, "epilogue", ())) if reduces else ()
+
+
+def _work(node: Node, names: Names) -> tuple[float, int | None, float, int | None]:
+    """(additions per element of the domain, number of elements of the domain, additions per result
+    of a reduction, number of results)."""
+    epilogue = _epilogue(node)
+    after = cost.arithmetic(epilogue, names.value)
+    finished = names.size(node.leaves[0].shape) if node.leaves else None
+    if isinstance(node, Matmul):
+        size = names.size((*node.batch, node.m, node.n, node.k))
+        return 2.0, size, after, finished
+    own = [e for e in per_element(node) if e not in epilogue]
+    each = cost.arithmetic(own, names.value)
+    combine = getattr(node, "combine", None)
+    if combine is not None:
+        each += cost.arithmetic(combine.results, names.value)
+    shape: Any = getattr(node, "shape", None)
+    if isinstance(node, Fold):
+        shape = (*node.outer, *node.inner)
+    elif isinstance(node, FoldSeg):
+        shape = (*node.outer, node.extent)
+    elif isinstance(node, Permute):
+        shape = node.domain
+    return each, names.size(shape) if shape is not None else None, after, finished
+
+
+def _total(sizes: Iterable[int | None], each: Iterable[int]) -> int | None:
+    total = 0
+    for size, n in zip(sizes, each, strict=True):
+        if size is None:
+            return None
+        total += size * n
+    return total
+
+
+# --- decisions -------------------------------------------------------------------------------
+
+
+def _recognised(program: Any) -> list[str]:
+    notes = program.history.context.notes if program.history.context else []
+    return (
+        ["Recognised", *(f"{INDENT}{note}" for note in dict.fromkeys(notes)), ""] if notes else []
+    )
+
+
+def _apart(program: Any, names: Names, short: ShortRows) -> list[str]:
+    """Why kernels that read each other's results are not one kernel."""
+    kept = program.history.context.kept if program.history.context else {}
+    read_by: dict[Node, list[int]] = {}
+    for node in topological(program.roots):
+        if node in names.kernels:
+            for leaf in dict.fromkeys(leaf.node for leaf in node.inputs()):
+                read_by.setdefault(leaf, []).append(names.kernels[node])
+        for leaf_ in inner_inputs(node):
+            read_by.setdefault(leaf_.node, [])
+    rows = []
+    for node, number in names.kernels.items():
+        readers = read_by.get(node)
+        reason = short.why_apart(node, kept.get(node, ""))
+        if not readers or not reason:
+            continue
+        into = ", ".join(map(str, readers))
+        rows.append((f"kernel {number} into {into}", reason))
+    return ["Not fused", *_table(rows), ""] if rows else []
+
+
+# --- text ------------------------------------------------------------------------------------
+
+
+def _rows(rows: Sequence[tuple[str, list[str]]]) -> list[str]:
+    """Headed lines, further lines of a heading below its first."""
+    width = max([9, *(len(head) for head, _ in rows)]) + 2
+    lines = []
+    for head, texts in rows:
+        for k, text in enumerate(texts):
+            lines.append(f"{INDENT}{head if k == 0 else '':<{width}}{text}".rstrip())
+    return lines
+
+
+def _table(rows: Sequence[tuple[str, ...]], indent: str = INDENT) -> list[str]:
+    """Aligned columns, two spaces apart."""
+    if not rows:
+        return []
+    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        cells = [f"{cell:<{w}}" for cell, w in zip(row, widths, strict=True)]
+        lines += _wrapped(indent + "  ".join(cells).rstrip(), sum(widths[:-1]) + 2 * len(
+            widths[:-1]) + len(indent))  # fmt: skip
+    return lines
+
+
+def _wrapped(line: str, hanging: int) -> list[str]:
+    if len(line) <= WIDTH or hanging > WIDTH // 2:
+        return [line]
+    return [line[:hanging] + part if k == 0 else " " * hanging + part for k, part in enumerate(
+        textwrap.wrap(line[hanging:], WIDTH - hanging))]  # fmt: skip

@@ -1,0 +1,347 @@
+"""`run` and `jit`: from expressions and Python functions to results."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from treadle.backend.registry import choose, require_name
+from treadle.dsl.array import Array
+from treadle.dsl.configuration import Settings, config, look_around, settings
+from treadle.dsl.errors import (
+    TracingError,
+    TreadleError,
+    keywords,
+    misfitting,
+    no_attribute,
+    of_limits,
+    unknown_keyword,
+    user_facing,
+    wrong_arguments,
+)
+from treadle.dsl.expr import Param
+from treadle.dsl.graph import Input
+from treadle.dsl.node import fresh_uid
+from treadle.dsl.refusals import called, of_structure
+from treadle.dsl.relations import with_checks
+from treadle.dsl.scalar import Scalar, refuse_traced
+from treadle.dsl.sources import PLAIN_ARRAYS
+from treadle.dsl.values import flatten_results
+
+from .arguments import signature, split_arguments, symbol
+from .program import Program, operation_names, unnamed_schedules
+
+
+def _backend(name: str | None) -> str:
+    return choose(name if name is not None else settings().backend)
+
+
+@user_facing
+def run(
+    expr: Any, *, backend: str | None = None, schedule: Any = None, check: bool | None = None
+) -> Any:
+    """Compute an expression (or a tuple, list or dict of them) and return arrays.
+
+    Host inputs give NumPy results.  `schedule` is for the operation that makes the result.
+
+    >>> import treadle as td
+    >>> td.run(td.iota(4) ** 2)
+    array([0, 1, 4, 9])
+    """
+    if schedule is not None:
+        if not isinstance(expr, Array):
+            why = "there are several results"
+            if not isinstance(expr, tuple | list | dict):
+                why = f"nothing computes a {type(expr).__name__}"
+            raise TracingError(
+                f"schedule= is for one operation, and {why}.",
+                hint="Give schedules per operation: schedule=… or .scheduled(…).",
+            )
+        expr = expr.scheduled(schedule)
+    refuse_traced("run", check=check)
+    look_around()
+    chosen = settings()
+    if check is not None:
+        chosen = replace(chosen, check=check)
+    name = _backend(backend)
+    leaves, tree = flatten_results(expr)
+    return Program(leaves, tree, chosen, name).execute(())
+
+
+#: Programs that a function keeps under each settings, those that were looked up last.
+PROGRAMS = 256
+
+
+class _Programs(OrderedDict[Any, Program]):
+    """By signature; the one that was looked up last is the last.  (A call that is repeated looks
+    nothing up.)"""
+
+    def find(self, key: Any) -> Program | None:
+        try:
+            self.move_to_end(key)
+            return self[key]
+        except KeyError:  # also where another thread has just dropped it
+            return None
+
+    def keep(self, key: Any, program: Program) -> None:
+        self[key] = program
+        while len(self) > PROGRAMS:
+            self.popitem(last=False)
+
+
+class Jit:
+    """A function compiled once per (rank, type) signature of its arguments."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        backend: str | None,
+        changes: dict[str, Any],
+        overrides: dict[str, Any] | None = None,
+    ) -> None:
+        functools.update_wrapper(self, function)
+        self._function, self._backend, self._changes = function, backend, changes
+        self._overrides = overrides or {}
+        self._programs: dict[Settings, _Programs] = {}
+        # The programs under the settings of the last call, found without hashing these.
+        self._recent: tuple[Settings, _Programs] = (settings(), _Programs())
+        self._programs[self._recent[0]] = self._recent[1]
+        # What repeats calls that were made under these settings, without looking at types again.
+        self._replay: tuple[Settings | None, Callable[..., Any]] = (None, _never)
+        self.tuning: Any = None
+
+    def __repr__(self) -> str:
+        return f"<treadle.jit of {getattr(self._function, '__name__', 'a function')}>"
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("explain", "source", "graph", "kernels", "save"):
+            raise no_attribute(
+                f"a compiled function has no {name!r}: a program for certain arguments has one. "
+                f"Write f.lower(*args).{name}{'' if name == 'kernels' else '()'}.",
+                name,
+            )
+        raise AttributeError(f"'Jit' object has no attribute {name!r}")
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self.__call__, instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        known, replay = self._replay
+        if known is settings() and not kwargs:
+            found = replay(*args)
+            if found is not None:
+                return found
+        try:
+            if kwargs:
+                args = self._positional(args, kwargs)
+            for a in args:
+                if isinstance(a, Array | Scalar):
+                    return self._function(*args)  # inside another program: part of it
+            flat, key = signature(args)
+            program = self._here().find(key)
+            if program is None:
+                program = self._trace(args, key)
+            data, params = split_arguments(flat)
+            result = program.execute(data, params)
+            if all(type(a) in _REPLAYED or type(a) in PLAIN_ARRAYS for a in args):
+                self._replay = settings(), program.replay(args, data, params) or _never
+            return result
+        except TreadleError as error:
+            raise error.with_traceback(None) from error.__cause__
+        except (RecursionError, MemoryError) as error:
+            raise of_limits(error) from None
+
+    def _here(self) -> _Programs:
+        """The programs under the settings in force."""
+        look_around()
+        chosen = settings()
+        known, programs = self._recent
+        if chosen is not known:
+            programs = self._programs.setdefault(chosen, _Programs())
+            self._recent = chosen, programs
+        return programs
+
+    def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        known = keywords(self._function)
+        if known is not None and not known.issuperset(kwargs):
+            raise unknown_keyword(self._function, kwargs, known)
+        called = inspect.signature(self._function)
+        try:
+            bound = called.bind(*args, **kwargs)
+        except TypeError as misfit:
+            raise misfitting(self._function, args, misfit) from None
+        by_name = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD)
+        for word in bound.arguments:
+            if called.parameters[word].kind in by_name:
+                raise _by_name_only(word, called.parameters[word])
+        bound.apply_defaults()
+        return bound.args
+
+    def _traced(self, symbols: Sequence[Any]) -> Any:
+        """What the function makes of its arguments."""
+        try:
+            return self._function(*symbols)
+        except TypeError as error:
+            found = wrong_arguments(of_structure(error, symbols), self._function, symbols, {})
+            if found is error:
+                raise
+            raise found from None
+
+    def _trace(self, args: tuple[Any, ...], key: Any) -> Program:
+        chosen = replace(settings(), **self._changes)
+        inputs: list[Input] = []
+        params: list[Param] = []
+        names = _names_of(self._function, len(args))
+        symbols = [symbol(a, inputs, params, n) for a, n in zip(args, names, strict=True)]
+        backend = _backend(self._backend)
+        with config(backend=backend):  # what is chosen by backend is chosen for this one
+            leaves, tree = flatten_results(self._traced(symbols), "the compiled function")
+        leaves = with_checks(leaves, [check for param in params for check in param.fits])
+        ended = fresh_uid()
+        for node in inputs:
+            node.until = ended
+        for param in params:
+            param.until = ended
+        program = Program(
+            leaves,
+            tree,
+            chosen,
+            backend,
+            inputs,
+            params,
+            getattr(self._function, "__name__", "program"),
+            self._overrides,
+        )
+        program.example_shapes = _shapes(signature(args)[0])
+        self._here().keep(key, program)
+        return program
+
+    @user_facing
+    def lower(self, *args: Any, **kwargs: Any) -> Program:
+        """The `Program` for arguments like these: `.explain()`, `.source()`, `.graph()`, …
+
+        It is compiled once for all extents; what it explains is for those of `args`.
+        """
+        if kwargs:
+            args = self._positional(args, kwargs)
+        flat, key = signature(args)
+        program = self._here().find(key) or self._trace(args, key)
+        return program.explained_for(_shapes(flat), tuple(split_arguments(flat)[1]))
+
+    @user_facing
+    def scheduled(self, *unnamed: Any, **schedules: Any) -> Jit:
+        """The same function with other schedules for its named operations."""
+        if unnamed:
+            traced = [p.source_roots for by_key in self._programs.values() for p in by_key.values()]
+            name = getattr(self._function, "__name__", "f")
+            name = name if name.isidentifier() else "f"
+            raise unnamed_schedules(name, unnamed, operation_names(traced))
+        return Jit(self._function, self._backend, self._changes, {**self._overrides, **schedules})
+
+    @user_facing
+    def tune(self, *args: Any, **options: Any) -> Jit:
+        """A new function under the fastest schedules found for arguments like these; the options
+        are those of `Program.tune`: budget, progress, keep, tolerance."""
+        tuned = self.lower(*args).tune(*args, **options)
+        made = Jit(
+            self._function, self._backend, self._changes, {**self._overrides, **tuned.overrides}
+        )
+        made.tuning = tuned.tuning
+        return made
+
+
+#: Classes of numbers that calls are repeated with, beside plain arrays.
+_REPLAYED = frozenset((float, int, bool))
+
+
+def _shapes(flat: Sequence[Any]) -> tuple[tuple[int, ...], ...]:
+    """The extents of the arrays among flat arguments."""
+    data, _ = split_arguments(flat)
+    return tuple(tuple(map(int, a.shape)) for a in data)
+
+
+def _never(*args: Any) -> None:
+    """No call can be repeated."""
+
+
+@user_facing
+def jit(
+    function: Any = None,
+    *,
+    backend: str | None = None,
+    fast_math: bool | None = None,
+    recognise: bool | None = None,
+    deterministic: bool | None = None,
+) -> Any:
+    """Compile a function of arrays (decorator, or `td.jit(f, backend=…)`).
+
+    Traces once per (rank, type) signature; extents are run-time values; Python scalars among the
+    arguments are run-time values too; captured arrays are read by reference at each call.  Of more
+    than 256 signatures, those called last stay compiled.
+
+    >>> import numpy as np, treadle as td
+    >>> double = td.jit(lambda a: 2 * a)
+    >>> double(np.array([1, 2]))
+    array([2, 4])
+    """
+    changes = {
+        k: v
+        for k, v in (
+            ("fast_math", fast_math),
+            ("recognise", recognise),
+            ("deterministic", deterministic),
+        )
+        if v is not None
+    }
+
+    require_name(backend)
+
+    def wrap(f: Any) -> Jit:
+        if not callable(f) or isinstance(f, type | staticmethod | classmethod):
+            raise _no_function(f)
+        return Jit(f, backend, changes)
+
+    return wrap if function is None else wrap(function)
+
+
+def _no_function(value: Any) -> TracingError:
+    """The error of compiling what is no function."""
+    hint = "Write td.jit(f), or @td.jit above a function."
+    if isinstance(value, type):
+        hint = "Compile a function that calls an object of it: td.jit(lambda x: model(x))."
+    elif isinstance(value, staticmethod | classmethod | property):
+        hint = f"Write @{type(value).__name__} above @td.jit."
+        if isinstance(value, property):
+            hint = "Compile a function, and call it in the property."
+    return TracingError(f"jit needs a function, got {called(value)}.", hint=hint)
+
+
+def _by_name_only(word: str, parameter: inspect.Parameter) -> TracingError:
+    """The error of an argument that a function takes by its name alone."""
+    if parameter.kind is parameter.VAR_KEYWORD:
+        return TracingError(
+            f"a compiled function takes no **{word}: its arguments have places and names.",
+            hint=f"Name them, as in lambda a, b: …, or take one dict: f({word}) instead of "
+            f"f(**{word}).",
+        )
+    return TracingError(
+        f"{word} is a keyword-only argument, which compiled functions do not support.",
+        hint="Leave out the `*` before it; what is the same at every call goes into a closure.",
+    )
+
+
+def _names_of(function: Any, count: int) -> list[str]:
+    """The names of a function's positional parameters, for explanations and errors."""
+    try:
+        found = [
+            p.name
+            for p in inspect.signature(function).parameters.values()
+            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        ]
+    except (TypeError, ValueError):
+        found = []
+    return (found + [f"argument {k}" for k in range(len(found), count)])[:count]

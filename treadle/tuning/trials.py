@@ -1,0 +1,314 @@
+"""Candidates of a tuning: run, compared with what is wanted, and timed beside each other."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from treadle.driver.arguments import bind
+from treadle.dsl.graph import Matmul
+from treadle.dsl.product_way import ProductWay, why_closed
+from treadle.skeletons.schedules.schedule import Schedule
+
+from .candidates import Option, hinted
+from .comparing import difference, on_host, rounding
+from .progress import Bar
+from .table import Refusal, Timing
+
+if TYPE_CHECKING:
+    from treadle.dsl.graph import Node
+    from treadle.dsl.names import Names
+    from treadle.dsl.program import TracedProgram
+
+ROUNDS = 5
+SHORTEST = 2e-3  # seconds: shorter runs are timed several at once
+LONG = 0.25  # seconds: such a run is a measurement by itself
+COMPILING = 10.0  # seconds that compiling for a first run may take
+GAIN = 0.98  # a schedule replaces another when it takes less than this part of its time
+SLOW = 4.0  # times as slow as the fastest: one run tells enough
+BRIEF = 5.0  # milliseconds
+CONFIRM = 1.0  # seconds that the winner is given, beside what was, to win once more
+#: Additions that are taken to meet in any order where a program itself rounds differently from run
+#: to run.
+VARYING = 1 << 16
+
+
+@dataclass
+class Runner:
+    """A candidate that gives the right results, with its times."""
+
+    schedule: Option
+    run: Callable[[], Any]
+    wait: Callable[[], None]
+    repeats: int = 1
+    times: list[float] = field(default_factory=list)
+
+    @property
+    def ms(self) -> float:
+        """The shortest: whatever else a machine does makes times longer, never shorter."""
+        return 1e3 * min(self.times)
+
+    def once(self) -> tuple[Any, float]:
+        """The result, and the seconds until it was there."""
+        start = time.perf_counter()
+        found = self.run()
+        self.wait()
+        return found, time.perf_counter() - start
+
+    def measure(self) -> None:
+        start = time.perf_counter()
+        for _ in range(self.repeats):
+            self.run()
+        self.wait()
+        self.times.append((time.perf_counter() - start) / self.repeats)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """An operation, what it is tried under, and what else a candidate depends on."""
+
+    operation: str
+    node: Node
+    names: Names
+    options: list[Option]
+
+    def rounding(self, option: Option) -> float:
+        """Unit roundoffs by which a result may differ under an option: none, but of a product."""
+        if not isinstance(option, ProductWay) or not isinstance(self.node, Matmul):
+            return 0.0
+        given = self.node.options
+        levels = max(option.levels or 0, given.levels or (2 if given.fast else 0))
+        return rounding(self.names.value(self.node.k) or VARYING, levels)
+
+    def closed(self) -> list[str]:
+        """Why there is nothing to try for a product."""
+        return [why_closed(self.node)] if isinstance(self.node, Matmul) else []
+
+    def hinted(self, best: Runner | None) -> list[Option]:
+        """The best so far with hints."""
+        base = None if best is None else best.schedule
+        if isinstance(base, ProductWay):
+            return []
+        size = self.names.size(self.node.leaves[0].shape)
+        return hinted(self.names.program, self.node, base, size)
+
+
+class Session:
+    """One call of `tune`: the arguments, the clock, and what is known so far."""
+
+    def __init__(self, program: TracedProgram, args: Sequence[Any], started: float, budget: float
+                 ) -> None:  # fmt: skip
+
+        self.program = program
+        data, self.params = bind(program, args)
+        self.data = program.placed(data)  # copies to a GPU are no part of what is timed
+        self.deadline = started + budget
+        self.rows: list[Timing] = []
+        self.refused: list[Refusal] = []
+        self.winners: dict[str, Option] = {}
+        self.notes: list[str] = []
+        self.rounds_apart: set[str] = set()  # operations that every schedule rounds otherwise
+        self.runs = 0
+        self.cut = False
+        self.wanted = on_host(self._made({}).once()[0])
+        self.varies = False  # whether the program rounds differently from run to run
+        self.least, self.limit = math.inf, self.deadline
+
+    @property
+    def over(self) -> bool:
+        return time.perf_counter() >= min(self.deadline, self.limit)
+
+    def _made(self, overrides: Mapping[str, Any], schedule: Option = None) -> Runner:
+        program = with_schedules(self.program, overrides) if overrides else self.program
+        _ = program.executable  # compiles, as far as that is possible before arrays are there
+
+        def run() -> Any:
+            self.runs += 1
+            return program.execute(self.data, self.params)
+
+        return Runner(schedule, run, program.wait)
+
+    def runner(self, subject: Subject, option: Option) -> Runner | None:
+        """A candidate, warmed up; None when it is refused: it is not legal here, cannot be compiled
+        or launched, or its results differ."""
+        overrides = {**self.winners} if option is None else {
+            **self.winners, subject.operation: option}  # fmt: skip
+        try:
+            made = self._made(overrides, option)
+            found, first = made.once()
+            if not self._as_wanted(subject, option, on_host(found)):
+                return None
+            # A first run may compile: many times as slow tells something beyond that alone.
+            slow = first > SLOW * self.least + COMPILING
+            once = first if slow else made.once()[1]
+            if once >= LONG:
+                made.times.append(once)
+        except Exception as error:  # whatever a compiler, a driver or a library raises
+            if option is None:
+                raise
+            self._refuse(subject, option, reason_of(error))
+            return None
+        self.least = min(self.least, once)
+        made.repeats = max(1, math.ceil(SHORTEST / max(once, 1e-7)))
+        return made
+
+    def _as_wanted(self, subject: Subject, option: Option, found: list[Any]) -> bool:
+        """Whether results are those wanted; if not, the candidate is refused."""
+        allowed = subject.rounding(option)
+        if self.varies:
+            allowed = max(allowed, rounding(VARYING))
+        told = difference(found, self.wanted, allowed)
+        if not told:
+            return True
+        if option is None:  # floats that meet in any order, as atomics have it
+            self.varies = True
+            return True
+        self._refuse(subject, option, f"its results differ: {told}", differs=True)
+        if not difference(found, self.wanted, rounding(VARYING, 1)):
+            if not isinstance(option, ProductWay):  # separable stencils
+                self.rounds_apart.add(subject.operation)
+                self.notes.append(f"{subject.operation}: every schedule has those results: no "
+                                  "other is tried")  # fmt: skip
+        else:
+            warnings.warn(
+                f"tune: {subject.operation} under {option!r} gives another result: {told}. It is "
+                "refused: no schedule may do that.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        return False
+
+    def _refuse(self, subject: Subject, option: Option, why: str, differs: bool = False) -> None:
+        self.refused.append(Refusal(subject.operation, option, why, differs))
+
+    def tune(self, subject: Subject, left: int, bar: Bar) -> None:
+        """The best of one operation, of which so many are `left`, becomes its winner.  What was
+        timed is kept even when interrupted."""
+        now = time.perf_counter()
+        self.limit = now + (self.deadline - now) / left
+        runners: list[Runner] = []
+        try:
+            best = self.try_all(subject, subject.options, bar, runners)
+            more = [] if best is None or self.over else subject.hinted(best)
+            bar.more(len(more))
+            if more and best is not None:
+                best = self.try_all(subject, more, bar, runners, best)
+            if (
+                best is None
+                or best.schedule is None
+                or not self._confirmed(subject, best, runners[0])
+            ):
+                return
+        finally:
+            self.rows += [Timing(subject.operation, r.schedule, r.ms) for r in runners if r.times]
+        self.winners[subject.operation] = best.schedule
+        if isinstance(best.schedule, ProductWay):  # all that follows is beside these results
+            self.wanted = on_host(best.run())
+            self.varies |= bool(difference(on_host(best.run()), self.wanted))
+
+    def try_all(self, subject: Subject, tried: Sequence[Option], bar: Bar,
+                runners: list[Runner], known: Runner | None = None) -> Runner | None:  # fmt: skip
+        """The best of all options for one operation, and of what is `known`, timed in turns: what
+        is SLOW leaves after one run, the slower half each round after the second.  All that run
+        join `runners`."""
+        active: list[Runner] = [] if known is None else [known]
+        for option in tried:
+            if isinstance(option, Schedule) and subject.operation in self.rounds_apart:
+                continue
+            if runners and (self.over or self._no_time()):
+                self.cut = True
+                break
+            made = self.runner(subject, option)
+            if made is not None:
+                runners.append(made)
+                active.append(made)
+                if not (made.times or self._measured(subject, made)):
+                    active.remove(made)
+            bar.tick(subject.operation, min((r.ms for r in active), default=None))
+        all_of_them = list(active)
+        turns = ROUNDS if self.least < LONG else 3 if self.least < 8 * LONG else 2
+        for turn in range(1, turns):
+            # What takes no time gets a second chance: somebody else may have had the machine.
+            fastest = max(min((r.ms for r in active), default=0.0), BRIEF if turn == 1 else 0.0)
+            active = [r for r in active if r.ms <= SLOW * fastest]
+            if turn > 2:
+                active = sorted(active, key=lambda r: r.ms)[: max(2, (len(active) + 1) // 2)]
+            for r in list(active):
+                if self.over:
+                    break
+                if not self._measured(subject, r):
+                    active.remove(r)
+                    all_of_them.remove(r)
+        best: Runner | None = winner_of([r for r in all_of_them if r.times])
+        return best
+
+    def before_and_after(self) -> tuple[float, float]:
+        """Milliseconds of the program as it was, and under all winners, timed in turns."""
+        both = [self._made({}), *([self._made(self.winners)] if self.winners else [])]
+        took = 0.0
+        for r in both:
+            r.once()  # several winners together may be new to the compiler
+            once = r.once()[1]
+            r.repeats = max(1, math.ceil(SHORTEST / max(once, 1e-7)))
+            took += max(once, SHORTEST)
+        for _ in range(max(1, min(ROUNDS, int(CONFIRM / took)))):
+            for r in both:
+                r.measure()
+        return both[0].ms, both[-1].ms
+
+    def _measured(self, subject: Subject, runner: Runner) -> bool:
+        """Whether a candidate that ran before could be timed: if not, it is refused."""
+        try:
+            runner.measure()
+        except Exception as error:  # as in `runner`
+            if runner.schedule is None:
+                raise
+            runner.times.clear()
+            self._refuse(subject, runner.schedule, reason_of(error))
+            return False
+        return True
+
+    def _confirmed(self, subject: Subject, best: Runner, plain: Runner) -> bool:
+        """Whether the winner is faster than the operation as it was in new runs of both, in turns:
+        of many candidates one is the fastest by chance."""
+        took = max(plain.times[-1] * plain.repeats, 1e-6)
+        turns = max(1, min(ROUNDS, int(CONFIRM / took)))
+        before = len(best.times), len(plain.times)
+        for _ in range(turns):
+            if not self._measured(subject, best):
+                return False
+            plain.measure()
+        return min(best.times[before[0] :]) < GAIN * min(plain.times[before[1] :])
+
+    def _no_time(self) -> bool:
+        """Whether a candidate that is as fast as the best would not be done in time."""
+        return time.perf_counter() + 2 * self.least > self.deadline
+
+
+def reason_of(error: Exception) -> str:
+    """The first line of an error.
+
+    >>> reason_of(RuntimeError("CUDA_ERROR_INVALID_VALUE\\nmore"))
+    'RuntimeError: CUDA_ERROR_INVALID_VALUE'
+    """
+    text = str(getattr(error, "message", None) or error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0] if text else 'no message'}"
+
+
+def winner_of(found: Sequence[Any]) -> Any:
+    """The fastest of runners or timings; the first of them, the operation as it was or as it was
+    best before, unless the gain is clear."""
+    best = min(found, key=lambda r: r.ms, default=None)
+    if best is None or best.ms < GAIN * found[0].ms:
+        return best
+    return found[0]
+
+
+def with_schedules(program: TracedProgram, schedules: Mapping[str, Any]) -> TracedProgram:
+    """The program under further schedules, or ways to compute products; its `overrides` hold all of
+    them."""
+    return program.scheduled(**schedules)
