@@ -15,8 +15,10 @@ in the child.
 
 from __future__ import annotations
 
+import _imp
 import importlib
 import os
+import sys
 import threading
 import time
 import weakref
@@ -97,30 +99,37 @@ else:
 
 
 #: Packages whose modules are imported where they are needed first.
-_LATE = ("concurrent", "ctypes", "llvmlite", "numpy", "treadle")
+_LATE = {"llvmlite", "numpy", "treadle", *sys.stdlib_module_names}
 
 
 def _importing() -> bool:
-    """Whether another thread is importing a module of ours, or one that ours ask for."""
+    """Whether another thread is importing a module of ours, or one that ours ask for: the lock of
+    a module lives while somebody holds it or is about to.  The lock of all imports must be held."""
     own = threading.get_ident()
-    for name, held in list(_module_locks.items()):
-        one = held()
-        if one is not None and one.owner not in (None, own) and name.split(".")[0] in _LATE:
-            return True
-    return False
+    return any(
+        name.split(".")[0] in _LATE and (one := held()) is not None and one.owner != own
+        for name, held in list(_module_locks.items())
+    )
 
 
 def _before() -> None:
+    """Take the locks, that of all imports last, while no other thread imports.  Waiting for a lock
+    lets others begin an import, which may need the lock: all are released before waiting again."""
     deadline = time.monotonic() + LONGEST_WAIT
-    while _importing() and time.monotonic() < deadline:
-        time.sleep(0.001)
     taken = _forking.taken
-    for one in list(_held):
-        if one.acquire(timeout=max(0.0, deadline - time.monotonic())):
-            taken.append(one)
+    while True:
+        for one in list(_held):
+            if one.acquire(timeout=max(0.0, deadline - time.monotonic())):
+                taken.append(one)
+        _imp.acquire_lock()
+        if not _importing() or time.monotonic() >= deadline:
+            return
+        _after_in_parent()
+        time.sleep(0.001)
 
 
 def _after_in_parent() -> None:
+    _imp.release_lock()
     while _forking.taken:
         _forking.taken.pop().release()
 
