@@ -318,7 +318,7 @@ class Decoder:
     def _node(self, kind: str, fields: list[Any], label: list[Any], checks: list[Any],
               where: Any) -> Node:  # fmt: skip
         values = [self.value(f) for f in fields]
-        made: Node = NODES[kind](  # type: ignore[call-arg]
+        made: Node = NODES[kind](
             *values, label=self._label(*label), where=place_of(where),
             checks=tuple(self._check(*c) for c in checks),
         )  # fmt: skip

@@ -12,7 +12,7 @@ After fusion the same classes stand for kernels: then `epilogue` holds consumers
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from .errors import Location
 from .expr import Const, Expr, Extent, Var, constant, primitive
@@ -25,12 +25,12 @@ from .node import (
     Output,
     Shape,
     canonical_combine,
+    field,
     fresh_uid,
     indices,
     inner_inputs,
     is_identity_read,
     known,
-    make_node,
     result_variables,
     topological,
 )
@@ -75,13 +75,16 @@ class Input(Node):
     """
 
     __slots__ = ("_extents", "kind", "name", "source", "type", "until")
-    fields = ("name", "type", "kind")
+    fields: ClassVar[tuple[str, ...]] = ("name", "type", "kind")
     name: str
     type: ScalarType
     kind: str
     source: Any
     until: int | None
     _extents: tuple[Expr | None, ...]
+
+    def __new__(cls, *_: Any, **__: Any) -> Input:
+        return object.__new__(cls)  # each is its own
 
     def __init__(
         self,
@@ -103,7 +106,7 @@ class Input(Node):
     def shape(self) -> Shape:
         return tuple([Extent(self, k) if e is None else e for k, e in enumerate(self._extents)])
 
-    @property
+    @property  # type: ignore[misc]
     def outputs(self) -> tuple[Output, ...]:  # type: ignore[override]
         return (Output(self.shape, self.type),)
 
@@ -129,24 +132,11 @@ class Input(Node):
 class Generate(Node):
     """Independent elements: component `k` at index `ix` is `elements[k]` with Index(j) = ix[j]."""
 
-    __slots__ = ("elements", "shape")
-    fields = ("shape", "elements")
     shape: Shape
     elements: tuple[Expr, ...]
 
-    def __new__(
-        cls,
-        shape: Shape,
-        elements: tuple[Expr, ...],
-        *,
-        label: Label,
-        where: Location | None = None,
-        checks: tuple[Check, ...] = (),
-        fused: tuple[Any, ...] = (),
-    ) -> Generate:
-        outputs = tuple(Output(shape, e.type) for e in elements)
-        values = (shape, elements)
-        return make_node(cls, values, outputs, label, where, checks, fused)
+    def _outputs(self) -> tuple[Output, ...]:
+        return tuple(Output(self.shape, e.type) for e in self.elements)
 
     def bodies(self) -> tuple[Expr, ...]:
         return self.elements
@@ -160,36 +150,16 @@ class Fold(Node):
     Index(outer axes…) that are stored.
     """
 
-    __slots__ = ("combine", "elements", "epilogue", "init", "inner", "outer", "results")
-    fields = ("outer", "inner", "elements", "combine", "init", "results", "epilogue")
     outer: Shape
     inner: Shape
     elements: tuple[Expr, ...]
     combine: Combine
     init: tuple[Expr, ...] | None
-    results: tuple[Var, ...]
-    epilogue: tuple[Expr, ...]
+    results: tuple[Var, ...] = field(factory=lambda values: result_variables(values["elements"]))
+    epilogue: tuple[Expr, ...] = field(factory=lambda values: values["results"])
 
-    def __new__(
-        cls,
-        outer: Shape,
-        inner: Shape,
-        elements: tuple[Expr, ...],
-        combine: Combine,
-        init: tuple[Expr, ...] | None,
-        results: tuple[Var, ...] = (),
-        epilogue: tuple[Expr, ...] = (),
-        *,
-        label: Label,
-        where: Location | None = None,
-        checks: tuple[Check, ...] = (),
-        fused: tuple[Any, ...] = (),
-    ) -> Fold:
-        if not results:
-            results = epilogue = result_variables(elements)
-        outputs = tuple(Output(outer, e.type) for e in epilogue)
-        values = (outer, inner, elements, combine, init, results, epilogue)
-        return make_node(cls, values, outputs, label, where, checks, fused)
+    def _outputs(self) -> tuple[Output, ...]:
+        return tuple(Output(self.outer, e.type) for e in self.epilogue)
 
     def bodies(self) -> tuple[Expr, ...]:
         return (
@@ -206,28 +176,6 @@ class FoldSeg(Node):
     for offsets[s] <= p < offsets[s + 1]; `offsets` is an int64 leaf of length segments + 1, whose
     values lie in 0 … extent."""
 
-    __slots__ = (
-        "combine",
-        "elements",
-        "epilogue",
-        "extent",
-        "init",
-        "offsets",
-        "outer",
-        "results",
-        "segments",
-    )
-    fields = (
-        "outer",
-        "segments",
-        "extent",
-        "offsets",
-        "elements",
-        "combine",
-        "init",
-        "results",
-        "epilogue",
-    )
     outer: Shape
     segments: Expr
     extent: Expr
@@ -235,31 +183,11 @@ class FoldSeg(Node):
     elements: tuple[Expr, ...]
     combine: Combine
     init: tuple[Expr, ...] | None
-    results: tuple[Var, ...]
-    epilogue: tuple[Expr, ...]
+    results: tuple[Var, ...] = field(factory=lambda values: result_variables(values["elements"]))
+    epilogue: tuple[Expr, ...] = field(factory=lambda values: values["results"])
 
-    def __new__(
-        cls,
-        outer: Shape,
-        segments: Expr,
-        extent: Expr,
-        offsets: Leaf,
-        elements: tuple[Expr, ...],
-        combine: Combine,
-        init: tuple[Expr, ...] | None,
-        results: tuple[Var, ...] = (),
-        epilogue: tuple[Expr, ...] = (),
-        *,
-        label: Label,
-        where: Location | None = None,
-        checks: tuple[Check, ...] = (),
-        fused: tuple[Any, ...] = (),
-    ) -> FoldSeg:
-        if not results:
-            results = epilogue = result_variables(elements)
-        outputs = tuple(Output((*outer, segments), e.type) for e in epilogue)
-        values = (outer, segments, extent, offsets, elements, combine, init, results, epilogue)
-        return make_node(cls, values, outputs, label, where, checks, fused)
+    def _outputs(self) -> tuple[Output, ...]:
+        return tuple(Output((*self.outer, self.segments), e.type) for e in self.epilogue)
 
     def expressions(self) -> tuple[Expr, ...]:
         return (*super().expressions(), self.extent)
@@ -280,28 +208,6 @@ class Scan(Node):
     `epilogue` (over Index of the results and `results`) is stored; for "total" it covers prefixes.
     """
 
-    __slots__ = (
-        "axis",
-        "combine",
-        "elements",
-        "epilogue",
-        "form",
-        "init",
-        "results",
-        "reverse",
-        "shape",
-    )
-    fields = (
-        "shape",
-        "axis",
-        "elements",
-        "combine",
-        "init",
-        "form",
-        "reverse",
-        "results",
-        "epilogue",
-    )
     shape: Shape
     axis: int
     elements: tuple[Expr, ...]
@@ -309,38 +215,18 @@ class Scan(Node):
     init: tuple[Expr, ...] | None
     form: str
     reverse: bool
-    results: tuple[Var, ...]
-    epilogue: tuple[Expr, ...]
+    results: tuple[Var, ...] = field(factory=lambda values: result_variables(values["elements"]))
+    epilogue: tuple[Expr, ...] = field(factory=lambda values: values["results"])
 
-    def __new__(
-        cls,
-        shape: Shape,
-        axis: int,
-        elements: tuple[Expr, ...],
-        combine: Combine,
-        init: tuple[Expr, ...] | None,
-        form: str,
-        reverse: bool,
-        results: tuple[Var, ...] = (),
-        epilogue: tuple[Expr, ...] = (),
-        *,
-        label: Label,
-        where: Location | None = None,
-        checks: tuple[Check, ...] = (),
-        fused: tuple[Any, ...] = (),
-    ) -> Scan:
-        if not results:
-            results = epilogue = result_variables(elements)
-        length = shape[axis]
-        if form == "exclusive":
+    def _outputs(self) -> tuple[Output, ...]:
+        before, after = self.shape[: self.axis], self.shape[self.axis + 1 :]
+        length = self.shape[self.axis]
+        if self.form == "exclusive":
             length = apply(primitive("add"), (length, constant(1)), length.type)
-        full = (*shape[:axis], length, *shape[axis + 1 :])
-        outputs = [Output(full, e.type) for e in epilogue]
-        if form == "total":
-            rest = (*shape[:axis], *shape[axis + 1 :])
-            outputs += [Output(rest, e.type) for e in elements]
-        values = (shape, axis, elements, combine, init, form, reverse, results, epilogue)
-        return make_node(cls, values, tuple(outputs), label, where, checks, fused)
+        made = [Output((*before, length, *after), e.type) for e in self.epilogue]
+        if self.form == "total":
+            made += [Output((*before, *after), e.type) for e in self.elements]
+        return tuple(made)
 
     def bodies(self) -> tuple[Expr, ...]:
         return (*self.elements, *(self.init or ()), *self.combine.results, *self.epilogue)
@@ -353,8 +239,6 @@ class Permute(Node):
     `combine` None means overwrite.
     """
 
-    __slots__ = ("combine", "defaults", "domain", "target", "valid", "values")
-    fields = ("domain", "valid", "target", "values", "defaults", "combine")
     domain: Shape
     valid: Expr
     target: tuple[Expr, ...]
@@ -362,23 +246,8 @@ class Permute(Node):
     defaults: tuple[Leaf, ...]
     combine: Combine | None
 
-    def __new__(
-        cls,
-        domain: Shape,
-        valid: Expr,
-        target: tuple[Expr, ...],
-        values: tuple[Expr, ...],
-        defaults: tuple[Leaf, ...],
-        combine: Combine | None,
-        *,
-        label: Label,
-        where: Location | None = None,
-        checks: tuple[Check, ...] = (),
-        fused: tuple[Any, ...] = (),
-    ) -> Permute:
-        outputs = tuple(Output(d.shape, d.type) for d in defaults)
-        given = (domain, valid, target, values, defaults, combine)
-        return make_node(cls, given, outputs, label, where, checks, fused)
+    def _outputs(self) -> tuple[Output, ...]:
+        return tuple(Output(d.shape, d.type) for d in self.defaults)
 
     def bodies(self) -> tuple[Expr, ...]:
         own = (*self.domain, self.valid, *self.target, *self.values)
@@ -395,8 +264,6 @@ class Matmul(Node):
     `options` is a MatmulOptions (linalg.py).
     """
 
-    __slots__ = ("batch", "epilogue", "k", "left", "m", "n", "options", "result", "right")
-    fields = ("batch", "m", "n", "k", "left", "right", "options", "result", "epilogue")
     batch: Shape
     m: Expr
     n: Expr
@@ -404,32 +271,11 @@ class Matmul(Node):
     left: Expr
     right: Expr
     options: Any
-    result: Var
-    epilogue: tuple[Expr, ...]
+    result: Var = field(factory=lambda values: result_variables((values["left"],))[0])
+    epilogue: tuple[Expr, ...] = field(factory=lambda values: (values["result"],))
 
-    def __new__(
-        cls,
-        batch: Shape,
-        m: Expr,
-        n: Expr,
-        k: Expr,
-        left: Expr,
-        right: Expr,
-        options: Any,
-        result: Var | None = None,
-        epilogue: tuple[Expr, ...] = (),
-        *,
-        label: Label,
-        where: Location | None = None,
-        checks: tuple[Check, ...] = (),
-        fused: tuple[Any, ...] = (),
-    ) -> Matmul:
-        if result is None:
-            result = result_variables((left,))[0]
-            epilogue = (result,)
-        outputs = tuple(Output((*batch, m, n), e.type) for e in epilogue)
-        values = (batch, m, n, k, left, right, options, result, epilogue)
-        return make_node(cls, values, outputs, label, where, checks, fused)
+    def _outputs(self) -> tuple[Output, ...]:
+        return tuple(Output((*self.batch, self.m, self.n), e.type) for e in self.epilogue)
 
     def bodies(self) -> tuple[Expr, ...]:
         return (self.k, self.left, self.right, *self.epilogue)
@@ -438,28 +284,16 @@ class Matmul(Node):
 class Library(Node):
     """A library's operation on whole arrays: `operation` is a LibraryOperation (library.py)."""
 
-    __slots__ = ("arguments", "operation", "outs")
-    fields = ("operation", "arguments", "outs")
     operation: Any
     arguments: tuple[Leaf, ...]
     outs: tuple[Output, ...]
 
-    def __new__(
-        cls,
-        operation: Any,
-        arguments: tuple[Leaf, ...],
-        outs: tuple[Output, ...],
-        *,
-        label: Label,
-        where: Location | None = None,
-        checks: tuple[Check, ...] = (),
-        fused: tuple[Any, ...] = (),
-    ) -> Library:
-        values = (operation, arguments, outs)
-        # A user's functions may lead to the node, so its key must not lead to them.
-        return make_node(
-            cls, values, outs, label, where, checks, fused, shared=not operation.implementations
-        )
+    def _outputs(self) -> tuple[Output, ...]:
+        return self.outs
+
+    def _shared(self) -> bool:
+        """A user's functions may lead to the node, so its key must not lead to them."""
+        return not self.operation.implementations
 
     def operands(self) -> tuple[Leaf, ...]:
         return self.arguments
@@ -468,22 +302,10 @@ class Library(Node):
 class Barrier(Node):
     """`compute`: materialise here, fuse nothing across."""
 
-    __slots__ = ("arguments",)
-    fields = ("arguments",)
     arguments: tuple[Leaf, ...]
 
-    def __new__(
-        cls,
-        arguments: tuple[Leaf, ...],
-        *,
-        label: Label,
-        where: Location | None = None,
-        checks: tuple[Check, ...] = (),
-        fused: tuple[Any, ...] = (),
-    ) -> Barrier:
-        outputs = tuple(Output(a.shape, a.type) for a in arguments)
-        values = (arguments,)
-        return make_node(cls, values, outputs, label, where, checks, fused)
+    def _outputs(self) -> tuple[Output, ...]:
+        return tuple(Output(a.shape, a.type) for a in self.arguments)
 
     def operands(self) -> tuple[Leaf, ...]:
         return self.arguments
@@ -497,8 +319,6 @@ class ArrayLoop(Node):
     int64) ends it.
     """
 
-    __slots__ = ("body", "count", "index", "init", "predicate", "state")
-    fields = ("state", "init", "body", "predicate", "count", "index")
     state: tuple[Input, ...]
     init: tuple[Leaf, ...]
     body: tuple[Leaf, ...]
@@ -506,23 +326,8 @@ class ArrayLoop(Node):
     count: Expr | None
     index: Input | None
 
-    def __new__(
-        cls,
-        state: tuple[Input, ...],
-        init: tuple[Leaf, ...],
-        body: tuple[Leaf, ...],
-        predicate: Leaf | None,
-        count: Expr | None,
-        index: Input | None,
-        *,
-        label: Label,
-        where: Location | None = None,
-        checks: tuple[Check, ...] = (),
-        fused: tuple[Any, ...] = (),
-    ) -> ArrayLoop:
-        values = (state, init, body, predicate, count, index)
-        outputs = tuple(Output(i.shape, i.type) for i in init)
-        return make_node(cls, values, outputs, label, where, checks, fused)
+    def _outputs(self) -> tuple[Output, ...]:
+        return tuple(Output(i.shape, i.type) for i in self.init)
 
     def bodies(self) -> tuple[Expr, ...]:
         return () if self.count is None else (self.count,)
@@ -544,27 +349,13 @@ class ArrayLoop(Node):
 class Branch(Node):
     """`cond` on arrays: only the chosen side's leaves are computed."""
 
-    __slots__ = ("other", "outs", "predicate", "then")
-    fields = ("predicate", "then", "other", "outs")
     predicate: Expr
     then: tuple[Leaf, ...]
     other: tuple[Leaf, ...]
     outs: tuple[Output, ...]
 
-    def __new__(
-        cls,
-        predicate: Expr,
-        then: tuple[Leaf, ...],
-        other: tuple[Leaf, ...],
-        outs: tuple[Output, ...],
-        *,
-        label: Label,
-        where: Location | None = None,
-        checks: tuple[Check, ...] = (),
-        fused: tuple[Any, ...] = (),
-    ) -> Branch:
-        values = (predicate, then, other, outs)
-        return make_node(cls, values, outs, label, where, checks, fused)
+    def _outputs(self) -> tuple[Output, ...]:
+        return self.outs
 
     def bodies(self) -> tuple[Expr, ...]:
         return (self.predicate,)

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    NamedTuple,
+    Self,
+    dataclass_transform,
+)
 
 from .errors import Location
 from .expr import Apply, Const, Expr, Extent, Index, Read, Var, reads, substitute, walk
 from .interning import find, publish
 from .schedule import Schedule
 from .types import ScalarType
-
-N = TypeVar("N", bound="Node")
 
 _fresh = itertools.count()
 
@@ -89,7 +95,7 @@ class Check:
     error: str = "ShapeError"
     relation: str = "=="
     hint: str | None = None
-    where: Location | None = field(default=None, compare=False)
+    where: Location | None = dataclass_field(default=None, compare=False)
 
     def told(self, left: int, right: int) -> str:
         """The message for two values between which the relation does not hold."""
@@ -111,8 +117,30 @@ class Combine:
     results: tuple[Expr, ...]
 
 
-class Node:
-    """Base of the array graph."""
+def field(*, factory: Callable[[dict[str, Any]], Any]) -> Any:
+    """A field with a default, made of the values of the fields before it."""
+    return factory
+
+
+@dataclass_transform(field_specifiers=(field, dataclass_field))
+class _NodeType(type):
+    """Makes a class's annotated attributes the fields of its nodes, in their order."""
+
+    def __new__(mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> _NodeType:
+        if "__slots__" not in namespace:
+            own = tuple(namespace.get("__annotations__", ()))
+            namespace["factories"] = {f: namespace.pop(f) for f in own if f in namespace}
+            namespace["__slots__"] = namespace["fields"] = own
+        return super().__new__(mcls, name, bases, namespace)
+
+
+class Node(metaclass=_NodeType):
+    """Base of the array graph.  A class of nodes declares its fields as annotated attributes;
+    making, hashing, rewriting and storing nodes follow from them.  Nodes of equal fields are one.
+
+    Besides its fields a node takes, by keyword: `label`, `where` it was written, `checks` to be
+    done before it is computed, and the labels and locations of what was `fused` into it.
+    """
 
     __slots__ = (
         "__weakref__",
@@ -124,14 +152,52 @@ class Node:
         "uid",
         "where",
     )
-    outputs: tuple[Output, ...]
-    label: Label
-    where: Location | None
-    checks: tuple[Check, ...]
-    fused: tuple[tuple[Label, Location | None], ...]
-    uid: int
-    _inputs: tuple[Leaf, ...]
-    fields: tuple[str, ...] = ()
+    fields: ClassVar[tuple[str, ...]] = ()
+    factories: ClassVar[dict[str, Callable[[dict[str, Any]], Any]]] = {}
+    if TYPE_CHECKING:
+        label: Label = dataclass_field(kw_only=True)
+        where: Location | None = dataclass_field(kw_only=True, default=None)
+        checks: tuple[Check, ...] = dataclass_field(kw_only=True, default=())
+        fused: tuple[tuple[Label, Location | None], ...] = dataclass_field(kw_only=True, default=())
+        outputs: tuple[Output, ...] = dataclass_field(init=False)
+        uid: int = dataclass_field(init=False)
+        _inputs: tuple[Leaf, ...] = dataclass_field(init=False)
+
+    def __new__(
+        cls,
+        *given: Any,
+        label: Label,
+        where: Location | None = None,
+        checks: tuple[Check, ...] = (),
+        fused: tuple[tuple[Label, Location | None], ...] = (),
+    ) -> Self:
+        """The node of these fields: one that lives already, unless an option among them cannot be
+        hashed."""
+        values = dict(zip(cls.fields, given, strict=False))
+        for name in cls.fields[len(given) :]:
+            values[name] = cls.factories[name](values)
+        key: tuple[Any, ...] | None
+        key = (cls, tuple(values.values()), label, checks, tuple([f[0] for f in fused]))
+        try:
+            found: Self | None = find(key)
+        except TypeError:
+            key, found = None, None
+        if found is not None:
+            return found
+        node = object.__new__(cls)
+        for name, value in values.items():
+            setattr(node, name, value)
+        node.label, node.where, node.checks, node.fused = label, where, checks, fused
+        node.outputs, node.uid = node._outputs(), next(_fresh)
+        return node if key is None or not node._shared() else publish(key, node)
+
+    def _outputs(self) -> tuple[Output, ...]:
+        """The components that the node computes."""
+        raise NotImplementedError
+
+    def _shared(self) -> bool:
+        """Whether equal nodes are to be one."""
+        return True
 
     def leaf(self, component: int = 0) -> Leaf:
         return Leaf(self, component)
@@ -177,51 +243,19 @@ class Node:
         self._inputs = tuple(seen)
         return self._inputs
 
-    def with_(self, **changes: Any) -> Any:
+    def with_(self, **changes: Any) -> Self:
         """A copy with other fields; `where`, `checks` and `fused` are carried over."""
-        values = {f: getattr(self, f) for f in self.fields}
-        values.update((k, v) for k, v in changes.items() if k in self.fields)
-        cls: Any = type(self)
-        made = cls(
-            *values.values(),
+        make: Callable[..., Self] = type(self)
+        return make(
+            *[changes.get(f, getattr(self, f)) for f in self.fields],
             label=changes.get("label", self.label),
             where=self.where,
             checks=changes.get("checks", self.checks),
             fused=changes.get("fused", self.fused),
         )
-        return made
 
     def __repr__(self) -> str:
         return f"%{self.uid} {self.label}"
-
-
-def make_node(
-    cls: type[N],
-    values: tuple[Any, ...],
-    outputs: tuple[Output, ...],
-    label: Label,
-    where: Location | None,
-    checks: tuple[Check, ...] = (),
-    fused: tuple[Any, ...] = (),
-    shared: bool = True,
-) -> N:
-    """The node of these fields: one that lives already if `shared`, unless an option among them
-    cannot be hashed."""
-    key = (cls, values, label, checks, tuple([f[0] for f in fused]))
-    if shared:
-        try:
-            found: N | None = find(key)
-        except TypeError:
-            shared, found = False, None
-        if found is not None:
-            return found
-    node = object.__new__(cls)
-    for name, value in zip(cls.fields, values, strict=True):
-        setattr(node, name, value)
-    node.outputs = outputs
-    node.label, node.where, node.checks, node.fused = label, where, checks, fused
-    node.uid = next(_fresh)
-    return publish(key, node) if shared else node
 
 
 def result_variables(elements: tuple[Expr, ...]) -> tuple[Var, ...]:

@@ -92,7 +92,7 @@ class Rebuilder:
         checked = checks.field(node.checks)
         if not changes and checked == node.checks:
             return node
-        return node.with_(**changes, checks=checked)  # type: ignore[no-any-return]
+        return node.with_(**changes, checks=checked)
 
 
 def rewrite_graph(roots: Sequence[Leaf], change: Callable[[Node], Node],

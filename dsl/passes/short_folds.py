@@ -119,7 +119,7 @@ class Short:
         inner = [*bodies.values()]
         fused = (*made.fused, *(f for n in inner for f in ((n.label, n.where), *n.fused)))
         checks = dict.fromkeys((*made.checks, *(c for n in inner for c in n.checks)))
-        return made.with_(fused=fused, checks=tuple(checks), **changes)  # type: ignore[no-any-return]
+        return made.with_(fused=fused, checks=tuple(checks), **changes)
 
 
 def short_folds(roots: Sequence[Leaf], settings: Settings) -> Short:

@@ -53,8 +53,8 @@ def _with_only(node: Any, components: list[int]) -> Node:
     if len(components) == len(node.outputs) or isinstance(node, Input):
         return node  # type: ignore[no-any-return]
     if isinstance(node, Generate):
-        return node.with_(elements=tuple(node.elements[k] for k in components))  # type: ignore[no-any-return]
+        return node.with_(elements=tuple(node.elements[k] for k in components))
     total = isinstance(node, Scan) and node.form == "total"
     if isinstance(node, Fold | FoldSeg | Scan | Matmul) and not total:
-        return node.with_(epilogue=tuple(node.epilogue[k] for k in components))  # type: ignore[no-any-return]
+        return node.with_(epilogue=tuple(node.epilogue[k] for k in components))
     return node  # type: ignore[no-any-return]

@@ -74,4 +74,4 @@ def specialise(node: Node, sizes: Mapping[Extent, int]) -> Node:
         if isinstance(derived, Const) and derived is not e:
             known[e] = derived
     facts = tuple(Check(e, n, "{left} is {right}") for e, n in known.items())
-    return node.with_(**changes, checks=(*node.checks, *facts))  # type: ignore[no-any-return]
+    return node.with_(**changes, checks=(*node.checks, *facts))

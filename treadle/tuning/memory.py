@@ -67,7 +67,7 @@ def _untuned(roots: Sequence[Leaf]) -> list[Leaf]:
             return node
         others = replace(schedule, chooser=Auto())
         label = replace(node.label, schedule=others if others.layers else None)
-        return node.with_(label=label)  # type: ignore[no-any-return]
+        return node.with_(label=label)
 
     return list(rewrite_graph(roots, change))
 

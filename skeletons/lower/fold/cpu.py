@@ -595,4 +595,4 @@ def rows_last(node: Fold, builder: Builder) -> Fold:
     order = [*(k for k in range(len(inner)) if k != best), best]
     moved: dict[Expr, Expr] = {inner[old]: inner[new] for new, old in enumerate(order)}
     extents = tuple(node.inner[k] for k in order)
-    return node.with_(inner=extents, elements=substitute(node.elements, moved))  # type: ignore[no-any-return]
+    return node.with_(inner=extents, elements=substitute(node.elements, moved))
