@@ -6,8 +6,16 @@ import math
 import sys
 from collections.abc import Callable
 from typing import Any
+from typing import cast as cast_type
 
 from . import later, simplify
+from .annotations import (
+    ArrayLike,
+    BinaryFunction,
+    DTypeLike,
+    Element,
+    UnaryFunction,
+)
 from .array import Array, broadcast_map
 from .errors import DTypeError, TracingError
 from .expr import FALSE, TRUE, Cond, Const, Expr, Proj
@@ -41,8 +49,18 @@ def _lifted(build: Callable[[list[Expr]], Expr], name: str, operands: tuple[Any,
     return Scalar(build([lift(o, name) for o in operands]))
 
 
-def _unary(name: str, doc: str) -> Callable[[Any], Any]:
-    def function(x: Any) -> Any:
+def unary(function: Callable[[Any], Any]) -> UnaryFunction:
+    """Give a function the type of element-wise ones."""
+    return cast_type(UnaryFunction, function)
+
+
+def binary(function: Callable[[Any, Any], Any]) -> BinaryFunction:
+    """Give a function the type of element-wise ones."""
+    return cast_type(BinaryFunction, function)
+
+
+def _unary(name: str, doc: str) -> UnaryFunction:
+    def function(x: ArrayLike) -> Any:
         return elementwise(name, x)
 
     function.__name__ = function.__qualname__ = name
@@ -50,8 +68,8 @@ def _unary(name: str, doc: str) -> Callable[[Any], Any]:
     return function
 
 
-def _binary(name: str, doc: str) -> Callable[[Any, Any], Any]:
-    def function(x: Any, y: Any) -> Any:
+def _binary(name: str, doc: str) -> BinaryFunction:
+    def function(x: ArrayLike, y: ArrayLike) -> Any:
         return elementwise(name, x, y)
 
     function.__name__ = function.__qualname__ = name
@@ -93,7 +111,8 @@ copysign = _binary("copysign", "|x| with the sign of y.")
 nextafter = _binary("nextafter", "The next float after x toward y.")
 
 
-def arctan2(y: Any, x: Any) -> Any:
+@binary
+def arctan2(y: ArrayLike, x: ArrayLike) -> Any:
     """The angle of the point (x, y), in radians: y comes first, as in NumPy."""
     return elementwise("arctan2", y, x)
 
@@ -149,17 +168,19 @@ clz = _unary("clz", "Number of leading zero bits (int32); the width for 0.")
 ctz = _unary("ctz", "Number of trailing zero bits (int32); the width for 0.")
 
 
-def square(x: Any) -> Any:
+@unary
+def square(x: ArrayLike) -> Any:
     """x * x."""
     return elementwise("multiply", x, x)
 
 
-def reciprocal(x: Any) -> Any:
+@unary
+def reciprocal(x: ArrayLike) -> Any:
     """1 / x in floating point."""
     return elementwise("true_divide", 1, x)
 
 
-def _scaled(x: Any, factor: float, name: str) -> Any:
+def _scaled(x: ArrayLike, factor: float, name: str) -> Any:
     def build(values: list[Expr]) -> Expr:
         value = simplify.cast(values[0], floating(values[0].type), values[0].weak)
         return apply_primitive("multiply", [value, Const(factor, float64, True)])
@@ -167,12 +188,14 @@ def _scaled(x: Any, factor: float, name: str) -> Any:
     return _lifted(build, name, (x,))
 
 
-def degrees(x: Any) -> Any:
+@unary
+def degrees(x: ArrayLike) -> Any:
     """Radians to degrees."""
     return _scaled(x, 180.0 / math.pi, "degrees")
 
 
-def radians(x: Any) -> Any:
+@unary
+def radians(x: ArrayLike) -> Any:
     """Degrees to radians."""
     return _scaled(x, math.pi / 180.0, "radians")
 
@@ -180,7 +203,7 @@ def radians(x: Any) -> Any:
 deg2rad, rad2deg = radians, degrees
 
 
-def _in_floats(f: Callable[[Any, Any], Any], name: str, x: Any, y: Any) -> Any:
+def _in_floats(f: Callable[[Any, Any], Any], name: str, x: ArrayLike, y: ArrayLike) -> Any:
     """`f` of two numbers in the float type that NumPy computes them in."""
 
     def build(values: list[Expr]) -> Expr:
@@ -191,36 +214,37 @@ def _in_floats(f: Callable[[Any, Any], Any], name: str, x: Any, y: Any) -> Any:
     return _lifted(build, name, (x, y))
 
 
-def logaddexp(x: Any, y: Any) -> Any:
+@binary
+def logaddexp(x: ArrayLike, y: ArrayLike) -> Any:
     """log(eˣ + eʸ) without overflow."""
 
-    def added(x: Any, y: Any) -> Any:
+    def added(x: ArrayLike, y: ArrayLike) -> Any:
         high, low = maximum(x, y), minimum(x, y)
         return where(equal(high, low), high + math.log(2.0), high + log1p(exp(low - high)))
 
     return _in_floats(added, "logaddexp", x, y)
 
 
-def heaviside(x: Any, at_zero: Any) -> Any:
+def heaviside(x: ArrayLike, at_zero: ArrayLike) -> Any:
     """0 below zero, 1 above, `at_zero` at zero."""
 
-    def step(x: Any, at_zero: Any) -> Any:
+    def step(x: ArrayLike, at_zero: Any) -> Any:
         return where(equal(x, 0), at_zero, where(less(x, 0), 0.0, where(isnan(x), x, 1.0)))
 
     return _in_floats(step, "heaviside", x, at_zero)
 
 
-def angle(z: Any) -> Any:
+def angle(z: ArrayLike) -> Any:
     """The argument of a complex number, in radians."""
     return arctan2(imag(z), real(z))
 
 
-def complex_(re: Any, im: Any) -> Any:
+def complex_(re: ArrayLike, im: ArrayLike) -> Any:
     """re + i·im: complex64 from float32 parts, complex128 from float64."""
     return elementwise("complex", re, im)
 
 
-def round(x: Any, decimals: int = 0) -> Any:
+def round(x: ArrayLike, decimals: int = 0) -> Any:
     """Round half to even, to `decimals` decimal places (a Python int)."""
     if not isinstance(decimals, int):
         raise TracingError(
@@ -253,7 +277,8 @@ def round(x: Any, decimals: int = 0) -> Any:
 around = round
 
 
-def power(x: Any, y: Any) -> Any:
+@binary
+def power(x: ArrayLike, y: ArrayLike) -> Any:
     """x ** y; small constant integer powers are multiplications, ** 0.5 a square root.
 
     Integers wrap.  A negative exponent of integers is an ExponentError where it is known while the
@@ -297,7 +322,7 @@ def _repeated(base: Expr, n: int) -> Expr:
     return result
 
 
-def cast(x: Any, dtype: Any) -> Any:
+def cast(x: ArrayLike, dtype: DTypeLike) -> Any:
     """Convert: integers wrap, float to integer saturates and NaN gives 0."""
     target = as_type(dtype)
 
@@ -352,7 +377,7 @@ def as_maybe_index(value: Any) -> MaybeIndex:
     return MaybeIndex(TRUE, tuple(as_index(p, "the index function of permute") for p in parts))
 
 
-def choose_index(p: Expr, a: Any, b: Any, both: bool) -> MaybeIndex:
+def choose_index(p: Expr, a: ArrayLike, b: ArrayLike, both: bool) -> MaybeIndex:
     """where/cond over indices of which some may be `td.ignore`."""
     x, y = as_maybe_index(a), as_maybe_index(b)
     if x.place is not None and y.place is not None and len(x.place) != len(y.place):
@@ -374,7 +399,7 @@ def choose_index(p: Expr, a: Any, b: Any, both: bool) -> MaybeIndex:
     return MaybeIndex(Proj(node, 0), tuple(Proj(node, k + 1) for k in range(rank)))
 
 
-def where(p: Any, a: Any, b: Any) -> Any:
+def where(p: ArrayLike, a: Element, b: Element) -> Any:
     """Both sides are evaluated, one is taken; arrays broadcast; tuples go component-wise.
 
     >>> import numpy as np, treadle as td
@@ -402,7 +427,7 @@ def where(p: Any, a: Any, b: Any) -> Any:
     return _lifted(build, "where", (p, a, b))
 
 
-def _where_tuples(p: Any, a: Any, b: Any) -> Any:
+def _where_tuples(p: ArrayLike, a: Element, b: Element) -> Element:
     left, structure = flatten(a, lambda v: False)
     right, other = flatten(b, lambda v: False)
     if not structure.same_nesting(other):
@@ -419,7 +444,7 @@ def _where_arrays_of_tuples(p: Any, a: Array, b: Array) -> Array:
     return later.zip_like(parts, a.structure)
 
 
-def clip(x: Any, low: Any = None, high: Any = None) -> Any:
+def clip(x: ArrayLike, low: ArrayLike | None = None, high: ArrayLike | None = None) -> Any:
     """x limited to [low, high]; either may be None."""
     if low is not None:
         x = _limited("maximum", x, low)
@@ -428,7 +453,7 @@ def clip(x: Any, low: Any = None, high: Any = None) -> Any:
     return x
 
 
-def _limited(name: str, x: Any, bound: Any) -> Any:
+def _limited(name: str, x: ArrayLike, bound: Any) -> Any:
     """`maximum` or `minimum`, of which a Python integer may lie beyond what the other type holds,
     and then limits nothing."""
 
@@ -442,14 +467,14 @@ def _limited(name: str, x: Any, bound: Any) -> Any:
     return _lifted(build, name, (x, bound))
 
 
-def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8) -> Any:
+def isclose(a: ArrayLike, b: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8) -> Any:
     """|a − b| ≤ atol + rtol·|b|, or a = b."""
     near = _as_inexact(b)
     close = less_equal(absolute(subtract(a, near)), add(atol, multiply(rtol, absolute(near))))
     return logical_or(logical_and(close, isfinite(near)), equal(a, near))
 
 
-def _as_inexact(x: Any) -> Any:
+def _as_inexact(x: ArrayLike) -> Any:
     """Integers in float64, where their differences do not wrap."""
 
     def build(values: list[Expr]) -> Expr:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, SupportsIndex, TypeVar
 
 import numpy as np
 
 from .. import later, simplify
+from ..annotations import AxisLike, Function, ScheduleLike
 from ..array import Array
 from ..errors import (
     AxisError,
@@ -94,7 +95,7 @@ def _operation(function: Callable[P, R], common: tuple[str, ...]) -> Callable[..
     return call
 
 
-def relabel(result: Any, name: str | None = None, schedule: Any = None,
+def relabel(result: Any, name: str | None = None, schedule: ScheduleLike | None = None,
             deterministic: bool = False) -> Any:  # fmt: skip
     """The same arrays, their operation under another name and schedule, or pinned.
 
@@ -147,7 +148,9 @@ def _folded_for(node: Node) -> Node | None:
     return found[0] if same and isinstance(found[0], Fold) else None
 
 
-def label_of(operation: str, name: str | None, schedule: Any, deterministic: bool = False) -> Label:
+def label_of(
+    operation: str, name: str | None, schedule: ScheduleLike | None, deterministic: bool = False
+) -> Label:
     """A label, with the schedule checked to be one."""
     if name is not None and not isinstance(name, str):
         raise TracingError(
@@ -200,7 +203,7 @@ def require_axes(node: Node, label: Label) -> None:
 
 
 def trace_elements(
-    function: Callable[..., Any],
+    function: Function,
     arguments: Sequence[Any],
     operation: str,
     where: Location | None,
@@ -223,9 +226,9 @@ def trace_elements(
     return tuple(elements), structure
 
 
-def normalise_axis(axis: Any, ndim: int, operation: str) -> int:
+def normalise_axis(axis: object, ndim: int, operation: str) -> int:
     """An axis in 0 … ndim − 1."""
-    if isinstance(axis, bool | Array) or not hasattr(axis, "__index__"):
+    if isinstance(axis, bool | Array) or not isinstance(axis, SupportsIndex):
         raise ShapeError(
             f"{operation}: axis must be an integer, got "
             f"{called(axis) if isinstance(axis, Array) else repr(axis)}.",
@@ -243,7 +246,7 @@ def normalise_axis(axis: Any, ndim: int, operation: str) -> int:
     return int(value) % ndim
 
 
-def normalise_axes(axis: Any, ndim: int, operation: str) -> tuple[int, ...]:
+def normalise_axes(axis: AxisLike | None, ndim: int, operation: str) -> tuple[int, ...]:
     """None: every axis; an int or a tuple: those, sorted."""
     if axis is None:
         return tuple(range(ndim))
@@ -303,7 +306,7 @@ def state_variables(
 
 
 def trace_combine(
-    function: Callable[..., Any],
+    function: Function,
     structure: Structure,
     types: Sequence[ScalarType],
     operation: str,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from .. import expr as ir
 from .. import simplify
+from ..annotations import Function
 from ..array import Array
 from ..errors import DTypeError, Location, ShapeError, TracingError, user_location
 from ..expr import Expr, Index, Proj, Var
@@ -62,7 +63,7 @@ def _iterations(count: Any, operation: str) -> Expr:
     return as_count(count, operation)
 
 
-def _goes_on(pred: Callable[..., Any], state: Any, operation: str) -> Expr:
+def _goes_on(pred: Function, state: Any, operation: str) -> Expr:
     """What the predicate of a loop says of a state."""
     value = pred(state)
     check_result(value, f"the predicate of {operation}", "one truth value")
@@ -158,9 +159,7 @@ def _regroup(leaves: Sequence[Leaf], like: Sequence[Array], structure: Structure
 
 
 @operation
-def while_loop(
-    pred: Callable[..., Any], body: Callable[..., Any], init: Any, *, name: str | None = None
-) -> Any:
+def while_loop(pred: Function, body: Function, init: Any, *, name: str | None = None) -> Any:
     """`while pred(state): state = body(state)`; a tuple state stays one argument.
 
     On scalars it runs inside a kernel; with an array in the state it is a loop over arrays.
@@ -169,13 +168,13 @@ def while_loop(
 
 
 @operation
-def iterate(n: Any, f: Callable[..., Any], init: Any, *, name: str | None = None) -> Any:
+def iterate(n: Any, f: Function, init: Any, *, name: str | None = None) -> Any:
     """`f` applied `n` times."""
     return _loop("iterate", n, None, f, init, name)
 
 
 @operation
-def loop(n: Any, f: Callable[..., Any], init: Any, *, name: str | None = None) -> Any:
+def loop(n: Any, f: Function, init: Any, *, name: str | None = None) -> Any:
     """`state = f(k, state)` for k = 0 … n − 1; the index takes part in the access analysis."""
     return _loop("loop", n, None, f, init, name)
 
@@ -183,8 +182,8 @@ def loop(n: Any, f: Callable[..., Any], init: Any, *, name: str | None = None) -
 def _loop(
     operation: str,
     count: Any,
-    pred: Callable[..., Any] | None,
-    body: Callable[..., Any],
+    pred: Function | None,
+    body: Function,
     init: Any,
     name: str | None,
 ) -> Any:
@@ -245,8 +244,8 @@ def _parts_like(made: Any, like: dict[Any, Any], operation: str) -> tuple[Any, .
 
 
 def _on_parts(
-    pred: Callable[..., Any] | None, body: Callable[..., Any], like: dict[Any, Any], operation: str
-) -> tuple[Callable[..., Any] | None, Callable[..., Any]]:
+    pred: Function | None, body: Function, like: dict[Any, Any], operation: str
+) -> tuple[Function | None, Function]:
     """The functions of a loop whose state is a dict, on the tuple of its values."""
 
     def turn(*given: Any) -> Any:
@@ -258,7 +257,7 @@ def _on_parts(
     return lambda parts: pred(_dict_of(parts, like)), turn
 
 
-def _takes(function: Callable[..., Any], given: Sequence[str], what: str) -> None:
+def _takes(function: Function, given: Sequence[str], what: str) -> None:
     """Refuse a function that cannot be called with these arguments."""
     try:
         signature = inspect.signature(function)
@@ -279,8 +278,8 @@ def _takes(function: Callable[..., Any], given: Sequence[str], what: str) -> Non
 def _scalar_loop(
     operation: str,
     count: Any,
-    pred: Callable[..., Any] | None,
-    body: Callable[..., Any],
+    pred: Function | None,
+    body: Function,
     init: Sequence[Any],
     structure: Structure,
     where: Location | None,
@@ -309,8 +308,8 @@ def _scalar_loop(
 def _array_loop(
     operation: str,
     count: Any,
-    pred: Callable[..., Any] | None,
-    body: Callable[..., Any],
+    pred: Function | None,
+    body: Function,
     init: Sequence[Any],
     structure: Structure,
     name: str | None,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from .. import later
+from ..annotations import ArrayLike, Function, ScheduleLike
 from ..array import Array
 from ..errors import DTypeError, ShapeError, user_location
 from ..expr import Expr, Index
@@ -27,7 +28,11 @@ def _same_shapes(arrays: Sequence[Array], operation: str) -> tuple[Check, ...]:
 
 @operation
 def map(
-    f: Callable[..., Any], a: Any, *more: Any, name: str | None = None, schedule: Any = None
+    f: Function,
+    a: ArrayLike,
+    *more: ArrayLike,
+    name: str | None = None,
+    schedule: ScheduleLike | None = None,
 ) -> Array:
     """`f(x, y, …)` for the elements of arrays of equal shape; tuple elements arrive as tuples.
 
@@ -40,18 +45,22 @@ def map(
 
 @operation
 def imap(
-    f: Callable[..., Any], a: Any, *more: Any, name: str | None = None, schedule: Any = None
+    f: Function,
+    a: ArrayLike,
+    *more: ArrayLike,
+    name: str | None = None,
+    schedule: ScheduleLike | None = None,
 ) -> Array:
     """`map` whose function gets the index first: `f(i, j, …, x, …)`."""
     return _map(f, (a, *more), "imap", name, schedule, with_index=True)
 
 
 def _map(
-    f: Callable[..., Any],
+    f: Function,
     operands: Sequence[Any],
     operation: str,
     name: str | None,
-    schedule: Any,
+    schedule: ScheduleLike | None,
     with_index: bool,
 ) -> Array:
     forbid_nesting(operation)
@@ -70,7 +79,7 @@ def _map(
 
 
 @operation
-def zip(*arrays: Any) -> Array:
+def zip(*arrays: ArrayLike) -> Array:
     """Tuples of the elements of arrays of equal shape; costs nothing.
 
     >>> import numpy as np, treadle as td
@@ -113,7 +122,7 @@ def unzip_flat(array: Array) -> list[Array]:
 
 
 @operation
-def unzip(a: Any) -> Any:
+def unzip(a: ArrayLike) -> Any:
     """The arrays of the components of tuple elements, as a tuple."""
     array = as_array(a, "unzip")
     if array.structure.is_leaf:
@@ -129,7 +138,7 @@ def unzip(a: Any) -> Any:
 
 
 @operation
-def indexed(a: Any) -> Array:
+def indexed(a: ArrayLike) -> Array:
     """Elements `(i, j, …, x)`: every element with its index in front."""
     forbid_nesting("indexed")
     array = as_array(a, "indexed")

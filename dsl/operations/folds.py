@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from ..annotations import ArrayLike, AxisLike, Function, ScheduleLike
 from ..array import Array, map_over
 from ..errors import TracingError, user_location
 from ..expr import Expr, Index, constant
@@ -55,13 +56,13 @@ def not_empty(array: Array, axes: Sequence[int], operation: str) -> tuple[Check,
 
 @operation
 def fold(
-    f: Callable[..., Any],
+    f: Function,
     init: Any,
-    a: Any,
-    axis: Any = -1,
+    a: ArrayLike,
+    axis: AxisLike | None = -1,
     *,
     name: str | None = None,
-    schedule: Any = None,
+    schedule: ScheduleLike | None = None,
     deterministic: bool = False,
 ) -> Array:
     """Reduce along `axis` (an int, a tuple, or None for all) with an associative `f`.
@@ -77,12 +78,12 @@ def fold(
 
 @operation
 def fold1(
-    f: Callable[..., Any],
-    a: Any,
-    axis: Any = -1,
+    f: Function,
+    a: ArrayLike,
+    axis: AxisLike | None = -1,
     *,
     name: str | None = None,
-    schedule: Any = None,
+    schedule: ScheduleLike | None = None,
     deterministic: bool = False,
 ) -> Array:
     """`fold` without an initial value; an empty axis is a `ShapeError`."""
@@ -90,13 +91,13 @@ def fold1(
 
 
 def _fold(
-    f: Callable[..., Any],
+    f: Function,
     init: tuple[Any, ...],
-    a: Any,
-    axis: Any,
+    a: ArrayLike,
+    axis: AxisLike | None,
     operation: str,
     name: str | None,
-    schedule: Any,
+    schedule: ScheduleLike | None,
     deterministic: bool,
 ) -> Array:
     forbid_nesting(operation)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from types import FunctionType
 from typing import Any
 
+from ..annotations import ArrayLike, Function
 from ..array import Array
 from ..configuration import current_backend
 from ..errors import DTypeError, ShapeError, TracingError, did_you_mean, user_location
@@ -56,7 +57,7 @@ class CompiledScalarFunction:
         which gives 0 where there is no exception."""
         return int(self._library.get_pointer_to_function(self._symbol))
 
-    def __call__(self, *values: Any) -> Any:
+    def __call__(self, *values: ArrayLike) -> Any:
         try:
             return self.function(*values)
         except Exception as error:
@@ -134,9 +135,9 @@ def _compiled(f: Any, types: tuple[ScalarType, ...]) -> CompiledScalarFunction:
 
 @operation
 def foreign_array(
-    implementations: Mapping[str, Callable[..., Any]],
-    *arrays: Any,
-    fallback: Callable[..., Any],
+    implementations: Mapping[str, Function],
+    *arrays: ArrayLike,
+    fallback: Function,
     name: str | None = None,
 ) -> Any:
     """Whole arrays through a function per backend name; `fallback` is a treadle function.
@@ -177,7 +178,7 @@ def foreign_array(
         )
     outs = tuple(Output(r._shape, r.types[0]) for r in results)
 
-    def numpy(*values: Any) -> Any:
+    def numpy(*values: ArrayLike) -> Any:
         got = chosen(*values)
         parts = [got] if single else list(got)
         for value, out in zip(parts, outs, strict=True):
@@ -203,7 +204,7 @@ def foreign_array(
 
 
 @operation
-def compute(a: Any) -> Any:
+def compute(a: ArrayLike) -> Any:
     """Materialise here: nothing fuses across."""
     forbid_nesting("compute")
     if isinstance(a, tuple):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from .. import later, simplify
+from ..annotations import ArrayLike, AxisLike, Function, Indexing, ScheduleLike, ShapeLike
 from ..array import Array, map_over
 from ..errors import (
     AxisError,
@@ -32,7 +33,7 @@ from .slicing import integer_index, slice_axis
 
 
 @operation
-def reshape(a: Any, shape: Any) -> Array:
+def reshape(a: ArrayLike, shape: ShapeLike) -> Array:
     """The same elements in row-major order under another shape; one extent may be −1.
 
     A size that does not fit is an error, also when it is only known at run time.
@@ -85,7 +86,7 @@ def _is_one(e: Expr) -> bool:
 
 
 @operation
-def flatten(a: Any) -> Array:
+def flatten(a: ArrayLike) -> Array:
     """All elements in row-major order, rank 1."""
     array = as_array(a, "flatten")
     return array if array.ndim == 1 else reshape(array, (-1,))
@@ -95,7 +96,7 @@ ravel = flatten
 
 
 @operation
-def squeeze(a: Any, axis: Any = None) -> Array:
+def squeeze(a: ArrayLike, axis: AxisLike | None = None) -> Array:
     """Drop axes of extent 1."""
     forbid_nesting("squeeze")
     array = as_array(a, "squeeze")
@@ -120,7 +121,7 @@ def squeeze(a: Any, axis: Any = None) -> Array:
 
 
 @operation
-def expand_dims(a: Any, axis: int) -> Array:
+def expand_dims(a: ArrayLike, axis: int) -> Array:
     """Insert an axis of extent 1."""
     array = as_array(a, "expand_dims")
     k = normalise_axis(axis, array.ndim + 1, "expand_dims")
@@ -131,7 +132,13 @@ def expand_dims(a: Any, axis: int) -> Array:
 
 
 @operation
-def transpose(a: Any, axes: Any = None, *, name: str | None = None, schedule: Any = None) -> Array:
+def transpose(
+    a: ArrayLike,
+    axes: AxisLike | None = None,
+    *,
+    name: str | None = None,
+    schedule: ScheduleLike | None = None,
+) -> Array:
     """Axes in another order; reversed by default."""
     forbid_nesting("transpose")
     array = as_array(a, "transpose")
@@ -143,7 +150,7 @@ def transpose(a: Any, axes: Any = None, *, name: str | None = None, schedule: An
     )
     if sorted(order) != list(range(array.ndim)):
         raise ShapeError(
-            f"transpose: axes {tuple(axes)!r} are no permutation of the {array.ndim} axes.",
+            f"transpose: axes {axes!r} are no permutation of the {array.ndim} axes.",
             hint="Name each axis once: axes=(1, 0, 2).",
         )
     place: list[Expr] = [constant(0)] * array.ndim
@@ -154,7 +161,7 @@ def transpose(a: Any, axes: Any = None, *, name: str | None = None, schedule: An
 
 
 @operation
-def swapaxes(a: Any, first: int, second: int) -> Array:
+def swapaxes(a: ArrayLike, first: int, second: int) -> Array:
     """Two axes exchanged."""
     array = as_array(a, "swapaxes")
     order = list(range(array.ndim))
@@ -163,7 +170,7 @@ def swapaxes(a: Any, first: int, second: int) -> Array:
     return transpose(array, order)
 
 
-def slice_array(array: Array, index: Any) -> Array:
+def slice_array(array: Array, index: Indexing) -> Array:
     """NumPy's basic indexing; a single integer array gathers along the first axis."""
     forbid_nesting("slice")
     if isinstance(index, tuple) and len(index) == 1:
@@ -251,7 +258,7 @@ def _array_among_indices(part: Any, parts: Sequence[Any], axis: int) -> TracingE
 
 
 @operation
-def reverse(a: Any, axis: Any = None) -> Array:
+def reverse(a: ArrayLike, axis: AxisLike | None = None) -> Array:
     """Backwards along an axis, several, or (None) all."""
     array = as_array(a, "reverse")
     axes = normalise_axes(axis, array.ndim, "reverse")
@@ -266,7 +273,7 @@ flip = reverse
 
 
 @operation
-def broadcast_to(a: Any, shape: Any) -> Array:
+def broadcast_to(a: ArrayLike, shape: ShapeLike) -> Array:
     """Stretch extents of 1 and add leading axes, as NumPy."""
     forbid_nesting("broadcast_to")
     array = as_array(a, "broadcast_to")
@@ -291,7 +298,7 @@ def broadcast_to(a: Any, shape: Any) -> Array:
 
 
 @operation
-def replicate(a: Any, n: Any, axis: int = 0) -> Array:
+def replicate(a: ArrayLike, n: Any, axis: int = 0) -> Array:
     """Insert an axis along which the array repeats `n` times."""
     forbid_nesting("replicate")
     array = as_array(a, "replicate")
@@ -303,7 +310,7 @@ def replicate(a: Any, n: Any, axis: int = 0) -> Array:
 
 
 @operation
-def roll(a: Any, shift: Any, axis: Any = None) -> Array:
+def roll(a: ArrayLike, shift: Any, axis: AxisLike | None = None) -> Array:
     """Elements move by `shift`, wrapping around; axis None rolls the flattened array."""
     forbid_nesting("roll")
     array = as_array(a, "roll")
@@ -335,7 +342,7 @@ def _roll_axis(array: Array, shift: Any, axis: int) -> Array:
 
 
 @operation
-def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
+def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """The diagonal of two axes, as NumPy's last axis of the result."""
     forbid_nesting("diagonal")
     array = as_array(a, "diagonal")
@@ -363,7 +370,12 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
 
 @operation
 def backpermute(
-    shape: Any, f: Callable[..., Any], a: Any, *, name: str | None = None, schedule: Any = None
+    shape: ShapeLike,
+    f: Function,
+    a: ArrayLike,
+    *,
+    name: str | None = None,
+    schedule: ScheduleLike | None = None,
 ) -> Array:
     """`out[ix] = a[f(*ix)]`."""
     forbid_nesting("backpermute")
@@ -385,7 +397,12 @@ def backpermute(
 
 @operation
 def gather(
-    a: Any, indices: Any, axis: int = 0, *, name: str | None = None, schedule: Any = None
+    a: ArrayLike,
+    indices: ArrayLike,
+    axis: int = 0,
+    *,
+    name: str | None = None,
+    schedule: ScheduleLike | None = None,
 ) -> Array:
     """Elements (or slices) of `a` at integer `indices` along `axis`.
 
@@ -395,14 +412,14 @@ def gather(
 
 
 @operation
-def take(a: Any, indices: Any, axis: Any = None) -> Array:
+def take(a: ArrayLike, indices: ArrayLike, axis: int | None = None) -> Array:
     """As NumPy's take: axis None takes from the flattened array; −1 is the last element."""
     if axis is None:
         return _take(flatten(a), indices, 0, Label("take"))
     return _take(a, indices, axis, Label("take"))
 
 
-def _take(a: Any, index_array: Any, axis: int, label: Label) -> Array:
+def _take(a: ArrayLike, index_array: ArrayLike, axis: int, label: Label) -> Array:
     forbid_nesting(label.operation)
     array, chosen = as_array(a, label.operation), as_array(index_array, label.operation)
     k = normalise_axis(axis, array.ndim, label.operation)
@@ -443,7 +460,7 @@ def _check_given(chosen: Array, n: Expr, axis: int, operation: str) -> None:
 
 
 @operation
-def take_along_axis(a: Any, indices: Any, axis: int = -1) -> Array:
+def take_along_axis(a: ArrayLike, indices: ArrayLike, axis: int = -1) -> Array:
     """As NumPy: one index per element along `axis`; along the others the two broadcast."""
     array, chosen = (as_array(x, "take_along_axis") for x in (a, indices))
     k = normalise_axis(axis, array.ndim, "take_along_axis")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .. import simplify
+from ..annotations import ArrayLike, Element, Function, ScheduleLike
 from ..array import Array
 from ..errors import DTypeError, ShapeError, user_location
 from ..expr import Const, Expr, Index, Read, constant
@@ -31,7 +31,7 @@ from .segments import add_lengths, length_of, segment_of_position
 
 @operation
 def compact(
-    mask: Any, a: Any, *, name: str | None = None, schedule: Any = None
+    mask: ArrayLike, a: ArrayLike, *, name: str | None = None, schedule: ScheduleLike | None = None
 ) -> tuple[Array, Array]:
     """(the elements of `a` where `mask` holds in row-major order, their number as a rank-0 array).
 
@@ -84,7 +84,7 @@ def compact(
 
 @operation
 def filter(
-    p: Callable[..., Any], a: Any, *, name: str | None = None, schedule: Any = None
+    p: Function, a: ArrayLike, *, name: str | None = None, schedule: ScheduleLike | None = None
 ) -> tuple[Array, Array]:
     """`compact` by a predicate on the elements: (values, count)."""
     forbid_nesting("filter")
@@ -103,12 +103,12 @@ def filter(
 
 @operation
 def expand(
-    count: Callable[..., Any],
-    get: Callable[..., Any],
-    a: Any,
+    count: Function,
+    get: Function,
+    a: ArrayLike,
     *,
     name: str | None = None,
-    schedule: Any = None,
+    schedule: ScheduleLike | None = None,
 ) -> Array:
     """Concatenates, for every element x of `a`, `get(x, k)` for k < count(x)."""
     forbid_nesting("expand")
@@ -141,7 +141,7 @@ def expand(
 # --- a library's -----------------------------------------------------------------------------
 
 
-def _plain(a: Any, operation: str) -> Array:
+def _plain(a: ArrayLike, operation: str) -> Array:
     array = as_array(a, operation)
     if not array.structure.is_leaf:
         raise DTypeError(
@@ -151,7 +151,7 @@ def _plain(a: Any, operation: str) -> Array:
     return array
 
 
-def _ordered(x: Any) -> Any:
+def _ordered(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """An array in a type whose order knows NaN: NumPy's of bfloat16 does not, and float32 holds
     all of them."""
     return x.astype(np.float32) if x.dtype == bfloat16.numpy else x
@@ -163,7 +163,7 @@ register(  # of equal values any order is the same
 register("argsort", lambda axis: lambda x: np.argsort(_ordered(x), axis=axis, kind="stable"))
 
 
-def _sorted(a: Any, axis: int | None, operation: str, index: bool) -> Array:
+def _sorted(a: ArrayLike, axis: int | None, operation: str, index: bool) -> Array:
     forbid_nesting(operation)
     array = _plain(a, operation)
     if axis is None:
@@ -186,19 +186,19 @@ def _sorted(a: Any, axis: int | None, operation: str, index: bool) -> Array:
 
 
 @operation
-def sort(a: Any, axis: int | None = -1) -> Array:
+def sort(a: ArrayLike, axis: int | None = -1) -> Array:
     """Ascending along an axis (NumPy's sort; NaN last)."""
     return _sorted(a, axis, "sort", False)
 
 
 @operation
-def argsort(a: Any, axis: int | None = -1) -> Array:
+def argsort(a: ArrayLike, axis: int | None = -1) -> Array:
     """The indices (int64) that sort along an axis; stable."""
     return _sorted(a, axis, "argsort", True)
 
 
 @operation
-def unique(a: Any) -> Array:
+def unique(a: ArrayLike) -> Array:
     """The distinct elements, ascending; the extent is known once the kernels ran."""
     forbid_nesting("unique")
     array = flatten(_plain(a, "unique"))
@@ -246,7 +246,7 @@ def isin(
         raise no_array(test_elements, "isin")
     n = table.shape[0]
 
-    def member(x: Any) -> Any:
+    def member(x: Scalar) -> Element:
         if table.types[0].is_complex or x.dtype.is_complex:
             found = loop(n, lambda k, among: among | (table[k] == x), False)
         else:  # the first place whose number is not less
@@ -260,7 +260,7 @@ def isin(
     return the(found) if isinstance(element, Scalar) else found
 
 
-def _half(span: tuple[Any, Any], table: Array, x: Any) -> tuple[Any, Any]:
+def _half(span: tuple[Any, Any], table: Array, x: ArrayLike) -> tuple[Any, Any]:
     """The half of a span of a sorted table in which the first number not less than `x` is."""
     low, high = span
     middle = (low + high) // 2

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from .. import simplify
+from ..annotations import ArrayLike, AxisLike
 from ..array import Array, map_over
 from ..errors import DTypeError, ShapeError, TracingError, user_location
 from ..expr import Cond, Const, Expr, Index, Proj, constant
@@ -45,7 +46,7 @@ def _common_elements(arrays: Sequence[Array], operation: str) -> tuple[Structure
     return structure, types
 
 
-def _refuse_apart(arrays: Any, axis: Any, operation: str) -> None:
+def _refuse_apart(arrays: Iterable[ArrayLike], axis: AxisLike | None, operation: str) -> None:
     """`concatenate(a, b)`: the second array would be the axis."""
     if isinstance(arrays, Array | np.ndarray) and isinstance(axis, Array | np.ndarray):
         raise TracingError(
@@ -54,7 +55,7 @@ def _refuse_apart(arrays: Any, axis: Any, operation: str) -> None:
 
 
 @operation
-def concatenate(arrays: Any, axis: int = 0) -> Array:
+def concatenate(arrays: Iterable[ArrayLike], axis: int = 0) -> Array:
     """Joined along an existing axis; only the source of an element is read."""
     forbid_nesting("concatenate")
     _refuse_apart(arrays, axis, "concatenate")
@@ -134,7 +135,7 @@ def _joined(
 
 
 @operation
-def stack(arrays: Any, axis: int = 0) -> Array:
+def stack(arrays: Iterable[ArrayLike], axis: int = 0) -> Array:
     """Joined along a new axis."""
     _refuse_apart(arrays, axis, "stack")
     parts = [as_array(a, "stack") for a in arrays]
@@ -155,7 +156,7 @@ def stack(arrays: Any, axis: int = 0) -> Array:
 
 
 @operation
-def pad(a: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0) -> Array:
+def pad(a: ArrayLike, pad_width: Any, mode: str = "constant", constant_values: Any = 0) -> Array:
     """As NumPy's pad: modes constant, edge, reflect, symmetric and wrap."""
     forbid_nesting("pad")
     array = as_array(a, "pad")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import later, simplify
+from ..annotations import ArrayLike, AxisLike, ScheduleLike
 from ..array import Array, broadcast_map, map_over
 from ..combines import simple_combine
 from ..configuration import settings
@@ -108,8 +109,8 @@ class MatmulOptions:
 
 @operation
 def matmul(
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     *,
     algorithm: Any = "auto",
     levels: int | None = None,
@@ -120,7 +121,7 @@ def matmul(
     alpha: Any = 1,
     beta: Any = 0,
     c: Any = None,
-    schedule: Any = None,
+    schedule: ScheduleLike | None = None,
     name: str | None = None,
 ) -> Array:
     """alpha · a @ b + beta · c, with NumPy's rules for ranks and batched leading axes; as in BLAS,
@@ -159,8 +160,8 @@ def matmul(
 
 @operation
 def strassen(
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     *,
     levels: int = 1,
     variant: str = "strassen",
@@ -428,7 +429,7 @@ def as_scale(e: Expr, t: Any) -> Expr:
 
 
 @combining
-def dot(a: Any, b: Any) -> Array:
+def dot(a: ArrayLike, b: ArrayLike) -> Array:
     """As NumPy's: inner product of vectors, product of matrices, sum over a's last and b's second
     to last axis otherwise; a scalar operand scales."""
     x, y = as_array(a, "dot"), as_array(b, "dot")
@@ -457,14 +458,14 @@ def dot(a: Any, b: Any) -> Array:
 
 
 @operation
-def outer(a: Any, b: Any) -> Array:
+def outer(a: ArrayLike, b: ArrayLike) -> Array:
     """The product of every element of a with every element of b (both flattened)."""
     x, y = flatten(as_array(a, "outer")), flatten(as_array(b, "outer"))
     return x[:, None] * y[None, :]  # type: ignore[no-any-return]
 
 
 @combining
-def tensordot(a: Any, b: Any, axes: Any = 2) -> Array:
+def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[AxisLike] = 2) -> Array:
     """As NumPy's, by way of matmul."""
     x, y = as_array(a, "tensordot"), as_array(b, "tensordot")
     refuse_argument(axes, "tensordot: axes=")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .. import later, simplify
+from ..annotations import ArrayLike, DTypeLike, Function, ScheduleLike, ShapeLike
 from ..array import Array
 from ..bounds import bounds
 from ..errors import ShapeError, TracingError, user_location
@@ -28,7 +28,7 @@ _FILL = Label("fill")
 
 @operation
 def generate(
-    shape: Any, f: Callable[..., Any], *, name: str | None = None, schedule: Any = None
+    shape: ShapeLike, f: Function, *, name: str | None = None, schedule: ScheduleLike | None = None
 ) -> Array:
     """The array of `shape` whose element at (i, j, …) is `f(i, j, …)`.
 
@@ -48,7 +48,9 @@ def generate(
 
 
 @operation
-def fill(shape: Any, s: Any, *, name: str | None = None, schedule: Any = None) -> Array:
+def fill(
+    shape: ShapeLike, s: Any, *, name: str | None = None, schedule: ScheduleLike | None = None
+) -> Array:
     """`s` everywhere."""
     return _everywhere(shape, s, None, "fill", label_of("fill", name, schedule))
 
@@ -61,7 +63,9 @@ def _components(value: Any, operation: str) -> tuple[list[Expr], Structure]:
     return [lift(leaf, operation) for leaf in leaves], structure
 
 
-def _everywhere(shape: Any, value: Any, dtype: Any, operation: str, label: Label = _FILL) -> Array:
+def _everywhere(
+    shape: ShapeLike, value: Any, dtype: DTypeLike | None, operation: str, label: Label = _FILL
+) -> Array:
     """`value` everywhere, in `dtype` if there is one; errors call it `operation`."""
     forbid_nesting(operation)
     if dtype is not None:
@@ -90,7 +94,7 @@ def unit(s: Any) -> Array:
 
 
 @operation
-def the(a: Any) -> Any:
+def the(a: ArrayLike) -> Any:
     """The value of a rank-0 array as a scalar (of a scalar: itself)."""
     if isinstance(a, Scalar):
         return a
@@ -104,7 +108,7 @@ def the(a: Any) -> Any:
 
 
 @operation
-def iota(n: Any, dtype: Any = int64) -> Array:
+def iota(n: Any, dtype: DTypeLike = int64) -> Array:
     """0, 1, …, n − 1."""
     forbid_nesting("iota")
     extents, checks = as_shape((n,), "iota")
@@ -114,46 +118,46 @@ def iota(n: Any, dtype: Any = int64) -> Array:
 
 
 @operation
-def full(shape: Any, value: Any, dtype: Any = None) -> Array:
+def full(shape: ShapeLike, value: Any, dtype: DTypeLike | None = None) -> Array:
     """`value` everywhere, in `dtype`."""
     return _everywhere(shape, value, dtype, "full")
 
 
 @operation
-def zeros(shape: Any, dtype: Any = float) -> Array:
+def zeros(shape: ShapeLike, dtype: DTypeLike = float) -> Array:
     """0 everywhere."""
     return _everywhere(shape, 0, dtype, "zeros")
 
 
 @operation
-def ones(shape: Any, dtype: Any = float) -> Array:
+def ones(shape: ShapeLike, dtype: DTypeLike = float) -> Array:
     """1 everywhere."""
     return _everywhere(shape, 1, dtype, "ones")
 
 
 @operation
-def zeros_like(a: Any, dtype: Any = None) -> Array:
+def zeros_like(a: ArrayLike, dtype: DTypeLike | None = None) -> Array:
     """0 in the shape (and type) of `a`."""
     array = as_array(a, "zeros_like")
     return full(array.shape, 0, array.types[0] if dtype is None else dtype)
 
 
 @operation
-def ones_like(a: Any, dtype: Any = None) -> Array:
+def ones_like(a: ArrayLike, dtype: DTypeLike | None = None) -> Array:
     """1 in the shape (and type) of `a`."""
     array = as_array(a, "ones_like")
     return full(array.shape, 1, array.types[0] if dtype is None else dtype)
 
 
 @operation
-def full_like(a: Any, value: Any, dtype: Any = None) -> Array:
+def full_like(a: ArrayLike, value: Any, dtype: DTypeLike | None = None) -> Array:
     """`value` in the shape (and type) of `a`."""
     array = as_array(a, "full_like")
     return full(array.shape, value, array.types[0] if dtype is None else dtype)
 
 
 @operation
-def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Array:
+def arange(start: Any, stop: Any = None, step: Any = 1, dtype: DTypeLike | None = None) -> Array:
     """As NumPy's; bounds may be integer scalars (run-time values) or Python numbers."""
     forbid_nesting("arange")
     if stop is None:
@@ -194,7 +198,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Ar
     return _line(count, low, constant(step), target, checks)
 
 
-def _numbers(start: Any, stop: Any, step: Any, dtype: Any) -> Array:
+def _numbers(start: Any, stop: Any, step: Any, dtype: DTypeLike | None) -> Array:
     """`np.arange`, of which two numbers are made: first + k · (second - first)."""
     try:
         count = max(math.ceil((stop - start) / step), 0)
@@ -235,7 +239,7 @@ def _line(
 
 @operation
 def linspace(
-    start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype: Any = None
+    start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype: DTypeLike | None = None
 ) -> Array:
     """`num` evenly spaced values from start to stop; the last one is exactly `stop`."""
     forbid_nesting("linspace")
@@ -272,7 +276,7 @@ def linspace(
 
 
 @operation
-def eye(n: Any, m: Any = None, k: int = 0, dtype: Any = float) -> Array:
+def eye(n: Any, m: Any = None, k: int = 0, dtype: DTypeLike = float) -> Array:
     """1 on the k-th diagonal, 0 elsewhere."""
     forbid_nesting("eye")
     extents, checks = as_shape((n, n if m is None else m), "eye")

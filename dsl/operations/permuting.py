@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import simplify
+from ..annotations import ArrayLike, Function, ScheduleLike
 from ..array import Array
 from ..errors import DTypeError, ShapeError, TracingError, user_location
 from ..expr import Cond, Const, Expr, Index, Proj, constant
@@ -54,13 +55,13 @@ overwrite = Overwrite()
 
 @operation
 def permute(
-    combine: Callable[..., Any],
+    combine: Function,
     defaults: Any,
-    f: Callable[..., Any],
-    a: Any,
+    f: Function,
+    a: ArrayLike,
     *,
     name: str | None = None,
-    schedule: Any = None,
+    schedule: ScheduleLike | None = None,
     deterministic: bool = False,
 ) -> Array:
     """Scatter with combination, from a copy of `defaults`.
@@ -123,12 +124,12 @@ def permute(
 @combining
 def scatter(
     defaults: Any,
-    indices: Any,
-    a: Any,
-    combine: Callable[..., Any] = overwrite,
+    indices: ArrayLike,
+    a: ArrayLike,
+    combine: Function = overwrite,
     *,
     name: str | None = None,
-    schedule: Any = None,
+    schedule: ScheduleLike | None = None,
 ) -> Array:
     """`out[indices[k]] = combine(a[k], out[indices[k]])` along the first axis of `defaults`."""
     forbid_nesting("scatter")
@@ -177,7 +178,9 @@ def scatter(
 
 
 @combining
-def bincount(a: Any, weights: Any = None, minlength: int = 0, length: Any = None) -> Array:
+def bincount(
+    a: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0, length: Any = None
+) -> Array:
     """Counts (or sums of weights) of the non-negative integers in `a`.
 
     Without `length` the extent is the largest value + 1, at least `minlength`: known only once
@@ -244,7 +247,11 @@ def _checked_like(source: Array, like: Array, operation: str) -> Array:
 
 @combining
 def histogram(
-    a: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
+    a: ArrayLike,
+    bins: Any = 10,
+    range: Any = None,
+    density: bool | None = None,
+    weights: ArrayLike | None = None,
 ) -> tuple[Array, Array]:
     """As NumPy's: (counts, edges).  `bins` is a number or an array of edges.
 

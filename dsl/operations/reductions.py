@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import later, simplify
+from ..annotations import ArrayLike, AxisLike, ScheduleLike
 from ..array import Array, map_over
 from ..combines import simple_combine
 from ..errors import DTypeError, TracingError, user_location
@@ -25,7 +26,7 @@ from .places import linear, product
 
 def reduce(
     array: Array,
-    axis: Any,
+    axis: AxisLike | None,
     keepdims: bool,
     operation: str,
     element: Callable[[Expr], Expr],
@@ -97,7 +98,7 @@ def _narrow(target: ScalarType, wide: ScalarType) -> Callable[[Expr], Expr] | No
 
 
 @combining
-def sum(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
+def sum(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
     """Sum; small integers and booleans in 64 bits, as NumPy."""
     array = as_array(a, "sum")
     t = array.types[0]
@@ -115,7 +116,7 @@ def sum(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
 
 
 @combining
-def prod(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
+def prod(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
     """Product; small integers and booleans in 64 bits, as NumPy."""
     array = as_array(a, "prod")
     t = array.types[0]
@@ -133,13 +134,13 @@ def prod(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
 
 
 @operation
-def min(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
+def min(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
     """The least element; NaN if there is one; an empty axis is a `ShapeError`."""
     return reduce(as_array(a, "min"), axis, keepdims, "min", lambda e: e, "minimum", None)
 
 
 @operation
-def max(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
+def max(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
     """The greatest element; NaN if there is one; an empty axis is a `ShapeError`."""
     return reduce(as_array(a, "max"), axis, keepdims, "max", lambda e: e, "maximum", None)
 
@@ -148,19 +149,19 @@ amin, amax = min, max
 
 
 @operation
-def all(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
+def all(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
     """Whether every element is nonzero."""
     return reduce(as_array(a, "all"), axis, keepdims, "all", as_truth, "logical_and", True)
 
 
 @operation
-def any(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
+def any(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
     """Whether some element is nonzero."""
     return reduce(as_array(a, "any"), axis, keepdims, "any", as_truth, "logical_or", False)
 
 
 @operation
-def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
+def count_nonzero(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
     """How many elements are nonzero (int64)."""
     return reduce(
         as_array(a, "count_nonzero"),
@@ -174,7 +175,7 @@ def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
 
 
 @combining
-def mean(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
+def mean(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
     """Arithmetic mean; integers in float64; an empty axis gives NaN."""
     array = as_array(a, "mean")
     t = array.types[0]
@@ -192,13 +193,13 @@ def mean(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
 
 @combining
 def var(
-    a: Any,
-    axis: Any = None,
+    a: ArrayLike,
+    axis: AxisLike | None = None,
     ddof: int = 0,
     keepdims: bool = False,
     *,
     name: str | None = None,
-    schedule: Any = None,
+    schedule: ScheduleLike | None = None,
 ) -> Array:
     """Variance, in two passes; `name` and `schedule` are those of the second."""
     refuse_traced("var", ddof=ddof)
@@ -217,32 +218,34 @@ def var(
 
 @combining
 def std(
-    a: Any,
-    axis: Any = None,
+    a: ArrayLike,
+    axis: AxisLike | None = None,
     ddof: int = 0,
     keepdims: bool = False,
     *,
     name: str | None = None,
-    schedule: Any = None,
+    schedule: ScheduleLike | None = None,
 ) -> Array:
     """Standard deviation; `name` and `schedule` as of `var`."""
     squared = var(a, axis, ddof, keepdims, name=name, schedule=schedule)
-    return sqrt(squared)  # type: ignore[no-any-return]
+    return sqrt(squared)
 
 
 @operation
-def argmin(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
+def argmin(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
     """Index of the first least element (int64); of the first NaN if there is one."""
     return _argument(a, axis, keepdims, "argmin", "less")
 
 
 @operation
-def argmax(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
+def argmax(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
     """Index of the first greatest element (int64); of the first NaN if there is one."""
     return _argument(a, axis, keepdims, "argmax", "greater")
 
 
-def _argument(a: Any, axis: Any, keepdims: bool, operation: str, better: str) -> Array:
+def _argument(
+    a: ArrayLike, axis: AxisLike | None, keepdims: bool, operation: str, better: str
+) -> Array:
     forbid_nesting(operation)
     array = as_array(a, operation)
     if not array.structure.is_leaf:

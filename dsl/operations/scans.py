@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from .. import simplify
+from ..annotations import ArrayLike, Function, ScheduleLike
 from ..array import Array, map_over
 from ..combines import simple_combine
 from ..errors import DTypeError, ShapeError, user_location
@@ -21,15 +21,15 @@ from .reductions import summed_type
 
 
 def scan_array(
-    f: Callable[..., Any],
+    f: Function,
     init: tuple[Any, ...],
-    a: Any,
+    a: ArrayLike,
     axis: int,
     form: str,
     backward: bool,
     operation: str,
     name: str | None,
-    schedule: Any,
+    schedule: ScheduleLike | None,
 ) -> Array:
     """A Scan node; for form "total" the Array holds only the prefixes (see `_with_total`)."""
     forbid_nesting(operation)
@@ -72,13 +72,13 @@ def with_total(prefix: Array) -> tuple[Array, Array]:
 
 @combining
 def scanl(
-    f: Callable[..., Any],
+    f: Function,
     init: Any,
-    a: Any,
+    a: ArrayLike,
     axis: int = -1,
     *,
     name: str | None = None,
-    schedule: Any = None,
+    schedule: ScheduleLike | None = None,
 ) -> Array:
     """init, f(init, a₀), f(f(init, a₀), a₁), …: length n + 1; `f` associative.
 
@@ -91,7 +91,12 @@ def scanl(
 
 @combining
 def scanl1(
-    f: Callable[..., Any], a: Any, axis: int = -1, *, name: str | None = None, schedule: Any = None
+    f: Function,
+    a: ArrayLike,
+    axis: int = -1,
+    *,
+    name: str | None = None,
+    schedule: ScheduleLike | None = None,
 ) -> Array:
     """a₀, f(a₀, a₁), …: length n."""
     return scan_array(f, (), a, axis, "inclusive", False, "scanl1", name, schedule)
@@ -99,13 +104,13 @@ def scanl1(
 
 @combining
 def scanl_total(
-    f: Callable[..., Any],
+    f: Function,
     init: Any,
-    a: Any,
+    a: ArrayLike,
     axis: int = -1,
     *,
     name: str | None = None,
-    schedule: Any = None,
+    schedule: ScheduleLike | None = None,
 ) -> tuple[Array, Array]:
     """The first n elements of `scanl`, and its last."""
     return with_total(
@@ -115,13 +120,13 @@ def scanl_total(
 
 @combining
 def scanr(
-    f: Callable[..., Any],
+    f: Function,
     init: Any,
-    a: Any,
+    a: ArrayLike,
     axis: int = -1,
     *,
     name: str | None = None,
-    schedule: Any = None,
+    schedule: ScheduleLike | None = None,
 ) -> Array:
     """From the right: element k is aₖ combined with all after it and `init`; length n + 1."""
     return scan_array(f, (init,), a, axis, "exclusive", True, "scanr", name, schedule)
@@ -129,7 +134,12 @@ def scanr(
 
 @combining
 def scanr1(
-    f: Callable[..., Any], a: Any, axis: int = -1, *, name: str | None = None, schedule: Any = None
+    f: Function,
+    a: ArrayLike,
+    axis: int = -1,
+    *,
+    name: str | None = None,
+    schedule: ScheduleLike | None = None,
 ) -> Array:
     """From the right without an initial value: length n."""
     return scan_array(f, (), a, axis, "inclusive", True, "scanr1", name, schedule)
@@ -137,13 +147,13 @@ def scanr1(
 
 @combining
 def scanr_total(
-    f: Callable[..., Any],
+    f: Function,
     init: Any,
-    a: Any,
+    a: ArrayLike,
     axis: int = -1,
     *,
     name: str | None = None,
-    schedule: Any = None,
+    schedule: ScheduleLike | None = None,
 ) -> tuple[Array, Array]:
     """The last n elements of `scanr`, and its first."""
     return with_total(scan_array(f, (init,), a, axis, "total", True, "scanr_total", name, schedule))
@@ -152,8 +162,8 @@ def scanr_total(
 # --- NumPy's ---------------------------------------------------------------------------------
 
 
-def _cumulative(a: Any, axis: int | None, operation: str, primitive: str, widen: bool,
-                schedule: Any) -> Array:  # fmt: skip
+def _cumulative(a: ArrayLike, axis: int | None, operation: str, primitive: str, widen: bool,
+                schedule: ScheduleLike | None) -> Array:  # fmt: skip
     forbid_nesting(operation)
     array = as_array(a, operation)
     if not array.structure.is_leaf:
@@ -186,24 +196,26 @@ def _cumulative(a: Any, axis: int | None, operation: str, primitive: str, widen:
 
 
 @combining
-def cumsum(a: Any, axis: int | None = None, *, schedule: Any = None) -> Array:
+def cumsum(a: ArrayLike, axis: int | None = None, *, schedule: ScheduleLike | None = None) -> Array:
     """Running sums; axis None: of the flattened array."""
     return _cumulative(a, axis, "cumsum", "add", True, schedule)
 
 
 @combining
-def cumprod(a: Any, axis: int | None = None, *, schedule: Any = None) -> Array:
+def cumprod(
+    a: ArrayLike, axis: int | None = None, *, schedule: ScheduleLike | None = None
+) -> Array:
     """Running products."""
     return _cumulative(a, axis, "cumprod", "multiply", True, schedule)
 
 
 @operation
-def cummax(a: Any, axis: int | None = None, *, schedule: Any = None) -> Array:
+def cummax(a: ArrayLike, axis: int | None = None, *, schedule: ScheduleLike | None = None) -> Array:
     """Running maxima."""
     return _cumulative(a, axis, "cummax", "maximum", False, schedule)
 
 
 @operation
-def cummin(a: Any, axis: int | None = None, *, schedule: Any = None) -> Array:
+def cummin(a: ArrayLike, axis: int | None = None, *, schedule: ScheduleLike | None = None) -> Array:
     """Running minima."""
     return _cumulative(a, axis, "cummin", "minimum", False, schedule)

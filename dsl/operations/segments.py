@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .. import simplify
+from ..annotations import ArrayLike, Element, Function, ScheduleLike
 from ..array import Array
 from ..combines import simple_combine
 from ..errors import ShapeError, user_location
@@ -46,12 +46,12 @@ def length_of(e: Expr) -> Expr:
     return simplify.cast(most, int64)
 
 
-def add_lengths(x: Any, y: Any) -> Any:
+def add_lengths(x: Element, y: Element) -> Element:
     """The sum of two numbers of elements, at most `ENDLESS`."""
     return minimum(x + y, ENDLESS)
 
 
-def segment_offsets(lengths: Any, extent: Expr, operation: str) -> tuple[Leaf, Expr, Array]:
+def segment_offsets(lengths: ArrayLike, extent: Expr, operation: str) -> tuple[Leaf, Expr, Array]:
     """Offsets (segments + 1, int64) of segments of `lengths`, checked to cover `extent`.
 
     The check reads two numbers on the host before any result can be read; until then the offsets
@@ -141,13 +141,13 @@ def known_source(array: Array) -> Any:
 
 @combining
 def fold_seg(
-    f: Callable[..., Any],
+    f: Function,
     init: Any,
-    a: Any,
-    lengths: Any,
+    a: ArrayLike,
+    lengths: ArrayLike,
     *,
     name: str | None = None,
-    schedule: Any = None,
+    schedule: ScheduleLike | None = None,
 ) -> Array:
     """`fold` of each segment of the last axis; empty segments give `init`.
 
@@ -160,20 +160,25 @@ def fold_seg(
 
 @combining
 def fold1_seg(
-    f: Callable[..., Any], a: Any, lengths: Any, *, name: str | None = None, schedule: Any = None
+    f: Function,
+    a: ArrayLike,
+    lengths: ArrayLike,
+    *,
+    name: str | None = None,
+    schedule: ScheduleLike | None = None,
 ) -> Array:
     """`fold1` of each segment of the last axis; an empty segment is a `ShapeError`."""
     return _fold_seg(f, (), a, lengths, "fold1_seg", name, schedule)
 
 
 def _fold_seg(
-    f: Callable[..., Any],
+    f: Function,
     init: tuple[Any, ...],
-    a: Any,
-    lengths: Any,
+    a: ArrayLike,
+    lengths: ArrayLike,
     operation: str,
     name: str | None,
-    schedule: Any,
+    schedule: ScheduleLike | None,
 ) -> Array:
     forbid_nesting(operation)
     where = user_location()
@@ -218,13 +223,13 @@ def _fold_seg(
 
 
 def _segmented_inclusive(
-    f: Callable[..., Any],
-    a: Any,
-    lengths: Any,
+    f: Function,
+    a: ArrayLike,
+    lengths: ArrayLike,
     backward: bool,
     operation: str,
     name: str | None,
-    schedule: Any,
+    schedule: ScheduleLike | None,
 ) -> tuple[Array, Leaf, Expr, Array]:
     """Inclusive scan of each segment of the last axis, with the offsets and their check."""
     array = as_array(a, operation)
@@ -244,7 +249,7 @@ def _segmented_inclusive(
     structure = tuple_of([LEAF, array.structure])
     pairs = Array(joined.leaves, structure, array._shape)
 
-    def combine(x: Any, y: Any) -> Any:
+    def combine(x: Element, y: Element) -> Element:
         (head_x, u), (head_y, v) = x, y
         if backward:
             return head_x | head_y, where(head_x, u, f(u, v))
@@ -310,14 +315,14 @@ def segment_of_position(offsets: Leaf, segments: Expr, extent: Expr, shift: int)
 
 
 def _exclusive_seg(
-    f: Callable[..., Any],
+    f: Function,
     init: Any,
-    a: Any,
-    lengths: Any,
+    a: ArrayLike,
+    lengths: ArrayLike,
     backward: bool,
     operation: str,
     name: str | None,
-    schedule: Any,
+    schedule: ScheduleLike | None,
 ) -> Array:
     """`scanl`/`scanr` of each segment: n + 1 results each, concatenated."""
     forbid_nesting(operation)
@@ -357,7 +362,7 @@ def _after(offsets: Leaf, segment: Expr, segments: Expr) -> Read:
 
 
 def _with_init(
-    f: Callable[..., Any],
+    f: Function,
     init: Any,
     values: Array,
     alone: Expr,
@@ -385,14 +390,14 @@ def _with_init(
 
 
 def _total_seg(
-    f: Callable[..., Any],
+    f: Function,
     init: Any,
-    a: Any,
-    lengths: Any,
+    a: ArrayLike,
+    lengths: ArrayLike,
     backward: bool,
     operation: str,
     name: str | None,
-    schedule: Any,
+    schedule: ScheduleLike | None,
 ) -> tuple[Array, Array]:
     """`scanl_total`/`scanr_total` of each segment: (n results each, one total per segment)."""
     forbid_nesting(operation)
@@ -427,13 +432,13 @@ def _total_seg(
 
 @combining
 def scanl_seg(
-    f: Callable[..., Any],
+    f: Function,
     init: Any,
-    a: Any,
-    lengths: Any,
+    a: ArrayLike,
+    lengths: ArrayLike,
     *,
     name: str | None = None,
-    schedule: Any = None,
+    schedule: ScheduleLike | None = None,
 ) -> Array:
     """`scanl` of each segment of the last axis, results concatenated (n + 1 for each)."""
     return _exclusive_seg(f, init, a, lengths, False, "scanl_seg", name, schedule)
@@ -441,7 +446,12 @@ def scanl_seg(
 
 @combining
 def scanl1_seg(
-    f: Callable[..., Any], a: Any, lengths: Any, *, name: str | None = None, schedule: Any = None
+    f: Function,
+    a: ArrayLike,
+    lengths: ArrayLike,
+    *,
+    name: str | None = None,
+    schedule: ScheduleLike | None = None,
 ) -> Array:
     """`scanl1` of each segment of the last axis."""
     forbid_nesting("scanl1_seg")
@@ -450,13 +460,13 @@ def scanl1_seg(
 
 @combining
 def scanl_total_seg(
-    f: Callable[..., Any],
+    f: Function,
     init: Any,
-    a: Any,
-    lengths: Any,
+    a: ArrayLike,
+    lengths: ArrayLike,
     *,
     name: str | None = None,
-    schedule: Any = None,
+    schedule: ScheduleLike | None = None,
 ) -> tuple[Array, Array]:
     """`scanl_total` of each segment of the last axis."""
     return _total_seg(f, init, a, lengths, False, "scanl_total_seg", name, schedule)
@@ -464,13 +474,13 @@ def scanl_total_seg(
 
 @combining
 def scanr_seg(
-    f: Callable[..., Any],
+    f: Function,
     init: Any,
-    a: Any,
-    lengths: Any,
+    a: ArrayLike,
+    lengths: ArrayLike,
     *,
     name: str | None = None,
-    schedule: Any = None,
+    schedule: ScheduleLike | None = None,
 ) -> Array:
     """`scanr` of each segment of the last axis, results concatenated (n + 1 for each)."""
     return _exclusive_seg(f, init, a, lengths, True, "scanr_seg", name, schedule)
@@ -478,7 +488,12 @@ def scanr_seg(
 
 @combining
 def scanr1_seg(
-    f: Callable[..., Any], a: Any, lengths: Any, *, name: str | None = None, schedule: Any = None
+    f: Function,
+    a: ArrayLike,
+    lengths: ArrayLike,
+    *,
+    name: str | None = None,
+    schedule: ScheduleLike | None = None,
 ) -> Array:
     """`scanr1` of each segment of the last axis."""
     forbid_nesting("scanr1_seg")
@@ -487,13 +502,13 @@ def scanr1_seg(
 
 @combining
 def scanr_total_seg(
-    f: Callable[..., Any],
+    f: Function,
     init: Any,
-    a: Any,
-    lengths: Any,
+    a: ArrayLike,
+    lengths: ArrayLike,
     *,
     name: str | None = None,
-    schedule: Any = None,
+    schedule: ScheduleLike | None = None,
 ) -> tuple[Array, Array]:
     """`scanr_total` of each segment of the last axis."""
     return _total_seg(f, init, a, lengths, True, "scanr_total_seg", name, schedule)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 from .. import simplify
+from ..annotations import ArrayLike, Function, ScheduleLike
 from ..array import Array
 from ..errors import Location, ShapeError, TracingError, user_facing, user_location
 from ..expr import Apply, Cond, Const, Expr, Index, Loop, Proj, Read, Var, constant, substitute
@@ -60,7 +61,7 @@ def constant_boundary(value: Any) -> BoundaryCondition:
 
 
 @_public("function")
-def function_boundary(g: Callable[..., Any]) -> BoundaryCondition:
+def function_boundary(g: Function) -> BoundaryCondition:
     """`g(i, j, …)` outside, called with the out-of-range source coordinates."""
     if not callable(g):
         raise TracingError(
@@ -272,12 +273,12 @@ for _sign in ("lt", "le", "gt", "ge", "neg", "abs", "invert"):
 
 @operation
 def stencil(
-    f: Callable[..., Any],
-    a: Any,
-    *more: Any,
+    f: Function,
+    a: ArrayLike,
+    *more: ArrayLike,
     boundary: Any = clamp,
     name: str | None = None,
-    schedule: Any = None,
+    schedule: ScheduleLike | None = None,
 ) -> Array:
     """Every element from its neighbourhood: `f(w, …)`, one neighbourhood per input.
 
@@ -317,9 +318,14 @@ def stencil(
 
 @combining
 def correlate(
-    a: Any, w: Any = None, boundary: Any = clamp, *, weights: Any = None, name: str | None = None,
-    schedule: Any = None,
-) -> Array:  # fmt: skip
+    a: ArrayLike,
+    w: ArrayLike | None = None,
+    boundary: Any = clamp,
+    *,
+    weights: ArrayLike | None = None,
+    name: str | None = None,
+    schedule: ScheduleLike | None = None,
+) -> Array:
     """Σₖ w[k]·a[i + k − centre] of "same" size, centre = extent // 2 (scipy.ndimage.correlate).
 
     The weights may be a run-time array of any size; `weights` is SciPy's name for `w`.
@@ -329,27 +335,38 @@ def correlate(
 
 @combining
 def convolve(
-    a: Any, w: Any = None, boundary: Any = clamp, *, weights: Any = None, name: str | None = None,
-    schedule: Any = None,
-) -> Array:  # fmt: skip
+    a: ArrayLike,
+    w: ArrayLike | None = None,
+    boundary: Any = clamp,
+    *,
+    weights: ArrayLike | None = None,
+    name: str | None = None,
+    schedule: ScheduleLike | None = None,
+) -> Array:
     """`correlate` with the weights flipped on every axis (scipy.ndimage.convolve)."""
     return _correlate(a, _either(w, weights, "convolve"), boundary, "convolve", name, schedule)
 
 
-def _either(w: Any, weights: Any, operation: str) -> Any:
-    if (w is None) == (weights is None):
+def _either(w: ArrayLike | None, weights: ArrayLike | None, operation: str) -> ArrayLike:
+    chosen = weights if w is None else w
+    if chosen is None or (w is not None and weights is not None):
         raise TracingError(
             f"{operation} needs its weights once: w, or weights.",
             hint="Write correlate(a, w): `weights` is another name of the same argument.",
         )
-    return weights if w is None else w
+    return chosen
 
 
 UNROLLED_TAPS = 400
 
 
 def _correlate(
-    a: Any, weights: Any, boundary: Any, operation: str, name: str | None, schedule: Any
+    a: ArrayLike,
+    weights: ArrayLike,
+    boundary: Any,
+    operation: str,
+    name: str | None,
+    schedule: ScheduleLike | None,
 ) -> Array:
     forbid_nesting(operation)
     where = user_location()
