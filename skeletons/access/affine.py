@@ -6,14 +6,10 @@ v (Index, the variable of a counted loop) and run-time constants s (extents, par
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from treadle.dsl.expr import Apply, Const, Expr, Extent, Index, Loop, Param, Read, Var, walk
-from treadle.dsl.graph import Leaf
-
-from ..ir.kernel import Access, Buffer
+from treadle.dsl.expr import Apply, Const, Expr, Extent, Index, Loop, Param, Var, walk
 
 #: Longer sums of run-time constants are constants of their own.
 MOST_TERMS = 8
@@ -90,59 +86,3 @@ def _sum(a: Affine, b: Affine, factor: int) -> Affine:
 def loop_counts(roots: Iterable[Expr]) -> dict[Var, Expr]:
     """The index variables of counted loops with their counts."""
     return {e.vars[0]: e.count for e in walk(roots) if isinstance(e, Loop)}
-
-
-def variable_names(roots: Iterable[Expr]) -> dict[Expr, str]:
-    """Index(k) is `i{k}`; loop variables keep their name, numbered where it is taken."""
-    names: dict[Expr, str] = {}
-    taken: Counter[str] = Counter()
-    for e in walk(roots):
-        if isinstance(e, Index):
-            names[e] = f"i{e.axis}"
-        elif isinstance(e, Loop):
-            v = e.vars[0]
-            names[v] = v.name if not taken[v.name] else f"{v.name}_{taken[v.name]}"
-            taken[v.name] += 1
-    return names
-
-
-def index_map(indices: Sequence[Expr], forms: dict[Expr, Affine | None],
-              names: dict[Expr, str]) -> tuple[tuple[dict[str, int] | None, ...],
-                                               tuple[int | None, ...]]:  # fmt: skip
-    """`Access.coefficients` and `Access.offset` of an index."""
-    coefficients: list[dict[str, int] | None] = []
-    offsets: list[int | None] = []
-    for e in indices:
-        form = forms.get(e)
-        if form is None or any(v not in names for v in form.variables):
-            coefficients.append(None)
-            offsets.append(None)
-        else:
-            coefficients.append({names[v]: c for v, c in form.variables.items()})
-            offsets.append(None if form.uniform else form.constant)
-    return tuple(coefficients), tuple(offsets)
-
-
-def read_accesses(roots: Sequence[Expr], buffers: dict[Leaf, Buffer]) -> tuple[Access, ...]:
-    """One Access per distinct index map of every array of `buffers` read under `roots`."""
-    forms, names = affine_forms(roots), variable_names(roots)
-    found: dict[tuple[object, ...], Access] = {}
-    for e in walk(roots):
-        if not isinstance(e, Read):
-            continue
-        coefficients, offset = index_map(e.args, forms, names)
-        buffer = buffers.get(Leaf(e.node, e.component))
-        if buffer is None:
-            continue
-        array = buffer.name
-        key = (array, tuple(None if c is None else tuple(sorted(c.items())) for c in coefficients),
-               offset, e.boundary)  # fmt: skip
-        old = found.get(key)
-        count = 1 if old is None else old.count + 1
-        found[key] = Access(array, False, coefficients, offset, e.boundary, count)
-    return tuple(found.values())
-
-
-def write_access(array: str, rank: int) -> Access:
-    """A store at the very index of the element."""
-    return Access(array, True, tuple({f"i{k}": 1} for k in range(rank)), (0,) * rank)

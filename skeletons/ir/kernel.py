@@ -325,22 +325,6 @@ class Special(Statement):
 # --- kernels -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Access:
-    """How a kernel reads or writes one array: its index map.
-
-    `coefficients[axis]` maps the kernel's index variables (by name) to integer coefficients,
-    `offset[axis]` is the constant; None where the index depends on data.
-    """
-
-    array: str
-    write: bool
-    coefficients: tuple[dict[str, int] | None, ...]
-    offset: tuple[int | None, ...]
-    boundary: str | None = None
-    count: int = 1
-
-
 @dataclass(frozen=True, eq=False)
 class Kernel:
     """One parallel launch.
@@ -369,10 +353,7 @@ class Kernel:
     task: Var
     body: Body
     comments: tuple[str, ...] = ()
-    accesses: tuple[Access, ...] = ()
     sites: tuple[Any, ...] = ()  # for Report: (operation, array, axis, Location)
-    flops: float = 0.0
-    schedule: Any = None
     light: bool = False
     threads: int = 0
     thread: Var | None = None
@@ -402,8 +383,6 @@ class Kernel:
         return max([3] * checked + sizes, default=0)
 
     def __str__(self) -> str:
-        pass
-
         return show(self)
 
 

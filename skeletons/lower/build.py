@@ -45,7 +45,6 @@ from treadle.skeletons.schedules.schedule import shown
 from ..ir import arithmetic as at
 from ..ir.hosted import Stride
 from ..ir.kernel import (
-    Access,
     Assign,
     Body,
     Buffer,
@@ -347,9 +346,7 @@ class Builder:
     # --- finished kernels ---
 
     def kernel(self, suffix: str, tasks: Expr, task: Var, body: Body, *,
-               accesses: tuple[Access, ...] = (), flops: float = 0.0,
-               comments: Iterable[str] = (), schedule: Any = None,
-               **gpu: Any) -> Kernel:  # fmt: skip
+               comments: Iterable[str] = (), **gpu: Any) -> Kernel:  # fmt: skip
         """A kernel with the buffers and scalars that `body` uses.
 
         `gpu`: threads, thread, resident, requires, aligned, fallback (see `Kernel`).
@@ -378,10 +375,7 @@ class Builder:
             task=task,
             body=body,
             comments=(*describe(self.node), *comments),
-            accesses=accesses,
             sites=tuple(self.sites),
-            flops=flops,
-            schedule=schedule,
             **gpu,
         )
 

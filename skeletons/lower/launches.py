@@ -126,7 +126,7 @@ def kernels_made(node: Node, context: LoweringContext) -> tuple[str, ...]:
 def _text(lowered: Lowered) -> list[str]:
     """The kernels, and how caches treat what they touch, without comments on the schedule."""
     return [
-        show(replace(v, comments=(), schedule=None, fallback=None))
+        show(replace(v, comments=(), fallback=None))
         + repr([(b.name, policy) for b, policy in v.policies])
         for k in lowered.kernels
         for v in _variants(k)

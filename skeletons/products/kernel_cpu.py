@@ -18,18 +18,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from treadle.dsl import simplify
-from treadle.dsl.access import read_bodies
 from treadle.dsl.expr import Apply, Expr, Index, Var, constant, primitive
 from treadle.dsl.graph import Matmul
 from treadle.dsl.types import ScalarType, float32, int64
 
-from ..access import affine
 from ..ir import arithmetic as at
 from ..ir import transform
 from ..ir.kernel import Assign, Comment, Load, Lowered, Store
 from ..ir.linearize import Linearizer, zero
 from ..lower import tiling
-from ..lower.build import Builder, LoweringContext, flop_count
+from ..lower.build import Builder, LoweringContext
 from ..lower.visits import Visits
 
 ROWS, COLUMNS, DEPTH, STRIP, TOGETHER = 64, 256, 256, 32, 8
@@ -81,11 +79,8 @@ class _Matmul:
                 self.batch = tuple(batch)
                 with into.when(exists):
                     self._block(into, row_block, col_block)
-        accesses = affine.read_accesses(read_bodies(self.node), builder.buffers)
-        accesses += tuple(affine.write_access(b.name, self.rank + 2) for b in self.outs)
         kernel = builder.kernel(
-            "", tasks, task, tuple(into.out), accesses=accesses,
-            flops=flop_count(node.epilogue), schedule=node.label.schedule,
+            "", tasks, task, tuple(into.out),
             comments=(f"blocks of {ROWS} x {COLUMNS}, {TOGETHER} rows together",),
         )  # fmt: skip
         return builder.lowered(kernel)

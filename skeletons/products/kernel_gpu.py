@@ -23,12 +23,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from treadle.dsl import simplify
-from treadle.dsl.access import read_bodies
 from treadle.dsl.expr import Apply, Expr, Index, Read, Var, constant, primitive, walk
 from treadle.dsl.graph import Matmul
 from treadle.dsl.types import ScalarType, float32, int32, uint32
 
-from ..access import affine
 from ..ir import arithmetic as at
 from ..ir import transform
 from ..ir.kernel import (
@@ -44,7 +42,7 @@ from ..ir.kernel import (
 )
 from ..ir.linearize import Linearizer, zero
 from ..lower import tiling
-from ..lower.build import Builder, LoweringContext, element_cost, flop_count
+from ..lower.build import Builder, LoweringContext, element_cost
 from ..lower.gpu import common
 from ..lower.gpu.visits import Turns, Visits
 
@@ -231,11 +229,8 @@ class _Matmul:
             enough = common.multiprocessors(builder.context) // 2
             requires.append(at.less_equal(enough, builder.scalar(tasks_host, "blocks")))
             requires += [at.less_equal(rows // 2, self.m), at.less_equal(cols // 2, self.n)]
-        accesses = affine.read_accesses(read_bodies(self.node), builder.buffers)
-        accesses += tuple(affine.write_access(b.name, self.rank + 2) for b in self.outs)
         return builder.kernel(
-            "", tasks, grid.task, tuple(into.out), accesses=accesses,
-            flops=flop_count(node.epilogue), schedule=node.label.schedule,
+            "", tasks, grid.task, tuple(into.out),
             comments=(f"blocks of {rows} x {cols}, {tile.depth} deep",),
             **grid.launch(requires, aligned, fallback, tile.resident),  # type: ignore[arg-type]
         )  # fmt: skip

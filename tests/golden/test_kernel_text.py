@@ -102,13 +102,7 @@ def text_of(array, **context):
     lowered = lower(array._leaves[0].node, LoweringContext(**context))
     for kernel in lowered.kernels:
         verify(kernel)
-    parts = [str(k) for k in lowered.kernels]
-    for k in lowered.kernels:
-        for a in k.accesses:
-            parts.append(f"// {k.name} {'writes' if a.write else 'reads'} {a.array}: "
-                         f"{a.coefficients} + {a.offset}"
-                         + (f" {a.boundary}" if a.boundary else "") + "\n")  # fmt: skip
-    return anywhere("\n".join(parts))
+    return anywhere("\n".join(str(k) for k in lowered.kernels))
 
 
 def anywhere(text):

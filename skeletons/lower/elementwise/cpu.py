@@ -23,7 +23,6 @@ from treadle.dsl.expr import Const, Expr, Index, Read, Var, constant, rewrite, s
 from treadle.dsl.graph import Generate, Leaf
 from treadle.dsl.types import bool_, int64
 
-from ...access import affine
 from ...ir import arithmetic as at
 from ...ir import transform
 from ...ir.kernel import Buffer, Comment, Kernel, Let, Lowered, Store
@@ -33,7 +32,7 @@ from ...schedules.arithmetic import ceil_div
 from ...schedules.examine import ascends
 from ...schedules.schedule import shown
 from .. import tiling
-from ..build import Builder, LoweringContext, element_bytes, element_cost, flop_count
+from ..build import Builder, LoweringContext, element_bytes, element_cost
 from ..stencil.merged import is_short, merge
 from ..stencil.overrun import Overrun, overrun
 from ..tiling import Tile, Tiling
@@ -148,16 +147,12 @@ def _kernel(builder: Builder, node: Generate, tasks: Expr, task: Var, into: Line
             collapsed: bool = False) -> Kernel:  # fmt: skip
     rank = len(node.shape)
     outs = builder.outputs()
-    accesses = affine.read_accesses(node.elements, builder.buffers)
-    accesses += tuple(affine.write_access(b.name, rank) for b in outs)
     comments = [f"schedule: {tiling.shown_schedule(builder)}"]
     if collapsed:
         comments.append(f"{rank} contiguous axes as one")
     work = elements_per_task(builder, node.elements, outs) * element_cost(node.elements)
-    return builder.kernel("", tasks, task, tuple(into.out), accesses=accesses,
-                          flops=flop_count(node.elements), comments=comments,
-                          schedule=builder.node.label.schedule, light=work <= TASK_COST / 2
-                          )  # fmt: skip
+    return builder.kernel("", tasks, task, tuple(into.out), comments=comments,
+                          light=work <= TASK_COST / 2)  # fmt: skip
 
 
 def _store(into: Linearizer, outs: Sequence[Buffer], indices: Sequence[Expr],

@@ -14,13 +14,12 @@ from typing import Any
 from treadle.dsl.expr import FALSE, Expr, Index, constant, walk
 from treadle.dsl.graph import Generate, Shape
 
-from ...access import affine
 from ...ir import arithmetic as at
 from ...ir import transform
 from ...ir.kernel import Buffer, Kernel, Load, Store, StoreVector
 from ...ir.linearize import Linearizer
 from .. import tiling
-from ..build import Builder, flop_count
+from ..build import Builder
 from ..gpu.common import (
     Group,
     Threads,
@@ -277,16 +276,11 @@ def _nest(into: Linearizer, first: Sequence[Expr], unit: Sequence[int], done: li
 
 def make_kernel(builder: Builder, node: Generate, tasks: Expr, grid: Threads, into: Linearizer,
                 comments: Sequence[str] = (), **launch: Any) -> Kernel:  # fmt: skip
-    """The kernel of a Generate, with its accesses and what its reader wants to know.
+    """The kernel of a Generate, with comments for its reader.
 
     Where a condition of it can never hold, its fallback.
     """
     if FALSE in launch["requires"] and launch["fallback"] is not None:
         return launch["fallback"]  # type: ignore[no-any-return]
-    outs = builder.outputs()
-    accesses = affine.read_accesses(node.elements, builder.buffers)
-    accesses += tuple(affine.write_access(b.name, len(node.shape)) for b in outs)
     told = [f"schedule: {tiling.shown_schedule(builder)}", *comments]
-    return builder.kernel("", tasks, grid.task, tuple(into.out), accesses=accesses,
-                          flops=flop_count(node.elements), comments=told,
-                          schedule=builder.node.label.schedule, **launch)  # fmt: skip
+    return builder.kernel("", tasks, grid.task, tuple(into.out), comments=told, **launch)

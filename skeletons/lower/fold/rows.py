@@ -30,9 +30,9 @@ from treadle.dsl.graph import Combine, Fold, FoldSeg, Leaf
 from ...access import affine
 from ...ir import arithmetic as at
 from ...ir import transform
-from ...ir.kernel import Access, Buffer, Kernel, Store
+from ...ir.kernel import Buffer, Kernel, Store
 from ...ir.linearize import Linearizer
-from ..build import Builder, flop_count
+from ..build import Builder
 from ..combining import apply_combine, assign, combine_simple, declare
 
 #: Elements of a column that are folded between two visits of its accumulator in memory.
@@ -155,17 +155,6 @@ class RowFold:
         types = [r.type for r in self.combine.results]
         return self.builder.scratch("partial", types, size)
 
-    def accesses(self) -> tuple[Access, ...]:
-        found = affine.read_accesses(
-            (*self.node.elements, *self.node.epilogue), self.builder.buffers
-        )
-        return found + tuple(affine.write_access(b.name, len(self.extents)) for b in self.outs)
-
     def kernel(self, suffix: str, tasks: Expr, task: Var, into: Linearizer, comment: str,
                **gpu: Any) -> Kernel:  # fmt: skip
-        roots = (*self.node.elements, *self.combine.results)
-        return self.builder.kernel(
-            suffix, tasks, task, tuple(into.out), accesses=self.accesses(),
-            flops=flop_count(roots) if suffix != "combine" else 0.0, comments=(comment,),
-            schedule=self.node.label.schedule, **gpu,
-        )  # fmt: skip
+        return self.builder.kernel(suffix, tasks, task, tuple(into.out), comments=(comment,), **gpu)

@@ -28,13 +28,12 @@ from treadle.dsl.expr import TRUE, Apply, Expr, Index, Read, Var, constant, walk
 from treadle.dsl.graph import Scan
 from treadle.dsl.types import int64
 
-from ...access import affine
 from ...ir import arithmetic as at
 from ...ir import transform
 from ...ir.kernel import Assign, Buffer, Kernel, Let, Load, Lowered, Store
 from ...ir.linearize import Linearizer
 from .. import tiling
-from ..build import Builder, LoweringContext, element_cost, flop_count
+from ..build import Builder, LoweringContext, element_cost
 from ..combining import Values, accumulate, assign, combine_simple, declare, fold_range, zeros
 from ..visits import WHOLE, Visits, strip_width
 
@@ -132,14 +131,7 @@ class AxisScan:
 
     def kernel(self, suffix: str, tasks: Expr, task: Var, into: Linearizer, comment: str,
                **gpu: Any) -> Kernel:  # fmt: skip
-        accesses = affine.read_accesses(
-            (*self.node.elements, *self.node.epilogue), self.builder.buffers
-        )
-        accesses += tuple(affine.write_access(b.name, len(self.out_shape)) for b in self.outs)
-        roots = (*self.node.elements, *self.combine.results)
-        return self.builder.kernel(suffix, tasks, task, tuple(into.out), accesses=accesses,
-                                   flops=flop_count(roots), comments=(comment,),
-                                   schedule=self.node.label.schedule, **gpu)  # fmt: skip
+        return self.builder.kernel(suffix, tasks, task, tuple(into.out), comments=(comment,), **gpu)
 
 
 def _costly(roots: Sequence[Expr]) -> bool:

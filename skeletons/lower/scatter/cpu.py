@@ -43,14 +43,13 @@ from treadle.dsl.graph import Combine, Permute
 from treadle.dsl.passes.recognise import is_count
 from treadle.dsl.types import bool_, int32, int64, uint8, uint32, uint64
 
-from ...access import affine
 from ...ir import arithmetic as at
 from ...ir import transform
-from ...ir.kernel import Access, Assign, Atomic, Buffer, Kernel, Load, Lowered, Store
+from ...ir.kernel import Assign, Atomic, Buffer, Kernel, Load, Lowered, Store
 from ...ir.linearize import Linearizer, zero
 from ...schedules import LocalityGraph, Schedule
 from .. import tiling
-from ..build import Builder, LoweringContext, element_cost, flop_count
+from ..build import Builder, LoweringContext, element_cost
 from ..combining import (
     Values,
     accumulate,
@@ -372,16 +371,7 @@ class _Permute:
                            "the copies and the defaults")  # fmt: skip
 
     def kernel(self, suffix: str, tasks: Expr, task: Var, into: Linearizer, comment: str) -> Kernel:
-        node = self.node
-        roots = (node.valid, *node.target, *node.values)
-        accesses = affine.read_accesses(roots, self.builder.buffers)
-        forms, variables = affine.affine_forms(roots), affine.variable_names(roots)
-        where = affine.index_map(node.target, forms, variables)
-        accesses += tuple(Access(b.name, True, *where) for b in self.outs)
-        combined = () if self.combine is None else self.combine.results
-        return self.builder.kernel(suffix, tasks, task, tuple(into.out), accesses=accesses,
-                                   flops=flop_count((*roots, *combined)), comments=(comment,),
-                                   schedule=node.label.schedule)  # fmt: skip
+        return self.builder.kernel(suffix, tasks, task, tuple(into.out), comments=(comment,))
 
 
 def _update(into: Linearizer, buffers: Sequence[Buffer], where: Expr, values: Sequence[Expr],

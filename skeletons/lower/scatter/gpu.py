@@ -48,7 +48,6 @@ from treadle.skeletons.schedules import LocalityGraph
 from ...access import affine
 from ...ir import arithmetic as at
 from ...ir.kernel import (
-    Access,
     Assign,
     Atomic,
     Barrier,
@@ -62,7 +61,7 @@ from ...ir.kernel import (
     While,
 )
 from ...ir.linearize import Linearizer, zero
-from ..build import Builder, LoweringContext, flop_count
+from ..build import Builder, LoweringContext
 from ..combining import Values, arithmetic, combine_simple, is_arithmetic
 from ..gpu import common
 from ..gpu.warp_aggregation import Meeting
@@ -453,18 +452,10 @@ class _Permute:
     def _kernel(self, suffix: str, tasks: Expr, grid: common.Threads, into: Linearizer, wide: bool,
                 comment: str, requires: Sequence[Expr], fallback: Kernel | None, resident: int
                 ) -> Kernel:  # fmt: skip
-        node, builder = self.node, self.builder
-        roots = (node.valid, *node.target, *node.values)
-        accesses = affine.read_accesses(roots, builder.buffers)
-        forms, variables = affine.affine_forms(roots), affine.variable_names(roots)
-        where = affine.index_map(node.target, forms, variables)
-        accesses += tuple(Access(b.name, True, *where) for b in self.outs)
-        combined = () if self.combine is None else self.combine.results
+        builder = self.builder
         group = self.sources.group
         conditions = (*requires, *(group.requires if wide else ()))
         return builder.kernel(
-            suffix, tasks, grid.task, tuple(into.out), accesses=accesses,
-            flops=flop_count((*roots, *combined)), comments=(comment,),
-            schedule=node.label.schedule,
+            suffix, tasks, grid.task, tuple(into.out), comments=(comment,),
             **grid.launch(conditions, group.aligned if wide else (), fallback, resident),
         )  # fmt: skip
