@@ -32,7 +32,7 @@ MOST_AXES = 64
 
 @never_set
 @user_facing_methods
-class Array(Operators):
+class Array(Operators["Array"]):
     """A collective, data-parallel computation: nothing runs until it is run.
 
     `shape` holds an int for every extent known to be constant and a scalar for the others;

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, overload
 
 import numpy as np
 
@@ -12,6 +14,24 @@ from .evaluator import public
 from .refusals import never_set, no_operand
 from .tracing import enclosing_kernel
 from .types import bool_, kind_of_literal
+
+if TYPE_CHECKING:
+    from .annotations import ArrayLike, DTypeLike
+    from .array import Array
+
+#: What an operation gives without an array among its operands: the class itself.
+V = TypeVar("V", bound="Operators[Any]")
+W = TypeVar("W", covariant=True)
+
+
+class Operator(Protocol[W]):
+    """A binary operator, bound to its left operand."""
+
+    @overload
+    def __call__(self, other: Array | np.ndarray[Any, Any], /) -> Array: ...
+    @overload
+    def __call__(self, other: ArrayLike, /) -> W: ...
+
 
 #: The method by which the class of a right operand computes, where it is not `__r…__`.
 _REFLECTED = {
@@ -36,17 +56,30 @@ _REFLECTED = {
 }
 
 
+def _operators(name: str) -> tuple[Callable[[Any, object], Any], Callable[[Any, object], Any]]:
+    """The operator of an element-wise function, and its reflected form."""
+
+    def operator(self: Operators[Any], other: object) -> Any:
+        return self._binary(name, other)
+
+    def reflected(self: Operators[Any], other: object) -> Any:
+        return self._binary(name, other, True)
+
+    return operator, reflected
+
+
 @never_set
 @user_facing_methods
-class Operators:
-    """The operators shared by scalars and arrays; `_binary` builds the result."""
+class Operators(Generic[V]):
+    """The operators shared by scalars and arrays; `_binary` builds the result, a `V` (of a scalar
+    and an array: an array)."""
 
     __slots__ = ()
     # What stands on the left of an array leaves the operation to us: NumPy's arrays, pandas'.
     __array_priority__ = 1000
     __pandas_priority__ = 10_000
 
-    def _binary(self, name: str, other: Any, swapped: bool = False) -> Any:
+    def _binary(self, name: str, other: object, swapped: bool = False) -> Any:
         if not _is_operand(other):
             return self._beside(name, other, swapped)
         if name == "multiply" and isinstance(other, np.matrix):
@@ -54,13 +87,12 @@ class Operators:
                 "* of a np.matrix is its matrix product, of an array that of elements.",
                 hint="Say which: a @ np.asarray(m), or a * np.asarray(m).",
             )
-        return (
-            later.elementwise(name, other, self)
-            if swapped
-            else later.elementwise(name, self, other)
+        compute: Callable[..., Any] = (
+            later.power if name == "power" else partial(later.elementwise, name)
         )
+        return compute(other, self) if swapped else compute(self, other)
 
-    def _beside(self, name: str, other: Any, swapped: bool) -> Any:
+    def _beside(self, name: str, other: object, swapped: bool) -> Any:
         """What the class of `other`, which is no number and no array, makes of the operation."""
         if name == "multiply" and self._repeats and isinstance(other, str | bytes | list | tuple):
             return NotImplemented  # [0] * n
@@ -74,98 +106,53 @@ class Operators:
     #: Whether a sequence times this value is a sequence repeated so often.
     _repeats = True
 
-    def _unary(self, name: str) -> Any:
-        return later.elementwise(name, self)
+    def _unary(self, name: str) -> V:
+        made: V = later.elementwise(name, self)
+        return made
 
-    def __add__(self, other: Any) -> Any:
-        return self._binary("add", other)
-
-    def __radd__(self, other: Any) -> Any:
-        return self._binary("add", other, True)
-
-    def __sub__(self, other: Any) -> Any:
-        return self._binary("subtract", other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return self._binary("subtract", other, True)
-
-    def __mul__(self, other: Any) -> Any:
-        return self._binary("multiply", other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return self._binary("multiply", other, True)
-
-    def __truediv__(self, other: Any) -> Any:
-        return self._binary("true_divide", other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return self._binary("true_divide", other, True)
-
-    def __floordiv__(self, other: Any) -> Any:
-        return self._binary("floor_divide", other)
-
-    def __rfloordiv__(self, other: Any) -> Any:
-        return self._binary("floor_divide", other, True)
-
-    def __mod__(self, other: Any) -> Any:
-        return self._binary("remainder", other)
-
-    def __rmod__(self, other: Any) -> Any:
-        return self._binary("remainder", other, True)
-
-    def __divmod__(self, other: Any) -> Any:
-        return self // other, self % other
-
-    def __rdivmod__(self, other: Any) -> Any:
-        return other // self, other % self
-
-    def __pow__(self, other: Any, modulus: Any = None) -> Any:
-        if modulus is not None:
-            return NotImplemented
-        return (
-            later.power(self, other) if _is_operand(other) else self._beside("power", other, False)
-        )
-
-    def __rpow__(self, other: Any) -> Any:
-        return (
-            later.power(other, self) if _is_operand(other) else self._beside("power", other, True)
-        )
-
-    def __matmul__(self, other: Any) -> Any:
-        return later.matmul(self, other)
-
-    def __rmatmul__(self, other: Any) -> Any:
-        return later.matmul(other, self)
-
-    def __lshift__(self, other: Any) -> Any:
-        return self._binary("left_shift", other)
-
-    def __rlshift__(self, other: Any) -> Any:
-        return self._binary("left_shift", other, True)
-
-    def __rshift__(self, other: Any) -> Any:
-        return self._binary("right_shift", other)
-
-    def __rrshift__(self, other: Any) -> Any:
-        return self._binary("right_shift", other, True)
-
-    def __and__(self, other: Any) -> Any:
-        return self._binary("bitwise_and", other)
-
-    def __rand__(self, other: Any) -> Any:
-        return self._binary("bitwise_and", other, True)
-
-    def __or__(self, other: Any) -> Any:
-        return self._binary("bitwise_or", other)
-
-    def __ror__(self, other: Any) -> Any:
-        return self._binary("bitwise_or", other, True)
-
-    def __xor__(self, other: Any) -> Any:
-        return self._binary("bitwise_xor", other)
-
-    def __rxor__(self, other: Any) -> Any:
-        return self._binary("bitwise_xor", other, True)
+    if TYPE_CHECKING:
+        __add__: Operator[V]
+        __radd__: Operator[V]
+        __sub__: Operator[V]
+        __rsub__: Operator[V]
+        __mul__: Operator[V]
+        __rmul__: Operator[V]
+        __truediv__: Operator[V]
+        __rtruediv__: Operator[V]
+        __floordiv__: Operator[V]
+        __rfloordiv__: Operator[V]
+        __mod__: Operator[V]
+        __rmod__: Operator[V]
+        __lshift__: Operator[V]
+        __rlshift__: Operator[V]
+        __rshift__: Operator[V]
+        __rrshift__: Operator[V]
+        __and__: Operator[V]
+        __rand__: Operator[V]
+        __or__: Operator[V]
+        __ror__: Operator[V]
+        __xor__: Operator[V]
+        __rxor__: Operator[V]
+        __lt__: Operator[V]
+        __le__: Operator[V]
+        __gt__: Operator[V]
+        __ge__: Operator[V]
+    else:
+        __add__, __radd__ = _operators("add")
+        __sub__, __rsub__ = _operators("subtract")
+        __mul__, __rmul__ = _operators("multiply")
+        __truediv__, __rtruediv__ = _operators("true_divide")
+        __floordiv__, __rfloordiv__ = _operators("floor_divide")
+        __mod__, __rmod__ = _operators("remainder")
+        __lshift__, __rlshift__ = _operators("left_shift")
+        __rshift__, __rrshift__ = _operators("right_shift")
+        __and__, __rand__ = _operators("bitwise_and")
+        __or__, __ror__ = _operators("bitwise_or")
+        __xor__, __rxor__ = _operators("bitwise_xor")
+        __lt__ = _operators("less")[0]
+        __le__ = _operators("less_equal")[0]
+        __gt__ = _operators("greater")[0]
+        __ge__ = _operators("greater_equal")[0]
 
     def __eq__(self, other: object) -> Any:
         return self._binary("equal", other)
@@ -173,51 +160,61 @@ class Operators:
     def __ne__(self, other: object) -> Any:
         return self._binary("not_equal", other)
 
-    def __lt__(self, other: Any) -> Any:
-        return self._binary("less", other)
+    def __divmod__(self, other: ArrayLike) -> tuple[Array | V, Array | V]:
+        return self // other, self % other
 
-    def __le__(self, other: Any) -> Any:
-        return self._binary("less_equal", other)
+    def __rdivmod__(self, other: ArrayLike) -> tuple[Array | V, Array | V]:
+        return self.__rfloordiv__(other), self.__rmod__(other)
 
-    def __gt__(self, other: Any) -> Any:
-        return self._binary("greater", other)
+    def __pow__(self, other: ArrayLike, modulus: object = None) -> Any:
+        return NotImplemented if modulus is not None else self._binary("power", other)
 
-    def __ge__(self, other: Any) -> Any:
-        return self._binary("greater_equal", other)
+    def __rpow__(self, other: ArrayLike) -> Any:
+        return self._binary("power", other, True)
 
-    def __neg__(self) -> Any:
+    def __matmul__(self, other: ArrayLike) -> Array:
+        return later.matmul(self, other)
+
+    def __rmatmul__(self, other: ArrayLike) -> Array:
+        return later.matmul(other, self)
+
+    def __neg__(self) -> V:
         return self._unary("negative")
 
-    def __pos__(self) -> Any:
+    def __pos__(self) -> Self:
         return self
 
-    def __abs__(self) -> Any:
+    def __abs__(self) -> V:
         return self._unary("absolute")
 
-    def __invert__(self) -> Any:
+    def __invert__(self) -> V:
         return self._unary("invert")
 
-    def __round__(self, digits: int = 0) -> Any:
-        return later.round(self, digits)
+    def __round__(self, digits: int = 0) -> V:
+        made: V = later.round(self, digits)
+        return made
 
-    def astype(self, dtype: Any) -> Any:
-        return later.cast(self, dtype)
+    def astype(self, dtype: DTypeLike) -> V:
+        made: V = later.cast(self, dtype)
+        return made
 
-    def round(self, decimals: int = 0) -> Any:
-        return later.round(self, decimals)
+    def round(self, decimals: int = 0) -> V:
+        made: V = later.round(self, decimals)
+        return made
 
-    def clip(self, low: Any = None, high: Any = None) -> Any:
-        return later.clip(self, low, high)
+    def clip(self, low: ArrayLike | None = None, high: ArrayLike | None = None) -> V:
+        made: V = later.clip(self, low, high)
+        return made
 
     @property
-    def real(self) -> Any:
+    def real(self) -> V:
         return self._unary("real")
 
     @property
-    def imag(self) -> Any:
+    def imag(self) -> V:
         return self._unary("imag")
 
-    def conj(self) -> Any:
+    def conj(self) -> V:
         return self._unary("conjugate")
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
@@ -276,14 +273,14 @@ class Operators:
             )
         return TracingError("arrays are never changed in place.", hint=hint)
 
-    def __copy__(self) -> Any:
+    def __copy__(self) -> Self:
         return self
 
-    def __deepcopy__(self, _: Any) -> Any:
+    def __deepcopy__(self, _: object) -> Self:
         return self
 
 
-def missing_attribute(value: Operators, name: str) -> AttributeError:
+def missing_attribute(value: Operators[Any], name: str) -> AttributeError:
     """The error of an attribute that arrays, or scalars, have not."""
     from . import elsewhere
 
@@ -307,7 +304,7 @@ def missing_attribute(value: Operators, name: str) -> AttributeError:
     return no_attribute(said, name)
 
 
-def _is_operand(value: Any) -> bool:
+def _is_operand(value: object) -> bool:
     return (
         isinstance(value, later.Scalar | later.Array | np.generic)
         or kind_of_literal(value) is not None

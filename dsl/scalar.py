@@ -72,7 +72,7 @@ _HINT_EXTENTS = (
 
 @never_set
 @user_facing_methods
-class Scalar(Operators, Scoped):
+class Scalar(Operators["Scalar"], Scoped):
     """One value inside a kernel (Accelerate's `Exp`): arithmetic on it builds an expression."""
 
     __slots__ = ("_expr",)

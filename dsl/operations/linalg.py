@@ -434,7 +434,7 @@ def dot(a: ArrayLike, b: ArrayLike) -> Array:
     to last axis otherwise; a scalar operand scales."""
     x, y = as_array(a, "dot"), as_array(b, "dot")
     if x.ndim == 0 or y.ndim == 0:
-        return x * y  # type: ignore[no-any-return]
+        return x * y
     if x.ndim == 1 and y.ndim == 1:
         checked = _inner_check(x, y, x._shape[0], y._shape[0])
         t = promote(x.types[0], False, y.types[0], False)[0]
