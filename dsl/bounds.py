@@ -21,9 +21,11 @@ def whole(t: ScalarType) -> Range:
 
 
 def exact(op: str, t: ScalarType, args: Sequence[Range]) -> Range:
-    """Between which numbers the result of an operation lies before it wraps to its type `t`."""
-    rule = _RULES.get(op)
-    return whole(t) if rule is None else rule(*args)
+    """The range of an operation's result before it wraps to its type `t`, from those of its
+    operands (booleans: 0 and 1); all numbers of the type where no rule is known."""
+    rule = RULES.get(op)
+    found = None if rule is None else rule(*args)
+    return whole(t) if found is None else found
 
 
 def wraps(found: Range, t: ScalarType) -> bool:
@@ -74,34 +76,108 @@ def _hull(*ends: int) -> Range:
     return min(ends), max(ends)
 
 
-def _floor_divide(a: Range, b: Range) -> Range:
-    if b[0] > 0:
-        return _hull(*(x // y for x in a for y in b))
-    most = max(map(abs, a))
-    return -most, most
+def _divide(divide: Callable[[int, int], int]) -> Callable[[Range, Range], Range]:
+    """The rule of a division that gives 0 for the divisor 0 and is monotonic in the dividend."""
+
+    def rule(a: Range, b: Range) -> Range:
+        if b[0] < 0:
+            most = max(map(abs, a))
+            return -most, most
+        quotients = [divide(x, max(y, 1)) for x in a for y in b]
+        return _hull(*quotients, 0) if b[0] == 0 else _hull(*quotients)
+
+    return rule
+
+
+def _truncated(a: int, b: int) -> int:
+    return -(-a // b) if a < 0 else a // b
 
 
 def _remainder(a: Range, b: Range) -> Range:
-    if b[0] > 0 and a[0] >= 0 and a[1] < b[0]:
-        return a
+    """Of the divisor's sign; 0 for the divisor 0."""
+    if a[0] >= 0 and b[0] >= 0:
+        return a if a[1] < b[0] else (0, min(a[1], max(b[1] - 1, 0)))
     return min(b[0] + 1, 0), max(b[1] - 1, 0)
+
+
+def _rem(a: Range, b: Range) -> Range:
+    """Of the dividend's sign; 0 for the divisor 0."""
+    most = max(max(map(abs, b)) - 1, 0)
+    return -min(max(-a[0], 0), most), min(max(a[1], 0), most)
 
 
 def _absolute(a: Range) -> Range:
     return max(a[0], -a[1], 0), max(map(abs, a))
 
 
-_RULES: dict[str, Callable[..., Range]] = {
+def _multiply(a: Range, b: Range) -> Range:
+    return _hull(*(x * y for x in a for y in b))
+
+
+def _fma(a: Range, b: Range, c: Range) -> Range:
+    low, high = _multiply(a, b)
+    return low + c[0], high + c[1]
+
+
+def _left_shift(a: Range, by: Range) -> Range | None:
+    """A shift by the width or more gives 0."""
+    if by[0] != by[1] or not 0 <= by[0] < 64:
+        return None
+    return min(a[0] << by[0], 0), max(a[1] << by[0], 0)
+
+
+def _right_shift(a: Range, by: Range) -> Range | None:
+    """Arithmetic; a shift by the width or more gives 0, or -1 of negative numbers."""
+    if by[0] < 0:
+        return (0, a[1]) if a[0] >= 0 else None
+    return _hull(*(x >> min(n, 64) for x in a for n in by))
+
+
+def _and(a: Range, b: Range) -> Range | None:
+    natural = [r[1] for r in (a, b) if r[0] >= 0]
+    return (0, min(natural)) if natural else None
+
+
+def _or(a: Range, b: Range) -> Range | None:
+    if a[0] < 0 or b[0] < 0:
+        return None
+    return 0, (1 << max(a[1], b[1]).bit_length()) - 1
+
+
+def _smaller(a: Range, b: Range) -> Range:
+    return min(a[0], b[0]), min(a[1], b[1])
+
+
+def _larger(a: Range, b: Range) -> Range:
+    return max(a[0], b[0]), max(a[1], b[1])
+
+
+#: The range of a result by those of the operands; None: nothing is known.
+RULES: dict[str, Callable[..., Range | None]] = {
     "add": lambda a, b: (a[0] + b[0], a[1] + b[1]),
     "subtract": lambda a, b: (a[0] - b[1], a[1] - b[0]),
-    "multiply": lambda a, b: _hull(*(x * y for x in a for y in b)),
+    "multiply": _multiply,
+    "fma": _fma,
     "negative": lambda a: (-a[1], -a[0]),
     "invert": lambda a: (~a[1], ~a[0]),
     "absolute": _absolute,
-    "minimum": lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
-    "maximum": lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
-    "floor_divide": _floor_divide,
+    "sign": lambda a: (-1, 1),
+    "popcount": lambda a: (0, 64),
+    "clz": lambda a: (0, 64),
+    "ctz": lambda a: (0, 64),
+    "minimum": _smaller,
+    "fmin": _smaller,
+    "maximum": _larger,
+    "fmax": _larger,
+    "floor_divide": _divide(lambda x, y: x // y),
+    "quot": _divide(_truncated),
     "remainder": _remainder,
+    "rem": _rem,
+    "left_shift": _left_shift,
+    "right_shift": _right_shift,
+    "bitwise_and": _and,
+    "bitwise_or": _or,
+    "bitwise_xor": _or,
     "select": lambda p, a, b: (min(a[0], b[0]), max(a[1], b[1])),
     "also": lambda a, tested: a,
     "cast": lambda a: a,

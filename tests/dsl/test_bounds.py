@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 
 import treadle as td
+from treadle.dsl.bounds import RULES, exact
 from treadle.dsl.domains import domain
-from treadle.dsl.expr import Index, Read, walk
+from treadle.dsl.expr import Apply, Index, Read, Var, walk
 from treadle.dsl.graph import Generate, topological
 from treadle.dsl.passes.tested import may_be_outside
+from treadle.dsl.primitives import TABLE
+from treadle.dsl.types import as_type, int64
 
 INSIDE = {
     "slice": lambda a, n: a[1:-1],
@@ -90,3 +93,28 @@ def _places(index, extent, size):
         return int(made.value)
 
     return {at(index, i) for i in range(max(at(extent, 0), 0))}
+
+
+@pytest.mark.parametrize("op", sorted(RULES))
+def test_ranges_hold_every_result(op):
+    """Each rule against the primitive itself, for all operands in all small ranges."""
+    if op in ("also", "cast"):
+        return
+    rule, primitive = RULES[op], TABLE[op]
+    arity = rule.__code__.co_argcount
+    ends = [(low, high) for low in (-5, -1, 0, 2) for high in (-3, 0, 1, 4, 7) if low <= high]
+    predicates = [(0, 1)] if op == "select" else ends
+    choices = (
+        [predicates, *([ends] * (arity - 1))] if arity < 3 else [predicates, ends[::3], ends[::4]]
+    )
+    for ranges in itertools.product(*choices[:arity]):
+        kinds = ["bool" if op == "select" and k == 0 else "int64" for k in range(arity)]
+        axes = [
+            np.arange(low, high + 1).astype(kind)
+            for (low, high), kind in zip(ranges, kinds, strict=True)
+        ]
+        variables = [Var(f"v{k}", as_type(kind)) for k, kind in enumerate(kinds)]
+        e = Apply(primitive, tuple(variables), int64)
+        found = e.value(np.meshgrid(*axes, indexing="ij"))
+        low, high = exact(op, int64, ranges)
+        assert low <= found.min() and found.max() <= high, (ranges, low, high)

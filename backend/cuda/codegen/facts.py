@@ -16,8 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
 
+from treadle.dsl.bounds import Range, exact, whole, wraps
 from treadle.dsl.expr import Apply, Const, Expr, Extent, Var, walk
-from treadle.dsl.types import ScalarType, int32, int64
+from treadle.dsl.types import int32, int64
 from treadle.skeletons.ir.hosted import Stride
 from treadle.skeletons.ir.kernel import (
     Assign,
@@ -39,7 +40,6 @@ from treadle.skeletons.ir.kernel import (
     statements,
 )
 
-Range = tuple[int, int]
 #: Extents, counts of elements and positions of them are at most this.
 _SIZE = 1 << 47
 #: Larger constants are no part of index arithmetic: somebody mixes bits.
@@ -64,11 +64,6 @@ def unknown(e: Expr, known: Container[Expr]) -> Iterator[Expr]:
 def _held(r: Range, bound: int) -> Range:
     """A range within ±bound."""
     return max(r[0], -bound), min(r[1], bound)
-
-
-def whole(t: ScalarType) -> Range:
-    """Every number of an integer type."""
-    return int(t.lowest), int(t.highest)
 
 
 class Facts:
@@ -243,17 +238,16 @@ class Facts:
             return whole(t)
         args = [self._ranges[a] for a in e.args]
         name = e.op.name
+        if name == "reciprocal_divide":  # of a number that is never negative
+            return 0, args[0][1]
+        found = exact(name, t, args)
         if name in _LINEAR:
-            return self._linear(e, name, args)
-        low, high = whole(t)
-        found = _nonlinear(name, args, e)
-        if found is None:
-            return low, high
-        return found if low <= found[0] and found[1] <= high else (low, high)
+            return self._linear(e, name, found)
+        return whole(t) if wraps(found, t) else found
 
-    def _linear(self, e: Apply, name: str, args: list[Range]) -> Range:
+    def _linear(self, e: Apply, name: str, found: Range) -> Range:
         low, high = whole(e.type)
-        first, last = _interval(name, args)
+        first, last = found
         if low <= first and last <= high:
             self._exact.add(e)
             return first, last
@@ -325,64 +319,6 @@ def _uses(s: Statement) -> Iterable[tuple[Expr, bool]]:
         case Declare() | Assign():
             return [(s.value, True)]
     return [(e, True) for e in expressions(s)]
-
-
-def _interval(name: str, args: list[Range]) -> Range:
-    a = args[0]
-    if name == "negative":
-        return -a[1], -a[0]
-    b = args[1]
-    if name == "add":
-        return a[0] + b[0], a[1] + b[1]
-    if name == "subtract":
-        return a[0] - b[1], a[1] - b[0]
-    corners = [x * y for x in a for y in b]
-    low, high = min(corners), max(corners)
-    return (low + args[2][0], high + args[2][1]) if name == "fma" else (low, high)
-
-
-def _nonlinear(name: str, args: list[Range], e: Apply) -> Range | None:
-    a = args[0]
-    b = args[1] if len(args) > 1 else a
-    match name:
-        case "cast":
-            return a
-        case "select":
-            return min(b[0], args[2][0]), max(b[1], args[2][1])
-        case "minimum" | "fmin":
-            return min(a[0], b[0]), min(a[1], b[1])
-        case "maximum" | "fmax":
-            return max(a[0], b[0]), max(a[1], b[1])
-        case "floor_divide" | "quot" | "reciprocal_divide" if a[0] >= 0:
-            if name == "reciprocal_divide":
-                return 0, a[1]
-            return (0, a[1] // max(b[0], 1)) if b[0] >= 0 else None
-        case "floor_divide" | "quot" if b[0] >= 0:
-            return min(a[0], 0), max(a[1], 0)
-        case "remainder" if b[0] >= 0:
-            high = max(b[1] - 1, 0)
-            return 0, min(high, a[1]) if a[0] >= 0 else high
-        case "rem" if a[0] >= 0:
-            return 0, min(a[1], max(b[1] - 1, 0)) if b[0] >= 0 else a[1]
-        case "right_shift" if a[0] >= 0:
-            by = e.args[1]
-            if isinstance(by, Const) and 0 <= int(by.value) < e.type.bits:
-                return a[0] >> int(by.value), a[1] >> int(by.value)
-            return 0, a[1]
-        case "left_shift" if a[0] >= 0 and isinstance(e.args[1], Const):
-            places = int(e.args[1].value)
-            return (a[0] << places, a[1] << places) if 0 <= places < e.type.bits else (0, 0)
-        case "bitwise_and" if a[0] >= 0 or b[0] >= 0:
-            return 0, min(r[1] for r in (a, b) if r[0] >= 0)
-        case "bitwise_or" | "bitwise_xor" if a[0] >= 0 and b[0] >= 0:
-            return 0, (1 << max(a[1], b[1]).bit_length()) - 1
-        case "popcount" | "clz" | "ctz":
-            return 0, e.args[0].type.bits
-        case "sign":
-            return -1, 1
-        case "absolute" if a[0] > int(e.type.lowest):
-            return 0, max(abs(a[0]), abs(a[1]))
-    return None
 
 
 def _under_casts(e: Expr) -> Expr:
