@@ -1,8 +1,8 @@
-"""The numbers of docs/products.md, from the newest results, between marks.
+"""Writes the numbers of docs/products.md from the newest results, between marks.
 
     python -m benchmarks.matmul.page
 
-A test holds the page to what this would write.
+A test checks that the page is what this module would write.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "products.md"
 MARKS = ("<!-- products: begin (python -m benchmarks.matmul.page) -->", "<!-- products: end -->")
-#: What is no way of treadle's alone: the peer, and what is compared with it.
+#: A plain Strassen level over the library, for comparison.
 RIVAL = "workspace strassen"
 
 
@@ -41,13 +41,13 @@ def _ways(rows: Sequence[dict[str, Any]], peer: str) -> list[str]:
 
 
 def _ratio(row: dict[str, Any], way: str) -> str:
-    """Times as fast as the library's product; – where it was wrong or not measured."""
+    """The speedup over the library's product; – where it was wrong or not measured."""
     one = row["ways"].get(way)
     return f"{one['ratio']:.2f}" if one is not None and one["right"] else "–"
 
 
 def squares(data: dict[str, Any], dtype: str) -> list[str]:
-    """One type's square products: the library's rate, and how many times as fast the ways are."""
+    """The square products of one type: the library's rate, and the speedups over it."""
     peer = data["peer"]
     rows = [r for r in data["rows"] if r["family"] == "square" and r["type"] == dtype]
     ways = _ways(rows, peer)
@@ -55,12 +55,12 @@ def squares(data: dict[str, Any], dtype: str) -> list[str]:
     head = ["n", peer, *ways]
     cells = ([f"{r['n']:,}", f"{r['ways'][peer]['tflops']:.1f}", *(_ratio(r, w) for w in ways)]
              for r in rows)  # fmt: skip
-    title = f"**Square products, {dtype}**: the library's {unit}, and times as fast as it."
+    title = f"**Square products, {dtype}**: {unit} of {peer}, and speedups over it."
     return [title, "", *_table(head, cells)]
 
 
 def crossovers(data: dict[str, Any]) -> list[str]:
-    """From which extent on the ways stay ahead, a line for each type and family."""
+    """The extents from which each variant stays ahead, a line for each type and family."""
     found = data["crossovers"]
     ways = [w for w in dict.fromkeys(c["way"] for c in found) if w != data["peer"]]
     held = {(c["type"], c["family"], c["way"]): c["from"] for c in found}
@@ -75,7 +75,7 @@ def crossovers(data: dict[str, Any]) -> list[str]:
 
 
 def executions(data: dict[str, Any]) -> list[str]:
-    """The executions at the largest extent of each type, as many levels as columns."""
+    """The executions at the largest extent of each type, a column for each number of levels."""
     found = []
     for dtype in dict.fromkeys(r["type"] for r in data["rows"]):
         row = [r for r in data["rows"] if r["type"] == dtype][-1]
@@ -87,9 +87,9 @@ def executions(data: dict[str, Any]) -> list[str]:
 
 
 def filled(data: dict[str, Any]) -> list[str]:
-    """What was multiplied in the memory of a small card."""
+    """The largest products in the memory of a smaller GPU."""
     return _table(
-        ["in so much memory", "n", "seconds", "TFLOP/s"],
+        ["memory, variant", "n", "seconds", "TFLOP/s"],
         ([f"{r['bytes'] / 1e9:.0f} GB, {r['way']}", f"{r['n']:,}",
           *(("does not fit", "") if r["ms"] is None else
             (f"{r['ms'] / 1e3:.3g}", f"{2e-9 * r['n'] ** 3 / r['ms']:.1f}"))]
@@ -98,26 +98,26 @@ def filled(data: dict[str, Any]) -> list[str]:
 
 
 def section() -> str:
-    """What stands between the marks."""
+    """The generated part of the page."""
     path, data = newest("matmul-cuda")
     other, ways = newest("matmul-cuda-executions")
     picture = path.with_suffix(".png").relative_to(ROOT)
     whole = ", ".join(f"{name}: {n:,}" for name, n in data["largest"].items())
     lines = [
-        f"On an {data['device']}, {data['date']}; medians of events, every result checked; "
+        f"On an {data['device']}, {data['date']}; medians of CUDA events, every result checked; "
         f"[all products](../{path.with_suffix('.md').relative_to(ROOT)}).",
         "", *([data["note"], ""] if "note" in data else []),
         f"![Effective TFLOP/s of three families of products, by type](../{picture})", "",
-        f"**From which extent on** a way stays faster than {data['peer']}:", "",
+        f"**Crossover**: the extent from which each variant stays faster than {data['peer']}:", "",
         *crossovers(data), "",
     ]  # fmt: skip
     for dtype in dict.fromkeys(r["type"] for r in data["rows"]):
         lines += [*squares(data, dtype), ""]
-    lines += [f"**Executions**, times as fast as {ways['peer']} "
+    lines += [f"**Executions**, speedup over {ways['peer']} "
               f"([all](../{other.with_suffix('.md').relative_to(ROOT)})):", "",
               *executions(ways), "",
-              f"**The largest square** of float32 in the {data['free'] / 1e9:.0f} GB of this card: "
-              f"{whole}."]  # fmt: skip
+              f"**The largest square float32 product** in the {data['free'] / 1e9:.0f} GB of this "
+              f"GPU: {whole}."]  # fmt: skip
     if data.get("filled"):
         lines += ["", *filled(data)]
     return "\n".join(lines)
