@@ -1,11 +1,11 @@
-"""The numbers of docs/study.md and docs/locality.md, from the results, between marks.
+"""Writes the numbers of docs/study.md and docs/locality.md from the results, between marks.
 
     python -m benchmarks.schedules.pages [--predict FILE.json]
 
 Writes both pages from the newest results in benchmarks/results (`schedules-gpu-*`, `paver-gpu-*`,
-`reorder-gpu-*`, `traffic-gpu-*`, `levels-gpu-*`); a test holds the pages to what this would write.
-`--predict` first puts the predictions of the model as it is now into a study that was measured
-before: nothing is run, and no GPU is needed.
+`reorder-gpu-*`, `traffic-gpu-*`, `levels-gpu-*`); a test checks that the pages are what this module
+would write.  `--predict` first replaces the predictions in an earlier study by those of the current
+model: nothing is run, and no GPU is needed.
 """
 
 from __future__ import annotations
@@ -86,21 +86,21 @@ def which_schedule() -> str:
     results, about = study.read(path)
     lines = [
         f"{len(results)} programs under up to {max(len(r.measured) for r in results)} schedules on "
-        f"an {about['device']['gpu']}, {about['date'][:10]}; float32, microseconds, medians, data "
-        "as warm as the program before left it. *As treadle does it*: measured twice, without a "
-        "schedule and under `Auto()`, the shorter; the two are up to 3 % apart. *Order alone*: the "
-        "most that an order, a hint or a residency gained over the row order with blocks of the "
-        "same shape, which may be slower than what is done unasked.",
+        f"an {about['device']['gpu']}, {about['date'][:10]}; float32; medians in microseconds; "
+        "caches as the previous run left them. *Default*: no schedule and `Auto()` are measured "
+        "separately, and the shorter time is shown; the two differ by up to 3 %. *Order alone*: "
+        "the largest gain of an order, a hint or a residency over row order with blocks of the "
+        "same shape, which may be slower than the default.",
         "",
-        "| program | `Row()` | blocks 8 × 32, row by row | as treadle does it | fastest other | | "
-        "order alone | `Auto()` over the fastest |",
+        "| program | `Row()` | row order of 8 × 32 blocks | default | fastest other | | "
+        "order alone | `Auto()` / fastest |",
         "| --- | ---: | ---: | ---: | --- | ---: | --- | ---: |",
     ]
     for r in results:
         times = {n: _microseconds(m.warm) for n, m in r.measured.items()}
         twice = [r.measured[n].warm for n in ("default", "Auto()") if n in r.measured]
         unasked = _microseconds(min(twice)) if twice else ""
-        turned = f"{r.gain:.2f} × {_code(r.turned)}" if r.gain >= 1.03 else "nothing"
+        turned = f"{r.gain:.2f}× {_code(r.turned)}" if r.gain >= 1.03 else "none"
         auto = "" if r.auto is None else f"{r.auto:.2f}"
         lines.append(
             f"| {r.program} | {times.get('Row()', '')} | {times.get('Row() | Block(8, 32)', '')} | "
@@ -109,10 +109,10 @@ def which_schedule() -> str:
     box = next(r for r in results if "box" in r.program).measured
     zigzag = min(m.warm for n, m in box.items() if n.startswith("ZigZag") and "Block" in n)
     lines += ["", *summary(results),
-              "- A zigzag of blocks on the 9×9 box of a 4k image, where the paper saw 13 %: "
-              f"{box['Row() | Block(8, 32)'].warm / zigzag:.2f} ×.", "",
-              f"[All times]({_link(path)}), also with cold caches, and the numbers "
-              f"behind them as [data]({_link(path, '.json')})."]  # fmt: skip
+              "- A zigzag of blocks on the 9×9 box of a 4K image gains a factor of "
+              f"{box['Row() | Block(8, 32)'].warm / zigzag:.2f}; the paper reported 13 %.", "",
+              f"[All times]({_link(path)}), also with cold caches; [raw data]"
+              f"({_link(path, '.json')})."]  # fmt: skip
     return "\n".join(lines)
 
 
@@ -134,9 +134,9 @@ def counted(graphs: bool) -> str:
 
 
 def unseen() -> str:
-    """The table of `study --unseen`, and all of it in a sentence."""
+    """The table of `study --unseen`, and a summary."""
     results, about = study.read(newest("unseen-gpu"))
-    lines = ["| program | Spearman | typical error | `Auto()` over the fastest |",
+    lines = ["| program | Spearman | typical error | `Auto()` / fastest |",
              "| --- | ---: | ---: | ---: |"]  # fmt: skip
     lines += [f"| {r.program} | {r.rank or 0:.2f} | {ranks.error(r.predicted):.0%} | "
               f"{r.auto or 0:.2f} |" for r in results]  # fmt: skip
@@ -144,9 +144,10 @@ def unseen() -> str:
     right, apart = (sum(x) for x in zip(
         *(ranks.ordered(r.predicted) for r in results), strict=True))  # fmt: skip
     good = sum((r.rank or 0) >= 0.9 for r in results)
-    lines += ["", f"{about['date'][:10]}: {good} of {len(results)} at 0.9 or more; all together, "
-              f"every time divided by the mean of its program, {shares:.2f}; of all pairs of "
-              f"schedules more than 2 % apart {right / apart:.0%} in the right order."]  # fmt: skip
+    lines += ["", f"{about['date'][:10]}: {good} of {len(results)} programs have a rank "
+              "correlation of 0.9 or more. Over all of them, with times divided by their program's "
+              f"mean, it is {shares:.2f}. Of all pairs of schedules that differ by more than 2 %, "
+              f"{right / apart:.0%} are predicted in the right order."]  # fmt: skip
     return "\n".join(lines)
 
 
@@ -172,8 +173,8 @@ def graphs_measured() -> str:
     lines = [
         f"On an {about['device']['gpu']}, {about['date'][:10]}, images of {about['size']}² "
         f"(the product and irregular programs {about['irregular']}²), blocks of 8 × 32; "
-        "milliseconds, and how many times as fast as the row order of the same blocks. *Against "
-        "graph*: the time of the fastest graph over that of the fastest of all others.",
+        "milliseconds for the row order of these blocks, and speedups over it. *Against graph*: "
+        "the time of the fastest graph divided by that of the fastest other schedule.",
         "",
         "| program | row order, ms | best order | | clustering | | order on agents | | graph | | "
         "preprocessing, s | against graph |",
@@ -184,13 +185,12 @@ def graphs_measured() -> str:
         lines.append("| " + " | ".join(cells) + " |")
     lines += [
         "",
-        f"- On the regular programs the best structured schedule takes no preprocessing, and is at "
-        f"least {against[least]:.2f} × as fast as the best graph ({least}).",
-        "- Orders on agents pay for the queue as the graph does; over it they are "
-        + ", ".join(f"{on_agents[n]:.2f} × as fast ({n})" for n in on_agents) + ".",
-        "- On the irregular ones the best graph is "
-        + ", ".join(f"{1 / against[n]:.2f} × as fast as the best of the others ({n})"
-                    for n in irregular) + ".",
+        "- On the regular programs, the best structured schedule needs no preprocessing and is "
+        f"at least {against[least]:.2f}× as fast as the best graph ({least}).",
+        "- Orders on agents pay for the queue as the graph does. Their speedup over the best "
+        "graph: " + ", ".join(f"{on_agents[n]:.2f}× ({n})" for n in on_agents) + ".",
+        "- On the irregular programs, the speedup of the best graph over the best other schedule "
+        "is " + ", ".join(f"{1 / against[n]:.2f} ({n})" for n in irregular) + ".",
         f"- [All times]({_link(path)}).",
     ]  # fmt: skip
     return "\n".join(lines)

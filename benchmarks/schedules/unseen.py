@@ -132,10 +132,10 @@ def every_third(n: Any) -> Any:
 UNSEEN = (
     Study("7×1, 12 288 × 1 536", "stencil", lambda n: window(3, 0, n, shape=(n(12288), n(1536)))),
     Study("3×7, 3 072 × 6 144", "stencil", lambda n: window(1, 3, n, shape=(n(3072), n(6144)))),
-    Study("13 points in space", "stencil", thirteen),
+    Study("13-point star, 3-D", "stencil", thirteen),
     Study("a·u + v", "streaming", scaled),
     Study("axes (1, 2, 0)", "stores", turned),
-    Study("a less itself over the other diagonal", "stores", other_diagonal),
+    Study("a − its anti-transpose", "stores", other_diagonal),
     Study("a + aᵀ, float64", "stores", both),
     Study("permute to (1, 2, 0)", "stores", permuted),
     Study("A·B, 1 536 × 1 024 × 5 120", "reuse", partial(
@@ -145,10 +145,10 @@ UNSEEN = (
     Study("A·B, 1 024², float64", "reuse", partial(
         product, rows=1024, inner=1024, columns=1024, dtype=np.float64)),
     Study("A·Aᵀ, 1 536 × 512", "reuse", gram),
-    Study("32 rows in a loop", "reuse", sliding),
+    Study("32 taps in a loop", "reuse", sliding),
     Study("gather of rows of 128", "gather", rows_of_128),
     Study("every third element", "gather", every_third),
-    Study("greatest along axis 0", "reduction", greatest),
+    Study("maximum along axis 0", "reduction", greatest),
     Study("sums of squares along axis 1", "reduction", squares),
     Study("Julia set", "compute", julia),
 )  # fmt: skip

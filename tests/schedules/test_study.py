@@ -215,8 +215,8 @@ def test_the_model_ranks_what_was_measured(measured, monkeypatch, tmp_path):
     from benchmarks.schedules import pages, ranks
 
     monkeypatch.setenv("TREADLE_CACHE_DIR", str(tmp_path))
-    names = ("√(x² + 1)", "transposition", "permute to the transposed", "3×3", "9×9",
-             "27 points in space", "A·B", "Aᵀ·B", "A·Bᵀ", "all distances",
+    names = ("√(x² + 1)", "transposition", "transposition by permute", "3×3", "9×9",
+             "27-point stencil, 3-D", "A·B", "Aᵀ·B", "A·Bᵀ", "all distances",
              "gather of rows")  # fmt: skip
     results = [dataclasses.replace(r, measured={n: dataclasses.replace(m)
                                                 for n, m in r.measured.items()})
