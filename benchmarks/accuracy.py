@@ -1,4 +1,4 @@
-"""How exact the native backend's functions are: the table of docs/accuracy.md.
+"""Measures the accuracy of the native backend's functions, for the table of docs/accuracy.md.
 
 `python -m benchmarks.accuracy` prints the largest error of every function in units in the last
 place (ulp) of its type; `--write` puts the table into docs/accuracy.md.  The reference of float32
@@ -26,7 +26,7 @@ Numbers = np.ndarray[Any, Any]
 ONE = ("sqrt", *(n for n, (_, k) in mathlib.FUNCTIONS.items() if k == 1))
 TWO = tuple(n for n, (_, k) in mathlib.FUNCTIONS.items() if k == 2)
 COUNT = 1 << 19
-#: Where people compute: (low, high) per function; random bit patterns are tried as well.
+#: The usual range (low, high) of each function; random bit patterns are tried as well.
 RANGES = {
     "exp": (-87, 88), "exp2": (-126, 127), "expm1": (-20, 88), "sinh": (-80, 80),
     "cosh": (-80, 80), "tanh": (-9, 9), "sin": (-100, 100), "cos": (-100, 100), "tan": (-100, 100),
@@ -63,7 +63,7 @@ def reference_of(name: str, args: list[Numbers], dtype: Any) -> Numbers:
 
 
 def measure(name: str, dtype: Any) -> tuple[float, float]:
-    """The largest error over the range where people compute, and over all bit patterns."""
+    """The largest error over the usual range, and over random bit patterns."""
     rng = np.random.default_rng(1)
     arity = TABLE[name].arity
     low, high = RANGES.get(name, (0, 100))
@@ -101,29 +101,30 @@ def page(text: str) -> str:
     libc = " ".join(platform.libc_ver())
     return f"""# Accuracy of the native backend
 
-The largest error found, in units in the last place of the type, over {COUNT:,} random arguments in
-the range where people compute and over as many random bit patterns (huge numbers, subnormals,
-infinities and NaNs among them).  Made by `python -m benchmarks.accuracy --write` on
+The largest errors found, in units in the last place (ulp) of the type, over {COUNT:,} random
+arguments in the usual range of each function, and over as many random bit patterns, which include
+huge numbers, subnormals, infinities and NaNs. Made by `python -m benchmarks.accuracy --write` on
 {platform.machine()} with {libc} and NumPy {np.__version__}.
 
 {text}
 
 - `+ − × ÷`, `sqrt`, `fma`, comparisons, roundings, `minimum … fmax`, `copysign`, `nextafter`,
-  `fmod` and all conversions are exact or correctly rounded; a product and a
-  sum in the function of one operation become one `fma` (`lambda a, b, c: a * b + c`), products and
-  sums of different operations never do: fusing them changes no bit.
-- A function has one routine.  Vectors, the tail of an array and single numbers all go through it,
-  so a value's bits never depend on where it stands.
-- float16 and bfloat16 compute in float32 and round after every operation: ½ ulp, and for the
-  functions above at most 1 ulp.
-- A product of complex numbers rounds each of its products and sums: it has the same bits on every
-  backend.  complex64 functions compute in float64.  complex128 functions follow Kahan's formulas
-  (1987): a few ulp of the result's size; `power` loses as many digits as its exponent times the
+  `fmod` and all conversions are exact or correctly rounded.
+- A product and a sum in the function of one operation are contracted to one `fma`
+  (`lambda a, b, c: a * b + c`). Products and sums of different operations never are, so fusion
+  changes no bit.
+- Each function has one implementation. Vectors, the tail of an array and scalars all use it, so
+  the bits of a result do not depend on its position.
+- float16 and bfloat16 compute in float32 and round after every operation: ½ ulp, and at most 1
+  ulp for the functions above.
+- Complex products round each real product and sum, with the same bits on every backend. complex64
+  functions compute in float64. complex128 functions follow Kahan's formulas (1987), with errors
+  of a few ulp of the result's magnitude; `power` loses as many digits as its exponent times the
   logarithm has.
 - Integers agree bit for bit with every other backend: they wrap, shifts by the width or more give
-  0, division by zero gives 0.
-- Where the system has no vector routine, the scalar one of its C library is called for each
-  number.
+  0, and division by zero gives 0.
+- If the system has no vector routine for a function, the scalar routine of its C library is
+  called for each element.
 """
 
 

@@ -1,4 +1,4 @@
-"""Rounding errors of fast products: the tables of docs/accuracy.md.
+"""Measures rounding errors of fast products, for the tables of docs/accuracy.md.
 
     python -m benchmarks.matmul.accuracy                       print
     python -m benchmarks.matmul.accuracy --write               also benchmarks/results and the page
@@ -152,63 +152,65 @@ def section(found: dict[str, Any]) -> str:
     """The part of docs/accuracy.md on products."""
     return f"""{HEADING}
 Errors of float32 products against float64, on the {found["backend"]} backend ({found["machine"]},
-NumPy {found["numpy"]}), by `python -m benchmarks.matmul.accuracy --write`.  0 levels are the
-standard product.
+NumPy {found["numpy"]}), by `python -m benchmarks.matmul.accuracy --write`. The column "0 levels"
+is the standard product.
 
-`td.error_bound(a, b, "strassen", levels)` says for operands of yours what no element exceeds
-(`bound`) and the root mean square error to expect (`typical`).  The latter takes the elements of an
-operand for independent draws, and needs their mean and their spread only: data with a mean has
-larger partial sums, and larger errors.  Of the products of the first four tables the root mean
-square error was {_against_typical(found)} times `typical`, and the largest error of an
-element at most {_largest(found):.0f} times.  It does not hold for graded rows or patterns that
-repeat, and of operands on a GPU it supposes that a kernel adds all terms in one row, where BLAS
-adds them in blocks.
-`explain()` shows the bound, and how much larger than the standard product's errors those of data
-without a mean are.
+For given operands, `td.error_bound(a, b, "strassen", levels)` returns a `bound` that no element
+exceeds and a `typical` root mean square error. The latter treats the elements of an operand as
+independent draws and needs only their mean and their spread: data with a nonzero mean have larger
+partial sums, and larger errors. For the products of the first four tables, the root mean square
+error was {_against_typical(found)} times `typical`, and the largest error of an element at most
+{_largest(found):.0f} times. The estimate does not hold for graded rows or repeating patterns. For
+operands on a GPU it assumes that a kernel adds all terms one after the other, whereas BLAS adds
+them in blocks. `explain()` shows the bound, and the growth of the error over the standard product
+for data with zero mean.
 
-**Centred data** (uniform in −1 … 1): the largest error of an element,
+**Centred data** (uniform in −1 … 1), largest error of an element:
 
 {table(found, "centred", "maximum")}
 
-and the mean one.
+Mean error:
 
 {table(found, "centred", "mean")}
 
-**Positive data** (uniform in 0 … 1): the largest error,
+**Positive data** (uniform in 0 … 1), largest error of an element:
 
 {table(found, "positive", "maximum")}
 
-and the mean one.
+Mean error:
 
 {table(found, "positive", "mean")}
 
-A level of Strassen's algorithm costs about one bit of centred data, a level of Winograd's variant
-one and a third; on positive data Winograd's mean errors grow hardly at all, since the standard
-product's own sums are what rounds there.  The worst case grows by up to 12 a level (Strassen) or 18
-(Winograd); Li, Ranka and Sahni (2011) saw the largest error grow
-200 times (Strassen) and 1 600 times (Winograd) over four levels at 16 384.
+On centred data, a level of Strassen's algorithm costs about one bit, and a level of Winograd's
+variant one and a third. On positive data, Winograd's mean errors hardly grow, because the
+rounding of the standard product's own sums dominates. The worst-case bound grows by a factor of
+up to 12 per level (Strassen) or 18 (Winograd). Li, Ranka and Sahni (2011) saw the largest error
+grow by factors of 200 (Strassen) and 1,600 (Winograd) over four levels at 16,384.
 
-**Badly scaled operands** (rows of A and columns of B times 10^±4): the largest error over
-Σ|a||b|, element by element, at the largest extent.  The bound of a fast product is *normwise*:
-small elements of the result carry the errors of the large ones.  `scaling="outer"` divides rows and
-columns by powers of two and multiplies the result, which is exact; `"inner-outer"` first balances
-the columns of A against the rows of B.
+**Badly scaled operands** (rows of A and columns of B times 10^±4), largest error relative to
+Σ|a||b|, element by element, at the largest extent. The bound of a fast product is *normwise*:
+small elements of the result carry the errors of the large ones. `scaling="outer"` divides rows of
+A and columns of B by powers of two and multiplies the result, which is exact. `"inner-outer"`
+first balances the columns of A against the rows of B.
 
 {scaled_table(found)}
 
 ## When not to use a fast product
 
-- When single elements matter relative to their own size (graded matrices, probabilities, residuals
-  that cancel): only norms are bounded.  Scale, or use the standard product.
-- When infinities or NaNs mean something: a block that holds one is added to others, and the result
-  is infinite or NaN in whole blocks, where the standard product has one row or column of them.
-- When the values are near the largest numbers of the type: sums of blocks may overflow.
-- When bits must not change with the number of levels.  For a given choice results repeat bit for
-  bit, but for the executions "atomic", "batched" and, on a CPU, "persistent", which add floats in any
-  order (`deterministic=True` never does).  Inside `td.precision(fast=True)` what was measured on the
-  machine [makes the choice](guide.md#products); `levels=` and `algorithm=` make it yours.
-- On a GPU the atomic update flushes subnormal results to zero; on the host nothing is flushed.
-- For integers none of this holds: they wrap, and every algorithm gives the exact bits.
+- **Small elements matter** relative to their own size (graded matrices, probabilities, residuals
+  that cancel). Only norms are bounded. Use `scaling=`, or the standard product.
+- **Infinities or NaNs are meaningful.** A block that contains one is added to others, so they
+  spread to whole blocks of the result; in a standard product they affect one row or column.
+- **Values are near the largest numbers of the type.** Sums of blocks may overflow.
+- **Bits must not depend on the number of levels.** For a given choice, results repeat bit for
+  bit, except under the executions `"atomic"`, `"batched"` and, on a CPU, `"persistent"`, which
+  add floats in any order (`deterministic=True` never does). Inside `td.precision(fast=True)`,
+  [measurements on the machine](guide.md#products) make the choice; `levels=` and `algorithm=` fix
+  it.
+- **Subnormal results matter.** On a GPU, the atomic update flushes them to zero; on the host
+  nothing is flushed.
+
+None of this applies to integers: they wrap, and every algorithm gives the exact bits.
 """
 
 
