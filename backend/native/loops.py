@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 
 from ..runtime.memory import POOL, address
-from .runtime import modules as runtime
-from .runtime.replay import LARGEST, launch_row, usable
-from .runtime.tape import Action, Copy, Failure, Fill, Launch, Tape, TooLarge, Unrecordable, record
+from .runtime import modules
+from .runtime.replay import LARGEST, fill, usable
+from .runtime.structures import Operation, OperationKind, Phase
+from .runtime.tape import Action, Failure, Tape, TooLarge, Unrecordable, record
 
 #: Turns made by Python before a turn is recorded, if that needs no compiler, and if it does.
 EARLY, LATE = 4, 256
@@ -113,7 +114,7 @@ def dense(array: Any) -> Any:
 @functools.lru_cache(maxsize=1)
 def _turns() -> Any:
     types = (ctypes.c_void_p, *[ctypes.c_int64] * 4)
-    return ctypes.CFUNCTYPE(ctypes.c_int64, *types)(runtime.replayer()["turns"])
+    return ctypes.CFUNCTYPE(ctypes.c_int64, *types)(modules.replayer()["iterate"])
 
 
 class _Phases:
@@ -141,7 +142,7 @@ class _Phases:
         rows = [self._rows(tape, k, index, slots) for k in range(len(self.renamed))]
         self._kept += rows
         for part in (rows[: self.transient], rows[self.transient :]):
-            table = np.array([(address(r), len(r)) for r in part], np.int64)
+            table = (Phase * len(part))(*[Phase(ctypes.addressof(r), len(r)) for r in part])
             self._tables.append((table, len(part)))
 
     def _rotate(self, tape: Tape, first: tuple[Any, ...], slots: Sequence[Any]) -> None:
@@ -181,27 +182,17 @@ class _Phases:
             self.renamed[turn],
             {id(a) for a in self.states[0]},
         )
-        rows: list[tuple[int, ...]] = []
+        rows: list[Operation] = []
         if self.loop.index is not None:
-            rows.append((runtime.NUMBER, address(index), 0, 0, 0, 0))
+            rows.append(Operation(OperationKind.NUMBER, address(index)))
         flag = self.loop.predicate
         for number, op in enumerate((*tape.operations, None)):
             if number == self.looking and flag is not None:
                 test = places.address(tape.named(slots, flag))
-                rows.append((runtime.TEST, test, 0, 0, 0, 0))
-            match op:
-                case Launch():
-                    rows.append((*launch_row(op, places, self._kept), 0))
-                case Fill():
-                    size = places.array(op.target).nbytes
-                    rows.append((runtime.FILL, places.address(op.target), 0, size, 0, 0))
-                case Copy():
-                    target, source = places.address(op.target), places.address(op.source)
-                    size = places.array(op.target).nbytes
-                    rows.append((runtime.COPY, target, source, size, 0, 0))
-                case Failure():
-                    rows.append((runtime.FAILURE, address(op.errors), 0, 0, 0, 0))
-        return np.array(rows, np.int64)
+                rows.append(Operation(OperationKind.TEST, test))
+            if op is not None:
+                rows.append(fill(Operation(), op, places, self._kept))
+        return (Operation * len(rows))(*rows)
 
     def run(self, first: int, limit: int) -> tuple[Any, ...]:
         """Turns from number `first` on; the last state."""
@@ -215,7 +206,7 @@ class _Phases:
             )
             last = min(stop, at + many)
             began = time.perf_counter()
-            done = turns(address(table), count, shift, at, last)
+            done = turns(ctypes.addressof(table), count, shift, at, last)
             self._verify()
             if done < last:
                 at = done

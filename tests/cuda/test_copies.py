@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 from typing import ClassVar
 
@@ -109,6 +111,24 @@ def bus(monkeypatch):
     for name, value in (("CHUNK", CHUNK), ("SEGMENT", SEGMENT), ("WORKERS", 3), ("TABLE", 8)):
         monkeypatch.setattr(copies, name, value)
     return made
+
+
+def test_structures_are_those_of_c():
+    text = re.sub(r"//.*", "", Path(copies.__file__).with_name("bus.c").read_text("utf-8"))
+    found = {
+        name: re.findall(r"(\w+)(?:\[\w+\])?;", body)
+        for name, body in re.findall(r"^struct (\w+) \{(.*?)^\};", text, re.M | re.S)
+    }
+    made = {
+        "counter": copies._Counter,
+        "segment": copies._Segment,
+        "lane": copies._Lane,
+        "buffer": copies._Buffer,
+        "worker": copies._WorkerState,
+    }
+    assert found == {name: [f for f, _ in s._fields_] for name, s in made.items()}
+    assert ctypes.sizeof(copies._Lane) == 8 * (5 * 8 + 9)
+    assert ctypes.sizeof(copies._WorkerState) == 8 * (2 + 2 * 5)
 
 
 def bytes_of(size, seed=0):

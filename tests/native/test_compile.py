@@ -17,7 +17,6 @@ import pytest
 from treadle.backend.native.codegen import compile as compiler
 from treadle.backend.native.codegen.compile import assembly, compile_kernel, llvm_ir
 from treadle.backend.native.codegen.target import Target
-from treadle.backend.native.runtime import modules as runtime
 from treadle.backend.native.runtime import threads
 from treadle.backend.runtime.disk_cache import DiskCache
 from treadle.dsl.errors import CompilationError
@@ -281,8 +280,8 @@ def test_threads_by_quota(tmp_path: Path) -> None:
     for text, cores in (("150000 100000\n", 2), ("max 100000\n", None), ("", None)):
         (tmp_path / "cpu.max").write_text(text, encoding="utf-8")
         found = threads._quota(str(tmp_path / "cpu.max"))
-        assert found == (cores or runtime.MOST_THREADS)
-    assert threads._quota(str(tmp_path / "none")) == runtime.MOST_THREADS
+        assert found == (cores or threads.MOST_THREADS)
+    assert threads._quota(str(tmp_path / "none")) == threads.MOST_THREADS
 
 
 def test_more_threads_than_cores(monkeypatch: pytest.MonkeyPatch) -> None:

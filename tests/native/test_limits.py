@@ -95,7 +95,7 @@ def test_the_error_tells_the_limit() -> None:
 STARTED = """
 import contextlib, ctypes, io, threading
 from treadle.backend.native import own
-from treadle.backend.native.runtime import modules as runtime, threads
+from treadle.backend.native.runtime import modules, threads
 
 with contextlib.redirect_stdout(io.StringIO()):
     parts()
@@ -107,7 +107,7 @@ try:
 except RuntimeError:
     print("threads none")
 if threads.team():
-    ctypes.CFUNCTYPE(None)(runtime.team()["forget"])()
+    ctypes.CFUNCTYPE(None)(modules.team()["forget_threads"])()
 threads._state = threads._State()
 own._pool.cache_clear()
 """

@@ -18,7 +18,7 @@ import treadle as td
 from treadle.backend.native import loops
 from treadle.backend.native.runtime import replay
 
-pytestmark = pytest.mark.skipif(not replay.usable(), reason="calls are not repeated here")
+pytestmark = pytest.mark.skipif(not replay.supported(), reason="calls are not repeated here")
 
 
 ROOT = str(Path(__file__).parents[2])
@@ -360,8 +360,8 @@ def test_without_native_threads() -> None:
     """Where there is no team, large calls go the ordinary way, to Python's threads."""
     code = """if True:
         import numpy as np, treadle as td
-        from treadle.backend.native.runtime import modules as runtime, threads
-        runtime._futex = lambda: None
+        from treadle.backend.native.runtime import modules, threads
+        modules.team_target = lambda: None
         threads.thread_count = lambda: 3
         f = td.jit(lambda a, x: td.sqrt(a * x) + a, backend="native")
         for n in (10, 300_000):

@@ -3,7 +3,7 @@
 The driver copies ordinary memory through a small buffer of its own, one thread at a time, at a
 part of what the bus can do.  Here every worker has two pinned buffers and a stream: while one chunk
 is on the bus, the next is moved between the other buffer and the array.  Workers are native code
-(`bus.ll`): 256 MB up, 2 MB at a time, took 11.4 ms with threads of Python, and take 6.2.  Up and
+(`bus.c`): 256 MB up, 2 MB at a time, took 11.4 ms with threads of Python, and take 6.2.  Up and
 down have workers of their own, for the bus goes both ways.
 """
 
@@ -14,8 +14,9 @@ import functools
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from ctypes import c_int64
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -24,6 +25,8 @@ import cupy
 import numpy as np
 from cupy.cuda import runtime
 
+from treadle.backend.native.runtime import modules
+from treadle.backend.native.runtime.structures import words
 from treadle.dsl import locks
 
 from .calls import DriverError
@@ -39,16 +42,54 @@ WORKERS = min(8, os.cpu_count() or 1)
 TABLE = 4096
 #: Seconds between looks at what has arrived.
 _LOOK = 20e-6
-_ACTIVE, _FILLED, _CLOSED, _FAILED, _WORDS = 1, 8, 16, 24, 48  # of a lane, in bus.ll
+
+
+class _Counter(ctypes.Structure):
+    """`struct counter` of bus.c, as the others here are its other structures: a test compares them.
+    What is a pointer there is an address here, of what the one who fills the structure keeps."""
+
+    _fields_ = (("value", c_int64), ("padding", c_int64 * 7))
+    value: int
+
+
+@words
+class _Segment(ctypes.Structure):
+    target: int
+    source: int
+    size: int
+    after: int
+    arrived: int
+
+
+class _Lane(ctypes.Structure):
+    _fields_ = [
+        *((name, _Counter) for name in ("taken", "active", "filled", "closed", "failed")),
+        *((name, c_int64) for name in ("table", "entries", "chunk", "upload", "synchronize",
+                                       "wait", "copy", "record", "sleep")),
+    ]  # fmt: skip
+    active: _Counter
+    filled: _Counter
+    closed: _Counter
+    failed: _Counter
+
+
+@words
+class _Buffer(ctypes.Structure):
+    pinned: int
+    event: int
+    size: int
+    target: int
+    arrived: int
+
+
+class _WorkerState(ctypes.Structure):
+    _fields_ = (("stream", c_int64), ("last", c_int64), ("buffers", _Buffer * 2))
 
 
 @functools.cache
-def _native() -> tuple[Any, Any]:
-    """`serve`, during which Python runs on, and `publish` of bus.ll."""
-    from treadle.backend.native.runtime.modules import linked
-
-    text = (Path(__file__).parent / "bus.ll").read_text(encoding="utf-8")
-    found = linked(text, ("serve", "publish"))
+def _native() -> tuple[Callable[[int, int], None], Callable[[int, int], None]]:
+    """`serve`, during which Python runs on, and `publish` of bus.c."""
+    found = modules.linked(Path(__file__).with_name("bus.ll"), ("serve", "publish"))
     serve = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(found["serve"])
     publish = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(found["publish"])
     return serve, publish
@@ -66,16 +107,16 @@ def _driver() -> dict[str, int]:
 
 
 class _Worker:
-    """Two pinned buffers with an event each, and a stream, as bus.ll wants them."""
+    """Two pinned buffers with an event each, and a stream, as bus.c wants them."""
 
     def __init__(self) -> None:
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self.pinned = [cupy.cuda.alloc_pinned_memory(CHUNK) for _ in range(2)]
         self.events = [cupy.cuda.Event(disable_timing=True) for _ in range(2)]
-        self.words = np.zeros(24, np.int64)
-        self.words[0] = self.stream.ptr
-        for k in range(2):
-            self.words[8 + 8 * k : 10 + 8 * k] = self.pinned[k].ptr, self.events[k].ptr
+        buffers = zip(self.pinned, self.events, strict=True)
+        self.state = _WorkerState(
+            self.stream.ptr, 0, tuple((memory.ptr, event.ptr) for memory, event in buffers)
+        )
 
 
 class Transfer:
@@ -95,49 +136,48 @@ class Transfer:
 
 
 class Lane:
-    """One direction while it is in use: segments for its workers.
-
-    The table and the counters are what bus.ll reads.
-    """
+    """One direction while it is in use: segments for its workers, in the structures of bus.c."""
 
     def __init__(self, upward: bool, workers: int) -> None:
-        self.words = np.zeros(_WORDS, np.int64)
-        self.words[_ACTIVE] = workers
-        self.table = np.zeros((TABLE, 8), np.int64)
-        self.address, self.filled = self.words.ctypes.data, 0
+        self.table = (_Segment * TABLE)()
+        self.filled = 0
         self.transfers: list[Transfer] = []  # until all workers are done
         self.absent: list[Exception] = []  # workers that cannot come, and why
         call = _driver()
         copy = call["cuMemcpyHtoDAsync_v2" if upward else "cuMemcpyDtoHAsync_v2"]
-        self.words[32:41] = (
-            self.table.ctypes.data, TABLE, CHUNK, upward, call["cuEventSynchronize"],
-            call["cuStreamWaitEvent"], copy, call["cuEventRecord"], call["usleep"],
+        self.state = _Lane(
+            table=ctypes.addressof(self.table), entries=TABLE, chunk=CHUNK, upload=upward,
+            synchronize=call["cuEventSynchronize"], wait=call["cuStreamWaitEvent"], copy=copy,
+            record=call["cuEventRecord"], sleep=call["usleep"],
         )  # fmt: skip
+        self.state.active.value = workers
 
     def copy(self, target: int, source: int, size: int, after: Any, *held: Any) -> Transfer:
         """Begin to copy `size` bytes, once the event `after` has come."""
         _, publish = _native()
         made = Transfer(self, size, (*held, after))
         self.transfers.append(made)
-        account = made.arrived.ctypes.data
+        arrived = made.arrived.ctypes.data
         for at in range(0, size, SEGMENT):
-            row = self.table[self.filled % TABLE]
-            while row[2]:  # until a worker has read it
+            entry = self.table[self.filled % TABLE]
+            while entry.size:  # until a worker has read it
                 self.look()
                 time.sleep(_LOOK)
-            row[:5] = target + at, source + at, min(SEGMENT, size - at), after.ptr, account
+            entry.target, entry.source = target + at, source + at
+            entry.size = min(SEGMENT, size - at)
+            entry.after, entry.arrived = after.ptr, arrived
             self.filled += 1
-            publish(self.address + 8 * _FILLED, self.filled)
+            publish(ctypes.addressof(self.state.filled), self.filled)
         return made
 
     def look(self) -> None:
         """Raise what went wrong."""
         if self.absent:
             raise self.absent[0]
-        if self.words[_FAILED]:
+        if self.state.failed.value:
             from cuda.bindings.driver import CUresult
 
-            name = CUresult(int(self.words[_FAILED])).name
+            name = CUresult(self.state.failed.value).name
             raise DriverError(name, "a copy between the host and the GPU")
 
     def close(self, abandon: bool) -> None:
@@ -145,9 +185,9 @@ class Lane:
         workers are done."""
         _, publish = _native()
         if abandon:
-            publish(self.address + 8 * _FAILED, -1)
-        publish(self.address + 8 * _CLOSED, 1)
-        while self.words[_ACTIVE] > len(self.absent):
+            publish(ctypes.addressof(self.state.failed), -1)
+        publish(ctypes.addressof(self.state.closed), 1)
+        while self.state.active.value > len(self.absent):
             time.sleep(_LOOK)
 
 
@@ -186,7 +226,7 @@ class Team:
         self._workers = len(workers)
 
     def _serve(self, worker: _Worker) -> None:
-        (serve, _), mine, entered = _native(), worker.words.ctypes.data, False
+        (serve, _), mine, entered = _native(), ctypes.addressof(worker.state), False
         while True:
             lane = self._lanes.get()
             try:
@@ -197,7 +237,7 @@ class Team:
             except Exception as error:  # whoever uses the lane raises it
                 lane.absent.append(error)
             else:
-                serve(lane.address, mine)
+                serve(ctypes.addressof(lane.state), mine)
 
 
 class Lanes:

@@ -116,6 +116,13 @@ def _run_passes(module: Any, target: Target, thorough: bool) -> None:
     passes.detach()
 
 
+def header(target: Target) -> str:
+    """The lines of LLVM IR that say what it is compiled for."""
+    with _lock:
+        machine = _machine(target)
+        return f'target datalayout = "{machine.target_data}"\ntarget triple = "{machine.triple}"\n'
+
+
 def _require_whole() -> None:
     if locks.lost(_lock):
         raise CompilationError(

@@ -10,7 +10,7 @@ import struct
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -22,9 +22,12 @@ from ...runtime.disk_cache import DiskCache
 from . import threads
 
 if TYPE_CHECKING:
+    from treadle.dsl.operations.foreign import CompiledScalarFunction
     from treadle.skeletons.ir.kernel import Buffer, Kernel
 
     from ..codegen.engine import Linked
+    from ..codegen.target import Target
+    from .tape import Number
 
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 _FORMATS = {
@@ -43,7 +46,7 @@ class CompiledKernel:
 
     def __init__(self, kernel: Callable[[], Kernel], pointers: int, types: tuple[ScalarType, ...],
                  fast_math: bool, linked: Linked, from_disk: bool,
-                 target: Any = None) -> None:  # fmt: skip
+                 target: Target | None = None) -> None:  # fmt: skip
         self._kernel, self.pointers, self.types = kernel, pointers, types
         self.fast_math, self.from_disk = fast_math, from_disk
         self._linked, self._target = linked, target
@@ -54,7 +57,7 @@ class CompiledKernel:
         return self._kernel()
 
     @property
-    def target(self) -> Any:
+    def target(self) -> Target:
         from ..codegen.target import Target
 
         return self._target or Target.host()
@@ -67,7 +70,7 @@ class CompiledKernel:
         """A callable with memory of its own for the arguments; one per thread at a time."""
         return Launcher(self)
 
-    def launch(self, addresses: Sequence[int], scalars: Sequence[int | float | complex],
+    def launch(self, addresses: Sequence[int], scalars: Sequence[Number],
                tasks: int, errors_address: int = 0, work: float | None = None) -> None:  # fmt: skip
         """Run `tasks` tasks; see `Launcher`."""
         Launcher(self)(addresses, scalars, tasks, errors_address, work)
@@ -96,25 +99,28 @@ class Launcher:
         self._call = _ENTRY(kernel.entry)
 
     @property
-    def place(self) -> int:
-        """Where the packed arguments lie: addresses, that of the errors, scalars."""
+    def arguments(self) -> int:
+        """The address of the packed arguments: addresses, that of the errors, scalars."""
         return self._pointer
 
-    def pack(self, addresses: Sequence[int], scalars: Sequence[Any], errors_address: int) -> None:
+    def pack(
+        self, addresses: Sequence[int], scalars: Sequence[Number], errors_address: int
+    ) -> None:
         """Set the arguments."""
         if self._complex:
             scalars = self._real_parts(scalars)
         try:
             self._pack(self._space, 0, *addresses, errors_address, *scalars)
         except (struct.error, OverflowError, TypeError):
-            fitted = [_fit(s, t) for s, t in zip(scalars, self._slots(), strict=True)]
+            parts = cast("Sequence[float]", scalars)
+            fitted = [_fit(s, t) for s, t in zip(parts, self._slots(), strict=True)]
             self._pack(self._space, 0, *addresses, errors_address, *fitted)
 
     def _slots(self) -> list[ScalarType]:
         return [t for t in self.kernel.types for _ in range(2 if t.is_complex else 1)]
 
-    def _real_parts(self, scalars: Sequence[Any]) -> list[Any]:
-        flat: list[Any] = []
+    def _real_parts(self, scalars: Sequence[Number]) -> list[Number]:
+        flat: list[Number] = []
         for value, type_ in zip(scalars, self.kernel.types, strict=True):
             if type_.is_complex:
                 number = complex(value)
@@ -130,7 +136,7 @@ class Launcher:
         else:
             threads.parallel(self.kernel.entry, self._call, self._pointer, tasks, work)
 
-    def __call__(self, addresses: Sequence[int], scalars: Sequence[Any], tasks: int,
+    def __call__(self, addresses: Sequence[int], scalars: Sequence[Number], tasks: int,
                  errors_address: int = 0, work: float | None = None) -> None:  # fmt: skip
         self.pack(addresses, scalars, errors_address)
         if tasks <= 1 or (work is not None and work < threads.SERIAL_WORK):
@@ -139,7 +145,7 @@ class Launcher:
             threads.parallel(self.kernel.entry, self._call, self._pointer, tasks, work)
 
 
-def _fit(value: Any, t: ScalarType) -> Any:
+def _fit(value: float, t: ScalarType) -> float:
     """A number as its slot holds it: integers wrap, floats overflow to infinity."""
     if t.kind == "bool":
         return int(bool(value))
@@ -152,16 +158,18 @@ def _fit(value: Any, t: ScalarType) -> Any:
         return float(np.asarray(value).astype(t.numpy))
 
 
+#: A digest, the identities of foreign functions, and the cache.
+_Key = tuple[str, tuple[int, ...], DiskCache | None]
 #: Code by key.  Kernels are not kept: their buffers may hold on to arrays.
-_memory: OrderedDict[tuple[Any, ...], Linked] = OrderedDict()
+_memory: OrderedDict[_Key, Linked] = OrderedDict()
 #: Code that calls foreign functions, which it keeps, as long as a program does.
-_calling: weakref.WeakValueDictionary[tuple[Any, ...], Linked] = weakref.WeakValueDictionary()
+_calling: weakref.WeakValueDictionary[_Key, Linked] = weakref.WeakValueDictionary()
 _memory_lock = locks.lock()
 _MEMORY_LIMIT = 256
 _disk = DiskCache()
 
 
-def find(digest: str, functions: Sequence[Any] = (),
+def find(digest: str, functions: Sequence[CompiledScalarFunction] = (),
          cache: DiskCache | None = None) -> tuple[Linked, bool] | None:  # fmt: skip
     """The code kept under a digest, and whether it came from disk just now."""
     key = (digest, tuple(id(f) for f in functions), cache)
@@ -183,8 +191,9 @@ def find(digest: str, functions: Sequence[Any] = (),
         return None
 
 
-def keep(digest: str, image: bytes, symbols: Sequence[str], functions: Sequence[Any],
-         cache: DiskCache | None) -> Linked:  # fmt: skip
+def keep(digest: str, image: bytes, symbols: Sequence[str],
+         functions: Sequence[CompiledScalarFunction], cache: DiskCache | None
+         ) -> Linked:  # fmt: skip
     """Load an object file, and hold it in memory."""
     from ..codegen import engine
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from treadle.dsl import VERSION
 from treadle.dsl.environment import variable
 
-#: The folders whose modules decide what becomes of a program.
-_ROOMS = ("dsl", "skeletons", "backend")
-_ELSEWHERE = ("__pycache__", "cuda", "gpu", "engines", "reference", "simulator")
+#: The folders whose files decide what becomes of a program, and those inside that do not.
+_PACKAGES = ("dsl", "skeletons", "backend")
+_OTHERS = ("__pycache__", "cuda", "gpu", "engines", "reference", "simulator")
 
 
 @functools.lru_cache(maxsize=1)
@@ -23,9 +23,9 @@ def sources() -> str:
     being edited."""
     root = Path(__file__).parents[3]
     about = [VERSION]
-    for room in _ROOMS:
-        for folder, folders, files in os.walk(root / room):
-            folders[:] = sorted(f for f in folders if f not in _ELSEWHERE)
+    for package in _PACKAGES:
+        for folder, folders, files in os.walk(root / package):
+            folders[:] = sorted(f for f in folders if f not in _OTHERS)
             about += [
                 f"{name} {_stamp(os.stat(os.path.join(folder, name)))}"
                 for name in sorted(files)

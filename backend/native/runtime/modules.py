@@ -1,6 +1,7 @@
-"""The part of the back end that is machine code itself: a team of threads, and calls replayed.
+"""The C files of this folder as machine code.
 
-`team.ll` and `replay.ll` are compiled once for a machine and kept on disk like any kernel.
+build.py has compiled them to LLVM IR; LLVM makes machine code of that once for a machine, which is
+kept on disk like any kernel.
 """
 
 from __future__ import annotations
@@ -10,80 +11,33 @@ import functools
 import hashlib
 import importlib
 import platform
+import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from ...runtime.disk_cache import DiskCache
 from . import machine
 
-#: Nanoseconds for which an idle worker looks for the next job: longer than Python needs between
-#: two calls, shorter than anybody who wants the core would notice.
-SPIN = 25_000
-#: Nanoseconds that OpenMP's threads may keep a caller waiting that has no more to do.
-STALL = 200_000
-#: Nanoseconds after which a long job lets Python see to its signals.
-PATIENCE = 50_000_000
-#: Tasks of a range of such a job, at most: some milliseconds.
-MOST_TASKS = 128
-#: Ranges of a thread's span.
-RANGES = 16
-#: Threads of a team, at most.
-MOST_THREADS = 1024
-#: Operations are six numbers each: what, and what with (replay.ll).
-LAUNCH, FILL, COPY, TEST, NUMBER, FAILURE = range(6)
-OPERATION = 6
-#: The kinds of numbers among arguments.
-FLOAT, INT, BOOL = range(3)
+_HERE = Path(__file__).parent
+_PROCESSORS = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
 
 
-def _futex() -> int | None:
-    """The number of the system call, None where there is none (or none that is known)."""
+def team_target() -> str | None:
+    """The system and processor whose team of threads runs here, None without one."""
     if not sys.platform.startswith("linux") or ctypes.sizeof(ctypes.c_void_p) != 8:
         return None
-    return {"x86_64": 202, "amd64": 202, "aarch64": 98, "arm64": 98}.get(platform.machine().lower())
+    processor = _PROCESSORS.get(platform.machine().lower())
+    return processor and f"linux-{processor}"
 
 
-def has_team() -> bool:
-    """Whether this machine runs tasks on threads of native code."""
-    return _futex() is not None
+def linked(path: Path, exports: tuple[str, ...],
+           foreign: Mapping[str, int] | None = None) -> dict[str, int]:  # fmt: skip
+    """The addresses of functions that stay for the life of the process: threads are in them.
 
-
-def _text(name: str, **values: Any) -> str:
-    """A module, with `$NAME` replaced."""
-    text = (Path(__file__).parent / f"{name}.ll").read_text(encoding="utf-8")
-    for key in sorted(values, key=len, reverse=True):
-        text = text.replace(f"${key}", str(values[key]))
-    return text
-
-
-def _team() -> str:
-    """The text of the team's module."""
-    futex = _futex()
-    if futex is None:
-        return _text("alone")
-    x86 = platform.machine().lower() in ("x86_64", "amd64")
-    pause, argument = ("x86.sse2.pause", "") if x86 else ("aarch64.hint", "i32 1")
-    return _text(
-        "team",
-        FUTEX=futex,
-        SPIN=SPIN,
-        STALL=STALL,
-        PATIENCE=PATIENCE,
-        MOST_TASKS=MOST_TASKS,
-        RANGES=RANGES,
-        MOST=MOST_THREADS,
-        PAUSE=f"call void @llvm.{pause}({argument})",
-        DECLARE_PAUSE=f"declare void @llvm.{pause}({argument[:3]})",
-    )
-
-
-def linked(
-    text: str, exports: tuple[str, ...], foreign: dict[str, int] | None = None
-) -> dict[str, int]:
-    """The addresses of functions that stay for the life of the process: threads are in them."""
+    `foreign`: addresses of what the LLVM IR in `path` uses of others, but for the C library.
+    """
+    text = path.read_text(encoding="utf-8")
     disk = DiskCache()
     key = hashlib.sha256(f"{machine.machine_key()}|{text}".encode()).hexdigest()
     held = disk.get(key)
@@ -94,7 +48,8 @@ def linked(
     else:
         from ..codegen.target import Target
 
-        image = engine.to_object(text, Target.host())
+        host = Target.host()
+        image = engine.to_object(engine.header(host) + text, host)
         disk.put(key, image, {})
     made = engine.link(image, exports, (), foreign or {})
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))
@@ -103,42 +58,40 @@ def linked(
 
 @functools.lru_cache(maxsize=1)
 def team() -> dict[str, int]:
-    """The addresses of the functions of team.ll."""
-    return linked(_team(), ("parallel", "patiently", "abandon", "openmp", "forget"))
+    """The addresses of the functions of team.c; `parallel` alone where there is no team."""
+    target = team_target()
+    if target is None:
+        return linked(_HERE / "team.generic.ll", ("parallel",))
+    return linked(
+        _HERE / f"team.{target}.ll",
+        ("parallel", "parallel_interruptible", "abandon", "use_openmp", "forget_threads"),
+    )
 
 
 @functools.lru_cache(maxsize=1)
 def replayer() -> dict[str, int]:
-    """The addresses of `turns` and `replay` (replay.ll)."""
-    found = {"parallel": team()["parallel"], **_foreign()}
-    return linked(_text("replay"), ("turns", "replay"), found)
+    """The addresses of the functions of replay.c."""
+    path = _HERE / "replay.ll"
+    foreign = {
+        "parallel": team()["parallel"],
+        "numpy_functions": ctypes.addressof(_numpy_functions()),
+        **_python_symbols(path.read_text(encoding="utf-8")),
+    }
+    return linked(path, ("iterate", "replay_function", "inspect", "numpy_agrees"), foreign)
 
 
-def _foreign() -> dict[str, int]:
-    """The addresses of what replay asks of Python and NumPy."""
+def _python_symbols(text: str) -> dict[str, int]:
+    """The addresses of Python's functions and objects that LLVM IR uses."""
+    names = re.findall(r"^(?:declare .*)?@(_?Py\w+)(?:\(| = external)", text, re.M)
     api = ctypes.pythonapi
-    names = {
-        "SaveThread": "PyEval_SaveThread",
-        "RestoreThread": "PyEval_RestoreThread",
-        "IncRef": "Py_IncRef",
-        "DecRef": "Py_DecRef",
-        "ErrClear": "PyErr_Clear",
-        "FloatAsDouble": "PyFloat_AsDouble",
-        "LongAsLongLongAndOverflow": "PyLong_AsLongLongAndOverflow",
-        "TupleNew": "PyTuple_New",
-        "TupleSetItem": "PyTuple_SetItem",
-    }
-    found = {
-        f"py.{k}": ctypes.cast(getattr(api, v), ctypes.c_void_p).value for k, v in names.items()
-    }
-    for name, thing in (("None", None), ("True", True), ("float", float), ("int", int),
-                        ("bool", bool), ("ndarray", np.ndarray)):  # fmt: skip
-        found[f"py.{name}"] = id(thing)
+    return {name: ctypes.addressof(ctypes.c_char.in_dll(api, name)) for name in names}
+
+
+@functools.lru_cache(maxsize=1)
+def _numpy_functions() -> ctypes.c_void_p:
+    """What NumPy's headers call `PyArray_API`: a pointer to its table of C functions."""
     pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-        ("PyCapsule_GetPointer", api)
+        ("PyCapsule_GetPointer", ctypes.pythonapi)
     )
-    # NumPy's table of C functions; the places of these two never change (NumPy's own headers).
     capsule = importlib.import_module("numpy._core.multiarray")._ARRAY_API
-    table = (ctypes.c_void_p * 300).from_address(pointer(capsule, None))
-    found["np.NewFromDescr"], found["np.SetBaseObject"] = table[94], table[282]
-    return {k: int(v or 0) for k, v in found.items()}
+    return ctypes.c_void_p(pointer(capsule, None))

@@ -3,9 +3,9 @@
 From the second call with arguments of one kind on, a program has a record of what such a call does:
 what its arguments must look like (class, type, extents, strides, alignment; the kind of a number,
 and its value where that decides more than an argument of a kernel), which arrays it makes, and the
-operations of its tape with their arguments packed.  `replay(*args)` compares, fills in the
-addresses and numbers of this call, and runs the operations without the interpreter lock; it gives
-None where no record fits, another thread is using it, or a foreign function has raised an
+operations of its tape with their arguments packed.  `replay(*args)` (replay.c) compares, fills in
+the addresses and numbers of this call, and runs the operations without the interpreter lock; it
+gives None where no record fits, another thread is using it, or a foreign function has raised an
 exception, and the call goes the ordinary way.
 
 Results are new arrays each time.  Large ones lie in memory that the record keeps for the next call:
@@ -20,16 +20,27 @@ import struct
 import sys
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from treadle.dsl import locks
 
 from ...runtime.memory import SMALLEST, address
-from . import modules as runtime
-from . import threads
-from .tape import Copy, Failure, Fill, Launch, Tape, Unrecordable
+from . import modules, structures, threads
+from .structures import NumberKind, OperationKind
+from .tape import (
+    Copy,
+    Failure,
+    Fill,
+    HostArray,
+    Launch,
+    Named,
+    Number,
+    Operation,
+    Tape,
+    Unrecordable,
+)
 
 #: Bytes of arrays that a record may keep: a call that moves more takes far longer than Python.
 LARGEST = 16 << 20
@@ -38,63 +49,63 @@ LIMIT = 128 << 20
 #: Records of one program.
 MOST = 8
 
-_METH_FASTCALL = 0x80
-_KINDS = {float: runtime.FLOAT, int: runtime.INT, bool: runtime.BOOL}
-
-
-class _Method(ctypes.Structure):
-    """CPython's PyMethodDef."""
-
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("function", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    )
+_KINDS = {float: NumberKind.FLOAT, int: NumberKind.INT, bool: NumberKind.BOOL}
 
 
 class _Head(np.ndarray[Any, Any]):
     """One number, the address of the first record; keeps all of them alive."""
 
-    records: list[_Record]
+    records: list[_Recorded]
+
+
+def supported() -> bool:
+    """Whether calls can be replayed on this kind of Python."""
+    return (
+        sys.implementation.name == "cpython"
+        and getattr(sys, "_is_gil_enabled", lambda: True)()
+        and sys.byteorder == "little"
+        and ctypes.sizeof(ctypes.c_void_p) == 8
+    )
 
 
 @functools.lru_cache(maxsize=1)
 def usable() -> bool:
-    """Whether CPython and NumPy keep things where replay.ll looks for them."""
-    if (
-        sys.implementation.name != "cpython"
-        or not getattr(sys, "_is_gil_enabled", lambda: True)()
-        or sys.byteorder != "little"
-        or object.__basicsize__ != 16
-    ):
-        return False
-    for a in (np.zeros((3, 5), np.float32), np.zeros((4, 4))[1:, ::-1], np.empty(0, np.int8)):
-        at, n = id(a), a.ndim
-        field = ctypes.c_int64.from_address
+    """Whether calls are replayed here: never unless replay.c sees in arrays what Python does."""
+    return supported() and _layout_agrees()
+
+
+def _layout_agrees() -> bool:
+    """Whether CPython and NumPy are laid out as in the headers that replay.c was compiled with."""
+    for array in (np.zeros((3, 5), np.float32), np.zeros((4, 4))[1:, ::-1], np.empty(0, np.int8)):
+        seen, n = inspect(id(array)), array.ndim
         if (
-            field(at + 8).value != id(np.ndarray)
-            or field(at + 16).value != a.ctypes.data
-            or ctypes.c_int32.from_address(at + 24).value != n
-            or list((ctypes.c_int64 * n).from_address(field(at + 32).value)) != list(a.shape)
-            or list((ctypes.c_int64 * n).from_address(field(at + 40).value)) != list(a.strides)
-            or field(at + 56).value != id(a.dtype)
-            or ctypes.c_int32.from_address(at + 64).value != a.flags.num
+            seen.object_size != object.__basicsize__
+            or seen.type != id(np.ndarray)
+            or seen.data != array.ctypes.data
+            or seen.rank != n
+            or seen.dtype != id(array.dtype)
+            or seen.flags != array.flags.num
+            or tuple((ctypes.c_int64 * n).from_address(seen.extents)) != array.shape
+            or tuple((ctypes.c_int64 * n).from_address(seen.strides)) != array.strides
         ):
             return False
     held = [np.zeros(1)]
-    return ctypes.c_int32.from_address(id(held[0])).value == 1
+    if inspect(id(held[0])).references != 1:
+        return False
+    return bool(ctypes.PYFUNCTYPE(ctypes.c_int32)(modules.replayer()["numpy_agrees"])())
 
 
-@functools.lru_cache(maxsize=1)
-def _method() -> _Method:
-    return _Method(b"replay", runtime.replayer()["replay"], _METH_FASTCALL, None)
+def inspect(identity: int) -> structures.View:
+    """An array, of which `id` is given, as replay.c sees it."""
+    seen = structures.View()
+    call = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+    call(modules.replayer()["inspect"])(identity, ctypes.addressof(seen))
+    return seen
 
 
 def _function(head: _Head) -> Callable[..., Any]:
-    types = ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object
-    make = ctypes.PYFUNCTYPE(*types)(("PyCFunction_NewEx", ctypes.pythonapi))
-    found: Callable[..., Any] = make(ctypes.addressof(_method()), head, "treadle")
+    make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.py_object)
+    found: Callable[..., Any] = make(modules.replayer()["replay_function"])(head, "treadle")
     return found
 
 
@@ -109,7 +120,7 @@ class Replays:
         self.size = 0
         self._head = np.zeros(1, np.int64).view(_Head)
         self._head.records = []
-        self._missed: Any = None
+        self._missed: object = None
         self._failures = 0
         self._function: Callable[..., Any] | None = None
 
@@ -119,28 +130,28 @@ class Replays:
         return self._function
 
     @property
-    def records(self) -> Sequence[_Record]:
+    def records(self) -> Sequence[_Recorded]:
         return self._head.records
 
-    def missed(self, args: Sequence[Any], inputs: Sequence[Any]) -> bool:
+    def missed(self, args: Sequence[HostArray | Number], inputs: Sequence[HostArray]) -> bool:
         """Note a call that no record fitted; whether to record it: it came twice in a row."""
-        if self._failures > MOST or not usable():
+        if self._failures > MOST or not supported():
             return False
         key = tuple([(a.shape, a.strides, a.dtype) for a in inputs]), tuple(map(type, args))
         before, self._missed = self._missed, key
-        return bool(before == key)
+        return before == key and usable()
 
     def failed(self) -> None:
         """A call could not be recorded; after some of these no call will be."""
         self._failures += 1
 
-    def add(self, tape: Tape, args: Sequence[Any], inputs: Sequence[Any],
-            results: Sequence[Any]) -> None:  # fmt: skip
+    def add(self, tape: Tape, args: Sequence[HostArray | Number], inputs: Sequence[HostArray],
+            results: Sequence[HostArray]) -> None:  # fmt: skip
         """Make a record: `args` as given to the function, `inputs` the arrays that the tape names
         by number, `results` arrays that the tape made."""
         with _lock:
             records = self._head.records
-            made = _Record(tape, self.arguments, args, inputs, results)
+            made = _Recorded(tape, self.arguments, args, inputs, results)
             if len(records) >= MOST and not self._drop(records[0]):
                 return
             others = [r for r in list(_live) if r is not self]
@@ -148,9 +159,9 @@ class Replays:
                 for r in others:
                     r.clear()
             if records:
-                made.memory[_NEXT] = address(records[-1].memory)
+                made.memory.next = records[-1].address
             records.append(made)
-            self._head[0] = address(made.memory)
+            self._head[0] = made.address
             self.size += made.size
             _live.add(self)
             self._failures = 0
@@ -163,16 +174,15 @@ class Replays:
             for record in list(self._head.records):
                 self._drop(record)
 
-    def _drop(self, record: _Record) -> bool:
-        if record.memory[_BUSY]:
+    def _drop(self, record: _Recorded) -> bool:
+        if record.memory.busy:
             return False
         records = self._head.records
         at = records.index(record)
-        following = int(record.memory[_NEXT])
         if at + 1 < len(records):
-            records[at + 1].memory[_NEXT] = following
+            records[at + 1].memory.next = record.memory.next
         else:
-            self._head[0] = following
+            self._head[0] = record.memory.next
         del records[at]
         self.size -= record.size
         return True
@@ -180,127 +190,160 @@ class Replays:
 
 _live: weakref.WeakSet[Replays] = weakref.WeakSet()
 _lock = locks.lock(again=True)  # one for all: a program's new record may displace another's
-_NEXT, _BUSY = 0, 1  # fields of a record
 
 
-class _Record:
-    """One kind of call in memory, as replay.ll reads it."""
+class _Recorded:
+    """One kind of call: the `Record` that replay.c reads, and all that it points to."""
 
-    def __init__(self, tape: Tape, arguments: int, args: Sequence[Any], inputs: Sequence[Any],
-                 results: Sequence[Any]) -> None:  # fmt: skip
-        self._kept: list[Any] = []
+    def __init__(self, tape: Tape, arguments: int, args: Sequence[HostArray | Number],
+                 inputs: Sequence[HostArray], results: Sequence[HostArray]) -> None:  # fmt: skip
+        self._kept: list[object] = [[a.dtype for a in (*inputs, *results)]]
         self.size = tape.size
-        places = _Places(inputs, results)
-        rows = self._operations(tape, places)
-        positions = [k for k, a in enumerate(args) if type(a) is np.ndarray]
-        arrays = [
-            [position, id(a), id(a.dtype), a.ndim,
-             self._table([v for pair in zip(a.shape, a.strides, strict=True) for v in pair]),
-             *self._list(places.of_inputs[k])]
-            for k, (position, a) in enumerate(
-                zip(positions + [-1] * (len(inputs) - arguments), inputs, strict=True))
-        ]  # fmt: skip
-        numbers = []
-        for number, k in enumerate(k for k, a in enumerate(args) if type(a) is not np.ndarray):
-            kind = _KINDS[type(args[k])]
-            form = "=d" if kind == runtime.FLOAT else "=q"
-            bits = struct.unpack("=q", struct.pack(form, args[k]))
-            range_ = tape.limits.get(number, (-(1 << 63), (1 << 63) - 1))
-            low, high = bits * 2 if number in tape.pinned else range_
-            numbers.append([k, kind, low, high, bits[0],
-                            *self._list(places.of_numbers.get(number, []))])  # fmt: skip
-        made = [self._result(a, places.of_results[id(a)]) for a in results]
-        self._kept += [a.dtype for a in (*inputs, *results)]
-        self.memory = np.array(
-            [0, 0, len(args), self._table(arrays), len(arrays), self._table(numbers), len(numbers),
-             self._table(made), len(made), address(rows), len(rows)], np.int64)  # fmt: skip
+        patches = _Patches(inputs, results)
+        operations = (structures.Operation * len(tape.operations))()
+        self._kept += [operations, patches.held]
+        for row, operation in zip(operations, tape.operations, strict=True):
+            fill(row, operation, patches, self._kept)
+        positions = [k for k, a in enumerate(args) if isinstance(a, np.ndarray)]
+        positions += [-1] * (len(inputs) - arguments)
+        numbers = [(k, a) for k, a in enumerate(args) if not isinstance(a, np.ndarray)]
+        self.memory = structures.Record(
+            0, 0, len(args),
+            *self._table(structures.Array, [
+                self._array(position, a, patches.of_inputs[k])
+                for k, (position, a) in enumerate(zip(positions, inputs, strict=True))]),
+            *self._table(structures.Number, [
+                self._number(position, value, k, tape, patches.of_numbers.get(k, []))
+                for k, (position, value) in enumerate(numbers)]),
+            *self._table(structures.Result, [
+                self._result(a, patches.of_results[id(a)]) for a in results]),
+            ctypes.addressof(operations), len(operations),
+        )  # fmt: skip
 
-    def _table(self, values: Any) -> int:
-        """Numbers in memory that lives as long as the record."""
-        made = np.array(values, np.int64)
+    @property
+    def address(self) -> int:
+        return ctypes.addressof(self.memory)
+
+    def _table(self, kind: type[ctypes.Structure] | type[ctypes.c_int64], rows: Sequence[Any]
+               ) -> tuple[int, int]:  # fmt: skip
+        """The address of an array that lives as long as the record, and its length."""
+        made = (kind * len(rows))(*rows)
         self._kept.append(made)
-        return address(made)
+        return ctypes.addressof(made), len(rows)
 
-    def _list(self, values: Sequence[int]) -> tuple[int, int]:
-        return self._table(values), len(values)
+    def _array(self, position: int, array: HostArray, patches: list[int]) -> tuple[int, ...]:
+        dimensions, rank = self._table(
+            structures.Dimension, list(zip(array.shape, array.strides, strict=True))
+        )
+        return (position, id(array), id(array.dtype), rank, dimensions,
+                *self._table(ctypes.c_int64, patches))  # fmt: skip
 
-    def _operations(self, tape: Tape, places: _Places) -> Any:
-        rows = np.zeros((len(tape.operations), runtime.OPERATION), np.int64)
-        self._kept.append(rows)
-        for k, op in enumerate(tape.operations):
-            at = address(rows[k:])
-            match op:
-                case Launch():
-                    rows[k, :5] = launch_row(op, places, self._kept)
-                case Fill():
-                    target = places.address(op.target, at + 8)
-                    rows[k, :4] = runtime.FILL, target, 0, places.array(op.target).nbytes
-                case Copy():
-                    target = places.address(op.target, at + 8)
-                    source = places.address(op.source, at + 16)
-                    rows[k, :4] = runtime.COPY, target, source, places.array(op.target).nbytes
-                case Failure():
-                    rows[k, :2] = runtime.FAILURE, places.address(op.errors, 0)
-        self._kept.append(places.held)
-        return rows
+    def _number(self, position: int, value: Number, number: int, tape: Tape, patches: list[int]
+                ) -> tuple[int, ...]:  # fmt: skip
+        kind = _KINDS[type(value)]
+        form = "=d" if kind is NumberKind.FLOAT else "=q"
+        (bits,) = struct.unpack("=q", struct.pack(form, value))
+        least, most = tape.limits.get(number, (-(1 << 63), (1 << 63) - 1))
+        if number in tape.pinned:
+            least = most = bits
+        return position, kind, least, most, bits, *self._table(ctypes.c_int64, patches)
 
-    def _result(self, array: Any, places: list[int]) -> list[int]:
-        blocks: list[int] = []
+    def _result(self, array: HostArray, patches: list[int]) -> tuple[int, ...]:
+        blocks: list[tuple[int, int]] = []
         if array.nbytes >= SMALLEST:
             # One for the result that the caller still has, one for the next.
             raws = [np.empty(array.nbytes + 64, np.uint8) for _ in range(2)]
-            blocks = [v for raw in raws for v in (id(raw), address(raw) + -address(raw) % 64)]
+            blocks = [(id(raw), address(raw) + -address(raw) % 64) for raw in raws]
             self._kept.append(raws)
             self.size += array.nbytes
-            del raws
-        return [id(array.dtype), array.ndim, self._table(array.shape), self._table(blocks),
-                len(blocks) // 2, *self._list(places), 0]  # fmt: skip
+        extents, rank = self._table(ctypes.c_int64, array.shape)
+        return (id(array.dtype), rank, extents, *self._table(structures.Block, blocks),
+                *self._table(ctypes.c_int64, patches), 0)  # fmt: skip
 
 
-class _Places:
-    """Where the operations take what every call brings anew."""
+class Operands(Protocol):
+    """What the operations of a tape name."""
 
-    def __init__(self, inputs: Sequence[Any], results: Sequence[Any]) -> None:
+    def array(self, named: Named, /) -> HostArray: ...
+
+    def address(self, named: Named, word: int, /) -> int:
+        """The address of an array that stays, 0 for one whose address is put into `word`."""
+
+    def number(self, which: int, word: int, /) -> None:
+        """A parameter of the program is put into `word`."""
+
+
+class _Patches:
+    """The words into which every call puts the addresses and numbers that it brings."""
+
+    def __init__(self, inputs: Sequence[HostArray], results: Sequence[HostArray]) -> None:
         self.inputs = inputs
         self.of_inputs: list[list[int]] = [[] for _ in inputs]
         self.of_results: dict[int, list[int]] = {id(a): [] for a in results}
         self.of_numbers: dict[int, list[int]] = {}
         self._given = {id(a) for a in inputs}
-        self.held: list[Any] = []
+        self.held: list[HostArray] = []
 
-    def array(self, named: Any) -> Any:
+    def array(self, named: Named) -> HostArray:
         return self.inputs[named] if isinstance(named, int) else named
 
-    def address(self, named: Any, place: int) -> int:
-        """The address of an array that stays, 0 for one that each call fills in at `place`."""
+    def address(self, named: Named, word: int) -> int:
         if isinstance(named, int):
-            self.of_inputs[named].append(place)
+            self.of_inputs[named].append(word)
             return 0
         if id(named) in self._given:
             raise Unrecordable  # an input under another name
         if id(named) in self.of_results:
-            self.of_results[id(named)].append(place)
+            self.of_results[id(named)].append(word)
             return 0
         self.held.append(named)
         return address(named)
 
-    def number(self, which: int, place: int) -> None:
-        self.of_numbers.setdefault(which, []).append(place)
+    def number(self, which: int, word: int) -> None:
+        self.of_numbers.setdefault(which, []).append(word)
 
 
-def launch_row(op: Launch, places: Any, kept: list[Any]) -> tuple[int, ...]:
-    """The fields of a launch, its arguments packed into memory that `kept` keeps."""
-    count = op.threads
+def fill(row: structures.Operation, operation: Operation, operands: Operands, kept: list[object]
+         ) -> structures.Operation:  # fmt: skip
+    """Make `row` an operation of a tape; what it points to is added to `kept`."""
+    match operation:
+        case Launch():
+            _fill_launch(row, operation, operands, kept)
+        case Fill():
+            row.kind = OperationKind.FILL
+            row.target = operands.address(operation.target, _word(row, "target"))
+            row.size = operands.array(operation.target).nbytes
+        case Copy():
+            row.kind = OperationKind.COPY
+            row.target = operands.address(operation.target, _word(row, "target"))
+            row.source = operands.address(operation.source, _word(row, "source"))
+            row.size = operands.array(operation.target).nbytes
+        case Failure():
+            kept.append(operation.errors)
+            row.kind, row.target = OperationKind.FAILURE, address(operation.errors)
+    return row
+
+
+def _word(row: structures.Operation, name: str) -> int:
+    """The address of a field."""
+    return ctypes.addressof(row) + int(getattr(structures.Operation, name).offset)
+
+
+def _fill_launch(row: structures.Operation, launch: Launch, operands: Operands,
+                 kept: list[object]) -> None:  # fmt: skip
+    count = launch.threads
     if count > 1 and threads.team() is None:
         raise Unrecordable
     threads.join_openmp()
-    launcher = op.compiled.bind()
+    launcher = launch.compiled.bind()
     kept.append(launcher)
-    where = launcher.place
-    addresses = [places.address(a, where + 8 * k) for k, a in enumerate(op.arrays)]
-    errors = 0 if op.errors is None else places.address(op.errors, 0)
-    launcher.pack(addresses, op.scalars, errors)
-    widths = [2 if t.is_complex else 1 for t in op.compiled.types]
-    for position, number in op.given:
-        places.number(number, where + 8 * (len(addresses) + 1 + sum(widths[:position])))
-    return runtime.LAUNCH, op.compiled.entry, where, op.tasks, count
+    words = launcher.arguments
+    addresses = [operands.address(a, words + 8 * k) for k, a in enumerate(launch.arrays)]
+    errors = 0 if launch.errors is None else address(launch.errors)
+    kept.append(launch.errors)
+    launcher.pack(addresses, launch.scalars, errors)
+    widths = [2 if t.is_complex else 1 for t in launch.compiled.types]
+    for position, number in launch.given:
+        operands.number(number, words + 8 * (len(addresses) + 1 + sum(widths[:position])))
+    row.kind, row.target, row.source = OperationKind.LAUNCH, launch.compiled.entry, words
+    row.size, row.threads = launch.tasks, count

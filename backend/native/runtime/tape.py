@@ -2,7 +2,7 @@
 
 For given extents a program does the same every time, unless the contents of arrays decide
 (`Unrecordable`).  `replay.py` makes records of whole calls out of tapes, `../loops.py` the
-iterations of a loop.  An array is named by its number where every call brings its own (the inputs
+iterations of loops.  An array is named by its number where every call brings its own (the inputs
 of a program), by itself otherwise.
 """
 
@@ -21,8 +21,14 @@ from . import threads
 if TYPE_CHECKING:
     from treadle.skeletons.ir.kernel import Kernel
 
+    from .code import CompiledKernel
+
+#: Data of any type by nature.
+HostArray = np.ndarray[Any, Any]
+#: A scalar, as Python has it.
+Number = bool | int | float | complex
 #: An input's number, or an array.
-Named = Any
+Named = int | HostArray
 
 
 class Unrecordable(Exception):
@@ -35,16 +41,16 @@ class TooLarge(Unrecordable):
 
 @dataclass(frozen=True, eq=False)
 class Launch:
-    """A kernel's arguments and tasks.  `compiled` is a CompiledKernel; `given` says which scalars
-    are a parameter of the program: (position, its number); `errors`: an array for what fails."""
+    """A kernel's arguments and tasks.  `given` says which scalars are a parameter of the program:
+    (position, its number); `errors`: an array for what fails."""
 
-    compiled: Any
+    compiled: CompiledKernel
     arrays: tuple[Named, ...]
-    scalars: tuple[Any, ...]
+    scalars: tuple[Number, ...]
     tasks: int
     work: float
     given: tuple[tuple[int, int], ...] = ()
-    errors: Any = None
+    errors: HostArray | None = None
 
     @property
     def threads(self) -> int:
@@ -72,14 +78,14 @@ class Copy:
 class Failure:
     """Nothing follows if something has failed in a launch of `kernel`, of which `errors` tells."""
 
-    errors: Any
+    errors: HostArray
     kernel: Callable[[], Kernel]
 
 
 Operation = Launch | Fill | Copy | Failure
 #: A step of a program: from arrays by slot and parameters to more arrays.  What can be recorded has
 #: a method `record(tape, slots, params)`.
-Action = Callable[[list[Any], Sequence[Any]], None]
+Action = Callable[[list[HostArray], Sequence[Number]], None]
 
 
 @dataclass
@@ -89,14 +95,14 @@ class Tape:
 
     inputs: frozenset[int]
     limit: int
-    allocate: Callable[..., Any]
+    allocate: Callable[[tuple[int, ...], np.dtype[Any]], HostArray]
     operations: list[Operation] = field(default_factory=list)
     pinned: set[int] = field(default_factory=set)  # parameters whose values decided something
     limits: dict[int, tuple[int, int]] = field(default_factory=dict)  # where others must lie
     size: int = 0
-    arrays: dict[int, Any] = field(default_factory=dict)  # those made, by identity
+    arrays: dict[int, HostArray] = field(default_factory=dict)  # those made, by identity
 
-    def new(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    def new(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray:
         """An array that the operations will write."""
         size = dtype.itemsize
         for n in shape:
@@ -108,15 +114,16 @@ class Tape:
         self.arrays[id(array)] = array
         return array
 
-    def made(self, array: Any) -> bool:
+    def made(self, array: HostArray) -> bool:
         """Whether the operations write this array."""
         return id(array) in self.arrays
 
-    def named(self, slots: Sequence[Any], slot: int) -> Named:
+    def named(self, slots: Sequence[HostArray], slot: int) -> Named:
         return slot if slot in self.inputs else slots[slot]
 
 
-def record(actions: Sequence[Action], tape: Tape, slots: list[Any], params: Sequence[Any]) -> None:
+def record(actions: Sequence[Action], tape: Tape, slots: list[HostArray],
+           params: Sequence[Number]) -> None:  # fmt: skip
     """What the actions would do, on the tape."""
     for act in actions:
         recorded = getattr(act, "record", None)

@@ -1,4 +1,4 @@
-"""Tasks to cores: a team of native threads (team.ll), or OpenMP's, or Python's.
+"""Tasks to cores: a team of native threads (team.c), or OpenMP's, or Python's.
 
 OpenMP's threads are the team when something else in the process has loaded GCC's runtime for them:
 they spin for milliseconds after their work, so a second team would have to fight them for the
@@ -15,20 +15,23 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from treadle.dsl import limits, locks
 from treadle.dsl.environment import variable, warn_of
 
-from . import modules as runtime
+from . import modules
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 #: Work (elementary operations, about a nanosecond each) worth waking the other cores for.
 SERIAL_WORK = 30_000.0
-#: … and worth a look at Python's signals between tasks.
+#: … and worth handling Python's signals between tasks.
 LONG_WORK = 1_000_000.0
+#: Threads of a team, at most, and tasks between which Python may handle signals (team.c has both).
+MOST_THREADS = 1024
+MOST_TASKS = 128
 _RANGES_PER_THREAD = 8
 
 
@@ -37,7 +40,7 @@ class _State:
 
     def __init__(self, forked: bool = False) -> None:
         self.busy = locks.lock()
-        self.executor: Any = None
+        self.executor: ThreadPoolExecutor | None = None
         self.forked = forked
         self.openmp = False
 
@@ -50,7 +53,7 @@ def _after_fork() -> None:
     global _state
     _state = _State(forked=True)
     if team.cache_info().currsize and team():
-        ctypes.CFUNCTYPE(None)(runtime.team()["forget"])()
+        ctypes.CFUNCTYPE(None)(modules.team()["forget_threads"])()
 
 
 locks.after_fork(_after_fork)
@@ -62,14 +65,14 @@ def thread_count() -> int:
     asked: int | None = variable("TREADLE_NUM_THREADS")
     if asked is not None:
         count = asked
-        if count > runtime.MOST_THREADS:
-            most = f"is more than can be: {runtime.MOST_THREADS} are used."
+        if count > MOST_THREADS:
+            most = f"is more than can be: {MOST_THREADS} are used."
             warn_of("TREADLE_NUM_THREADS", str(asked), most)
     elif hasattr(os, "sched_getaffinity"):
         count = min(len(os.sched_getaffinity(0)), _quota())
     else:
         count = os.cpu_count() or 1
-    return max(1, min(count, runtime.MOST_THREADS))
+    return max(1, min(count, MOST_THREADS))
 
 
 def _quota(path: str = "/sys/fs/cgroup/cpu.max") -> int:
@@ -79,29 +82,29 @@ def _quota(path: str = "/sys/fs/cgroup/cpu.max") -> int:
             most, period = file.read().split()[:2]
         return -(-int(most) // int(period))
     except (OSError, ValueError):  # no such file, or "max"
-        return runtime.MOST_THREADS
+        return MOST_THREADS
 
 
 class Team(NamedTuple):
-    """The functions of team.ll: `parallel(function, arguments, tasks, threads)`, `patiently` with
-    the address of a number that says whether the team is held, and `abandon` of that."""
+    """The functions of team.c: `parallel(function, arguments, tasks, threads)`, `interruptible` of
+    these and the address of a number that says whether the team is held, and `abandon` of that."""
 
-    parallel: Callable[..., None]
-    patiently: Callable[..., int]
-    abandon: Callable[..., None]
+    parallel: Callable[[int, int, int, int], None]
+    interruptible: Callable[[int, int, int, int, int], int]
+    abandon: Callable[[int], None]
 
 
 @functools.lru_cache(maxsize=1)
 def team() -> Team | None:
     """Native threads, None without them."""
-    if not runtime.has_team() or variable("TREADLE_THREADS") is not None:
+    if modules.team_target() is None or variable("TREADLE_THREADS") is not None:
         return None
     pointer, number = ctypes.c_void_p, ctypes.c_int64
     types = (pointer, pointer, number, number)
-    found = runtime.team()
+    found = modules.team()
     return Team(
         ctypes.CFUNCTYPE(None, *types)(found["parallel"]),
-        ctypes.CFUNCTYPE(ctypes.c_int32, *types, pointer)(found["patiently"]),
+        ctypes.CFUNCTYPE(ctypes.c_int32, *types, pointer)(found["parallel_interruptible"]),
         ctypes.CFUNCTYPE(None, pointer)(found["abandon"]),
     )
 
@@ -120,7 +123,7 @@ def join_openmp() -> None:
     except (OSError, AttributeError):
         return
     types = (ctypes.c_void_p, ctypes.c_void_p)
-    ctypes.CFUNCTYPE(None, *types)(runtime.team()["openmp"])(
+    ctypes.CFUNCTYPE(None, *types)(modules.team()["use_openmp"])(
         *(ctypes.cast(f, ctypes.c_void_p).value for f in found)
     )
     _state.openmp = True
@@ -140,15 +143,15 @@ def parallel(entry: int, call: Callable[[int, int, int], None], arguments: int,
              tasks: int, work: float | None = None) -> None:  # fmt: skip
     """Run tasks 0 … tasks − 1 of `entry` (`call` is the same function) and wait for all.
 
-    `work` as a launcher has it.  Long work looks at Python's signals between tasks: what they
-    raise (KeyboardInterrupt) comes out when no thread is within a task, and the rest is not done.
+    `work` as a launcher has it.  During long work Python handles signals between tasks: what they
+    raise (KeyboardInterrupt) is raised when no thread is within a task, and the rest is not done.
     """
     threads = min(tasks, thread_count())
     long = work is None or work >= LONG_WORK
     together = team()
     if threads <= 1:
-        step = runtime.MOST_TASKS if long else tasks
-        for first in range(0, tasks, max(step, 1)):  # between them Python sees to its signals
+        step = MOST_TASKS if long else tasks
+        for first in range(0, tasks, max(step, 1)):  # between them Python handles signals
             call(arguments, first, min(first + step, tasks))
     elif together is None:
         _by_python(call, arguments, tasks, threads)
@@ -156,13 +159,13 @@ def parallel(entry: int, call: Callable[[int, int, int], None], arguments: int,
         together.parallel(entry, arguments, tasks, threads)
     else:
         held = ctypes.c_int32(0)
-        place = ctypes.addressof(held)
+        where = ctypes.addressof(held)
         try:
-            while together.patiently(entry, arguments, tasks, threads, place):
-                pass  # here Python sees to its signals
+            while together.interruptible(entry, arguments, tasks, threads, where):
+                pass  # here Python handles signals
         finally:
             if held.value:
-                together.abandon(place)
+                together.abandon(where)
 
 
 def _by_python(call: Callable[[int, int, int], None], arguments: int, tasks: int, threads: int
@@ -171,10 +174,10 @@ def _by_python(call: Callable[[int, int, int], None], arguments: int, tasks: int
     stop = threading.Event()
 
     def some(first: int, last: int) -> None:
-        for k in range(first, last, runtime.MOST_TASKS):
+        for k in range(first, last, MOST_TASKS):
             if stop.is_set():
                 return
-            call(arguments, k, min(k + runtime.MOST_TASKS, last))
+            call(arguments, k, min(k + MOST_TASKS, last))
 
     state = _state
     if not state.busy.acquire(blocking=False):
