@@ -18,10 +18,10 @@ class Backend:
 
     `probe` is a module that is quick to import and offers `unavailable() -> str | None`: why the
     backend does not work here, and what to do.  `module` is imported when a program runs and offers
-    `Executable(program)`, callable on inputs; also, if it can without what running needs,
-    `source(program, arch) -> str`, and for `explain` `remarks(program) -> list[str]` (lines about
-    how it runs) and `lowering(program, node) -> LoweringContext | None` (None: a library computes
-    it); `product_ways(node, size)`, what `tune` may try of a product; `placed(data)`, `wait()` and
+    `executable(program) -> Executable` (`runtime/device.py`) and `source(program, arch) -> str`;
+    for `explain` also `remarks(program) -> list[str]` (lines about how it runs) and
+    `lowering(program, node) -> LoweringContext | None` (None: a library computes it);
+    `product_ways(node, size)`, what `tune` may try of a product; `placed(data)`, `wait()` and
     `machine()` where memory is apart and calls return early (see `Program`).
     """
 

@@ -9,17 +9,12 @@ Rows of fewer than 64 elements are folded from the left whoever folds them
 
 from __future__ import annotations
 
-from typing import Any
-
 from treadle.dsl.graph import Fold, Node
-from treadle.dsl.passes.short_folds import Short, length, short_folds
-
-from .running import HostFunction, Run
-
-NOTHING: frozenset[Node] = frozenset()
+from treadle.dsl.passes.short_folds import Short, short_folds
+from treadle.dsl.program import TracedProgram
 
 
-def forms_of(program: Any) -> Short:
+def forms_of(program: TracedProgram) -> Short:
     """The folds of a program that may be loops in a fold over tiles."""
     from treadle.skeletons.lower.fold.gpu_jam import tiled
 
@@ -44,34 +39,3 @@ def _may_take(reader: Node, fold: Node, short: Short) -> bool:
     if not isinstance(made, Fold):
         return False
     return JammedFold.of(Builder(made, LoweringContext("cuda")), made) is not None
-
-
-class Forms:
-    """The forms of one node of a program."""
-
-    def __init__(self, owner: Any, node: Node) -> None:
-        self.node, self.short = node, owner.short
-        self.inside = self.short.inside(node)
-        self._values: HostFunction | None = None
-        if self.inside:
-            worth = [self.short.worth[f] for f in self.inside]
-            self._values = HostFunction(owner.host, (*map(length, self.inside), *worth))
-
-    def loops(self, run: Run) -> frozenset[Node]:
-        """The folds that are loops in this kernel, for the extents of a run; the node itself where
-        its reader computes it."""
-        if self._values is None:
-            return NOTHING
-        values = self._values(run)
-        count = len(self.inside)
-        counts: dict[Node, int] = dict(zip(self.inside, values[:count], strict=True))
-        worth = [self.short.worth[f] for f in self.inside]
-        holds = dict(zip(worth, values[count:], strict=True))
-        found: frozenset[Node] = self.short.loops(
-            self.node, counts.__getitem__, holds.__getitem__
-        )  # fmt: skip
-        return found
-
-    def made(self, loops: frozenset[Node]) -> Node:
-        """The node with these as loops."""
-        return self.short.of(self.node, loops) if loops else self.node

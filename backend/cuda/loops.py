@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -29,19 +29,24 @@ from treadle.dsl.types import int64
 from treadle.skeletons.ir import arithmetic as at
 from treadle.skeletons.ir.kernel import Buffer, If, Kernel, Load, Store
 
+from ..runtime import loops
 from ..runtime.host import is_host_work
 from ..runtime.plan import Step
+from ..runtime.run import HostArray, HostValues, Slots, Unrecordable
+from ..runtime.steps import Action
 from .device.device import Block, Code, Copy, Fill, Launch, Operation, Repeat
-from .graphs.tape import DataDependent, Recorder, flattened, renamed
-from .running import HostFunction, Run
+from .graphs.tape import Recorder, flattened, renamed
+from .running import DeviceRun
 from .together import Together
+
+if TYPE_CHECKING:
+    from .executable import CudaExecutor
 
 #: A loop of at most so many operations in all is laid out turn by turn.
 INLINE = 64
 #: Counters are computed ahead for so many turns; a loop that goes on decides on the device.
 AHEAD = 1_000_000
 
-Action = Callable[[Run], None]
 _int64 = np.dtype(np.int64)
 
 
@@ -86,80 +91,51 @@ def _harmless(node: Node) -> bool:
     return True
 
 
-class LoopStep:
+class LoopStep(loops.LoopStep[DeviceRun]):
     """One `ArrayLoop`."""
 
-    def __init__(self, owner: Any, node: ArrayLoop, step: Step) -> None:
-        self.owner, self.node = owner, node
+    owner: CudaExecutor
+
+    def __init__(self, owner: CudaExecutor, node: ArrayLoop, step: Step) -> None:
+        super().__init__(owner, node, step)
         planner = owner.planner
         self.expendable = planner.expendable(step)
         first, once, rest = step.inner
-        self.first, self.once, self.rest = map(owner.actions_of, step.inner)
-        self.results = rest.results
-        self.state = [planner.slot(s.leaf()) for s in node.state]
-        self.init = [planner.slots[i] for i in node.init]
-        self.targets = [planner.slots[o] for o in node.leaves]
-        self.index = None if node.index is None else planner.slot(node.index.leaf())
-        self.count = None if node.count is None else HostFunction(owner.host, (node.count,))
-        turn = [*first.steps, *rest.steps]
-        self.made = {planner.slots[le] for s in turn for le in s.node.leaves}
         self.used = planner.used(step)
         self.advance = _advance()
-        self.harmless = all(_harmless(s.node) for s in (*turn, *once.steps))
-        self.ahead = Ahead(self, [*once.steps, *turn])
+        every = [*once.steps, *first.steps, *rest.steps]
+        self.harmless = all(_harmless(s.node) for s in every)
+        self.ahead = Ahead(self, every)
         self.together = Together.of(owner, node)
 
-    def __call__(self, run: Run) -> None:
-        if run.queue.recording:
+    def __call__(self, run: DeviceRun) -> None:
+        if run.recording:
             self.record(run)
             return
         try:
             self._recorded_at_once(run)
-        except DataDependent:
-            self.drive(run)
+        except Unrecordable:
+            super().__call__(run)  # waits for every test
 
-    # --- driven by the host ---
+    def held(self, run: DeviceRun, slot: int) -> Block | HostArray:
+        """A dense block, or a number of the host as it is."""
+        held: Block | HostArray = run.slots[slot]
+        return run.dense(slot) if isinstance(held, Block) else held
 
-    def drive(self, run: Run) -> None:
-        """Turn by turn; waits for every test."""
-        faces = run.faces
-        for s, i in zip(self.state, self.init, strict=True):
-            faces[s] = _dense(run, i)
-        limit = None if self.count is None else int(self.count(run)[0])
-        turn = 0
-        while limit is None or turn < limit:
-            if self.index is not None:
-                faces[self.index] = np.asarray(turn, np.int64)
-            for act in self.first:
-                act(run)
-            if self.node.predicate is not None and not run.on_host(self.results[-1])[()]:
-                break
-            for act in self.rest if turn else (*self.once, *self.rest):
-                act(run)
-            following = [_dense(run, r) for r in self.results[: len(self.state)]]
-            for s, value in zip(self.state, following, strict=True):
-                faces[s] = value
-            for r in self.results:
-                if r in self.made:
-                    faces[r] = None
-            turn += 1
-        for t, s in zip(self.targets, self.state, strict=True):
-            faces[t] = faces[s]
-
-    def _recorded_at_once(self, run: Run) -> None:
+    def _recorded_at_once(self, run: DeviceRun) -> None:
         """Record the loop alone and run it: what is around it could not be recorded."""
         device = self.owner.device
-        if run.queue.recording or self.owner.program.settings.check:
-            raise DataDependent("checked mode")
+        if self.owner.program.settings.check:
+            raise Unrecordable("checked mode")
         for slot in self.used:
-            face = run.faces[slot]
-            if isinstance(face, np.ndarray) and face.ndim:
-                run.block(slot)
+            held = run.slots[slot]
+            if isinstance(held, np.ndarray) and held.ndim:
+                run.array(slot)
         recorder = Recorder(device, run.queue)
-        inner = Run(recorder, list(run.faces), run.params)
+        inner = DeviceRun(recorder, list(run.slots), run.params)
         self.record(inner)
         operations = recorder.operations
-        outside = {f for f in run.faces if isinstance(f, Block)}
+        outside = {f for f in run.slots if isinstance(f, Block)}
         device.compile(list({op.code: None for op in flattened(operations)
                              if isinstance(op, Launch) and op.code.function is None}))  # fmt: skip
         for op in flattened(operations):
@@ -169,11 +145,11 @@ class LoopStep:
         for op in operations:
             device.run(op)
         for t in self.targets:
-            run.faces[t] = inner.faces[t]
+            run.slots[t] = inner.slots[t]
 
     # --- recorded ---
 
-    def record(self, run: Run) -> None:
+    def record(self, run: DeviceRun) -> None:
         """Put the loop into a recording."""
         queue = run.queue
         limit = None if self.count is None else max(int(self.count(run)[0]), 0)
@@ -184,12 +160,12 @@ class LoopStep:
             if slot in self.expendable and run.alone(slot):
                 front.append(run.dense(slot))
                 continue
-            face = run.faces[slot]
-            block = queue.block(face.shape, face.dtype)
-            if isinstance(face, Block):
-                queue.put(Copy(block, face))
+            held = run.slots[slot]
+            block = queue.block(held.shape, held.dtype)
+            if isinstance(held, Block):
+                queue.put(Copy(block, held))
             else:
-                queue.put(Fill(block, np.asarray(face).reshape(())))
+                queue.put(Fill(block, np.asarray(held).reshape(())))
             front.append(block)
         index = [queue.block((), _int64) for _ in range(2)] if self.index is not None else []
         known = set() if ahead is None else set(ahead.final)
@@ -228,16 +204,16 @@ class LoopStep:
         last = back if turns is not None and turns % 2 else front
         for k, target in enumerate(self.targets):
             if ahead is not None and k in ahead.final:
-                run.faces[target] = ahead.final[k]
+                run.slots[target] = ahead.final[k]
             else:
                 assert k in live
-                run.faces[target] = last[k]
+                run.slots[target] = last[k]
 
-    def _counted(self, run: Run, turns: int, front: list[Block], back: list[Block], even: Turn,
-                 odd: Turn) -> None:  # fmt: skip
+    def _counted(self, run: DeviceRun, turns: int, front: list[Block], back: list[Block],
+                 even: Turn, odd: Turn) -> None:  # fmt: skip
         self._repeat(run, turns, front, back, [[*t.look, *t.operations] for t in (even, odd)])
 
-    def _repeat(self, run: Run, turns: int, front: list[Block], back: list[Block],
+    def _repeat(self, run: DeviceRun, turns: int, front: list[Block], back: list[Block],
                 both: Sequence[Sequence[Operation]]) -> None:  # fmt: skip
         size = sum(1 for ops in both for _ in flattened(ops))
         if turns * size <= 2 * INLINE or turns == 1:
@@ -247,25 +223,25 @@ class LoopStep:
         elif turns:
             run.queue.put(Repeat(turns, tuple(front), tuple(back), tuple(both[0]), tuple(both[1])))
 
-    def _turn(self, run: Run, state: Sequence[Block], index: Block | None,
+    def _turn(self, run: DeviceRun, state: Sequence[Block], index: Block | None,
               once: Sequence[Action]) -> Turn:  # fmt: skip
         recorder = Recorder(self.owner.device, run.queue)
-        inner = Run(recorder, list(run.faces), run.params)
+        inner = DeviceRun(recorder, list(run.slots), run.params)
         for slot, block in zip(self.state, state, strict=True):
-            inner.faces[slot] = block
+            inner.slots[slot] = block
         if self.index is not None:
-            inner.faces[self.index] = index
-        for act in self.first:
+            inner.slots[self.index] = index
+        for act in self.look:
             act(inner)
-        test = None if self.node.predicate is None else inner.block(self.results[-1])
+        test = None if self.node.predicate is None else inner.array(self.results[-1])
         look, recorder.operations = recorder.operations, []
         for act in (*once, *self.rest):
             act(inner)
         after = [inner.dense(r) for r in self.results[: len(state)]]
         for block, old in zip(after, state, strict=True):
             if block.shape != old.shape:
-                raise DataDependent("the state changes its shape")
-        run.shapers |= inner.shapers
+                raise Unrecordable("the state changes its shape")
+        run.pinned |= inner.pinned
         return Turn(look, recorder.operations, list(state), after, test)
 
 
@@ -365,11 +341,6 @@ def _hoisted(even: Turn, odd: Turn, state: Sequence[Block]) -> list[Operation]:
     return found
 
 
-def _dense(run: Run, slot: int) -> Any:
-    """What a slot holds: a dense block, or a number of the host as it is."""
-    return run.dense(slot) if isinstance(run.faces[slot], Block) else run.faces[slot]
-
-
 # --- counters, ahead -----------------------------------------------------------------------------
 
 
@@ -396,61 +367,61 @@ class Ahead:
     """Computes the states of a loop that are numbers of the host, turn by turn."""
 
     def __init__(self, loop: LoopStep, steps: Sequence[Step]) -> None:
-        self.loop: Any = weakref.proxy(loop)
+        self.loop = cast(LoopStep, weakref.proxy(loop))
         planner, host = loop.owner.planner, loop.owner.host
-        self.work: list[tuple[HostFunction, list[tuple[int, Any]]]] = []
+        self.work: list[tuple[HostValues, list[tuple[int, Any]]]] = []
         self.unknown: list[int] = []
         for step in steps:
             node: Node = step.node
             slots = [planner.slots[o] for o in node.leaves]
             if isinstance(node, Generate) and not node.shape and is_host_work(node.elements):
                 targets = [(s, o.type.numpy) for s, o in zip(slots, node.leaves, strict=True)]
-                self.work.append((HostFunction(host, node.elements), targets))
+                self.work.append((HostValues(host, node.elements), targets))
             else:
                 self.unknown += slots
 
-    def __call__(self, run: Run, limit: int | None) -> Known | None:
+    def __call__(self, run: DeviceRun, limit: int | None) -> Known | None:
         """None when the host cannot tell the number of turns."""
         loop = self.loop
-        faces = list(run.faces)
+        slots = list(run.slots)
         state = list(zip(loop.state, loop.init, loop.results, strict=False))
-        known = {k for k, (_, i, _) in enumerate(state) if not isinstance(run.faces[i], Block)}
+        known = {k for k, (_, i, _) in enumerate(state) if not isinstance(run.slots[i], Block)}
         if limit is not None and (not known or limit > AHEAD):
             return Known(limit, {})
         while known:
             for k, (s, i, _) in enumerate(state):
-                faces[s] = run.faces[i] if k in known else None
+                slots[s] = run.slots[i] if k in known else None
             if loop.index is not None:
-                faces[loop.index] = np.asarray(0, np.int64)
-            self._turn(run, faces)
-            good = {k for k in known if isinstance(faces[state[k][2]], np.ndarray)}
+                slots[loop.index] = np.asarray(0, np.int64)
+            self._turn(run, slots)
+            good = {k for k in known if isinstance(slots[state[k][2]], np.ndarray)}
             if good == known:
                 break
             known = good
         if limit is not None and not known:
             return Known(limit, {})
         test = loop.results[-1]
-        if limit is None and not (known and isinstance(faces[test], np.ndarray)):
+        if limit is None and not (known and isinstance(slots[test], np.ndarray)):
             return None
-        return self._count(run, faces, sorted(known), limit)
+        return self._count(run, slots, sorted(known), limit)
 
     def _count(
-        self, run: Run, faces: list[Any], known: list[int], limit: int | None
+        self, run: DeviceRun, slots: Slots, known: list[int], limit: int | None
     ) -> Known | None:
-        """Turn after turn, over numbers in cells; `faces` holds arrays where a number is known."""
+        """Turn after turn, over numbers in cells; `slots` holds arrays where a number is known."""
         loop = self.loop
         cells: dict[int, Cell] = {}
         for k in known:
-            cells[loop.state[k]] = Cell(np.asarray(run.faces[loop.init[k]])[()])
+            cells[loop.state[k]] = Cell(np.asarray(run.slots[loop.init[k]])[()])
         if loop.index is not None:
             cells[loop.index] = Cell(0)
         calls = []
         for function, targets in self.work:
-            if isinstance(faces[targets[0][0]], np.ndarray):
-                run.shapers |= function.params
+            if isinstance(slots[targets[0][0]], np.ndarray):
+                run.pinned |= function.params
                 made = [cells.setdefault(slot, Cell(None)) for slot, _ in targets]
                 calls.append((function.plain, made))
-        view: list[Any] = [cells.get(slot, face) for slot, face in enumerate(faces)]
+        view: list[Any] = [cells.get(slot, held) for slot, held in enumerate(slots)]
         index = None if loop.index is None else cells[loop.index]
         holds = None if limit is not None else view[loop.results[-1]]
         moves = [(cells[loop.state[k]], view[loop.results[k]]) for k in known]
@@ -474,17 +445,17 @@ class Ahead:
             k: np.array(cell.value, t) for k, (cell, _), t in zip(known, moves, types, strict=True)
         })  # fmt: skip
 
-    def _turn(self, run: Run, faces: list[Any]) -> None:
+    def _turn(self, run: DeviceRun, slots: Slots) -> None:
         for slot in self.unknown:
-            faces[slot] = None
+            slots[slot] = None
         for function, targets in self.work:
-            if all(isinstance(faces[s], np.ndarray) for s in function.reads):
-                values = function.plain(faces, run.params)
+            if all(isinstance(slots[s], np.ndarray) for s in function.reads):
+                values = function.plain(slots, run.params)
                 for (slot, t), value in zip(targets, values, strict=True):
-                    faces[slot] = np.array(value, t)
+                    slots[slot] = np.array(value, t)
             else:
                 for slot, _ in targets:
-                    faces[slot] = None
+                    slots[slot] = None
 
 
 def _advance() -> Code:

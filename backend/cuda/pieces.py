@@ -7,22 +7,23 @@ the one before on its way down; and the device holds a few pieces, however long 
 
 from __future__ import annotations
 
-import copy
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from treadle.dsl import locks
 from treadle.skeletons.lower.pieces import Pieces
 
 from ..runtime.memory import POOL
-from .running import Run
+from ..runtime.run import Params
+from .graphs.tape import Direct
+from .running import DeviceRun
 
 if TYPE_CHECKING:
+    from .calls import RecordedCalls, Recording
     from .device.device import Lanes, Transfer
-    from .executable import Executable
+    from .executable import CudaExecutor
 
 #: Bytes of the largest array, in or out, from which a call is made in pieces, two at least; and
 #: of these, at most.  √(ab + 1) on an H200: arrays of 256 MB take 19.3 to 21.1 ms whole and 15.2 to
@@ -65,20 +66,17 @@ class PiecewiseCalls:
     """Makes the calls of a program that are worth it in pieces; any call is the program's own
     business otherwise."""
 
-    def __init__(self, executable: Executable, how: Pieces) -> None:
-        self.how, self.executable, self.cut = how, executable.owner, frozenset(how.cut)
-        # The same kernels, and recordings of its own: extents of pieces are nobody else's.
-        self.of_pieces = copy.copy(executable)
-        self.of_pieces.tapes, self.of_pieces.shapers = OrderedDict(), ()
-        self.of_pieces.lock, self.of_pieces.again = locks.lock(), None
-        program = executable.program
+    def __init__(self, owner: CudaExecutor, calls: RecordedCalls, how: Pieces) -> None:
+        """`calls` are those of pieces."""
+        self.owner, self.of_pieces, self.how, self.cut = owner, calls, how, frozenset(how.cut)
+        program = owner.program
         self.types = [leaf.type.numpy for leaf in program.roots]
         shapes = [e for leaf in program.roots for e in leaf.shape]
         self.ranks = [len(leaf.shape) for leaf in program.roots]
-        self.shapes = executable.host.compile(shapes)
-        self.grouped = executable.host.compile(how.grouped)
+        self.shapes = owner.host.compile(shapes)
+        self.grouped = owner.host.compile(how.grouped)
 
-    def results(self, arrays: Sequence[Any], params: Sequence[Any]) -> list[tuple[int, ...]]:
+    def results(self, arrays: Sequence[Any], params: Params) -> list[tuple[int, ...]]:
         """The extents of the results."""
         found, places = list(self.shapes(arrays, params)), []
         for rank in self.ranks:
@@ -86,7 +84,7 @@ class PiecewiseCalls:
             del found[:rank]
         return places
 
-    def pieces(self, arrays: Sequence[Any], params: Sequence[Any],
+    def pieces(self, arrays: Sequence[Any], params: Params,
                shapes: Sequence[tuple[int, ...]]) -> list[Piece]:  # fmt: skip
         """The pieces of a call; none where it is not worth it, or not to be had."""
         if not shapes:
@@ -114,22 +112,22 @@ class PiecewiseCalls:
         """What a piece needs of the arrays."""
         return [a[piece.start : piece.stop] if k in self.cut else a for k, a in enumerate(arrays)]
 
-    def __call__(self, arrays: Sequence[Any], params: Sequence[Any]) -> list[Any] | None:
+    def __call__(self, arrays: Sequence[Any], params: Params) -> list[Any] | None:
         """The results for arrays of the host; None where the whole is to be computed at once."""
         shapes = self.results(arrays, params)
         pieces = self.pieces(arrays, params, shapes)
         if not pieces:
             return None
-        self.executable.verify(Run(None, list(arrays), params))  # type: ignore[arg-type]
+        self.owner.verify(DeviceRun(Direct(self.owner.device), list(arrays), params))
         return _Call(self, arrays, params, shapes, pieces).results()
 
 
 class _Call:
     """One call in pieces."""
 
-    def __init__(self, owner: PiecewiseCalls, arrays: Sequence[Any], params: Sequence[Any],
+    def __init__(self, owner: PiecewiseCalls, arrays: Sequence[Any], params: Params,
                  shapes: Sequence[tuple[int, ...]], pieces: Sequence[Piece]) -> None:  # fmt: skip
-        self.owner, self.device, self.cut = owner, owner.executable.device, owner.cut
+        self.owner, self.device, self.cut = owner, owner.owner.device, owner.cut
         self.arrays, self.params, self.pieces = arrays, params, pieces
         device, longest = self.device, max(p.stop - p.start for p in pieces)
         # Recorded, and copied, before the lanes are taken: that may need them.
@@ -184,7 +182,7 @@ class _Call:
             for k, memory in self.slots[slot].items()
         ])  # fmt: skip
 
-    def _recorded(self, piece: Piece) -> Any:
+    def _recorded(self, piece: Piece) -> Recording:
         """What the program does for a piece of this size."""
         arrays = self.owner.rows(self.arrays, piece)
         key = [*(a.shape for a in arrays), False]

@@ -1,146 +1,112 @@
-"""One run of a program: what its slots hold, on the device and on the host."""
+"""One run of a program on a GPU: what its slots hold, on the device and on the host."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from treadle.dsl.expr import Expr, Param, Read, substitute, walk
-from treadle.dsl.graph import Leaf
+from treadle.dsl.graph import Check
 
-from ..runtime.host import HostCompiler
-from .device.device import Block, Copy
-from .graphs.tape import Queue
+from ..runtime.run import HostArray, HostValues, Params, Run, Slots
+from ..runtime.steps import verify
+from .device.device import Block, Copy, Fill
+from .graphs.tape import Queue, Verdict
 
 
-class Run:
-    """The state of one run.
+class DeviceRun(Run[Block]):
+    """The state of one run, whose operations go to a queue.
 
-    `faces[slot]` is a `Block` on the device, or a NumPy array that is only on the host (numbers
-    that the host computed, data not copied yet), or None.  `shapers` collects the positions of the
-    parameters that decide what runs, or over which extents: a tape is good for one value of them.
+    A slot holds a `Block` on the device, or a NumPy array that is only on the host.
     """
 
-    __slots__ = ("_host", "faces", "params", "queue", "shapers")
+    __slots__ = ("_host", "queue")
 
-    def __init__(self, queue: Queue, faces: list[Any], params: Sequence[Any]) -> None:
-        self.queue, self.faces, self.params = queue, faces, params
-        self.shapers: set[int] = set()
-        self._host: dict[int, tuple[Any, Any]] = {}
+    def __init__(self, queue: Queue, slots: Slots, params: Params) -> None:
+        super().__init__(slots, params)
+        self.queue = queue
+        self._host: dict[int, tuple[Block, HostArray]] = {}
 
-    def block(self, slot: int) -> Block:
-        """What a slot holds, on the device."""
-        face = self.faces[slot]
-        if isinstance(face, Block):
-            return face
-        made = self.faces[slot] = self.queue.upload(face)
-        self._host[slot] = made, face
+    @property
+    def recording(self) -> bool:
+        return self.queue.recording
+
+    def new(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Block:
+        return self.queue.block(shape, dtype)
+
+    def constant(self, value: HostArray) -> Block:
+        return self.queue.constant(value)
+
+    def clear(self, array: Block) -> None:
+        self.queue.put(Fill(array, np.zeros((), array.dtype)))
+
+    def copy(self, target: Block, slot: int) -> None:
+        if target.size:
+            self.queue.put(Copy(target, self.array(slot)))
+
+    def array(self, slot: int) -> Block:
+        held = self.slots[slot]
+        if isinstance(held, Block):
+            return held
+        made = self.slots[slot] = self.queue.upload(held)
+        self._host[slot] = made, held
         return made
 
     def dense(self, slot: int) -> Block:
-        """What a slot holds, dense on the device."""
-        block = self.block(slot)
+        block = self.array(slot)
         if not block.dense:
             made = self.queue.block(block.shape, block.dtype)
             self.queue.put(Copy(made, block))
-            block = self.faces[slot] = made
+            block = self.slots[slot] = made
         return block
 
-    def on_host(self, slot: int) -> np.ndarray[Any, Any]:
-        """What a slot holds, on the host (copied once)."""
-        face = self.faces[slot]
-        if not isinstance(face, Block):
-            return np.asarray(face)
+    def on_host(self, slot: int) -> HostArray:
+        """Copied once."""
+        held = self.slots[slot]
+        if not isinstance(held, Block):
+            return np.asarray(held)
         kept = self._host.get(slot)
-        if kept is None or kept[0] is not face:
-            kept = self._host[slot] = face, self.queue.download(face)
+        if kept is None or kept[0] is not held:
+            kept = self._host[slot] = held, self.queue.download(held)
         return np.asarray(kept[1])
 
+    def is_away(self, slot: int) -> bool:
+        return isinstance(self.slots[slot], Block)
+
     def alone(self, slot: int) -> bool:
-        """Whether a slot holds a block of the program's own that no other slot holds, and no check
-        looks at in the end."""
-        face = self.faces[slot]
-        if not isinstance(face, Block) or face.kind == "input":
+        """Nor does a check look at it in the end."""
+        held = self.slots[slot]
+        if not isinstance(held, Block) or held.kind == "input":
             return False
-        if any(face in v.blocks for v in self.queue.verdicts or ()):
+        if any(held in v.blocks for v in self.queue.verdicts or ()):
             return False
-        return sum(f is face for f in self.faces) == 1
+        return sum(other is held for other in self.slots) == 1
+
+    def defer(self, check: Check, values: HostValues) -> bool:
+        """Of blocks of rank 0 that a recording makes: from what they hold after a replay."""
+        verdicts = self.queue.verdicts
+        slots = [s for s in values.reads if self.is_away(s)]
+        blocks: tuple[Block, ...] = tuple(self.slots[s] for s in slots)
+        if verdicts is None or not blocks or any(b.shape or b.kind == "input" for b in blocks):
+            return False
+        self.pinned |= values.params
+        held, function = list(self.slots), values.plain
+
+        def judge(numbers: Sequence[Any], params: Params) -> None:
+            found = list(held)
+            for slot, number in zip(slots, numbers, strict=True):
+                found[slot] = number
+            verify(check, *function(found, params))
+
+        verdicts.append(Verdict(blocks, judge))
+        return True
+
+    def repeat(self, check: Check, values: HostValues) -> None:
+        if self.queue.verdicts is not None:
+            self.queue.verdicts.append(Verdict((), partial(_judge, check, values)))
 
 
-class HostFunction:
-    """Host expressions over extents, parameters and the contents of small arrays, for a run.
-
-    `conditions`, over `scalars`, as `HostCompiler.plan` takes them.
-    """
-
-    __slots__ = ("_compiler", "_conditions", "_made", "params", "reads", "roots")
-
-    def __init__(
-        self,
-        compiler: HostCompiler,
-        roots: Sequence[Expr],
-        conditions: Sequence[Expr] = (),
-        scalars: Mapping[Expr, Expr] = MappingProxyType({}),
-    ) -> None:
-        self._compiler, self._conditions = compiler, (conditions, scalars)
-        self.roots = (*roots, *substitute(conditions, dict(scalars)))
-        self._made: Any = None
-        nodes = list(walk(self.roots))
-        self.params = {compiler.param_index[e] for e in nodes if isinstance(e, Param)}
-        reads = [compiler.slot(Leaf(e.node, e.component)) for e in nodes if isinstance(e, Read)]
-        self.reads = tuple(dict.fromkeys(reads))
-
-    @property
-    def _function(self) -> Callable[..., tuple[Any, ...]]:
-        if self._made is None:
-            conditions, scalars = self._conditions
-            roots = self.roots[: len(self.roots) - len(conditions)]
-            self._made = self._compiler.plan(roots, conditions, scalars).function()
-        made: Callable[..., tuple[Any, ...]] = self._made
-        return made
-
-    def __call__(self, run: Run, *, shapes: bool = True) -> tuple[Any, ...]:
-        """The values; `shapes`: what runs, or over which extents, depends on them."""
-        if shapes:
-            run.shapers |= self.params
-        return self._function(self.view(run), run.params)
-
-    def view(self, run: Run) -> list[Any]:
-        """The slots as the function reads them."""
-        if not self.reads:
-            return run.faces
-        faces = list(run.faces)
-        for slot in self.reads:
-            faces[slot] = run.on_host(slot)
-        return faces
-
-    def after(self, run: Run) -> tuple[tuple[Block, ...], Any] | None:
-        """Blocks of rank 0 that a run makes, and a function of what they hold in the end and of the
-        parameters; None where more of the device is read than such numbers."""
-        slots = [s for s in self.reads if isinstance(run.faces[s], Block)]
-        blocks = tuple(run.faces[s] for s in slots)
-        if not blocks or any(b.shape or b.kind == "input" for b in blocks):
-            return None
-        run.shapers |= self.params
-        faces, function = list(run.faces), self._function
-
-        def values(held: Sequence[Any], params: Sequence[Any]) -> tuple[Any, ...]:
-            found = list(faces)
-            for slot, value in zip(slots, held, strict=True):
-                found[slot] = value
-            return function(found, params)
-
-        return blocks, values
-
-    @property
-    def plain(self) -> Callable[[Sequence[Any], Sequence[Any]], tuple[Any, ...]]:
-        """(slots, parameters) → values, for slots that hold all it reads as arrays of the host."""
-        return self._function
-
-    def later(self, run: Run) -> Any:
-        """A function of the parameters alone, for the extents of this run."""
-        faces, function = list(self.view(run)), self._function
-        return lambda params: function(faces, params)
+def _judge(check: Check, values: HostValues, _: Sequence[Any], params: Params) -> None:
+    verify(check, *values.plain([], params))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from treadle.dsl.graph import ArrayLoop
 from treadle.skeletons.lower.build import LoweringContext
@@ -11,18 +11,21 @@ from treadle.skeletons.lower.stencil.gpu_temporal import temporal
 
 from .device.device import Block, Launch
 from .graphs.tape import Recorder
-from .running import Run
-from .steps import Variant
+from .running import DeviceRun
+from .steps import KernelLaunch
+
+if TYPE_CHECKING:
+    from .executable import CudaExecutor
 
 
 class Together:
     """The kernel that computes `steps` turns of a loop."""
 
-    def __init__(self, owner: Any, steps: int, variant: Variant) -> None:
+    def __init__(self, owner: CudaExecutor, steps: int, variant: KernelLaunch) -> None:
         self.owner, self.steps, self.variant = owner, steps, variant
 
     @classmethod
-    def of(cls, owner: Any, loop: ArrayLoop) -> Together | None:
+    def of(cls, owner: CudaExecutor, loop: ArrayLoop) -> Together | None:
         """None where turns one by one are as good, or the only way."""
         if owner.program.settings.check:
             return None
@@ -31,19 +34,19 @@ class Together:
         if made is None:
             return None
         (kernel,) = made.lowered.kernels
-        return cls(owner, made.steps, Variant(owner, loop.body[0].node, kernel, ()))
+        return cls(owner, made.steps, KernelLaunch(owner, loop.body[0].node, kernel, ()))
 
-    def launches(self, run: Run, slots: Sequence[int], front: list[Block], back: list[Block]
+    def launches(self, run: DeviceRun, slots: Sequence[int], front: list[Block], back: list[Block]
                  ) -> tuple[Launch, Launch] | None:  # fmt: skip
         """`steps` turns from `front` into `back`, and the reverse; None where that is not right."""
         found = []
         for source, target in ((front, back), (back, front)):
-            inner = Run(Recorder(self.owner.device), list(run.faces), run.params)
+            inner = DeviceRun(Recorder(self.owner.device), list(run.slots), run.params)
             for slot, block in zip(slots, source, strict=True):
-                inner.faces[slot] = block
+                inner.slots[slot] = block
             launch = self.variant.launch(inner, target, [])
             if launch is None or launch.tasks <= 0:
                 return None
-            run.shapers |= inner.shapers
+            run.pinned |= inner.pinned
             found.append(launch)
         return found[0], found[1]

@@ -1,181 +1,120 @@
-"""What a node is for the extents of a call: folds of short rows are loops, short loops written out.
-
-A program is compiled for all extents.  Where a few of them are small, a kernel for these is much
-better than one for all: the three coordinates of a point are three registers, the distance between
-two points is no array, and the weights of a stencil stay where they are.
-"""
+"""The calls of a program on this machine's cores: step by step, and those that come again by native
+code."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+import math
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
-from treadle.dsl.combines import SHORT_ROW, argument_of
-from treadle.dsl.expr import Apply, Const, Extent, Index, Read, walk
-from treadle.dsl.graph import Fold, Generate, Leaf, Node, Permute, is_identity_read
-from treadle.dsl.passes.short_folds import Short, length, short_folds
-from treadle.skeletons.ir.specialise import MOST_TURNS, computed, counting_extents, specialise
+import numpy as np
 
-#: Rows of short folds have kernels of their own, whose loads are shuffled and asked for once; of
-#: elements below four bytes, which are not gathered, up to as many as are loaded by strides.
-MOST_SMALL = 4
-#: Rows of results of at most so many elements lie side by side in vectors.
-NARROW = 8
+from treadle.dsl.limits import threads
+from treadle.dsl.sources import host_array
 
+from ..runtime.memory import address
+from ..runtime.run import HostArray, Params, Slots, Unrecordable
+from .running import HostRun
+from .runtime.replay import LARGEST, Replays
+from .runtime.tape import Tape, TooLarge
+from .steps import KernelStep
 
-@dataclass(frozen=True)
-class Form:
-    """What a node is: the folds that are loops in it, and the extents that it is made for."""
+if TYPE_CHECKING:
+    from .executable import NativeExecutor
 
-    loops: frozenset[Node] = frozenset()
-    sizes: tuple[tuple[Extent, int], ...] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.loops or self.sizes)
+#: Seconds of work from which on a call is not repeated by native code, which does not look at
+#: Python's signals.
+LONG = 0.05
 
 
-#: For all extents.
-PLAIN = Form()
+class ReplayedCalls:
+    """Makes the calls of one program."""
 
+    def __init__(self, owner: NativeExecutor) -> None:
+        self.owner, program = owner, owner.program
+        self.inputs = len(program.inputs)
+        self.replays = Replays(len(program.arguments))
+        self.recordable = not program.settings.check
+        self.took = 0.0  # seconds that the last call worked
 
-class Forms:
-    """The forms of one node of a program, for the extents that are in the slots at a call."""
+    def prepare(self) -> None:
+        """Compile every kernel now that is not on disk, several at a time (LLVM runs without the
+        interpreter lock)."""
+        wanted = [
+            (launch, step.dense.fast_math)
+            for step in cast("list[KernelStep]", self.owner.kernel_steps)
+            if not step.forms.several  # the extents of the first call decide
+            for launch in step.dense.launches
+            if not launch.found(step.dense.fast_math)
+        ]
+        jobs = list(
+            {job[0].about.digest or id(job[0]): job for job in wanted}.values()
+        )  # each once
+        if len(jobs) > 1:
+            pool = threads(min(len(jobs), os.cpu_count() or 1), "treadle compiles")
+            if pool is not None:
+                with pool:
+                    list(pool.map(lambda job: job[0].compiled(job[1]), jobs))
 
-    def __init__(self, owner: Any, node: Node) -> None:
-        self.node, self.short = node, owner.short
-        self.inside = self.short.inside(node)
-        self.owner = owner
-        counts = [length(f) for f in self.inside]
-        self.lengths = owner.host.compile(counts) if counts else None
-        #: Whether the kernel that reads the node may compute it.
-        self.taken_in = node in self.short.reader
-        self._counting: dict[frozenset[Node], list[tuple[Extent, int, int, int]]] = {}
-        if owner.program.settings.check:  # loops written out leave what only earlier turns read
-            self._counting[frozenset()] = []
-
-    @property
-    def several(self) -> bool:
-        """Whether extents decide."""
-        return bool(self.inside) or bool(self._counts(frozenset()))
-
-    def loops(self, slots: Sequence[Any], params: Sequence[Any]) -> frozenset[Node]:
-        """The folds that are loops in this kernel."""
-        if self.lengths is None:
-            return frozenset()
-        values = self.lengths(slots, params)
-        counts: dict[Node, int] = dict(zip(self.inside, values, strict=True))
-        found: frozenset[Node] = self.short.loops(self.node, counts.__getitem__)
+    def __call__(self, data: Sequence[Any], params: Params) -> list[HostArray]:
+        began = time.thread_time()
+        run = HostRun(self._slots(data), params)
+        self.owner.work(run)
+        found: list[HostArray] = []
+        taken: list[Any] = [*data, *run.slots[: self.inputs]]  # what a result must not be
+        for slot in self.owner.results:
+            array = run.slots[slot]
+            for other in taken:
+                if array is other:
+                    array = np.array(array, order="C")
+                    break
+            taken.append(array)
+            found.append(array)
+        self.took = time.thread_time() - began
         return found
 
-    def form(self, slots: Sequence[Any], params: Sequence[Any]) -> Form:
-        """The form for the extents in `slots`."""
-        loops = self.loops(slots, params)
-        sizes: list[tuple[Extent, int]] = []
-        turns = 1
-        for extent, most, slot, axis in self._counts(loops):
-            n = slots[slot].shape[axis]
-            if 0 < n <= most and n * turns <= MOST_TURNS:
-                sizes.append((extent, n))
-                turns *= n
-        return Form(loops, tuple(sizes))
+    def _slots(self, data: Sequence[Any]) -> Slots:
+        return self.owner.slots([readable(d) for d in data])
 
-    def made(self, form: Form) -> Node:
-        """The node in a form."""
-        node = self.short.of(self.node, form.loops)
-        return specialise(node, dict(form.sizes))
+    def replay(
+        self, args: Sequence[Any], data: Sequence[Any], params: Params
+    ) -> Callable[..., Any] | None:
+        plain = all(type(d) is np.ndarray for d in data)
+        if (self.recordable and plain and self.replays.missed(args, data)
+                and self.took < LONG):  # fmt: skip
+            try:
+                self._record(args, data, params)
+            except TooLarge:
+                pass
+            except Unrecordable:
+                self.replays.failed()
+        return self.replays.function
 
-    def _counts(self, loops: frozenset[Node]) -> list[tuple[Extent, int, int, int]]:
-        """The extents that loops count with, up to which size a kernel is made for each, and where
-        they are: slot and axis."""
-        found = self._counting.get(loops)
-        if found is None:
-            around = {self.short.reader.get(f) for f in loops}
-            alone = MOST_SMALL if _reads_small(self.node) else SHORT_ROW
-            most = {
-                length(f): 0 if f in around else alone if f is self.node else SHORT_ROW
-                for f in self.inside
-            }  # fmt: skip
-            extents = counting_extents(self.short.of(self.node, loops))
-            made = self.short.of(self.node, loops)
-            for narrow in _narrow_extents(made):
-                if narrow not in extents:
-                    extents, most[narrow] = (*extents, narrow), NARROW
-            found = [
-                (e, most.get(e, MOST_TURNS), self.owner.slot_of(Leaf(e.node, 0)), e.axis)
-                for e in extents
-            ]  # fmt: skip
-            self._counting[loops] = found
-        return found
+    def _record(self, args: Sequence[Any], data: Sequence[HostArray], params: Params) -> None:
+        tape = Tape(frozenset(range(self.inputs)), LARGEST, _fresh)
+        run = HostRun(self._slots(data), params, tape)
+        if any(s is not d for s, d in zip(run.slots, data, strict=False)):
+            raise Unrecordable("an array that kernels do not read as it is")
+        self.owner.work(run)
+        tape.pinned |= run.pinned
+        results = [run.slots[slot] for slot in self.owner.results]
+        if len({id(r) for r in results}) < len(results) or not all(map(tape.made, results)):
+            raise Unrecordable("results that are the same, or an argument")
+        self.replays.add(tape, args, data, results)
 
 
-def forms_of(program: Any) -> Short:
-    """The folds of a program that may be loops on a CPU."""
-    short = short_folds(program.roots, program.settings)
-    takes = {
-        fold: reader for fold, reader in short.reader.items()
-        if _may_take(reader, short.of(reader, frozenset({fold})))
-    }  # fmt: skip
-    return Short(short.alone, takes)
+def readable(value: Any) -> HostArray:
+    """Host data as kernels read it: aligned, in native byte order, strides in whole elements."""
+    if type(value) is np.ndarray and value.flags.carray and value.dtype.isnative:
+        return value
+    array = host_array(value.get() if hasattr(value, "__cuda_array_interface__") else value)
+    whole = all(s % array.itemsize == 0 for s in array.strides)
+    return array if array.flags.aligned and whole else np.array(array, order="C")
 
 
-def _reads_small(node: Node) -> bool:
-    """Whether elements of fewer than four bytes are read."""
-    return any(isinstance(e, Read) and e.type.bytes < 4 for e in walk(computed(node)))
-
-
-def _narrow_extents(node: Node) -> list[Extent]:
-    """Extents of a `Generate` for which, where they are small, there is other code: what the last
-    of its results is, or is made of, if their rows are not one line with those read and no offset
-    of a stencil is along them; and rows of which neighbours in a row of results read one element.
-    Of a `Permute` the last of its source.
-    """
-    if isinstance(node, Permute) and node.domain and len(node.domain) > 1:
-        last = node.domain[-1]
-        return [last] if isinstance(last, Extent) else []
-    if not isinstance(node, Generate) or not node.shape or node.label.ordered:
-        return []
-    rank = len(node.shape)
-    reads = [e for e in walk(node.elements) if isinstance(e, Read)]
-    found: dict[Extent, None] = {}
-    made_of = [e for e in walk(node.shape[-1:]) if not isinstance(e, Const | Apply)]
-    in_lines = all(is_identity_read(e, rank) for e in reads)
-    beside = all(e.boundary is None or e.args[-1] is Index(rank - 1) for e in reads)
-    if rank > 1 and not in_lines and len(made_of) == 1 and beside:
-        found.update((e, None) for e in made_of if isinstance(e, Extent))
-    last = node.shape[-1]
-    narrow = rank > 1 and isinstance(last, Const) and int(last.value) <= NARROW
-    lanes = Index(rank - 2 if narrow else rank - 1)  # narrow rows lie side by side
-    for e in reads:
-        width = e.node.outputs[e.component].shape[-1:]
-        if len(e.args) > 1 and isinstance(width[0], Extent):
-            across, along = (lanes in walk((a,)) for a in e.args[-2:])
-            if across and not along:
-                found[width[0]] = None
-    return list(found)
-
-
-def _may_take(reader: Node, made: Node) -> bool:
-    """Whether a reader, `made` when it takes a fold in, keeps its bits and reads elements once."""
-    if not isinstance(reader, Fold):
-        return True
-    from treadle.skeletons.lower.fold.rows import (  # a kernel that is found needs no more
-        goes_across,
-        is_exact,
-    )
-
-    if argument_of(reader.combine) is not None:  # along rows, it looks for the extreme's place
-        return isinstance(made, Fold) and goes_across(made)
-    # Stored results of several axes lie in one line, whose blocks are not those of the axes.
-    return len(reader.inner) == 1 or is_exact(reader.combine)
-
-
-def given_way(node: Node, made: Node) -> bool | None:
-    """Whether a fold in another form goes across as `node` does: where grouping reaches bits.
-
-    None where it is for the fold's own elements to decide."""
-    if not isinstance(node, Fold) or not isinstance(made, Fold) or node is made:
-        return None
-    from treadle.skeletons.lower.fold.rows import goes_across, is_exact
-
-    return None if is_exact(node.combine) else goes_across(node)
+def _fresh(shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray:
+    """An array that stays with a record, not the pool's: it would never be idle there."""
+    raw = np.empty(math.prod(shape) * dtype.itemsize + 64, np.uint8)
+    return np.ndarray(shape, dtype, raw, -address(raw) % 64)

@@ -24,7 +24,8 @@ from treadle.dsl.values import flatten_results
 
 #: Of each array that is not dense: (leaf, axis along which its elements are nearest to each other,
 #: how many elements apart), 0 where they are far apart.
-Layouts = frozenset[tuple[Leaf, int, int]]
+Layout = tuple[Leaf, int, int]
+Layouts = frozenset[Layout]
 
 DENSE: Layouts = frozenset()
 #: Kernels are made for neighbours at most so far apart: they are loaded by vectors of what is

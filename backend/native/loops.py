@@ -11,104 +11,65 @@ from __future__ import annotations
 import ctypes
 import functools
 import time
-from collections.abc import Callable, Sequence, Set
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from treadle.dsl.graph import ArrayLoop
+
+from ..runtime import loops
 from ..runtime.memory import POOL, address
+from ..runtime.run import Slots, Unrecordable
+from .running import HostRun
 from .runtime import modules
 from .runtime.replay import LARGEST, fill, usable
 from .runtime.structures import Operation, OperationKind, Phase
-from .runtime.tape import Action, Failure, Tape, TooLarge, Unrecordable, record
+from .runtime.tape import Failure, Tape, TooLarge
 
-#: Turns made by Python before a turn is recorded, if that needs no compiler, and if it does.
+if TYPE_CHECKING:
+    from ..runtime.plan import Step
+    from .executable import NativeExecutor
+
+#: Iterations made by Python before one is recorded, if that needs no compiler, and if it does.
 EARLY, LATE = 4, 256
-#: Turns until the arrays of the state are where they were before, at most.
+#: Iterations until the arrays of the state are where they were before, at most.
 LONGEST = 12
 #: Seconds of native code between two looks at what interrupts.
 BREATH = 5e-3
 _UNLIMITED = 1 << 62
 
 
-class Loop:
-    """`state = body(state)` while a predicate holds, or a number of times.
+class LoopStep(loops.LoopStep[HostRun]):
+    """One `ArrayLoop`, the most of it in native code (module docstring)."""
 
-    `look` computes the predicate, `once` what the first turn leaves to all others, `inner` the next
-    state.  Slots: `results` of the body (the predicate last), `made` by its steps, `state` and
-    `index` as the body reads them, `init` and `targets` of the whole.
-    """
-
-    def __init__(
-        self,
-        look: Sequence[Action],
-        once: Sequence[Action],
-        inner: Sequence[Action],
-        results: Sequence[int],
-        made: Set[int],
-        state: Sequence[int],
-        init: Sequence[int],
-        targets: Sequence[int],
-        index: int | None,
-        count: Callable[..., tuple[Any, ...]] | None,
-        predicate: bool,
-    ) -> None:
-        self.look, self.once, self.inner = look, once, inner
-        self.results, self.state = results, state
-        self.spent = (*state, *made)
-        self.init, self.targets, self.index = init, targets, index
-        self.count = count
-        self.predicate = results[-1] if predicate else None
+    def __init__(self, owner: NativeExecutor, node: ArrayLoop, step: Step) -> None:
+        super().__init__(owner, node, step)
         self._native = True
 
-    def __call__(self, slots: list[Any], params: Sequence[Any]) -> None:
-        for s, i in zip(self.state, self.init, strict=True):
-            slots[s] = dense(slots[i])
-        limit = _UNLIMITED if self.count is None else int(self.count(slots, params)[0])
-        turn = 0
-        while turn < limit:
-            if self._native and turn in (EARLY, LATE) and limit - turn > EARLY:
-                if self._rest(slots, params, turn, limit):
-                    break
-            if self.index is not None:
-                slots[self.index] = np.asarray(turn, np.int64)
-            for one in self.look:
-                one(slots, params)
-            if self.predicate is not None and not slots[self.predicate][()]:
-                break
-            for one in self.inner if turn else (*self.once, *self.inner):
-                one(slots, params)
-            following = [dense(slots[r]) for r in self.results[: len(self.state)]]
-            for s, value in zip(self.state, following, strict=True):
-                slots[s] = value
-            turn += 1
-        for t, s in zip(self.targets, self.state, strict=True):
-            slots[t] = slots[s]
-        for s in self.spent:  # so that the targets alone hold what the loop has made
-            slots[s] = None
+    def __call__(self, run: HostRun) -> None:
+        run.refuse_recording("a loop inside of what is recorded")
+        super().__call__(run)
 
-    def _rest(self, slots: list[Any], params: Sequence[Any], turn: int, limit: int) -> bool:
-        """Make the turns that are left by native code, if a turn can be recorded."""
-        ready = all(getattr(act, "ready", True) for act in (*self.look, *self.inner))
-        if turn == EARLY and not ready and limit - turn < LATE * 4:
+    def finish(self, run: HostRun, iteration: int, limit: int | None) -> bool:
+        """Make the iterations that are left by native code, if one can be recorded."""
+        left = _UNLIMITED if limit is None else limit - iteration
+        if not self._native or iteration not in (EARLY, LATE) or left <= EARLY:
             return False
-        if turn == EARLY and not ready and limit == _UNLIMITED:
+        ready = all(getattr(act, "ready", True) for act in (*self.look, *self.rest))
+        if iteration == EARLY and not ready and (limit is None or left < LATE * 4):
             return False
         try:
-            phases = _Phases(self, list(slots), params)
+            phases = _Phases(self, run)
         except TooLarge:
             return False
         except Unrecordable:
             self._native = False
             return False
-        for s, array in zip(self.state, phases.run(turn, limit), strict=True):
-            slots[s] = array
+        last = _UNLIMITED if limit is None else limit
+        for s, array in zip(self.state, phases.run(iteration, last), strict=True):
+            run.slots[s] = array
         return True
-
-
-def dense(array: Any) -> Any:
-    """The array as kernels expect what a program computed: row-major, without gaps."""
-    return array if array.flags.c_contiguous else np.ascontiguousarray(array)
 
 
 @functools.lru_cache(maxsize=1)
@@ -123,18 +84,21 @@ class _Phases:
     The memory is that of one execution: its results may be handed to the user.
     """
 
-    def __init__(self, loop: Loop, slots: list[Any], params: Sequence[Any]) -> None:
+    def __init__(self, loop: LoopStep, run: HostRun) -> None:
         if not usable():
-            raise Unrecordable
+            raise Unrecordable("native code knows nothing of this interpreter")
         self.loop = loop
-        index = np.zeros((), np.int64)
+        slots, index = list(run.slots), np.zeros((), np.int64)
         if loop.index is not None:
             slots[loop.index] = index
         tape = Tape(frozenset(loop.state), LARGEST, POOL.allocate)
         first = tuple([slots[s] for s in loop.state])
-        record(loop.look, tape, slots, params)
+        inner = HostRun(slots, run.params, tape)
+        for act in loop.look:
+            act(inner)
         self.looking = len(tape.operations)
-        record(loop.inner, tape, slots, params)
+        for act in loop.rest:
+            act(inner)
         self.failures = [op for op in tape.operations if isinstance(op, Failure)]
         self._rotate(tape, first, slots)
         self._kept: list[Any] = [tape, index, slots]
@@ -145,7 +109,7 @@ class _Phases:
             table = (Phase * len(part))(*[Phase(ctypes.addressof(r), len(r)) for r in part])
             self._tables.append((table, len(part)))
 
-    def _rotate(self, tape: Tape, first: tuple[Any, ...], slots: Sequence[Any]) -> None:
+    def _rotate(self, tape: Tape, first: tuple[Any, ...], slots: Slots) -> None:
         """Where the state is in each turn (`states`), and what the arrays made in a turn are
         (`renamed`); after `transient` turns it all repeats.  The first state is never written to:
         others may see it."""
@@ -221,10 +185,10 @@ class _Phases:
 
     def _verify(self) -> None:
         """Raise what failed in a launch."""
-        if self.failures:
-            from treadle.skeletons.ir.failures import raise_failure
+        for failure in self.failures:
+            if failure.errors[0]:
+                from treadle.skeletons.ir.failures import raise_failure
 
-            for failure in self.failures:
                 raise_failure(failure.kernel(), failure.errors)
 
 

@@ -6,13 +6,14 @@ Operands are NumPy arrays of one type, (batch…, m, k) and (batch…, k, n), wi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treadle.dsl.expr import Apply, Read
-from treadle.dsl.operations.linalg import DEEPEST
+from treadle.dsl.expr import Apply, Const, Expr, Index, Read, substitute
+from treadle.dsl.graph import Leaf, Matmul
+from treadle.dsl.operations.linalg import DEEPEST, MatmulOptions
 from treadle.dsl.product_way import ProductWay, executed, left_open
 from treadle.dsl.quantities import duration
 from treadle.dsl.types import ScalarType, float32
@@ -21,42 +22,115 @@ from treadle.skeletons.products.error import error_in_words
 from treadle.skeletons.products.executions import Plan, plan
 from treadle.skeletons.products.scaling import scaled, undo
 
+from ..runtime.host import HostCompiler
 from ..runtime.memory import POOL
+from ..runtime.run import HostArray, Params, Run, Slots
+from ..runtime.steps import Action
 from .own import Host, standard_for
 from .runtime.threads import thread_count
 
+if TYPE_CHECKING:
+    from .executable import NativeExecutor
 
-def exact_step(node: Any, standard: Any, views: Callable[[], tuple[Any, Any, int]]) -> Any:
-    """The action of an integer product: our kernel, or a fast algorithm where that pays.
 
-    `standard`: the kernel's action; `views`: functions giving the operands, and the result's slot.
-    """
+class ProductStep:
+    """One `Matmul`: BLAS, a fast algorithm where that pays, or (`standard`) a kernel of ours."""
+
+    def __init__(self, owner: NativeExecutor, node: Matmul, standard: Action | None) -> None:
+        self.options, self.type, self.standard = node.options, node.left.type, standard
+        slots = owner.planner.slots
+        self.left = operand_view(owner.host, slots, node.left, (*node.batch, node.m, node.k))
+        self.right = operand_view(owner.host, slots, node.right, (*node.batch, node.k, node.n))
+        self.slot = slots[node.leaf()]
+
+    def __call__(self, run: Run[HostArray]) -> None:
+        run.refuse_recording("a product by a library")
+        a, b = self.left(run.slots, run.params), self.right(run.slots, run.params)
+        if self.standard is not None:
+            how = chosen(self.type, (a.shape[-2], a.shape[-1], b.shape[-1]), self.options)
+            if how is None or not how.levels:
+                self.standard(run)
+                return
+        result = product(a, b, self.type, self.options)
+        run.slots[self.slot] = np.ascontiguousarray(result)
+
+
+def product_step(owner: NativeExecutor, node: Matmul, standard: Action | None) -> Action:
+    """The step of a product; `standard` is the kernel of ours, where one may compute it."""
     options, t = node.options, node.left.type
+    if standard is None:
+        return ProductStep(owner, node, None)
     if options.algorithm != "auto" or t.is_inexact or t.kind == "bool":
         return standard
     if node.epilogue != (node.result,) or not all(map(_plain, (node.left, node.right))):
         return standard
-    left, right, slot = views()
-
-    def act(slots: Any, params: Any) -> None:
-        a, b = left(slots, params), right(slots, params)
-        how = chosen(t, (a.shape[-2], a.shape[-1], b.shape[-1]), options)
-        if how is None or not how.levels:
-            standard(slots, params)
-        else:
-            slots[slot] = product(a, b, t, options)
-
-    return act
+    return ProductStep(owner, node, standard)
 
 
-def _plain(e: Any) -> bool:
+def _plain(e: Expr) -> bool:
     """Whether an operand is an array read under an affine index map: a view."""
     while isinstance(e, Apply) and e.op.name == "cast":
         e = e.args[0]
     return isinstance(e, Read) and e.boundary is None
 
 
-def chosen(t: ScalarType, size: tuple[int, int, int], options: Any) -> Plan | None:
+def operand_view(
+    host: HostCompiler, slots: Mapping[Leaf, int], e: Expr, shape: Sequence[Expr]
+) -> Callable[[Slots, Params], HostArray]:
+    """A function giving the operand as a NumPy view: index maps that are affine cost no copy."""
+    casts = []
+    while isinstance(e, Apply) and e.op.name == "cast":
+        casts.append(e.type.numpy)
+        e = e.args[0]
+    if not isinstance(e, Read) or e.boundary is not None:
+        raise AssertionError("an operand of a product must be a plain read")
+    slot = slots[Leaf(e.node, e.component)]
+    rank = len(shape)
+    # An affine map is known from its value at the origin and at the unit vectors.
+    points: list[dict[Expr, Expr]] = [
+        {Index(k): Const(int(k == at), Index(0).type) for k in range(rank)}
+        for at in range(-1, rank)
+    ]
+    hosts: list[Expr] = list(shape)
+    for p in points:
+        hosts += substitute(e.args, p)
+    values_of = host.compile(hosts)
+    axes = len(e.args)
+    # Nearly always: the whole array, its axes in some order, and between them axes of one element.
+    order = [a.axis for a in e.args if isinstance(a, Index)]
+    whole = len(order) == axes == len(set(order))
+    places, sizes_of = tuple(np.argsort(order).tolist()), host.compile(shape)
+    between = tuple(slice(None) if k in order else None for k in range(rank))
+
+    def view(values_slots: Slots, params: Params) -> HostArray:
+        array: HostArray = values_slots[slot]
+        if whole and not casts:
+            found = array.transpose(places)
+            if axes < rank:
+                found = found[between]
+            if found.shape == sizes_of(values_slots, params):
+                return found
+        values = values_of(values_slots, params)
+        extents = tuple(max(int(v), 0) for v in values[:rank])
+        rows = [values[rank + k * axes : rank + (k + 1) * axes] for k in range(rank + 1)]
+        origin = rows[0]
+        if 0 in extents:
+            made = np.zeros(extents, array.dtype)
+        else:
+            strides = []
+            for k in range(rank):
+                steps = [int(x) - int(o) for x, o in zip(rows[k + 1], origin, strict=True)]
+                strides.append(sum(d * s for d, s in zip(steps, array.strides, strict=True)))
+            base = array[tuple(slice(int(o), None) for o in origin)]
+            made = np.lib.stride_tricks.as_strided(base, extents, strides)
+        for t in reversed(casts):
+            made = made.astype(t)
+        return made
+
+    return view
+
+
+def chosen(t: ScalarType, size: tuple[int, int, int], options: MatmulOptions) -> Plan | None:
     """How a product is computed by a fast algorithm; None: by the standard one."""
     if t.kind == "bool":
         return None
@@ -80,7 +154,7 @@ def _wide(t: ScalarType) -> ScalarType:
     return float32 if t.is_float and t.bits == 16 else t
 
 
-def product(a: Any, b: Any, t: ScalarType, options: Any) -> Any:
+def product(a: Any, b: Any, t: ScalarType, options: MatmulOptions) -> Any:
     """a @ b as the options say.  An empty inner axis gives zeros."""
     size = a.shape[-2], a.shape[-1], b.shape[-1]
     how = chosen(t, size, options)
@@ -115,7 +189,7 @@ def _readable(x: Any) -> Any:
 TRIED = ("recursive", "batched", "owner", "streams")
 
 
-def open_ways(node: Any, size: tuple[int, int, int]) -> list[ProductWay]:
+def open_ways(node: Matmul, size: tuple[int, int, int]) -> list[ProductWay]:
     """Ways to compute an (m, k) by (k, n) product that the program leaves open, for `tune`."""
     t, options, found = node.left.type, node.options, left_open(node)
     if not found or node.epilogue != (node.result,) or 0 in size:
@@ -139,7 +213,9 @@ def open_ways(node: Any, size: tuple[int, int, int]) -> list[ProductWay]:
     return [w for w in made if _is_other(w, now, size, options)]
 
 
-def _is_other(way: ProductWay, now: Plan | None, size: tuple[int, int, int], options: Any) -> bool:
+def _is_other(
+    way: ProductWay, now: Plan | None, size: tuple[int, int, int], options: MatmulOptions
+) -> bool:
     """Whether the extents allow a way, and it is not what is done `now`."""
     algorithm = algorithm_of(way.algorithm or options.algorithm)
     if algorithm is None or not way.levels or way.execution is None:
@@ -152,7 +228,7 @@ def _is_other(way: ProductWay, now: Plan | None, size: tuple[int, int, int], opt
     return not same
 
 
-def describe(node: Any, size: tuple[int, int, int] | None) -> dict[str, str]:
+def describe(node: Matmul, size: tuple[int, int, int] | None) -> dict[str, str]:
     """How a product is computed, for `explain`; `size` (m, k, n) where it is known."""
     t, options = node.left.type, node.options
     library = "BLAS" if t.is_inexact else "a kernel of treadle's"
@@ -181,7 +257,7 @@ def describe(node: Any, size: tuple[int, int, int] | None) -> dict[str, str]:
     return found
 
 
-def _standard(node: Any, size: tuple[int, int, int]) -> dict[str, str]:
+def _standard(node: Matmul, size: tuple[int, int, int]) -> dict[str, str]:
     """Of a standard product: why, tiles, workspace, and the time where rates are known."""
     from . import crossover
 
@@ -199,7 +275,7 @@ def _standard(node: Any, size: tuple[int, int, int]) -> dict[str, str]:
     return found
 
 
-def show(options: Any) -> str:
+def show(options: MatmulOptions) -> str:
     """Algorithm, levels and execution as asked for."""
     name = getattr(options.algorithm, "name", options.algorithm)
     if name == "auto":
@@ -207,7 +283,9 @@ def show(options: Any) -> str:
     return f"{name}, {options.levels} levels, execution {options.execution or 'recursive'}"
 
 
-def _why_standard(t: ScalarType, options: Any, size: tuple[int, int, int], free: bool) -> str:
+def _why_standard(
+    t: ScalarType, options: MatmulOptions, size: tuple[int, int, int], free: bool
+) -> str:
     from . import crossover
 
     if free and min(size) >= crossover.LEAST and crossover.rates(_wide(t)) is None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,15 +21,18 @@ from treadle.dsl.encoding import Encoder
 from treadle.dsl.errors import TreadleError
 from treadle.dsl.expr import Expr, Read, substitute, walk
 from treadle.dsl.graph import Input, Leaf, Node
+from treadle.dsl.schedule import Schedule, as_schedule
 
 from ..runtime.disk_cache import DiskCache
 from ..runtime.host import HostFunction
+from ..runtime.steps import Filled, Fits, Sizes, sources_of
 from .runtime import machine, threads
 from .runtime.tape import Dependence, dependence, given
 
 if TYPE_CHECKING:
     from treadle.skeletons.ir.kernel import Kernel
 
+    from .executable import NativeExecutor
     from .layouts import Layouts
 
 FORMAT = 4
@@ -149,8 +152,8 @@ class Lowered:
 
     recipe: Recipe
     kernels: tuple[tuple[Kernel, ...], ...]
-    fits: tuple[tuple[Any, int, int], ...]
-    filled: Mapping[int, tuple[Any, int, int, Sequence[int]]]
+    fits: tuple[Fits, ...]
+    filled: Mapping[int, Filled]
 
     @property
     def plain(self) -> bool:
@@ -158,8 +161,8 @@ class Lowered:
         return not self.fits and not self.filled
 
 
-def lowered(owner: Any, node: Node, lowered_as: Node, layouts: Layouts,
-            schedule: Any, across: bool | None = None) -> Lowered:  # fmt: skip
+def lowered(owner: NativeExecutor, node: Node, lowered_as: Node, layouts: Layouts,
+            schedule: Schedule | None, across: bool | None = None) -> Lowered:  # fmt: skip
     """Lower a node (`lowered_as`: what it is for the extents of one call) of a program."""
     from treadle.skeletons.ir.narrow import narrow
     from treadle.skeletons.lower.lower import LoweringContext, lower
@@ -175,20 +178,11 @@ def lowered(owner: Any, node: Node, lowered_as: Node, layouts: Layouts,
     )  # fmt: skip
     made = lower(lowered_as, context)
     slot_of, compiler = owner.slot_of, owner.host
-    hosts: list[Expr] = []
-    shapes = []
-    for out in node.outputs:
-        shapes.append((len(hosts), len(hosts) + len(out.shape)))
-        hosts += out.shape
     bound: dict[Expr, Expr] = {}  # sizes of scratch may be over scalars of any kernel
     for kernel in made.kernels:
         bound.update(zip(kernel.scalars, kernel.scalar_values, strict=True))
-    scratch = [
-        (len(hosts) + k, b.type.name, b.name.startswith("zero_"))
-        for k, b in enumerate(made.scratch)
-    ]
-    hosts += substitute([b.size for b in made.scratch], bound)
-    numbers = {b: k for k, b in enumerate(made.scratch)}
+    sizes = Sizes.of(node, made, bound, slot_of)
+    hosts = sizes.hosts
     passed: set[int] = set()  # parameters that only kernels see
     decided: list[Expr] = []
     launches: list[tuple[LaunchRecipe, ...]] = []
@@ -204,23 +198,15 @@ def lowered(owner: Any, node: Node, lowered_as: Node, layouts: Layouts,
             known: dict[Expr, Expr] = {**bound}
             known.update(zip(narrowed.scalars, narrowed.scalar_values, strict=True))
             hosts += substitute([narrowed.tasks], known)
-            sources: list[tuple[int, int]] = []
-            for b in narrowed.buffers:
-                if b.role == "local":
-                    continue
-                if b in numbers:
-                    sources.append((2, numbers[b]))
-                elif b.leaf.node is lowered_as:
-                    sources.append((1, b.leaf.component))
-                else:
-                    sources.append((0, slot_of(b.leaf)))
+            buffers = [b for b in narrowed.buffers if b.role != "local"]
+            sources = sources_of(buffers, made.scratch, lowered_as, slot_of)
             own = given(narrowed.scalar_values, compiler.param_index)
             digest = ""
             if not variants:
                 digest, functions = fingerprint(narrowed, Target.host(), settings.fast_math)
                 digest = "" if functions else digest
             types = tuple(v.type.name for v in narrowed.scalars)
-            variants.append(LaunchRecipe(digest, tuple(sources), start, end, types, own,
+            variants.append(LaunchRecipe(digest, sources, start, end, types, own,
                                          compiler.plan((), narrowed.requires, known),
                                          narrowed.light))  # fmt: skip
             versions.append(narrowed)
@@ -229,19 +215,10 @@ def lowered(owner: Any, node: Node, lowered_as: Node, layouts: Layouts,
             narrowed = narrowed.fallback
         launches.append(tuple(variants))
         kernels.append(tuple(versions))
-    fits = []
-    for order, grid in made.fits:
-        fits.append((order, len(hosts), len(hosts) + len(grid)))
-        hosts += substitute(grid, bound)
-    filled: dict[int, tuple[Any, int, int, Sequence[int]]] = {}
-    for t in made.tables:
-        where = [slot_of(leaf) for leaf in t.arrays]
-        filled[numbers[t.buffer]] = (t.make, len(hosts), len(hosts) + len(t.values), where)
-        hosts += t.values
     decided += [e for k, e in enumerate(hosts) if k not in passed]
-    recipe = Recipe(compiler.plan(hosts), tuple(shapes), tuple(scratch), tuple(launches),
+    recipe = Recipe(compiler.plan(hosts), sizes.shapes, sizes.scratch, tuple(launches),
                     dependence(decided, compiler.param_index))  # fmt: skip
-    return Lowered(recipe, tuple(kernels), tuple(fits), filled)
+    return Lowered(recipe, tuple(kernels), sizes.fits, sizes.filled)
 
 
 # --- keeping ---------------------------------------------------------------------------------
@@ -302,7 +279,7 @@ def forget() -> None:
     _memory.clear()
 
 
-def key_of(owner: Any, lowered_as: Node, layouts: Layouts, schedule: Any,
+def key_of(owner: NativeExecutor, lowered_as: Node, layouts: Layouts, schedule: Schedule | None,
            across: bool | None = None) -> Key | None:  # fmt: skip
     """What a recipe depends on; None where it cannot be kept."""
     settings = owner.program.settings
@@ -320,12 +297,8 @@ def key_of(owner: Any, lowered_as: Node, layouts: Layouts, schedule: Any,
     return Key(digest, tuple(encoder.numbered))
 
 
-def _schedule(schedule: Any) -> Any:
-    if schedule is None:
-        return None
-    from treadle.skeletons.schedules import to_dict
-
-    return to_dict(schedule)
+def _schedule(schedule: Schedule | None) -> dict[str, Any] | None:
+    return None if schedule is None else as_schedule(schedule).to_dict()
 
 
 class _Unplaced(Exception):
@@ -336,7 +309,7 @@ class _NodeEncoder(Encoder):
     """One node as plain data; of what it reads, only types, shapes and slots, which are `numbered`
     in the order in which they are met."""
 
-    def __init__(self, owner: Any) -> None:
+    def __init__(self, owner: NativeExecutor) -> None:
         super().__init__(owner.program.params, full=False)
         self._slots: Mapping[Leaf, int] = owner.planner.slots
         self.numbered: dict[int, int] = {}

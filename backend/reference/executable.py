@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from treadle.dsl.expr import Param
-from treadle.dsl.graph import Input
 from treadle.dsl.printer import show_graph
+from treadle.dsl.program import TracedProgram
 from treadle.dsl.sources import host_array
 
 from .evaluate import run
@@ -18,22 +17,31 @@ def unavailable() -> str | None:
     return None
 
 
-class Executable:
+def source(program: TracedProgram, arch: str | None = None) -> str:
+    """The program's own graph."""
+    return show_graph(program.source_roots)
+
+
+def executable(program: TracedProgram) -> Interpreter:
+    """The program, ready to run."""
+    return Interpreter(program)
+
+
+class Interpreter:
     """Evaluates a program's roots on the data of its inputs."""
 
-    def __init__(self, program: Any) -> None:
+    def __init__(self, program: TracedProgram) -> None:
         self.program = program
 
     def __call__(self, data: Sequence[Any], params: Sequence[Any]) -> list[Any]:
         """`data` for `program.inputs`, `params` for `program.params`; one array per root."""
-        inputs: Sequence[Input] = self.program.inputs
-        names: Sequence[Param] = self.program.params
+        program = self.program
         return run(
-            self.program.source_roots,
-            dict(zip(inputs, map(host_array, data), strict=True)),
-            dict(zip(names, params, strict=True)),
-            self.program.settings.check,
+            program.source_roots,
+            dict(zip(program.inputs, map(host_array, data), strict=True)),
+            dict(zip(program.params, params, strict=True)),
+            program.settings.check,
         )
 
-    def source(self) -> str:
-        return show_graph(self.program.source_roots)
+    def replay(self, args: Sequence[Any], data: Sequence[Any], params: Sequence[Any]) -> None:
+        """No call is repeated in another way than it was made."""

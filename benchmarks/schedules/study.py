@@ -235,8 +235,7 @@ def prepared(case: Study, backend: str, divide: int
         try:
             program = base if schedule is None else base.scheduled(op=schedule)
             if backend == "cuda":
-                found = program.executable
-                found.device.compile([c for c in found.codes() if c.function is None])
+                program.executable.calls.compile()
         except td.TreadleError as error:
             refused[name] = str(error).splitlines()[0]
             continue

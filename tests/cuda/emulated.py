@@ -28,6 +28,7 @@ from treadle.backend.cuda.device.device import (
     Operation,
     Repeat,
 )
+from treadle.backend.cuda.gpu import Gpu
 from treadle.backend.cuda.graphs.tape import (
     Tape,
     bound,
@@ -81,7 +82,7 @@ class Transfer:
         self.target[...] = self.source
 
 
-class EmulatedDevice:
+class EmulatedDevice(Gpu):
     """See `backend.cuda.device.Device`."""
 
     name, arch, multiprocessors, library = "emulated GPU", "sm_90a", 132, np
@@ -165,7 +166,10 @@ class EmulatedDevice:
     def error(self, error: Exception) -> None:
         return None
 
-    def again(self, executable: Any, args: Any) -> None:
+    def current(self) -> EmulatedDevice:
+        return self
+
+    def again(self, args: Any, unrepeatable: Any) -> None:
         return None
 
     def prepare(self, tape: Tape) -> Callable[[Sequence[Any], Sequence[Any]], list[Any]]:

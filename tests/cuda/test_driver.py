@@ -8,6 +8,7 @@ import pytest
 import treadle as td
 from treadle.backend import registry
 from treadle.backend.cuda import executable
+from treadle.backend.runtime.executor import Executor
 
 cupy = pytest.importorskip("cupy", reason="CuPy is not installed")
 pytest.importorskip("cuda.bindings", reason="cuda-bindings is not installed")
@@ -75,7 +76,7 @@ def test_checks_of_numbers_come_before_the_rest(gpu):
             program(A, np.array([3, 0, 6]))
         np.testing.assert_array_equal(device.download(program(*placed)), [20.0, 90.0])
     executable = program.lower(A, np.array([3, 0, 7])).executable
-    _, _, replay, _ = next(iter(executable.tapes.values()))
+    _, _, replay, _ = next(iter(executable.calls.tapes.values()))
     names = [op.code.kernel.name for op in replay.operations if hasattr(op, "code")]
     assert all("check_of_lengths" in n for n in names[: replay.early])
     assert "fold_seg" in names[-1]
@@ -84,8 +85,8 @@ def test_checks_of_numbers_come_before_the_rest(gpu):
 def test_calls_that_repeat_go_straight_to_the_replay(gpu, monkeypatch):
     device, _ = gpu
     slow = []
-    whole = executable.Executable.__call__
-    monkeypatch.setattr(executable.Executable, "__call__",
+    whole = Executor.__call__
+    monkeypatch.setattr(Executor, "__call__",
                         lambda self, *a: slow.append(1) or whole(self, *a))  # fmt: skip
     program = td.jit(lambda x, k, b: (x[::-1] * k, td.where(b, td.sum(x), 0.0)), backend="cuda")
 

@@ -47,7 +47,7 @@ def _flat(value):
 
 
 def the_executable(compiled, *args):
-    return compiled.lower(*args).executable
+    return compiled.lower(*args).executable.calls
 
 
 A = np.arange(1.0, 11.0)

@@ -139,7 +139,7 @@ def test_the_bits_are_those_of_the_whole(gpu, monkeypatch, function, args):
         for got, expected in zip(_flat(program(*args)), want, strict=True):
             assert type(got) is np.ndarray
             np.testing.assert_array_equal(got, expected)
-    calls = program.lower(*args).executable.piecewise
+    calls = program.lower(*args).executable.calls.piecewise
     assert 1 <= len(calls.of_pieces.tapes) <= 3
 
 
@@ -176,7 +176,7 @@ def test_recordings_of_pieces_are_nobody_elses(gpu):
     program = td.jit(lambda a: a + 1, backend="cuda")
     for rows in (45, 46, 47):
         program(A[:rows])
-    held = program.lower(A).executable
+    held = program.lower(A).executable.calls
     assert not held.tapes and len(held.piecewise.of_pieces.tapes) == 4  # 8 rows; 5, 6, 7 are left
     assert held.codes() == held.piecewise.of_pieces.codes()
 
@@ -224,7 +224,7 @@ def test_arrays_that_need_not_be_equally_long(gpu):
 def test_sums_that_pieces_would_round_otherwise_are_made_whole(gpu):
     """Long rows are cut into parts, where there are few of them into more."""
     program = td.jit(lambda a: td.sum(a, axis=1), backend="cuda")
-    calls = program.lower(A).executable.piecewise
+    calls = program.lower(A).executable.calls.piecewise
     for rows, length, several in ((8192, 8191, True), (50, 1 << 15, True), (8192, 1 << 15, False)):
         a = np.broadcast_to(np.float32(0), (rows, length))
         assert bool(calls.pieces([a], (), [(rows,)])) is several

@@ -15,9 +15,8 @@ import pytest
 from emulated import DeviceArray
 
 import treadle as td
-from treadle.backend.cuda import executable
+from treadle.backend.cuda import gpu as gpu_steps
 from treadle.backend.cuda.device.device import Call
-from treadle.backend.cuda.executable import Executable
 from treadle.backend.cuda.products import engine
 from treadle.backend.cuda.products import library as products
 from treadle.backend.cuda.products import parts as engine_parts
@@ -26,7 +25,8 @@ from treadle.backend.cuda.products.choice import Decision, decide
 from treadle.backend.cuda.products.explain import describe
 from treadle.backend.cuda.products.form import FORMS as FORMS_OF
 from treadle.backend.cuda.products.form import SLOTS
-from treadle.backend.cuda.running import HostFunction
+from treadle.backend.runtime.executor import Executor
+from treadle.backend.runtime.run import HostValues
 from treadle.driver.program import Program
 from treadle.dsl.configuration import Settings
 from treadle.dsl.graph import Input, Matmul, topological
@@ -74,7 +74,7 @@ class Device(emulated.EmulatedDevice):
 
     def __init__(self, arch: str) -> None:
         super().__init__()
-        self.arch, self.heard, self.kernels = arch, [], 0  # type: ignore[misc]
+        self.arch, self.heard, self.made = arch, [], 0  # type: ignore[misc]
 
     def compile(self, codes: Any) -> None:
         pass
@@ -98,16 +98,16 @@ class Kernels:
 
     def __init__(self, owner: Any, node: Any, expendable: Any = frozenset()) -> None:
         self.owner, self.node = owner, node
-        self.shapes = [HostFunction(owner.host, out.shape) for out in node.outputs]
+        self.shapes = [HostValues(owner.host, out.shape) for out in node.outputs]
         self.targets = [owner.planner.slots[o] for o in node.leaves]
 
     def __call__(self, run: Any) -> None:
-        self.owner.device.kernels += 1
+        self.owner.device.made += 1
         for slot, shape, out in zip(self.targets, self.shapes, self.node.outputs, strict=True):
-            run.faces[slot] = run.queue.block(tuple(map(int, shape(run))), out.type.numpy)
+            run.slots[slot] = run.new(tuple(map(int, shape(run))), out.type.numpy)
 
 
-def launched(made: Executable, size: tuple[int, int, int]) -> tuple[int, list[Any]]:
+def launched(made: Executor[Any], size: tuple[int, int, int]) -> tuple[int, list[Any]]:
     """How many steps by kernels of the skeletons, and what engines and libraries are asked for."""
     m, k, n = size
     shapes = {(8, 6): (m, k), (6, 8): (k, n), (8,): (n,)}
@@ -115,14 +115,14 @@ def launched(made: Executable, size: tuple[int, int, int]) -> tuple[int, list[An
              for node in made.program.inputs]  # fmt: skip
     device: Any = made.device
     device.heard.clear()
-    device.kernels = 0
-    made.recording(given, (), [*(device.adopt(g)[1] for g in given), True])
+    device.made = 0
+    made.calls.recording(given, (), [*(device.adopt(g)[1] for g in given), True])
     for op in device.tape.operations:
         assert isinstance(op, Call)
         arrays = [[np.empty(b.shape, b.dtype).view(DeviceArray) for b in side]
                   for side in (op.reads, op.writes)]  # fmt: skip
         op.action(*arrays)
-    return device.kernels, list(device.heard)
+    return device.made, list(device.heard)
 
 
 def kernels_said(told: dict[str, str]) -> tuple[int, int]:
@@ -140,7 +140,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
     def library(device: Any, out: Any, *given: Any) -> None:
         device.heard.append(("library", "", []))
 
-    for module in (engine_parts, executable):
+    for module in (engine_parts, gpu_steps):
         monkeypatch.setattr(module, "KernelStep", Kernels)
     monkeypatch.setattr(engine_parts, "engine_for", listening)
     monkeypatch.setattr(products, "product_into", library)
@@ -157,7 +157,7 @@ def test_what_is_said_is_launched(dtype: str, checked: bool, gpu: Any) -> None:
             extra = sum(n.__class__.__name__ == "Generate" for n in topological(made.roots))
             for arch in ("sm_90a", "sm_80"):
                 device = Device(arch)
-                runs = Executable(made, device)
+                runs = Executor(made, device)
                 for name, size in SIZES.items():
                     case = dtype, algorithm, form, arch, name
                     told = describe(node, size, device, checked)
@@ -179,7 +179,7 @@ def test_operands_and_epilogues_of_every_execution(execution: str, gpu: Any) -> 
         (node,) = (n for n in topological(made.roots) if isinstance(n, Matmul))
         device = Device("sm_90a")
         told = describe(node, (4096, 4096, 4096), device)
-        found, heard = launched(Executable(made, device), (4096, 4096, 4096))
+        found, heard = launched(Executor(made, device), (4096, 4096, 4096))
         assert found == kernels_said(told)[0]
         check(told, heard, (execution, levels))
 
@@ -215,7 +215,7 @@ def test_what_is_printed_is_launched(dtype: str, form: str, name: str, gpu: Any)
     given = [np.empty(s, dtype) for s in ((m, k), (k, n), (n,))]
     lowered = td.jit(lambda a, b, c: FORMS[form](ALGORITHMS["auto"], a, b, c), backend="native")
     text = lowered.lower(*given).source("cuda")
-    runs = Executable(program(FORMS[form], ALGORITHMS["auto"], dtype), Device("sm_90a"))
+    runs = Executor(program(FORMS[form], ALGORITHMS["auto"], dtype), Device("sm_90a"))
     kernels, heard = launched(runs, size)
     engines = [mode for what, mode, _ in heard if what != "library"]
     assert re.findall(r"by the tile engine: execution (\w+)", text) == engines

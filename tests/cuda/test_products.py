@@ -343,7 +343,7 @@ def tiles(monkeypatch: pytest.MonkeyPatch) -> Tiles:
 
 def execute(array: Any) -> Any:
     """The array's program by an executable of its own (no registry, no real GPU)."""
-    from treadle.backend.cuda.executable import Executable
+    from treadle.backend.cuda.executable import executable
     from treadle.driver.program import Program
     from treadle.dsl.configuration import Settings
     from treadle.dsl.graph import Input, topological
@@ -352,7 +352,7 @@ def execute(array: Any) -> Any:
     leaves, tree = flatten_results(array)
     inputs = tuple(n for n in topological(leaves) if isinstance(n, Input))
     program = Program(leaves, tree, Settings(), "cuda", inputs)
-    return Executable(program)([n.source for n in program.inputs], ())[0]
+    return executable(program)([n.source for n in program.inputs], ())[0]
 
 
 def test_programs_reach_the_engine(tiles: Tiles) -> None:

@@ -49,7 +49,7 @@ def cupy(monkeypatch):
 
 def in_pieces(program, *args):
     """How many different pieces a program was recorded for."""
-    calls = program.lower(*args).executable.piecewise
+    calls = program.lower(*args).executable.calls.piecewise
     return 0 if calls is None else len(calls.of_pieces.tapes)
 
 

@@ -15,8 +15,8 @@ A = np.random.default_rng(0).standard_normal(1000)
 
 def replay_of(program, *args):
     """What replays a program for arguments like these."""
-    executable = program.lower(*args).executable
-    ((_, _, replay, _),) = executable.tapes.values()
+    calls = program.lower(*args).executable.calls
+    ((_, _, replay, _),) = calls.tapes.values()
     return replay
 
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.backend.native import steps
 from treadle.backend.native.codegen.compile import assembly, llvm_ir
+from treadle.backend.runtime import steps
 from treadle.dsl.expr import Var
 from treadle.dsl.types import float32, float64, int32, int64
 from treadle.skeletons.access import ranges

@@ -68,16 +68,16 @@ def test_a_stored_result_is_given_up(workers):
 
 
 def test_long_calls_are_not_repeated_by_native_code(monkeypatch):
-    from treadle.backend.native import executable
+    from treadle.backend.native import calls
 
     double = td.jit(lambda a: 2 * a, backend="native")
     a = np.ones(100)
-    monkeypatch.setattr(executable, "LONG", 0.0)
+    monkeypatch.setattr(calls, "LONG", 0.0)
     for _ in range(4):
         double(a)
     (program,) = next(p for p in double._programs.values() if p).values()
-    assert program.executable.replays.function is None
+    assert program.executable.calls.replays.function is None
     monkeypatch.undo()
     for _ in range(3):
         double(a)
-    assert program.executable.replays.function is not None
+    assert program.executable.calls.replays.function is not None

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.backend.native import layouts, steps
+from treadle.backend.native import layouts, running, steps
 from treadle.backend.native.codegen.compile import emit
 from treadle.backend.native.codegen.target import Target
 
@@ -70,13 +70,13 @@ def test_extremes_and_their_places_in_columns() -> None:
 def made_for(monkeypatch: pytest.MonkeyPatch, f: Any, view: Any) -> list[Any]:
     """The kernels that a call with a view is given."""
     kernels: list[Any] = []
-    before = steps.Launch.compiled
+    before = steps.KernelLaunch.compiled
 
     def compiled(self: Any, fast_math: bool) -> Any:
         kernels.append(self.kernel)
         return before(self, fast_math)
 
-    monkeypatch.setattr(steps.Launch, "compiled", compiled)
+    monkeypatch.setattr(steps.KernelLaunch, "compiled", compiled)
     td.jit(f, backend="native")(view)
     monkeypatch.undo()
     return kernels
@@ -113,7 +113,7 @@ def test_stencils_of_columns_read_a_copy(monkeypatch: pytest.MonkeyPatch) -> Non
 
     a = np.asfortranarray(base((300, 310), "f4"))
     wanted = td.jit(cross, backend="native")(np.ascontiguousarray(a))
-    monkeypatch.setattr(steps, "row_major", row_major)
+    monkeypatch.setattr(running, "row_major", row_major)
     f = td.jit(cross, backend="native")
     assert np.array_equal(f(a), wanted) and copied == [a.shape]
     assert np.array_equal(f(a[:20, :20]), f(np.ascontiguousarray(a[:20, :20])))

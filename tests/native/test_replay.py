@@ -45,7 +45,7 @@ class Counted:
             td.Program.execute = execute  # type: ignore[method-assign]
 
     def records(self, *args: Any) -> int:
-        return len(self.jit.lower(*args).executable.replays.records)
+        return len(self.jit.lower(*args).executable.calls.replays.records)
 
 
 def warmed(f: Any, *args: Any, **options: Any) -> Counted:
@@ -368,7 +368,7 @@ def test_without_native_threads() -> None:
             x = np.arange(float(n))
             for _ in range(4):
                 assert np.array_equal(f(2.0, x), np.sqrt(2 * x) + 2)
-        replays = f.lower(2.0, x).executable.replays
+        replays = f.lower(2.0, x).executable.calls.replays
         print(threads.runtime_name(), len(replays.records))
     """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,

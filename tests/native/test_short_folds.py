@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import treadle as td
+from treadle.backend.native.running import HostRun
 from treadle.dsl.combines import SHORT_ROW
 from treadle.dsl.graph import Generate
 
@@ -75,11 +76,12 @@ def steps(f, *args):
     """(operation, how many loops it took in, whether it was left out) of each kernel of a call."""
     program = f.lower(*args)
     program(*args)
-    slots = program.executable._slots(args)
+    run = HostRun(list(args), ())
     found = []
     for s in program.executable.kernel_steps:
-        loops = s.forms.loops(slots, ())
-        found.append((s.node.label.operation, len(loops), s.taken_in(slots, ())))
+        loops = s.forms.loops(run)
+        taken_in = s.forms.taken_in and s.node in loops
+        found.append((s.node.label.operation, len(loops), taken_in))
     return found
 
 

@@ -79,7 +79,7 @@ class Program(TracedProgram):
             return self._same.executable
         if self._executable is None:
             # Of a copy: the two would keep each other, and all data, until Python looks for cycles.
-            self._executable = load_backend(self.backend).Executable(copy.copy(self))
+            self._executable = load_backend(self.backend).executable(copy.copy(self))
         return self._executable
 
     def execute(self, data: Sequence[Any], params: Sequence[Any] = ()) -> Any:
@@ -107,10 +107,8 @@ class Program(TracedProgram):
         numbers of Python, `data` and `params` the same apart."""
         if self.tuned_products is not None:  # other extents may be another program's
             return None
-        offered = getattr(self.executable, "replay", None)
-        if offered is None:
-            return None
-        found: Callable[..., Any] | None = offered(args, self._held(data), params)
+        found: Callable[..., Any] | None
+        found = self.executable.replay(args, self._held(data), params)
         if found is None or self.tree.description == ("array", LEAF):
             return found
         if self._replaying is None:
@@ -240,8 +238,7 @@ class Program(TracedProgram):
         """
         if backend is not None and backend != self.backend:
             return self._on(backend).source(arch=arch)
-        program, printed = self._here(), self.offered("source")
-        return Text(program.executable.source() if printed is None else printed(program, arch))
+        return Text(self.offered("source")(self._here(), arch))
 
     def graph(self) -> str:
         """The fused graph in Graphviz's language."""

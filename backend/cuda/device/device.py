@@ -19,6 +19,7 @@ import numpy as np
 from treadle.dsl.errors import TreadleError
 from treadle.skeletons.ir.kernel import Buffer, Kernel
 
+from ...runtime import device
 from ..codegen.text import passed
 
 
@@ -248,7 +249,7 @@ class Lanes(Protocol):
         ...
 
 
-class Device(Protocol):
+class Device(device.Device, Protocol):
     """One GPU, as the calling thread sees it: work goes to its current stream, in order.
 
     Arrays are the device's own (`Block.array`).  Errors are treadle's: `DeviceOutOfMemory` with
@@ -316,7 +317,11 @@ class Device(Protocol):
         """What an error of the device's libraries means to the user; None for any other."""
         ...
 
-    def again(self, executable: Any, args: Sequence[Any]) -> Any:
+    def current(self) -> Device:
+        """The GPU that the calling thread's work goes to."""
+        ...
+
+    def again(self, args: Sequence[Any], unrepeatable: type[Exception]) -> Any:
         """What repeats calls of a program with arguments like `args` at the least cost
         (`again.py`), None where the device has nothing better than `prepare`."""
         ...

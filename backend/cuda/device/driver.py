@@ -22,6 +22,8 @@ from treadle.dsl.errors import BackendUnavailable, DeviceOutOfMemory, TracingErr
 from treadle.dsl.sources import PLAIN_ARRAYS
 
 from ..compile.nvrtc import Cubin, compile_kernels
+from ..gpu import Gpu
+from ..graphs.again import Again
 from .arguments import Arguments
 from .calls import DriverError, checked
 from .copies import LARGE, Copier, Lanes
@@ -99,7 +101,7 @@ class Mailbox:
                 for k, t in enumerate(self.types)]  # fmt: skip
 
 
-class DriverDevice(ABC):
+class DriverDevice(Gpu, ABC):
     """Memory, code and single operations of a GPU; `launch.CudaDevice` repeats and replays them."""
 
     library = cupy
@@ -297,13 +299,11 @@ class DriverDevice(ABC):
         else:
             cupy.copyto(op.target.array, op.source.array)
 
-    def again(self, executable: Any, args: Sequence[Any]) -> Any:
+    def again(self, args: Sequence[Any], unrepeatable: type[Exception]) -> Again | None:
         """What repeats calls with arguments like these; None where they are not all on the GPU."""
-        from ..graphs.again import Again
-
         if not any(type(a) is cupy.ndarray for a in args):
             return None
-        return Again(args, executable)
+        return Again(args, self, unrepeatable)
 
     # --- errors ---
 

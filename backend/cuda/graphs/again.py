@@ -1,16 +1,19 @@
 """Calls that repeat: arrays on the device, alike in all that was looked at the first time.
 
 A call is recognised by classes, types and extents of its arguments alone, and goes straight to what
-replays the program (`launch.py`); any other call takes the way through `Executable`.
+replays the program (`launch.py`); any other call takes the way through `RecordedCalls`.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cupy
+
+if TYPE_CHECKING:
+    from ..device.driver import DriverDevice
 
 #: Extents that are known at a time.
 _KNOWN = 64
@@ -26,10 +29,13 @@ class Again:
     The arguments are dense, aligned CuPy arrays, and Python's numbers as kernels take them.
     """
 
-    def __init__(self, args: Sequence[Any], executable: Any) -> None:
+    def __init__(
+        self, args: Sequence[Any], device: DriverDevice, unrepeatable: type[Exception]
+    ) -> None:
+        """`unrepeatable`: what says that a recording is not good for the parameters of a call."""
         #: The type of each array among the arguments; the class of each number.
         self.kinds = [a.dtype if type(a) is _ndarray else type(a) for a in args]
-        self.unrepeatable, self.device = executable.unrepeatable, executable.device
+        self.unrepeatable, self.device = unrepeatable, device
         self.ordinal = self.device.ordinal
         self.known: OrderedDict[tuple[Any, ...], Entry] = OrderedDict()
 

@@ -49,7 +49,7 @@ extern "C" __global__ void unless(const bool* test, uint4* target, const uint4* 
 _COPY_THREADS, _COPY_BLOCKS = 256, 2048
 
 
-class Executable:
+class ExecutableGraph:
     """A graph that can be launched; launches of one graph run one after the other."""
 
     __slots__ = ("__weakref__", "_handle")
@@ -166,7 +166,7 @@ Post = tuple[Mailbox, Sequence[int], Sequence[Block]]
 
 def program_graph(
     operations: Sequence[Operation], steps: Sequence[Step], post: Post | None = None
-) -> Executable:
+) -> ExecutableGraph:
     """A whole program, whose steps are bound; and the posting of numbers that nobody else waits
     for."""
     graph = checked(cu.cuGraphCreate(0), "making a CUDA graph")
@@ -182,7 +182,7 @@ def program_graph(
         event = cu.CUevent(box.event.ptr)
         checked(cu.cuGraphAddEventRecordNode(graph, sent, len(sent), event),
                 "an event of a CUDA graph")  # fmt: skip
-    return Executable(graph)
+    return ExecutableGraph(graph)
 
 
 def chunk_of(op: Repeat) -> int:
@@ -191,12 +191,12 @@ def chunk_of(op: Repeat) -> int:
     return 2 * max(NODES // max(size, 1), 1)
 
 
-def turns_graph(step: RepeatStep, turns: int) -> Executable:
+def turns_graph(step: RepeatStep, turns: int) -> ExecutableGraph:
     """An even number of turns."""
     graph = checked(cu.cuGraphCreate(0), "making a CUDA graph")
     operations = [*step.op.even, *step.op.odd] * (turns // 2)
     Builder(graph, step.shared()).all(operations, [*step.even, *step.odd] * (turns // 2))
-    return Executable(graph)
+    return ExecutableGraph(graph)
 
 
 # --- loops that test themselves ------------------------------------------------------------------
@@ -224,7 +224,7 @@ def go_on(device: DriverDevice) -> tuple[Loaded, Loaded]:
     return go, device.load(compile_text(_LOOPS, "unless", device.arch), _COPY_THREADS)
 
 
-def while_graph(step: RepeatStep) -> Executable:
+def while_graph(step: RepeatStep) -> ExecutableGraph:
     """Look at the test; while it holds, rounds of turns (`tape.rounds_of`)."""
     op = step.op
     assert step.test is not None and op.test is not None
@@ -279,7 +279,7 @@ def while_graph(step: RepeatStep) -> Executable:
         nodes = inside.all([*op.even, *op.look[1]], [*step.even, *step.look[1]])
         back(inside, nodes, 0)
         ask(inside, nodes, tests[1], tests[1])
-    return Executable(graph)
+    return ExecutableGraph(graph)
 
 
 def _add_node(graph: Any, after: list[Any], params: Any) -> tuple[Any, ...]:

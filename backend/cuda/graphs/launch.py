@@ -46,7 +46,7 @@ class RepeatStep:
         self.chunk = graphs.chunk_of(op) if simple and op.turns is not None else 0
         self.conditional = simple and op.test is not None and graphs.conditional(device) is None
         self.addresses: list[int] = []
-        self.graphs: OrderedDict[Any, graphs.Executable] = OrderedDict()
+        self.graphs: OrderedDict[Any, graphs.ExecutableGraph] = OrderedDict()
         self.seen: OrderedDict[Any, None] = OrderedDict()
         self.parts = [*self.even, *self.odd, *self.look[0], *self.look[1], *self.back]
         self.places = {b: places[b] for b in (*op.reads, *op.writes)}
@@ -94,7 +94,7 @@ class RepeatStep:
             self.seen.popitem(last=False)
         return False
 
-    def _graph(self, make: Callable[[], graphs.Executable]) -> graphs.Executable:
+    def _graph(self, make: Callable[[], graphs.ExecutableGraph]) -> graphs.ExecutableGraph:
         key = self._key()
         found = self.graphs.get(key)
         if found is None:
@@ -171,7 +171,7 @@ class Replay:
         self.mailbox = device.mailbox(tape.numbers) if tape.numbers else None
         self.posted = [places[b] for b in tape.numbers]
         self.key: Any = None
-        self.graphs: OrderedDict[Any, graphs.Executable] = OrderedDict()
+        self.graphs: OrderedDict[Any, graphs.ExecutableGraph] = OrderedDict()
         self.seen: OrderedDict[Any, None] = OrderedDict()
         self.lock = locks.lock()
 

@@ -1,7 +1,7 @@
 """Recording a program's operations for given extents, and replaying them.
 
 While a program is recorded nothing runs and no memory is taken: blocks are layouts, operations a
-list.  Programs whose path depends on the contents of arrays cannot be recorded (`DataDependent`).
+list.  Programs whose path depends on the contents of arrays cannot be recorded (`Unrecordable`).
 A tape is what repeats cheaply: its launches can be packed once, its memory planned, its operations
 made into a CUDA graph.
 """
@@ -14,14 +14,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ...runtime.run import Unrecordable
 from ..device.device import Block, Call, Code, Copy, Device, Fill, Launch, Operation, Repeat
 
 #: Where blocks begin in planned memory.
 ALIGNMENT = 256
-
-
-class DataDependent(Exception):
-    """What runs next depends on the contents of an array: not to be recorded."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +153,7 @@ class Recorder:
 
     def upload(self, value: np.ndarray[Any, Any]) -> Block:
         if value.size != 1:
-            raise DataDependent("an array made on the host")
+            raise Unrecordable("an array made on the host")
         made = self.block(value.shape, value.dtype)
         self.put(Fill(made, value.reshape(())))
         return made
@@ -169,7 +166,7 @@ class Recorder:
         return made
 
     def download(self, block: Block) -> np.ndarray[Any, Any]:
-        raise DataDependent("the contents of an array decide what runs next")
+        raise Unrecordable("the contents of an array decide what runs next")
 
 
 Queue = Direct | Recorder
@@ -389,7 +386,7 @@ def _reduced(needs: list[list[int]]) -> list[list[int]]:
 
 
 __all__ = [
-    "ALIGNMENT", "DataDependent", "Direct", "Judged", "Queue", "Recorder", "Tape", "Verdict",
+    "ALIGNMENT", "Direct", "Judged", "Queue", "Recorder", "Tape", "Unrecordable", "Verdict",
     "bound", "dependencies", "flattened", "lifetimes", "plan_memory", "renamed",
     "rounds_of", "sharing",
 ]  # fmt: skip

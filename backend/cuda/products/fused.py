@@ -22,10 +22,11 @@ from treadle.dsl.passes import operands
 from treadle.dsl.types import ScalarType, int32, int64
 from treadle.skeletons.ir.kernel import Buffer, Kernel, Store
 
+from ...runtime.run import HostValues
 from ..codegen.scalars import type_name
 from ..codegen.text import entry_name, print_file
 from ..device.device import Block
-from ..running import HostFunction, Run
+from ..running import DeviceRun
 from .form import SLOTS, WORDS
 from .operand import Operand, plain
 
@@ -53,16 +54,16 @@ class Element:
         return [self.owner.slot_of(b.leaf) for b in self.reads]
 
     @cached
-    def values(self) -> HostFunction:
+    def values(self) -> HostValues:
         """Its numbers in a run."""
-        return HostFunction(self.owner.host, self.hosts)
+        return HostValues(self.owner.host, self.hosts)
 
     @property
     def words(self) -> int:
         """How many it reads."""
         return len(self.reads) + len(self.types)
 
-    def numbers(self, run: Run) -> tuple[tuple[Block, ...], tuple[int, ...]]:
+    def numbers(self, run: DeviceRun) -> tuple[tuple[Block, ...], tuple[int, ...]]:
         """The arrays that it reads, and its numbers as words."""
         blocks = tuple(run.dense(s) for s in self.slots)
         values = zip(self.values(run), self.types, strict=True)

@@ -22,7 +22,7 @@ from treadle.skeletons.products.scaling import scaled, undo
 
 from ..device.device import Block, Call, Fill
 from ..device.flow import Flow, flow_here
-from ..running import Run
+from ..running import DeviceRun
 from .cublas import gemm, prepared
 from .engine import beside, engine_for
 from .form import form_of
@@ -44,12 +44,12 @@ class Product:
         self.right = Operand(owner, node.right, (*node.batch, node.k, node.n))
         self.slot = slots[node.leaf()]
 
-    def __call__(self, run: Run) -> None:
+    def __call__(self, run: DeviceRun) -> None:
         t, options = self.node.left.type, self.node.options
         places = self.left.layout(run), self.right.layout(run)
         left, right = (extents for extents, *_ in places)
         out = run.queue.block((*left[:-1], right[-1]), t.numpy)
-        run.faces[self.slot] = out
+        run.slots[self.slot] = out
         if out.size == 0:
             return
         if left[-1] == 0:
@@ -62,10 +62,10 @@ class Product:
             a, b = (view(device.library, x) for view, x in zip(views, reads, strict=True))
             product_into(device, writes[0], a, b, t, options, self.leaf)
 
-        blocks = (run.block(self.left.slot), run.block(self.right.slot))
+        blocks = (run.array(self.left.slot), run.array(self.right.slot))
         run.queue.put(Call(action, blocks, (out,), self._addressed(run, places, out)))
 
-    def _addressed(self, run: Run, places: tuple[Place, Place], out: Block
+    def _addressed(self, run: DeviceRun, places: tuple[Place, Place], out: Block
                    ) -> Callable[[Sequence[int]], None] | None:  # fmt: skip
         """The product as one call of cuBLAS, whose addresses alone are open."""
         t, options = self.node.left.type, self.node.options

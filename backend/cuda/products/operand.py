@@ -8,7 +8,8 @@ from typing import Any
 from treadle.dsl.expr import Apply, Const, Expr, Index, Read, substitute
 from treadle.dsl.graph import Leaf, Matmul
 
-from ..running import HostFunction, Run
+from ...runtime.run import HostValues
+from ..running import DeviceRun
 from .cublas import Layout
 
 Place = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
@@ -46,13 +47,13 @@ class Operand:
                 Index(k): Const(int(k == at), Index(0).type) for k in range(self.rank)
             }
             hosts += substitute(e.args, point)
-        self.values = HostFunction(owner.host, hosts)
+        self.values = HostValues(owner.host, hosts)
 
-    def layout(self, run: Run) -> Place:
+    def layout(self, run: DeviceRun) -> Place:
         """Extents, strides in bytes, and the indices of the first element."""
         values = self.values(run)
         extents = tuple(max(int(v), 0) for v in values[: self.rank])
-        block = run.block(self.slot)
+        block = run.array(self.slot)
         rows = [
             [int(v) for v in values[self.rank + k * self.axes : self.rank + (k + 1) * self.axes]]
             for k in range(self.rank + 1)
@@ -65,7 +66,7 @@ class Operand:
         )  # fmt: skip
         return extents, strides, tuple(rows[0])
 
-    def view(self, run: Run) -> tuple[tuple[int, ...], Callable[[Any, Any], Any]]:
+    def view(self, run: DeviceRun) -> tuple[tuple[int, ...], Callable[[Any, Any], Any]]:
         """The extents, and a function (library, array) → the operand."""
         place = self.layout(run)
         return place[0], self.view_at(place)
@@ -83,10 +84,10 @@ class Operand:
 
         return view
 
-    def plain(self, run: Run, place: Place) -> tuple[Layout, int] | None:
+    def plain(self, run: DeviceRun, place: Place) -> tuple[Layout, int] | None:
         """Extents and strides in elements, and the first element's byte in the array; None where it
         is not read in place."""
-        (extents, strides, origin), block = place, run.block(self.slot)
+        (extents, strides, origin), block = place, run.array(self.slot)
         if self.casts or any(s % block.itemsize for s in strides):
             return None
         first = sum(o * s for o, s in zip(origin, block.strides, strict=True))

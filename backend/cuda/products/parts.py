@@ -16,7 +16,8 @@ from treadle.dsl.expr import Index, Read, rewrite
 from treadle.dsl.graph import Generate, Matmul
 from treadle.skeletons.products import algorithm_of
 
-from ..running import HostFunction, Run
+from ...runtime.run import HostValues
+from ..running import DeviceRun
 from ..steps import KernelStep
 from .choice import ENGINE, EPILOGUE, LEFT, LIBRARY, RIGHT, Decision, decide, dense_scattered
 from .engine import engine_for
@@ -26,7 +27,7 @@ from .library import Product
 from .step import Launcher, Leaves
 from .ways import refused
 
-Action = Callable[[Run], None]
+Action = Callable[[DeviceRun], None]
 #: Decisions that a step keeps.
 KEPT = 256
 
@@ -52,11 +53,11 @@ class ProductStep:
         error = refused(node, form)
         if error is not None:
             raise error
-        self.extents = HostFunction(owner.host, (*node.batch, node.m, node.k, node.n))
+        self.extents = HostValues(owner.host, (*node.batch, node.m, node.k, node.n))
         self.decisions: dict[Any, Decision] = {}
         self.steps: dict[Any, Steps] = {}
 
-    def __call__(self, run: Run) -> None:
+    def __call__(self, run: DeviceRun) -> None:
         size = tuple(max(int(v), 0) for v in self.extents(run))
         scattered = None
         while True:
@@ -116,14 +117,14 @@ class Steps:
             self.product = KernelStep(owner, inner)
         self.after = [] if after is None else [KernelStep(owner, after)]
 
-    def scattered(self, run: Run) -> frozenset[str]:
+    def scattered(self, run: DeviceRun) -> frozenset[str]:
         """Operands in the engine whose arrays walk memory along different indices in this run."""
         if self.launcher is None:
             return frozenset()
         sides = zip((LEFT, RIGHT), self.launcher.alike(run), strict=True)
         return frozenset(name for name, alike in sides if not alike)
 
-    def __call__(self, run: Run, size: Sequence[int], decision: Decision) -> None:
+    def __call__(self, run: DeviceRun, size: Sequence[int], decision: Decision) -> None:
         self.owner.bring_tables(run)
         for act in self.before:
             act(run)
@@ -137,7 +138,7 @@ class Steps:
         for act in self.after:
             act(run)
         for slot in self.spent:
-            run.faces[slot] = None
+            run.slots[slot] = None
 
 
 def taken_apart(node: Matmul, parts: frozenset[str]

@@ -13,7 +13,7 @@ from treadle.dsl.types import ScalarType
 from treadle.skeletons.products import STRASSEN, algorithm_of
 
 from ..device.device import Call
-from ..running import Run
+from ..running import DeviceRun
 from .engine import Engine, Fused, Matrix, address_of
 from .form import Form, form_of
 from .fused import Piece, Producer, fused_source
@@ -38,30 +38,30 @@ class Launcher:
         self.source, self.starts = fused_source(pieces) if pieces else ("", [])
         self.slot = owner.planner.slots[node.leaf()]
 
-    def given(self, run: Run) -> list[list[_Given]]:
+    def given(self, run: DeviceRun) -> list[list[_Given]]:
         """The arrays of each side in a run."""
         return [[_Given(operand, run) for operand in side] for side in self.sides]
 
-    def alike(self, run: Run) -> list[bool]:
+    def alike(self, run: DeviceRun) -> list[bool]:
         """Of each side whether the arrays that it is made from walk memory along the same index."""
         return [
             len(side) < 2 or _alike([_Given(operand, run) for operand in side])
             for side in self.sides
         ]
 
-    def __call__(self, run: Run, given: Sequence[Sequence[_Given]], size: Sequence[int],
+    def __call__(self, run: DeviceRun, given: Sequence[Sequence[_Given]], size: Sequence[int],
                  form: Form, way: tuple[str, int]) -> None:  # fmt: skip
         """`size`: batch…, m, k, n; `way`: execution and levels."""
         *batch, m, k, n = size
         out = run.queue.block((*batch, m, n), self.node.left.type.numpy)
         arrays = [g for side in given for g in side]
-        read = [run.block(g.operand.slot) for g in arrays]
+        read = [run.array(g.operand.slot) for g in arrays]
         numbers = []
         for piece in self.pieces:
             blocks, words = piece.element.numbers(run)
             numbers.append((len(blocks), words))
             read += blocks
-        run.faces[self.slot] = out
+        run.slots[self.slot] = out
         if out.size == 0:
             return
         engine, arithmetic = self.engine, form.arithmetic
@@ -136,10 +136,10 @@ class Leaves:
 class _Given:
     """An operand of one run: its extents, and where its matrices are."""
 
-    def __init__(self, operand: Operand, run: Run) -> None:
+    def __init__(self, operand: Operand, run: DeviceRun) -> None:
         self.operand = operand
         self.extents, self.strides, self.origin = operand.layout(run)
-        block = run.block(operand.slot)
+        block = run.array(operand.slot)
         self.offset = sum(o * s for o, s in zip(self.origin, block.strides, strict=True))
         self.width = block.itemsize
         self.plain = not operand.casts and all(s % self.width == 0 for s in self.strides)

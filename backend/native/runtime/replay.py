@@ -27,20 +27,10 @@ import numpy as np
 from treadle.dsl import locks
 
 from ...runtime.memory import SMALLEST, address
+from ...runtime.run import Unrecordable
 from . import modules, structures, threads
 from .structures import NumberKind, OperationKind
-from .tape import (
-    Copy,
-    Failure,
-    Fill,
-    HostArray,
-    Launch,
-    Named,
-    Number,
-    Operation,
-    Tape,
-    Unrecordable,
-)
+from .tape import Copy, Failure, Fill, HostArray, Launch, Named, Number, Operation, Tape
 
 #: Bytes of arrays that a record may keep: a call that moves more takes far longer than Python.
 LARGEST = 16 << 20

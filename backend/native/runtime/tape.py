@@ -16,6 +16,7 @@ import numpy as np
 
 from treadle.dsl.expr import Expr, Param, Read, walk
 
+from ...runtime.run import Unrecordable
 from . import threads
 
 if TYPE_CHECKING:
@@ -29,10 +30,6 @@ HostArray = np.ndarray[Any, Any]
 Number = bool | int | float | complex
 #: An input's number, or an array.
 Named = int | HostArray
-
-
-class Unrecordable(Exception):
-    """Not every call does the same, or it does something else than launch, fill and copy."""
 
 
 class TooLarge(Unrecordable):
@@ -83,9 +80,6 @@ class Failure:
 
 
 Operation = Launch | Fill | Copy | Failure
-#: A step of a program: from arrays by slot and parameters to more arrays.  What can be recorded has
-#: a method `record(tape, slots, params)`.
-Action = Callable[[list[HostArray], Sequence[Number]], None]
 
 
 @dataclass
@@ -120,16 +114,6 @@ class Tape:
 
     def named(self, slots: Sequence[HostArray], slot: int) -> Named:
         return slot if slot in self.inputs else slots[slot]
-
-
-def record(actions: Sequence[Action], tape: Tape, slots: list[HostArray],
-           params: Sequence[Number]) -> None:  # fmt: skip
-    """What the actions would do, on the tape."""
-    for act in actions:
-        recorded = getattr(act, "record", None)
-        if recorded is None:
-            raise Unrecordable
-        recorded(tape, slots, params)
 
 
 @dataclass(frozen=True)

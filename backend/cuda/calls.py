@@ -1,0 +1,260 @@
+"""The calls of a program on a GPU: recorded for the layouts of their arrays, and replayed; step by
+step where the contents of arrays decide, and in checked mode."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from treadle.dsl import locks
+from treadle.dsl.locks import cached
+from treadle.dsl.sources import host_array
+from treadle.skeletons.lower.pieces import Whole, pieces_of
+
+from ..runtime.executor import Executor
+from ..runtime.run import HostArray, Params, Unrecordable
+from .device.device import Block, Code, Copy, Device
+from .graphs.tape import Direct, Judged, Recorder, Tape
+from .pieces import PiecewiseCalls
+from .running import DeviceRun
+from .steps import Outgrown
+
+if TYPE_CHECKING:
+    from .executable import CudaExecutor
+
+_ndarray = np.ndarray
+
+#: Recordings kept per program: one for every combination of extents and layouts.
+TAPES = 64
+
+
+class Recording(NamedTuple):
+    """What a program does for inputs of some layouts: the positions of the inputs that it reads,
+    arrays that it brings along, what repeats it, and the checks that follow."""
+
+    used: list[int]
+    constants: list[Any]
+    replay: Callable[[Sequence[Any], Params], list[Any]]
+    judged: Judged | None
+
+
+class RecordedCalls:
+    """Makes the calls of one program."""
+
+    def __init__(self, owner: CudaExecutor) -> None:
+        self.owner, self.device = owner, owner.device
+        self.tapes: OrderedDict[Hashable, Recording] = OrderedDict()
+        #: The parameters that recordings are good for one value of.
+        self.pinned: tuple[int, ...] = ()
+        self.recordable = not owner.program.settings.check
+        self.lock = locks.lock()
+        self.others: dict[Device, CudaExecutor] = {}
+        self.again: Any = None
+
+    def prepare(self) -> None:
+        """Nothing is compiled before it is launched."""
+
+    def __call__(self, data: Sequence[Any], params: Params) -> list[Any]:
+        """On the device if any input was there."""
+        try:
+            if self.device.is_current():
+                return self._call(data, params)
+            return self._elsewhere()(data, params)
+        except Exception as error:
+            made = self.device.error(error)
+            if made is None:
+                raise
+            raise made from None
+
+    def _elsewhere(self) -> CudaExecutor:
+        """The same program for the GPU that is current now."""
+        device = self.device.current()
+        with self.lock:
+            found = self.others.get(device)
+            if found is None:
+                found = self.others[device] = Executor(self.owner.program, device)
+        return found
+
+    def _call(self, data: Sequence[Any], params: Params) -> list[Any]:
+        arrays: list[Any] = []
+        key: list[Any] = []
+        on_device = False
+        for d in data:
+            found = self.device.adopt(d)
+            if found is None:
+                arrays.append(readable(d))
+                key.append(d.shape)
+            else:
+                on_device = True
+                arrays.append(found[0])
+                key.append(found[1])
+        key.append(on_device)
+        if self.recordable:
+            try:
+                if not on_device and self.piecewise is not None:
+                    made = self.piecewise(arrays, params)
+                    if made is not None:
+                        return made
+                recorded = self.recording(arrays, params, key)
+                return self._replay(recorded, arrays, params, on_device)
+            except Outgrown:
+                pass
+            except Unrecordable:
+                self.recordable = False
+        return self._direct(arrays, params, on_device)
+
+    @cached
+    def piecewise(self) -> PiecewiseCalls | None:
+        """Who makes calls with large arrays of the host in pieces; None where nobody can."""
+        program = self.owner.program
+        try:
+            how = pieces_of(program.roots, program.inputs, program.settings.check)
+        except Whole:
+            return None
+        # The same kernels, and recordings of its own: extents of pieces are nobody else's.
+        return PiecewiseCalls(self.owner, RecordedCalls(self.owner), how)
+
+    def recording(self, arrays: list[Any], params: Params, key: list[Any]) -> Recording:
+        """What the program does for inputs of these layouts, made when it is first asked for."""
+        if self.pinned:
+            found = self.tapes.get((*key, *(params[k] for k in self.pinned)))
+        else:
+            found = self.tapes.get(tuple(key))
+        return self._record(arrays, params, key) if found is None else found
+
+    def replay(
+        self, args: Sequence[Any], data: Sequence[Any], params: Params
+    ) -> Callable[..., Any] | None:
+        """See `again.py`: of arrays on the device and numbers.  None where nothing repeats calls:
+        captured arrays, numbers that decide extents, arrays of the host."""
+        if not self.recordable or self.pinned or len(data) + len(params) != len(args):
+            return None
+        if self.again is None:
+            self.again = self.device.again(args, Outgrown)
+        if self.again is not None:
+            found = [self.device.adopt(d) for d in data]
+            key = (*(None if f is None else f[1] for f in found), True)
+            recorded = self.tapes.get(key)
+            if recorded is None or any(key[k] != d.shape for k, d in enumerate(data)):
+                return None
+            used, constants, replay, judged = recorded
+            places = None if used == list(range(len(data))) and not constants else used
+            self.again.learn(args, (places, [c.data.ptr for c in constants], replay, judged))
+        again: Callable[..., Any] | None = self.again
+        return again
+
+    def _replay(
+        self, recorded: Recording, arrays: list[Any], params: Params, on_device: bool
+    ) -> list[Any]:
+        device = self.device
+        used, constants, run, judged = recorded
+        given = [device.upload(a) if type(a) is _ndarray else a for a in [arrays[k] for k in used]]
+        found = run(given + constants, params)
+        if judged is not None:
+            found = judged(found, params)
+        if on_device:
+            return found
+        return [np.array(r) if type(r) is _ndarray else device.download(r) for r in found]
+
+    def _held(self, arrays: Sequence[Any]) -> list[HostArray | Block]:
+        """The arrays of a call, those on the device as blocks."""
+        return [a if type(a) is _ndarray else self.device.block(a) for a in arrays]
+
+    def _record(self, arrays: list[Any], params: Params, key: list[Any]) -> Recording:
+        owner, device = self.owner, self.device
+        blocks = [
+            Block(f.shape, f.dtype, kind="input", strides=f.strides, dense=f.dense,
+                  aligned=f.aligned) if isinstance(f, Block)
+            else Block(f.shape, f.dtype, kind="input") for f in self._held(arrays)
+        ]  # fmt: skip
+        recorder = Recorder(device)
+        recorder.verdicts = []
+        run = DeviceRun(recorder, owner.slots(blocks), params)
+        tables = []
+        for slot, table in owner.tables:
+            tables.append(Block(table.shape, table.dtype, kind="input"))
+            run.slots[slot] = tables[-1]
+        owner.work(run)
+        results = self._own(run, key[-1])
+        judged = Judged(recorder.verdicts, len(results))
+        made = [b for b, _ in recorder.constants]
+        tape = Tape((*blocks, *tables, *made), tuple(recorder.operations), tuple(results),
+                    tuple(judged.blocks))  # fmt: skip
+        used = [k for k, b in enumerate(blocks) if b in _touched(tape)]
+        inputs = (*(blocks[k] for k in used), *tables, *made)
+        tape = replace(tape, inputs=inputs)
+        device.compile([c for c in tape.codes if c.function is None])
+        constants = [device.upload(t) for _, t in owner.tables]
+        constants += [device.upload(c) for _, c in recorder.constants]
+        recorded = Recording(used, constants, device.prepare(tape), judged if judged.verdicts
+                             else None)  # fmt: skip
+        pinned = tuple(sorted(run.pinned.union(self.pinned)))
+        with self.lock:
+            if pinned != self.pinned:
+                self.tapes.clear()
+                self.pinned = pinned
+            self.tapes[(*key, *(params[k] for k in pinned))] = recorded
+            while len(self.tapes) > TAPES:
+                self.tapes.popitem(last=False)
+        return recorded
+
+    def _direct(self, arrays: list[Any], params: Params, on_device: bool) -> list[Any]:
+        """Step by step: what the contents of arrays decide, and checked mode."""
+        queue = Direct(self.device)
+        run = DeviceRun(queue, self.owner.slots(self._held(arrays)), params)
+        self.compile()
+        self.owner.work(run)
+        found = []
+        for r in self._own(run, on_device):
+            if isinstance(r, Block):
+                found.append(r.array if on_device else queue.download(r))
+            else:
+                found.append(np.array(r))
+        return found
+
+    def _own(self, run: DeviceRun, on_device: bool) -> list[HostArray | Block]:
+        """The results: blocks that are nobody else's, or (for the host) what is there already."""
+        found: list[HostArray | Block] = []
+        taken: set[int] = set()
+        for slot in self.owner.results:
+            held = run.slots[slot]
+            if isinstance(held, Block) or on_device:
+                block = run.array(slot)
+                if block.kind == "input" or id(block) in taken:
+                    made = run.new(block.shape, block.dtype)
+                    run.queue.put(Copy(made, block))
+                    block = made
+                taken.add(id(block))
+                held = block
+            found.append(held)
+        return found
+
+    def compile(self) -> None:
+        """Compile what is likeliest to run, several kernels at a time."""
+        codes = [c for c in self.codes() if c.function is None]
+        if codes:
+            self.device.compile(codes)
+
+    def codes(self) -> list[Code]:
+        """The variant of every kernel that is likeliest to run."""
+        first = [v[0] for s in self.owner.kernel_steps for v in s.dense.launches]
+        return [(v.narrow or v).code for v in first]
+
+
+def _touched(tape: Tape) -> set[Block]:
+    found = {r for r in tape.results if isinstance(r, Block)}
+    for op in tape.operations:
+        found.update(op.reads, op.writes)
+    return found
+
+
+def readable(value: Any) -> HostArray:
+    """Host data as it can be copied: a NumPy array in native byte order."""
+    if type(value) is np.ndarray and value.dtype.isnative:
+        return value
+    found: HostArray = host_array(value)
+    return found

@@ -1,0 +1,45 @@
+"""How nodes run on a GPU: what is the same for every `Device` of this backend."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from treadle.dsl.graph import ArrayLoop, Library, Matmul, Node
+from treadle.dsl.passes.short_folds import Short
+from treadle.dsl.program import TracedProgram
+
+from ..runtime.plan import Step
+from ..runtime.steps import Action
+from .calls import RecordedCalls
+from .forms import forms_of
+from .libraries import library
+from .loops import LoopStep
+from .products.parts import product_step
+from .steps import KernelStep
+
+if TYPE_CHECKING:
+    from .executable import CudaExecutor
+
+
+class Gpu:
+    """Steps and calls, for a device that has memory and launches kernels."""
+
+    def folds(self, program: TracedProgram) -> Short:
+        return forms_of(program)
+
+    def kernel_step(
+        self, owner: CudaExecutor, node: Node, expendable: frozenset[int] = frozenset()
+    ) -> KernelStep:
+        return KernelStep(owner, node, expendable)
+
+    def product_step(self, owner: CudaExecutor, node: Matmul) -> Action:
+        return product_step(owner, node)
+
+    def library_step(self, owner: CudaExecutor, node: Library) -> Action:
+        return library(owner, node)
+
+    def loop_step(self, owner: CudaExecutor, node: ArrayLoop, step: Step) -> Action:
+        return LoopStep(owner, node, step)
+
+    def calls(self, owner: CudaExecutor) -> RecordedCalls:
+        return RecordedCalls(owner)

@@ -1,0 +1,97 @@
+"""One run of a program on this machine's cores: every array is the host's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from treadle.dsl.graph import Check
+from treadle.dsl.relations import limit_of
+
+from ..runtime.memory import POOL
+from ..runtime.run import HostArray, HostValues, Params, Run, Slots, Unrecordable
+from .layouts import row_major
+from .runtime.tape import Copy, Fill, Tape
+
+
+class HostRun(Run[HostArray]):
+    """The state of one run; on a `tape` what would be done is noted.  `held` are arrays that
+    somebody else may have kept, which are not written to."""
+
+    __slots__ = ("held", "tape")
+
+    def __init__(self, slots: Slots, params: Params, tape: Tape | None = None) -> None:
+        super().__init__(slots, params)
+        self.tape = tape
+        self.held: list[HostArray] = []
+
+    @property
+    def recording(self) -> bool:
+        return self.tape is not None
+
+    def new(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray:
+        found: HostArray = (POOL.allocate if self.tape is None else self.tape.new)(shape, dtype)
+        return found
+
+    def constant(self, value: HostArray) -> HostArray:
+        return np.ascontiguousarray(value)
+
+    def clear(self, array: HostArray) -> None:
+        if self.tape is None:
+            array.fill(0)
+        else:
+            self.tape.operations.append(Fill(array))
+
+    def copy(self, target: HostArray, slot: int) -> None:
+        if self.tape is None:
+            np.copyto(target, self.slots[slot])
+        elif self.slots[slot].flags.c_contiguous:
+            self.tape.operations.append(Copy(target, self.tape.named(self.slots, slot)))
+        else:
+            raise Unrecordable("a copy of an array that is not dense")
+
+    def array(self, slot: int) -> HostArray:
+        found: HostArray = self.slots[slot]
+        return found
+
+    def dense(self, slot: int) -> HostArray:
+        array: HostArray = self.slots[slot]
+        if not array.flags.c_contiguous:
+            self.refuse_recording("a copy of an array that is not dense")
+            array = self.slots[slot] = row_major(array)
+        return array
+
+    def on_host(self, slot: int) -> HostArray:
+        self.refuse_recording("the contents of an array decide what runs next")
+        return self.array(slot)
+
+    def readable(self, slots: Sequence[int]) -> Slots:
+        if slots:
+            self.refuse_recording("the contents of an array decide what runs next")
+        return self.slots
+
+    def is_away(self, slot: int) -> bool:
+        return self.tape is not None
+
+    def alone(self, slot: int) -> bool:
+        """Arguments are held by slots of their own."""
+        array = self.slots[slot]
+        return sum(other is array for other in (*self.slots, *self.held)) == 1
+
+    def with_dense(self, slots: Sequence[int]) -> HostRun:
+        """Another run: other steps read the arguments as they are."""
+        made = HostRun(list(self.slots), self.params, self.tape)
+        made.held = self.held
+        for slot in slots:
+            made.dense(slot)
+        return made
+
+    def repeat(self, check: Check, values: HostValues) -> None:
+        limit = limit_of(check)
+        assert limit is not None
+        if self.tape is not None:
+            (number,) = values.params
+            low, high = self.tape.limits.get(number, limit[1:])
+            self.tape.limits[number] = max(low, limit[1]), min(high, limit[2])

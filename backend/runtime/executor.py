@@ -1,0 +1,161 @@
+"""A program on a device: its plan as steps, each a function of a run.
+
+What is the same on every device is here: slots, checks, branches, host expressions, the order of
+steps.  Kernels, products, libraries and loops are the device's own steps, and so is how calls are
+made: at once, or recorded and repeated.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar, cast
+
+import numpy as np
+
+from treadle.dsl.graph import (
+    ArrayLoop,
+    Barrier,
+    Branch,
+    Generate,
+    Input,
+    Leaf,
+    Library,
+    Matmul,
+)
+from treadle.dsl.program import TracedProgram
+from treadle.dsl.relations import limit_of
+
+from .device import Device
+from .host import HostCompiler, is_host_work
+from .plan import Plan, Planner, Step, data_checks
+from .run import HostArray, HostValues, Params, Run, Slots
+from .steps import (
+    Action,
+    BarrierStep,
+    BranchStep,
+    CheckStep,
+    HostStep,
+    KernelStep,
+    ReleaseStep,
+    verify,
+)
+
+D = TypeVar("D", bound=Device)
+
+
+class Executor(Generic[D]):
+    """A compiled program: call it with the data of its inputs and parameters."""
+
+    def __init__(self, program: TracedProgram, device: D) -> None:
+        self.program, self.device = program, device
+        self.short = device.folds(program)
+        self.planner = Planner(
+            program.roots, program.inputs, self.short.inside, program.settings.check
+        )
+        self.tables: list[tuple[int, HostArray]] = []
+        #: What the parts of this know it by: they must not keep it, and it the data, until Python
+        #: looks for cycles.
+        self.owner = owner = cast(Executor[D], weakref.proxy(self))
+        self.host = HostCompiler(
+            lambda leaf: owner.slot_of(leaf), {p: k for k, p in enumerate(program.params)}
+        )
+        checks = self.planner.plan.checks
+        self.limits = [
+            (c, HostValues(self.host, (c.left, c.right))) for c in checks if limit_of(c) is not None
+        ]
+        self.checks = [c for c in checks if limit_of(c) is None]
+        self.sides = HostValues(self.host, [e for c in self.checks for e in (c.left, c.right)])
+        self.kernel_steps: list[KernelStep[Any, Any, Any]] = []
+        self.actions = self.actions_of(self.planner.plan)
+        self.results = self.planner.plan.results
+        self.calls = device.calls(owner)
+        self.calls.prepare()
+
+    def __call__(self, data: Sequence[Any], params: Params) -> list[Any]:
+        """One array per root; results never alias inputs nor each other."""
+        return self.calls(data, params)
+
+    def replay(
+        self, args: Sequence[Any], data: Sequence[Any], params: Params
+    ) -> Callable[..., Any] | None:
+        """See `Executable.replay`."""
+        return self.calls.replay(args, data, params)
+
+    # --- a run ---
+
+    def work(self, run: Run[Any]) -> None:
+        """All steps."""
+        self.verify(run)
+        for act in self.actions:
+            act(run)
+
+    def verify(self, run: Run[Any]) -> None:
+        """Raise what is wrong with the extents and parameters of a run."""
+        if self.checks:
+            sides = self.sides(run)
+            if sides[::2] != sides[1::2]:  # or a relation that does not ask for equality
+                for k, check in enumerate(self.checks):
+                    verify(check, *sides[2 * k : 2 * k + 2])
+        for check, values in self.limits:
+            verify(check, *values(run, shapes=False))
+            run.repeat(check, values)
+
+    def slots(self, arrays: Sequence[Any]) -> Slots:
+        """The slots of a run, those of the inputs and of what schedules brought along filled."""
+        slots = [*arrays, *([None] * (self.planner.count - len(arrays)))]
+        for slot, table in self.tables:
+            slots[slot] = table
+        return slots
+
+    def slot_of(self, leaf: Leaf) -> int:
+        """The slot of a leaf; arrays that a schedule brought along get one when first asked for."""
+        found = self.planner.slots.get(leaf)
+        if found is None:
+            assert isinstance(leaf.node, Input) and leaf.node.source is not None, leaf
+            found = self.planner.slot(leaf)
+            self.tables.append((found, np.ascontiguousarray(leaf.node.source)))
+        return found
+
+    def bring_tables(self, run: Run[Any]) -> None:
+        """Have a run hold the arrays that schedules brought along: lowerings during it may have
+        been the first to ask for some."""
+        missing = self.planner.count - len(run.slots)
+        if missing > 0:
+            run.slots += [None] * missing
+            for slot, table in self.tables:
+                if run.slots[slot] is None:
+                    run.slots[slot] = table
+
+    # --- steps ---
+
+    def actions_of(self, plan: Plan) -> list[Action]:
+        """The steps of a plan."""
+        actions: list[Action] = []
+        for step in plan.steps:
+            actions += [CheckStep(self.owner, check) for check in data_checks(step.node)]
+            actions.append(self._action(step))
+            if step.release:
+                actions.append(ReleaseStep(step.release))
+        return actions
+
+    def _action(self, step: Step) -> Action:
+        node, owner, device = step.node, self.owner, self.device
+        match node:
+            case Barrier():
+                slots = self.planner.slots
+                pairs = zip(node.leaves, node.arguments, strict=True)
+                return BarrierStep([(slots[o], slots[a]) for o, a in pairs])
+            case Library():
+                return device.library_step(owner, node)
+            case ArrayLoop():
+                return device.loop_step(owner, node, step)
+            case Branch():
+                return BranchStep(owner, node, step)
+            case Matmul():
+                return device.product_step(owner, node)
+            case Generate() if not node.shape and is_host_work(node.elements):
+                return HostStep(owner, node)
+        made = device.kernel_step(owner, node, self.planner.expendable(step))
+        self.kernel_steps.append(made)
+        return made

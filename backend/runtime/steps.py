@@ -1,0 +1,340 @@
+"""Steps of a program: one node run by compiled kernels, numbers that the host computes, checks,
+branches.
+
+A step is a function of a run: it takes arrays from slots and puts more there.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy as np
+
+from treadle.dsl.expr import Expr, substitute
+from treadle.dsl.graph import Branch, Check, Fold, Generate, Leaf, Node, Permute, Scan
+from treadle.dsl.locks import cached
+from treadle.dsl.relations import verify_checks
+from treadle.dsl.schedule import Schedule
+from treadle.dsl.types import ALL_TYPES
+from treadle.skeletons.schedules.own_orders import require_fits
+
+from .choosing import choosing
+from .forms import PLAIN, Form, Forms
+from .run import A, HostArray, HostValues, Run
+
+if TYPE_CHECKING:
+    from treadle.skeletons.ir.kernel import Buffer, Lowered
+    from treadle.skeletons.schedules.orders import Order
+
+    from .executor import Executor
+    from .plan import Step
+
+#: A step: it takes the device's kind of run.
+Action = Callable[[Any], None]
+R = TypeVar("R", bound=Run[Any])
+K = TypeVar("K", bound="NodeKernels[Any, Any]")
+Layout = TypeVar("Layout")
+#: Kernels for different small extents of a node, at most; the others share one for all.
+_SIZES = 8
+_TYPES = {t.name: t for t in ALL_TYPES}
+#: Scratch arrays whose names begin so start as zeros.
+ZERO = "zero_"
+
+
+class KernelStep(ABC, Generic[R, K, Layout]):
+    """One node run by compiled kernels.
+
+    Inputs that are not dense get kernels (`K`) of their own (`Layout` says of one how it lies), and
+    so do small extents, and the schedules that are chosen for extents.
+    """
+
+    def __init__(
+        self, owner: Executor[Any], node: Node, expendable: frozenset[int] = frozenset()
+    ) -> None:
+        self.owner, self.node, self.expendable = owner, node, expendable
+        self.forms = self._forms()
+        slots, count = owner.planner.slots, len(owner.program.inputs)
+        read = dict.fromkeys(leaf for n in (node, *self.forms.inside) for leaf in n.inputs())
+        self.outside = [(slots[leaf], leaf) for leaf in read if slots[leaf] < count]
+        self.movable = isinstance(node, Generate | Fold | Scan)
+        self.variants: dict[tuple[frozenset[Layout], Form, Schedule | None], K] = {}
+        self.choosing = choosing(owner, node)
+
+    def _forms(self) -> Forms:
+        return Forms(self.owner, self.node)
+
+    @abstractmethod
+    def kernels(self, made: Node, layouts: frozenset[Layout], schedule: Schedule | None) -> K:
+        """Kernels for the node, which is `made` in the form of a call."""
+
+    @abstractmethod
+    def layouts(self, run: R) -> frozenset[Layout]:
+        """The layouts of the inputs that are not dense."""
+
+    def copied(self, run: R, layouts: frozenset[Layout], form: Form) -> bool:
+        """Whether inputs that lie so are copied, instead of having kernels for that."""
+        return not self.movable
+
+    @cached
+    def dense(self) -> K:
+        """The kernels for dense inputs of any extents."""
+        first = None if self.choosing is None else self.choosing.first(self.owner.program)
+        return self.variant(frozenset(), PLAIN, first)
+
+    def variant(
+        self, layouts: frozenset[Layout], form: Form = PLAIN, schedule: Schedule | None = None
+    ) -> K:
+        """The kernels for inputs that lie as `layouts` say, in a form, under a schedule (None: its
+        own)."""
+        found = self.variants.get((layouts, form, schedule))
+        if found is None:
+            if form.sizes and len(self.variants) > _SIZES:
+                return self.variant(layouts, Form(form.loops), schedule)
+            found = self.kernels(self.forms.made(form), layouts, schedule)
+            self.variants[layouts, form, schedule] = found
+        return found
+
+    def __call__(self, run: R) -> None:
+        form = PLAIN
+        if self.forms.several:
+            loops = self.forms.loops(run)
+            if self.forms.taken_in and self.node in loops:
+                return  # the kernel that reads the results computes them
+            form = self.forms.form(run, loops)
+        layouts = self.layouts(run)
+        inside = run
+        if layouts and self.copied(run, layouts, form):
+            inside = run.with_dense([slot for slot, _ in self.outside])
+            layouts = frozenset()
+        if self.choosing is not None:
+            schedule = self.choosing(lambda slot: run.slots[slot].shape)
+            kernels = self.variant(layouts, form, None if form.loops else schedule)
+        else:
+            kernels = self.variant(layouts, form) if layouts or form else self.dense
+        self.owner.bring_tables(inside)
+        kernels(inside)
+        if inside is not run:
+            self.owner.bring_tables(run)
+            for slot in kernels.targets:
+                run.slots[slot] = inside.slots[slot]
+
+
+#: Scratch that a function on the host fills: the function, the range of the host's values that it
+#: takes, and the slots of the arrays.
+Filled = tuple[Callable[[Sequence[Any], Sequence[HostArray]], HostArray], int, int, Sequence[int]]
+#: An order that may fit certain extents only, with the range of the host's values that must.
+Fits = tuple["Order", int, int]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What the host computes of a lowered node before anything is launched.
+
+    `hosts` are the expressions; by ranges and positions among them: `shapes` of the outputs;
+    `scratch`, each with (position of its size, type, whether it starts as zeros); orders to be
+    tried (`fits`); scratch that is `filled`, by its number.
+    """
+
+    hosts: list[Expr]
+    shapes: tuple[tuple[int, int], ...]
+    scratch: tuple[tuple[int, str, bool], ...]
+    fits: tuple[Fits, ...]
+    filled: Mapping[int, Filled]
+
+    @staticmethod
+    def of(node: Node, lowered: Lowered, bound: Mapping[Expr, Expr],
+           slot_of: Callable[[Leaf], int]) -> Sizes:  # fmt: skip
+        """Of `node`; `bound` are the scalars of its kernels, over which sizes may be."""
+        hosts: list[Expr] = []
+
+        def put(expressions: Sequence[Expr]) -> tuple[int, int]:
+            hosts.extend(expressions)
+            return len(hosts) - len(expressions), len(hosts)
+
+        shapes = tuple(put(out.shape) for out in node.outputs)
+        first, _ = put(substitute([b.size for b in lowered.scratch], dict(bound)))
+        scratch = tuple(
+            (first + k, b.type.name, b.name.startswith(ZERO))
+            for k, b in enumerate(lowered.scratch)
+        )  # fmt: skip
+        fits = tuple((order, *put(substitute(grid, dict(bound)))) for order, grid in lowered.fits)
+        numbers = {b: k for k, b in enumerate(lowered.scratch)}
+        filled: dict[int, Filled] = {}
+        for t in lowered.tables:
+            where = [slot_of(leaf) for leaf in t.arrays]
+            filled[numbers[t.buffer]] = (t.make, *put(t.values), where)
+        return Sizes(hosts, shapes, scratch, fits, filled)
+
+
+#: Where a kernel's arrays come from: a slot of the program, an output of its node, scratch.
+SLOT, OUTPUT, SCRATCH = 0, 1, 2
+
+
+def sources_of(
+    buffers: Sequence[Buffer], scratch: Sequence[Buffer], node: Node, slot_of: Callable[[Leaf], int]
+) -> tuple[tuple[int, int], ...]:
+    """(SLOT, OUTPUT or SCRATCH, number) of each buffer of a kernel of `node`."""
+    numbers = {b: k for k, b in enumerate(scratch)}
+    return tuple(
+        (SCRATCH, numbers[b]) if b in numbers
+        else (OUTPUT, b.leaf.component) if b.leaf.node is node
+        else (SLOT, slot_of(b.leaf))
+        for b in buffers
+    )  # fmt: skip
+
+
+class NodeKernels(ABC, Generic[R, A]):
+    """The kernels of a node for one layout of its inputs: outputs made, arguments found, launched
+    in order."""
+
+    #: See `Sizes`.
+    shapes: Sequence[tuple[int, int]]
+    fits: Sequence[Fits]
+    filled: Mapping[int, Filled]
+
+    def __init__(self, owner: Executor[Any], node: Node, expendable: Set[int]) -> None:
+        slots = owner.planner.slots
+        self.node, self.check = node, owner.program.settings.check
+        self.targets = [slots[o] for o in node.leaves]
+        self.types = [o.type.numpy for o in node.outputs]
+        self.defaults = [slots[d] for d in node.defaults] if isinstance(node, Permute) else []
+        # Defaults that nobody else reads are updated in place.
+        self.reuse = [slot if slot in expendable else None for slot in self.defaults]
+        self.reuse += [None] * (len(self.targets) - len(self.defaults))
+        self.scratch: list[tuple[int, np.dtype[Any], bool]] = []
+
+    def _sized(self, shapes: Sequence[tuple[int, int]], scratch: Sequence[tuple[int, str, bool]],
+               fits: Sequence[Fits], filled: Mapping[int, Filled]) -> None:  # fmt: skip
+        self.shapes, self.fits, self.filled = shapes, fits, filled
+        self.scratch = [(at, _TYPES[t].numpy, zeroed) for at, t, zeroed in scratch]
+
+    @abstractmethod
+    def values(self, run: R) -> Sequence[Any]:
+        """What the host computes before anything is launched."""
+
+    @abstractmethod
+    def launch(
+        self, run: R, outs: Sequence[A], scratch: Sequence[A], values: Sequence[Any]
+    ) -> None:
+        """Launch every kernel."""
+
+    def __call__(self, run: R) -> None:
+        values = self.values(run)
+        if self.fits:
+            require_fits(self.node, self.fits, values, self.check)
+        outs = []
+        for (start, end), type_, reused in zip(self.shapes, self.types, self.reuse, strict=True):
+            if reused is not None and run.alone(reused):
+                outs.append(run.array(reused))
+                continue
+            outs.append(run.new(tuple([v if v > 0 else 0 for v in values[start:end]]), type_))
+            if self.defaults:
+                run.copy(outs[-1], self.defaults[len(outs) - 1])
+        scratch = []
+        for number, (at, type_, zeroed) in enumerate(self.scratch):
+            if number in self.filled:
+                make, start, end, where = self.filled[number]
+                contents = [run.on_host(slot) for slot in where]
+                scratch.append(run.constant(make(values[start:end], contents)))
+                continue
+            scratch.append(run.new((max(int(values[at]), 1),), type_))
+            if zeroed:
+                run.clear(scratch[-1])
+        self.launch(run, outs, scratch, values)
+        for slot, array in zip(self.targets, outs, strict=True):
+            run.slots[slot] = array
+
+
+# --- what is no kernel ---------------------------------------------------------------------------
+
+
+class HostStep:
+    """Numbers and predicates of what is on the host already: cheaper there than a launch.
+
+    A kernel computes them where the host would have to wait, or stop recording, for what they
+    read; and where a recording would be good for one value of a number only."""
+
+    def __init__(self, owner: Executor[Any], node: Generate) -> None:
+        self.owner, self.node = owner, node
+        self.values = HostValues(owner.host, node.elements)
+        self.targets = [(owner.planner.slots[o], o.type.numpy) for o in node.leaves]
+        params = owner.program.params
+        self.inexact = any(params[k].type.is_inexact for k in self.values.params)
+
+    @cached
+    def kernels(self) -> KernelStep[Any, Any, Any]:
+        made: KernelStep[Any, Any, Any] = self.owner.device.kernel_step(self.owner, self.node)
+        return made
+
+    @property
+    def ready(self) -> bool:
+        """Whether recording needs no compiler."""
+        return "kernels" in self.__dict__ or not (self.values.reads or self.inexact)
+
+    def __call__(self, run: Run[Any]) -> None:
+        if (run.recording and self.inexact) or any(map(run.is_away, self.values.reads)):
+            self.kernels(run)
+            return
+        for (slot, t), value in zip(self.targets, self.values(run), strict=True):
+            run.slots[slot] = np.array(value, t)
+
+
+class CheckStep:
+    """A relation between numbers that arrays hold."""
+
+    def __init__(self, owner: Executor[Any], check: Check) -> None:
+        self.check = check
+        self.values = HostValues(owner.host, (check.left, check.right))
+
+    def __call__(self, run: Run[Any]) -> None:
+        if not run.defer(self.check, self.values):
+            verify(self.check, *self.values(run))
+
+
+def verify(check: Check, left: Any, right: Any) -> None:
+    """Raise what a check says of these values of its sides."""
+    verify_checks((check,), lambda e: left if e is check.left else right)
+
+
+class BranchStep:
+    """The side of a branch that its predicate says."""
+
+    def __init__(self, owner: Executor[Any], node: Branch, step: Step) -> None:
+        self.predicate = HostValues(owner.host, (node.predicate,))
+        self.sides: list[tuple[list[Action], list[int]]] = [
+            ([*(CheckStep(owner, c) for c in p.checks), *owner.actions_of(p)], p.results)
+            for p in step.inner
+        ]
+        self.targets = [owner.planner.slots[o] for o in node.leaves]
+
+    def __call__(self, run: Run[Any]) -> None:
+        actions, results = self.sides[0 if self.predicate(run)[0] else 1]
+        for act in actions:
+            act(run)
+        for target, result in zip(self.targets, results, strict=True):
+            run.slots[target] = run.dense(result)
+
+
+class BarrierStep:
+    """Arrays under other numbers, dense: (target, source)."""
+
+    def __init__(self, pairs: Sequence[tuple[int, int]]) -> None:
+        self.pairs = tuple(pairs)
+
+    def __call__(self, run: Run[Any]) -> None:
+        for target, source in self.pairs:
+            run.slots[target] = run.dense(source)
+
+
+class ReleaseStep:
+    """Slots that nobody reads any more."""
+
+    def __init__(self, slots: Sequence[int]) -> None:
+        self.released = tuple(slots)
+
+    def __call__(self, run: Run[Any]) -> None:
+        for slot in self.released:
+            run.slots[slot] = None
