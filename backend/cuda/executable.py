@@ -6,48 +6,31 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from treadle.dsl.errors import BackendUnavailable
-from treadle.dsl.graph import Matmul, Node
+from treadle.dsl.graph import Matmul
 from treadle.dsl.program import TracedProgram
 
 from ..runtime.executor import Executor
+from .availability import why_not as unavailable
 from .calls import readable
 from .device.device import Device
 from .forms import forms_of
+from .products.explain import describe
 from .products.ways import open_ways
+from .source import lowering, source
+from .source import remarks as remarks_on
 
 if TYPE_CHECKING:
     from treadle.dsl.product_way import ProductWay
-    from treadle.skeletons.lower.lower import LoweringContext
 
-__all__ = ["forms_of"]
-
-
-def unavailable() -> str | None:
-    """Why there is no GPU to work with here, None when there is."""
-    from .availability import why_not
-
-    return why_not()
-
-
-def source(program: TracedProgram, arch: str | None = None) -> str:
-    """CUDA C++ of every kernel; needs no GPU."""
-    from .source import source as printed
-
-    return printed(program, arch)
+__all__ = [
+    "borrowed", "describe_product", "device_here", "executable", "forms_of", "lowering", "machine",
+    "placed", "product_ways", "remarks", "source", "unavailable", "wait",
+]  # fmt: skip
 
 
 def remarks(program: TracedProgram) -> list[str]:
     """How loops over arrays run, and how arrays of the host get there and back."""
-    from .source import remarks as found
-
-    return found(program, None if unavailable() else device_here())
-
-
-def lowering(program: TracedProgram, node: Node) -> LoweringContext | None:
-    """The context in which a node becomes kernels, None where a library computes it."""
-    from .source import lowering as found
-
-    return found(program, node)
+    return remarks_on(program, None if unavailable() else device_here())
 
 
 def describe_product(
@@ -55,8 +38,6 @@ def describe_product(
 ) -> dict[str, str]:
     """How a product is computed, for `explain`: on the GPU here, else on one that was measured.
     `checked`: indices are tested; `count`: so many products along leading axes."""
-    from .products.explain import describe
-
     return describe(node, size, None if unavailable() else device_here(), checked, count)
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from treadle.dsl.graph import Library
-from treadle.dsl.library import is_builtin, parts_of
+from treadle.dsl.library import is_builtin
 
 from ..runtime.run import HostValues
+from ..runtime.steps import Action, LibraryStep
 from .device.device import Call
 from .running import DeviceRun
 
@@ -21,15 +22,15 @@ if TYPE_CHECKING:
 _ON_DEVICE = ("sort", "argsort")
 
 
-def library(owner: CudaExecutor, node: Library) -> Callable[[DeviceRun], None]:
+def library(owner: CudaExecutor, node: Library) -> Action:
     """The step of a library operation: on the device where there is an implementation for it
     (CuPy arrays in, CuPy arrays out), else on the host."""
     operation = node.operation
     if is_builtin(operation) and operation.name in _ON_DEVICE and _sortable(node):
         return _queued(owner, node)
     if "cuda" in dict(operation.implementations):
-        return _on_device(owner, node)
-    return _on_host(owner, node)
+        return DeviceLibraryStep(owner, node)
+    return LibraryStep(owner, node, operation.numpy)
 
 
 def _sortable(node: Library) -> bool:
@@ -37,7 +38,7 @@ def _sortable(node: Library) -> bool:
     return all(a.type.name != "bfloat16" for a in node.arguments)
 
 
-def _queued(owner: CudaExecutor, node: Library) -> Callable[[DeviceRun], None]:
+def _queued(owner: CudaExecutor, node: Library) -> Action:
     slots = owner.planner.slots
     (source,), (target,) = [slots[a] for a in node.arguments], [slots[o] for o in node.leaves]
     (out,) = node.outputs
@@ -63,54 +64,23 @@ def _queued(owner: CudaExecutor, node: Library) -> Callable[[DeviceRun], None]:
     return act
 
 
-def _on_device(owner: CudaExecutor, node: Library) -> Callable[[DeviceRun], None]:
+class DeviceLibraryStep(LibraryStep[DeviceRun]):
     """A user's function on device arrays: its extents are known once it ran."""
-    sources, targets, types = _places(owner, node)
-    function = node.operation.on("cuda")
-    extents = _extents(owner, node)
 
-    def act(run: DeviceRun) -> None:
+    def __init__(self, owner: CudaExecutor, node: Library) -> None:
+        super().__init__(owner, node, node.operation.on("cuda"))
+        self.device = owner.device
+
+    def __call__(self, run: DeviceRun) -> None:
         run.refuse_recording("a function of the user's")
-        given = [run.array(s) for s in sources]
+        given = [run.array(s) for s in self.sources]
         for block in given:
             block.kind = "input"  # the function may keep it
-        result = function(*(block.array for block in given))
-        parts = parts_of(node.operation, result, iter(extents(run)), node.where)
-        for slot, part, t in zip(targets, parts, types, strict=True):
-            found = owner.device.adopt(part)
+        for slot, t, part in self.parts(run, self.function(*(block.array for block in given))):
+            found = self.device.adopt(part)
             if found is None:
                 run.slots[slot] = np.array(part, t, order="C")
                 continue
             array = found[0] if found[0].dtype == t else found[0].astype(t)
-            run.slots[slot] = owner.device.block(array)
+            run.slots[slot] = self.device.block(array)
             run.dense(slot)
-
-    return act
-
-
-def _on_host(owner: CudaExecutor, node: Library) -> Callable[[DeviceRun], None]:
-    """NumPy's: the arrays go to the host and back."""
-    sources, targets, types = _places(owner, node)
-    function = node.operation.numpy
-    extents = _extents(owner, node)
-
-    def act(run: DeviceRun) -> None:
-        result = function(*(run.on_host(s) for s in sources))
-        parts = parts_of(node.operation, result, iter(extents(run)), node.where)
-        for slot, part, t in zip(targets, parts, types, strict=True):
-            run.slots[slot] = np.array(part, t, order="C")
-
-    return act
-
-
-def _extents(owner: CudaExecutor, node: Library) -> HostValues:
-    return HostValues(owner.host, [e for o in node.outputs for e in o.shape])
-
-
-def _places(owner: CudaExecutor, node: Library) -> tuple[list[int], list[int], list[Any]]:
-    slots = owner.planner.slots
-    return (
-        [slots[a] for a in node.arguments],
-        [slots[o] for o in node.leaves],
-        [o.type.numpy for o in node.outputs],
-    )

@@ -194,7 +194,8 @@ class LoopStep(loops.LoopStep[DeviceRun]):
                 if passes % 2:
                     front, back, even, odd = back, front, odd, even
         if turns is not None:
-            self._counted(run, turns, front, back, even, odd)
+            both = [[*t.look, *t.operations] for t in (even, odd)]
+            self._repeat(run, turns, front, back, both)
         else:
             assert even.test is not None and odd.test is not None
             queue.put(Repeat(
@@ -208,10 +209,6 @@ class LoopStep(loops.LoopStep[DeviceRun]):
             else:
                 assert k in live
                 run.slots[target] = last[k]
-
-    def _counted(self, run: DeviceRun, turns: int, front: list[Block], back: list[Block],
-                 even: Turn, odd: Turn) -> None:  # fmt: skip
-        self._repeat(run, turns, front, back, [[*t.look, *t.operations] for t in (even, odd)])
 
     def _repeat(self, run: DeviceRun, turns: int, front: list[Block], back: list[Block],
                 both: Sequence[Sequence[Operation]]) -> None:  # fmt: skip

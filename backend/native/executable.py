@@ -10,10 +10,9 @@ from treadle.dsl.program import TracedProgram
 
 from ..runtime.executor import Executor
 from ..runtime.plan import Step
-from ..runtime.steps import Action
+from ..runtime.steps import Action, LibraryStep
 from .calls import ReplayedCalls
 from .forms import forms_of
-from .libraries import LibraryStep
 from .loops import LoopStep
 from .runtime.threads import thread_count
 from .steps import KernelStep
@@ -83,7 +82,7 @@ class Cpu:
         return product_step(owner, node, kernels)
 
     def library_step(self, owner: NativeExecutor, node: Library) -> Action:
-        return LibraryStep(owner, node)
+        return LibraryStep(owner, node, node.operation.on("native"))
 
     def loop_step(self, owner: NativeExecutor, node: ArrayLoop, step: Step) -> Action:
         return LoopStep(owner, node, step)

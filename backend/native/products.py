@@ -6,13 +6,13 @@ Operands are NumPy arrays of one type, (batch…, m, k) and (batch…, k, n), wi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treadle.dsl.expr import Apply, Const, Expr, Index, Read, substitute
-from treadle.dsl.graph import Leaf, Matmul
+from treadle.dsl.expr import Expr, Index
+from treadle.dsl.graph import Matmul
 from treadle.dsl.operations.linalg import DEEPEST, MatmulOptions
 from treadle.dsl.product_way import ProductWay, executed, left_open
 from treadle.dsl.quantities import duration
@@ -22,11 +22,13 @@ from treadle.skeletons.products.error import error_in_words
 from treadle.skeletons.products.executions import Plan, plan
 from treadle.skeletons.products.scaling import scaled, undo
 
-from ..runtime.host import HostCompiler
+from ..runtime import operand
 from ..runtime.memory import POOL
-from ..runtime.run import HostArray, Params, Run, Slots
+from ..runtime.operand import plain
+from ..runtime.run import HostArray, HostValues
 from ..runtime.steps import Action
 from .own import Host, standard_for
+from .running import HostRun
 from .runtime.threads import thread_count
 
 if TYPE_CHECKING:
@@ -38,14 +40,13 @@ class ProductStep:
 
     def __init__(self, owner: NativeExecutor, node: Matmul, standard: Action | None) -> None:
         self.options, self.type, self.standard = node.options, node.left.type, standard
-        slots = owner.planner.slots
-        self.left = operand_view(owner.host, slots, node.left, (*node.batch, node.m, node.k))
-        self.right = operand_view(owner.host, slots, node.right, (*node.batch, node.k, node.n))
-        self.slot = slots[node.leaf()]
+        self.left = Operand(owner, node.left, (*node.batch, node.m, node.k))
+        self.right = Operand(owner, node.right, (*node.batch, node.k, node.n))
+        self.slot = owner.planner.slots[node.leaf()]
 
-    def __call__(self, run: Run[HostArray]) -> None:
+    def __call__(self, run: HostRun) -> None:
         run.refuse_recording("a product by a library")
-        a, b = self.left(run.slots, run.params), self.right(run.slots, run.params)
+        a, b = self.left(run), self.right(run)
         if self.standard is not None:
             how = chosen(self.type, (a.shape[-2], a.shape[-1], b.shape[-1]), self.options)
             if how is None or not how.levels:
@@ -62,72 +63,34 @@ def product_step(owner: NativeExecutor, node: Matmul, standard: Action | None) -
         return ProductStep(owner, node, None)
     if options.algorithm != "auto" or t.is_inexact or t.kind == "bool":
         return standard
-    if node.epilogue != (node.result,) or not all(map(_plain, (node.left, node.right))):
+    if node.epilogue != (node.result,) or not all(map(plain, (node.left, node.right))):
         return standard
     return ProductStep(owner, node, standard)
 
 
-def _plain(e: Expr) -> bool:
-    """Whether an operand is an array read under an affine index map: a view."""
-    while isinstance(e, Apply) and e.op.name == "cast":
-        e = e.args[0]
-    return isinstance(e, Read) and e.boundary is None
+class Operand(operand.Operand):
+    """One operand, as a view of the array in its slot: index maps that are affine cost no copy."""
 
+    def __init__(self, owner: NativeExecutor, e: Expr, shape: Sequence[Expr]) -> None:
+        super().__init__(owner, e, shape)
+        # Nearly always: the whole array, its axes in some order, and between them axes of one
+        # element.
+        axes = [a.axis for a in self.index if isinstance(a, Index)]
+        self.whole = len(axes) == self.axes == len(set(axes)) and not self.casts
+        self.places, self.sizes = tuple(np.argsort(axes).tolist()), HostValues(owner.host, shape)
+        self.between = tuple(slice(None) if k in axes else None for k in range(self.rank))
 
-def operand_view(
-    host: HostCompiler, slots: Mapping[Leaf, int], e: Expr, shape: Sequence[Expr]
-) -> Callable[[Slots, Params], HostArray]:
-    """A function giving the operand as a NumPy view: index maps that are affine cost no copy."""
-    casts = []
-    while isinstance(e, Apply) and e.op.name == "cast":
-        casts.append(e.type.numpy)
-        e = e.args[0]
-    if not isinstance(e, Read) or e.boundary is not None:
-        raise AssertionError("an operand of a product must be a plain read")
-    slot = slots[Leaf(e.node, e.component)]
-    rank = len(shape)
-    # An affine map is known from its value at the origin and at the unit vectors.
-    points: list[dict[Expr, Expr]] = [
-        {Index(k): Const(int(k == at), Index(0).type) for k in range(rank)}
-        for at in range(-1, rank)
-    ]
-    hosts: list[Expr] = list(shape)
-    for p in points:
-        hosts += substitute(e.args, p)
-    values_of = host.compile(hosts)
-    axes = len(e.args)
-    # Nearly always: the whole array, its axes in some order, and between them axes of one element.
-    order = [a.axis for a in e.args if isinstance(a, Index)]
-    whole = len(order) == axes == len(set(order))
-    places, sizes_of = tuple(np.argsort(order).tolist()), host.compile(shape)
-    between = tuple(slice(None) if k in order else None for k in range(rank))
-
-    def view(values_slots: Slots, params: Params) -> HostArray:
-        array: HostArray = values_slots[slot]
-        if whole and not casts:
-            found = array.transpose(places)
-            if axes < rank:
-                found = found[between]
-            if found.shape == sizes_of(values_slots, params):
+    def __call__(self, run: HostRun) -> HostArray:
+        array = run.array(self.slot)
+        if self.whole:
+            found = array.transpose(self.places)
+            if self.axes < self.rank:
+                found = found[self.between]
+            if found.shape == self.sizes(run):
                 return found
-        values = values_of(values_slots, params)
-        extents = tuple(max(int(v), 0) for v in values[:rank])
-        rows = [values[rank + k * axes : rank + (k + 1) * axes] for k in range(rank + 1)]
-        origin = rows[0]
-        if 0 in extents:
-            made = np.zeros(extents, array.dtype)
-        else:
-            strides = []
-            for k in range(rank):
-                steps = [int(x) - int(o) for x, o in zip(rows[k + 1], origin, strict=True)]
-                strides.append(sum(d * s for d, s in zip(steps, array.strides, strict=True)))
-            base = array[tuple(slice(int(o), None) for o in origin)]
-            made = np.lib.stride_tricks.as_strided(base, extents, strides)
-        for t in reversed(casts):
-            made = made.astype(t)
+        _, view = self.view(run)
+        made: HostArray = view(np, array)
         return made
-
-    return view
 
 
 def chosen(t: ScalarType, size: tuple[int, int, int], options: MatmulOptions) -> Plan | None:

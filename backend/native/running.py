@@ -17,15 +17,14 @@ from .runtime.tape import Copy, Fill, Tape
 
 
 class HostRun(Run[HostArray]):
-    """The state of one run; on a `tape` what would be done is noted.  `held` are arrays that
-    somebody else may have kept, which are not written to."""
+    """The state of one run; on a `tape` what would be done is noted."""
 
-    __slots__ = ("held", "tape")
+    __slots__ = ("_held", "tape")
 
     def __init__(self, slots: Slots, params: Params, tape: Tape | None = None) -> None:
         super().__init__(slots, params)
         self.tape = tape
-        self.held: list[HostArray] = []
+        self._held: list[HostArray] = []
 
     @property
     def recording(self) -> bool:
@@ -78,12 +77,15 @@ class HostRun(Run[HostArray]):
     def alone(self, slot: int) -> bool:
         """Arguments are held by slots of their own."""
         array = self.slots[slot]
-        return sum(other is array for other in (*self.slots, *self.held)) == 1
+        return sum(other is array for other in (*self.slots, *self._held)) == 1
+
+    def hold(self, slots: Sequence[int]) -> None:
+        self._held += [self.slots[slot] for slot in slots]
 
     def with_dense(self, slots: Sequence[int]) -> HostRun:
         """Another run: other steps read the arguments as they are."""
         made = HostRun(list(self.slots), self.params, self.tape)
-        made.held = self.held
+        made._held = self._held
         for slot in slots:
             made.dense(slot)
         return made

@@ -92,6 +92,10 @@ class Run(ABC, Generic[A]):
     def alone(self, slot: int) -> bool:
         """Whether a slot holds an array of the program's own that nobody else holds."""
 
+    def hold(self, slots: Sequence[int]) -> None:
+        """What these hold may be kept by a function of the user's, which was given it on the host:
+        it is not written to any more."""
+
     def readable(self, slots: Sequence[int]) -> Slots:
         """The slots, of which these are readable on the host."""
         found = list(self.slots)

@@ -7,14 +7,15 @@ A step is a function of a run: it takes arrays from slots and puts more there.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
 from treadle.dsl.expr import Expr, substitute
-from treadle.dsl.graph import Branch, Check, Fold, Generate, Leaf, Node, Permute, Scan
+from treadle.dsl.graph import Branch, Check, Fold, Generate, Leaf, Library, Node, Permute, Scan
+from treadle.dsl.library import is_builtin, parts_of
 from treadle.dsl.locks import cached
 from treadle.dsl.relations import verify_checks
 from treadle.dsl.schedule import Schedule
@@ -316,6 +317,32 @@ class BranchStep:
             act(run)
         for target, result in zip(self.targets, results, strict=True):
             run.slots[target] = run.dense(result)
+
+
+class LibraryStep(Generic[R]):
+    """An operation on whole arrays that a library performs on the host, or a user's function."""
+
+    def __init__(
+        self, owner: Executor[Any], node: Library, function: Callable[..., Any]
+    ) -> None:  # fmt: skip
+        slots = owner.planner.slots
+        self.node, self.function, self.ours = node, function, is_builtin(node.operation)
+        self.sources = [slots[a] for a in node.arguments]
+        self.targets = [(slots[o], o.type.numpy) for o in node.leaves]
+        self.extents = HostValues(owner.host, [e for o in node.outputs for e in o.shape])
+
+    def parts(self, run: R, result: Any) -> Iterator[tuple[int, np.dtype[Any], Any]]:
+        """The slots, types and arrays that the function's result is made of."""
+        operation, extents = self.node.operation, iter(self.extents(run))
+        parts = parts_of(operation, result, extents, self.node.where)
+        return ((*target, part) for target, part in zip(self.targets, parts, strict=True))
+
+    def __call__(self, run: R) -> None:
+        given = [run.on_host(slot) for slot in self.sources]
+        for slot, t, part in self.parts(run, self.function(*given)):
+            run.slots[slot] = np.array(part, t, order="C", copy=None if self.ours else True)
+        if not self.ours:
+            run.hold(self.sources)
 
 
 class BarrierStep:

@@ -22,7 +22,6 @@ from treadle.dsl.errors import BackendUnavailable, DeviceOutOfMemory, TracingErr
 from treadle.dsl.sources import PLAIN_ARRAYS
 
 from ..compile.nvrtc import Cubin, compile_kernels
-from ..gpu import Gpu
 from ..graphs.again import Again
 from .arguments import Arguments
 from .calls import DriverError, checked
@@ -101,7 +100,7 @@ class Mailbox:
                 for k, t in enumerate(self.types)]  # fmt: skip
 
 
-class DriverDevice(Gpu, ABC):
+class DriverDevice(ABC):
     """Memory, code and single operations of a GPU; `launch.CudaDevice` repeats and replays them."""
 
     library = cupy

@@ -14,6 +14,7 @@ from treadle.dsl import locks
 
 from ..device.device import Block, Call, Copy, Fill, Launch, Operation, Repeat
 from ..device.driver import DriverDevice, enter, explained, stream_here
+from ..gpu import Gpu
 from . import graphs
 from .queued import AddressStep, ArrayStep, CopyStep, FillStep, LaunchStep, Step, copy_array
 from .tape import Tape, flattened, plan_memory, sharing
@@ -252,7 +253,7 @@ def repeat(device: DriverDevice, op: Repeat) -> None:
     step.run(stream_here())
 
 
-class CudaDevice(DriverDevice):
+class CudaDevice(Gpu, DriverDevice):
     """See `device.Device`.  One for each GPU of the machine."""
 
     @staticmethod

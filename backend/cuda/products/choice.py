@@ -29,10 +29,10 @@ from treadle.skeletons.products import STRASSEN, algorithm_of, instances
 from treadle.skeletons.products.measured import corrected
 from treadle.skeletons.products.model import H200, HOPPER_FLOAT32, Machine, predict
 
+from ...runtime.operand import plain
 from .engine import Engine, engine_for
 from .form import Form, form_of
 from .fused import pieces_of
-from .operand import plain
 from .own import own_seconds
 from .ways import STEADY, VARIES, predicted, refused, way_in
 

@@ -22,13 +22,14 @@ from treadle.dsl.passes import operands
 from treadle.dsl.types import ScalarType, int32, int64
 from treadle.skeletons.ir.kernel import Buffer, Kernel, Store
 
+from ...runtime.operand import plain
 from ...runtime.run import HostValues
 from ..codegen.scalars import type_name
 from ..codegen.text import entry_name, print_file
 from ..device.device import Block
 from ..running import DeviceRun
 from .form import SLOTS, WORDS
-from .operand import Operand, plain
+from .operand import Operand
 
 
 class Element:

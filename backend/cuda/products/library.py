@@ -20,13 +20,14 @@ from treadle.skeletons.products.kit import Job, Kit, add_up
 from treadle.skeletons.products.measured import levels_of
 from treadle.skeletons.products.scaling import scaled, undo
 
+from ...runtime.operand import Place
 from ..device.device import Block, Call, Fill
 from ..device.flow import Flow, flow_here
 from ..running import DeviceRun
 from .cublas import gemm, prepared
 from .engine import beside, engine_for
 from .form import form_of
-from .operand import Operand, Place
+from .operand import Operand
 from .sums import adder_for
 from .ways import predicted
 

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from treadle.dsl.graph import Matmul
 
-from treadle.dsl.expr import Apply, Const, Expr, Index, Read, substitute
-from treadle.dsl.graph import Leaf, Matmul
-
-from ...runtime.run import HostValues
+from ...runtime import operand
+from ...runtime.operand import Place, plain
 from ..running import DeviceRun
 from .cublas import Layout
-
-Place = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
-"""Extents, strides in bytes, and the indices of the first element."""
 
 
 def plain_operands(node: Matmul) -> bool:
@@ -21,68 +15,8 @@ def plain_operands(node: Matmul) -> bool:
     return plain(node.left) and plain(node.right)
 
 
-def plain(e: Expr) -> bool:
-    """Whether an operand is an array read under an affine index map, perhaps converted."""
-    while isinstance(e, Apply) and e.op.name == "cast":
-        e = e.args[0]
-    return isinstance(e, Read) and e.boundary is None
-
-
-class Operand:
-    """One operand: a read under an affine index map is a view, whatever was transposed or
-    broadcast; conversions of its type are made before the product."""
-
-    def __init__(self, owner: Any, e: Expr, shape: Sequence[Expr]) -> None:
-        self.casts: list[Any] = []
-        while isinstance(e, Apply) and e.op.name == "cast":
-            self.casts.insert(0, e.type.numpy)
-            e = e.args[0]
-        assert isinstance(e, Read), e
-        self.slot = owner.planner.slots[Leaf(e.node, e.component)]
-        self.rank, self.axes = len(shape), len(e.args)
-        # An affine map is known from its value at the origin and at the unit vectors.
-        hosts: list[Expr] = list(shape)
-        for at in range(-1, self.rank):
-            point: dict[Expr, Expr] = {
-                Index(k): Const(int(k == at), Index(0).type) for k in range(self.rank)
-            }
-            hosts += substitute(e.args, point)
-        self.values = HostValues(owner.host, hosts)
-
-    def layout(self, run: DeviceRun) -> Place:
-        """Extents, strides in bytes, and the indices of the first element."""
-        values = self.values(run)
-        extents = tuple(max(int(v), 0) for v in values[: self.rank])
-        block = run.array(self.slot)
-        rows = [
-            [int(v) for v in values[self.rank + k * self.axes : self.rank + (k + 1) * self.axes]]
-            for k in range(self.rank + 1)
-        ]
-        strides = tuple(
-            sum(
-                (x - o) * s for x, o, s in zip(rows[k + 1], rows[0], block.strides, strict=True)
-            )
-            for k in range(self.rank)
-        )  # fmt: skip
-        return extents, strides, tuple(rows[0])
-
-    def view(self, run: DeviceRun) -> tuple[tuple[int, ...], Callable[[Any, Any], Any]]:
-        """The extents, and a function (library, array) → the operand."""
-        place = self.layout(run)
-        return place[0], self.view_at(place)
-
-    def view_at(self, place: Place) -> Callable[[Any, Any], Any]:
-        """A function (library, array) → the operand."""
-        (extents, strides, origin), casts = place, self.casts
-
-        def view(library: Any, array: Any) -> Any:
-            corner = array[tuple(slice(o, None) for o in origin)]
-            made = library.lib.stride_tricks.as_strided(corner, extents, strides)
-            for t in casts:
-                made = made.astype(t)
-            return made
-
-        return view
+class Operand(operand.Operand):
+    """One operand, as a library takes it."""
 
     def plain(self, run: DeviceRun, place: Place) -> tuple[Layout, int] | None:
         """Extents and strides in elements, and the first element's byte in the array; None where it
