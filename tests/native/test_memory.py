@@ -18,12 +18,17 @@ from treadle.dsl.types import (
     complex64,
     complex128,
     float32,
+    float64,
+    int8,
+    int16,
     int32,
     int64,
+    uint8,
+    uint64,
 )
-from treadle.skeletons.ir.kernel import For, Let, Load, Store
+from treadle.skeletons.ir.kernel import For, If, Let, Load, Store
 
-from .helpers import N, add, ap, avx2, buffer, cast, k, kernel, less, mul, run
+from .helpers import N, add, ap, avx2, buffer, cast, k, kernel, less, lit, mul, run
 
 TARGETS = [None, *([avx2()] if avx2() else [])]
 SIZES = (0, 1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 65, 100, 1000)
@@ -256,3 +261,38 @@ def test_addresses() -> None:
     whole = np.zeros((6, 7))
     for a in (whole, whole[2:, 3], whole[::-1, ::2], whole[:0], np.zeros(())):
         assert address(a) == a.ctypes.data
+
+
+#: Stores of wide values to narrow elements, on all lanes and under conditions that are known.
+GUARDS: dict[str, tuple[Any, Any]] = {
+    "all": (None, lambda at: at >= 0),
+    "first": (less(i, k(1)), lambda at: at < 1),
+    "one": (ap("equal", i, k(4), type_=bool_), lambda at: at == 4),
+}
+
+
+@pytest.mark.parametrize("guard", GUARDS)
+@pytest.mark.parametrize("wide, narrow", [
+    (int64, int8), (int64, int16), (int64, int32), (int32, int8), (int32, int16), (int16, int8),
+    (float64, float32), (float64, int8), (float32, int16), (uint64, uint8),
+], ids=str)  # fmt: skip
+def test_truncated_stores_of_known_lanes(guard: str, wide: ScalarType, narrow: ScalarType) -> None:
+    """Rows of a known length: nothing is written after the last lane that is stored."""
+    condition, chosen = GUARDS[guard]
+    x, o = buffer("x", wide), buffer("o", narrow, "output")
+    # A function, and as many lanes as a vector has wide elements: one vector is stored.
+    y, real = buffer("y", wide, "output"), float64 if wide.bits == 64 else float32
+    root = cast(ap("exp", mul(cast(Load(x, i), real), lit(0, real))), wide)
+    stores = Store(y, i, mul(Load(x, i), root)), Store(o, i, cast(Load(x, i), narrow))
+    inside = stores if condition is None else (If(condition, stores),)
+    for target in TARGETS:
+        for m in (*range(1, 10), 15, 16, 17, 33):
+            program = kernel("truncated", [x, y, o], (For(i, k(0), k(m), inside, "vector"),))
+            source, at = values(wide, m), np.flatnonzero(chosen(np.arange(m)))
+            outs = [np.full(m + 70, 113).astype(t.numpy) for t in (wide, narrow)]
+            expected = [out.copy() for out in outs]
+            for out in expected:
+                out[at] = source[at].astype(out.dtype)
+            run(program, [source, *outs], [m], target=target)
+            for out, want in zip(outs, expected, strict=True):
+                assert (out == want).all(), (m, out)

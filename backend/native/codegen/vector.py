@@ -145,10 +145,17 @@ class VectorLoop:
         return em.apply("add", int64, [self.start, inner], True)
 
     def _mask(self, k: Reg, end: Reg) -> Reg:
+        """The lanes of iterations k … k + W − 1 that come before `end`.
+
+        How many they are is hidden from LLVM, which would else know it where extents are known:
+        LLVM 22 makes of a store of truncated values under a mask of one known lane (8 of 64 bits
+        to 8, with AVX-512) a store of the lane before it is truncated, 7 bytes too many.
+        """
         em, lanes = self.em, self.lanes
         rest = em.code.emit(f"sub i64 {end}, {k}")
         short = em.code.intrinsic("llvm.smin.i64", "i64", [("i64", rest), ("i64", str(lanes))])
-        count = em.code.emit(f"trunc i64 {short} to i32")
+        narrow = em.code.emit(f"trunc i64 {short} to i32")
+        count = em.code.emit(f'call i32 asm "", "=r,0"(i32 {narrow})')
         v = Lanes(em.code, lanes)
         return v.compare("ugt", "i32", v.splat("i32", count), v.iota("i32"))
 
