@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from .expr import Apply, Const, Expr, Extent, walk
-from .types import ScalarType
+from .expr import Apply, Const, Expr, Extent, is_common_sum, walk
+from .types import ScalarType, int64
 
 #: The least and the greatest number.
 Range = tuple[int, int]
@@ -36,6 +36,8 @@ def wraps(found: Range, t: ScalarType) -> bool:
 
 def bounds(e: Expr) -> Range:
     """Between which numbers an integer expression over extents of arrays in memory lies."""
+    if _is_long(e):
+        return whole(int64)
     found: dict[Expr, Range] = {}
     for x in walk((e,)):
         if isinstance(x, Const) and x.type.is_integer:
@@ -50,6 +52,15 @@ def bounds(e: Expr) -> Range:
         else:
             found[x] = whole(x.type)
     return found[e]
+
+
+def _is_long(e: Expr) -> bool:
+    """Whether `e` is a sum of so many extents that it may wrap."""
+    for _ in range(int64.highest // MEMORY):
+        if not is_common_sum(e):
+            return False
+        e = e.args[0]
+    return True
 
 
 def along(e: Expr) -> tuple[Extent, int] | None:

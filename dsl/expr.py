@@ -391,6 +391,20 @@ def reads(e: Expr) -> bool:
     return e.reads
 
 
+def is_common_sum(e: Expr) -> bool:
+    """A sum of integers that every element has in common, as those of the extents of joined arrays
+    are: n arrays make n of them, each a term longer, so what seeks something else in an element
+    does not look into them."""
+    return (
+        not (e.varies or e.reads)
+        and isinstance(e, Apply) and e.op.name == "add" and e.type is int64
+    )  # fmt: skip
+
+
+def no_common_sum(e: Expr) -> bool:
+    return not is_common_sum(e)
+
+
 def rewrite(
     roots: Sequence[Expr],
     change: Callable[[Expr], Expr],

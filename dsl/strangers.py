@@ -26,6 +26,15 @@ def inputs_of(
     """
     found: dict[Input, None] = dict.fromkeys(arguments)
     own, numbers, looping = set(arguments), set(params), False
+    met: set[Expr] = set()  # without variables
+
+    def into(e: Expr) -> bool:
+        if e in met:
+            return False
+        if not e.varies:
+            met.add(e)
+        return True
+
     others: set[Node] = set()  # arguments of other programs, met before what uses them
     for node in topological(roots):
         if isinstance(node, Input):
@@ -41,7 +50,7 @@ def inputs_of(
         variables: list[Expr] = []
         binders: list[Expr] = []
         checked = (e for c in node.checks for e in (c.left, c.right))
-        for e in walk((*node.expressions(), *checked)):
+        for e in walk((*node.expressions(), *checked), into):
             if e.args:
                 if e.vars:
                     binders.append(e)

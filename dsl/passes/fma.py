@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from ..expr import Apply, Expr, rewrite, walk
+from ..expr import Apply, Expr, no_common_sum, rewrite, walk
 from ..graph import Combine, Leaf, Node
 from ..primitives import TABLE
 from ..rebuild import rewrite_graph
@@ -46,7 +46,7 @@ def _is_product(e: Expr, uses: Counter[Expr]) -> bool:
 def contract(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
     """The expressions with fused multiply-adds formed."""
     uses: Counter[Expr] = Counter(roots)
-    for e in walk(roots):
+    for e in walk(roots, no_common_sum):
         uses.update(e.args)
         uses.update(e.scoped)
     products: dict[Expr, Expr] = {}  # rewritten product → original
@@ -74,9 +74,9 @@ def contract(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
 
     # A product keeps its identity through rewriting unless its operands changed: collect both.
     memo: dict[Expr, Expr] = {}
-    for e in walk(roots):
+    for e in walk(roots, no_common_sum):
         if _is_product(e, uses):
-            (made,) = rewrite((e,), mark, memo)
+            (made,) = rewrite((e,), mark, memo, no_common_sum)
             single.add(made)
             products[made] = e
-    return rewrite(roots, mark, memo)
+    return rewrite(roots, mark, memo, no_common_sum)

@@ -24,7 +24,7 @@ MANY_ON_GPU = 16.0
 
 def counters(roots: Iterable[Expr]) -> dict[Expr, Expr]:
     """The counters of the loops in `roots`, with the numbers of their turns."""
-    return {e.vars[0]: e.count for e in walk(roots) if isinstance(e, Loop)}
+    return {e.vars[0]: e.count for e in walk(roots, varies) if isinstance(e, Loop)}
 
 
 def times_read(args: Sequence[Expr], domain: Sequence[Expr | None],

@@ -16,7 +16,7 @@ from typing import Any
 
 from ..domains import domain, per_element, regions
 from ..errors import Location
-from ..expr import Cond, Expr, Index, Read, rewrite, substitute, walk
+from ..expr import Cond, Expr, Index, Read, no_common_sum, reads, rewrite, substitute, walk
 from ..graph import (
     ArrayLoop,
     Branch,
@@ -95,20 +95,20 @@ def find_uses(roots: Sequence[Leaf], gpu: bool = False) -> dict[Node, Uses]:
             value = getattr(node, name, None)
             if isinstance(value, Expr):
                 hosts.append(value)
-        for e in walk(hosts):
+        for e in walk(hosts, reads):
             if isinstance(e, Read):
                 of(e.node).whole = "the host needs its value"
         over = domain(node)
         combine = getattr(node, "combine", None)
         bodies = per_element(node) + (combine.results if combine is not None else ())
         loops = counters(bodies)
-        for e in walk(bodies):
+        for e in walk(bodies, reads):
             if not isinstance(e, Read):
                 continue
             use = of(e.node)
             times = times_read(e.args, over, loops, gpu)
             use.reads[(node, e)] = min((2.0 if isinstance(node, Scan) else 1.0) * times, FAR)
-            use.gathered |= times == GATHERED and any(isinstance(x, Read) for x in walk(e.args))
+            use.gathered |= times == GATHERED and any(map(reads, e.args))
             use.by_matmul |= isinstance(node, Matmul)
             use.by_stencil |= e.boundary is not None
             use.by_other_region |= region[e.node] != region[node]
@@ -142,9 +142,11 @@ def _join_readers(roots: Sequence[Leaf], uses: dict[Node, Uses]) -> None:
 def _checked_by_data(node: Node) -> bool:
     """Whether checks that read arrays guard the elements.  Those of the node's own extents do not:
     an array of fewer than no elements reads nothing."""
-    checked = walk(e for c in node.checks for e in (c.left, c.right))
+    checked = walk((e for c in node.checks for e in (c.left, c.right)), reads)
     read = {e for e in checked if isinstance(e, Read)}
-    return bool(read) and not read.issubset(walk(e for o in node.outputs for e in o.shape))
+    return bool(read) and not read.issubset(
+        walk((e for o in node.outputs for e in o.shape), reads)
+    )
 
 
 def _why_not_loaded(node: Generate, use: Uses, body: tuple[Expr, ...], loads: frozenset[str]
@@ -266,7 +268,7 @@ class Inliner:
                 place[k] = resolve_index(str(e.boundary), place[k], shape[k])
             return Read(e.node, e.component, tuple(place))
 
-        return rewrite(es, change)
+        return rewrite(es, change, into=reads)
 
     def _with_boundary(self, e: Read) -> Expr | None:
         """A boundary commutes with an element-wise producer whose inputs have its shape."""
@@ -400,7 +402,7 @@ class _Taken:
         """All that is in a node, itself included."""
         inside = self.inside.pop(node, None) or _Inside()
         conditions = operations = 0
-        for e in walk(bodies):
+        for e in walk(bodies, no_common_sum):
             operations += 1
             conditions += isinstance(e, Cond)
         inside.add(node, (len(bodies) + operations, 0, conditions))
@@ -430,7 +432,7 @@ class _Taken:
 
     def _conditions(self, node: Node) -> int:
         if node not in self.conditions:
-            found = walk(per_element(node))
+            found = walk(per_element(node), no_common_sum)
             self.conditions[node] = sum(isinstance(e, Cond) for e in found)
         return self.conditions[node]
 
@@ -474,7 +476,7 @@ def _expand_fields(node: Node, inliner: Inliner) -> tuple[dict[str, Any], list[N
     eaten: dict[Node, None] = {}
 
     def expand(es: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        for e in walk(es):
+        for e in walk(es, reads):
             if isinstance(e, Read) and e.node in inliner.bodies:
                 eaten[e.node] = None
         if isinstance(node, Generate):

@@ -32,6 +32,7 @@ from treadle.dsl.expr import (
     Var,
     While,
     constant,
+    is_common_sum,
     walk,
 )
 from treadle.dsl.graph import Input, Leaf, Node
@@ -42,6 +43,7 @@ from treadle.skeletons.schedules.block_table import BlockTable
 from treadle.skeletons.schedules.own_orders import built_in
 from treadle.skeletons.schedules.schedule import shown
 
+from ..access.affine import MOST_TERMS
 from ..ir import arithmetic as at
 from ..ir.hosted import Stride
 from ..ir.kernel import (
@@ -125,6 +127,7 @@ class Builder:
         self._extents = 0
         self._below: dict[Var, Expr] = {}
         self._sites: dict[tuple[Node | str, int], int] = {}
+        self._terms: dict[Expr, int] = {}
         for check in self.node.checks:
             # What arrays hold is not known before the launch: no name for an extent.
             if check.relation == "==" and not check.reads:
@@ -266,7 +269,21 @@ class Builder:
             e = self.root(e)
             if isinstance(e, Const):
                 return e
-        return self._scalars.get(e)
+        found = self._scalars.get(e)
+        if found is None and self._terms_of(e) > MOST_TERMS:  # computed on the host
+            found = self.scalar(e, "total")
+        return found
+
+    def _terms_of(self, e: Expr) -> int:
+        """How many integers that all elements have in common are added up in `e`; 1: no sum."""
+        stack = [e] if is_common_sum(e) else []
+        while stack:
+            sum_ = stack[-1]
+            parts = [a for a in sum_.args if is_common_sum(a) and a not in self._terms]
+            stack += parts
+            if not parts:
+                self._terms[stack.pop()] = sum(self._terms.get(a, 1) for a in sum_.args)
+        return self._terms.get(e, 1)
 
     def read(self, read: Read, indices: tuple[Expr, ...], into: Linearizer) -> Expr:
         if read.boundary is not None:

@@ -174,6 +174,7 @@ class _Borders:
     def __init__(self) -> None:
         self.forms: dict[Expr, Affine | None] = {}
         self.found: dict[Expr, tuple[Border, bool] | None] = {}
+        self.extents: dict[Expr, bool] = {}
 
     def _of(self, e: Expr) -> tuple[Border, bool] | None:
         """A comparison as (border, whether it holds below it)."""
@@ -181,7 +182,7 @@ class _Borders:
             return None
         if e not in self.found:
             affine_forms(e.args, self.forms)
-            self.found[e] = _border(e, self.forms)
+            self.found[e] = _border(e, self.forms, self.extents)
         return self.found[e]
 
     def first(self, roots: Roots, axis: int, known: Collection[int]) -> Border | None:
@@ -220,13 +221,14 @@ class _Borders:
         return rewrite(roots, change, into=varies)
 
 
-def _border(e: Apply, forms: Mapping[Expr, Affine | None]) -> tuple[Border, bool] | None:
+def _border(e: Apply, forms: Mapping[Expr, Affine | None], extents: dict[Expr, bool]
+            ) -> tuple[Border, bool] | None:  # fmt: skip
     a, b = forms.get(e.args[0]), forms.get(e.args[1])
     if a is None or b is None:
         return None
     if e.op.name.startswith("greater"):
         a, b = b, a
-    made = _below(a, b, 0 if _STRICT[e.op.name] else 1)
+    made = _below(a, b, 0 if _STRICT[e.op.name] else 1, extents)
     if made is not None and e.op.name == "less" and isinstance(e.args[0], Index):
         return replace(made[0], written=None if e.args[1].varies else e.args[1]), made[1]
     return made
@@ -236,7 +238,8 @@ def _border(e: Apply, forms: Mapping[Expr, Affine | None]) -> tuple[Border, bool
 _STRICT = {"less": True, "greater": True, "less_equal": False, "greater_equal": False}
 
 
-def _below(a: Affine, b: Affine, more: int) -> tuple[Border, bool] | None:
+def _below(a: Affine, b: Affine, more: int, extents: dict[Expr, bool]
+           ) -> tuple[Border, bool] | None:  # fmt: skip
     """a < b + more."""
     total: dict[Expr, int] = dict(b.terms)
     for term, c in a.terms:
@@ -248,7 +251,7 @@ def _below(a: Affine, b: Affine, more: int) -> tuple[Border, bool] | None:
         return None
     sign = total.pop(Index(axis))
     rest = {t: c for t, c in total.items() if c}
-    if not all(map(_is_extent, rest)):
+    if not all(_is_extent(t, extents) for t in rest):
         # Another number of the program may be anything: only where nothing is added to it.
         if not (len(rest) == 1 and sign == -1 and constant == 0):
             return None
@@ -261,11 +264,16 @@ def _below(a: Affine, b: Affine, more: int) -> tuple[Border, bool] | None:
     return Border(axis, tuple((t, -c) for t, c in rest.items()), 1 - constant), False
 
 
-def _is_extent(e: Expr) -> bool:
-    """Whether a term is made of extents and places, whose sums do not overflow."""
-    if isinstance(e, Index | Extent):
+def _is_extent(e: Expr, known: dict[Expr, bool]) -> bool:
+    """Whether a term is made of extents and places, whose sums do not overflow; what is `known` of
+    others, whose parts it may have, is added to."""
+    if isinstance(e, Index):
         return True
-    return all(isinstance(x, Apply | Extent | Const) for x in walk((e,)))
+    for x in walk((e,), lambda x: x not in known):
+        known[x] = isinstance(x, Extent | Const) or (
+            isinstance(x, Apply) and all(known[a] for a in x.args)
+        )
+    return known[e]
 
 
 __all__ = ["Border", "Part", "Split", "in_parts", "leaves_of", "parts"]
