@@ -1,6 +1,6 @@
-"""Schedules: in which order, by whom and in what grains the elements of an operation are computed.
+"""Schedules: the order, the blocks and the processors in which an operation computes its elements.
 
-A schedule is a value made of layers, composed with ``|``; it never changes what is computed.
+A schedule is a value made of layers, composed with ``|``. It never changes what is computed.
 
 >>> from treadle.skeletons.schedules import Block, Column, PerThread
 >>> Column(256, grain="block") | Block(8, 32) | PerThread(rows=8)

@@ -1,12 +1,12 @@
-"""The few functions that an order needs beside operators, for every kind of number.
+"""The functions that an order needs in addition to operators, for every kind of number.
 
 An order is written once and evaluated on Python integers, on NumPy arrays (the oracle) and on
 traced scalars of the language (lowering). Operators dispatch by themselves; selection, minimum
-and bit counts dispatch here. Whatever is neither a Python nor a NumPy number is taken to be a
-traced scalar.
+and bit counts dispatch here. Any value that is neither a Python nor a NumPy number is taken to be
+a traced scalar.
 
-Where everything is known, the answer is computed at once: with extents that are Python integers
-a select of the traced program disappears before it is built.
+If all operands are numbers, the result is computed immediately: with extents that are Python
+integers, a select is never added to the traced program.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _traced(*values: Index) -> bool:
 
 
 def where(condition: Index, chosen: Index, otherwise: Index) -> Index:
-    """``chosen`` where the condition holds, else ``otherwise``; both have been evaluated.
+    """``chosen`` where the condition holds, else ``otherwise``; both are evaluated.
 
     >>> where(3 < 4, 10, 20)
     10
@@ -82,7 +82,7 @@ def clz(x: Index) -> Index:
     (63, 64)
     """
     if _traced(x):
-        # The language counts bits in int32; extents that are shifted by the count need 64 bits.
+        # The language counts bits in int32; the extents shifted by the count need 64 bits.
         return functions.cast(functions.clz(x), np.int64)
     if _scalar(x):
         return 0 if x < 0 else WORD - int(x).bit_length()
@@ -122,7 +122,7 @@ def ceil_log2(n: Index) -> Index:
 def lookup(table: NDArray[np.int64], i: Index) -> Index:
     """Entry ``i`` of a rank-1 table: NumPy indexing, or a gather from a captured array.
 
-    A table that nobody can write to is kept in 32 bits where its entries allow it.
+    A read-only table is stored in 32 bits if its entries fit.
 
     >>> lookup(np.array([2, 0, 1]), 0)
     2
@@ -132,17 +132,17 @@ def lookup(table: NDArray[np.int64], i: Index) -> Index:
     stored = None if table.flags.writeable else _in_32_bits(table)
     if stored is None:
         return use(table)[i]
-    # The mask changes no entry: it says what they are below, so that dividing them takes 32 bits.
+    # The mask changes no entry: it states an upper bound, so that divisions take 32 bits.
     mask = (1 << int(stored.max(initial=0)).bit_length()) - 1
     return functions.cast(use(stored)[i], np.int64) & mask
 
 
-#: Tables in 32 bits, by the identity of those that they were made of.
+#: 32-bit copies of tables, by the ``id`` of the table.
 _stored: dict[int, tuple[weakref.ref[Any], NDArray[np.int32] | None]] = {}
 
 
 def _in_32_bits(table: NDArray[np.int64]) -> NDArray[np.int32] | None:
-    """A copy of a table of numbers from 0 to 2**31 - 1, always the same one; None for others."""
+    """The one 32-bit copy of a table with entries in 0 … 2**31 - 1; None for other tables."""
     key = id(table)
     if key not in _stored:
         fits = table.size > 0 and table.min() >= 0 and table.max() < 1 << 31

@@ -1,4 +1,4 @@
-"""Orders of blocks that are looked up: a table costs a load, a curve hundreds of instructions."""
+"""Orders of blocks as lookup tables: a lookup costs a load, a curve hundreds of instructions."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from .examine import evaluate, inverse_table, row_major_ids
 from .orders import Column, Order, Row, Swizzle, Tile, ZigZag
 from .own_orders import built_in
 
-#: Orders whose arithmetic costs no more than looking them up (measured: NOTES-gpu.md).
+#: Orders whose arithmetic costs no more than a lookup (benchmarks/NOTES-gpu.md).
 ARITHMETIC = (Row, Column, ZigZag, Tile, Swizzle, Morton)
-#: Tables that are kept for each order, as long as it lives.
+#: Tables cached per order, for the lifetime of the order.
 _KEPT = 8
 
 
 def looked_up(order: Order) -> bool:
-    """Whether a GPU looks up where the blocks of an order are."""
+    """Whether a GPU reads the coordinates of the blocks of an order from a table."""
     return type(order) not in ARITHMETIC
 
 
 def block_table(order: Order, grid: Sequence[int]) -> NDArray[np.int32]:
-    """The row-major numbers of the blocks of ``grid``, in the sequence of ``order``; none is
-    skipped.  Read-only.
+    """The row-major ids of the blocks of ``grid`` in the sequence of ``order``, without padding.
+    Read-only.
 
     >>> from treadle.skeletons.schedules import Column
     >>> block_table(Column(1), (2, 3)).tolist()
@@ -41,7 +41,7 @@ def block_table(order: Order, grid: Sequence[int]) -> NDArray[np.int32]:
 def _table(order: Order, extents: tuple[int, ...]) -> NDArray[np.int32]:
     if built_in(order):
         ids = row_major_ids(evaluate(order, extents), extents)
-    else:  # refuses what is no bijection
+    else:  # raises if the order is not a bijection
         ids = np.argsort(inverse_table(order, extents).ravel())
     found = ids.astype(np.int32)
     found.flags.writeable = False
@@ -49,7 +49,7 @@ def _table(order: Order, extents: tuple[int, ...]) -> NDArray[np.int32]:
 
 
 class BlockTable:
-    """`HostTable.make` of an order, for the grid that its values are."""
+    """``HostTable.make`` for an order; the values are the extents of the grid."""
 
     def __init__(self, order: Order) -> None:
         self.order = order

@@ -1,4 +1,4 @@
-"""Blocks, outputs per thread, lanes and staging: the shape of the work inside a block."""
+"""Blocks, outputs per thread, lanes and staging: how a block is computed."""
 
 from __future__ import annotations
 
@@ -66,10 +66,10 @@ class PerThread(Layer):
 
 
 class Lanes(Layer):
-    """The axis along which the 32 lanes of a warp lie in a block; without it, the last axis.
+    """The axis of a block along which the 32 lanes of a warp are placed; by default the last axis.
 
-    On a CPU it is the axis of the vectors. Lanes are those of blocks: without a ``Block``, blocks
-    have 32 elements along this axis and 8 along the last.
+    On a CPU it is the axis of the vectors. Lanes apply to blocks: without a ``Block``, blocks have
+    32 elements along this axis and 8 along the last.
 
     >>> Lanes(0)
     Lanes(0)
@@ -83,10 +83,10 @@ class Lanes(Layer):
 
 
 class Stage(Layer):
-    """What a block reads more than once is staged in shared memory: neighbours, transposed reads.
+    """Stages what a block reads more than once in shared memory: neighbours, transposed reads.
 
-    It makes an order visit blocks, of 8 x 32 elements unless there is a ``Block``. On a CPU, where
-    the caches do this, it has no effect.
+    It makes an order visit blocks, of 8 x 32 elements unless there is a ``Block``. It has no effect
+    on a CPU, where the caches do this.
 
     >>> Block(8, 32) | Stage()
     Block(8, 32) | Stage()

@@ -1,4 +1,4 @@
-"""Who chooses the layers that a schedule leaves open."""
+"""Choosers: how the layers that a schedule leaves open are chosen."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from .layers import Layer
 
 
 class Chooser(Layer):
-    """Any way to choose what a schedule leaves open."""
+    """The base class of choosers."""
 
     slot = "chooser"
 
 
 class Auto(Chooser):
-    """The model chooses, without running anything; the schedule that fixes no layer.
+    """The model chooses, without running anything. As a schedule, it fixes no layer.
 
     >>> Auto() | Auto(), Auto() == Auto() | Auto()
     (Auto(), True)
@@ -20,7 +20,7 @@ class Auto(Chooser):
 
 
 class Tuned(Chooser):
-    """Measurement chooses: the best remembered, or ``Auto`` until something was measured.
+    """The fastest measured schedule, or the choice of ``Auto`` until one has been measured.
 
     >>> Tuned()
     Tuned()

@@ -72,8 +72,8 @@ def _hilbert_square(i: Index, low: Index) -> tuple[Index, Index]:
     """Point ``i`` of the curve in a square of ``low + 1`` points, from (0, 0) to (side - 1, 0)."""
     even = low & EVEN
     high_bits = (i >> 1) & even
-    # Each two-bit digit says whether the square below it is transposed (low bit) or turned upside
-    # down (high bit); the exclusive or over all digits above a digit is its orientation.
+    # Each two-bit digit says whether the square below it is transposed (low bit) or flipped (high
+    # bit); the exclusive or over all digits above a digit is its orientation.
     turns = ((i & even) + high_bits) ^ even
     for shift in (2, 4, 8, 16, 32):
         turns = turns ^ (turns >> shift)

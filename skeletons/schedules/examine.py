@@ -1,4 +1,4 @@
-"""Orders looked at from outside: evaluated, inverted, checked and drawn, by NumPy."""
+"""Orders evaluated, inverted, checked and drawn with NumPy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from treadle.dsl.schedule import ScheduleError, ScheduleTypeError, as_schedule
 
 from .orders import Order
 
-# Cells of a drawing along either axis, and planes of one of rank 3 or more.
+# Cells that a drawing shows along each axis, and planes if there are more than two axes.
 _DRAWN = 24
 _PLANES = 4
 
@@ -68,13 +68,13 @@ def padding(order: Order, shape: Sequence[int]) -> int:
 
 
 def order_alone(value: object) -> Order:
-    """An order, or that of a schedule which is nothing else.
+    """The order that a value is, or the order of a schedule that has no other layer.
 
     Raises ``ScheduleTypeError`` for anything else.
     """
     if isinstance(value, Order):
         return value
-    layers = as_schedule(value).layers  # refuses what is neither
+    layers = as_schedule(value).layers  # raises for other values
     orders = [layer for layer in layers if isinstance(layer, Order)]
     if orders and len(layers) == 1:
         return orders[0]
@@ -89,7 +89,7 @@ def order_alone(value: object) -> Order:
 def check(order: Order, shape: Sequence[int]) -> int:
     """Checks that an order is a bijection on ``shape``, and returns its padding.
 
-    Checked on all ids with NumPy, and on a few with Python integers, which must agree. Raises
+    Checked for all ids with NumPy, and for a few with Python integers, which must agree. Raises
     ``ScheduleError`` with the first collision, gap, or id outside.
 
     >>> from treadle.skeletons.schedules import Hilbert
@@ -114,8 +114,7 @@ def check(order: Order, shape: Sequence[int]) -> int:
 def ascends(order: Order, ndim: int) -> bool:
     """Whether an order visits every line along the last axis from left to right.
 
-    Tried on a few shapes of this rank; a table, which fits one extent only, counts as one that
-    does not.
+    Tested on a few shapes of this rank; False for a table, which fits one extent only.
 
     >>> from treadle.skeletons.schedules import Column, ZigZag
     >>> ascends(Column(2), 2), ascends(ZigZag(2), 2)
@@ -134,10 +133,10 @@ def ascends(order: Order, ndim: int) -> bool:
 
 @kept_with(1)
 def pieces_of_a_warp(order: Order) -> int:
-    """Into how many pieces of rows the elements of 32 consecutive ids fall, at most.
+    """The number of row segments that the elements of 32 consecutive ids fall into, at most.
 
-    Looked at on the first ids of a plane of 256 x 256; 0 for an order that does not fit it. Each
-    costs a GPU a transaction of its first cache, where one would do.
+    Tested on the first ids of a plane of 256 x 256; 0 for an order that does not fit it. On a GPU
+    each segment costs an L1 transaction, where one would be enough.
 
     >>> from treadle.skeletons.schedules import Column, Row
     >>> pieces_of_a_warp(Row()), pieces_of_a_warp(Column(8))
@@ -155,9 +154,9 @@ def pieces_of_a_warp(order: Order) -> int:
 
 @user_facing
 def draw(order: Order, shape: Sequence[int]) -> str:
-    """A small picture: each element shows when it is visited, -1 one that never is; below it, why
-    the order is no bijection there, if it is none. Large extents are cut off.  ``ScheduleError``
-    for coordinates that are no element's.
+    """A small picture: each element shows when it is visited, or -1 if it never is. If the order is
+    not a bijection, a line below says why. Large extents are cut off. Raises ``ScheduleError`` if
+    coordinates lie outside ``shape``.
 
     >>> from treadle.skeletons.schedules import ZigZag
     >>> print(draw(ZigZag(2), (2, 4)))
@@ -199,7 +198,7 @@ def _draw_plane(plane: NDArray[np.int64], digits: int) -> str:
 
 
 def extents_of(shape: Sequence[int]) -> tuple[int, ...]:
-    """A shape as extents; ``ScheduleError`` for anything else."""
+    """A shape as a tuple of extents; ``ScheduleError`` if it is not one."""
     try:
         extents = tuple(int(extent) for extent in shape)
     except (TypeError, ValueError):
@@ -212,7 +211,7 @@ def extents_of(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def all_points(order: Order, extents: tuple[int, ...]) -> NDArray[np.int64]:
-    """The coordinates of every id, also of those to be skipped; (linear size, rank)."""
+    """The coordinates of every id, including skipped ones; (linear size, rank)."""
     order.require(extents)
     size = size_of(order, extents)
     if size < math.prod(extents):
@@ -223,7 +222,7 @@ def all_points(order: Order, extents: tuple[int, ...]) -> NDArray[np.int64]:
 
 
 def points_of(order: Order, ids: NDArray[np.int64], extents: tuple[int, ...]) -> NDArray[np.int64]:
-    """The coordinates of some ids; (number of them, rank)."""
+    """The coordinates of the given ids; (number of ids, rank)."""
     columns = _call(order, ids, extents)
     points = np.empty((len(ids), len(extents)), np.int64)
     for axis, column in enumerate(columns):
@@ -249,7 +248,7 @@ def size_of(order: Order, extents: tuple[int, ...]) -> int:
 def _call(order: Order, ids: NDArray[np.int64], extents: tuple[int, ...]) -> tuple[object, ...]:
     name = type(order).__name__
     try:
-        # Both sides of a choice are computed, also the one that divides by nothing.
+        # Both operands of a selection are evaluated, even one that divides by zero.
         with np.errstate(divide="ignore"):
             result = order.coordinates(ids, extents)
     except TreadleError:
@@ -266,7 +265,7 @@ def _call(order: Order, ids: NDArray[np.int64], extents: tuple[int, ...]) -> tup
 
 
 def _failed(order: Order, method: str, extents: tuple[int, ...], error: Exception) -> ScheduleError:
-    """What is said of an error in a user's method, which keeps the user's frames alone."""
+    """The error for an exception in a user's method; its traceback shows only the user's frames."""
     if error.__traceback__ is not None:
         error.__traceback__ = error.__traceback__.tb_next
     hint = None
@@ -294,7 +293,7 @@ def row_major_ids(points: NDArray[np.int64], extents: tuple[int, ...]) -> NDArra
 def _refuse_outside(
     order: Order, extents: tuple[int, ...], points: NDArray[np.int64], inside: NDArray[np.bool_]
 ) -> None:
-    # A padding order may leave the extents upwards; below zero no kernel tests.
+    # A padding order may exceed the extents; kernels do not test for negative coordinates.
     wrong = ~inside if order.dense else (points < 0).any(axis=1)
     if wrong.any():
         i = int(np.argmax(wrong))

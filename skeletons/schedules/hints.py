@@ -20,9 +20,9 @@ class Hints(Layer):
 
     Classes: ``horizontal`` and ``vertical`` (reuse along a row, between rows), ``stream`` (read
     once), ``random`` (data-dependent), ``stores``. ``arrays`` maps names of arrays to policies
-    and goes before the classes: arguments by their names, results by that of the operation.
-    Policies: "default", "streaming" (read or written once), "evict_first", "evict_last", "no_l1"
-    (cached in L2 only). What is not given is left to the hardware.
+    and takes precedence over the classes: an argument has its own name, a result that of the
+    operation. Policies: "default", "streaming" (read or written once), "evict_first",
+    "evict_last", "no_l1" (cached in L2 only). Without a policy the hardware decides.
 
     >>> Hints(stream="evict_first", arrays={"image": "evict_last"})
     Hints(stream="evict_first", arrays={"image": "evict_last"})

@@ -1,6 +1,6 @@
-"""What all layers of a schedule share: values without ceremony.
+"""The base class of the layers of a schedule.
 
-A subclass only writes its parameters as annotated class attributes; it becomes a frozen
+A subclass only writes its parameters as annotated class attributes. It becomes a frozen
 dataclass that prints as the code that makes it and composes with ``|``.
 """
 
@@ -37,7 +37,7 @@ class Layer:
     """
 
     slot: ClassVar[str] = ""
-    #: What modules that are built on this one do with a layer: they put themselves here.
+    #: Installed by the modules that define them, which import this one.
     _compose: ClassVar[Callable[[Layer], Schedule]]
     _plot: ClassVar[Callable[..., Any]]
 
@@ -48,21 +48,21 @@ class Layer:
         _explain_calls(cls, finish=not own_init)
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments that make this value again, leaving out those equal to a default."""
+        """The arguments that make this value again, except those equal to their defaults."""
         values = {field.name: getattr(self, field.name) for field in _fields(self)}
         return {f.name: values[f.name] for f in _fields(self) if not _is_default(f, values[f.name])}
 
     @classmethod
     def from_arguments(cls, arguments: Mapping[str, Any]) -> Self:
-        """The value whose ``arguments()`` these are."""
+        """The value whose ``arguments()`` are these."""
         return cls(**arguments)
 
     def _finish(self) -> None:
-        """Checks after construction that a subclass's ``__post_init__`` cannot forget."""
+        """Validation after construction that a subclass's ``__post_init__`` cannot skip."""
 
     @classmethod
     def example(cls) -> str:
-        """A call of the class with what it cannot do without.
+        """A call of the class with its required parameters.
 
         >>> class Depth(Layer):
         ...     levels: int
@@ -75,7 +75,7 @@ class Layer:
         return f"{cls.__name__}({', '.join(p.name for p in needed)})"
 
     def to_dict(self) -> dict[str, Any]:
-        """The layer as a dictionary of strings, numbers and lists, fit for JSON."""
+        """The layer as a dictionary of strings, numbers and lists, which JSON can store."""
         arguments = {name: _plain(value, self) for name, value in self.arguments().items()}
         return {"kind": _kind(self), **arguments}
 
@@ -84,7 +84,7 @@ class Layer:
         return self._compose()
 
     def replace(self, *layers: Layer) -> Schedule:
-        """As ``Schedule.replace``: the schedule with these layers, this one if none is of its kind.
+        """``Schedule.replace`` on the schedule that has only this layer.
 
         >>> from treadle.skeletons.schedules import Block, Column, Row
         >>> Row().replace(Column(3)), Row().replace(Block(8, 32))
@@ -104,7 +104,7 @@ class Layer:
         positional = [f.name for f in _fields(self) if not (_has_default(f) or f.kw_only)]
         parts = [literal(arguments.pop(name)) for name in positional]
         optional = [f for f in _fields(self) if f.name in arguments]
-        optional.sort(key=lambda f: f.kw_only is True)  # inherited ones such as grain come last
+        optional.sort(key=lambda f: f.kw_only is True)  # inherited fields such as grain come last
         parts += [f"{f.name}={literal(arguments[f.name])}" for f in optional]
         return f"{type(self).__name__}({', '.join(parts)})"
 
@@ -114,7 +114,7 @@ class Layer:
 
     @without_frames
     def __ror__(self, other: object) -> Schedule:
-        # Reached only when the left side is no layer: as_schedule explains why.
+        # Reached only when the left operand is not a layer: as_schedule raises the error.
         return as_schedule(other) | self
 
 
@@ -133,7 +133,7 @@ def literal(value: object) -> str:
 
 
 def legal_form(cls: type) -> str:
-    """How a class is called, for error messages.
+    """The signature of a class's constructor, for error messages.
 
     >>> class Depth(Layer):
     ...     levels: int = 2
@@ -163,7 +163,7 @@ def _is_default(field: dataclasses.Field[Any], value: object) -> bool:
 
 
 def _explain_calls(cls: type, finish: bool) -> None:
-    """Makes a wrong call of the class say how it is called; `finish`: a call ends by `_finish`."""
+    """Makes a wrong call of the class show the right form; `finish`: call `_finish` at the end."""
     plain = cls.__init__  # type: ignore[misc]
     signature = inspect.signature(plain)
 
@@ -199,7 +199,7 @@ def _explain_calls(cls: type, finish: bool) -> None:
 
 
 def is_ours(cls: type) -> bool:
-    """Whether a class is one of this package, and not a user's own."""
+    """Whether this package defines a class, rather than a user."""
     return cls.__module__.startswith("treadle.skeletons.")
 
 

@@ -1,12 +1,12 @@
-"""Orders: in which order blocks, or single elements, are visited.
+"""Orders: the sequence in which blocks, or single elements, are visited.
 
 An order is a bijection from linear ids to coordinates, written once in ordinary scalar
-arithmetic. The same definition is lowered to every backend, evaluated by NumPy (the oracle and
+arithmetic. The same definition is lowered for every backend, evaluated by NumPy (the oracle and
 the simulator) and inverted by the tests. So ``coordinates`` may use ``+ - * // % << >> & | ^``,
 comparisons and the functions of ``arithmetic``, but no Python ``if`` or ``while`` on values.
 
 Every operand is a non-negative int64 in meaning, and ids are below ``linear_size``. Divisors
-depend on the extents alone, or select between two that do, so that a backend can precompute
+depend on the extents alone, or are selected from two that do, so that a backend can precompute
 their magic numbers once per launch.
 """
 
@@ -26,15 +26,15 @@ GRAINS: tuple[str, ...] = ("thread", "block")
 
 
 class Order(Layer):
-    """A bijection from linear id to coordinates; subclass it to write your own.
+    """A bijection from linear ids to coordinates; subclass it to write your own.
 
-    ``coordinates`` is all that is needed; parameters are annotated class attributes. An order
-    that pads, that is, whose ids may fall outside the extents, also overrides ``linear_size``:
-    its outside ids are skipped. Try a new order with ``check(order, shape)``.
+    Only ``coordinates`` is required; parameters are annotated class attributes. An order that
+    pads, that is, whose ids may fall outside the extents, also overrides ``linear_size``: ids
+    outside the extents are skipped. Test a new order with ``check(order, shape)``.
 
     ``grain`` says what is visited: "thread" the elements, "block" the blocks; ``None`` means
-    blocks beside a ``Block`` and elements otherwise. Lengths among the parameters are in
-    elements; ``in_units`` turns them into units of what is visited.
+    blocks if the schedule has a ``Block``, else elements. Parameters that are lengths count
+    elements; ``in_units`` converts them into units of what is visited.
 
     >>> class Upwards(Order):
     ...     def coordinates(self, i, shape):
@@ -58,7 +58,7 @@ class Order(Layer):
         if self.grain is not None:
             choice(self.grain, GRAINS, type(self), "grain")
         if is_ours(type(self)):
-            return  # these check their own
+            return  # built-in orders validate their own parameters
         for field in dataclasses.fields(self):
             if field.type in (int, "int"):
                 integer(self, field.name, None)
@@ -66,14 +66,14 @@ class Order(Layer):
                     integer(self, field.name)
 
     def _can_begin(self) -> bool:
-        """Whether the first visits of some small shapes can be computed: not where a parameter is a
-        length, and 0."""
+        """Whether the order can be evaluated at id 0 of some small shapes; False if a length of 0
+        makes it divide by zero, for example."""
         for shape in ((6,), (2, 3), (1, 2, 3)):
             try:
                 self.coordinates(0, shape)
             except (ZeroDivisionError, ScheduleError):
                 return False
-            except Exception:  # of another rank
+            except Exception:  # the shape has the wrong rank
                 continue
         return True
 
@@ -90,11 +90,12 @@ class Order(Layer):
 
     @property
     def run(self) -> int | None:
-        """The length of the pieces of rows that ids come in, where the order has one.
+        """The length of the row segments that ids are visited in, or None if there are none.
 
-        It promises that ids whose two ends lie in one row, as far apart there as the ids are, are
-        all in between: a backend may take them as one piece, having looked at the ends (and, of an
-        order that `reverses`, at the second id, which must lie on the way from end to end).
+        Contract: if the first and the last of some consecutive ids lie in one row, as far apart as
+        the ids are, then the ids between them visit the elements between them. A backend can treat
+        such ids as one segment after it has looked at both ends (and, if the order ``reverses``,
+        at the second id, which must lie in the direction of the last).
         """
         return None
 
@@ -106,19 +107,19 @@ class Order(Layer):
     def in_units(self, rows: int, cols: int) -> Self:
         """The same order with its lengths in units of ``rows`` x ``cols`` elements, rounded up.
 
-        An order whose parameters are no lengths needs nothing here.
+        Orders whose parameters are not lengths do not override it.
         """
         return self
 
     def require(self, shape: tuple[int, ...]) -> None:
-        """Raises ``ScheduleError`` when the order cannot be used on these (known) extents."""
+        """Raises ``ScheduleError`` when the order cannot be used on these (integer) extents."""
 
 
 class PlaneOrder(Order):
-    """An order of the last two axes: ``plane`` defines it, any rank follows.
+    """An order of the last two axes: ``plane`` defines it for every rank.
 
-    Leading axes are outermost, in row-major order. Rank 1 has no plane: its elements are visited
-    from left to right, which is what the orders of this package do on a single row.
+    Leading axes are outermost, in row-major order. On a rank-1 shape, elements are visited from
+    left to right, which is what the built-in orders do on a single row.
 
     >>> Column(2).coordinates(9, (2, 2, 4))
     (1, 0, 1)
@@ -171,7 +172,7 @@ def _column(i: Index, height: Index, width: Index, c: int) -> tuple[Index, Index
     per_group = height * c
     group = i // per_group
     rest = i % per_group
-    # min(width - group * c, c), written as a choice between two divisors known before the launch.
+    # min(width - group * c, c), as a selection between two divisors known before the launch.
     taken = where(group < width // c, c, width % c)
     return rest // taken, group * c, rest % taken, taken
 
@@ -269,7 +270,7 @@ class Tile(PlaneOrder):
         per_band = width * self.rows
         band = i // per_band
         # A band of tiles is an array of its own, walked in columns as wide as a tile.
-        # Its height, min(height - band * rows, rows), is a choice for the reason given above.
+        # Its height, min(height - band * rows, rows), is a selection for the reason given above.
         band_height = where(band < height // self.rows, self.rows, height % self.rows)
         row, start, x, _ = _column(i % per_band, band_height, width, self.cols)
         return band * self.rows + row, start + x

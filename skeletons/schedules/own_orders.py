@@ -1,8 +1,8 @@
-"""A user's own orders, tried before they run: an order that misses an element would leave it
+"""User-defined orders, tested before they run: an order that misses an element would leave it
 unwritten.
 
-First on a few small shapes, when the rank of an operation is known; then on the grid that the order
-numbers in a launch, once for each.  The orders of this package are proven by their tests.
+They are tested on a few small shapes when the rank of an operation is known, then once on each grid
+that they number in a launch.  The test suite proves the built-in orders.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from .orders import Order, PlaneOrder
 if TYPE_CHECKING:
     from treadle.dsl.graph import Node
 
-#: Visits up to which a user's own order is always tried on the extents of a launch: 0.3 s or so.
+#: Up to this many ids, a user-defined order is always tested on the extents of a launch (0.3 s).
 TRIED = 1 << 22
-# So many ids at a time are tried there.
+# Ids tested at a time on the extents of a launch.
 _AT_ONCE = 1 << 18
-# What every order is tried on first: the last extents of each, for the rank.
+# The shapes that every order is tested on first; of each, the last extents, one for each axis.
 _SMALL = ((1, 1, 1), (2, 3, 5), (7, 4, 3), (3, 17, 8))
 
 
 def built_in(order: Order) -> bool:
-    """Whether an order is one of this package, which its tests prove to be a bijection.
+    """Whether an order is defined by this package, whose tests prove it to be a bijection.
 
     >>> from treadle.skeletons.schedules import Column
     >>> built_in(Column(2))
@@ -43,21 +43,20 @@ def built_in(order: Order) -> bool:
 
 @kept_with(8)
 def require_bijection(order: Order, ndim: int) -> None:
-    """Refuse an order that loses or repeats elements, tried on a few small shapes of this rank.
+    """Raises ``ScheduleError`` if an order misses or repeats elements of small shapes of this rank.
 
-    The orders of this package are proven by their tests; a user's own is tried when it is first
-    used. Raises ``ScheduleError`` with the first element that goes wrong, or, for an order of
-    another rank, with that rank.
+    Tests user-defined orders only, when they are first used. The error names the first wrong
+    element or, for an order of another rank, that rank.
     """
     if built_in(order):
         return
     try:
         _try_small_shapes(order, ndim)
     except ScheduleError as error:
-        # An order of planes is for every rank, right or wrong.
+        # A PlaneOrder is meant for every rank, right or wrong.
         ranks = () if isinstance(order, PlaneOrder) else (1, 2, 3, 4)
         others = [n for n in ranks if n != ndim and _is_for(order, n)]
-        if not _can_be_called(order, ndim):  # what it visits is not yet the question
+        if not _can_be_called(order, ndim):  # so there are no visits to explain
             raise (
                 _of_another_rank(order, ndim, others[-1]) if others else error
             ) from error.__cause__
@@ -72,11 +71,11 @@ def require_bijection(order: Order, ndim: int) -> None:
 
 
 def require_fit(order: Order, extents: Sequence[int], thorough: bool = False) -> None:
-    """Asked before a launch in which ``order`` numbers a grid of these extents.
+    """Checks, before a launch, an ``order`` that numbers a grid of these extents.
 
-    What the order itself requires; and of a user's own that it is a bijection there, which NumPy
-    finds out once, for at most ``TRIED`` visits, and for any number where ``thorough`` (checked
-    mode). Raises ``ScheduleError``.
+    Calls ``order.require``. Tests with NumPy, once, that a user-defined order is a bijection there:
+    for at most ``TRIED`` ids, or for any number if ``thorough`` (checked mode). Raises
+    ``ScheduleError``.
 
     >>> from treadle.skeletons.schedules import Table
     >>> require_fit(Table([1, 0]), (2, 1))
@@ -90,7 +89,7 @@ def require_fit(order: Order, extents: Sequence[int], thorough: bool = False) ->
 def require_fits(
     node: Node, fits: Iterable[tuple[Order, int, int]], values: Sequence[int], check: bool
 ) -> None:
-    """``require_fit`` for the grids of a launch, whose extents are ranges of ``values``; errors
+    """``require_fit`` for the grids of a launch, whose extents are slices of ``values``; errors
     name the operation."""
     with of_operation(node.label, node.where):
         for order, start, end in fits:
@@ -106,11 +105,11 @@ def _require_bijection_on(order: Order, extents: tuple[int, ...], thorough: bool
         inverse_table(order, extents)
     except ScheduleError as error:
         raise _explained(error, order, repr(extents)) from error.__cause__
-    raise AssertionError(f"{order!r} on {extents}: two ways to look disagree")
+    raise AssertionError(f"{order!r} on {extents}: the two tests disagree")
 
 
 def _visits_each_once(order: Order, extents: tuple[int, ...], size: int) -> bool:
-    """As many visits inside as there are elements, and none is left out; in little memory."""
+    """Whether each element is visited exactly once; needs one byte per element."""
     seen = np.zeros(math.prod(extents), np.bool_)
     count = 0
     for start in range(0, size, _AT_ONCE):
@@ -144,7 +143,7 @@ def _is_for(order: Order, ndim: int) -> bool:
 
 
 def _can_be_called(order: Order, ndim: int) -> bool:
-    """Whether coordinates gives one coordinate per axis, right or wrong."""
+    """Whether ``coordinates`` returns one coordinate per axis, right or wrong."""
     try:
         for shape in _small_shapes(ndim):
             all_points(order, shape)
@@ -169,7 +168,7 @@ def _axes(count: int) -> str:
 
 def _explained(error: ScheduleError, order: Order, shape: str, more: str = "", cure: str = ""
                ) -> ScheduleError:  # fmt: skip
-    """The error for somebody who did not ask whether this is a bijection."""
+    """The error for a user who did not call ``check``."""
     hint = (
         "An order is a bijection: it visits every element (beside a Block: every block) exactly "
         f"once. td.schedule.check({order!r}, {shape}) says where it does not.{cure}"

@@ -11,9 +11,10 @@ import numpy as np
 
 @nb.njit(cache=True, nogil=True)
 def walk(starts: Any, neighbours: Any, weights: Any) -> Any:
-    """The order in which a maximum spanning forest grows; of equal edges that to the least block.
+    """The order in which Prim's algorithm grows a maximum spanning forest; of edges with equal
+    weights, the one to the lowest block comes first.
 
-    `starts`, `neighbours`, `weights`: rows of neighbours one after the other (`BlockGraph`).
+    `starts`, `neighbours`, `weights`: the graph in compressed rows (`BlockGraph`).
 
     >>> walk(np.array([0, 1, 1, 2]), np.array([2, 0]), np.array([5, 5])).tolist()
     [0, 2, 1]

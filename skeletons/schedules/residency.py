@@ -1,4 +1,4 @@
-"""Residency: who runs a block."""
+"""Residency: which processor runs a block."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ METHODS = ("mst", "kway", "bisect")
 
 
 class Residency(Layer):
-    """Any answer to "who runs a block?"."""
+    """The base class of residencies."""
 
     slot = "residency"
 
 
 class Grid(Residency):
-    """The hardware hands out the blocks, in the order of their ids as far as it keeps one.
+    """The hardware assigns blocks to multiprocessors, roughly in the order of their ids.
 
     >>> Grid()
     Grid()
@@ -23,9 +23,9 @@ class Grid(Residency):
 
 
 class Clusters(Residency):
-    """Groups of ``n`` neighbouring blocks run on one multiprocessor, as far as the hardware deals
-    out blocks round robin: they are launched as far apart as it has multiprocessors (redirection;
-    Li et al., ASPLOS 2017). On a CPU neighbours are together as it is.
+    """Groups of ``n`` neighbouring blocks run on one multiprocessor, if the hardware assigns blocks
+    round-robin: the ids of a group are as far apart as there are multiprocessors (redirection;
+    Li et al., ASPLOS 2017). On a CPU neighbouring blocks run together anyway.
 
     >>> Clusters(4)
     Clusters(4)
@@ -38,11 +38,11 @@ class Clusters(Residency):
 
 
 class Agents(Residency):
-    """``per_sm`` persistent blocks on each multiprocessor fetch the work of that multiprocessor.
+    """``per_sm`` persistent blocks on each multiprocessor process the blocks assigned to it.
 
-    They learn where they run from ``%smid``, take the next of a range of neighbouring blocks, and
-    steal from the tail of the fullest range when their own is empty (Li et al., ASPLOS 2017,
-    agent-based clustering). The threads of a CPU do that without being asked.
+    A persistent block reads its multiprocessor from ``%smid``, takes the next block of a contiguous
+    range, and steals from the tail of the fullest range when its own is empty (Li et al., ASPLOS
+    2017, agent-based clustering). The threads of a CPU always work like this.
 
     >>> Agents(2)
     Agents(2)
@@ -58,11 +58,11 @@ class LocalityGraph(Residency):
     """Persistent blocks with a queue per multiprocessor, filled from the block-sharing graph.
 
     Blocks that read many cache lines in common share a queue; on a CPU, a thread. ``method``:
-    "mst", the order of a maximum spanning tree; "kway", a partition into as many parts as
-    multiprocessors; "bisect", recursive bisection (PAVER: Tripathy et al., TACO 2021). The last
-    two need ``pymetis`` (the extra ``schedules``). Blocks are 8 x 32 unless a ``Block`` says
-    otherwise. The graph is made at the first call for any extents; where places depend on the
-    contents of arguments, again whenever these change.
+    "mst", the order of a maximum spanning tree; "kway", a partition into as many parts as there
+    are multiprocessors; "bisect", recursive bisection (PAVER: Tripathy et al., TACO 2021). The
+    last two need ``pymetis`` (the extra ``schedules``). Blocks are 8 x 32 unless a ``Block`` says
+    otherwise. The graph is built at the first call for given extents and, if indices depend on
+    the contents of arguments, rebuilt whenever these change.
 
     >>> LocalityGraph(method="kway")
     LocalityGraph(method="kway")

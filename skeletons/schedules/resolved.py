@@ -1,11 +1,11 @@
-"""A schedule made definite for one rank: what an id visits, and in which units.
+"""A schedule resolved for one rank: what an id visits, and in which units.
 
-The grain rule of schedules.md, section 1: alone, an order visits elements, and a block is the
-next so many threads; beside a ``Block`` it visits blocks, with its lengths rounded up to whole
+The grain rule of schedules.md, section 1: alone, an order visits elements, and a block consists of
+consecutive ids; together with a ``Block`` it visits blocks, with its lengths rounded up to whole
 blocks.
 
-Where an operation is made of *leaves*, parts that are computed as one whatever the schedule says
-(a block of a row that is folded, a strip of columns), everything is rounded up to whole leaves.
+Where an operation consists of *leaves*, parts that every schedule computes as one unit (a block of
+a row that is folded, a strip of columns), everything is rounded up to whole leaves.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from .orders import Grain, Order
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# 8 rows of 32: three times less traffic from L2 than one row of 256 for a stencil.
+# 8 rows of 32: for a stencil, a third of the L2 traffic of one row of 256.
 _DEFAULT_BLOCK = (8, 32)
-# Of a warp along another axis than the last: 32 there, 8 along the last.
+# Default extents where the lanes run along another axis than the last: 32 there, 8 along the last.
 _LANES, _BESIDE_LANES = 32, 8
 
 
@@ -33,11 +33,11 @@ _LANES, _BESIDE_LANES = 32, 8
 class Resolved:
     """What ids visit, for one rank.
 
-    ``order`` visits units, and its lengths count units; a unit is ``unit`` elements: one block at
-    block grain, the outputs of one thread at thread grain. ``block`` is what a block covers in
-    elements, ``None`` when blocks are runs of ids; then ``threads``, their number of threads, is
-    ``None`` if it was left open. ``per_thread`` has one extent per axis, ``lanes`` is an axis.
-    Resolved for leaves, ``unit`` and ``per_thread`` count these, and ``block`` elements.
+    ``order`` visits units, and its lengths count units. A unit has ``unit`` elements: one block at
+    block grain, the outputs of one thread at thread grain. ``block`` has the extents of a block in
+    elements; it is ``None`` when blocks are runs of ids, and then ``threads``, the threads of a
+    block, is ``None`` if it was left open. ``per_thread`` has one extent per axis, ``lanes`` is an
+    axis. Resolved for leaves, ``unit`` and ``per_thread`` count leaves, and ``block`` elements.
     ``table``: ids are looked up (``block_table``), and none is skipped.
 
     >>> from treadle.skeletons.schedules import Column
@@ -73,9 +73,9 @@ class Resolved:
 
     def origin(self, i: Index, shape: tuple[Index, ...]) -> tuple[Index, ...]:
         """The first element of the unit that id ``i`` visits."""
-        places = self.order.coordinates(i, self.grid(shape))
+        coordinates = self.order.coordinates(i, self.grid(shape))
         return tuple(
-            at if unit == 1 else at * unit for at, unit in zip(places, self.unit, strict=True)
+            at if unit == 1 else at * unit for at, unit in zip(coordinates, self.unit, strict=True)
         )
 
 
@@ -88,7 +88,7 @@ def resolve(
     lanes: Lanes | None,
     leaf: Sequence[int] | None = None,
 ) -> Resolved:
-    """The grain rule; see ``Schedule.resolve``."""
+    """Applies the grain rule; see ``Schedule.resolve``."""
     outputs = _outputs(per_thread, ndim)
     covered: tuple[int, ...] | None = None
     threads: int | None = None
@@ -110,7 +110,7 @@ def resolve(
 
 
 def _in_units(order: Order, rows: int, cols: int) -> Order:
-    """The order with its lengths in units; what a user's own does wrong is said to be its own."""
+    """The order with its lengths in units; an error in a user-defined method names the method."""
     form = "in_units(self, rows, cols)"
     try:
         found = order.in_units(rows, cols)
@@ -128,7 +128,7 @@ def _in_units(order: Order, rows: int, cols: int) -> Order:
 
 
 def fit(extents: Sequence[int], ndim: int) -> tuple[int, ...]:
-    """``extents`` of the last axes as one per axis; leading ones are added or dropped.
+    """``extents`` of the last axes as one per axis; leading ones are added, or dropped if 1.
 
     >>> fit((8, 32), 3), fit((1, 256), 1)
     ((1, 8, 32), (256,))

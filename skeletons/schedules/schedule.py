@@ -1,4 +1,4 @@
-"""Schedules: at most one answer to each question, composed with ``|``."""
+"""Schedules: at most one layer of each kind, composed with ``|``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .own_orders import built_in, require_bijection
 from .residency import LocalityGraph, Residency
 from .resolved import Resolved, fit, resolve
 
-#: Of the dictionaries that files hold.
+#: The version of stored dictionaries.
 VERSION = 1
 
 
@@ -73,7 +73,7 @@ class Schedule:
 
     @without_frames
     def replace(self, *layers: Layer) -> Schedule:
-        """This schedule with these layers instead of those it has of the same kind.
+        """This schedule with ``layers`` in place of its layers of the same kinds.
 
         >>> from treadle.skeletons.schedules import Column
         >>> (Column(8) | Block(8, 32)).replace(Column(64))
@@ -94,7 +94,7 @@ class Schedule:
 
     @property
     def visits_blocks(self) -> bool:
-        """Whether an order that does not say what it visits visits blocks here."""
+        """Whether an order without a ``grain`` visits blocks in this schedule."""
         others = self.lanes is not None or self.stage is not None
         by_graph = isinstance(self.residency, LocalityGraph)
         return self.block is not None or others or by_graph
@@ -108,14 +108,14 @@ class Schedule:
         per_thread: PerThread | None = None,
         leaf: Sequence[int] | None = None,
     ) -> Resolved:
-        """What is visited, in which order and by what grains, for an operation of rank ``ndim``.
+        """What an operation of rank ``ndim`` visits, in which order and in which units.
 
-        The keywords are what was chosen for layers left open; without them the order is
+        The keywords fill layers that the schedule leaves open; without them the order is
         ``Row()``, a thread has one output, and blocks (where blocks are visited) are 8 x 32.
-        A chosen block never changes the grain: where elements are visited it says how many
-        threads a block has. ``leaf`` are the elements along each axis that are computed as one
-        whatever the schedule says: extents are rounded up to them, and what is visited counts them.
-        Raises ``ScheduleError`` when a layer does not fit the rank.
+        A block given here never changes the grain: where elements are visited, it is the number of
+        threads of a block. ``leaf`` is the number of elements along each axis that every schedule
+        computes as one unit: extents are rounded up to multiples of it, and the result counts
+        leaves. Raises ``ScheduleError`` when a layer does not fit the rank.
 
         >>> from treadle.skeletons.schedules import Column
         >>> (Column(40) | Block(8, 32)).resolve(2).order
@@ -146,9 +146,9 @@ class Schedule:
         line: bool = False,
         own_orders: bool = True,
     ) -> None:
-        """Refuse (``ScheduleError``) what does not fit an operation of so many axes, nor, where its
-        ``extents`` are given, an order that cannot number them.  ``line``: its axes are taken as
-        one.  Without ``own_orders``, orders that a user wrote are not tried."""
+        """Raises ``ScheduleError`` if the schedule does not fit an operation with ``axes`` axes or,
+        where ``extents`` are given, if its order cannot number them.  ``line``: the axes are
+        flattened into one.  ``own_orders=False``: user-defined orders are not tested."""
         asked = self.along_a_line() if line else self
         if not own_orders and asked.order is not None and not built_in(asked.order):
             asked = dataclasses.replace(asked, order=None)
@@ -157,7 +157,7 @@ class Schedule:
             plan.order.require(tuple(int(n) for n in plan.grid(tuple(extents))))
 
     def to_dict(self) -> dict[str, Any]:
-        """The schedule as a dictionary of strings, numbers and lists, fit for JSON.
+        """The schedule as a dictionary of strings, numbers and lists, which JSON can store.
 
         Raises ``ScheduleError`` for an order that no other process could import.
 
@@ -171,7 +171,7 @@ class Schedule:
         return found
 
     def along_a_line(self) -> Schedule:
-        """This schedule for a domain taken as one line: a block is a run of as many elements.
+        """This schedule for a flattened domain: a block is a run of as many elements.
 
         >>> (Block(8, 32) | PerThread(rows=2)).along_a_line()
         Block(256) | PerThread(cols=2)
@@ -222,12 +222,12 @@ def _of_layer(layer: Layer) -> Schedule:
 Layer._compose = _of_layer
 
 
-#: Layers that are written in more characters are cut short for people.
+#: A layer of more than `_LONG` characters is abbreviated to `_KEPT`, or a table to its length.
 _LONG, _KEPT = 120, 40
 
 
 def shown(value: object) -> str:
-    """A schedule for people: as it is written, but a long table cut short.
+    """A schedule as text for people: as it is written, with long layers abbreviated.
 
     >>> from treadle.skeletons.schedules import Block, Table
     >>> shown(Table(range(100)) | Block(32))

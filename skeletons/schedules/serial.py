@@ -1,5 +1,5 @@
-"""Schedules as plain dictionaries, for stores and files. Never pickle: reading runs no code of
-the file, and takes a user's own order only from a module that has been imported already.
+"""Schedules as plain dictionaries, for files. Never pickle: reading runs no code of the file, and
+finds a user-defined order only in a module that has been imported already.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BUILT_IN: dict[str, type[Layer]] = {
 
 
 def to_dict(schedule: ScheduleLike) -> dict[str, Any]:
-    """As ``Schedule.to_dict``, of a schedule or a layer.
+    """``Schedule.to_dict`` for a schedule or a layer.
 
     >>> to_dict(orders.Column(256) | blocks.Block(8, 32))["order"]
     {'kind': 'Column', 'width': 256}
@@ -84,5 +84,5 @@ def _class_of(kind: object) -> type[Layer]:
 
 
 def _frozen(value: Any) -> Any:
-    # JSON knows no tuples; parameters are never lists, which could not be hashed.
+    # JSON has no tuples; parameters are never lists, which are not hashable.
     return tuple(_frozen(item) for item in value) if isinstance(value, list) else value

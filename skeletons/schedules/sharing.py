@@ -1,9 +1,9 @@
-"""Blocks that share cache lines: the graph of them, and orders and queues from it.
+"""Blocks that share cache lines: their graph, and the orders and queues made from it.
 
     footprints → block_graph     sparse; the weight of an edge is the number of lines shared
-    spanning_order               the walk of a maximum spanning tree (Prim)
+    spanning_order               the order in which Prim's algorithm adds blocks to a maximum tree
     parts                        k parts of equal size with few lines shared between them (METIS)
-    bisected                     halved again and again; neighbouring pieces share a parent (METIS)
+    bisected                     recursive bisection; neighbouring parts share a parent (METIS)
 
 After D. Tripathy et al., *PAVER: Locality graph-based thread block scheduling for GPUs* (TACO
 2021).  METIS comes with `pymetis`, an optional dependency.
@@ -22,8 +22,8 @@ from treadle.dsl.schedule import ScheduleError
 
 Ints = NDArray[np.int64]
 
-#: Of a line that more blocks share, each is linked with so many next ones only: the edges between
-#: all would say no more, and be as many as the square of the blocks.
+#: Each block that shares a line gets edges to at most this many next sharers of it: the edges
+#: between all sharers would add little, and their number is quadratic.
 MOST_SHARERS = 64
 
 
@@ -31,7 +31,7 @@ MOST_SHARERS = 64
 class Footprints:
     """The lines that blocks touch in one array.
 
-    Blocks with the same lines have one owner: `owner[b]` is the one of block b, and owner
+    Blocks that touch the same lines have one owner: `owner[b]` is the owner of block b, and owner
     `owners[k]` touches line `lines[k]` (every pair once, in any order).
     """
 
@@ -42,8 +42,8 @@ class Footprints:
 
 @dataclass(frozen=True)
 class BlockGraph:
-    """Blocks 0 … count − 1: with block b share `neighbours[starts[b]:starts[b + 1]]`, and `weights`
-    says how many lines.  Symmetric, without loops."""
+    """Blocks 0 … count − 1: block b shares lines with `neighbours[starts[b]:starts[b + 1]]`, and
+    `weights` has the numbers of lines.  Symmetric, without loops."""
 
     count: int
     starts: Ints
@@ -52,15 +52,15 @@ class BlockGraph:
 
     @property
     def edges(self) -> int:
-        """Every pair counted once."""
+        """The number of edges, each counted once."""
         return len(self.neighbours) // 2
 
 
 def block_graph(count: int, footprints: Sequence[Footprints]) -> BlockGraph:
     """The graph of `count` blocks from the lines they touch, array by array.
 
-    Line numbers are sorted, and lines shared by the same blocks taken together; no pair of blocks
-    is looked at that shares nothing.
+    Lines are sorted, and lines shared by the same blocks are merged; pairs of blocks that share
+    nothing are never enumerated.
 
     >>> lines, blocks = np.array([0, 1, 1, 2, 2]), np.array([0, 0, 1, 1, 2])
     >>> graph = block_graph(3, [Footprints(lines, blocks, np.arange(3))])
@@ -71,13 +71,13 @@ def block_graph(count: int, footprints: Sequence[Footprints]) -> BlockGraph:
     weights: list[Ints] = []
     for one in footprints:
         atoms, blocks, weight = _shared_lists(one)
-        for apart in range(1, MOST_SHARERS + 1):
-            same = atoms[apart:] == atoms[:-apart]
+        for distance in range(1, MOST_SHARERS + 1):
+            same = atoms[distance:] == atoms[:-distance]
             if not same.any():
                 break
-            low, high = blocks[:-apart][same], blocks[apart:][same]
+            low, high = blocks[:-distance][same], blocks[distance:][same]
             keys.append(low * count + high)
-            weights.append(weight[atoms[apart:][same]])
+            weights.append(weight[atoms[distance:][same]])
     if not keys:
         return BlockGraph(count, np.zeros(count + 1, np.int64), *(np.zeros((2, 0), np.int64)))
     pairs, inverse = np.unique(np.concatenate(keys), return_inverse=True)
@@ -91,8 +91,8 @@ def block_graph(count: int, footprints: Sequence[Footprints]) -> BlockGraph:
 
 
 def _shared_lists(one: Footprints) -> tuple[Ints, Ints, Ints]:
-    """Lines that the same blocks share are one atom: (atom, block) pairs sorted by both, and how
-    many lines each atom is."""
+    """Merges lines that the same blocks share into atoms: (atom, block) pairs sorted by both, and
+    the number of lines of each atom."""
     nothing = np.zeros(0, np.int64)
     if not len(one.lines):
         return nothing, nothing, nothing
@@ -100,12 +100,11 @@ def _shared_lists(one: Footprints) -> tuple[Ints, Ints, Ints]:
     lines, owners = one.lines[order], one.owners[order]
     first = np.flatnonzero(np.r_[True, lines[1:] != lines[:-1]])
     sharers = np.diff(np.r_[first, len(lines)])
-    # Sets of owners are told apart by sums of random words: 64 bits of chance, and only weights
-    # depend on it.
+    # Sets of owners are compared by sums of random 64-bit words; a collision changes only weights.
     words = np.random.default_rng(1).integers(0, 1 << 63, int(owners.max()) + 1, np.int64)
     sums = np.add.reduceat(words[owners], first)
     _, chosen, weight = np.unique(sums, return_index=True, return_counts=True)
-    # The pairs of the chosen lines, then of the blocks behind their owners.
+    # The (atom, owner) pairs of the chosen lines, then the blocks of these owners.
     counts = sharers[chosen]
     atom_of = np.repeat(np.arange(len(chosen)), counts)
     owner_of = owners[_ranges(first[chosen], counts)]
@@ -132,7 +131,7 @@ def _ranges(starts: Ints, counts: Ints) -> Ints:
 def spanning_order(graph: BlockGraph) -> Ints:
     """The blocks in the order in which Prim's algorithm adds them to a maximum spanning tree.
 
-    It begins at block 0, and at the least block not yet reached wherever nothing more is shared.
+    It starts at block 0, and again at the lowest block not yet reached when no edges are left.
 
     >>> lines, blocks = np.array([0, 0, 1, 1, 2, 2]), np.array([0, 2, 0, 2, 1, 2])
     >>> spanning_order(block_graph(4, [Footprints(lines, blocks, np.arange(4))])).tolist()
@@ -161,7 +160,7 @@ def metis() -> Any:
 
 
 def _cut(graph: BlockGraph, pieces: int) -> Ints:
-    """The piece of every block."""
+    """The part of every block, of so many."""
     if pieces < 2 or not len(graph.neighbours):
         return np.arange(graph.count, dtype=np.int64) * max(pieces, 1) // max(graph.count, 1)
     tool = metis()
@@ -171,11 +170,12 @@ def _cut(graph: BlockGraph, pieces: int) -> Ints:
 
 
 def parts(graph: BlockGraph, pieces: int) -> Ints:
-    """The blocks as queues one after the other, all as long; the first ones have one more where
-    that does not come out.
+    """The blocks as queues one after the other; the first ones have one block more where the
+    lengths cannot be equal.
 
-    METIS cuts; what its parts have too many of goes to those that have too few, the blocks first
-    that share least with their own part.  Inside a part, the order of the spanning tree.
+    METIS partitions the graph. Then blocks move from parts that are too large to those that are
+    too small, first the blocks that share least with their own part. Inside a part, blocks are in
+    the order of the spanning tree.
     """
     count, pieces = graph.count, max(1, min(pieces, graph.count))
     order = spanning_order(graph)
@@ -186,13 +186,13 @@ def parts(graph: BlockGraph, pieces: int) -> Ints:
     np.minimum.at(earliest, part, when)
     number = np.empty(pieces, np.int64)
     number[np.argsort(earliest, kind="stable")] = np.arange(pieces)
-    part = number[part]  # parts in the order in which the tree reaches them
+    part = number[part]  # parts are numbered in the order in which the tree reaches them
     _even_out(graph, part, count // pieces + (np.arange(pieces) < count % pieces))
     return np.lexsort((when, part))
 
 
 def _even_out(graph: BlockGraph, part: Ints, sizes: Ints) -> None:
-    """Move blocks until every part has its size."""
+    """Moves blocks until every part has its size."""
     have = np.bincount(part, minlength=len(sizes))
     rows = np.repeat(np.arange(graph.count), np.diff(graph.starts))
     inside = part[rows] == part[graph.neighbours]
@@ -201,19 +201,19 @@ def _even_out(graph: BlockGraph, part: Ints, sizes: Ints) -> None:
     for p in np.flatnonzero(have > sizes):
         mine = np.flatnonzero(part == p)
         loose += mine[np.argsort(bound[mine], kind="stable")][: have[p] - sizes[p]].tolist()
-    room = np.maximum(sizes - have, 0)
+    space = np.maximum(sizes - have, 0)
     for b in loose:
         near = slice(graph.starts[b], graph.starts[b + 1])
         shared = np.bincount(part[graph.neighbours[near]], graph.weights[near],
                              minlength=len(sizes))  # fmt: skip
-        chosen = int(np.argmax(np.where(room > 0, shared + 1, 0)))
+        chosen = int(np.argmax(np.where(space > 0, shared + 1, 0)))
         part[b] = chosen
-        room[chosen] -= 1
+        space[chosen] -= 1
 
 
 def bisected(graph: BlockGraph, most: int) -> Ints:
-    """The blocks as the leaves of a tree of bisections, from left to right; leaves have at most
-    `most` blocks, in the order of the numbers."""
+    """The blocks as the leaves of a tree of bisections, from left to right. A leaf has at most
+    `most` blocks, in ascending order."""
     done: list[Ints] = []
     waiting: list[tuple[Ints, BlockGraph]] = [(np.arange(graph.count), graph)]
     while waiting:
@@ -224,7 +224,7 @@ def bisected(graph: BlockGraph, most: int) -> Ints:
         side = _cut(inner, 2)
         if side.min() == side.max():
             side = np.arange(len(blocks)) * 2 // len(blocks)
-        if side[0] == 1:  # the half of the least block first: one answer, not two mirrored ones
+        if side[0] == 1:  # the half with the lowest block comes first, which makes the cut unique
             side = 1 - side
         for half in (1, 0):
             kept = np.flatnonzero(side == half)
@@ -233,7 +233,7 @@ def bisected(graph: BlockGraph, most: int) -> Ints:
 
 
 def _within(graph: BlockGraph, kept: Ints) -> BlockGraph:
-    """The graph of some of the blocks, in ascending order."""
+    """The subgraph of the `kept` blocks, which are in ascending order."""
     new = np.full(graph.count, -1, np.int64)
     new[kept] = np.arange(len(kept))
     begins, lengths = graph.starts[kept], np.diff(graph.starts)[kept]

@@ -1,4 +1,4 @@
-"""An order given point by point, for one extent."""
+"""An order given as a permutation of one extent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .arithmetic import Index, lookup
 from .orders import Order, row_major
 from .validate import checked_integer
 
-# Longer tables print as packed text: still the code that makes them, but not page after page.
+# Longer tables print as packed text, which is still the code that makes them.
 _PRINTED = 64
 
 
@@ -55,7 +55,7 @@ class Table(Order):
     @property
     def ids(self) -> NDArray[np.int64]:
         """The permutation as a read-only int64 array."""
-        assert isinstance(self.permutation, np.ndarray)  # made so by __post_init__
+        assert isinstance(self.permutation, np.ndarray)  # __post_init__ converts it
         return self.permutation
 
     def coordinates(self, i: Index, shape: tuple[Index, ...]) -> tuple[Index, ...]:

@@ -1,4 +1,4 @@
-"""Checks of parameters while a layer is made; their errors show the call and a legal one."""
+"""Parameter checks for layers; their errors show the wrong call and the right form."""
 
 from __future__ import annotations
 
