@@ -1,6 +1,6 @@
-"""Affine forms of index expressions, and the access maps made of them.
+"""Affine forms of index expressions, and the access maps built from them.
 
-An index is affine when it is  Σ cᵥ·v + Σ cₛ·s + c  with integer coefficients over index variables
+An index is affine if it equals  Σ cᵥ·v + Σ cₛ·s + c  with integer coefficients over index variables
 v (Index, the variable of a counted loop) and run-time constants s (extents, parameters).
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from treadle.dsl.expr import Apply, Const, Expr, Extent, Index, Loop, Param, Var, walk
 
-#: Longer sums of run-time constants are constants of their own.
+#: A sum of more run-time constants is treated as one constant.
 MOST_TERMS = 8
 
 
@@ -35,8 +35,8 @@ class Affine:
 
 def affine_forms(roots: Iterable[Expr], known: dict[Expr, Affine | None] | None = None
                  ) -> dict[Expr, Affine | None]:  # fmt: skip
-    """The affine form of every node under `roots`; None where there is none.  Those that
-    are `known` are added to."""
+    """The affine form of every node under `roots`, or None if it has none.  Forms in `known` are
+    reused, and new ones added to it."""
     forms = {} if known is None else known
     for e in walk(roots, lambda e: e not in forms):
         if e not in forms:
@@ -71,7 +71,7 @@ def _form(e: Expr, forms: dict[Expr, Affine | None]) -> Affine | None:
             if form is not None and other is not None and not other.terms:
                 return _sum(Affine((), 0), form, other.constant)
     if all(p is not None and not p.variables for p in parts):
-        return Affine(((e, 1),), 0)  # a run-time constant of its own
+        return Affine(((e, 1),), 0)  # a run-time constant
     return None
 
 

@@ -1,10 +1,10 @@
 """Footprints: how many cache lines, or sectors, of every array some outputs touch.
 
 `distinct` enumerates addresses, for a thread, a warp or a small block; `box_lines` is exact for
-whole boxes of outputs under affine maps; `union_lines` counts the union of many boxes, in whole
-lines of rows that begin with a line, for what is resident at a time.  `column_loads` and
-`column_cache` are M_loads and M_cache of Prasetya (2021), section 4.1, counted instead of bounded,
-for any rank, any set of arrays and fused programs.
+boxes of outputs under affine maps; `union_lines` counts the lines in the union of many boxes, such
+as what is resident at a time, with rows aligned to lines.  `column_loads` and `column_cache` are
+M_loads and M_cache of Prasetya (2021), section 4.1, counted instead of bounded, for any rank, any
+set of arrays and fused programs.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from treadle.dsl.access import DATA
 
 from .maps import KernelMaps, Map, Points
 
-#: Cells of a compressed grid of boxes: unions of more are bounded by their hull.
+#: Cells of a compressed grid of boxes: a union with more is bounded by its hull.
 CELLS = 1 << 20
 
 
-def with_inner(points: Points, inner: Sequence[int], turns: int | None = None) -> Points:
-    """Points of the outputs with every index of the inner axes, or the first `turns` of each."""
-    counts = [max(n if turns is None else min(n, turns), 0) for n in inner]
+def with_inner(points: Points, inner: Sequence[int], iterations: int | None = None) -> Points:
+    """Points of the outputs with every index of the inner axes, or the first `iterations` each."""
+    counts = [max(n if iterations is None else min(n, iterations), 0) for n in inner]
     if not counts:
         return points
     inside = np.array(list(itertools.product(*map(range, counts))), np.int64)
@@ -36,8 +36,8 @@ def with_inner(points: Points, inner: Sequence[int], turns: int | None = None) -
 
 
 def distinct(maps: Iterable[Map], points: Points, unit: int) -> int:
-    """Pieces of `unit` bytes that points touch (rows: outputs and inner indices), all arrays
-    together; every access to a random place is a piece of its own.
+    """The number of distinct chunks of `unit` bytes that points (outputs and inner indices) touch,
+    over all arrays; every data-dependent access counts as a chunk of its own.
 
     Units of 128 are the lines of a GPU, of 32 its sectors, of 64 the lines of a CPU.
     """
@@ -55,9 +55,9 @@ def distinct(maps: Iterable[Map], points: Points, unit: int) -> int:
 
 
 def array_boxes(m: Map, low: Points, high: Points, inner: Sequence[int]) -> tuple[Points, Points]:
-    """Half-open boxes of the array that boxes of outputs (n, outputs) reach, inside the array.
+    """Half-open boxes of the array that boxes of outputs (n, outputs) access, inside the array.
 
-    For maps that are not affine: the hull of what the corners reach, or the whole array.
+    For maps that are not affine: the hull of what the corners access, or the complete array.
     """
     shape = np.array(m.shape, np.int64)
     count, rank = len(low), len(m.shape)
@@ -67,13 +67,13 @@ def array_boxes(m: Map, low: Points, high: Points, inner: Sequence[int]) -> tupl
     if inner:
         first = np.concatenate([low, np.zeros((count, len(inner)), np.int64)], 1)
         last = np.concatenate([last, np.tile(np.array(inner, np.int64) - 1, (count, 1))], 1)
-    if m.places is not None:
+    if m.compute is not None:
         axes = range(first.shape[1])
         found = []
         for side in itertools.product((0, 1), repeat=min(first.shape[1], 4)):
             chosen = [(first, last)[side[k] if k < len(side) else 0][:, k] for k in axes]
-            places = m.indices(np.stack(chosen, 1)).reshape(-1, count, rank)
-            found += [*places]
+            indices = m.indices(np.stack(chosen, 1)).reshape(-1, count, rank)
+            found += [*indices]
         stacked = np.stack(found)
         begin, end = stacked.min(0), stacked.max(0) + 1
     else:
@@ -82,15 +82,15 @@ def array_boxes(m: Map, low: Points, high: Points, inner: Sequence[int]) -> tupl
         offsets = np.array(m.offsets, np.int64).reshape(-1, rank)
         begin = first @ up + last @ down + offsets.min(0)
         end = last @ up + first @ down + offsets.max(0) + 1
-    # A boundary keeps indices in the array: what sticks out is at its edge.
+    # A boundary keeps indices inside the array: indices outside go to its edge.
     begin = np.minimum(np.maximum(begin, 0), np.maximum(shape - 1, 0))
     return begin, np.minimum(np.maximum(end, begin + 1), shape)
 
 
 def box_lines(m: Map, low: Points, high: Points, line: int, inner: Sequence[int] = ()
               ) -> NDArray[np.int64]:  # fmt: skip
-    """Lines of `line` bytes that each box of outputs touches; exact where the map is affine and
-    reaches every place of a box (coefficients and gaps of 1)."""
+    """Lines of `line` bytes that each box of outputs touches; exact if the map is affine and
+    touches every element of a box (coefficients and gaps of 1)."""
     begin, end = array_boxes(m, low, high, inner)
     pitch = np.array(m.pitch, np.int64)
     found = np.zeros(len(low), np.int64)
@@ -109,10 +109,10 @@ def box_lines(m: Map, low: Points, high: Points, line: int, inner: Sequence[int]
 
 def union_lines(maps: Sequence[Map], low: Points, high: Points, line: int, inner: Sequence[int]
                 ) -> float:  # fmt: skip
-    """Lines that boxes of outputs touch together, array by array.
+    """Distinct lines that boxes of outputs touch, summed over the arrays.
 
-    Rows of an array are taken to begin with a line, those that do not to straddle a line more
-    often, on average.
+    Rows are taken to be aligned to lines; for those that are not, an average number of straddled
+    lines is added.
     """
     total = 0.0
     for _, same in itertools.groupby(sorted(maps, key=array_order), key=array_order):
@@ -124,17 +124,17 @@ def union_lines(maps: Sequence[Map], low: Points, high: Points, line: int, inner
 
 
 def array_order(m: Map) -> tuple[int, int]:
-    """Which array it is, as something to sort by."""
+    """A key that sorts maps by array."""
     return m.leaf.node.uid, m.leaf.component
 
 
 def union(m: Map, begin: Points, end: Points, line: int) -> float:
-    """Lines of one array in the union of boxes of it (see `union_lines`)."""
+    """Lines of one array in the union of some of its boxes (see `union_lines`)."""
     if not m.shape:
         return 1.0
     per_line = line / m.element
     straddling = m.shape[-1] > per_line and (m.shape[-1] * m.element) % line != 0
-    if m.shape[-1] <= per_line:  # rows shorter than a line: a line holds several
+    if m.shape[-1] <= per_line:  # a line holds several rows
         cells = _covered(begin, end)
         return max(cells / per_line, 1.0)
     begin, end = begin.copy(), end.copy()
@@ -147,7 +147,7 @@ def union(m: Map, begin: Points, end: Points, line: int) -> float:
 
 
 def _covered(begin: Points, end: Points) -> float:
-    """Cells in the union of boxes, by compressed coordinates."""
+    """Cells in the union of boxes, by coordinate compression."""
     hull = (end.max(0) - begin.min(0)).astype(float)
     whole = float(hull.prod())
     volumes = (end - begin).prod(1)
@@ -179,7 +179,7 @@ def _covered(begin: Points, end: Points) -> float:
 
 
 def columns(extents: Sequence[int], width: int) -> tuple[Points, Points]:
-    """The boxes that columns of `width` outputs cover, all other axes whole."""
+    """The boxes of columns of `width` outputs, complete along all other axes."""
     starts = np.arange(0, max(extents[-1], 0), width, dtype=np.int64)
     low = np.zeros((len(starts), len(extents)), np.int64)
     high = np.tile(np.array(extents, np.int64), (len(starts), 1))
@@ -188,23 +188,23 @@ def columns(extents: Sequence[int], width: int) -> tuple[Points, Points]:
 
 
 def column_loads(kernel: KernelMaps, width: int, line: int) -> int:
-    """M_loads, counted: lines of `line` bytes read in all when every column of `width` outputs
-    finds an empty cache, and a cache that holds what `column_cache` says.
+    """M_loads, counted: lines of `line` bytes read in total if every column of `width` outputs
+    starts with an empty cache that holds what `column_cache` says.
 
-    Maps of one array are counted apart where their linear parts differ.  Data-dependent reads
-    make a load each.
+    Maps of one array are counted separately if their linear parts differ.  Each data-dependent read
+    counts as a load.
     """
     low, high = columns(kernel.outputs, width)
     total = sum(
         int(box_lines(m, low, high, line, kernel.inner).sum())
         for m in kernel.reads if m.kind != DATA
     )  # fmt: skip
-    return total + int(sum(kernel.size * m.turns for m in kernel.reads if m.kind == DATA))
+    return total + int(sum(kernel.size * m.iterations for m in kernel.reads if m.kind == DATA))
 
 
 def column_cache(kernel: KernelMaps, width: int, threads: int, line: int) -> int:
     """M_cache, counted: bytes of the lines that `threads` consecutive outputs of a column keep in
-    use, in the middle of the domain; random places are not among them."""
+    use, in the middle of the domain; data-dependent accesses are excluded."""
     rows = -(-threads // width)
     middle = [n // 2 for n in kernel.outputs]
     low = np.array([middle], np.int64)

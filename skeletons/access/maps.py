@@ -1,13 +1,13 @@
-"""The index maps of a kernel with numbers in them: where every array is read and written.
+"""The index maps of a kernel for known extents: where every array is read and written.
 
-`dsl/access.py` gives the maps as polynomials over axes, loop indices and extents; here the extents
-are known, so that a map is a matrix:
+`dsl/access.py` gives the maps as polynomials over axes, loop indices and extents. With the extents,
+a map becomes a matrix:
 
     index along axis a of the array  =  Σ_k coefficients[a][k] · axis k  +  offsets[·][a]
 
-over the axes of the domain (outputs first, then folded axes and counted loops).  Places that are
-computed from indices alone are evaluated by NumPy where they are needed; those that depend on data
-are random (Prasetya 2021, section 4.3; "deterministic" loads: Koo et al. 2015).
+over the axes of the domain (outputs first, then folded axes and counted loops).  NumPy evaluates
+other indices computed from these axes alone; indices that depend on data are random (Prasetya 2021,
+section 4.3; "deterministic" loads: Koo et al. 2015).
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ Points = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class AccessClass:
-    """How one array is read, or written, by the elements of a kernel.
+    """How the elements of a kernel read, or write, one array.
 
     `kind`: "affine", "computed" (from indices alone) or "data".  `classes`, most local first:
-    "horizontal" (elements of a row share), "vertical" (neighbouring rows share elements, or the
-    cache lines that hold them, as in a transposed read), "streaming" (touched once, along a row)
-    or "random" (places depend on data).
+    "horizontal" (shared by elements of a row), "vertical" (neighbouring rows share elements, or
+    their cache lines, as in a transposed read), "streaming" (touched once, along a row) or "random"
+    (data-dependent indices).
     """
 
     leaf: Leaf
@@ -71,9 +71,9 @@ class AccessClass:
 
 
 def access_classes(node: Node) -> tuple[AccessClass, ...]:
-    """Every array that a kernel reads, then every array that it writes; extents are not needed.
+    """Every array that a kernel reads, then every array that it writes; needs no extents.
 
-    Operands taken whole (defaults of a permute, offsets of segments) are streaming reads.
+    Operands of the node itself (defaults of a permute, offsets of segments) are streaming reads.
     """
     outer = outer_axes(node)
     found = [AccessClass(a.leaf, False, a.kind, _line_classes(a, outer)) for a in accesses(node)]
@@ -82,8 +82,8 @@ def access_classes(node: Node) -> tuple[AccessClass, ...]:
 
 
 def _line_classes(access: Access, outer: int) -> tuple[str, ...]:
-    """The classes of `dsl/access.py`, which are about elements, with lines taken into account:
-    a read once whose last axis does not follow the last axis of the domain shares its lines
+    """The classes of `dsl/access.py`, which consider elements, with cache lines considered: a
+    streaming read whose last axis does not follow the last axis of the domain shares its lines
     between rows."""
     if access.classes != (STREAMING,) or outer < 2 or not access.linear:
         return access.classes
@@ -107,14 +107,14 @@ def _store_class(leaf: Leaf, node: Node) -> AccessClass:
         return AccessClass(leaf, True, kind, (RANDOM,))
     used = frozenset(x.axis for x in walk(node.target) if isinstance(x, Index))
     outer = len(node.domain)
-    if len(used) < outer:  # several elements meet in one place
+    if len(used) < outer:  # several elements have one target
         last = outer - 1 not in used
         return AccessClass(leaf, True, kind, (HORIZONTAL,) if last else (VERTICAL,))
     straight = outer < 2 or (linear is not None and _follows(linear, outer - 1))
     return AccessClass(leaf, True, kind, (STREAMING,) if straight else (VERTICAL,))
 
 
-# --- with numbers ----------------------------------------------------------------------------
+# --- for known extents -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -122,10 +122,10 @@ class Map:
     """One array through one index map, for known extents.
 
     `element`: bytes; `shape`: the array's extents; `coefficients[a][k]`, `offsets[n][a]`: see the
-    module (no coefficients where the map is not affine: then `places` gives the indices of points,
-    one row each, for computed maps).  `turns`: how often an output makes each of these accesses
-    (loops and folded axes).  `rows`: which row is read depends on data, but neighbours along the
-    last axis of the domain lie side by side in it.
+    module (no coefficients if the map is not affine; a computed map then has `compute`, which gives
+    the indices of points, one row each).  `iterations`: how often an output makes each access
+    (loops and folded axes).  `rows`: data chooses the row that is read, but neighbours along the
+    last axis of the domain are contiguous in it.
     """
 
     leaf: Leaf
@@ -136,8 +136,8 @@ class Map:
     shape: tuple[int, ...]
     coefficients: tuple[tuple[int, ...], ...] = ()
     offsets: tuple[tuple[int, ...], ...] = ()
-    turns: float = 1.0
-    places: Callable[[Points], Points] | None = None
+    iterations: float = 1.0
+    compute: Callable[[Points], Points] | None = None
     rows: bool = False
 
     @cached
@@ -150,7 +150,7 @@ class Map:
 
     @property
     def taps(self) -> int:
-        """Accesses of one turn of one output."""
+        """Accesses of one iteration of one output."""
         return max(len(self.offsets), 1)
 
     @cached
@@ -164,8 +164,8 @@ class Map:
 
     @cached
     def parts(self) -> tuple[Map, ...]:
-        """This map; one for each row that its taps lie in where the box around them has others
-        (a star of 13 points in space has taps in 9 of 25 rows)."""
+        """This map; or one map for each row that its taps are in, if their bounding box has other
+        rows as well (a star of 13 points in space has taps in 9 of 25 rows)."""
         if not self.coefficients or not self.shape:
             return (self,)
         rows: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
@@ -184,8 +184,8 @@ class Map:
     def indices(self, points: Points) -> Points:
         """Array indices (taps · points, array rank) of points of the domain (points, axes),
         as written: a boundary is not applied."""
-        if self.places is not None:
-            return self.places(points)
+        if self.compute is not None:
+            return self.compute(points)
         c = np.array(self.coefficients, np.int64).reshape(len(self.shape), points.shape[1])
         linear = points @ c.T
         offsets = np.array(self.offsets, np.int64).reshape(-1, 1, len(self.shape))
@@ -200,22 +200,21 @@ class Map:
 
 
 def _wrapped(number: int) -> int:
-    """An integer of any size as the 64 bits in which kernels compute indices and places."""
+    """An integer as kernels compute indices and addresses: modulo 2⁶⁴, signed."""
     return (number + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 @dataclass(frozen=True)
 class KernelMaps:
-    """All that the model wants to know of a kernel's memory: its domain and its maps.
+    """What the model needs to know of a kernel's memory accesses: its domain and its maps.
 
-    `outputs`: extents of the axes that threads and tasks are made of, (1,) of one output alone;
-    `inner`: of the folded axes and counted loops that every output runs through; `operations`,
-    `loads`: additions and reads per output; `shared`: additions that neighbours along the last axis
-    but one have in common.
-    `doubles`: additions of 64-bit floats.
-    `state`: bytes that its loops carry from turn to turn; `regular`: whether all its loops have as
-    many turns for every output.  `binned`: it combines into few places, which blocks of a GPU have
-    copies of.  `memo`: what the model found for all schedules alike.
+    `outputs`: extents of the axes that threads and tasks divide, (1,) for a single output; `inner`:
+    of the folded axes and counted loops of every output; `operations`, `loads`: additions and reads
+    per output; `shared`: additions that neighbours along the last axis but one have in common;
+    `doubles`: additions of 64-bit floats.  `state`: bytes that its loops carry between iterations;
+    `regular`: whether the trip counts of all loops are the same for every output.  `binned`: it
+    combines into so few elements that each block of a GPU has a copy of them.  `memo`: results of
+    the model that do not depend on the schedule.
     """
 
     outputs: tuple[int, ...]
@@ -232,7 +231,7 @@ class KernelMaps:
 
     @property
     def size(self) -> int:
-        """Number of outputs."""
+        """The number of outputs."""
         return math.prod(self.outputs)
 
     @property
@@ -245,9 +244,9 @@ class KernelMaps:
 
 
 def kernel_maps(node: Node, known: Mapping[Expr, int]) -> KernelMaps | None:
-    """The maps of a kernel for known extents; None where an extent of the domain is not known.
+    """The maps of a kernel for known extents; None if an extent of the domain is unknown.
 
-    `known` holds extents of inputs, as `Names.known` of a program does.
+    `known` maps extents of inputs to integers, like `Names.known` of a program.
     """
     from treadle.dsl.passes.cost import operations
 
@@ -265,10 +264,10 @@ def kernel_maps(node: Node, known: Mapping[Expr, int]) -> KernelMaps | None:
     axes: dict[Expr, int] = {Index(k): k for k in range(rank + len(folded))}
     axes.update({v: rank + len(folded) + k for k, v in enumerate(counts)})
     inner = (*(int(n or 0) for n in folded), *counts.values())
-    turns = _turns(bodies, counts)
+    trips = _iterations(bodies, counts)
     maps = []
     for access in accesses(node):
-        times = max((turns.get(e, 1.0) for e in walk(bodies) if _is_of(e, access)), default=1.0)
+        times = max((trips.get(e, 1.0) for e in walk(bodies) if _is_of(e, access)), default=1.0)
         made = _numeric(access, axes, known, times * max(around, 1))
         made = replace(made, classes=_line_classes(access, rank),
                        rows=made.kind == DATA and _in_rows(access, bodies, rank))  # fmt: skip
@@ -276,17 +275,17 @@ def kernel_maps(node: Node, known: Mapping[Expr, int]) -> KernelMaps | None:
     maps += _stores(node, axes, known, rank)
     bodies = per_element(node)
     combine = getattr(node, "combine", None)
-    work = sum(_work(e, turns) for e in walk(bodies)) if combine is None else operations(bodies)
+    work = sum(_work(e, trips) for e in walk(bodies)) if combine is None else operations(bodies)
     if isinstance(node, Matmul):
         work = 2.0
     if combine is not None:
         work += operations(combine.results)
     moving = _moving(bodies, Index(rank - 2)) if rank > 1 else set()
-    shared = sum(_work(e, turns) for e in walk(bodies) if e not in moving) if moving else 0.0
+    shared = sum(_work(e, trips) for e in walk(bodies) if e not in moving) if moving else 0.0
     if any(isinstance(e, While) for e in walk(bodies)):
-        shared = 0.0  # each output has its own number of turns, and runs them alone
-    doubles = sum(_work(e, turns) for e in walk(bodies) if _is_double(e))
-    loads = sum(m.taps * m.turns for m in maps if not m.store)
+        shared = 0.0  # each output has its own trip count
+    doubles = sum(_work(e, trips) for e in walk(bodies) if _is_double(e))
+    loads = sum(m.taps * m.iterations for m in maps if not m.store)
     if not rank:
         maps = [_of_one(m) for m in maps]
     return KernelMaps(tuple(int(n or 0) for n in outer) if rank else (1,), inner, tuple(maps),
@@ -298,15 +297,15 @@ def kernel_maps(node: Node, known: Mapping[Expr, int]) -> KernelMaps | None:
 
 
 def _of_one(m: Map) -> Map:
-    """A map of one output alone with an axis of extent 1 for it, as walks over outputs have."""
+    """A map of a single output, with an axis of extent 1 for it, as walks over outputs expect."""
     coefficients = tuple((0, *row) for row in m.coefficients)
-    inside = m.places
+    inside = m.compute
     if inside is None:
         return replace(m, coefficients=coefficients)
-    return replace(m, places=lambda points: inside(points[:, 1:]))
+    return replace(m, compute=lambda points: inside(points[:, 1:]))
 
 
-#: Bytes of places that a block of a GPU has a copy of (`lower/scatter/gpu.py`).
+#: Bytes of results of which each block of a GPU can have a copy (`lower/scatter/gpu.py`).
 _BINS = 192 << 10
 
 
@@ -316,20 +315,20 @@ def _binned(node: Node, maps: Sequence[Map]) -> bool:
     return combined and sum(m.size for m in maps if m.store) <= _BINS
 
 
-def _work(e: Expr, turns: Mapping[Expr, float]) -> float:
-    """Additions that an expression itself costs an output; the places of reads are cheap."""
+def _work(e: Expr, iterations: Mapping[Expr, float]) -> float:
+    """The cost of an expression itself, in additions per output; indices of reads are free."""
     if isinstance(e, Foreign):
-        return 50.0 * turns.get(e, 0.0)
-    return e.op.cost * turns.get(e, 0.0) if isinstance(e, Apply) else 0.0
+        return 50.0 * iterations.get(e, 0.0)
+    return e.op.cost * iterations.get(e, 0.0) if isinstance(e, Apply) else 0.0
 
 
 def _is_double(e: Expr) -> bool:
-    """Whether it is done by the units for 64-bit floats; comparisons of them are."""
+    """Whether an expression uses the units for 64-bit floats; comparisons of them do."""
     return any(t in (float64, complex128) for t in (e.type, *(a.type for a in e.args)))
 
 
 def _moving(bodies: Sequence[Expr], index: Expr) -> set[Expr]:
-    """What differs from one value of an index to the next; states of loops do."""
+    """The expressions that depend on an index; states of loops are taken to."""
     counting = counters(bodies)
     found: set[Expr] = set()
     for e in walk(bodies):
@@ -357,20 +356,20 @@ def _count(loop: Loop, known: Mapping[Expr, int]) -> int:
     return int(UNKNOWN_TURNS) if found is None else max(found, 0)
 
 
-def _turns(bodies: Iterable[Expr], counts: Mapping[Var, int]) -> dict[Expr, float]:
-    """How often an output evaluates each expression: the turns of the loops whose index or state it
-    depends on; what a loop does not change is computed before it.
+def _iterations(bodies: Iterable[Expr], counts: Mapping[Var, int]) -> dict[Expr, float]:
+    """How often an output evaluates each expression: the iterations of the loops whose index or
+    state it depends on; loop-invariant expressions are computed before the loop.
 
-    The places of reads are not among them: they are cheap."""
+    Indices of reads are excluded: they are cheap."""
     bodies = tuple(bodies)
     within: dict[Expr, frozenset[Expr]] = {}  # index and states that an expression depends on
-    loops: dict[Expr, tuple[Expr, float]] = {}  # and whose they are, with how many turns
+    loops: dict[Expr, tuple[Expr, float]] = {}  # the loop of an index or state, and its iterations
     for e in walk(bodies):
         found = frozenset().union(*(within[x] for x in (*e.args, *e.scoped)))
         within[e] = (found | {e} if isinstance(e, Var) else found).difference(e.vars)
         if isinstance(e, Loop | While):
-            turns = counts[e.vars[0]] if isinstance(e, Loop) else UNKNOWN_TURNS
-            loops.update((v, (e, turns)) for v in e.vars)
+            iterations = counts[e.vars[0]] if isinstance(e, Loop) else UNKNOWN_TURNS
+            loops.update((v, (e, iterations)) for v in e.vars)
     evaluated: set[Expr] = set()
     stack: list[Expr] = list(bodies)
     while stack:
@@ -387,7 +386,7 @@ def _is_of(e: Expr, access: Access) -> bool:
 
 
 def _in_rows(access: Access, bodies: Sequence[Expr], rank: int) -> bool:
-    """Whether all reads of an array have the last axis of the domain last, and nowhere else."""
+    """Whether all reads of an array have the domain's last axis as last index, and only there."""
     last = Index(rank - 1)
     return rank > 1 and all(
         e.args[-1] is last and not any(last in walk((a,)) for a in e.args[:-1])
@@ -396,17 +395,17 @@ def _in_rows(access: Access, bodies: Sequence[Expr], rank: int) -> bool:
 
 
 def _shape(leaf: Leaf, known: Mapping[Expr, int]) -> tuple[int, ...]:
-    """Extents; what is not known is taken to be large, as far as such an array could be."""
+    """Extents; unknown ones are taken to be as large as fits an array."""
     found = [evaluate(e, known) for e in leaf.shape]
     large = 1 << min(20, 40 // max(found.count(None), 1))
     return tuple(large if n is None else max(n, 0) for n in found)
 
 
-def _numeric(access: Access, axes: Mapping[Expr, int], known: Mapping[Expr, int], turns: float
+def _numeric(access: Access, axes: Mapping[Expr, int], known: Mapping[Expr, int], iterations: float
              ) -> Map:  # fmt: skip
     leaf = access.leaf
     plain = Map(leaf, False, access.kind, access.classes, leaf.type.bytes, _shape(leaf, known),
-                turns=turns)  # fmt: skip
+                iterations=iterations)  # fmt: skip
     if access.linear is None:
         return replace(plain, offsets=tuple(() for _ in access.offsets))
     coefficients, constants = [], []
@@ -434,13 +433,13 @@ def _numeric(access: Access, axes: Mapping[Expr, int], known: Mapping[Expr, int]
 
 def _computed(plain: Map, bodies: Sequence[Expr], axes: Mapping[Expr, int],
               known: Mapping[Expr, int]) -> Map:  # fmt: skip
-    """A map that NumPy evaluates; random where it cannot."""
+    """A map that NumPy evaluates; random if it cannot."""
     reads = [e for e in walk(bodies) if isinstance(e, Read)
              and Leaf(e.node, e.component) == plain.leaf]  # fmt: skip
     counting = counters(bodies)
     computed = [e for e in reads if index_map(e.args, counting)[0] == COMPUTED]
 
-    def places(points: Points) -> Points:
+    def indices(points: Points) -> Points:
         here: dict[Expr, Any] = {a: points[:, k] for a, k in axes.items() if k < points.shape[1]}
         found = [
             np.stack([np.broadcast_to(values_at(a, here, known), len(points)) for a in e.args], 1)
@@ -449,14 +448,15 @@ def _computed(plain: Map, bodies: Sequence[Expr], axes: Mapping[Expr, int],
         return np.concatenate(found)
 
     try:
-        places(np.zeros((1, len(axes)), np.int64))
+        indices(np.zeros((1, len(axes)), np.int64))
     except KeyError:
         return replace(plain, kind=DATA, classes=(RANDOM,))
-    return replace(plain, places=places, offsets=tuple(() for _ in computed))
+    return replace(plain, compute=indices, offsets=tuple(() for _ in computed))
 
 
 def values_at(root: Expr, here: Mapping[Expr, Any], known: Mapping[Expr, int]) -> Any:
-    """An index expression by NumPy, over arrays of indices; KeyError where it needs more."""
+    """The value of an index expression over arrays of indices, by NumPy; KeyError if it depends on
+    anything else."""
     found: dict[Expr, Any] = {}
     for e in walk((root,)):
         if e in here:

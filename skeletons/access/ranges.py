@@ -1,7 +1,7 @@
-"""Between which bounds the int64 values of a kernel lie: interval analysis.
+"""Interval analysis: bounds of the int64 values of a kernel.
 
-Bounds are expressions over the kernel's scalars (constants where they can be), so that a launcher,
-which knows the scalars, can decide what holds this time.  They are meant in unbounded integers.
+Bounds are expressions over the kernel's scalars (constants where possible), so that a launcher,
+which has the scalars, can decide what holds for a launch.  They are meant in unbounded integers.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from ..ir.kernel import (
     statements,
 )
 
-#: Least and greatest value; None: nothing is known, or nothing that is worth a test.
+#: The lower and upper bound; None if unknown, or not worth a test.
 Range: TypeAlias = tuple[Expr, Expr] | None
 
 LEAST, LARGEST = -(1 << 31), (1 << 31) - 1
-#: Bounds of data (all an int32 can be) say nothing once something is added to it.
+#: Bounds of data beyond this (the range of an int32) say nothing once something is added.
 _DATA = 1 << 30
-#: A bound this much higher is as good.
+#: A bound that is higher by at most this is as good.
 _SLACK = 1 << 16
-#: Extents for which a scalar is computed to guess what it is at least.
+#: Extents at which a scalar is evaluated to guess its lower bound.
 _SAMPLES = (1, 2, 37, 997, 1000, 4096, 5040)
 
 
@@ -49,7 +49,7 @@ _ONE = constant(1)
 
 
 def _highest(e: Expr) -> int:
-    """The greatest value of an integer expression that is no position."""
+    """The largest value of an integer expression other than int64."""
     if (
         e.type.is_integer
         and not e.type.signed
@@ -63,7 +63,8 @@ def _highest(e: Expr) -> int:
 
 
 class Ranges:
-    """The ranges of all int64 expressions of a kernel; `varying`: what depends on a SIMD lane."""
+    """The ranges of all int64 expressions of a kernel; `varying`: variables that depend on a SIMD
+    lane."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._hosts = dict(zip(kernel.scalars, kernel.scalar_values, strict=True))
@@ -74,25 +75,25 @@ class Ranges:
             self._variables[kernel.thread] = (constant(0), constant(kernel.threads - 1))
         self._memo: dict[Expr, Range] = {}
         bound = Counter(s.var for s in statements(kernel.body) if isinstance(s, Let | For | Reduce))
-        #: Variables that several statements bind: nothing is said of them.
+        #: Variables that several statements bind, for which no range is derived.
         self.repeated = {v for v, count in bound.items() if count > 1}
-        #: What single variables are given, and what they are at most wherever they are used.
+        #: The values of variables bound once; upper bounds of variables at all their uses.
         self._given: dict[Expr, Expr] = {
             s.var: s.value for s in statements(kernel.body)
             if isinstance(s, Let) and s.var.type == int64 and s.var not in self.repeated
         }  # fmt: skip
         self._guarded = _guards(kernel)
-        #: What scalars are taken to be at least: to be tested.
+        #: The guessed lower bounds of scalars, which have to be tested.
         self.assumed: dict[Var, int] = {}
         self.varying: set[Var] = set()
         assigned: dict[Var, list[Expr]] = {}
         for s in statements(kernel.body):
             if isinstance(s, Declare | Assign) and s.var.type == int64:
                 assigned.setdefault(s.var, []).append(s.value)
-            elif isinstance(s, Reduce):  # its combination is not looked into
+            elif isinstance(s, Reduce):  # its combination is not analysed
                 for v in s.accumulators:
                     assigned.setdefault(v, []).append(v)
-        # A mutable variable has the bounds of all that it is ever given, once these are known.
+        # A mutable variable has the union of the ranges of its values, once these are known.
         waiting = set(assigned)
         while True:
             self._body(kernel.body)
@@ -104,7 +105,7 @@ class Ranges:
             waiting -= set(known)
             self._memo.clear()
 
-    # --- what is asked --------------------------------------------------------------------
+    # --- queries ---------------------------------------------------------------------------
 
     def of(self, e: Expr) -> Range:
         """The range of an int64 expression."""
@@ -113,36 +114,36 @@ class Ranges:
         return self._memo[e]
 
     def fits(self, e: Expr) -> bool:
-        """Whether `e` is an int32 number, at least when the scalars are right (`conditions`)."""
+        """Whether `e` fits int32, given that the scalars satisfy `conditions`."""
         found = self.of(e)
         if found is None:
             return False
         return not any(isinstance(b, Const) and not LEAST <= int(b.value) <= LARGEST for b in found)
 
     def is_natural(self, e: Expr) -> bool:
-        """Whether an expression over scalars is never negative."""
+        """Whether an expression over scalars is known to be non-negative."""
         least = self.least(e)
         return least is not None and least >= 0
 
     def least(self, e: Expr) -> int | None:
-        """A number that an expression over scalars is never below; None: none is known.
+        """A lower bound of an expression over scalars; None if none is known.
 
-        It may rest on guesses about scalars, which `assumed` then says.
+        It may rest on guesses about scalars, which are then in `assumed`.
         """
         if e not in self._least:
             self._least[e] = self._find_least(e)
         return self._least[e]
 
     def never_negative(self, e: Expr) -> bool:
-        """Whether no value of `e` is negative."""
+        """Whether `e` is known to be non-negative."""
         found = self.of(e)
         return found is not None and (self.is_natural(found[0]) or self._difference(e))
 
     def _difference(self, e: Expr) -> bool:
-        """Whether `e`, a sum of differences such as `ids - 1 - id`, is 0 or more because what is
-        subtracted is never larger."""
+        """Whether `e`, a sum of differences such as `ids - 1 - id`, is non-negative because the
+        subtrahends are at most the minuends."""
         terms = self._linear(e, 1, {})
-        for _ in range(len(self._variables)):  # until scalars are left
+        for _ in range(len(self._variables)):  # until only scalars are left
             v = next((v for v, n in terms.items() if n and not self._is_known(v)), None)
             if v is None:
                 break
@@ -164,12 +165,12 @@ class Ranges:
         return len(known) == len(least) and rest + terms.get(_ONE, 0) >= 0
 
     def _is_known(self, e: Expr) -> bool:
-        """Whether the host can compute it."""
+        """Whether the host can compute `e`."""
         return all(isinstance(x, Const | Apply) or x in self._hosts for x in walk((e,)))
 
     def _linear(self, e: Expr, count: int, terms: dict[Expr, int]) -> dict[Expr, int]:
-        """Adds `count · e` to a sum of products of numbers and variables, or of what is not
-        looked into; constants are counts of `_ONE`."""
+        """Adds `count · e` to a linear combination of variables and opaque expressions; constants
+        are multiples of `_ONE`."""
         if isinstance(e, Apply) and e.op.name in ("add", "subtract"):
             self._linear(e.args[0], count, terms)
             return self._linear(e.args[1], count if e.op.name == "add" else -count, terms)
@@ -181,8 +182,9 @@ class Ranges:
         return terms
 
     def conditions(self, fitting: Iterable[Expr], highest: Iterable[Expr]) -> list[Expr]:
-        """Conditions on the scalars under which expressions that `fits` says yes to are int32
-        numbers, and others, over scalars, at most `LARGEST`; without what follows from the rest."""
+        """Conditions on the scalars under which the expressions in `fitting` (for which `fits` is
+        true) are int32 numbers, and those in `highest`, over scalars, at most `LARGEST`; redundant
+        conditions are left out."""
         lows: dict[Expr, None] = {}
         highs: dict[Expr, None] = {}
         for e in highest:
@@ -197,7 +199,7 @@ class Ranges:
         return tests + [at.less_equal(e, LARGEST) for e in highs if e not in below]
 
     def _below(self, tested: dict[Expr, None]) -> set[Expr]:
-        """What is at most LARGEST because smaller expressions of `tested` are."""
+        """Expressions that are at most LARGEST because subexpressions in `tested` are."""
         found: set[Expr] = set()
         for e in walk(tested):
             known = [a in found or a in tested for a in e.args]
@@ -220,7 +222,7 @@ class Ranges:
         return found
 
     def _above(self, tested: dict[Expr, None]) -> set[Expr]:
-        """What is at least LEAST because smaller expressions of `tested` are."""
+        """Expressions that are at least LEAST because subexpressions in `tested` are."""
         found: set[Expr] = set()
         for e in walk(tested):
             known = [a in found or a in tested for a in e.args]
@@ -260,7 +262,7 @@ class Ranges:
                 if mixed or under:
                     self.varying.add(s.var)
             case For() | Reduce():
-                self._bind(s.var, self._turns(s.start, s.stop))
+                self._bind(s.var, self._iterations(s.start, s.stop))
                 if mixed or (isinstance(s, For) and s.kind == "vector"):
                     self.varying.add(s.var)
                 self._body(s.body, under or mixed)
@@ -278,7 +280,7 @@ class Ranges:
     def _bind(self, v: Var, found: Range) -> None:
         self._variables[v] = None if v in self.repeated else found
 
-    def _turns(self, start: Expr, stop: Expr) -> Range:
+    def _iterations(self, start: Expr, stop: Expr) -> Range:
         first, last = self.of(start), self.of(stop)
         if first is None or last is None:
             return None
@@ -339,7 +341,7 @@ class Ranges:
         return None
 
     def _clamped(self, e: Apply) -> Range:
-        """Of min(max(x, low), high), whatever x is."""
+        """The range of min(max(x, low), high) for any x."""
         inner, high = e.args[0], self.of(e.args[1])
         if high is None or not (isinstance(inner, Apply) and inner.op.name == "maximum"):
             return None
@@ -347,7 +349,7 @@ class Ranges:
         return None if low is None else (at.minimum(low[0], high[0]), high[1])
 
     def _shifted_back(self, e: Apply) -> Range:
-        """Of (y >> 2·s) << s, as curves have it: at most y, whatever s is."""
+        """The range of (y >> 2·s) << s, which curves use: at most y, for any s."""
         inner, back = e.args
         if isinstance(inner, Var):
             inner = self._given.get(inner, inner)
@@ -361,7 +363,7 @@ class Ranges:
         return constant(0), source[1]
 
     def _host(self, e: Expr) -> Expr | None:
-        """What the host computes a scalar from."""
+        """The expression that the host computes a scalar from."""
         return self._hosts.get(e) if isinstance(e, Var) else None
 
     def _unary(self, name: str, a: tuple[Expr, Expr]) -> Range:
@@ -412,7 +414,7 @@ class Ranges:
 
     def _product(self, a: tuple[Expr, Expr], b: tuple[Expr, Expr]) -> Range:
         if a[0] is not a[1] and b[0] is not b[1]:
-            return None  # of two that vary: no position, but data, which may well be large
+            return None  # both factors vary: not an index but data, which may be large
         if self.is_natural(a[0]) and self.is_natural(b[0]):
             return at.multiply(a[0], b[0]), at.multiply(a[1], b[1])
         corners = [at.multiply(x, y) for x in a for y in b]
@@ -422,10 +424,10 @@ class Ranges:
         return low, high
 
     def _divided(self, name: str, a: Range, b: Range) -> Range:
-        """Floored, where dividing by 0 gives 0."""
+        """The range of a floor division or remainder, where division by 0 gives 0."""
         if b is None:
             return None
-        if not self.is_natural(b[0]):  # by -1 at worst; a remainder is nearer to 0 than b
+        if not self.is_natural(b[0]):  # at worst by -1; a remainder is closer to 0 than b
             if name == "remainder":
                 return None if _is_data(b) else (at.minimum(b[0], 0), at.maximum(b[1], 0))
             if a is None or _is_data(a) or not self.is_natural(a[0]):
@@ -483,9 +485,9 @@ class Ranges:
         return None
 
     def _guess(self, v: Var) -> int | None:
-        """What a scalar made of extents is at least, for extents that are not 0; 1 is enough.
+        """A lower bound of a scalar computed from extents other than 0, at most 1.
 
-        Arguments of the program that are integers count as extents: it is a guess, to be tested.
+        Integer arguments of the program count as extents.  This is a guess that has to be tested.
         """
         host = self._hosts.get(v)
         known = Const | Extent | Param | Apply
@@ -498,7 +500,7 @@ class Ranges:
 
 
 def _sample(host: Expr, extent: int) -> int:
-    """A host value where all extents are the same."""
+    """The value of a host expression if all extents are the same."""
     values: dict[Expr, Any] = {}
     for x in walk((host,)):
         if isinstance(x, Extent | Param):
@@ -512,8 +514,8 @@ def _sample(host: Expr, extent: int) -> int:
 
 
 def _guards(kernel: Kernel) -> dict[Expr, Expr]:
-    """Variables that are only used where a condition says which scalar they are less than: one
-    less than that, which is the most they are there."""
+    """Upper bounds of variables that are only used under a condition `variable < bound`, for a
+    scalar or constant bound: one less than the bound."""
     used = Counter(e for s in statements(kernel.body) for e in _variables(expressions(s)))
     changed = {s.var for s in statements(kernel.body) if isinstance(s, Declare | Assign)}
     found: dict[Expr, Expr] = {}
@@ -533,7 +535,7 @@ def _guards(kernel: Kernel) -> dict[Expr, Expr]:
 
 
 def _variables(roots: Iterable[Expr]) -> list[Expr]:
-    """Every variable of each of some expressions."""
+    """The variables of each of some expressions, with repetitions."""
     return [e for root in roots for e in walk((root,)) if isinstance(e, Var)]
 
 
@@ -542,7 +544,7 @@ def _is_data(r: tuple[Expr, Expr]) -> bool:
 
 
 def _parts(e: Expr, name: str, found: dict[Expr, None]) -> None:
-    """Adds what has to be tested for `e`: both sides of a maximum (minimum) where it has to."""
+    """Adds what has to be tested for `e`: both operands of a maximum (or minimum)."""
     stack, seen = [e], set()
     while stack:
         e = stack.pop()
@@ -555,6 +557,6 @@ def _parts(e: Expr, name: str, found: dict[Expr, None]) -> None:
             isinstance(e, Apply) and e.op.name == "add" and name == "maximum"
             and isinstance(e.args[1], Const) and -_SLACK < int(e.args[1].value) < 0
         ):  # fmt: skip
-            stack.append(e.args[0])  # a little more than has to be, but the same in many tests
+            stack.append(e.args[0])  # slightly stronger, but the same in many tests
         else:
             found[e] = None

@@ -1,13 +1,13 @@
-"""Which sets of a cache what is touched falls into, and so how much of the cache it can use.
+"""Which sets of a cache some lines map to, and so how much of the cache they can use.
 
-A line of memory has its place in one set of a set-associative cache, that of its number modulo the
-sets, beside as many others as the cache has ways.  Rows whose pitch is a multiple of many lines
-begin in few sets: 4 096 of them, 16 kB apart, have one set of a first cache of 64, which is 12
-lines of 768.  Such an array needs more of the cache than it is large:
+In a set-associative cache a line maps to one set, its number modulo the number of sets, which has
+as many lines as the cache has ways.  Rows whose pitch is a multiple of many lines begin in few
+sets: 4 096 of them, 16 kB apart, share one set of a first cache of 64, that is 12 lines of 768.
+Such an array needs a cache larger than itself:
 
-    needed = lines / (sets that they fall into) · (all sets) · 64 bytes
+    needed = lines / (sets that they map to) · (all sets) · 64 bytes
 
-which is compared with the size of the cache where the bytes themselves would be.
+which is compared with the cache size instead of the number of bytes.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from .maps import Map, Points
 
 #: Bytes of a cache line, on a CPU.
 LINE = 64
-#: Rows of an array that are looked at; others are taken to be like them.
+#: Rows of an array that are sampled; the others are taken to be like them.
 ROWS = 4096
-#: Bytes of a page of memory, and of the large ones that arrays from SOME_PAGES bytes on are given.
-#: Within a page, neighbours in memory are neighbours in a cache; which page comes after is chance.
+#: Bytes of a memory page, and of a large page, which arrays get from SOME_PAGES bytes on.  Only
+#: within a page do contiguous addresses map to contiguous sets; the next page is random.
 PAGE, LARGE_PAGE, SOME_PAGES = 1 << 12, 1 << 21, 1 << 22
 
 
 @dataclass(frozen=True)
 class Cache:
-    """Bytes that a cache holds, and lines of a set (0: any line may be anywhere)."""
+    """The size of a cache in bytes, and its associativity (0: fully associative)."""
 
     size: float
     ways: int = 0
@@ -43,15 +43,15 @@ class Cache:
         return max(int(self.size) // (LINE * self.ways), 1) if self.ways else 1
 
     def seen(self, size: int) -> int:
-        """Sets that an address within an array of `size` bytes tells apart."""
+        """The number of sets that addresses within an array of `size` bytes can distinguish."""
         page = LARGE_PAGE if size >= SOME_PAGES else PAGE
         return min(self.sets, page // LINE)
 
 
 def occupied(maps: Sequence[Map], low: Points, high: Points, piece: int, inner: Sequence[int],
              cache: Cache) -> tuple[float, float]:  # fmt: skip
-    """Bytes of all pieces that boxes of outputs touch (`union_lines`), and how large a cache they
-    need in order to stay: more where one of the arrays crowds into few sets."""
+    """Bytes of all distinct chunks that boxes of outputs touch (`union_lines`), and the cache size
+    that keeps them: more than the bytes if one of the arrays maps to few sets."""
     total = crowded = 0.0
     for _, same in itertools.groupby(sorted(maps, key=array_order), key=array_order):
         arrays = list(same)
@@ -65,17 +65,17 @@ def occupied(maps: Sequence[Map], low: Points, high: Points, piece: int, inner: 
 
 
 def share(m: Map, begin: Points, end: Points, cache: Cache) -> float:
-    """What part of the sets of a cache the lines of these boxes of an array fall into; 1.0 where
-    each has a set of its own."""
+    """The fraction of a cache's sets that the lines of these boxes map to; 1.0 if no two lines map
+    to one set."""
     seen = cache.seen(m.size)
     rows, widths = _rows(m, begin, end)
     first, last = rows // LINE, (rows + widths - 1) // LINE
     keep = np.ones(len(first), np.bool_)
-    keep[1:] = first[1:] != first[:-1]  # neighbours in a line
+    keep[1:] = first[1:] != first[:-1]  # adjacent rows in one line
     first, count = first[keep], (last - first)[keep] + 1
     if (count >= seen).any():
         return 1.0
-    # How many lines begin and end at each set, once around.
+    # How many runs of lines begin and end at each set, modulo the number of sets.
     edges: NDArray[np.int64] = np.zeros(2 * seen + 1, np.int64)
     np.add.at(edges, first % seen, 1)
     np.add.at(edges, first % seen + count, -1)
@@ -85,7 +85,7 @@ def share(m: Map, begin: Points, end: Points, cache: Cache) -> float:
 
 
 def _rows(m: Map, begin: Points, end: Points) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Byte addresses at which the rows of boxes of an array begin, in order, and bytes of each."""
+    """The byte addresses at which rows of an array's boxes begin, sorted, and their lengths."""
     pitch = np.array(m.pitch, np.int64) * m.element
     counts = (end - begin)[:, :-1]
     rows = counts.prod(1)

@@ -1,8 +1,9 @@
-"""`Auto` for folds, and why folds, scans and permutes mostly have nothing to choose.
+"""`Auto` for folds, and why folds, scans and permutes rarely have a choice.
 
-A fold reads everything once in any order, so orders differ by how many blocks ask memory at a time
-alone (`folds.py`), and what is done without a schedule has the most.  Along which axis neighbours
-go is no schedule's: it decides how elements are grouped (`skeletons/lower/fold/rows.py`).
+A fold reads everything once in any order.  So orders differ only by how many blocks access memory
+at a time (`folds.py`), and the lowering without a schedule has the most.  Along which axis
+neighbouring lanes fold is not part of a schedule: it decides how elements are grouped
+(`skeletons/lower/fold/rows.py`).
 """
 
 from __future__ import annotations
@@ -23,44 +24,44 @@ from .choose import KEPT, MARGIN, WORTH
 from .device import Ceilings
 from .folds import predict_fold
 
-#: What is compared with what is done without a schedule: an order of leaves, several to a block.
+#: Candidates next to the lowering without a schedule: an order of leaves, several to a block.
 POOL: tuple[Schedule, ...] = tuple(
     as_schedule(s)
     for s in (Column(256), Row() | Block(8, 32), Row() | Block(32, 32), Row() | Block(1, 256))
 )
 
-#: Elements of a row that are worth a block of threads (`lower/fold/gpu_rows.py`).
+#: Elements of a row from which on a row gets a block of threads (`lower/fold/gpu_rows.py`).
 SHORTEST = 4096
 
 
 @dataclass(frozen=True)
 class FoldChoice:
-    """Seconds predicted for what is done without a schedule, and for each of `others`."""
+    """The predicted seconds without a schedule, and for each of `others`."""
 
     plain: float
     others: tuple[tuple[Schedule, float], ...]
 
     @property
     def schedule(self) -> Schedule | None:
-        """Another schedule has to promise clearly less, as everywhere (`choose.py`)."""
+        """The best of `others` if its predicted gain is large enough, as in `choose.py`."""
         if not self.others:
             return None
         best, seconds = min(self.others, key=lambda o: o[1])
         return best if seconds < min(MARGIN * self.plain, self.plain - WORTH) else None
 
     def lines(self) -> list[str]:
-        """For `explain`."""
+        """The lines of `explain()`."""
         ranked = sorted(self.others, key=lambda o: o[1])
         shown = ", ".join(f"{s!r} {duration(t)}" for s, t in ranked)
         if not shown:
             return [f"{duration(self.plain)} predicted; the extents are too small for others"]
         if self.schedule is None:
-            return [f"{duration(self.plain)} predicted, and no other promises less: {shown}"]
+            return [f"{duration(self.plain)} predicted, and no candidate is faster: {shown}"]
         return [f"{duration(self.plain)} predicted without a schedule: {shown}"]
 
 
 class FoldDecider:
-    """The choice for one fold on a GPU, as `choose.Decider` makes it for other kernels."""
+    """The choice for one fold on a GPU, the counterpart of `choose.Decider`."""
 
     def __init__(self, node: Fold, device: Ceilings) -> None:
         self.node, self.device = node, device
@@ -69,7 +70,7 @@ class FoldDecider:
         self._made: dict[tuple[int, ...], Schedule | None] = {}
 
     def __call__(self, values: Sequence[int]) -> Schedule | None:
-        """The schedule to use, None for the node's own; once for extents of a class."""
+        """The schedule to use, None for the node's own; decided once per class of extents."""
         key = tuple([max(int(n) - 1, 0).bit_length() for n in values])
         try:
             return self._made[key]
@@ -81,8 +82,8 @@ class FoldDecider:
             return schedule
 
     def choice(self, known: Mapping[Expr, int]) -> FoldChoice | None:
-        """None where extents are not known, or results share what they read: there no order of
-        leaves is known to be better; nor for short rows, of which a thread has several as it is."""
+        """None where extents are unknown, where results share reads (no order of leaves is known to
+        be better), and for short rows, of which a thread folds several without a schedule."""
         kernel = kernel_maps(self.node, known)
         if kernel is None or not kernel.size or 0 in kernel.inner or not reads_once(kernel):
             return None
@@ -94,7 +95,7 @@ class FoldDecider:
 
 
 def reads_once(kernel: KernelMaps) -> bool:
-    """Whether no two elements of a fold read the same place."""
+    """Whether each index of an array is read by one element of a fold only."""
     extents = (*kernel.outputs, *kernel.inner)
     return all(
         m.kind == "affine"
@@ -119,26 +120,26 @@ def why_not(node: Node, gpu: bool) -> str:
     if isinstance(node, Permute):
         return _of_permute(node, gpu)
     if isinstance(node, Scan):
-        return "a running value waits for the one before it, and every element is read once"
+        return "each result needs the one before it, and every element is read once"
     if isinstance(node, FoldSeg):
-        return "only data tells how long segments are: threads share them out by elements"
+        return "segment lengths depend on data: threads divide the work by elements"
     return "a matrix product has an order of its own"
 
 
 def _of_fold(node: Fold) -> str:
-    """Along which axis neighbours go, and what that is worth."""
+    """Along which axis neighbouring lanes fold, and why."""
     if not node.outer:
         return "a fold of everything is one row, read once from end to end"
     if runs_across(node):
-        return "neighbours fold different results, which lie side by side in a line of the cache"
-    kept = "" if is_exact(node.combine) else ", and sums of floats keep how they are grouped"
-    return f"neighbours fold the same row{kept}"
+        return "neighbouring lanes fold different results, which share a cache line"
+    kept = "" if is_exact(node.combine) else ", and sums of floats keep their grouping"
+    return f"neighbouring lanes fold the same row{kept}"
 
 
 def _of_permute(node: Permute, gpu: bool) -> str:
     stores = [a for a in access_classes(node) if a.store]
     if any(a.kind == DATA for a in stores):
-        return "data decides where elements go (a LocalityGraph may bring together what meets)"
+        return "target indices depend on data (a LocalityGraph may group blocks that share lines)"
     if any(a.classes == (VERTICAL,) for a in stores) and not gpu:
-        return "updates that may meet keep the order of the source, and threads share them out"
-    return "elements go row by row as they come, or meet in a few places"
+        return "updates of the same element keep the order of the source, and threads divide them"
+    return "elements are stored row by row, or to a few indices"

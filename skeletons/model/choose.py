@@ -1,9 +1,8 @@
 """`Auto`: the schedule with the least predicted time, chosen without running anything.
 
-A kernel has a choice where its elements are independent, lie over two axes or more, and share
-what they read; everything else is done as treadle does it without a schedule.  That is also what
-stays wherever the model does not promise clearly more (`MARGIN`): a model errs, and a wrong choice
-is worse than none.
+A kernel has a choice if its elements are independent, it has two axes or more, and elements share
+what they read; every other kernel is lowered as without a schedule.  So is a kernel for which the
+model does not predict a clear gain (`MARGIN`): models err, and a wrong choice is worse than none.
 """
 
 from __future__ import annotations
@@ -28,21 +27,21 @@ from treadle.skeletons.schedules import (
 
 from ..access.maps import STREAMING, VERTICAL, KernelMaps, Map, access_classes, kernel_maps
 from .device import Ceilings
-from .set_conflicts import Meeting, meetings
+from .set_conflicts import Conflict, conflicts
 from .time import Prediction, predict
 
-#: Another schedule has to promise less than this part of the time.
+#: A schedule is chosen only if its time is below this fraction of the plain one's …
 MARGIN = 0.9
-#: … and save so many seconds: other code has to be compiled, once.
+#: … and it saves this many seconds: it needs another compilation, once.
 WORTH = 30e-6
-#: Times this close are equal: then the sum of the four terms decides.
+#: Times within this factor count as equal: then the sum of the four terms decides.
 EQUAL = 1.02
 
 #: Orders of single elements, for a GPU.
 ORDERS: tuple[ScheduleLike, ...] = (
     Column(8), Column(16), Column(32), Column(64), Column(256), ZigZag(128),
 )  # fmt: skip
-#: Blocks for a GPU: threads, and several outputs of each where loops share what they read.
+#: Blocks for a GPU: single outputs, and several outputs a thread where loops share their reads.
 BLOCKS: tuple[ScheduleLike, ...] = (
     Row() | Block(8, 32), Row() | Block(32, 32), Column(256) | Block(8, 32),
 )  # fmt: skip
@@ -50,33 +49,33 @@ STRIPS: tuple[ScheduleLike, ...] = (
     Row() | Block(16, 128) | PerThread(rows=4), Row() | Block(32, 128) | PerThread(rows=8),
     Row() | Block(64, 128) | PerThread(8, 8), Row() | Block(64, 128) | PerThread(8, 4),
 )  # fmt: skip
-#: Bytes of the states of all loops that a thread runs together; additions of a turn of them.
+#: Most bytes of loop state in a thread, and most additions of an iteration of all its loops.
 MOST_STATE, MOST_WORK = 256, 1024
-#: Tasks for a CPU, rows at once.
+#: Tasks for a CPU, with several rows a thread.
 TASKS: tuple[ScheduleLike, ...] = (
     Row() | Block(64, 128) | PerThread(rows=8), Row() | Block(64, 64) | PerThread(rows=8),
     Row() | Block(16, 64) | PerThread(rows=8), Row() | Block(64, 64) | PerThread(rows=4),
 )  # fmt: skip
-#: Blocks of a permute on a CPU whose neighbours go to different rows: so many elements that lie
-#: side by side in the target, of so many of its rows each.
+#: Blocks of a permute on a CPU that sends neighbours to different rows: so many elements that are
+#: contiguous in the target, by so many of its rows.
 SIDE_BY_SIDE, ROWS_OF_TARGET = 256, (4, 8, 16, 32)
-#: Decisions that are kept, where they depend on the extents themselves.
+#: Decisions kept per kernel.
 KEPT = 256
-#: Orders of blocks, for a schedule that gives only these.
+#: Orders of blocks, for a schedule that fixes only the block.
 BLOCK_ORDERS: tuple[ScheduleLike, ...] = (Column(64), Column(256), Column(1024))
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What was chosen, from what: `predictions` of all candidates, the one that stands without a
-    reason to change first.  `schedule` None: as treadle does it without one.  `crowded`: arrays
-    whose lines throw each other out of a CPU's first cache as it stands, and then under
-    `schedule` (lost: 0.0 where none does any more)."""
+    """A choice and the predictions that it was made from, first that of the plain candidate, which
+    is kept unless another is clearly faster.  `schedule` None: no schedule.  `crowded`: arrays
+    whose lines evict each other from a CPU's first cache under the plain candidate, then under
+    `schedule` (lost: 0.0 if none do)."""
 
     schedule: Schedule | None
     predictions: tuple[Prediction, ...]
     device: Ceilings
-    crowded: tuple[tuple[Map, Meeting, Meeting], ...] = ()
+    crowded: tuple[tuple[Map, Conflict, Conflict], ...] = ()
 
     @property
     def plain(self) -> Prediction:
@@ -92,7 +91,7 @@ class Choice:
 
 
 def least(predictions: Sequence[Prediction]) -> Prediction:
-    """The shortest; of those as good as that, the one with the least work in all four terms."""
+    """The fastest prediction; of those about as fast, the one with the least sum of terms."""
     predictions = [p for p in predictions if not p.rough]
     shortest = min(p.seconds for p in predictions)
     return min((p for p in predictions if p.seconds <= EQUAL * shortest),
@@ -101,9 +100,9 @@ def least(predictions: Sequence[Prediction]) -> Prediction:
 
 def candidates(kernel: KernelMaps, given: Schedule | None, gpu: bool, crowding: bool = False
                ) -> list[Schedule | None]:  # fmt: skip
-    """What is worth a prediction: first what stands, then what fills the layers left open.
+    """The schedules worth a prediction: first the plain one, then fillings of its open layers.
 
-    `crowding`: stores of a CPU lose lines to each other."""
+    `crowding`: stores on a CPU evict each other's lines."""
     height, width = kernel.outputs[-2:]
     if given is None or not given.layers or given.layers == (given.chooser,):
         pool: list[ScheduleLike] = []
@@ -119,15 +118,15 @@ def candidates(kernel: KernelMaps, given: Schedule | None, gpu: bool, crowding: 
         found = [given.replace(*as_schedule(o).layers) for o in orders]
     else:
         found = []
-    fit = [s for s in found if _fits(s, height, width) and (not gpu or _holds(s, kernel))]
+    fit = [s for s in found if _fits(s, height, width) and (not gpu or _fits_registers(s, kernel))]
     fixed = given is not None and any(layer.slot != "chooser" for layer in given.layers)
     return [given if fixed else None, *fit]
 
 
 def across_blocks(kernel: KernelMaps) -> list[ScheduleLike]:
-    """Blocks for a kernel that stores each element somewhere else, and neighbours of a row of its
-    domain to different rows of the target: narrow, so that the sets of a cache hold a line of each
-    row, and long along the axis that follows the rows of the target."""
+    """Blocks for a kernel that stores each element at an index of its own, and neighbours of a row
+    of its domain to different rows of the target: narrow, so that the sets of a cache have space
+    for a line of each row, and long along the axis that follows the rows of the target."""
     last = len(kernel.outputs) - 1
     if len(kernel.stores) != 1 or not kernel.stores[0].coefficients or last < 1:
         return []
@@ -136,7 +135,7 @@ def across_blocks(kernel: KernelMaps) -> list[ScheduleLike]:
              for row in store.coefficients]  # fmt: skip
     if sorted(k for axes in moved for k in axes) != [
         k for k, n in enumerate(kernel.outputs) if n > 1
-    ] or any(len(axes) > 1 for axes in moved):  # two elements may meet
+    ] or any(len(axes) > 1 for axes in moved):  # two elements may have one target
         return []
     beside = next((k for k in range(last) if abs(store.strides[k]) == 1), None)
     if beside is None or abs(store.strides[last]) <= 1:
@@ -155,8 +154,8 @@ def _fits(schedule: Schedule, height: int, width: int) -> bool:
     return (rows < 2 * height or len(block.extents) > 2) and cols < 2 * width
 
 
-def _holds(schedule: Schedule, kernel: KernelMaps) -> bool:
-    """Whether the loops that a thread of a GPU runs together fit its registers, and a compiler."""
+def _fits_registers(schedule: Schedule, kernel: KernelMaps) -> bool:
+    """Whether the loops that a thread of a GPU interleaves fit its registers and code size."""
     per_thread = schedule.per_thread
     own = 1 if per_thread is None else per_thread.rows * per_thread.cols
     work = kernel.operations / max(math.prod(kernel.inner), 1)
@@ -169,11 +168,11 @@ def choose(kernel: KernelMaps, device: Ceilings, given: Schedule | None = None,
     """The schedule with the least predicted time, if that is below MARGIN of the plain one's, and
     WORTH seconds below it.
 
-    `given`: layers that stay; `way`: how the kernel is done without a schedule (`model.predict`);
-    `pool`: other candidates than `candidates` has, the plain one first; `complete`: predict in
-    full also what could not win, and what has nothing to win against.
+    `given`: layers that stay; `way`: how the kernel is lowered without a schedule
+    (`model.predict`); `pool`: candidates to use instead of `candidates`, the plain one first;
+    `complete`: predict in full even candidates that cannot win, or that have no competitor.
     """
-    before = [(m, met) for m, met in meetings(kernel, device, way, given) if met.lost]
+    before = [(m, met) for m, met in conflicts(kernel, device, way, given) if met.lost]
     if pool is None:
         crowding = any(m.store for m, _ in before)
         wanted = candidates(kernel, given, device.gpu, crowding)
@@ -188,13 +187,13 @@ def choose(kernel: KernelMaps, device: Ceilings, given: Schedule | None = None,
             predictions.append(predict(kernel, schedule, device, way, beyond))
         except ScheduleError:
             if not predictions:
-                raise  # what was given does not fit; other candidates are left out
+                raise  # the given schedule does not fit; other candidates are dropped
     best, plain = least(predictions), predictions[0].seconds
     gained = best.seconds < min(MARGIN * plain, plain - WORTH)
     chosen = best.schedule if gained else predictions[0].schedule
     if complete:
         predictions = [predict(kernel, p.schedule, device, way) for p in predictions]
-    after = dict(meetings(kernel, device, way, chosen)) if before else {}
+    after = dict(conflicts(kernel, device, way, chosen)) if before else {}
     crowded = tuple((m, met, after[m]) for m, met in before)
     return Choice(chosen, tuple(predictions), device, crowded)
 
@@ -203,10 +202,10 @@ def choose(kernel: KernelMaps, device: Ceilings, given: Schedule | None = None,
 
 
 def has_choice(node: Node, gpu: bool) -> bool:
-    """Whether orders and blocks of a kernel are open and could matter: see the module.
+    """Whether the order and blocks of a kernel are open and can matter: see the module docstring.
 
-    A permute has a choice where its stores go across the rows of the source; on a CPU if it
-    overwrites, so that its elements may go in any order.
+    A permute has a choice if its stores cross the rows of the source; on a CPU only if it
+    overwrites, so that its elements may be stored in any order.
     """
     if isinstance(node, Permute):
         stores = [a for a in access_classes(node) if a.store]
@@ -223,7 +222,7 @@ def has_choice(node: Node, gpu: bool) -> bool:
 
 
 def way_of(node: Node, gpu: bool) -> str:
-    """How a kernel is done without a schedule: "rows", "strips" or "tiles"."""
+    """How a kernel is lowered without a schedule: "rows", "strips" or "tiles"."""
     from ..ir import transform
     from ..lower.build import Builder, LoweringContext
 
@@ -247,9 +246,9 @@ def way_of(node: Node, gpu: bool) -> str:
 
 class Decider:
     """The choice for one kernel, made once per class of extents (powers of two); for a permute on a
-    CPU once for every extents, as they decide which sets of the caches it crowds.
+    CPU once per extents, since the exact extents decide which cache sets its stores map to.
 
-    `extents` are what the choice depends on; call it with their values, in order.
+    `extents` are the extents that the choice depends on; call it with their values, in order.
     """
 
     def __init__(self, node: Node, device: Ceilings) -> None:
@@ -262,7 +261,7 @@ class Decider:
         self._made: dict[tuple[int, ...], Schedule | None] = {}
 
     def __call__(self, values: Sequence[int]) -> Schedule | None:
-        """The schedule to use, None for the node's own."""
+        """The schedule to use, None for the node's own schedule."""
         key = tuple(map(int, values))
         if not self.exact:
             key = tuple([max(n - 1, 0).bit_length() for n in key])
@@ -277,8 +276,8 @@ class Decider:
             return schedule
 
     def choice(self, known: Mapping[Expr, int], complete: bool = False) -> Choice | None:
-        """The choice with its predictions; None where extents are not known, or there is nothing
-        to compute."""
+        """The choice with its predictions; None where extents are unknown, or the kernel is
+        empty."""
         kernel = kernel_maps(self.node, known)
         if kernel is None or not kernel.size or 0 in kernel.inner:
             return None

@@ -1,7 +1,6 @@
 """How the lowerings cover a domain under a schedule: units in an order, and threads within them.
 
-What a kernel does without a schedule is a form, too; the rules are those of `skeletons/lower`, in a
-few lines.
+The lowering without a schedule has a form as well.  The rules summarise those of `skeletons/lower`.
 """
 
 from __future__ import annotations
@@ -33,24 +32,24 @@ from ..lower.transpose.cpu import sides
 from .device import Ceilings
 from .walk import Walk, points_of
 
-#: Slots of a thread for the place of its outputs, by order; compiled for sm_90a, integer
-#: instructions counted twice: their units are half as wide.  Where elements are visited, blocks.
-#: Curves are computed in 32 bits where extents allow it (in 64: 125 and 210).
+#: Issue slots for the index arithmetic of a thread's outputs, by order; compiled for sm_90a.
+#: Integer instructions count twice: their units are half as wide.  First where elements are
+#: visited, then blocks.  Curves use 32 bits where extents allow it (in 64 bits: 125 and 210).
 INDEX = {"Row": 25, "Column": 50, "ZigZag": 57, "Tile": 70, "Swizzle": 50, "Morton": 79,
          "Hilbert": 116, "Table": 45}  # fmt: skip
 BLOCK_INDEX = {"Row": 35, "Column": 48, "ZigZag": 54, "Tile": 58, "Swizzle": 38, "Morton": 92,
                "Hilbert": 129, "Table": 50}  # fmt: skip
-#: … on a CPU, which computes in 64 bits.
+#: … on a CPU, which uses 64 bits.
 CPU_INDEX = INDEX | {"Morton": 125, "Hilbert": 210}
-#: Of a user's own order; of rows that follow each other; and more of a curve on a line, some ids of
-#: which are beyond its end.
+#: … of a user-defined order; of rows in sequence; and the extra slots of a curve on a line, some of
+#: whose ids are beyond the end.
 OWN_INDEX, ROWS_INDEX, BEYOND = 75, 12, 2
-#: Where warps are looked at, as parts of the way: not at edges.
-PLACES = (0.371, 0.537, 0.713)
-#: Slots more where a GPU looks up which block comes next, beyond those of the row order; and where
-#: blocks come in clusters, which a block finds its place in (counted: 14 instructions).
+#: Where warps are sampled, as fractions of the domain: not at its edges.
+POSITIONS = (0.371, 0.537, 0.713)
+#: Extra slots if a GPU looks up which block comes next, beyond those of the row order; and if
+#: blocks come in clusters, in which a block has to find its position (14 instructions counted).
 LOOK_UP, IN_CLUSTER = 6, 13
-#: … for every axis beyond two (a division more: counted, 10 instructions).
+#: … for every axis beyond two (one more division: 10 instructions counted).
 ANOTHER_AXIS = 18
 #: Bytes that a task moves on a CPU.
 TASK_BYTES = 1 << 17
@@ -60,12 +59,11 @@ TASK_BYTES = 1 << 17
 class Form:
     """How a lowering covers a domain: units in an order, threads (lanes) within them.
 
-    `ids`: units of one block or task; `patch`: outputs of a thread along every axis, `sharing`: of
-    these, what uses a value that it loaded together; `block`: at block grain; `staged`: transposing
-    reads go through shared memory, or tiles in a core's caches.  `following`: outputs of a
-    rectangle that follow each other among the lanes.  `fit`: blocks that a multiprocessor holds at
-    most, `stay`: they take one piece after the other.  `looked_up`: a block has to load first which
-    one it is.
+    `ids`: units of one block or task; `patch`: outputs of a thread along every axis; `sharing`: of
+    these, the outputs that share loaded values; `block`: at block grain; `staged`: transposing
+    reads go through shared memory, or through tiles in a core's caches.  `following`: a rectangle
+    of outputs that consecutive lanes compute.  `fit`: resident blocks of a multiprocessor at most;
+    `stay`: these are persistent.  `looked_up`: a block first loads its position from a table.
     """
 
     walk: Walk
@@ -84,23 +82,23 @@ class Form:
 
 
 def form_of(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings, way: str) -> Form:
-    """What the lowerings make of a schedule."""
+    """How the lowerings cover the domain of a kernel under a schedule."""
     rank = len(kernel.outputs)
     fixed = schedule is not None and (schedule.order or schedule.visits_blocks
                                       or schedule.per_thread)  # fmt: skip
-    if schedule is None or not fixed or kernel.size <= 1:  # one output is in no order
+    if schedule is None or not fixed or kernel.size <= 1:  # one output has no order
         return _together(kernel, device) or _default(kernel, device, way)
     plan = as_schedule(schedule).resolve(rank)
     order: Order = plan.order
     name, by_blocks = type(order).__name__, plan.grain == "block"
     if rank == 1 and isinstance(order, PlaneOrder):
-        name = "Row"  # on a line they are all the same
-    places = BLOCK_INDEX if by_blocks else INDEX if device.gpu else CPU_INDEX
-    index = places.get(name, OWN_INDEX)
+        name = "Row"  # on a line these orders are all the same
+    slots = BLOCK_INDEX if by_blocks else INDEX if device.gpu else CPU_INDEX
+    index = slots.get(name, OWN_INDEX)
     if rank == 1 and isinstance(order, Morton | Hilbert):
         index += BEYOND
     if by_blocks and getattr(order, "width", 0) == 1:
-        index = BLOCK_INDEX["Row"]  # blocks below each other: a division less
+        index = BLOCK_INDEX["Row"]  # columns of one block: one division less
     walk, patch = Walk(kernel.outputs, order, plan.unit), plan.per_thread
     plain = not by_blocks and type(order) is Row and max(plan.unit) == 1
     if not device.gpu:
@@ -109,7 +107,7 @@ def form_of(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings, way
         if by_blocks:
             return Form(walk, 1, 1, patch, True, rank - 1, False, ROWS_INDEX, patch)
         return Form(walk, _task(kernel), 1, patch, False, rank - 1, False, index, patch)
-    # Row by row over single elements is what is done anyhow, but for tiles.
+    # Single elements row by row are what happens without a schedule, except for tiles.
     if plain:
         return _default(kernel, device, "rows" if way == "tiles" else way, plan.threads)
     if way == "visits":
@@ -123,14 +121,14 @@ def form_of(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings, way
     index += IN_CLUSTER * isinstance(residency, Clusters) + ANOTHER_AXIS * max(rank - 2, 0)
     table = by_blocks and looked_up(order) and not by_graph
     if table:
-        index += BLOCK_INDEX["Row"] + LOOK_UP - places.get(name, OWN_INDEX)
+        index += BLOCK_INDEX["Row"] + LOOK_UP - slots.get(name, OWN_INDEX)
         walk = dataclasses.replace(walk, table=True)
-    # Loops of a thread's outputs run together; else only neighbours of a row are.
+    # If there are loops, those of a thread's outputs share values; else only neighbours in a row.
     sharing = patch if kernel.inner else (*(1,) * (rank - 1), patch[-1])
     if not by_blocks:
         threads = plan.threads or THREADS
         return Form(walk, threads, threads, patch, False, rank - 1, False, index, sharing)
-    # Warps that are outside the domain end at once, and leave their place to others.
+    # Warps outside the domain exit immediately, and other warps take their slots.
     covered = math.prod(min(u, n) for u, n in zip(plan.unit, kernel.outputs, strict=True))
     threads = min(max(covered // math.prod(patch), 1), 1024)
     registers = 32 + (math.prod(patch) - 1) * kernel.state // 4
@@ -140,7 +138,7 @@ def form_of(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings, way
 
 
 def _together(kernel: KernelMaps, device: Ceilings) -> Form | None:
-    """Loops that a lowering for a GPU runs together unasked (`lower/gpu/jam_neighbours.py`)."""
+    """The form of loops that a GPU lowering interleaves unasked (`lower/gpu/jam_neighbours.py`)."""
     from ..lower.gpu.jam_neighbours import MOST_STATE, PLANS
 
     rank = len(kernel.outputs)
@@ -161,14 +159,14 @@ def _together(kernel: KernelMaps, device: Ceilings) -> Form | None:
     return form_of(kernel, found, device, "rows") if shared and found is not None else None
 
 
-#: Registers of a multiprocessor.
+#: Registers per multiprocessor.
 REGISTERS = 65536
-#: Elements that a block of a permute takes at a time, its threads, and such blocks that a
-#: multiprocessor has.
+#: Elements that a block of a permute takes at a time, its threads, and the number of such blocks
+#: resident on a multiprocessor.
 VISITS, VISIT_THREADS, VISIT_FIT = 4096, 512, 3
-#: Slots more for the place of an element of a permute in an order, twice in its block.
+#: Extra slots for the index of an element of a permute in an order; twice that with blocks.
 VISIT_INDEX = 8
-#: Threads of a block on a GPU where nobody asks for others; of one that moves tiles.
+#: Default threads of a block on a GPU; threads of a block that moves tiles.
 THREADS, TILE_THREADS = 128, 512
 
 
@@ -182,7 +180,7 @@ def _default(kernel: KernelMaps, device: Ceilings, way: str, threads: int | None
     if way == "tiles" and rank > 1:
         across = _across(kernel)
         if not device.gpu:
-            # Of one read, which nearly all kernels have.
+            # For one read: nearly all such kernels have only one.
             width, length = sides([max(m.element for m in kernel.reads)])
             unit = tuple({across: width, last: length}.get(k, 1) for k in range(rank))
             return Form(Walk(domain, Row(), unit), 1, 1, ones, True, last, True, ROWS_INDEX, ones)
@@ -214,7 +212,7 @@ def _default(kernel: KernelMaps, device: Ceilings, way: str, threads: int | None
 
 
 def _across(kernel: KernelMaps) -> int:
-    """The axis that reads follow in steps of one, other than the last."""
+    """The axis other than the last along which reads are contiguous."""
     rank = len(kernel.outputs)
     for m in kernel.reads:
         for k in range(rank - 2, -1, -1):
@@ -224,7 +222,7 @@ def _across(kernel: KernelMaps) -> int:
 
 
 def _task(kernel: KernelMaps) -> int:
-    """Outputs of a task: about TASK_BYTES in and out."""
+    """Outputs of a task that reads and writes about TASK_BYTES."""
     size = sum(m.element for m in {m.leaf: m for m in kernel.maps}.values())
     return 1 << max(int(TASK_BYTES / max(size, 1)).bit_length() - 1, 6)
 
@@ -233,27 +231,27 @@ def _task(kernel: KernelMaps) -> int:
 
 
 def operations(kernel: KernelMaps, form: Form) -> float:
-    """Additions of one output; what the rows of a thread have in common is computed once."""
+    """Additions per output; what the rows of a thread have in common counts once."""
     rows = form.patch[-2] if len(form.patch) > 1 else 1
     return kernel.operations - kernel.shared * (1 - 1 / rows)
 
 
 def shared_loads(m: Map, patch: Sequence[int], inner: Sequence[int]) -> float:
-    """Loads of one output, those that a thread's outputs share counted once."""
+    """Loads per output; a load that several outputs of a thread share counts once."""
     outputs = math.prod(patch)
     if outputs == 1 or m.kind == DATA:
-        return m.taps * m.turns
+        return m.taps * m.iterations
     if not m.shape:
-        return m.turns / outputs
+        return m.iterations / outputs
     low = np.array([[0] * len(patch)], np.int64)
     points = with_inner(points_of(low[0], low[0] + np.array(patch)), inner, 1)
-    # As written: at the edges a boundary would make places equal.
-    places = np.unique(m.indices(points), axis=0)
-    return len(places) / outputs * m.turns
+    # Indices as written: boundary handling would make some at the edges equal.
+    indices = np.unique(m.indices(points), axis=0)
+    return len(indices) / outputs * m.iterations
 
 
 def lanes_of(form: Form, part: float, count: int = 32) -> Points:
-    """The first outputs of the lanes of a warp, at a part of the way through the domain."""
+    """The first outputs of the lanes of a warp, at a fraction of the way through the domain."""
     walk = form.walk
     if not form.block:
         first = walk.at(part) // form.ids * form.ids

@@ -1,7 +1,7 @@
-"""What a device can do at most: the ceilings that feed the model, and where they are kept.
+"""The ceilings of a device, that is, the peak rates that feed the model, and their storage.
 
-`treadle ceilings` measures them once and stores them; until then, shipped ones stand in: those of
-an H200 (docs: measured, see `H200.origin`), and careful guesses for a CPU nobody has measured.
+`treadle ceilings` measures and stores them. Until then, shipped ones are used: measured ones of an
+H200 (see `H200.origin`), and conservative guesses for a CPU.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class Ceilings:
     """Rates in bytes and operations a second for the whole device, sizes in bytes.
 
     `dram`: copying, bytes read and written; `far`: from the shared cache (a GPU's L2 to its L1s, a
-    CPU's last cache to the second one); `near`: from a CPU core's own second cache, all cores (a
-    GPU's first cache is counted in wavefronts: 0).  `issue`: instructions a second (of a warp, of a
-    vector).  `clock`: Hz; `units`: multiprocessors or cores; `shared`, `own`, `first`: sizes of
-    the shared cache, of a unit's second cache (a GPU has none: 0) and of its first.  `launch`:
-    seconds that a kernel costs besides.  `lanes`: elements of four bytes that an instruction
-    works on.  `origin`: who measured what.  `first_ways`, `own_ways`: lines of a set of a unit's
-    own caches (0: not known, or a GPU).
+    CPU's last cache to the second one); `near`: from the second caches of all CPU cores (0 on a
+    GPU, whose first cache is counted in wavefronts).  `issue`: instructions a second (of a warp, of
+    a vector).  `clock`: Hz; `units`: multiprocessors or cores; `shared`, `own`, `first`: sizes of
+    the shared cache, of a unit's second cache (0 on a GPU) and of its first.  `launch`: the launch
+    overhead in seconds.  `lanes`: elements of four bytes per instruction.  `origin`: where the
+    numbers come from.  `first_ways`, `own_ways`: the associativity of a unit's own caches (0 if
+    unknown, or on a GPU).
     """
 
     name: str
@@ -60,11 +60,11 @@ class Ceilings:
 
     @property
     def guessed(self) -> bool:
-        """Nobody measured them, on this device or one of its kind."""
+        """Whether they are defaults: not measured on this device or one of its kind."""
         return self.origin == UNKNOWN_CPU.origin
 
     def rows(self) -> list[tuple[str, str]]:
-        """What it can do, for a table."""
+        """The rows of a table for people."""
         shared, own = ("L2 to L1", "") if self.gpu else ("shared cache", "own caches")
         found = [
             ("copy", f"{self.dram / 1e9:,.1f} GB/s, read and written"),
@@ -78,7 +78,7 @@ class Ceilings:
 
     @property
     def piece(self) -> int:
-        """Bytes that a miss brings in."""
+        """Bytes that a miss fetches."""
         return 32 if self.gpu else 64
 
 
@@ -98,7 +98,7 @@ UNKNOWN_CPU = Ceilings(
 
 
 def default(backend: str) -> Ceilings:
-    """The shipped ceilings for a backend, a CPU's with this machine's cores and caches."""
+    """The shipped ceilings for a backend; for a CPU, with this machine's cores and caches."""
     if target_of(backend).gpu:
         return H200
     cores = os.cpu_count() or 1
@@ -114,7 +114,7 @@ def default(backend: str) -> Ceilings:
 
 @functools.cache
 def data_caches() -> dict[int, tuple[int, int]]:
-    """(bytes, ways) of the data caches by level, as Linux tells them; empty elsewhere."""
+    """(bytes, ways) of the data caches by level, as Linux reports them; empty elsewhere."""
     found: dict[int, tuple[int, int]] = {}
     for index in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
         try:
@@ -131,27 +131,27 @@ def data_caches() -> dict[int, tuple[int, int]]:
     return found
 
 
-# --- kept ------------------------------------------------------------------------------------
+# --- storage ---------------------------------------------------------------------------------
 
 
 def key(backend: str, machine: list[str]) -> str:
-    """The name under which a device's ceilings are kept: processor or GPU, whatever the version."""
+    """The key of a device's ceilings: processor or GPU, independent of versions."""
     return store.key(FOLDER, backend, store.processor(), os.cpu_count(), machine)
 
 
 def keep(backend: str, machine: list[str], ceilings: Ceilings) -> None:
-    """Store measured ceilings; a store that cannot be written is no store."""
+    """Stores measured ceilings; does nothing if the store cannot be written."""
     store.put(key(backend, machine), dataclasses.asdict(ceilings), FOLDER)
     _recall.cache_clear()
 
 
 def ceilings(backend: str, machine: list[str]) -> Ceilings:
-    """Those measured on this device, else the shipped ones.  A damaged file is dropped."""
+    """The ceilings measured on this device, else the shipped ones.  Deletes a damaged file."""
     return _recall(backend, tuple(machine), str(store.directory(FOLDER)))
 
 
 def device_of(program: Any) -> Ceilings:
-    """The ceilings of the device that a program runs on, shipped ones where there is none here."""
+    """The ceilings of the device that a program runs on, shipped ones if it is not here."""
     try:
         machine = program.machine()
     except BackendUnavailable:
@@ -172,9 +172,9 @@ def _recall(backend: str, machine: tuple[str, ...], folder: str) -> Ceilings:
 
 
 def from_dict(value: Any, shipped: Ceilings | None = None) -> Ceilings | None:
-    """What `dataclasses.asdict` gave; None for anything that is no set of ceilings.
+    """The inverse of `dataclasses.asdict`; None for values that are not ceilings.
 
-    `shipped` has the ways of caches, which ceilings did not always say.
+    `shipped` provides the associativity of caches, which older files lack.
     """
     fields = dataclasses.fields(Ceilings)
     if isinstance(value, dict) and shipped is not None:

@@ -1,17 +1,17 @@
-"""What a kernel costs on a GPU beside the bytes of its memory: instructions, wavefronts of the L1,
-bytes between L2 and L1s, and blocks that come and go.
+"""Costs of a kernel on a GPU other than DRAM traffic: instructions, wavefronts of the L1, bytes
+between L2 and L1s, and the lifetimes of blocks.
 
-    issue       slots of the schedulers; integer instructions take two, their units are half as
-                wide; multiplications of 64 bits, for addresses, four; those of doubles two, in
-                units beside the others
-    wavefronts  banks of the L1 that a warp's words meet in, and lines that its words straddle
-    far         sectors that the blocks of one multiprocessor share, each request of a line at least
-    turnover    each block lives as long as its latencies, longer where all multiprocessors wait for
-                the same sector; and they are launched one after the other, beside all else
+    issue       slots of the schedulers; integer instructions take two, since their units are half
+                as wide; 64-bit multiplications, for addresses, four; double-precision instructions
+                two, in separate units
+    wavefronts  conflicts between a warp's words in the banks of the L1, and lines they straddle
+    far         sectors that the blocks of one multiprocessor share, at least each line's request
+    turnover    a block lives as long as its latencies, longer if all multiprocessors wait for the
+                same sector; launches are serial, in parallel with everything else
 
-Constants are of an H200, from what is said there (benchmarks/results/schedules-gpu-*, and the
-machine code).
-None belongs to a schedule; only those of loops of unlike turns are of a single program.
+The constants are those of an H200, from the measurements named (benchmarks/results/schedules-gpu-*,
+and the machine code).  None is specific to a schedule; only those of irregular loops come from a
+single program.
 """
 
 from __future__ import annotations
@@ -34,106 +34,108 @@ from treadle.skeletons.schedules import (
 
 from ..access.footprint import array_boxes, union_lines, with_inner
 from ..access.maps import HORIZONTAL, RANDOM, STREAMING, VERTICAL, KernelMaps, Map, Points
-from .coverage import PLACES, Form, lanes_of, operations, shared_loads
+from .coverage import POSITIONS, Form, lanes_of, operations, shared_loads
 from .device import Ceilings
 
 #: Threads of a multiprocessor, and blocks.
 RESIDENT_THREADS, RESIDENT_BLOCKS = 2048, 32
-#: Cycles of the L1 for each line that a warp's words are on beside what their banks need: 32 lanes
-#: in 32 lines without a conflict take 9.3 cycles (measured on an H200).
+#: Cycles of the L1 for each line that a warp's words are on, in addition to those of its banks: 32
+#: lanes in 32 lines without a bank conflict take 9.3 cycles (measured on an H200).
 STRADDLE = 0.27
-#: Words of a bank, of four bytes, that the L1 delivers in a cycle; and banks.
+#: Banks of the L1, each of which delivers a word of four bytes in a cycle.
 BANKS = 32
-#: … and for adding 32 words into shared memory at random: twice the most that meet in a bank.
+#: … and for adding 32 words into shared memory at random: twice the most words in one bank.
 ATOMIC = 7.0
-#: Bytes that the L2 could have delivered while it answers for one line, however little is asked of
-#: it: a slice looks up one a cycle (counted: in 97 % of them in a + aᵀ row by row, one in eight for
-#: the other half of the L2), and gives two sectors.  And past the L1, where requests for the same
-#: sectors are answered together: 2.2e11 a second, in transpositions and products alike.
+#: Bytes that the L2 could have delivered while it serves a request for one line, however small: a
+#: slice looks up one a cycle (counted: in 97 % of the cycles of a + aᵀ row by row, one in eight for
+#: the other half of the L2), and returns two sectors.  And for reads past the L1, where requests
+#: for the same sectors are merged: 2.2e11 a second, in transpositions and products alike.
 REQUEST, BYPASSING = 60, 39
 #: … for each byte of a part of a sector that is stored alone, and for every doubling of the rows
-#: that what is resident stores such parts to: sectors whose parts come far apart leave the L2
-#: before they are whole, DRAM writes them in part and gives them again (permutes to the transposed,
-#: counted: 1.4 times the least where parts go to 400 rows at a time, 2.2 where to 4 096, 3.7 where
-#: to 65 536; rows 4 000, 4 096 or 4 104 long make no difference).
+#: that resident blocks store such parts to: sectors whose parts are stored far apart in time leave
+#: the L2 incomplete, and DRAM writes them in part and returns them again (permutes to the
+#: transposed, counted: 1.4 times the least where parts go to 400 rows at a time, 2.2 where to
+#: 4 096, 3.7 where to 65 536; row lengths of 4 000, 4 096 or 4 104 make no difference).
 OF_BYTE, OPEN = 14.6, 10.6
-#: Of what several blocks ask for past the L1, what is not in the L2 any more (counted: 9.2 instead
-#: of 8.4 million sectors of DRAM in a transposition, 5.0, not 2.1, where axes are turned round).
-GIVEN_UP = 0.09
-#: Of the sectors that a multiprocessor asks for: those that no other one near it asks for at that
-#: time (the L2 answers these together): 17 taps down a column, in blocks of a row, take 89 us
-#: (measured), not 146.
+#: The fraction of reads past the L1 by several blocks that has left the L2 (counted: 9.2 instead of
+#: 8.4 million sectors of DRAM in a transposition, 5.0 instead of 2.1 where axes are rotated).
+REFETCHED = 0.09
+#: The fraction of a multiprocessor's sector requests that no other one nearby makes at that time
+#: (the L2 merges these): 17 taps down a column, in blocks of a row, take 89 us (measured), not 146.
 ALONE = 0.45
-#: … and in loops, where few come at the same time (counted: 0.89 to 0.97 in A·B and Aᵀ·B; but then
-#: the L2 gives 9.6, not 8.4 TB/s).
+#: … and in loops, where few coincide (counted: 0.89 to 0.97 in A·B and Aᵀ·B; but then the L2
+#: delivers 9.6, not 8.4 TB/s).
 IN_LOOPS = 0.75
-#: Seconds from one block's launch to the next one's: 262 144 blocks of any kind take 157 us.
+#: Seconds between the launches of two blocks: 262 144 blocks of any kind take 157 us.
 DISPATCH = 0.6e-9
-#: Seconds that a block lives whatever it does (launch, addresses, the last store); more until data
-#: from L2 or DRAM is there, and where the blocks of a cluster begin together.
+#: Seconds that any block lives (launch, addresses, the last store); additional seconds until data
+#: from L2 or DRAM arrives, and where the blocks of a cluster begin together.
 LIFE, FIRST_DATA, CLUSTER = 0.32e-6, 0.47e-6, 0.025e-6
-#: … and where the L1 would hold all that is read, but blocks begin with what it has not met: from
-#: L2, and longer for every multiprocessor that asks for the same sectors at that time (u[i]·v[j] of
-#: 8192 squared: 175 us row by row, where all ask for one u[i], 163 in columns of 256; of u[i] alone
-#: 175 and 161; of v[j] alone, which stays, 161).
+#: … and if the L1 can hold all reads, but blocks begin with new ones: from L2, and longer for every
+#: multiprocessor that requests the same sectors at that time (u[i]·v[j] of 8192 squared: 175 us row
+#: by row, where all request one u[i], 163 in columns of 256; of u[i] alone 175 and 161; of v[j]
+#: alone, which stays, 161).
 FROM_L2, SAME = 0.13e-6, 0.9e-9
-#: … and past the L1, where every warp asks (278 us of u[i]·v[j]; 325, not 225, of a[i, j] + u[i]).
+#: … and past the L1, where every warp requests (278 us of u[i]·v[j]; 325, not 225, of a[i, j] +
+#: u[i]).
 SAME_PAST = 3e-9
-#: … and until a block has loaded which one it is, from a table of the order (8 192 squared in
-#: blocks of 8 × 32: 230 us by arithmetic, 325 looked up; five points of 4 096 squared: 64 and 86;
-#: least squares over 40 such pairs).
+#: … and until a block has loaded its position from a table of the order (8 192 squared in blocks of
+#: 8 × 32: 230 us by arithmetic, 325 by lookup; five points of 4 096 squared: 64 and 86; least
+#: squares over 40 such pairs).
 LOOKED_UP = 0.34e-6
-#: Seconds more until data is there where what is resident touches parts of rows only, all over
-#: memory: rows of DRAM are opened for less (columns of any width take 16 us of 225 longer).
+#: Additional seconds until data arrives if resident blocks touch only parts of rows, all over
+#: memory: each opened row of DRAM serves fewer bytes (columns of any width take 16 us of 225
+#: longer).
 OPENED = 0.075e-6
-#: Cycles more that a block lives for every load of a thread; for every turn of a loop, whose loads
-#: wait for each other; for every slot that computes places, each of which waits for the one before;
-#: and for every doubling of the lines that an access of a warp is on: it waits for the last.
-LOAD, TURN, PLACE, LINES = 54.0, 112.0, 2.3, 60.0
-#: … of a turn of a loop, for every line that its warp brings in and every multiprocessor that asks
-#: for it at that time: they get it one after the other (Aᵀ·B of 2048 squared in blocks of a row
-#: takes 3.5 ms where 140 ask for the lines of a turn, 4.2 where 188 do, 3.0 where 50 do).
-IN_TURN = 0.86
-#: … where all that is resident goes through more than the L2 holds, and its lines come from DRAM
-#: (A·B of 4096 squared, blocks of 8 × 32: 22.8 ms row by row, 17.5 in columns of 512).
+#: Additional cycles of a block's life for every load of a thread; for every loop iteration, whose
+#: loads wait for each other; for every slot of index arithmetic, which is a dependence chain; and
+#: for every doubling of the lines of a warp's access, which waits for the last one.
+LOAD, ITERATION, INDEX_SLOT, LINES = 54.0, 112.0, 2.3, 60.0
+#: … of a loop iteration, for every line that its warp fetches and every multiprocessor that
+#: requests it at that time: these are served one after the other (Aᵀ·B of 2048 squared in blocks of
+#: a row takes 3.5 ms where 140 request the lines of an iteration, 4.2 where 188 do, 3.0 where 50
+#: do).
+CONTENDED = 0.86
+#: … if all resident blocks together read more than the L2 holds, and lines come from DRAM (A·B of
+#: 4096 squared, blocks of 8 × 32: 22.8 ms row by row, 17.5 in columns of 512).
 FROM_DRAM = 50.0
 #: … for every doubling of the rows of an array that are read all over the device at the same time,
-#: each at its own place, from one a multiprocessor on (A·B of 2048 squared, blocks of 8 × 32: 136
-#: rows 2.22 ms, 264 to 528 2.30, 1056 2.32, all 2.39, with fewer sectors from L2).
+#: each at its own position, from one a multiprocessor on (A·B of 2048 squared, blocks of 8 × 32:
+#: 136 rows 2.22 ms, 264 to 528 2.30, 1056 2.32, all 2.39, with fewer sectors from L2).
 APART_ROWS = 7.0
-#: Cycles of a turn more where a thread runs several loops.
+#: Additional cycles of an iteration if a thread interleaves several loops.
 APIECE = 110.0
-#: Slots of a turn of a loop besides; of the place of a load in it that is not the neighbour of the
-#: one before, and of one that is where several outputs run together, and turns are not unrolled as
-#: far; and more of the first along Hilbert's curve of elements (machine code: 53 instructions in 16
-#: turns of two loads).
-A_TURN, STEP, TOGETHER, CURVED = 0.5, 3.5, 2.0, 3.3
-#: Slots of the place of a load outside loops, for every row of an array: two clamps and an address,
-#: of integers (17 taps in a column: 105 instructions counted, which take 160 slots).
+#: Slots of the loop overhead of an iteration; of the address of a load in it that is not contiguous
+#: with the one before, and of one that is, if several outputs are interleaved, where loops are
+#: unrolled less; and additional slots of the former along Hilbert's curve of elements (machine
+#: code: 53 instructions in 16 iterations of two loads).
+LOOP_OVERHEAD, STEP, TOGETHER, CURVED = 0.5, 3.5, 2.0, 3.3
+#: Slots of the address of a load outside loops, for every row of an array: two integer clamps and
+#: an address (17 taps in a column: 105 instructions counted, which take 160 slots).
 OTHER_ROW = 5.6
-#: How much longer a warp runs loops of unlike turns for every element that its lanes are apart:
-#: neighbours have about as many, and the warp waits for the longest (the turns of the Mandelbrot
-#: set, counted: lanes of 4 × 8 run 3.4 % fewer than those of 1 × 32, of 2 × 16 2.2 %; a Julia set,
-#: whose border is longer, takes 11 and 7 % less time: it depends on the picture).
+#: How much longer a warp runs loops of irregular lengths for every element of distance between its
+#: lanes: neighbours have similar lengths, and the warp waits for the longest (iterations of the
+#: Mandelbrot set, counted: lanes of 4 × 8 run 3.4 % fewer than those of 1 × 32, of 2 × 16 2.2 %; a
+#: Julia set, whose border is longer, takes 11 and 7 % less time: it depends on the picture).
 APART = 0.002
-#: … and where half of what is resident lies close together, and spans no axis: it is dear or cheap
-#: as a whole, so that cheap blocks, which wait, do not run beside dear ones, which compute (columns
-#: of 128 and 256, of which one or a part of one is resident, take 83.4 us, those of 32 81.0; but
-#: squares along Hilbert's curve 80.2).
+#: … and if half of the resident blocks are close together and span no axis: they are expensive or
+#: cheap as a whole, so that cheap blocks, which wait, do not overlap with expensive ones, which
+#: compute (columns of 128 and 256, of which one or a part of one is resident, take 83.4 us, those
+#: of 32 81.0; but squares along Hilbert's curve 80.2).
 UNMIXED = 0.024
-#: Cycles from one instruction of such a loop to the next, which needs it, and as many more where it
-#: is about doubles: few warps leave gaps (counted, of doubles: 9.0).
+#: Cycles between dependent instructions of such a loop, twice that for doubles: a few warps leave
+#: idle slots (counted, for doubles: 9.0).
 DEPENDENT = 4.5
-#: Where the blocks of a multiprocessor are among the ids of a wave: coprime to most grids.
+#: Distributes the blocks of a multiprocessor over the ids of a wave: coprime to most grids.
 SCATTER = 53
-#: The names of access classes in hints.
+#: The names of access classes in `Hints`.
 _CLASSES = {HORIZONTAL: "horizontal", VERTICAL: "vertical", STREAMING: "stream", RANDOM: "random"}
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes between L2 and L1s, and those that the L2 could have moved meanwhile: it is as `busy`
-    with a request for one sector as with one for two."""
+    """Bytes between L2 and L1s, and the bytes that the L2 could have moved in that time: a request
+    for one sector keeps it as `busy` as one for two."""
 
     bytes: float = 0.0
     busy: float = 0.0
@@ -142,15 +144,15 @@ class Traffic:
         return Traffic(self.bytes + other.bytes, self.busy + other.busy)
 
     def times(self, count: float) -> Traffic:
-        """So many of these."""
+        """The traffic of `count` of these."""
         return Traffic(self.bytes * count, self.busy * count)
 
 
 @dataclass(frozen=True)
 class Work:
-    """Warp instructions, those of one thread, wavefronts of the L1, what is written to L2, what is
-    read past the L1 or where data say, how often the lines that a warp waits for are doubled, and
-    cycles of a thread whose instructions wait for each other."""
+    """Warp instructions, those of one thread, wavefronts of the L1, bytes written to L2, bytes read
+    past the L1 or at data-dependent indices, the doublings of the lines that a warp waits for, and
+    the cycles of dependence chains in a thread."""
 
     issue: float
     own: float
@@ -162,25 +164,25 @@ class Work:
 
 
 def resident(form: Form) -> int:
-    """Blocks of a multiprocessor at a time."""
+    """Resident blocks per multiprocessor."""
     return max(min(RESIDENT_THREADS // max(form.threads, 1), RESIDENT_BLOCKS, form.fit), 1)
 
 
 def work(kernel: KernelMaps, form: Form, device: Ceilings, schedule: Schedule | None) -> Work:
-    """What the warps do.  Several places are looked at; the domain is taken to be like them."""
+    """The workload of the warps, extrapolated from a few sampled positions."""
     patch = math.prod(form.patch)
     warps = kernel.size / patch / 32
     loads = [shared_loads(m, form.sharing, kernel.inner) for m in kernel.reads]
-    turns = math.prod(kernel.inner) if kernel.inner else 1
-    at_once = turns_at_once(kernel, form)
+    iterations = math.prod(kernel.inner) if kernel.inner else 1
+    at_once = iterations_per_load(kernel, form)
     loads = [load / at_once.get(m, 1) for m, load in zip(kernel.reads, loads, strict=True)]
     each = operations(kernel, form) + len(kernel.stores)
-    each += A_TURN * turns / patch / max(at_once.values(), default=1)
+    each += LOOP_OVERHEAD * iterations / patch / max(at_once.values(), default=1)
     for m, load in zip(kernel.reads, loads, strict=True):
         at_a_time = load / _together(m, form, kernel)
-        places = _rows(m, form) * OTHER_ROW
-        each += at_a_time + (at_a_time * _stepping(m, kernel, form) if kernel.inner else places)
-    points = np.concatenate([lanes_of(form, part) for part in PLACES])
+        addresses = _rows(m, form) * OTHER_ROW
+        each += at_a_time + (at_a_time * _stepping(m, kernel, form) if kernel.inner else addresses)
+    points = np.concatenate([lanes_of(form, part) for part in POSITIONS])
     first = with_inner(points, [min(n, 1) for n in kernel.inner])
     wavefronts = doublings = 0.0
     written = past = Traffic()
@@ -209,21 +211,21 @@ def work(kernel: KernelMaps, form: Form, device: Ceilings, schedule: Schedule | 
         asked = Traffic(sectors * 32, max(sectors * sector, lines * REQUEST))
         written += asked.times(warps * patch / wide)
     longer = 1.0
-    if not kernel.regular:  # and the last blocks run while others have nothing to do any more
+    if not kernel.regular:  # and while the last blocks run, multiprocessors become idle
         longer += APART * float(np.ptp(points[:32], 0).sum())
         longer *= 1 + UNMIXED * (1 - _spanned(kernel, form, device))
         longer *= 1 + resident(form) * device.units * form.threads / max(warps * 32, 1)
     own, doubles = patch * each * longer + form.index, patch * kernel.doubles * longer
-    # The units for doubles are half as wide, and others work beside them: with so many warps the
-    # slower of the two is the time.
+    # The units for doubles are half as wide and separate: with so many warps, the slower of the two
+    # determines the time.
     slots = max(own, 2 * doubles)
     waiting = own * DEPENDENT + doubles * DEPENDENT
     return Work(warps * slots, own, warps * wavefronts, written, past, doublings, waiting)
 
 
-def turns_at_once(kernel: KernelMaps, form: Form) -> dict[Map, int]:
-    """Turns of the innermost loop for which one instruction loads neighbours, by map: up to 16
-    bytes, as far as they fit the registers beside the states of the loops."""
+def iterations_per_load(kernel: KernelMaps, form: Form) -> dict[Map, int]:
+    """By map, the iterations of the innermost loop whose contiguous loads are one instruction: up
+    to 16 bytes, as long as they fit the registers together with the loop states."""
     from ..lower.gpu.unroll import MOST_BYTES
 
     if not kernel.inner or not kernel.regular:
@@ -231,9 +233,9 @@ def turns_at_once(kernel: KernelMaps, form: Form) -> dict[Map, int]:
     found = [m for m in kernel.reads if m.coefficients and m.strides[-1] == 1]
     if not found:
         return {}
-    patch, turns = math.prod(form.sharing), math.prod(kernel.inner)
+    patch, iterations = math.prod(form.sharing), math.prod(kernel.inner)
     count = 16 // max(m.element for m in found)
-    ahead = sum(shared_loads(m, form.sharing, kernel.inner) / turns * m.element for m in found)
+    ahead = sum(shared_loads(m, form.sharing, kernel.inner) / iterations * m.element for m in found)
     while count > 1 and patch * (kernel.state + count * ahead) > MOST_BYTES:
         count //= 2
     whole = [m for m in found if m.shape[-1] % count == 0]
@@ -241,12 +243,12 @@ def turns_at_once(kernel: KernelMaps, form: Form) -> dict[Map, int]:
 
 
 def _spanned(kernel: KernelMaps, form: Form, device: Ceilings) -> float:
-    """What part of an axis half of the blocks that are resident at a time span, at most: while
-    cheap ones come and go, dear ones that were there run on, on average for half their life."""
+    """The largest fraction of an axis that half of the resident blocks span: while cheap blocks are
+    replaced, expensive ones remain, on average for half of their life."""
     together = max(resident(form) * device.units * form.ids // 2, 1)
     extents = np.array(form.walk.domain)
     found = []
-    for part in PLACES:
+    for part in POSITIONS:
         first = form.walk.at(part, together)
         points = form.walk.origins(first + np.arange(1024) * together // 1024)
         inside = points[(points < extents).all(1)]
@@ -256,7 +258,7 @@ def _spanned(kernel: KernelMaps, form: Form, device: Ceilings) -> float:
 
 
 def _stepping(m: Map, kernel: KernelMaps, form: Form) -> float:
-    """Slots for the place of a load in a loop: none where the next turn reads the neighbour."""
+    """Slots for the address of a load in a loop: 0 if the next iteration reads the neighbour."""
     far = not m.coefficients or any(abs(s) > 1 for s in m.strides[len(kernel.outputs) :])
     if far and isinstance(form.walk.order, Hilbert) and not form.block:
         return STEP + CURVED
@@ -264,14 +266,14 @@ def _stepping(m: Map, kernel: KernelMaps, form: Form) -> float:
 
 
 def _rows(m: Map, form: Form) -> float:
-    """Places of an output that are computed on their own: one for each row of the array."""
+    """Addresses per output that are computed separately: one for each row of the array."""
     height = form.sharing[-2] if len(form.sharing) > 1 else 1
     rows = {o[:-1] for o in m.offsets} if m.coefficients else {()}
     return len(rows) / math.prod(form.sharing) * (1 + (height - 1) / max(len(rows), 1))
 
 
 def _together(m: Map, form: Form, kernel: KernelMaps) -> int:
-    """Neighbours of a thread that one instruction loads or stores: up to 16 bytes of a row."""
+    """Neighbouring outputs of a thread that one instruction loads or stores: up to 16 bytes."""
     axis = len(kernel.outputs) - 1
     if not m.rows and (not m.coefficients or axis < 0 or abs(m.strides[axis]) != 1):
         return 1
@@ -279,48 +281,48 @@ def _together(m: Map, form: Form, kernel: KernelMaps) -> int:
 
 
 def _access(m: Map, form: Form, first: Points, wide: int) -> tuple[float, float, float]:
-    """(cycles of the L1, sectors, lines) of an access of a warp, `wide` neighbours of a lane: 16
-    bytes of each are delivered to a quarter of the warp after the other, all the same or not."""
+    """(L1 cycles, sectors, lines) of an access of a warp to `wide` neighbours a lane: with 16 bytes
+    a lane, each quarter of the warp is delivered separately, even if all read the same."""
     if form.staged:
         return float(wide), 4.0 * wide, float(wide)
-    if m.rows:  # rows that data choose: anywhere, but not two of them in a line
+    if m.rows:  # data-dependent rows: anywhere, but no two of them in a line
         _, rows = np.unique(first[:, :-1], axis=0, return_inverse=True)
-        apart = -(-max(m.shape[-1] * m.element, 1) // 128) * 128
-        places = rows.reshape(-1) * apart + first[:, -1] * m.element
-        places = places.reshape(len(PLACES), -1)
+        pitch = -(-max(m.shape[-1] * m.element, 1) // 128) * 128
+        addresses = rows.reshape(-1) * pitch + first[:, -1] * m.element
+        addresses = addresses.reshape(len(POSITIONS), -1)
     elif m.kind == DATA:
         return 1 + STRADDLE * 31, 32.0, 32.0
     else:
-        places = m.addresses(first).reshape(m.taps * len(PLACES), -1)
+        addresses = m.addresses(first).reshape(m.taps * len(POSITIONS), -1)
     words = max(wide * m.element // 4, 1)
     if words > 1:
-        places = (places[:, :, None] + 4 * np.arange(words)).reshape(len(places), -1)
-    # Wide accesses are done by halves and quarters of the warp.
-    parts = np.array_split(places, min(words, 4), axis=1)
+        addresses = (addresses[:, :, None] + 4 * np.arange(words)).reshape(len(addresses), -1)
+    # Wide accesses are split into halves or quarters of the warp.
+    parts = np.array_split(addresses, min(words, 4), axis=1)
     found = np.sum([_banks(part) for part in parts], 0)
-    lines = _distinct(places // 128)
+    lines = _distinct(addresses // 128)
     cycles = found + STRADDLE * np.maximum(lines - found, 0)
-    return float(cycles.mean()), float(_distinct(places // 32).mean()), float(lines.mean())
+    return float(cycles.mean()), float(_distinct(addresses // 32).mean()), float(lines.mean())
 
 
 def _filled(m: Map, form: Form, kernel: KernelMaps) -> bool:
-    """Whether a block stores a sector's width of a row, or more: the parts at its ends neighbours
-    fill at about the same time, and the L2 puts them together."""
+    """Whether a block stores at least a sector's width of a row: then its neighbours complete the
+    partial sectors at its ends soon, and the L2 merges them."""
     last = len(kernel.outputs) - 1
     if not m.coefficients or abs(m.strides[last]) != 1:
         return False
-    lanes = [np.ptp(lanes_of(form, part, form.threads)[:, last]) for part in PLACES]
+    lanes = [np.ptp(lanes_of(form, part, form.threads)[:, last]) for part in POSITIONS]
     wide = float(np.mean(lanes)) + form.patch[-1]
     return wide * m.element >= min(32, m.shape[-1] * m.element)
 
 
 def _banks(addresses: Points) -> Points:
-    """For every row of byte addresses, the most words that meet in one bank."""
+    """For every row of byte addresses, the largest number of words in one bank."""
     words = np.sort(addresses // 4, 1)
     new = np.ones(words.shape, np.bool_)
     new[:, 1:] = words[:, 1:] != words[:, :-1]
-    places = words % BANKS + BANKS * np.arange(len(words))[:, None]
-    counts = np.bincount(places[new], minlength=BANKS * len(words))
+    banks = words % BANKS + BANKS * np.arange(len(words))[:, None]
+    counts = np.bincount(banks[new], minlength=BANKS * len(words))
     found: Points = counts.reshape(-1, BANKS).max(1)
     return found
 
@@ -333,7 +335,7 @@ def _distinct(rows: Points) -> Points:
 
 
 def _policy(m: Map, schedule: Schedule | None) -> str | None:
-    """What the hints of a schedule say of an array: by its most local class."""
+    """The cache policy that a schedule's hints give an array, by its most local access class."""
     hints = None if schedule is None else schedule.hints
     if not isinstance(hints, Hints) or not m.classes:
         return None
@@ -343,20 +345,20 @@ def _policy(m: Map, schedule: Schedule | None) -> str | None:
 
 def from_l2(kernel: KernelMaps, form: Form, device: Ceilings, done: Work,
             schedule: Schedule | None) -> tuple[Traffic, float]:  # fmt: skip
-    """What goes between L2 and L1s: every warp's stores, what is read past the L1, and other reads,
-    which the blocks of one multiprocessor share; and the bytes of these, which come into the L1s.
+    """The traffic between L2 and L1s: stores, reads past the L1, and other reads, which the blocks
+    of one multiprocessor share; and the bytes of the latter, which fill the L1s.
 
-    A line costs a REQUEST at least.  Blocks that are together come from all over a wave, one from
-    every `units` ids, in no fixed order (measured); those of agents and clusters follow each other.
-    Where one turn of their loops touches more than the L1 holds, every turn fetches its sectors
-    again.
+    A line costs at least a REQUEST.  The resident blocks of a multiprocessor come from all over a
+    wave, one from every `units` ids, in no fixed order (measured); those of agents and clusters are
+    consecutive.  If one iteration of their loops touches more than the L1 holds, every iteration
+    fetches its sectors again.
     """
     reads = [m for m in kernel.reads if m.kind != DATA and _policy(m, schedule) != "no_l1"]
     total = done.written + done.past
     bypassing = [m for m in kernel.reads if m.kind != DATA and _policy(m, schedule) == "no_l1"]
-    if bypassing:  # what warps of a block ask for together is looked up once
+    if bypassing:  # requests of a block's warps for the same sector are merged
         least = _of_blocks(bypassing, kernel, form, 32)
-        again = given_up(kernel, form, device, schedule) / 32
+        again = refetched(kernel, form, device, schedule) / 32
         busy = max(done.past.busy, least * REQUEST) + again * REQUEST
         total = done.written + Traffic(max(done.past.bytes, least * 32), busy)
     walk, step = form.walk, form.ids
@@ -376,41 +378,41 @@ def from_l2(kernel: KernelMaps, form: Form, device: Ceilings, done: Work,
     low, high = walk.boxes(starts[starts < walk.size], step)
     live = union_lines(reads, low, high, 128, [min(n, 1) for n in kernel.inner]) * 128
     inner: Sequence[int] = kernel.inner
-    turns = 1
+    iterations = 1
     if live > device.first and kernel.inner:
-        inner, turns = [min(n, 1) for n in kernel.inner], math.prod(kernel.inner)
-        at_once = turns_at_once(kernel, form)
-        turns = turns // min(at_once.get(m, 1) for m in reads)
+        inner, iterations = [min(n, 1) for n in kernel.inner], math.prod(kernel.inner)
+        at_once = iterations_per_load(kernel, form)
+        iterations = iterations // min(at_once.get(m, 1) for m in reads)
     sectors = union_lines(reads, low, high, 32, inner) * 32
     lines = union_lines(reads, low, high, 128, inner) * REQUEST
-    often = turns * blocks / taken
+    often = iterations * blocks / taken
     alone = IN_LOOPS if kernel.inner else ALONE
     asked = Traffic(sectors, max(sectors * alone, lines))
     return total + asked.times(often), sectors * often
 
 
 def _of_blocks(maps: Sequence[Map], kernel: KernelMaps, form: Form, piece: int) -> float:
-    """Pieces that every block touches, all blocks together."""
+    """The distinct chunks that each block touches, summed over all blocks."""
     walk, step = form.walk, form.ids
     low, high = walk.boxes(walk.at(3 / 8) // step * step, step)
     return union_lines(maps, low, high, piece, kernel.inner) * -(-walk.inside // step)
 
 
-def given_up(kernel: KernelMaps, form: Form, device: Ceilings, schedule: Schedule | None) -> float:
-    """Bytes that DRAM gives again because they went past the L1: such lines the L2 gives up first,
-    when not all fit."""
+def refetched(kernel: KernelMaps, form: Form, device: Ceilings, schedule: Schedule | None) -> float:
+    """Bytes that DRAM delivers again because they were read past the L1: the L2 evicts such lines
+    first, if not everything fits."""
     past = [m for m in kernel.reads if m.kind != DATA and _policy(m, schedule) == "no_l1"]
     if not past or sum(m.size for m in kernel.maps) <= device.shared:
         return 0.0
     low, high = form.walk.whole()
     once = union_lines(past, low, high, 64, kernel.inner)
-    return GIVEN_UP * 64 * max(_of_blocks(past, kernel, form, 64) - once, 0.0)
+    return REFETCHED * 64 * max(_of_blocks(past, kernel, form, 64) - once, 0.0)
 
 
 def turnover(kernel: KernelMaps, form: Form, device: Ceilings, done: Work,
              schedule: Schedule | None) -> tuple[float, float]:  # fmt: skip
-    """Seconds that blocks live, as many at a time as fit; and until all are launched, one by one,
-    beside whatever else goes on."""
+    """Seconds that blocks live, with as many resident as fit; and the seconds to launch them all,
+    one by one, in parallel with everything else."""
     blocks = -(-form.walk.size // form.ids)
     residency = None if schedule is None else schedule.residency
     fit, life, launched = resident(form), LIFE, float(blocks)
@@ -418,7 +420,7 @@ def turnover(kernel: KernelMaps, form: Form, device: Ceilings, done: Work,
         life, launched = 0.0, 0.0
     if isinstance(residency, Agents | LocalityGraph):
         fit = min(fit, residency.per_sm) if isinstance(residency, Agents) else fit
-        launched = 0.0  # and they have asked for it before the one that they work on
+        launched = 0.0  # agents fetch the next block while they compute
     elif isinstance(residency, Clusters):
         life += CLUSTER
     if form.looked_up:
@@ -427,41 +429,43 @@ def turnover(kernel: KernelMaps, form: Form, device: Ceilings, done: Work,
     if past and not kernel.inner and launched:
         life += SAME_PAST * max(_asking(m, kernel, form, device) for m in past)
     if sum(m.size for m in kernel.reads) <= device.first:
-        # Agents go along, and have what they read a moment ago.
+        # Consecutive blocks of an agent find what the block before has read.
         life += FROM_L2 if past else _fresh(kernel, form, device) if launched else 0.0
     else:
         planned = [_reached(m, kernel, form, device) for m in kernel.reads if m.kind != DATA]
         life += FIRST_DATA + OPENED * (1 - sum(planned) / max(len(planned), 1))
     if any(m.kind == DATA for m in kernel.reads):
-        life += FIRST_DATA  # where it is has to be there first
-    cycles = form.index * PLACE + done.doublings * LINES
+        life += FIRST_DATA  # the indices have to arrive first
+    cycles = form.index * INDEX_SLOT + done.doublings * LINES
     if not kernel.regular:
         cycles += done.waiting
     if kernel.inner:
-        turns = math.prod(kernel.inner)
+        iterations = math.prod(kernel.inner)
         step = in_step(kernel, done, device)
-        cycles += turns * (TURN + IN_TURN * _in_turn(kernel, form, device, turns, step))
-        cycles += turns * FROM_DRAM * _from_dram(kernel, form, device, turns)
+        cycles += iterations * (
+            ITERATION + CONTENDED * _contended_lines(kernel, form, device, iterations, step)
+        )
+        cycles += iterations * FROM_DRAM * _from_dram(kernel, form, device, iterations)
         if step:
             rows = _rows_at_once(kernel, form, device) / device.units
-            cycles += turns * APART_ROWS * math.log2(max(rows, 1))
+            cycles += iterations * APART_ROWS * math.log2(max(rows, 1))
         if math.prod(form.sharing) > 1:
-            # Few warps, each with much to do: one instruction after the other, and hardly a turn
-            # is begun before the one before is done.
-            cycles += done.own + turns * APIECE
+            # Few warps with many instructions each: their instructions are issued one after the
+            # other, and iterations hardly overlap.
+            cycles += done.own + iterations * APIECE
     else:
         each = [shared_loads(m, form.sharing, ()) / _together(m, form, kernel)
                 for m in kernel.reads]  # fmt: skip
         cycles += math.prod(form.patch) * sum(each) * LOAD
     life += cycles / device.clock
-    # Blocks outside the domain find that out, and end.
+    # Blocks outside the domain exit after their index arithmetic.
     within = form.walk.inside / max(form.walk.size, 1)
-    life = life * within + (LIFE + form.index * PLACE / device.clock) * (1 - within)
+    life = life * within + (LIFE + form.index * INDEX_SLOT / device.clock) * (1 - within)
     return max(blocks / (device.units * fit), 1.0) * life, launched * DISPATCH
 
 
 def _fresh(kernel: KernelMaps, form: Form, device: Ceilings) -> float:
-    """Seconds until a block has what the blocks before it on its multiprocessor did not read."""
+    """Seconds until a block has the data that earlier blocks of its multiprocessor did not read."""
     now, wave = _resident_ids(form, device)
     reads = [m for m in kernel.reads if m.kind != DATA]
     if not reads or now[1][0] + 2 * wave > form.walk.size:
@@ -478,7 +482,7 @@ def _fresh(kernel: KernelMaps, form: Form, device: Ceilings) -> float:
 
 
 def _asking(m: Map, kernel: KernelMaps, form: Form, device: Ceilings) -> float:
-    """How many multiprocessors ask for the same sector of an array at a time."""
+    """How many multiprocessors request the same sector of an array at a time."""
     if m.kind == DATA:
         return 0.0
     now, wave = _resident_ids(form, device)
@@ -488,8 +492,8 @@ def _asking(m: Map, kernel: KernelMaps, form: Form, device: Ceilings) -> float:
 
 
 def _resident_ids(form: Form, device: Ceilings) -> tuple[tuple[Points, Points], int]:
-    """Where the blocks of one multiprocessor begin, and all that are resident with them; and how
-    many ids these are."""
+    """The first ids of the resident blocks of one multiprocessor, and of all resident blocks; and
+    the number of the latter's ids."""
     order, units = np.arange(resident(form)), device.units
     wave = len(order) * units * form.ids
     first = form.walk.at(3 / 8) // wave * wave
@@ -498,7 +502,7 @@ def _resident_ids(form: Form, device: Ceilings) -> tuple[tuple[Points, Points], 
 
 
 def _reached(m: Map, kernel: KernelMaps, form: Form, device: Ceilings) -> float:
-    """What part of a row of an array the blocks that are resident at a time reach."""
+    """The fraction of an array's row that all resident blocks reach."""
     if not m.shape:
         return 1.0
     together = form.ids * resident(form) * device.units
@@ -508,7 +512,7 @@ def _reached(m: Map, kernel: KernelMaps, form: Form, device: Ceilings) -> float:
 
 
 def _rows_stored(m: Map, kernel: KernelMaps, form: Form, device: Ceilings) -> float:
-    """Rows of an array that all resident blocks store to; each output another where data say."""
+    """Rows of an array that all resident blocks store to; one per output if data-dependent."""
     outputs = form.ids * math.prod(form.walk.unit) * resident(form) * device.units
     outputs = min(outputs, kernel.size)
     if m.kind == DATA or not m.shape:
@@ -516,24 +520,26 @@ def _rows_stored(m: Map, kernel: KernelMaps, form: Form, device: Ceilings) -> fl
     return max(outputs / max(_reached(m, kernel, form, device) * m.shape[-1], 1), 1.0)
 
 
-def _in_turn(kernel: KernelMaps, form: Form, device: Ceilings, turns: int, step: bool) -> float:
-    """Lines that a warp brings into the L1 in a turn of its loops, times the multiprocessors that
-    ask for each at that time.  They are what its multiprocessor reads in all, by turns and warps;
-    what its own block reads where blocks do not keep `step`."""
+def _contended_lines(
+    kernel: KernelMaps, form: Form, device: Ceilings, iterations: int, step: bool
+) -> float:
+    """Lines that a warp fetches into the L1 in an iteration of its loops, times the multiprocessors
+    that request each at that time.  They are all lines that its multiprocessor reads, divided by
+    iterations and warps, or those of its own block if blocks are not in `step`."""
     mine = _resident_ids(form, device)[0][0]
     mine = mine[mine < form.walk.size][: None if step else 1]
     warps, total = max(form.threads / 32, 1) * max(len(mine), 1), 0.0
     for m in (m for m in kernel.reads if m.kind != DATA):
         lines = union_lines([m], *form.walk.boxes(mine, form.ids), 128, kernel.inner)
-        total += min(lines / turns / warps, 1) * _asking(m, kernel, form, device)
+        total += min(lines / iterations / warps, 1) * _asking(m, kernel, form, device)
     return total
 
 
 def in_step(kernel: KernelMaps, done: Work, device: Ceilings) -> bool:
-    """Whether the blocks of a multiprocessor go through their loops together: where the L1 limits
-    them, who is ahead misses, and who is behind finds the lines there (58 to 71 % of the sectors of
-    A·B in columns of blocks of one row); where instructions do, nothing holds them together (18 to
-    23 % of those of Aᵀ·B)."""
+    """Whether the blocks of a multiprocessor iterate in step.  If the L1 limits them, a block that
+    is ahead misses, and one that is behind hits (58 to 71 % of the sectors of A·B in columns of
+    blocks of one row); if instructions limit them, they drift apart (18 to 23 % of those of
+    Aᵀ·B)."""
     cycles = device.clock * device.units
     return bool(kernel.inner) and done.wavefronts / cycles >= done.issue / device.issue
 
@@ -550,13 +556,13 @@ def _rows_at_once(kernel: KernelMaps, form: Form, device: Ceilings) -> float:
     return found
 
 
-def _from_dram(kernel: KernelMaps, form: Form, device: Ceilings, turns: int) -> float:
-    """Lines that a block waits for in a turn of its loops and that come from DRAM, one at most: of
-    arrays of which all that is resident reads more than the L2 holds, so that the next blocks find
-    nothing of it."""
+def _from_dram(kernel: KernelMaps, form: Form, device: Ceilings, iterations: int) -> float:
+    """Lines from DRAM that a block waits for in an iteration of its loops, at most one: of arrays
+    of which all resident blocks together read more than the L2 holds, so that no line is left for
+    later blocks."""
     now, wave = _resident_ids(form, device)
     low, high = form.walk.boxes(now[1], wave)
     mine = form.walk.boxes(now[0][:1], form.ids)
     lines = [union_lines([m], *mine, 128, kernel.inner) for m in kernel.reads if m.kind != DATA
              and union_lines([m], low, high, 128, kernel.inner) * 128 > device.shared]  # fmt: skip
-    return min(sum(lines) / turns, 1.0)
+    return min(sum(lines) / iterations, 1.0)

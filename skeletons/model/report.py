@@ -1,4 +1,4 @@
-"""The reasons for a choice, in numbers: what `explain()` shows, and data for plots."""
+"""Choices explained in numbers for `explain()`, and predictions as data for plots."""
 
 from __future__ import annotations
 
@@ -24,39 +24,38 @@ from .device import Ceilings, device_of
 from .folds import predict_fold
 from .time import Prediction, least_bytes, predict
 
-#: What the four terms are called, in the order of `Prediction.terms`, and on a GPU the turnover;
-#: and what they are.
+#: The names of `Prediction.terms` in order, on a GPU followed by the turnover; and their legend.
 _TERMS = {True: ("DRAM", "L2", "issue", "L1", "blocks"), False: ("DRAM", "L3", "issue", "L2")}
 _ABOUT = {
-    True: ("DRAM and L2 bytes, warp instructions, L1 wavefronts, blocks coming and going",
-           "*: the slowest is the time, and those nearly as slow add to it"),
-    False: ("DRAM, L3 and L2 bytes, vector instructions (waits as so many)",
-            "*: the slowest is the time, and others add to it"),
+    True: ("DRAM and L2 bytes, warp instructions, L1 wavefronts, lifetimes of blocks",
+           "*: the slowest term dominates, and terms nearly as slow add to it"),
+    False: ("DRAM, L3 and L2 bytes, vector instructions (stalls included)",
+            "*: the slowest term dominates, and the others add to it"),
 }  # fmt: skip
-#: Rows of columns up to which their lines are counted.
+#: The lines of columns are counted for at most this many row segments.
 COUNTED = 1 << 22
-#: Candidates shown; the others are summed up.
+#: Candidates shown; of the others, only the number is.
 SHOWN = 8
 
 PLAIN = "without a schedule"
 
 
 def summary(choice: Choice) -> list[str]:
-    """What was chosen, and what it promises."""
+    """The choice and its predicted time."""
     plain, chosen, best = choice.plain, choice.chosen, choice.best
     name = _name(choice.schedule)
     if chosen is not plain:
         return [name, f"{_time(chosen)} predicted, {_time(plain)} {_name(plain.schedule)}"]
     if best is plain or len(choice.predictions) == 1:
-        return [name, f"{_time(plain)} predicted, and nothing promises less"]
-    promise = f"{_name(best.schedule)} promises {_time(best)}"
+        return [name, f"{_time(plain)} predicted, and no candidate is faster"]
+    fastest = f"{_name(best.schedule)} is predicted to take {_time(best)}"
     least = f"a change has to save {1 - MARGIN:.0%} and {duration(WORTH)}"
-    return [name, f"{_time(plain)} predicted; {promise}: {least}"]
+    return [name, f"{_time(plain)} predicted; {fastest}: {least}"]
 
 
 def table(choice: Choice) -> list[tuple[str, ...]]:
-    """A head and a row per candidate, the chosen one first, then by time: predicted time, the four
-    amounts behind it (the one that limits marked by *), and the candidate."""
+    """A header and a row per candidate, the chosen one first, then by time: the predicted time, the
+    amounts behind it (the limiting one marked by *), and the candidate."""
     gpu = choice.device.gpu
     rows: list[tuple[str, ...]] = [("time", *_TERMS[gpu], "candidate")]
     ranked = sorted(choice.predictions, key=lambda p: p.seconds)
@@ -71,8 +70,8 @@ def table(choice: Choice) -> list[tuple[str, ...]]:
 
 
 def lines(choice: Choice) -> list[str]:
-    """`summary`, `crowds`, the table in aligned columns, what its columns are, and whose ceilings
-    it used."""
+    """`summary`, `crowds`, the table in aligned columns, its legend, and the source of the
+    ceilings."""
     rows = table(choice)
     widths = [max(len(r[k]) for r in rows) for k in range(len(rows[0]) - 1)]
     shown = [
@@ -84,8 +83,8 @@ def lines(choice: Choice) -> list[str]:
         shown.append(f"and {more} more")
     about = [*_ABOUT[choice.device.gpu]]
     if sum(row[0] == rows[1][0] for row in rows[1:]) > 1:
-        stands = PLAIN if choice.plain.schedule is None else "what is asked for"
-        about.append(f"of equal times: {stands}, else the least of all four, else the first")
+        stands = "no schedule" if choice.plain.schedule is None else "the given schedule"
+        about.append(f"equal times: {stands} first, then the least sum of all terms")
     ceilings = f"ceilings of {choice.device.name}"
     if choice.device.guessed:
         ceilings += ", guessed: `treadle ceilings` measures this machine"
@@ -94,18 +93,18 @@ def lines(choice: Choice) -> list[str]:
 
 
 def crowds(choice: Choice) -> list[str]:
-    """Which arrays throw their own lines out of the first cache, in numbers."""
+    """Which arrays evict their own lines from the first cache, in numbers."""
     ways = choice.device.first_ways
     found = []
     for m, before, after in choice.crowded:
         what = "stores" if m.store else f"reads of {m.leaf.node.called()}"
         told = (
-            f"{what} under way: {before.lines:.0f} lines meet in {_sets(before.sets)} of the first "
-            f"cache, with room for {ways} each; {before.lost:.0%} are thrown out before their turn"
+            f"{what} in flight: {before.lines:.0f} lines map to {_sets(before.sets)} of the first "
+            f"cache, with {ways} ways each; {before.lost:.0%} are evicted before they complete"
         )
         if choice.chosen is not choice.plain:
             left = f"{after.lost:.0%}" if after.lost >= 0.005 else "none"
-            told += f" ({after.lines:.0f} in {_sets(after.sets)}, {left}, as chosen)"
+            told += f" ({after.lines:.0f} in {_sets(after.sets)}, {left}, under this schedule)"
         found.append(told)
     return found
 
@@ -114,28 +113,30 @@ def _sets(count: float) -> str:
     return "1 set" if round(count) == 1 else f"{count:.0f} sets"
 
 
-#: What a lowering does by itself, by `way_of`.
+#: What a lowering does without a schedule, by `way_of`.
 _DONE = {
-    "strips": "a thread computes several rows as it is, and keeps what they share in registers",
-    "tiles": "what is read across rows goes through tiles as it is",
+    "strips": "without a schedule a thread computes several rows and keeps shared values in "
+    "registers",
+    "tiles": "without a schedule reads across rows go through tiles",
 }
 
 
 def no_choice(node: Node, gpu: bool) -> str:
-    """Why there is nothing to choose for a kernel."""
+    """Why a kernel has no choice of schedules."""
     if not isinstance(node, Generate):
         return why_not(node, gpu)
     if len(node.shape) < 2:
-        return "one axis has one order worth having"
+        return "a kernel with one axis has only one useful order"
     return _DONE.get(
         way_of(node, gpu),
-        "elements share nothing that an order could bring together better than it is done",
+        "elements share no reads that another order would bring closer together",
     )
 
 
 def compared(node: Node, known: Mapping[Expr, int], device: Ceilings) -> list[str]:
-    """Numbers beside `no_choice`: what orders and blocks promise against what a lowering does by
-    itself, or what the memory of a kernel takes in any order; nothing where that is not known."""
+    """Numbers in addition to `no_choice`: the predictions for orders and blocks next to what the
+    lowering does without a schedule, or the least time for the kernel's memory traffic; empty
+    where this is unknown."""
     kernel = kernel_maps(node, known)
     if kernel is None or not kernel.size or any(m.kind == DATA for m in kernel.maps):
         return []
@@ -147,12 +148,12 @@ def compared(node: Node, known: Mapping[Expr, int], device: Ceilings) -> list[st
             return lines(found)[2:] if found.schedule is None else lines(found)
     least = least_bytes(kernel, device.piece)
     took = duration(least / device.dram)
-    return [f"{_bytes(least)} are moved once in any order: {took} at the rate of a copy"]
+    return [f"{_bytes(least)} have to be moved in any order: {took} at the rate of a copy"]
 
 
 def against_plain(node: Node, known: Mapping[Expr, int], device: Ceilings) -> list[str]:
-    """What a schedule that was given is predicted to take, beside none; nothing where the extents
-    are not known, or the model does not know one of its layers."""
+    """The predicted times of a given schedule and of none; empty where the extents are unknown, or
+    the model does not support one of its layers."""
     given, kernel = as_schedule(node.label.schedule), kernel_maps(node, known)
     unknown = given.stage is not None or isinstance(given.residency, LocalityGraph)
     if kernel is None or not kernel.size or 0 in kernel.inner or unknown:
@@ -176,13 +177,13 @@ def columns(kernel: KernelMaps, width: int, device: Ceilings) -> str:
     loads, once = (column_loads(kernel, w, line) for w in (width, kernel.outputs[-1]))
     return (
         f"columns of {width:,}: {threads:,} outputs keep {_bytes(used)} of lines in use (M_cache), "
-        f"and {_amount(loads)} lines are brought in (M_loads), {loads / max(once, 1):.2f} × those "
-        "that are touched"
+        f"and {_amount(loads)} lines are fetched (M_loads), {loads / max(once, 1):.2f} × the lines "
+        "touched"
     )
 
 
 def explained(decide: Decider | FoldDecider, known: Mapping[Expr, int]) -> list[str]:
-    """Lines about the choice for known extents."""
+    """What `explain()` says of the choice for these extents."""
     if isinstance(decide, FoldDecider):
         found = decide.choice(known)
         if found is None:
@@ -210,7 +211,7 @@ def _amount(n: float) -> str:
 
 
 def _bytes(n: float) -> str:
-    """Say "16.8 MB"."""
+    """For example "16.8 MB"."""
     text = _amount(n)
     return f"{text[:-1]} {text[-1]}B" if text[-1].isalpha() else f"{text} B"
 
@@ -218,8 +219,8 @@ def _bytes(n: float) -> str:
 def seconds_predicted(
     program: Any, node: Node, known: Mapping[Expr, int], schedules: Sequence[Schedule | None]
 ) -> dict[Schedule | None, float | None]:
-    """What a kernel of a program is predicted to take under each of `schedules` (None: as it is
-    done without one, `Auto`'s choice where there is one); None where the model does not know."""
+    """The predicted seconds of a kernel under each of `schedules` (None: without one, or under the
+    choice of `Auto`); None where the model cannot predict it."""
     device = device_of(program)
     found: dict[Schedule | None, float | None] = dict.fromkeys(schedules)
     kernel = kernel_maps(node, known)
@@ -244,8 +245,8 @@ def seconds_predicted(
 
 
 def seconds_expected(program: Any, node: Node, known: Mapping[Expr, int]) -> float:
-    """About what a kernel takes as it is: predicted, or else the least that its bytes take; 0.0
-    where the extents are not known."""
+    """The approximate seconds of a kernel as it stands: predicted, or else the least time for its
+    memory traffic; 0.0 where the extents are unknown."""
     found = seconds_predicted(program, node, known, [None])[None]
     if found is not None:
         return found
@@ -257,10 +258,10 @@ def predictions(program: Any, schedules: Sequence[Any], operation: str | None = 
                 ) -> list[dict[str, Any]]:  # fmt: skip
     """Predictions as data, for studies: one record per schedule, for one kernel of a program.
 
-    `operation`: the name of the kernel's operation; without it the program has one kernel that
-    the model knows.  Keys: schedule (code, None as without one), seconds, limit, dram, far, issue,
-    near and their seconds (t_dram, …, t_turnover).  Errors: `ScheduleError` where no or several
-    kernels fit, or the extents are not known.
+    `operation`: the name of the kernel's operation; without it, the program must have exactly one
+    kernel that the model supports.  Keys: schedule (code, or None), seconds, limit, dram, far,
+    issue, near and their seconds (t_dram, …, t_turnover).  Errors: `ScheduleError` if no kernel or
+    several kernels match, or the extents are unknown.
     """
     names = Names(program)
     found = [(n, kernel_maps(n, names.known)) for n in names.kernels
@@ -268,8 +269,8 @@ def predictions(program: Any, schedules: Sequence[Any], operation: str | None = 
     fit = [(n, k) for n, k in found if k is not None and k.size]
     if len(fit) != 1:
         asked = "" if operation is None else f" called {operation!r}"
-        raise ScheduleError(f"the model knows {len(fit)} kernels{asked} of '{program.name}'.",
-                            hint="Lower it with arguments, and say operation=name.")  # fmt: skip
+        raise ScheduleError(f"the model supports {len(fit)} kernels{asked} of '{program.name}'.",
+                            hint="Lower it with arguments, and pass operation=name.")  # fmt: skip
     ((node, kernel),) = fit
     assert kernel is not None
     device = device_of(program)

@@ -1,7 +1,7 @@
-"""What `explain()` says of folds that are loops where their rows are short.
+"""What `explain()` says of short folds that are computed as loops of their readers.
 
-Whether they are depends on extents (passes/short_folds.py), so a program is told of as it runs on
-those that it was lowered for.
+Whether they are depends on extents (passes/short_folds.py), so the text is about the extents that a
+program was lowered for.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from treadle.dsl.graph import Fold, Node
 from treadle.dsl.names import Names
 from treadle.dsl.passes.short_folds import Short, is_short, length
 
-#: Where a GPU's fold over tiles takes in the folds that it reads (backend/cuda/forms.py).
+#: When a GPU's tiled fold computes the folds that it reads itself (backend/cuda/forms.py).
 TILED = f"its results fill tiles and their rows have fewer than {SHORT_ROW} elements"
 
 
 class ShortRows:
-    """The folds of a program, on a backend, for the extents that its names know."""
+    """The short folds of a program on a backend, for the extents known to its names."""
 
     def __init__(self, names: Names) -> None:
         self.names = names
@@ -27,19 +27,19 @@ class ShortRows:
         return self.names.value(length(fold))
 
     def loops(self, node: Node) -> frozenset[Node]:
-        """The folds that are loops in a kernel here."""
+        """The folds that are loops inside a kernel for these extents."""
         return self.short.loops(node, self._count, self.names.value)
 
     def made(self, node: Node) -> Node:
-        """What the kernel of a node is made of here."""
+        """The node that the kernel of a node is lowered from for these extents."""
         return self.short.of(node, self.loops(node))
 
     def shown(self, node: Node) -> Node:
-        """What the texts are about: the kernel with what it takes in."""
+        """The node that the text describes: the kernel with the folds that it computes itself."""
         return self.made(node) if self.loops(node) - {node} else node
 
     def left_out(self, node: Node) -> bool:
-        """Whether a node is not launched here, because its reader computes it."""
+        """Whether a node is not launched for these extents, because its reader computes it."""
         return node in self.short.reader and node in self.loops(node)
 
     def told(self, node: Node) -> str | None:
@@ -61,12 +61,12 @@ class ShortRows:
                 f"not launched, {results} not stored")  # fmt: skip
 
     def why_apart(self, node: Node, reason: str) -> str | None:
-        """Why a kernel is not part of its reader; None where it is."""
+        """Why a kernel is separate from its reader; None if it is not."""
         if node not in self.short.reader:
             return reason
         if self.left_out(node):
             return None
         count = self._count(node) if isinstance(node, Fold) else None
         if node in self.short.worth and count is not None and is_short(count):
-            return f"no loop in its reader, for that is where {TILED}"
+            return f"no loop in its reader: that is only where {TILED}"
         return f"rows of {SHORT_ROW} elements and more are folded by many lanes together"

@@ -2,19 +2,18 @@
 
     time = (DRAM⁵ + shared cache⁵ + issue⁵ + first cache⁵ + turnover⁵)^⅕ + launch
 
-which is the longest of them, a little more where others are nearly as long: they overlap, but not
-entirely (on a CPU less: squares, and no turnover).  Nothing is run and nothing simulated: what is
-resident at a time (the blocks of all multiprocessors, of one of them; a task, a row of vectors) is
-walked in the schedule's order at a few places, and the pieces of memory that it touches are counted
-(`../access/footprint.py`).  What the walk touched before and still fits in a cache is not fetched
-again.
+The longest term dominates, and terms nearly as long add to it: they overlap, but not entirely (less
+on a CPU: squares, and no turnover).  Nothing is run or simulated: what is resident at a time (the
+blocks of all multiprocessors, or of one; a task, a vector row) is followed in the schedule's order
+at a few sampled positions, and the memory chunks that it touches are counted
+(`../access/footprint.py`).  Data touched before that still fits in a cache is not fetched again.
 
 On a GPU the levels are DRAM → L2 (waves of resident blocks, two sectors at a time), L2 → L1 (the
 blocks of one multiprocessor), warp instructions, and wavefronts of the L1; the turnover is that of
 blocks (`gpu.py`).  On a CPU they are DRAM → last cache (tasks of all cores, 64-byte lines), last →
 second cache (a core's tasks), second → first (rows of vectors within a task), and vector
-instructions, with what they wait for lines that others threw out (`set_conflicts.py`).  What fits
-the caches of a core is a matter of their sets (`../access/sets.py`).
+instructions, with their stalls on evicted lines (`set_conflicts.py`).  What fits the caches of a
+core depends on their sets (`../access/sets.py`).
 """
 
 from __future__ import annotations
@@ -32,38 +31,38 @@ from ..access.footprint import distinct, union_lines, with_inner
 from ..access.maps import KernelMaps
 from ..access.sets import LINE, Cache, occupied
 from . import gpu
-from .coverage import PLACES, Form, form_of, lanes_of, operations, shared_loads
+from .coverage import POSITIONS, Form, form_of, lanes_of, operations, shared_loads
 from .device import Ceilings
-from .set_conflicts import apart, waiting
+from .set_conflicts import stalls, strided
 from .walk import Walk
 
-#: Bytes that come into the L1 of a GPU in a cycle, in which it delivers nothing.
+#: Bytes that the L1 of a GPU fills in a cycle, in which it delivers nothing.
 FILL = 128
-#: How much longer a GPU's memory takes for pieces all over it: 16 M of 4 bytes 273 us (measured).
+#: The slowdown of a GPU's memory for scattered chunks: 16 M of 4 bytes take 273 us (measured).
 AT_RANDOM = 2.0
-#: The power by which terms add up, on a CPU and on a GPU.
+#: The power of the norm that combines the terms, on a CPU and on a GPU.
 TOGETHER = (2.0, 5.0)
-#: Cycles from one addition to the next that needs it, on a CPU core.
+#: Cycles between dependent additions, on a CPU core.
 LATENCY = 4.0
-#: Sums of a CPU core that need not wait for each other; bytes of a lane that loops may carry before
-#: they go to memory.
+#: Independent sums of a CPU core; bytes per lane that loops can carry in registers before they
+#: spill.
 CHAINS, SPILLED = 8, 48
-#: Instructions of a lane that loads from a place of its own, and of one that stores to one
-#: (transposing 1 000 squared: 0.9 ns an element and core, measured).
+#: Instructions per lane of a gather and of a scatter (transposing 1 000 squared: 0.9 ns an element
+#: and core, measured).
 GATHERED, SCATTERED = 1.5, 3.5
-#: Instructions that a piece of a row of a block begins and ends with, on a CPU.
+#: Instructions to begin and end a row segment of a block, on a CPU.
 SEGMENT = 30.0
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a kernel costs under a schedule: bytes, warp or vector instructions, L1 wavefronts;
-    and the seconds that each of the four takes alone.
+    """The cost of a kernel under a schedule: bytes, warp or vector instructions, L1 wavefronts; and
+    the seconds that each of the four takes alone.
 
-    `schedule` None: as treadle does it without one.  `near`: on a GPU wavefronts of the L1, on a
-    CPU bytes from the second cache.  `turnover`: on a GPU, seconds that blocks live, as many at a
-    time as fit; `dispatch`: until all are launched, whatever else goes on.  `rough`: it cannot win,
-    and its bytes are the least possible.
+    `schedule` None: the lowering without one.  `near`: on a GPU wavefronts of the L1, on a CPU
+    bytes from the second cache.  `turnover`: on a GPU, the seconds that blocks live, with as many
+    resident as fit; `dispatch`: the least time to launch all blocks.  `rough`: the candidate cannot
+    win, and its bytes are a lower bound.
     """
 
     schedule: Schedule | None
@@ -86,7 +85,7 @@ class Prediction:
 
     @property
     def longest(self) -> int:
-        """The number of the term that takes longest; 4 is the turnover, or the dispatch."""
+        """The index of the longest term; 4 is the turnover, or the dispatch."""
         times = (*self.terms, max(self.turnover, self.dispatch))
         return times.index(max(times))
 
@@ -98,11 +97,11 @@ class Prediction:
 
 def predict(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings, way: str = "rows",
             beyond: float = math.inf) -> Prediction:  # fmt: skip
-    """The cost of a kernel under a schedule; None: as treadle does it without one, in a `way`:
-    "rows", "strips" (several rows at once) or "tiles" (transposing).
+    """The cost of a kernel under a schedule, or without one if None; then `way` is how it is
+    lowered: "rows", "strips" (several rows a thread) or "tiles" (transposing).
 
-    Where it takes `beyond` seconds by the instructions and the first cache alone, the prediction is
-    `rough`.  Raises `ScheduleError` when the schedule does not fit the kernel's rank.
+    If instructions and the first cache alone take `beyond` seconds, the prediction is `rough`.
+    Raises `ScheduleError` when the schedule does not fit the kernel's rank.
     """
     form = form_of(kernel, schedule, device, way)
     turnover, dispatch, done = 0.0, 0.0, None
@@ -112,7 +111,7 @@ def predict(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings, way
         turnover, dispatch = gpu.turnover(kernel, form, device, done, schedule)
     else:
         issue, near, cycles = _instructions(kernel, form, device), 0.0, device.near
-    # Fewer blocks than multiprocessors, or tasks than cores, leave some without work.
+    # If there are fewer blocks than multiprocessors, or tasks than cores, some are idle.
     idle = max(device.units * form.ids / max(form.walk.size, 1), 1.0)
     terms = [0.0, idle * issue / device.issue, idle * near / cycles]
     rough = max(*terms, turnover, dispatch) + device.launch >= beyond
@@ -121,7 +120,7 @@ def predict(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings, way
     elif done is not None:
         traffic, filled = gpu.from_l2(kernel, form, device, done, schedule)
         far, busy = traffic.bytes, traffic.busy
-        if not kernel.inner:  # else lines come in while others wait
+        if not kernel.inner:  # else lines are filled while other warps wait
             near += filled / FILL
         terms[2] = idle * near / cycles
     else:
@@ -131,34 +130,34 @@ def predict(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings, way
     terms[0] = idle * busy / device.far
     dram = _from_dram(kernel, form, device, rough)
     if device.gpu and not rough:
-        dram += gpu.given_up(kernel, form, device, schedule)
+        dram += gpu.refetched(kernel, form, device, schedule)
     seconds = (dram / device.dram, terms[0], terms[1], terms[2])
     return Prediction(schedule, dram, far, issue, near, seconds, device.launch, rough, turnover,
                       dispatch)  # fmt: skip
 
 
 def _from_dram(kernel: KernelMaps, form: Form, device: Ceilings, rough: bool) -> float:
-    """Bytes from DRAM and to it: of a GPU's, two sectors at a time."""
+    """Bytes to and from DRAM: on a GPU, two sectors at a time."""
     piece = 64
     if rough:
         return least_bytes(kernel, piece)
     step = form.ids * (gpu.resident(form) * device.units if device.gpu else 1)
-    places = PLACES if device.gpu else PLACES[:1]
-    found = fetched(kernel, form.walk, step, Cache(device.shared), piece, places)
+    positions = POSITIONS if device.gpu else POSITIONS[:1]
+    found = fetched(kernel, form.walk, step, Cache(device.shared), piece, positions)
     if not device.gpu:
         return found + _random(kernel, device.shared, piece)
     return found + _random(kernel, device.shared, piece, AT_RANDOM, _along(form.walk, step))
 
 
 def _along(walk: Walk, step: int) -> int:
-    """Outputs along the last axis that `step` ids cover together."""
-    ids = walk.at(PLACES[0], step) + np.arange(1024) * step // 1024
+    """The extent along the last axis of the outputs of `step` ids."""
+    ids = walk.at(POSITIONS[0], step) + np.arange(1024) * step // 1024
     return int(np.ptp(walk.origins(ids)[:, -1])) + walk.unit[-1]
 
 
 @dataclass(frozen=True)
 class Footprint:
-    """Distinct cache lines, and pieces that a miss brings in (sectors, on a GPU), of all arrays."""
+    """Distinct cache lines, and distinct units of a miss (sectors on a GPU), of all arrays."""
 
     lines: float
     pieces: float
@@ -166,28 +165,28 @@ class Footprint:
 
 def footprints(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings, way: str = "rows"
                ) -> dict[str, Footprint]:  # fmt: skip
-    """What is touched in the middle of the domain by a "warp" (one turn of its loops; on a CPU a
-    vector), by a "block" or task, and by the "wave" of blocks that are resident at a time (tasks of
-    all cores).  Data-dependent accesses are not among them."""
+    """What is touched in the middle of the domain by a "warp" (one iteration of its loops; on a CPU
+    a vector), by a "block" or task, and by the "wave" of blocks that are resident at a time (tasks
+    of all cores).  Excludes data-dependent accesses."""
     form = form_of(kernel, schedule, device, way)
     maps = [m for m in kernel.maps if m.kind != DATA]
     ones = [min(n, 1) for n in kernel.inner]
-    lanes = with_inner(lanes_of(form, PLACES[0], 32 if device.gpu else device.lanes), ones)
+    lanes = with_inner(lanes_of(form, POSITIONS[0], 32 if device.gpu else device.lanes), ones)
     together = form.ids * device.units * (gpu.resident(form) if device.gpu else 1)
     found = {"warp": Footprint(*(distinct(maps, lanes, u) for u in (device.line, device.piece)))}
     for name, count in (("block", form.ids), ("wave", together)):
-        boxes = form.walk.boxes(form.walk.at(PLACES[0], count) // form.ids * form.ids, count)
+        boxes = form.walk.boxes(form.walk.at(POSITIONS[0], count) // form.ids * form.ids, count)
         found[name] = Footprint(*(
             union_lines(maps, *boxes, u, kernel.inner) for u in (device.line, device.piece)
         ))  # fmt: skip
     return found
 
 
-# --- what comes from below -------------------------------------------------------------------
+# --- memory traffic ----------------------------------------------------------------------------
 
 
 def least_bytes(kernel: KernelMaps, piece: int) -> float:
-    """Bytes of all pieces that a kernel touches: what no cache avoids."""
+    """Bytes of all distinct chunks that a kernel touches, which no cache avoids."""
     found = kernel.memo.get(piece)
     if found is None:
         low = np.zeros((1, len(kernel.outputs)), np.int64)
@@ -199,13 +198,13 @@ def least_bytes(kernel: KernelMaps, piece: int) -> float:
 
 
 def fetched(kernel: KernelMaps, walk: Walk, step: int, cache: Cache, piece: int,
-            places: Sequence[float] = PLACES[:1]) -> float:  # fmt: skip
-    """Bytes fetched in all when `step` ids are resident at a time, and what fits a cache stays;
-    windows are looked at at `places`, parts of the way.
+            positions: Sequence[float] = POSITIONS[:1]) -> float:  # fmt: skip
+    """Bytes fetched in total if `step` ids are resident at a time and a cache keeps what fits;
+    windows are sampled at `positions`, fractions of the domain.
 
-    What a step misses is by how much the footprint of a window grows from step to step where the
-    window fills the cache (Xiang, Ding, Luo and Bao, "HOTL: a higher order theory of locality",
-    ASPLOS 2013); windows are doubled until they do.
+    The misses of a step equal the growth of a window's footprint per step where the window fills
+    the cache (Xiang, Ding, Luo and Bao, "HOTL: a higher order theory of locality", ASPLOS 2013);
+    windows are doubled until they fill it.
     """
     maps = [m for m in kernel.maps if m.kind != DATA]
     if not maps or not walk.size:
@@ -220,10 +219,10 @@ def fetched(kernel: KernelMaps, walk: Walk, step: int, cache: Cache, piece: int,
         return least
 
     def touched(count: int) -> tuple[float, float, float]:
-        """Of so many steps, on average over some places: bytes that they touch, and need, and what
-        part of all outputs they are (along a curve, some ids are outside)."""
+        """For windows of `count` steps, averaged over the sampled positions: the bytes touched, the
+        capacity needed, and the fraction of all outputs (along a curve, some ids are outside)."""
         spans = []
-        for part in places:  # windows of one place begin together, where there is room
+        for part in positions:  # all windows of one position begin together, if there is space
             start = min(walk.at(part), max(walk.size - count * step, 0))
             low, high = walk.boxes(start, count * step)
             outputs = float((high - low).prod(1).sum()) / math.prod(walk.domain)
@@ -249,24 +248,24 @@ def fetched(kernel: KernelMaps, walk: Walk, step: int, cache: Cache, piece: int,
     return least
 
 
-def _random(kernel: KernelMaps, capacity: float, piece: int, apart: float = 1.0,
+def _random(kernel: KernelMaps, capacity: float, piece: int, slowdown: float = 1.0,
             along: float = math.inf) -> float:  # fmt: skip
-    """Bytes that data-dependent accesses fetch: each a piece, unless the array fits; `apart`: by
-    how much longer pieces take that do not lie side by side; `along`: outputs side by side that are
-    computed together."""
+    """Bytes that data-dependent accesses fetch: a chunk each, unless the array fits; chunks that
+    are scattered take `slowdown` times as long; `along`: contiguous outputs that are computed
+    together."""
     total = 0.0
     for m in kernel.maps:
         if m.kind == DATA:
-            count = kernel.size * m.turns * m.taps
+            count = kernel.size * m.iterations * m.taps
             missing = max(0.0, 1 - capacity / max(m.size, 1))
-            slower = apart
-            if m.rows:  # neighbours lie side by side
+            slower = slowdown
+            if m.rows:  # neighbours are contiguous
                 count *= m.element / piece
                 slower = 1.0
                 if along * m.element < min(piece, m.shape[-1] * m.element) and missing:
-                    # Parts of pieces: the other parts are wanted when all rows have been there.
+                    # Parts of chunks: the other parts are used after all rows have been visited.
                     count *= piece / (along * m.element)
-                    missing, slower = 1.0, apart
+                    missing, slower = 1.0, slowdown
             total += count * piece * slower * missing + min(m.size, count * piece) * (1 - missing)
     return total
 
@@ -275,16 +274,16 @@ def _random(kernel: KernelMaps, capacity: float, piece: int, apart: float = 1.0,
 
 
 def _from_shared(kernel: KernelMaps, form: Form, device: Ceilings) -> float:
-    """Bytes from the last cache to the cores' own."""
+    """Bytes from the last cache to the cores' own caches."""
     found = fetched(kernel, form.walk, form.ids, Cache(device.own), 64)
     return found + _random(kernel, device.own, 64)
 
 
 def _own_caches(kernel: KernelMaps, form: Form, device: Ceilings) -> tuple[float, float]:
-    """Bytes that come from a core's second cache into its first; and how many times what a task
-    touches comes into the second one, which is more than once where its sets are crowded."""
+    """Bytes from a core's second cache into its first; and how many times a task's data comes into
+    the second cache: more than once if its sets are over capacity."""
     walk = form.walk
-    # Within a task: vectors of a row, several rows at once; the whole tile where reads transpose.
+    # Within a task: row vectors, several rows a time; the complete tile if reads transpose.
     inside = walk
     if form.block:
         rows = (*form.patch[:-1], max(min(device.lanes, walk.unit[-1]), form.patch[-1]))
@@ -304,44 +303,44 @@ def _own_caches(kernel: KernelMaps, form: Form, device: Ceilings) -> tuple[float
 
 
 def _broken(walk: Walk, run: int) -> bool:
-    """Whether the runs of an order, as they are taken one after the other, are no pieces of rows:
-    extents that no run divides push those behind them out of step."""
-    starts = (walk.size * np.array(PLACES)).astype(np.int64) // run * run
+    """Whether the runs of an order, taken one after the other, are not row segments: if a run does
+    not divide the extents, all later runs are out of step."""
+    starts = (walk.size * np.array(POSITIONS)).astype(np.int64) // run * run
     ends = walk.origins(starts + run - 1)
     return bool((np.abs(ends - walk.origins(starts)).sum(1) != run - 1).any())
 
 
 def _instructions(kernel: KernelMaps, form: Form, device: Ceilings) -> float:
-    """Vector instructions of all cores; loops whose turns wait for each other count the wait."""
+    """Vector instructions of all cores; dependent loop iterations include the stalls."""
     patch = math.prod(form.patch)
     vectors = kernel.size / device.lanes
     rows = form.patch[-2] if len(form.patch) > 1 else 1
     last = len(kernel.outputs) - 1
     each = operations(kernel, form)
     for m in kernel.stores:
-        each += SCATTERED * device.lanes if apart(m, kernel) else 1.0
-    scattered = not form.block and form.walk.run is None  # lanes go anywhere
+        each += SCATTERED * device.lanes if strided(m, kernel) else 1.0
+    scattered = not form.block and form.walk.run is None  # lanes are not contiguous
     for m in kernel.reads:
         loads = shared_loads(m, form.patch, kernel.inner)
         stride = m.strides[last] if m.coefficients and last >= 0 else device.lanes
         gathered = 1.0 if abs(stride) <= 1 and not scattered else GATHERED * device.lanes
         each += loads * gathered
-    turns = math.prod(kernel.inner) if kernel.inner else 0
+    iterations = math.prod(kernel.inner) if kernel.inner else 0
     carried = patch * kernel.state / SPILLED
-    each *= max(carried, 1.0) ** 2  # what does not fit goes to memory and back
+    each *= max(carried, 1.0) ** 2  # registers spill
     a_cycle = device.issue / (device.clock * device.units)
-    waits = waiting(kernel, form, device) * a_cycle / vectors
-    chained = turns * LATENCY * a_cycle / min(patch, CHAINS)
+    waits = stalls(kernel, form, device) * a_cycle / vectors
+    chained = iterations * LATENCY * a_cycle / min(patch, CHAINS)
     if scattered:
         return vectors * (max(each, chained) + form.index + waits)
-    # Rows come in pieces: whole vectors of them, halves and quarters of the rest; and each has to
-    # begin.  A run that is longer than the row is one whose length nobody knew: one by one.
+    # Rows are computed in segments: complete vectors, then halves and quarters for the rest, with
+    # an overhead for each segment. Runs longer than the row are of unknown length: element-wise.
     length = kernel.outputs[-1] if kernel.outputs else 1
     run = form.walk.unit[-1] if form.block else form.walk.run or 1
     width = max(min(run, length), 1)
-    spread = any(apart(m, kernel) for m in kernel.stores)
+    spread = any(strided(m, kernel) for m in kernel.stores)
     if spread and not form.block and _broken(form.walk, width):
-        width = 1  # updates of runs that are no pieces of rows are made one by one
+        width = 1  # runs that are not row segments are updated one element at a time
     whole, rest = divmod(width, device.lanes)
     steps = width if run > length and not form.block else whole + rest.bit_count()
     pieces = kernel.size / width

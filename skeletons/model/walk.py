@@ -1,8 +1,8 @@
-"""A schedule as boxes of outputs, in the order in which they are visited.
+"""A schedule as boxes of outputs, in visiting order.
 
-The ids of an order that lie next to each other are cut into pieces, and a piece into the box
-around a few of its points: exact for runs, columns and tiles whose lengths divide the piece,
-an estimate elsewhere.  The order's own NumPy evaluation says where the points are.
+A range of consecutive ids is cut into chunks, and a chunk becomes the bounding box of a few of its
+points: exact for runs, columns and tiles whose lengths divide the chunk, an estimate for others.
+The NumPy evaluation of the order locates the points.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from treadle.skeletons.schedules.block_table import block_table
 
 from ..access.maps import Points
 
-#: Points that are looked at in a piece.
+#: Points sampled in a chunk.
 SAMPLES = 5
 #: … along an order without runs.
 CURVE = 33
-#: How often a piece whose box does not fit it is cut into four, and by what factor it may be off.
+#: How often a chunk whose box does not fit is split into four, and the factor it may be off by.
 SPLITS, MOST = 4, 1.3
-#: Such pieces, at most: an order of its own may have no boxes.
+#: Chunks split at most: a user-defined order may have no boxes.
 BOXES = 1024
-#: Ids of an order that are asked whether they are inside the domain.
+#: Ids of an order that are sampled for those inside the domain.
 LOOKS = 1024
-#: Pieces that a long range of ids is cut into.
+#: Chunks that a long range of ids is cut into.
 PIECES = 128
 
 
@@ -37,7 +37,7 @@ PIECES = 128
 class Walk:
     """Units of `unit` outputs of `domain`, visited in `order`.
 
-    A unit is one block at block grain, the outputs of one thread at thread grain.  `table`: units
+    A unit is one block at block grain, the outputs of one thread at thread grain.  `table`: ids
     are looked up, and none is skipped.
     """
 
@@ -53,36 +53,36 @@ class Walk:
 
     @cached
     def size(self) -> int:
-        """Number of ids, those outside the domain included."""
+        """The number of ids, including those outside the domain."""
         return math.prod(self.grid) if self.table else int(self.order.linear_size(self.grid))
 
     @property
     def inside(self) -> int:
-        """Number of ids that are units of the domain."""
+        """The number of ids inside the domain."""
         return math.prod(self.grid)
 
     def at(self, part: float, count: int = 0) -> int:
-        """Where `count` ids begin, at a part of the way through those inside the domain."""
-        room = max(self.size - count, 0)
+        """The first of `count` ids at a fraction of the way through those inside the domain."""
+        space = max(self.size - count, 0)
         if self.size <= self.inside:
-            return int(room * part)
+            return int(space * part)
         found = self._found
-        return min(int(found[int(len(found) * part)]), room) if len(found) else 0
+        return min(int(found[int(len(found) * part)]), space) if len(found) else 0
 
     @cached
     def _found(self) -> Points:
-        """Some of the ids inside the domain."""
+        """A sample of the ids inside the domain."""
         ids = np.arange(LOOKS) * self.size // LOOKS
         found: Points = ids[(self.origins(ids) < np.array(self.domain)).all(1)]
         return found
 
     @property
     def run(self) -> int | None:
-        """Ids that lie side by side in a row, where the order has such runs."""
+        """The number of ids that are contiguous in a row, if the order has such runs."""
         return self.grid[-1] if isinstance(self.order, Row) else self.order.run
 
     def origins(self, ids: Points) -> Points:
-        """The first output of each unit (…, rank); ids beyond the end are the last one."""
+        """The first output of each unit (…, rank); ids beyond the end give the last one."""
         ids = np.minimum(ids, max(self.size - 1, 0))
         if self.table and self.size != self.order.linear_size(self.grid):
             numbers = block_table(self.order, self.grid)[ids]
@@ -105,7 +105,7 @@ class Walk:
         for left in range(SPLITS, -1, -1):
             points = self.origins(begins[:, None] + _samples(piece, self.run))
             low, high = points.min(1), points.max(1) + unit
-            # A box of as many units as the piece has ids is what it covers.
+            # The box is right if it has as many units as the chunk has ids.
             units = ((high - low) // unit).prod(1)
             poor = (units > MOST * piece) | (units * MOST < piece)
             if piece == 1 or not left or not 0 < np.count_nonzero(poor) <= BOXES:
@@ -140,8 +140,8 @@ class Walk:
 
 @lru_cache(maxsize=256)
 def _samples(piece: int, run: int | None) -> Points:
-    """Ids of a piece that are looked at: many along an order without runs, else also the end of
-    the first (a zigzag's every second row begins where the one before ends)."""
+    """The sampled ids of a chunk: many for an order without runs; else a few and the end of the
+    first run (every second row of a zigzag begins where the one before ends)."""
     spread = np.linspace(0, piece - 1, min(CURVE if run is None else SAMPLES, piece))
     found: Points = np.unique(np.append(spread.astype(np.int64), min(run or piece, piece) - 1))
     found.flags.writeable = False

@@ -92,7 +92,7 @@ def test_maps_have_numbers():
     _, kernel = analysed(lambda a, b: product(a, b), image(30, 40), image(40, 50))
     a, b, out = kernel.maps
     assert kernel.outputs == (30, 50) and kernel.inner == (40,)
-    assert (a.coefficients, a.turns, a.strides) == (((1, 0, 0), (0, 0, 1)), 40.0, (40, 0, 1))
+    assert (a.coefficients, a.iterations, a.strides) == (((1, 0, 0), (0, 0, 1)), 40.0, (40, 0, 1))
     assert b.strides == (0, 1, 50) and out.store and out.strides == (50, 1, 0)
     _, flipped = analysed(lambda a: td.reverse(a, 1) + 0, image(4, 9))
     assert flipped.maps[0].offsets == ((0, 8),) and flipped.maps[0].strides == (9, -1)

@@ -450,15 +450,15 @@ def test_explain_tells_them_and_why_there_is_no_choice(monkeypatch):
     text = program.explain()
     assert "Block(64, 128) | PerThread(rows=8)\n" in text and "ceilings of a CPU" in text
     assert "L3" in text and "without a schedule" in text
-    assert "*: the slowest is the time" in text
-    assert "of equal times: without a schedule, else the least of all four" in text
+    assert "*: the slowest term dominates" in text
+    assert "equal times: no schedule first, then the least sum of all terms" in text
     assert "guessed: `treadle ceilings` measures this machine" in text
     auto = program.scheduled(product=Auto()).explain()
     assert "schedule   Auto()" in auto and "ms predicted" in auto
     added = sized(lambda a: td.map(lambda x: x + 1, a, schedule=Auto()), (64, 64))
-    assert "nothing to choose: elements share nothing" in added.explain()
+    assert "nothing to choose: elements share no reads" in added.explain()
     folded = sized(lambda a: td.sum(a, axis=1, schedule=Auto()), (64, 64))
-    assert "nothing to choose: neighbours fold the same row" in folded.explain()
+    assert "nothing to choose: neighbouring lanes fold the same row" in folded.explain()
     unknown = sized(product, (64, 64), (64, 64))
     unknown.example_shapes = None
     assert "when the extents are known" in unknown.explain()
@@ -470,7 +470,7 @@ def test_predictions_are_data():
     assert [r["schedule"] for r in found] == [None, "Row()", "Column(64) | Block(32, 64)"]
     assert all(r["seconds"] >= max(r[k] for k in r if k.startswith("t_")) for r in found)
     json.dumps(found)
-    with pytest.raises(td.ScheduleError, match="knows 0 kernels"):
+    with pytest.raises(td.ScheduleError, match="supports 0 kernels"):
         report.predictions(program, [None], "other")
 
 
@@ -565,10 +565,10 @@ def test_auto_by_name_is_as_without_and_says_what_is_done_already():
     text = sized(lambda a: td.stencil(
         lambda w: sum(w[i, j] * (1.0 + i + 7 * j + i * j) for i in (-1, 0, 1) for j in (-1, 0, 1)),
         a, schedule=Auto()), (4096, 4096), backend="cuda").explain()  # fmt: skip
-    assert "nothing to choose: a thread computes several rows as it is" in text
+    assert "nothing to choose: without a schedule a thread computes several rows" in text
     assert "without a schedule" in text and "Row() | Block(8, 32)" in text
     summed = sized(lambda a: td.sum(a, axis=1, schedule=Auto()), (4096, 4096), backend="cuda")
-    assert "predicted, and no other promises less" in " ".join(summed.explain().split())
+    assert "predicted, and no candidate is faster" in " ".join(summed.explain().split())
 
 
 # --- folds, scans, permutes ---------------------------------------------------------------------
@@ -581,13 +581,13 @@ def decider(f, *shapes):
 
 
 def test_a_fold_is_compared_with_orders_of_its_parts():
-    """Nothing promises less than what is done without a schedule, where most blocks ask memory."""
+    """No candidate is faster than no schedule, under which most blocks access memory at a time."""
     decide, known = decider(lambda a: td.sum(a, axis=1, schedule=Auto()), (8192, 8192))
     found = decide.choice(known)
     assert found.schedule is None and len(found.others) == 4
     assert all(t >= found.plain for _, t in found.others)
     (line,) = found.lines()
-    assert line.startswith(f"{duration(found.plain)} predicted, and no other promises less: ")
+    assert line.startswith(f"{duration(found.plain)} predicted, and no candidate is faster: ")
     assert "Row() | Block(1, 256) 45" in line  # 456 us: measured
     assert decide([known[e] for e in decide.extents]) is None
 
@@ -607,9 +607,9 @@ def test_another_order_of_parts_has_to_promise_clearly_less():
         (lambda a: td.sum(a, axis=1, schedule=Auto()), ((1 << 20, 8),), "fold the same row"),
         (lambda a, b: td.min(td.generate((64, 64, 64), lambda i, j, k: a[i, k] + b[k, j]), axis=2,
                              schedule=Auto()), ((64, 64), (64, 64)), "fold different results"),
-        (lambda a: td.cumsum(a, axis=1, schedule=Auto()), ((64, 64),), "waits for the one before"),
+        (lambda a: td.cumsum(a, axis=1, schedule=Auto()), ((64, 64),), "needs the one before"),
         (lambda a: td.permute(td.overwrite, td.zeros((64, 64)), lambda i, j: (i, j), a,
-                              schedule=Auto()), ((64, 64),), "row by row as they come"),
+                              schedule=Auto()), ((64, 64),), "stored row by row"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("backend", ["native", "cuda"])
@@ -634,5 +634,5 @@ def test_a_schedule_that_was_given_is_told_beside_none():
     assert re.search(r"[\d.]+ µs predicted, [\d.]+ µs without a schedule", text)
     # 7 rows of 256 + 3 elements of the first column, in lines of 32.
     assert "columns of 256: 256 outputs keep 8.06 kB of lines in use (M_cache)" in text
-    assert re.search(r"lines are brought in \(M_loads\), 1\.\d\d × those that are touched", text)
+    assert re.search(r"lines are fetched \(M_loads\), 1\.\d\d × the lines touched", text)
     assert "predicted" not in told(Row() | Block(8, 32) | Stage())

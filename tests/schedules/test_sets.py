@@ -20,7 +20,7 @@ from treadle.skeletons.access.sets import LINE, Cache, occupied, share
 from treadle.skeletons.model import kernel_maps, report
 from treadle.skeletons.model.choose import Decider, across_blocks, choose, has_choice
 from treadle.skeletons.model.device import UNKNOWN_CPU, from_dict
-from treadle.skeletons.model.set_conflicts import meetings
+from treadle.skeletons.model.set_conflicts import conflicts
 from treadle.skeletons.model.time import fetched, predict
 from treadle.skeletons.model.walk import row_major
 from treadle.skeletons.schedules import Auto, Block, Column, Row, as_schedule
@@ -123,8 +123,12 @@ def test_unfavourable_permutes_are_predicted_and_avoided(shown):
     assert m.store and before.sets == 1 and before.lost == pytest.approx(1 - 12 / 64)
     assert (after.lines, after.lost) == (8, 0)
     (line,) = report.crowds(found)
-    assert line.startswith("stores under way: 64 lines meet in 1 set of the first cache, with room")
-    assert line.endswith("81% are thrown out before their turn (8 in 1 set, none, as chosen)")
+    assert line.startswith(
+        "stores in flight: 64 lines map to 1 set of the first cache, with 12 ways"
+    )
+    assert line.endswith(
+        "81% are evicted before they complete (8 in 1 set, none, under this schedule)"
+    )
     assert line in report.lines(found)
 
 
@@ -156,7 +160,9 @@ def test_who_has_a_choice():
         lambda new, old: new + old, td.zeros((4, 2), td.float32), lambda i, j: (j, i), a,
         schedule=Auto()), 2, 4)  # fmt: skip
     assert deciding(added, node) is None
-    assert "updates that may meet keep the order of the source" in " ".join(added.explain().split())
+    assert "updates of the same element keep the order of the source" in " ".join(
+        added.explain().split()
+    )
     kept, node, _ = made(lambda a: td.permute(
         td.overwrite, td.zeros((4, 2), td.float32), lambda i, j: (j, i), a, deterministic=True),
         2, 4)  # fmt: skip
@@ -196,7 +202,7 @@ def test_loads_wait_together_and_orders_that_fall_out_of_step_cost():
     fair, unfair = (predict(made(turned, n, n)[2], block, ZEN5) for n in (1000, 1024))
     assert 1.5 < unfair.seconds / fair.seconds < 4
     _, _, maps = made(turned, 1024, 1024)
-    ((_, met),) = meetings(maps, ZEN5, "rows", block)
+    ((_, met),) = conflicts(maps, ZEN5, "rows", block)
     assert (met.lines, met.sets, met.lost) == (32, 1, pytest.approx(1 - 12 / 32))
     _, _, deep = made(lambda a: td.permute(td.overwrite, td.zeros((16, 257, 257), td.float32),
                                            lambda h, i, j: (h, j, i), a), 16, 257, 257)  # fmt: skip
