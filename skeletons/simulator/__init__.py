@@ -1,9 +1,9 @@
-"""A simulator of caches: what an order of threads does to the lines of an access pattern.
+"""A cache simulator: the effect of an order of threads on the cache lines of an access pattern.
 
-patterns    who reads which addresses, in which order: a trace
+patterns    the addresses that outputs access, in order: a trace
 cache       caches and their policies, as values
-engines     the policies on traces, compiled
-programs    the patterns of real programs
+engines     the policies applied to traces, compiled
+programs    the patterns of programs
 simulation  hits, misses, evictions, compulsory and optimal misses
 diagrams    pictures (matplotlib)
 """

@@ -1,4 +1,4 @@
-"""Caches and what they throw out, as values.
+"""Caches and their replacement policies, as values.
 
 >>> Cache(lines=24, line_width=4, policy=StepLru()).size
 96
@@ -15,7 +15,7 @@ from treadle.dsl.errors import ScheduleError, user_facing_class
 
 @dataclass(frozen=True)
 class Policy:
-    """What a full cache throws out.  `ScheduleError` for numbers that make no policy."""
+    """What a full cache evicts.  Raises `ScheduleError` for invalid parameters."""
 
     def _require(self, name: str, least: int, most: int | None = None) -> None:
         number = getattr(self, name)
@@ -29,22 +29,22 @@ class Policy:
 
 @dataclass(frozen=True)
 class Lru(Policy):
-    """The line that was not used for longest; every access counts."""
+    """Evicts the least recently used line; every access counts."""
 
 
 @dataclass(frozen=True)
 class StepLru(Policy):
-    """The line that was not used for longest, all accesses of one time step being simultaneous.
+    """Evicts the least recently used line, with all accesses of one time step simultaneous.
 
-    A time step is one output; among lines last used in the same step the one brought in first
-    goes (the setting of Prasetya 2021, section 4.1.1).
+    A time step is one output; of the lines last used in the same step, the one fetched first is
+    evicted (the setting of Prasetya 2021, section 4.1.1).
     """
 
 
 @user_facing_class
 @dataclass(frozen=True)
 class SetAssociative(Policy):
-    """`ways` lines for every set, the least recently used of the set goes; set = line mod sets."""
+    """Sets of `ways` lines; evicts the least recently used line of a set; set = line mod sets."""
 
     ways: int = 4
 
@@ -55,9 +55,9 @@ class SetAssociative(Policy):
 @user_facing_class
 @dataclass(frozen=True)
 class Sectored(Policy):
-    """Least recently used lines of `sectors` sectors; a miss brings in one sector.
+    """Least recently used lines of `sectors` sectors; a miss fetches one sector.
 
-    GPUs since Volta: lines of 128 bytes, 4 sectors of 32.  `ways` 0: fully associative.
+    Like GPUs since Volta: lines of 128 bytes, 4 sectors of 32.  `ways` 0: fully associative.
     """
 
     sectors: int = 4
@@ -71,7 +71,7 @@ class Sectored(Policy):
 @user_facing_class
 @dataclass(frozen=True)
 class RandomFour(Policy):
-    """Four neighbouring lines at random go together, as measured on the L1 of Volta and Turing."""
+    """Evicts four neighbouring lines at random, as measured on the L1 of Volta and Turing."""
 
     seed: int = 0
     together: int = 4
@@ -81,7 +81,7 @@ class RandomFour(Policy):
         self._require("together", 1)
 
 
-#: Policies by name, with what they are unless asked otherwise.
+#: Policies by name, with their default parameters.
 POLICIES: dict[str, Policy] = {
     "lru": Lru(), "step_lru": StepLru(), "set_associative": SetAssociative(),
     "sectored": Sectored(), "random": RandomFour(),
@@ -89,7 +89,7 @@ POLICIES: dict[str, Policy] = {
 
 
 def policy_of(value: object) -> Policy:
-    """A policy, or the one of this name; `ScheduleError` for anything else."""
+    """A policy, or the policy of this name; `ScheduleError` for anything else."""
     found = POLICIES.get(value) if isinstance(value, str) else value
     if not isinstance(found, Policy):
         known = ", ".join(f"{kind.__name__}()" for kind in Policy.__subclasses__())
@@ -104,10 +104,10 @@ def policy_of(value: object) -> Policy:
 @user_facing_class
 @dataclass(frozen=True)
 class Cache:
-    """`lines` lines of `line_width` elements (32 of 4 bytes are a line of a GPU); `policy`: a
-    value, or its name, as in POLICIES.
+    """A cache of `lines` lines of `line_width` elements (32 of 4 bytes are a line of a GPU);
+    `policy`: a value, or its name, as in POLICIES.
 
-    Errors: `ScheduleError` for sizes that make no cache.
+    Raises `ScheduleError` for invalid sizes.
     """
 
     lines: int = 256
@@ -133,11 +133,11 @@ class Cache:
             )
         if isinstance(self.policy, RandomFour) and self.lines % self.policy.together:
             raise ScheduleError(
-                f"{self.lines} lines are no groups of {self.policy.together}.",
+                f"{self.lines} lines are not a multiple of groups of {self.policy.together}.",
                 hint=f"Choose a multiple of {self.policy.together} lines.",
             )
 
     @property
     def size(self) -> int:
-        """Elements."""
+        """The number of elements."""
         return self.lines * self.line_width

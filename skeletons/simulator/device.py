@@ -1,12 +1,12 @@
-"""Blocks on several multiprocessors at once: first-level caches of their own, a second one for all.
+"""Blocks on several multiprocessors at once, with an L1 cache each and a common L2.
 
-Time goes in steps; in each, every multiprocessor makes one access, its resident blocks in turn, a
-block warp by warp: what the 32 threads of a warp touch by one load is so many accesses as lines.
-Blocks are dealt out as a GPU does (in the order of their numbers, to whoever has room) or come from
-queues of agents (`skeletons/lower/agents.py`).  All caches are fully associative and drop what was
-used longest ago; stores go through to the second level.
+Time advances in steps. In each step every multiprocessor makes one access, for one of its resident
+blocks, round-robin. A block runs warp by warp: a load of the 32 threads of a warp makes as many
+accesses as it touches lines. Blocks are assigned as by a GPU (in the order of their ids, to any
+multiprocessor with a free slot), or come from queues of agents (`skeletons/lower/agents.py`). All
+caches are fully associative with LRU replacement; stores go through to the L2.
 
-A model of placement and reuse, not of time: every access takes one step, hit or miss.
+This models placement and reuse, not time: every access takes one step, hit or miss.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from treadle.skeletons.schedules import Resolved
 from .patterns import Pattern
 
 WARP = 32
-#: Accesses looked at together while traces are made.
+#: Accesses per batch when traces are built.
 _BATCH = 1 << 22
 
 
 @dataclass(frozen=True)
 class Multiprocessors:
-    """`count` multiprocessors that run `resident` blocks each at once, with first-level caches of
-    `l1` lines each and a second-level one of `l2` lines.
+    """`count` multiprocessors that run `resident` blocks each at once, with an L1 of `l1` lines
+    each, and an L2 of `l2` lines.
 
-    Errors: `ScheduleError` for sizes that make no device.
+    Raises `ScheduleError` for invalid sizes.
     """
 
     count: int = 16
@@ -48,8 +48,8 @@ class Multiprocessors:
 
 @dataclass(frozen=True)
 class BlockTrace:
-    """The lines that each block touches: those of block b are `lines[starts[b]:starts[b + 1]]`, a
-    store to line k is −1 − k.  Lines are below `span`."""
+    """The lines that each block accesses: `lines[starts[b]:starts[b + 1]]` for block b; −1 − k is a
+    store to line k.  Lines are below `span`."""
 
     lines: NDArray[np.int64]
     starts: NDArray[np.int64]
@@ -62,8 +62,8 @@ class BlockTrace:
 
 @dataclass(frozen=True)
 class DeviceRun:
-    """Lines that came from the second level and from memory; `stolen` blocks ran elsewhere than on
-    the multiprocessor of their queue; `steps` until the last block had ended."""
+    """The misses of both levels; `stolen`: blocks that ran on another multiprocessor than that of
+    their queue; `steps`: until the last block had ended."""
 
     accesses: int
     l1_misses: int
@@ -73,15 +73,15 @@ class DeviceRun:
 
 
 def block_trace(pattern: Pattern, plan: Resolved, line_width: int, stores: int = 1) -> BlockTrace:
-    """What every block of a plan touches.  The last `stores` addresses of an output are written.
+    """The accesses of every block of a plan.  The last `stores` addresses of an output are written.
 
-    A warp is 32 consecutive elements of a block, row by row; threads have one element each.
+    A warp is 32 consecutive elements of a block, row by row; each thread has one element.
     """
     shape = pattern.shape
     grid = tuple(int(n) for n in plan.grid(shape))
     count = int(plan.order.linear_size(grid))
-    places = plan.order.coordinates(np.arange(count, dtype=np.int64), grid)
-    first = np.stack([np.broadcast_to(p, (count,)) for p in places], 1) * np.array(plan.unit)
+    origins = plan.order.coordinates(np.arange(count, dtype=np.int64), grid)
+    first = np.stack([np.broadcast_to(p, (count,)) for p in origins], 1) * np.array(plan.unit)
     inside = np.stack(np.meshgrid(*map(np.arange, plan.unit), indexing="ij"), -1)
     inside = inside.reshape(-1, len(shape))
     extra = -len(inside) % WARP
@@ -96,7 +96,7 @@ def block_trace(pattern: Pattern, plan: Resolved, line_width: int, stores: int =
         touched = pattern.touched(np.maximum(clipped, 0)).reshape(*real.shape, taps)
         lines = np.where((touched >= 0) & real[:, :, None], touched // line_width, -1)
         lines = np.pad(lines, ((0, 0), (0, extra), (0, 0)), constant_values=-1)
-        # (blocks, warps, taps, lanes), every line of a warp's load once
+        # (blocks, warps, taps, lanes), each line of a warp's load once
         lines = np.sort(lines.reshape(len(lines), -1, WARP, taps).transpose(0, 1, 3, 2), -1)
         new = np.ones(lines.shape, np.bool_)
         new[..., 1:] = lines[..., 1:] != lines[..., :-1]
@@ -113,8 +113,8 @@ def block_trace(pattern: Pattern, plan: Resolved, line_width: int, stores: int =
 
 def run_blocks(trace: BlockTrace, device: Multiprocessors, order: Any = None,
                queues: bool = False) -> DeviceRun:  # fmt: skip
-    """The blocks in an order (of their numbers by default), dealt out or from a queue for every
-    multiprocessor, all as long, the first ones by one position where that does not come out."""
+    """Runs the blocks in an order (of their ids by default), assigned dynamically, or from a queue
+    per multiprocessor; queue lengths differ by at most one, the longer ones first."""
     given = (
         np.arange(trace.blocks, dtype=np.int64) if order is None else np.asarray(order, np.int64)
     )
@@ -124,7 +124,7 @@ def run_blocks(trace: BlockTrace, device: Multiprocessors, order: Any = None,
 
 
 def redirected(blocks: int, neighbours: int, count: int) -> NDArray[np.int64]:
-    """The numbers that `kernel.agents.redirected` gives: position u runs block found[u].
+    """The permutation of `kernel.agents.redirected`: position u runs block found[u].
 
     >>> redirected(7, 2, 3).tolist()
     [0, 2, 4, 1, 3, 5, 6]
@@ -139,7 +139,8 @@ def redirected(blocks: int, neighbours: int, count: int) -> NDArray[np.int64]:
 
 @nb.njit(cache=True, nogil=True)
 def _touch(line: int, slot_of: Any, line_in: Any, newer: Any, older: Any, ends: Any) -> bool:
-    """Whether a line is held; it is the newest after.  ends: newest, oldest, used."""
+    """Makes a line the newest of a cache; returns whether it was there.  ends: newest, oldest,
+    number of lines."""
     s = slot_of[line]
     held = s >= 0
     if held:
@@ -197,7 +198,7 @@ def _run(lines: Any, starts: Any, span: int, order: Any, queues: bool, count: in
     if not queues:
         first[0], last[0] = 0, blocks
     accesses = misses1 = misses2 = stolen = steps = done = 0
-    # A GPU gives every multiprocessor one block, then a second one, …
+    # A GPU first assigns one block to every multiprocessor, then a second one, …
     for r in range(resident):
         for m in range(count):
             position, other = _take(m, first, last, queues)
@@ -244,7 +245,7 @@ def _run(lines: Any, starts: Any, span: int, order: Any, queues: bool, count: in
 
 @nb.njit(cache=True, nogil=True)
 def _take(m: int, first: Any, last: Any, queues: bool) -> Any:
-    """The next position for a multiprocessor, and whether it was stolen; −1: none is left."""
+    """The next position for a multiprocessor, and whether it was stolen; −1 if none is left."""
     if not queues:
         if first[0] == last[0]:
             return -1, 0
@@ -253,7 +254,7 @@ def _take(m: int, first: Any, last: Any, queues: bool) -> Any:
     if first[m] < last[m]:
         first[m] += 1
         return first[m] - 1, 0
-    victim = m  # the fullest, of equals the next, as in `kernel.agents`
+    victim = m  # the fullest queue, of several the next one, as in `kernel.agents`
     for away in range(1, len(first)):
         q = (m + away) % len(first)
         if last[q] - first[q] > last[victim] - first[victim]:

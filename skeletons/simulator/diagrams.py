@@ -1,7 +1,7 @@
 """Pictures of schedules and simulations (matplotlib).
 
-Every function draws on `axes`, or on a figure of its own, and returns the axes: `.figure.savefig`
-writes the picture.
+Every function draws on `axes`, or on a new figure, and returns the axes: `.figure.savefig` saves
+the picture.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ COLOURS = ("#ffffff", "#c6dbef", "#2171b5", "#d7301f")
 #: From the first to the last step, as in the page of `treadle explore`.
 TIME = ("#312a6b", "#2c6491", "#2f9d93", "#8fc25c", "#f4cf4f")
 _INK, _QUIET = "#1c223a", "#8b90a0"
-#: Wider or taller diagrams are sampled down to this many pixels.
+#: Wider or taller diagrams are downsampled to this many pixels.
 _PIXELS = 2000
-#: Boundaries of warps and blocks are drawn on no more outputs than these.
+#: Borders of warps and blocks are drawn for at most this many outputs.
 _BOUNDED = 1 << 16
 _WARP = 32
 
 
 def plot_order(schedule: Any, shape: Sequence[int], axes: Any = None) -> Any:
-    """The outputs of `shape` coloured by when their threads come, with the borders of warps.
+    """The outputs of `shape` coloured by the position of their threads in time, with warp borders.
 
-    A warp is 32 threads that follow each other (fine lines), with all their outputs; where blocks
-    are visited, their borders are the heavy lines.  Leading axes lie below each other.
+    A warp is 32 consecutive threads (thin lines), with all their outputs; where blocks are visited,
+    their borders are the thick lines.  Leading axes are drawn below each other.
     `schedule.plot(shape)` is the same.
     """
     from matplotlib import colors
@@ -52,7 +52,7 @@ def plot_order(schedule: Any, shape: Sequence[int], axes: Any = None) -> Any:
                             hint="Write schedule.plot((16, 64)).")  # fmt: skip
     plan = as_schedule(schedule).resolve(len(shape))
     threads, warps = (x.reshape(-1, shape[-1]) for x in threads_of(plan, shape))
-    _, when = np.unique(threads, return_inverse=True)  # threads without an output do not count
+    _, when = np.unique(threads, return_inverse=True)  # skips threads without an output
     when = when.reshape(threads.shape)
     axes = axes or _axes(max(when.shape[1], 1) / max(when.shape[0], 1))
     axes.imshow(when, cmap=colors.LinearSegmentedColormap.from_list("time", TIME),
@@ -68,26 +68,26 @@ def plot_order(schedule: Any, shape: Sequence[int], axes: Any = None) -> Any:
 
 
 def threads_of(plan: Resolved, shape: tuple[int, ...]) -> tuple[Any, Any]:
-    """Arrays of extents `shape`: the number of the thread that computes an output, in the order in
-    which threads come, and that of its warp."""
+    """Arrays of extents `shape`: the index of the thread that computes an output, in the order of
+    threads, and the index of its warp."""
     grid = tuple(-(-n // size) for n, size in zip(shape, plan.unit, strict=True))
     visit = np.empty(grid, np.int64)
     visit[tuple(evaluate(plan.order, grid).T)] = np.arange(visit.size)
-    places = np.meshgrid(*map(np.arange, shape), indexing="ij", sparse=True)
-    unit = visit[tuple(p // size for p, size in zip(places, plan.unit, strict=True))]
+    indices = np.meshgrid(*map(np.arange, shape), indexing="ij", sparse=True)
+    unit = visit[tuple(p // size for p, size in zip(indices, plan.unit, strict=True))]
     if plan.grain == "thread":
         return unit, unit // _WARP
     across = [n // own for n, own in zip(plan.unit, plan.per_thread, strict=True)]
     axes = [k for k in range(len(shape)) if k != plan.lanes] + [plan.lanes]
     thread = np.zeros(shape, np.int64)
-    for k in axes:  # the lanes last: neighbours
-        thread = thread * across[k] + places[k] % plan.unit[k] // plan.per_thread[k]
+    for k in axes:  # the axis of the lanes last: consecutive threads
+        thread = thread * across[k] + indices[k] % plan.unit[k] // plan.per_thread[k]
     count = math.prod(across)
     return unit * count + thread, unit * -(-count // _WARP) + thread // _WARP
 
 
 def _units(shape: tuple[int, ...], unit: tuple[int, ...]) -> Any:
-    """Numbers of the blocks that elements lie in."""
+    """The index of the block of each element."""
     found = np.zeros(shape, np.int64)
     for axis, (n, size) in enumerate(zip(shape, unit, strict=True)):
         along = (np.arange(n) // size).reshape([-1 if k == axis else 1 for k in range(len(shape))])
@@ -96,7 +96,7 @@ def _units(shape: tuple[int, ...], unit: tuple[int, ...]) -> Any:
 
 
 def _borders(axes: Any, group: Any, width: float, alpha: float) -> None:
-    """Lines between neighbours of different groups."""
+    """Lines between neighbours in different groups."""
     from matplotlib.collections import LineCollection
 
     right = np.argwhere(group[:, 1:] != group[:, :-1])
@@ -107,10 +107,10 @@ def _borders(axes: Any, group: Any, width: float, alpha: float) -> None:
 
 
 def states(simulation: Simulation) -> Any:
-    """(span, steps) of what an address is at a time step: 0 away, 1 in the cache, 2 accessed,
-    3 brought in.
+    """(span, steps) the state of an address at a time step: 0 not cached, 1 cached, 2 accessed,
+    3 fetched.
 
-    The cache is replayed step by step, so this is for small settings (millions of cells).
+    Replays the cache step by step: for small settings (millions of cells).
     """
     trace = simulation.trace
     player = Player(simulation.cache, trace.span)
@@ -132,9 +132,9 @@ def states(simulation: Simulation) -> Any:
 
 
 def spatial_temporal(simulation: Simulation, axes: Any = None) -> Any:
-    """The spatial-temporal diagram: addresses upwards, time to the right; the figure's axes.
+    """The spatial-temporal diagram: addresses upwards, time to the right; returns the axes.
 
-    Red: what is brought in; blue: addresses accessed; light: what the cache holds.
+    Red: fetched; blue: accessed; light: cached.
     """
     from matplotlib import colors
 
@@ -158,8 +158,8 @@ def spatial_temporal(simulation: Simulation, axes: Any = None) -> Any:
 @user_facing
 def plot_sweep(pattern: Any, schedules: Sequence[Any], line_width: int, lines: Sequence[int],
                policy: Any = None, axes: Any = None) -> Any:  # fmt: skip
-    """Misses of a pattern, or of the kernel of a program, against the size of the cache, one line
-    per schedule."""
+    """Misses of a pattern, or of the kernel of a program, against the size of the cache, with one
+    curve per schedule."""
     axes = axes or _axes(1.5)
     found = capacity_sweep(pattern, schedules, line_width, lines, policy)
     for schedule, misses in zip(schedules, found, strict=True):
@@ -175,7 +175,7 @@ def plot_sweep(pattern: Any, schedules: Sequence[Any], line_width: int, lines: S
 @user_facing
 def plot_tuning(table: Any, axes: Any = None) -> Any:
     """The timings of a `TuningTable` as bars, operation by operation, fastest first; winners are
-    dark; of a tuned program, those of its `.tuning`.  Errors: `ScheduleError` where nothing was
+    dark; of a tuned program, those of its `.tuning`.  Raises `ScheduleError` if nothing was
     timed."""
     table = getattr(table, "tuning", table)
     if not hasattr(table, "rows"):
@@ -190,12 +190,12 @@ def plot_tuning(table: Any, axes: Any = None) -> Any:
         mine = sorted((r for r in table.rows if r.operation == operation), key=lambda r: r.ms)
         rows += [(r, table.winners.get(operation) == r.schedule) for r in mine]
     axes = axes or _axes(1.5)
-    places = range(len(rows))[::-1]
-    axes.barh(places, [r.ms for r, _ in rows], color=["#2f6fb3" if won else _QUIET
-                                                      for _, won in rows])  # fmt: skip
+    positions = range(len(rows))[::-1]
+    axes.barh(positions, [r.ms for r, _ in rows], color=["#2f6fb3" if won else _QUIET
+                                                         for _, won in rows])  # fmt: skip
     names = [r.option for r, _ in rows]
-    axes.set_yticks(places, [f"{r.operation}: {n}" for (r, _), n in zip(rows, names, strict=True)],
-                    fontsize=7)  # fmt: skip
+    labels = [f"{r.operation}: {n}" for (r, _), n in zip(rows, names, strict=True)]
+    axes.set_yticks(positions, labels, fontsize=7)
     axes.set_xlabel("ms")
     axes.set_title(table.best, fontsize=9)
     axes.spines[["top", "right"]].set_visible(False)
@@ -204,10 +204,10 @@ def plot_tuning(table: Any, axes: Any = None) -> Any:
 
 def plot_predictions(predicted: Sequence[float], measured: Sequence[float],
                      labels: Sequence[str] = (), axes: Any = None) -> Any:  # fmt: skip
-    """What a model predicted against what was measured, in one unit (say, seconds).
+    """Predictions of a model against measurements, in one unit (seconds, for example).
 
-    On the line they agree; the title has Spearman's rank correlation and the median error.
-    Errors: `ScheduleError` unless there are as many of one as of the other, all positive.
+    Points on the line agree; the title has Spearman's rank correlation and the median error.
+    Raises `ScheduleError` unless both have the same number of values, all positive.
     """
     x, y = np.asarray(predicted, np.float64), np.asarray(measured, np.float64)
     if x.ndim != 1 or x.shape != y.shape or len(x) < 2 or not (np.minimum(x, y) > 0).all():
@@ -230,7 +230,7 @@ def plot_predictions(predicted: Sequence[float], measured: Sequence[float],
 
 
 def _spearman(x: Any, y: Any) -> float:
-    """The correlation of the ranks; equal values share the mean of theirs."""
+    """The correlation of the ranks; equal values share their mean rank."""
     ranks = []
     for values in (x, y):
         _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
@@ -241,7 +241,7 @@ def _spearman(x: Any, y: Any) -> float:
 
 
 def _axes(ratio: float) -> Any:
-    """The axes of a figure of its own, `ratio` times as wide as high."""
+    """The axes of a new figure, `ratio` times as wide as high."""
     from matplotlib import pyplot
 
     height = 5.0 if ratio < 2 else max(10 / ratio, 2)

@@ -1,10 +1,10 @@
-"""Replacement policies on traces of line numbers: compiled by Numba, one pass each.
+"""Replacement policies applied to traces of line numbers: compiled by Numba, one pass each.
 
-A policy is a state, arrays that `…_state` makes, and a pass over line numbers that changes it: a
-trace may come in pieces.  `counts`, the last array of a state, begins with hits, misses, evictions.
-A pass fills `missed` (one bool an access) when it is not empty.  Fully associative caches find a
-line by a table over the address space and keep recency in a doubly linked list: a few nanoseconds
-an access, whatever the size.
+A policy is a state, arrays that `…_state` creates, and a pass over line numbers that updates it, so
+that a trace can come in chunks.  `counts`, the last array of a state, begins with hits, misses,
+evictions.  A pass fills `missed` (one bool per access) unless it is empty.  Fully associative
+caches find a line by a table over the address space and keep recency in a doubly linked list: a few
+nanoseconds per access, for any size.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ State = tuple[Any, ...]
 
 
 def lru_state(span: int, capacity: int) -> State:
-    """Slots by line; the line, the newer and the older slot of each; newest, oldest, used."""
+    """The slot of each line; the line, the newer and the older slot of each slot; newest, oldest,
+    used."""
     links = np.empty((2, capacity), np.int32)
     counts = np.array([0, 0, 0, -1, -1, 0], np.int64)
     return np.full(span, -1, np.int32), np.full(capacity, -1, np.int64), *links, counts
@@ -30,7 +31,7 @@ def lru_state(span: int, capacity: int) -> State:
 @_jit
 def lru(lines: Any, slot_of: Any, line_in: Any, newer: Any, older: Any, counts: Any, missed: Any
         ) -> None:  # fmt: skip
-    """Fully associative, least recently used."""
+    """Fully associative; evicts the least recently used line."""
     hits, misses, evictions, newest, oldest, used = counts
     capacity = line_in.size
     mark = missed.size > 0
@@ -77,8 +78,8 @@ def lru(lines: Any, slot_of: Any, line_in: Any, newer: Any, older: Any, counts: 
 
 
 def step_lru_state(span: int, capacity: int) -> State:
-    """Of lines that are held (step << 32) | arrival, and the arrival; a heap of both; its size,
-    lines held, arrivals, capacity."""
+    """For cached lines (step << 32) | arrival, and the arrival; a heap of both; its size, cached
+    lines, arrivals, capacity."""
     heap = np.empty((2, capacity * 4 + 16), np.int64)
     counts = np.array([0, 0, 0, 0, 0, 0, capacity], np.int64)
     return np.full(span, -1, np.int64), np.zeros(span, np.int64), *heap, counts
@@ -87,9 +88,9 @@ def step_lru_state(span: int, capacity: int) -> State:
 @_jit
 def step_lru(lines: Any, step: Any, stamp: Any, arrival: Any, heap_key: Any, heap_line: Any,
              counts: Any, missed: Any) -> None:  # fmt: skip
-    """Fully associative; recency is the time step, ties go to the line brought in first.
+    """Fully associative; recency is the time step, and of equals the line fetched first is evicted.
 
-    A heap with lazy deletion over (step, arrival) packed in one number.
+    A heap with lazy deletion over (step, arrival) packed in one integer.
     """
     hits, misses, evictions, size, held, arrivals, capacity = counts
     mark = missed.size > 0
@@ -106,7 +107,7 @@ def step_lru(lines: Any, step: Any, stamp: Any, arrival: Any, heap_key: Any, hea
             if mark:
                 missed[t] = True
             if held == capacity:
-                while True:  # the oldest entry that is still true
+                while True:  # pop stale entries
                     key, old = heap_key[0], heap_line[0]
                     size -= 1
                     last_key, last_line = heap_key[size], heap_line[size]
@@ -132,7 +133,7 @@ def step_lru(lines: Any, step: Any, stamp: Any, arrival: Any, heap_key: Any, hea
             arrivals += 1
             key = now | arrival[line]
         stamp[line] = key
-        if size == heap_key.size:  # drop what is no longer true, in place
+        if size == heap_key.size:  # remove stale entries, in place
             kept = 0
             for h in range(size):
                 if stamp[heap_line[h]] == heap_key[h]:
@@ -172,7 +173,7 @@ def set_associative_state(sets: int, ways: int) -> State:
 
 @_jit
 def set_associative(lines: Any, tags: Any, counts: Any, missed: Any) -> None:
-    """Least recently used of each set."""
+    """Evicts the least recently used line of a set."""
     hits, misses, evictions = counts
     sets, ways = tags.shape
     mark = missed.size > 0
@@ -181,7 +182,7 @@ def set_associative(lines: Any, tags: Any, counts: Any, missed: Any) -> None:
         row = tags[line % sets]
         carried = line
         found = False
-        for w in range(ways):  # shift down until the line's old place
+        for w in range(ways):  # shift down to the previous position of the line
             carried, row[w] = row[w], carried
             if carried == line:
                 found = True
@@ -197,14 +198,14 @@ def set_associative(lines: Any, tags: Any, counts: Any, missed: Any) -> None:
 
 
 def sectored_state(per_line: int, span: int, sets: int, ways: int) -> State:
-    """The tags of each set, newest first; by line, which sectors are there; sectors of a line."""
+    """The tags of each set, newest first; by line, a mask of present sectors; sectors per line."""
     tags, present = np.full((sets, ways), -1, np.int64), np.zeros(span // per_line + 1, np.uint32)
     return tags, present, np.array([0, 0, 0, per_line], np.int64)
 
 
 @_jit
 def sectored(sectors: Any, tags: Any, present: Any, counts: Any, missed: Any) -> None:
-    """Lines of several sectors in sets; a sector that is absent is a miss, a line makes room."""
+    """Sets of lines of several sectors; an absent sector is a miss, an absent line evicts one."""
     hits, misses, evictions, per_line = counts
     sets, ways = tags.shape
     mark = missed.size > 0
@@ -233,8 +234,8 @@ def sectored(sectors: Any, tags: Any, present: Any, counts: Any, missed: Any) ->
 
 
 def sectored_lru_state(per_line: int, span: int, capacity: int) -> State:
-    """That of `lru` over lines; when each line was brought in, and each sector used, last; the
-    accesses so far, sectors of a line."""
+    """The state of `lru` over lines; the times when each line was fetched, and each sector last
+    used; the number of accesses, sectors per line."""
     lines = span // per_line + 1
     used, counts = np.full(lines * per_line, -1, np.int64), np.array([0, 0, 0, 0, per_line])
     return *lru_state(lines, capacity), np.zeros(lines, np.int64), used, counts
@@ -254,7 +255,7 @@ def sectored_lru(sectors: Any, slot_of: Any, line_in: Any, newer: Any, older: An
 @_jit
 def _absent_sectors(sectors: Any, lines: Any, absent: Any, brought: Any, used: Any, counts: Any,
                     missed: Any) -> None:  # fmt: skip
-    """A sector is there if it was used since its line was brought in."""
+    """A sector is present if it was used since its line was fetched."""
     hits, misses, _, now, _ = counts
     mark = missed.size > 0
     for t in range(sectors.size):
@@ -273,8 +274,8 @@ def _absent_sectors(sectors: Any, lines: Any, absent: Any, brought: Any, used: A
 
 
 def random_groups_state(span: int, capacity: int, together: int, seed: int) -> State:
-    """Slots by line, lines by slot, free slots, random bits; how many slots are free, and how many
-    are emptied together."""
+    """Slots by line, lines by slot, free slots, random bits; the number of free slots, and of slots
+    that are emptied together."""
     free = np.arange(capacity, dtype=np.int32)[::-1].copy()
     bits = np.random.SeedSequence(seed).generate_state(1, np.uint64)
     counts = np.array([0, 0, 0, capacity, together], np.int64)
@@ -325,7 +326,7 @@ def random_groups(lines: Any, slot_of: Any, line_in: Any, free: Any, bits: Any, 
 
 @_jit
 def next_uses(lines: Any, span: int) -> Any:
-    """For every access, when its line is used next; `lines.size` for never."""
+    """For every access, the index of the next access to its line; `lines.size` if there is none."""
     following = np.full(span, lines.size, np.int64)
     found = np.empty(lines.size, np.int64)
     for t in range(lines.size - 1, -1, -1):
@@ -336,8 +337,8 @@ def next_uses(lines: Any, span: int) -> Any:
 
 @_jit
 def optimal(lines: Any, next_use: Any, span: int, capacity: int, missed: Any) -> Any:
-    """Belady: the line that is used again last goes.  A heap of next uses, lazily cleaned."""
-    due = np.full(span, -1, np.int64)  # next use of the lines that are held
+    """Belady's policy: evicts the line whose next use is last.  A heap with lazy deletion."""
+    due = np.full(span, -1, np.int64)  # next use of the cached lines
     heap = np.empty(lines.size + 1, np.int64)  # next uses, the largest first
     owner = np.empty(lines.size + 1, np.int64)
     size = held = 0

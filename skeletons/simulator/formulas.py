@@ -26,7 +26,7 @@ def _positive(**sizes: int) -> None:
 
 @user_facing
 def cache_needed(column: int, height: int, width: int, threads: int = 1, element: int = 1) -> int:
-    """M_cache: what a column of `column` outputs keeps in use, in units of `element`.
+    """M_cache: the elements that a column of `column` outputs keeps in use, in units of `element`.
 
     >>> cache_needed(4, 7, 7)
     88
@@ -37,7 +37,7 @@ def cache_needed(column: int, height: int, width: int, threads: int = 1, element
 
 @user_facing
 def line_loads(column: int, height: int, width: int, rows: int, cols: int, line: int) -> int:
-    """M_loads: cache lines brought in, at most, with columns of `column` outputs.
+    """M_loads: an upper bound of the cache lines fetched, with columns of `column` outputs.
 
     >>> [line_loads(c, 7, 7, 256, 256, 8) for c in (8, 16, 32, 64, 128)]
     [25152, 16768, 12576, 10480, 9432]
@@ -50,9 +50,9 @@ def line_loads(column: int, height: int, width: int, rows: int, cols: int, line:
 @user_facing
 def counted_loads(pattern: Pattern, column: int, line: int) -> int:
     """M_loads, counted: lines of `line` elements that each column of `column` outputs touches,
-    the columns taken together.
+    summed over all columns.
 
-    A border that wraps into neighbouring rows, as in the paper's figures, touches what it wraps to.
+    A border that wraps into neighbouring rows, as in the paper's figures, touches these rows.
 
     >>> from .patterns import stencil_pattern
     >>> counted_loads(stencil_pattern(256, 256, 7, 7), 32, 8), line_loads(32, 7, 7, 256, 256, 8)

@@ -1,6 +1,6 @@
-"""Access patterns: which addresses an output touches; with a schedule, a trace.
+"""Access patterns: the addresses that an output accesses; with a schedule, a trace.
 
-Addresses count elements of one address space in which the arrays lie one after the other.
+Addresses count the elements of one address space, in which arrays are stored consecutively.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from treadle.skeletons.schedules import Row, as_schedule
 from treadle.skeletons.schedules.examine import evaluate, extents_of
 
 Addresses = NDArray[np.int64]
-#: Accesses of a piece of a trace: few enough to stay in a cache of the CPU.
+#: Accesses in a chunk of a trace: few enough to stay in a cache of the CPU.
 PIECE = 1 << 18
 
 
@@ -37,7 +37,7 @@ class Trace:
 
 @dataclass(frozen=True)
 class Placed:
-    """An array of an address space: its elements lie row by row from address `base` on."""
+    """An array in an address space, stored row by row from address `base` on."""
 
     name: str
     base: int
@@ -49,10 +49,10 @@ class Placed:
 class Pattern:
     """`touched(points)`: for outputs at `points` (N, rank), their addresses (N, taps).
 
-    Negative addresses are none (a tap that an output does not make); all are below `span`.
-    `arrays` says what lies where, for pictures; without it the addresses are one row.
+    A negative address means no access (a tap that an output does not use); all are below `span`.
+    `arrays` places arrays in the address space, for pictures; without it, addresses form one row.
 
-    Errors: `ScheduleError`, also of what `touched` returns when a trace is made.
+    Raises `ScheduleError`; for results of `touched`, when a trace is built.
     """
 
     name: str
@@ -76,7 +76,7 @@ class Pattern:
         return self._accesses(points, 0, at_once)
 
     def pieces(self, schedule: Any = None, at_once: int = 1) -> Iterator[Trace]:
-        """The trace as traces of about `PIECE` accesses, each with the steps of the whole."""
+        """The trace in chunks of about `PIECE` accesses, with the steps of the complete trace."""
         at_once = count_of(at_once, "at_once")
         points = visited(schedule, self.shape)
         taps = self._addresses(points[:16]).shape[1]
@@ -85,7 +85,7 @@ class Pattern:
             yield self._accesses(points[begin : begin + size], begin, at_once)
 
     def _accesses(self, points: Addresses, begin: int, at_once: int) -> Trace:
-        """Of outputs at `points`, the first of which is number `begin` of all."""
+        """The trace of outputs at `points`, the first of which has index `begin`."""
         touched = self._addresses(points)
         output = np.arange(begin, begin + len(points), dtype=np.int32)
         step = np.repeat(output if at_once == 1 else output // at_once, touched.shape[1])
@@ -96,7 +96,7 @@ class Pattern:
         return Trace(np.ascontiguousarray(flat), step, self.span, -(-len(points) // at_once))
 
     def _addresses(self, points: Addresses) -> Addresses:
-        """What `touched` gives for points, if it is addresses."""
+        """The addresses that `touched` returns for `points`, validated."""
         found = np.asarray(self.touched(points))
         if found.ndim != 2 or len(found) != len(points) or found.dtype.kind not in "iu":
             raise ScheduleError(
@@ -117,7 +117,7 @@ _TOUCHED = ("For N points, an integer array of shape (N, rank), it returns their
 
 
 def count_of(value: Any, name: str, least: int = 1) -> int:
-    """An argument as an int of at least `least`; `ScheduleError` for anything else."""
+    """An argument as an int of at least `least`; `ScheduleError` if it is not one."""
     try:
         number = index(value)
     except TypeError:
@@ -129,9 +129,10 @@ def count_of(value: Any, name: str, least: int = 1) -> int:
 
 
 def visited(schedule: Any, shape: tuple[int, ...]) -> Addresses:
-    """The elements of `shape` in the order of a schedule, one coordinate tuple a row.
+    """The elements of `shape` in the order of a schedule, one coordinate tuple per row.
 
-    Units of several elements (blocks, several outputs of a thread) are visited whole, row-major.
+    Units of several elements (blocks, several outputs of a thread) are visited one after the other,
+    each in row-major order.
     """
     plan = as_schedule(Row() if schedule is None else schedule).resolve(len(shape))
     if all(u == 1 for u in plan.unit):
@@ -146,10 +147,10 @@ def visited(schedule: Any, shape: tuple[int, ...]) -> Addresses:
 
 @user_facing
 def stencil_pattern(rows: int, cols: int, height: int, width: int) -> Pattern:
-    """A height × width stencil over rows × cols outputs, without handling of borders.
+    """A height × width stencil over rows × cols outputs, without boundary handling.
 
-    Indices outside wrap into the neighbouring rows; addresses begin at 0 with the first tap of
-    the first output, and the very last address is left out (Prasetya 2021, figure 4).
+    Indices outside wrap into the neighbouring rows; address 0 is the first tap of the first output,
+    and the very last address is left out (Prasetya 2021, figure 4).
 
     >>> trace = stencil_pattern(16, 16, 7, 7).trace()
     >>> len(trace.addresses), trace.span
@@ -178,7 +179,7 @@ def stencil_pattern(rows: int, cols: int, height: int, width: int) -> Pattern:
 
 @user_facing
 def matmul_pattern(m: int, n: int, k: int) -> Pattern:
-    """The naive product: output (i, j) reads a[i, 0], b[0, j], a[i, 1], …; B lies behind A.
+    """The naive product: output (i, j) reads a[i, 0], b[0, j], a[i, 1], …; B is stored after A.
 
     >>> matmul_pattern(16, 16, 16).span
     512
@@ -197,7 +198,7 @@ def matmul_pattern(m: int, n: int, k: int) -> Pattern:
 
 @user_facing
 def transpose_pattern(rows: int, cols: int) -> Pattern:
-    """Output (i, j) of rows × cols reads in[j, i] and writes out[i, j], which lies behind."""
+    """Output (i, j) of rows × cols reads in[j, i] and writes out[i, j], which is stored after."""
     rows, cols = count_of(rows, "rows"), count_of(cols, "cols")
 
     def touched(points: Addresses) -> Addresses:

@@ -1,11 +1,11 @@
-"""Patterns of real programs: the reads and the write of one kernel, index by index.
+"""Patterns of programs: the reads and the write of one kernel, index by index.
 
-The index expressions of a kernel's reads are evaluated by NumPy for every output; a read inside
-`td.loop` once per turn, a reduction once per element it folds; of a `td.cond` the side that is
-chosen, or both where the condition is not known.  Indices that depend on data need the data;
-boundaries are resolved (a read beyond the border with a constant boundary makes no access).  A
-permute reads and writes its result where the element goes, if it is kept.  Of a kernel inside a
-loop over arrays, it is one turn.
+NumPy evaluates the index expressions of a kernel's reads for every output. A read inside `td.loop`
+is evaluated once per iteration, in a reduction once per element that is folded, in a `td.cond` on
+the side that is chosen, or on both if the condition is unknown.  Indices that depend on data need
+the data; boundaries are resolved (a read beyond the border with a constant boundary makes no
+access).  A permute reads and writes its result at the target index, if the element is kept.  A
+kernel inside a loop over arrays is evaluated for one iteration.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from treadle.skeletons.schedules import Row, as_schedule
 
 from .patterns import Pattern, Placed
 
-#: Outputs whose addresses are computed at a time.
+#: Outputs per batch when addresses are computed.
 _BATCH = 1 << 16
 
 
@@ -60,11 +60,11 @@ def pattern_of(program: Any, kernel: str | None = None, arrays: Sequence[Any] | 
                numbers: Mapping[str, Any] | None = None) -> Pattern:  # fmt: skip
     """The pattern of one kernel of a program (`td.jit(f).lower(*args)`).
 
-    kernel: the operation's name or number (`#3`) where there are several; arrays: the arguments,
-    for indices that depend on data; numbers: the arguments that are no arrays, by name.  Arrays lie
-    one after the other in order of first read, the result last.
-    Errors: `ScheduleError` for kernels that are no map, stencil, fold or permute, or that are
-    ambiguous.
+    kernel: the operation's name or index (`#3`) if there are several; arrays: the arguments, for
+    indices that depend on data; numbers: the scalar arguments, by name.  Arrays are stored one
+    after the other in the order of their first read, the result last.
+    Errors: `ScheduleError` for kernels other than maps, stencils, folds and permutes, and for
+    ambiguous names.
     """
     if not hasattr(program, "roots"):
         raise ScheduleError(
@@ -92,14 +92,16 @@ def pattern_of(program: Any, kernel: str | None = None, arrays: Sequence[Any] | 
     target = node.target if isinstance(node, Permute) else tuple(map(Index, range(len(domain))))
     made = host.shape(node) if isinstance(node, Permute) else domain
     valid = node.valid if isinstance(node, Permute) else None
-    places = _Places(bodies, reads, bases, host, domain, inside, _Store(target, valid, made, end))
+    addresses = _Addresses(
+        bodies, reads, bases, host, domain, inside, _Store(target, valid, made, end)
+    )
     name = node.label.name or node.label.operation
     placed.append(Placed("result", end, made))
-    return Pattern(name, domain, places, end + math.prod(made), tuple(placed))
+    return Pattern(name, domain, addresses, end + math.prod(made), tuple(placed))
 
 
 def _given(program: Any, arrays: Any) -> tuple[Any, ...]:
-    """The arguments as arrays, which must have the extents that the program was made with."""
+    """The arguments as arrays, which must have the extents that the program was lowered for."""
     if arrays is None:
         return ()
     made = [np.asarray(a) for a in arrays] if isinstance(arrays, Sequence) else []
@@ -118,8 +120,8 @@ def schedule_of(program: Any, kernel: str | None = None) -> Any:
 
 
 def of_results(program: Any, kernel: str | None, schedule: Any) -> tuple[Any, list[str]]:
-    """What of a schedule is played: of a fold, which follows it part by part of what it folds, only
-    the order of its results, if it orders those too; and what is not, in words."""
+    """The part of a schedule that is simulated, and descriptions of the rest. The schedule of a
+    fold orders parts of what is folded: only the order of its results is simulated, if any."""
     given = None if schedule is None else as_schedule(schedule)
     node = _chosen(program, kernel)
     if given is None or not isinstance(node, Fold) or given == as_schedule(Row()):
@@ -134,15 +136,15 @@ def of_results(program: Any, kernel: str | None, schedule: Any) -> tuple[Any, li
         fits = False
     words = [repr(x) for x in given.layers if x.slot in ("order", "block")]
     if fits:
-        return schedule, ["the parts in which a fold takes its elements"]
+        return schedule, ["the order of the parts of a fold"]
     others = [x for x in given.layers if x.slot not in ("order", "block", "per_thread", "lanes")]
     return as_schedule(Row()).replace(*others), [f"{' | '.join(words)}, which orders parts of what "
                                                  "is folded"]  # fmt: skip
 
 
 def as_scheduled(program: Any, kernel: str | None, schedule: Any) -> Any:
-    """The program with this schedule for the operation that is meant, if it is plain which: an
-    operation with an order is one kernel, where without one it may be several."""
+    """The program with this schedule for the selected operation, if that is unambiguous: with an
+    order the operation is one kernel, whereas without one it may be several."""
     written = operations(getattr(program, "source_roots", ()))
     meant = [
         (number, node) for number, node in enumerate(written, 1)
@@ -156,7 +158,7 @@ def as_scheduled(program: Any, kernel: str | None, schedule: Any) -> Any:
 
 
 def _parts(node: Any) -> tuple[Sequence[Expr], Sequence[Expr], Sequence[Expr]]:
-    """Extents of the outputs, extents of what is folded, and the expressions that read."""
+    """The extents of the outputs, the extents that are folded, and the expressions that read."""
     if isinstance(node, Permute):
         return node.domain, (), (node.valid, *node.target, *node.values)
     inner = node.inner if isinstance(node, Fold) else ()
@@ -164,7 +166,7 @@ def _parts(node: Any) -> tuple[Sequence[Expr], Sequence[Expr], Sequence[Expr]]:
 
 
 def _called(program: Any, node: Node) -> str:
-    """What a person calls an array: the argument's name, or the operation's."""
+    """The name of an array for people: the argument's name, or the operation's."""
     if isinstance(node, Input):
         names = [held.name for held in program.arguments if held is node]
         return names[0] if names else node.name
@@ -192,14 +194,14 @@ def _chosen(program: Any, kernel: str | None) -> Any:
         )
     raise ScheduleError(
         f"the program has {len(made)} kernels{asked}; there are: {names}.",
-        hint=f"Say which by kernel=…, a name or a number such as {numbers[kernels[0]]!r}. What is "
-        "fused into another kernel, or made several, is one of its own under a schedule: "
+        hint=f"Select one by kernel=…, a name or an index such as {numbers[kernels[0]]!r}. An "
+        "operation that is fused, or split into several kernels, is one kernel under a schedule: "
         "program.scheduled(name=Row()).",
     )
 
 
 def _shapes(program: Any) -> dict[Node, Any]:
-    """Extents of what the kernels read from outside: numbers, or the leaf that has them."""
+    """The extents of arrays that kernels read: integers, or the leaf that has them."""
     found: dict[Node, Any] = {}
     examples = program.example_shapes or ()
     for held, shape in zip(program.arguments, examples, strict=False):
@@ -207,7 +209,7 @@ def _shapes(program: Any) -> dict[Node, Any]:
     for held in program.inputs[len(program.arguments) :]:
         found[held] = tuple(held.source.shape)
     for node in topological(program.roots):
-        if isinstance(node, ArrayLoop):  # a turn's arrays have the extents of the first one's
+        if isinstance(node, ArrayLoop):  # all iterations have the extents of the first one
             found |= {s: i for s, i in zip(node.state, node.init, strict=True)}
             if node.index is not None:
                 found[node.index] = ()
@@ -236,7 +238,7 @@ class _Host:
         return self.evaluate(e, {})
 
     def evaluate(self, root: Expr, known: dict[Expr, Any]) -> Any:
-        """`root` by NumPy, vectorised over what `known` holds; both sides of a condition."""
+        """`root` evaluated by NumPy, vectorised over `known`; both sides of a condition."""
         found: dict[Expr, Any] = dict(known)
         for e in walk((root,)):
             if e not in found:
@@ -246,8 +248,8 @@ class _Host:
         return found[root]
 
     def _one(self, e: Expr, found: dict[Expr, Any]) -> Any:
-        """The value of `e` over its operands', which are all in `found`; of a condition, those of
-        all results; why not, where there is none."""
+        """The value of `e` from those of its operands in `found`; for a condition, the values of
+        all its results; or the error if there is no value."""
         if isinstance(e, Const):
             return e.value
         if isinstance(e, Extent):
@@ -270,7 +272,7 @@ class _Host:
         return _unknown(e)
 
     def _read(self, e: Read, index: list[Any], found: dict[Expr, Any]) -> Any:
-        """What was given there.  Out of range it is any value: it is read under a condition."""
+        """The value that is read.  Out of range it is arbitrary: such a read is guarded."""
         data = self.data[e.node]
         inside: Any = np.True_
         for k, extent in enumerate(data.shape):
@@ -287,33 +289,33 @@ class _Host:
             return taken
         if e.boundary == "function":
             return ScheduleError(
-                "an index depends on what a boundary's function gives, which the simulator does "
+                "an index depends on the result of a boundary function, which the simulator does "
                 "not run.", hint="Let it depend on what is inside, or on td.constant.")  # fmt: skip
         return _chosen_of(inside, taken, found[e.scoped[0]])
 
 
 def _chosen_of(p: Any, a: Any, b: Any) -> Any:
-    """Of two values, or reasons why there is none."""
+    """A choice between two values, either of which may be an error."""
     missing = [x for x in (a, b) if isinstance(x, ScheduleError)]
     return missing[0] if missing else np.where(p, a, b)
 
 
 def _unknown(e: Expr) -> ScheduleError:
     if isinstance(e, Read):
-        return ScheduleError("an index depends on data, which the simulator has not.",
+        return ScheduleError("an index depends on data, which the simulator does not have.",
                              hint="Give the arguments: arrays=….")  # fmt: skip
     if isinstance(e, Param):
-        return ScheduleError(f"an index depends on the number {e.name!r}, given at each call.",
+        return ScheduleError(f"an index depends on the scalar argument {e.name!r}.",
                              hint="Write the number into the program.")  # fmt: skip
     return ScheduleError(
         "an index depends on the state of a loop in the kernel, which the simulator does not run.",
-        hint="Let it depend on the number of the turn: td.loop(n, lambda k, s: … a[i, k] …, init).",
+        hint="Let it depend on the loop index: td.loop(n, lambda k, s: … a[i, k] …, init).",
     )
 
 
 @dataclass(frozen=True)
 class _Store:
-    """Where an output goes: indices into an array of extents `shape` that lies at `base`."""
+    """The address of an output: indices into an array of extents `shape` at address `base`."""
 
     target: tuple[Expr, ...]
     valid: Expr | None
@@ -322,7 +324,7 @@ class _Store:
 
 
 def _around(bodies: Sequence[Expr], reads: Sequence[Read]) -> dict[Read, list[Expr]]:
-    """The conditions and the counts of the `td.cond` and `td.loop` in which a read stands."""
+    """The conditions and the trip counts of every `td.cond` and `td.loop` around a read."""
     found: dict[Read, list[Expr]] = {r: [] for r in reads}
     for c in walk(bodies):
         if isinstance(c, Cond | Loop):
@@ -334,14 +336,14 @@ def _around(bodies: Sequence[Expr], reads: Sequence[Read]) -> dict[Read, list[Ex
 
 
 def _either(a: Any, b: Any) -> Any:
-    """`a | b`; True and False are those of every output."""
+    """`a | b`; True and False stand for all outputs."""
     if a is b or a is True or b is False:
         return a
     return b if b is True or a is False else a | b
 
 
-class _Places:
-    """Addresses of a batch of outputs: reads in the order of the expression, then the store."""
+class _Addresses:
+    """The addresses of a batch of outputs: reads in the order of the expression, then the store."""
 
     def __init__(self, bodies: Sequence[Expr], reads: list[Read],
                  bases: dict[tuple[Node, int], int], host: _Host, domain: tuple[int, ...],
@@ -359,14 +361,14 @@ class _Places:
 
     def __call__(self, points: NDArray[np.int64]) -> NDArray[np.int64]:
         parts = [self._some(points[k : k + _BATCH]) for k in range(0, len(points), _BATCH)]
-        width = 1 + sum(self._turns(r) for r in self.reads)
+        width = 1 + sum(self._iterations(r) for r in self.reads)
         return np.concatenate(parts) if parts else np.empty((0, width), np.int64)
 
-    def _turns(self, read: Read) -> int:
-        turns = math.prod(self.inside)
+    def _iterations(self, read: Read) -> int:
+        count = math.prod(self.inside)
         for v in self.loop_of[read]:
-            turns *= int(self.host.value(self.loops[v].count))
-        return turns
+            count *= int(self.host.value(self.loops[v].count))
+        return count
 
     def _some(self, points: NDArray[np.int64]) -> NDArray[np.int64]:
         outputs, count = [points[:, k] for k in range(len(self.domain))], len(points)
@@ -382,8 +384,8 @@ class _Places:
                 Index(k): o.reshape(-1, *[1] * (rank - 1)) for k, o in enumerate(outputs)
             }
             inner = (Index(len(outputs) + k) for k in range(len(self.inside)))
-            for axis, turn in enumerate((*inner, *loops), 1):
-                known[turn] = np.arange(sizes[axis]).reshape(-1, *[1] * (rank - 1 - axis))
+            for axis, variable in enumerate((*inner, *loops), 1):
+                known[variable] = np.arange(sizes[axis]).reshape(-1, *[1] * (rank - 1 - axis))
             made = self._made(known) if any(self.around[r] for r in reads) else {}
             found = [self._address(r, known, sizes, made).reshape(count, -1) for r in reads]
             columns.append(np.stack(found, -1).reshape(count, -1))
@@ -402,8 +404,8 @@ class _Places:
         return np.where(exists, where + self.store.base, -1)
 
     def _made(self, known: dict[Expr, Any]) -> dict[Expr, Any]:
-        """Which outputs, in which turns, compute each expression: of a condition the chosen side,
-        or both where it is not known; the body of a loop that has turns."""
+        """The outputs and iterations that compute each expression: in a condition those of the
+        chosen side, or of both if it is unknown; in a loop those with at least one iteration."""
         made: dict[Expr, Any] = dict.fromkeys(self.bodies, True)
         for e in reversed(list(walk(self.bodies))):
             m = made[e]
@@ -421,7 +423,7 @@ class _Places:
 
     def _address(self, read: Read, known: dict[Expr, Any], sizes: tuple[int, ...],
                  made: Mapping[Expr, Any]) -> NDArray[np.int64]:  # fmt: skip
-        """In an array of extents `sizes`: outputs, then the turns around the read."""
+        """Addresses as an array of extents `sizes`: outputs, then iterations around the read."""
         shape = self.host.shape(read.node)
         where: Any = np.int64(0)
         exists: Any = np.asarray(made.get(read, True))

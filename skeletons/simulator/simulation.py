@@ -1,4 +1,4 @@
-"""Running traces through caches."""
+"""Simulations: traces run through caches."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from .cache import Cache, Lru, RandomFour, Sectored, SetAssociative, StepLru
 from .patterns import Addresses, Pattern, Trace
 
 _NOT_MARKED = np.zeros(0, np.bool_)
-#: Accesses of which printing says what would be best.
+#: Most accesses for which printing computes the optimal misses.
 SHOWN = 1 << 25
 
 
 @dataclass(frozen=True)
 class Simulation:
-    """What happened: `misses` of `accesses`.
+    """The result of a simulation: `misses` of `accesses`.
 
-    `missed`: which accesses missed, when asked for.  `left_out`: layers of the schedule that the
-    simulation takes no notice of.  `trace`, `compulsory` and `optimal` are found when they are
-    first asked for; printing asks for `optimal` up to `SHOWN` accesses.
+    `missed`: which accesses missed, if requested.  `left_out`: layers of the schedule that the
+    simulation ignores.  `trace`, `compulsory` and `optimal` are computed on first use; printing
+    uses `optimal` up to `SHOWN` accesses.
     """
 
-    #: What `plot` is: the module of diagrams, which knows simulations, puts it here.
+    #: The implementation of `plot`, installed by the module of diagrams, which imports this one.
     _plot: ClassVar[Callable[..., Any]]
 
     pattern: str
@@ -57,7 +57,7 @@ class Simulation:
 
     @cached
     def compulsory(self) -> int:
-        """Misses that no cache avoids: the first access to anything."""
+        """Misses that no cache avoids: the first access to each line (or sector)."""
         piece = piece_of(self.cache)
         seen = np.zeros(self.source.span // piece + 1, np.bool_)
         for trace in self.source.pieces(self.schedule, self.at_once):
@@ -67,7 +67,7 @@ class Simulation:
     @cached
     def optimal(self) -> int:
         """The misses of Belady's policy, which knows the future, on the same cache (lines, or
-        sectors where a miss brings in one).  Takes 40 bytes an access meanwhile."""
+        sectors if a miss fetches one).  Needs 40 bytes of memory per access."""
         from . import engines
 
         piece = piece_of(self.cache)
@@ -83,7 +83,7 @@ class Simulation:
             f"{self.pattern} under {shown(self.schedule)} through {self.cache.lines:,} lines of "
             f"{self.cache.line_width}: {self.misses:,} misses of "
             f"{self.accesses:,} accesses ({rate:.1%}), {self.compulsory:,} compulsory"
-            f"{best}; {self.evictions:,} lines thrown out"
+            f"{best}; {self.evictions:,} lines evicted"
             + (f" (not simulated: {', '.join(self.left_out)})" if self.left_out else "")
         )
 
@@ -96,14 +96,13 @@ class Simulation:
 def simulate(pattern: Any, schedule: Any = None, cache: Cache | None = None, *,
              kernel: str | None = None, arrays: Sequence[Any] | None = None,
              mark: bool = False, at_once: int = 1) -> Simulation:  # fmt: skip
-    """The accesses of a pattern, or of one kernel of a program, under a schedule, through a cache.
+    """Runs the accesses of a pattern, or of one kernel of a program, through a cache.
 
-    Without a schedule it is the kernel's own, if the program gives it one, else `Row()`.
-    `kernel`: its name, or its number in `explain()` ("#3"), where a program has several; `arrays`:
-    the arguments, for indices that depend on data.  `mark`: remember which accesses missed.
-    `at_once`: so many consecutive outputs share a time step (a warp: 32).  Only the order and the
-    shape of blocks are played; other layers are named in the result.  The default cache is
-    `td.Cache(256, 32)`.
+    `schedule`: by default the kernel's own, if the program gives it one, else `Row()`.
+    `kernel`: its name, or its index in `explain()` ("#3"), if a program has several; `arrays`: the
+    arguments, for indices that depend on data.  `mark`: record which accesses missed.  `at_once`:
+    the number of consecutive outputs in a time step (a warp: 32).  Only the order and the shape of
+    blocks are simulated; the result names other layers.  The default cache is `td.Cache(256, 32)`.
 
     >>> import treadle as td
     >>> setting, pattern = td.Cache(24, 4, "step_lru"), td.simulator.stencil_pattern(16, 16, 7, 7)
@@ -128,12 +127,12 @@ def simulate(pattern: Any, schedule: Any = None, cache: Cache | None = None, *,
 
 def _played(pattern: Any, schedule: Any, kernel: str | None, arrays: Sequence[Any] | None
             ) -> tuple[Pattern, Any, list[str]]:  # fmt: skip
-    """The pattern of a pattern or of a kernel of a program under a schedule, the schedule that is
-    played, and what of it is not."""
+    """The pattern of a pattern or of a program's kernel under a schedule, the schedule that is
+    simulated, and the parts of it that are not."""
     if isinstance(pattern, Pattern):
         if kernel is not None or arrays is not None:
             raise ScheduleError(
-                "kernel= and arrays= say what of a program is played, and this is the pattern "
+                "kernel= and arrays= select a part of a program, and this is the pattern "
                 f"{pattern.name!r}.", hint="Leave them out.")  # fmt: skip
         return pattern, Row() if schedule is None else schedule, []
     from .programs import as_scheduled, of_results, pattern_of, schedule_of
@@ -146,17 +145,17 @@ def _played(pattern: Any, schedule: Any, kernel: str | None, arrays: Sequence[An
 
 
 def _left_out(schedule: Any) -> tuple[str, ...]:
-    """The layers that decide who runs what, or how caches are used: a trace has none of them."""
-    whole = as_schedule(schedule)
-    layers = (whole.per_thread, whole.lanes, whole.stage, whole.residency, whole.hints)
+    """The layers that assign work to processors, or set cache policies, which a trace lacks."""
+    given = as_schedule(schedule)
+    layers = (given.per_thread, given.lanes, given.stage, given.residency, given.hints)
     found = [repr(layer) for layer in layers if layer is not None and layer != Grid()]
-    if whole == Auto() or whole.chooser != Auto():
-        found.append(f"{whole.chooser!r}, played as Row()")
+    if given == Auto() or given.chooser != Auto():
+        found.append(f"{given.chooser!r}, simulated as Row()")
     return tuple(found)
 
 
 class Player:
-    """A cache that traces are played through, piece by piece."""
+    """A cache that traces are run through, chunk by chunk."""
 
     def __init__(self, cache: Cache, span: int) -> None:
         from . import engines
@@ -190,13 +189,13 @@ class Player:
                 raise ScheduleError(f"{policy!r} is no policy that the simulator knows.")
 
     def play(self, trace: Trace, missed: NDArray[np.bool_] = _NOT_MARKED) -> None:
-        """`missed` is filled where it is not empty."""
+        """Runs a trace; `missed`, unless empty, receives which accesses missed."""
         lines = pieces_of(trace.addresses, self.piece)
         steps = (trace.step,) if self.timed else ()
         self.engine(lines, *steps, *self.state, missed)
 
     def held(self) -> NDArray[np.bool_]:
-        """Of every piece of the address space, whether it is in the cache now."""
+        """For each line (or sector) of the address space, whether it is in the cache now."""
         found = np.zeros(self.span // self.piece + 1, np.bool_)
         if isinstance(self.policy, SetAssociative):
             found[self.state[0][self.state[0] >= 0]] = True
@@ -207,7 +206,7 @@ class Player:
         elif isinstance(self.policy, Sectored):
             bits = self.state[1][:, None] >> np.arange(self.policy.sectors, dtype=np.uint32)
             found[:] = (bits & 1).astype(np.bool_).reshape(-1)[: found.size]
-        else:  # a slot, or when it was used, of those that are
+        else:  # the slot, or the time of the last use, of lines in the cache
             found[:] = self.state[0] >= 0
         return found
 
@@ -219,13 +218,13 @@ class Player:
 
 
 def piece_of(cache: Cache) -> int:
-    """Elements that a miss brings in: a line, or a sector of one."""
+    """Elements that a miss fetches: a line, or a sector of one."""
     sectors = cache.policy.sectors if isinstance(cache.policy, Sectored) else 1
     return cache.line_width // sectors
 
 
 def pieces_of(addresses: Addresses, piece: int) -> Addresses:
-    """The numbers of the pieces that are accessed."""
+    """The indices of the lines (or sectors) that are accessed."""
     if piece & (piece - 1) == 0:
         return addresses >> (piece.bit_length() - 1)
     return addresses // piece

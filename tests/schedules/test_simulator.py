@@ -135,7 +135,7 @@ def test_engines(seed, capacity):
 def test_sectors_are_brought_in_one_by_one():
     # Lines of 2 sectors: 0 and 1 are one line, 2 and 3 the next.
     sectors = np.array([0, 1, 0, 2, 0, 4, 1, 3])
-    # Two lines: 4 throws out the line of 2 (0 was used later); 3 throws out that of 4.
+    # Two lines: 4 evicts the line of 2 (0 was used later); 3 evicts that of 4.
     assert played(engines.sectored, sectors, engines.sectored_state(2, 6, 1, 2)) == (3, 5, 2)
 
 
@@ -351,7 +351,7 @@ def test_layers_that_are_not_played_are_named():
     found = td.simulate(made_of(), s.Row() | s.Block(4, 8) | s.PerThread(rows=2) | s.Agents(2))
     assert found.left_out == ("PerThread(rows=2)", "Agents(2)")
     assert "(not simulated: PerThread(rows=2), Agents(2))" in str(found)
-    assert td.simulate(made_of(), s.Auto()).left_out == ("Auto(), played as Row()",)
+    assert td.simulate(made_of(), s.Auto()).left_out == ("Auto(), simulated as Row()",)
     assert not td.simulate(made_of(), s.Column(4) | s.Block(4, 8)).left_out
 
 
@@ -435,7 +435,7 @@ def test_a_diagram_shows_what_the_cache_holds(policy):
     missed = zip(trace.addresses[found.missed] // piece, trace.step[found.missed], strict=True)
     assert brought == set(missed)
     assert (picture[trace.addresses, trace.step] >= USED).all()
-    full = (picture > 0).sum(0)  # what a step throws out while it lasts is shown, too
+    full = (picture > 0).sum(0)  # lines that a step evicts again are shown, too
     assert full.max() <= 24 * 4 + len(np.unique(trace.addresses[trace.step == 0])) * 4
     away = (picture[:, :-1] == 0) & (picture[:, 1:] > 0)  # nothing comes back but by a miss
     assert (picture[:, 1:][away] == BROUGHT).all() or isinstance(policy, RandomFour)
