@@ -4,10 +4,10 @@ tables        bilinear algorithms, Brent's equations, composition
 primitives    instances of the fused primitive, their variants, dependency stages
 sequences     straight-line programs over blocks: sums in memory, few temporaries
 counts        operations, memory transactions and volume of those programs, in closed form
-executions    how the products meet in C, on arrays of any library
+executions    how products are combined in C, on arrays of any library
 scaling       powers of two for badly scaled operands
 model         predicted times;  measured: corrected by measurements
-error         bounds on the rounding error, and what is typical
+error         bounds on the rounding error, and typical errors
 """
 
 from ..products.error import ErrorBound, bound_factor, error_bound, growth

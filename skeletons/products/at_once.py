@@ -1,13 +1,13 @@
 """One level of any bilinear algorithm as a program that reads every block of A and of B once.
 
-All sums of A's blocks are made in one pass, all of B's in another; then the products stand side by
-side, each in a block of C or in a place that nobody needs any more; one pass over them makes the
-blocks of C.  Of a level whose products can be added to C (`adds`), those that reach one block of C
-only are: they come last, and the pass neither reads nor makes room for them.
+One pass forms all sums of A's blocks, another all of B's. Then each product is stored in a block of
+C or in a buffer that is no longer needed, and one pass over the products forms the blocks of C. If
+products can be added to C (`adds`), those that contribute to a single block of C are: they come
+last, and the pass neither reads them nor needs memory for them.
 
-Passes over blocks of a half, Winograd's tables: 8 for A, 8 for B, 7 for C (11 where products do not
-add); Strassen's: 9, 9, 9 (11).  In the order with two temporaries (`sequences`) these are 41 and
-51.
+Passes over half-size blocks, Winograd's tables: 8 for A, 8 for B, 7 for C (11 if products are not
+added); Strassen's: 9, 9, 9 (11).  In the order with two temporaries (`sequences`) these are 41 and
+51 in total.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .tables import BilinearAlgorithm
 
 
 def block_names(letter: str, rows: int, cols: int) -> list[str]:
-    """Of a matrix in so many blocks, row by row.
+    """The names of a matrix's blocks, row by row.
 
     >>> block_names("A", 2, 2)
     ['A11', 'A12', 'A21', 'A22']
@@ -42,15 +42,15 @@ def at_once(algorithm: BilinearAlgorithm, adds: bool) -> Program:
     left = _Operands("S", block_names("A", algorithm.m, algorithm.k), [i.a for i in made])
     right = _Operands("T", block_names("B", algorithm.k, algorithm.n), [i.b for i in made])
     blocks = block_names("C", algorithm.m, algorithm.n)
-    # What product r adds to block p, its operands without their signs.
+    # What product r adds to block p, for operands without their signs.
     reaches = [
         tuple((p, c * x * y) for p, c in i.c)
         for i, x, y in zip(made, left.factors, right.factors, strict=True)
     ]
     last = [r for r, to in enumerate(reaches) if adds and len(to) == 1]
     first = [r for r in range(len(made)) if r not in last]
-    # Those with most sums come first: their places are free for products that find no block of C.
-    # But the very first is one that needs fewest: the other sums can be made beside it.
+    # Products with most sums come first: later products without a block of C reuse their buffers.
+    # But the very first is one that needs fewest: the other sums can be formed during it.
     first.sort(key=lambda r: -_summed(made[r]))
     first[:0] = [first.pop()] if first else []
     homes = _at_home(first, reaches, blocks)
@@ -88,7 +88,7 @@ def at_once(algorithm: BilinearAlgorithm, adds: bool) -> Program:
 
 
 def passes_at_once(algorithm: BilinearAlgorithm, adds: bool) -> dict[str, int]:
-    """How often a level's sums read or write a block of A, of B, and of C.
+    """How many blocks of A, of B and of C the sums of a level read or write.
 
     >>> from .tables import STRASSEN
     >>> passes_at_once(STRASSEN, True), passes_at_once(STRASSEN, False)
@@ -107,8 +107,8 @@ def _summed(instance: Instance) -> int:
 
 
 def _at_home(first: list[int], reaches: list[Terms], blocks: list[str]) -> dict[int, str]:
-    """A block of C for as many products as there are; where a block is one product and nothing
-    else, it is that one's."""
+    """Assigns a block of C to as many products as possible; a block that equals one product is
+    assigned to that product."""
     homes: dict[int, str] = {}
     for p, name in enumerate(blocks):
         mine = [(r, c) for r in first for q, c in reaches[r] if q == p]
@@ -122,7 +122,7 @@ def _at_home(first: list[int], reaches: list[Terms], blocks: list[str]) -> dict[
 
 
 class _Operands:
-    """One side of the products: what each is read from, and with which factor."""
+    """One operand of all products: the block or sum that each reads, and its factor."""
 
     def __init__(self, letter: str, blocks: list[str], columns: list[Terms]) -> None:
         self.names: list[str] = []

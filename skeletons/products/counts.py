@@ -1,9 +1,9 @@
 """Operations, memory transactions and volume of the programs of `sequences`, in closed form.
 
-The machine is that of Li, Ranka, Sahni (2011), section III: sums move 128 bytes a transaction,
-what a product's kernel reads and writes beside its operands 64, elements have 4 bytes; the
-standard product of m×m matrices takes 2m³ − m² operations, 17m³/4096 + m²/16 transactions and
-9m³/32 + 4m² bytes (their kernel GPU8).  Their figures 3, 6, 9–14 come out.
+The machine is that of Li, Ranka, Sahni (2011), section III: sums move 128 bytes per transaction,
+the additions of a product's kernel 64, elements have 4 bytes; the standard product of m×m matrices
+takes 2m³ − m² operations, 17m³/4096 + m²/16 transactions and 9m³/32 + 4m² bytes (their kernel
+GPU8).  This reproduces their figures 3, 6, 9–14.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .sequences import (
 from .tables import BilinearAlgorithm
 
 RECURSIVE: dict[str, Program] = {"strassen": STRASSEN_OUTER, "winograd": WINOGRAD_OUTER}
-"""What a level runs when its products recur; others take a sum of A, one of B, and a product."""
+"""The program of a level whose products recur; others sum A, sum B and multiply, one by one."""
 
 PROGRAMS: dict[str, tuple[Program, Program]] = {
     "strassen": (STRASSEN_FUSED, STRASSEN_OUTER),
@@ -51,7 +51,7 @@ class Polynomial:
         return Polynomial(self.cubic * factor, self.square * factor)
 
     def of_half(self) -> Polynomial:
-        """The same count for matrices half as large, over n."""
+        """The same count for matrices of half the extent, as a function of n."""
         return Polynomial(self.cubic / 8, self.square / 4)
 
     def __call__(self, n: int) -> Fraction:
@@ -89,7 +89,7 @@ class Counts:
         return Counts(self.operations.of_half(), self.transactions.of_half(), self.volume.of_half())
 
     def saved(self, n: int) -> tuple[float, float, float]:
-        """Per cent less than the standard product of n×n matrices."""
+        """Savings over the standard product of n×n matrices, in per cent."""
         pairs = (
             (self.operations, STANDARD_COUNTS.operations),
             (self.transactions, STANDARD_COUNTS.transactions),
@@ -100,7 +100,7 @@ class Counts:
 
 
 def _square(operations: int, passes: int, per_transaction: int) -> Counts:
-    """Additions, and passes over whole blocks."""
+    """The counts of additions, and of passes over complete blocks."""
     zero = Fraction(0)
     return Counts(
         Polynomial(zero, Fraction(operations)),
@@ -135,7 +135,7 @@ def of_program(program: Program, product: Counts = STANDARD_COUNTS) -> Counts:
 def of_levels(name: str, levels: int) -> Counts:
     """The counts of `levels` levels of "strassen" or "winograd" on n×n matrices (figures 6, 9–11).
 
-    The innermost level updates C while its products are stored; those above add in memory.
+    The innermost level updates C while it stores its products; outer levels add in memory.
 
     >>> print(of_levels("strassen", 1).operations, "|", of_levels("winograd", 2).volume)
     7n³/4 + 11n²/4 | 441n³/2048 + 451n²/4
@@ -153,7 +153,7 @@ def of_levels(name: str, levels: int) -> Counts:
 
 
 def passes(algorithm: BilinearAlgorithm) -> dict[str, int]:
-    """How often blocks of A, B and C (their shapes) are read or written by one level's sums, as
+    """How often the sums of one level read or write a block of A, of B and of C (by shape), as
     `executions` runs it.
 
     >>> from .tables import STRASSEN, WINOGRAD

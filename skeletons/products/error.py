@@ -5,8 +5,8 @@ Stability of Numerical Algorithms, 2nd edition, section 23.2.2; Bini and Lotti 1
 2016): with a level of an algorithm, f(n) = e·f(n/n₀) + d·n/n₀, where e is the growth factor of its
 tables.  For Strassen e = 12, for Winograd 18; Higham's exact forms are used for those two.
 
-What is typical follows from the tables and from how many partial sums are rounded, and how large
-they are (`typical_factors`); the largest error of a product is some ten times that.
+Typical errors follow from the tables, and from the number and size of the partial sums that are
+rounded (`typical_factors`); the largest error of a product is about ten times that.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from treadle.dsl.types import as_type, promote
 from .executions import plan
 from .tables import NAMED, BilinearAlgorithm
 
-#: Those that `matmul` knows by name, but "auto", which is any of them.
+#: The algorithms that `matmul` accepts by name, except "auto".
 NAMES = ALGORITHMS[1:]
 
 
@@ -43,7 +43,7 @@ def growth(algorithm: BilinearAlgorithm) -> int:
 def bound_factor(algorithm: BilinearAlgorithm, levels: int, m: int, k: int, n: int) -> float:
     """f with ‖C − Ĉ‖ ≤ f·u·‖A‖·‖B‖ in the max norm, to first order in the unit roundoff u.
 
-    Without a level it is the k² of the standard product (‖·‖ the largest element).  A level adds
+    Without a level it is the k² of the standard product (‖·‖ is the largest element).  A level adds
     the rounding of its sums: at most the terms of the longest sums of A, B and C each.
 
     >>> from .tables import STANDARD, STRASSEN
@@ -78,25 +78,25 @@ def _up(extent: int, parts: int) -> int:
 
 
 class ErrorBound(NamedTuple):
-    """Errors of the elements of a product: what none exceeds (to first order in the unit
-    roundoff), and the root mean square to expect.
+    """Errors of the elements of a product: an upper bound (to first order in the unit roundoff),
+    and the expected root mean square.
 
-    `typical` takes the elements of an operand for independent draws of one distribution, whose mean
-    and spread are those of the operand: centred data and positive data both, but no graded rows, no
-    pattern that repeats.
+    `typical` assumes that the elements of an operand are independent draws from one distribution,
+    with the mean and variance of the operand. It covers centred and positive data, but not graded
+    rows or repeated patterns.
     """
 
     bound: float
     typical: float
 
     def __repr__(self) -> str:
-        """What is typical first: the bound is often millions of times that."""
+        """Shows the typical error first: the bound is often millions of times larger."""
         return f"ErrorBound(typical={self.typical!r}, bound={self.bound!r})"
 
 
-#: Root mean square of one rounding's relative error, in units: mantissas are spread as 1/x.
+#: Root mean square of one rounding's relative error, in units: mantissas have the density 1/x.
 ROUNDING = 0.42
-#: Terms that a BLAS adds up in a row, before they go to C; a GPU adds all in one row.
+#: Terms that a BLAS adds before it updates C; a GPU adds all in one sum.
 IN_A_ROW = 384
 _UNITS = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-24, "complex64": 2.0**-24,
           "float64": 2.0**-53, "complex128": 2.0**-53}  # fmt: skip
@@ -106,10 +106,10 @@ def typical_factors(algorithm: BilinearAlgorithm, levels: int, k: int, row: int)
     """Mean square errors over ROUNDING²·u², one for each part of the data: var(a)·var(b),
     var(a)·mean(b)², mean(a)²·var(b), mean(a)²·mean(b)².
 
-    A partial sum of j terms has the size √j where they scatter and j where they have a mean, and
-    every one is rounded: j and j² add up over `row` terms, then over the rows' sums.  A level
-    computes products of Σu·A by Σv·B, whose variances grow by Σu² and Σv², their means by Σu and
-    Σv, of 1/k₀ of the terms, and adds them: independent errors meet with w².
+    A partial sum of j terms has the size √j without a mean and j with one, and each is rounded: j
+    or j² is summed over `row` terms, then over the rows' sums.  A level computes products of Σu·A
+    by Σv·B, whose variances grow by Σu² and Σv² and means by Σu and Σv, over 1/k₀ of the terms, and
+    adds them: independent errors add with w².
 
     >>> from .tables import STANDARD, STRASSEN
     >>> typical_factors(STANDARD, 0, 2, 8).tolist()
@@ -142,17 +142,18 @@ def _typical(algorithm: BilinearAlgorithm, levels: int, k: float, row: int) -> A
 def error_bound(
     a: Any, b: Any, algorithm: Any = "strassen", levels: int | None = None
 ) -> ErrorBound:
-    """How wrong an element of a @ b may be, by an algorithm in floating point: the bound that none
-    exceeds, and the root mean square to expect of data like these.
+    """The rounding error of an element of a @ b by an algorithm in floating point: an upper bound,
+    and the root mean square that is typical of such data.
 
-    The bound is normwise: f·u·max|a|·max|b|, for f see `bound_factor`; integers are exact.  What is
-    typical follows from the mean and the spread of each operand (`typical_factors`), right within a
-    quarter by Strassen and Winograd for elements drawn alike; not for graded rows or repeated
-    patterns.  Sums are taken as BLAS forms them, of operands on a GPU in one row.
+    The bound is normwise: f·u·max|a|·max|b|, for f see `bound_factor`; integers are exact.  The
+    typical error follows from the mean and variance of each operand (`typical_factors`). For
+    Strassen and Winograd it is within a quarter if all elements have the same distribution; it does
+    not cover graded rows or repeated patterns.  Sums are formed as in BLAS, of operands on a GPU in
+    one row.
 
-    algorithm: "standard", "strassen", "winograd" or a BilinearAlgorithm; levels: at most so many as
+    algorithm: "standard", "strassen", "winograd" or a BilinearAlgorithm; levels: at most, as far as
     the extents allow (default 1).  The operands may be arrays of NumPy or of the language, which
-    are then computed.
+    are then evaluated.
 
     >>> a = np.ones((256, 256), np.float32)
     >>> standard, fast = (error_bound(a, a, name) for name in ("standard", "strassen"))
@@ -166,7 +167,7 @@ def error_bound(
         raise TracingError(
             f"error_bound: levels must be a number from 0 to {DEEPEST_OF_ALL}, got {levels!r}."
         )
-    levels *= chosen.products > 1  # the standard algorithm applied again is itself
+    levels *= chosen.products > 1  # the standard algorithm has no levels
     row = 1 << 62 if any(hasattr(s, "__cuda_array_interface__") for s in (a, b)) else IN_A_ROW
     x, y = (_values(side) for side in (a, b))
     if x.ndim < 2 or y.ndim < 2 or x.shape[-1] != y.shape[-2]:
@@ -178,7 +179,7 @@ def error_bound(
     if not x.size or not y.size:
         return ErrorBound(0.0, 0.0)
     levels = plan(chosen, "recursive", levels, (m, k, n)).levels
-    # 16-bit floats accumulate in float32, and are rounded once.
+    # 16-bit floats accumulate in float32, and are rounded once at the end.
     unit = _UNITS[t.name]
     inner = _UNITS["float32"] if t.bytes == 2 else unit
     wide = [v.astype(np.complex128 if t.is_complex else np.float64) for v in (x, y)]
@@ -197,7 +198,7 @@ def error_bound(
 
 
 def _algorithm(given: Any) -> BilinearAlgorithm:
-    """By one of the names that `matmul` knows, or as it is."""
+    """The algorithm of this name, or the given one."""
     found = NAMED[given] if isinstance(given, str) and given in NAMES else given
     if not isinstance(found, BilinearAlgorithm):
         raise TracingError(
@@ -215,8 +216,8 @@ def _variance_and_mean(v: Any) -> tuple[float, float]:
 
 def error_in_words(algorithm: BilinearAlgorithm, levels: int, size: tuple[int, int, int], name: str
                    ) -> str:  # fmt: skip
-    """The bound over max|a|·max|b|, and how much larger than the standard product's errors are,
-    on data without a mean."""
+    """The bound over max|a|·max|b|, and the ratio of typical errors to those of the standard
+    product, for data without a mean."""
     m, k, n = size
     most = bound_factor(algorithm, levels, m, k, n) * _UNITS[name]
     fast, standard = (typical_factors(algorithm, x, k, IN_A_ROW)[0] for x in (levels, 0))

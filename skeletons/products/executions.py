@@ -1,20 +1,20 @@
-"""How the products of a bilinear algorithm meet in C: executions on arrays of any library.
+"""Executions: how the products of a bilinear algorithm are combined in C, on arrays of any library.
 
     recursive    sums in memory at every level, at most two temporaries a level (`sequences`)
     sequential   one product after another, of all levels at once
     streams      two workers through the dependency stages (`primitives.stages`)
-    batched      level by level all sums of A in one pass, all of B in one, the products side by
-                 side, all blocks of C in one pass (`at_once`): more memory, fewer passes
-    atomic       every product by whoever is free, added to blocks of C under their locks
-    owner        a tile of C belongs to one worker, who computes all products that reach it
-    persistent   (tile, product) pairs from one queue, tile by tile; the tile's last one finishes it
+    batched      level by level all sums of A in one pass, all of B in one, the products in
+                 buffers, all blocks of C in one pass (`at_once`): more memory, fewer passes
+    atomic       any idle worker computes the next product, and adds it to blocks of C under locks
+    owner        one worker owns a tile of C and computes all products that contribute to it
+    persistent   (tile, product) pairs from one queue, tile by tile; the last pair completes a tile
     hybrid       the outer level as `recursive`, the inner ones as `owner`
 
 (Huang, Yu, van de Geijn 2020, section 3.3; Li, Ranka, Sahni 2011, figures 8 and 15.)  Matrices are
-two-dimensional views; sums are formed in their type, so integers stay exact.  Extents that the
-levels do not divide are peeled: the core by the algorithm, the fringes by the standard product.
+two-dimensional views; sums are formed in their type, so integers stay exact.  If the levels do not
+divide the extents, the core is computed by the algorithm, the fringes by the standard product.
 
-All temporaries lie in one piece of memory, asked for once: `plan` says how large it is.
+All temporaries are slices of one workspace, allocated once: `plan` computes its size.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ EXECUTIONS = (
 )  # fmt: skip
 #: Rows and columns of the tiles of `owner` and `persistent`, within a block of C.
 TILE = 512
-#: Elements that temporaries are multiples of: they start on cache lines.
+#: The sizes of temporaries are multiples of this, so that they start on cache lines.
 ALIGNED = 32
-#: Rows of C that are updated at once where the inner extent leaves a rest.
+#: Rows of C that are updated at a time if the inner extent has a remainder.
 FRINGE_ROWS = 256
 
 Size = tuple[int, int, int]
 """m, k, n."""
 
 
-#: With more levels than a few, leaves keep this extent: 7⁸ products of numbers take minutes.
+#: With more levels than FEW_LEVELS, leaves keep this extent: 7⁸ products of scalars take minutes.
 FEW_LEVELS, LEAST_LEAF = 4, 16
 
 
-# --- what is done ------------------------------------------------------------------------------
+# --- plans ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Plan:
-    """One product: how many levels its extents allow, its core, and its workspace in elements."""
+    """The plan of one product: its levels, its core, and the size of its workspace in elements."""
 
     algorithm: BilinearAlgorithm
     execution: str
@@ -68,8 +68,8 @@ class Plan:
 
 def plan(algorithm: BilinearAlgorithm, execution: str, levels: int, size: Size,
          workers: int = 1, adds: bool = False) -> Plan:  # fmt: skip
-    """What `execute` will do for an (m, k) by (k, n) product, with a kit of so many `workers`,
-    which `adds` or not.
+    """The plan of an (m, k) by (k, n) product, for a kit with `workers` workers; `adds`: whether
+    the kit adds products to C without additional memory.
 
     >>> from .tables import STRASSEN, WINOGRAD
     >>> plan(STRASSEN, "recursive", 2, (100, 100, 101)).core
@@ -92,19 +92,19 @@ def plan(algorithm: BilinearAlgorithm, execution: str, levels: int, size: Size,
     return Plan(algorithm, execution, levels, size, (m, k, n), space, adds)
 
 
-def execute(kit: Kit, made: Plan, a: Any, b: Any, out: Any, room: Any) -> None:
-    """`out[...] = a @ b`; `room` is a flat array of `made.workspace` elements."""
-    (m, k, n), (_, whole, _) = made.core, made.size
+def execute(kit: Kit, made: Plan, a: Any, b: Any, out: Any, workspace: Any) -> None:
+    """`out[...] = a @ b`; `workspace` is a flat array of `made.workspace` elements."""
+    (m, k, n), (_, depth, _) = made.core, made.size
     if not made.levels:
         kit.product(a, b, out)
         return
-    space = Space(room)
+    space = Space(workspace)
     _core(kit, made, a[:m, :k], b[:k, :n], out[:m, :n], space)
-    if k < whole and made.adds:
+    if k < depth and made.adds:
         kit.update(a[:m, k:], b[k:, :n], out[:m, :n], 1, True)
-    elif k < whole:  # in bands, through a part of the same memory
+    elif k < depth:  # in bands, which reuse the workspace
         rows = min(m, FRINGE_ROWS)
-        band = Space(room).take(rows, n)
+        band = Space(workspace).take(rows, n)
         for top in range(0, m, rows):
             part = out[top : min(top + rows, m), :n]
             rest = band[: part.shape[0]]
@@ -155,8 +155,8 @@ def _composed(algorithm: BilinearAlgorithm, levels: int) -> BilinearAlgorithm:
 
 
 class Space:
-    """Matrices one behind the other in a flat array; left as a context, what was taken inside it
-    is free again."""
+    """Allocates matrices consecutively in a flat array; leaving the context frees those allocated
+    inside it."""
 
     def __init__(self, flat: Any) -> None:
         self.flat, self.at, self.marks = flat, 0, list[int]()
@@ -198,7 +198,7 @@ def _kind_counts(size: Size) -> dict[str, int]:
 
 
 def _level_space(algorithm: BilinearAlgorithm, size: Size) -> int:
-    """Elements of the temporaries of one level of `recursive` whose blocks have this size."""
+    """Elements of the temporaries of one level of `recursive` with blocks of this size."""
     program = RECURSIVE.get(algorithm.name)
     if program is not None:
         return _program_space(program, size)
@@ -206,7 +206,7 @@ def _level_space(algorithm: BilinearAlgorithm, size: Size) -> int:
 
 
 def _program_space(program: Program, size: Size) -> int:
-    """Elements of its temporaries, for blocks of this size."""
+    """Elements of the temporaries of a program, for blocks of this size."""
     counts = _kind_counts(size)
     return sum(_aligned(max(counts[k] for k in of)) for of in kinds(program).values())
 
@@ -271,13 +271,13 @@ def _recursive(kit: Kit, levels: Sequence[BilinearAlgorithm], a: Any, b: Any, ou
 
 
 def _programs(algorithm: BilinearAlgorithm, levels: int, adds: bool) -> tuple[Program, ...]:
-    """Of the levels of `batched`, from the outer one: only leaves are added to what is there."""
+    """The programs of `batched`, from the outer level: only leaves are added to C in place."""
     return tuple(at_once(algorithm, adds and level == levels - 1) for level in range(levels))
 
 
 def _run_levels(kit: Kit, algorithm: BilinearAlgorithm, programs: Sequence[Program], a: Any, b: Any,
                 out: Any, space: Space, leaf: Callable[[Any, Any, Any], None]) -> None:  # fmt: skip
-    """One program for each level."""
+    """Runs one program per level."""
     program, *inner = programs
 
     def product(x: Any, y: Any, z: Any) -> None:
@@ -289,7 +289,7 @@ def _run_levels(kit: Kit, algorithm: BilinearAlgorithm, programs: Sequence[Progr
 
 
 def _blocks(algorithm: BilinearAlgorithm, a: Any, b: Any, out: Any) -> dict[str, Any]:
-    """Of the three matrices, by name."""
+    """The blocks of the three matrices, by name."""
     sides = (("A", a, algorithm.m, algorithm.k), ("B", b, algorithm.k, algorithm.n),
              ("C", out, algorithm.m, algorithm.n))  # fmt: skip
     return {
@@ -300,10 +300,10 @@ def _blocks(algorithm: BilinearAlgorithm, a: Any, b: Any, out: Any) -> dict[str,
 
 def run(kit: Kit, program: Program, blocks: dict[str, Any], space: Space,
         product: Callable[[Any, Any, Any], None]) -> None:  # fmt: skip
-    """A program on the blocks A11 …; its temporaries come out of `space`.
+    """Runs a program on the blocks A11 …, with temporaries from `space`.
 
-    A product that its kernel would add to several blocks is made in memory first; one that is
-    scaled or added to a single block only where the kit does not do that.
+    A product that contributes to several blocks is stored in memory first; so is one that is scaled
+    or added to a single block, unless the kit does that in place.
     """
     first = {kind: next(x for name, x in blocks.items() if name[0] == kind) for kind in "ABC"}
     shapes = {kind: x.shape for kind, x in first.items()}
@@ -323,7 +323,7 @@ def run(kit: Kit, program: Program, blocks: dict[str, Any], space: Space,
 
     for step in program:
         if isinstance(step, Sums):
-            # Terms first: a temporary may be replaced by what it is part of.
+            # Terms first: a temporary may be overwritten by a sum that it is part of.
             parts = [(name, terms(addends), (*step.shared, *addends)[0][1])
                      for name, addends in step.made]  # fmt: skip
             shared = terms(step.shared)
@@ -337,8 +337,8 @@ def run(kit: Kit, program: Program, blocks: dict[str, Any], space: Space,
 
 
 def _like(block: Any, flat: Any) -> Any:
-    """A matrix of a block's shape in memory of that size; its columns without gaps where the
-    block's are, so that sums read and write alike."""
+    """A matrix of a block's shape in flat memory; column-major if the block is, so that sums read
+    and write in the same order."""
     rows, cols = block.shape
     if block.strides[0] == block.itemsize != block.strides[1]:
         return flat.reshape(cols, rows).T
@@ -364,7 +364,7 @@ def _multiply(kit: Kit, step: Product, blocks: dict[str, Any], target: Any, spac
 
 
 def cut(x: Any, rows: int, cols: int) -> list[Any]:
-    """The blocks of a matrix that divides evenly, by rows."""
+    """The blocks of a matrix that divides evenly, row by row."""
     h, w = x.shape[-2] // rows, x.shape[-1] // cols
     return [
         x[..., i * h : (i + 1) * h, j * w : (j + 1) * w] for i in range(rows) for j in range(cols)
@@ -382,7 +382,7 @@ def _one_by_one(kit: Kit, algorithm: BilinearAlgorithm, a: Any, b: Any, out: Any
 
 
 class _Instances:
-    """Products of the fused primitive made in memory, and added to blocks of C."""
+    """Products of the fused primitive, stored in memory and then added to blocks of C."""
 
     def __init__(self, kit: Kit, algorithm: BilinearAlgorithm, a: Any, b: Any, out: Any,
                  space: Space, workers: int) -> None:  # fmt: skip
@@ -390,7 +390,7 @@ class _Instances:
         self.a = cut(a, algorithm.m, algorithm.k)
         self.b = cut(b, algorithm.k, algorithm.n)
         self.c = cut(out, algorithm.m, algorithm.n)
-        self.rooms = [
+        self.buffers = [
             [space.take(*blocks[0].shape) for blocks in (self.a, self.b, self.c)]
             for _ in range(workers)
         ]
@@ -399,18 +399,18 @@ class _Instances:
     def made(
         self, instance: Instance, worker: int, product: Callable[[Any, Any, Any], None]
     ) -> Any:
-        x, y, m = self.rooms[worker]
+        x, y, m = self.buffers[worker]
         product(self.sum(self.a, instance.a, x), self.sum(self.b, instance.b, y), m)
         return m
 
-    def sum(self, blocks: Sequence[Any], terms: Terms, room: Any) -> Any:
+    def sum(self, blocks: Sequence[Any], terms: Terms, buffer: Any) -> Any:
         if len(terms) == 1 and terms[0][1] == 1:
             return blocks[terms[0][0]]
-        self.kit.sums(((room, [(c, blocks[p]) for p, c in terms]),))
-        return room
+        self.kit.sums(((buffer, [(c, blocks[p]) for p, c in terms]),))
+        return buffer
 
     def add(self, m: Any, instance: Instance) -> None:
-        """The first product of a block is stored, the others are added."""
+        """Stores the first product of a block, adds the others."""
         self.kit.sums([
             (self.c[p], ([(1, self.c[p])] if p in self.written else []) + [(c, m)])
             for p, c in instance.c
@@ -420,7 +420,7 @@ class _Instances:
 
 def _products(kit: Kit, algorithm: BilinearAlgorithm, a: Any, b: Any, out: Any, space: Space,
               how: str | None) -> None:  # fmt: skip
-    """Every product by itself: in order (None), in stages of two streams, or all at once."""
+    """Each product separately: in order (None), in stages of two streams, or all at once."""
     workers = 1 if how is None else min(2, kit.workers) if how == "stages" else kit.workers
     each = _Instances(kit, algorithm, a, b, out, space, workers)
     made = instances(algorithm)
@@ -444,7 +444,7 @@ def _products(kit: Kit, algorithm: BilinearAlgorithm, a: Any, b: Any, out: Any, 
 
 
 def _from_queue(kit: Kit, jobs: Sequence[Job]) -> None:
-    """Every job by whichever worker is free next."""
+    """Each job is run by the next idle worker."""
     left = iter(jobs)
     lock = threading.Lock()
 
@@ -461,22 +461,22 @@ def _from_queue(kit: Kit, jobs: Sequence[Job]) -> None:
 
 def _tiles(kit: Kit, algorithm: BilinearAlgorithm, a: Any, b: Any, out: Any, space: Space, *,
            by_owner: bool) -> None:  # fmt: skip
-    """Tiles of the blocks of C, each with all its products (`by_owner`), or pair by pair.
+    """Tiles of the blocks of C, each with all its products (`by_owner`), or one pair at a time.
 
-    Workers of one tile meet under its lock; whoever comes first stores, the others add.
+    A lock protects each tile; the first product is stored, the others are added.
     """
     p, q, r = algorithm.m, algorithm.k, algorithm.n
     sides = [cut(a, p, q), cut(b, q, r), cut(out, p, r)]
     (rows, depth), cols = sides[0][0].shape, sides[1][0].shape[1]
     tall, wide = min(rows, TILE), min(cols, TILE)
-    rooms = [(space.take(tall, depth), space.take(depth, wide), space.take(tall, wide))
-             for _ in range(kit.workers)]  # fmt: skip
+    buffers = [(space.take(tall, depth), space.take(depth, wide), space.take(tall, wide))
+               for _ in range(kit.workers)]  # fmt: skip
     made = instances(algorithm)
     jobs: list[Job] = []
 
     def products(tile: _Tile, mine: Sequence[Instance], worker: int) -> None:
         for instance in mine:
-            tile.add(instance, rooms[worker])
+            tile.add(instance, buffers[worker])
 
     for top in range(0, rows, tall):
         for left in range(0, cols, wide):
@@ -499,17 +499,17 @@ class _Tile:
         self.c = [x[rows, cols] for x in sides[2]]
         self.written: set[int] = set()
 
-    def add(self, instance: Instance, rooms: Sequence[Any]) -> None:
+    def add(self, instance: Instance, buffers: Sequence[Any]) -> None:
         h, w = self.c[0].shape
         depth = self.a[0].shape[1]
-        # Parts of flat pieces: smaller tiles at the ends stay without gaps.
+        # Smaller tiles at the ends use contiguous parts of the buffers.
         x, y, m = (
-            room.reshape(-1)[: p * q].reshape(p, q)
-            for room, (p, q) in zip(rooms, ((h, depth), (depth, w), (h, w)), strict=True)
+            buffer.reshape(-1)[: p * q].reshape(p, q)
+            for buffer, (p, q) in zip(buffers, ((h, depth), (depth, w), (h, w)), strict=True)
         )
         own = self.kit.sums
-        for blocks, terms, room in ((self.a, instance.a, x), (self.b, instance.b, y)):
-            own(((room, [(c, blocks[p]) for p, c in terms]),))
+        for blocks, terms, buffer in ((self.a, instance.a, x), (self.b, instance.b, y)):
+            own(((buffer, [(c, blocks[p]) for p, c in terms]),))
         self.kit.product(x, y, m)
         with self.lock:
             own([(self.c[p], ([(1, self.c[p])] if p in self.written else []) + [(c, m)])

@@ -1,6 +1,6 @@
-"""Matmul in the language's own terms, for the types that no BLAS multiplies.
+"""The CPU kernel for matrix products of the types that no BLAS multiplies.
 
-A task makes ROWS × COLUMNS of the product.  For every DEPTH of the inner axis it packs
+A task computes ROWS × COLUMNS of the product.  For every DEPTH of the inner axis it packs
 
     left    ROWS × DEPTH, zero beyond the matrix     (fused producers run here, once per block)
     right   DEPTH × STRIP, strip by strip
@@ -9,8 +9,8 @@ and adds their product to a block of accumulators, TOGETHER rows at a time:
 
     for k:  r = right[k, j];  sum_u = sum_u + left[i + u, k] · r     for u < TOGETHER
 
-Integers wrap exactly, float16 and bfloat16 accumulate in float32, bool is or-of-ands.  The order
-of additions is that of k, whatever is fused.  A schedule says in which order the blocks are made.
+Integers wrap exactly, float16 and bfloat16 accumulate in float32, bool is or-of-ands.  Additions
+are in the order of k, whether or not operands are fused.  A schedule orders the blocks.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ ROWS, COLUMNS, DEPTH, STRIP, TOGETHER = 64, 256, 256, 32, 8
 
 
 def lower_matmul(node: Matmul, context: LoweringContext) -> Lowered:
-    """One kernel (module docstring)."""
+    """One kernel (see the module docstring)."""
     return _Matmul(Builder(node, context), node).lower()
 
 
 def accumulator_type(t: ScalarType) -> ScalarType:
-    """What sums of products of `t` are accumulated in."""
+    """The accumulator type for products of `t`."""
     return float32 if t.is_float and t.bits == 16 else t
 
 
@@ -113,7 +113,7 @@ class _Matmul:
 
     def _pack_left(self, into: Linearizer, rows: tuple[Expr, Expr], depth: Expr, stop: Expr
                    ) -> None:  # fmt: skip
-        """Rows beyond the last are zero, so that rows may be taken TOGETHER."""
+        """Rows beyond the last are zero, so that TOGETHER rows can be computed at a time."""
         with into.loop("r", 0, self.height) as r:
             i = into.let(at.add(rows[0], r), "i")
             base = into.let(at.multiply(r, DEPTH), "base")

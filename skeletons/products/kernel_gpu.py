@@ -1,20 +1,21 @@
-"""Matmul on a GPU in the language's own terms: for every type, with fused operands and epilogues.
+"""The GPU kernel for matrix products of all types, with fused operands and epilogues.
 
-A block makes ROWS × COLUMNS of one product, a thread a few groups of rows times a few of columns:
+A block computes ROWS × COLUMNS of one product, a thread a few groups of rows times a few of
+columns:
 
     for every DEPTH of the inner axis, one step ahead of the multiplication:
-      fetch     the operands' elements into registers (fused producers run here, 16 bytes at a
-                time where elements lie side by side)
-      multiply  what the step before left in shared memory,
+      fetch     load the operands' elements into registers (fused producers run here, 16 bytes
+                at a time where elements are contiguous)
+      multiply  what the previous step stored in shared memory,
                 for k: sum[u, v] += left[k, u] · right[k, v]
-      store     what was fetched, as left[k][row] and right[k][column], into the other half
+      store     what was fetched, as left[k][row] and right[k][column], into the other buffer
 
-Sums are formed in the order of k, one term after the other (floats fused: one rounding a term),
-whatever the extents: every shape of block gives the same bits.  float16 and bfloat16 accumulate
-in float32; integers wrap, those below 32 bits in 32; bool is or-of-ands.
+Sums are formed in the order of k, one term at a time (floats fused: one rounding per term), for any
+extents: all block shapes give the same bits.  float16 and bfloat16 accumulate in float32; integers
+wrap, those below 32 bits in 32; bool is or-of-ands.
 
-Rows and columns beyond the matrix repeat its last ones and are not stored; only the last step
-looks at the end of the inner axis.
+Rows and columns beyond the matrix repeat its last ones and are not stored; only the last step tests
+the end of the inner axis.
 """
 
 from __future__ import annotations
@@ -46,19 +47,19 @@ from ..lower.build import Builder, LoweringContext, element_cost
 from ..lower.gpu import common
 from ..lower.gpu.visits import Turns, Visits
 
-#: Rows of tiles that blocks walk together, column by column: they share them in the L2 cache.
+#: Rows of tiles that are visited together, column by column: these blocks share them in the L2.
 TOGETHER = 8
-#: Epilogues that cost more than so many additions are not repeated for every output of a thread.
+#: Epilogues of more additions than this are not repeated for every output of a thread.
 CHEAP_EPILOGUE = 24.0
-#: Lanes of a warp over rows and columns.
+#: Lanes of a warp along rows and columns.
 LANES = (8, 4)
 
 
 @dataclass(frozen=True)
 class Tile:
-    """A block: `warps` down and across, `groups` of rows and columns of a thread, `depth` steps.
+    """A block shape: `warps` down and across, `groups` of rows and columns a thread, `depth` steps.
 
-    A group is as many elements as 16 bytes hold; the groups of the lanes of a warp interleave.
+    A group has as many elements as 16 bytes hold; the groups of a warp's lanes interleave.
     """
 
     warps: tuple[int, int]
@@ -71,11 +72,11 @@ class Tile:
         return self.warps[0] * self.warps[1] * common.WARP
 
     def span(self, side: int, width: int) -> int:
-        """Rows (side 0) or columns (1) of a block, groups being `width` elements."""
+        """Rows (side 0) or columns (1) of a block, for groups of `width` elements."""
         return self.warps[side] * self.groups[side] * LANES[side] * width
 
 
-#: By bytes of the type of the sums: large blocks, smaller ones for matrices that are few or small.
+#: By bytes of the accumulator type: large blocks, then smaller ones for few or small matrices.
 TILES = {
     4: (Tile((2, 4), (2, 2), 16, 2), Tile((2, 2), (1, 2), 16, 0), Tile((1, 1), (1, 2), 8, 0)),
     8: (Tile((2, 4), (4, 2), 8, 2), Tile((2, 2), (2, 2), 8, 0), Tile((1, 1), (2, 2), 8, 0)),
@@ -84,7 +85,7 @@ TILES = {
 
 
 def lower_matmul(node: Matmul, context: LoweringContext) -> Lowered:
-    """One kernel, with smaller blocks to fall back to."""
+    """One kernel, with fallbacks to smaller blocks."""
     builder = Builder(node, context)
     made = _Matmul(builder, node)
     small = made.kernel(2, False, None)
@@ -94,7 +95,7 @@ def lower_matmul(node: Matmul, context: LoweringContext) -> Lowered:
 
 
 def sum_type(t: ScalarType) -> ScalarType:
-    """What sums of products of `t` are accumulated in."""
+    """The accumulator type for products of `t`."""
     if t.is_float and t.bits == 16:
         return float32
     if t.kind == "bool":
@@ -103,9 +104,9 @@ def sum_type(t: ScalarType) -> ScalarType:
 
 
 class _Operand:
-    """One operand: where its elements are read along, and how they get into shared memory.
+    """One operand: along which axis it is read, and how it is copied to shared memory.
 
-    `axis` is the axis of its rows (left) or columns (right) among the indices, `inner` that of k.
+    `axis` is the axis of its rows (left) or columns (right), `inner` that of k.
     """
 
     def __init__(self, builder: Builder, root: Expr, axis: int, inner: int, t: ScalarType) -> None:
@@ -122,14 +123,14 @@ class _Operand:
         return bool(self.group.streams)
 
     def _follows(self, axis: int) -> bool:
-        """Whether most of what is read lies side by side along `axis`."""
+        """Whether most of its reads are contiguous along `axis`."""
         reads = [e for e in walk((self.root,)) if isinstance(e, Read | Load) and e.args]
         steps = [common.coefficient(e.args[-1], Index(axis)) in (1, -1) for e in reads]
         return sum(steps) * 2 > len(steps)
 
 
 class _Fetch:
-    """One operand in one kernel: a thread's share of a step."""
+    """One operand in one kernel: a thread's shares of a step."""
 
     def __init__(self, operand: _Operand, tile: Tile, span: int, wide: bool) -> None:
         self.operand, self.span, self.depth = operand, span, tile.depth
@@ -143,7 +144,7 @@ class _Fetch:
         self.shares = -(-total // tile.threads)
         self.threads, self.total = tile.threads, total
 
-    def places(self, thread: Expr) -> list[tuple[Expr, Expr]]:
+    def positions(self, thread: Expr) -> list[tuple[Expr, Expr]]:
         """(row, k) in the block of the first element of each of a thread's shares."""
         found = []
         for q in range(self.shares):
@@ -179,7 +180,7 @@ class _Matmul:
     # --- a kernel ---
 
     def kernel(self, size: int, wide: bool, fallback: Kernel | None) -> Kernel:
-        """Blocks of TILES[…][size]; `wide` accesses to memory where the operands allow them."""
+        """A kernel with blocks of TILES[…][size]; `wide`: vector accesses if the operands allow."""
         node, builder, tile = self.node, self.builder, TILES[self.type.bytes][size]
         rows, cols = tile.span(0, self.width), tile.span(1, self.width)
         grid = common.Threads.of(tile.threads)
@@ -224,7 +225,7 @@ class _Matmul:
             if vector:
                 requires.append(at.equal(at.remainder(self.n, self.width), 0))
                 aligned += self.outs
-        if size < 2:  # enough blocks for the GPU, and none that is mostly beyond the matrix
+        if size < 2:  # enough blocks for the GPU, and none mostly outside the matrix
             tasks_host = at.product((*node.batch, down_host, across_host))
             enough = common.multiprocessors(builder.context) // 2
             requires.append(at.less_equal(enough, builder.scalar(tasks_host, "blocks")))
@@ -245,12 +246,12 @@ class _Matmul:
         self._finish(into, self._by_vectors(wide))
 
     def _by_vectors(self, wide: bool) -> bool:
-        """Whether results are stored several at once."""
+        """Whether results are stored as vectors."""
         return wide and all(b.type.bytes * self.width <= 16 for b in self.outs)
 
     def _tile_of(self, into: Linearizer, number: Expr, down: Expr, across: Expr
                  ) -> tuple[Expr, Expr]:  # fmt: skip
-        """Bands of TOGETHER tile rows, each walked column by column."""
+        """Bands of TOGETHER rows of tiles, each visited column by column."""
         number = into.let(number, "tile")
         per = into.let(at.multiply(across, TOGETHER), "band_tiles")
         band = into.let(at.floor_divide(number, per), "band")
@@ -263,32 +264,32 @@ class _Matmul:
 
     def _steps(self, into: Linearizer) -> None:
         depth, thread = self.tile.depth, self.grid.thread
-        self._thread_place(into)
+        self._thread_position(into)
         self.sums = [[into.declare(zero(self.type), "sum") for _ in range(self._across())]
                      for _ in range(self._down())]  # fmt: skip
-        places = [f.places(thread) for f in self.fetches]
+        positions = [f.positions(thread) for f in self.fetches]
         rows = [
             self._clamped(into, f, p, start, extent)
-            for f, p, start, extent in zip(self.fetches, places, (self.row0, self.col0),
+            for f, p, start, extent in zip(self.fetches, positions, (self.row0, self.col0),
                                            (self.node.m, self.node.n), strict=True)
         ]  # fmt: skip
-        held = [[[into.declare(zero(self.type), "next") for _ in range(f.count)]
-                 for _ in range(f.shares)] for f in self.fetches]  # fmt: skip
+        fetched = [[[into.declare(zero(self.type), "next") for _ in range(f.count)]
+                    for _ in range(f.shares)] for f in self.fetches]  # fmt: skip
         steps = into.let(at.ceil_div(self.k, depth), "steps")
         whole = into.let(at.floor_divide(self.k, depth), "whole_steps")
         with into.loop("s", 0, at.add(steps, 1)) as s:
             first = into.let(at.multiply(s, depth), "k0")
             inside = at.less(s, whole)
             with into.when(inside):
-                self._fetch(into, rows, places, held, first, False)
+                self._fetch(into, rows, positions, fetched, first, False)
             with into.otherwise(inside):
                 left_over = at.less(s, steps)
                 with into.when(left_over):
-                    self._fetch(into, rows, places, held, first, True)
+                    self._fetch(into, rows, positions, fetched, first, True)
             with into.when(at.less(0, s)):
                 self._multiply(into, at.remainder(at.add(s, 1), 2))
             with into.when(at.less(s, steps)):
-                self._store(into, places, held, at.remainder(s, 2))
+                self._store(into, positions, fetched, at.remainder(s, 2))
             into.append(Barrier())
 
     def _down(self) -> int:
@@ -297,42 +298,42 @@ class _Matmul:
     def _across(self) -> int:
         return self.tile.groups[1] * self.width
 
-    def _clamped(self, into: Linearizer, fetch: _Fetch, places: Sequence[tuple[Expr, Expr]],
+    def _clamped(self, into: Linearizer, fetch: _Fetch, positions: Sequence[tuple[Expr, Expr]],
                  start: Expr, extent: Expr) -> list[Expr]:  # fmt: skip
-        """The rows (or columns) of a thread's shares: inside the matrix."""
+        """The rows (or columns) of a thread's shares, clamped to the matrix."""
         size = self.builder.extent(extent)
         last = at.subtract(size, fetch.count if fetch.operand.along_rows else 1)
         found = []
-        for row, _ in places:
+        for row, _ in positions:
             r = into.let(at.minimum(at.add(start, row), last), "r")
             self.builder.stays_below(r, extent)
             found.append(r)
         return found
 
     def _fetch(self, into: Linearizer, rows: Sequence[Sequence[Expr]],
-               places: Sequence[Sequence[tuple[Expr, Expr]]],
-               held: Sequence[Sequence[Sequence[Var]]], first: Expr, last: bool
+               positions: Sequence[Sequence[tuple[Expr, Expr]]],
+               fetched: Sequence[Sequence[Sequence[Var]]], first: Expr, last: bool
                ) -> None:  # fmt: skip
-        for f, rs, ps, hs in zip(self.fetches, rows, places, held, strict=True):
+        for f, rs, ps, hs in zip(self.fetches, rows, positions, fetched, strict=True):
             for q, (r, (_, k), h) in enumerate(zip(rs, ps, hs, strict=True)):
                 with into.when_always({}):
                     k = into.let(at.add(first, k), "k")
                     self._guarded(into, f, q, r, k, h, last)
 
     def _guarded(self, into: Linearizer, fetch: _Fetch, share: int, r: Expr, k: Expr,
-                 held: Sequence[Var], last: bool) -> None:  # fmt: skip
-        """One share; zeros beyond the end of k, and for threads that have no such share."""
+                 fetched: Sequence[Var], last: bool) -> None:  # fmt: skip
+        """Fetches one share; zeros beyond the end of k, nothing for threads without this share."""
         mine: Expr = at.less(k, self.k) if last else at.less(0, 1)
         if fetch.total % fetch.threads and share == fetch.shares - 1:
             number = at.add(self.grid.thread, share * fetch.threads)
             mine = at.both(mine, at.less(number, fetch.total))
         with into.when(mine):
-            self._elements(into, fetch, r, k, held)
+            self._elements(into, fetch, r, k, fetched)
         if last:
             with into.otherwise(mine):
-                into.append(*(Assign(h, zero(self.type)) for h in held))
+                into.append(*(Assign(h, zero(self.type)) for h in fetched))
 
-    def _elements(self, into: Linearizer, fetch: _Fetch, r: Expr, k: Expr, held: Sequence[Var]
+    def _elements(self, into: Linearizer, fetch: _Fetch, r: Expr, k: Expr, fetched: Sequence[Var]
                   ) -> None:  # fmt: skip
         operand = fetch.operand
         self.builder.stays_below(k, self.node.k)
@@ -342,13 +343,13 @@ class _Matmul:
         start = bindings.pop(moving)
         with into.when_always(bindings):
             loaded = operand.group.load(into, start) if fetch.count > 1 else [{}] * fetch.count
-            for v, (reads, h) in enumerate(zip(loaded, held, strict=True)):
+            for v, (reads, h) in enumerate(zip(loaded, fetched, strict=True)):
                 with into.when_always({moving: at.add(start, v), **reads}):
                     into.append(Assign(h, simplify.cast(into.value(operand.root), self.type)))
 
-    def _store(self, into: Linearizer, places: Sequence[Sequence[tuple[Expr, Expr]]],
-               held: Sequence[Sequence[Sequence[Var]]], half: Expr) -> None:  # fmt: skip
-        for f, ps, hs, buffer in zip(self.fetches, places, held, self.halves, strict=True):
+    def _store(self, into: Linearizer, positions: Sequence[Sequence[tuple[Expr, Expr]]],
+               fetched: Sequence[Sequence[Sequence[Var]]], half: Expr) -> None:  # fmt: skip
+        for f, ps, hs, buffer in zip(self.fetches, positions, fetched, self.halves, strict=True):
             base = at.multiply(half, f.depth * f.pitch)
             for q, ((row, k), h) in enumerate(zip(ps, hs, strict=True)):
                 where = at.add(base, at.add(at.multiply(k, f.pitch), row))
@@ -366,8 +367,8 @@ class _Matmul:
 
     # --- the products of one thread ---
 
-    def _thread_place(self, into: Linearizer) -> None:
-        """The first row and column of a thread in its block."""
+    def _thread_position(self, into: Linearizer) -> None:
+        """The first row and column of a thread within its block."""
         lane, warp = into.let(self.grid.lane, "lane"), into.let(self.grid.warp, "warp")
         down, across = (g * n * self.width
                         for g, n in zip(self.tile.groups, LANES, strict=True))  # fmt: skip
@@ -376,11 +377,11 @@ class _Matmul:
                      at.multiply(at.floor_divide(lane, LANES[1]), self.width))  # fmt: skip
         col = at.add(at.multiply(warp_col, across),
                      at.multiply(at.remainder(lane, LANES[1]), self.width))  # fmt: skip
-        self.place = (into.let(row, "own_row"), into.let(col, "own_col"))
+        self.position = (into.let(row, "own_row"), into.let(col, "own_col"))
 
     def _multiply(self, into: Linearizer, half: Expr) -> None:
         bases = [into.let(at.add(at.multiply(half, f.depth * f.pitch), p), "base")
-                 for f, p in zip(self.fetches, self.place, strict=True)]  # fmt: skip
+                 for f, p in zip(self.fetches, self.position, strict=True)]  # fmt: skip
         with into.loop("k", 0, self.tile.depth, "unrolled") as k:
             parts = []
             for side, (f, base, buffer) in enumerate(
@@ -394,7 +395,7 @@ class _Matmul:
                     into.append(LoadVector(names, buffer, where))
                     own += names
                 parts.append(own)
-            for v, b in enumerate(parts[1]):  # in a snake: neighbours share an operand
+            for v, b in enumerate(parts[1]):  # boustrophedon: consecutive products share an operand
                 for u in range(len(parts[0]))[:: 1 if v % 2 == 0 else -1]:
                     total = self.sums[u][v]
                     into.append(Assign(total, self._add_product(total, parts[0][u], b)))
@@ -408,11 +409,11 @@ class _Matmul:
             return Apply(primitive("fma"), (a, b, total), t)
         return Apply(primitive("add"), (total, Apply(primitive("multiply"), (a, b), t)), t)
 
-    # --- what becomes of the sums ---
+    # --- epilogue ---
 
     def _finish(self, into: Linearizer, vector: bool) -> None:
-        row = into.let(at.add(self.row0, self.place[0]), "first_row")
-        col = into.let(at.add(self.col0, self.place[1]), "first_col")
+        row = into.let(at.add(self.row0, self.position[0]), "first_row")
+        col = into.let(at.add(self.col0, self.position[1]), "first_col")
         cost = element_cost(self.epilogue)
         if cost > CHEAP_EPILOGUE or common.has_loops(self.epilogue):
             self._one_by_one(into, row, col)
@@ -427,7 +428,7 @@ class _Matmul:
                     self._write(into, i, first, sums, vector)
 
     def _offset(self, side: int, u: int) -> int:
-        """From a thread's first row (or column) to number `u`."""
+        """The distance from a thread's first row (or column) to its `u`-th."""
         return u % self.width + u // self.width * LANES[side] * self.width
 
     def _write(self, into: Linearizer, i: Expr, first: Expr, sums: Sequence[Expr], vector: bool
@@ -463,7 +464,7 @@ class _Matmul:
             return into.emit(self.epilogue, named=True)
 
     def _one_by_one(self, into: Linearizer, row: Expr, col: Expr) -> None:
-        """By loops over an array of the sums: the epilogue is written once."""
+        """Loops over an array of the sums, with one copy of the epilogue."""
         down, across = self._down(), self._across()
         (kept,) = self.builder.local("kept", [self.type], down * across)
         for u in range(down):

@@ -1,4 +1,4 @@
-"""What executions need of an array library: memory, standard products, sums, workers."""
+"""What executions need from an array library: memory, standard products, sums, workers."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any
 import numpy as np
 
 Job = Callable[[int], None]
-"""What a worker of the given number does."""
+"""A job; the argument is the index of the worker that runs it."""
 
 
 class Kit:
-    """What executions need of an array library; the host's and the GPU's refine it."""
+    """The operations of an array library that executions use, by NumPy; backends override them."""
 
-    #: Workers for `streams` (two at most), `atomic`, `owner` and `persistent`.
+    #: Workers for `streams` (at most two), `atomic`, `owner` and `persistent`.
     workers = 1
-    #: Whether `update` takes no memory.
+    #: Whether `update` needs no additional memory.
     adds = False
 
     def __init__(self, library: Any = np) -> None:
         self.library = library
 
     def empty(self, count: int, dtype: Any) -> Any:
-        """Memory for so many elements."""
+        """Memory for `count` elements."""
         return self.library.empty(count, dtype)
 
     def product(self, a: Any, b: Any, out: Any) -> None:
@@ -37,12 +37,12 @@ class Kit:
 
     def sums(self, made: Sequence[tuple[Any, Sequence[tuple[float, Any]]]],
              shared: Sequence[tuple[float, Any]] = ()) -> None:  # fmt: skip
-        """`out[...] = Σ c·x + Σ shared` for every (out, terms), all of one shape; as if everything
-        were read before anything is written."""
+        """`out[...] = Σ c·x + Σ shared` for every (out, terms), all of one shape, as if all reads
+        came before all writes."""
         add_up(self.library, made, shared)
 
     def together(self, jobs: Sequence[Sequence[Job]]) -> None:
-        """Lists of jobs, a worker for each list; returns when all are done."""
+        """Runs lists of jobs, with a worker for each list; returns when all are done."""
         for worker, mine in enumerate(jobs):
             for job in mine:
                 job(worker)
@@ -52,7 +52,7 @@ def add_up(library: Any, made: Sequence[tuple[Any, Sequence[tuple[float, Any]]]]
            shared: Sequence[tuple[float, Any]]) -> None:  # fmt: skip
     """Sums by the library's own functions, in place.
 
-    What is shared is added up in the target that is part of it, which becomes its own sum last.
+    The shared terms are summed in the target that is one of them; its own sum is formed last.
     """
     if shared:
         home = next(out for out, _ in made if any(x is out for _, x in shared))
@@ -65,7 +65,7 @@ def add_up(library: Any, made: Sequence[tuple[Any, Sequence[tuple[float, Any]]]]
         terms = [(c, kept.get(id(x), x)) for c, x in own]
         if any(x is out for _, later in made[at + 1 :] for _, x in later):
             kept[id(out)] = out.copy()
-        # A term that is the target itself comes first: it is read before it is written.
+        # The target comes first if it is one of the terms: it is read before it is written.
         first, *rest = sorted(terms, key=lambda t: t[1] is not out)
         if not rest:
             _scaled(library, first, out)

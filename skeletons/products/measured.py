@@ -1,9 +1,9 @@
-"""Times of square products that were measured, and predictions corrected by them.
+"""Measured times of square products, and predictions corrected by them.
 
-The times are data beside this module (`measured_h200.json`: device, dates, commands).  A prediction
-for any extents is multiplied by the ratio of measured to predicted time at the square product of
-the same volume.  Between measured sizes the logarithm of the ratio is interpolated over the
-logarithm of the extent; beyond them the nearest ratio holds.
+The times are data next to this module (`measured_h200.json`: device, dates, commands).  A
+prediction for any extents is multiplied by the ratio of measured to predicted time at the square
+product of the same volume.  Between measured sizes the logarithm of the ratio is interpolated over
+the logarithm of the extent; beyond them the nearest ratio is used.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Table = dict[str, dict[int, float]]
 
 
 def _read(name: str) -> tuple[str, dict[str, Table]]:
-    """The device of a file of measured times, and its milliseconds by arithmetic."""
+    """The device of a file of measured times, and the times in milliseconds by arithmetic."""
     data = json.loads((Path(__file__).parent / name).read_text(encoding="utf-8"))
     times = {
         arithmetic: {
@@ -55,7 +55,7 @@ MEASURED: dict[tuple[str, str], Table] = {
 
 
 def raw(on: Machine, cost: EngineCost, variant: str, size: Size) -> float:
-    """The model's own seconds for a variant of the engine."""
+    """The uncorrected prediction for a variant of the engine, in seconds."""
     what, mode = variant.rsplit(" ", 1)
     if mode == "batched":
         return _over_library(on, cost, size, LEVELS[what])
@@ -68,7 +68,8 @@ def raw(on: Machine, cost: EngineCost, variant: str, size: Size) -> float:
 
 
 def _over_library(on: Machine, cost: EngineCost, size: Size, levels: int) -> float:
-    """Of Strassen's algorithm over a library's products, all sums of a level at once."""
+    """Seconds of Strassen's algorithm over a library's products, with all sums of a level in one
+    pass."""
     m, k, n = size
     if not levels:
         return m * k * n / on.fma
@@ -81,9 +82,9 @@ def _over_library(on: Machine, cost: EngineCost, size: Size, levels: int) -> flo
 
 def corrected(arithmetic: str, variant: str, size: Size, *, on: Machine = H200,
               cost: EngineCost = HOPPER_FLOAT32, without: int | None = None) -> float:  # fmt: skip
-    """Seconds of a variant, or of the "library"; `without`: as if that extent were not measured.
+    """Seconds of a variant, or of the "library"; `without`: a measured extent to ignore.
 
-    Inf for what was never measured on a machine of the kind.
+    Infinite for variants that were never measured on such a machine.
     """
     known = MEASURED[H200.name, arithmetic].get(variant)
     if known is None:
@@ -94,7 +95,7 @@ def corrected(arithmetic: str, variant: str, size: Size, *, on: Machine = H200,
     extent: float = volume ** (1 / 3)
     points = [(log(n), log(_ratio(arithmetic, variant, n))) for n in known if n != without]
     ratio = exp(_between(points, log(extent)))
-    if variant == "library":  # its rate at that volume, and what it writes beyond a cube's result
+    if variant == "library":  # its rate at that volume, and bytes written beyond a cube's result
         written = max(size[0] * size[2] - extent**2, 0.0)
         return ratio * volume / on.fma + cost.itemsize * written / on.memory
     return ratio * raw(on, cost, variant, size)
@@ -102,17 +103,17 @@ def corrected(arithmetic: str, variant: str, size: Size, *, on: Machine = H200,
 
 @lru_cache(maxsize=256)
 def _ratio(arithmetic: str, variant: str, n: int) -> float:
-    """Measured over predicted at a measured extent."""
+    """The ratio of measured to predicted time at a measured extent."""
     on, cost = ceilings(arithmetic)
     found = MEASURED[H200.name, arithmetic][variant][n] / 1e3
     return found / (n**3 / on.fma if variant == "library" else raw(on, cost, variant, (n, n, n)))
 
 
 def ceilings(arithmetic: str, on: Machine = H200) -> tuple[Machine, EngineCost]:
-    """The machine for an arithmetic, and what its engine costs.
+    """The machine for an arithmetic, and the costs of its engine.
 
-    float64 has as many multiply-adds a clock on tensor cores as float32 has outside them, int32
-    half as many outside; by limbs a tenth of 4 096 products of bytes a multiprocessor.
+    float64 has as many multiply-adds a clock on tensor cores as float32 has on CUDA cores, int32
+    half as many there; int32 by limbs has a tenth of the 4 096 byte products of a multiprocessor.
     """
     if arithmetic == "Int32":
         return replace(on, fma=on.fma / 2), HOPPER_FLOAT32
@@ -122,8 +123,8 @@ def ceilings(arithmetic: str, on: Machine = H200) -> tuple[Machine, EngineCost]:
 
 
 def _between(points: list[tuple[float, float]], at: float) -> float:
-    places = [x for x, _ in points]
-    k = bisect_left(places, at)
+    extents = [x for x, _ in points]
+    k = bisect_left(extents, at)
     if k == 0:
         return points[0][1]
     if k == len(points):
@@ -133,26 +134,26 @@ def _between(points: list[tuple[float, float]], at: float) -> float:
 
 
 LEVELS = {"library": 0, "standard": 0, "strassen": 1, "two levels": 2}
-"""By what a way begins with."""
+"""Levels by the first words of a variant."""
 
 
 def levels_of(way: str) -> int:
-    """Of a variant or of the library."""
+    """The levels of a variant or of the library."""
     return LEVELS[way.rsplit(" ", 1)[0]]
 
 
 def exact(arithmetic: str) -> bool:
-    """Whether sums come out the same in any order."""
+    """Whether sums do not depend on their order."""
     return not arithmetic.startswith("Float")
 
 
 def ways(arithmetic: str, size: Size, *, fast: bool, deterministic: bool, levels: int | None = None,
          on: Machine = H200) -> dict[str, float]:  # fmt: skip
-    """Seconds by variant: what was measured and may compute a product.
+    """Seconds by variant, for the measured variants that may compute a product.
 
-    `fast`: Strassen's algorithm may be used; `levels`: it must, with so many; floats that are
-    `deterministic` take no atomic additions (integers may), and standard products of floats never
-    do.
+    `fast`: Strassen's algorithm is allowed; `levels`: it is required, with so many.  Floats that
+    are `deterministic` exclude atomic additions (integers do not), and so do standard products of
+    floats.
     """
     machine, cost = ceilings(arithmetic, on)
     known = MEASURED.get((H200.name, arithmetic), {})

@@ -1,15 +1,15 @@
-"""How long a product takes: counts of a tile engine against the ceilings of a machine.
+"""The time of a product: counts of a tile engine against the ceilings of a machine.
 
 Huang, Yu, van de Geijn (2020), section 5: what a thread block computes and moves (equations
 8–14), what limits its shape (13, 15–18), and the time as the slowest of arithmetic, shared memory
 and global memory (19–22): `Strategy`, `bounds`, `predict_blocks`.
 
-`predict` is that model for a persistent engine on a GPU with a large L2 cache, and with what the
-paper leaves out: issue slots (every instruction that is no multiply-add costs one), waves (whole
-tiles, or work cut evenly), the L2 cache (tiles that run together read the same rows and columns),
-updates of C, launches, and sums in memory of an outer level.  `predict_recursive` is a library's
-product with sums in memory.  Times are seconds, rates per second, sizes in elements or bytes as
-said; what was measured corrects predictions in `measured`.
+`predict` is that model for a persistent engine on a GPU with a large L2 cache. It adds what the
+paper leaves out: issue slots (each instruction other than a multiply-add costs one), waves (of
+complete tiles, or of evenly divided work), the L2 cache (concurrent tiles read the same rows and
+columns), updates of C, launches, and sums of an outer level in memory.  `predict_recursive` is a
+library's product with sums in memory.  Times are in seconds, rates per second, sizes in elements or
+bytes as documented; `measured` corrects predictions by measurements.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from .tables import BilinearAlgorithm
 Size = tuple[int, int, int]
 """m, k, n."""
 Operands = tuple[int, int, int]
-"""How many blocks of A and B are added, and of C updated: W_A, W_B, W_C."""
+"""The numbers of blocks of A and B that are added, and of C that are updated: W_A, W_B, W_C."""
 
 
 @dataclass(frozen=True)
 class Machine:
     """Ceilings: multiply-adds a second, bytes a second of memory, of the L2 and of shared memory.
 
-    `slots`: instructions a second that its schedulers issue; `launch`: seconds before a kernel's
-    first result; `resident`: thread blocks at once, where the engine does not say; `registers` of
-    a thread, `shared` bytes of a multiprocessor.
+    `slots`: instructions a second that its schedulers issue; `launch`: seconds until a kernel's
+    first result; `resident`: resident thread blocks, if the engine does not specify them;
+    `registers` of a thread, `shared` bytes of a multiprocessor.
     """
 
     name: str
@@ -52,16 +52,16 @@ class Machine:
 
 def machine(name: str, processors: int, clock: float, *, lanes: int = 128, memory: float,
             l2: float, shared: int = 96 * 1024, launch: float = 4e-6) -> Machine:  # fmt: skip
-    """A GPU by its multiprocessors: `lanes` multiply-adds and 128 bytes of shared memory a clock
-    each."""
+    """A GPU by its multiprocessors, each with `lanes` multiply-adds and 128 bytes of shared memory
+    a clock."""
     return Machine(name, processors, clock, processors * lanes * clock, memory, l2,
                    processors * 128 * clock, launch, 255, shared, memory)  # fmt: skip
 
 
 V100 = Machine("Tesla V100", 80, 1.53e9, 15.67e12 / 2, 1.08e12, 2.1e12, 15.67e12)
-"""The paper's machine; its memory rate holds the paper's 1 + λ = 1.2 for the L2."""
+"""The paper's machine; its memory rate includes the paper's 1 + λ = 1.2 for the L2."""
 H200 = machine("NVIDIA H200", 132, 1.98e9, memory=4.23e12, l2=5.5e12, shared=228 * 1024)
-"""Rates as measured: copy, fill, shared memory by the clock."""
+"""Measured rates of copying and filling; shared memory by its clock."""
 
 
 # --- the paper's model -------------------------------------------------------------------------
@@ -91,7 +91,7 @@ STRATEGIES = (
 
 
 def operations(block: Strategy, k: int, operands: Operands = (1, 1, 1)) -> int:
-    """Arithmetic of a thread block (equation 11)."""
+    """Arithmetic operations of a thread block (equation 11)."""
     a, b, c = operands
     extra = (a - 1) * block.rows * k + (b - 1) * block.cols * k + (c - 1) * block.rows * block.cols
     return 2 * block.rows * block.cols * k + extra
@@ -104,7 +104,7 @@ def global_words(block: Strategy, k: int, operands: Operands = (1, 1, 1)) -> int
 
 
 def shared_words(block: Strategy, k: int) -> int:
-    """Elements that it moves to and from shared memory (equations 8, 9, 14)."""
+    """Elements that a thread block moves to and from shared memory (equations 8, 9, 14)."""
     fragments = block.threads * (block.thread_rows + block.thread_cols) * k
     return (block.rows + block.cols) * k + fragments
 
@@ -134,7 +134,7 @@ def bounds(block: Strategy, on: Machine, k: int = 4096, operands: Operands = (1,
 
 
 class Parts(NamedTuple):
-    """Seconds of each resource; the slowest is what a product takes."""
+    """Seconds by resource; the slowest determines the time of a product."""
 
     arithmetic: float
     shared: float
@@ -176,14 +176,14 @@ def predict_sequence(on: Machine, block: Strategy, size: Size, algorithm: Biline
 
 @dataclass(frozen=True)
 class EngineCost:
-    """What a stage of a tile engine issues beyond its multiply-adds, in slots of a scheduler.
+    """What a stage of a tile engine issues in addition to its multiply-adds, in scheduler slots.
 
-    `rest`: loads of fragments and loop control of the consumers; `load`: the producers' part for
-    one-term operands; `term`: for every further term; `efficiency`: of the slots that can be used;
-    `shape`: rows and columns of a tile, k-steps of a stage; `group`: rows of tiles walked together;
-    `fill`: seconds until the pipeline runs; `itemsize`: bytes of an element; `even`: how standard
-    products are dealt out that are no launch of whole waves; `turn`: seconds for which the next
-    part of a tile of "split" waits, until the one before it was added to C.
+    `rest`: loads of fragments and loop control of the consumers; `load`: the producers' share for
+    one-term operands; `term`: for every further term; `efficiency`: the usable fraction of the
+    slots; `shape`: rows and columns of a tile, k-steps of a stage; `group`: rows of tiles visited
+    together; `fill`: seconds to fill the pipeline; `itemsize`: bytes of an element; `even`: how
+    standard products are distributed that are not a launch of full waves; `wait`: seconds that the
+    next part of a "split" tile waits until the previous one has been added to C.
     """
 
     shape: tuple[int, int, int] = (128, 256, 8)
@@ -195,25 +195,26 @@ class EngineCost:
     fill: float = 4e-6
     itemsize: int = 4
     even: str = "split"
-    turn: float = 5e-6
+    wait: float = 5e-6
 
 
-#: Two consumer warps a scheduler, each 48 loads of 16 bytes and 18 others a stage of 8 k-steps; one
-#: producer warp: 45 instructions, 85 with two two-term operands (counted in the machine code).
+#: Two consumer warps a scheduler, each with 48 loads of 16 bytes and 18 other instructions in a
+#: stage of 8 k-steps; one producer warp: 45 instructions, 85 with two two-term operands (counted in
+#: the machine code).
 HOPPER_FLOAT32 = EngineCost()
-#: On tensor cores what else is issued runs beside them.  float64: the share of clocks in which the
-#: DMMA pipe was busy while all tiles had work.
+#: Tensor cores run in parallel with the issue of other instructions.  float64: the fraction of
+#: clocks in which the DMMA pipe was busy while all tiles had work.
 HOPPER_FLOAT64 = EngineCost((128, 128, 32), 0, 0, 0, 0.937, 8, itemsize=8, even="owner")
-#: int32 by limbs: likewise, profiled.
+#: int32 by limbs: as profiled, too.
 HOPPER_LIMBS = EngineCost((128, 128, 64), 0, 0, 0, 0.59, 8)
 
-#: Executions that cut work along k so that every multiprocessor has the same share.
+#: Executions that divide work along k so that every multiprocessor has the same share.
 EVEN = ("split", "atomic", "batched", "streams")
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """Seconds, and the resource that takes longest."""
+    """The predicted seconds, and the limiting resource."""
 
     seconds: float
     limit: str
@@ -222,10 +223,10 @@ class Prediction:
 
 def predict(on: Machine, cost: EngineCost, size: Size, algorithm: BilinearAlgorithm | None = None,
             execution: str = "owner", targets: float | None = None) -> Prediction:  # fmt: skip
-    """One launch (or one a product: "sequential") of the engine, C cleared before an atomic one.
+    """One launch (or one per product: "sequential") of the engine; C is cleared before "atomic".
 
-    `algorithm` None: the standard product.  `targets`: mean blocks of C that a product updates,
-    where it is not the algorithm's own number.
+    `algorithm` None: the standard product.  `targets`: mean number of blocks of C that a product
+    updates, if it differs from the algorithm's.
     """
     m, _, n = size
     itemsize = cost.itemsize
@@ -238,12 +239,12 @@ def predict(on: Machine, cost: EngineCost, size: Size, algorithm: BilinearAlgori
     multiply = rows * cols * step / lanes / 4  # slots of one of four schedulers
     share = tiles / on.processors
     waves = share if execution in EVEN else ceil(share)
-    if execution == "persistent":  # the products of tiles behind the last whole wave are dealt out
+    if execution == "persistent":  # the products of the last, partial wave are distributed
         left = tiles % on.processors * len(shapes)
         waves = tiles // on.processors + min(1.0, ceil(left / on.processors) / len(shapes))
     slots = sum(multiply + cost.rest + cost.load + cost.term * (a + b - 2) for a, b, _ in shapes)
     issue = waves * stages * slots / on.clock / cost.efficiency
-    # The tiles of a wave share rows of A and columns of B; every tile reads its own from the L2.
+    # The tiles of a wave share rows of A and columns of B; each tile reads its own from the L2.
     down = min(cost.group, ceil(qm / rows))
     across = min(ceil(on.processors / down), ceil(qn / cols))
     both = [(a * down * rows + b * across * cols) * qk for a, b, _ in shapes]
@@ -256,7 +257,7 @@ def predict(on: Machine, cost: EngineCost, size: Size, algorithm: BilinearAlgori
     launches = len(shapes) if execution == "sequential" else 1
     fixed = launches * (on.launch + cost.fill)
     if execution == "split" and algorithm is None and tiles < on.processors:
-        fixed += (on.processors / tiles - 1) * cost.turn
+        fixed += (on.processors / tiles - 1) * cost.wait
     if execution == "atomic":
         fixed += m * n * itemsize / on.filling + on.launch
     found = {"issue slots": issue + writing, "memory": memory, "the L2 cache": l2}
@@ -267,7 +268,7 @@ def predict(on: Machine, cost: EngineCost, size: Size, algorithm: BilinearAlgori
 def predict_two_levels(on: Machine, cost: EngineCost, size: Size, outer: BilinearAlgorithm,
                        inner: BilinearAlgorithm, execution: str = "atomic"
                        ) -> Prediction:  # fmt: skip
-    """The outer level's operand sums in memory, one after the other; the inner level fused."""
+    """The outer level's operand sums in memory, one at a time; the inner level fused."""
     m, k, n = size
     half = ceil(m / outer.m), ceil(k / outer.k), ceil(n / outer.n)
     seconds, limit, itemsize = 0.0, "", cost.itemsize
@@ -286,23 +287,23 @@ def predict_two_levels(on: Machine, cost: EngineCost, size: Size, outer: Bilinea
 
 def predict_in_memory(on: Machine, cost: EngineCost, size: Size, algorithm: BilinearAlgorithm,
                       levels: int, ahead: bool = False) -> Prediction:  # fmt: skip
-    """Operand sums in memory at every level, standard products added to their blocks of C.
+    """Operand sums in memory at every level; standard products are added to their blocks of C.
 
-    `ahead`: sums are formed beside the product before, which takes two places for each.
+    `ahead`: sums are formed during the previous product, which takes two buffers for each.
     """
     m, k, n = size
     shapes = [i.variant for i in instances(algorithm)]
     passes_a, passes_b = (sum(v[x] + 1 for v in shapes if v[x] > 1) for x in range(2))
-    moved = held = 0
+    moved = workspace = 0
     for level in range(levels):
         m, k, n = ceil(m / algorithm.m), ceil(k / algorithm.k), ceil(n / algorithm.n)
         moved += algorithm.products**level * (passes_a * m * k + passes_b * k * n)
-        held += (1 + ahead) * (m * k + k * n)
+        workspace += (1 + ahead) * (m * k + k * n)
     updates = (sum(c for *_, c in shapes) / len(shapes)) ** levels
     leaf = predict(on, cost, (m, k, n), None, cost.even, targets=updates)
     product, sums = len(shapes) ** levels * leaf.seconds, moved * cost.itemsize / on.memory
     seconds = max(product, sums) if ahead else product + sums
-    return Prediction(seconds, leaf.limit, held * cost.itemsize)
+    return Prediction(seconds, leaf.limit, workspace * cost.itemsize)
 
 
 # --- sums in memory ----------------------------------------------------------------------------
@@ -317,7 +318,7 @@ class Rates:
     sums: float
 
     def multiply_adds(self, size: Size) -> float:
-        """A second, at the smallest extent; between measured ones linear in it."""
+        """Multiply-adds a second at the smallest extent, interpolated linearly."""
         at = min(size)
         lower = [p for p in self.product if p[0] <= at]
         upper = [p for p in self.product if p[0] > at]
@@ -346,7 +347,7 @@ def predict_recursive(rates: Rates, algorithm: BilinearAlgorithm, levels: int, s
 
 @dataclass(frozen=True)
 class Choice:
-    """What was chosen, for how long, and what the standard product would take."""
+    """The choice, its predicted time, and that of the standard product."""
 
     algorithm: BilinearAlgorithm | None
     levels: int
@@ -356,13 +357,13 @@ class Choice:
 
     @property
     def why(self) -> str:
-        """In words."""
+        """The reason, in words."""
         if self.algorithm is None:
             return "no level of Strassen's algorithm is predicted to be faster"
         return f"{self.standard / self.seconds:.2f} times as fast as the standard product"
 
 
-#: A level must promise this much before it is chosen unasked.
+#: The predicted speed-up from which on a level is chosen by default.
 MARGIN = 1.08
 
 

@@ -2,8 +2,8 @@
 
     M = (Σ δᵢ·A[i]) · (Σ εⱼ·B[j]);      C[p] += γₚ·M   for every p
 
-Every product of a bilinear algorithm, of however many levels, is an *instance* of it.  Instances
-with the same numbers of terms are one *variant*: one specialised kernel.  (Huang, Yu, van de
+Every product of a bilinear algorithm, of any number of levels, is an *instance* of it.  Instances
+with the same numbers of terms form one *variant*: one specialised kernel.  (Huang, Yu, van de
 Geijn 2020, equations 4, 5 and 7, figures 5, 6 and 7.)
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 from .tables import BilinearAlgorithm
 
 Terms = tuple[tuple[int, float], ...]
-"""(block, coefficient) pairs; blocks are numbered row-major, whole coefficients are int."""
+"""(block, coefficient) pairs; blocks are numbered row-major, integer coefficients are int."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Instance:
 
     @property
     def variant(self) -> tuple[int, int, int]:
-        """How many terms of A, of B, and of C."""
+        """The numbers of terms of A, of B, and of C."""
         return len(self.a), len(self.b), len(self.c)
 
     def __str__(self) -> str:
@@ -76,7 +76,7 @@ def instances(algorithm: BilinearAlgorithm) -> tuple[Instance, ...]:
 
 
 def variants(algorithm: BilinearAlgorithm) -> dict[tuple[int, int, int], tuple[int, ...]]:
-    """The instances (by number) of every variant.
+    """The indices of the instances of every variant.
 
     >>> from .tables import STRASSEN
     >>> {v: len(members) for v, members in variants(STRASSEN).items()}
@@ -89,10 +89,10 @@ def variants(algorithm: BilinearAlgorithm) -> dict[tuple[int, int, int], tuple[i
 
 
 Stage = tuple[tuple[int, ...], tuple[int, ...]]
-"""Instances (by number) of two streams that never write the same block of C."""
+"""Indices of the instances of two streams that never write the same block of C."""
 
 
-#: Of more products than this the two streams are seeded by the first that fit, not the best.
+#: With more products than this the two streams start from the first pair that fits, not the best.
 SEARCHED = 64
 
 
@@ -100,9 +100,9 @@ SEARCHED = 64
 def stages(algorithm: BilinearAlgorithm) -> tuple[Stage, ...]:
     """Instances in stages of two streams, without races and without atomics.
 
-    Inside a stage the streams write different blocks of C; between stages both wait for each
-    other.  Each stage is seeded by the pair of instances that lets most others come along (those
-    whose blocks one stream owns already).
+    Inside a stage the streams write different blocks of C; between stages they synchronise.  Each
+    stage starts from the pair of instances that admits most others (those that write only blocks
+    that one of the streams writes already).
 
     >>> from .tables import STRASSEN
     >>> stages(STRASSEN)

@@ -1,10 +1,10 @@
 """Scaling by powers of two before a fast product, undone after it (Ballard et al. 2016).
 
     outer        rows of A and columns of B to largest elements near 1:  C = D_A · (A'·B') · D_B
-    inner-outer  first columns of A against rows of B, A·D⁻¹ · D·B, so that both are about as large
+    inner-outer  first columns of A against rows of B, A·D⁻¹ · D·B, to similar sizes
 
 A standard product does not need it: every element of C is a sum over one row and one column.  A
-fast one adds blocks, and so rows and columns of very different sizes: the small ones lose their
+fast product adds blocks, and so rows and columns of very different sizes, and small ones lose
 digits.  Powers of two make the scaling itself exact.
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 SCALINGS = ("outer", "inner-outer")
-#: Exponents that scale factors are limited to: products of two stay representable.
+#: Limits of the exponents of scale factors: products of two factors stay representable.
 LARGEST = {2: 6, 4: 60, 8: 500}
 
 
@@ -28,14 +28,14 @@ def scaled(library: Any, a: Any, b: Any, scaling: str) -> tuple[Any, Any, Any, A
 
 
 def undo(library: Any, out: Any, rows: Any, columns: Any) -> None:
-    """`out` times its rows' and columns' factors, in place."""
+    """Multiplies `out` by the factors of its rows and columns, in place."""
     real = out.real.dtype
     library.multiply(out, _factor(library, rows, real), out=out)
     library.multiply(out, _factor(library, columns, real), out=out)
 
 
 def exponents(library: Any, x: Any, axis: int) -> Any:
-    """The exponents of the largest finite elements along an axis, kept as an axis of one; 0 where
+    """The exponents of the largest finite elements along an axis, which is kept with extent 1; 0 if
     there is none."""
     size = library.abs(x)
     most = library.where(library.isfinite(size), size, 0).max(axis=axis, keepdims=True, initial=0)

@@ -1,16 +1,15 @@
 """Strassen and Winograd as straight-line programs over quadrants: sums in memory, two temporaries.
 
-A step makes its targets from sums of blocks, or adds to them a product of two blocks:
+A step forms its targets from sums of blocks, or adds a product of two blocks to them:
 
     Sums(((target, ((c, block), …)), …), shared)     several sums at once, each operand read once
     Product(w, x, ((target, sign, addends), …))      M = w·x;  target = sign·M + addends
 
-`addends` are (coefficient, block) pairs, here of ±1; the target itself among them means "update".
-Block names: A11 … B22 inputs, C11 … C22 outputs, T1, T2 temporaries; `M` is the product, stored
-nowhere by itself.
-`executions` runs them on arrays, `counts` counts what they move.
-The order and the kernels are those of Li, Ranka, Sahni (2011), figures 4 and 5; for an inner node
-of the recursion (figures 8 and 15) products stand alone and their additions are Sums.
+`addends` are (coefficient, block) pairs, here of ±1; an update has the target among them.  Block
+names: A11 … B22 inputs, C11 … C22 outputs, T1, T2 temporaries; `M`, the product, is not stored by
+itself.  `executions` runs programs on arrays, `counts` counts what they move.  The order and the
+kernels are those of Li, Ranka, Sahni (2011), figures 4 and 5; at an inner node of the recursion
+(figures 8 and 15) products are separate, and their additions are Sums.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ Addends = tuple[tuple[float, str], ...]
 
 @dataclass(frozen=True)
 class Sums:
-    """Sums made in one pass: every block that occurs is read once, every target written once.
+    """Sums formed in one pass: every block is read once, every target written once.
 
-    `shared` is a part of all of them, added up once.
+    `shared` is a part of all sums, and is computed once.
     """
 
     made: tuple[tuple[str, Addends], ...]
@@ -47,10 +46,10 @@ class Sums:
 
 @dataclass(frozen=True)
 class Product:
-    """M = w·x, and what becomes of it: targets in order, each seeing those before.
+    """M = w·x, and its targets in order, each of which can use those before.
 
-    `stores`: (target, sign of M, addends, whether it is written to memory or lives in a register
-    on the way to a later target).
+    `stores`: (target, sign of M, addends, whether it is written to memory or stays in a register
+    for a later target).
     """
 
     w: str
@@ -59,7 +58,7 @@ class Product:
 
     @property
     def reads(self) -> int:
-        """Blocks read for the additions."""
+        """The number of blocks read for the additions."""
         made: set[str] = set()
         read: set[str] = set()
         for target, _, addends, _written in self.stores:
@@ -182,10 +181,10 @@ STRASSEN_OUTER: Program = (
     _mul("T1", "B22", "T2"),
     Sums((("C11", ((1, "C11"), (-1, "T2"))), ("C12", ((1, "C12"), (1, "T2"))))),
 )
-"""A level of Strassen above others: its products recur, so their additions stand apart.
+"""A level of Strassen above others: its products recur, so their additions are separate.
 
-The paper's steps, in an order in which sums of operands lie in temporaries and never in C: so the
-blocks need not be square (T1 is A's kind, T2 B's and once C's).
+The paper's steps, reordered so that sums of operands are in temporaries and never in C: then blocks
+need not be square (T1 has A's shape, T2 B's and once C's).
 """
 
 WINOGRAD_OUTER: Program = (
@@ -213,7 +212,7 @@ WINOGRAD_OUTER: Program = (
 
 
 def kinds(program: Program) -> dict[str, set[str]]:
-    """Which shapes every temporary takes: "A" (m, k), "B" (k, n), "C" (m, n) of a block.
+    """The shapes of every temporary: "A" (m, k), "B" (k, n), "C" (m, n) of a block.
 
     >>> {name: sorted(found) for name, found in kinds(WINOGRAD_OUTER).items()}
     {'T1': ['A', 'C'], 'T2': ['B']}

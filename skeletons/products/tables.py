@@ -4,7 +4,7 @@
 
     M_r = (Σᵢ U[i, r]·A_i) · (Σⱼ V[j, r]·B_j),      C_p = Σ_r W[p, r]·M_r.
 
-Brent's equations are checked when an algorithm is made.  Levels compose by the Kronecker product.
+Brent's equations are checked on construction.  Levels compose by the Kronecker product.
 Sources: V. Strassen, Numer. Math. 13 (1969); S. Winograd's variant with 15 additions; J. Laderman,
 Bull. AMS 82 (1976).
 """
@@ -22,17 +22,18 @@ import numpy as np
 
 from treadle.dsl.errors import DTypeError, ShapeError, TracingError, user_facing_class
 
-#: Coefficients are multiples of its inverse.
+#: Coefficients are multiples of 1/256.
 _DYADIC = 256
 
 
 @user_facing_class
 @dataclass(frozen=True, eq=False, repr=False)
 class BilinearAlgorithm:
-    """Three tables: `u` (m·k, R), `v` (k·n, R), `w` (m·n, R), blocks in rows from the top left, of
-    integers or of fractions with a power of two below (which integer matrices refuse).
+    """Three tables: `u` (m·k, R), `v` (k·n, R), `w` (m·n, R), with blocks row by row from the top
+    left, of integers or of fractions whose denominator is a power of two (which integer matrices
+    reject).
 
-    ShapeError, DTypeError: what the tables are not; TracingError: they compute no product.
+    Raises ShapeError or DTypeError for invalid tables, TracingError if they compute no product.
     """
 
     name: str
@@ -64,16 +65,16 @@ class BilinearAlgorithm:
                     f"{self.name}: product {int(used.argmin())} has no term in table {letter}.",
                     hint="Leave its column out of all three tables: it adds nothing to the result.",
                 )
-        # A composition of verified ones is right, and its equations may be too many.
+        # Compositions of verified algorithms are correct, and may have too many equations.
         if np.prod([float(t.shape[0]) for t in (self.u, self.v, self.w)]) * self.products < 1e7:
             self.verify()
 
     def _table(self, letter: str, rows: int, cols: int) -> Any:
-        """One of the three as an array of int64, or float64 where there are fractions."""
+        """One of the tables as an array of int64, or of float64 if it has fractions."""
         try:
             given = np.asarray(getattr(self, letter))
             if given.dtype == object and all(isinstance(x, Rational) for x in given.flat):
-                given = given.astype(np.float64)  # exact for what is taken below
+                given = given.astype(np.float64)  # exact for the fractions accepted below
         except ValueError:
             raise ShapeError(f"{self.name}: the rows of table {letter} differ in length.") from None
         if given.ndim != 2 or given.shape[0] != rows * cols:
@@ -109,7 +110,7 @@ class BilinearAlgorithm:
 
     @property
     def fractions(self) -> bool:
-        """Whether a coefficient is no integer."""
+        """Whether a coefficient is not an integer."""
         return any(t.dtype.kind == "f" for t in (self.u, self.v, self.w))
 
     def __repr__(self) -> str:
@@ -122,7 +123,7 @@ class BilinearAlgorithm:
 
     def verify(self) -> None:
         """Brent's equations: Σ_r U[ia·k+ja]·V[ib·n+jb]·W[ic·n+jc] = [ja=ib][ia=ic][jb=jc]."""
-        # Dyadic fractions are exact in float64, and so are their products and few sums.
+        # Dyadic fractions are exact in float64, as are their products and short sums.
         t = np.einsum("ar,br,cr->abc", self.u, self.v, self.w)
         want = np.zeros_like(t)
         for i in range(self.m):
@@ -140,7 +141,7 @@ class BilinearAlgorithm:
             )
 
     def compose(self, inner: BilinearAlgorithm) -> BilinearAlgorithm:
-        """Two levels at once: this algorithm over blocks multiplied by `inner`."""
+        """Two levels in one: this algorithm over blocks multiplied by `inner`."""
 
         def joined(a: Any, b: Any, rows: tuple[int, int], cols: tuple[int, int]) -> Any:
             # Block (i, j) of a, sub-block (p, q) of b → row i·p' + p, column j·q' + q.
@@ -186,7 +187,7 @@ WINOGRAD = BilinearAlgorithm(
 
 def written(name: str, m: int, k: int, n: int, products: Sequence[str], results: Sequence[str]
             ) -> BilinearAlgorithm:  # fmt: skip
-    """An algorithm as one writes it down: indices from 1, blocks `a12`, `b21`, products `m3`.
+    """An algorithm from its usual notation: indices from 1, blocks `a12`, `b21`, products `m3`.
 
     `products` are "sum of a's * sum of b's", `results` the blocks of C row by row.
 
