@@ -14,7 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from .types import ScalarType, bool_, complex64, float16, float32, float64, int32
+from .types import (
+    ScalarType,
+    bool_,
+    complex64,
+    float16,
+    float32,
+    float64,
+    int32,
+    uint16,
+    uint32,
+    uint64,
+)
 
 Rule = Callable[[ScalarType], "tuple[ScalarType, ScalarType] | None"]
 
@@ -24,7 +35,9 @@ class Primitive:
     """`rule(common)` maps the promoted type to (argument type, result type), None if refused.
 
     `cost` is in units of one addition.  `reduces` names an operation that folds may treat as
-    commutative as well as associative.
+    commutative as well as associative.  `formula` is what it is made of for every type, where that
+    is an expression in other primitives (`skeletons/ir/decompose.py`, which has the rules of those
+    that depend on types and targets).
     """
 
     name: str
@@ -35,6 +48,7 @@ class Primitive:
     symbol: str = ""
     commutative: bool = False
     reduces: bool = False
+    formula: Callable[..., Any] | None = None
 
     def __repr__(self) -> str:
         return self.name
@@ -364,16 +378,55 @@ _define("select", 3, _same, _select, cost=1)
 _define("also", 2, lambda t: None, lambda value, tested: value, cost=0)
 
 
+# --- operations of kernels alone ----------------------------------------------------------------
+
+
 def _reciprocal_divide(n: Any, multiplier: Any, shift: Any) -> Any:
     wide = np.asarray(n).astype(np.uint64) * np.asarray(multiplier).view(np.uint32)
     return (wide >> (np.asarray(shift).astype(np.uint64) + np.uint64(31))).astype(np.int32)
 
 
-#: `n // d` of int32 numbers 0 ≤ n and 1 ≤ d, given the reciprocal (multiplier, shift) of d
-#: (`skeletons/ir/narrow.py`): unsigned, in 64 bits, `n · multiplier >> (31 + shift)`, which is
-#: the high half of `2n · multiplier`, shifted.  Only kernels have it: it is in no table.
-RECIPROCAL_DIVIDE = Primitive(
-    "reciprocal_divide", 3, lambda t: (t, t) if t == int32 else None, _reciprocal_divide, cost=3
+def _unsigned(t: ScalarType) -> ScalarType:
+    return {16: uint16, 32: uint32, 64: uint64}[t.bits]
+
+
+def _log_size(x: Any, y: Any) -> Any:
+    return np.log(x + 1j * y).real
+
+
+#: What kernels compute with beside the table: results are unspecified where nothing is said.
+KERNEL: dict[str, Primitive] = {
+    op.name: op
+    for op in (
+        # `n // d` of int32 numbers 0 ≤ n and 1 ≤ d, given the reciprocal (multiplier, shift) of d
+        # (`skeletons/ir/narrow.py`): unsigned, in 64 bits, `n · multiplier >> (31 + shift)`, which
+        # is the high half of `2n · multiplier`, shifted.
+        Primitive("reciprocal_divide", 3, lambda t: (t, t) if t == int32 else None,
+                  _reciprocal_divide, cost=3),
+        # The bits of a float as an unsigned integer, and back.
+        Primitive("to_bits", 1, lambda t: (t, _unsigned(t)),
+                  lambda a: np.asarray(a).view(f"u{np.asarray(a).dtype.itemsize}")),
+        Primitive("from_bits", 1, _same,
+                  lambda a: np.asarray(a).view(f"f{np.asarray(a).dtype.itemsize}")),
+        # Integers: a / b towards zero, where b is not 0 and the quotient does not wrap.
+        Primitive("divide", 2, _integer, lambda a, b: _quot(a, b), cost=20),
+        # Integers: what that leaves.
+        Primitive("modulo", 2, _integer, lambda a, b: _rem(a, b), cost=20),
+        # Integers: by a number of bits from 0 to the width − 1.
+        Primitive("shift_left", 2, _integer, lambda a, b: _left_shift(a, b), cost=2),
+        Primitive("shift_right", 2, _integer, lambda a, b: _right_shift(a, b), cost=2),
+        # Integers: to a power that is not negative.
+        Primitive("natural_power", 2, _integer, lambda a, b: _power(a, b), cost=40),
+        # Floats towards zero as integers: within the range (`Target` says what is beyond).
+        Primitive("to_integer", 1, lambda t: None, lambda a: np.trunc(a)),
+        # A float32 number that the half-precision type of the result represents.
+        Primitive("narrow", 1, lambda t: None, lambda a: a),
+        # log |x + iy|
+        Primitive("log_size", 2, _real_float, _log_size, cost=60),
+    )
+}  # fmt: skip
+RECIPROCAL_DIVIDE, TO_BITS, FROM_BITS = (
+    KERNEL[name] for name in ("reciprocal_divide", "to_bits", "from_bits")
 )
 
 

@@ -19,7 +19,8 @@ from .expr import FALSE, TRUE, Apply, Const, Expr, Foreign, Proj, Read, walk
 from .primitives import TABLE, Primitive, convert, value_of
 from .types import ScalarType, bool_, int64
 
-_LOGICAL_ON_BOOL = {
+#: What arithmetic on bools is.
+LOGICAL_ON_BOOL = {
     "add": "logical_or",
     "maximum": "logical_or",
     "fmax": "logical_or",
@@ -55,8 +56,8 @@ def apply(op: Primitive, args: tuple[Expr, ...], type_: ScalarType, weak: bool =
     if op.name == "select":
         return select(*args)
     first = args[0].type
-    if first.kind == "bool" and op.name in _LOGICAL_ON_BOOL:
-        op = TABLE[_LOGICAL_ON_BOOL[op.name]]
+    if first.kind == "bool" and op.name in LOGICAL_ON_BOOL:
+        op = TABLE[LOGICAL_ON_BOOL[op.name]]
     if op.name in _ORDINARY:
         pass
     elif not first.is_inexact:

@@ -11,11 +11,22 @@ class Target:
 
     `gpu`: kernels are for blocks of threads with warps and shared memory, else for tasks on cores.
     `kernels`: programs become kernels; without them the graph is run as it was written.
+    `operations`: what its machine, or its compiler's library, has of what primitives are otherwise
+    decomposed to (`skeletons/ir/decompose.py`):
+
+        integer absolute        |a| of integers; of the lowest number, itself
+        classification          isnan, isinf, isfinite and signbit of float32 and float64
+        nextafter               of float32 and float64
+        saturating conversion   floats beyond the range of an integer type become its ends
+        S to T of NaN           that conversion gives 0 of NaN, from the type S to the type T
+        float64 to float16      rounded once
+        complex conversion      between the complex types
     """
 
     name: str
     gpu: bool = False
     kernels: bool = True
+    operations: frozenset[str] = frozenset()
 
 
 _targets: dict[str, Target] = {}
@@ -33,5 +44,8 @@ def target_of(name: str) -> Target:
 
 
 register(Target("reference", kernels=False))
-register(Target("native"), "cpu")
-register(Target("cuda", gpu=True))
+register(Target("native", operations=frozenset(("integer absolute",))), "cpu")
+register(Target("cuda", gpu=True, operations=frozenset((
+    "classification", "nextafter", "saturating conversion", "float32 to int32 of NaN",
+    "float32 to uint32 of NaN", "float64 to float16", "complex conversion",
+))))  # fmt: skip

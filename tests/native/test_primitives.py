@@ -165,6 +165,28 @@ def _check_complex(op: Primitive, t: ScalarType, args: list[np.ndarray[Any, Any]
     assert not bad.any(), [(*(a[where[0]] for a in args), found[where[0]], wide[where[0]])]
 
 
+INVERSE = ("sqrt", "log", "arcsin", "arccos", "arctan", "arcsinh", "arccosh", "arctanh")
+
+
+@pytest.mark.parametrize("t", [complex64, complex128], ids=str)
+def test_inverse_functions_of_infinities(t: ScalarType) -> None:
+    """As C99's annex G and NumPy have them, the signs of zeros included."""
+    ends = np.array([0.0, -0.0, 1.5, -1.5, np.inf, -np.inf])
+    x, y = (g.ravel() for g in np.meshgrid(ends, ends))
+    z = np.empty(x.size, t.numpy)
+    z.real, z.imag = x, y
+    z = np.concatenate([z[np.isinf(x) | np.isinf(y)], np.array([complex(0.0, np.nan)], t.numpy)])
+    outs = _run(t, 1, [t] * len(INVERSE), lambda a: [Apply(TABLE[name], (a,), t)
+                for name in INVERSE], [z], None, "vector")  # fmt: skip
+    for name, out in zip(INVERSE, outs, strict=True):
+        wanted = getattr(np, name)(z)
+        for f, w in ((out.real, wanted.real), (out.imag, wanted.imag)):
+            if name in INVERSE[2:]:
+                f, w = f[:-1], w[:-1]  # of NaN some have a part that is none
+            assert np.allclose(f, w, rtol=1e-6, atol=0, equal_nan=True), (name, z, out, wanted)
+            assert (np.signbit(f) == np.signbit(w))[~np.isnan(w)].all(), (name, z, out, wanted)
+
+
 @pytest.mark.parametrize("source", ALL_TYPES, ids=str)
 def test_cast(source: ScalarType) -> None:
     x = samples(source, np.random.default_rng(3), 200)

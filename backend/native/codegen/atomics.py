@@ -10,7 +10,7 @@ from treadle.dsl.expr import Apply, Expr, Foreign
 from treadle.dsl.types import ScalarType, float64
 from treadle.skeletons.ir.kernel import Atomic, Buffer, Report
 
-from .floats import from_storage, to_storage
+from .half import from_storage, to_storage
 from .lanes import BITS, Lanes
 from .text import Reg, vector
 from .values import Value, memory_element, parts, register_element

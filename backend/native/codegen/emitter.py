@@ -19,18 +19,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, walk
+from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, primitive, walk
+from treadle.dsl.primitives import Primitive
 from treadle.dsl.types import ScalarType, int64
 from treadle.skeletons.ir.kernel import Body, Buffer, For, Kernel, Load, Statement
 
-from . import casts, memory
-from .complexes import apply_complex
-from .floats import apply_float
+from . import memory
 from .half import CONVERSIONS
-from .integers import apply_bool, apply_integer
 from .lanes import Lanes
+from .operations import literals, operate
 from .target import Target
-from .text import FENCE, Code, Module, Reg, literal, vector
+from .text import FENCE, Code, Module, Reg, vector
 from .values import (
     LANE,
     Poly,
@@ -168,14 +167,7 @@ class Emitter(ABC):
         if type_ == int64:
             return self.polynomial(Poly.constant(int(value)))
         number = self.number(("c", type_.name, bytes(type_.numpy.type(value).tobytes())))
-        e = register_element(type_)
-        regs: tuple[Reg, ...]
-        if type_.is_complex:
-            regs = (literal(e, float(value.real)), literal(e, float(value.imag)))
-        elif type_.is_float:
-            regs = (literal(e, float(value)),)
-        else:
-            regs = (literal(e, int(value)),)
+        regs = literals(Lanes(self.code, 0), type_, value)
         return Value(type_, regs, 0, number, None, value)
 
     def regs(self, value: Value, lanes: int | None = None) -> tuple[Reg, ...]:
@@ -256,7 +248,7 @@ class Emitter(ABC):
 
     def _node(self, node: Expr, args: list[Value], copy: Copy) -> Value:
         if isinstance(node, Apply):
-            return self.apply(node.op.name, node.type, args, node.op.commutative)
+            return self.applied(node.op, node.type, args)
         if isinstance(node, Load):
             return memory.load(self, node.buffer, args[0])
         if isinstance(node, Var):
@@ -282,15 +274,19 @@ class Emitter(ABC):
             held = self.remember(key, self.in_register(var.type, regs, slot.lanes))
         return held  # type: ignore[no-any-return]
 
-    def apply(self, name: str, type_: ScalarType, args: list[Value], commutative: bool) -> Value:
+    def apply(self, name: str, type_: ScalarType, args: list[Value]) -> Value:
+        """A primitive of the language, by its name, on values."""
+        return self.applied(primitive(name), type_, args)
+
+    def applied(self, op: Primitive, type_: ScalarType, args: list[Value]) -> Value:
         """A primitive on values."""
-        source = args[-1].type
+        name, source = op.name, args[-1].type
         if type_ == int64 and name in _POLYNOMIAL and source == int64:
             found = self._linear(name, args)
             if found is not None:
                 return self.polynomial(found)
         numbers = [a.key for a in args]
-        if commutative:
+        if op.commutative:
             numbers.sort()
         key = self.number((name, type_.name, source.name, *numbers))
         held = self.memo.get(key)
@@ -301,7 +297,7 @@ class Emitter(ABC):
         if lanes and name == "equal" and source == int64:
             regs = self._one_lane(args)
         if regs is None:
-            regs = self._compute(name, type_, args, lanes)
+            regs = self._compute(op, type_, args, lanes)
         return self.remember(key, self.in_register(type_, regs, lanes))  # type: ignore[no-any-return]
 
     def _one_lane(self, args: list[Value]) -> tuple[Reg, ...] | None:
@@ -325,7 +321,7 @@ class Emitter(ABC):
     def combine(self, name: str, type_: ScalarType, args: list[Value],
                 lanes: int) -> tuple[Reg, ...]:  # fmt: skip
         """A primitive on registers of `lanes` lanes, whatever loop we are in."""
-        return self._compute(name, type_, args, lanes)
+        return self._compute(primitive(name), type_, args, lanes)
 
     def _linear(self, name: str, args: list[Value]) -> Poly | None:
         a = args[0].poly
@@ -349,29 +345,11 @@ class Emitter(ABC):
         """Whether values other than the lane's number differ between lanes in it."""
         return any(a != LANE and self.atoms[a].lanes for m in poly.terms for a in m)
 
-    def _compute(self, name: str, type_: ScalarType, args: list[Value],
+    def _compute(self, op: Primitive, type_: ScalarType, args: list[Value],
                  lanes: int) -> tuple[Reg, ...]:  # fmt: skip
-        v = Lanes(self.code, lanes)
-        if name == "select":
-            condition = self.reg(args[0], lanes)
-            e = register_element(type_)
-            yes, no = self.regs(args[1], lanes), self.regs(args[2], lanes)
-            return tuple(v.select(e, condition, a, b) for a, b in zip(yes, no, strict=True))
         regs = [self.regs(a, lanes) for a in args]
-        source = args[0].type
-        if name == "cast":
-            return casts.cast(v, source, type_, regs[0])
-        if name == "complex":
-            return regs[0][0], regs[1][0]
-        if source.is_complex:
-            return apply_complex(v, self.target, name, source, regs, [a.const for a in args])
-        flat = [r[0] for r in regs]
-        consts = [a.const for a in args]
-        if source.kind == "bool":
-            return (apply_bool(v, name, flat),)
-        if source.is_integer:
-            return (apply_integer(v, name, source, flat, consts),)
-        return (apply_float(v, self.target, name, source, flat, consts),)
+        types, consts = [a.type for a in args], [a.const for a in args]
+        return operate(Lanes(self.code, lanes), self.target, op, type_, types, regs, consts)
 
     # --- variables ------------------------------------------------------------------------
 

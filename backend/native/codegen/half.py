@@ -1,9 +1,54 @@
-"""float16 conversions for x86 CPUs that have no instructions for them (before 2012).
+"""Half-precision numbers: float32 in registers, 16 bits in memory."""
 
-LLVM calls these two functions of the compiler's runtime library, which a Python process does not
-have.  Both round to nearest even and keep infinities, NaNs and subnormals.
-"""
+from __future__ import annotations
 
+from treadle.dsl.types import ScalarType
+
+from .lanes import Lanes
+from .text import Reg
+
+
+def round_to(v: Lanes, t: ScalarType, a: Reg) -> Reg:
+    """A float32 register rounded to half-precision type `t`; other types as they are."""
+    if t.name == "float16":
+        return v.convert("fpext", "half", "float", v.convert("fptrunc", "float", "half", a))
+    if t.name == "bfloat16":
+        bits = v.bits("float", a)
+        odd = v.op("and", "i32", v.op("lshr", "i32", bits, v.lit("i32", 16)), v.lit("i32", 1))
+        up = v.op("add", "i32", v.op("add", "i32", bits, v.lit("i32", 0x7FFF)), odd)
+        nan = v.compare("uno", "float", a, a)
+        kept = v.select("i32", nan, v.op("or", "i32", bits, v.lit("i32", 0x400000)), up)
+        return v.from_bits("float", v.op("and", "i32", kept, v.lit("i32", -65536)))
+    return a
+
+
+def to_storage(v: Lanes, t: ScalarType, a: Reg) -> Reg:
+    """A register as memory holds it (half for float16, i16 for bfloat16, i8 for bool)."""
+    if t.name == "float16":
+        return v.convert("fptrunc", "float", "half", a)
+    if t.name == "bfloat16":
+        high = v.op("lshr", "i32", v.bits("float", a), v.lit("i32", 16))
+        return v.convert("trunc", "i32", "i16", high)
+    if t.kind == "bool":
+        return v.convert("zext", "i1", "i8", a)
+    return a
+
+
+def from_storage(v: Lanes, t: ScalarType, a: Reg) -> Reg:
+    """The register of a value as memory holds it."""
+    if t.name == "float16":
+        return v.convert("fpext", "half", "float", a)
+    if t.name == "bfloat16":
+        wide = v.convert("zext", "i16", "i32", a)
+        return v.from_bits("float", v.op("shl", "i32", wide, v.lit("i32", 16)))
+    if t.kind == "bool":
+        return v.compare("ne", "i8", a, v.lit("i8", 0))
+    return a
+
+
+#: float16 conversions for x86 CPUs that have no instructions for them (before 2012): LLVM calls
+#: these two functions of the compiler's runtime library, which a Python process does not have.
+#: Both round to nearest even and keep infinities, NaNs and subnormals.
 CONVERSIONS = """
 define float @__extendhfsf2(half %h) #0 {
   %bits = bitcast half %h to i16

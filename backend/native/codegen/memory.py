@@ -15,7 +15,7 @@ from treadle.dsl.expr import Apply, Const, Expr
 from treadle.dsl.types import bool_, int64
 from treadle.skeletons.ir.kernel import Buffer
 
-from .floats import from_storage, to_storage
+from .half import from_storage, to_storage
 from .lanes import BITS, Lanes, deinterleave, interleave, join, slice_lanes, transposed
 from .text import Reg, constants, literal, suffix, vector
 from .values import LANE, Poly, Value, memory_element, parts, register_element

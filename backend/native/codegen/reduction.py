@@ -147,8 +147,8 @@ class _Reduction:
     def emit(self) -> None:
         em, code = self.em, self.em.code
         stop = em.value(self.s.stop, self.copy)
-        length = em.apply("subtract", int64, [stop, self.start], False)
-        trips = em.reg(em.apply("maximum", int64, [length, em.constant(int64, 0)], True), 0)
+        length = em.apply("subtract", int64, [stop, self.start])
+        trips = em.reg(em.apply("maximum", int64, [length, em.constant(int64, 0)]), 0)
         self._clear(self.outer)
         changed = modified(self.s.body)
         head, body, done = code.label("blocks"), code.label("block"), code.label("endblocks")
@@ -177,7 +177,7 @@ class _Reduction:
         for k, accumulator in enumerate(self.s.accumulators):
             total = em.in_register(self.types[k], self._tree(k), 0)
             old = em.variable(accumulator, self.copy)
-            em.assign(accumulator, em.apply(self.names[k], self.types[k], [old, total], False),
+            em.assign(accumulator, em.apply(self.names[k], self.types[k], [old, total]),
                       self.copy)  # fmt: skip
 
     def _block(self, first: Reg, end: Reg, changed: set[Any]) -> None:
@@ -258,8 +258,8 @@ class _Reduction:
             for u in range(count):
                 one = type(self.copy)(self.copy)
                 lane = em.polynomial(Poly({(): u * self.lanes, (LANE,): 1} if u else {(LANE,): 1}))
-                index = em.apply("add", int64, [base, lane], True)
-                one.values[s.var] = em.apply("add", int64, [self.start, index], True)
+                index = em.apply("add", int64, [base, lane])
+                one.values[s.var] = em.apply("add", int64, [self.start, index])
                 copies.append(one)
             em.block(s.body, copies)
             self._accumulate(copies, mask)

@@ -191,7 +191,7 @@ def _for(em: Emitter, s: For, copies: Sequence[Copy]) -> None:
     if s.kind == "unrolled":
         start, stop = em.same(s.start, copies), em.same(s.stop, copies)
         if start is not None and stop is not None:
-            length = em.apply("subtract", int64, [stop, start], False).const
+            length = em.apply("subtract", int64, [stop, start]).const
             if length is not None:
                 _unrolled(em, s, copies, start, int(length))
                 return
@@ -215,7 +215,7 @@ def _unrolled(em: Emitter, s: For, copies: Sequence[Copy], start: Value, length:
         for k in range(0, length, s.step):
             one = Copy(c)
             offset = em.polynomial(Poly.constant(k))
-            one.values[s.var] = em.apply("add", int64, [start, offset], True)
+            one.values[s.var] = em.apply("add", int64, [start, offset])
             made.append(one)
     if made:
         block(em, s.body, made)
@@ -266,7 +266,7 @@ def _masked_for(em: Emitter, s: For, copy: Copy) -> None:
     em.depth += 1
     with em.scope():
         count = em.in_register(int64, (k,), 0)
-        index = em.apply("add", int64, [start, count], True)
+        index = em.apply("add", int64, [start, count])
         copy.values[s.var] = index
         inside = v.compare("slt", "i64", em.reg(index, em.lanes), stops)
         mask = v.both(active, inside)

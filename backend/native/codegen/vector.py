@@ -102,8 +102,8 @@ class VectorLoop:
         em, step = self.em, self.em.constant(int64, self.s.step)
         bounds = []
         for reg in (first, end):
-            offset = em.apply("multiply", int64, [em.in_register(int64, (reg,), 0), step], True)
-            bounds.append(em.apply("add", int64, [self.start, offset], True))
+            offset = em.apply("multiply", int64, [em.in_register(int64, (reg,), 0), step])
+            bounds.append(em.apply("add", int64, [self.start, offset]))
         em.uniform_for(replace(self.s, kind="serial"), self.copies, *bounds)
 
     def _groups(self, first: Reg, whole: Reg) -> None:
@@ -140,9 +140,9 @@ class VectorLoop:
     def _index(self, k: Value) -> Value:
         em, step = self.em, self.s.step
         lane = em.polynomial(Poly({(LANE,): step}))
-        offset = em.apply("multiply", int64, [k, em.constant(int64, step)], True)
-        inner = em.apply("add", int64, [offset, lane], True)
-        return em.apply("add", int64, [self.start, inner], True)
+        offset = em.apply("multiply", int64, [k, em.constant(int64, step)])
+        inner = em.apply("add", int64, [offset, lane])
+        return em.apply("add", int64, [self.start, inner])
 
     def _mask(self, k: Reg, end: Reg) -> Reg:
         """The lanes of iterations k … k + W − 1 that come before `end`.
@@ -293,10 +293,10 @@ def _accesses(s: Store | Let) -> list[tuple[Buffer, Expr]]:
 
 def _trips(em: Emitter, start: Value, stop: Value, step: int) -> Value:
     """How many iterations, never less than 0 (a known number may be)."""
-    length = em.apply("subtract", int64, [stop, start], False)
+    length = em.apply("subtract", int64, [stop, start])
     if step != 1:
-        up = em.apply("add", int64, [length, em.constant(int64, step - 1)], True)
-        length = em.apply("floor_divide", int64, [up, em.constant(int64, step)], False)
+        up = em.apply("add", int64, [length, em.constant(int64, step - 1)])
+        length = em.apply("floor_divide", int64, [up, em.constant(int64, step)])
     if length.const is not None:
         return length
-    return em.apply("maximum", int64, [length, em.constant(int64, 0)], True)
+    return em.apply("maximum", int64, [length, em.constant(int64, 0)])

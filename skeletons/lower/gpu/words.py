@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from treadle.dsl import simplify
 from treadle.dsl.expr import Const, Expr, Var, primitive
-from treadle.dsl.primitives import Primitive, real_part
+from treadle.dsl.primitives import FROM_BITS, TO_BITS, real_part
 from treadle.dsl.types import ScalarType, bool_, float32, uint32, uint64
 
 from ...ir import arithmetic as at
@@ -26,13 +24,6 @@ HERE = Const(1 << 32, uint64)
 
 def _unsigned(t: ScalarType) -> ScalarType:
     return uint64 if t.bits == 64 else uint32
-
-
-#: The bits of a float as an unsigned integer, and back: of kernels only, not of the language.
-TO_BITS = Primitive("to_bits", 1, lambda t: (t, _unsigned(t)),
-                    lambda a: np.asarray(a).view(f"u{np.asarray(a).dtype.itemsize}"))  # fmt: skip
-FROM_BITS = Primitive("from_bits", 1, lambda t: (t, t),
-                      lambda a: np.asarray(a).view(f"f{np.asarray(a).dtype.itemsize}"))  # fmt: skip
 
 
 def pieces_of(t: ScalarType) -> int:

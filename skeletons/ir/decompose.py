@@ -1,0 +1,139 @@
+"""What primitives are made of: each rule once, for all printers.
+
+A printer knows the operations of kernel IR: arithmetic on real numbers, comparisons, choices, bits
+and the functions of a mathematical library.  Of every other primitive it asks for the `definition`:
+a `Function` of the operands, written in simpler primitives, which have definitions themselves until
+operations are left.  LLVM IR has the function's body wherever it is used, CUDA C++ a call of one
+`__device__` function (or the body, of functions that are `inline`).
+
+A rule is a Python function on `Value`s that gives the body.  It may ask what the target has
+(`Target.operations`) and what is known of the operands (constants, signs); never for a target's
+name.  Choices (`where`) evaluate both sides or one, as the printer likes: no operation fails, but
+some have unspecified results for some operands, which a choice discards.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from treadle.dsl.expr import Const, Expr, Var, walk
+from treadle.dsl.primitives import Primitive
+from treadle.dsl.target import Target
+from treadle.dsl.types import ScalarType
+
+from . import decompose_complex, decompose_real
+from .rules import RULES, Body, Operand, Rule, Value, kind_of
+
+
+@dataclass(frozen=True, eq=False)
+class Function:
+    """`result` over `parameters`; `names` are those of the values that are worth one.
+
+    `inline`: its body is as short to write as a call.  `large`: no compiler has to inline it.
+    """
+
+    name: str
+    doc: str
+    parameters: tuple[Var, ...]
+    result: Expr
+    names: dict[Expr, str]
+    inline: bool
+    large: bool
+
+    @cached_property
+    def steps(self) -> tuple[Expr, ...]:
+        """All that is computed, operands first."""
+        return tuple(walk((self.result,)))
+
+
+#: Primitives whose rules ask for a constant second operand.
+_OF_CONSTANTS = frozenset(("power", "floor_divide", "remainder", "quot", "rem", "fmod",
+                           "left_shift", "right_shift"))  # fmt: skip
+_Kind = functools.lru_cache(maxsize=64)(kind_of)
+
+
+def is_decomposed(op: Primitive, t: ScalarType) -> bool:
+    """Whether there is a rule for a primitive on operands of a type."""
+    return op.formula is not None or (_Kind(t), op.name) in RULES
+
+
+def asks_of_operands(op: Primitive) -> bool:
+    """Whether the rules of a primitive ask what is known of its operands."""
+    return op.name in _OF_CONSTANTS
+
+
+def with_constants(
+    target: Target,
+    op: Primitive,
+    result: ScalarType,
+    types: Sequence[ScalarType],
+    constants: Sequence[Any],
+) -> Function | None:
+    """The definition where the values of `constants` are known, and nothing of the others."""
+    if not is_decomposed(op, types[0]):
+        return None
+    known = asks_of_operands(op)
+    given = (of_constant(t, c) if known and c is not None else _unknown(t)
+             for t, c in zip(types, constants, strict=True))  # fmt: skip
+    return definition(target, op, result, *given)
+
+
+@functools.lru_cache(maxsize=64)
+def _unknown(t: ScalarType) -> Operand:
+    return Operand(t)
+
+
+@functools.lru_cache(maxsize=1024)
+def of_constant(t: ScalarType, value: Any) -> Operand:
+    """What is known of a constant."""
+    if not t.is_integer:
+        return Operand(t, value)
+    n = int(value)
+    return Operand(t, value, n >= 0, n > 0, n != 0, 0 <= n < t.bits)
+
+
+@functools.lru_cache(maxsize=4096)
+def definition(
+    target: Target, op: Primitive, result: ScalarType, *operands: Operand
+) -> Function | None:
+    """What `op` on such operands, giving `result`, is made of; None if it is an operation of the
+    target."""
+    if op.formula is not None:
+        made, large = op.formula, op.cost > 8
+    else:
+        found = RULES.get((kind_of(operands[0].type), op.name))
+        if found is None:
+            return None
+        made, large = found
+    body = Body(target, {})
+    parameters = tuple(Var(n, o.type) for n, o in zip(_names(made), operands, strict=False))
+    given = []
+    for p, o in zip(parameters, operands, strict=True):
+        e = p if o.constant is None else Const(o.constant, o.type)
+        body.operands[e] = o
+        given.append(Value(body, e))
+    value = made(*given, result) if op.name == "cast" else made(*given)
+    if value is None:
+        return None
+    assert value.type == result, f"{op.name} of {operands[0].type}: {value.type}, not {result}"
+    doc = (body.doc or made.__doc__ or "").split("\n\n")[0]
+    name = body.name or (f"to_{result.name}" if op.name == "cast" else op.name)
+    return Function(name, " ".join(doc.split()), parameters, value.expr, body.names, body.inline,
+                    large)  # fmt: skip
+
+
+def _names(made: Rule) -> list[str]:
+    """The names of a rule's operands."""
+    found = inspect.signature(made).parameters.values()
+    named = [p.name for p in found if p.kind is p.POSITIONAL_OR_KEYWORD]
+    return [*named, "y", "z"]
+
+
+__all__ = ["Function", "decompose_complex", "decompose_real", "asks_of_operands", "definition",
+           "is_decomposed",
+           "of_constant", "with_constants"]  # fmt: skip

@@ -1,0 +1,212 @@
+"""What the rules of `decompose.py` are written with."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from treadle.dsl.expr import Apply, Const, Expr
+from treadle.dsl.primitives import KERNEL, TABLE, Primitive
+from treadle.dsl.target import Target
+from treadle.dsl.types import ScalarType, bool_
+
+
+@dataclass(frozen=True)
+class Operand:
+    """What is known of an operand: its type, its value if it is a constant, and of integers that
+    they are ≥ 0 (`natural`), > 0 (`positive`), not 0, or numbers of bits within their type."""
+
+    type: ScalarType
+    constant: Any = None
+    natural: bool = False
+    positive: bool = False
+    nonzero: bool = False
+    within: bool = False
+
+
+@dataclass(eq=False)
+class Body:
+    """A function while its rule writes it."""
+
+    target: Target
+    operands: dict[Expr, Operand]
+    names: dict[Expr, str] = field(default_factory=dict)
+    inline: bool = False
+    name: str = ""
+    doc: str = ""
+
+    def has(self, operation: str) -> bool:
+        """Whether the target has an operation of its own."""
+        return operation in self.target.operations
+
+
+class Value:
+    """A value in the body of a function: operators and methods (`x.sin()`) apply primitives.
+
+    Python's numbers beside it are constants of its type.
+    """
+
+    __slots__ = ("body", "expr")
+
+    def __init__(self, body: Body, expr: Expr) -> None:
+        self.body, self.expr = body, expr
+
+    @property
+    def type(self) -> ScalarType:
+        return self.expr.type
+
+    @property
+    def known(self) -> Operand:
+        """What is known of it."""
+        return self.body.operands.get(self.expr) or Operand(self.type)
+
+    def named(self, name: str) -> Value:
+        """The same, under a name for readers of C++."""
+        self.body.names[self.expr] = name
+        return self
+
+    def literal(self, value: complex, type_: ScalarType | None = None) -> Value:
+        """A constant of its type, or of another."""
+        return Value(self.body, Const(value, type_ or self.type))
+
+    def apply(self, op: Primitive, *others: Operandlike, type_: ScalarType | None = None) -> Value:
+        """A primitive of it and others."""
+        args = [self, *(o if isinstance(o, Value) else self.literal(o) for o in others)]
+        if type_ is None:
+            ruled = op.rule(args[0].type)
+            assert ruled is not None, f"{op.name} of {args[0].type}"
+            type_ = ruled[1]
+        return Value(self.body, Apply(op, tuple(a.expr for a in args), type_))
+
+    def cast(self, type_: ScalarType) -> Value:
+        return self if type_ == self.type else self.apply(TABLE["cast"], type_=type_)
+
+    def __getattr__(self, name: str) -> Callable[..., Value]:
+        op = TABLE.get(name) or KERNEL.get(name)
+        if op is None:
+            raise AttributeError(name)
+        return functools.partial(self.apply, op)
+
+    @property
+    def real(self) -> Value:
+        return self.apply(TABLE["real"])
+
+    @property
+    def imag(self) -> Value:
+        return self.apply(TABLE["imag"])
+
+    def __add__(self, other: Operandlike) -> Value:
+        return self.apply(TABLE["add"], other)
+
+    def __radd__(self, other: complex) -> Value:
+        return self.literal(other) + self
+
+    def __sub__(self, other: Operandlike) -> Value:
+        return self.apply(TABLE["subtract"], other)
+
+    def __rsub__(self, other: complex) -> Value:
+        return self.literal(other) - self
+
+    def __mul__(self, other: Operandlike) -> Value:
+        return self.apply(TABLE["multiply"], other)
+
+    def __rmul__(self, other: complex) -> Value:
+        return self.literal(other) * self
+
+    def __truediv__(self, other: Operandlike) -> Value:
+        return self.apply(TABLE["true_divide"], other)
+
+    def __rtruediv__(self, other: complex) -> Value:
+        return self.literal(other) / self
+
+    def __neg__(self) -> Value:
+        return self.apply(TABLE["negative"])
+
+    def __abs__(self) -> Value:
+        return self.apply(TABLE["absolute"])
+
+    def __lt__(self, other: Operandlike) -> Value:
+        return self.apply(TABLE["less"], other)
+
+    def __le__(self, other: Operandlike) -> Value:
+        return self.apply(TABLE["less_equal"], other)
+
+    def __gt__(self, other: Operandlike) -> Value:
+        return self.apply(TABLE["greater"], other)
+
+    def __ge__(self, other: Operandlike) -> Value:
+        return self.apply(TABLE["greater_equal"], other)
+
+    def __eq__(self, other: Operandlike) -> Value:  # type: ignore[override]
+        return self.apply(TABLE["equal"], other)
+
+    def __ne__(self, other: Operandlike) -> Value:  # type: ignore[override]
+        return self.apply(TABLE["not_equal"], other)
+
+    def __and__(self, other: Operandlike) -> Value:
+        return self.apply(TABLE["logical_and" if self.type == bool_ else "bitwise_and"], other)
+
+    def __or__(self, other: Operandlike) -> Value:
+        return self.apply(TABLE["logical_or" if self.type == bool_ else "bitwise_or"], other)
+
+    def __xor__(self, other: Operandlike) -> Value:
+        return self.apply(TABLE["logical_xor" if self.type == bool_ else "bitwise_xor"], other)
+
+    def __invert__(self) -> Value:
+        return self.apply(TABLE["logical_not" if self.type == bool_ else "invert"])
+
+
+Operandlike = Value | complex
+
+
+def where(condition: Value, yes: Operandlike, no: Operandlike) -> Value:
+    """`yes` where the condition holds, else `no`; one of them is a `Value`."""
+    if not isinstance(yes, Value):
+        assert isinstance(no, Value)
+        yes = no.literal(yes)
+    return condition.apply(TABLE["select"], yes, no if isinstance(no, Value) else yes.literal(no),
+                           type_=yes.type)  # fmt: skip
+
+
+def inline(value: Value, name: str = "") -> Value:
+    """The body of a function that is as short to write as a call; `name` is that of one that is
+    called where an operand is long, if it is not the primitive's."""
+    value.body.inline, value.body.name = True, name
+    return value
+
+
+#: Names of small powers.
+POWERS = {1: "", 2: "square", 3: "cube", 4: "fourth_power"}
+
+
+# --- rules ------------------------------------------------------------------------------------
+
+Rule = Callable[..., "Value | None"]
+#: Kinds of operands ("bool", "integer", "half", "float", "complex") and primitives: the rule, and
+#: whether functions made by it are large.
+RULES: dict[tuple[str, str], tuple[Rule, bool]] = {}
+
+
+def rule(kinds: str, *names: str, large: bool = False) -> Callable[[Rule], Rule]:
+    """Enter a rule for primitives (the function's own name, if none is given) on operands of some
+    kinds.  Where it gives None the primitive is an operation of the target."""
+
+    def enter(made: Rule) -> Rule:
+        for kind in kinds.split():
+            for name in names or (made.__name__.rstrip("_"),):
+                assert (kind, name) not in RULES, f"two rules for {name} of {kind}"
+                RULES[kind, name] = made, large
+        return made
+
+    return enter
+
+
+def kind_of(t: ScalarType) -> str:
+    """The kind of an operand, as rules tell them apart."""
+    if t.is_complex or t.kind == "bool":
+        return t.kind
+    if t.is_integer:
+        return "integer"
+    return "half" if t.bits == 16 else "float"
