@@ -15,7 +15,7 @@ import pytest
 from handmade import Maker, apply, lit
 
 import treadle as td
-from treadle.backend.cuda.codegen import floats, names, text
+from treadle.backend.cuda.codegen import names, operations, text
 from treadle.backend.cuda.codegen.scalars import number
 from treadle.backend.cuda.codegen.text import print_kernel
 from treadle.backend.cuda.compile.nvrtc import compile_kernel, compile_kernels, forget
@@ -452,7 +452,7 @@ def test_damaged_files_are_dropped(cache: DiskCache, damage: str, nvrtc: None) -
 def test_what_nvrtc_refuses_names_the_operation(
     nvrtc: None, monkeypatch: pytest.MonkeyPatch, cache: DiskCache
 ) -> None:
-    monkeypatch.setitem(floats.FUNCTIONS, "exp", "expo")
+    monkeypatch.setitem(operations.FUNCTIONS, "exp", "expo")
     m = Maker("broken_line3")
     a, out = m.buffer("a", float32), m.buffer("out", float32, "output")
     m.add(by_hand.Comment("smooth, example.py:7"))

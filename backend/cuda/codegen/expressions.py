@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var
+from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, substitute, walk
+from treadle.dsl.target import target_of
 from treadle.dsl.types import ScalarType
+from treadle.skeletons.ir.decompose import (
+    Function,
+    asks_of_operands,
+    definition,
+    is_decomposed,
+    of_constant,
+)
 from treadle.skeletons.ir.kernel import Buffer, Load
+from treadle.skeletons.ir.rules import Operand
 
-from . import casts, complexes, floats, integers, policies
+from . import functions, operations, policies
 from .facts import Facts
 from .prelude import Prelude
 from .scalars import (
@@ -24,13 +34,8 @@ from .scalars import (
     unsigned_name,
 )
 
-#: The bits of a float as an integer, and back.
-_BITS = {
-    ("to_bits", 32): "__float_as_uint", ("to_bits", 64): "__double_as_longlong",
-    ("from_bits", 32): "__uint_as_float", ("from_bits", 64): "__longlong_as_double",
-}  # fmt: skip
-LIBRARY = {**integers.HELPERS, **casts.HELPERS, **floats.HELPERS, **complexes.HELPERS,
-           **policies.HELPERS}  # fmt: skip
+LIBRARY = {**operations.HELPERS, **policies.HELPERS}
+_TARGET = target_of("cuda")
 
 
 class Expressions:
@@ -48,6 +53,8 @@ class Expressions:
         self.policies: dict[Buffer, str] = {}  # how the caches treat what is in a buffer
         self.foreign: dict[Any, str] = {}  # compiled scalar functions: their names
         self.failing: dict[Any, int] = {}  # those that may raise: what says so among the errors
+        self._bodies: dict[Expr, Expr] = {}  # what is written instead of operations
+        self.precise: set[Expr] = set()  # what these are made of: no approximations
 
     def use(self, key: str) -> None:
         self.prelude.use(key)
@@ -98,27 +105,68 @@ class Expressions:
         return term
 
     def _apply(self, e: Apply) -> Term:
-        name = e.op.name
-        source = e.args[0].type
-        if name == "select":
+        if e.op.name == "select":
             condition, yes, no = e.args
             return Term(f"{self.term(condition).within(CHOICE + 1)} ? "
                         f"{self.term(yes).within(CHOICE + 1)} : {self.term(no).within(CHOICE)}",
                         CHOICE)  # fmt: skip
-        if name == "cast":
-            return casts.cast(self, e.args[0], e.type)
-        if name in ("to_bits", "from_bits"):
-            made = self.call(_BITS[name, e.type.bits], self.term(e.args[0]))
-            return self.cast(self.type(e.type), made) if name == "to_bits" else made
-        if name == "complex":
-            return self.call(self.type(e.type), *(self.term(a) for a in e.args))
-        if source.is_complex:
-            return complexes.number(self, e)
-        if source.kind == "bool":
-            return integers.boolean(self, e)
-        if source.is_integer:
-            return integers.integer(self, e)
-        return floats.real(self, e)
+        function = self._definition(e)
+        if function is None:
+            return operations.operation(self, e)
+        return self._inlined(e, function) or functions.call(self, e, function)
+
+    def _definition(self, e: Apply) -> Function | None:
+        """What an operation is made of, if it is not one of the target's."""
+        types = [a.type for a in e.args]
+        if not is_decomposed(e.op, types[0]):
+            return None
+        if asks_of_operands(e.op):
+            found = definition(_TARGET, e.op, e.type, *map(self._known, e.args))
+            if found is None or found.inline:
+                return found
+        return definition(_TARGET, e.op, e.type, *map(Operand, types))
+
+    def _known(self, e: Expr) -> Operand:
+        t = e.type
+        if isinstance(e, Const):
+            return of_constant(t, e.value)
+        if not t.is_integer:
+            return Operand(t)
+        low, high = self.facts.range(e)
+        return Operand(t, None, low >= 0, low > 0, low > 0 or high < 0, low >= 0 and high < t.bits)
+
+    def _inlined(self, e: Apply, function: Function) -> Term | None:
+        """The body of a function instead of its call, where that writes no operand twice."""
+        if not function.inline:
+            return None
+        body = self._bodies.get(e)
+        if body is None:
+            uses = Counter(a for x in function.steps for a in x.args)
+            pairs: dict[Expr, Expr] = dict(zip(function.parameters, e.args, strict=True))
+            if any(uses[v] > 1 and not self._is_short(a) for v, a in pairs.items()):
+                return None
+            (body,) = substitute((function.result,), pairs)
+            self._bodies[e] = body
+            self.precise.update(x for x in walk((body,), lambda x: x not in e.args)
+                                if x not in e.args)  # fmt: skip
+        return self.term(body)
+
+    def _is_short(self, e: Expr) -> bool:
+        """Whether its text is a name, a part of one, or a number."""
+        code = self.term(e).code
+        return isinstance(e, Const) or code.replace(".", "_").isidentifier()
+
+    def of_function(self, facts: Facts, name: Callable[[Var], Term]) -> Expressions:
+        """What prints the body of a function beside the kernel."""
+        return Expressions(self.prelude, facts, name, self._buffer, False)
+
+    def operand(self, e: Expr) -> Term:
+        """An operand where C++ makes a float of a half-precision number by itself."""
+        if e in self.precise and e not in self.bound and isinstance(e, Apply):
+            if e.op.name == "cast" and e.type.name == "float32" and e.args[0].type.bits == 16:
+                if e.args[0].type.is_float:
+                    return self.term(e.args[0])
+        return self.term(e)
 
     def index(self, e: Expr) -> str:
         """The place of an element: C++ widens it by itself."""
@@ -145,7 +193,7 @@ class Expressions:
         """`a symbol b`, grouped as the tree is: only + × of a kind may drop the right brackets."""
         if symbol in _MIRRORED and isinstance(a, Const) and not isinstance(b, Const):
             a, symbol, b = b, _MIRRORED[symbol], a
-        left, right = self.term(a), self.term(b)
+        left, right = self.operand(a), self.operand(b)
         if symbol == "+" and isinstance(b, Const) and right.code.startswith("-"):
             return Term(f"{left.within(level)} - {right.code[1:]}", level)
         first = left.within(level)
@@ -170,17 +218,6 @@ class Expressions:
         """C++ computes 8 and 16 bits in 32: back to the type."""
         return self.cast(self.type(t), term) if t.bits < 32 else term
 
-    def rounded(self, t: ScalarType, term: Term) -> Term:
-        """A float as its half-precision type."""
-        return Term(f"{self.type(t)}({term.code})") if t.bits == 16 else term
-
-    def as_float(self, e: Expr) -> Term:
-        """A real float as the type it is computed in, for templates and overloads."""
-        term = self.term(e)
-        if e.type.bits == 16:
-            return Term(f"(float){term.within(UNARY)}", UNARY)
-        return term
-
     def exact(self, e: Expr) -> Term:
         """An operand whose C++ type is exactly its own, for templates and overloads."""
         term = self.term(e)
@@ -198,16 +235,12 @@ class Expressions:
             return True
         if isinstance(e, Const):
             return False
+        if e in self._bodies:
+            return self._says_its_type(self._bodies[e])
         if not isinstance(e, Apply):
             return True
         if e.op.name == "select":
             return all(self._says_its_type(a) for a in e.args[1:])
-        if e.op.name in ("floor", "ceil", "trunc", "rint", "conjugate", "real", "absolute"):
-            return self._says_its_type(e.args[0])
-        if e.op.name == "cast" and e.args[0].type == e.type:
-            return self._says_its_type(e.args[0])
-        if e.op.name == "imag":
-            return False
         if e.type.bits < 32 or e.op.name in ("cast", "sign"):
             return True  # by a cast, or a function's result
         return any(self._says_its_type(a) for a in e.args)
@@ -215,7 +248,7 @@ class Expressions:
     def wrapped(self, e: Apply, t: ScalarType) -> Term:
         """+ − × on integers, which wrap: in unsigned arithmetic where they might."""
         if t.bits < 32:
-            product = t.name == "uint16" and e.op.name in ("multiply", "fma")
+            product = t.name == "uint16" and e.op.name == "multiply"
             if e.op.name in ("add", "subtract"):
                 return self.narrowed(t, self._sum(e))
             return self.narrowed(t, self._unsigned(e, t) if product else self._linear(e))
@@ -236,9 +269,6 @@ class Expressions:
         name, args = e.op.name, e.args
         if name == "negative":
             return Term(f"-{self.term(args[0]).within(UNARY + 1)}", UNARY)
-        if name == "fma":
-            product = self.binary(args[0], "*", args[1], PRODUCT)
-            return Term(f"{product.code} + {self.term(args[2]).within(SUM + 1)}", SUM)
         symbol, level = _SYMBOLS[name]
         if name == "add" and (taken := self._negated(args[1])) is not None:
             return self.binary(args[0], "-", taken, level)
@@ -263,10 +293,6 @@ class Expressions:
         if name == "negative":
             inner = self._as_unsigned(args[0], t).within(UNARY)
             return Term(f"-({inner})" if inner.startswith("-") else f"-{inner}", UNARY)
-        if name == "fma":
-            product = f"{self._as_unsigned(args[0], t).within(PRODUCT)} * " + self.term(
-                args[1]).within(PRODUCT + 1)  # fmt: skip
-            return Term(f"{product} + {self.term(args[2]).within(SUM + 1)}", SUM)
         symbol, level = _SYMBOLS[name]
         a, b = args
         constant = isinstance(b, Const) and (t.bits >= 32)
@@ -293,4 +319,4 @@ class Expressions:
 
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
 _SYMBOLS = {"add": ("+", SUM), "subtract": ("-", SUM), "multiply": ("*", PRODUCT)}
-_LINEAR = (*_SYMBOLS, "negative", "fma")
+_LINEAR = (*_SYMBOLS, "negative")

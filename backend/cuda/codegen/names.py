@@ -46,10 +46,10 @@ tgamma trunc y0 y1 yn
 #: Names of the types and functions that a prelude may hold.
 OWN = _words("""
 int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 complex complex64 complex128
-Pack quot quotient rem floor_divide floor_remainder power sign minimum maximum shift_left
-shift_right saturate report unreported fetch publish fetch_relaxed publish_relaxed square cube
-neighbour negated absolute conj read_now write_now locked atomic_update8 atomic_update16
-atomic_update32 atomic_update64 to_bits from_bits log_size whole_power to_int32 to_uint32 to_int64
+Pack quot quotient rem floor_divide floor_remainder power natural_power sign minimum maximum
+shift_left shift_right report unreported fetch publish fetch_relaxed publish_relaxed square cube
+fourth_power negated absolute conj read_now write_now locked atomic_update8 atomic_update16
+atomic_update32 atomic_update64 to_bits from_bits log_size to_bool to_int32 to_uint32 to_int64
 to_uint64 load_pack2 load_pack4 load_pack8 load_pack16 store_pack2 store_pack4 store_pack8
 store_pack16
 """)

@@ -41,6 +41,10 @@ class Prelude:
                 self.use(needed)
             self._used[key] = None
 
+    def holds(self, key: str) -> bool:
+        """Whether a helper is known."""
+        return key in self._library
+
     def add(self, key: str, helper: Helper) -> None:
         """A helper that only this text has."""
         self._library = {**self._library, key: helper}

@@ -46,9 +46,8 @@ __device__ __forceinline__ void write_now(complex<T>* place, complex<T> z) {
   write_now(&place->imag, z.imag);
 }
 
-template <class T>
-__device__ __forceinline__ complex<T> operator*(complex<T> z, complex<T> w) {
-  return complex<T>(z.real * w.real - z.imag * w.imag, z.real * w.imag + z.imag * w.real);
+__device__ __forceinline__ complex128 operator*(complex128 z, complex128 w) {
+  return complex128(z.real * w.real - z.imag * w.imag, z.real * w.imag + z.imag * w.real);
 }
 
 extern "C" __global__ void __launch_bounds__(256)

@@ -1,11 +1,11 @@
 using int64 = long long;
+using uint64 = unsigned long long;
 
 // a modulo b with the sign of b, as Python does it; 0 for b = 0.
-template <class T>
-__device__ __forceinline__ T floor_remainder(T a, T b) {
-  if (b == 0 || (T(-1) < 0 && b == T(-1))) return 0;
-  const T r = a % b;
-  return r != 0 && (r < 0) != (b < 0) ? T(r + b) : r;
+__device__ __forceinline__ int64 floor_remainder(int64 a, int64 b) {
+  if (b == 0 || b == -1) return 0;
+  const int64 rest = a % b;
+  return rest != 0 && (rest ^ b) < 0 ? (int64)((uint64)rest + b) : rest;
 }
 
 extern "C" __global__ void __launch_bounds__(256)

@@ -130,6 +130,6 @@ catalogue_bool(const bool* __restrict__ as, const bool* __restrict__ bs,
   cast_bfloat16[i] = bfloat16((float)a);
   cast_float32[i] = (float)a;
   cast_float64[i] = (double)a;
-  cast_complex64[i] = complex64((float)a, 0);
-  cast_complex128[i] = complex128((double)a, 0);
+  cast_complex64[i] = complex64((float)a, 0.0f);
+  cast_complex128[i] = complex128((double)a, 0.0);
 }

@@ -51,32 +51,28 @@ struct bfloat16 {
 
 using complex128 = complex<double>;
 
-template <class T>
-__device__ __forceinline__ complex<T> operator+(complex<T> z, complex<T> w) {
-  return complex<T>(z.real + w.real, z.imag + w.imag);
+__device__ __forceinline__ complex64 operator+(complex64 z, complex64 w) {
+  return complex64(z.real + w.real, z.imag + w.imag);
 }
 
-template <class T>
-__device__ __forceinline__ complex<T> operator-(complex<T> z, complex<T> w) {
-  return complex<T>(z.real - w.real, z.imag - w.imag);
+__device__ __forceinline__ complex64 operator-(complex64 z, complex64 w) {
+  return complex64(z.real - w.real, z.imag - w.imag);
 }
 
-template <class T>
-__device__ __forceinline__ complex<T> operator*(complex<T> z, complex<T> w) {
-  return complex<T>(z.real * w.real - z.imag * w.imag, z.real * w.imag + z.imag * w.real);
+__device__ __forceinline__ complex64 operator*(complex64 z, complex64 w) {
+  return complex64(z.real * w.real - z.imag * w.imag, z.real * w.imag + z.imag * w.real);
 }
 
 // R. L. Smith's division, as NumPy does it.
-template <class T>
-__device__ complex<T> operator/(complex<T> z, complex<T> w) {
-  if (fabs(w.real) >= fabs(w.imag)) {
-    if (w.real == 0) return complex<T>(z.real / fabs(w.real), z.imag / fabs(w.real));
-    const T ratio = w.imag / w.real, scale = T(1) / (w.real + w.imag * ratio);
-    return complex<T>((z.real + z.imag * ratio) * scale, (z.imag - z.real * ratio) * scale);
-  }
-  if (w.imag == 0) return complex<T>(z.real / fabs(w.real), z.imag / fabs(w.real));
-  const T ratio = w.real / w.imag, scale = T(1) / (w.imag + w.real * ratio);
-  return complex<T>((z.imag + z.real * ratio) * scale, (z.imag * ratio - z.real) * scale);
+__device__ complex64 operator/(complex64 z, complex64 w) {
+  const bool wide = fabsf(w.real) >= fabsf(w.imag);
+  const float divisor = wide ? w.real : w.imag;
+  if (divisor == 0.0f) return complex64(z.real / fabsf(w.real), z.imag / fabsf(w.real));
+  const float other = wide ? w.imag : w.real;
+  const float ratio = other / divisor;
+  const float scale = 1.0f / (divisor + other * ratio);
+  return complex64(((wide ? z.real : z.imag) + (wide ? z.imag : z.real) * ratio) * scale,
+      (wide ? z.imag - z.real * ratio : z.imag * ratio - z.real) * scale);
 }
 
 #define NAN __int_as_float(0x7fc00000)
@@ -85,25 +81,35 @@ __device__ complex<T> operator/(complex<T> z, complex<T> w) {
 __device__ complex128 exp(complex128 z) {
   const bool large = z.real > 709.0;
   const double size = exp(large ? z.real - 709.0 : z.real);
-  if (size == 0) return complex128(0.0, z.imag == 0 ? z.imag : 0.0);
-  const double factor = large ? 8.218407461554972e307 : 1.0;
+  if (size == 0.0) return complex128(0.0, z.imag == 0.0 ? z.imag : 0.0);
   double s, c;
   sincos(z.imag, &s, &c);
-  return complex128(size * c * factor, z.imag == 0 ? z.imag : size * s * factor);
+  const double factor = large ? 8.218407461554972e+307 : 1.0;
+  return complex128(size * c * factor, z.imag == 0.0 ? z.imag : size * s * factor);
+}
+
+__device__ __forceinline__ complex128 operator*(complex128 z, complex128 w) {
+  return complex128(z.real * w.real - z.imag * w.imag, z.real * w.imag + z.imag * w.real);
 }
 
 // log |x + iy|, accurate also where |x + iy| is close to 1.
 __device__ double log_size(double x, double y) {
-  const double a = fmax(fabs(x), fabs(y)), b = fmin(fabs(x), fabs(y));
+  const bool swap = fabs(x) < fabs(y);
+  const double a = swap ? fabs(y) : fabs(x);
+  const double b = swap ? fabs(x) : fabs(y);
   if (a > 0.6 && a + b < 1.75) {
-    const double square = a * a, other = b * b, above = square - 1.0, total = above + other;
+    const double squared = a * a;
+    const double above = squared - 1.0;
+    const double other = b * b;
+    const double total = above + other;
     const double back = total - above;
-    const double lost = (above - (total - back)) + (other - back);
-    const double rest = fma(a, a, -square) + fma(b, b, -other);
+    const double lost = above - (total - back) + (other - back);
+    const double rest = fma(a, a, -squared) + fma(b, b, -other);
     return 0.5 * log1p(total + (lost + rest));
   }
-  if (a > 1e300) return log(hypot(0.25 * x, 0.25 * y)) + 1.3862943611198906;
-  return log(hypot(x, y));
+  const bool huge = a > 1e+300;
+  const double scale = huge ? 0.25 : 1.0;
+  return log(hypot(a * scale, b * scale)) + (huge ? 1.3862943611198906 : 0.0);
 }
 
 __device__ complex128 log(complex128 z) {
@@ -112,65 +118,67 @@ __device__ complex128 log(complex128 z) {
 
 // exp(w log z); 0 to a power is 1, 0 or NaN.
 __device__ complex128 pow(complex128 z, complex128 w) {
-  if (w.real == 0 && w.imag == 0) return complex128(1.0, 0.0);
-  if (z.real == 0 && z.imag == 0) {
-    const double result = w.real > 0 ? 0.0 : NAN;
-    return complex128(result, result);
+  if (w.real == 0.0 && w.imag == 0.0) return complex128(1.0, 0.0);
+  if (z.real == 0.0 && z.imag == 0.0) {
+    const double shrinks = w.real > 0.0 ? 0.0 : NAN;
+    return complex128(shrinks, shrinks);
   }
   return exp(w * log(z));
 }
 
-template <class T>
-__device__ __forceinline__ complex<T> operator-(complex<T> z) {
-  return complex<T>(-z.real, -z.imag);
+__device__ __forceinline__ complex64 operator-(complex64 z) {
+  return complex64(-z.real, -z.imag);
 }
 
-template <class T>
-__device__ __forceinline__ T abs(complex<T> z) {
-  return hypot(z.real, z.imag);
+__device__ __forceinline__ float abs(complex64 z) {
+  return hypotf(z.real, z.imag);
 }
 
 // z / |z|; 0 of 0; of one infinite part, its sign.
-template <class T>
-__device__ complex<T> sign(complex<T> z) {
-  const T size = hypot(z.real, z.imag), zero = 0;
-  if (size != size) return complex<T>(size, size);
-  if (size == 0) return complex<T>(zero, zero);
-  if (!isinf(size)) return complex<T>(z.real / size, z.imag / size);
-  if (isinf(z.real) && isinf(z.imag)) return complex<T>(zero / zero, zero / zero);
-  return isinf(z.real) ? complex<T>(copysign(T(1), z.real), zero)
-                       : complex<T>(zero, copysign(T(1), z.imag));
+__device__ complex64 sign(complex64 z) {
+  const float size = hypotf(z.real, z.imag);
+  if (size != size) return complex64(size, size);
+  if (size == 0.0f) return complex64(0.0f, 0.0f);
+  return isinf(size) ? (isinf(z.real) && isinf(z.imag) ? complex64(NAN, NAN)
+      : complex64(isinf(z.real) ? copysignf(1.0f, z.real) : 0.0f,
+      isinf(z.imag) ? copysignf(1.0f, z.imag) : 0.0f)) : complex64(z.real / size, z.imag / size);
 }
 
-template <class T>
-__device__ __forceinline__ bool operator==(complex<T> z, complex<T> w) {
+__device__ __forceinline__ bool operator==(complex64 z, complex64 w) {
   return z.real == w.real && z.imag == w.imag;
 }
 
-template <class T>
-__device__ __forceinline__ bool operator!=(complex<T> z, complex<T> w) {
+__device__ __forceinline__ bool operator!=(complex64 z, complex64 w) {
   return z.real != w.real || z.imag != w.imag;
 }
 
+// The larger; NaN if one of them is.
+__device__ __forceinline__ double maximum(double a, double b) {
+  return a != a || b != b ? a + b : fmax(a, b);
+}
+
+// Of numbers near the ends of the range, by a scaled one.
 __device__ complex128 sqrt(complex128 z) {
-  const double largest = fmax(fabs(z.real), fabs(z.imag));
   if (isinf(z.imag)) return complex128(fabs(z.imag), z.imag);
-  if (largest == 0) return complex128(0.0, z.imag);
-  const bool huge = largest > 1e300, tiny = largest < 1e-290;
-  const double scale = huge ? 0.25 : tiny ? 0x1p108 : 1.0;
-  const double undo = huge ? 2.0 : tiny ? 0x1p-54 : 1.0;
-  const double x = z.real * scale, y = z.imag * scale;
+  const double largest = maximum(fabs(z.real), fabs(z.imag));
+  if (largest == 0.0) return complex128(0.0, z.imag);
+  const bool huge = largest > 1e+300;
+  const bool tiny = largest < 1e-290;
+  const double scale = huge ? 0.25 : tiny ? 3.2451855365842673e+32 : 1.0;
+  const double y = z.imag * scale;
+  const double x = z.real * scale;
   const double root = sqrt(0.5 * (hypot(x, y) + fabs(x)));
+  const double undo = huge ? 2.0 : tiny ? 5.551115123125783e-17 : 1.0;
   const double other = y / (2.0 * root) * undo;
-  if (z.real < 0) return complex128(fabs(other), copysign(root * undo, z.imag));
-  return complex128(root * undo, other);
+  return z.real < 0.0 ? complex128(fabs(other), copysign(root * undo, z.imag))
+      : complex128(root * undo, other);
 }
 
 __device__ complex128 sinh(complex128 z) {
   double s, c;
   sincos(z.imag, &s, &c);
-  return complex128(z.real == 0 ? z.real : sinh(z.real) * c,
-                    z.imag == 0 ? z.imag : cosh(z.real) * s);
+  return complex128(z.real == 0.0 ? z.real : sinh(z.real) * c,
+      z.imag == 0.0 ? z.imag : cosh(z.real) * s);
 }
 
 // -i sinh(iz)
@@ -182,9 +190,8 @@ __device__ complex128 sin(complex128 z) {
 __device__ complex128 cosh(complex128 z) {
   double s, c;
   sincos(z.imag, &s, &c);
-  const double sign = copysign(1.0, z.real) * copysign(1.0, z.imag);
-  return complex128(cosh(z.real) * c,
-                    z.real == 0 || z.imag == 0 ? copysign(0.0, sign) : sinh(z.real) * s);
+  const double zero = copysign(0.0, copysign(1.0, z.real) * copysign(1.0, z.imag));
+  return complex128(cosh(z.real) * c, z.real == 0.0 || z.imag == 0.0 ? zero : sinh(z.real) * s);
 }
 
 // cosh(iz)
@@ -194,12 +201,17 @@ __device__ complex128 cos(complex128 z) {
 
 __device__ complex128 tanh(complex128 z) {
   if (fabs(z.real) > 22.0) {
+    double s, c;
+    sincos(z.imag, &s, &c);
     const double small = exp(-2.0 * fabs(z.real));
-    const double cross = 4.0 * sin(z.imag) * (cos(z.imag) * small);
-    return complex128(copysign(1.0, z.real), z.imag == 0 ? z.imag : cross);
+    const double cross = 4.0 * s * (c * small);
+    return complex128(copysign(1.0, z.real), z.imag == 0.0 ? z.imag : cross);
   }
-  const double tangent = tan(z.imag), beta = 1.0 + tangent * tangent;
-  const double s = sinh(z.real), rho = sqrt(1.0 + s * s), below = 1.0 + beta * (s * s);
+  const double tangent = tan(z.imag);
+  const double beta = 1.0 + tangent * tangent;
+  const double s = sinh(z.real);
+  const double rho = sqrt(1.0 + s * s);
+  const double below = 1.0 + beta * (s * s);
   return complex128(beta * rho * s / below, tangent / below);
 }
 
@@ -209,113 +221,111 @@ __device__ complex128 tan(complex128 z) {
   return complex128(w.imag, -w.real);
 }
 
+#define INFINITY __int_as_float(0x7f800000)
+
 __device__ complex128 asin(complex128 z) {
+  if (isinf(z.real) || isinf(z.imag)) {
+    return complex128(atan2(z.real, fabs(z.imag)), copysign(INFINITY, z.imag));
+  }
   const complex128 less = sqrt(complex128(1.0 - z.real, -z.imag));
   const complex128 more = sqrt(complex128(1.0 + z.real, z.imag));
   return complex128(atan2(z.real, less.real * more.real - less.imag * more.imag),
-                    asinh(less.real * more.imag - less.imag * more.real));
+      asinh(less.real * more.imag - less.imag * more.real));
 }
 
 __device__ complex128 acos(complex128 z) {
+  if (isinf(z.real) || isinf(z.imag)) {
+    return complex128(atan2(fabs(z.imag), z.real), copysign(INFINITY, -z.imag));
+  }
   const complex128 less = sqrt(complex128(1.0 - z.real, -z.imag));
   const complex128 more = sqrt(complex128(1.0 + z.real, z.imag));
   return complex128(2.0 * atan2(less.real, more.real),
-                    asinh(more.real * less.imag - more.imag * less.real));
+      asinh(more.real * less.imag - more.imag * less.real));
 }
 
 __device__ complex128 atanh(complex128 z) {
-  const double x = fabs(z.real), y = z.imag;
-  if (fmax(x, fabs(y)) > 1e150) {
-    const double size = hypot(x, y);
+  const double x = fabs(z.real);
+  if (maximum(x, fabs(z.imag)) > 1e+150 || isinf(z.real) || isinf(z.imag)) {
+    const double size = hypot(x, z.imag);
     return complex128(copysign(isinf(size) ? 0.0 : x / size / size, z.real),
-                      copysign(1.5707963267948966, y));
+        copysign(1.5707963267948966, z.imag));
   }
-  const double gap = 1.0 - x, below = gap * gap + y * y;
+  const double gap = 1.0 - x;
+  const double below = gap * gap + z.imag * z.imag;
   return complex128(copysign(0.25 * log1p(4.0 * x / below), z.real),
-                    0.5 * atan2(2.0 * y, gap * (1.0 + x) - y * y));
+      0.5 * atan2(2.0 * z.imag, gap * (1.0 + x) - z.imag * z.imag));
 }
 
-// -i atanh(iz)
+// -i arctanh(iz)
 __device__ complex128 atan(complex128 z) {
   const complex128 w = atanh(complex128(-z.imag, z.real));
   return complex128(w.imag, -w.real);
 }
 
-// -i asin(iz)
+// -i arcsin(iz)
 __device__ complex128 asinh(complex128 z) {
   const complex128 w = asin(complex128(-z.imag, z.real));
   return complex128(w.imag, -w.real);
 }
 
 __device__ complex128 acosh(complex128 z) {
+  if (isinf(z.real) || isinf(z.imag)) return complex128(INFINITY, atan2(z.imag, z.real));
   const complex128 less = sqrt(complex128(z.real - 1.0, z.imag));
   const complex128 more = sqrt(complex128(z.real + 1.0, z.imag));
   return complex128(asinh(less.real * more.real + less.imag * more.imag),
-                    2.0 * atan2(less.imag, more.real));
+      2.0 * atan2(less.imag, more.real));
 }
 
 __device__ complex128 exp2(complex128 z) {
-  const double scale = 0.6931471805599453;
-  return exp(complex128(scale * z.real, scale * z.imag));
+  return exp(complex128(z.real * 0.6931471805599453, z.imag * 0.6931471805599453));
 }
 
 __device__ complex128 expm1(complex128 z) {
-  const double half = sin(0.5 * z.imag);
-  return complex128(expm1(z.real) * cos(z.imag) - 2.0 * (half * half),
-                    exp(z.real) * sin(z.imag));
+  double s, c;
+  sincos(z.imag, &s, &c);
+  const double of_half = sin(0.5 * z.imag);
+  return complex128(expm1(z.real) * c - 2.0 * (of_half * of_half), exp(z.real) * s);
 }
 
 __device__ complex128 log2(complex128 z) {
   const complex128 w = log(z);
-  return complex128(1.4426950408889634 * w.real, 1.4426950408889634 * w.imag);
+  return complex128(w.real * 1.4426950408889634, w.imag * 1.4426950408889634);
 }
 
 __device__ complex128 log10(complex128 z) {
   const complex128 w = log(z);
-  return complex128(0.4342944819032518 * w.real, 0.4342944819032518 * w.imag);
+  return complex128(w.real * 0.4342944819032518, w.imag * 0.4342944819032518);
 }
 
 __device__ complex128 log1p(complex128 z) {
-  const double x = z.real, y = z.imag;
-  const bool small = fmax(fabs(x), fabs(y)) < 0.25;
-  return complex128(small ? 0.5 * log1p(x * (2.0 + x) + y * y) : log_size(x + 1.0, y),
-                    atan2(y, x + 1.0));
+  const double moved = z.real + 1.0;
+  return complex128(fabs(z.real) < 0.25 && fabs(z.imag) < 0.25
+      ? 0.5 * log1p(z.real * (2.0 + z.real) + z.imag * z.imag) : log_size(moved, z.imag),
+      atan2(z.imag, moved));
 }
 
-template <class T>
-__device__ __forceinline__ bool isnan(complex<T> z) {
+__device__ __forceinline__ bool isnan(complex64 z) {
   return z.real != z.real || z.imag != z.imag;
 }
 
-template <class T>
-__device__ __forceinline__ bool isinf(complex<T> z) {
+__device__ __forceinline__ bool isinf(complex64 z) {
   return isinf(z.real) || isinf(z.imag);
 }
 
-template <class T>
-__device__ __forceinline__ bool isfinite(complex<T> z) {
+__device__ __forceinline__ bool isfinite(complex64 z) {
   return isfinite(z.real) && isfinite(z.imag);
 }
 
-template <class T>
-__device__ __forceinline__ complex<T> conj(complex<T> z) {
-  return complex<T>(z.real, -z.imag);
+__device__ __forceinline__ complex64 conj(complex64 z) {
+  return complex64(z.real, -z.imag);
 }
 
-// A float as an integer of fewer than 32 bits: whole part, held within the range; 0 of NaN.
-template <class T>
-__device__ __forceinline__ T saturate(int x, int lowest, int highest) {
-  return T(min(max(x, lowest), highest));
-}
-
-// A float towards zero as int64, held within the range; 0 of NaN.
 __device__ __forceinline__ int64 to_int64(float x) {
   return x != x ? 0 : __float2ll_rz(x);
 }
 
-// A float towards zero as uint64, held within the range; 0 of NaN.
 __device__ __forceinline__ uint64 to_uint64(float x) {
-  return x != x ? 0 : __float2ull_rz(x);
+  return x != x ? 0ull : __float2ull_rz(x);
 }
 
 extern "C" __global__ void __launch_bounds__(256)
@@ -393,13 +403,13 @@ catalogue_complex64(const complex64* __restrict__ as, const complex64* __restric
   imag_of[i] = a.imag;
   conjugate_of[i] = conj(a);
   select_of[i] = p ? a : b;
-  cast_bool[i] = (a.real != 0 || a.imag != 0);
-  cast_int8[i] = saturate<int8>(__float2int_rz(a.real), -128, 127);
-  cast_int16[i] = saturate<int16>(__float2int_rz(a.real), -32768, 32767);
+  cast_bool[i] = a.real != 0.0f || a.imag != 0.0f;
+  cast_int8[i] = (int8)min(max(__float2int_rz(a.real), -128), 127);
+  cast_int16[i] = (int16)min(max(__float2int_rz(a.real), -32768), 32767);
   cast_int32[i] = __float2int_rz(a.real);
   cast_int64[i] = to_int64(a.real);
-  cast_uint8[i] = saturate<uint8>(__float2int_rz(a.real), 0, 255);
-  cast_uint16[i] = saturate<uint16>(__float2int_rz(a.real), 0, 65535);
+  cast_uint8[i] = (uint8)min(max(__float2int_rz(a.real), 0), 255);
+  cast_uint16[i] = (uint16)min(max(__float2int_rz(a.real), 0), 65535);
   cast_uint32[i] = __float2uint_rz(a.real);
   cast_uint64[i] = to_uint64(a.real);
   cast_float16[i] = float16(a.real);

@@ -53,20 +53,20 @@ using complex128 = complex<double>;
 
 // The quotient rounded down, from the exact remainder, as Python and NumPy define it.
 __device__ float floor_divide(float a, float b) {
-  if (b == 0) return a / b;
+  if (b == 0.0f) return a / b;
   const float rest = fmodf(a, b);
-  float q = (a - rest) / b;
-  if (rest != 0 && (b < 0) != (rest < 0)) q -= 1;
-  if (q == 0) return copysignf(float(0), a / b);
-  const float down = floorf(q);
-  return q - down > float(0.5) ? down + 1 : down;
+  const float q = (a - rest) / b;
+  const float low = rest != 0.0f && b < 0.0f != rest < 0.0f ? q - 1.0f : q;
+  if (low == 0.0f) return copysignf(0.0f, a / b);
+  const float down = floorf(low);
+  return low - down > 0.5f ? down + 1.0f : down;
 }
 
 // The exact remainder with the sign of b; NaN for b = 0.
 __device__ float floor_remainder(float a, float b) {
   const float rest = fmodf(a, b);
-  if (rest == 0) return copysignf(float(0), b);
-  return (b < 0) != (rest < 0) ? rest + b : rest;
+  if (rest == 0.0f) return copysignf(0.0f, b);
+  return b < 0.0f != rest < 0.0f ? rest + b : rest;
 }
 
 // The smaller; NaN if one of them is.
@@ -93,37 +93,33 @@ __device__ __forceinline__ float maximum(float a, float b) {
 
 // -1, 0 or 1; NaN of NaN.
 __device__ __forceinline__ float sign(float x) {
-  return x != x ? x : float((x > 0) - (x < 0));
+  if (x != x) return x;
+  if (x > 0.0f) return 1.0f;
+  return x < 0.0f ? -1.0f : 0.0f;
 }
 
-// The neighbour of a towards b, by the bits; `same` is what equal arguments give.
 template <class T>
-__device__ T neighbour(T a, T b, T same) {
-  if (a != a || b != b) return T(a + b);
-  if (a == b) return same;
-  T r = a;
-  if (a == 0) {
-    r.bits = a < b ? 1 : 0x8001;
-  } else {
-    r.bits += (a < b) == (a > 0) ? 1 : -1;
-  }
-  return r;
+__device__ __forceinline__ T from_bits(unsigned short bits) {
+  T x;
+  x.bits = bits;
+  return x;
 }
 
-// A float as an integer of fewer than 32 bits: whole part, held within the range; 0 of NaN.
-template <class T>
-__device__ __forceinline__ T saturate(int x, int lowest, int highest) {
-  return T(min(max(x, lowest), highest));
+// The neighbour of a towards b, by the bits.
+__device__ __forceinline__ float16 nextafter(float16 a, float16 b) {
+  if (a != a || b != b) return float16(a + b);
+  if (a == b) return a;
+  const bool up = a < b;
+  return from_bits<float16>(a == 0.0f ? (up ? 1 : 32769) : up != a > 0.0f ? (uint16)(a.bits - 1)
+      : (uint16)(a.bits + 1));
 }
 
-// A float towards zero as int64, held within the range; 0 of NaN.
 __device__ __forceinline__ int64 to_int64(float x) {
   return x != x ? 0 : __float2ll_rz(x);
 }
 
-// A float towards zero as uint64, held within the range; 0 of NaN.
 __device__ __forceinline__ uint64 to_uint64(float x) {
-  return x != x ? 0 : __float2ull_rz(x);
+  return x != x ? 0ull : __float2ull_rz(x);
 }
 
 extern "C" __global__ void __launch_bounds__(256)
@@ -226,7 +222,7 @@ catalogue_float16(const float16* __restrict__ as, const float16* __restrict__ bs
   hypot_of[i] = float16(hypotf(a, b));
   fmod_of[i] = float16(fmodf(a, b));
   copysign_of[i] = float16(copysignf(a, b));
-  nextafter_of[i] = neighbour(a, b, a);
+  nextafter_of[i] = nextafter(a, b);
   floor_of[i] = float16(floorf(a));
   ceil_of[i] = float16(ceilf(a));
   trunc_of[i] = float16(truncf(a));
@@ -240,18 +236,18 @@ catalogue_float16(const float16* __restrict__ as, const float16* __restrict__ bs
   conjugate_of[i] = a;
   select_of[i] = p ? a : b;
   cast_bool[i] = a != 0.0f;
-  cast_int8[i] = saturate<int8>(__float2int_rz((float)a), -128, 127);
-  cast_int16[i] = saturate<int16>(__float2int_rz((float)a), -32768, 32767);
+  cast_int8[i] = (int8)min(max(__float2int_rz((float)a), -128), 127);
+  cast_int16[i] = (int16)min(max(__float2int_rz((float)a), -32768), 32767);
   cast_int32[i] = __float2int_rz((float)a);
   cast_int64[i] = to_int64((float)a);
-  cast_uint8[i] = saturate<uint8>(__float2int_rz((float)a), 0, 255);
-  cast_uint16[i] = saturate<uint16>(__float2int_rz((float)a), 0, 65535);
+  cast_uint8[i] = (uint8)min(max(__float2int_rz((float)a), 0), 255);
+  cast_uint16[i] = (uint16)min(max(__float2int_rz((float)a), 0), 65535);
   cast_uint32[i] = __float2uint_rz((float)a);
   cast_uint64[i] = to_uint64((float)a);
   cast_float16[i] = a;
   cast_bfloat16[i] = bfloat16((float)a);
   cast_float32[i] = (float)a;
   cast_float64[i] = (double)a;
-  cast_complex64[i] = complex64((float)a, 0);
-  cast_complex128[i] = complex128((double)a, 0);
+  cast_complex64[i] = complex64((float)a, 0.0f);
+  cast_complex128[i] = complex128((double)a, 0.0);
 }

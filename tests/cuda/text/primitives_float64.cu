@@ -53,20 +53,20 @@ using complex128 = complex<double>;
 
 // The quotient rounded down, from the exact remainder, as Python and NumPy define it.
 __device__ double floor_divide(double a, double b) {
-  if (b == 0) return a / b;
+  if (b == 0.0) return a / b;
   const double rest = fmod(a, b);
-  double q = (a - rest) / b;
-  if (rest != 0 && (b < 0) != (rest < 0)) q -= 1;
-  if (q == 0) return copysign(double(0), a / b);
-  const double down = floor(q);
-  return q - down > double(0.5) ? down + 1 : down;
+  const double q = (a - rest) / b;
+  const double low = rest != 0.0 && b < 0.0 != rest < 0.0 ? q - 1.0 : q;
+  if (low == 0.0) return copysign(0.0, a / b);
+  const double down = floor(low);
+  return low - down > 0.5 ? down + 1.0 : down;
 }
 
 // The exact remainder with the sign of b; NaN for b = 0.
 __device__ double floor_remainder(double a, double b) {
   const double rest = fmod(a, b);
-  if (rest == 0) return copysign(double(0), b);
-  return (b < 0) != (rest < 0) ? rest + b : rest;
+  if (rest == 0.0) return copysign(0.0, b);
+  return b < 0.0 != rest < 0.0 ? rest + b : rest;
 }
 
 // The smaller; NaN if one of them is.
@@ -81,33 +81,25 @@ __device__ __forceinline__ double maximum(double a, double b) {
 
 // -1, 0 or 1; NaN of NaN.
 __device__ __forceinline__ double sign(double x) {
-  return x != x ? x : double((x > 0) - (x < 0));
+  if (x != x) return x;
+  if (x > 0.0) return 1.0;
+  return x < 0.0 ? -1.0 : 0.0;
 }
 
-// A double towards zero as int32, held within the range; 0 of NaN.
 __device__ __forceinline__ int to_int32(double x) {
   return x != x ? 0 : __double2int_rz(x);
 }
 
-// A float as an integer of fewer than 32 bits: whole part, held within the range; 0 of NaN.
-template <class T>
-__device__ __forceinline__ T saturate(int x, int lowest, int highest) {
-  return T(min(max(x, lowest), highest));
-}
-
-// A double towards zero as int64, held within the range; 0 of NaN.
 __device__ __forceinline__ int64 to_int64(double x) {
   return x != x ? 0 : __double2ll_rz(x);
 }
 
-// A double towards zero as uint32, held within the range; 0 of NaN.
 __device__ __forceinline__ uint32 to_uint32(double x) {
-  return x != x ? 0 : __double2uint_rz(x);
+  return x != x ? 0u : __double2uint_rz(x);
 }
 
-// A double towards zero as uint64, held within the range; 0 of NaN.
 __device__ __forceinline__ uint64 to_uint64(double x) {
-  return x != x ? 0 : __double2ull_rz(x);
+  return x != x ? 0ull : __double2ull_rz(x);
 }
 
 extern "C" __global__ void __launch_bounds__(256)
@@ -224,19 +216,19 @@ catalogue_float64(const double* __restrict__ as, const double* __restrict__ bs,
   conjugate_of[i] = a;
   select_of[i] = p ? a : b;
   cast_bool[i] = a != 0.0;
-  cast_int8[i] = saturate<int8>(to_int32(a), -128, 127);
-  cast_int16[i] = saturate<int16>(to_int32(a), -32768, 32767);
+  cast_int8[i] = (int8)min(max(to_int32(a), -128), 127);
+  cast_int16[i] = (int16)min(max(to_int32(a), -32768), 32767);
   cast_int32[i] = to_int32(a);
   cast_int64[i] = to_int64(a);
-  cast_uint8[i] = saturate<uint8>(to_int32(a), 0, 255);
-  cast_uint16[i] = saturate<uint16>(to_int32(a), 0, 65535);
+  cast_uint8[i] = (uint8)min(max(to_int32(a), 0), 255);
+  cast_uint16[i] = (uint16)min(max(to_int32(a), 0), 65535);
   cast_uint32[i] = to_uint32(a);
   cast_uint64[i] = to_uint64(a);
   cast_float16[i] = float16(a);
   cast_bfloat16[i] = bfloat16((float)a);
   cast_float32[i] = (float)a;
   cast_float64[i] = a;
-  cast_complex64[i] = complex64((float)a, 0);
-  cast_complex128[i] = complex128(a, 0);
+  cast_complex64[i] = complex64((float)a, 0.0f);
+  cast_complex128[i] = complex128(a, 0.0);
   complex_of[i] = complex128(a, b);
 }

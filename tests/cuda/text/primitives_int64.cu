@@ -51,51 +51,36 @@ using complex64 = complex<float>;
 
 using complex128 = complex<double>;
 
-// -a, wrapping.  The assembler of CUDA 13.0 does not wrap a 16-bit negation before it compares,
-// shifts, divides or widens it: this one is of 32 bits, and the empty statement keeps it so.
-template <class T>
-__device__ __forceinline__ T negated(T a) {
-  if (sizeof(T) != 2) return T(0ull - a);
-  int wide = int(0u - unsigned(a));
-  asm("" : "+r"(wide));
-  return T(wide);
-}
-
 // a / b rounded down, as Python does it; 0 for b = 0, and the lowest a by -1 wraps.
-template <class T>
-__device__ __forceinline__ T floor_divide(T a, T b) {
+__device__ __forceinline__ int64 floor_divide(int64 a, int64 b) {
   if (b == 0) return 0;
-  if (T(-1) < 0 && b == T(-1)) return negated(a);
-  const T q = a / b;
-  return q * b != a && (a < 0) != (b < 0) ? T(q - 1) : q;
+  if (b == -1) return (int64)-(uint64)a;
+  const int64 q = a / b;
+  const int64 rest = (int64)(a - (uint64)q * b);
+  return rest != 0 && (rest ^ b) < 0 ? (int64)(q - 1ull) : q;
 }
 
 // a modulo b with the sign of b, as Python does it; 0 for b = 0.
-template <class T>
-__device__ __forceinline__ T floor_remainder(T a, T b) {
-  if (b == 0 || (T(-1) < 0 && b == T(-1))) return 0;
-  const T r = a % b;
-  return r != 0 && (r < 0) != (b < 0) ? T(r + b) : r;
+__device__ __forceinline__ int64 floor_remainder(int64 a, int64 b) {
+  if (b == 0 || b == -1) return 0;
+  const int64 rest = a % b;
+  return rest != 0 && (rest ^ b) < 0 ? (int64)((uint64)rest + b) : rest;
 }
 
 // a / b towards zero; 0 for b = 0, and the lowest a by -1 wraps.
-template <class T>
-__device__ __forceinline__ T quot(T a, T b) {
+__device__ __forceinline__ int64 quot(int64 a, int64 b) {
   if (b == 0) return 0;
-  if (T(-1) < 0 && b == T(-1)) return negated(a);
-  return a / b;
+  return b == -1 ? (int64)-(uint64)a : a / b;
 }
 
 // What quot leaves; 0 for b = 0.
-template <class T>
-__device__ __forceinline__ T rem(T a, T b) {
-  return b == 0 || (T(-1) < 0 && b == T(-1)) ? T(0) : T(a % b);
+__device__ __forceinline__ int64 rem(int64 a, int64 b) {
+  return b == 0 || b == -1 ? 0 : a % b;
 }
 
-// a to the power b, wrapping; to a negative power only 1 and -1 are not 0.
+// a to the power b, wrapping, for b >= 0.
 template <class T>
-__device__ __forceinline__ T power(T a, T b) {
-  if (b < 0) return a == 1 ? T(1) : a == T(-1) ? T(b & 1 ? -1 : 1) : T(0);
+__device__ __forceinline__ T natural_power(T a, T b) {
   uint64 result = 1, square = uint64(a);
   for (uint64 left = uint64(b); left != 0; left >>= 1) {
     if (left & 1) result *= square;
@@ -104,27 +89,30 @@ __device__ __forceinline__ T power(T a, T b) {
   return T(result);
 }
 
-// |a|; of the lowest number, itself.
-template <class T>
-__device__ __forceinline__ T absolute(T a) {
-  return a < 0 ? negated(a) : a;
+// a to the power b, wrapping; to a negative power only 1 and -1 are not 0.
+__device__ __forceinline__ int64 power(int64 a, int64 b) {
+  return b < 0 ? (a == 1 ? 1 : a == -1 ? ((b & 1) != 0 ? -1 : 1) : 0)
+      : natural_power(a, max(b, 0ll));
 }
 
-template <class T>
-__device__ __forceinline__ T sign(T a) {
-  return T((a > 0) - (a < 0));
+// |a|; of the lowest number, itself.
+__device__ __forceinline__ int64 absolute(int64 a) {
+  return a < 0 ? (int64)-(uint64)a : a;
+}
+
+// -1, 0 or 1.
+__device__ __forceinline__ int64 sign(int64 a) {
+  return (a >> 63) | (int64)(a != 0);
 }
 
 // a << b; 0 when b is negative or not less than the width.
-template <class T>
-__device__ __forceinline__ T shift_left(T a, T b) {
-  return b >= 0 && b < T(8 * sizeof(T)) ? T(a << b) : T(0);
+__device__ __forceinline__ int64 shift_left(int64 a, int64 b) {
+  return (uint64)b < 64ull ? a << b : 0;
 }
 
 // a >> b; the sign of a (0 for unsigned) when b is negative or not less than the width.
-template <class T>
-__device__ __forceinline__ T shift_right(T a, T b) {
-  return b >= 0 && b < T(8 * sizeof(T)) ? T(a >> b) : T(a < 0 ? -1 : 0);
+__device__ __forceinline__ int64 shift_right(int64 a, int64 b) {
+  return a >> (int64)min((uint64)b, 63ull);
 }
 
 extern "C" __global__ void __launch_bounds__(256)
@@ -224,6 +212,6 @@ catalogue_int64(const int64* __restrict__ as, const int64* __restrict__ bs,
   cast_bfloat16[i] = bfloat16((float)a);
   cast_float32[i] = (float)a;
   cast_float64[i] = (double)a;
-  cast_complex64[i] = complex64((float)a, 0);
-  cast_complex128[i] = complex128((double)a, 0);
+  cast_complex64[i] = complex64((float)a, 0.0f);
+  cast_complex128[i] = complex128((double)a, 0.0);
 }

@@ -51,51 +51,29 @@ using complex64 = complex<float>;
 
 using complex128 = complex<double>;
 
-// -a, wrapping.  The assembler of CUDA 13.0 does not wrap a 16-bit negation before it compares,
-// shifts, divides or widens it: this one is of 32 bits, and the empty statement keeps it so.
-template <class T>
-__device__ __forceinline__ T negated(T a) {
-  if (sizeof(T) != 2) return T(0ull - a);
-  int wide = int(0u - unsigned(a));
-  asm("" : "+r"(wide));
-  return T(wide);
-}
-
 // a / b rounded down, as Python does it; 0 for b = 0, and the lowest a by -1 wraps.
-template <class T>
-__device__ __forceinline__ T floor_divide(T a, T b) {
-  if (b == 0) return 0;
-  if (T(-1) < 0 && b == T(-1)) return negated(a);
-  const T q = a / b;
-  return q * b != a && (a < 0) != (b < 0) ? T(q - 1) : q;
+__device__ __forceinline__ uint8 floor_divide(uint8 a, uint8 b) {
+  return b == 0 ? 0 : (uint8)(a / b);
 }
 
 // a modulo b with the sign of b, as Python does it; 0 for b = 0.
-template <class T>
-__device__ __forceinline__ T floor_remainder(T a, T b) {
-  if (b == 0 || (T(-1) < 0 && b == T(-1))) return 0;
-  const T r = a % b;
-  return r != 0 && (r < 0) != (b < 0) ? T(r + b) : r;
+__device__ __forceinline__ uint8 floor_remainder(uint8 a, uint8 b) {
+  return b == 0 ? 0 : (uint8)(a % b);
 }
 
 // a / b towards zero; 0 for b = 0, and the lowest a by -1 wraps.
-template <class T>
-__device__ __forceinline__ T quot(T a, T b) {
-  if (b == 0) return 0;
-  if (T(-1) < 0 && b == T(-1)) return negated(a);
-  return a / b;
+__device__ __forceinline__ uint8 quot(uint8 a, uint8 b) {
+  return b == 0 ? 0 : (uint8)(a / b);
 }
 
 // What quot leaves; 0 for b = 0.
-template <class T>
-__device__ __forceinline__ T rem(T a, T b) {
-  return b == 0 || (T(-1) < 0 && b == T(-1)) ? T(0) : T(a % b);
+__device__ __forceinline__ uint8 rem(uint8 a, uint8 b) {
+  return b == 0 ? 0 : (uint8)(a % b);
 }
 
-// a to the power b, wrapping; to a negative power only 1 and -1 are not 0.
+// a to the power b, wrapping, for b >= 0.
 template <class T>
-__device__ __forceinline__ T power(T a, T b) {
-  if (b < 0) return a == 1 ? T(1) : a == T(-1) ? T(b & 1 ? -1 : 1) : T(0);
+__device__ __forceinline__ T natural_power(T a, T b) {
   uint64 result = 1, square = uint64(a);
   for (uint64 left = uint64(b); left != 0; left >>= 1) {
     if (left & 1) result *= square;
@@ -104,16 +82,19 @@ __device__ __forceinline__ T power(T a, T b) {
   return T(result);
 }
 
+// a to the power b, wrapping; to a negative power only 1 and -1 are not 0.
+__device__ __forceinline__ uint8 power(uint8 a, uint8 b) {
+  return natural_power(a, b);
+}
+
 // a << b; 0 when b is negative or not less than the width.
-template <class T>
-__device__ __forceinline__ T shift_left(T a, T b) {
-  return b >= 0 && b < T(8 * sizeof(T)) ? T(a << b) : T(0);
+__device__ __forceinline__ uint8 shift_left(uint8 a, uint8 b) {
+  return b < 8 ? (uint8)(a << b) : 0;
 }
 
 // a >> b; the sign of a (0 for unsigned) when b is negative or not less than the width.
-template <class T>
-__device__ __forceinline__ T shift_right(T a, T b) {
-  return b >= 0 && b < T(8 * sizeof(T)) ? T(a >> b) : T(a < 0 ? -1 : 0);
+__device__ __forceinline__ uint8 shift_right(uint8 a, uint8 b) {
+  return b < 8 ? (uint8)(a >> b) : 0;
 }
 
 extern "C" __global__ void __launch_bounds__(256)
@@ -164,14 +145,14 @@ catalogue_uint8(const uint8* __restrict__ as, const uint8* __restrict__ bs,
   quot_of[i] = quot(a, b);
   rem_of[i] = rem(a, b);
   power_of[i] = power(a, b);
-  fma_of[i] = a * b + c;
+  fma_of[i] = (uint8)(a * b) + c;
   minimum_of[i] = (uint8)min(a, b);
   maximum_of[i] = (uint8)max(a, b);
   fmin_of[i] = (uint8)min(a, b);
   fmax_of[i] = (uint8)max(a, b);
   negative_of[i] = (uint8)-a;
   absolute_of[i] = a;
-  sign_of[i] = a > 0;
+  sign_of[i] = a != 0;
   equal_of[i] = a == b;
   not_equal_of[i] = a != b;
   less_of[i] = a < b;
@@ -213,6 +194,6 @@ catalogue_uint8(const uint8* __restrict__ as, const uint8* __restrict__ bs,
   cast_bfloat16[i] = bfloat16((float)a);
   cast_float32[i] = (float)a;
   cast_float64[i] = (double)a;
-  cast_complex64[i] = complex64((float)a, 0);
-  cast_complex128[i] = complex128((double)a, 0);
+  cast_complex64[i] = complex64((float)a, 0.0f);
+  cast_complex128[i] = complex128((double)a, 0.0);
 }
