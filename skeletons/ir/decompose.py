@@ -103,13 +103,12 @@ def definition(
 ) -> Function | None:
     """What `op` on such operands, giving `result`, is made of; None if it is an operation of the
     target."""
-    if op.formula is not None:
-        made, large = op.formula, op.cost > 8
-    else:
-        found = RULES.get((kind_of(operands[0].type), op.name))
-        if found is None:
-            return None
-        made, large = found
+    found = RULES.get((kind_of(operands[0].type), op.name))
+    if found is None and op.formula is not None:
+        found = op.formula, op.cost > 8
+    if found is None:
+        return None
+    made, large = found
     body = Body(target, {})
     parameters = tuple(Var(n, o.type) for n, o in zip(_names(made), operands, strict=False))
     given = []

@@ -83,6 +83,14 @@ class Value:
     def cast(self, type_: ScalarType) -> Value:
         return self if type_ == self.type else self.apply(TABLE["cast"], type_=type_)
 
+    def where(self, yes: Operandlike, no: Operandlike) -> Value:
+        """`yes` where this condition holds, else `no`; one of them is a `Value`."""
+        if not isinstance(yes, Value):
+            assert isinstance(no, Value)
+            yes = no.literal(yes)
+        return self.apply(TABLE["select"], yes, no if isinstance(no, Value) else yes.literal(no),
+                          type_=yes.type)  # fmt: skip
+
     def __getattr__(self, name: str) -> Callable[..., Value]:
         op = TABLE.get(name) or KERNEL.get(name)
         if op is None:
@@ -163,11 +171,7 @@ Operandlike = Value | complex
 
 def where(condition: Value, yes: Operandlike, no: Operandlike) -> Value:
     """`yes` where the condition holds, else `no`; one of them is a `Value`."""
-    if not isinstance(yes, Value):
-        assert isinstance(no, Value)
-        yes = no.literal(yes)
-    return condition.apply(TABLE["select"], yes, no if isinstance(no, Value) else yes.literal(no),
-                           type_=yes.type)  # fmt: skip
+    return condition.where(yes, no)
 
 
 def inline(value: Value, name: str = "") -> Value:

@@ -133,6 +133,8 @@ def catalogue(t: ScalarType) -> Kernel:
               (("a", t), ("b", t), ("c", t), ("p", bool_))}  # fmt: skip
     m.add(*(Let(v, Load(b, m.i)) for b, v in values.values()))
     for p, types, result in cases(t):
+        if p.formula is not None:  # made of the others
+            continue
         out = m.buffer(f"{p.name}_{result.name if p.name == 'cast' else 'of'}", result, "output")
         args = [values["p"][1]] if p.name == "select" else []
         args += [values[n][1] for n in "abc"[: len(types) - len(args)]]

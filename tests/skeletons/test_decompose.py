@@ -8,12 +8,24 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from treadle.backend.cuda.codegen.text import print_kernel
+from treadle.backend.native.codegen.compile import compile_kernel
 from treadle.dsl.expr import Apply, Const, Expr, Var
 from treadle.dsl.primitives import KERNEL, TABLE, Primitive, value_of
 from treadle.dsl.target import Target, target_of
-from treadle.dsl.types import ALL_TYPES, ScalarType, bool_, complex128, float32, float64, int32
+from treadle.dsl.types import (
+    ALL_TYPES,
+    ScalarType,
+    bool_,
+    complex128,
+    float32,
+    float64,
+    int32,
+    int64,
+)
 from treadle.skeletons.ir.decompose import Function, definition, of_constant
-from treadle.skeletons.ir.rules import Operand, kind_of
+from treadle.skeletons.ir.kernel import Buffer, For, Kernel, Let, Load, Store
+from treadle.skeletons.ir.rules import Operand, Value, kind_of
 
 #: A machine that has nothing of its own.
 PLAIN = Target("plain", gpu=True)
@@ -100,7 +112,8 @@ def samples(t: ScalarType) -> np.ndarray:
             np.nan]  # fmt: skip
     real = np.array([*ends, *rng.normal(0, 4, 32)])
     if not t.is_complex:
-        return real.astype(t.numpy)
+        with np.errstate(over="ignore"):
+            return real.astype(t.numpy)
     finite = real[np.abs(real) < 1e15]  # test_complex_specials has the others
     return (finite + 1j * finite[::-1]).astype(t.numpy)
 
@@ -180,3 +193,31 @@ def test_names_of_steps_are_of_the_body() -> None:
     assert set(function.names) <= set(function.steps)
     assert all(isinstance(v, Var) for v in function.parameters)
     assert definition(PLAIN, TABLE["equal"], bool_, Operand(complex128), Operand(complex128))
+
+
+def test_a_primitive_is_one_entry() -> None:
+    """Types, meaning, cost and formula: LLVM IR and CUDA C++ of it follow."""
+
+    def sinc(x: Value) -> Value:
+        """sin(pi x) / (pi x)"""
+        angle = (x * np.pi).named("angle")
+        return (x == 0.0).where(1.0, angle.sin() / angle)
+
+    op = Primitive("sinc", 1, lambda t: (t, t), np.sinc, cost=40, formula=sinc)
+    for t in (float32, float64, complex128):
+        i, thread, task = (Var(name, int64) for name in ("i", "thread", "task"))
+        size = Const(256, int64)
+        x, out = Buffer("x", t, "input", size), Buffer("out", t, "output", size)
+        store = Store(out, i, Apply(op, (Load(x, i),), t))
+        loop = For(i, Const(0, int64), size, (store,), "vector")
+        kernel = Kernel("k", (x, out), (), (), Const(1, int64), task, (loop,))
+        given = np.linspace(-4, 4, 256).astype(t.numpy)
+        found = np.zeros_like(given)
+        compile_kernel(kernel).launch([given.ctypes.data, found.ctypes.data], (), 1, 0)
+        epsilon = 1e-5 if t == float32 else 1e-13
+        assert np.allclose(found, np.sinc(given), rtol=0, atol=epsilon)
+        body = (Let(i, thread), store)
+        text = print_kernel(Kernel("k", (x, out), (), (), Const(1, int64), task, body,
+                                   threads=256, thread=thread))  # fmt: skip
+        assert "// sin(pi x) / (pi x)" in text and "out[thread] = sinc(x[thread]);" in text
+        assert text.count("sinc(") == 2
