@@ -144,9 +144,7 @@ def _checked_by_data(node: Node) -> bool:
     an array of fewer than no elements reads nothing."""
     checked = walk((e for c in node.checks for e in (c.left, c.right)), reads)
     read = {e for e in checked if isinstance(e, Read)}
-    return bool(read) and not read.issubset(
-        walk((e for o in node.outputs for e in o.shape), reads)
-    )
+    return bool(read) and not read.issubset(walk((e for o in node.outputs for e in o.shape), reads))
 
 
 def _why_not_loaded(node: Generate, use: Uses, body: tuple[Expr, ...], loads: frozenset[str]

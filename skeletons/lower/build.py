@@ -269,7 +269,7 @@ class Builder:
             e = self.root(e)
             if isinstance(e, Const):
                 return e
-        found = self._scalars.get(e)
+        found: Expr | None = self._scalars.get(e)
         if found is None and self._terms_of(e) > MOST_TERMS:  # computed on the host
             found = self.scalar(e, "total")
         return found
