@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from .borders import Inside
-from .domains import domain, per_element
 from .expr import (
     Apply,
     Const,
@@ -137,7 +136,7 @@ class Access:
 
 def outer_axes(node: Node) -> int:
     """The number of axes of the domain that have a thread or a task for each element."""
-    return len(node.outer) if isinstance(node, Fold) and node.outer else len(domain(node))
+    return len(node.outer) if isinstance(node, Fold) and node.outer else len(node.iteration_space())
 
 
 def read_bodies(node: Node) -> tuple[Expr, ...]:
@@ -150,7 +149,7 @@ def read_bodies(node: Node) -> tuple[Expr, ...]:
     if isinstance(node, Permute):
         own = (node.valid, *node.target, *node.values)
     else:
-        own = per_element(node)
+        own = node.per_element()
     combine = getattr(node, "combine", None)
     return own + (combine.results if combine is not None else ())
 

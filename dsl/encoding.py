@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from . import errors as errors_module
-from . import graph as graph_module
 from . import node as node_module
 from .errors import Location, StorageError, StoredLocation
 from .expr import (
@@ -47,10 +46,8 @@ from .values import Tree, array_tree, joined_tree
 
 TYPES = {t.name: t for t in ALL_TYPES}
 NODES: dict[str, type[Node]] = {
-    name: getattr(graph_module, name)
-    for name in ("Generate", "Fold", "FoldSeg", "Scan", "Permute", "Matmul", "Library", "Barrier",
-                 "ArrayLoop", "Branch")
-}  # fmt: skip
+    cls.__name__: cls for cls in Node.__subclasses__() if cls is not Input
+}
 KINDS = ("use", "argument", "state")
 
 

@@ -12,6 +12,7 @@ After fusion the same classes stand for kernels: then `epilogue` holds consumers
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from .errors import Location
@@ -23,6 +24,7 @@ from .node import (
     Leaf,
     Node,
     Output,
+    Scope,
     Shape,
     canonical_combine,
     field,
@@ -55,6 +57,7 @@ __all__ = [
     "Output",
     "Permute",
     "Scan",
+    "Scope",
     "Shape",
     "canonical_combine",
     "indices",
@@ -138,6 +141,15 @@ class Generate(Node):
     def _outputs(self) -> tuple[Output, ...]:
         return tuple(Output(self.shape, e.type) for e in self.elements)
 
+    def iteration_space(self) -> Shape:
+        return self.shape
+
+    def per_element(self) -> tuple[Expr, ...]:
+        return self.elements
+
+    def scopes(self) -> Iterator[Scope]:
+        yield Scope("the elements", self.elements, len(self.shape))
+
     def bodies(self) -> tuple[Expr, ...]:
         return self.elements
 
@@ -160,6 +172,22 @@ class Fold(Node):
 
     def _outputs(self) -> tuple[Output, ...]:
         return tuple(Output(self.outer, e.type) for e in self.epilogue)
+
+    def iteration_space(self) -> Shape:
+        return (*self.outer, *self.inner)
+
+    def per_element(self) -> tuple[Expr, ...]:
+        return (*self.elements, *self.epilogue)
+
+    def schedule_axes(self) -> int:
+        return len(self.outer) + 1  # all folded axes are one
+
+    def scopes(self) -> Iterator[Scope]:
+        yield Scope("the elements", self.elements, len(self.outer) + len(self.inner))
+        yield Scope("the epilogue", self.epilogue, len(self.outer), self.results)
+
+    def host_expressions(self) -> tuple[Expr, ...]:
+        return (*self.outer, *self.inner, *(self.init or ()))
 
     def bodies(self) -> tuple[Expr, ...]:
         return (
@@ -188,6 +216,19 @@ class FoldSeg(Node):
 
     def _outputs(self) -> tuple[Output, ...]:
         return tuple(Output((*self.outer, self.segments), e.type) for e in self.epilogue)
+
+    def iteration_space(self) -> tuple[Expr | None, ...]:
+        return (*self.outer, None)
+
+    def per_element(self) -> tuple[Expr, ...]:
+        return (*self.elements, *self.epilogue)
+
+    def scopes(self) -> Iterator[Scope]:
+        yield Scope("the elements", self.elements, len(self.outer) + 1)
+        yield Scope("the epilogue", self.epilogue, len(self.outer) + 1, self.results)
+
+    def host_expressions(self) -> tuple[Expr, ...]:
+        return (*self.outer, self.segments, self.extent, *(self.init or ()))
 
     def expressions(self) -> tuple[Expr, ...]:
         return (*super().expressions(), self.extent)
@@ -228,6 +269,19 @@ class Scan(Node):
             made += [Output((*before, *after), e.type) for e in self.elements]
         return tuple(made)
 
+    def iteration_space(self) -> Shape:
+        return self.shape
+
+    def per_element(self) -> tuple[Expr, ...]:
+        return (*self.elements, *self.epilogue)
+
+    def scopes(self) -> Iterator[Scope]:
+        yield Scope("the elements", self.elements, len(self.shape))
+        yield Scope("the epilogue", self.epilogue, len(self.shape), self.results)
+
+    def host_expressions(self) -> tuple[Expr, ...]:
+        return (*self.shape, *(self.init or ()))
+
     def bodies(self) -> tuple[Expr, ...]:
         return (*self.elements, *(self.init or ()), *self.combine.results, *self.epilogue)
 
@@ -248,6 +302,18 @@ class Permute(Node):
 
     def _outputs(self) -> tuple[Output, ...]:
         return tuple(Output(d.shape, d.type) for d in self.defaults)
+
+    def iteration_space(self) -> Shape:
+        return self.domain
+
+    def per_element(self) -> tuple[Expr, ...]:
+        return (self.valid, *self.target, *self.values)
+
+    def scopes(self) -> Iterator[Scope]:
+        yield Scope("the sources", self.per_element(), len(self.domain))
+
+    def host_expressions(self) -> tuple[Expr, ...]:
+        return self.domain
 
     def bodies(self) -> tuple[Expr, ...]:
         own = (*self.domain, self.valid, *self.target, *self.values)
@@ -276,6 +342,20 @@ class Matmul(Node):
 
     def _outputs(self) -> tuple[Output, ...]:
         return tuple(Output((*self.batch, self.m, self.n), e.type) for e in self.epilogue)
+
+    def iteration_space(self) -> tuple[None, ...]:
+        return (None,) * (len(self.batch) + 2)
+
+    def per_element(self) -> tuple[Expr, ...]:
+        return (self.left, self.right)
+
+    def scopes(self) -> Iterator[Scope]:
+        rank = len(self.batch) + 2
+        yield Scope("the operands", (self.left, self.right), rank)
+        yield Scope("the epilogue", self.epilogue, rank, (self.result,))
+
+    def host_expressions(self) -> tuple[Expr, ...]:
+        return (*self.batch, self.m, self.n, self.k)
 
     def bodies(self) -> tuple[Expr, ...]:
         return (self.k, self.left, self.right, *self.epilogue)
@@ -329,6 +409,9 @@ class ArrayLoop(Node):
     def _outputs(self) -> tuple[Output, ...]:
         return tuple(Output(i.shape, i.type) for i in self.init)
 
+    def host_expressions(self) -> tuple[Expr, ...]:
+        return () if self.count is None else (self.count,)
+
     def bodies(self) -> tuple[Expr, ...]:
         return () if self.count is None else (self.count,)
 
@@ -356,6 +439,9 @@ class Branch(Node):
 
     def _outputs(self) -> tuple[Output, ...]:
         return self.outs
+
+    def host_expressions(self) -> tuple[Expr, ...]:
+        return (self.predicate,)
 
     def bodies(self) -> tuple[Expr, ...]:
         return (self.predicate,)

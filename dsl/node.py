@@ -38,6 +38,15 @@ class Output(NamedTuple):
     type: ScalarType
 
 
+class Scope(NamedTuple):
+    """Expressions of a node with the number of axes and the variables that they may mention."""
+
+    what: str
+    expressions: tuple[Expr, ...]
+    axes: int
+    variables: tuple[Var, ...] = ()
+
+
 class Leaf(NamedTuple):
     """One component of a node: one buffer."""
 
@@ -216,6 +225,28 @@ class Node(metaclass=_NodeType):
 
     def bodies(self) -> tuple[Expr, ...]:
         """The expressions evaluated per element."""
+        return ()
+
+    def iteration_space(self) -> tuple[Expr | None, ...]:
+        """The extents of the axes that the element expressions range over, None where an extent is
+        not known; empty: the node has no elements of its own."""
+        return ()
+
+    def per_element(self) -> tuple[Expr, ...]:
+        """The expressions evaluated at every point of the iteration space: no shapes, no initial
+        values."""
+        return ()
+
+    def schedule_axes(self) -> int:
+        """How many axes a schedule of the node orders; 0: it takes none."""
+        return len(self.iteration_space())
+
+    def scopes(self) -> Iterator[Scope]:
+        """The expressions evaluated on the device, with what they may mention."""
+        return iter(())
+
+    def host_expressions(self) -> tuple[Expr, ...]:
+        """The expressions that the host evaluates, besides the shapes of the outputs."""
         return ()
 
     def operands(self) -> tuple[Leaf, ...]:

@@ -30,7 +30,6 @@ from .graph import (
     Generate,
     Input,
     Leaf,
-    Library,
     Matmul,
     Node,
     Permute,
@@ -143,14 +142,13 @@ def show_node(node: Node) -> str:
             )
         case Matmul():
             return f"{head} {show(node.left)} @ {show(node.right)}{_epilogue(node)}"
-        case Library():
-            return f"{head} of " + ", ".join(map(_leaf, node.arguments))
         case ArrayLoop():
             init, body = ", ".join(map(_leaf, node.init)), ", ".join(map(_leaf, node.body))
             return f"{head} from {init} body {body}"
         case Branch():
             return f"{head} if {show(node.predicate)}"
-    return head
+    used = [*map(_leaf, node.operands()), *map(show, node.bodies())]
+    return f"{head} of {', '.join(used)}" if used else head
 
 
 def _epilogue(node: Any) -> str:

@@ -17,7 +17,6 @@ from .graph import (
     Combine,
     Fold,
     FoldSeg,
-    Generate,
     Input,
     Leaf,
     Library,
@@ -84,35 +83,8 @@ def _bodies(node: Node) -> Iterator[tuple[str, Sequence[Expr], int, Iterable[Var
     """(what, expressions, number of axes in scope, variables in scope)."""
     host: list[Expr] = [e for o in node.outputs for e in o.shape]
     host += [e for c in node.checks for e in (c.left, c.right)]
-    match node:
-        case Generate():
-            yield "the elements", node.elements, len(node.shape), ()
-        case Fold():
-            host += [*node.outer, *node.inner, *(node.init or ())]
-            outer = len(node.outer)
-            yield "the elements", node.elements, outer + len(node.inner), ()
-            yield "the epilogue", node.epilogue, outer, node.results
-        case FoldSeg():
-            host += [*node.outer, node.segments, node.extent, *(node.init or ())]
-            yield "the elements", node.elements, len(node.outer) + 1, ()
-            yield "the epilogue", node.epilogue, len(node.outer) + 1, node.results
-        case Scan():
-            host += [*node.shape, *(node.init or ())]
-            yield "the elements", node.elements, len(node.shape), ()
-            yield "the epilogue", node.epilogue, len(node.shape), node.results
-        case Permute():
-            host += node.domain
-            own = (node.valid, *node.target, *node.values)
-            yield "the sources", own, len(node.domain), ()
-        case Matmul():
-            host += [*node.batch, node.m, node.n, node.k]
-            rank = len(node.batch) + 2
-            yield "the operands", (node.left, node.right), rank, ()
-            yield "the epilogue", node.epilogue, rank, (node.result,)
-        case ArrayLoop():
-            host += [] if node.count is None else [node.count]
-        case Branch():
-            host.append(node.predicate)
+    host += node.host_expressions()
+    yield from node.scopes()
     combine = getattr(node, "combine", None)
     if combine is not None:
         yield "the combination", combine.results, 0, (*combine.left, *combine.right)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-from treadle.dsl.domains import domain, regions
+from treadle.dsl.domains import regions
 from treadle.dsl.expr import Expr, Extent, Foreign, Read, While, walk
 from treadle.dsl.graph import (
     ArrayLoop,
@@ -241,7 +241,7 @@ def _may_fail(node: Node, checked: bool) -> bool:
         return True
     if isinstance(node, Library):
         return not is_builtin(node.operation)
-    over = domain(node)
+    over = node.iteration_space()
     return any(
         isinstance(e, While | Foreign) or (isinstance(e, Read) and may_be_outside(e, over))
         for e in walk(node.expressions())

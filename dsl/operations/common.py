@@ -27,7 +27,6 @@ from ..expr import Expr, Read, Var, walk
 from ..graph import (
     Combine,
     Fold,
-    FoldSeg,
     Generate,
     Input,
     Label,
@@ -35,7 +34,6 @@ from ..graph import (
     Matmul,
     Node,
     Permute,
-    Scan,
     canonical_combine,
     indices,
     known,
@@ -173,18 +171,8 @@ def require_order(node: Node, label: Label, own_orders: bool = True) -> None:
     schedule = label.schedule
     if schedule is None or isinstance(node, Input):
         return
-    axes, line = 0, False
-    if isinstance(node, Generate | Scan):
-        axes = len(node.shape)
-    elif isinstance(node, Permute):
-        axes = len(node.domain)
-    elif isinstance(node, Fold):
-        axes = 1 + len(node.outer)  # all folded axes are one
-        line = not node.outer and len(node.inner) > 1
-    elif isinstance(node, FoldSeg):
-        axes = 1 + len(node.outer)
-    elif isinstance(node, Matmul):
-        axes = 2 + len(node.batch)
+    axes = node.schedule_axes()
+    line = isinstance(node, Fold) and not node.outer and len(node.inner) > 1
     if axes:
         extents: tuple[int, ...] | None = None
         if isinstance(node, Generate | Permute):  # others make parts of their elements

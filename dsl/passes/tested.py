@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..domains import domain
 from ..expr import Apply, Expr, Index, Read, primitive, walk
 from ..graph import Fold, Generate, Input, Leaf, Node, Scan, Shape, topological
 from ..inside import always_inside
@@ -59,7 +58,9 @@ def keeps_tests(body: Sequence[Expr], shape: Shape, readers: Iterable[tuple[Node
     expression a component over the domain `shape`, and their own.
     """
     found = list(readers)
-    if any(may_be_outside(e, domain(node)) for node, e in found):  # of the array that then is none
+    if any(
+        may_be_outside(e, node.iteration_space()) for node, e in found
+    ):  # of the array that then is none
         return False
     read = {e.component for _, e in found}
     whole = {e.component for node, e in found if _reads_all(node, e)}
@@ -90,7 +91,7 @@ def _reads_all(reader: Node, read: Read) -> bool:
     """Whether a kernel reads every element, whatever it finds, at places that are inside."""
     if not isinstance(reader, Generate | Fold | Scan) or read.boundary is not None:
         return False
-    over, extents = domain(reader), read.node.outputs[read.component].shape
+    over, extents = reader.iteration_space(), read.node.outputs[read.component].shape
     axes = [e.axis if isinstance(e, Index) else -1 for e in read.args]
     every = sorted(axes) == list(range(len(over)))
     whole = every and all(over[k] is n for k, n in zip(axes, extents, strict=True))

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..domains import domain, per_element, regions
+from ..domains import regions
 from ..errors import Location
 from ..expr import Cond, Expr, Index, Read, no_common_sum, reads, rewrite, substitute, walk
 from ..graph import (
@@ -98,9 +98,9 @@ def find_uses(roots: Sequence[Leaf], gpu: bool = False) -> dict[Node, Uses]:
         for e in walk(hosts, reads):
             if isinstance(e, Read):
                 of(e.node).whole = "the host needs its value"
-        over = domain(node)
+        over = node.iteration_space()
         combine = getattr(node, "combine", None)
-        bodies = per_element(node) + (combine.results if combine is not None else ())
+        bodies = node.per_element() + (combine.results if combine is not None else ())
         loops = counters(bodies)
         for e in walk(bodies, reads):
             if not isinstance(e, Read):
@@ -129,7 +129,7 @@ def _join_readers(roots: Sequence[Leaf], uses: dict[Node, Uses]) -> None:
         for (reader, e), factor in use.reads.items():
             key = (owners.get(reader, reader), e.args, e.boundary)
             joined[key] = max(factor, joined.get(key, 0.0))
-            identical = identical and is_identity_read(e, len(domain(reader)))
+            identical = identical and is_identity_read(e, len(reader.iteration_space()))
         use.times = sum(joined.values())
         alone = identical and len(joined) == 1 and use.times <= 1
         free = not (use.whole or use.by_matmul or use.by_other_region)
@@ -325,7 +325,7 @@ def fuse_vertical(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
             continue
         made = builder.node(node)
         changes, eaten = _expand_fields(made, inliner)
-        inside = taken.into(node, per_element(node))
+        inside = taken.into(node, node.per_element())
         body: tuple[Expr, ...] = changes.get("elements", getattr(made, "elements", ()))
         reason = "it is unused" if use is None else decide(
             made, use, body, loads, context.settings.check, turns,
@@ -430,7 +430,7 @@ class _Taken:
 
     def _conditions(self, node: Node) -> int:
         if node not in self.conditions:
-            found = walk(per_element(node), no_common_sum)
+            found = walk(node.per_element(), no_common_sum)
             self.conditions[node] = sum(isinstance(e, Cond) for e in found)
         return self.conditions[node]
 

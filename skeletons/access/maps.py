@@ -30,7 +30,6 @@ from treadle.dsl.access import (
     outer_axes,
     read_bodies,
 )
-from treadle.dsl.domains import per_element
 from treadle.dsl.expr import (
     Apply,
     Const,
@@ -273,7 +272,7 @@ def kernel_maps(node: Node, known: Mapping[Expr, int]) -> KernelMaps | None:
                        rows=made.kind == DATA and _in_rows(access, bodies, rank))  # fmt: skip
         maps.append(made if made.kind != COMPUTED else _computed(made, bodies, axes, known))
     maps += _stores(node, axes, known, rank)
-    bodies = per_element(node)
+    bodies = node.per_element()
     combine = getattr(node, "combine", None)
     work = sum(_work(e, trips) for e in walk(bodies)) if combine is None else operations(bodies)
     if isinstance(node, Matmul):

@@ -10,7 +10,6 @@ import pytest
 
 import treadle as td
 from treadle.dsl.bounds import RULES, exact
-from treadle.dsl.domains import domain
 from treadle.dsl.expr import Apply, Index, Read, Var, walk
 from treadle.dsl.graph import Generate, topological
 from treadle.dsl.passes.tested import may_be_outside
@@ -57,7 +56,7 @@ def reads(f):
         if isinstance(node, Generate):
             for e in walk(node.elements):
                 if isinstance(e, Read):
-                    yield e, domain(node)
+                    yield e, node.iteration_space()
 
 
 @pytest.mark.parametrize("name", INSIDE)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.dsl.domains import domain
 from treadle.dsl.expr import Read, walk
 from treadle.dsl.passes.cost import UNKNOWN_TURNS
 from treadle.dsl.passes.repeats import FAR, GATHERED, counters, times_read
@@ -20,7 +19,7 @@ def read(f, *arrays, gpu=False):
     bodies = node.node.elements
     wanted = [e for e in walk(bodies) if isinstance(e, Read)]
     found = {
-        times_read(e.args, domain(node.node), counters(bodies), gpu)
+        times_read(e.args, node.node.iteration_space(), counters(bodies), gpu)
         for e in wanted if e.node.label.name == "y"
     }  # fmt: skip
     (times,) = found

@@ -15,7 +15,6 @@ from treadle.backend.registry import offered
 from treadle.backend.runtime.choosing import first_choice, reasons
 from treadle.dsl.access import Access, accesses, counters, index_map, read_bodies, show_access
 from treadle.dsl.combines import called, ways
-from treadle.dsl.domains import per_element
 from treadle.dsl.expr import Apply, Expr
 from treadle.dsl.graph import (  # fmt: skip
     ArrayLoop,
@@ -409,7 +408,7 @@ def _costs(node: Node, found: Sequence[Access], names: Names, words: dict[str, s
     if elements is not None and (finished is not None or not after):
         total = each * elements + after * (finished or 0)
         work += f", {rounded(total)} in all"
-    if cost.guesses_turns((*per_element(node), *_epilogue(node)), names.value):
+    if cost.guesses_turns((*node.per_element(), *_epilogue(node)), names.value):
         work += f" (loops of unknown length as {cost.UNKNOWN_TURNS:.0f} turns)"
     rows.append(("work", [work]))
     byte: float | None = per_read + per_written or None
@@ -452,7 +451,7 @@ def _work(node: Node, names: Names) -> tuple[float, int | None, float, int | Non
     if isinstance(node, Matmul):
         size = names.size((*node.batch, node.m, node.n, node.k))
         return 2.0, size, after, finished
-    own = [e for e in per_element(node) if e not in epilogue]
+    own = [e for e in node.per_element() if e not in epilogue]
     each = cost.arithmetic(own, names.value)
     combine = getattr(node, "combine", None)
     if combine is not None:
