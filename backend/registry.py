@@ -51,7 +51,7 @@ BACKENDS: dict[str, Backend] = {
         Backend(
             "cuda",
             "treadle.backend.cuda.executable",
-            "treadle.backend.cuda.executable",
+            "treadle.backend.cuda.availability",
             "an NVIDIA GPU",
             instead="What would run there can be read here, of a program for the CPU: "
             'td.jit(f).lower(…).source("cuda"), or .explain("cuda").',

@@ -22,7 +22,7 @@ _CAPABILITY = (75, 76)  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR
 _NO_DEVICE = 100
 
 
-def why_not(
+def unavailable(
     load: Callable[[str], Any] = ctypes.CDLL,
     find: Callable[[str], Any] = importlib.util.find_spec,
     release: Callable[[], int | None] | None = None,

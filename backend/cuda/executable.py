@@ -10,7 +10,7 @@ from treadle.dsl.graph import Matmul
 from treadle.dsl.program import TracedProgram
 
 from ..runtime.executor import Executor
-from .availability import why_not as unavailable
+from . import availability
 from .calls import readable
 from .device.device import Device
 from .forms import forms_of
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "borrowed", "describe_product", "device_here", "executable", "forms_of", "lowering", "machine",
-    "placed", "product_ways", "remarks", "source", "unavailable", "wait",
+    "placed", "product_ways", "remarks", "source", "wait",
 ]  # fmt: skip
 
 
 def remarks(program: TracedProgram) -> list[str]:
     """How loops over arrays run, and how arrays of the host get there and back."""
-    return remarks_on(program, None if unavailable() else device_here())
+    return remarks_on(program, _here())
 
 
 def describe_product(
@@ -38,7 +38,12 @@ def describe_product(
 ) -> dict[str, str]:
     """How a product is computed, for `explain`: on the GPU here, else on one that was measured.
     `checked`: indices are tested; `count`: so many products along leading axes."""
-    return describe(node, size, None if unavailable() else device_here(), checked, count)
+    return describe(node, size, _here(), checked, count)
+
+
+def _here() -> Device | None:
+    """The current GPU, if there is one."""
+    return None if availability.unavailable() else device_here()
 
 
 def product_ways(node: Matmul, size: tuple[int, int, int]) -> list[ProductWay]:
@@ -69,7 +74,7 @@ def device_here() -> Device:
         from .graphs.launch import CudaDevice
     except ImportError as error:  # CuPy or cuda-bindings are not installed
         raise BackendUnavailable(
-            unavailable() or f"the backend 'cuda' cannot be loaded: {error}."
+            availability.unavailable() or f"the backend 'cuda' cannot be loaded: {error}."
         ) from None
     return CudaDevice.current()
 

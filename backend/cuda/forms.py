@@ -12,12 +12,12 @@ from __future__ import annotations
 from treadle.dsl.graph import Fold, Node
 from treadle.dsl.passes.short_folds import Short, short_folds
 from treadle.dsl.program import TracedProgram
+from treadle.skeletons.lower.build import Builder, LoweringContext
+from treadle.skeletons.lower.fold.gpu_jam import JammedFold, tiled
 
 
 def forms_of(program: TracedProgram) -> Short:
     """The folds of a program that may be loops in a fold over tiles."""
-    from treadle.skeletons.lower.fold.gpu_jam import tiled
-
     short = short_folds(program.roots, program.settings)
     takes = {
         fold: reader for fold, reader in short.reader.items()
@@ -30,9 +30,6 @@ def forms_of(program: TracedProgram) -> Short:
 
 def _may_take(reader: Node, fold: Node, short: Short) -> bool:
     """Whether a fold over tiles can be made of `reader` with `fold` as its loop."""
-    from treadle.skeletons.lower.build import Builder, LoweringContext
-    from treadle.skeletons.lower.fold.gpu_jam import JammedFold
-
     if not isinstance(reader, Fold) or not isinstance(fold, Fold):
         return False
     made = Short({fold: short.alone[fold]}, {fold: reader}).of(reader, frozenset({fold}))

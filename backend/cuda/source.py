@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from treadle.dsl.errors import TracingError
 from treadle.dsl.graph import ArrayLoop, Barrier, Branch, Library, Matmul, Node
 from treadle.dsl.names import Names
+from treadle.dsl.program import TracedProgram
+from treadle.dsl.schedule import Schedule
 from treadle.skeletons.ir.kernel import Kernel
-from treadle.skeletons.lower.build import describe
+from treadle.skeletons.lower.build import LoweringContext, describe
 from treadle.skeletons.lower.pieces import Whole, pieces_of
 from treadle.skeletons.model.short_rows import ShortRows
 
@@ -18,12 +20,14 @@ from ..runtime.choosing import first_choice
 from ..runtime.plan import Planner
 from .availability import DEFAULT_ARCH
 from .codegen.header import heading
+from .codegen.text import print_file
+from .device.device import Device
 from .loops import why_host_driven
 from .pieces import LARGE, PIECE
-from .products.ways import by_library
-
-if TYPE_CHECKING:
-    from treadle.skeletons.lower.lower import LoweringContext
+from .products.choice import KERNEL, LIBRARY, decided
+from .products.text import engine_kernel, one_file
+from .products.ways import Measured, by_library
+from .steps import chain, lower_for
 
 #: Multiprocessors by architecture, for what is printed without a device.
 _MULTIPROCESSORS = {"sm_80": 108, "sm_90": 132, "sm_90a": 132, "sm_100": 148, "sm_100a": 148}
@@ -35,10 +39,8 @@ _CONTRACTION = (
 )
 
 
-def source(program: Any, arch: str | None = None) -> str:
+def source(program: TracedProgram, arch: str | None = None) -> str:
     """Every kernel in order of launch, the variant that is tried first: a file that compiles."""
-    from .codegen.text import print_file
-
     arch = arch or DEFAULT_ARCH
     if not isinstance(arch, str) or not re.fullmatch(r"sm_\d{2,3}[af]?", arch):
         raise TracingError(f"source: {arch!r} is no architecture of a GPU.",
@@ -63,12 +65,9 @@ def source(program: Any, arch: str | None = None) -> str:
     return text + _by_others(program, set(products))
 
 
-def engine_kernels(program: Any, arch: str) -> dict[Matmul, Any]:
+def engine_kernels(program: TracedProgram, arch: str) -> dict[Matmul, Any]:
     """The products of a program that a tile engine computes at the extents of the examples, and
     those that are several kernels around the library's."""
-    from .products.text import engine_kernel
-    from .products.ways import Measured
-
     found: dict[Matmul, Any] = {}
     on = Measured(arch=arch)
     for _, step in Planner(program.roots, program.inputs).plan.walk():
@@ -81,8 +80,6 @@ def engine_kernels(program: Any, arch: str) -> dict[Matmul, Any]:
 
 def _engines(products: list[tuple[Matmul, Any]], arch: str) -> str:
     """The first product's kernel; of others, what they define otherwise."""
-    from .products.text import one_file
-
     text = ""
     for node, (code, *_) in products:
         if code is None:
@@ -100,7 +97,7 @@ def _engines(products: list[tuple[Matmul, Any]], arch: str) -> str:
     return text
 
 
-def _by_others(program: Any, products: set[Matmul]) -> str:
+def _by_others(program: TracedProgram, products: set[Matmul]) -> str:
     """What of a program is no kernel of ours."""
     lines = []
     for _, step in Planner(program.roots, program.inputs).plan.walk():
@@ -112,7 +109,7 @@ def _by_others(program: Any, products: set[Matmul]) -> str:
     return "".join(f"// {line}\n" for line in lines)
 
 
-def nodes(program: Any) -> list[Node]:
+def nodes(program: TracedProgram) -> list[Node]:
     """The nodes of a program that run as kernels, in order."""
     found: dict[Node, None] = {}
     for _, step in Planner(program.roots, program.inputs).plan.walk():
@@ -126,21 +123,17 @@ def nodes(program: Any) -> list[Node]:
 
 
 def kernels_of(
-    node: Node, arch: str, check: bool = False, schedule: Any = None
+    node: Node, arch: str, check: bool = False, schedule: Schedule | None = None
 ) -> list[list[Kernel]]:
     """For each launch of a node its variants, in the order of trying, under a schedule (None: the
     node's own)."""
-    from .steps import chain, lower_for
-
     multiprocessors = _MULTIPROCESSORS.get(arch, 132)
     lowered = lower_for(node, multiprocessors, check, schedule=schedule)
     return [chain(k) for k in lowered.kernels]
 
 
-def lowering(program: Any, node: Node) -> LoweringContext | None:
+def lowering(program: TracedProgram, node: Node) -> LoweringContext | None:
     """The context in which a node becomes kernels, None where a library computes it."""
-    from treadle.skeletons.lower.lower import LoweringContext
-
     if isinstance(node, Library) or (isinstance(node, Matmul) and by_library(node)):
         return None
     return LoweringContext(
@@ -148,11 +141,9 @@ def lowering(program: Any, node: Node) -> LoweringContext | None:
     )
 
 
-def remarks(program: Any, device: Any = None) -> list[str]:
+def remarks(program: TracedProgram, device: Device | None = None) -> list[str]:
     """How each loop over arrays runs on a device (default: one that was measured), and how arrays
     of the host get there and back."""
-    from .products.choice import KERNEL, LIBRARY, decided
-    from .products.ways import Measured
 
     def library(node: Matmul) -> str | None:
         decision = decided(program, node, device or Measured())
@@ -179,7 +170,7 @@ def remarks(program: Any, device: Any = None) -> list[str]:
     return [*lines, _copied(program)]
 
 
-def _copied(program: Any) -> str:
+def _copied(program: TracedProgram) -> str:
     """Whether calls with large arrays of the host are made in pieces, and why not."""
     try:
         pieces_of(program.roots, program.inputs, program.settings.check)

@@ -14,6 +14,8 @@ from treadle.dsl.locks import cached
 from treadle.dsl.schedule import Schedule
 from treadle.skeletons.ir.failures import raise_failure
 from treadle.skeletons.ir.kernel import Buffer, Kernel, Lowered
+from treadle.skeletons.ir.narrow import narrow
+from treadle.skeletons.lower.lower import LoweringContext, lower
 
 from ..runtime import steps
 from ..runtime.run import HostValues, Params
@@ -183,8 +185,6 @@ class KernelLaunch:
 
 def narrowed(kernel: Kernel) -> Kernel | None:
     """The kernel alone, without its fallback, in 32 bits; None when there is nothing to gain."""
-    from treadle.skeletons.ir.narrow import narrow
-
     return narrow(replace(kernel, fallback=None))
 
 
@@ -210,8 +210,6 @@ def lower_for(
     schedule: Schedule | None = None,
 ) -> Lowered:
     """The GPU kernels of a node."""
-    from treadle.skeletons.lower.lower import LoweringContext, lower
-
     context = LoweringContext(
         target="cuda",
         threads=multiprocessors,

@@ -20,6 +20,7 @@ from treadle.dsl.types import ScalarType, float32
 from treadle.skeletons.products import algorithm_of, executions
 from treadle.skeletons.products.error import error_in_words
 from treadle.skeletons.products.executions import Plan, plan
+from treadle.skeletons.products.model import predict_recursive
 from treadle.skeletons.products.scaling import scaled, undo
 
 from ..runtime import operand
@@ -27,6 +28,7 @@ from ..runtime.memory import POOL
 from ..runtime.operand import plain
 from ..runtime.run import HostArray, HostValues
 from ..runtime.steps import Action
+from . import crossover
 from .own import Host, standard_for
 from .running import HostRun
 from .runtime.threads import thread_count
@@ -103,8 +105,6 @@ def chosen(t: ScalarType, size: tuple[int, int, int], options: MatmulOptions) ->
         options.execution,
     )
     if options.algorithm == "auto" and (options.fast or not t.is_inexact):
-        from . import crossover
-
         found = crossover.chosen(_wide(t), size, options.levels)
         algorithm, levels = found.algorithm, found.levels
     if algorithm is None or not levels:
@@ -164,11 +164,9 @@ def open_ways(node: Matmul, size: tuple[int, int, int]) -> list[ProductWay]:
             if execution == "recursive" or options.levels <= DEEPEST:
                 made[executed(node, execution)] = None
     else:
-        from .crossover import LEAST
-
         made[ProductWay("standard")] = None
         most = DEEPEST if options.levels is None else options.levels
-        deepest = min(most, int(math.log2(max(2 * min(size) / LEAST, 1))))
+        deepest = min(most, int(math.log2(max(2 * min(size) / crossover.LEAST, 1))))
         for name in ("strassen", "winograd"):
             for levels in range(1, deepest + 1):
                 for execution in TRIED[: None if levels == 1 else 1]:
@@ -222,8 +220,6 @@ def describe(node: Matmul, size: tuple[int, int, int] | None) -> dict[str, str]:
 
 def _standard(node: Matmul, size: tuple[int, int, int]) -> dict[str, str]:
     """Of a standard product: why, tiles, workspace, and the time where rates are known."""
-    from . import crossover
-
     t, (m, k, n) = node.left.type, size
     wide = _wide(t)
     found: dict[str, str] = node.options.notes(t)
@@ -249,8 +245,6 @@ def show(options: MatmulOptions) -> str:
 def _why_standard(
     t: ScalarType, options: MatmulOptions, size: tuple[int, int, int], free: bool
 ) -> str:
-    from . import crossover
-
     if free and min(size) >= crossover.LEAST and crossover.rates(_wide(t)) is None:
         return ": the machine is too busy to measure whether Strassen's algorithm is faster"
     if free:
@@ -261,10 +255,6 @@ def _why_standard(
 
 def _predicted(how: Plan, t: ScalarType) -> dict[str, str]:
     """From the rates of this machine, which are measured where nobody asked for them before."""
-    from treadle.skeletons.products.model import predict_recursive
-
-    from . import crossover
-
     if how.execution != "recursive":
         return {}
     rates = crossover.rates(t)

@@ -320,17 +320,16 @@ def _apart(kernel: Any, arrays: dict[Any, np.ndarray]) -> None:
 def emulation() -> Iterator[EmulatedDevice]:
     """While it lasts, this process's backend "cuda" runs on an emulated GPU."""
     from treadle.backend import registry
-    from treadle.backend.cuda import executable
+    from treadle.backend.cuda import availability, executable
 
     device = EmulatedDevice()
-    names = vars(executable)
-    before = {name: names[name] for name in ("device_here", "unavailable")}
-    names.update(device_here=lambda: device, unavailable=lambda: None)
+    before = executable.device_here, availability.unavailable
+    executable.device_here, availability.unavailable = lambda: device, lambda: None
     registry.load.cache_clear()
     registry.why_not.cache_clear()
     try:
         yield device
     finally:
-        names.update(before)
+        executable.device_here, availability.unavailable = before
         registry.load.cache_clear()
         registry.why_not.cache_clear()

@@ -10,7 +10,7 @@ from emulated import EmulatedDevice
 
 import treadle as td
 from treadle.backend import registry
-from treadle.backend.cuda import executable
+from treadle.backend.cuda import availability, executable
 from treadle.skeletons.model import device as ceilings
 from treadle.skeletons.schedules import Row
 
@@ -23,7 +23,7 @@ def gpu(tmp_path, monkeypatch):
     monkeypatch.setenv("TREADLE_CACHE_DIR", str(tmp_path))
     device = EmulatedDevice()
     monkeypatch.setattr(executable, "device_here", lambda: device)
-    monkeypatch.setattr(executable, "unavailable", lambda: None)
+    monkeypatch.setattr(availability, "unavailable", lambda: None)
     caches = (registry.load, registry.why_not)
     for cache in caches:
         cache.cache_clear()

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import treadle as td
-from treadle.backend.cuda.availability import why_not
+from treadle.backend.cuda.availability import unavailable
 
 
 class Driver:
@@ -43,7 +43,7 @@ def reason(driver, missing=(), release=13):
             raise OSError(name)
         return driver
 
-    return why_not(load, lambda p: None if p in missing else p, lambda: release)
+    return unavailable(load, lambda p: None if p in missing else p, lambda: release)
 
 
 def test_everything_is_there():

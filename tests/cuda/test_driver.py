@@ -7,7 +7,7 @@ import pytest
 
 import treadle as td
 from treadle.backend import registry
-from treadle.backend.cuda import executable
+from treadle.backend.cuda import availability, executable
 from treadle.backend.runtime.executor import Executor
 
 cupy = pytest.importorskip("cupy", reason="CuPy is not installed")
@@ -22,7 +22,7 @@ A = np.arange(1.0, 11.0)
 def gpu(monkeypatch):
     device, driver = pretend(monkeypatch)
     monkeypatch.setattr(executable, "device_here", lambda: device)
-    monkeypatch.setattr(executable, "unavailable", lambda: None)
+    monkeypatch.setattr(availability, "unavailable", lambda: None)
     caches = (registry.load, registry.why_not)
     for cache in caches:
         cache.cache_clear()

@@ -8,7 +8,7 @@ from emulated import DeviceArray, EmulatedDevice, on_device
 
 import treadle as td
 from treadle.backend import registry
-from treadle.backend.cuda import executable
+from treadle.backend.cuda import availability, executable
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def gpu(monkeypatch):
     """An emulated GPU in the place of the real one."""
     device = EmulatedDevice()
     monkeypatch.setattr(executable, "device_here", lambda: device)
-    monkeypatch.setattr(executable, "unavailable", lambda: None)
+    monkeypatch.setattr(availability, "unavailable", lambda: None)
     caches = (registry.load, registry.why_not)
     for cache in caches:
         cache.cache_clear()

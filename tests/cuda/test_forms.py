@@ -8,7 +8,7 @@ from emulated import EmulatedDevice
 
 import treadle as td
 from treadle.backend import registry
-from treadle.backend.cuda import executable
+from treadle.backend.cuda import availability, executable
 from treadle.skeletons.lower.fold import gpu_jam as fold_jam
 
 
@@ -20,7 +20,7 @@ def gpu(monkeypatch):
         monkeypatch.setattr(fold_jam, name, value)
     device = EmulatedDevice()
     monkeypatch.setattr(executable, "device_here", lambda: device)
-    monkeypatch.setattr(executable, "unavailable", lambda: None)
+    monkeypatch.setattr(availability, "unavailable", lambda: None)
     caches = (registry.load, registry.why_not)
     for cache in caches:
         cache.cache_clear()

@@ -14,7 +14,7 @@ import pytest
 
 import treadle as td
 from treadle.backend import registry
-from treadle.backend.cuda import executable
+from treadle.backend.cuda import availability, executable
 from treadle.backend.cuda.products import cublas
 from treadle.backend.cuda.products import library as products
 from treadle.backend.cuda.products.ways import Measured
@@ -85,7 +85,7 @@ def blas(monkeypatch):
 def gpu(monkeypatch, blas):
     device, _ = pretend(monkeypatch)
     monkeypatch.setattr(executable, "device_here", lambda: device)
-    monkeypatch.setattr(executable, "unavailable", lambda: None)
+    monkeypatch.setattr(availability, "unavailable", lambda: None)
     monkeypatch.setattr(cupy.cuda, "Device", lambda ordinal=0: nullcontext(SimpleNamespace(id=0)))
     for cache in (registry.load, registry.why_not):
         cache.cache_clear()

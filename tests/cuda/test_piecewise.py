@@ -12,7 +12,7 @@ from emulated import DeviceArray, EmulatedDevice, Transfer, on_device
 
 import treadle as td
 from treadle.backend import registry
-from treadle.backend.cuda import executable, pieces
+from treadle.backend.cuda import availability, executable, pieces
 
 RNG = np.random.default_rng(0)
 A = RNG.random((50, 32), dtype=np.float32)
@@ -85,7 +85,7 @@ def gpu(monkeypatch):
     """An emulated GPU, and pieces of eight rows of A."""
     device = Noting()
     monkeypatch.setattr(executable, "device_here", lambda: device)
-    monkeypatch.setattr(executable, "unavailable", lambda: None)
+    monkeypatch.setattr(availability, "unavailable", lambda: None)
     monkeypatch.setattr(pieces, "LARGE", 40 * ROW)
     monkeypatch.setattr(pieces, "PIECE", 8 * ROW)
     monkeypatch.setattr(pieces, "SHARED", 2)

@@ -328,7 +328,7 @@ def tiles(monkeypatch: pytest.MonkeyPatch) -> Tiles:
     emulated = pytest.importorskip("emulated")
     device, made = emulated.EmulatedDevice(), Tiles()
     monkeypatch.setattr("treadle.backend.cuda.executable.device_here", lambda: device)
-    monkeypatch.setattr("treadle.backend.cuda.executable.unavailable", lambda: None)
+    monkeypatch.setattr("treadle.backend.cuda.availability.unavailable", lambda: None)
     monkeypatch.setattr(engine_parts, "engine_for", lambda d: made)
     eager = {k: dataclasses.replace(f, least_steps=0, least_inner=0)
              for k, f in engine_form.FORMS.items()}  # fmt: skip

@@ -21,6 +21,7 @@ from treadle.dsl import locks
 from treadle.dsl.errors import BackendUnavailable, DeviceOutOfMemory, TracingError, TreadleError
 from treadle.dsl.sources import PLAIN_ARRAYS
 
+from ...runtime.memory import POOL
 from ..compile.nvrtc import Cubin, compile_kernels
 from ..graphs.again import Again
 from .arguments import Arguments
@@ -198,8 +199,6 @@ class DriverDevice(ABC):
         return array
 
     def download(self, array: Any) -> np.ndarray[Any, Any]:
-        from ...runtime.memory import POOL
-
         found: np.ndarray[Any, Any] = POOL.allocate(array.shape, array.dtype)
         if array.nbytes:
             stream, target = cupy.cuda.get_current_stream(), found.ctypes.data

@@ -12,6 +12,7 @@ from cuda.bindings import driver as cu
 
 from treadle.dsl.types import int64
 
+from ..compile.nvrtc import compile_text
 from ..device.arguments import Arguments
 from ..device.calls import DriverError, checked
 from ..device.device import Block, Operation, Repeat
@@ -218,8 +219,6 @@ def conditional(device: DriverDevice) -> str | None:
 @lru_cache(maxsize=64)
 def go_on(device: DriverDevice) -> tuple[Loaded, Loaded]:
     """The kernels that tell a conditional node whether to go on, and that copy."""
-    from ..compile.nvrtc import compile_text
-
     go = device.load(compile_text(_LOOPS, "go_on", device.arch), 1)
     return go, device.load(compile_text(_LOOPS, "unless", device.arch), _COPY_THREADS)
 
