@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from treadle.dsl import target as targets
 from treadle.dsl.environment import variable
 from treadle.dsl.errors import BackendUnavailable, did_you_mean
+from treadle.dsl.target import Target
 from treadle.dsl.text import printable
 
 
@@ -58,6 +60,14 @@ BACKENDS: dict[str, Backend] = {
         ),
     )
 }
+
+
+def register(backend: Backend, target: Target) -> None:
+    """Make one more backend known, and what it is for: a folder for another machine calls this."""
+    BACKENDS[backend.name] = backend
+    targets.register(target)
+
+
 #: What else people call them.
 _ALSO = {"gpu": "cuda", "cpu": "native", "numpy": "reference", "llvm": "native"}
 

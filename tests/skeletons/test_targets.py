@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import treadle as td
+from treadle.backend import registry
 from treadle.backend.cuda.codegen.text import print_file
 from treadle.dsl import passes, target
 from treadle.dsl.configuration import Settings
@@ -49,3 +55,61 @@ def test_another_gpu_gets_kernels_of_a_gpu(name: str, hip: str) -> None:
 
 def test_what_nobody_registered_runs_the_graph() -> None:
     assert not target.target_of("abacus").kernels and target.target_of("cpu").name == "native"
+
+
+#: The folder of a backend that prints kernels and runs nothing.
+FOLDER = {
+    "__init__.py": """
+from treadle.backend.registry import Backend, register
+from treadle.dsl.target import Target
+
+register(
+    Backend("hip", "hip_of_a_test.executable", "hip_of_a_test", "AMD GPUs", instead="Read it."),
+    Target("hip", gpu=True),
+)
+
+def unavailable():
+    return "it prints text only"
+""",
+    "executable.py": """
+from treadle.backend.runtime.choosing import first_choice
+from treadle.backend.runtime.plan import Planner
+from treadle.skeletons.lower.lower import LoweringContext, lower
+
+def lowering(program, node):
+    return LoweringContext("hip", 104, vector_bytes=16, check=program.settings.check)
+
+def source(program, arch=None):
+    steps = Planner(program.roots, program.inputs).plan.steps
+    kernels = (k for s in steps for k in lower(s.node, lowering(program, s.node)).kernels)
+    return "".join(f"// {arch}\\n{kernel}\\n" for kernel in kernels)
+""",
+}
+
+
+@pytest.fixture
+def hip_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    folder = tmp_path / "hip_of_a_test"
+    folder.mkdir()
+    for name, text in FOLDER.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    monkeypatch.setattr(target, "_targets", dict(target._targets))
+    monkeypatch.setattr(registry, "BACKENDS", dict(registry.BACKENDS))
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.import_module("hip_of_a_test")
+    yield
+    for name in [name for name in sys.modules if name.startswith("hip_of_a_test")]:
+        del sys.modules[name]
+    registry.why_not.cache_clear()
+
+
+@pytest.mark.usefixtures("hip_folder")
+def test_a_backend_is_one_folder() -> None:
+    """It is listed, printed and explained, and says why it does not run."""
+    program = td.jit(lambda a: td.sum(td.sin(a) + 1, axis=0), backend="native").lower(A)
+    text = program.source("hip", arch="gfx942")
+    assert text.startswith("// gfx942") and "thread" in text and "sin" in text
+    assert "sum" in program.explain("hip")
+    assert td.backends()["hip"] == "unavailable: it prints text only"
+    with pytest.raises(td.BackendUnavailable, match="(?s)prints text only.*Read it"):
+        td.jit(lambda a: a + 1, backend="hip")(A)
