@@ -86,7 +86,7 @@ def run(
     errors: int = 0,
 ) -> CompiledKernel:
     compiled = compile_kernel(program, target=target)
-    compiled.launch([a.ctypes.data for a in arrays], scalars, tasks, errors)
+    compiled.bind()([a.ctypes.data for a in arrays], scalars, tasks, errors)
     return compiled
 
 

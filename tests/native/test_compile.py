@@ -120,7 +120,7 @@ def fresh(cache: DiskCache, factor: float) -> compiler.CompiledKernel:
 
 def works(compiled: compiler.CompiledKernel, factor: float) -> bool:
     x, out = np.arange(50, dtype=np.float32), np.zeros(50, np.float32)
-    compiled.launch([x.ctypes.data, x.ctypes.data, out.ctypes.data], [50], 1)
+    compiled.bind()([x.ctypes.data, x.ctypes.data, out.ctypes.data], [50], 1)
     return bool((out == x * np.float32(factor) + x).all())
 
 
@@ -261,7 +261,7 @@ def test_two_processes_share_a_directory(tmp_path: Path) -> None:
 def check_parallel(size: int = 100_003) -> None:
     x, out = np.arange(size, dtype=np.float32), np.zeros(size, np.float32)
     compiled = compile_kernel(saxpy())
-    compiled.launch([x.ctypes.data, x.ctypes.data, out.ctypes.data], [size], -(-size // 1000))
+    compiled.bind()([x.ctypes.data, x.ctypes.data, out.ctypes.data], [size], -(-size // 1000))
     assert (out == x * np.float32(2.5) + x).all()
 
 
@@ -317,16 +317,12 @@ def test_launcher_is_reusable() -> None:
         out = np.zeros(10, np.float32)
         launch([x.ctypes.data, x.ctypes.data, out.ctypes.data], [size], 1, 0, 10.0)
         assert out.sum() == size * 3.5
-    launch.pack([x.ctypes.data, x.ctypes.data, out.ctypes.data], [3], 0)
-    out[:] = 0
-    launch.run(1)
-    assert out.sum() == 3 * 3.5
 
 
 def _in_child(queue: Any) -> None:
     try:
         check_parallel()
-        queue.put(threads.runtime_name())
+        queue.put("openmp" if threads._state.openmp else "fine")
     except BaseException as error:
         queue.put(repr(error))
 
@@ -341,7 +337,7 @@ def test_after_a_fork() -> None:
     child = context.Process(target=_in_child, args=(queue,))
     child.start()
     try:
-        assert queue.get(timeout=60) in ("team", "python", "serial")
+        assert queue.get(timeout=60) == "fine"
         child.join(timeout=60)
         assert child.exitcode == 0
     finally:

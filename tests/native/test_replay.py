@@ -369,11 +369,11 @@ def test_without_native_threads() -> None:
             for _ in range(4):
                 assert np.array_equal(f(2.0, x), np.sqrt(2 * x) + 2)
         replays = f.lower(2.0, x).executable.calls.replays
-        print(threads.runtime_name(), len(replays.records))
+        print(threads.team(), len(replays.records))
     """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
                           env={**os.environ, "PYTHONPATH": ROOT}, check=False)  # fmt: skip
-    assert done.stdout.split() == ["python", "1"], done.stderr
+    assert done.stdout.split() == ["None", "1"], done.stderr
 
 
 # --- loops -----------------------------------------------------------------------------------

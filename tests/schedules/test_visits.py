@@ -135,7 +135,7 @@ def compiled(schedule: Any, shape: Sequence[int], leaf: Sequence[int]) -> Any:
     size = expected(schedule, shape, leaf).shape[1]
     outs = {o: np.zeros(size, np.int64) for o in node.leaves}
     addresses = [outs[b.leaf].ctypes.data for b in kernel.buffers]
-    compile_kernel(kernel).launch(addresses, scalars, 1, 0)
+    compile_kernel(kernel).bind()(addresses, scalars, 1)
     return np.stack([outs[o] for o in node.leaves])
 
 

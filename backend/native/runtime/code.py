@@ -23,7 +23,7 @@ from . import threads
 
 if TYPE_CHECKING:
     from treadle.dsl.operations.foreign import CompiledScalarFunction
-    from treadle.skeletons.ir.kernel import Buffer, Kernel
+    from treadle.skeletons.ir.kernel import Kernel
 
     from ..codegen.engine import Linked
     from ..codegen.target import Target
@@ -40,8 +40,9 @@ _FORMATS = {
 class CompiledKernel:
     """Machine code of one kernel.
 
-    A launch needs as many addresses as there are `pointers`, in order (`buffers`: all but local
-    ones), and scalars of these `types`.  `kernel` makes the kernel IR again; only texts need it.
+    A launch needs as many addresses as there are `pointers` (of the kernel's buffers in order, but
+    for local ones), and scalars of these `types`.  `kernel` makes the kernel IR again; only texts
+    need it.
     """
 
     def __init__(self, kernel: Callable[[], Kernel], pointers: int, types: tuple[ScalarType, ...],
@@ -62,18 +63,9 @@ class CompiledKernel:
 
         return self._target or Target.host()
 
-    @property
-    def buffers(self) -> tuple[Buffer, ...]:
-        return tuple(b for b in self.kernel.buffers if b.role != "local")
-
     def bind(self) -> Launcher:
         """A callable with memory of its own for the arguments; one per thread at a time."""
         return Launcher(self)
-
-    def launch(self, addresses: Sequence[int], scalars: Sequence[Number],
-               tasks: int, errors_address: int = 0, work: float | None = None) -> None:  # fmt: skip
-        """Run `tasks` tasks; see `Launcher`."""
-        Launcher(self)(addresses, scalars, tasks, errors_address, work)
 
 
 class Launcher:
@@ -81,8 +73,7 @@ class Launcher:
 
     `launcher(addresses, scalars, tasks, errors_address=0, work=None)`: `work` estimates the whole
     launch in elementary operations (about a nanosecond each); below `threads.SERIAL_WORK` the
-    calling thread does it alone.  None: not known, so all cores.  `pack` and `run` are its halves,
-    for launches that repeat.  Not for two threads at once.
+    calling thread does it alone.  None: not known, so all cores.  Not for two threads at once.
     """
 
     __slots__ = ("_call", "_complex", "_data", "_pack", "_pointer", "_space", "kernel")
@@ -128,13 +119,6 @@ class Launcher:
             else:
                 flat.append(value)
         return flat
-
-    def run(self, tasks: int, work: float | None = None) -> None:
-        """Run with the arguments set last."""
-        if tasks <= 1 or (work is not None and work < threads.SERIAL_WORK):
-            self._call(self._pointer, 0, tasks)
-        else:
-            threads.parallel(self.kernel.entry, self._call, self._pointer, tasks, work)
 
     def __call__(self, addresses: Sequence[int], scalars: Sequence[Number], tasks: int,
                  errors_address: int = 0, work: float | None = None) -> None:  # fmt: skip

@@ -129,16 +129,6 @@ def join_openmp() -> None:
     _state.openmp = True
 
 
-def runtime_name() -> str:
-    """What runs tasks in parallel here: "team", "openmp", "python" or "serial"."""
-    if thread_count() == 1:
-        return "serial"
-    if team() is None:
-        return "python"
-    join_openmp()
-    return "openmp" if _state.openmp else "team"
-
-
 def parallel(entry: int, call: Callable[[int, int, int], None], arguments: int,
              tasks: int, work: float | None = None) -> None:  # fmt: skip
     """Run tasks 0 … tasks − 1 of `entry` (`call` is the same function) and wait for all.
