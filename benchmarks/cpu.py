@@ -1,9 +1,9 @@
-"""Measures treadle on the CPU beside NumPy, SciPy, Numba and JAX.
+"""Measures treadle on the CPU against NumPy, SciPy, Numba and JAX.
 
     python -m benchmarks.cpu [--quick] [--only NAME] [--out benchmarks/results/mine.json]
 
 Prints a table; writes JSON, the table in Markdown, and a picture.  A full run takes some minutes
-and wants a quiet machine.
+and needs an idle machine.
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--tiny",
         action="store_true",
-        help="tiny data: checks every result, measures nothing worth reading",
+        help="tiny data: checks every result; the times mean nothing",
     )
     parser.add_argument(
         "--only",
         action="append",
         default=[],
         metavar="NAME",
-        help="only works whose name or group contains NAME (may be repeated)",
+        help="only workloads whose name or group contains NAME (may be repeated)",
     )
     parser.add_argument(
         "--out",
         type=Path,
         metavar="FILE.json",
-        help="where the results go (default: benchmarks/results/cpu-<date>.json)",
+        help="the file for the results (default: benchmarks/results/cpu-<date>.json)",
     )
     parser.add_argument("--backend", default="native", help="treadle's backend")
     parser.add_argument(
         "--one-core",
         action="store_true",
-        help="one thread for all and processor time: for looking into causes",
+        help="one thread for every library, and processor time: for analysis",
     )
-    parser.add_argument("--list", action="store_true", help="list the works and stop")
+    parser.add_argument("--list", action="store_true", help="list the workloads and stop")
     return parser.parse_args(argv)
 
 
@@ -73,7 +73,7 @@ def one_line(row: harness.Row) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The command; returns the exit status: 1 when a result is wrong or a work failed."""
+    """The command; returns the exit status: 1 if a result is wrong or a workload failed."""
     options = arguments(argv)
     if options.one_core and not os.environ.get(harness.ONE_CORE):
         alone(sys.argv[1:] if argv is None else argv)
@@ -124,7 +124,7 @@ def main(argv: list[str] | None = None) -> int:
             for row in rows:
                 print(one_line(row), flush=True)
             continue
-        print("interrupted: writing what there is", file=sys.stderr)
+        print("interrupted: writing the results so far", file=sys.stderr)
         break
     else:
         for row in overheads.overheads(scale, budget, lambda n: wanted(n, overheads.GROUP)):
@@ -188,7 +188,7 @@ def guarded(
     budget: float,
     sample: harness.Stopwatch = harness.host_stopwatch,
 ) -> list[harness.Row]:
-    """The rows of a work; one failed row when not even its data could be made."""
+    """The rows of a workload; one failed row if its data could not be made."""
     try:
         return harness.measure(work, top, budget, sample)
     except Exception as error:

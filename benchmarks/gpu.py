@@ -1,10 +1,10 @@
-"""Measures treadle on an NVIDIA GPU beside CuPy, PyTorch, JAX and Triton.
+"""Measures treadle on an NVIDIA GPU against CuPy, PyTorch, JAX and Triton.
 
     python -m benchmarks.gpu [--quick] [--only NAME] [--out benchmarks/results/mine.json]
 
 Prints a table; writes JSON, the table in Markdown, and a picture.  Times are device times (events)
-of results that stay on the device; JAX, which launches on streams of its own, is timed by the host
-around many calls.
+of results that stay on the device; JAX, which launches on its own streams, is timed by the
+host around many calls.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="smaller data, fewer repetitions")
     parser.add_argument("--tiny", action="store_true", help="tiny data: checks every result")
     parser.add_argument("--only", action="append", default=[], metavar="NAME",
-                        help="only works whose name or group contains NAME")  # fmt: skip
+                        help="only workloads whose name or group contains NAME")  # fmt: skip
     parser.add_argument("--out", type=Path, metavar="FILE.json")
-    parser.add_argument("--list", action="store_true", help="list the works and stop")
+    parser.add_argument("--list", action="store_true", help="list the workloads and stop")
     return parser.parse_args(argv)
 
 
 def require_gpu() -> None:
-    """End the command with a sentence where there is no GPU to measure on."""
+    """End the command with a message if there is no GPU."""
     import treadle as td
 
     state = td.backends()["cuda"]
@@ -64,7 +64,7 @@ def device() -> dict[str, Any]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The command; returns the exit status: 1 when a result is wrong or a work failed."""
+    """The command; returns the exit status: 1 if a result is wrong or a workload failed."""
     options = arguments(argv)
     started = perf_counter()
     from benchmarks.gpu_works import elementwise, folds, moving, overheads, products, stencils
@@ -102,7 +102,7 @@ def main(argv: list[str] | None = None) -> int:
             for row in rows:
                 print(one_line(row), flush=True)
             continue
-        print("interrupted: writing what there is", file=sys.stderr)
+        print("interrupted: writing the results so far", file=sys.stderr)
         break
     else:
         for row in overheads.overheads(scale, partial(_wanted_overhead, wanted_names)):

@@ -40,7 +40,7 @@ GPU = (
     ("float32 matrix product, 8192² (`a @ b`)", "float32 product, 8192², a @ b"),
     ("same, one fused Strassen level (`td.strassen`)", "float32 product, 8192², td.strassen"),
     ("int32 matrix product, 4096²", "int32 product, 4096²"),
-    ("one iteration of a loop over a small array", "a turn of 10000: one fused map"),
+    ("one iteration of a loop over a small array", "one of 10000 iterations: one fused map"),
     ("argmax of 256 M", "argmax of 256 M float32"),
     ("sparse matrix–vector product (`fold_seg`), 4 M rows of 16", "sparse product, 4 M rows of 16"),
 )

@@ -1,4 +1,4 @@
-"""The pen: a run as a table on the screen, a page, JSON and a picture; reasons come from notes."""
+"""Writes a run as a table on the screen, a page, JSON and a picture; reasons come from notes."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from benchmarks.provenance import CPU_PACKAGES, commit, describe, processor, ver
 
 
 def read_notes(path: Path) -> dict[str, str]:
-    """Reasons by work: a paragraph under each `## name`; the longest name that fits a row wins.
+    """Reasons by workload: the paragraph under each `## name`; the longest matching name wins.
 
-    A heading of the first level ends the last of them.
+    A heading of the first level ends the reasons.
     """
     notes: dict[str, str] = {}
     name = None
@@ -45,12 +45,12 @@ def _time(seconds: float) -> str:
 
 
 def _is_wrong(peer: Timing) -> bool:
-    """Whether a peer's time does not count: it computed something else."""
+    """Whether a peer's time does not count, because its result is wrong."""
     return peer.error is not None and not peer.error <= WRONG
 
 
 def cells(row: Row) -> tuple[str, ...]:
-    """A row as text: work, treadle, peers, ratio, of ceiling, target, met, error."""
+    """A row as text: workload, treadle, peers, ratio, of ceiling, target, met, error."""
     if row.unit != "ms" or row.value is not None:
         mine = "failed" if row.value is None else f"{row.value:.3g} {row.unit}"
     else:
@@ -78,10 +78,10 @@ def cells(row: Row) -> tuple[str, ...]:
 
 
 HEADS = (
-    "work",
+    "workload",
     "treadle ms",
     "peers ms, fastest first",
-    "× best peer",
+    "speedup",
     "of the ceiling",
     "target",
     "met",
@@ -115,20 +115,20 @@ def print_table(rows: Sequence[Row]) -> None:
 
 
 def markdown(rows: Sequence[Row], about: Mapping[str, Any]) -> str:
-    """The table for reading, and below it why rows miss their target."""
+    """The table in Markdown, and below it why rows miss their target."""
     lines = [
         f"# {about['title']}",
         "",
         f"{about['date']} · {describe(about['device'])} · "
         f"treadle {about['versions']['treadle']} at {str(about['commit'])[:12]}"
-        f"{', with changes not committed' if about['dirty'] else ''}"
+        f"{', with uncommitted changes' if about['dirty'] else ''}"
         f"{' · quick run: smaller data, fewer repetitions' if about['scale'] != 'full' else ''}",
         "",
-        "Times are medians of interleaved repetitions, ± half the distance between the quartiles. "
-        "“× best peer” is the best peer's time over treadle's: above 1, treadle is faster. The "
-        "ceiling is a copy of the bytes that the work must move (or a loop of fused "
-        "multiply-adds), timed in the same rounds. The error is the largest difference from a "
-        "float64 computation, over the largest value.",
+        "Times are medians of interleaved repetitions, ± half the interquartile range. The speedup "
+        "is over the fastest peer: above 1, treadle is faster. The ceiling is a copy of the bytes "
+        "that the workload must move (or a loop of fused multiply-adds), timed in the same rounds. "
+        "The error is the largest difference from a float64 computation, relative to the largest "
+        "value.",
     ]
     group = ""
     for row in rows:
@@ -154,7 +154,7 @@ def markdown(rows: Sequence[Row], about: Mapping[str, Any]) -> str:
 
 
 def plot(rows: Sequence[Row], path: Path, title: str) -> None:
-    """A bar per row: how many times as fast as the best peer."""
+    """A bar per row: the speedup over the fastest peer."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -174,7 +174,7 @@ def plot(rows: Sequence[Row], path: Path, title: str) -> None:
     axes.set_xscale("log")
     axes.set_yticks(range(len(shown)), [r.work for r in shown], fontsize=7)
     axes.set_ylim(len(shown) - 0.4, -0.6)
-    axes.set_xlabel("times as fast as the best peer (named at the bar)")
+    axes.set_xlabel("speedup over the fastest peer (named at the bar)")
     axes.set_title(title, fontsize=9)
     low, high = axes.get_xlim()
     axes.set_xlim(low, high * 3)  # room for the labels
@@ -186,7 +186,7 @@ def plot(rows: Sequence[Row], path: Path, title: str) -> None:
 
 @dataclass
 class Report:
-    """Everything a run found.  `device` and `packages` say where it ran."""
+    """The results of a run.  `device` and `packages` describe where it ran."""
 
     scale: str
     title: str = "treadle on the CPU"

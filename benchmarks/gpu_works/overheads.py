@@ -90,7 +90,7 @@ def turns(name: str, body: Callable[[Any, Any], Any], scale: Scale) -> Row:
             cp.cuda.Device().synchronize()
             found[key].append((perf_counter() - start) / n)
     times = {k: timing(v[1:]) for k, v in found.items()}
-    return _row(f"a turn of {n}: {name}", times.pop("treadle"), times, Goal("value", 5.0))
+    return _row(f"one of {n} iterations: {name}", times.pop("treadle"), times, Goal("value", 5.0))
 
 
 def iterated(scale: Scale) -> Row:
@@ -104,7 +104,7 @@ def iterated(scale: Scale) -> Row:
         ours(x, n)
         cp.cuda.Device().synchronize()
         samples.append((perf_counter() - start) / n)
-    return _row(f"a turn of {n}: iterate", timing(samples[1:]), {}, Goal("value", 5.0))
+    return _row(f"one of {n} iterations: iterate", timing(samples[1:]), {}, Goal("value", 5.0))
 
 
 def host_to_host(scale: Scale) -> Row:

@@ -120,7 +120,7 @@ def turns(scale: Scale, budget: float) -> Row:
         )
         peers["JAX"] = lambda: jax.block_until_ready(looped(x))
     return raced(
-        f"a turn of a while_loop over 64 elements ({n} turns)",
+        f"one iteration of a while_loop over 64 elements ({n} iterations)",
         lambda: ours(x),
         peers,
         Goal("value", 5.0),
@@ -369,7 +369,7 @@ def overheads(scale: Scale, budget: float, wanted: Callable[[str], bool]) -> lis
     repeats = {"full": 5, "quick": 2, "tiny": 1}[scale.name]
     parts: list[tuple[str, Callable[[], list[Row]]]] = [
         ("overheads: calling a compiled program", lambda: [small_call(scale, budget)]),
-        ("overheads: a turn of a while_loop", lambda: [turns(scale, budget)]),
+        ("overheads: one iteration of a while_loop", lambda: [turns(scale, budget)]),
         ("overheads: first call of 10 operations", lambda: first_calls(scale, repeats)),
         ("overheads: large programs of 1000 operations", lambda: large_programs(scale)),
         ("overheads: import treadle", lambda: importing(repeats)),
