@@ -6,15 +6,15 @@
     python -m benchmarks.matmul --largest float64=16384 --largest int32=8192 …
 
 Families: square; k = 4 096 with m = n varying; m = n = 8 192 with k varying (`--rank`, `--panel`:
-other fixed extents).  Ways: the standard product, Strassen's algorithm by one and two levels (by
-the default execution, and with `--executions` by every one that exists), and two rivals: the
-library's product (cuBLAS, CuPy, NumPy), and a plain Strassen over it with its workspace.
+other fixed extents).  Variants: the standard product, Strassen's algorithm with one and two levels
+(with the default execution, and with `--executions` every execution), and two peers: the library's
+product (cuBLAS, CuPy, NumPy), and a plain Strassen level over it that stores its block sums.
 
-Every way is checked against float64 (integers: against the exact product modulo 2^32) on a sample
-of rows and columns, and timed interleaved with the others; effective TFLOP/s count 2mkn for every
-algorithm.  Last come the sizes from which each way stays ahead of the library's product, and the
-largest square product that fits into the memory with and without workspace: as computed for the
-device, and multiplied in as much memory as the paper's card had.
+Every variant is checked against float64 (integers: against the exact product modulo 2^32) on a
+sample of rows and columns, and timed interleaved with the others; effective TFLOP/s count 2mkn for
+every algorithm.  Last come the extents from which each variant stays faster than the library, and
+the largest square product that fits into memory with and without workspace: computed for the
+device, and run in as much memory as the paper's GPU had.
 """
 
 from __future__ import annotations
@@ -270,9 +270,9 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 def page(found: dict[str, Any]) -> str:
     """The results as Markdown; "note": what a reader has to know of the run, added by hand."""
-    lines = [f"Effective TFLOP/s (× {found['peer']}) on {found['device']}, {found['date']}", "",
+    lines = [f"Effective TFLOP/s (speedup over {found['peer']}) on {found['device']}, {found['date']}", "",
              *([found["note"], ""] if "note" in found else []), table(found["rows"]), "",
-             "| family | type | way | ahead from |", "| --- | --- | --- | ---: |"]  # fmt: skip
+             "| family | type | variant | faster from |", "| --- | --- | --- | ---: |"]  # fmt: skip
     lines += [f"| {c['family']} | {c['type']} | {c['way']} | {c['from'] or 'never'} |"
               for c in found["crossovers"]]  # fmt: skip
     lines += ["", f"Largest square float32 product in {found['free'] / 1e9:.0f} GB: "

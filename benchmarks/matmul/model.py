@@ -100,19 +100,19 @@ def summary(rows: list[dict[str, Any]]) -> list[tuple[str, str, float, float, fl
 
 def page(rows: list[dict[str, Any]]) -> str:
     """The errors as Markdown."""
-    lines = [f"Predicted against measured times on an {H200.name}, n ≥ {LEAST}", "",
-             "| arithmetic | way | raw, mean error | left out, mean | largest |",
+    lines = [f"Errors of predicted times on an {H200.name}, n ≥ {LEAST}", "",
+             "| arithmetic | variant | raw, mean error | cross-validated, mean | largest |",
              "| --- | --- | ---: | ---: | ---: |"]  # fmt: skip
     lines += [f"| {a} | {w} | {r:.1%} | {m:.1%} | {x:.1%} |" for a, w, r, m, x in summary(rows)]
-    lines += ["", "Extents that fill no tile, or are no squares: predicted over measured", "",
-              "| m × k × n | way | ratio |", "| --- | --- | ---: |"]  # fmt: skip
+    lines += ["", "Extents that do not fill tiles, or are not square: predicted / measured", "",
+              "| m × k × n | variant | ratio |", "| --- | --- | ---: |"]  # fmt: skip
     lines += [f"| {' × '.join(map(str, r['size']))} | {r['way']} | {r['ratio']:.2f} |"
               for r in ragged()]  # fmt: skip
     lines += [
         "",
-        f"Three families through the language, every extent ≥ {LEAST}: mean error",
+        f"Three families through the language, all extents ≥ {LEAST}: mean error",
         "",
-        "| family | way | raw | corrected | largest |",
+        "| family | variant | raw | corrected | largest |",
         "| --- | --- | ---: | ---: | ---: |",
     ]
     chosen = [r for r in families() if min(r["size"]) >= LEAST and r["by"] != "library"]

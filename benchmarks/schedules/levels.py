@@ -1,12 +1,12 @@
-"""Predicted against counted, level by level: what a schedule moves, not only how long it takes.
+"""Predicted against counted traffic of a schedule, level by level.
 
     python -m benchmarks.schedules.levels [--only NAME …] [--out FILE.json]
     python -m benchmarks.schedules.levels --predict FILE.json
 
 Programs of the study run once under every schedule, after two runs that fill the caches, under
-Nsight Compute (`ncu`), which counts bytes of memory, bytes between L2 and L1s, cycles in which the
-L1s deliver words, and instructions.  The clock is not held.  `--predict` puts what the model says
-now beside what was counted before; no GPU is needed.
+Nsight Compute (`ncu`), which counts DRAM bytes, bytes between L2 and L1s, cycles in which the L1s
+deliver words, and instructions.  Clocks are not locked.  `--predict` puts the current model's
+predictions beside earlier counts; no GPU is needed.
 
 Writes JSON; `python -m benchmarks.schedules.pages` makes the table of docs/study.md of it.
 """

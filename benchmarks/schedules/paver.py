@@ -7,10 +7,10 @@ Regular programs (stencils, a naive product, a transposition) and irregular ones
 permuted blocks, block-sparse products), each under its row order, every structured order, CTA
 clustering (`Clusters`, `Agents`: Li et al., ASPLOS 2017), structured orders on agents, and
 `LocalityGraph` in its three ways (PAVER: Tripathy et al., TACO 2021), all with blocks of the same
-shape.  For each: the time of the
-preprocessing, lines that the first-level caches bring in, lines that memory gives, both simulated
-(`skeletons/simulator/device.py`; not with `--no-simulation`, for data as large as a GPU wants), and
-with `--run` the time on that backend, taken in turns.
+shape.  For each: the time of the preprocessing; the lines that the first-level caches load and
+those that memory delivers, both simulated (`skeletons/simulator/device.py`; not with
+`--no-simulation`, for data as large as a GPU needs); and with `--run` the time on that backend, in
+interleaved runs.
 
 Prints a table; writes JSON and the table in Markdown.  Without `--run` nothing is timed but the
 preprocessing.
@@ -444,20 +444,20 @@ def markdown(results: Sequence[Result], about: dict[str, Any]) -> str:
         f"# {about['title']}",
         "",
         f"{about['date']} · treadle {about['versions']['treadle']} at {str(about['commit'])[:12]}"
-        f"{', with changes not committed' if about['dirty'] else ''}",
+        f"{', with uncommitted changes' if about['dirty'] else ''}",
     ]
     if results[0].accesses:
         device = about["simulated"]
         lines += ["", f"**Simulated**: {device['count']} multiprocessors of {device['resident']} "
                   f"blocks, L1 of {device['l1']} lines each, L2 of {device['l2']} lines, lines of "
-                  "128 bytes; blocks of 8 × 32 elements. Misses are lines brought in; factors are "
-                  "against the row order (less is better).", "",
+                  "128 bytes; blocks of 8 × 32 elements. Misses count loaded lines; factors are "
+                  "relative to row order (less is better).", "",
                   *_markdown_table(SUMMARY_HEADS, summary(results))]  # fmt: skip
     if results[0].timing is not None:
-        lines += ["", f"**Measured** on {provenance.describe(about['device'])}: medians, taken in "
-                  "turns; gains over the row order of the same blocks (more is better); "
-                  "preprocessing of the quickest graph, by the host; the last column is the time "
-                  "of the best graph over that of the best of all others.", "",
+        lines += ["", f"**Measured** on {provenance.describe(about['device'])}: medians of "
+                  "interleaved runs; speedups over row order of the same blocks (more is better); "
+                  "preprocessing time of the fastest graph, on the host. The last column is the "
+                  "time of the best graph divided by that of the best other schedule.", "",
                   *_markdown_table(MEASURED_HEADS, measured(results))]  # fmt: skip
     for mine in _by_program(results):
         accesses = f"{mine[0].accesses:,} accesses; " * bool(mine[0].accesses)

@@ -1,9 +1,9 @@
-"""What an order alone gains: the same kernel body, its blocks or threads in another order.
+"""The gain of an order alone: the same kernel body, with its blocks or threads in another order.
 
     python -m benchmarks.schedules.reorder [--backend native|cuda] [--quick] [--out FILE.json]
 
-A naive product, an element a thread, and a transposition, one or four elements a thread, under many
-orders, each against the row order of the same blocks or of as many elements, in turns; results must
+A naive product with one element per thread, and a transposition with one or four, under many
+orders, each against row order of the same blocks or of as many elements, interleaved; results must
 agree bit for bit.  Prints the best of every block shape; writes JSON and a table in Markdown.
 """
 
@@ -164,9 +164,9 @@ def table(results: Mapping[str, Mapping[str, Mapping[str, float]]], about: Mappi
         f"# {about['title']}", "",
         f"{about['date']} · {provenance.describe(about['device'])} · treadle "
         f"{about['versions']['treadle']} at {str(about['commit'])[:12]}"
-        f"{', with changes not committed' if about['dirty'] else ''}", "",
-        "Milliseconds, medians, in turns. Gain: over the row order of the same blocks, the same "
-        "kernel body.", "",
+        f"{', with uncommitted changes' if about['dirty'] else ''}", "",
+        "Medians of interleaved runs, in milliseconds. The gain is over row order of the same "
+        "blocks, with the same kernel body.", "",
         "| program | row order | ms | best order of such blocks | ms | gain |",
         "| --- | --- | ---: | --- | ---: | ---: |",
     ]  # fmt: skip

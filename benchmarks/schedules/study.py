@@ -3,13 +3,13 @@
     python -m benchmarks.schedules.study [--backend native|cuda] [--quick] [--only NAME …]
                                          [--processes N] [--unseen]
 
-Every program of `programs.py` runs under every schedule that is legal for it, in turns, with its
-data in the caches (warm) and not (cold: something else was moved through them).  A schedule is
-compared with its control, the row order of the same block shape: without it a gain may be only the
-block's.  Predictions come from the access analysis, without a run.  With --processes, N processes
-lower and compile at the same time, and one at a time runs (30 programs on an H200: a minute).
+Every program of `programs.py` runs under every schedule that is legal for it, interleaved, with
+warm and with cold caches.  A schedule is compared with its control, row order with the same block
+shape; otherwise a gain might come from the block alone.  Predictions come from the access analysis,
+without a run.  With --processes, N processes lower and compile at the same time, and one at a time
+runs (30 programs on an H200: a minute).
 
-Prints a line a program; writes JSON and a table in Markdown to benchmarks/results.
+Prints a line per program; writes JSON and a table in Markdown to benchmarks/results.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ def table(results: Sequence[Result], about: Mapping[str, Any]) -> str:
         "# Which schedule for which operation?", "",
         f"{about['date']} · {provenance.describe(about['device'])} · treadle "
         f"{about['versions']['treadle']} at {str(about['commit'])[:12]}"
-        f"{', with changes not committed' if about['dirty'] else ''}", "",
+        f"{', with uncommitted changes' if about['dirty'] else ''}", "",
         "Times in milliseconds (medians; minima on a CPU), with warm caches unless *cold*. The "
         "gain is over row order with blocks of the same shape. *Spearman*: the rank correlation of "
         "predicted and measured times over all schedules except `Auto()`; times within 2 % are "

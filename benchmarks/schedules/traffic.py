@@ -1,11 +1,11 @@
-"""What goes between memory and multiprocessors under a schedule, by the counters of the hardware.
+"""Traffic between memory and multiprocessors under a schedule, by hardware counters.
 
     python -m benchmarks.schedules.traffic [--only NAME …] [--out FILE.json]
 
 The orders of `reorder.py`, and structured schedules beside locality graphs (`paver.py`), each run
-once under Nsight Compute (`ncu`), which counts the sectors of 32 bytes that loads ask the
-first-level caches for, that these ask the second level for, and that memory gives.  Only the kernel
-in question is profiled, with ten counters: about a second a schedule.
+once under Nsight Compute (`ncu`), which counts the 32-byte sectors that loads request from the
+first-level caches, that these request from the second level, and that memory delivers.  Only the
+kernel in question is profiled, with ten counters: about a second per schedule.
 
 Prints a table; writes JSON and the table in Markdown.
 """
@@ -35,9 +35,9 @@ S = td.schedule
 #: What is counted: its head in the table, and the counters that are added up.
 COUNTERS = {
     "time, ms": ("gpu__time_duration.sum",),
-    "loads of warps": ("l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",),
+    "warp loads": ("l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",),
     "L1 sectors": ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",),
-    "of these held": ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum",),
+    "L1 sector hits": ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum",),
     "L2 → L1 sectors": ("lts__t_sectors_srcunit_tex_op_read.sum",),
     "L1 → L2 sectors": ("lts__t_sectors_srcunit_tex_op_write.sum",),
     "L2 requests": ("lts__t_requests_srcunit_tex.sum",),
@@ -170,7 +170,7 @@ def main(argv: list[str] | None = None) -> int:
 
     require_gpu()
     about = {
-        "title": "What goes between memory and multiprocessors",
+        "title": "Traffic between memory and multiprocessors",
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "device": device(),
         "versions": provenance.versions(),
@@ -184,9 +184,9 @@ def main(argv: list[str] | None = None) -> int:
     head = [f"# {about['title']}", "",
             f"{about['date']} · {provenance.describe(device())} · treadle "
             f"{about['versions']['treadle']} at {str(about['commit'])[:12]}"
-            f"{', with changes not committed' if about['dirty'] else ''}", "",
-            "Counters of a single launch each, in millions; sectors of 32 bytes. The clock was not "
-            "held, and the caches were emptied before.", ""]  # fmt: skip
+            f"{', with uncommitted changes' if about['dirty'] else ''}", "",
+            "Counters of one launch each, in millions; sectors of 32 bytes. Clocks were not "
+            "locked, and the caches were flushed before.", ""]  # fmt: skip
     lines = table(results)
     path.with_suffix(".md").write_text("\n".join([*head, *lines, ""]), encoding="utf-8")
     print("\n".join(lines))
