@@ -1,14 +1,14 @@
-"""Where a kernel reads: index maps, affine where they are, and the reuse that follows.
+"""Access analysis: the index maps with which a kernel reads, and the reuse that they imply.
 
 An index map is a tuple of polynomials over the domain's axes, counted-loop indices, extents and
-run-time numbers.  It is affine when axes and loop indices occur to the first power only; then the
+scalar arguments.  It is affine if axes and loop indices occur to the first power only; then the
 offsets of all reads of one array through the same linear part form one `Access`, as in
 
     image[i + {-1, 0, 1}, j + {-1, 0, 1}] clamp
 
-The classes are those of Prasetya (2021), section 4.3: horizontal (elements of one row share what
-they read), vertical (neighbouring rows share it, or its cache lines), streaming (read once), random
-(places depend on data).
+The classes are those of Prasetya (2021), section 4.3: horizontal (elements of one row share
+reads), vertical (neighbouring rows share reads or cache lines), streaming (each value is read
+once), random (indices depend on data).
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _polynomial(e: Expr, done: dict[Expr, Polynomial | None]) -> Polynomial | No
 
 
 def _fixed(e: Expr) -> bool:
-    """Whether an expression has one value for a whole launch: only extents and numbers in it."""
+    """Whether an expression is constant during a launch: it contains only extents and scalars."""
     return all(isinstance(x, Const | Extent | Param | Apply) for x in walk((e,)))
 
 
@@ -107,7 +107,7 @@ def _atom_order(e: Expr) -> tuple[int, int, int]:
 
 
 def counters(roots: Iterable[Expr]) -> set[Expr]:
-    """The index variables of counted loops: they take part in index maps."""
+    """The index variables of counted loops, which may occur in index maps."""
     return {e.vars[0] for e in walk(roots) if isinstance(e, Loop)}
 
 
@@ -115,9 +115,10 @@ def counters(roots: Iterable[Expr]) -> set[Expr]:
 class Access:
     """All reads of one array through one linear index map.
 
-    `linear`: per axis of the array the map without its constant (None: not affine); `offsets`:
-    the constant vectors that occur; `kind`: "affine", "computed" (not affine, but from indices
-    alone) or "data"; `boundary`: what lies outside, None if nothing may.
+    `linear`: for each axis of the array, the map without its constant (None: not affine).
+    `offsets`: the constant vectors that occur.  `kind`: "affine", "computed" (not affine, but from
+    indices alone) or "data".  `boundary`: the boundary condition; None if reads are never out of
+    range.
     """
 
     leaf: Leaf
@@ -130,17 +131,17 @@ class Access:
 
     @property
     def count(self) -> int:
-        """Reads for one element of the domain (reads in loops once)."""
+        """Reads per element of the domain; reads in loops count once."""
         return len(self.offsets)
 
 
 def outer_axes(node: Node) -> int:
-    """The number of axes of the domain that have a thread or a task for each element."""
+    """The number of axes of the domain with a thread or a task per element."""
     return len(node.outer) if isinstance(node, Fold) and node.outer else len(node.iteration_space())
 
 
 def read_bodies(node: Node) -> tuple[Expr, ...]:
-    """What reads elements, over the axes of the domain; a product's k is the last axis."""
+    """The expressions that read, over the axes of the domain; a product's k is the last axis."""
     if isinstance(node, Matmul):
         rank = len(node.batch) + 2
         left = substitute((node.left,), {Index(rank - 1): Index(rank)})
@@ -155,7 +156,7 @@ def read_bodies(node: Node) -> tuple[Expr, ...]:
 
 
 def accesses(node: Node) -> list[Access]:
-    """The accesses of a kernel, array by array in order of first use."""
+    """The accesses of a kernel, grouped by array in order of first use."""
     bodies, seen_through = _inside(node)
     counting = counters(bodies)
     groups: dict[tuple[object, ...], list[tuple[int, ...]]] = {}
@@ -185,8 +186,8 @@ def accesses(node: Node) -> list[Access]:
 
 
 def _inside(node: Node) -> tuple[tuple[Expr, ...], dict[tuple[Node, int], str]]:
-    """What reads elements, with places as they are inside; and the boundaries of arrays whose
-    places are resolved at a border, as those of stencils over views are."""
+    """The expressions that read, with the indices used in the interior; and the boundary conditions
+    of arrays whose indices are resolved at a border, as in stencils over views."""
     bodies = read_bodies(node)
     if not isinstance(node, Generate):
         return bodies, {}
@@ -220,7 +221,7 @@ def _term_order(term: tuple[Monomial, int]) -> tuple[object, ...]:
 
 
 def _first(order: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The order of terms: indices before numbers, extents and what is computed."""
+    """Sort key of terms: indices precede scalars, extents and computed values."""
     return ({1: 0, 0: 1, 2: 2, 3: 3}[order[0]], *order[1:])
 
 
@@ -237,7 +238,7 @@ def _is_affine(p: Polynomial, counting: set[Expr]) -> bool:
 
 
 def depends_on_data(e: Expr, counting: set[Expr] | None = None) -> bool:
-    """Whether an index is computed from elements or from the state of a loop."""
+    """Whether an index depends on elements or on the state of a loop."""
     known = counting or set()
     return any(
         isinstance(x, Read | While) or (isinstance(x, Var) and x not in known) for x in walk((e,))
@@ -245,7 +246,7 @@ def depends_on_data(e: Expr, counting: set[Expr] | None = None) -> bool:
 
 
 def _with_classes(access: Access, outer: int) -> Access:
-    """The reuse between elements of the (outer) domain."""
+    """The access with its reuse classes between elements of the (outer) domain."""
     classes: tuple[str, ...]
     if access.kind == DATA:
         classes = ("random",)
@@ -262,8 +263,8 @@ def _with_classes(access: Access, outer: int) -> Access:
         missing = [k for k in range(outer) if k not in access.mentioned]
         horizontal = (last >= 0 and several[last]) or (outer > 0 and outer - 1 in missing)
         vertical = any(several[:last]) or any(k != outer - 1 for k in missing)
-        # Across memory, as a transposed read: neighbours lie rows apart, and each cache line that
-        # is brought in holds elements of the rows that follow.
+        # As in a transposed read, neighbouring elements are rows apart in memory, and each cache
+        # line also contains elements for the following rows.
         if outer > 1 and last > 0 and not horizontal:
             *rows, columns = (_axes(terms) for terms in access.linear)
             by_rows = bool(columns) and columns <= set(range(outer - 1))
@@ -274,13 +275,13 @@ def _with_classes(access: Access, outer: int) -> Access:
 
 
 def _axes(terms: Sequence[tuple[Monomial, int]]) -> set[int | Expr]:
-    """The axes of the domain, and what else, that an index moves with."""
+    """The axes of the domain, and other atoms, on which an index depends."""
     atoms = {atom for monomial, _ in terms for atom in monomial}
     return {a.axis if isinstance(a, Index) else a for a in atoms if not isinstance(a, Extent)}
 
 
 def _slides(terms: Sequence[tuple[Monomial, int]], outer: int) -> bool:
-    """Whether an axis moves with the element and with a loop inside it, as in `i + k`."""
+    """Whether an index depends on both an outer axis and an inner loop, as in `i + k`."""
     atoms = {atom for monomial, _ in terms for atom in monomial}
     inside = any(isinstance(a, Var) or (isinstance(a, Index) and a.axis >= outer) for a in atoms)
     return inside and any(isinstance(a, Index) and a.axis < outer for a in atoms)
@@ -295,7 +296,7 @@ def _reuse(horizontal: bool, vertical: bool) -> tuple[str, ...]:
 
 
 def show_access(access: Access, name: Callable[[Expr], str]) -> str:
-    """`[i + {-1, 0, 1}, j] clamp`, "a computed place" or "data-dependent"."""
+    """`[i + {-1, 0, 1}, j] clamp`, "computed from the indices" or "data-dependent"."""
     border = f" {access.boundary}" if access.boundary else ""
     if access.linear is None:
         count = "" if access.count == 1 else f" ({access.count} places)"
@@ -325,10 +326,10 @@ def _show_axis(terms: Sequence[tuple[Monomial, int]], offsets: Sequence[int],
 
 
 def show_terms(terms: Iterable[tuple[Monomial, int]], name: Callable[[Expr], str]) -> str:
-    """`i + 2·j − n` for the terms of a polynomial (its constant last).
+    """`i + 2·j − n` for the terms of a polynomial (the constant is last).
 
-    Extents stand in order of their names: numbers of arrays tell when those were first used, which
-    may have been in another program.
+    Extents are sorted by name: their node numbers depend on when the arrays were first used,
+    possibly in another program.
     """
 
     def order(e: Expr) -> tuple[int, int, str]:
@@ -348,7 +349,7 @@ def show_terms(terms: Iterable[tuple[Monomial, int]], name: Callable[[Expr], str
 
 
 def show_polynomial(p: Polynomial, name: Callable[[Expr], str]) -> str:
-    """A polynomial as text, constant last; "0" for none."""
+    """A polynomial as text, with the constant last; "0" if it has no terms."""
     terms = sorted(((m, c) for m, c in p.items() if m), key=_term_order)
     if p.get(()):
         terms.append(((), p[()]))

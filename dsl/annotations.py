@@ -1,4 +1,4 @@
-"""The types of what users give to operations, for annotations."""
+"""Type aliases for annotating the arguments and results of public operations."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
         def __cuda_array_interface__(self) -> dict[str, Any]: ...
 
 
-#: A number that is known while a program is traced.
+#: A number known at trace time.
 Number: TypeAlias = bool | int | float | complex | np.generic
-#: One number: known, or a value of the program.
+#: One number: known at trace time, or a value of the program.
 ScalarLike: TypeAlias = Union["Scalar", bool, int, float, complex, np.generic]
 #: A count, an extent or an index.
 IntLike: TypeAlias = Union["Scalar", int, np.integer[Any]]
-#: What `td.use` takes, arrays and scalars of the program, numbers.
+#: Arrays and scalars of the program, everything accepted by `td.use`, numbers.
 ArrayLike: TypeAlias = Union[
     "Array",
     "Scalar",
@@ -48,20 +48,20 @@ ArrayLike: TypeAlias = Union[
     memoryview,
     "array[Any]",
 ]
-#: What operations without a function of the elements return: arrays of arrays, scalars of scalars.
+#: The result of element-wise functions: an array for arrays, a scalar for scalars.
 Value: TypeAlias = Union["Array", "Scalar"]
 #: An element as a user's function takes or returns it, or the state of a loop: a scalar, or tuples,
-#: named tuples and dataclasses of such; for a loop over arrays, of arrays.
+#: named tuples and dataclasses of scalars; for a loop over arrays, of arrays.
 Element: TypeAlias = Any
-#: A user's function of elements.
+#: A user's function on elements.
 Function: TypeAlias = Callable[..., Element]
-#: What stands in the brackets of an array: NumPy's basic indexing, or an array of integers.
+#: The index in `a[…]`: NumPy's basic indexing, or an array of integers.
 Indexing: TypeAlias = ArrayLike | slice | EllipsisType | tuple[Any, ...] | list[Any] | None
-#: A shape: an extent for each axis, or the only one.
+#: A shape: an extent per axis, or a single extent.
 ShapeLike: TypeAlias = IntLike | Sequence[IntLike]
 #: One axis or several.
 AxisLike: TypeAlias = int | Sequence[int]
-#: An element type: treadle's, NumPy's or Python's, or the name of one.
+#: An element type: of treadle, NumPy or Python, or its name.
 DTypeLike: TypeAlias = Union["ScalarType", type, "np.dtype[Any]", str]
 #: A layer (`Column(256)`) or several (`Column(256) | Block(8, 32)`).
 ScheduleLike: TypeAlias = "Schedule"
@@ -81,7 +81,7 @@ class UnaryFunction(Protocol):
 
 
 class BinaryFunction(Protocol):
-    """An element-wise function of two operands, which broadcast."""
+    """An element-wise function of two operands, with broadcasting."""
 
     __name__: str
 

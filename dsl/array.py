@@ -1,4 +1,4 @@
-"""`Array`: the handle on a collective computation (Accelerate's `Acc`)."""
+"""`Array`: a handle to a collective computation (Accelerate's `Acc`)."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from .shapes import Extent, broadcast_shapes, stretched
 from .tracing import enclosing_kernel, forbid_nesting, refuse_unless_guarded
 from .types import LEAF, ScalarType, Structure
 
-#: Axes of an array, at most: NumPy's own limit.
+#: The maximal rank of an array: NumPy's limit.
 MOST_AXES = 64
 
 
 @never_set
 @user_facing_methods
 class Array(Operators["Array"]):
-    """A collective, data-parallel computation: nothing runs until it is run.
+    """A collective, data-parallel computation; it is an expression until `td.run` computes it.
 
-    `shape` holds an int for every extent known to be constant and a scalar for the others;
-    elements are scalars or (nested) tuples of them.
+    `shape` contains an int for each constant extent and a scalar for the others; elements are
+    scalars or (nested) tuples of scalars.
 
     >>> import treadle as td
     >>> a = td.iota(3) * 2
@@ -52,8 +52,8 @@ class Array(Operators["Array"]):
     ) -> None:
         if not (isinstance(leaves, list | tuple) and all(isinstance(x, Leaf) for x in leaves)):
             raise TracingError(
-                f"td.Array makes no array of {type(leaves).__name__}: operations return arrays.",
-                hint="td.use(x) makes one of data; td.fill(shape, 0.0), td.iota(n) of nothing.",
+                f"td.Array cannot make an array of {type(leaves).__name__}: operations do.",
+                hint="td.use(x) makes one from data; td.fill(shape, 0.0), td.iota(n) without data.",
             )
         self._leaves = tuple(leaves)
         self.structure = structure
@@ -65,7 +65,7 @@ class Array(Operators["Array"]):
                 hint="Make one axis of several: td.reshape(a, (n * m, …)).",
             )
 
-    # --- what it is ---
+    # --- properties ---
     @property
     def shape(self) -> tuple[Any, ...]:
         return tuple(int(e.value) if isinstance(e, Const) else Extent(e) for e in self._shape)
@@ -98,7 +98,7 @@ class Array(Operators["Array"]):
 
     def __hash__(self) -> int:
         raise TracingError(
-            "an array has no hash: == compares its elements, and tells no arrays apart.",
+            "an array has no hash: == compares its elements.",
             hint="Keep arrays in a list, or in a dict by names.",
         )
 
@@ -142,7 +142,7 @@ class Array(Operators["Array"]):
     def __bool__(self) -> bool:
         closed = self._is_closed()
         raise TracingError(
-            "the truth of an array is not known while a program is built.",
+            "the truth value of an array is not known while a program is traced.",
             hint="td.run(p) computes it: if td.run(p): …; & | ~ stand for and, or, not."
             if closed
             else "Write td.where(p, a, b) or td.cond(p, a, b) instead of if, td.while_loop(pred, "
@@ -150,8 +150,8 @@ class Array(Operators["Array"]):
         )
 
     def _is_closed(self) -> bool:
-        """Whether it can be computed here and now: it depends on no argument of a function that is
-        being traced, and on no state of a loop."""
+        """Whether the array can be computed now: it depends on no argument of a function that is
+        being traced and on no state of a loop."""
         if enclosing_kernel() is not None:
             return False
         inputs = (n for n in topological(self._leaves) if isinstance(n, Input))
@@ -162,8 +162,8 @@ class Array(Operators["Array"]):
             hint = "td.run(a) computes it."
             if not self._is_closed():
                 hint = (
-                    "It has none while a program is traced: operators and td's functions take the "
-                    "array as it is; td.the(a) makes a scalar of a rank-0 array."
+                    "Arrays have no values while a program is traced: operators and td's functions "
+                    "take the array itself; td.the(a) makes a scalar of a rank-0 array."
                 )
         return TracingError(f"{what} needs the value of an array that is not computed.", hint=hint)
 
@@ -200,12 +200,12 @@ class Array(Operators["Array"]):
 
     def __reduce__(self) -> Any:
         raise TracingError(
-            "an array cannot be pickled: it is an expression, whose values are not there yet.",
+            "an array cannot be pickled: it is an expression without values.",
             hint="Pickle td.run(a); or a program, td.jit(f).lower(*args), or program.save(path).",
         )
 
     def item(self) -> Any:
-        """Refused: the value is not there before the program runs."""
+        """Always raises an error: an array has no value before the program runs."""
         raise self._no_value("item()")
 
     # --- methods with NumPy's names ---
@@ -267,10 +267,10 @@ class Array(Operators["Array"]):
         return later.dot(self, other)
 
     def scheduled(self, schedule: Any = None, **named: Any) -> Array:
-        """The same array computed under another schedule."""
+        """The same array, computed under another schedule."""
         if named or schedule is None:
             raise TracingError(
-                "an array is scheduled by one schedule, that of the operation that makes it.",
+                "an array takes one schedule, for the operation that computes it.",
                 hint="Write array.scheduled(Row()). Operations are scheduled by name in programs: "
                 "td.jit(f).lower(…).scheduled(blur=Row()).",
             )
@@ -318,7 +318,7 @@ def broadcast_map(
     label: Label,
     structure: Structure = LEAF,
 ) -> Array:
-    """An element-wise operation over broadcast operands (scalars and arrays)."""
+    """An element-wise operation on operands (scalars and arrays) that broadcast."""
     forbid_nesting(label.operation)
     shapes = [o._shape for o in operands if isinstance(o, Array)]
     shape, checks = broadcast_shapes(shapes, label.operation)
@@ -342,7 +342,7 @@ def broadcast_map(
 def map_over(
     array: Array, place: Sequence[Expr], shape: Shape, label: Label, checks: tuple[Check, ...] = ()
 ) -> Array:
-    """An index transform: result[ix] = array[place(ix)], for every component."""
+    """An index transformation of every component: result[ix] = array[place(ix)]."""
     elements = tuple(array._element(place))
     node = Generate(shape, elements, label=label, where=user_location(), checks=checks)
     return Array(node.leaves, array.structure, shape)

@@ -1,13 +1,13 @@
-"""Places that were resolved at the border of a domain, and what they are inside it.
+"""Recognise indices resolved at the border of a domain, and simplify them for the interior.
 
-A stencil over a view reads an array at places that its border has made: of a[1:−1, 2:], clamped,
+A stencil over a view reads an array at indices computed by its boundary condition: for a[1:−1, 2:],
 
-    a[min(max(i − 1, 0), n − 1) + 1, j + 2]        inside:  a[i, j + 2]
-    in range(i − 1, n) ? a[i, j + 2] : 0           inside:  a[i, j + 2]
+    a[min(max(i − 1, 0), n − 1) + 1, j + 2]        interior:  a[i, j + 2]
+    in range(i − 1, n) ? a[i, j + 2] : 0           interior:  a[i, j + 2]
 
-where n is the extent of the domain along i.  That is so for slices, with steps too, transposed and
-reversed views, and producers that use indices as numbers.  Here these places are found in the
-expressions themselves, so that interior and border need no help from whoever made them.
+where n is the extent of the domain along i.  The same holds for slices with steps, transposed and
+reversed views, and producers that use indices as numbers.  This module finds such indices in the
+expressions themselves, so that splitting border from interior needs no information from producers.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from .expr import (
 from .operations.stencils import resolve_index, resolved_index
 from .scalar import apply_primitive
 
-#: Neighbours further from their element share nothing, and the border they have may be all of an
-#: array: they are left as they are.
+#: Offsets beyond this are ignored: such neighbours share no reads, and their border could be the
+#: entire array.
 FARTHEST = 64
 
 
 class Inside:
-    """A change for `rewrite`: what expressions are where such places are in range.
+    """A transformation for `rewrite` that replaces border indices by those of the interior.
 
-    `extents`: the variables that stand for the element along an axis, and how long it is.
-    `low` and `high`: the least and greatest distance of the places found from each variable;
-    `kinds`: the boundaries that resolved them; `guarded`: what only choices by range read.
+    `extents`: maps the index variable of each axis to its extent. `low` and `high`: the least and
+    greatest offset found for each variable. `kinds`: the boundary conditions found.  `guarded`:
+    arrays read only under range tests.
     """
 
     def __init__(self, extents: Mapping[Expr, Expr]) -> None:
@@ -57,7 +57,7 @@ class Inside:
         return e
 
     def of(self, roots: Sequence[Expr]) -> tuple[Expr, ...]:
-        """`roots` inside."""
+        """`roots`, as they are in the interior."""
         return rewrite(roots, self)
 
     def _place(self, e: Apply) -> Expr:
@@ -74,7 +74,7 @@ class Inside:
         return x
 
     def _chosen(self, e: Proj, choice: Cond) -> Expr:
-        """A choice by whether places are in range: of its tests, those of other axes remain."""
+        """A choice by range tests: the tests of other axes remain."""
         tests = conjuncts(choice.args[0])
         ranges = {x for t in tests if (x := self._below_extent(t)) is not None}
         ranges &= {x for t in tests if (x := _not_negative(t)) is not None}
@@ -97,7 +97,7 @@ class Inside:
         return Proj(Cond(condition, choice.then, choice.other), e.which)
 
     def _below_extent(self, e: Expr) -> Expr | None:
-        """The x of  x < n  near the element of an axis of n."""
+        """The x of  x < n, where x is near the index of an axis of extent n."""
         if not isinstance(e, Apply) or e.op.name != "less":
             return None
         x, limit = e.args

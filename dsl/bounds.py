@@ -1,4 +1,4 @@
-"""Between which numbers integer scalars lie, and so where their arithmetic cannot wrap."""
+"""Interval arithmetic on integer scalars, to prove that their arithmetic does not overflow."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Callable, Sequence
 from .expr import Apply, Const, Expr, Extent, is_common_sum, walk
 from .types import ScalarType, int64
 
-#: The least and the greatest number.
+#: The least and the greatest value.
 Range = tuple[int, int]
 
-#: More elements than any memory holds.  (An empty array or a view that repeats its elements may
-#: have an extent beyond: what must be right for these, too, takes extents for any int64.)
+#: An upper bound on extents of arrays in memory. (An empty array, or a view that repeats its
+#: elements, may have a larger extent: code that must be correct for these assumes any int64.)
 MEMORY = 1 << 57
 
 
 def whole(t: ScalarType) -> Range:
-    """All numbers of an integer type; 0 and 1 for booleans."""
+    """The range of an integer type; 0 and 1 for booleans."""
     return int(t.lowest), int(t.highest)
 
 
@@ -29,13 +29,13 @@ def exact(op: str, t: ScalarType, args: Sequence[Range]) -> Range:
 
 
 def wraps(found: Range, t: ScalarType) -> bool:
-    """Whether some of these numbers are outside of a type."""
+    """Whether a range exceeds a type."""
     low, high = whole(t)
     return found[0] < low or found[1] > high
 
 
 def bounds(e: Expr) -> Range:
-    """Between which numbers an integer expression over extents of arrays in memory lies."""
+    """The range of an integer expression over extents of arrays in memory."""
     if _is_long(e):
         return whole(int64)
     found: dict[Expr, Range] = {}
@@ -64,8 +64,8 @@ def _is_long(e: Expr) -> bool:
 
 
 def along(e: Expr) -> tuple[Extent, int] | None:
-    """An extent of an array, and a factor times which `e` is at most it (or it as 1, where it is
-    0): of slices and of what is a little longer; None: `e` is made of something else."""
+    """An extent of an array and a factor, such that `e` ≤ factor · max(extent, 1).  Covers slices
+    and slightly longer extents; None for other expressions."""
     if isinstance(e, Extent):
         return e, 1
     if not isinstance(e, Apply):

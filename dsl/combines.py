@@ -1,4 +1,4 @@
-"""Combining functions that treadle itself writes and knows again: of sums, of `argmin`."""
+"""Built-in combining functions, and how to recognise them: sums, extremes, `argmin`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .interning import kept_with
 from .scalar import apply_primitive
 from .types import ScalarType, int64
 
-#: Rows of fewer elements are folded one element after the other, from the left: many of them side
-#: by side (lanes of a vector, threads of a GPU), or each as a loop inside the kernel that reads it.
+#: Shorter rows are folded sequentially, from left to right: many rows in parallel (in vector lanes
+#: or GPU threads), or each as a loop inside the kernel that reads it.
 SHORT_ROW = 64
 
 
@@ -38,9 +38,9 @@ def _identity(op: str, t: ScalarType) -> Const | None:
 
 
 def identities(combine: Combine) -> tuple[Const, ...] | None:
-    """Neutral elements of a combination of known primitives; None if one is not known.
+    """The neutral elements of a combination of built-in primitives; None if any is unknown.
 
-    They are neutral for every bit: −0.0 for sums, NaN for fmin.
+    They are exactly neutral in every bit: −0.0 for sums, NaN for fmin.
     """
     if not is_commutative(combine):
         return None
@@ -55,7 +55,7 @@ def identities(combine: Combine) -> tuple[Const, ...] | None:
 
 
 def _elements(*types: ScalarType) -> tuple[Var, ...]:
-    """One operand: a variable per component."""
+    """The variables of one operand, one per component."""
     return tuple(Var("element", t) for t in types)
 
 
@@ -67,8 +67,8 @@ def simple_combine(name: str, type_: ScalarType) -> Combine:
 
 @lru_cache(maxsize=64)
 def argument_combine(type_: ScalarType, better: str) -> Combine:
-    """Of two (value, index) the one whose value is better ("less" or "greater"), NaN best of all;
-    of equal values the one of lower index.  Commutes."""
+    """Combine (value, index) pairs: take the pair whose value is better ("less" or "greater"); NaN
+    is best of all; of equal values take the lower index.  Commutative."""
     left, right = _elements(type_, int64), _elements(type_, int64)
     (x, i), (y, j) = left, right
     take = apply_primitive(better, [y, x])
@@ -87,7 +87,7 @@ def argument_combine(type_: ScalarType, better: str) -> Combine:
 
 
 def argument_ahead(combine: Combine) -> Combine | None:
-    """What an `argument_combine` is where the right index is the greater: ties need no test."""
+    """An `argument_combine` for right indices that are always greater: ties need no test."""
     better = argument_of(combine)
     if better is None:
         return None
@@ -99,7 +99,7 @@ def argument_ahead(combine: Combine) -> Combine | None:
 
 
 def argument_passes(better: str, x: Expr, y: Expr) -> Expr:
-    """Whether `y`, which comes later, is better than `x`, or the first NaN."""
+    """Whether `y`, with the later index, replaces `x`: it is better, or the first NaN."""
     if not x.type.is_inexact:
         return apply_primitive(better, [y, x])
     no_better = {"greater": "less_equal", "less": "greater_equal"}[better]
@@ -109,7 +109,7 @@ def argument_passes(better: str, x: Expr, y: Expr) -> Expr:
 
 
 def argument_of(combine: Combine) -> str | None:
-    """ "less" or "greater" if it is that `argument_combine`, else None."""
+    """ "less" or "greater" if `combine` is that `argument_combine`, else None."""
     types = [r.type for r in combine.results]
     if len(types) != 2 or types[1] != int64 or types[0].is_complex:
         return None
@@ -121,9 +121,10 @@ def argument_of(combine: Combine) -> str | None:
 
 @kept_with(1)
 def apart(combine: Combine) -> tuple[tuple[tuple[int, ...], Combine], ...]:
-    """The combinations that go on side by side in one: which components each has, and itself.
+    """The independent combinations inside `combine`, each with the numbers of its components.
 
-    Of `sum` and `argmin` of one array, folded together: (0,) a sum, (1, 2) of values and places.
+    For `sum` and `argmin` of one array, folded together: (0,) for the sum, (1, 2) for value and
+    index.
     """
     number = {v: k for side in (combine.left, combine.right) for k, v in enumerate(side)}
     groups: list[set[int]] = []
@@ -143,7 +144,7 @@ def apart(combine: Combine) -> tuple[tuple[tuple[int, ...], Combine], ...]:
 
 
 def is_commutative(combine: Combine) -> bool:
-    """Whether every component is a primitive known to commute, on its own component."""
+    """Whether each component combines only its own operands, by a commutative primitive."""
     for left, right, result in zip(combine.left, combine.right, combine.results, strict=True):
         if not (isinstance(result, Apply) and result.op.reduces and len(result.args) == 2):
             return False
@@ -161,7 +162,7 @@ def called(combine: Combine) -> str:
 
 
 def ways(combine: Combine) -> list[str]:
-    """The names of what combines each component."""
+    """The names of the primitives that combine each component."""
     operands = {*combine.left, *combine.right}
     found = [
         r.op.name if isinstance(r, Apply) and set(r.args) <= operands else ""

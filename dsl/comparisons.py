@@ -1,4 +1,4 @@
-"""Comparisons of integers that no integer type holds both of: exact, as in NumPy 2."""
+"""Exact comparisons of integers without a common integer type, as in NumPy 2."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .types import bool_, promote, uint64
 COMPARISONS = frozenset(
     ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
 )  # fmt: skip
-#: What a comparison is called with its sides exchanged.
+#: The comparison with exchanged operands.
 _MIRRORED = {"less": "greater", "less_equal": "greater_equal", "greater": "less",
              "greater_equal": "less_equal"}  # fmt: skip
 
 
 def exact_comparison(name: str, operands: Sequence[Expr]) -> Expr | None:
-    """What a comparison is where the common type of two integers would not do: beside a Python
-    number that the other's type may not hold, and of uint64 with signed integers.  Else None."""
+    """An exact comparison of two integers whose common type cannot represent both: a Python integer
+    that may not fit in the other type, or uint64 with a signed type.  None for other operands."""
     if name not in COMPARISONS:
         return None
     first, second = operands
@@ -36,8 +36,8 @@ def exact_comparison(name: str, operands: Sequence[Expr]) -> Expr | None:
 
 
 def _with_number(name: str, e: Expr, number: Expr) -> Expr | None:
-    """Integers beside a number that their type may not hold: they are compared with the nearest
-    that it holds, and beyond this all are less, or none.  None where it holds the number."""
+    """Compare with an integer that may not fit in the type of `e`: clamp it to that type's range;
+    if it was out of range, the result is constant.  None if it always fits."""
     least, most = bounds(number)
     if not wraps((least, most), e.type):
         return None
@@ -57,7 +57,7 @@ def _with_number(name: str, e: Expr, number: Expr) -> Expr | None:
 
 
 def _by_sign(name: str, first: Expr, second: Expr) -> Expr:
-    """Signed integers beside uint64: what is below 0 is less than all, the rest fits in uint64."""
+    """Compare signed integers with uint64: negative ones are less; the others fit in uint64."""
     if not first.type.signed:
         return _by_sign(_MIRRORED.get(name, name), second, first)
     below = simplify.apply(TABLE["less"], (first, Const(0, first.type)), bool_)

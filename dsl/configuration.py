@@ -16,11 +16,11 @@ from .evaluator import evaluator
 
 @dataclass(frozen=True)
 class Settings:
-    """What a run may depend on besides the program.
+    """The options of a run that are not part of the program.
 
-    backend None: the best that works here; check: out-of-range indices raise; fast_math: float
-    identities that may change a bit; recognise: idioms become library kernels; deterministic: no
-    result depends on the order of atomics; fast_precision: Strassen for floats.
+    backend: None for the best available; check: out-of-range indices raise; fast_math: permit float
+    identities that may change bits; recognise: replace idioms by library kernels; deterministic: no
+    result depends on the order of atomics; fast_precision: permit Strassen for floats.
     """
 
     backend: str | None = None
@@ -34,7 +34,7 @@ class Settings:
 warn_of_mistakes()
 
 
-#: Equal settings are one object, on all threads: calls are repeated where `is` says so.
+#: Settings are interned across threads, because replayed calls compare them with `is`.
 _known: dict[Settings, Settings] = {}
 
 
@@ -53,20 +53,22 @@ class _Local(threading.local):
     def __init__(self) -> None:
         self.environment = _of_environment()
         self.settings = _interned(Settings(**self.environment))
-        self.outside: list[Settings] = []  # of the blocks around what runs
+        self.outside: list[Settings] = []  # settings outside each entered block
 
 
 _local = _Local()
 
 
 def settings() -> Settings:
-    """The settings in force on this thread."""
+    """The current settings of this thread."""
     return _local.settings
 
 
 def look_around() -> None:
-    """Read the environment again, outside all blocks: calls that trace do, calls that repeat
-    spare themselves its half microsecond."""
+    """Read the environment variables again, unless inside a block.
+
+    Calls that trace do this; replayed calls save its half microsecond.
+    """
     if _local.outside:
         return
     now = _of_environment()
@@ -76,8 +78,8 @@ def look_around() -> None:
 
 
 class _Block(ContextDecorator, AbstractContextManager[None]):
-    """Settings while a block of code, or a decorated function, runs.  One that is made and never
-    entered changes nothing, which is warned of."""
+    """Settings for a block of code or a decorated function.  Warns if it is created but never
+    entered."""
 
     def __init__(self, name: str, **changes: Any) -> None:
         given = ", ".join(f"{k}={v!r}" for k, v in changes.items())
@@ -104,8 +106,8 @@ class _Block(ContextDecorator, AbstractContextManager[None]):
     def __del__(self) -> None:
         if not self.used:
             warnings.warn(
-                f"{self.text} alone changes nothing: write `with {self.text}:` around what it is "
-                "for.",
+                f"{self.text} alone changes nothing: write `with {self.text}:` around the code it "
+                "is for.",
                 stacklevel=2,
             )
 
@@ -119,7 +121,7 @@ def config(
     recognise: bool | None = None,
     deterministic: bool | None = None,
 ) -> AbstractContextManager[None]:
-    """Defaults for a block; what is not given stays as it is."""
+    """Change settings for a block; those not given keep their values."""
     evaluator().require_backend_name(backend)
     later.refuse_traced(
         "config",
@@ -143,5 +145,5 @@ def precision(fast: bool = False) -> AbstractContextManager[None]:
 
 
 def current_backend() -> str:
-    """The backend a program built here will run on, unless told otherwise."""
+    """The backend on which a program traced now will run by default."""
     return evaluator().choose_backend(settings().backend)

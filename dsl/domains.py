@@ -1,4 +1,4 @@
-"""Inside which loops and conditions the nodes of a graph are computed."""
+"""The loops and branches that contain the nodes of a graph."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from .graph import (
 
 
 def regions(roots: Sequence[Leaf]) -> dict[Node, frozenset[Node]]:
-    """The loop states every node depends on; with one state of a loop all of it, for they change
-    together."""
+    """The loop states on which each node depends.  Dependence on one state of a loop implies all of
+    them, as they change together."""
     found: dict[Node, frozenset[Node]] = {}
     order = list(topological(roots))
     loops = [node for node in order if isinstance(node, ArrayLoop)]
@@ -40,17 +40,17 @@ def regions(roots: Sequence[Leaf]) -> dict[Node, frozenset[Node]]:
     return found
 
 
-#: A side of a cond, or the body of a loop, by the node and the side.
+#: A nest of cond sides and loop bodies, each given by its node and side.
 Place = frozenset[tuple[Node, int]]
-#: Places of a node, at most; one that has more shares them with no other.
+#: The most places of a node.  A node with more gets a unique place, which it shares with no other.
 MOST_PLACES = 8
 
 
 def places(roots: Sequence[Leaf]) -> dict[Node, frozenset[Place]]:
-    """Where each node is computed: nowhere else than inside these sides of conds and bodies of
-    loops, each with those around it; the empty place is the program itself.
+    """For each node, the nests of cond sides and loop bodies inside which it is computed; the empty
+    set is the top level of the program.
 
-    What a test of a loop needs is computed where the loop is, its body if there is a turn.
+    The operands of a loop's predicate are computed where the loop is, or in its body.
     """
     order = list(topological(roots))
     everywhere: frozenset[Place] = frozenset({frozenset()})
@@ -78,6 +78,6 @@ def places(roots: Sequence[Leaf]) -> dict[Node, frozenset[Place]]:
 
 
 def _least(found: set[Place], node: Node) -> frozenset[Place]:
-    """The places that are in no other."""
+    """The places that contain no other place as a subset: the outermost ones."""
     least = frozenset(p for p in found if not any(other < p for other in found))
     return least if len(least) <= MOST_PLACES else frozenset({frozenset({(node, 0)})})

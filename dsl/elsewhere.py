@@ -1,4 +1,4 @@
-"""Names of NumPy, JAX and others that are not treadle's, and what is written here instead."""
+"""Names from NumPy, JAX and other libraries that treadle lacks, with the treadle equivalent."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _KERNEL = "td.generate(shape, lambda i, j: …) with reads such as a[i, j]"
 _WHOLE = "arrays are values: write what every element becomes, as in td.generate or td.where"
 _TRIANGLE = "td.imap(lambda i, j, x: td.where(j <= i, x, 0), a); j >= i for the upper one"
 _CONVOLUTION = "td.correlate(a, weights), td.convolve, or td.stencil(lambda w: …, a)"
-_ORDERED = "td.sort(a, axis), and read the middle of it, or whatever place"
-_WITHOUT_NAN = "put in what changes nothing: td.sum(td.where(td.isnan(a), 0, a)), and the like"
+_ORDERED = "td.sort(a, axis), and read the element at the middle, or at any position"
+_WITHOUT_NAN = "replace NaN by a neutral value: td.sum(td.where(td.isnan(a), 0, a)), and so on"
 _TRAPEZES = "td.sum((y[1:] + y[:-1]) * (x[1:] - x[:-1])) / 2"
 _SOLVED = (
     "for small matrices write it out (td.map, td.generate), or a loop: td.while_loop, td.iterate"
@@ -24,10 +24,10 @@ _PARALLEL = "nothing is marked parallel: td.map, td.generate and all other opera
 _FILTERED = "td.stencil(lambda w: …, a) with the weights in it, or td.correlate(a, weights)"
 _SETS = "td.run(x) computes an array for NumPy's; td.unique and td.isin are here"
 _BUILTIN = "types have their widths in their names: td.bool_, td.int64, td.float64, td.complex128"
-#: … of an array whose values are asked for.
+#: The hint for reading the values of an array.
 RUN = "td.run(x) computes it: a NumPy array, of rank 0 for one value, whose .item() is a number"
 
-#: What another library calls it: what to write.
+#: Function names of other libraries → the equivalent.
 INSTEAD = {
     "array": _USE,
     "asarray": _USE,
@@ -35,13 +35,13 @@ INSTEAD = {
     "tensor": _USE,
     "ndarray": "an array is a td.Array; " + _USE,
     "asnumpy": "td.run(x) computes an array for NumPy",
-    "vmap": "operations take leading axes as they are; td.map(f, a) applies f to every element",
+    "vmap": "operations accept leading axes; td.map(f, a) applies f to every element",
     "vectorize": "td.map(f, a, b) applies a function to every element",
     "fori_loop": "td.loop(n, lambda k, state: …, init), or td.iterate(n, f, init)",
     "select": "td.where(p, a, b) element by element; td.cond(p, a, b) for one predicate",
     "switch": "td.cond(p, a, b), one inside another",
     "lax": "its functions are td's: td.loop, td.while_loop, td.cond, td.scanl, td.fold, td.scatter",
-    "segment_sum": "td.fold_seg(f, 0, a, lengths) for segments that lie side by side; "
+    "segment_sum": "td.fold_seg(f, 0, a, lengths) for contiguous segments; "
     "td.scatter(td.zeros((n,)), segments, a, f) for segments by number; f = lambda x, y: x + y",
     "scan": "td.scanl(f, init, a), td.scanl1(f, a) or td.cumsum(a): associative functions; "
     "td.loop for others",
@@ -103,7 +103,7 @@ INSTEAD = {
     "len": "a.shape[0]",
     "range": "td.arange(n), or td.loop(n, f, init) for a loop",
     "sorted": "td.sort(a)",
-    "print": "return what you want to see: there are no values before the program runs",
+    "print": "return the value: there are no values before the program runs",
     "concat": "td.concatenate([a, b], axis)",
     "vstack": "td.concatenate([a, b], axis=0)",
     "hstack": "td.concatenate([a, b], axis=1), or axis=0 for one axis",
@@ -131,12 +131,12 @@ INSTEAD = {
     "intp": _BUILTIN,
     "float": _BUILTIN,
     "complex": _BUILTIN,
-    "copy": "arrays never change: use it as it is",
+    "copy": "arrays are immutable: use the array itself",
     "tri": "td.generate((n, m), lambda i, j: j <= i)",
     "ptp": "td.max(a) - td.min(a)",
     "nan_to_num": "td.where(td.isnan(a), 0, a)",
-    "argwhere": "td.compact(p, td.iota(n)): the places where p holds, and how many",
-    "flatnonzero": "td.compact(p, td.iota(n)): the places where p holds, and how many",
+    "argwhere": "td.compact(p, td.iota(n)): the indices where p holds, and their count",
+    "flatnonzero": "td.compact(p, td.iota(n)): the indices where p holds, and their count",
     "dstack": "td.stack([a, b], axis=-1)",
     "column_stack": "td.stack([a, b], axis=1)",
     "array_split": "slices: a[:k], a[k:]",
@@ -182,7 +182,7 @@ INSTEAD = {
     "set_num_threads": "TREADLE_NUM_THREADS=… in the environment",
 }
 
-#: … of an array.
+#: Names of array methods.
 METHODS = {
     "numpy": RUN,
     "tolist": RUN + "; td.run(x).tolist() is a list",
@@ -190,10 +190,10 @@ METHODS = {
     "get": RUN,
     "compute": RUN,
     "block_until_ready": RUN,
-    "copy": "arrays never change: use it as it is",
-    "clone": "arrays never change: use it as it is",
+    "copy": "arrays are immutable: use the array itself",
+    "clone": "arrays are immutable: use the array itself",
     "fill": "arrays never change: td.full_like(a, value)",
-    "at": "arrays never change: td.scatter or td.permute writes at computed places, "
+    "at": "arrays never change: td.scatter or td.permute writes at computed indices, "
     "td.where chooses",
     "view": "x.astype(type) converts values",
     "to": "x.astype(type) converts; td.config(backend=…) says where it runs",
@@ -206,7 +206,7 @@ METHODS = {
     "mT": "td.swapaxes(a, -1, -2)",
 }
 
-#: … of what NumPy's functions of elements have as methods.
+#: Names of methods of NumPy's ufuncs.
 UFUNC_METHODS = {
     "reduce": "Write td.fold(f, init, a, axis), or td.fold1(f, a, axis).",
     "accumulate": "Write td.scanl1(f, a, axis).",
@@ -216,7 +216,7 @@ UFUNC_METHODS = {
 }
 
 
-#: Keywords of other libraries, with the one that is meant …
+#: Keyword arguments of other libraries → treadle's name for them.
 _SYNONYMS = {
     "dim": "axis",
     "axes": "axis",
@@ -230,7 +230,7 @@ _SYNONYMS = {
     "mode": "boundary",
     "fill_value": "value",
 }
-#: … or what is written instead.
+#: Keyword arguments of other libraries → the equivalent.
 _KEYWORDS = {
     "out": "Results are new arrays: write b = f(a)",
     "where": "Choose the elements before: td.where(p, a, 0)",
@@ -240,20 +240,20 @@ _KEYWORDS = {
     "sort.order": "Ascending is the only order: td.reverse(td.sort(a), axis) descends",
     "order": "An array has no layout: leave it out",
     "initial": "td.fold(f, init, a) starts with a value",
-    "static_argnums": "What shapes the program goes into a closure: td.jit(lambda a: f(a, n))",
-    "static_argnames": "What shapes the program goes into a closure: td.jit(lambda a: f(a, n=n))",
-    "donate_argnums": "Memory is used again as it is: leave it out",
-    "nopython": "All of it is compiled: leave it out",
-    "parallel": "All of it is parallel: leave it out",
-    "cache": "Compiled code is kept on disk as it is: leave it out",
+    "static_argnums": "Put the value into a closure: td.jit(lambda a: f(a, n))",
+    "static_argnames": "Put the value into a closure: td.jit(lambda a: f(a, n=n))",
+    "donate_argnums": "Memory is reused automatically: leave it out",
+    "nopython": "Everything is compiled: leave it out",
+    "parallel": "Everything is parallel: leave it out",
+    "cache": "Compiled code is cached on disk automatically: leave it out",
     "fastmath": "Write fast_math=True",
-    "reverse": "td.reverse(a, axis) turns an array round",
+    "reverse": "td.reverse(a, axis) reverses an array",
     "key": "td.take(a, td.argsort(keys)) sorts by keys",
 }
 
 
 def instead_of_keyword(function: str, word: str, known: Iterable[str]) -> str:
-    """What is written instead of a keyword that a function has not, "" where nobody knows."""
+    """A hint for a keyword argument that a function does not accept; "" if there is none."""
     if _SYNONYMS.get(word) in set(known):
         return f"Did you mean {_SYNONYMS[word]}?  "
     instead = _KEYWORDS.get(f"{function}.{word}") or _KEYWORDS.get(word)
@@ -261,8 +261,8 @@ def instead_of_keyword(function: str, word: str, known: Iterable[str]) -> str:
 
 
 def of_numpy(name: str, computable: bool) -> str:
-    """What is written instead of NumPy's function `name` on an array, or a scalar, that can or
-    cannot be computed where it stands."""
+    """A hint for NumPy's function `name` applied to an array or a scalar; `computable`: whether its
+    value can be computed at this point."""
     instead = None if name in _OWN else INSTEAD.get(name)
     return _taken_by_numpy(computable) if instead is None else f"Instead: {instead}."
 
@@ -273,12 +273,12 @@ def _taken_by_numpy(computable: bool) -> str:
     return "There is no value for NumPy while a program is traced: write it with td's functions."
 
 
-#: Names of what is treadle's, but elsewhere in it.
+#: Names that treadle has, but on other objects.
 _OWN = ("explain", "source", "graph", "tune", "save", "lower")
 
 
 def no_ufunc(name: str, method: str, given: Iterable[str], computable: bool) -> tuple[str, str]:
-    """What of a call of NumPy's function `name` treadle has not, and what is written instead."""
+    """The unsupported part of a call of NumPy's function `name`, and a hint."""
     if method != "__call__":
         return f"np.{name}.{method}", UFUNC_METHODS[method]
     word = next(iter(given), None)
@@ -293,7 +293,7 @@ def no_ufunc(name: str, method: str, given: Iterable[str], computable: bool) -> 
 
 
 def missing(name: str, known: Iterable[str]) -> str:
-    """What is said of a name that treadle has not."""
+    """The error text for a name that treadle does not have."""
     instead = INSTEAD.get(name)
     if instead is not None:
         return f"treadle has no {name!r}: {instead}."

@@ -1,4 +1,4 @@
-"""The array graph as plain data and back: what saved programs hold and keys are made of.
+"""Serialise the array graph as plain data, and read it back: for saved programs and cache keys.
 
 One table, in topological order, of expressions and nodes that refer to each other by number:
 `["apply", "add", [3, 4], "float64", false]`.  Everything is a list, a string, a number or null.
@@ -52,9 +52,10 @@ KINDS = ("use", "argument", "state")
 
 
 class Encoder:
-    """Fills `table`; `number` of an expression or a node is its place in it.
+    """Fills `table`; `numbers` gives the index of each expression and node in it.
 
-    Without `full`, only what the meaning depends on: no names of inputs and variables, no places.
+    Without `full`, the table contains only what determines the meaning: no names of inputs and
+    variables, no source locations.
     """
 
     def __init__(self, params: Sequence[Param], full: bool) -> None:
@@ -64,7 +65,7 @@ class Encoder:
         self.full = full
 
     def graph(self, roots: Sequence[Leaf], inputs: Sequence[Input] = ()) -> list[Any]:
-        """The table holds everything that `roots` need; returns their references."""
+        """Add `roots` and everything they depend on to the table; return their references."""
         for source in inputs:
             self._input(source)
         for node in topological(roots):
@@ -89,8 +90,8 @@ class Encoder:
         return self._add(node, ["input", node.type.name, extents, node.kind, *name])
 
     def _extent(self, extent: Expr, of: Input, axis: int) -> int | list[int] | None:
-        """The extent of an input: its own (None), as long as another axis of it, or an expression
-        over the extents of others."""
+        """The extent of an axis of an input: None for its own, another axis of the same input, or
+        an expression over the extents of other inputs."""
         if isinstance(extent, Extent) and extent.node is of:
             return None if extent.axis == axis else [extent.axis]
         for e in walk((extent,)):
@@ -99,7 +100,7 @@ class Encoder:
         return self.numbers[extent]
 
     def _node(self, node: Node) -> None:
-        for state in getattr(node, "bound", ()):  # used in the body or not
+        for state in getattr(node, "bound", ()):  # even if the body does not use it
             self._input(state)
         fields = [getattr(node, name) for name in node.fields]
         for e in walk([e for f in (fields, node.checks) for e in _expressions(f)]):
@@ -184,7 +185,7 @@ class Encoder:
                 raise _refused(node, f"the foreign function {e.function.name!r}, compiled Python",
                                "Write it with treadle's own operations.")  # fmt: skip
             case _:
-                raise _refused(node, f"a {type(e).__name__}", "This is an error of treadle's.")
+                raise _refused(node, f"a {type(e).__name__}", "This is a bug in treadle.")
         self._add(e, entry)
 
     def _variable(self, v: Var) -> list[Any]:
@@ -195,7 +196,7 @@ class Encoder:
         ]
 
     def _bound(self, e: Expr) -> list[int]:
-        """Variables of a binder, also those its body does not mention."""
+        """The numbers of a binder's variables, including those that its body does not use."""
         for v in e.vars:
             if v not in self.numbers:
                 self._add(v, self._variable(v))
@@ -230,7 +231,7 @@ def _place(where: Location | None) -> list[Any] | None:
 
 
 def canonical(name: str, type_: ScalarType) -> Var | None:
-    """The variable of that name which equal graphs share, if the name is one of theirs."""
+    """The variable of that name that equal graphs share, if the name is canonical."""
     found = re.fullmatch(r"(result|left|right|outside)(\d{1,6})", name)
     if found is None:
         return None
@@ -246,14 +247,14 @@ def canonical(name: str, type_: ScalarType) -> Var | None:
 
 
 class Decoder:
-    """Rebuilds a table; any reference forwards or to the wrong kind, and any axis, component or
-    place that cannot be, is an error (ValueError).  What fits together is for `verify` to say."""
+    """Rebuilds the objects of a table.  A forward reference, a reference to the wrong kind, or an
+    impossible axis, component or location raises ValueError.  `verify` checks consistency."""
 
     def __init__(self, params: Sequence[Param], schedule: Callable[[Any], Schedule],
                  algorithm: Callable[..., Any]) -> None:  # fmt: skip
         self.made: list[Expr | Node] = []
         self.params = params
-        #: What makes a schedule of its dictionary, and an algorithm of its tables.
+        #: Constructors of a schedule from its dictionary, and of an algorithm from its tables.
         self.schedule, self.algorithm = schedule, algorithm
 
     def _label(self, operation: str, name: str | None, schedule: Any, deterministic: bool) -> Label:
@@ -328,7 +329,7 @@ class Decoder:
             raise ValueError("an unknown check")
         check = Check(self.expr(left), self.expr(right), _of(message, str), error, relation,
                       _of(hint, str | None), place_of(where))  # fmt: skip
-        check.told(0, 0)  # a message that cannot be filled in is found here, not when it is needed
+        check.told(0, 0)  # detect a malformed message now
         return check
 
     def _const(self, type_: str, weak: bool, data: str) -> Const:
@@ -356,7 +357,7 @@ class Decoder:
                     self.exprs(scoped), self.variables(variables))  # fmt: skip
 
     def value(self, value: Any) -> Any:
-        """A field, by its tag."""
+        """Decode a field by its tag."""
         if not isinstance(value, list):
             return value
         kind, *rest = value
@@ -408,7 +409,7 @@ def place_of(where: Any) -> Location | None:
 
 
 def encode_tree(tree: Tree) -> list[Any]:
-    """The nesting of results; classes by import path."""
+    """Encode the nesting of results; classes by import path."""
     kind, *detail = tree.description
     if kind == "array":
         return ["array", _structure(detail[0])]
@@ -450,7 +451,7 @@ def _structure_of(entry: Any) -> Structure:
 
 
 def class_path(cls: type) -> str:
-    """`module:qualname`, which must lead back to the class."""
+    """`module:qualname`; an error unless the class can be imported by it."""
     if cls is tuple:
         return "tuple"
     path = f"{cls.__module__}:{cls.__qualname__}"
@@ -464,7 +465,7 @@ def class_path(cls: type) -> str:
 
 
 def where_to_define(cls: type) -> str:
-    """What to do with a class that another process could not import."""
+    """A hint for a class that another process could not import."""
     if "<locals>" in cls.__qualname__:
         return "Define the class at the top level of a module, not in a function."
     return (
@@ -474,10 +475,10 @@ def where_to_define(cls: type) -> str:
 
 
 def imported(path: str) -> Any:
-    """What `module:qualname` of a file names, in a module that has been imported already.
+    """The object `module:qualname` named by a file, if its module has already been imported.
 
-    A file may name any module, and importing one runs it: whether it may be is for the user to say.
-    LookupError: why it is not to be had.
+    A file may name any module, and importing a module executes it, so the user has to decide on
+    that. LookupError: the reason why the object is not available.
     """
     module, _, name = path.partition(":")
     found: Any = sys.modules.get(module)
@@ -491,13 +492,13 @@ def imported(path: str) -> Any:
 
 
 def import_first(path: str) -> str:
-    """What to do so that `imported` finds it."""
+    """A hint that makes `imported` succeed."""
     module = path.partition(":")[0]
     return f"If you trust the file, write `import {module}` first: reading a file imports nothing."
 
 
 def class_at(path: str) -> type:
-    """The tuple or dataclass at an import path; nothing else is accepted."""
+    """The tuple or dataclass at an import path; other classes are rejected."""
     if path == "tuple":
         return tuple
     try:

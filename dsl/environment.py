@@ -1,7 +1,7 @@
-"""The environment variables that treadle reads, and what may stand in them.
+"""The environment variables that treadle reads, and their legal values.
 
-Nothing is ignored in silence: a misspelt name, and a value that means nothing, are told by a
-warning once, as Numba and OpenMP do, and the default holds.
+A misspelt name or an illegal value causes one warning, as in Numba and OpenMP, and the default
+applies.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Variable:
-    """legal: what may stand in it, for people; read: the value of a text, `ValueError` or
-    `KeyError` for one that means nothing."""
+    """legal: a description of legal values; read: parses a text, with `ValueError` or `KeyError`
+    for illegal ones."""
 
     legal: str
     read: Callable[[str], Any]
@@ -36,10 +36,10 @@ def _positive(text: str) -> int:
 
 
 def _folder(text: str) -> Path:
-    """A path, in which `~` is the user's home; the same one wherever the process goes."""
+    """An absolute path; `~` is the user's home."""
     try:
         return Path(text).expanduser().absolute()
-    except RuntimeError as error:  # there is no such home
+    except RuntimeError as error:  # no home directory
         raise ValueError(text) from error
 
 
@@ -47,7 +47,7 @@ _SWITCH = {"1": True, "true": True, "yes": True, "on": True,
            "0": False, "false": False, "no": False, "off": False}  # fmt: skip
 
 VARIABLES: dict[str, Variable] = {
-    # Told as an error by what runs programs: a default would run on something else.
+    # Validated when a program runs, as an error: a default would select another backend.
     "TREADLE_BACKEND": Variable("the name of a backend", str),
     "TREADLE_CACHE_DIR": Variable("the path of a folder", _folder),
     "TREADLE_CHECK": Variable("1 or 0", lambda text: _SWITCH[text.lower()]),
@@ -60,8 +60,8 @@ _OF_TESTS = ("TREADLE_TEST_", "TREADLE_UPDATE_", "TREADLE_LONG_")
 
 
 def variable(name: str) -> Any:
-    """What a variable of `VARIABLES` holds now; None where it is not set, is empty, or holds what
-    means nothing (and a warning says so)."""
+    """The current value of a variable of `VARIABLES`; None if it is unset, empty or illegal (with a
+    warning)."""
     text = os.environ.get(name, "").strip()
     return _value(name, text) if text else None
 
@@ -78,12 +78,12 @@ def _value(name: str, text: str) -> Any:
 
 @cache
 def warn_of(name: str, text: str, what: str) -> None:
-    """Warn, once, that the value of a variable is not what happens."""
+    """Warn once that the value of a variable does not take effect."""
     warnings.warn(f"{name}={text} {what}", stacklevel=2)
 
 
 def warn_of_mistakes() -> None:
-    """Of all variables that look like ours, when treadle is imported."""
+    """Check all variables that start with TREADLE_, when treadle is imported."""
     for name in os.environ:
         if name in VARIABLES:
             variable(name)
@@ -94,8 +94,8 @@ def warn_of_mistakes() -> None:
 
 
 def cache_directory() -> Path:
-    """`TREADLE_CACHE_DIR`, or the user's cache directory of this platform; `OSError` where there is
-    none.  Other variables count if they are absolute paths, as the XDG base directories do."""
+    """`TREADLE_CACHE_DIR`, or the platform's cache directory of the user; `OSError` if there is
+    none. Other variables are used if they are absolute paths, as the XDG specification requires."""
     asked: Path | None = variable("TREADLE_CACHE_DIR")
     if asked is not None:
         return asked
@@ -116,9 +116,9 @@ def _home() -> Path:
 
 
 def write_whole(path: Path, data: bytes, durable: bool = False) -> None:
-    """Make or replace a file: others find the old one or the new one, never a part.
+    """Create or replace a file atomically: readers see the old or the new content.
 
-    `OSError` if that cannot be; nothing is left behind then.  durable: it is on the disk, too.
+    `OSError` on failure, which leaves no temporary file.  durable: also flush it to the disk.
     """
     handle, aside = tempfile.mkstemp(dir=path.parent, prefix=".treadle-", suffix=".tmp")
     try:
@@ -135,9 +135,9 @@ def write_whole(path: Path, data: bytes, durable: bool = False) -> None:
 
 
 def keep(path: Callable[[], Path], data: bytes) -> bool:
-    """Write a file of a cache, whose path may be none (`OSError`); whether that could be done.
+    """Write a cache file and return whether that succeeded; `path` may raise `OSError`.
 
-    A cache that cannot be written is no cache; a folder that was asked for is told of.
+    A cache that cannot be written is disabled; a warning follows if the user chose the directory.
     """
     try:
         place = path()
@@ -147,6 +147,6 @@ def keep(path: Callable[[], Path], data: bytes) -> bool:
         asked = variable("TREADLE_CACHE_DIR")
         if asked is not None:
             why = error.strerror or error  # without the file: one warning for all
-            warn_of("TREADLE_CACHE_DIR", str(asked), f"cannot be used to keep anything: {why}.")
+            warn_of("TREADLE_CACHE_DIR", str(asked), f"cannot be used as a cache: {why}.")
         return False
     return True

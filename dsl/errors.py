@@ -1,8 +1,8 @@
-"""Errors made for people: what was wrong, where in *their* code, and what to write instead.
+"""Errors for users: what was wrong, where in the user's code, and what to write instead.
 
-Every error derives from `TreadleError` and from the built-in kind a NumPy user would catch.  It
-carries a `Location` (file, line and columns of the user's call), which `str(error)` renders with a
-caret, and a hint.
+Every error derives from `TreadleError` and from the built-in exception that a NumPy user would
+catch.  It has a `Location` (file, line and columns of the user's call), which `str(error)` renders
+with a caret, and a hint.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from . import later
 from .evaluator import public
 from .text import printable
 
-#: The packed permutation of a table.
+#: The packed permutation of a `Table`.
 _LONG_TABLE = re.compile(r'Table\("[A-Za-z0-9+/=]{40,}"')
 
 P = ParamSpec("P")
@@ -33,7 +33,7 @@ T = TypeVar("T")
 _HERE = os.path.dirname(os.path.realpath(__file__))
 _ROOT = os.path.dirname(_HERE)
 _FOLDERS = ("backend", "driver", "dsl", "explore", "skeletons", "tuning")
-#: Of an installation; of a checkout, where `treadle` links to some of them.
+#: treadle's folders in an installation, and in a checkout, where `treadle` links to some of them.
 _INTERNAL = tuple(
     os.path.join(root, folder) + os.sep
     for root in (_ROOT, os.path.join(_ROOT, "treadle"))
@@ -42,8 +42,8 @@ _INTERNAL = tuple(
 #: Files of Python itself, and of installed packages.
 _PYTHON = os.path.join(os.path.dirname(os.path.realpath(os.__file__)), "")
 _PACKAGES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
-#: Whose code a file holds: the user's, treadle's, or a library's that the user called and that
-#: called treadle in turn, as `random.randint(0, x)` does.
+#: Who owns the code of a file: the user, treadle, or a library that the user called and that called
+#: treadle, as `random.randint(0, x)` does.
 _USER, _TREADLE, _LIBRARY = range(3)
 _owners: dict[str, int] = {}
 _OWNERS = 4096
@@ -75,7 +75,7 @@ def _owner(frame: FrameType) -> int:
 
 
 def _imports_treadle(names: dict[str, Any]) -> bool:
-    """Whether a module, of these names, is written with treadle: then a mistake may be in it."""
+    """Whether a module with these globals uses treadle: then a mistake may be in it."""
     for value in names.values():
         if isinstance(value, ModuleType | FunctionType | type):
             home = value.__name__ if isinstance(value, ModuleType) else value.__module__
@@ -85,18 +85,18 @@ def _imports_treadle(names: dict[str, Any]) -> bool:
 
 
 def is_users(frame: FrameType) -> bool:
-    """Whether a frame runs the user's own code."""
+    """Whether a frame executes the user's own code."""
     return _owner(frame) == _USER and not _is_generated(frame.f_code)
 
 
 def _is_generated(code: CodeType) -> bool:
-    """Whether a class made it: a dataclass's `__init__` comes from "<string>", as `python -c`
-    does."""
+    """Whether a class generated the code: a dataclass's `__init__` has the file "<string>", as has
+    the code of `python -c`."""
     return code.co_filename == "<string>" and code.co_name.startswith("__")
 
 
 def _cell(file: str) -> int | None:
-    """The number of a notebook's cell, whose file has a name that nobody knows; else None."""
+    """The number of the notebook cell whose code has this (artificial) file name, else None."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     found: int | None = getattr(getattr(shell, "compile", None), "_filename_map", {}).get(file)
@@ -104,11 +104,10 @@ def _cell(file: str) -> int | None:
 
 
 class Location:
-    """A call in the user's code: file, line (0 where the code does not say), and the columns of the
-    expression.
+    """A call in the user's code: file, line (0 if unknown), and the columns of the expression.
 
-    Made for every operation, so it only keeps the code object and the instruction; the text is
-    looked up when somebody prints it.
+    Every operation makes one, so it only keeps the code object and the instruction; the text is
+    looked up when it is printed.
     """
 
     __slots__ = ("_code", "_instruction", "line")
@@ -137,7 +136,7 @@ class Location:
         return linecache.getline(self.file, self.line).rstrip("\n")
 
     def columns(self) -> tuple[int, int] | None:
-        """First and one-past-last character of the expression on its line."""
+        """Start and end (exclusive) of the expression on its line, in characters."""
         positions = list(self._code.co_positions())
         index = self._instruction // 2
         if index >= len(positions):
@@ -174,7 +173,7 @@ class Location:
 
 
 class StoredLocation(Location):
-    """A place in a source that need not be here, as of another process."""
+    """A position in a source file that may not exist here, as it comes from another process."""
 
     __slots__ = ("_columns", "_file", "_function")
 
@@ -196,7 +195,7 @@ class StoredLocation(Location):
 
 
 def user_location() -> Location | None:
-    """The innermost frame of the user's; where there is none, of a library that called treadle."""
+    """The innermost frame of user code; if there is none, of a library that called treadle."""
     library: FrameType | None = None
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
@@ -210,7 +209,7 @@ def user_location() -> Location | None:
 
 
 def at_membership() -> bool:
-    """Whether the user's code is at an `in`, which asks for one comparison after the other."""
+    """Whether the user's code is executing `in`, which calls == repeatedly."""
     where = user_location()
     if where is None:
         return False
@@ -218,10 +217,10 @@ def at_membership() -> bool:
 
 
 class TreadleError(Exception):
-    """The root of all errors of treadle.
+    """The base class of all errors of treadle.
 
-    message: what was wrong; hint: what to write instead; where: the user's call (found on the
-    stack when not given); also: further places with a word about each.
+    message: what was wrong; hint: what to write instead; where: the user's call (by default found
+    on the stack); also: further locations, each with a description.
     """
 
     def __init__(
@@ -255,7 +254,7 @@ class ShapeError(TreadleError, ValueError):
 
 
 class AxisError(ShapeError, IndexError):
-    """An axis, or an index, more than an array has."""
+    """An axis, or a number of indices, that exceeds the rank of an array."""
 
 
 class DTypeError(TreadleError, TypeError):
@@ -263,11 +262,11 @@ class DTypeError(TreadleError, TypeError):
 
 
 class ExponentError(DTypeError, ValueError):
-    """A negative exponent of integers, whose power is no integer."""
+    """A negative exponent of integers: the power is not an integer."""
 
 
 class IndexOutOfBounds(TreadleError, IndexError):
-    """An index outside its array, found in checked mode."""
+    """An index out of the range of its axis, found in checked mode."""
 
 
 def out_of_range(
@@ -295,15 +294,16 @@ class TracingError(TreadleError, TypeError):
 
 
 class BackendUnavailable(TreadleError, RuntimeError):
-    """A backend that does not work here; says why and what to install."""
+    """A backend that does not work here; the message says why and what to install."""
 
 
 class DeviceOutOfMemory(TreadleError, MemoryError):
-    """An allocation that failed: how much was asked for, held and free."""
+    """A failed allocation: how many bytes were requested, allocated and free."""
 
 
 class CompilationError(TreadleError, RuntimeError):
-    """Generated code that a compiler refused; `source` holds it, `log` what the compiler said."""
+    """Generated code that a compiler rejected; `source` is the code, `log` the compiler's
+    output."""
 
     def __init__(self, message: str = "", *, source: str = "", log: str = "", **kw: Any) -> None:
         super().__init__(message, **kw)
@@ -311,17 +311,17 @@ class CompilationError(TreadleError, RuntimeError):
 
 
 class ScheduleError(TreadleError, ValueError):
-    """A schedule that is malformed or illegal where it stands."""
+    """A schedule that is malformed, or illegal for its operation."""
 
     def __init__(self, message: str = "", *, hint: str | None = None, **kw: Any) -> None:
-        # Tables print as the code that makes them, which may be a megabyte.
+        # A table's repr is the code that makes it, which may be a megabyte.
         shorter = None if hint is None else _LONG_TABLE.sub("Table(…", hint)
         super().__init__(_LONG_TABLE.sub("Table(…", message), hint=shorter, **kw)
 
 
 class StorageError(TreadleError, ValueError, OSError):
-    """A file that cannot be read or is no stored program, or a program that cannot be stored; says
-    why."""
+    """A file that cannot be read or contains no stored program, or a program that cannot be stored;
+    the message says why."""
 
 
 for _error in list(globals().values()):
@@ -332,8 +332,8 @@ for _error in list(globals().values()):
 
 
 def did_you_mean(word: str, names: Iterable[str], least: float = 0.6) -> str:
-    """`Did you mean boundary?  ` for a misspelt name, nothing if none is as near as `least`, in
-    difflib's measure."""
+    """`Did you mean boundary?  ` for a misspelt name; "" if no name has difflib's similarity
+    `least`."""
     from difflib import get_close_matches
 
     near = get_close_matches(word, list(names), 1, least)
@@ -341,20 +341,20 @@ def did_you_mean(word: str, names: Iterable[str], least: float = 0.6) -> str:
 
 
 def no_attribute(said: str, name: str) -> AttributeError:
-    """The error of a name that something has not, which `said` is about."""
-    # (With an `obj` of Python's choice it would add a suggestion of its own.)
+    """An AttributeError with this message for the missing attribute `name`."""
+    # (If `obj` were set, Python would append a suggestion of its own.)
     return AttributeError(said, name=name, obj=None)
 
 
 def form_of(operation: str) -> str:
-    """How an operation is called, for one who gave its arguments in another order."""
+    """A hint with the parameters of an operation, for arguments in the wrong order."""
     function = public(operation.partition("'s ")[0])
     return "Check the order of the arguments." if function is None else f"{_form(function)}."
 
 
 def _without_init(signature: inspect.Signature, args: Sequence[Any]) -> bool:
-    """Whether an array stands where the initial value of a fold or a scan does, and too few
-    arguments follow it."""
+    """Whether a fold or a scan was called without its initial value: an array is in its position,
+    and too few arguments follow."""
     names = list(signature.parameters)
     at = names.index("init") if "init" in names else len(args)
     wanted = sum(p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD
@@ -378,10 +378,10 @@ def _name_of(function: Callable[..., Any]) -> str:
 def wrong_arguments(
     error: TypeError, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
 ) -> TypeError:
-    """What `error`, of the call of `function`, is for a user: where it had too few or too many
-    arguments, how it is called."""
+    """Replace the TypeError of a call with too few or too many arguments by one that lists the
+    parameters; return other errors unchanged."""
     if error.__traceback__ is None or error.__traceback__.tb_next is not None:
-        return error  # the function ran
+        return error  # raised inside the function
     known = keywords(function)
     if known is not None and not known.issuperset(kwargs):
         return unknown_keyword(function, kwargs, known)
@@ -395,7 +395,7 @@ def wrong_arguments(
 def misfitting(
     function: Callable[..., Any], args: Sequence[Any], misfit: TypeError
 ) -> TracingError:
-    """The error of arguments that do not fit a function, as `misfit` of `bind` says."""
+    """The error for arguments that do not fit a function; `misfit` is the TypeError of `bind`."""
     signature = inspect.signature(function)
     said = "the initial value is missing" if _without_init(signature, args) else str(misfit)
     named = [p.name for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
@@ -404,7 +404,7 @@ def misfitting(
 
 
 def keywords(function: Callable[..., Any]) -> frozenset[str] | None:
-    """The keywords that a function takes, None if it takes any."""
+    """The keyword arguments that a function accepts; None if it accepts any."""
     found = inspect.signature(function).parameters.values()
     if any(p.kind is p.VAR_KEYWORD for p in found):
         return None
@@ -414,7 +414,7 @@ def keywords(function: Callable[..., Any]) -> frozenset[str] | None:
 def unknown_keyword(
     function: Callable[..., Any], given: Iterable[str], known: frozenset[str]
 ) -> TracingError:
-    """The error of a call with a keyword that its function does not take."""
+    """The error for a call with a keyword argument that the function does not accept."""
     word = next(k for k in given if k not in known)
     taken = inspect.signature(function).parameters
     own = [str(p.replace(annotation=p.empty, default=p.empty))
@@ -429,7 +429,7 @@ def unknown_keyword(
 
 
 def without_frames(function: Callable[P, R]) -> Callable[P, R]:
-    """Errors reach the user without treadle's own frames."""
+    """Decorate a function so that tracebacks of its errors omit treadle's own frames."""
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -449,8 +449,8 @@ def without_frames(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def of_limits(error: RecursionError | MemoryError) -> TreadleError:
-    """The error of a limit of Python's or of the process that something of ours, or a function of
-    the user's, has met."""
+    """The error for a RecursionError or MemoryError raised inside treadle or inside a user's
+    function."""
     if isinstance(error, MemoryError):
         return DeviceOutOfMemory(
             f"no memory: {str(error).rstrip('.') or 'none is left'}.",
@@ -466,12 +466,12 @@ def of_limits(error: RecursionError | MemoryError) -> TreadleError:
     )
 
 
-#: Methods that Python calls, not the user, and those whose errors Python itself looks at.
+#: Methods that Python calls implicitly, or whose errors Python handles.
 _PRIVATE = {"__init__", "__new__", "__repr__", "__str__", "__getattr__", "__del__"}
 
 
 def user_facing_methods(cls: type[T]) -> type[T]:
-    """The same class, whose operators and public methods are `without_frames`."""
+    """Apply `without_frames` to the operators and public methods of a class."""
     for name, value in list(vars(cls).items()):
         public = not name.startswith("_") or (name.endswith("__") and name not in _PRIVATE)
         if public and inspect.isfunction(value):
@@ -480,8 +480,8 @@ def user_facing_methods(cls: type[T]) -> type[T]:
 
 
 def user_facing(function: Callable[P, R]) -> Callable[P, R]:
-    """Public entry point: its errors reach the user without treadle's own frames, and a keyword
-    that it does not take is answered with those that it takes."""
+    """Decorate a public entry point: tracebacks omit treadle's own frames, and the error for an
+    unknown keyword argument lists the accepted ones."""
     known = keywords(function)
 
     @without_frames
@@ -501,7 +501,6 @@ def user_facing(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def user_facing_class(cls: type[T]) -> type[T]:
-    """The same class, whose calls answer arguments that it does not take, or lacks, with its
-    form."""
+    """Decorate a class so that errors of its constructor list the parameters."""
     cls.__init__ = user_facing(cls.__init__)  # type: ignore[method-assign]
     return cls

@@ -1,6 +1,6 @@
-"""What the language asks of whoever runs it: backends by name, values of expressions.
+"""The interface by which the language calls the driver: backends by name, values of expressions.
 
-The driver installs itself when `treadle` is imported; the language imports nothing above it.
+The driver installs itself when `treadle` is imported, so that `dsl` imports nothing above it.
 """
 
 from __future__ import annotations
@@ -16,49 +16,50 @@ if TYPE_CHECKING:
 
 
 class Evaluator(Protocol):
-    """The driver, as the language sees it."""
+    """The interface of the driver."""
 
     @property
     def names(self) -> Mapping[str, Any]:
-        """The public names of the package, which hints are about."""
+        """The public names of the package, for hints."""
 
     def backends(self) -> tuple[str, ...]:
-        """The backends that there are, whether or not they work here."""
+        """The names of all backends, available or not."""
 
     def choose_backend(self, name: str | None) -> str:
-        """The backend that a name stands for: itself, or for None and "auto" the best that works
-        here; `BackendUnavailable` where it does not work."""
+        """The backend with this name; for None and "auto" the best available one.
+        `BackendUnavailable` if it does not work here."""
 
     def require_backend_name(self, name: str | None) -> None:
-        """Refuse what is no name of a backend (`BackendUnavailable`)."""
+        """Raise `BackendUnavailable` unless this is the name of a backend."""
 
     def is_backend_name(self, name: str) -> bool:
-        """Whether this is the name of a backend, there or planned."""
+        """Whether this is the name of a backend, existing or planned."""
 
     def borrowed(self, value: Any) -> Any:
-        """An array on a GPU whose type is not NumPy's (PyTorch's) as one whose type is."""
+        """Convert a GPU array of another library (PyTorch) to one with a NumPy dtype, without a
+        copy."""
 
     def run(self, expr: Any) -> Any:
         """The value of an expression."""
 
     def program(self, roots: Sequence[Leaf], tree: Tree, settings: Settings, backend: str,
                 arguments: Sequence[Input]) -> TracedProgram:  # fmt: skip
-        """The program that computes these results of these arguments."""
+        """The program that computes these results from these arguments."""
 
 
 _installed: list[Evaluator] = []
 
 
 def install(evaluator: Evaluator) -> None:
-    """Make this the evaluator."""
+    """Set the evaluator."""
     _installed[:] = [evaluator]
 
 
 def evaluator() -> Evaluator:
-    """The one that is installed."""
+    """The installed evaluator."""
     return _installed[0]
 
 
 def public(name: str) -> Any:
-    """What `treadle` offers under a name; None where nothing."""
+    """The public object of `treadle` with this name, else None."""
     return _installed[0].names.get(name) if _installed else None

@@ -1,11 +1,11 @@
 """The scalar IR: immutable, hash-consed expressions.
 
-An expression is one value inside a kernel.  Nodes are interned, so structural equality is
-identity, a value built twice exists once, and every analysis can memoise by node.
+An expression is one value inside a kernel.  Expressions are interned, so structural equality is
+identity, a value built twice exists once, and every analysis can memoise by expression.
 
-Two kinds of children keep sharing honest: `args` are evaluated where the node is; `scoped` only
-under its guard or binder (the sides of a `Cond`, the body of a loop, the value of a boundary).
-Nothing in `scoped` may be hoisted above the node.
+There are two kinds of children.  `args` are evaluated where the expression is.  `scoped` are
+evaluated only under its guard or binder: the sides of a `Cond`, the body of a loop, the value of a
+boundary.  Nothing in `scoped` may be hoisted above the expression.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ _fresh = itertools.count()
 
 
 class Expr:
-    """Base of all scalar expressions.  `type` is None for nodes of several results; `varies`:
-    whether an index or a variable is in it; `reads`: an element of an array."""
+    """Base class of scalar expressions.  `type` is None for expressions with several results;
+    `varies`: whether it contains an index or a variable; `reads`: whether it reads an element of an
+    array."""
 
     __slots__ = ("__weakref__", "args", "reads", "scoped", "type", "varies", "vars", "weak")
     type: ScalarType
@@ -45,7 +46,7 @@ class Expr:
     vars: tuple[Var, ...]
 
     def rebuild(self, args: tuple[Expr, ...], scoped: tuple[Expr, ...]) -> Expr:
-        """The same node over other children."""
+        """The same expression with other children."""
         raise TypeError(f"{type(self).__name__} has no children")
 
     def __repr__(self) -> str:
@@ -60,7 +61,7 @@ def new(
     vars_: Any = (),
     weak: bool = False,
 ) -> E:
-    """An expression that is not published yet, for its class to fill in the rest."""
+    """An unpublished expression, whose class sets the remaining fields."""
     e = object.__new__(cls)
     e.type, e.args, e.scoped, e.vars, e.weak = type_, args, scoped, vars_, weak
     e.varies = e.reads = False
@@ -93,7 +94,7 @@ class Const(Expr):
 
 
 class Index(Expr):
-    """The index along one axis of the domain of the operation whose body this is (int64)."""
+    """The index along one axis of the domain of the operation that contains it (int64)."""
 
     __slots__ = ("axis",)
     axis: int
@@ -122,10 +123,10 @@ class Var(Expr):
 
 
 class Param(Expr):
-    """A scalar argument of a compiled program: a run-time value; `until` as an Input's.
+    """A scalar argument of a compiled program, a run-time value; `until` as in Input.
 
-    `fits` collects, while the program is traced, the checks that what is made of the number fits in
-    the types that it takes.
+    While the program is traced, `fits` collects checks that values computed from it fit in their
+    types.
     """
 
     __slots__ = ("fits", "name", "uid", "until")
@@ -141,7 +142,7 @@ class Param(Expr):
 
 
 class Extent(Expr):
-    """The run-time extent of an input array along one axis (int64, never negative)."""
+    """The run-time extent of an input array along one axis (int64, non-negative)."""
 
     __slots__ = ("axis", "node")
     node: Node
@@ -158,7 +159,7 @@ class Extent(Expr):
 
 
 class Apply(Expr):
-    """A primitive of `primitives.TABLE` applied; operand types already agree."""
+    """Application of a primitive of `primitives.TABLE`; operand types already agree."""
 
     __slots__ = ("op",)
     op: Primitive
@@ -178,15 +179,15 @@ class Apply(Expr):
         return later.simplified_apply(self.op, args, self.type, self.weak)
 
     def value(self, values: Sequence[Any]) -> Any:
-        """Its value, an array, where the operands have these (numbers or arrays)."""
+        """The value for these values of the operands (numbers or arrays)."""
         return value_of(self.op, [a.type for a in self.args], values, self.type)
 
 
 class Read(Expr):
     """One element of component `component` of an array node, at `args` (one index per axis).
 
-    With a `boundary` kind the indices may be out of range; without, they must not be (a checked
-    program tests it).
+    With a `boundary` kind the indices may be out of range; otherwise they must be in range, which a
+    checked program tests.
     """
 
     __slots__ = ("boundary", "component", "node")
@@ -245,7 +246,8 @@ class Cond(Expr):
 
 
 class While(Expr):
-    """`args` the initial state, `vars` its names, `scoped` the predicate and the next state."""
+    """`args`: the initial state; `vars`: its variables; `scoped`: the predicate and the next
+    state."""
 
     __slots__ = ("types",)
     types: tuple[ScalarType, ...]
@@ -266,7 +268,7 @@ class While(Expr):
 
 
 class Loop(Expr):
-    """Counted: `args` the count and the initial state, `vars` the index and the state."""
+    """A counted loop.  `args`: the count and the initial state; `vars`: the index and the state."""
 
     __slots__ = ("types",)
     types: tuple[ScalarType, ...]
@@ -291,7 +293,7 @@ class Loop(Expr):
 
 
 class Proj(Expr):
-    """One result of a node of several results."""
+    """One result of an expression with several results."""
 
     __slots__ = ("which",)
     which: int
@@ -341,7 +343,7 @@ def primitive(name: str) -> Primitive:
 
 
 def split_constant(e: Expr) -> tuple[Expr, int]:
-    """Of integers `x + 3` as (x, 3), a number as (0, that); all else as (e, 0)."""
+    """(x, 3) for the integer expression `x + 3`, (0, c) for a constant c, otherwise (e, 0)."""
     if isinstance(e, Const) and e.type.is_integer:
         return constant(0), int(e.value)
     if isinstance(e, Apply) and e.op.name == "add" and e.type.is_integer:
@@ -351,7 +353,7 @@ def split_constant(e: Expr) -> tuple[Expr, int]:
 
 
 def conjuncts(e: Expr) -> list[Expr]:
-    """What all has to hold for a condition to hold."""
+    """The operands of a (nested) conjunction."""
     if isinstance(e, Apply) and e.op.name == "logical_and":
         return [part for a in e.args for part in conjuncts(a)]
     return [e]
@@ -361,13 +363,14 @@ def conjuncts(e: Expr) -> list[Expr]:
 
 
 def walk(roots: Iterable[Expr], into: Callable[[Expr], bool] | None = None) -> Iterator[Expr]:
-    """Every node once, children first; only those of nodes that `into` holds of, if it is given."""
+    """Iterate over every expression once, children first; descend only where `into` holds, if
+    given."""
     seen: set[Expr] = set()
     stack: list[Expr | None] = list(roots)
     stack.reverse()
     while stack:
         node = stack.pop()
-        if node is None:  # the children of the next one are done
+        if node is None:  # the children of the next entry are finished
             yield stack.pop()  # type: ignore[misc]
             continue
         if node in seen:
@@ -382,12 +385,12 @@ def walk(roots: Iterable[Expr], into: Callable[[Expr], bool] | None = None) -> I
 
 
 def varies(e: Expr) -> bool:
-    """Whether an index or a variable is in it: what is not, every element has in common."""
+    """Whether it contains an index or a variable; otherwise it is the same for all elements."""
     return e.varies
 
 
 def reads(e: Expr) -> bool:
-    """Whether an element of an array is in it."""
+    """Whether it reads an element of an array."""
     return e.reads
 
 
@@ -411,13 +414,13 @@ def rewrite(
     memo: dict[Expr, Expr] | None = None,
     into: Callable[[Expr], bool] | None = None,
 ) -> tuple[Expr, ...]:
-    """Rebuild bottom-up; `change` sees each node over its already rewritten children.  Those that
-    `into` does not hold of, if it is given, stay as they are."""
+    """Rebuild bottom-up: `change` receives each expression with its children already rewritten.
+    Expressions for which `into` does not hold, if given, remain unchanged."""
     memo = {} if memo is None else memo
     stack: list[Expr | None] = [r for r in roots[::-1] if r not in memo]
     while stack:
         node = stack.pop()
-        if node is None:  # the children of the next one are done
+        if node is None:  # the children of the next entry are finished
             node = stack.pop()
             assert node is not None
             if node in memo:

@@ -1,4 +1,4 @@
-"""Element-wise functions with NumPy's names, on scalars and (broadcasting) on arrays."""
+"""Element-wise functions with NumPy's names, on scalars and, with broadcasting, on arrays."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def _arrays_among(values: tuple[Any, ...]) -> bool:
 
 
 def elementwise(name: str, *operands: Any) -> Any:
-    """Apply the primitive `name`: a Scalar from scalars, an Array when an array is among them."""
+    """Apply the primitive `name`: to scalars it gives a Scalar; if any operand is an array, an
+    Array."""
     return _lifted(lambda values: apply_primitive(name, values), name, operands)
 
 
@@ -50,12 +51,12 @@ def _lifted(build: Callable[[list[Expr]], Expr], name: str, operands: tuple[Any,
 
 
 def unary(function: Callable[[Any], Any]) -> UnaryFunction:
-    """Give a function the type of element-wise ones."""
+    """Annotate a function as an element-wise function of one operand."""
     return cast_type(UnaryFunction, function)
 
 
 def binary(function: Callable[[Any, Any], Any]) -> BinaryFunction:
-    """Give a function the type of element-wise ones."""
+    """Annotate a function as an element-wise function of two operands."""
     return cast_type(BinaryFunction, function)
 
 
@@ -77,21 +78,21 @@ def _binary(name: str, doc: str) -> BinaryFunction:
     return function
 
 
-add = _binary("add", "x + y; integers wrap; on booleans, or.")
+add = _binary("add", "x + y; integers wrap; logical or on booleans.")
 subtract = _binary("subtract", "x - y; integers wrap.")
-multiply = _binary("multiply", "x * y; integers wrap; on booleans, and.")
+multiply = _binary("multiply", "x * y; integers wrap; logical and on booleans.")
 true_divide = _binary("true_divide", "x / y in floating point.")
 divide = true_divide
 floor_divide = _binary("floor_divide", "Quotient rounded down; integer division by 0 gives 0.")
-remainder = _binary("remainder", "Sign of the divisor, as Python's %; integer x % 0 gives 0.")
+remainder = _binary("remainder", "Remainder with the sign of the divisor; integer x % 0 gives 0.")
 mod = remainder
 quot = _binary("quot", "Quotient truncated toward zero; integer division by 0 gives 0.")
-rem = _binary("rem", "Remainder of `quot`: sign of the dividend.")
-fmod = _binary("fmod", "C's fmod: sign of the dividend.")
-minimum = _binary("minimum", "The smaller; NaN if either is NaN.")
-maximum = _binary("maximum", "The larger; NaN if either is NaN.")
-fmin = _binary("fmin", "The smaller; a NaN is ignored.")
-fmax = _binary("fmax", "The larger; a NaN is ignored.")
+rem = _binary("rem", "Remainder of `quot`, with the sign of the dividend.")
+fmod = _binary("fmod", "Remainder with the sign of the dividend, as C's fmod.")
+minimum = _binary("minimum", "The smaller operand; NaN if either is NaN.")
+maximum = _binary("maximum", "The larger operand; NaN if either is NaN.")
+fmin = _binary("fmin", "The smaller operand; NaN is ignored.")
+fmax = _binary("fmax", "The larger operand; NaN is ignored.")
 equal = _binary("equal", "x == y.")
 not_equal = _binary("not_equal", "x != y.")
 less = _binary("less", "x < y.")
@@ -100,7 +101,7 @@ greater = _binary("greater", "x > y.")
 greater_equal = _binary("greater_equal", "x >= y.")
 logical_and = _binary("logical_and", "Both nonzero.")
 logical_or = _binary("logical_or", "Either nonzero.")
-logical_xor = _binary("logical_xor", "Exactly one nonzero.")
+logical_xor = _binary("logical_xor", "Whether exactly one operand is nonzero.")
 bitwise_and = _binary("bitwise_and", "x & y.")
 bitwise_or = _binary("bitwise_or", "x | y.")
 bitwise_xor = _binary("bitwise_xor", "x ^ y.")
@@ -113,7 +114,7 @@ nextafter = _binary("nextafter", "The next float after x toward y.")
 
 @binary
 def arctan2(y: ArrayLike, x: ArrayLike) -> Any:
-    """The angle of the point (x, y), in radians: y comes first, as in NumPy."""
+    """The angle of the point (x, y) in radians; y is the first argument, as in NumPy."""
     return elementwise("arctan2", y, x)
 
 
@@ -121,7 +122,7 @@ negative = _unary("negative", "-x.")
 absolute = _unary("absolute", "|x|; real for complex x.")
 abs = absolute
 fabs = absolute
-sign = _unary("sign", "-1, 0 or 1 (NaN stays NaN).")
+sign = _unary("sign", "-1, 0 or 1; NaN for NaN.")
 logical_not = _unary("logical_not", "x == 0.")
 invert = _unary("invert", "~x.")
 bitwise_not = invert
@@ -150,9 +151,9 @@ asinh, acosh, atanh = arcsinh, arccosh, arctanh
 cbrt = _unary("cbrt", "Cube root.")
 erf = _unary("erf", "The error function.")
 erfc = _unary("erfc", "1 − erf(x), accurate for large x.")
-floor = _unary("floor", "Round down; integers as they are.")
-ceil = _unary("ceil", "Round up; integers as they are.")
-trunc = _unary("trunc", "Round toward zero; integers as they are.")
+floor = _unary("floor", "Round down; integers are unchanged.")
+ceil = _unary("ceil", "Round up; integers are unchanged.")
+trunc = _unary("trunc", "Round toward zero; integers are unchanged.")
 rint = _unary("rint", "Round half to even.")
 isnan = _unary("isnan", "Whether x is NaN.")
 isinf = _unary("isinf", "Whether x is infinite.")
@@ -204,7 +205,7 @@ deg2rad, rad2deg = radians, degrees
 
 
 def _in_floats(f: Callable[[Any, Any], Any], name: str, x: ArrayLike, y: ArrayLike) -> Any:
-    """`f` of two numbers in the float type that NumPy computes them in."""
+    """Apply `f` to two operands in the float type in which NumPy computes."""
 
     def build(values: list[Expr]) -> Expr:
         both, weak = unify(values, name)
@@ -249,7 +250,7 @@ def round(x: ArrayLike, decimals: int = 0) -> Any:
     if not isinstance(decimals, int):
         raise TracingError(
             "round needs a Python int for decimals.",
-            hint="Write td.round(x, 2); for a number of the run: td.round(x * scale) / scale.",
+            hint="Write td.round(x, 2); for a run-time number: td.round(x * scale) / scale.",
         )
     if decimals == 0:
         return rint(x)
@@ -279,11 +280,11 @@ around = round
 
 @binary
 def power(x: ArrayLike, y: ArrayLike) -> Any:
-    """x ** y; small constant integer powers are multiplications, ** 0.5 a square root.
+    """x ** y; small constant integer powers become multiplications, ** 0.5 a square root.
 
-    Integers wrap.  A negative exponent of integers is an ExponentError where it is known while the
-    program is built; where it is a value of the run the power is the integer part of the inverse:
-    1 for 1, ±1 for −1 and 0 for all others, also for 0.
+    Integers wrap.  A negative exponent of integers raises an ExponentError if it is known at trace
+    time.  For a run-time exponent, the power is the truncated inverse: 1 for 1, ±1 for −1, and 0
+    for all other bases, including 0.
     """
     if isinstance(y, int | float) and not isinstance(y, bool):
 
@@ -309,7 +310,7 @@ pow = power
 
 
 def _repeated(base: Expr, n: int) -> Expr:
-    """Square and multiply."""
+    """Exponentiation by squaring."""
     result: Expr | None = None
     factor = base
     while n:
@@ -323,7 +324,7 @@ def _repeated(base: Expr, n: int) -> Expr:
 
 
 def cast(x: ArrayLike, dtype: DTypeLike) -> Any:
-    """Convert: integers wrap, float to integer saturates and NaN gives 0."""
+    """Convert to `dtype`: integers wrap; float to integer saturates, and NaN gives 0."""
     target = as_type(dtype)
 
     def build(values: list[Expr]) -> Expr:
@@ -339,7 +340,7 @@ def cast(x: ArrayLike, dtype: DTypeLike) -> Any:
 
 
 class Ignore:
-    """What an index function of `permute` returns to drop an element: `td.ignore`."""
+    """Returned by an index function of `permute` to drop an element: `td.ignore`."""
 
     def __repr__(self) -> str:
         return "td.ignore"
@@ -349,7 +350,7 @@ ignore = Ignore()
 
 
 class MaybeIndex(Scoped):
-    """An index that may be `td.ignore`: built by where/cond inside an index function."""
+    """An index that may be `td.ignore`, built by where/cond inside an index function."""
 
     __slots__ = ("place", "valid")
 
@@ -378,7 +379,7 @@ def as_maybe_index(value: Any) -> MaybeIndex:
 
 
 def choose_index(p: Expr, a: ArrayLike, b: ArrayLike, both: bool) -> MaybeIndex:
-    """where/cond over indices of which some may be `td.ignore`."""
+    """where/cond on indices, some of which may be `td.ignore`."""
     x, y = as_maybe_index(a), as_maybe_index(b)
     if x.place is not None and y.place is not None and len(x.place) != len(y.place):
         raise TracingError(
@@ -390,7 +391,7 @@ def choose_index(p: Expr, a: ArrayLike, b: ArrayLike, both: bool) -> MaybeIndex:
     left, right = x.place or zero, y.place or zero
     if both:
         valid = simplify.select(p, x.valid, y.valid)
-        if x.place is None or y.place is None:  # asked for only where it is valid
+        if x.place is None or y.place is None:  # only used where valid
             return MaybeIndex(valid, x.place or y.place)
         return MaybeIndex(
             valid, tuple(simplify.select(p, u, v) for u, v in zip(left, right, strict=True))
@@ -400,7 +401,7 @@ def choose_index(p: Expr, a: ArrayLike, b: ArrayLike, both: bool) -> MaybeIndex:
 
 
 def where(p: ArrayLike, a: Element, b: Element) -> Any:
-    """Both sides are evaluated, one is taken; arrays broadcast; tuples go component-wise.
+    """Select `a` where `p` holds, else `b`; both are evaluated; arrays broadcast, also in tuples.
 
     >>> import numpy as np, treadle as td
     >>> td.run(td.where(np.array([True, False]), 1, 2))
@@ -445,7 +446,7 @@ def _where_arrays_of_tuples(p: Any, a: Array, b: Array) -> Array:
 
 
 def clip(x: ArrayLike, low: ArrayLike | None = None, high: ArrayLike | None = None) -> Any:
-    """x limited to [low, high]; either may be None."""
+    """x clamped to [low, high]; either bound may be None."""
     if low is not None:
         x = _limited("maximum", x, low)
     if high is not None:
@@ -454,8 +455,8 @@ def clip(x: ArrayLike, low: ArrayLike | None = None, high: ArrayLike | None = No
 
 
 def _limited(name: str, x: ArrayLike, bound: Any) -> Any:
-    """`maximum` or `minimum`, of which a Python integer may lie beyond what the other type holds,
-    and then limits nothing."""
+    """`maximum` or `minimum` with a bound; a Python integer outside the range of x's type has no
+    effect."""
 
     def build(values: list[Expr]) -> Expr:
         e, limit = values
@@ -475,7 +476,7 @@ def isclose(a: ArrayLike, b: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8) 
 
 
 def _as_inexact(x: ArrayLike) -> Any:
-    """Integers in float64, where their differences do not wrap."""
+    """Integers converted to float64, where differences do not overflow."""
 
     def build(values: list[Expr]) -> Expr:
         (e,) = values
@@ -594,7 +595,7 @@ __all__ = [
 
 
 def _with_labels() -> None:
-    """`name=` and `schedule=` on every element-wise function, as on all operations."""
+    """Add `name=` and `schedule=` to every element-wise function, as all operations have them."""
     wrapped: dict[int, Any] = {}
     for name in __all__:
         function = globals()[name]

@@ -1,13 +1,13 @@
-"""The array graph: immutable, hash-consed nodes, one class per way of computing an array.
+"""The array graph: immutable, hash-consed nodes, with one class per computation pattern.
 
-Everything whose elements are independent of each other — `generate`, `map`, `zip`, every index
-transform, `stencil` — is a `Generate`: a shape and one expression per component over `Index`
-leaves that reads other arrays.  What needs more has a class of its own.  So fusion is
-substitution, and the access map of every operation can be read off its expressions.
+All operations with independent elements — `generate`, `map`, `zip`, every index transformation,
+`stencil` — are a `Generate`: a shape, and per component one expression over `Index` leaves that
+reads other arrays.  Other patterns have classes of their own.  Therefore fusion is substitution,
+and the access map of every operation follows from its expressions.
 
-A node computes `outputs`, components with a shape and a type each; a `Leaf` is one of them.
-After fusion the same classes stand for kernels: then `epilogue` holds consumers' expressions and
-`fused` the operations that went in.
+A node computes `outputs`: components, each with a shape and a type; a `Leaf` is one of them.  After
+fusion the same classes represent kernels: `epilogue` then contains the consumers' expressions, and
+`fused` the fused operations.
 """
 
 from __future__ import annotations
@@ -70,11 +70,11 @@ __all__ = [
 
 
 class Input(Node):
-    """An array from outside: `use`d data (`source`), an argument of `jit`, or a loop's state.
+    """An external array: `use`d data (`source`), an argument of `jit`, or the state of a loop.
 
-    Extents that are 1 are the constant 1 (and broadcast); the others are `Extent` leaves, its own
-    until it is given a `shape` in the words of other arrays.  `until` is the number of the first
-    node made when the function that it was given to had ended, None before.
+    Extents of 1 are the constant 1 (and broadcast); the others are `Extent` leaves of this input,
+    unless `of_shape` expresses them by extents of other arrays.  `until` is the uid of the first
+    node created after the traced function of this input has returned, None before.
     """
 
     __slots__ = ("_extents", "kind", "name", "source", "type", "until")
@@ -87,7 +87,7 @@ class Input(Node):
     _extents: tuple[Expr | None, ...]
 
     def __new__(cls, *_: Any, **__: Any) -> Input:
-        return object.__new__(cls)  # each is its own
+        return object.__new__(cls)  # not interned
 
     def __init__(
         self,
@@ -101,8 +101,8 @@ class Input(Node):
         self.name, self.type, self.kind, self.source = name, type_, kind, source
         self.label, self.where, self.checks, self.fused = Label(kind, name), where, (), ()
         self.uid, self.until = fresh_uid(), None
-        #: None for an extent of its own: it would lead back here, and the two keep the data alive
-        #: until Python looks for cycles.
+        #: None for its own extent: an `Extent` would refer back to this node, and the cycle would
+        #: keep the data alive until the garbage collector runs.
         self._extents = tuple(constant(1) if one else None for one in ones)
 
     @property
@@ -114,12 +114,12 @@ class Input(Node):
         return (Output(self.shape, self.type),)
 
     def of_shape(self, shape: Shape) -> Input:
-        """Set the shape, before anyone has read it."""
+        """Set the shape, before it has been read."""
         self._extents = tuple(None if e is Extent(self, k) else e for k, e in enumerate(shape))
         return self
 
     def copy(self) -> Input:
-        """Another input of the same data, which passes put in the place of this one."""
+        """Another input with the same data, by which passes replace this one."""
         ones = tuple(isinstance(e, Const) for e in self.shape)
         made = Input(self.name, self.type, ones, self.kind, self.source, self.where)
         made.until = self.until
@@ -156,10 +156,11 @@ class Generate(Node):
 
 class Fold(Node):
     """`outer × inner → outer`: `elements` over Index(outer axes…, inner axes…), reduced over the
-    inner axes in row-major order with `combine`, `init` once on the left (None: first element).
+    inner axes in row-major order with `combine`; `init` is combined once, on the left (None: start
+    with the first element).
 
-    `results` are variables standing for the folded values in `epilogue`, the expressions over
-    Index(outer axes…) that are stored.
+    `results` are variables for the folded values in `epilogue`, the stored expressions over
+    Index(outer axes…).
     """
 
     outer: Shape
@@ -200,9 +201,9 @@ class Fold(Node):
 
 
 class FoldSeg(Node):
-    """Segmented fold: row `o` of `outer`, segment `s` reduces `elements` over Index(outer…, p)
-    for offsets[s] <= p < offsets[s + 1]; `offsets` is an int64 leaf of length segments + 1, whose
-    values lie in 0 … extent."""
+    """Segmented fold: for row `o` of `outer` and segment `s`, reduce `elements` over Index(outer…,
+    p) for offsets[s] <= p < offsets[s + 1].  `offsets` is an int64 leaf of length segments + 1 with
+    values in 0 … extent."""
 
     outer: Shape
     segments: Expr
@@ -244,9 +245,9 @@ class Scan(Node):
     """Prefix combination along `axis` of `shape`.
 
     form "inclusive": n results; "exclusive": n + 1, starting with `init`; "total": the first n of
-    those and, as further components, the last (of the shape without `axis`).  `reverse` runs from
-    the end: result k combines elements k…, in the order of the array.
-    `epilogue` (over Index of the results and `results`) is stored; for "total" it covers prefixes.
+    those, and the last as further components (of the shape without `axis`).  `reverse` scans from
+    the end: result k combines elements k…, in the order of the array. `epilogue`, over Index of the
+    results and `results`, is stored; for "total" it applies to the prefixes.
     """
 
     shape: Shape
@@ -326,8 +327,8 @@ class Permute(Node):
 class Matmul(Node):
     """Matrix product: `left` over Index(batch…, i, k), `right` over Index(batch…, k, j).
 
-    `result` stands for the sum over k (scaled by alpha) in `epilogue`, over Index(batch…, i, j).
-    `options` is a MatmulOptions (linalg.py).
+    `result` is the variable for the sum over k (scaled by alpha) in `epilogue`, over Index(batch…,
+    i, j). `options` is a MatmulOptions (linalg.py).
     """
 
     batch: Shape
@@ -362,7 +363,7 @@ class Matmul(Node):
 
 
 class Library(Node):
-    """A library's operation on whole arrays: `operation` is a LibraryOperation (library.py)."""
+    """A library operation on whole arrays: `operation` is a LibraryOperation (library.py)."""
 
     operation: Any
     arguments: tuple[Leaf, ...]
@@ -372,7 +373,8 @@ class Library(Node):
         return self.outs
 
     def _shared(self) -> bool:
-        """A user's functions may lead to the node, so its key must not lead to them."""
+        """Not interned if it has user functions: they may refer to the node, and so would its
+        key."""
         return not self.operation.implementations
 
     def operands(self) -> tuple[Leaf, ...]:
@@ -380,7 +382,7 @@ class Library(Node):
 
 
 class Barrier(Node):
-    """`compute`: materialise here, fuse nothing across."""
+    """`compute`: materialise here; nothing is fused across."""
 
     arguments: tuple[Leaf, ...]
 
@@ -394,9 +396,9 @@ class Barrier(Node):
 class ArrayLoop(Node):
     """A loop over whole arrays.
 
-    `state` are Input nodes standing for the state inside; `init` its first value, `body` the next
-    one.  Either `predicate` (a rank-0 bool leaf) or `count` (with `index`, an Input of rank 0,
-    int64) ends it.
+    `state` are the Input nodes for the state inside the loop; `init` is its initial value, `body`
+    its next value.  Either `predicate` (a rank-0 bool leaf) or `count` (with `index`, a rank-0
+    int64 Input) ends the loop.
     """
 
     state: tuple[Input, ...]

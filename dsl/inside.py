@@ -1,10 +1,10 @@
-"""Whether an index is inside its axis whatever the extents are: of slices, reversals and the like.
+"""Prove that an index is in range for all extents, as for slices and reversals.
 
     a[1:-1]      i + 1 < n     for  i < max(max(n − 1, 0) − 1, 0)
 
-A minimum or maximum is one of its operands, and each choice says something (a ≥ b where max(a, b)
-is a); where the domain is empty nothing is read.  What is left are sums of products of extents,
-which are 0 or more.
+Each minimum or maximum equals one of its operands, and each choice yields a fact (a ≥ b if max(a,
+b) is a).  If the domain is empty, nothing is read.  What remains are polynomials in extents, which
+are non-negative.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from collections.abc import Iterator, Sequence
 from .access import Polynomial, polynomial
 from .expr import Apply, Const, Expr, Extent, Index, rewrite, walk
 
-#: Minima and maxima of an index, its axis and the domain, at most.
+#: The most minima and maxima considered in an index, its axis and the domain.
 MOST_CHOICES = 6
 _CHOICES = ("minimum", "maximum", "select")
 
 
 def always_inside(index: Expr, extent: Expr, over: Sequence[Expr | None]) -> bool:
-    """Whether 0 ≤ index < extent for every element of a domain of these extents (None: unknown).
-    False where that is not plain."""
+    """Whether 0 ≤ index < extent is proved for each element of a domain of these extents (None:
+    unknown)."""
     axes = sorted({e.axis for e in walk((index,)) if isinstance(e, Index)})
     if any(k >= len(over) or over[k] is None for k in axes):
         return False
@@ -34,7 +34,7 @@ def always_inside(index: Expr, extent: Expr, over: Sequence[Expr | None]) -> boo
         spans = dict(zip(map(Index, axes), sides, strict=True))
         known = [*facts, *(_minus(n, {(): 1}) for n in sides)]  # no axis is empty
         if any(_never_negative(_minus({(): -1}, fact)) for fact in known):
-            continue  # this cannot be
+            continue  # contradiction: impossible case
         low, high = _extreme(place, spans, least=True), _extreme(place, spans, least=False)
         if low is None or high is None:
             return False
@@ -47,8 +47,9 @@ def always_inside(index: Expr, extent: Expr, over: Sequence[Expr | None]) -> boo
 def _cases(
     roots: Sequence[Expr],
 ) -> Iterator[tuple[list[Polynomial] | None, list[Polynomial]]]:
-    """The roots for every choice among their minima and maxima, with what is 0 or more then; None
-    where they are no polynomials, or the choices too many."""
+    """For each choice of operands for the minima and maxima: the roots as polynomials, and
+    polynomials that are then non-negative; None if a root is no polynomial or there are too many
+    choices."""
     atoms = [e for e in walk(roots) if isinstance(e, Apply) and e.op.name in _CHOICES]
     if len(atoms) > MOST_CHOICES:
         yield None, []
@@ -76,7 +77,7 @@ def _minus(a: Polynomial, b: Polynomial) -> Polynomial:
 
 
 def _extreme(p: Polynomial, spans: dict[Index, Polynomial], least: bool) -> Polynomial | None:
-    """The least or the greatest value over the places of a domain, None if that is not plain."""
+    """The minimum or maximum over all indices of a domain; None if it cannot be determined."""
     total: Polynomial = {}
     for monomial, c in p.items():
         moving = [e for e in monomial if isinstance(e, Index)]
@@ -84,7 +85,7 @@ def _extreme(p: Polynomial, spans: dict[Index, Polynomial], least: bool) -> Poly
             return None
         if not moving:
             total = _minus(total, {monomial: -c})
-        elif (c > 0) != least:  # at the last place: c · (span − 1) · the others
+        elif (c > 0) != least:  # at the last index: c · (span − 1) · rest
             rest = tuple(e for e in monomial if e is not moving[0])
             if rest:
                 return None
@@ -94,12 +95,12 @@ def _extreme(p: Polynomial, spans: dict[Index, Polynomial], least: bool) -> Poly
 
 
 def _follows(p: Polynomial, known: Sequence[Polynomial]) -> bool:
-    """Whether p ≥ 0, by itself or because of something known to be 0 or more."""
+    """Whether p ≥ 0, by itself or from a known non-negative polynomial."""
     return any(_never_negative(_minus(p, fact)) for fact in ({}, *known))
 
 
 def _never_negative(p: Polynomial) -> bool:
-    """Whether all terms are 0 or more; c · (x // d) is no less than −c' · x for c < 0."""
+    """Whether p ≥ 0 term by term; for c < 0, c · (x // d) is at least −c' · x."""
     total: Polynomial = {}
     for monomial, c in p.items():
         quotient = monomial[0] if len(monomial) == 1 else None

@@ -1,13 +1,13 @@
-"""Equal expressions are one object, and so are equal nodes: the table of those that live.
+"""The table of interned expressions and nodes: equal ones are one object.
 
-An object is whole before it is in the table, so no thread finds one half made; of two threads that
-make equal objects at once one publishes, and both get its object.  Entries hold their objects
-weakly and their keys strongly, so a key must not lead to its object: a node's key holds what the
-node is made of, and never what is made of the node.
+An object is complete before it enters the table, so no thread finds a partial one.  If two threads
+create equal objects concurrently, one publishes its object and both use it.  Entries refer to their
+objects weakly and to their keys strongly, so a key must not refer to its object: a node's key
+contains its operands, and never its users.
 
-Looking up takes no lock (reading a dict is atomic, with an interpreter lock and without); changing
-the table does: that an entry goes only while it is still the same one takes two steps.  The lock is
-one that its thread may take again, for entries go whenever their objects do, also in here.
+A lookup takes no lock, as reading a dict is atomic with and without a global interpreter lock.
+Changes take one, because removing an entry only if it is unchanged takes two steps.  The lock is
+reentrant, because entries are removed whenever their objects die, even while it is held.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class _Held(weakref.ref[Any]):
-    """A weak reference that knows its key."""
+    """A weak reference with its key."""
 
     __slots__ = ("key",)
     key: tuple[Any, ...]
@@ -36,14 +36,14 @@ _lock = held_across_fork(RLock(), innermost=True)
 
 
 def find(key: tuple[Any, ...]) -> Any:
-    """The living object of a key, or None.  Raises TypeError for a key that cannot be hashed."""
+    """The live object of a key, or None.  Raises TypeError for an unhashable key."""
     held = _table.get(key)
     return None if held is None else held()
 
 
 def publish(key: tuple[Any, ...], made: T) -> T:
-    """Enter an object that is whole; the one to use instead of it: another thread's, if that was
-    first, else `made`."""
+    """Enter a complete object, and return the one to use: an equal object published before by
+    another thread, else `made`."""
     held = _Held(made, _drop)
     held.key = key
     with _lock:
@@ -52,7 +52,7 @@ def publish(key: tuple[Any, ...], made: T) -> T:
             found = first()
             if found is not None:
                 return found  # type: ignore[no-any-return]
-            _table[key] = held  # its object is gone, and it will be in a moment
+            _table[key] = held  # its object is dead, but not yet removed
     return made
 
 
@@ -67,8 +67,9 @@ _UNKNOWN = object()
 
 
 def kept_with(most: int) -> Callable[[F], F]:
-    """A cache of a function of an object that is hashed, and of plain values: what was found goes
-    with the object, to which it must not lead.  For each, at most so many values are kept."""
+    """A decorator that caches a function of a hashable object and plain arguments.  A cached value
+    lives as long as its object, to which it must not refer; at most `most` values are kept per
+    object."""
 
     def kept(compute: F) -> F:
         known: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()

@@ -1,8 +1,8 @@
-"""Names that are bound later: what a module uses of those that are built on it.
+"""Late binding: lets a module use names from modules that depend on it.
 
-A method of an array is a function of a module that knows arrays.  Such a name is asked for when it
-is used (`later.matmul`), and the module that defines it offers it when it is imported, as all are
-by `import treadle`.
+For example, methods of `Array` call functions of modules that import `Array`.  Such a name is
+looked up at each use (`later.matmul`); the defining module offers it when `import treadle` imports
+it.
 """
 
 from __future__ import annotations

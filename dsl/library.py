@@ -1,4 +1,4 @@
-"""Operations on whole arrays that a library provides (sorting, a user's `foreign_array`)."""
+"""Operations on whole arrays by a library: sorting, a user's `foreign_array`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .errors import Location, ShapeError
 class LibraryOperation:
     """A named operation with static parameters.
 
-    `numpy` maps host arrays to one host array or a tuple of them; `implementations` gives other
-    backends' functions by backend name.  Identity is by name and parameters, and for a user's
-    functions by the functions themselves.
+    `numpy` maps host arrays to one host array or a tuple of them; `implementations` contains
+    functions for other backends by name.  Operations are equal if name and parameters are, for user
+    functions also the functions.
     """
 
     name: str
@@ -31,7 +31,7 @@ class LibraryOperation:
 
 
 def layout_of(value: Any) -> tuple[np.dtype[Any], tuple[int, ...]]:
-    """Type and extents of an array of the host or (without a copy) of a device."""
+    """Type and extents of a host array or, without a copy, of a device array."""
     about = getattr(value, "__cuda_array_interface__", None)
     if about is not None:
         return np.dtype(about["typestr"]), tuple(about["shape"])
@@ -42,8 +42,8 @@ def layout_of(value: Any) -> tuple[np.dtype[Any], tuple[int, ...]]:
 def parts_of(
     operation: LibraryOperation, result: Any, extents: Iterator[int], where: Location | None
 ) -> tuple[Any, ...]:
-    """The arrays that an implementation returned; a user's have the extents (those of all results,
-    in one row) that kernels will take them to have.  Raises ShapeError."""
+    """The arrays returned by an implementation.  ShapeError if those of a user function do not have
+    the extents (of all results, concatenated) that kernels assume."""
     parts = result if isinstance(result, tuple) else (result,)
     if is_builtin(operation):
         return parts
@@ -64,15 +64,15 @@ _BUILTIN: dict[str, Callable[..., Callable[..., Any]]] = {}
 
 
 def register(name: str, make: Callable[..., Callable[..., Any]]) -> None:
-    """Make an operation of treadle's own known by name: `make(*parameters)` is its function."""
+    """Register a built-in operation: `make(*parameters)` returns its function."""
     _BUILTIN[name] = make
 
 
 def builtin(name: str, parameters: tuple[Any, ...]) -> LibraryOperation:
-    """One of treadle's own operations; KeyError when there is none of that name."""
+    """A built-in operation; KeyError if there is none of that name."""
     return LibraryOperation(name, parameters, _BUILTIN[name](*parameters))
 
 
 def is_builtin(operation: LibraryOperation) -> bool:
-    """Whether name and parameters are enough to make the operation again, in any process."""
+    """Whether name and parameters suffice to recreate the operation in any process."""
     return operation.name in _BUILTIN and not operation.implementations

@@ -1,7 +1,7 @@
-"""What the limits of the process leave: address space (RLIMIT_AS, RLIMIT_DATA) and threads.
+"""Limits of the process: address space (RLIMIT_AS, RLIMIT_DATA), stack and threads.
 
-Libraries in C and C++ end the process where they get no memory.  So what they may need is asked for
-beforehand, and given back.
+C and C++ libraries terminate the process if an allocation fails.  These functions therefore reserve
+and release the memory that a library may need, before it is called.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ from threading import Event
 
 from .errors import DeviceOutOfMemory
 
-#: Bytes that LLVM takes for a machine and a JIT, and for a byte of text (most measured: 60).
+#: Bytes that LLVM needs for a target machine and a JIT, and per byte of IR text (measured: up to
+#: 60).
 LLVM_AT_LEAST, LLVM_PER_BYTE = 24 << 20, 128
-#: Bytes that Numba takes for a function, and before the first for SciPy, whose BLAS starts a thread
-#: for every core.
+#: Bytes that Numba needs to compile a function; before the first one also for SciPy, whose BLAS
+#: starts a thread per core.
 NUMBA, SCIPY, SCIPY_PER_CORE = 64 << 20, 96 << 20, 64 << 20
-#: Bytes of stack that kernels and LLVM may take.
+#: Bytes of stack that kernels and LLVM may use.
 STACK = 1 << 20
-#: Bytes of OpenBLAS's buffers for a product (32 MB for each thread that calls).
+#: Bytes of OpenBLAS's buffers for a product (32 MB per calling thread).
 BLAS = 40 << 20
 
 
 def limit() -> int | None:
-    """The bytes of memory that the process may have at all; None without a limit."""
+    """The process's memory limit in bytes; None without a limit."""
     if sys.platform == "win32":
         return None
     import resource
@@ -38,7 +39,7 @@ def limit() -> int | None:
 
 
 def require_room(size: int, what: str) -> None:
-    """`DeviceOutOfMemory` where a limit leaves no `size` bytes for `what` (an infinitive)."""
+    """`DeviceOutOfMemory` if a limit leaves fewer than `size` bytes for `what` (an infinitive)."""
     most = limit()
     if most is None:
         return
@@ -47,13 +48,13 @@ def require_room(size: int, what: str) -> None:
     except (OSError, ValueError, OverflowError):
         raise DeviceOutOfMemory(
             f"the limit of this process ({most:,} bytes of memory: RLIMIT_AS or RLIMIT_DATA, "
-            f"`ulimit -v`) leaves no room {what}: {size:,} bytes may be needed.",
-            hint="Raise the limit, or let go of arrays; the program stays usable.",
+            f"`ulimit -v`) leaves too little memory {what}: {size:,} bytes may be needed.",
+            hint="Raise the limit, or delete arrays; the program stays usable.",
         ) from None
 
 
 def require_stack() -> None:
-    """`DeviceOutOfMemory` where the main thread may not have the stack that kernels take."""
+    """`DeviceOutOfMemory` if the main thread's stack limit is too small for kernels."""
     if sys.platform == "win32":
         return
     import resource
@@ -62,26 +63,26 @@ def require_stack() -> None:
     if most != resource.RLIM_INFINITY and most < STACK:
         raise DeviceOutOfMemory(
             f"the limit of this process for its stack ({most:,} bytes: RLIMIT_STACK, `ulimit -s`) "
-            f"is too small for kernels, which take {STACK:,}.",
-            hint="Raise the limit; the backend 'reference' does with less.",
+            f"is too small for kernels, which need {STACK:,}.",
+            hint="Raise the limit; the backend 'reference' needs less.",
         )
 
 
 def require_llvm() -> None:
-    """Room to load LLVM's library, if it is not loaded."""
+    """Require memory to load LLVM's library, unless it is loaded."""
     if size := _to_load_llvm():
         require_room(size, "to load LLVM")
 
 
 def require_numba() -> None:
-    """Room for Numba to compile a function, and what it loads first."""
+    """Require memory for Numba to compile a function, including libraries that it loads first."""
     first = "scipy.linalg" not in sys.modules
     cores = SCIPY + SCIPY_PER_CORE * min(os.cpu_count() or 1, 64) if first else 0
     require_room(NUMBA + cores + _to_load_llvm(), "for Numba to compile a function")
 
 
 def _to_load_llvm() -> int:
-    """The bytes that LLVM's library takes, 0 if it is loaded."""
+    """The bytes needed to load LLVM's library; 0 if it is loaded."""
     spec = None if "llvmlite.binding.ffi" in sys.modules else find_spec("llvmlite")
     folders = (spec and spec.submodule_search_locations) or ()
     files = [p for folder in folders for p in Path(folder, "binding").glob("*llvmlite*.*")]
@@ -89,7 +90,7 @@ def _to_load_llvm() -> int:
 
 
 def threads(count: int, name: str) -> ThreadPoolExecutor | None:
-    """As many of `count` threads as the process may start, all started; None without any."""
+    """A pool of up to `count` started threads, as many as limits permit; None if none can start."""
     while count:
         pool, go = ThreadPoolExecutor(count, thread_name_prefix=name), Event()
         started = 0

@@ -1,16 +1,17 @@
-"""Locks of the process, and what becomes of them in a fork.
+"""Process-wide locks, and their state after a fork.
 
-A fork copies the memory and one thread: a lock that another thread holds at that moment is never
+A fork copies the memory and one thread: a lock held by another thread at that moment is never
 released in the child.  So every lock that outlives a call is made here:
 
-- `lock()` is free again in the child.  It guards what is whole between any two operations of
-  Python, such as an entry of a dict.
-- `held_across_fork()` is taken by the fork itself, so what it guards is whole in the child: LLVM,
-  whose own locks nobody can renew, and the table of expressions.  A fork waits `LONGEST_WAIT` for
-  all of them together; `lost(lock)` says in the child that this was too short.
+- `lock()` is free again in the child.  It guards data that is consistent between any two Python
+  operations, such as an entry of a dict.
+- `held_across_fork()` is acquired by the fork itself, so the data it guards is consistent in the
+  child: LLVM, whose internal locks cannot be reset, and the table of expressions.  A fork waits up
+  to `LONGEST_WAIT` for all of them together; in the child, `lost(lock)` tells whether this was too
+  short.
 
-Modules that another thread is importing are waited for, too: Python never finishes such an import
-in the child.
+A fork also waits for modules that another thread is importing, because Python never finishes such
+an import in the child.
 """
 
 from __future__ import annotations
@@ -25,19 +26,19 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-#: Seconds that a fork waits at most for the other threads to finish compiling or importing.
+#: Seconds that a fork waits for other threads to finish compiling or importing.
 LONGEST_WAIT = 20.0
 
-#: Python's locks of modules that are being imported, by name: weak references.
+#: Python's locks of modules being imported, by name: weak references.
 _module_locks: dict[str, Any] = getattr(importlib._bootstrap, "_module_locks", {})
 
 _renewed: weakref.WeakSet[Any] = weakref.WeakSet()
-_held: list[Any] = []  # in the order in which a fork takes them
+_held: list[Any] = []  # in the order in which a fork acquires them
 _lost: list[Any] = []
 
 
 class _Forking(threading.local):
-    """The locks that the fork under way has taken, in order."""
+    """The locks that the current fork has acquired, in order."""
 
     def __init__(self) -> None:
         self.taken: list[Any] = []
@@ -47,22 +48,21 @@ _forking = _Forking()
 
 
 def lock(again: bool = False) -> Any:
-    """A `threading.Lock` (an `RLock`, if its thread may take it `again`) that is free in the child
-    of a fork."""
+    """A `threading.Lock` (or an `RLock`, if `again`) that is free in the child of a fork."""
     made = threading.RLock() if again else threading.Lock()
     _renewed.add(made)
     return made
 
 
 def after_fork(call: Callable[[], object]) -> None:
-    """Have a function called in the child of every fork."""
+    """Register a function to be called in the child of every fork."""
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=call)
 
 
 def held_across_fork(lock: Any, innermost: bool = False) -> Any:
-    """A `threading.RLock` that a fork takes, the `innermost` one last: whoever holds another may
-    take it, and takes no other."""
+    """A `threading.RLock` that a fork acquires; the `innermost` one last: a thread may acquire it
+    while holding another lock, and must not acquire another while holding it."""
     if innermost:
         _held.append(lock)
     else:
@@ -71,14 +71,14 @@ def held_across_fork(lock: Any, innermost: bool = False) -> Any:
 
 
 def lost(of: Any) -> bool:
-    """Whether this process was forked while another thread held the lock, and for longer than a
-    fork waits: what it guards may be half done for ever."""
+    """Whether this process was forked while another thread held the lock for longer than a fork
+    waits: the data it guards may be inconsistent."""
     return any(one is of for one in _lost)
 
 
 class _Cached:
-    """`functools.cached_property` without the lock that it has before Python 3.12: one for all
-    objects of the class, held while the value is computed."""
+    """`functools.cached_property` without the lock that it has before Python 3.12, which is shared
+    by all instances of the class and held while the value is computed."""
 
     def __init__(self, compute: Callable[[Any], Any]) -> None:
         self.compute, self.name, self.__doc__ = compute, compute.__name__, compute.__doc__
@@ -98,13 +98,13 @@ else:
     cached = _Cached
 
 
-#: Packages whose modules are imported where they are needed first.
+#: Packages whose modules are imported lazily.
 _LATE = {"llvmlite", "numpy", "treadle", *sys.stdlib_module_names}
 
 
 def _importing() -> bool:
-    """Whether another thread is importing a module of ours, or one that ours ask for: the lock of
-    a module lives while somebody holds it or is about to.  The lock of all imports must be held."""
+    """Whether another thread is importing one of our modules or a dependency: a module's lock
+    exists while a thread holds it or is about to.  The global import lock must be held."""
     own = threading.get_ident()
     return any(
         name.split(".")[0] in _LATE and (one := held()) is not None and one.owner != own
@@ -113,8 +113,11 @@ def _importing() -> bool:
 
 
 def _before() -> None:
-    """Take the locks, that of all imports last, while no other thread imports.  Waiting for a lock
-    lets others begin an import, which may need the lock: all are released before waiting again."""
+    """Acquire the locks, the global import lock last, while no other thread imports.
+
+    Waiting for a lock lets other threads start an import, which may need a lock held here: all are
+    released before waiting again.
+    """
     deadline = time.monotonic() + LONGEST_WAIT
     taken = _forking.taken
     while True:

@@ -1,7 +1,7 @@
-"""Names that a program's texts share: of inputs, extents, kernels and of places in the source.
+"""Names shared by the texts about a program: inputs, extents, kernels, source locations.
 
 Operations are numbered as written, dependencies first: `#3` addresses the third one in
-`Program.scheduled` and `Program.tune`, named or not.
+`Program.scheduled` and `Program.tune`, whether it has a name or not.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from .locks import cached
 
 
 def is_kernel(node: Node) -> bool:
-    """Whether a node of the optimised graph is launched (loops and branches only steer)."""
+    """Whether a node of the optimised graph launches a kernel; loops and branches do not."""
     return not isinstance(node, Input | ArrayLoop | Branch | Barrier)
 
 
 def operations(roots: Sequence[Leaf]) -> list[Node]:
-    """The operations of a graph as written, dependencies first: number k is the k-th, from 1."""
+    """The operations of a graph as written, dependencies first; numbered from 1."""
     return [node for node in topological(roots) if not isinstance(node, Input)]
 
 
@@ -34,13 +34,13 @@ def address(number: int) -> str:
 
 
 def place(where: Location | None) -> str:
-    """`file.py:12`, or nothing when the place is not known."""
+    """`file.py:12`, or an empty string if the location is unknown."""
     return where.short() if where is not None else ""
 
 
 def in_order(roots: Sequence[Leaf]) -> Iterator[tuple[int, Node, str]]:
-    """(depth, node, what it stands under) in order of launch; kernels inside loops and branches
-    follow their loop or branch one level deeper, loop-invariant ones come before it."""
+    """(depth, node, heading) in launch order.  Kernels inside loops and branches follow their loop
+    or branch one level deeper; loop-invariant kernels precede it."""
     return _in_order(roots, 0, "", regions(roots), set())
 
 
@@ -69,12 +69,12 @@ def _in_order(
             yield depth, node, under
 
 
-#: Characters of an extent.
+#: The most characters shown of an extent.
 _LONGEST = 120
 
 
 class Names:
-    """The names that one program's explanation uses, and the extents it knows."""
+    """The names used in one program's explanation, and its known extents."""
 
     def __init__(self, program: Any) -> None:
         self.program = program
@@ -94,7 +94,7 @@ class Names:
         self._texts: dict[Expr, str] = {}
         self._name_inputs()
         self._name_kernels()
-        self._texts.clear()  # more is known by now
+        self._texts.clear()  # cached before names were complete
 
     def _name_inputs(self) -> None:
         arguments = set(self.program.arguments)
@@ -129,12 +129,12 @@ class Names:
 
     @cached
     def tuning(self) -> Any:
-        """What was measured for the program on this device (`TuningTable`); None where nothing."""
+        """Measurements of the program on this device (`TuningTable`), or None."""
         return self.program.measured()
 
     # --- words ---
     def array(self, leaf: Leaf) -> str:
-        """How an array is called: an input's name, `kernel 3`, or a loop's result."""
+        """The name of an array: an input's name, `kernel 3`, or a loop's result."""
         node = leaf.node
         part = f".{leaf.component}" if len(node.outputs) > 1 else ""
         if node in self.inputs:
@@ -146,7 +146,7 @@ class Names:
         return f"{self.loops.get(node, str(node.label))}{part}"
 
     def number(self, node: Node) -> int | None:
-        """The number of the written operation that a kernel stands for."""
+        """The number of the written operation from which a kernel was made."""
         found = self._numbers.get(node)
         if found is not None:
             return found
@@ -155,8 +155,8 @@ class Names:
         return alike[0] if alike else None
 
     def address(self, node: Node) -> str:
-        """How `Program.scheduled` and `Program.tune` call the operation of a kernel; "" where
-        nobody wrote it."""
+        """The name of a kernel's operation in `Program.scheduled` and `Program.tune`; "" if a pass
+        made it."""
         number = self.number(node)
         return node.label.name or ("" if number is None else address(number))
 
@@ -168,8 +168,8 @@ class Names:
         return e.name if isinstance(e, Param | Var) else self._formula(e)
 
     def extent(self, e: Expr) -> str:
-        """An extent as text, as it is where the shapes are known: `n1 - 2`; `?` when only the data
-        tell, and `…` for what nobody would read."""
+        """An extent as text, simplified for the known shapes: `n1 - 2`; `?` if it depends on data;
+        `…` if it is too long."""
         if e not in self._texts:
             here = self._chosen(e)
             p = polynomial(here)
@@ -178,7 +178,8 @@ class Names:
         return self._texts[e]
 
     def _chosen(self, e: Expr) -> Expr:
-        """`e` with the least and the greatest of two known numbers as that one of them."""
+        """`e` with each minimum and maximum of known values replaced by the operand that it
+        equals."""
         values = evaluations(e, self.known)
         made: dict[Expr, Expr] = {}
         for x in walk((e,)):
@@ -193,7 +194,7 @@ class Names:
         return made[e]
 
     def _formula(self, e: Expr) -> str:
-        """What is no polynomial: a function of others."""
+        """An expression that is not a polynomial, as a function of others."""
         if not isinstance(e, Apply):
             return "?"
         parts = [self.extent(a) for a in e.args]
@@ -216,11 +217,11 @@ class Names:
 
     # --- numbers ---
     def value(self, e: Expr) -> int | None:
-        """An extent's value for the known shapes, None when something is not known."""
+        """An extent's value for the known shapes; None if it is unknown."""
         return evaluate(e, self.known)
 
     def size(self, shape: Sequence[Expr]) -> int | None:
-        """The number of elements of a shape, when known."""
+        """The number of elements of a shape; None if it is unknown."""
         total = 1
         for e in shape:
             n = self.value(e)
@@ -235,18 +236,18 @@ def _plain_name(node: Input) -> str:
 
 
 def _written_as(node: Node) -> tuple[int, str, str | None]:
-    """What a kernel keeps of the operation it came from."""
+    """The attributes that a kernel shares with the operation from which it was made."""
     return id(node.where), node.label.operation, node.label.name
 
 
 def evaluate(e: Expr, known: Mapping[Expr, int]) -> int | None:
-    """An integer expression over known extents; None when it needs anything else."""
+    """The value of an integer expression over known extents; None if it depends on other values."""
     found = evaluations(e, known).get(e)
     return None if found is None else int(found)
 
 
 def evaluations(e: Expr, known: Mapping[Expr, int]) -> dict[Expr, Any]:
-    """The values of an expression and of its parts, as far as extents are known."""
+    """The values of an expression and its subexpressions, as far as extents are known."""
     values: dict[Expr, Any] = {}
     for node in walk((e,)):
         if isinstance(node, Const):

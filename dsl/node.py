@@ -1,4 +1,4 @@
-"""The base of the array graph: nodes, their components, and what they carry."""
+"""Base classes of the array graph: nodes, their components and attributes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _fresh = itertools.count()
 
 
 def fresh_uid() -> int:
-    """A number no other node has."""
+    """A unique number for a node."""
     return next(_fresh)
 
 
@@ -48,7 +48,7 @@ class Scope(NamedTuple):
 
 
 class Leaf(NamedTuple):
-    """One component of a node: one buffer."""
+    """One component of a node, stored in one buffer."""
 
     node: Node
     component: int
@@ -67,7 +67,7 @@ class Leaf(NamedTuple):
 
 @dataclass(frozen=True)
 class Label:
-    """What the user wrote: operation, given name, schedule and place."""
+    """What the user specified: operation, name, schedule and determinism."""
 
     operation: str
     name: str | None = None
@@ -76,26 +76,27 @@ class Label:
 
     @property
     def ordered(self) -> bool:
-        """Whether the schedule fixes anything: `Auto()` leaves everything as it is without one."""
+        """Whether there is a schedule with layers; `Auto()` has none."""
         return self.schedule is not None and bool(self.schedule.layers)
 
     def __str__(self) -> str:
         return f"{self.operation} '{self.name}'" if self.name else self.operation
 
 
-#: What the message of a broadcast adds about a 1 that nobody could know.
+#: Added to a broadcast error if an extent was 1 only at run time.
 _BY_CHANCE = (
-    ".  The 1 is so in this run only: extents that broadcast are known when the program is traced"
+    ".  It is 1 only at run time: extents that broadcast must be 1 when the program is traced"
 )
 
 
 @dataclass(frozen=True)
 class Check:
-    """A relation that run-time extents must satisfy: `left` `relation` `right` before any kernel.
+    """A relation between run-time extents, `left` `relation` `right`, checked before any kernel
+    runs.
 
-    `message` is a format string over `left` and `right`, and `by_chance`, which says where one of
-    them is 1 that this is so in this run only; `error` names the class.
-    Equal relations are equal wherever they were written, as nodes are.
+    `message` is a format string over `left`, `right` and `by_chance` (a remark if one of them is 1
+    only at run time); `error` names the exception class.  Equality ignores where the relation was
+    written.
     """
 
     left: Expr
@@ -107,19 +108,19 @@ class Check:
     where: Location | None = dataclass_field(default=None, compare=False)
 
     def told(self, left: int, right: int) -> str:
-        """The message for two values between which the relation does not hold."""
+        """The message for two values that violate the relation."""
         by_chance = _BY_CHANCE if 1 in (left, right) else ""
         return self.message.format(left=left, right=right, by_chance=by_chance)
 
     @property
     def reads(self) -> bool:
-        """Whether it is about elements of arrays, which are known only once they are computed."""
+        """Whether it reads elements of arrays, which have to be computed first."""
         return self.left.reads or self.right.reads
 
 
 @dataclass(frozen=True)
 class Combine:
-    """A binary function on elements: `results` over `left` and `right`, one each per component."""
+    """A binary function on elements: `results` over `left` and `right`, one per component."""
 
     left: tuple[Var, ...]
     right: tuple[Var, ...]
@@ -127,13 +128,13 @@ class Combine:
 
 
 def field(*, factory: Callable[[dict[str, Any]], Any]) -> Any:
-    """A field with a default, made of the values of the fields before it."""
+    """A field with a default, computed from the values of the preceding fields."""
     return factory
 
 
 @dataclass_transform(field_specifiers=(field, dataclass_field))
 class _NodeType(type):
-    """Makes a class's annotated attributes the fields of its nodes, in their order."""
+    """Turns the annotated attributes of a class into the fields of its nodes, in order."""
 
     def __new__(mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> _NodeType:
         if "__slots__" not in namespace:
@@ -144,11 +145,12 @@ class _NodeType(type):
 
 
 class Node(metaclass=_NodeType):
-    """Base of the array graph.  A class of nodes declares its fields as annotated attributes;
-    making, hashing, rewriting and storing nodes follow from them.  Nodes of equal fields are one.
+    """Base class of the array graph.  A node class declares its fields as annotated attributes;
+    construction, hashing, rewriting and serialisation follow from them.  Nodes with equal fields
+    are one object.
 
-    Besides its fields a node takes, by keyword: `label`, `where` it was written, `checks` to be
-    done before it is computed, and the labels and locations of what was `fused` into it.
+    Besides its fields a node has the keyword arguments `label`, `where` it was written, `checks` to
+    be made before it is computed, and the labels and locations of operations `fused` into it.
     """
 
     __slots__ = (
@@ -180,8 +182,7 @@ class Node(metaclass=_NodeType):
         checks: tuple[Check, ...] = (),
         fused: tuple[tuple[Label, Location | None], ...] = (),
     ) -> Self:
-        """The node of these fields: one that lives already, unless an option among them cannot be
-        hashed."""
+        """The interned node with these fields; a new one if a field is unhashable."""
         values = dict(zip(cls.fields, given, strict=False))
         for name in cls.fields[len(given) :]:
             values[name] = cls.factories[name](values)
@@ -205,7 +206,7 @@ class Node(metaclass=_NodeType):
         raise NotImplementedError
 
     def _shared(self) -> bool:
-        """Whether equal nodes are to be one."""
+        """Whether nodes of this class are interned."""
         return True
 
     def leaf(self, component: int = 0) -> Leaf:
@@ -216,11 +217,11 @@ class Node(metaclass=_NodeType):
         return tuple(Leaf(self, k) for k in range(len(self.outputs)))
 
     def called(self) -> str:
-        """What errors call the array."""
+        """The name of the array in error messages."""
         return self.label.name or self.label.operation
 
     def expressions(self) -> tuple[Expr, ...]:
-        """Every scalar expression of the node, shapes included."""
+        """All scalar expressions of the node, including shapes."""
         return (*self.bodies(), *(e for o in self.outputs for e in o.shape))
 
     def bodies(self) -> tuple[Expr, ...]:
@@ -250,15 +251,15 @@ class Node(metaclass=_NodeType):
         return ()
 
     def operands(self) -> tuple[Leaf, ...]:
-        """Leaves used whole, not through a `Read`."""
+        """Leaves used as whole arrays, not through a `Read`."""
         return ()
 
     def inside(self) -> tuple[Leaf, ...]:
-        """Leaves used inside the node's own sub-programs."""
+        """Leaves used in the node's own subprograms."""
         return ()
 
     def inputs(self) -> tuple[Leaf, ...]:
-        """Every leaf the node depends on, in order of first use (found once)."""
+        """Every leaf on which the node depends, in order of first use; cached."""
         try:
             return self._inputs
         except AttributeError:
@@ -304,7 +305,8 @@ def _result_variable(k: int, type_: ScalarType) -> Var:
 def canonical_combine(
     left: tuple[Var, ...], right: tuple[Var, ...], results: tuple[Expr, ...]
 ) -> Combine:
-    """Rename a combining function's variables to canonical ones, so equal functions are equal."""
+    """Rename the variables of a combining function canonically, so that equal functions compare
+    equal."""
     new_left = tuple(_combine_variable("left", k, v.type) for k, v in enumerate(left))
     new_right = tuple(_combine_variable("right", k, v.type) for k, v in enumerate(right))
     mapping: dict[Expr, Expr] = dict(zip((*left, *right), (*new_left, *new_right), strict=True))
@@ -321,14 +323,14 @@ def indices(rank: int) -> tuple[Index, ...]:
 
 
 def inner_inputs(node: Node) -> tuple[Leaf, ...]:
-    """Leaves that a loop or a branch uses inside its own sub-programs."""
+    """Leaves that a loop or a branch uses in its subprograms."""
     return node.inside()
 
 
 def topological(roots: Iterable[Leaf], inside: bool = True) -> Iterator[Node]:
-    """Every reachable node once, dependencies first (iterative).
+    """Iterate over every reachable node once, dependencies first; iterative.
 
-    With `inside`, the bodies of loops and branches are visited too.
+    With `inside`, also visit the bodies of loops and branches.
     """
     seen: set[Node] = set()
     stack: list[tuple[Node, bool]] = [(leaf.node, False) for leaf in reversed(list(roots))]
@@ -350,7 +352,7 @@ def topological(roots: Iterable[Leaf], inside: bool = True) -> Iterator[Node]:
 
 
 def is_identity_read(e: Expr, rank: int) -> bool:
-    """`a[i, j, …]` at the very index of the element."""
+    """Whether this reads `a[i, j, …]` at exactly the index of the element."""
     return (
         isinstance(e, Read)
         and e.boundary is None
@@ -360,7 +362,7 @@ def is_identity_read(e: Expr, rank: int) -> bool:
 
 
 def known(e: Expr) -> Any:
-    """The value of an extent expression when all its leaves are known now, else None."""
+    """The value of an extent expression if all its leaves are known at trace time, else None."""
     if isinstance(e, Const):
         return e.value[()]
     values: dict[Expr, Any] = {}
@@ -381,5 +383,5 @@ def known(e: Expr) -> Any:
     return values[e]
 
 
-#: The values of sums of extents that are known: each of those of many arrays goes on from another.
+#: The known values of sums of extents: joining many arrays builds each sum on the previous one.
 _sums: weakref.WeakKeyDictionary[Expr, Any] = weakref.WeakKeyDictionary()

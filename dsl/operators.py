@@ -1,4 +1,4 @@
-"""The operators and attributes that scalars and arrays share."""
+"""Operators and attributes shared by scalars and arrays."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Operator(Protocol[W]):
     def __call__(self, other: ArrayLike, /) -> W: ...
 
 
-#: The method by which the class of a right operand computes, where it is not `__r…__`.
+#: The method of a right operand's class for an operation, where it is not `__r…__`.
 _REFLECTED = {
     "equal": "__eq__",
     "not_equal": "__ne__",
@@ -71,11 +71,11 @@ def _operators(name: str) -> tuple[Callable[[Any, object], Any], Callable[[Any, 
 @never_set
 @user_facing_methods
 class Operators(Generic[V]):
-    """The operators shared by scalars and arrays; `_binary` builds the result, a `V` (of a scalar
-    and an array: an array)."""
+    """Operators shared by scalars and arrays; `_binary` builds the result: a `V`, or an array if
+    the other operand is one."""
 
     __slots__ = ()
-    # What stands on the left of an array leaves the operation to us: NumPy's arrays, pandas'.
+    # Make NumPy arrays and pandas objects on the left defer to our operators.
     __array_priority__ = 1000
     __pandas_priority__ = 10_000
 
@@ -84,8 +84,8 @@ class Operators(Generic[V]):
             return self._beside(name, other, swapped)
         if name == "multiply" and isinstance(other, np.matrix):
             raise TracingError(
-                "* of a np.matrix is its matrix product, of an array that of elements.",
-                hint="Say which: a @ np.asarray(m), or a * np.asarray(m).",
+                "* is the matrix product for np.matrix, but element-wise for arrays.",
+                hint="Write a @ np.asarray(m), or a * np.asarray(m).",
             )
         compute: Callable[..., Any] = (
             later.power if name == "power" else partial(later.elementwise, name)
@@ -93,7 +93,8 @@ class Operators(Generic[V]):
         return compute(other, self) if swapped else compute(self, other)
 
     def _beside(self, name: str, other: object, swapped: bool) -> Any:
-        """What the class of `other`, which is no number and no array, makes of the operation."""
+        """The result of an operation with an object that is neither a number nor an array: its
+        class decides."""
         if name == "multiply" and self._repeats and isinstance(other, str | bytes | list | tuple):
             return NotImplemented  # [0] * n
         if not swapped and not isinstance(other, type):
@@ -103,7 +104,7 @@ class Operators(Generic[V]):
                 return made
         raise no_operand(other, name)
 
-    #: Whether a sequence times this value is a sequence repeated so often.
+    #: Whether multiplying a sequence by this value repeats the sequence.
     _repeats = True
 
     def _unary(self, name: str) -> V:
@@ -231,7 +232,7 @@ class Operators(Generic[V]):
         return target(*inputs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        """np.sum(a) is td.sum(a); what td lacks is refused with advice."""
+        """np.sum(a) is td.sum(a); a function that td lacks raises an error with advice."""
         from . import elsewhere
 
         name = function.__name__
@@ -247,7 +248,7 @@ class Operators(Generic[V]):
         return target(*args, **kwargs)
 
     def _is_closed(self) -> bool:
-        """Whether it can be computed here and now."""
+        """Whether the value can be computed now."""
         return False
 
     def __getattr__(self, name: str) -> Any:
@@ -268,10 +269,10 @@ class Operators(Generic[V]):
         hint = f"Make a new one: a = {instead}."
         if outer is not None:
             hint = (
-                f"Return what the element is to be, from the function of {outer[0]}: it computes "
-                "one of the elements of a new array."
+                f"Return the element's value from the function of {outer[0]}: it computes "
+                "one element of a new array."
             )
-        return TracingError("arrays are never changed in place.", hint=hint)
+        return TracingError("arrays are immutable.", hint=hint)
 
     def __copy__(self) -> Self:
         return self
@@ -281,7 +282,7 @@ class Operators(Generic[V]):
 
 
 def missing_attribute(value: Operators[Any], name: str) -> AttributeError:
-    """The error of an attribute that arrays, or scalars, have not."""
+    """The error for an attribute that arrays, or scalars, do not have."""
     from . import elsewhere
 
     kind = type(value).__name__

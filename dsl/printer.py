@@ -1,4 +1,4 @@
-"""Text of scalar expressions and of the array graph."""
+"""Text form of scalar expressions and of the array graph."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ MAX = 400
 
 
 def show(e: Expr) -> str:
-    """An expression on one line (shortened when huge)."""
+    """An expression on one line, truncated if long."""
     names: dict[Expr, str] = {}
     for node in walk((e,)):
         text = _one(node, names)
@@ -69,7 +69,7 @@ def _one(e: Expr, done: dict[Expr, str]) -> str:
         case Apply():
             if len(args) == 2 and e.op.symbol:
                 return f"({args[0]} {e.op.symbol} {args[1]})"
-            if e.weak and e.args[0].type == e.type:  # a mark, which does nothing
+            if e.weak and e.args[0].type == e.type:  # only marks the value as weak
                 return args[0]
             return f"{e.type if e.op.name == 'cast' else e.op.name}({', '.join(args)})"
         case Cond():
@@ -97,12 +97,12 @@ def _array(node: Node) -> str:
 
 
 def _leaf(leaf: Leaf) -> str:
-    """An array of a node: `%3`, or `%3.1` where it has several."""
+    """A component of a node: `%3`, or `%3.1` if the node has several."""
     return f"%{leaf.node.uid}" + (f".{leaf.component}" if len(leaf.node.outputs) > 1 else "")
 
 
 def show_node(node: Node) -> str:
-    """One node: what it computes, and from what."""
+    """One node: its operation and operands."""
 
     def many(es: Iterable[Expr]) -> str:
         return _group([show(e) for e in es])
@@ -159,7 +159,7 @@ def _epilogue(node: Any) -> str:
 
 
 def show_graph(roots: Iterable[Leaf]) -> str:
-    """Every node, one a line, dependencies first."""
+    """Every node, one per line, dependencies first."""
     return "\n".join(show_node(node) for node in topological(roots)) + "\n"
 
 

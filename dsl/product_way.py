@@ -1,4 +1,4 @@
-"""How a product is computed, as measurement chooses it where the program leaves it open."""
+"""A way to compute a matrix product, chosen by measurement if the program leaves it open."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 from .errors import ScheduleError
 from .graph import Matmul, Node
 
-#: Another way is tried if it is predicted to take at most so many times as long as the fastest.
+#: Alternatives are tried if they are predicted to take at most this multiple of the fastest time.
 WORTH_TRYING = 4.0
 
 
 @dataclass(frozen=True)
 class ProductWay:
-    """Algorithm, levels and execution of one product, as `td.matmul` takes them.
+    """Algorithm, levels and execution of one product, as arguments of `td.matmul`.
 
-    `algorithm` None: the one that was written, which may be a table of the user's own.
+    `algorithm` None: as written, possibly a user-defined table.
 
     >>> ProductWay("strassen", 1, "owner")
     td.matmul(a, b, algorithm="strassen", levels=1, execution="owner")
@@ -28,11 +28,11 @@ class ProductWay:
     execution: str | None = None
 
     def put_on(self, node: Node) -> Matmul:
-        """The product computed that way; its name, place and schedule stay."""
+        """The product computed in this way; its name, location and schedule are unchanged."""
         if not isinstance(node, Matmul):
             raise ScheduleError(
-                f"{node.label}: {self!r} is a way to compute a product, and this is none.",
-                hint="Tune the program again: it is not the one that was measured.",
+                f"{node.label}: {self!r} is a way to compute a product, but this is not one.",
+                hint="Tune the program again: it differs from the one that was measured.",
                 where=node.where,
             )
         given = node.options
@@ -46,7 +46,7 @@ class ProductWay:
         return made
 
     def words(self) -> str:
-        """The arguments alone."""
+        """The arguments as text."""
         text = self.algorithm or "as written"
         if self.levels:
             text += f", {self.levels} level{'s' * (self.levels > 1)}"
@@ -59,12 +59,12 @@ class ProductWay:
         return f"td.matmul({', '.join(['a', 'b', *shown])})"
 
     def to_dict(self) -> dict[str, Any]:
-        """Strings and numbers, for the store."""
+        """Strings and numbers, for storage."""
         return {"algorithm": self.algorithm, "levels": self.levels, "execution": self.execution}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ProductWay:
-        """What `to_dict` gave; ValueError, KeyError or TypeError for anything else."""
+        """The inverse of `to_dict`; ValueError, KeyError or TypeError for malformed data."""
         from .operations.linalg import ALGORITHMS, DEEPEST_OF_ALL, EXECUTIONS
 
         made = cls(data["algorithm"], data["levels"], data["execution"])
@@ -78,11 +78,11 @@ class ProductWay:
 
 
 def left_open(node: Matmul) -> str:
-    """What of a product the program leaves open: "way" (algorithm, levels and execution),
-    "execution" alone, or "" (floats keep the standard product's digits until somebody asks for
-    less).
+    """What a program leaves open for a product: "way" (algorithm, levels and execution),
+    "execution" only, or "" (floats keep the accuracy of the standard product unless the user
+    permits less).
 
-    An algorithm that was named stays, and so do its levels, the default being one.
+    An explicitly named algorithm is kept, together with its levels (default 1).
     """
     options, t = node.options, node.left.type
     if t.kind == "bool" or options.execution is not None:
@@ -94,16 +94,16 @@ def left_open(node: Matmul) -> str:
 
 
 def executed(node: Matmul, execution: str) -> ProductWay:
-    """A fast product by another execution, everything else as it was written."""
+    """A fast product with another execution, otherwise as written."""
     name = node.options.algorithm
     return ProductWay(name if isinstance(name, str) else None, node.options.levels, execution)
 
 
 def why_closed(node: Matmul) -> str:
-    """Why there is no other way to try."""
+    """Why there is no alternative to try."""
     options = node.options
     if options.execution is not None:
-        return f"its execution was asked for: {options.execution!r}"
+        return f"the program sets its execution: {options.execution!r}"
     if options.algorithm == "auto" and node.left.type.is_inexact:
         return (
             "floats keep the standard product's digits; inside td.precision(fast=True) other "

@@ -1,4 +1,4 @@
-"""A traced program, as everything below the driver sees it."""
+"""The interface of a traced program for everything below the driver."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 class TracedProgram(Protocol):
-    """What passes, analyses, lowerings, backends and tuning may ask of a program: the graph, what
-    is known of its arguments, and what the backend that it is for says of a node."""
+    """What passes, analyses, lowerings, backends and tuning may ask of a program: its graph, its
+    example arguments, and facts about a node that depend on its backend."""
 
     name: str
     backend: str
@@ -29,50 +29,50 @@ class TracedProgram(Protocol):
     source_arguments: Sequence[Input]
     arguments: Sequence[Input]
     params: Sequence[Param]
-    #: Extents of the arrays, and numbers, that it was lowered for, where these are known.
+    #: Extents and scalar arguments for which it was lowered, if known.
     example_shapes: tuple[tuple[int, ...], ...] | None
     example_numbers: tuple[Any, ...]
     tuning: Any
-    #: Under whose name timings are kept, if not its own; who runs it in its place.
+    #: The program under which timings are stored, if not itself; what runs instead of it.
     measured_as: TracedProgram | None
     tuned_products: Any
 
     @property
     def executable(self) -> Any:
-        """What the backend made of it."""
+        """The program as compiled by the backend."""
 
     def execute(self, data: Sequence[Any], params: Sequence[Any] = ()) -> Any:
         """Run on the data of the arguments."""
 
     def scheduled(self, **schedules: Any) -> TracedProgram:
-        """The same meaning under other schedules, by the names of operations."""
+        """The same program under other schedules, by operation name."""
 
     def offered(self, what: str) -> Any:
-        """What the module of its backend offers under a name; None where it does not."""
+        """The attribute `what` of the backend's module, or None."""
 
     def lowering(self, node: Node) -> Any:
-        """The context in which a kernel is lowered; None where no kernel is."""
+        """The context for lowering a kernel; None if the node has none."""
 
     def first_choice(self, node: Node) -> Schedule | None:
-        """The schedule that is chosen, on the examples, for a kernel that leaves it open."""
+        """The schedule chosen, for the example extents, for a kernel whose schedule is open."""
 
     def placed(self, data: Sequence[Any]) -> list[Any]:
-        """The data of the arguments where the backend works on it."""
+        """The data of the arguments, moved to the backend's device."""
 
     def machine(self) -> list[str]:
-        """What the backend runs on, beside this machine's processor."""
+        """A description of the backend's device; empty if it is the processor."""
 
     def product_ways(self, node: Node, size: tuple[int, int, int]) -> list[ProductWay]:
-        """Ways to compute an (m, k) by (k, n) product that are left open."""
+        """Permitted ways to compute an (m, k) by (k, n) product."""
 
     def wait(self) -> None:
-        """Return when what was called is done."""
+        """Wait for the completion of previous calls."""
 
     def measured(self) -> Any:
-        """What tuning measured for it on this device at the extents of the examples, or None."""
+        """The tuning results for the example extents on this device, or None."""
 
     def memory(self) -> TuningMemory:
-        """What tuning found for extents that a call brings."""
+        """The tuning results for the extents of any call."""
 
 
 class TuningMemory(Protocol):
@@ -80,7 +80,7 @@ class TuningMemory(Protocol):
 
     @property
     def extents(self) -> Sequence[Expr]:
-        """What a table depends on."""
+        """The extents on which a table depends."""
 
     def table(self, known: Mapping[Expr, int]) -> Any:
-        """The table for such extents, None where nothing was measured."""
+        """The table for these extents; None if nothing was measured."""

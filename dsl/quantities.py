@@ -1,10 +1,10 @@
-"""Quantities as people write them."""
+"""Format quantities for display."""
 
 from __future__ import annotations
 
 
 def duration(seconds: float) -> str:
-    """Three digits, in the unit that suits.
+    """A duration with three digits in a suitable unit.
 
     >>> duration(1.57), duration(0.0834), duration(1.23e-5), duration(754)
     ('1.57 s', '83.4 ms', '12.3 µs', '754 s')
@@ -22,13 +22,13 @@ def count(n: int, word: str) -> str:
 
 
 def count_of(x: float, word: str) -> str:
-    """The same of a number with three digits: `0.25 operations`, `1.2 k operations`."""
+    """A rounded number with its noun: `0.25 operations`, `1.2 k operations`."""
     text = rounded(x)
     return f"{text} {word}" if text == "1" else f"{text} {word}s"
 
 
 def rounded(x: float) -> str:
-    """Two or three digits and a prefix.
+    """A number with two or three digits and a unit prefix.
 
     >>> rounded(0.0613), rounded(17), rounded(3.2e7)
     ('0.061', '17', '32 M')

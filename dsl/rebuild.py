@@ -1,4 +1,4 @@
-"""Rewriting the array graph: nodes over changed inputs, bottom-up, iteratively."""
+"""Rewriting the array graph: rebuild nodes over changed inputs, bottom-up and iteratively."""
 
 from __future__ import annotations
 
@@ -60,17 +60,17 @@ class Rebuilder:
         return value
 
     def _changed(self, *used: Sequence[Leaf]) -> bool:
-        """Whether any of the leaves is another now."""
+        """Whether any of the leaves was replaced."""
         return any(leaf.node in self.nodes or leaf in self.leaves for part in used for leaf in part)
 
     def take(self, node: Input) -> None:
-        """The state of a loop is as long as its first value, which others may have made by now."""
+        """Replace a loop's state if its shape, that of the initial value, has changed."""
         made = self.node(node)
         if made is not node:
             self.nodes[node] = made
 
     def node(self, node: Node) -> Node:
-        """The node over the new leaves (itself if nothing changed)."""
+        """The node over the new leaves, or the node itself if nothing changed."""
         if node in self.nodes and isinstance(node, Input):
             return self.nodes[node]
         if not self._changed(node.inputs(), node.inside()):
@@ -80,8 +80,8 @@ class Rebuilder:
         return self.over(node, self)
 
     def over(self, node: Node, checks: Rebuilder) -> Node:
-        """The node over the new leaves and expressions, what it checks over those of `checks`."""
-        for state in getattr(node, "bound", ()):  # whether the body reads it or not
+        """The node over the new leaves and expressions, its checks over those of `checks`."""
+        for state in getattr(node, "bound", ()):  # even if the body does not read it
             self.take(state)
         changes = {}
         for name in node.fields:
@@ -97,8 +97,8 @@ class Rebuilder:
 
 def rewrite_graph(roots: Sequence[Leaf], change: Callable[[Node], Node],
                   kept: dict[Node, str] | None = None) -> list[Leaf]:  # fmt: skip
-    """Every node rebuilt over its changed inputs, then given to `change`.  What was decided of a
-    node (`kept`) holds for what stands for it, whether it changed itself or its inputs did."""
+    """Rebuild every node over its changed inputs and apply `change`.  Decisions about a node
+    (`kept`) are carried over to the node that replaces it."""
     builder = Rebuilder()
     for node in topological(roots):
         made = change(builder.node(node))

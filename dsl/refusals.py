@@ -1,5 +1,4 @@
-"""Refusing values that have no place where they were given: what they are called, and what is
-written instead."""
+"""Errors for values of unsupported types: how they are named, and what to write instead."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ _VOWELS = tuple("aeiouAEIOU")
 
 
 def called(value: object) -> str:
-    """What a value is called in a sentence: `None`, `a list`, `the class Model`, `a function`."""
+    """A value as the noun of a sentence: `None`, `a list`, `the class Model`, `a function`."""
     if value is None:
         return "None"
     if isinstance(value, type):
@@ -34,14 +33,14 @@ def called(value: object) -> str:
 
 
 def instead_of(value: object) -> str | None:
-    """How an array, or a number, is made of what is neither; None where nobody knows."""
+    """A hint on how to convert a value to an array or a number; None if there is none."""
     if hasattr(value, "tocsr"):
         return SPARSE
     if isinstance(value, list | tuple):
         if any(isinstance(x, later.Array) for x in value):
             if len({getattr(x, "ndim", 0) for x in value}) == 1:
                 return "td.stack([a, b]) makes one array of several."
-            return "Take it apart: values, count = …, as td.filter and td.compact return them."
+            return "Unpack it, values, count = …, as td.filter and td.compact return it."
         if any(isinstance(x, later.Scalar) for x in value):
             return f"It stays {called(value)} of its parts: give one array, f(np.array(x))."
         return "np.array(x) makes an array of it."
@@ -52,7 +51,7 @@ def instead_of(value: object) -> str | None:
     if isinstance(value, Mapping):
         return "Take one of its values: x['name']."
     if inspect.iscoroutine(value):
-        return "It has its result when it is awaited: write def instead of async def."
+        return "Its result exists only when it is awaited: write def instead of async def."
     if isinstance(value, Collection | Iterator):
         return "np.array(list(x)) makes an array of it."
     if isinstance(value, numbers.Number):
@@ -60,12 +59,12 @@ def instead_of(value: object) -> str | None:
     return "Call it: f(x)." if callable(value) else None
 
 
-#: … where the value says nothing about it.
+#: The hint for other values.
 _ANY_ARRAY = "Pass a NumPy array (np.array(x) makes one), anything with DLPack, or a td.Array."
 
 
 def no_array(value: object, operation: str) -> TracingError:
-    """The error of an operation on arrays that was given something else."""
+    """The error for an operation on arrays with an argument that is not an array."""
     return TracingError(
         f"{operation} needs an array, got {type(value).__name__}.",
         hint=form_of(operation) if inspect.isroutine(value) else instead_of(value) or _ANY_ARRAY,
@@ -73,7 +72,7 @@ def no_array(value: object, operation: str) -> TracingError:
 
 
 def no_operand(value: object, operation: str) -> TracingError:
-    """The error of arithmetic with what is no number, and no array."""
+    """The error for arithmetic with a value that is neither a number nor an array."""
     hint = instead_of(value) or _ANY_ARRAY
     if value is None:
         hint = "Did a function forget to return it?"
@@ -88,7 +87,7 @@ def no_operand(value: object, operation: str) -> TracingError:
 
 
 def returned(value: object, whose: str, wanted: str) -> TracingError:
-    """The error of a user's function, called `whose`, that returned none of what is `wanted`."""
+    """The error for a user's function, named `whose`, whose result is not what is `wanted`."""
     said = f"{whose} returned {called(value)}."
     if value is None:
         hint = f"Did you forget `return`?  It must return {wanted}."
@@ -96,13 +95,13 @@ def returned(value: object, whose: str, wanted: str) -> TracingError:
         said = f"{whose} is a generator: it has a `yield`."
         hint = f"Write return instead of yield.  It must return {wanted}."
     elif inspect.iscoroutine(value):
-        value.close()  # nobody will await it
-        said = f"{whose} is asynchronous: its result is there when it is awaited."
+        value.close()  # it will not be awaited
+        said = f"{whose} is asynchronous: its result exists only when it is awaited."
         hint = "Write def instead of async def."
     elif isinstance(value, str):
-        hint = "A value that is not known yet has no text: give the value itself."
+        hint = "Values are not known while a program is traced: return the value, not its text."
     elif isinstance(value, type) or inspect.isroutine(value):
-        hint = "Call it: what it returns has values."
+        hint = "Call it: its result has values."
     elif isinstance(value, tuple):
         said = f"{whose} returned an empty tuple."
         hint = f"Return {wanted}."
@@ -111,13 +110,13 @@ def returned(value: object, whose: str, wanted: str) -> TracingError:
     elif isinstance(value, list | dict | set) and "list" not in wanted:
         hint = f"Return {wanted}: write (x, y) instead of [x, y]."
     else:
-        hint = "Call it: what it returns has values." if callable(value) else f"Return {wanted}."
+        hint = "Call it: its result has values." if callable(value) else f"Return {wanted}."
     return TracingError(said, hint=hint)
 
 
 def of_structure(error: TypeError, arguments: Sequence[object]) -> TypeError:
-    """What `error` is for a user whose function computed with a list, a tuple or a dict among its
-    arguments as if it were an array or a number; all others as they are."""
+    """The error for a user's function that computes with a list, tuple or dict argument as if it
+    were an array or a number; other errors unchanged."""
     if isinstance(error, TreadleError):
         return error
     for argument in arguments:
@@ -133,16 +132,16 @@ def of_structure(error: TypeError, arguments: Sequence[object]) -> TypeError:
             return error
         hint = instead_of(argument)
         if isinstance(argument, tuple):
-            hint = "x, y = p takes it apart: its parts are numbers or arrays."
+            hint = "Unpack it, x, y = p: its parts are numbers or arrays."
         return TracingError(
-            f"an argument that is {called(argument)} is no array: {error}.",
+            f"an argument that is {called(argument)} is not an array: {error}.",
             hint=hint,
             where=Location(place.tb_frame.f_code, place.tb_lasti, place.tb_lineno),
         )
     return error
 
 
-#: What makes another array where a user of NumPy sets an attribute.
+#: The replacement for setting an attribute, as NumPy allows.
 _INSTEAD_OF_SETTING = {
     "shape": "a = td.reshape(a, shape)",
     "dtype": "a = a.astype(dtype)",
@@ -153,9 +152,9 @@ _INSTEAD_OF_SETTING = {
 
 def _refusing(name: str) -> Callable[..., None]:
     def refuse(self: object, *_: object) -> None:
-        instead = _INSTEAD_OF_SETTING.get(name, "a = td.map(f, a), or whatever computes it")
+        instead = _INSTEAD_OF_SETTING.get(name, "a = td.map(f, a), or another operation")
         raise TracingError(
-            f"{name} cannot be set: arrays and scalars never change.",
+            f"{name} cannot be set: arrays and scalars are immutable.",
             hint=f"Make a new one: {instead}.",
         )
 
@@ -163,7 +162,7 @@ def _refusing(name: str) -> Callable[..., None]:
 
 
 def never_set(cls: type[T]) -> type[T]:
-    """The same class, whose properties say what to write instead of setting them."""
+    """Decorate a class so that setting a property raises an error with advice."""
     for name, value in list(vars(cls).items()):
         if isinstance(value, property):
             refuse = _refusing(name)

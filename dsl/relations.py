@@ -1,4 +1,4 @@
-"""Run-time checks: relations between extents that must hold before the first kernel."""
+"""Run-time checks: relations between extents that must hold before the first kernel runs."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .types import int64
 
 
 def checks_before(roots: Iterable[Leaf]) -> list[Check]:
-    """What must hold before the first kernel: the checks that read no array, those in the bodies of
-    loops included (whether or not there will be a turn), those of a branch's sides left out."""
+    """Checks to make before the first kernel: those that read no array, including checks in loop
+    bodies (even if there will be no iteration), but not those in the sides of a branch."""
     found: dict[Check, None] = {}
     pending = list(roots)
     while pending:
@@ -25,7 +25,7 @@ def checks_before(roots: Iterable[Leaf]) -> list[Check]:
 
 
 def with_checks(roots: Sequence[Leaf], checks: Iterable[Check]) -> list[Leaf]:
-    """The graph with further checks, made by its first operation."""
+    """The graph with additional checks, attached to its first operation."""
     more = tuple(dict.fromkeys(checks))
     first = next((n for n in topological(roots, inside=False) if not isinstance(n, Input)), None)
     if not more or first is None:
@@ -35,8 +35,7 @@ def with_checks(roots: Sequence[Leaf], checks: Iterable[Check]) -> list[Leaf]:
 
 
 def limit_of(check: Check) -> tuple[Param, int, int] | None:
-    """A parameter that is int64, and between which numbers a check has it lie; None for all other
-    checks."""
+    """An int64 parameter and the range to which a check limits it; None for other checks."""
     left, right = check.left, check.right
     if check.relation == ">=" and isinstance(left, Param) and isinstance(right, Const):
         return left, int(right.value), int64.highest
@@ -46,7 +45,7 @@ def limit_of(check: Check) -> tuple[Param, int, int] | None:
 
 
 def verify_checks(checks: Iterable[Check], value: Callable[[Expr], Any]) -> None:
-    """Raise the error of the first relation that does not hold; `value` evaluates a scalar."""
+    """Raise the error of the first violated relation; `value` evaluates a scalar."""
     for check in checks:
         left, right = int(value(check.left)), int(value(check.right))
         holds = left >= right if check.relation == ">=" else left == right

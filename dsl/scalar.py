@@ -1,4 +1,4 @@
-"""`Scalar`: the handle a user's kernel function works on; operators, lifting and promotion."""
+"""`Scalar`, the handle on which kernel functions operate: operators, lifting and promotion."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ from .types import (
 )
 
 _HINT_IF = (
-    "While a program is traced its values are not known.  Write\n"
+    "Values are not known while a program is traced.  Write\n"
     "  td.where(p, a, b)                both sides are evaluated\n"
     "  td.cond(p, a, b)                 only one is\n"
-    "  td.while_loop(pred, body, init)  a loop that ends by its values\n"
+    "  td.while_loop(pred, body, init)  a loop with a condition on its values\n"
     "  p & q, p | q, ~p                 instead of and, or, not\n"
     "  td.maximum(a, b), td.minimum     instead of max, min"
 )
@@ -54,33 +54,33 @@ _HINT_HASH = (
 )
 
 _HINT_ARGUMENT = (
-    "What shapes a program goes into a closure, one program for each value: "
+    "Put values that determine the program into a closure, one program per value: "
     "td.jit(lambda a: f(a, {}=…))."
 )
 
 _HINT_EXTENT = (
-    "Extents are values of the run.  Functions of td take them, td.zeros(a.shape) for "
+    "Extents are run-time values.  Functions of td take them, td.zeros(a.shape) for "
     "np.zeros(a.shape); for a loop over one write td.loop(a.shape[0], f, init)."
 )
 
 _HINT_EXTENTS = (
-    "Extents are values of the run: one program serves all; ranks, x.ndim, are known.  Leave out a "
-    "test of extents that must be equal (operations compare them), test others before the call, or "
-    "choose in the run: td.cond(p, a, b)."
+    "Extents are run-time values, so that one program serves all; ranks, x.ndim, are known.  Omit "
+    "a test of extents that must be equal (operations compare them), test others before the call, "
+    "or choose at run time: td.cond(p, a, b)."
 )
 
 
 @never_set
 @user_facing_methods
 class Scalar(Operators["Scalar"], Scoped):
-    """One value inside a kernel (Accelerate's `Exp`): arithmetic on it builds an expression."""
+    """One value inside a kernel (Accelerate's `Exp`); arithmetic on it builds an expression."""
 
     __slots__ = ("_expr",)
 
     def __init__(self, expression: Expr) -> None:
         if not isinstance(expression, Expr):
             raise TracingError(
-                f"td.Scalar makes no scalar of {type(expression).__name__}.",
+                f"td.Scalar cannot make a scalar of {type(expression).__name__}.",
                 hint="Typed scalars are made by their type: td.float32(3.5), td.int64(3).",
             )
         self._expr = expression
@@ -93,7 +93,7 @@ class Scalar(Operators["Scalar"], Scoped):
         raise self._no_value("a hash, for a dict, a set or a cache,", _HINT_HASH)
 
     def __reduce__(self) -> Any:
-        raise self._no_value("pickle", "Return it from its function, and pickle what td.run gives.")
+        raise self._no_value("pickle", "Return it from its function, and pickle td.run's result.")
 
     def __len__(self) -> int:
         raise TracingError(
@@ -136,7 +136,7 @@ class Scalar(Operators["Scalar"], Scoped):
         return f"Scalar({shown}: {self._expr.type})"
 
     def _of_held_data(self) -> int | None:
-        """The number, if it follows from the extents of data that the program holds."""
+        """The number, if it depends only on the extents of data stored in the program."""
         extents: dict[Expr, int] = {}
         for e in walk((self._expr,)):
             if isinstance(e, Extent):
@@ -198,13 +198,13 @@ class Scalar(Operators["Scalar"], Scoped):
             return format(self._expr.value, how)
         raise self._no_value(
             f"formatting by {how!r}",
-            "It stands for every element at once: return it from the function to see the values.",
+            "It represents all elements: return it from the function to see the values.",
         )
 
     def __iter__(self) -> Any:
         raise TracingError(
             "a scalar cannot be iterated or unpacked.",
-            hint="The function receives one argument per array; elements that are tuples arrive "
+            hint="The function receives one argument per array; tuple elements are passed "
             "as tuples.",
         )
 
@@ -229,8 +229,8 @@ class Scalar(Operators["Scalar"], Scoped):
 
 
 def run_time_argument(value: Any, what: str, hint: str = "") -> TracingError | None:
-    """The error of `what`, an axis or an offset, where it is computed from nothing but arguments
-    of a compiled function, which are values of the run; None for what is no such scalar."""
+    """The error for `what` (an axis, an offset) being computed only from scalar arguments of a
+    compiled function, which are run-time values; None if `value` is no such scalar."""
     if not isinstance(value, Scalar):
         return None
     leaves = {e for e in walk((value._expr,)) if not (e.args or isinstance(e, Const))}
@@ -239,26 +239,26 @@ def run_time_argument(value: Any, what: str, hint: str = "") -> TracingError | N
     names = ", ".join(sorted(e.name for e in leaves if isinstance(e, Param)))
     which = "an argument" if len(leaves) == 1 else "arguments"
     return TracingError(
-        f"{what} needs the value of {names}, {which} of the compiled function: a value of the run.",
+        f"{what} needs the value of {names}, {which} of the compiled function: a run-time value.",
         hint=f"{_HINT_ARGUMENT.format(names.split(', ')[0])}\n{hint}".rstrip(),
     )
 
 
 def refuse_argument(value: Any, what: str, hint: str = "") -> None:
-    """The error of `run_time_argument`, where it is one."""
+    """Raise the error of `run_time_argument`, if there is one."""
     error = run_time_argument(value, what, hint)
     if error is not None:
         raise error
 
 
 def refuse_traced(operation: str, **options: Any) -> None:
-    """The error of options, which say what the program is, that are values of the run."""
+    """Raise an error if an option, which must be known at trace time, is a run-time value."""
     for word, value in options.items():
         if isinstance(value, Operators):
             refuse_argument(value, f"{operation}: {word}=")
             raise TracingError(
-                f"{operation}: {word}= says what the program is, and is no value of the run.",
-                hint=f"Give it a number, or a name, of Python's: help(td.{operation}) says which.",
+                f"{operation}: {word}= determines the program, so it cannot be a run-time value.",
+                hint=f"Give a Python number or a name: see help(td.{operation}).",
             )
 
 
@@ -277,7 +277,7 @@ def lift(value: Any, operation: str = "an operation") -> Expr:
                 return Const(value, as_type(np.uint64))
             raise DTypeError(
                 f"the integer {value} does not fit in 64 bits.",
-                hint="Use a float, 1e30, or np.uint64 for what is below 2**64.",
+                hint="Use a float, 1e30, or np.uint64 for integers below 2**64.",
             )
         return Const(value, DEFAULT_OF_KIND[kind], weak=kind != "bool")
     if isinstance(value, np.generic):
@@ -304,15 +304,15 @@ def typed_scalar(value: Any, type_: ScalarType) -> Any:
 
 
 def as_strong(e: Expr) -> Expr:
-    """What a weak value is when nothing typed stands beside it."""
+    """A weak value converted to its default type."""
     return simplify.cast(e, e.type) if e.weak else e
 
 
 def fit_weak(e: Expr, type_: ScalarType) -> Expr:
-    """A value beside one of `type_`: cast, refusing a literal that does not fit."""
+    """Cast a weak value to `type_`; a literal that does not fit is an error."""
     if e.weak and promote(type_, False, e.type, True)[0] != type_ and not isinstance(e, Const):
         raise DTypeError(
-            f"a {e.type} of extents and Python's numbers does not fit in {type_}.",
+            f"a {e.type} computed from extents and Python numbers does not fit in {type_}.",
             hint=f"Say how to convert it, as in td.{type_}(td.floor(x)), or convert the elements: "
             f"a.astype(td.{e.type}).",
         )
@@ -338,8 +338,8 @@ def fit_weak(e: Expr, type_: ScalarType) -> Expr:
 
 
 def _have_tested(e: Expr, type_: ScalarType) -> None:
-    """Have every call test that a weak integer fits in the type it takes, as a literal would have
-    to, where the arguments of the program decide that."""
+    """Add a check to every call that a weak integer fits in its type, if only arguments of the
+    program determine it."""
     least, most = bounds(e)
     parts = list(walk((e,)))
     numbers = [x for x in parts if isinstance(x, Param)]
@@ -362,7 +362,7 @@ def _have_tested(e: Expr, type_: ScalarType) -> None:
 
 
 def unify(values: Sequence[Expr], operation: str) -> tuple[list[Expr], bool]:
-    """All operands in their common type (NumPy 2), and whether that is still weak."""
+    """All operands in their common type (by NumPy 2's rules), and whether that is still weak."""
     typed: ScalarType | None = None
     for e in values:
         if not e.weak:
@@ -377,21 +377,21 @@ def unify(values: Sequence[Expr], operation: str) -> tuple[list[Expr], bool]:
 
 
 def yields(e: Expr, type_: ScalarType) -> bool:
-    """Whether a weak value takes the type of what it meets.
+    """Whether a weak value takes the type of the typed operand.
 
-    Python's numbers do.  Extents do where int64 would make floats of both (beside floats, uint64);
-    beside narrower integers they stay int64: who counts elements shall not wrap.
+    Python numbers do.  Extents do if int64 would turn both operands into floats (next to floats,
+    uint64).  Next to narrower integers they stay int64, so that counts do not overflow.
     """
     return e.weak and not (promote(e.type, False, type_, False)[0] == int64 and _counts(e))
 
 
 def _counts(e: Expr) -> bool:
-    """Whether a weak number is made of extents (those that the data decide are read)."""
+    """Whether a weak number is computed from extents; data-dependent extents are reads."""
     return isinstance(e, ir.Apply) and any(isinstance(x, Extent | ir.Read) for x in walk((e,)))
 
 
 def apply_primitive(name: str, operands: Sequence[Expr]) -> Expr:
-    """Promote, check the type rule, build."""
+    """Promote the operands, check the type rule, build the expression."""
     op = TABLE[name]
     if name in ("left_shift", "right_shift"):
         values, weak = unify(operands, name)
@@ -409,7 +409,8 @@ def apply_primitive(name: str, operands: Sequence[Expr]) -> Expr:
         if exact is not None:
             return exact
         if name == "true_divide" and all(e.type.is_integer for e in operands):
-            # The quotient is a float, so a literal need not fit the integers beside it.
+            # The quotient is a float, so a literal need not fit the integer type of the other
+            # operand.
             operands = [simplify.cast(e, float64, e.weak) if type(e) is Const else e
                         for e in operands]  # fmt: skip
         if name == "power":
@@ -428,7 +429,7 @@ def apply_primitive(name: str, operands: Sequence[Expr]) -> Expr:
 
 
 def _refuse_inverse(base: Expr, exponent: Expr) -> None:
-    """The error of integers to a negative power that is known while a program is traced."""
+    """Raise an error for integers to a negative power that is known at trace time."""
     whole = not base.type.is_inexact and exponent.type.is_integer
     if whole and isinstance(exponent, Const) and int(exponent.value) < 0:
         raise ExponentError(
@@ -456,7 +457,7 @@ def _hint_for(name: str, type_: ScalarType, operands: Sequence[Expr]) -> str | N
 
 
 def as_truth(e: Expr) -> Expr:
-    """Nonzero."""
+    """Whether the value is nonzero, as a boolean."""
     if e.type.kind == "bool":
         return simplify.cast(e, bool_)
     return simplify.apply(TABLE["not_equal"], (as_strong(e), Const(0, e.type)), bool_)
@@ -474,7 +475,7 @@ def as_index(value: Any, operation: str) -> Expr:
 
 
 def as_count(value: Any, operation: str) -> Expr:
-    """An extent, a bound or a count in int64; what is beyond it in uint64 is its largest number."""
+    """An extent, a bound or a count in int64; larger values of uint64 are clamped."""
     e = lift(value, operation)
     if e.type == uint64:
         e = simplify.apply(TABLE["minimum"], (as_strong(e), Const(int64.highest, uint64)), uint64)

@@ -1,7 +1,7 @@
-"""A schedule, as the language sees it: a value that labels carry and operations check.
+"""The interface of a schedule: a value attached to labels and validated by operations.
 
-The schedules themselves are in `treadle.skeletons.schedules`; both their layers (`Column(256)`) and
-their compositions (`Column(256) | Block(8, 32)`) become one by `as_schedule`.
+Schedules are implemented in `treadle.skeletons.schedules`.  `as_schedule` converts both layers
+(`Column(256)`) and their compositions (`Column(256) | Block(8, 32)`).
 """
 
 from __future__ import annotations
@@ -14,48 +14,49 @@ from .errors import Location, ScheduleError
 
 
 class Schedule(Protocol):
-    """Layers that say in which order, by whom and in what grains elements are computed."""
+    """Layers that determine in which order, by which threads and in which blocks elements are
+    computed."""
 
     @property
     def layers(self) -> tuple[Any, ...]:
-        """The layers that are fixed; none: everything is left open."""
+        """The fixed layers; empty if the schedule is left open."""
 
     def as_schedule(self) -> Schedule:
-        """Itself (a layer: the schedule of that layer alone)."""
+        """The schedule itself; for a layer, the schedule with that layer alone."""
 
     def require(
         self, axes: int, extents: Sequence[int] | None = None, *, line: bool = False,
         own_orders: bool = True,
     ) -> None:  # fmt: skip
-        """Refuse (`ScheduleError`) what does not fit an operation of so many axes, nor, where its
-        `extents` are given, an order that cannot number them.  `line`: its axes are taken as one.
-        Without `own_orders`, orders that a user wrote are not tried."""
+        """Raise `ScheduleError` unless the schedule fits an operation with this number of axes and,
+        if `extents` are given, its order can enumerate them.  `line`: the axes are treated as one.
+        Without `own_orders`, user-defined orders are not evaluated."""
 
     def along_a_line(self) -> Schedule:
-        """This schedule for a domain whose axes are taken as one."""
+        """This schedule for a domain whose axes are treated as one."""
 
     def to_dict(self) -> dict[str, Any]:
-        """What files hold."""
+        """The schedule as plain data, for files."""
 
     def __eq__(self, other: object) -> bool:
-        """A schedule of one layer equals that layer."""
+        """A schedule with one layer equals that layer."""
 
 
 class ScheduleTypeError(ScheduleError, TypeError):
-    """An argument of the wrong kind: caught as ``ScheduleError`` and as ``TypeError``.
+    """An argument of the wrong type: caught as ``ScheduleError`` and as ``TypeError``.
 
     >>> issubclass(ScheduleTypeError, TypeError)
     True
     """
 
 
-# Tracebacks show its public name, and pickles find it there.
+# Tracebacks show the public name, by which pickles find the class.
 ScheduleTypeError.__module__, ScheduleTypeError.__qualname__ = (
     "treadle", "schedule.ScheduleTypeError")  # fmt: skip
 
 
 def as_schedule(value: Any) -> Schedule:
-    """The schedule that a value stands for; `ScheduleTypeError` for anything else."""
+    """Convert a value to a schedule; `ScheduleTypeError` if that is impossible."""
     made = getattr(value, "as_schedule", None)
     if made is None:
         raise ScheduleTypeError(
@@ -73,7 +74,7 @@ def as_schedule(value: Any) -> Schedule:
 
 @contextmanager
 def of_operation(label: object, where: Location | None) -> Iterator[None]:
-    """Errors of schedules raised inside say which operation they are about, and where it is.
+    """Add the operation and its location to schedule errors raised in the block.
 
     >>> try:
     ...     with of_operation("stencil 'blur'", None):

@@ -1,4 +1,4 @@
-"""Shapes: extents as scalars, and what shapes have to do with each other."""
+"""Shapes: extents as scalars, and relations between shapes."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from .simplify import is_const
 
 
 def Extent(e: Expr) -> Scalar:
-    """A run-time extent as a scalar that also answers int() when its value is known.
+    """A run-time extent as a scalar that also supports int() if its value is known.
 
-    It is weak, as the Python ints in NumPy's `shape` are: x / x.shape[0] has the type of a float x.
+    It is weak, like the Python ints in NumPy's `shape`: x / x.shape[0] has the type of a float x.
     """
     return KnownScalar(simplify.cast(e, e.type, True))
 
 
 class KnownScalar(Scalar):
-    """A scalar whose value may be known although it stands for a run-time extent."""
+    """A scalar for a run-time extent whose value may be known at trace time."""
 
     __slots__ = ()
 
@@ -47,7 +47,7 @@ class KnownScalar(Scalar):
         return super().__bool__() if value is None else bool(value)
 
     def _known_beside(self, other: object) -> tuple[Any, Any] | None:
-        """Both as Python's numbers, where both are known."""
+        """Both operands as Python numbers, if both are known."""
         value = known(self._expr)
         if isinstance(other, KnownScalar):
             other = known(other._expr)
@@ -73,8 +73,8 @@ class KnownScalar(Scalar):
 
 
 def on_host(e: Expr) -> Expr:
-    """A scalar that says what runs, or over which extents, as the host can compute it: loops and
-    foreign functions run in a kernel, which leaves their value in an array of rank 0."""
+    """A scalar that determines control flow or extents, in a form that the host can evaluate: loops
+    and foreign functions are computed by a kernel that stores a rank-0 array."""
     if not any(isinstance(x, While | Loop | Foreign) for x in walk((e,))):
         return e
     return Generate((), (e,), label=Label("unit"), where=user_location()).leaf().at()
@@ -83,7 +83,7 @@ def on_host(e: Expr) -> Expr:
 def as_shape(shape: Any, operation: str) -> tuple[Shape, tuple[Check, ...]]:
     """Extents from an int, a scalar or a sequence of them.
 
-    None may be negative: an error now where that is known, else run-time checks.
+    A negative extent is an error: now if it is known, else by a run-time check.
     """
     parts = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
     extents: list[Expr] = []
@@ -109,12 +109,12 @@ def _not_negative(e: Expr, given: Any, axis: int, operation: str) -> tuple[Check
     if bounds(e)[0] >= 0:
         return ()
     if isinstance(given, KnownScalar) and any(isinstance(x, Read) for x in walk((e,))):
-        return ()  # the extent of an array that the backend counted, as `compact` does
+        return ()  # a count computed by the backend, as in `compact`
     return require(
-        # An equation, of which backends compare many at once.
+        # Formulated as an equation, because backends compare many of these at once.
         apply_primitive("minimum", [e, ir.constant(0)]),
         ir.constant(0),
-        f"{operation}: the extent of axis {axis} is {{left}}, and none can be negative.",
+        f"{operation}: the extent of axis {axis} is {{left}}; extents cannot be negative.",
         hint="td.maximum(n, 0) makes the array empty instead.",
     )
 
@@ -126,7 +126,7 @@ def show_shape(shape: Sequence[Expr]) -> str:
 
 
 def _show(extent: Expr) -> str:
-    """An extent that is not known yet, in the user's words: `x.shape[0]`."""
+    """An extent that is not known, in the user's notation: `x.shape[0]`."""
     text = repr(extent)
     for e in walk((extent,)):
         if isinstance(e, ir.Extent):
@@ -144,8 +144,8 @@ def require(
     relation: str = "==",
     error: str = "ShapeError",
 ) -> tuple[Check, ...]:
-    """The check that `left relation right`: an error now where it is known not to hold, nothing
-    where it always does."""
+    """The check that `left relation right`: an error now if it is known to be false, no check if it
+    is always true."""
     if left is right:
         return ()
     u, v = known(left), known(right)
@@ -159,7 +159,7 @@ def require(
 
 
 def same_shape(a: Shape, b: Shape, operation: str) -> tuple[Check, ...]:
-    """Two shapes that must be equal: an error now if they cannot be, else run-time checks."""
+    """Require equal shapes: an error now if they cannot be equal, else run-time checks."""
     if len(a) != len(b):
         raise ShapeError(
             f"{operation} needs arrays of equal shape, got {show_shape(a)} and {show_shape(b)}.",
@@ -187,7 +187,7 @@ def same_shape(a: Shape, b: Shape, operation: str) -> tuple[Check, ...]:
 
 
 def broadcast_shapes(shapes: Sequence[Shape], operation: str) -> tuple[Shape, tuple[Check, ...]]:
-    """NumPy's broadcasting; extents known to be 1 stretch, others must be equal (checked)."""
+    """NumPy's broadcasting: extents known to be 1 stretch, others must be equal (checked)."""
     rank = max((len(s) for s in shapes), default=0)
     result: list[Expr] = []
     checks: list[Check] = []
@@ -236,19 +236,19 @@ def broadcast_shapes(shapes: Sequence[Shape], operation: str) -> tuple[Shape, tu
 
 
 def _at_most_one(e: Expr) -> bool:
-    """An extent like those of `a[:1]` and `a[-1:]`: 1, or 0 when `a` is empty."""
+    """Whether this is an extent as of `a[:1]` and `a[-1:]`: 1, or 0 if `a` is empty."""
     return isinstance(e, Apply) and e.op.name == "minimum" and any(is_const(x, 1) for x in e.args)
 
 
 def _must_be_one(e: Expr, other: Expr, operation: str) -> tuple[Check, ...]:
-    """An extent of 1 or 0 beside `other`, which stretches it: it is 1, or both are 0."""
-    if other in e.args:  # min(n, 1) beside n
+    """Checks for an extent of 1 or 0 that broadcasts to `other`: it is 1, or both are 0."""
+    if other in e.args:  # min(n, 1) with n
         return ()
     return require(
         apply_primitive("minimum", [e, other]),
         apply_primitive("minimum", [other, ir.constant(1)]),
         f"{operation} cannot broadcast: an operand is empty (extent {{left}}), another is not.",
-        hint="a[k:k + 1] is empty where there is no element k, as a[:1] and a[-1:] of nothing.",
+        hint="a[k:k + 1] is empty if there is no element k; a[:1] and a[-1:] if a is empty.",
     )
 
 

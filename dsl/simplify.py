@@ -1,11 +1,11 @@
-"""Smart constructors: the only way an `Apply` is made.
+"""Smart constructors: the only functions that create an `Apply`.
 
-Everything here keeps every bit of every result: constants are folded with the table's own
-meaning, identities are used on integers (which wrap, so `+` and `*` re-associate exactly) and on
-floats only where IEEE 754 allows it for every operand.
+All simplifications preserve every bit of every result: constants are folded by the primitives' own
+definitions, identities apply to integers (which wrap, so `+` and `*` re-associate exactly) and to
+floats only where IEEE 754 permits them for all operands.
 
-It keeps every read, too: `x[i] * 0` is `also(0, x[i])`, because a checked program tests the index,
-and whether a program is checked is known only when it runs (passes/tested.py).
+They also preserve every read: `x[i] * 0` becomes `also(0, x[i])`, because a checked program tests
+the index, and whether a program is checked is known only when it runs (passes/tested.py).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LOGICAL_ON_BOOL = {
     "not_equal": "logical_xor",
     "invert": "logical_not",
 }
-#: What has no rules of its own for some types.
+#: Primitives without special rules for some types.
 _ORDINARY = frozenset(("add", "subtract", "multiply", "less", "less_equal", "equal", "minimum",
                        "maximum", "floor_divide", "remainder", "fma"))  # fmt: skip
 _INTEGER_IDENTITY = ("floor", "ceil", "trunc", "rint", "conjugate", "real")
@@ -42,8 +42,9 @@ _INTEGER_IDENTITY = ("floor", "ceil", "trunc", "rint", "conjugate", "real")
 def apply(op: Primitive, args: tuple[Expr, ...], type_: ScalarType, weak: bool = False) -> Expr:
     """`op` applied to operands of one type, simplified.
 
-    Weak is what came of literals and extents only.  A mark around the whole says so (a weak cast),
-    and what is inside is like any other value: equal expressions are one, weak or not.
+    A value computed only from literals and extents is weak.  A weak cast around the entire
+    expression marks it; the expression inside is not weak, so that equal expressions are one
+    object.
     """
     if op.name == "cast":
         return cast(args[0], type_, weak)
@@ -77,7 +78,7 @@ def apply(op: Primitive, args: tuple[Expr, ...], type_: ScalarType, weak: bool =
         if type(a) is not Const:
             break
     else:
-        # A bound of a kernel (ir/narrow.py) is a number, whatever its size: it must not wrap.
+        # Bounds of kernels (ir/narrow.py) are exact numbers: folding them must not wrap.
         return Apply(op, args, type_) if _overflows(op, args, type_) else _fold(op, args, type_)
     if op.name == "logical_and":
         return _logical_and(args)
@@ -98,7 +99,7 @@ def apply(op: Primitive, args: tuple[Expr, ...], type_: ScalarType, weak: bool =
 
 
 def also(value: Expr, *dropped: Expr) -> Expr:
-    """`value`, beside it what is read in the `dropped` and not in it."""
+    """`value`, which also performs those reads of `dropped` that it does not perform itself."""
     reading = _reading(dropped)
     if not reading:
         return value
@@ -112,7 +113,7 @@ def also(value: Expr, *dropped: Expr) -> Expr:
 
 
 def _reading(roots: tuple[Expr, ...]) -> dict[Expr, None]:
-    """The reads that `roots` are computed from, and the conditionals and loops with reads."""
+    """The reads in `roots`, and the conditionals and loops that contain reads."""
     found: dict[Expr, None] = {}
     seen: set[Expr] = set()
     stack = list(roots)
@@ -134,7 +135,7 @@ _EXACTLY = {"add": operator.add, "subtract": operator.sub, "multiply": operator.
 
 
 def _overflows(op: Primitive, args: tuple[Expr, ...], type_: ScalarType) -> bool:
-    """Whether int64 constants give a number beyond their type."""
+    """Whether the exact result for int64 constants overflows."""
     if type_ != int64 or op.name not in _EXACTLY:
         return False
     exact = _EXACTLY[op.name](*(int(a.value) for a in args))  # type: ignore[attr-defined]
@@ -215,7 +216,7 @@ def _integer(op: Primitive, args: tuple[Expr, ...], type_: ScalarType) -> Expr |
                 total = _wrapped(int(inner.value) + int(b.value), type_)
                 return apply(op, (a.args[0], total), type_)
         if isinstance(a, Apply) and a.op.name == "add" and isinstance(a.args[1], Const):
-            if not isinstance(b, Const):  # constants float outward: (x + c) + y → (x + y) + c
+            if not isinstance(b, Const):  # move constants outward: (x + c) + y → (x + y) + c
                 return apply(op, (apply(op, (a.args[0], b), type_), a.args[1]), type_)
         if isinstance(b, Apply) and b.op.name == "add" and isinstance(b.args[1], Const):
             return apply(op, (apply(op, (a, b.args[0]), type_), b.args[1]), type_)
@@ -248,10 +249,10 @@ def _integer(op: Primitive, args: tuple[Expr, ...], type_: ScalarType) -> Expr |
 
 
 def cast(value: Expr, type_: ScalarType, weak: bool = False) -> Expr:
-    """Convert; a constant is converted here and now."""
+    """Convert to a type; constants are folded."""
     if value.type == type_ and value.weak == weak:
         return value
-    if value.weak and isinstance(value, Apply):  # a mark of weakness, or a cast with it
+    if value.weak and isinstance(value, Apply):  # a weak cast
         value = cast(value.args[0], value.type)
         if value.type == type_ and not weak:
             return value
@@ -267,7 +268,7 @@ def cast(value: Expr, type_: ScalarType, weak: bool = False) -> Expr:
 
 
 def select(predicate: Expr, a: Expr, b: Expr) -> Expr:
-    """Both sides are evaluated; one is taken."""
+    """Select a side; both are evaluated."""
     if a.weak and b.weak:
         return cast(select(predicate, cast(a, a.type), cast(b, b.type)), a.type, True)
     if isinstance(predicate, Const):

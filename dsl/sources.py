@@ -1,4 +1,4 @@
-"""Bringing data in: what comes from outside, as an `Array`."""
+"""Convert external data to an `Array`."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from .scalar import Scalar
 from .tracing import enclosing_kernel
 from .types import ScalarType, as_type
 
-#: Classes of arrays that are used as they are: `shape` is a tuple, `dtype` NumPy's.  A backend adds
-#: the one of its device.
+#: Array classes that need no conversion: `shape` is a tuple, `dtype` is NumPy's. A backend adds the
+#: class of its device.
 PLAIN_ARRAYS: set[type] = {np.ndarray}
 
 
@@ -37,8 +37,8 @@ _PROTOCOLS = ("__cuda_array_interface__", "__dlpack__", "__array_interface__", "
 
 
 def is_arraylike(value: Any) -> bool:
-    """NumPy, CuPy, DLPack and `__cuda_array_interface__` arrays, what NumPy makes an array of by
-    `__array__` (pandas), and the arrays of Python itself."""
+    """Whether this is an array: of NumPy or CuPy, with DLPack, `__cuda_array_interface__` or
+    `__array__` (pandas), or of Python's array module."""
     if type(value) in PLAIN_ARRAYS or isinstance(value, np.ndarray):
         return True
     if isinstance(value, Array | Scalar | np.generic | type | ScalarType):
@@ -51,14 +51,14 @@ _used: dict[int, tuple[weakref.ref[Any], weakref.ref[Input]]] = {}
 
 
 def rows_by(operation: str) -> str:
-    """How an operation is written for the rows of an array."""
+    """The form of an operation that applies to the rows of an array."""
     function = public(operation)
     along = function is not None and "axis" in (keywords(function) or ())
     return f"td.{operation}(a, axis=1)" if along else f"td.{operation}"
 
 
 def as_array(value: Any, operation: str = "an operation") -> Array:
-    """The Array of an Array, of data (implicit `use`) or of a scalar (rank 0)."""
+    """Convert an Array, external data (implicit `use`) or a scalar (rank 0) to an Array."""
     if isinstance(value, Array):
         return value
     if is_arraylike(value) or isinstance(value, list):
@@ -66,9 +66,9 @@ def as_array(value: Any, operation: str = "an operation") -> Array:
     inside = enclosing_kernel()
     if isinstance(value, Scalar) and inside is not None:
         raise NestedParallelismError(
-            f"{operation} needs an array, and inside the function of {inside[0]!r} this is one "
+            f"{operation} needs an array, but inside the function of {inside[0]!r} this is one "
             "element.",
-            hint=f"{inside[0]} goes over single elements: write {rows_by(operation)} of whole "
+            hint=f"{inside[0]} passes single elements: call {rows_by(operation)} on entire "
             "arrays, outside.",
         )
     if isinstance(value, Scalar | int | float | complex | np.generic):
@@ -83,18 +83,18 @@ def as_array(value: Any, operation: str = "an operation") -> Array:
             f"{operation} needs an array, got a tuple of {len(value)} arrays.",
             hint=f"td.zip(*arrays) makes one array of tuples: td.{operation}(…, td.zip(*arrays))."
             if alike
-            else "Take it apart: values, count = …, as td.filter and td.compact return them.",
+            else "Unpack it, values, count = …, as td.filter and td.compact return it.",
         )
     raise no_array(value, operation)
 
 
 def normalise_source(value: Any) -> Any:
-    """Host data as an ndarray without a copy; device data as it is."""
+    """Host data as an ndarray without a copy; device data unchanged."""
     # (Asking for `np.ma` would import it.)
     if "numpy.ma" in sys.modules and isinstance(value, np.ma.MaskedArray):
         raise TracingError(
             "a masked array would lose its mask.",
-            hint="Pass the data and the mask apart, or a.filled(value).",
+            hint="Pass the data and the mask separately, or a.filled(value).",
         )
     if type(value) in PLAIN_ARRAYS or isinstance(value, np.ndarray):
         return value
@@ -123,16 +123,16 @@ def normalise_source(value: Any) -> Any:
 def _of_list(value: list[Any]) -> np.ndarray:
     if any(isinstance(x, Array) for x in value):
         raise TracingError(
-            "a list of treadle's arrays is no array.",
+            "a list of treadle's arrays is not an array.",
             hint="td.stack([a, b]) makes one array of several.",
         )
     try:
         return np.asarray(value)
     except ValueError:
         raise ShapeError(
-            "lists of different lengths make no array.",
-            hint="Put the rows behind each other, and their lengths beside them: td.fold_seg and "
-            "the like work on such rows.",
+            "lists of different lengths do not make an array.",
+            hint="Concatenate the rows, and pass their lengths separately: td.fold_seg and similar "
+            "operations work on such rows.",
         ) from None
 
 
@@ -143,7 +143,7 @@ def _on_gpu(value: Any) -> bool:
 
 
 def _borrowed(value: Any) -> Any:
-    """An array on a GPU with types of its own (PyTorch's), as one with NumPy's; not a copy."""
+    """A GPU array with a dtype of another library (PyTorch), with NumPy's dtype; no copy."""
     return evaluator().borrowed(value)
 
 
@@ -155,10 +155,10 @@ def host_array(value: Any) -> Any:
 
 @user_facing
 def use(x: Any) -> Array:
-    """Bring an array from outside into the language (shape and type of `x`; no copy).
+    """Make an array of external data with the shape and type of `x`, without a copy.
 
-    Elements are read when a program runs: changes made to them before are seen.  What is done to
-    `x.shape`, `x.strides` or `x.dtype` is not.
+    Elements are read when a program runs, so earlier changes to them are seen.  Later changes to
+    `x.shape`, `x.strides` or `x.dtype` are not.
 
     >>> import numpy as np, treadle as td
     >>> td.run(td.use(np.array([1, 2])) + 1)
@@ -181,7 +181,7 @@ def use(x: Any) -> Array:
         "input",
         as_type(source.dtype),
         tuple(int(n) == 1 for n in source.shape),
-        # (A view of our own: `x.shape = …` later says nothing about what was used.)
+        # (A view, so that a later assignment to `x.shape` does not affect it.)
         source=source.view() if hasattr(source, "view") else source,
         where=user_location(),
     )
@@ -189,19 +189,19 @@ def use(x: Any) -> Array:
         key = id(source)
         _used[key] = (weakref.ref(source), weakref.ref(node, lambda _: _used.pop(key, None)))
     except TypeError:
-        pass  # not weakly referable: never shared
+        pass  # not weakly referable: not cached
     return Array(node.leaves)
 
 
 def _in_one_place(before: Location | None, here: Location | None) -> Location | None:
-    """Where an array is used: None if in several places, of which none is the place to name."""
+    """The location where an array is used, or None if there are several."""
     if before is None or here is None or (before.file, before.line) != (here.file, here.line):
         return None
     return before
 
 
 def _matches(node: Input, source: Any) -> bool:
-    """Whether an array still lies as it did when it was used."""
+    """Whether an array still has the memory layout with which it was used."""
     return all(getattr(node.source, k) == getattr(source, k, None) for k in _LAYOUT)
 
 

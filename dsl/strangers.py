@@ -1,8 +1,8 @@
-"""What a program takes from outside, and the refusal of what only means something elsewhere.
+"""Collect a program's inputs, and reject escaped tracers.
 
-An argument of another compiled function and the state of a loop that was left have no value here:
-a Python list or a global variable can carry them out of the function that they were given to.
-(Elements, and the counters and states of loops over scalars, are refused where they are used: see
+An argument of another compiled function and the state of a finished loop have no value in this
+program; a Python list or a global variable can carry them out of their function.  (Escaped
+elements, and counters and states of loops over scalars, are rejected where they are used: see
 tracing.py.)
 """
 
@@ -20,9 +20,9 @@ _NO_STATES: frozenset[Input] = frozenset()
 def inputs_of(
     roots: Sequence[Leaf], arguments: Sequence[Input], params: Sequence[Param]
 ) -> tuple[Input, ...]:
-    """Arguments first, then every captured input in order of first use.
+    """The arguments, then every captured input in order of first use.
 
-    TracingError: something belongs to another program, or to a loop that it is used outside of.
+    TracingError: a tracer of another program, or of a loop, is used outside of it.
     """
     found: dict[Input, None] = dict.fromkeys(arguments)
     own, numbers, looping = set(arguments), set(params), False
@@ -35,7 +35,7 @@ def inputs_of(
             met.add(e)
         return True
 
-    others: set[Node] = set()  # arguments of other programs, met before what uses them
+    others: set[Node] = set()  # arguments of other programs, visited before their users
     for node in topological(roots):
         if isinstance(node, Input):
             if node.kind == "state":
@@ -75,14 +75,14 @@ def inputs_of(
 
 
 def _refuse_others(others: set[Node], used: Iterable[Leaf], user: Node | None) -> None:
-    """Arguments of other programs may not be among what `user` reads."""
+    """Raise an error if `user` reads arguments of other programs."""
     for leaf in used:
         if isinstance(leaf.node, Input) and leaf.node in others:
             raise _of_another_call(leaf.node, "array", user)
 
 
 def _bound_by(node: Node) -> Iterable[Var]:
-    """The variables of a node's own: of its combination and of what is stored."""
+    """The variables bound by a node: of its combination and of its epilogue."""
     combine = getattr(node, "combine", None)
     if combine is not None:
         yield from (*combine.left, *combine.right)
@@ -92,9 +92,11 @@ def _bound_by(node: Node) -> Iterable[Var]:
 
 
 def _place(stranger: Input | Param, user: Node | None) -> Location | None:
-    """Where `user` uses it, None if it is a result of the program.  A node that was made in the
-    function that `stranger` was given to stands for equal ones made later, but not for their
-    place."""
+    """The location where `user` uses a tracer; None if the tracer is a result of the program.
+
+    A node made inside the tracer's own function may also represent equal nodes made later, so its
+    location is not the right one.
+    """
     if user is None or (stranger.until is not None and user.uid < stranger.until):
         return None
     return user.where
@@ -103,22 +105,22 @@ def _place(stranger: Input | Param, user: Node | None) -> Location | None:
 def _of_another_call(stranger: Input | Param, kind: str, user: Node | None) -> TracingError:
     if stranger.until is None:
         return TracingError(
-            f"what is run here needs the value of {stranger.name!r}, which stands for any {kind} "
-            "while a program is built.",
-            hint="Return what you want to see from the compiled function, or give td.run arrays.",
+            f"this run needs the value of {stranger.name!r}, which represents any {kind} "
+            "while a program is traced.",
+            hint="Return the value from the compiled function, or pass arrays to td.run.",
         )
     return TracingError(
-        f"{stranger.name!r} was used outside the function that it belongs to: it stands for any "
+        f"{stranger.name!r} was used outside the function that it belongs to: it represents any "
         f"{kind} while that is traced, and has no value in another program.",
-        hint="Return what you want to see from the compiled function, or give td.run arrays; what "
-        "another compiled function needs is an argument of it.",
+        hint="Return the value from the compiled function, or pass arrays to td.run; pass values "
+        "to another compiled function as arguments.",
         where=_place(stranger, user),
     )
 
 
 def _in_an_array_operation(node: Node) -> TracingError:
     return TracingError(
-        f"{node.label.operation} goes over an array, and cannot use a scalar of the loop around "
+        f"{node.label.operation} operates on an array, and cannot use a scalar of the loop around "
         "it: a loop over scalars runs inside one kernel.",
         hint="Make it a loop over arrays, whose body may start operations: give it an array as "
         "state, td.unit(x) for a number x.",
@@ -127,7 +129,7 @@ def _in_an_array_operation(node: Node) -> TracingError:
 
 
 def _refuse_left_states(roots: Sequence[Leaf]) -> None:
-    """The state and the counter of a loop over arrays mean something in its body only."""
+    """Raise an error if the state or counter of a loop over arrays is used outside its body."""
     free: dict[Node, frozenset[Input]] = {}
     for node in topological(roots):
         if isinstance(node, Input):
@@ -144,7 +146,7 @@ def _refuse_left_states(roots: Sequence[Leaf]) -> None:
     what = "counter" if state.name == "k" else "state"
     raise TracingError(
         f"the {what} of a loop was used outside the function that it belongs to: there is one "
-        "value of it per turn of that loop, and none here.",
+        "value of it per iteration of that loop, and none here.",
         also=(("the loop is here:", state.where),),
         hint="Make it part of the loop's state, and use what the loop returns.",
         where=_place(state, _user_of(state, roots, free)),
@@ -154,7 +156,7 @@ def _refuse_left_states(roots: Sequence[Leaf]) -> None:
 def _user_of(
     state: Input, roots: Sequence[Leaf], free: dict[Node, frozenset[Input]]
 ) -> Node | None:
-    """The node, not in the loop's body, that reads a state that was left; None: a result is it."""
+    """The node outside the loop's body that reads its state; None if the state is a result."""
     node: Node | None = None
     within = [leaf.node for leaf in roots]
     while state not in within:

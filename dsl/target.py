@@ -1,4 +1,4 @@
-"""What a program is for, as passes, lowerings and analyses see it: never a backend's name."""
+"""The target of a program, by which passes, lowerings and analyses identify the kind of machine."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 class Target:
     """A kind of machine.
 
-    `gpu`: kernels are for blocks of threads with warps and shared memory, else for tasks on cores.
-    `kernels`: programs become kernels; without them the graph is run as it was written.
-    `operations`: what its machine, or its compiler's library, has of what primitives are otherwise
-    decomposed to (`skeletons/ir/decompose.py`):
+    `gpu`: kernels run in blocks of threads with warps and shared memory, otherwise as tasks on
+    cores.  `kernels`: programs are compiled to kernels; otherwise the unoptimised graph is
+    interpreted.  `operations`: what the machine, or its compiler's library, provides of what
+    primitives are otherwise decomposed to (`skeletons/ir/decompose.py`):
 
         integer absolute        |a| of integers; of the lowest number, itself
         classification          isnan, isinf, isfinite and signbit of float32 and float64
@@ -33,13 +33,13 @@ _targets: dict[str, Target] = {}
 
 
 def register(target: Target, *names: str) -> None:
-    """Make a target known by its name, which is that of its backend, and by others."""
+    """Register a target under its name, which is that of its backend, and under aliases."""
     for name in (target.name, *names):
         _targets[name] = target
 
 
 def target_of(name: str) -> Target:
-    """The target of a name; one that nobody registered runs the graph as it was written."""
+    """The target with this name; an unregistered one interprets the graph."""
     return _targets.get(name, Target(name, kernels=False))
 
 

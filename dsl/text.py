@@ -1,11 +1,11 @@
-"""Texts that are read as they are wherever they are shown."""
+"""Multi-line texts for display, with replacements for characters that an output cannot encode."""
 
 from __future__ import annotations
 
 import codecs
 import sys
 
-#: What stands for a sign that a stream does not have; for others an escape as Python writes it.
+#: ASCII replacements for characters that a stream cannot encode; others are escaped as in Python.
 _PLAIN = {
     "…": "...", "×": "x", "·": "*", "−": "-", "—": "-", "→": "->", "≥": ">=", "≠": "!=", "∘": "o",
     "µ": "u", "²": "^2", "³": "^3", "ˣ": "^x", "⟨": "<", "⟩": ">", "\xa0": " ",
@@ -19,20 +19,20 @@ def _plain(error: UnicodeError) -> tuple[str, int]:
     return "".join(_PLAIN.get(c) or ascii(c)[1:-1] for c in lost), error.end
 
 
-#: The handler of errors, for streams, that writes other signs instead.
+#: The name of an error handler for streams that writes these replacements.
 PLAIN = "treadle.plain"
 codecs.register_error(PLAIN, _plain)
 
 
 def printable(text: str) -> str:
-    """A text in signs that standard output has: it may be in ASCII alone."""
+    """The text in characters that standard output can encode."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     return text.encode(encoding, PLAIN).decode(encoding)
 
 
 class Text(str):
-    """A text of several lines, whose `repr` is the text: at a prompt, and at the end of a
-    notebook's cell; printed in signs that the output has."""
+    """A string whose `repr` is the text itself, for prompts and notebook cells; printed in
+    characters that the output can encode."""
 
     __slots__ = ()
 

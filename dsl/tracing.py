@@ -1,4 +1,4 @@
-"""Calling the user's functions on symbols, and saying clearly what cannot be traced."""
+"""Call user functions on symbolic values, and report what cannot be traced."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from .types import Structure, flatten
 
 
 class Scope:
-    """One call of a user's scalar function, or of a loop's predicate and body: open inside `with`.
+    """One call of a user's scalar function, or of a loop's predicate and body; active inside
+    `with`.
 
-    `kernel` is the scope whose indices a value made here may hold: this one for the function of an
-    operation on arrays (`variables` None), the enclosing one for a loop's.  `variables` and those
-    among `arguments` are bound by it while it is open.  `refused` are reads that are wrong wherever
-    they are made, with their errors and whether only a side of a `cond` makes them.
+    `kernel` is the scope whose indices a value made here may contain: this scope for the function
+    of an array operation (`variables` None), the enclosing one for a loop.  The scope binds
+    `variables`, and those in `arguments`, while it is active.  `refused` are invalid reads, each
+    with its error and whether it occurs only in a side of a `cond`.
     """
 
     __slots__ = ("arguments", "kernel", "operation", "refused", "variables", "where")
@@ -49,7 +50,7 @@ class Scope:
         self.arguments = ()
 
     def bound(self) -> Iterator[Expr]:
-        """The variables that mean something while it is open."""
+        """The variables that the scope binds."""
         yield from self.variables
         for argument in self.arguments:
             if isinstance(argument, Scoped):
@@ -58,7 +59,7 @@ class Scope:
 
 @dataclass
 class Refused:
-    """Reads of one element that are wrong, unless they are never made."""
+    """Invalid reads of one element, which are errors unless they are never executed."""
 
     reads: Sequence[Expr]
     error: Exception
@@ -66,17 +67,17 @@ class Refused:
 
 
 class Scoped:
-    """What exists only while a function is traced; `scope` None: means the same everywhere."""
+    """A value that is valid only while a function is traced; everywhere if `scope` is None."""
 
     __slots__ = ("scope",)
     scope: Scope | None
 
     def needs(self) -> tuple[Expr, ...] | None:
-        """The expressions that it consists of; None: it is nothing without its function."""
+        """The expressions it consists of; None: it is valid only in its function."""
         return None
 
     def handed(self, scope: Scope | None) -> Any:
-        """The same for another scope, apart from this one, which a user may hold."""
+        """A copy for another scope; the user may still hold the original."""
         return self
 
 
@@ -105,20 +106,21 @@ def enclosing_kernel() -> tuple[str, Location | None] | None:
 
 
 def current_scope() -> Scope | None:
-    """What identifies this very call of a scalar function; None outside."""
+    """The current call of a scalar function, or None."""
     return _state.scopes[-1] if _state.scopes else None
 
 
 def refuse_stranger(value: Scoped) -> None:
-    """What depends on an element, a counter or a state means something only in the call of the
-    function it was given to; an extent, say, is the same everywhere."""
+    """Raise an error for an escaped tracer: a value that depends on an element, a counter or a
+    state, used outside the call it belongs to.  Extents, for example, are valid everywhere."""
     scope = value.scope
     if scope is None or scope in _state.scopes or not _is_strange(value.needs(), scope):
         return
     looped = scope.kernel is not scope
     raise TracingError(
         "a scalar was used outside the function that it belongs to: there is one value of it "
-        f"per {'turn of that loop' if looped else 'element of that operation'}, and none here.",
+        f"per {'iteration of that loop' if looped else 'element of that operation'}, "
+        "and none here.",
         also=((f"it belongs to the function of '{scope.operation}' here:", scope.where),),
         hint="Make it part of the loop's state, and use what the loop returns."
         if looped
@@ -128,8 +130,8 @@ def refuse_stranger(value: Scoped) -> None:
 
 
 def refuse_unless_guarded(reads: Sequence[Expr], error: Exception) -> None:
-    """`error` for reads inside a scalar function: raised when that has ended, unless only sides of
-    a `cond` make them."""
+    """Raise `error` for reads inside a scalar function when the function has returned, unless they
+    occur only in sides of a `cond`."""
     scope = current_scope()
     if scope is None or scope.kernel is None:
         raise error
@@ -137,7 +139,7 @@ def refuse_unless_guarded(reads: Sequence[Expr], error: Exception) -> None:
 
 
 def guard_sides(*sides: Any) -> None:
-    """What is refused may be read in the sides of a `cond`: one of them is not looked at."""
+    """Permit invalid reads in the sides of a `cond`, only one of which is evaluated."""
     scope = current_scope()
     refused = None if scope is None or scope.kernel is None else scope.kernel.refused
     if refused:
@@ -147,7 +149,7 @@ def guard_sides(*sides: Any) -> None:
 
 
 def _raise_refused(scope: Scope, value: Any) -> None:
-    """Raise what a function has read, and not in sides of a `cond` alone."""
+    """Raise the error of an invalid read that is not only in sides of a `cond`."""
     made: set[Expr] = set()
     stack = list(_needs(value))
     while stack:
@@ -167,7 +169,7 @@ def _needs(value: Any) -> tuple[Expr, ...]:
 
 
 def _is_strange(needs: tuple[Expr, ...] | None, scope: Scope) -> bool:
-    """Whether something made in `scope`, which has ended, has no meaning in those still open."""
+    """Whether a value made in the finished `scope` is invalid in the active scopes."""
     if needs is None:
         return True
     found = list(walk(needs))
@@ -198,7 +200,7 @@ _UNNESTED = {
 
 
 def forbid_nesting(operation: str) -> None:
-    """A collective operation may not start inside a scalar function."""
+    """Raise an error for a collective operation inside a scalar function."""
     outer = enclosing_kernel()
     if outer is None:
         return
@@ -210,14 +212,14 @@ def forbid_nesting(operation: str) -> None:
         f"'{operation}' was started inside the scalar function of '{name}': one thread cannot "
         "start a parallel operation.",
         also=((f"the enclosing '{name}' is here:", where),),
-        hint=f"Un-nest it: compute {instead}; or fold in the thread with td.loop(n, f, init).",
+        hint=f"Compute {instead}; or fold in the thread with td.loop(n, f, init).",
     )
 
 
 def call_scalar_function(
     function: Callable[..., Any], arguments: Sequence[Any], operation: str, where: Location | None
 ) -> Any:
-    """Run a user's scalar function under tracing; its result is checked to be usable."""
+    """Trace a user's scalar function, and check that its result is usable."""
     if not callable(function):
         raise TracingError(
             f"{operation} needs a function, got {type(function).__name__}.",
@@ -250,7 +252,7 @@ def call_scalar_function(
 
 
 def _belong(arguments: Sequence[Any], scope: Scope) -> None:
-    """Say of everything in `arguments` which call it belongs to."""
+    """Set the scope of everything in `arguments`."""
     scope.arguments = flatten(tuple(arguments), lambda v: False)[0]
     for leaf in scope.arguments:
         if isinstance(leaf, Scoped):
@@ -258,8 +260,8 @@ def _belong(arguments: Sequence[Any], scope: Scope) -> None:
 
 
 def _handed_out(value: Any, outer: Scope | None) -> Any:
-    """What a function returned, for the operation outside; what the user may have kept of it stays
-    the function's."""
+    """A function's result for the enclosing operation; copies that the user has kept stay in the
+    scope of the function."""
     if isinstance(value, Scoped):
         refuse_stranger(value)
         return value if value.scope is None else value.handed(outer)
@@ -273,7 +275,7 @@ _ELEMENT = "a scalar or a tuple of scalars"
 
 
 def check_result(value: Any, whose: str, wanted: str = _ELEMENT) -> None:
-    """Refuse what is neither a number nor an array; errors call the function `whose`."""
+    """Raise an error unless a result is a number or an array; errors name the function `whose`."""
     if isinstance(value, Scoped | int | float):
         return
     if (
@@ -287,7 +289,7 @@ def check_result(value: Any, whose: str, wanted: str = _ELEMENT) -> None:
 
 
 def flatten_result(value: Any, operation: str, whose: str = "") -> tuple[list[Any], Structure]:
-    """Flat expressions (not yet settled: weak literals stay weak) and structure of a result."""
+    """The flat expressions of a result (literals are still weak) and its structure."""
     whose = whose or f"the function given to {operation}"
     leaves, structure = flatten(value, lambda v: False)
     if not leaves:

@@ -1,11 +1,11 @@
-"""Scalar types, NumPy-2 promotion and the structure of tuple elements.
+"""Scalar types, NumPy 2's promotion rules, and the structure of tuple elements.
 
-A `ScalarType` is what one buffer holds.  It is also a constructor of typed scalars, so that
-`td.int32(0)` is a value of type int32 and `td.int32` a dtype that NumPy understands.
+A `ScalarType` is the element type of a buffer.  It is also a constructor of typed scalars:
+`td.int32(0)` is a value of type int32, and `td.int32` is a dtype that NumPy understands.
 
-Elements may be tuples, named tuples or dataclasses of scalars, nested at will; they are stored as
-one buffer per component.  A `Structure` remembers the nesting so that flat components can be put
-back together for the user's functions and for results.
+Elements may be nested tuples, named tuples or dataclasses of scalars; each component is stored in a
+buffer of its own.  A `Structure` describes the nesting, so that flat components can be reassembled
+for the user's functions and for results.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class ScalarType:
 
     @cached
     def lowest(self) -> Any:
-        """The least value (−inf for floats), as a Python number."""
+        """The minimum (−inf for floats), as a Python number."""
         if self.kind == "bool":
             return False
         if self.is_integer:
@@ -133,13 +133,13 @@ ALL_TYPES: tuple[ScalarType, ...] = (
 )  # fmt: skip
 _BY_NUMPY: dict[np.dtype[Any], ScalarType] = {t.numpy: t for t in ALL_TYPES}
 
-#: The type a weak Python literal takes when nothing typed stands beside it.
+#: The type of a weak Python literal without a typed operand.
 DEFAULT_OF_KIND = {"bool": bool_, "int": int64, "float": float64, "complex": complex128}
 _RANK_OF_KIND = {"bool": 0, "uint": 1, "int": 1, "float": 2, "complex": 3}
 
 
 def as_type(dtype: Any) -> ScalarType:
-    """The scalar type of anything NumPy accepts as a dtype; `DTypeError` for others."""
+    """The scalar type of any NumPy dtype specifier; `DTypeError` for other values."""
     if isinstance(dtype, ScalarType):
         return dtype
     if dtype is bool:
@@ -169,10 +169,10 @@ def as_type(dtype: Any) -> ScalarType:
 
 
 def _conversion(dtype: np.dtype[Any]) -> str:
-    """How an array of a type that is not in the language becomes one of a type that is."""
+    """A hint on converting an array with an unsupported dtype."""
     if dtype.names:
         fields = ", ".join(f"a[{name!r}]" for name in dtype.names)
-        return f"An array of tuples is made of its fields: td.zip({fields})."
+        return f"Make an array of tuples from its fields: td.zip({fields})."
     if dtype.kind in "mM":
         return "Count its units: a.astype(np.int64)."
     if dtype.kind in "fc":
@@ -181,7 +181,7 @@ def _conversion(dtype: np.dtype[Any]) -> str:
 
 
 def kind_of_literal(value: Any) -> str | None:
-    """The weak kind of a Python number, None for anything else."""
+    """The weak kind of a Python number, None for other values."""
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, int) and not isinstance(value, np.generic):
@@ -195,7 +195,7 @@ def kind_of_literal(value: Any) -> str | None:
 
 @lru_cache(maxsize=4096)
 def promote(a: ScalarType, weak_a: bool, b: ScalarType, weak_b: bool) -> tuple[ScalarType, bool]:
-    """NumPy 2's promotion of two operands, weak ones standing for Python literals.
+    """NumPy 2's promotion of two operands; weak operands are treated as Python literals.
 
     Returns the common type and whether the result is still weak.
 
@@ -255,7 +255,7 @@ class Structure:
         return 1 if self.cls is None else sum(c.count for c in self.children)
 
     def build(self, leaves: Sequence[Any]) -> Any:
-        """Put flat components back into the nesting."""
+        """Reassemble flat components into the nesting."""
         if self.cls is None:
             return leaves[0]
         parts, at = [], 0
@@ -270,7 +270,7 @@ class Structure:
         return str(self.build([t.name for t in types])).replace("'", "")
 
     def same_nesting(self, other: Structure) -> bool:
-        """Equal up to the classes of tuples: `(x, y)` matches `Point(x, y)`."""
+        """Whether the nestings are equal, ignoring classes: `(x, y)` matches `Point(x, y)`."""
         return len(self.children) == len(other.children) and all(
             a.same_nesting(b) for a, b in zip(self.children, other.children, strict=True)
         )
@@ -297,14 +297,14 @@ def children_of(value: Any) -> tuple[Any, ...]:
 
 
 def field_names(value: Any) -> tuple[str | None, ...]:
-    """The names of `children_of(value)`; None for those of a plain tuple."""
+    """The field names of `children_of(value)`; None for elements of a plain tuple."""
     if isinstance(value, tuple):
         return getattr(value, "_fields", (None,) * len(value))
     return tuple(f.name for f in dataclasses.fields(value) if f.init)
 
 
 def flatten(value: Any, is_leaf: Callable[[Any], bool]) -> tuple[list[Any], Structure]:
-    """Leaves and structure of a nested value; whatever `is_leaf` or is no tuple is a leaf."""
+    """Leaves and structure of a nested value; a leaf satisfies `is_leaf` or is no tuple."""
     if is_leaf(value) or not is_composite(value):
         return [value], LEAF
     leaves: list[Any] = []

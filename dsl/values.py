@@ -1,4 +1,4 @@
-"""Nested results and arguments: tuples, lists, dicts and single arrays, flattened and rebuilt."""
+"""Flatten and rebuild nested results and arguments: tuples, lists, dicts and single arrays."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from .types import Structure, children_of, is_composite, kind_of_literal
 
 
 class Tree:
-    """The shape of a nested value around arrays; `build` puts flat results back.
+    """The nesting of a value with arrays as leaves; `build` reassembles flat results.
 
-    `description` says the same as plain data: ("array", Structure), ("list", trees),
-    ("dict", keys, trees) or ("tuple", class, trees).
+    `description` is the nesting as plain data: ("array", Structure), ("list", trees), ("dict",
+    keys, trees) or ("tuple", class, trees).
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class Tree:
 
 
 def array_tree(structure: Structure) -> Tree:
-    """One array, its elements of a structure."""
+    """One array with elements of a structure."""
     return Tree(structure.build, structure.count, ("array", structure))
 
 
@@ -52,8 +52,8 @@ def joined_tree(trees: Sequence[Tree], kind: str, detail: Any = None) -> Tree:
 
 
 def flatten_results(value: Any, whose: str = "") -> tuple[list[Leaf], Tree]:
-    """The buffers that a nested value of Arrays needs, and how to put them back together; errors
-    call the function that returned it `whose`, if one did."""
+    """The buffers of a nested value of Arrays, and the tree that reassembles them; errors name the
+    function `whose` that returned it, if any."""
     if isinstance(value, Array):
         return list(value._leaves), array_tree(value.structure)
     if isinstance(value, Scalar) or kind_of_literal(value) is not None or is_arraylike(value):
@@ -71,7 +71,7 @@ def flatten_results(value: Any, whose: str = "") -> tuple[list[Leaf], Tree]:
     )
 
 
-#: What programs give.
+#: The permitted results of programs.
 _RESULTS = "Arrays, or tuples, lists and dicts of them"
 
 

@@ -1,8 +1,8 @@
-"""A verifier of the array graph: what every pass must leave intact.
+"""A verifier of the array graph: the invariants that every pass must preserve.
 
-`verify(roots)` raises `BrokenGraph` at the first thing that is wrong: a read of a component that
-does not exist or with the wrong number of indices, an index or a variable outside its scope, types
-that disagree, a cycle.  Tests run it after every pass; programs do not pay for it.
+`verify(roots)` raises `BrokenGraph` for the first violation: a read of a missing component or with
+a wrong number of indices, an index or a variable outside its scope, inconsistent types, a cycle.
+Tests run it after every pass; programs do not.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from .types import ScalarType, bool_, int64
 
 
 class BrokenGraph(AssertionError):
-    """A graph that no pass may produce: an error of treadle's, not of a user's."""
+    """A graph that no pass may produce: a bug in treadle."""
 
 
 def verify(roots: Sequence[Leaf]) -> None:
-    """Check every node reachable from `roots`, bodies of loops and branches included."""
+    """Check every node reachable from `roots`, including the bodies of loops and branches."""
     _no_cycles(roots)
     free: dict[Expr, frozenset[Var]] = {}
     for node in topological(roots):
@@ -60,7 +60,7 @@ def _need(holds: bool, node: Node, message: str) -> None:
 
 
 def _no_cycles(roots: Sequence[Leaf]) -> None:
-    """A node may not need itself, not even through a loop's body."""
+    """A node must not depend on itself, not even through a loop's body."""
     open_, closed = set[Node](), set[Node]()
     stack: list[tuple[Node, bool]] = [(leaf.node, False) for leaf in roots]
     while stack:
@@ -92,7 +92,7 @@ def _bodies(node: Node) -> Iterator[tuple[str, Sequence[Expr], int, Iterable[Var
 
 
 def _free(e: Expr, free: dict[Expr, frozenset[Var]]) -> frozenset[Var]:
-    """The variables that are not bound inside."""
+    """The unbound variables of an expression."""
     if isinstance(e, Var):
         return frozenset((e,))
     inside = frozenset[Var]().union(*(free[s] for s in e.scoped)) - frozenset(e.vars if (
@@ -101,7 +101,7 @@ def _free(e: Expr, free: dict[Expr, frozenset[Var]]) -> frozenset[Var]:
 
 
 def _expression(node: Node, what: str, e: Expr) -> None:
-    """One expression against its children."""
+    """Check one expression against its children."""
     if isinstance(e, Read):
         outputs = e.node.outputs
         _need(0 <= e.component < len(outputs), node, f"{what} reads component {e.component} of "
@@ -152,7 +152,7 @@ def _same(node: Node, what: str, values: Sequence[Expr], types: Sequence[Any]) -
 
 
 def _types(node: Node) -> None:
-    """Elements, variables, results and outputs of a node agree."""
+    """Check that the types of elements, variables, results and outputs of a node agree."""
     if isinstance(node, Input):
         return
     stored = getattr(node, "epilogue", None) or getattr(node, "elements", None)

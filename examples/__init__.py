@@ -1,4 +1,4 @@
-"""treadle's examples: each file is one lesson, and ends in a picture or a table.
+"""treadle's examples: each file is one lesson and produces a picture or a table.
 
 Run one with ``treadle example NAME``, or ``python -m treadle.examples.NAME``. Every lesson has
 

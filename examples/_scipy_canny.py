@@ -1,6 +1,6 @@
-"""The edge detector of canny.py, stage by stage, by SciPy and NumPy: the peer it is timed beside.
+"""The stages of canny.py in SciPy and NumPy, for comparison.
 
-SciPy has no non-maximum suppression; that stage is the usual whole-array NumPy.
+SciPy has no non-maximum suppression; that stage uses NumPy on entire arrays.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def smooth(rgb: Array) -> Array:
 
 
 def slope(smoothed: Array) -> tuple[Array, Array, Array]:
-    """The Sobel gradient: its length, and its two components."""
+    """The Sobel gradient: its magnitude and its two components."""
     dx = ndimage.sobel(smoothed, axis=1, mode="nearest") / 4
     dy = ndimage.sobel(smoothed, axis=0, mode="nearest") / 4
     return np.sqrt(dx * dx + dy * dy), dx, dy
@@ -67,9 +67,9 @@ def edges(rgb: Array, strong: float) -> Array:
 def compare(
     stages: tuple[Callable[..., Any], ...], rgb: Array, strong: float
 ) -> tuple[Table, float]:
-    """A race between treadle's (smooth, slope, thin, join, edges) and the ones here.
+    """Compare treadle's (smooth, slope, thin, join, edges) with the functions of this module.
 
-    Also says which share of the pixels both find alike.
+    Also reports the share of pixels on which both agree.
     """
     blur, gradient, ridges, joined = map(td.jit, stages[:-1])
     everything = stages[-1]  # compiled already

@@ -1,4 +1,4 @@
-"""What the examples share around the lesson: photographs in; pictures, tables and progress out."""
+"""Helpers of the examples: load photographs, display pictures, tables and progress."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ PAPER, INK = (250, 246, 236), (28, 34, 58)
 
 
 class ExampleError(ValueError):
-    """A mistake of the person at the keyboard: the message says what to do about it."""
+    """A user's mistake: the message says what to do about it."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """A titled table; its rows hold numbers and text, and `str` lines them up."""
+    """A titled table with rows of numbers and text; `str` aligns the columns."""
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
 
     def cells(self) -> list[list[str]]:
-        """Every row as text, numbers to four significant digits."""
+        """Every row as text, with numbers to four significant digits."""
         return [[_text(value) for value in row] for row in self.rows]
 
     def __str__(self) -> str:
@@ -44,7 +44,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Made:
-    """What an example made: its values by name, and what of them there is to look at."""
+    """The results of an example: values by name, and what to display."""
 
     values: dict[str, Any]
     picture: Path | None = None
@@ -57,9 +57,9 @@ class Made:
 
 
 def kernels(program: Any, explain: bool) -> str:
-    """A line per kernel of a program, in order of launch; or else all that `explain()` tells.
+    """One line per kernel of a program, in launch order; or the full `explain()`.
 
-    MB: the arrays that a launch reads and writes.
+    MB: the size of the arrays that a launch reads and writes.
     """
     if explain:
         return str(program.explain())
@@ -80,9 +80,10 @@ def kernels(program: Any, explain: bool) -> str:
 
 
 def photograph(image: Path | str | None = None, size: int | None = None) -> Pixels:
-    """A picture as (height, width, 3) bytes: yours, or Grace Hopper's portrait (public domain).
+    """A picture as (height, width, 3) bytes: the user's, or Grace Hopper's portrait (public
+    domain).
 
-    `size`, when given, is the longer side in pixels that the picture is resampled to.
+    If `size` is given, the picture is resampled to that many pixels along its longer side.
     """
     from PIL import Image, UnidentifiedImageError
 
@@ -105,7 +106,7 @@ def photograph(image: Path | str | None = None, size: int | None = None) -> Pixe
 
 
 def colour(values: NDArray[Any], palette: str, low: float = 0.0, high: float = 1.0) -> Pixels:
-    """Values between `low` and `high` as RGB bytes, by one of matplotlib's palettes."""
+    """Map values between `low` and `high` to RGB bytes with a matplotlib palette."""
     from matplotlib import colormaps
 
     unit = (np.asarray(values, dtype=np.float64) - low) / max(high - low, 1e-300)
@@ -115,20 +116,20 @@ def colour(values: NDArray[Any], palette: str, low: float = 0.0, high: float = 1
 
 
 def blend(amount: NDArray[Any], none: Sequence[int], full: Sequence[int]) -> Pixels:
-    """From the colour `none` where `amount` is 0 to the colour `full` where it is 1."""
+    """Interpolate from the colour `none` where `amount` is 0 to `full` where it is 1."""
     share = np.clip(np.asarray(amount, dtype=np.float64), 0, 1)[..., None]
     return np.rint((1 - share) * np.asarray(none) + share * np.asarray(full)).astype(np.uint8)
 
 
 def beside(*pictures: NDArray[Any], gap: int = 8) -> Pixels:
-    """Pictures of one height in a row, on white."""
+    """Join pictures of equal height horizontally, separated by white."""
     rgb = [p if p.ndim == 3 else np.repeat(p[..., None], 3, axis=2) for p in pictures]
     white = np.full((rgb[0].shape[0], gap, 3), 255, np.uint8)
     return np.concatenate([x for p in rgb for x in (white, p)][1:], axis=1).astype(np.uint8)
 
 
 def save(pixels: NDArray[Any], output: Path | str, name: str) -> Path:
-    """Writes a PNG, to `output` itself if it names a file, else to `output`/`name`.png."""
+    """Write a PNG to `output` if it names a file, otherwise to `output`/`name`.png."""
     from PIL import Image
 
     path = Path(output)
@@ -149,7 +150,7 @@ _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Calls `listener(what, done, total)` as the example inside the block gets on."""
+    """Report the progress of the example inside the block by `listener(what, done, total)`."""
     token = _listener.set(listener)
     try:
         yield
@@ -158,13 +159,13 @@ def listening(listener: Listener) -> Iterator[None]:
 
 
 def stage(what: str) -> None:
-    """Says what the example does from here on."""
+    """Report what the example does next."""
     if (listener := _listener.get()) is not None:
         listener(what, 0, None)
 
 
-def turns(count: int, what: str) -> Iterator[int]:
-    """`range(count)`, telling how many of the turns are done."""
+def progress(count: int, what: str) -> Iterator[int]:
+    """`range(count)` with progress reports."""
     for k in range(count):
         if (listener := _listener.get()) is not None:
             listener(what, k, count)

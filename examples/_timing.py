@@ -1,4 +1,4 @@
-"""A stopwatch, and a race: the same work by treadle and by a peer."""
+"""Timing, and comparison of treadle with a peer on the same workload."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from treadle.examples._show import Table, turns
+from treadle.examples._show import Table, progress
 
 Contest = tuple[str, Callable[..., Any], Callable[..., Any], tuple[Any, ...]]
 
 
 def timed(f: Callable[..., Any], *args: Any, most: int = 9, budget: float = 0.5) -> float:
-    """Median seconds of a call, after one that compiles and warms the caches.
+    """Median seconds of a call, after one that compiles and warms up.
 
-    Calls up to `most` times, after the third only while `budget` seconds are not over. Arguments
-    and results are host arrays, so a call has finished when it returns.
+    Calls at most `most` times, and after the third call only within `budget` seconds.  Arguments
+    and results are host arrays, so a call is complete when it returns.
     """
     f(*args)
     seconds: list[float] = []
@@ -30,21 +30,21 @@ def timed(f: Callable[..., Any], *args: Any, most: int = 9, budget: float = 0.5)
 
 
 def size_in_bytes(value: Any) -> int:
-    """Bytes of all arrays in a nest of tuples."""
+    """The total bytes of all arrays in nested tuples."""
     if isinstance(value, tuple | list):
         return sum(map(size_in_bytes, value))
     return int(np.asarray(value).nbytes)
 
 
 def race(title: str, peer: str, contests: Sequence[Contest]) -> Table:
-    """Times (work, treadle's function, the peer's function, arguments) one after another.
+    """Time each (name, treadle's function, the peer's function, arguments).
 
-    GB/s counts the arguments and the result once each, for both alike: what work that is fused
-    perfectly has to move, so a program that writes intermediate arrays shows a lower figure.
+    GB/s counts arguments and results once, for both: the traffic of perfectly fused code, so a
+    program that writes intermediate arrays has a lower rate.
     """
     columns = ("work", "MB", "treadle ms", "GB/s", f"{peer} ms", "GB/s", "times as fast")
     rows = []
-    for k in turns(len(contests), f"timing treadle beside {peer}"):
+    for k in progress(len(contests), f"timing treadle beside {peer}"):
         work, ours, theirs, args = contests[k]
         size = size_in_bytes(args) + size_in_bytes(ours(*args))
         fast, slow = timed(ours, *args), timed(theirs, *args)

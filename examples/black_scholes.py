@@ -1,4 +1,4 @@
-"""Option prices (Black-Scholes): one map, no array in between."""
+"""Option prices (Black-Scholes): one map without intermediate arrays."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +17,13 @@ def normal(x: td.Scalar) -> td.Scalar:
 
 
 def price(spot: td.Scalar, strike: td.Scalar, years: td.Scalar) -> tuple[td.Scalar, ...]:
-    """What a European call and put are worth today."""
+    """The present values of a European call and put."""
     deviation = VOLATILITY * td.sqrt(years)
     d1 = (td.log(spot / strike) + RATE * years) / deviation + deviation / 2
     d2 = d1 - deviation
     later = strike * td.exp(-RATE * years)
     call = spot * normal(d1) - later * normal(d2)
-    return call, call + later - spot  # by the parity of puts and calls
+    return call, call + later - spot  # by put-call parity
 
 
 @td.jit
@@ -36,7 +36,7 @@ Floats = NDArray[np.float64]
 
 
 def by_numpy(spot: Floats, strike: Floats, years: Floats) -> tuple[Floats, Floats]:
-    """The same, array by array, by NumPy and SciPy."""
+    """The same in NumPy and SciPy, with an array per step."""
     deviation = VOLATILITY * np.sqrt(years)
     d1 = (np.log(spot / strike) + RATE * years) / deviation + deviation / 2
     later = strike * np.exp(-RATE * years)
@@ -51,12 +51,12 @@ def market(n: int, seed: int) -> tuple[Floats, Floats, Floats]:
 
 
 def program() -> td.Program:
-    """For any number of options."""
+    """The program, for any number of options."""
     return prices.lower(*market(64, seed=1))
 
 
 def main(options: int = 2_000_000, seed: int = 1, shown: int = 6) -> Made:
-    """Prints the prices of a few of many options, and the time for all beside NumPy's."""
+    """Price many options, print some, and compare the time with NumPy's."""
     stage(f"pricing {options:,} options")
     given = market(options, seed)
     call, put = prices(*given)

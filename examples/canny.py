@@ -1,4 +1,4 @@
-"""Edges of a photograph (Canny): stencils, and an array loop."""
+"""Edges of a photograph (Canny): stencils and a loop over arrays."""
 
 from functools import partial, reduce
 from pathlib import Path
@@ -21,7 +21,7 @@ def smooth(rgb: td.Array) -> td.Array:
 
 
 def slope(smoothed: td.Array) -> tuple[td.Array, ...]:
-    """The Sobel gradient: its length, and its two components."""
+    """The Sobel gradient: its magnitude and its two components."""
 
     def sobel(w):
         dx = (w[-1, 1] - w[-1, -1] + 2 * (w[0, 1] - w[0, -1]) + w[1, 1] - w[1, -1]) / 4
@@ -46,20 +46,20 @@ def thin(gradient: tuple[td.Array, ...], strong: float) -> td.Array:
 
 
 def join(ridges: td.Array) -> td.Array:
-    """Strong ridges, and the weak ones that lead to them: grow until nothing changes."""
+    """Strong ridges, and the weak ones connected to them: grow until nothing changes."""
 
-    def turn(state):
+    def step(state):
         near = lambda w: reduce(td.maximum, (w[at] for at in NEAR))  # noqa: E731
         grow = lambda w: td.where(w[0, 0] == 1, near(w), w[0, 0])  # noqa: E731
         grown = td.stencil(grow, state[0], boundary=td.constant(0), name="grow")
         return grown, td.any(grown != state[0])
 
-    return td.while_loop(lambda state: state[1], turn, (ridges, td.unit(True)))[0] == 2
+    return td.while_loop(lambda state: state[1], step, (ridges, td.unit(True)))[0] == 2
 
 
 @td.jit
 def edges(rgb: td.Array, strong: float) -> td.Array:
-    """The whole detector as one program."""
+    """The complete detector as one program."""
     return join(thin(slope(smooth(rgb)), strong))
 
 
@@ -70,7 +70,7 @@ def program() -> td.Program:
 
 def main(output: Path = OUTPUT, image: Path | None = None, size: int | None = None,
          strong: float = 0.08, explain: bool = False) -> Made:  # fmt: skip
-    """Draws the edges in ink; prints the kernels, and the stages' times beside SciPy's."""
+    """Draw the edges; print the kernels, and the times of the stages compared with SciPy."""
     rgb = photograph(image, size)
     found = edges(rgb, strong)
     table, same = peer.compare((smooth, slope, thin, join, edges), rgb, strong)

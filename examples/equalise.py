@@ -11,7 +11,7 @@ from treadle.examples._timing import race
 
 
 def histogram(grey: td.Array) -> td.Array:
-    """How many pixels have each of the 256 levels: colliding ones add up."""
+    """The number of pixels with each of the 256 levels: colliding updates are added."""
     count = lambda new, old: new + old  # noqa: E731
     level = lambda i, j: grey[i, j]  # noqa: E731
     return td.permute(count, td.fill((256,), 0), level, td.fill(grey.shape, 1))
@@ -19,7 +19,7 @@ def histogram(grey: td.Array) -> td.Array:
 
 @td.jit
 def equalise(grey: td.Array) -> td.Array:
-    """The picture with its levels spread so that all are about as frequent."""
+    """The picture with its levels remapped to be about equally frequent."""
     below = td.cumsum(histogram(grey))
     least = td.min(td.where(below > 0, below, 2**62))
     span = td.maximum(grey.shape[0] * grey.shape[1] - least, 1)
@@ -28,7 +28,7 @@ def equalise(grey: td.Array) -> td.Array:
 
 
 def by_numpy(grey: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The same by NumPy, to race against."""
+    """The same in NumPy, for comparison."""
     below = np.bincount(grey.ravel(), minlength=256).cumsum()
     least = below[below > 0].min()
     span = max(grey.size - least, 1)
@@ -43,12 +43,12 @@ def chart(grey: NDArray[np.uint8], height: int = 96) -> NDArray[np.uint8]:
 
 
 def program() -> td.Program:
-    """For any grey picture."""
+    """The program, for any grey picture."""
     return equalise.lower(photograph(size=64)[:, :, 1])
 
 
 def main(output: Path = OUTPUT, image: Path | None = None, size: int | None = None) -> Made:
-    """Draws a picture before and after, with its histograms; times it beside NumPy."""
+    """Draw a picture before and after, with histograms; compare the time with NumPy's."""
     grey = np.rint(photograph(image, size) @ (0.299, 0.587, 0.114)).astype(np.uint8)
     if image is None:
         grey = (60 + grey * 0.4).astype(np.uint8)  # as faded as an old print

@@ -1,4 +1,4 @@
-"""The heat equation: a stencil with its own boundary, iterated."""
+"""The heat equation: an iterated stencil with a user-defined boundary."""
 
 from pathlib import Path
 
@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import treadle as td
-from treadle.examples._show import OUTPUT, Made, beside, colour, save, turns
+from treadle.examples._show import OUTPUT, Made, beside, colour, progress, save
 
 
 def rim(i: td.Scalar, j: td.Scalar) -> td.Scalar:
-    """The temperature outside the plate, held for ever: warm waves along the rim."""
+    """The fixed temperature outside the plate: warm waves along the rim."""
     return td.sin(0.045 * td.cast(i - j, td.float32)) ** 2
 
 
@@ -39,15 +39,15 @@ def embers(size: int, seed: int) -> NDArray[np.float32]:
 
 
 def program() -> td.Program:
-    """Any number of steps on a plate of any size."""
+    """The program, for any number of steps and any size of the plate."""
     return diffuse.lower(embers(64, seed=1), 10)
 
 
 def main(output: Path = OUTPUT, size: int = 320, steps: int = 2400, seed: int = 8) -> Made:
-    """Draws the plate at the start and after a twelfth, a third and all of the steps."""
+    """Draw the plate at the start and after a twelfth, a third and all of the steps."""
     plate = embers(size, seed)
     moments, frames = (0, steps // 12, steps // 3, steps), [plate]
-    for k in turns(3, f"{steps} steps on {size} x {size} cells"):
+    for k in progress(3, f"{steps} steps on {size} x {size} cells"):
         frames.append(diffuse(frames[-1], moments[k + 1] - moments[k]))
     picture = save(beside(*(colour(frame, "inferno") for frame in frames)), output, "heat")
     means = ", ".join(f"{frame.mean():.4f}" for frame in frames)

@@ -1,4 +1,4 @@
-"""How many ways a knight has: powers of a matrix, exact."""
+"""Count the walks of a knight: exact powers of a matrix."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ WAYS = (("standard", None), ("strassen", 1), ("winograd", 2))
 
 
 def board(side: int) -> NDArray[np.uint64]:
-    """Which square is one jump from which: side² × side², zeros and ones."""
+    """Which squares are one jump apart: a side² × side² matrix of zeros and ones."""
     i, j = np.divmod(np.arange(side * side), side)
     reach = np.zeros((side * side, side * side), np.uint64)
     for down, right in JUMPS:
@@ -25,7 +25,7 @@ def board(side: int) -> NDArray[np.uint64]:
 
 
 def squarings(way: str, levels: int | None, times: int):
-    """A function of the board: walks of 2 to the power `times` jumps, modulo 2 to the 64."""
+    """A function of the board: the number of walks of 2**`times` jumps, modulo 2**64."""
 
     def walks(reach: td.Array) -> td.Array:
         for _ in range(times):
@@ -36,15 +36,15 @@ def squarings(way: str, levels: int | None, times: int):
 
 
 def program() -> td.Program:
-    """Two jumps on a small board, by one level."""
+    """The program for two jumps on a small board, with one level."""
     return squarings("strassen", 1, 1).lower(board(4))
 
 
 def main(output: Path = OUTPUT, side: int = 24, doublings: int = 4, zoom: int = 16) -> Made:
-    """Counts the walks of 2**doublings jumps between all squares by three algorithms.
+    """Count the walks of 2**doublings jumps between all squares by three algorithms.
 
-    The counts are kept modulo 2**64, and the algorithms agree in every bit: sums and products of
-    integers wrap, so nothing is lost on the way.
+    The counts are modulo 2**64, and the algorithms agree in every bit: sums and products of
+    integers wrap, so no information is lost.
     """
     reach = board(side)
     lines, found = [], []
@@ -56,7 +56,7 @@ def main(output: Path = OUTPUT, side: int = 24, doublings: int = 4, zoom: int = 
         agree = "yes" if np.array_equal(found[0], found[-1]) else "NO"
         lines.append((way, levels or 0, 1e3 * seconds, agree))
     corner = found[0][0].reshape(side, side)
-    # Half of the squares cannot be reached in an even number of jumps: their count is 0.
+    # Half of the squares cannot be reached in an even number of jumps: their counts are 0.
     shade = np.log1p(corner.astype(np.float64))
     pixels = colour(np.kron(shade, np.ones((zoom, zoom))), "magma", 0, float(shade.max() or 1))
     picture = save(pixels, output, "knights")

@@ -1,4 +1,4 @@
-"""Conway's Game of Life: a stencil on a torus, iterated."""
+"""Conway's Game of Life: an iterated stencil on a torus."""
 
 from pathlib import Path
 
@@ -6,13 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 import treadle as td
-from treadle.examples._show import OUTPUT, Made, colour, save, turns
+from treadle.examples._show import OUTPUT, Made, colour, progress, save
 
 NEIGHBOURS = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if (i, j) != (0, 0)]
 
 
 def generation(board: td.Array) -> td.Array:
-    """One turn; an element is a pair: alive (0 or 1), and a glow that fades after death."""
+    """One generation; an element is a pair: alive (0 or 1), and a glow that fades after death."""
 
     def rule(w):
         alive, glow = w[0, 0]
@@ -25,21 +25,21 @@ def generation(board: td.Array) -> td.Array:
 
 @td.jit
 def play(alive: td.Array, glow: td.Array, generations: int) -> td.Array:
-    """Many turns: one program, whatever their number and the size of the board."""
+    """Many generations: one program for any number of generations and any board size."""
     return td.iterate(generations, generation, td.zip(alive, glow))
 
 
 def soup(size: int, seed: int) -> NDArray[np.uint8]:
     """A random disc with the eight symmetries of the square, which Life preserves."""
     half = np.random.default_rng(seed).random((size // 2, size // 2)) < 0.35
-    half = np.triu(half) | np.triu(half).T  # across the diagonal
+    half = np.triu(half) | np.triu(half).T  # symmetric about the diagonal
     x = np.arange(size // 2)
     half &= np.hypot(*np.meshgrid(x, x)) < size / 2.5
     return np.block([[half[::-1, ::-1], half[::-1]], [half[:, ::-1], half]]).astype(np.uint8)
 
 
 def program() -> td.Program:
-    """Any number of generations of any board."""
+    """The program, for any number of generations and any board."""
     board = soup(64, seed=1)
     return play.lower(board, board.astype(np.float32), 10)
 
@@ -47,10 +47,10 @@ def program() -> td.Program:
 def main(
     output: Path = OUTPUT, size: int = 256, generations: int = 300, seed: int = 3, zoom: int = 3
 ) -> Made:
-    """Lets a symmetric soup grow, and draws the living in white and the dead by their glow."""
+    """Evolve a symmetric soup; draw live cells in white and dead ones by their glow."""
     alive = soup(size, seed)
     glow = alive.astype(np.float32)
-    for k in turns(10, f"{generations} generations"):
+    for k in progress(10, f"{generations} generations"):
         done, end = k * generations // 10, (k + 1) * generations // 10
         alive, glow = play(alive, glow, end - done)
     pixels = colour(glow, "magma", 0.0, 1.15)

@@ -1,4 +1,4 @@
-"""Patches that look alike: all pairs by a Strassen product."""
+"""Patches that look alike: distances of all pairs by a Strassen product."""
 
 from pathlib import Path
 
@@ -13,10 +13,10 @@ WAYS = (("standard", 0), ("strassen", 1), ("strassen", 2), ("winograd", 1), ("wi
 
 
 def distances(way: str, levels: int):
-    """A function of patches (rows): the squared distance of every pair of them."""
+    """A function of patches (rows) that computes the squared distances of all pairs."""
 
     def all_pairs(x: td.Array) -> td.Array:
-        gram = td.matmul(x, x.T, algorithm=way, levels=levels or None)  # this is the word
+        gram = td.matmul(x, x.T, algorithm=way, levels=levels or None)  # the only change
         square = td.sum(x * x, axis=1)
         return td.maximum(square[:, None] + square[None, :] - 2 * gram, 0)
 
@@ -24,7 +24,7 @@ def distances(way: str, levels: int):
 
 
 def cut(image: NDArray[np.uint8], side: int) -> NDArray[np.float32]:
-    """The grey values of all patches, side by side on a grid, each less its mean."""
+    """The grey values of all patches on a grid, each minus its mean."""
     grey = image.astype(np.float32) @ np.array([0.299, 0.587, 0.114], np.float32) / 255
     rows, columns = (n // side for n in grey.shape)
     tiles = grey[: rows * side, : columns * side].reshape(rows, side, columns, side)
@@ -33,7 +33,7 @@ def cut(image: NDArray[np.uint8], side: int) -> NDArray[np.float32]:
 
 
 def program() -> td.Program:
-    """All pairs of few patches, by one level."""
+    """The program for few patches, with one level."""
     return distances("strassen", 1).lower(np.zeros((24, 16), np.float32))
 
 
@@ -41,7 +41,7 @@ def main(
     output: Path = OUTPUT, image: Path | None = None, size: int = 768,
     side: int = 16,
 ) -> Made:  # fmt: skip
-    """Finds for every patch the one that looks most like it; the error stands beside the time."""
+    """Find the most similar patch for every patch; print errors and times."""
     pixels = photograph(image, size)
     patches = cut(pixels, side)
     exact = patches.astype(np.float64)

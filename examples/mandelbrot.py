@@ -14,29 +14,29 @@ SEAHORSES = (-0.745, 0.1145)
 
 @td.jit
 def escape(height: int, width: int, x: float, y: float, pixel: float, limit: int) -> td.Array:
-    """For each pixel, (turns until |z| > 16, or `limit`; the same as a smooth float)."""
+    """For each pixel: (iterations until |z| > 16, at most `limit`; the same as a smooth float)."""
 
     def point(i, j):
         cx = x + pixel * (td.cast(j, td.float64) - width / 2)
         cy = y - pixel * (td.cast(i, td.float64) - height / 2)
 
         def inside(state):
-            zx, zy, turns = state
-            return (zx * zx + zy * zy <= 256.0) & (turns < limit)
+            zx, zy, count = state
+            return (zx * zx + zy * zy <= 256.0) & (count < limit)
 
-        def turn(state):
-            zx, zy, turns = state
-            return zx * zx - zy * zy + cx, 2 * zx * zy + cy, turns + 1
+        def step(state):
+            zx, zy, count = state
+            return zx * zx - zy * zy + cx, 2 * zx * zy + cy, count + 1
 
-        zx, zy, turns = td.while_loop(inside, turn, (0 * cx, 0 * cy, td.int32(0)))
+        zx, zy, count = td.while_loop(inside, step, (0 * cx, 0 * cy, td.int32(0)))
         beyond = td.log(td.log(td.maximum(zx * zx + zy * zy, 4.0)) / (2 * log(2))) / log(2)
-        return turns, td.cast(turns + 1 - beyond, td.float32)
+        return count, td.cast(count + 1 - beyond, td.float32)
 
     return td.generate((height, width), point)
 
 
 def program() -> td.Program:
-    """Any window of the plane, at any resolution."""
+    """The program, for any window of the plane and any resolution."""
     return escape.lower(48, 64, *SEAHORSES, 1e-4, 100)
 
 
@@ -48,7 +48,8 @@ def main(
     span: float = 0.009,
     limit: int = 1000,
 ) -> Made:
-    """Draws `span` of the plane around (x, y), four points to a pixel; prints turns per second."""
+    """Draw `span` of the plane around (x, y), four points per pixel; print iterations per
+    second."""
     height, width = size * 2 // 3, size
     window = (2 * height, 2 * width, x, y, span / (2 * width), limit)
     stage(f"iterating {4 * height * width:,} points")
@@ -59,5 +60,6 @@ def main(
     pixels = pixels.reshape(height, 2, width, 2, 3).mean(axis=(1, 3)).astype(np.uint8)
     total = int(counts.sum(dtype=np.int64))
     row = (f"{4 * height * width:,}", f"{total:,}", seconds, total / seconds / 1e6)
-    table = Table("loops in one kernel", ("points", "turns", "seconds", "million turns/s"), (row,))
+    columns = ("points", "iterations", "seconds", "million/s")
+    table = Table("loops in one kernel", columns, (row,))
     return Made({"counts": counts, "smooth": smooth}, save(pixels, output, "mandelbrot"), (table,))

@@ -1,17 +1,17 @@
-"""Galaxies that collide: a fold over n x n pairs, none stored."""
+"""Colliding galaxies: a fold over n x n pairs, none of which is stored."""
 
 from pathlib import Path
 
 import numpy as np
 
 import treadle as td
-from treadle.examples._show import OUTPUT, Made, beside, colour, save, turns
+from treadle.examples._show import OUTPUT, Made, beside, colour, progress, save
 
-SOFT = 0.05  # a length that softens close encounters
+SOFT = 0.05  # softening length for close encounters
 
 
 def acceleration(x: td.Array, y: td.Array, mass: td.Array) -> td.Array:
-    """Of each body towards all others: an array of pairs."""
+    """The acceleration of each body by all others: an array of pairs."""
 
     def pull(i, j):
         dx, dy = x[j] - x[i], y[j] - y[i]
@@ -25,7 +25,7 @@ def acceleration(x: td.Array, y: td.Array, mass: td.Array) -> td.Array:
 
 @td.jit
 def leapfrog(bodies: td.Array, mass: td.Array, dt: float, steps: int) -> td.Array:
-    """Steps of half a drift, a kick and half a drift; bodies are the arrays (x, y, vx, vy)."""
+    """Leapfrog steps (half drift, kick, half drift); bodies are the arrays (x, y, vx, vy)."""
 
     def step(state):
         x, y, vx, vy = state
@@ -39,7 +39,7 @@ def leapfrog(bodies: td.Array, mass: td.Array, dt: float, steps: int) -> td.Arra
 
 @td.jit
 def energy(bodies: td.Array, mass: td.Array) -> td.Array:
-    """Kinetic and potential energy together: conserved, but for the length of the steps."""
+    """The sum of kinetic and potential energy, conserved up to the discretisation error."""
     (x, y, vx, vy), n = bodies, mass.shape[0]
 
     def bond(i, j):
@@ -50,7 +50,7 @@ def energy(bodies: td.Array, mass: td.Array) -> td.Array:
 
 
 def galaxies(n: int, seed: int) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
-    """Two discs of light bodies, each around a heavy one, about to meet."""
+    """Two discs of light bodies, each around a heavy one, on a collision course."""
     random, side = np.random.default_rng(seed), np.arange(n) % 2 * 2 - 1
     r, angle = 0.12 + 0.48 * random.random(n) ** 0.7, 2 * np.pi * random.random(n)
     r[:2], mass = 0, np.where(np.arange(n) < 2, 1.0, 0.1 / n)
@@ -61,15 +61,15 @@ def galaxies(n: int, seed: int) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
 
 
 def program() -> td.Program:
-    """Any number of steps of any number of bodies."""
+    """The program, for any number of steps and bodies."""
     return leapfrog.lower(*galaxies(64, seed=1), 0.01, 10)
 
 
 def main(output: Path = OUTPUT, bodies: int = 3072, steps: int = 270, seed: int = 5) -> Made:
-    """Draws three moments, with fading trails; prints how well the energy is kept."""
+    """Draw three moments, with fading trails; print the error of the energy."""
     state, mass = galaxies(bodies, seed)
     before, plate, frames = energy(state, mass), np.zeros((400, 400)), []
-    for k in turns(steps, f"{steps} steps of {bodies:,} bodies"):
+    for k in progress(steps, f"{steps} steps of {bodies:,} bodies"):
         state = leapfrog(state, mass, 0.01, 1)
         plate = 0.9 * plate + np.histogram2d(-state[1], state[0], 400, [(-2, 2)] * 2)[0]
         if (k + 1) % max(1, steps // 3) == 0:

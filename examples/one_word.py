@@ -1,10 +1,10 @@
-"""A naive matrix product, whose time hangs on one word."""
+"""A naive matrix product, whose speed depends on one word: the order."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 import treadle as td
-from treadle.examples._show import Made, Table, stage, turns
+from treadle.examples._show import Made, Table, progress, stage
 from treadle.examples._timing import timed
 
 S = td.schedule
@@ -12,7 +12,7 @@ ORDERS = (S.Row(), S.Column(64), S.ZigZag(64), S.Swizzle(64))
 
 
 def product(a: td.Array, b: td.Array) -> td.Array:
-    """Every element walks a row of a and a column of b; no blocking, no staging, no tricks."""
+    """Every element reads a row of a and a column of b; no blocking, no staging."""
 
     def element(i, j):
         return td.loop(a.shape[1], lambda k, s: s + a[i, k] * b[k, j], td.float32(0))
@@ -21,12 +21,12 @@ def product(a: td.Array, b: td.Array) -> td.Array:
 
 
 def under(order: S.Order):
-    """The same product under another order: this is the word."""
+    """The same product under another order: the only change."""
     return td.jit(product).scheduled(product=order)
 
 
 def matrices(rows: int, inner: int, columns: int, seed: int) -> tuple[NDArray[np.float32], ...]:
-    """Of shapes rows × inner and inner × columns."""
+    """Random matrices of shapes rows × inner and inner × columns."""
     random = np.random.default_rng(seed)
     return tuple(random.random(s, np.float32) for s in ((rows, inner), (inner, columns)))
 
@@ -37,21 +37,22 @@ def program() -> td.Program:
 
 
 def misses(order: S.Order) -> int:
-    """How often the small product waits for memory, with a cache of 512 lines of 16 numbers.
+    """Cache misses of the small product, with a cache of 512 lines of 16 numbers.
 
-    b has 2 048 lines, a column of 64 of it 256: only one of them stays until the next row.
+    b has 2 048 lines, a column of 64 of it 256: only a column stays in the cache until the next
+    row.
     """
     return td.simulate(program(), order, td.Cache(lines=512, line_width=16)).misses
 
 
 def main(rows: int = 128, inner: int = 1040, columns: int = 8208, seed: int = 0) -> Made:
-    """Times the same product under four orders, and counts what a small one misses.
+    """Time the same product under four orders, and count the cache misses of a small one.
 
-    On a GPU ask for more: --rows 8192 --inner 8192 --columns 8192.
+    On a GPU use larger matrices: --rows 8192 --inner 8192 --columns 8192.
     """
     a, b = matrices(rows, inner, columns, seed)
     results, seconds = [], []
-    for k in turns(len(ORDERS), f"{rows} × {inner} × {columns} under one order after another"):
+    for k in progress(len(ORDERS), f"{rows} × {inner} × {columns} under one order after another"):
         work = under(ORDERS[k])
         results.append(work(a, b))
         seconds.append(timed(work, a, b, most=3))

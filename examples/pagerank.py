@@ -1,4 +1,4 @@
-"""PageRank: which pages a block reads decides who runs it."""
+"""PageRank: assign blocks to multiprocessors by the pages that they read."""
 
 from importlib.util import find_spec
 from typing import Any
@@ -19,8 +19,8 @@ SCHEDULES = (ROWS, ROWS | td.schedule.Agents(8), *GRAPHS)
 
 
 def web(batches: int, sites: int, links: int, seed: int) -> np.ndarray:
-    """The pages that link to each page: they come in batches of one site, the sites in any order,
-    and nine links of ten stay inside the site."""
+    """The pages that link to each page: batches of pages of one site, the sites in random order,
+    with nine of ten links inside the site."""
     random = np.random.default_rng(seed)
     site = np.repeat(random.permutation(np.arange(batches) % sites), BATCH)
     pages = np.argsort(site, kind="stable")
@@ -30,9 +30,9 @@ def web(batches: int, sites: int, links: int, seed: int) -> np.ndarray:
     return np.where(random.random(shape) < 0.9, inside, random.integers(0, shape[0], shape))
 
 
-def turn(sources: np.ndarray, schedule: Any = None) -> td.Program:
-    """New ranks from old ones, for pages that `sources` link to.  The links are part of the
-    program, so the queues of a graph are made once."""
+def iteration(sources: np.ndarray, schedule: Any = None) -> td.Program:
+    """A program that computes new ranks from old ones, for pages to which `sources` link.  It
+    contains the links, so the queues of a graph are made once."""
     count, links = sources.shape
     linked = td.use(sources)
     share = td.use(1.0 / np.maximum(np.bincount(sources.ravel(), minlength=count), 1))
@@ -51,28 +51,28 @@ def turn(sources: np.ndarray, schedule: Any = None) -> td.Program:
 
 
 def program() -> td.Program:
-    """One turn of a small web."""
-    return turn(web(8, 2, 4, 1), GRAPHS[0])
+    """One iteration on a small web."""
+    return iteration(web(8, 2, 4, 1), GRAPHS[0])
 
 
-def main(batches: int = 128, sites: int = 16, links: int = 8, turns: int = 10) -> Made:
-    """Prints what every schedule brings into the caches of a simulated GPU, and its time here."""
+def main(batches: int = 128, sites: int = 16, links: int = 8, iterations: int = 10) -> Made:
+    """Print what each schedule loads into the caches of a simulated GPU, and its time here."""
     sources = web(batches, sites, links, seed=1)
     gpu = device.Multiprocessors()
-    start, plain = np.full(len(sources), 1.0 / len(sources)), turn(sources)
-    stage("simulating a turn")
+    start, plain = np.full(len(sources), 1.0 / len(sources)), iteration(sources)
+    stage("simulating an iteration")
     trace = device.block_trace(programs.pattern_of(plain), ROWS.resolve(1), 16)
     values, rows = {"sources": sources}, []
     for schedule in SCHEDULES:
-        made = turn(sources, schedule)
+        made = iteration(sources, schedule)
         values[repr(schedule)] = start
-        for _ in range(turns):
+        for _ in range(iterations):
             values[repr(schedule)] = made(values[repr(schedule)])
         found = queues_of(plain, schedule, gpu.count) if schedule in GRAPHS else None
         order, before = (None, 0.0) if found is None else (found.order, found.seconds)
         ran = device.run_blocks(trace, gpu, order, queues=schedule is not ROWS)
         who = repr(schedule.residency or td.schedule.Grid())
         rows.append((who, ran.l1_misses, before * 1e3, timed(made, start) * 1e3))
-    columns = ("who runs a block", "lines into L1, simulated", "preprocessing ms", "ms a turn here")
+    columns = ("who runs a block", "lines into L1, simulated", "preprocessing ms", "ms/iteration")
     note = () if len(METHODS) > 1 else ("kway and bisect: pip install 'treadle[schedules]'",)
     return Made(values, tables=(Table("PageRank", columns, tuple(rows)),), notes=note)

@@ -1,4 +1,4 @@
-"""Sparse matrix times vector (CSR): a fold over segments."""
+"""Sparse matrix-vector product (CSR): a segmented fold."""
 
 import numpy as np
 from scipy import sparse
@@ -16,14 +16,14 @@ def spmv(data: td.Array, columns: td.Array, starts: td.Array, x: td.Array) -> td
 
 
 def grid(rows: int) -> sparse.csr_array:
-    """The five-point Laplacian of a square grid: five entries in a row."""
+    """The five-point Laplacian of a square grid: five entries per row."""
     side = max(2, int(rows**0.5))
     line = sparse.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(side, side))
     return sparse.kronsum(line, line, format="csr")
 
 
 def web(rows: int, entries: int, seed: int) -> sparse.csr_array:
-    """Rows of very different lengths, as the pages of the web have links: some have none."""
+    """Rows of very different lengths, some empty, like the links of web pages."""
     random = np.random.default_rng(seed)
     lengths = np.minimum(random.zipf(1.8, rows) - 1, rows)
     lengths = np.minimum((lengths * (entries / max(lengths.sum(), 1))).astype(np.int64), rows)
@@ -33,7 +33,7 @@ def web(rows: int, entries: int, seed: int) -> sparse.csr_array:
 
 
 def uniform(rows: int, each: int, seed: int) -> sparse.csr_array:
-    """The same number of entries in every row, anywhere."""
+    """The same number of entries in every row, at random columns."""
     random = np.random.default_rng(seed)
     columns = random.integers(0, rows, rows * each).astype(np.int32)
     starts = np.arange(0, rows * each + 1, each, dtype=np.int32)
@@ -43,18 +43,18 @@ def uniform(rows: int, each: int, seed: int) -> sparse.csr_array:
 def by_scipy(
     data: np.ndarray, columns: np.ndarray, starts: np.ndarray, x: np.ndarray
 ) -> np.ndarray:
-    """The product by scipy.sparse."""
+    """The product in scipy.sparse."""
     return sparse.csr_array((data, columns, starts), shape=(len(starts) - 1, len(x))) @ x
 
 
 def program() -> td.Program:
-    """For any matrix in the CSR form."""
+    """The program, for any matrix in CSR form."""
     a = grid(64)
     return spmv.lower(a.data, a.indices, a.indptr, np.ones(a.shape[1]))
 
 
 def main(rows: int = 250_000, seed: int = 1) -> Made:
-    """Prints the times of three kinds of matrices beside scipy.sparse, and the largest error."""
+    """Print times for three kinds of matrices compared with scipy.sparse, and the largest error."""
     stage(f"making matrices of {rows:,} rows")
     matrices = {
         "grid": grid(rows),

@@ -2,8 +2,8 @@
 
     import treadle as td
 
-Programs build typed expressions; nothing runs until `td.run` or a `td.jit`-compiled function is
-called; the same program runs on every backend with the same meaning.
+Programs build typed expressions, which are computed when `td.run` or a function compiled by
+`td.jit` is called.  The same program has the same meaning on every backend.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import os as _os
 
 if not _os.path.isdir(_os.path.join(_os.path.dirname(__file__), "dsl")):
-    # A checkout on a file system without symbolic links: the folders lie beside this one.
+    # In a checkout on a file system without symbolic links, the folders are siblings of this one.
     __path__.append(_os.path.dirname(_os.path.dirname(_os.path.abspath(__file__))))
 
 from treadle.backend.registry import backends

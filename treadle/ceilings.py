@@ -1,11 +1,11 @@
-"""Measuring what a device can do at most: `treadle ceilings`.
+"""Measure the peak rates of a device: `treadle ceilings`.
 
-Every rate is that of a small program of this language, so that one module serves all backends:
-copying a large array (DRAM), reading one that fits a cache many times in one kernel (the shared
-cache, a core's own), independent multiply-adds (issue), dependent ones (clock), and an empty kernel
-many times (launch).  The best of several runs counts, less what an empty one takes with waiting
-for it.  On a CPU it also measures from which extent on a fast
-algorithm computes a matrix product (`backend.native.crossover`).
+Each rate is measured by a small treadle program, so that one module serves all backends: copying a
+large array (DRAM), reading an array that fits in a cache many times in one kernel (the shared
+cache, a core's own cache), independent multiply-adds (issue), dependent ones (clock), and an empty
+kernel many times (launch).  The result is the best of several runs, minus the time of an empty run
+including the wait for it.  On a CPU this also measures the extent from which a fast algorithm
+computes matrix products (`backend.native.crossover`).
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from treadle.skeletons.model import device
 from treadle.skeletons.model.device import Ceilings
 from treadle.skeletons.model.time import LATENCY
 
-#: Seconds that every measurement repeats for.
+#: Seconds for which each measurement is repeated.
 SECONDS = 0.3
-#: Empty kernels that are launched before one waits.
+#: Empty kernels launched before each wait.
 LAUNCHES = 64
-#: Independent accumulators that fill the pipelines.
+#: Independent accumulators, enough to fill the pipelines.
 CHAINS = 8
-#: Bytes copied: several times the largest cache, and not more than fits everywhere.
+#: The most bytes copied: several times the largest cache, and small enough for all devices.
 MOST_COPIED = 1 << 30
 
 
 def measure(backend: str, seconds: float = SECONDS, *, copied: int | None = None) -> Ceilings:
-    """The ceilings of the device that a backend runs on, measured now.
+    """Measure the ceilings of the device of a backend.
 
-    `copied`: bytes of the array for the copy rate (default: four times the shared cache).
-    Errors: `BackendUnavailable`.
+    `copied`: bytes of the array for the copy rate (default: four times the shared cache). Errors:
+    `BackendUnavailable`.
     """
     shipped = sizes(backend)
     take = copied or min(max(4 * shipped.shared, 1 << 26), MOST_COPIED)
@@ -61,7 +61,7 @@ def measure(backend: str, seconds: float = SECONDS, *, copied: int | None = None
 
 
 def machine_of(backend: str) -> list[str]:
-    """What a backend runs on, as `Program.machine` says."""
+    """A backend's device, as in `Program.machine`."""
     from treadle.backend.registry import offered
 
     machine = offered(backend, "machine")
@@ -69,10 +69,10 @@ def machine_of(backend: str) -> list[str]:
 
 
 def products(backend: str, *, again: bool) -> list[tuple[str, str]]:
-    """Which type takes a fast algorithm for its products from where on, and when that was measured;
-    `again`: measured now, in place of what is known.
+    """The extent from which a fast algorithm computes products, per type, and when it was measured;
+    `again`: measure now, and replace stored values.
 
-    Only the host's: a GPU goes by the tables of `skeletons.products.measured`.
+    Only for the host: a GPU uses the tables of `skeletons.products.measured`.
     """
     if backend != "native":
         return []
@@ -88,7 +88,8 @@ def products(backend: str, *, again: bool) -> list[tuple[str, str]]:
 
 
 def sizes(backend: str) -> Ceilings:
-    """What need not be measured: units, cache sizes, the name; rates as shipped."""
+    """Ceilings with properties that are not measured (units, cache sizes, name) and default
+    rates."""
     shipped = device.default(backend)
     if backend != "cuda":
         from treadle.backend.native.codegen.target import Target
@@ -106,7 +107,8 @@ def sizes(backend: str) -> Ceilings:
 
 
 def _best(function: Any, data: Any, seconds: float, calls: int = 1) -> tuple[float, Any]:
-    """The shortest time of a call, of so many before each wait, after a warm-up; and the data."""
+    """The shortest time of a call, for `calls` calls before each wait, after a warm-up; and the
+    data."""
     program = function.lower(data)
     held = program.placed([data])
 
@@ -131,8 +133,8 @@ def _shortest(call: Callable[[], None], seconds: float) -> float:
 
 
 def _reading(backend: str, size: int, seconds: float, call: float) -> float:
-    """Bytes a second when an array of `size` bytes is read over and over within one kernel; a call
-    takes `call` seconds beside it."""
+    """Bytes per second when one kernel reads an array of `size` bytes repeatedly; `call` is the
+    overhead of a call in seconds."""
     count = max(size // 4, 1024)
     times = max((1 << 28) // (4 * count), 1)
     program = td.jit(lambda a: td.sum(td.replicate(a, times, 0), axis=1), backend=backend)
@@ -141,7 +143,8 @@ def _reading(backend: str, size: int, seconds: float, call: float) -> float:
 
 
 def _multiplying(backend: str, shipped: Ceilings, chains: int, seconds: float) -> float:
-    """Multiply-add instructions a second of all units, in so many chains a lane."""
+    """Multiply-add instructions per second of all units, with `chains` independent chains per
+    lane."""
     threads = shipped.units * (2048 if shipped.gpu else shipped.lanes * 16)
     turns = 4096
 

@@ -1,6 +1,6 @@
-"""The command line: runs and explains the examples, and says what works on this machine.
+"""The command line: run and explain the examples, and show what works on this machine.
 
-Nothing heavy is imported before a command needs it, so ``treadle --help`` is quick.
+Heavy modules are imported only by the commands that need them, so ``treadle --help`` is fast.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ def everything(
         typer.Option("--version", help="Show treadle's version.", callback=_show_version),
     ] = False,
 ) -> None:
-    """What holds for all commands."""
+    """Options common to all commands."""
 
 
-# What an example's parameter means, whichever the example: its `main` says which it has.
+# Help texts for parameters of the examples' `main` functions.
 MEANING = {
     "output": "A folder for the picture, or the picture's own path, ending in .png.",
     "image": "A picture of your own; without one, a portrait of Grace Hopper.",
@@ -67,7 +67,7 @@ MEANING = {
     "x": "The middle of the window: real part.",
     "y": "The middle of the window: imaginary part.",
     "span": "The width of the window.",
-    "limit": "After how many turns a point counts as inside.",
+    "limit": "After how many iterations a point counts as inside.",
     "bodies": "How many bodies.",
     "options": "How many options to price.",
     "shown": "How many of them to list.",
@@ -77,14 +77,14 @@ MEANING = {
     "batches": "How many batches of 256 pages there are.",
     "sites": "How many sites the pages belong to.",
     "links": "How many pages link to each page.",
-    "turns": "How many turns the ranks take.",
+    "iterations": "How many iterations of the ranks to compute.",
     "colours": "How many colours.",
-    "explain": "Print all that the program's explain() tells of its kernels.",
-    "most": "After how many turns to stop at the latest.",
+    "explain": "Print the program's explain() for its kernels.",
+    "most": "The maximal number of iterations.",
 }
 
 
-#: The arguments of a person's own program.
+#: The arguments of a user's program.
 Shapes = Annotated[
     list[str] | None,
     typer.Option(help="64x64, 64x64:int32, or =0.5: for every argument, or once for each."),
@@ -92,11 +92,11 @@ Shapes = Annotated[
 
 
 class Mistake(Exception):
-    """Something the person at the keyboard can put right; its text says how."""
+    """An error that the user can correct; its text says how."""
 
 
 def main() -> None:
-    """Runs the command line; a mistake of the user's ends in a message and exit code 1."""
+    """Run the command line; a user's mistake ends in a message and exit code 1."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=PLAIN)
@@ -123,7 +123,7 @@ def example(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(help="Which one.", show_default=False)] = "",
 ) -> None:
-    """Run an example; `treadle example NAME --help` tells its options."""
+    """Run an example; `treadle example NAME --help` lists its options."""
     if name in ("", "-h", "--help"):
         _console().print("Usage: treadle example NAME [OPTIONS]\n", markup=False)
         examples()
@@ -164,7 +164,7 @@ def source(
 
 
 def _program(name: str, shapes: list[str] | None) -> Any:
-    """Of an example, or of a person's own file."""
+    """The program of an example, or of a user's file."""
     from treadle import explore as pages
 
     with _friendly():
@@ -240,8 +240,8 @@ def ceilings(
         bool, typer.Option("--show", help="Only show what is known, without measuring.")
     ] = False,
 ) -> None:
-    """Measure what this machine can do at most, for the model that chooses schedules, and from
-    which extent on matrix products take Strassen's algorithm."""
+    """Measure the peak rates of this machine, for the model that chooses schedules, and the extent
+    from which matrix products use Strassen's algorithm."""
     from rich.table import Table
 
     from treadle.backend.registry import why_not
@@ -273,7 +273,7 @@ def ceilings(
 
 @app.command()
 def version() -> None:
-    """Show the version of treadle, of Python and of what it computes with."""
+    """Show the versions of treadle, of Python and of the libraries that it uses."""
     import platform
     from importlib.metadata import PackageNotFoundError
     from importlib.metadata import version as installed
@@ -290,7 +290,7 @@ def version() -> None:
 
 
 def parameters(name: str) -> list[str]:
-    """The names of the options that an example has of its own."""
+    """The names of an example's own options."""
     return list(inspect.signature(_example(name).main).parameters)
 
 
@@ -314,7 +314,7 @@ def _example(name: str) -> ModuleType:
 
 
 def _runner(module: ModuleType) -> Callable[..., None]:
-    """A command with the options of the example's `main`, and the choice of a backend."""
+    """A command with the options of the example's `main`, and `--backend`."""
 
     def run(backend: str | None = None, **given: Any) -> None:
         import treadle as td
@@ -350,14 +350,15 @@ def _option(parameter: inspect.Parameter) -> inspect.Parameter:
 
 @contextmanager
 def _friendly() -> Iterator[None]:
-    """Turns a mistake into its message and exit code 1; anything else is a bug and is shown."""
+    """Convert a user's mistake into its message and exit code 1; other exceptions are bugs and
+    propagate."""
     from treadle import TreadleError
     from treadle.examples._show import ExampleError
 
     try:
         yield
     except TreadleError as mistake:
-        # The place is of this file where the person wrote a command and no program.
+        # The location is in this file if the user gave a command and no program.
         here = mistake.where is not None and mistake.where.file == __file__
         message = (
             "\n  ".join(filter(None, (mistake.message, mistake.hint))) if here else str(mistake)
@@ -380,7 +381,7 @@ def _friendly() -> Iterator[None]:
 
 @contextmanager
 def _progress(module: ModuleType) -> Iterator[None]:
-    """Shows what the example is doing, for how long and how far it is, while it runs."""
+    """Show what an example is doing, for how long, and its progress."""
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     from treadle.examples._show import listening
@@ -404,7 +405,7 @@ def _progress(module: ModuleType) -> Iterator[None]:
 
 
 def _present(made: Any) -> None:
-    """Prints an example's notes and tables, and where its picture is."""
+    """Print an example's notes and tables, and the path of its picture."""
     from rich.table import Table
 
     console = _console()
@@ -423,7 +424,7 @@ def _present(made: Any) -> None:
         console.print(f"picture: {made.picture}", markup=False, highlight=False, soft_wrap=True)
 
 
-#: What a module is called where it is installed from.
+#: The name of the package that provides a module.
 _PACKAGES = {"PIL": "pillow"}
 _DRAWN_WITH = ("PIL", "matplotlib", "scipy")
 

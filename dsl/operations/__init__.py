@@ -1,1 +1,1 @@
-"""The user's operations, one module per section of the language's reference."""
+"""The public operations, one module per section of the language reference."""

@@ -1,4 +1,4 @@
-"""What several operations share: tracing element functions, axes, labels."""
+"""Helpers shared by the operations: tracing element functions, normalising axes, labels."""
 
 from __future__ import annotations
 
@@ -50,15 +50,16 @@ R = TypeVar("R")
 
 
 def operation(function: Callable[P, R]) -> Callable[..., R]:
-    """A public operation: errors without treadle's frames, and `name=`, `schedule=` on all of them.
+    """Decorate a public operation: hide treadle's frames in errors, accept `name=` and `schedule=`.
 
-    Functions that do not take the two themselves have their resulting arrays relabelled.
+    If the function itself has no such parameters, the arrays that it returns are relabelled.
     """
     return _operation(function, ("name", "schedule"))
 
 
 def combining(function: Callable[P, R]) -> Callable[..., R]:
-    """An operation that adds floats up, or may: `deterministic=True` pins how."""
+    """`operation` for functions that may sum floats: also accepts `deterministic=True`, which fixes
+    the order of summation."""
     return _operation(function, ("name", "schedule", "deterministic"))
 
 
@@ -83,7 +84,8 @@ def _operation(function: Callable[P, R], common: tuple[str, ...]) -> Callable[..
                 raise
             raise found from None
         if any(v is not None for v in extra.values()):
-            label_of(function.__name__, None, extra.get("schedule"))  # also of what is no node
+            # validate the schedule even if no node results
+            label_of(function.__name__, None, extra.get("schedule"))
             result = relabel(result, **extra)
         elif kwargs.get("schedule") is not None and isinstance(result, Array):
             for node in dict.fromkeys(leaf.node for leaf in result._leaves):
@@ -95,9 +97,10 @@ def _operation(function: Callable[P, R], common: tuple[str, ...]) -> Callable[..
 
 def relabel(result: Any, name: str | None = None, schedule: ScheduleLike | None = None,
             deterministic: bool = False) -> Any:  # fmt: skip
-    """The same arrays, their operation under another name and schedule, or pinned.
+    """The same arrays, with a new name or schedule for their operation, or made deterministic.
 
-    Where an operation is a fold and what becomes of its results (`mean`), it is the fold's.
+    If an element-wise node only finishes a fold of the same operation (`mean`), the fold gets the
+    label.
     """
     if isinstance(result, tuple):
         return tuple(relabel(r, name, schedule, deterministic) for r in result)
@@ -134,7 +137,7 @@ def relabel(result: Any, name: str | None = None, schedule: ScheduleLike | None 
 
 
 def _folded_for(node: Node) -> Node | None:
-    """The node whose results an element-wise node of the same operation only finishes."""
+    """The fold whose result this element-wise node of the same operation only finishes, if any."""
     if not isinstance(node, Generate):
         return None
     found = list(dict.fromkeys(leaf.node for leaf in node.inputs()))
@@ -149,7 +152,7 @@ def _folded_for(node: Node) -> Node | None:
 def label_of(
     operation: str, name: str | None, schedule: ScheduleLike | None, deterministic: bool = False
 ) -> Label:
-    """A label, with the schedule checked to be one."""
+    """A label.  Raises an error if the schedule is not one."""
     if name is not None and not isinstance(name, str):
         raise TracingError(
             f"name must be a string, got {type(name).__name__}.", hint='Write name="blur".'
@@ -166,8 +169,8 @@ def label_of(
 
 
 def require_order(node: Node, label: Label, own_orders: bool = True) -> None:
-    """Refuse a schedule that does not fit the axes of what `node` is made of, under its label, and
-    an order that cannot number it."""
+    """Reject a schedule that does not fit the axes of `node`, and an order that cannot enumerate
+    them."""
     schedule = label.schedule
     if schedule is None or isinstance(node, Input):
         return
@@ -175,7 +178,7 @@ def require_order(node: Node, label: Label, own_orders: bool = True) -> None:
     line = isinstance(node, Fold) and not node.outer and len(node.inner) > 1
     if axes:
         extents: tuple[int, ...] | None = None
-        if isinstance(node, Generate | Permute):  # others make parts of their elements
+        if isinstance(node, Generate | Permute):  # other nodes schedule only some axes
             domain = node.shape if isinstance(node, Generate) else node.domain
             found = [known(e) for e in domain]
             extents = None if None in found else tuple(int(n) for n in found)
@@ -184,8 +187,10 @@ def require_order(node: Node, label: Label, own_orders: bool = True) -> None:
 
 
 def require_axes(node: Node, label: Label) -> None:
-    """Refuse a schedule whose blocks, lanes or outputs per thread do not fit the axes of `node`,
-    where it is written; orders of a user's own are tried when it runs."""
+    """Reject a schedule whose blocks, lanes or outputs per thread do not fit the axes of `node`.
+
+    This runs when the operation is traced; user-defined orders are checked when the program runs.
+    """
     if label.schedule is not None:
         require_order(node, label, own_orders=False)
 
@@ -197,10 +202,11 @@ def trace_elements(
     where: Location | None,
     operands: Sequence[Array] = (),
 ) -> tuple[tuple[Expr, ...], Structure]:
-    """The element expressions a user's function gives; weak literals take their default type.
+    """The element expressions that a user's function returns; weak literals take their default
+    type.
 
-    An operation depends on all its `operands`, arrays that are over its own axes: those that the
-    function leaves out are read beside its first result (`simplify.also`).
+    An operation depends on all its `operands`, arrays over the operation's own axes.  Operands that
+    the function does not use are read together with its first result (`simplify.also`).
     """
     value = call_scalar_function(function, arguments, operation, where)
     leaves, structure = flatten_result(value, operation)
@@ -215,7 +221,7 @@ def trace_elements(
 
 
 def normalise_axis(axis: object, ndim: int, operation: str) -> int:
-    """An axis in 0 … ndim − 1."""
+    """A non-negative axis, 0 … ndim − 1."""
     if isinstance(axis, bool | Array) or not isinstance(axis, SupportsIndex):
         raise ShapeError(
             f"{operation}: axis must be an integer, got "
@@ -235,7 +241,7 @@ def normalise_axis(axis: object, ndim: int, operation: str) -> int:
 
 
 def normalise_axes(axis: AxisLike | None, ndim: int, operation: str) -> tuple[int, ...]:
-    """None: every axis; an int or a tuple: those, sorted."""
+    """All axes for None; otherwise the given ones, sorted."""
     if axis is None:
         return tuple(range(ndim))
     axes = axis if isinstance(axis, tuple | list) else (axis,)
@@ -249,7 +255,7 @@ def normalise_axes(axis: AxisLike | None, ndim: int, operation: str) -> tuple[in
 
 
 def flatten_value(value: Any, structure: Structure, what: str, operation: str) -> list[Any]:
-    """The flat components of a value that must have the nesting `structure`."""
+    """The flat components of a value, which must have the nesting `structure`."""
     if isinstance(value, list):
         raise TracingError(
             f"{what} of {operation} is a list.", hint="Use a tuple: (x, y) instead of [x, y]."
@@ -267,9 +273,9 @@ def flatten_value(value: Any, structure: Structure, what: str, operation: str) -
 def fit_to(
     value: Any, structure: Structure, types: Sequence[ScalarType], what: str, operation: str
 ) -> tuple[Expr, ...]:
-    """A value with the nesting of the elements, each component in its element's type.
+    """A value with the nesting of the elements, each component in the type of its element.
 
-    Literals take that type; a typed value must not be wider, as nothing is narrowed unasked.
+    Literals take that type.  A typed value must not be wider: nothing is narrowed implicitly.
     """
     leaves = flatten_value(value, structure, what, operation)
     fitted = []
@@ -288,7 +294,7 @@ def fit_to(
 def state_variables(
     structure: Structure, types: Sequence[ScalarType], name: str
 ) -> tuple[tuple[Var, ...], Any]:
-    """Fresh variables of the given types, flat and as the user's function sees them."""
+    """Fresh variables of the given types: as a flat tuple, and as passed to the user's function."""
     variables = tuple(Var(f"{name}{k}", t) for k, t in enumerate(types))
     return variables, structure.build([Scalar(v) for v in variables])
 
@@ -300,7 +306,7 @@ def trace_combine(
     operation: str,
     where: Location | None,
 ) -> Combine:
-    """A binary function on elements as a Combine; it must keep the element's type."""
+    """Trace a binary function on elements as a Combine; it must return the element's type."""
     left, a = state_variables(structure, types, "left")
     right, b = state_variables(structure, types, "right")
     value = call_scalar_function(function, (a, b), operation, where)
@@ -309,7 +315,7 @@ def trace_combine(
 
 
 def changed_component(k: int, count: int, now: ScalarType, before: ScalarType, of: str) -> str:
-    """Which of several components has another type, for the end of a sentence."""
+    """A clause for an error message: which component of several changed its type."""
     if count < 2:
         return ""
     return f": component {k} of the {of} (counted from 0) was {before} and becomes {now}"
@@ -318,7 +324,7 @@ def changed_component(k: int, count: int, now: ScalarType, before: ScalarType, o
 def keep_type(
     value: Any, structure: Structure, types: Sequence[ScalarType], what: str, of: str
 ) -> tuple[Expr, ...]:
-    """The flat result of a function that must return what it got."""
+    """The flat result of a function that must return the type of its argument."""
     leaves, found = flatten_result(value, what, what)
     if not found.same_nesting(structure):
         raise DTypeError(

@@ -1,4 +1,4 @@
-"""Control: cond, while_loop, iterate and loop, on scalars in kernels and on whole arrays."""
+"""Control flow (cond, while_loop, iterate, loop) on scalars in kernels and on whole arrays."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _iterations(count: Any, operation: str) -> Expr:
 
 
 def _goes_on(pred: Function, state: Any, operation: str) -> Expr:
-    """What the predicate of a loop says of a state."""
+    """The value of a loop's predicate for a state."""
     value = pred(state)
     check_result(value, f"the predicate of {operation}", "one truth value")
     return _predicate(value, operation)
@@ -72,9 +72,9 @@ def _goes_on(pred: Function, state: Any, operation: str) -> Expr:
 
 @operation
 def cond(p: Any, then: Any, else_: Any) -> Any:
-    """`then` if p else `else_`: only the chosen side is evaluated, scalars or arrays.
+    """`then` if p else `else_`, for scalars or arrays: only the chosen side is evaluated.
 
-    Inside kernels an index in the other side is never read nor checked.
+    Inside kernels, an index in the other side is neither read nor checked.
     """
     guard_sides(then, else_)
     if isinstance(then, Ignore | MaybeIndex) or isinstance(else_, Ignore | MaybeIndex):
@@ -145,7 +145,7 @@ def _array_cond(
 
 
 def _regroup(leaves: Sequence[Leaf], like: Sequence[Array], structure: Structure) -> Any:
-    """Arrays with the element structures of `like`, out of flat leaves."""
+    """Group flat leaves into arrays with the element structures of `like`."""
     parts, at = [], 0
     for array in like:
         count = array.structure.count
@@ -160,9 +160,10 @@ def _regroup(leaves: Sequence[Leaf], like: Sequence[Array], structure: Structure
 
 @operation
 def while_loop(pred: Function, body: Function, init: Any, *, name: str | None = None) -> Any:
-    """`while pred(state): state = body(state)`; a tuple state stays one argument.
+    """`while pred(state): state = body(state)`; a tuple state is passed as one argument.
 
-    On scalars it runs inside a kernel; with an array in the state it is a loop over arrays.
+    On scalars the loop runs inside a kernel; if the state contains an array, it is a loop over
+    arrays.
     """
     return _loop("while_loop", None, pred, body, init, name)
 
@@ -175,7 +176,7 @@ def iterate(n: Any, f: Function, init: Any, *, name: str | None = None) -> Any:
 
 @operation
 def loop(n: Any, f: Function, init: Any, *, name: str | None = None) -> Any:
-    """`state = f(k, state)` for k = 0 … n − 1; the index takes part in the access analysis."""
+    """`state = f(k, state)` for k = 0 … n − 1; the access analysis knows the range of k."""
     return _loop("loop", n, None, f, init, name)
 
 
@@ -215,12 +216,12 @@ def _loop(
 
 
 def _parts(state: dict[Any, Any]) -> tuple[Any, ...]:
-    """The values of a dict, dicts among them as tuples, too."""
+    """The values of a dict as a tuple; nested dicts become nested tuples."""
     return tuple(_parts(v) if isinstance(v, dict) else v for v in state.values())
 
 
 def _dict_of(parts: Sequence[Any], like: dict[Any, Any]) -> dict[Any, Any]:
-    """The dict with these values, of `like`'s keys."""
+    """The dict with the keys of `like` and these values."""
     return {
         k: _dict_of(part, v) if isinstance(v, dict) else part
         for (k, v), part in zip(like.items(), parts, strict=True)
@@ -228,14 +229,15 @@ def _dict_of(parts: Sequence[Any], like: dict[Any, Any]) -> dict[Any, Any]:
 
 
 def _parts_like(made: Any, like: dict[Any, Any], operation: str) -> tuple[Any, ...]:
-    """The values of what a body returned, in the order of `like`, whose keys it must have."""
+    """The values of the dict that a body returned, in the order of `like`, whose keys it must
+    have."""
     if not isinstance(made, dict) or made.keys() != like.keys():
         keys = ", ".join(map(repr, like))
         said = f"a dict of {', '.join(map(repr, made))}" if isinstance(made, dict) else "no dict"
         raise TracingError(
             f"the body of {operation} must return the state, a dict of {keys}, but returned "
             f"{said}.",
-            hint="Return the same keys in every turn: {**state, 'x': …}.",
+            hint="Return the same keys in every iteration: {**state, 'x': …}.",
         )
     return tuple(
         _parts_like(made[k], v, operation) if isinstance(v, dict) else made[k]
@@ -246,22 +248,22 @@ def _parts_like(made: Any, like: dict[Any, Any], operation: str) -> tuple[Any, .
 def _on_parts(
     pred: Function | None, body: Function, like: dict[Any, Any], operation: str
 ) -> tuple[Function | None, Function]:
-    """The functions of a loop whose state is a dict, on the tuple of its values."""
+    """The functions of a loop whose state is a dict, converted to take a tuple of its values."""
 
-    def turn(*given: Any) -> Any:
+    def iteration(*given: Any) -> Any:
         *index, parts = given
         return _parts_like(body(*index, _dict_of(parts, like)), like, operation)
 
     if pred is None:
-        return None, turn
-    return lambda parts: pred(_dict_of(parts, like)), turn
+        return None, iteration
+    return lambda parts: pred(_dict_of(parts, like)), iteration
 
 
 def _takes(function: Function, given: Sequence[str], what: str) -> None:
-    """Refuse a function that cannot be called with these arguments."""
+    """Raise an error if a function cannot be called with these arguments."""
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # built in, and silent about what it takes
+    except (TypeError, ValueError):  # a built-in without a signature
         return
     try:
         signature.bind(*given)
@@ -316,7 +318,7 @@ def _array_loop(
     where: Location | None,
 ) -> Any:
     forbid_nesting(operation)
-    # Scalars in the state travel as rank-0 arrays and are given back as scalars.
+    # Scalars in the state are carried as rank-0 arrays and returned as scalars.
     scalar = [not _is_array(v) for v in init]
     arrays = [
         as_array(Scalar(as_strong(lift(v))) if s else v, operation)
@@ -363,15 +365,17 @@ def _array_loop(
 
 
 def _hint_to_convert(is_scalar: bool, before: ScalarType, now: ScalarType) -> str:
-    """How a part of a state keeps its type: the new value is converted, or the first one."""
+    """A hint: convert the new value of a state component, or its initial value."""
     if is_scalar:
         return f"Convert the result: td.cast(x, td.{before}); or the initial value: td.{now}(…)."
     return f"Convert the result: x.astype(td.{before}); or the initial value: x.astype(td.{now})."
 
 
 def state_input(leaf: Leaf, where: Location | None) -> Input:
-    """The Input standing for one buffer of a loop's state; its shape is the initial value's, and
-    an argument that it starts as gives it its name."""
+    """The Input for one buffer of a loop's state.
+
+    It has the shape of the initial value; if that is an argument, it is named after it.
+    """
     first, name = leaf.node, "state"
     if isinstance(first, Input) and first.kind == "argument" and first.name.isidentifier():
         name = f"state_{first.name}"
@@ -392,8 +396,11 @@ def _next_state(
     operation: str,
     where: Location | None,
 ) -> tuple[list[Leaf], list[Check]]:
-    """The leaves of the next state, of the state's types and shapes, and what must hold for that
-    before the loop.  Extents that a turn computes are checked in each turn."""
+    """The leaves of the next state, in the types and shapes of the state, and the checks before the
+    loop.
+
+    Extents computed by an iteration are checked in each iteration.
+    """
     found, nesting = flatten(result, _is_array)
     for value in found:
         check_result(value, f"the body of {operation}", "the state, of several parts as a tuple")
@@ -426,10 +433,10 @@ def _next_state(
             raise ShapeError(
                 f"the body of {operation} must keep the state's rank {like.ndim}, but returned "
                 f"rank {made.ndim}.",
-                hint="Keep an array of the final extents in the state, and a count beside it.",
+                hint="Keep an array of the final extents in the state, and a count in addition.",
                 where=where,
             )
-        in_turns: list[Check] = []
+        per_iteration: list[Check] = []
         for axis, (new, old) in enumerate(zip(made._shape, like._shape, strict=True)):
             if new is old:
                 continue
@@ -450,11 +457,15 @@ def _next_state(
                 f"{axis} of its state from {{right}} to {{left}}.",
                 where=where,
             )
-            (in_turns if _depends(new, states) else checks).append(check)
-        if in_turns:
+            (per_iteration if _depends(new, states) else checks).append(check)
+        if per_iteration:
             elements = tuple(made._element(tuple(map(Index, range(like.ndim)))))
             held = Generate(
-                like._shape, elements, label=Label("state"), where=where, checks=tuple(in_turns)
+                like._shape,
+                elements,
+                label=Label("state"),
+                where=where,
+                checks=tuple(per_iteration),
             )
             leaves += held.leaves
         else:
@@ -463,6 +474,6 @@ def _next_state(
 
 
 def _depends(extent: Expr, states: Sequence[Input]) -> bool:
-    """Whether an extent is computed from the state of a loop, or its counter."""
+    """Whether an extent depends on the state or the counter of a loop."""
     read = [Leaf(e.node, e.component) for e in ir.walk((extent,)) if isinstance(e, ir.Read)]
     return bool(read) and not set(states).isdisjoint(topological(read))

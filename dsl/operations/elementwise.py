@@ -34,7 +34,8 @@ def map(
     name: str | None = None,
     schedule: ScheduleLike | None = None,
 ) -> Array:
-    """`f(x, y, …)` for the elements of arrays of equal shape; tuple elements arrive as tuples.
+    """Apply `f(x, y, …)` to the elements of arrays of equal shape; tuple elements are passed as
+    tuples.
 
     >>> import numpy as np, treadle as td
     >>> td.run(td.map(lambda x, y: x * y, np.array([1, 2]), np.array([3, 4])))
@@ -51,7 +52,7 @@ def imap(
     name: str | None = None,
     schedule: ScheduleLike | None = None,
 ) -> Array:
-    """`map` whose function gets the index first: `f(i, j, …, x, …)`."""
+    """`map` with the index as the first arguments: `f(i, j, …, x, …)`."""
     return _map(f, (a, *more), "imap", name, schedule, with_index=True)
 
 
@@ -80,7 +81,7 @@ def _map(
 
 @operation
 def zip(*arrays: ArrayLike) -> Array:
-    """Tuples of the elements of arrays of equal shape; costs nothing.
+    """Tuples of the elements of arrays of equal shape; no data is copied.
 
     >>> import numpy as np, treadle as td
     >>> td.run(td.zip(np.array([1, 2]), np.array([True, False])))
@@ -98,7 +99,7 @@ def zip(*arrays: ArrayLike) -> Array:
 
 
 def _with_checks(array: Array, checks: tuple[Check, ...], operation: str) -> Array:
-    """The same array, carrying run-time checks (through a Generate of plain reads)."""
+    """The same array with run-time checks, attached by a Generate of plain reads."""
     if not checks:
         return array
     place = indices(array.ndim)
@@ -113,7 +114,7 @@ def _with_checks(array: Array, checks: tuple[Check, ...], operation: str) -> Arr
 
 
 def zip_like(parts: Sequence[Array], structure: Structure) -> Array:
-    """Flat component arrays put together in a structure."""
+    """One array with elements of the given structure, from flat component arrays."""
     return Array([p._leaves[0] for p in parts], structure, parts[0]._shape)
 
 
@@ -123,12 +124,12 @@ def unzip_flat(array: Array) -> list[Array]:
 
 @operation
 def unzip(a: ArrayLike) -> Any:
-    """The arrays of the components of tuple elements, as a tuple."""
+    """The component arrays of an array of tuples, as a tuple."""
     array = as_array(a, "unzip")
     if array.structure.is_leaf:
         raise DTypeError(
             f"unzip needs tuple elements, got {array.structure.describe(array.types)}.",
-            hint="They are single values: leave out td.unzip.",
+            hint="The elements are scalars: omit td.unzip.",
         )
     parts, at = [], 0
     for child in array.structure.children:
@@ -139,7 +140,7 @@ def unzip(a: ArrayLike) -> Any:
 
 @operation
 def indexed(a: ArrayLike) -> Array:
-    """Elements `(i, j, …, x)`: every element with its index in front."""
+    """Elements `(i, j, …, x)`: each element preceded by its index."""
     forbid_nesting("indexed")
     array = as_array(a, "indexed")
     place = indices(array.ndim)

@@ -1,4 +1,4 @@
-"""Folds."""
+"""Folds: `fold`, `fold1` and helpers for reductions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .common import (
 
 
 def split_axes(array: Array, axes: Sequence[int]) -> tuple[Shape, Shape, list[Expr]]:
-    """Outer and inner extents, and where an element is in terms of Index(outer…, inner…)."""
+    """Outer and inner extents, and the index of an element in terms of Index(outer…, inner…)."""
     outer_axes = [k for k in range(array.ndim) if k not in axes]
     place: list[Expr] = [constant(0)] * array.ndim
     for position, k in enumerate([*outer_axes, *axes]):
@@ -34,7 +34,7 @@ def split_axes(array: Array, axes: Sequence[int]) -> tuple[Shape, Shape, list[Ex
 
 
 def with_unit_axis(array: Array) -> tuple[Array, tuple[int, ...]]:
-    """Reducing over no axis at all (`axis=()`) is reducing over a new one of extent 1."""
+    """Append an axis of extent 1: reducing over no axis (`axis=()`) reduces over it."""
     place = [Index(k) for k in range(array.ndim)]
     made = map_over(array, place, (*array._shape, constant(1)), Label("expand_dims"))
     return made, (array.ndim,)
@@ -65,9 +65,9 @@ def fold(
     schedule: ScheduleLike | None = None,
     deterministic: bool = False,
 ) -> Array:
-    """Reduce along `axis` (an int, a tuple, or None for all) with an associative `f`.
+    """Reduce along `axis` (an int, a tuple, or None for all axes) with an associative `f`.
 
-    `f` need not be commutative; `init` is combined once, on the left; an empty axis gives `init`.
+    `f` need not be commutative.  `init` is combined once, on the left; an empty axis gives `init`.
 
     >>> import numpy as np, treadle as td
     >>> td.run(td.fold(lambda x, y: x + y, 0, np.array([[1, 2], [3, 4]])))
@@ -86,7 +86,7 @@ def fold1(
     schedule: ScheduleLike | None = None,
     deterministic: bool = False,
 ) -> Array:
-    """`fold` without an initial value; an empty axis is a `ShapeError`."""
+    """`fold` without an initial value; an empty axis raises a `ShapeError`."""
     return _fold(f, (), a, axis, "fold1", name, schedule, deterministic)
 
 

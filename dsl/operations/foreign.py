@@ -1,4 +1,4 @@
-"""Other people's code: scalar functions inside kernels, whole-array functions per backend."""
+"""Foreign code: scalar functions called in kernels, whole-array functions per backend."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .common import operation
 
 @operation
 def foreign(f: Any, *scalars: Any) -> Scalar:
-    """Call a Numba-compiled scalar function inside a kernel, on every backend that can.
+    """Call a Numba-compiled scalar function inside a kernel, on the backends that support it.
 
     `f` is a Numba dispatcher (`numba.njit`) or a plain Python function, which is compiled.
     """
@@ -39,7 +39,7 @@ def foreign(f: Any, *scalars: Any) -> Scalar:
 class CompiledScalarFunction:
     """A Numba function for one signature: callable from Python, and by address.
 
-    raises: whether it may raise an exception; others return as they should for all arguments.
+    raises: whether the function may raise an exception.
     """
 
     def __init__(
@@ -53,8 +53,8 @@ class CompiledScalarFunction:
 
     @property
     def address(self) -> int:
-        """Of the function as Numba's own call it: `i32 (ptr result, ptr exception, arguments…)`,
-        which gives 0 where there is no exception."""
+        """The address under Numba's internal calling convention: `i32 (ptr result, ptr exception,
+        arguments…)`; the function returns 0 if there is no exception."""
         return int(self._library.get_pointer_to_function(self._symbol))
 
     def __call__(self, *values: ArrayLike) -> Any:
@@ -67,7 +67,7 @@ class CompiledScalarFunction:
 
 
 def definitions(module: str) -> Iterator[tuple[str, str]]:
-    """The functions of a module of LLVM IR: name, text."""
+    """(name, text) of each function in a module of LLVM IR."""
     for found in re.finditer(r'^define [^@]*@("?)([^"(]+)\1\(.*?^}', module, re.M | re.S):
         yield found.group(2), found.group(0)
 
@@ -79,16 +79,17 @@ def _numba_type(t: ScalarType) -> Any:
 
 
 def compile_scalar_function(f: Any, types: tuple[ScalarType, ...]) -> CompiledScalarFunction:
-    """Compile `f` for argument types, and learn its result type; once as long as `f` lives."""
+    """Compile `f` for argument types and infer its result type; cached for the lifetime of `f`."""
     if isinstance(f, FunctionType):
         return _of_plain(f, types)
-    key = CompiledScalarFunction, id(f), types  # Numba's, which what is published keeps
+    key = CompiledScalarFunction, id(f), types  # the published object keeps f alive
     return find(key) or publish(key, _compiled(f, types))
 
 
 @kept_with(8)
 def _of_plain(f: FunctionType, types: tuple[ScalarType, ...]) -> CompiledScalarFunction:
-    """Of a copy: what Numba made of a function leads to it, and would keep it for ever."""
+    """Compile a copy of `f`: Numba's compiled objects refer to their function and would keep it
+    alive."""
     copied = FunctionType(f.__code__, f.__globals__, f.__name__, f.__defaults__, f.__closure__)
     copied.__kwdefaults__, copied.__qualname__ = f.__kwdefaults__, f.__qualname__
     return _compiled(copied, types)
@@ -140,9 +141,9 @@ def foreign_array(
     fallback: Function,
     name: str | None = None,
 ) -> Any:
-    """Whole arrays through a function per backend name; `fallback` is a treadle function.
+    """Call a whole-array function chosen by backend name; `fallback` is a treadle function.
 
-    The fallback gives shapes and types (and runs where no implementation is given):
+    The fallback determines shapes and types, and runs on backends without an implementation:
     `td.foreign_array({"native": scipy_fft}, a, fallback=my_fft)`.
     """
     forbid_nesting("foreign_array")
@@ -205,7 +206,7 @@ def foreign_array(
 
 @operation
 def compute(a: ArrayLike) -> Any:
-    """Materialise here: nothing fuses across."""
+    """Materialise an array: nothing is fused across this point."""
     forbid_nesting("compute")
     if isinstance(a, tuple):
         return tuple(compute(x) for x in a)

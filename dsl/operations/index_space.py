@@ -1,4 +1,4 @@
-"""Index transforms: which element goes where.  All of them fuse into their consumers."""
+"""Index transformations (reshape, transpose, slices, gathers).  All fuse into their consumers."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from .slicing import integer_index, slice_axis
 
 @operation
 def reshape(a: ArrayLike, shape: ShapeLike) -> Array:
-    """The same elements in row-major order under another shape; one extent may be −1.
+    """The same elements in row-major order in another shape; one extent may be −1.
 
-    A size that does not fit is an error, also when it is only known at run time.
+    A shape of another size is an error, at run time if the size is not known while tracing.
     """
     forbid_nesting("reshape")
     array = as_array(a, "reshape")
@@ -68,7 +68,7 @@ def reshape(a: ArrayLike, shape: ShapeLike) -> Array:
 
 
 def _reshaped_place(source: Shape, target: Shape) -> tuple[Expr, ...]:
-    """Source coordinates of a target element; adding or dropping extents of 1 needs no division."""
+    """Source index of a target element; adding or dropping extents of 1 needs no division."""
     kept = [k for k, e in enumerate(target) if not _is_one(e)]
     needed = [k for k, e in enumerate(source) if not _is_one(e)]
     if len(kept) == len(needed) and all(
@@ -87,7 +87,7 @@ def _is_one(e: Expr) -> bool:
 
 @operation
 def flatten(a: ArrayLike) -> Array:
-    """All elements in row-major order, rank 1."""
+    """All elements in row-major order, as an array of rank 1."""
     array = as_array(a, "flatten")
     return array if array.ndim == 1 else reshape(array, (-1,))
 
@@ -139,7 +139,7 @@ def transpose(
     name: str | None = None,
     schedule: ScheduleLike | None = None,
 ) -> Array:
-    """Axes in another order; reversed by default."""
+    """Permute the axes; the default reverses them."""
     forbid_nesting("transpose")
     array = as_array(a, "transpose")
     axes = axes if axes is None or isinstance(axes, tuple | list | np.ndarray) else (axes,)
@@ -162,7 +162,7 @@ def transpose(
 
 @operation
 def swapaxes(a: ArrayLike, first: int, second: int) -> Array:
-    """Two axes exchanged."""
+    """Exchange two axes."""
     array = as_array(a, "swapaxes")
     order = list(range(array.ndim))
     i, j = (normalise_axis(x, array.ndim, "swapaxes") for x in (first, second))
@@ -236,30 +236,30 @@ def slice_array(array: Array, index: Indexing) -> Array:
 
 
 def _is_rank_one_or_more(part: Any) -> bool:
-    """Whether an index is an array of them."""
+    """Whether an index is an array of rank 1 or more."""
     if isinstance(part, Array):
         return part.ndim > 0
     return isinstance(part, list) or (is_arraylike(part) and len(part.shape) > 0)
 
 
 def _array_among_indices(part: Any, parts: Sequence[Any], axis: int) -> TracingError:
-    """The error of `a[:, indices]`: an array is an index only on its own."""
+    """The error for `a[:, indices]`: an array of indices cannot be combined with other indices."""
     if as_array(part, "an index").types[0].kind == "bool":
-        hint = "td.where(mask, a, other) chooses; td.compact(mask, a) gives the elements, counted."
+        hint = "td.where(mask, a, other) chooses; td.compact(mask, a) gives (elements, count)."
     elif sum(map(_is_rank_one_or_more, parts)) > 1:
         hint = "Read in a kernel: td.generate(n, lambda k: a[rows[k], columns[k]])."
     else:
         hint = f"Write td.take(a, indices, axis={axis}); the other indices before or after it."
     return TracingError(
-        f"an array of indices for axis {axis} stands beside others: a[indices] is for the first "
-        "axis, alone.",
+        f"an array of indices for axis {axis} is combined with other indices: a[indices] works "
+        "alone, on the first axis.",
         hint=hint,
     )
 
 
 @operation
 def reverse(a: ArrayLike, axis: AxisLike | None = None) -> Array:
-    """Backwards along an axis, several, or (None) all."""
+    """Reverse the order along one axis, several axes, or all (None)."""
     array = as_array(a, "reverse")
     axes = normalise_axes(axis, array.ndim, "reverse")
     return (
@@ -274,7 +274,7 @@ flip = reverse
 
 @operation
 def broadcast_to(a: ArrayLike, shape: ShapeLike) -> Array:
-    """Stretch extents of 1 and add leading axes, as NumPy."""
+    """Stretch extents of 1 and add leading axes, as in NumPy."""
     forbid_nesting("broadcast_to")
     array = as_array(a, "broadcast_to")
     target, checks = as_shape(shape, "broadcast_to")
@@ -299,7 +299,7 @@ def broadcast_to(a: ArrayLike, shape: ShapeLike) -> Array:
 
 @operation
 def replicate(a: ArrayLike, n: Any, axis: int = 0) -> Array:
-    """Insert an axis along which the array repeats `n` times."""
+    """Insert an axis along which the array is repeated `n` times."""
     forbid_nesting("replicate")
     array = as_array(a, "replicate")
     k = normalise_axis(axis, array.ndim + 1, "replicate")
@@ -311,7 +311,7 @@ def replicate(a: ArrayLike, n: Any, axis: int = 0) -> Array:
 
 @operation
 def roll(a: ArrayLike, shift: Any, axis: AxisLike | None = None) -> Array:
-    """Elements move by `shift`, wrapping around; axis None rolls the flattened array."""
+    """Shift elements by `shift`, with wrap-around; axis None rolls the flattened array."""
     forbid_nesting("roll")
     array = as_array(a, "roll")
     if axis is None:
@@ -334,7 +334,7 @@ def _roll_axis(array: Array, shift: Any, axis: int) -> Array:
     place: list[Expr] = list(indices(array.ndim))
     by = lift(shift, "roll")
     as_index(by, "roll")  # of an integer type
-    if not (isinstance(by, Const) and abs(int(by.value)) < 1 << 31):  # the difference might wrap
+    if not (isinstance(by, Const) and abs(int(by.value)) < 1 << 31):  # i - shift might overflow
         wide = uint64 if by.type == uint64 else int64
         by = apply_primitive("remainder", [simplify.cast(e, wide) for e in (by, n)])
     moved = minus(place[axis], as_index(by, "roll"))
@@ -344,7 +344,7 @@ def _roll_axis(array: Array, shift: Any, axis: int) -> Array:
 
 @operation
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
-    """The diagonal of two axes, as NumPy's last axis of the result."""
+    """The diagonal over two axes, which becomes the last axis of the result, as in NumPy."""
     forbid_nesting("diagonal")
     array = as_array(a, "diagonal")
     if array.ndim < 2:
@@ -407,14 +407,15 @@ def gather(
 ) -> Array:
     """Elements (or slices) of `a` at integer `indices` along `axis`.
 
-    Indices count from the start, as in kernels: −1 is outside.  `take` counts from the end too.
+    Indices count from the start, as in kernels: −1 is out of range.  `take` also counts from the
+    end.
     """
     return _take(a, indices, axis, label_of("gather", name, schedule))
 
 
 @operation
 def take(a: ArrayLike, indices: ArrayLike, axis: int | None = None) -> Array:
-    """As NumPy's take: axis None takes from the flattened array; −1 is the last element."""
+    """NumPy's take: axis None takes from the flattened array; −1 is the last element."""
     if axis is None:
         return _take(flatten(a), indices, 0, Label("take"))
     return _take(a, indices, axis, Label("take"))
@@ -445,8 +446,8 @@ def _take(a: ArrayLike, index_array: ArrayLike, axis: int, label: Label) -> Arra
 
 
 def _check_given(chosen: Array, n: Expr, axis: int, operation: str) -> None:
-    """`IndexOutOfBounds` for indices that are an array of the host, where the extent is known: what
-    a program reads far outside may end the process."""
+    """Raise `IndexOutOfBounds` for indices in a host array, if the extent is a constant: a read far
+    out of range could crash the process."""
     node, extent = chosen._leaves[0].node, known(n)
     data = node.source if isinstance(node, Input) else None
     if extent is None or not isinstance(data, np.ndarray) or not data.size:
@@ -462,7 +463,7 @@ def _check_given(chosen: Array, n: Expr, axis: int, operation: str) -> None:
 
 @operation
 def take_along_axis(a: ArrayLike, indices: ArrayLike, axis: int = -1) -> Array:
-    """As NumPy: one index per element along `axis`; along the others the two broadcast."""
+    """NumPy's take_along_axis: one index per element along `axis`; other axes broadcast."""
     array, chosen = (as_array(x, "take_along_axis") for x in (a, indices))
     k = normalise_axis(axis, array.ndim, "take_along_axis")
     if chosen.ndim != array.ndim:

@@ -1,4 +1,5 @@
-"""Operations whose result's extent depends on the data."""
+"""Operations whose result's extent depends on data (compact, filter, expand, unique), and
+sorting."""
 
 from __future__ import annotations
 
@@ -33,9 +34,9 @@ from .segments import add_lengths, length_of, segment_of_position
 def compact(
     mask: ArrayLike, a: ArrayLike, *, name: str | None = None, schedule: ScheduleLike | None = None
 ) -> tuple[Array, Array]:
-    """(the elements of `a` where `mask` holds in row-major order, their number as a rank-0 array).
+    """(elements of `a` where `mask` holds, in row-major order; their count as a rank-0 array).
 
-    `values.shape[0]` is known once the kernels ran, and usable downstream.
+    `values.shape[0]` is computed by the kernels; later operations can use it.
     """
     forbid_nesting("compact")
     where = user_location()
@@ -86,7 +87,7 @@ def compact(
 def filter(
     p: Function, a: ArrayLike, *, name: str | None = None, schedule: ScheduleLike | None = None
 ) -> tuple[Array, Array]:
-    """`compact` by a predicate on the elements: (values, count)."""
+    """`compact` with a predicate on the elements: (values, count)."""
     forbid_nesting("filter")
     array = as_array(a, "filter")
     where = user_location()
@@ -110,7 +111,7 @@ def expand(
     name: str | None = None,
     schedule: ScheduleLike | None = None,
 ) -> Array:
-    """Concatenates, for every element x of `a`, `get(x, k)` for k < count(x)."""
+    """Concatenate `get(x, k)` for k < count(x) over all elements x of `a`."""
     forbid_nesting("expand")
     where = user_location()
     array = flatten(as_array(a, "expand"))
@@ -138,7 +139,7 @@ def expand(
     return Array(node.leaves, result, (total,))
 
 
-# --- a library's -----------------------------------------------------------------------------
+# --- operations of a library -----------------------------------------------------------------
 
 
 def _plain(a: ArrayLike, operation: str) -> Array:
@@ -152,12 +153,12 @@ def _plain(a: ArrayLike, operation: str) -> Array:
 
 
 def _ordered(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """An array in a type whose order knows NaN: NumPy's of bfloat16 does not, and float32 holds
-    all of them."""
+    """The array in a type that orders NaN correctly: NumPy's bfloat16 does not; float32 represents
+    all of its values."""
     return x.astype(np.float32) if x.dtype == bfloat16.numpy else x
 
 
-register(  # of equal values any order is the same
+register(  # equal values are indistinguishable: stability is not needed
     "sort", lambda axis: lambda x: np.sort(_ordered(x), axis=axis).astype(x.dtype, copy=False)
 )
 register("argsort", lambda axis: lambda x: np.argsort(_ordered(x), axis=axis, kind="stable"))
@@ -187,19 +188,19 @@ def _sorted(a: ArrayLike, axis: int | None, operation: str, index: bool) -> Arra
 
 @operation
 def sort(a: ArrayLike, axis: int | None = -1) -> Array:
-    """Ascending along an axis (NumPy's sort; NaN last)."""
+    """Sort ascending along an axis, as NumPy's sort; NaN last."""
     return _sorted(a, axis, "sort", False)
 
 
 @operation
 def argsort(a: ArrayLike, axis: int | None = -1) -> Array:
-    """The indices (int64) that sort along an axis; stable."""
+    """Indices (int64) that sort along an axis; stable."""
     return _sorted(a, axis, "argsort", True)
 
 
 @operation
 def unique(a: ArrayLike) -> Array:
-    """The distinct elements, ascending; the extent is known once the kernels ran."""
+    """The distinct elements, ascending; the extent is computed by the kernels."""
     forbid_nesting("unique")
     array = flatten(_plain(a, "unique"))
     ordered = sort(array)
@@ -209,7 +210,7 @@ def unique(a: ArrayLike) -> Array:
     )
     previous = ordered._element((before,))[0]
     differs = apply_primitive("not_equal", [first, previous])
-    if array.types[0].is_inexact:  # NumPy counts all NaN as one
+    if array.types[0].is_inexact:  # all NaN count as equal, as in NumPy
         both = apply_primitive(
             "logical_and", [apply_primitive("isnan", [first]), apply_primitive("isnan", [previous])]
         )
@@ -227,7 +228,7 @@ def isin(
     element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False
 ) -> Any:
     """Whether a scalar, or each element of an array, is among `test_elements`: numbers or an array
-    (inside a kernel one of the host).  NaN is among nothing; `assume_unique` changes nothing.
+    (inside a kernel, a host array).  NaN is never found; `assume_unique` has no effect.
 
     >>> import numpy as np, treadle as td
     >>> td.run(td.isin(np.array([1, 2, 3]), [3, 1]))
@@ -249,7 +250,7 @@ def isin(
     def member(x: Scalar) -> Element:
         if table.types[0].is_complex or x.dtype.is_complex:
             found = loop(n, lambda k, among: among | (table[k] == x), False)
-        else:  # the first place whose number is not less
+        else:  # the first index whose value is not less than x
             low, _ = while_loop(lambda s: s[0] < s[1], lambda s: _half(s, table, x), (0, n))
             found = cond(low < n, table[low] == x, False)
         return logical_not(found) if invert else found
@@ -261,7 +262,7 @@ def isin(
 
 
 def _half(span: tuple[Any, Any], table: Array, x: ArrayLike) -> tuple[Any, Any]:
-    """The half of a span of a sorted table in which the first number not less than `x` is."""
+    """The half of a range of a sorted table that contains the first value not less than `x`."""
     low, high = span
     middle = (low + high) // 2
     less = table[middle] < x

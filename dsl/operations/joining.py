@@ -1,4 +1,4 @@
-"""Joining and padding: concatenate, stack, pad.  Only the source of an element is read."""
+"""Joining and padding (concatenate, stack, pad); each element reads only its source array."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from .index_space import slice_array
 from .places import ends, minus
 from .stencils import resolve_index
 
-#: More arrays than these are joined by several kernels: one that joins n has n loops.  (The sum of
-#: so many extents does not wrap: nothing has to be checked.)
+#: More arrays than this are joined by several kernels, as a kernel that joins n arrays has n loops.
+#: (The sum of this many extents cannot overflow: no check is needed.)
 MOST_JOINED = 63
 
 
 def _common_elements(arrays: Sequence[Array], operation: str) -> tuple[Structure, list[Any]]:
-    """Structure and types that arrays joined together have in common."""
+    """The structure and the common types of the elements of several arrays."""
     structure = arrays[0].structure
     for other in arrays[1:]:
         if not structure.same_nesting(other.structure):
@@ -47,7 +47,7 @@ def _common_elements(arrays: Sequence[Array], operation: str) -> tuple[Structure
 
 
 def _refuse_apart(arrays: Iterable[ArrayLike], axis: AxisLike | None, operation: str) -> None:
-    """`concatenate(a, b)`: the second array would be the axis."""
+    """Detect `concatenate(a, b)`, where the second array would be taken as the axis."""
     if isinstance(arrays, Array | np.ndarray) and isinstance(axis, Array | np.ndarray):
         raise TracingError(
             f"{operation} takes its arrays in a list.", hint=f"Write td.{operation}([a, b])."
@@ -56,14 +56,14 @@ def _refuse_apart(arrays: Iterable[ArrayLike], axis: AxisLike | None, operation:
 
 @operation
 def concatenate(arrays: Iterable[ArrayLike], axis: int = 0) -> Array:
-    """Joined along an existing axis; only the source of an element is read."""
+    """Join arrays along an existing axis; each element reads only its source array."""
     forbid_nesting("concatenate")
     _refuse_apart(arrays, axis, "concatenate")
     parts = [as_array(a, "concatenate") for a in arrays]
     if not parts:
         raise ShapeError(
             "concatenate needs at least one array.",
-            hint="Of no arrays there is no type: write td.zeros((0, n), dtype).",
+            hint="An empty list has no element type: write td.zeros((0, n), dtype).",
         )
     rank = parts[0].ndim
     if any(p.ndim != rank for p in parts):
@@ -105,7 +105,7 @@ def concatenate(arrays: Iterable[ArrayLike], axis: int = 0) -> Array:
         )
         return Array(node.leaves, structure, shape)
 
-    while len(parts) > MOST_JOINED:  # the first of them in groups, as many as leave few enough
+    while len(parts) > MOST_JOINED:  # join leading arrays in groups
         groups = min(len(parts) // MOST_JOINED, -(-(len(parts) - 1) // (MOST_JOINED - 1)) - 1)
         first = range(0, groups * MOST_JOINED, MOST_JOINED)
         parts = [
@@ -119,8 +119,10 @@ def _joined(
     parts: Sequence[Array], ends: Sequence[Expr], axis: int, rank: int, types: Sequence[Any],
     low: int = 0,
 ) -> tuple[Expr, ...]:  # fmt: skip
-    """A balanced tree of `cond`s on the position, so that n parts cost log n comparisons; `low` is
-    the number of the first of the parts, `ends` are those of all."""
+    """A balanced tree of `cond`s on the index, so that joining n arrays costs log n comparisons.
+
+    `low` is the number of the first of `parts` among all arrays; `ends` are the ends of all arrays.
+    """
     if len(parts) == 1:
         place: list[Expr] = list(indices(rank))
         if low:
@@ -136,13 +138,13 @@ def _joined(
 
 @operation
 def stack(arrays: Iterable[ArrayLike], axis: int = 0) -> Array:
-    """Joined along a new axis."""
+    """Join arrays along a new axis."""
     _refuse_apart(arrays, axis, "stack")
     parts = [as_array(a, "stack") for a in arrays]
     if not parts:
         raise ShapeError(
             "stack needs at least one array.",
-            hint="Of no arrays there is no type: write td.zeros((0, n), dtype).",
+            hint="An empty list has no element type: write td.zeros((0, n), dtype).",
         )
     k = normalise_axis(axis, parts[0].ndim + 1, "stack")
     if any(p.ndim != parts[0].ndim for p in parts):
@@ -150,14 +152,14 @@ def stack(arrays: Iterable[ArrayLike], axis: int = 0) -> Array:
             "stack needs arrays of equal shape.",
             hint="td.concatenate joins arrays that differ along one axis.",
         )
-    for p in parts[1:]:  # those known to differ; what the run decides concatenate checks
+    for p in parts[1:]:  # static differences; concatenate checks the rest at run time
         same_shape(parts[0]._shape, p._shape, "stack")
     return concatenate([slice_array(p, (slice(None),) * k + (None,)) for p in parts], k)
 
 
 @operation
 def pad(a: ArrayLike, pad_width: Any, mode: str = "constant", constant_values: Any = 0) -> Array:
-    """As NumPy's pad: modes constant, edge, reflect, symmetric and wrap."""
+    """NumPy's pad with the modes constant, edge, reflect, symmetric and wrap."""
     forbid_nesting("pad")
     array = as_array(a, "pad")
     refuse_traced("pad", pad_width=pad_width, mode=mode)
@@ -191,7 +193,8 @@ def pad(a: ArrayLike, pad_width: Any, mode: str = "constant", constant_values: A
             tuple(fit_weak(lift(x, "pad"), v.type) for v in values) for x in around
         )  # fmt: skip
         here = _choose(low, after, before)
-        # A corner belongs to the last of its axes, as if they were padded one after the other.
+        # A corner takes the value of the last of its axes, as if they were padded one after the
+        # other.
         outside = here if outside is values else _choose(within, outside, here)
         inside = apply_primitive("logical_and", [inside, within])
     chosen = Cond(inside, values, outside)
@@ -203,7 +206,7 @@ def pad(a: ArrayLike, pad_width: Any, mode: str = "constant", constant_values: A
 def _something_to_repeat(
     array: Array, widths: Sequence[tuple[int, int]], mode: str
 ) -> tuple[Check, ...]:
-    """Axes that grow by what they hold are not empty: an error now, else run-time checks."""
+    """Require that padded axes are not empty: an error now, or run-time checks."""
     checks: list[Check] = []
     for k, (extent, width) in enumerate(zip(array._shape, widths, strict=True)):
         text = f"pad: axis {k} is empty, and mode {mode!r} has nothing to repeat there."
@@ -218,7 +221,7 @@ def _choose(p: Expr, then: tuple[Expr, ...], other: tuple[Expr, ...]) -> tuple[E
 
 
 def _pad_values(constant_values: Any, rank: int) -> list[tuple[Any, Any]]:
-    """The values before and after, axis by axis."""
+    """The values before and after each axis."""
     if not isinstance(constant_values, tuple | list | np.ndarray):
         return [(constant_values, constant_values)] * rank
     try:

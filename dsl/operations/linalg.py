@@ -41,15 +41,15 @@ EXECUTIONS = (
 PRECISIONS_IN_WORDS = {
     "tf32": "operands rounded to 11 significant bits, multiplied by tensor cores, added in float32"
 }
-#: Levels whose products may be listed one by one: 7⁴ of Strassen's.
+#: The most levels whose products may be listed individually: Strassen has 7⁴ at 4 levels.
 DEEPEST = 4
-#: Beyond this even a matrix of 16 384 has leaves below 64.
+#: With more levels, even a matrix of 16 384 rows is divided into blocks below 64.
 DEEPEST_OF_ALL = 8
 
 
 @dataclass(frozen=True)
 class MatmulOptions:
-    """How a product is computed; see matmul in the reference.  None: chosen by the model."""
+    """How a product is computed; see matmul in the reference.  None: the model chooses."""
 
     algorithm: Any = "auto"
     levels: int | None = None
@@ -62,13 +62,13 @@ class MatmulOptions:
 
     @property
     def open(self) -> bool:
-        """Whether any way of computing the product will do."""
+        """Whether every algorithm and execution is permitted."""
         standard = self.algorithm == "auto" or self.algorithm == "standard"
         asked = self.levels, self.execution, self.scaling, self.precision
         return standard and asked in ((None,) * 4, (None, None, None, "float32"))
 
     def unused_levels(self, t: ScalarType) -> str:
-        """What `explain` adds where levels were asked for of an algorithm that has none."""
+        """A note of `explain` on `levels` given for an algorithm that does not recurse."""
         free = self.algorithm == "auto" and (self.fast or not t.is_inexact)
         if not self.levels or free or self.algorithm not in ("auto", "standard"):
             return ""
@@ -78,8 +78,8 @@ class MatmulOptions:
         )
 
     def notes(self, t: ScalarType, known: tuple[str, ...] = ()) -> dict[str, str]:
-        """What `explain` adds to a standard product: why it is one, and what becomes of a
-        `precision` that is not `known` where it runs."""
+        """Notes of `explain` on a standard product: why it was chosen, and what is computed for a
+        `precision` that is not among those `known` to the backend."""
         found = {}
         if self.algorithm == "auto" and t.is_inexact and not self.fast:
             found["why"] = (
@@ -95,7 +95,7 @@ class MatmulOptions:
         return found
 
     def scaling_notes(self, size: tuple[int, int, int], t: ScalarType) -> dict[str, str]:
-        """What `explain` says of the scaling of a fast product of (m, k) by (k, n)."""
+        """Notes of `explain` on the scaling of a fast product of (m, k) by (k, n)."""
         if self.scaling is None:
             return {}
         m, k, n = size
@@ -125,15 +125,16 @@ def matmul(
     name: str | None = None,
 ) -> Array:
     """alpha · a @ b + beta · c, with NumPy's rules for ranks and batched leading axes; as in BLAS,
-    c is not read while beta is 0.
+    c is not read if beta is 0.
 
     algorithm: "auto" (Strassen's where it is faster and the result exact, or for floats inside
-    `td.precision(fast=True)`), "standard", "strassen", "winograd" or a BilinearAlgorithm; levels:
-    how often it is applied (default 1), with "auto" at most; execution: how its products meet in
-    the result: "recursive", "sequential", "streams", "batched", "atomic", "owner", "persistent",
-    "hybrid" (default: chosen; docs/products.md has a table).  scaling: "outer" or "inner-outer"
-    helps fast products of badly scaled floats.  precision, of float32: "float32", "tf32"; "fp16x3",
-    "bf16x6" and "tf32x3" promise float32's error, and are computed in float32 today.
+    `td.precision(fast=True)`), "standard", "strassen", "winograd" or a BilinearAlgorithm. levels:
+    the number of recursive applications (default 1); with "auto", the maximum. execution: how the
+    block products are added to the result: "recursive", "sequential", "streams", "batched",
+    "atomic", "owner", "persistent", "hybrid" (default: the model chooses; docs/products.md has a
+    table).  scaling: "outer" or "inner-outer" improves fast products of badly scaled floats.
+    precision, for float32: "float32", "tf32"; "fp16x3", "bf16x6" and "tf32x3" guarantee float32's
+    error and are currently computed in float32.
 
     >>> import numpy as np, treadle as td
     >>> td.run(td.matmul(np.eye(2), np.array([[1.0, 2.0], [3.0, 4.0]])))
@@ -171,9 +172,9 @@ def strassen(
 ) -> Array:
     """a @ b by `levels` levels of Strassen's or Winograd's algorithm.
 
-    On a GPU one or two levels of Strassen of float32 add their products to the result in any order
-    (its last bits may differ from run to run) unless `execution` is "owner", "persistent" or
-    "sequential", or `deterministic`.
+    On a GPU, one or two levels of Strassen in float32 add their products to the result in an
+    unspecified order, so the last bits may differ from run to run.  Avoid this by
+    `execution="owner"`, `"persistent"` or `"sequential"`, or by `deterministic=True`.
     """
     refuse_traced("strassen", variant=variant)
     if variant not in ("strassen", "winograd"):
@@ -195,7 +196,7 @@ def _options(
     deterministic: bool,
     scaling: str | None,
 ) -> MatmulOptions:
-    """Those of `matmul`, checked; errors name `what` was written."""
+    """The validated options of `matmul`; errors name the operation `what`."""
     if isinstance(algorithm, str) and algorithm not in ALGORITHMS:
         raise TracingError(
             f"{what}: unknown algorithm {algorithm!r}.",
@@ -232,7 +233,7 @@ def _options(
         )
     if levels is not None and levels > DEEPEST_OF_ALL:
         raise TracingError(
-            f"{what}: {levels} levels are more than the {DEEPEST_OF_ALL} that there are.",
+            f"{what}: {levels} levels exceed the maximum of {DEEPEST_OF_ALL}.",
             hint="One or two are the fastest on most machines; extents may allow fewer.",
         )
     named = algorithm not in ("auto", "standard")
@@ -243,13 +244,13 @@ def _options(
         )
     if execution is not None and not named:
         raise TracingError(
-            f"{what}: execution {execution!r} says how a fast algorithm's products meet, but the "
+            f"{what}: execution {execution!r} applies to fast algorithms, but the "
             f"algorithm is {algorithm!r}.",
             hint='Name one: algorithm="strassen", or "winograd".',
         )
     if levels is not None and levels > DEEPEST and execution not in (None, "recursive"):
         raise TracingError(
-            f"{what}: execution {execution!r} knows the products of all levels at once, and "
+            f"{what}: execution {execution!r} lists the products of all levels at once, and "
             f"{levels} levels have too many.",
             hint=f'Up to {DEEPEST} levels, or execution="recursive".',
         )
@@ -285,8 +286,8 @@ def _product(a: Array, b: Array, options: MatmulOptions, label: Label) -> Array:
     if options.precision is not None and t.name != "float32":
         if not (options.precision == "float32" and t.is_float and t.bits == 16):
             raise DTypeError(
-                f"{what}: precision {options.precision!r} is a way of computing products of "
-                f"float32, and these are {t}.",
+                f"{what}: precision {options.precision!r} applies to products of "
+                f"float32, but these are {t}.",
                 hint="Leave it out, or convert the operands: a.astype(td.float32).",
             )
     if options.scaling is not None and not t.is_inexact:
@@ -333,7 +334,7 @@ def _product(a: Array, b: Array, options: MatmulOptions, label: Label) -> Array:
 
 
 def _batch_place(array: Array, batch: Sequence[Expr]) -> list[Expr]:
-    """Where an operand of two axes and more is read in its leading ones, which broadcast."""
+    """The leading indices at which an operand of rank 2 or more is read; they broadcast."""
     place: list[Expr] = []
     own = array.ndim - 2
     for k in range(own):
@@ -346,8 +347,8 @@ def _batch_place(array: Array, batch: Sequence[Expr]) -> list[Expr]:
 
 def _with_vector(a: Array, b: Array, batch: Sequence[Expr], t: ScalarType, label: Label,
                  checks: tuple[Check, ...]) -> Array:  # fmt: skip
-    """A product with a vector reads every element of a matrix once: a fold, which takes in what
-    surrounds it as any other does."""
+    """A product with a vector, as a fold: it reads each element of the matrix once and fuses with
+    its producers and consumers like any other fold."""
     free = [*batch]
     left: list[Expr] = []
     right: list[Expr] = []
@@ -401,7 +402,7 @@ def _inner_check(a: Array, b: Array, k: Expr, other: Expr, what: str = "matmul"
 
 
 def _scaled(product: Array, alpha: Any, beta: Any, c: Any) -> Array:
-    """alpha·P + beta·C in P's type: element-wise consumers, which fuse into the write-back."""
+    """alpha·P + beta·C in P's type, by element-wise consumers, which fuse into the write-back."""
     t = product.types[0]
     if isinstance(alpha, int | float) and alpha == 1 and c is None:
         return product
@@ -430,8 +431,8 @@ def as_scale(e: Expr, t: Any) -> Expr:
 
 @combining
 def dot(a: ArrayLike, b: ArrayLike) -> Array:
-    """As NumPy's: inner product of vectors, product of matrices, sum over a's last and b's second
-    to last axis otherwise; a scalar operand scales."""
+    """NumPy's dot: the inner product of vectors, the product of matrices, otherwise the sum over
+    a's last and b's second to last axis; a scalar operand scales."""
     x, y = as_array(a, "dot"), as_array(b, "dot")
     if x.ndim == 0 or y.ndim == 0:
         return x * y
@@ -459,14 +460,14 @@ def dot(a: ArrayLike, b: ArrayLike) -> Array:
 
 @operation
 def outer(a: ArrayLike, b: ArrayLike) -> Array:
-    """The product of every element of a with every element of b (both flattened)."""
+    """The products of each element of a with each element of b (both flattened)."""
     x, y = flatten(as_array(a, "outer")), flatten(as_array(b, "outer"))
     return x[:, None] * y[None, :]  # type: ignore[no-any-return]
 
 
 @combining
 def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[AxisLike] = 2) -> Array:
-    """As NumPy's, by way of matmul."""
+    """NumPy's tensordot, by matmul."""
     x, y = as_array(a, "tensordot"), as_array(b, "tensordot")
     refuse_argument(axes, "tensordot: axes=")
     if isinstance(axes, int):

@@ -1,4 +1,4 @@
-"""Making arrays."""
+"""Array constructors."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def generate(
 def fill(
     shape: ShapeLike, s: Any, *, name: str | None = None, schedule: ScheduleLike | None = None
 ) -> Array:
-    """`s` everywhere."""
+    """An array whose elements are all `s`."""
     return _everywhere(shape, s, None, "fill", label_of("fill", name, schedule))
 
 
 def _components(value: Any, operation: str) -> tuple[list[Expr], Structure]:
-    """The expressions of an element, a scalar or a tuple of scalars, and its nesting."""
+    """The expressions and the nesting of an element: a scalar or a tuple of scalars."""
     leaves, structure = flatten(value, lambda v: False)
     if not leaves:
         raise no_operand(value, operation)
@@ -66,7 +66,7 @@ def _components(value: Any, operation: str) -> tuple[list[Expr], Structure]:
 def _everywhere(
     shape: ShapeLike, value: Any, dtype: DTypeLike | None, operation: str, label: Label = _FILL
 ) -> Array:
-    """`value` everywhere, in `dtype` if there is one; errors call it `operation`."""
+    """A constant array, cast to `dtype` unless that is None; errors name `operation`."""
     forbid_nesting(operation)
     if dtype is not None:
         given, target = lift(value, operation), as_type(dtype)
@@ -95,7 +95,7 @@ def unit(s: Any) -> Array:
 
 @operation
 def the(a: ArrayLike) -> Any:
-    """The value of a rank-0 array as a scalar (of a scalar: itself)."""
+    """The value of a rank-0 array as a scalar; a scalar is returned as it is."""
     if isinstance(a, Scalar):
         return a
     array = as_array(a, "the")
@@ -119,51 +119,51 @@ def iota(n: Any, dtype: DTypeLike = int64) -> Array:
 
 @operation
 def full(shape: ShapeLike, value: Any, dtype: DTypeLike | None = None) -> Array:
-    """`value` everywhere, in `dtype`."""
+    """An array whose elements are all `value`, in `dtype`."""
     return _everywhere(shape, value, dtype, "full")
 
 
 @operation
 def zeros(shape: ShapeLike, dtype: DTypeLike = float) -> Array:
-    """0 everywhere."""
+    """An array of zeros."""
     return _everywhere(shape, 0, dtype, "zeros")
 
 
 @operation
 def ones(shape: ShapeLike, dtype: DTypeLike = float) -> Array:
-    """1 everywhere."""
+    """An array of ones."""
     return _everywhere(shape, 1, dtype, "ones")
 
 
 @operation
 def zeros_like(a: ArrayLike, dtype: DTypeLike | None = None) -> Array:
-    """0 in the shape (and type) of `a`."""
+    """Zeros in the shape of `a`, and in its type unless `dtype` is given."""
     array = as_array(a, "zeros_like")
     return full(array.shape, 0, array.types[0] if dtype is None else dtype)
 
 
 @operation
 def ones_like(a: ArrayLike, dtype: DTypeLike | None = None) -> Array:
-    """1 in the shape (and type) of `a`."""
+    """Ones in the shape of `a`, and in its type unless `dtype` is given."""
     array = as_array(a, "ones_like")
     return full(array.shape, 1, array.types[0] if dtype is None else dtype)
 
 
 @operation
 def full_like(a: ArrayLike, value: Any, dtype: DTypeLike | None = None) -> Array:
-    """`value` in the shape (and type) of `a`."""
+    """`value` in the shape of `a`, and in its type unless `dtype` is given."""
     array = as_array(a, "full_like")
     return full(array.shape, value, array.types[0] if dtype is None else dtype)
 
 
 @operation
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: DTypeLike | None = None) -> Array:
-    """As NumPy's; bounds may be integer scalars (run-time values) or Python numbers."""
+    """NumPy's arange; bounds may be integer scalars (run-time values) or Python numbers."""
     forbid_nesting("arange")
     if stop is None:
         start, stop = 0, start
     if kind_of_literal(step) is not None and step == 0:
-        raise ShapeError("arange: the step is 0, which never arrives.", hint="Give a step ≠ 0.")
+        raise ShapeError("arange: the step is 0.", hint="Give a step ≠ 0.")
     numbers = [
         kind_of_literal(v) is not None or isinstance(v, np.generic) for v in (start, stop, step)
     ]
@@ -179,7 +179,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: DTypeLike | None 
     span = minus(above, below)
     checks: tuple[Check, ...] = ()
     (least, most), (first, last) = bounds(above), bounds(below)
-    if most - first > int64.highest or least - last < int64.lowest:  # the difference may wrap
+    if most - first > int64.highest or least - last < int64.lowest:  # may overflow
         span = simplify.select(apply_primitive("greater", [above, below]), span, constant(0))
         checks = require(
             span,
@@ -199,7 +199,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: DTypeLike | None 
 
 
 def _numbers(start: Any, stop: Any, step: Any, dtype: DTypeLike | None) -> Array:
-    """`np.arange`, of which two numbers are made: first + k · (second - first)."""
+    """`np.arange` from two of its values: first + k · (second - first)."""
     try:
         count = max(math.ceil((stop - start) / step), 0)
         kind = np.result_type(np.int64, *map(np.asarray, (start, stop, step)))
@@ -241,7 +241,7 @@ def _line(
 def linspace(
     start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype: DTypeLike | None = None
 ) -> Array:
-    """`num` evenly spaced values from start to stop; the last one is exactly `stop`."""
+    """`num` evenly spaced values from start to stop; the last is exactly `stop`."""
     forbid_nesting("linspace")
     (count,), checks = as_shape((num,), "linspace")
     ends = [as_strong(lift(v, "linspace")) for v in (start, stop)]

@@ -1,4 +1,4 @@
-"""Scattering: permute, scatter, histogram, bincount."""
+"""Scattering (permute, scatter), histogram and bincount."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from .reductions import sum as sum_
 
 
 class Overwrite:
-    """The combination that keeps one of the colliding values, whole: `td.overwrite`."""
+    """The combination that keeps one of the colliding values: `td.overwrite`."""
 
     def __repr__(self) -> str:
         return "td.overwrite"
@@ -64,13 +64,13 @@ def permute(
     schedule: ScheduleLike | None = None,
     deterministic: bool = False,
 ) -> Array:
-    """Scatter with combination, from a copy of `defaults`.
+    """Scatter with combination into a copy of `defaults`.
 
-    For every source index, `out[f(*ix)] = combine(new, old)`; `f` may return `td.ignore`.
-    `combine` is associative and commutative, or `td.overwrite`.  The result has the type of the
-    defaults, and values are cast to it before they are combined: into integers floats lose their
-    fractions.  Float sums may differ in the last bits from run to run where threads meet by
-    atomics; `deterministic=True` adds in order.
+    For every source index, `out[f(*ix)] = combine(new, old)`; `f` may return `td.ignore`. `combine`
+    is associative and commutative, or `td.overwrite`.  The result has the type of the defaults;
+    values are cast to it before they are combined, so floats are truncated for integer defaults.
+    Where threads combine by atomics, the last bits of float sums may differ from run to run;
+    `deterministic=True` adds in order.
 
     >>> import numpy as np, treadle as td
     >>> x = np.array([0, 2, 2, 1])
@@ -183,9 +183,9 @@ def bincount(
 ) -> Array:
     """Counts (or sums of weights) of the non-negative integers in `a`.
 
-    Without `length` the extent is the largest value + 1, at least `minlength`: known only once
-    the maximum has been computed.  A given `length` avoids the wait.  What has no bin is
-    dropped, and reported in checked mode.
+    Without `length`, the extent is the largest value + 1, but at least `minlength`; it is known
+    only after the maximum has been computed.  A given `length` avoids this synchronisation.  Values
+    without a bin are dropped, and reported in checked mode.
     """
     forbid_nesting("bincount")
     values = flatten(as_array(a, "bincount"))
@@ -217,7 +217,7 @@ def bincount(
         if source.types[0].is_complex:
             raise DTypeError(
                 "bincount needs real weights.",
-                hint="Count the parts apart: td.real(w), td.imag(w).",
+                hint="Count real and imaginary parts separately: td.real(w), td.imag(w).",
             )
     empty = Generate((extent,), (Const(0, kind),), label=Label("bincount"), where=user_location(),
                      checks=checks)  # fmt: skip
@@ -253,10 +253,10 @@ def histogram(
     density: bool | None = None,
     weights: ArrayLike | None = None,
 ) -> tuple[Array, Array]:
-    """As NumPy's: (counts, edges).  `bins` is a number or an array of edges.
+    """NumPy's histogram: (counts, edges).  `bins` is a number or an array of edges.
 
-    Counts are int64, or of the weights' type; without `range` the extremes of `a` are used.
-    `density`: the counts as a density, whose integral over the range is 1.
+    Counts are int64, or of the weights' type.  Without `range`, the minimum and maximum of `a` are
+    used. With `density`, the counts are a density whose integral over the range is 1.
     """
     forbid_nesting("histogram")
     values = flatten(as_array(a, "histogram"))
@@ -268,7 +268,7 @@ def histogram(
             raise ShapeError("histogram needs at least one bin.", hint="Write bins=10.")
         count = int(bins)
         if range is None:
-            # NumPy: an empty array counts as the range 0 … 1.
+            # As in NumPy, an empty array has the range 0 … 1.
             low_x = Scalar(simplify.cast(lift(the(min_(_never_empty(values)))), real))
             high_x = Scalar(simplify.cast(lift(the(max_(_never_empty(values)))), real))
         else:
@@ -306,7 +306,7 @@ def histogram(
             x = values[i].astype(real)
             guess = floor((x - low_s) / (high_s - low_s) * float(count)).astype(int64)
             k = minimum(maximum(guess, 0), count - 1)
-            # One step of correction makes the bin agree with the edges, as NumPy does.
+            # Correct by one bin so that bins agree with the edges, as NumPy does.
             k = where((x < edge(k)) & (k > 0), k - 1, k)
             k = where((x >= edge(k + 1)) & (k < count - 1), k + 1, k)
             return where((x >= cast(low_s, real)) & (x <= cast(high_s, real)), k, ignore)
@@ -356,13 +356,13 @@ def histogram(
     if not density:
         return counts, edges
     counted = compute(counts)
-    sides = edges if edges.types[0].is_inexact else cast(edges, float64)  # integers would wrap
+    sides = edges if edges.types[0].is_inexact else cast(edges, float64)  # integers may overflow
     widths = cast(sides[1:] - sides[:-1], float64)
     return counted / widths / sum_(counted), edges
 
 
 def _widest(type_: ScalarType) -> ScalarType:
-    """What weights of a type are added in."""
+    """The type in which weights of a type are added."""
     if type_.is_complex:
         return complex128
     if type_.is_float:
@@ -371,7 +371,7 @@ def _widest(type_: ScalarType) -> ScalarType:
 
 
 def _never_empty(values: Array) -> Array:
-    """The array, or one zero and one one when it is empty (so that min and max exist)."""
+    """The array, or the elements 0 and 1 if it is empty, so that min and max are defined."""
     extent: Expr = greatest(values._shape[0], constant(2))
     n = values._shape[0]
     last = apply_primitive("maximum", [apply_primitive("subtract", [n, constant(1)]), constant(0)])

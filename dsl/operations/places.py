@@ -1,4 +1,4 @@
-"""Arithmetic on extents and places: row-major positions, and what they are made of."""
+"""Arithmetic on extents and indices: row-major offsets and their coordinates."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def greatest(a: Expr, b: Expr) -> Expr:
 
 
 def ends(extents: Sequence[Expr], operation: str) -> tuple[list[Expr], tuple[Check, ...]]:
-    """Sums of the first 1, 2, … of the extents, and the checks that they are: int64 wraps."""
+    """The prefix sums of the extents, and checks that they do not overflow int64."""
     found: list[Expr] = []
     checks: tuple[Check, ...] = ()
     sum_: Expr = constant(0)
@@ -50,7 +50,7 @@ def ends(extents: Sequence[Expr], operation: str) -> tuple[list[Expr], tuple[Che
 
 
 def size(shape: Shape, operation: str) -> tuple[Expr, tuple[Check, ...]]:
-    """The number of elements of a shape, and the checks that it is: int64 wraps."""
+    """The number of elements of a shape, and checks that it does not overflow int64."""
     checks: tuple[Check, ...] = ()
     total: Expr = constant(1)
     most = 1
@@ -90,7 +90,7 @@ def product(extents: Sequence[Expr]) -> Expr:
 
 
 def linear(place: Sequence[Expr], shape: Shape) -> Expr:
-    """Row-major position."""
+    """Row-major offset of an index."""
     at: Expr = constant(0)
     for i, n in zip(place, shape, strict=True):
         at = plus(times(at, n), i)
@@ -98,7 +98,7 @@ def linear(place: Sequence[Expr], shape: Shape) -> Expr:
 
 
 def delinear(at: Expr, shape: Shape) -> tuple[Expr, ...]:
-    """Row-major coordinates of a position."""
+    """Index of a row-major offset."""
     place: list[Expr] = []
     for n in reversed(shape[1:]):
         if isinstance(n, Const) and int(n.value) == 1:

@@ -34,7 +34,7 @@ def reduce(
     init: Any,
     finish: Callable[[Expr], Expr] | None = None,
 ) -> Array:
-    """A reduction by a primitive over converted elements, NumPy's axis rules."""
+    """A reduction by a primitive over converted elements, with NumPy's rules for axes."""
     forbid_nesting(operation)
     if not array.structure.is_leaf:
         raise DTypeError(
@@ -68,7 +68,7 @@ def reduce(
 
 
 def keep_dimensions(result: Array, axes: Sequence[int], ndim: int) -> Array:
-    """Put the reduced axes back with extent 1."""
+    """Insert the reduced axes again, with extent 1."""
     shape: list[Expr] = []
     place: list[Expr] = []
     for k in range(ndim):
@@ -81,14 +81,14 @@ def keep_dimensions(result: Array, axes: Sequence[int], ndim: int) -> Array:
 
 
 def summed_type(t: ScalarType) -> ScalarType:
-    """The type NumPy sums in."""
+    """The type of NumPy's sums."""
     if t.kind == "bool" or t.kind == "int":
         return int64
     return uint64 if t.kind == "uint" else t
 
 
 def wide_type(t: ScalarType) -> ScalarType:
-    """The type sums are accumulated in: half precision in float32."""
+    """The type in which sums are accumulated: float32 for half precision."""
     wide = summed_type(t)
     return float32 if wide.is_float and wide.bits == 16 else wide
 
@@ -99,7 +99,7 @@ def _narrow(target: ScalarType, wide: ScalarType) -> Callable[[Expr], Expr] | No
 
 @combining
 def sum(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
-    """Sum; small integers and booleans in 64 bits, as NumPy."""
+    """The sum; small integers and booleans are added in 64 bits, as in NumPy."""
     array = as_array(a, "sum")
     t = array.types[0]
     wide = wide_type(t)
@@ -117,7 +117,7 @@ def sum(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> A
 
 @combining
 def prod(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
-    """Product; small integers and booleans in 64 bits, as NumPy."""
+    """The product; small integers and booleans are multiplied in 64 bits, as in NumPy."""
     array = as_array(a, "prod")
     t = array.types[0]
     wide = wide_type(t)
@@ -135,13 +135,13 @@ def prod(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> 
 
 @operation
 def min(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
-    """The least element; NaN if there is one; an empty axis is a `ShapeError`."""
+    """The minimum; NaN if any element is NaN; an empty axis raises a `ShapeError`."""
     return reduce(as_array(a, "min"), axis, keepdims, "min", lambda e: e, "minimum", None)
 
 
 @operation
 def max(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
-    """The greatest element; NaN if there is one; an empty axis is a `ShapeError`."""
+    """The maximum; NaN if any element is NaN; an empty axis raises a `ShapeError`."""
     return reduce(as_array(a, "max"), axis, keepdims, "max", lambda e: e, "maximum", None)
 
 
@@ -156,13 +156,13 @@ def all(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> A
 
 @operation
 def any(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
-    """Whether some element is nonzero."""
+    """Whether any element is nonzero."""
     return reduce(as_array(a, "any"), axis, keepdims, "any", as_truth, "logical_or", False)
 
 
 @operation
 def count_nonzero(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
-    """How many elements are nonzero (int64)."""
+    """The number of nonzero elements (int64)."""
     return reduce(
         as_array(a, "count_nonzero"),
         axis,
@@ -176,7 +176,7 @@ def count_nonzero(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = F
 
 @combining
 def mean(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
-    """Arithmetic mean; integers in float64; an empty axis gives NaN."""
+    """The arithmetic mean; of integers in float64; an empty axis gives NaN."""
     array = as_array(a, "mean")
     t = array.types[0]
     target = t if t.is_inexact else float64
@@ -201,7 +201,7 @@ def var(
     name: str | None = None,
     schedule: ScheduleLike | None = None,
 ) -> Array:
-    """Variance, in two passes; `name` and `schedule` are those of the second."""
+    """The variance, in two passes; `name` and `schedule` apply to the second."""
     refuse_traced("var", ddof=ddof)
     if not hasattr(ddof, "__index__"):
         raise TracingError(f"var: ddof must be an integer, got {ddof!r}.", hint="Write ddof=1.")
@@ -226,20 +226,20 @@ def std(
     name: str | None = None,
     schedule: ScheduleLike | None = None,
 ) -> Array:
-    """Standard deviation; `name` and `schedule` as of `var`."""
+    """The standard deviation; `name` and `schedule` as for `var`."""
     squared = var(a, axis, ddof, keepdims, name=name, schedule=schedule)
     return sqrt(squared)
 
 
 @operation
 def argmin(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
-    """Index of the first least element (int64); of the first NaN if there is one."""
+    """The index (int64) of the first minimum, or of the first NaN if there is one."""
     return _argument(a, axis, keepdims, "argmin", "less")
 
 
 @operation
 def argmax(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
-    """Index of the first greatest element (int64); of the first NaN if there is one."""
+    """The index (int64) of the first maximum, or of the first NaN if there is one."""
     return _argument(a, axis, keepdims, "argmax", "greater")
 
 
@@ -259,7 +259,7 @@ def _argument(
     checks = not_empty(array, axes, operation)
     outer, inner, place = split_axes(array, axes)
     value = array._element(place)[0]
-    # Two vectorised passes: the extreme itself, then the first place where it stands.
+    # Two vectorised passes: the extreme value, then the first index at which it occurs.
     best = "minimum" if better == "less" else "maximum"
     extreme = Fold(
         outer,

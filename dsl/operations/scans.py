@@ -1,4 +1,4 @@
-"""Scans: all prefixes, from either end."""
+"""Scans (prefix sums with any associative function) in both directions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def scan_array(
     name: str | None,
     schedule: ScheduleLike | None,
 ) -> Array:
-    """A Scan node; for form "total" the Array holds only the prefixes (see `_with_total`)."""
+    """A Scan node; for form "total" the Array holds only the prefixes (see `with_total`)."""
     forbid_nesting(operation)
     where = user_location()
     array = as_array(a, operation)
@@ -80,7 +80,7 @@ def scanl(
     name: str | None = None,
     schedule: ScheduleLike | None = None,
 ) -> Array:
-    """init, f(init, a₀), f(f(init, a₀), a₁), …: length n + 1; `f` associative.
+    """init, f(init, a₀), f(f(init, a₀), a₁), …: length n + 1; `f` is associative.
 
     >>> import numpy as np, treadle as td
     >>> td.run(td.scanl(lambda x, y: x + y, 0, np.array([1, 2, 3])))
@@ -112,7 +112,7 @@ def scanl_total(
     name: str | None = None,
     schedule: ScheduleLike | None = None,
 ) -> tuple[Array, Array]:
-    """The first n elements of `scanl`, and its last."""
+    """(the first n elements of `scanl`, its last element)."""
     return with_total(
         scan_array(f, (init,), a, axis, "total", False, "scanl_total", name, schedule)
     )
@@ -128,7 +128,7 @@ def scanr(
     name: str | None = None,
     schedule: ScheduleLike | None = None,
 ) -> Array:
-    """From the right: element k is aₖ combined with all after it and `init`; length n + 1."""
+    """From the right: element k combines aₖ, …, aₙ₋₁ and `init`; length n + 1."""
     return scan_array(f, (init,), a, axis, "exclusive", True, "scanr", name, schedule)
 
 
@@ -155,11 +155,11 @@ def scanr_total(
     name: str | None = None,
     schedule: ScheduleLike | None = None,
 ) -> tuple[Array, Array]:
-    """The last n elements of `scanr`, and its first."""
+    """(the last n elements of `scanr`, its first element)."""
     return with_total(scan_array(f, (init,), a, axis, "total", True, "scanr_total", name, schedule))
 
 
-# --- NumPy's ---------------------------------------------------------------------------------
+# --- NumPy's names ---------------------------------------------------------------------------
 
 
 def _cumulative(a: ArrayLike, axis: int | None, operation: str, primitive: str, widen: bool,
@@ -197,7 +197,7 @@ def _cumulative(a: ArrayLike, axis: int | None, operation: str, primitive: str, 
 
 @combining
 def cumsum(a: ArrayLike, axis: int | None = None, *, schedule: ScheduleLike | None = None) -> Array:
-    """Running sums; axis None: of the flattened array."""
+    """Cumulative sums; axis None scans the flattened array."""
     return _cumulative(a, axis, "cumsum", "add", True, schedule)
 
 
@@ -205,17 +205,17 @@ def cumsum(a: ArrayLike, axis: int | None = None, *, schedule: ScheduleLike | No
 def cumprod(
     a: ArrayLike, axis: int | None = None, *, schedule: ScheduleLike | None = None
 ) -> Array:
-    """Running products."""
+    """Cumulative products."""
     return _cumulative(a, axis, "cumprod", "multiply", True, schedule)
 
 
 @operation
 def cummax(a: ArrayLike, axis: int | None = None, *, schedule: ScheduleLike | None = None) -> Array:
-    """Running maxima."""
+    """Cumulative maxima."""
     return _cumulative(a, axis, "cummax", "maximum", False, schedule)
 
 
 @operation
 def cummin(a: ArrayLike, axis: int | None = None, *, schedule: ScheduleLike | None = None) -> Array:
-    """Running minima."""
+    """Cumulative minima."""
     return _cumulative(a, axis, "cummin", "minimum", False, schedule)

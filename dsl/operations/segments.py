@@ -1,4 +1,4 @@
-"""Operations on segments of the last axis: `fold_seg`, the scans with `_seg`."""
+"""Operations on segments of the last axis: `fold_seg` and the scans whose names contain `_seg`."""
 
 from __future__ import annotations
 
@@ -33,29 +33,30 @@ from .common import combining, fit_to, label_of, trace_combine
 from .places import ends
 from .scans import scan_array
 
-# --- where segments are ----------------------------------------------------------------------
+# --- offsets of segments ---------------------------------------------------------------------
 
-#: Lengths and sums of lengths stop here instead of wrapping: no memory holds so many elements.
+#: Lengths and sums of lengths saturate here instead of overflowing; no array has so many elements.
 ENDLESS = (1 << 62) - 1
 
 
 def length_of(e: Expr) -> Expr:
-    """A length as int64, at most `ENDLESS`."""
+    """A length as int64, clamped to `ENDLESS`."""
     bounded = e.type.bits < 64
     most = e if bounded else apply_primitive("minimum", [e, Const(ENDLESS, e.type)])
     return simplify.cast(most, int64)
 
 
 def add_lengths(x: Element, y: Element) -> Element:
-    """The sum of two numbers of elements, at most `ENDLESS`."""
+    """The sum of two lengths, clamped to `ENDLESS`."""
     return minimum(x + y, ENDLESS)
 
 
 def segment_offsets(lengths: ArrayLike, extent: Expr, operation: str) -> tuple[Leaf, Expr, Array]:
     """Offsets (segments + 1, int64) of segments of `lengths`, checked to cover `extent`.
 
-    The check reads two numbers on the host before any result can be read; until then the offsets
-    are kept within the extent, so that a kernel that runs before the check touches nothing else.
+    The host reads two numbers for the check before any result can be read.  Until then the offsets
+    are clamped to the extent, so that a kernel that runs before the check accesses nothing out of
+    range.
     """
     array = as_array(lengths, operation)
     if array.ndim != 1 or not array.structure.is_leaf or not array.types[0].is_integer:
@@ -115,7 +116,7 @@ def segment_offsets(lengths: ArrayLike, extent: Expr, operation: str) -> tuple[L
 
 
 def _of_lengths(combine: Combine, init: int, lengths: Array) -> Expr:
-    """What a check compares: all lengths combined."""
+    """All lengths combined, for a check to compare."""
     node = Fold(
         (),
         lengths._shape,
@@ -167,7 +168,7 @@ def fold1_seg(
     name: str | None = None,
     schedule: ScheduleLike | None = None,
 ) -> Array:
-    """`fold1` of each segment of the last axis; an empty segment is a `ShapeError`."""
+    """`fold1` of each segment of the last axis; an empty segment raises a `ShapeError`."""
     return _fold_seg(f, (), a, lengths, "fold1_seg", name, schedule)
 
 
@@ -219,7 +220,7 @@ def _fold_seg(
     return Array(node.leaves, array.structure, (*array._shape[:-1], segments))
 
 
-# --- scans: over (starts a segment, value) ---------------------------------------------------
+# --- scans over pairs (whether a segment starts, value) --------------------------------------
 
 
 def _segmented_inclusive(
@@ -261,7 +262,7 @@ def _segmented_inclusive(
 
 
 def _heads(offsets: Leaf, segments: Expr, extent: Expr, backward: bool) -> Array:
-    """True where a segment starts (or, backward, ends)."""
+    """True where a segment starts (backward: where it ends)."""
     none = Generate(
         (extent,), (simplify.cast(constant(0), bool_),), label=Label("heads"), where=user_location()
     )
@@ -284,8 +285,8 @@ def _heads(offsets: Leaf, segments: Expr, extent: Expr, backward: bool) -> Array
 
 
 def segment_of_position(offsets: Leaf, segments: Expr, extent: Expr, shift: int) -> Array:
-    """The segment that each of `extent` positions belongs to, segment s starting at
-    offsets[s] + shift·s."""
+    """For each of `extent` positions, the segment that contains it; segment s starts at offsets[s]
+    + shift·s."""
     zero = Generate((extent,), (constant(0),), label=Label("segments"), where=user_location())
     start = apply_primitive(
         "add", [offsets.at(Index(0)), apply_primitive("multiply", [Index(0), constant(shift)])]
@@ -324,7 +325,7 @@ def _exclusive_seg(
     name: str | None,
     schedule: ScheduleLike | None,
 ) -> Array:
-    """`scanl`/`scanr` of each segment: n + 1 results each, concatenated."""
+    """`scanl`/`scanr` of each segment, concatenated (n + 1 results each)."""
     forbid_nesting(operation)
     values, offsets, segments, array = _segmented_inclusive(
         f, a, lengths, backward, operation, name, schedule
@@ -333,7 +334,7 @@ def _exclusive_seg(
     owner = segment_of_position(offsets, segments, extent, 1)
     last = array.ndim - 1
     segment = owner._element((Index(last),))[0]
-    # Position inside its segment, and the element that the segment's prefix ends with.
+    # The position inside its segment, and the last element of the prefix.
     begin = apply_primitive("add", [_at(offsets, segment), segment])
     inside = apply_primitive("subtract", [Index(last), begin])
     length = apply_primitive(
@@ -355,8 +356,8 @@ def _at(leaf: Leaf, index: Expr) -> Read:
 
 
 def _after(offsets: Leaf, segment: Expr, segments: Expr) -> Read:
-    """The offset behind a segment; the last one where there is none (lengths that are wrong are
-    found out while this runs already)."""
+    """The end offset of a segment, clamped to the last offset: with invalid lengths, which the
+    check reports later, the segment may be out of range."""
     following = apply_primitive("add", [segment, constant(1)])
     return _at(offsets, apply_primitive("minimum", [following, segments]))
 
@@ -370,8 +371,10 @@ def _with_init(
     backward: bool,
     operation: str,
 ) -> tuple[Expr, ...]:
-    """`init` where `alone`, else init combined with the prefix that ends at `source` (there is none
-    where lengths are wrong, which is found out while this runs already)."""
+    """`init` where `alone`, else init combined with the prefix that ends at `source`.
+
+    With invalid lengths, which the check reports later, `source` may be out of range; then `init`.
+    """
     below = apply_primitive("less", [source, constant(0)])
     beyond = apply_primitive("greater_equal", [source, values._shape[-1]])
     none = apply_primitive("logical_or", [below, beyond])
@@ -440,7 +443,7 @@ def scanl_seg(
     name: str | None = None,
     schedule: ScheduleLike | None = None,
 ) -> Array:
-    """`scanl` of each segment of the last axis, results concatenated (n + 1 for each)."""
+    """`scanl` of each segment of the last axis, concatenated (n + 1 results each)."""
     return _exclusive_seg(f, init, a, lengths, False, "scanl_seg", name, schedule)
 
 
@@ -482,7 +485,7 @@ def scanr_seg(
     name: str | None = None,
     schedule: ScheduleLike | None = None,
 ) -> Array:
-    """`scanr` of each segment of the last axis, results concatenated (n + 1 for each)."""
+    """`scanr` of each segment of the last axis, concatenated (n + 1 results each)."""
     return _exclusive_seg(f, init, a, lengths, True, "scanr_seg", name, schedule)
 
 

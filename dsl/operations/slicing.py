@@ -1,4 +1,4 @@
-"""One axis of an index, `a[1:-1]`, `a[::-2]` or `a[k]`, as arithmetic on its extent."""
+"""Indexing of one axis (`a[1:-1]`, `a[::-2]`, `a[k]`) as arithmetic on its extent."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .places import greatest, least, minus, plus
 
 
 def _given(value: Any) -> Expr:
-    """A bound as it was written."""
+    """A bound as the user wrote it."""
     return on_host(as_count(value, "a slice"))
 
 
 def _bound(value: Any, n: Expr) -> Expr:
-    """A slice bound as NumPy clips it, into 0 … n."""
+    """A slice bound clipped to 0 … n, as in NumPy."""
     e = _given(value)
     if isinstance(e, Const):
         v = int(e.value)
@@ -32,16 +32,16 @@ def _bound(value: Any, n: Expr) -> Expr:
 
 
 def _single(s: slice, n: Expr) -> bool:
-    """Whether a slice holds one element at most whatever `n`, and so broadcasts: `:1`, `-1:`,
+    """Whether a slice has at most one element for every `n`, and therefore broadcasts: `:1`, `-1:`,
     `k:k + 1`, `n - 1:`."""
     start = 0 if s.start is None else s.start
     if isinstance(start, int) and (s.stop is None or isinstance(s.stop, int)):
         return bool(s.stop == (start + 1 or None))
     low, high = _first(s), n if s.stop is None else _given(s.stop)
     if not isinstance(high, Const) and high is not n and _counts_from_end(low):
-        return False  # a[-7:k] of 5 rows is a[-7:-1], four of them, where k counts from the end
+        return False  # if k = -1, a[-7:k] of 5 rows is a[-7:-1]: four rows
     if any(e.type != int64 for e in walk((low, high))):
-        return False  # k + 1 of a narrow type may wrap
+        return False  # k + 1 in a narrow type may overflow
     low, high = (plus(n, e) if _counts_from_end(e) else e for e in (low, high))
     after = polynomial(plus(low, constant(1)))
     return after is not None and after == polynomial(high)
@@ -63,11 +63,11 @@ def slice_axis(s: slice, n: Expr) -> tuple[Expr, Expr, int]:
             f"the step of a slice must be a nonzero integer, got {s.step!r}.",
             hint="Write a number, as in a[::2] or a[::-1]; td.backpermute takes any index.",
         )
-    # No axis is as long as the largest steps, with which int64 would wrap below.
+    # Clamp huge steps, with which int64 would overflow below; no axis is that long.
     step, zero = max(min(int(step), 1 << 62), -(1 << 62)), constant(0)
     if step == 1 and not isinstance(n, Const) and _single(s, n):
         first = _first(s)
-        if isinstance(first, Const):  # an empty result never reads: no clipping is needed
+        if isinstance(first, Const):  # an empty result reads nothing: no clipping needed
             k = int(first.value)
             have = n if k in (0, -1) else greatest(plus(n, constant(-k if k > 0 else k + 1)), zero)
             return (first if k >= 0 else plus(n, first)), least(have, constant(1)), 1
@@ -83,10 +83,10 @@ def slice_axis(s: slice, n: Expr) -> tuple[Expr, Expr, int]:
         whole = s.start is None and (s.stop is None or step == 1)
         extent = span if whole else greatest(span, constant(0))
         if isinstance(s.start, int) and s.start >= 0:
-            start = constant(s.start)  # an empty result never reads, so no clipping is needed
+            start = constant(s.start)  # an empty result reads nothing: no clipping needed
         return start, extent, step
     last = minus(n, constant(1))
-    # For negative steps bounds are clipped into −1 … n − 1.
+    # For negative steps, bounds are clipped to −1 … n − 1.
     start = last if s.start is None else _bound_down(s.start, n)
     stop = constant(-1) if s.stop is None else _bound_down(s.stop, n)
     span = apply_primitive(
@@ -108,7 +108,7 @@ def integer_index(value: Any, n: Expr, axis: int, checks: list[Check]) -> Expr:
         negative = apply_primitive("less", [e, constant(0)])
         at = simplify.select(negative, plus(e, n), e)
         if all(isinstance(x, Const | Extent | Param | Apply) for x in walk((at,))):
-            checks += _within(at, n, axis)  # known before the first kernel
+            checks += _within(at, n, axis)  # computable before the first kernel
         return at
     v = int(e.value)
     checks += require(
@@ -123,7 +123,7 @@ def integer_index(value: Any, n: Expr, axis: int, checks: list[Check]) -> Expr:
 
 
 def _within(at: Expr, n: Expr, axis: int) -> tuple[Check, ...]:
-    """The checks that 0 ≤ at < n."""
+    """Checks that 0 ≤ at < n."""
     zero, last = constant(0), minus(n, constant(1))
     return (
         *require(

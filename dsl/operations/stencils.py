@@ -1,4 +1,4 @@
-"""Stencils: every element from a neighbourhood, with a meaning at the border."""
+"""Stencils: each element computed from a neighbourhood, with boundary conditions."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ R = TypeVar("R")
 
 
 class BoundaryCondition:
-    """What a stencil reads outside its array.  Values: `td.clamp`, `td.mirror`, `td.symmetric`,
-    `td.wrap`, and those made by `td.constant(v)` and `td.function(g)`."""
+    """The values that a stencil reads outside its array: `td.clamp`, `td.mirror`, `td.symmetric`,
+    `td.wrap`, or made by `td.constant(v)` and `td.function(g)`."""
 
     def __init__(self, kind: str, payload: Any = None) -> None:
         self.kind, self.payload = kind, payload
@@ -35,7 +35,9 @@ class BoundaryCondition:
         return f"td.{self.kind}"
 
     def __call__(self, *_: Any, **__: Any) -> Any:
-        raise TracingError(f"{self!r} is a boundary as it is.", hint=f"Write boundary={self!r}.")
+        raise TracingError(
+            f"{self!r} is a value, not a function.", hint=f"Write boundary={self!r}."
+        )
 
 
 clamp = BoundaryCondition("clamp")
@@ -45,7 +47,7 @@ wrap = BoundaryCondition("wrap")
 
 
 def _public(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """An entry point under another name than it has in this module."""
+    """Rename a public function whose name in this module differs."""
 
     def named(function: Callable[P, R]) -> Callable[P, R]:
         function.__name__ = function.__qualname__ = name
@@ -56,13 +58,13 @@ def _public(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 @_public("constant")
 def constant_boundary(value: Any) -> BoundaryCondition:
-    """`value` everywhere outside."""
+    """The boundary condition that reads `value` outside the array."""
     return BoundaryCondition("constant", value)
 
 
 @_public("function")
 def function_boundary(g: Function) -> BoundaryCondition:
-    """`g(i, j, …)` outside, called with the out-of-range source coordinates."""
+    """The boundary condition `g(i, j, …)`, called with the out-of-range source index."""
     if not callable(g):
         raise TracingError(
             f"td.function needs a function of the coordinates, got {type(g).__name__}.",
@@ -72,7 +74,7 @@ def function_boundary(g: Function) -> BoundaryCondition:
 
 
 def resolve_index(kind: str, i: Expr, n: Expr) -> Expr:
-    """The source index that index `i` outside 0 … n − 1 stands for; right for every n ≥ 1.
+    """The index in 0 … n − 1 to which a boundary maps index `i`; correct for every n ≥ 1.
 
     clamp: the edge; mirror: … 2 1 0 1 2 … (NumPy's reflect); symmetric: … 1 0 0 1 …; wrap: modulo.
     """
@@ -99,8 +101,10 @@ def resolve_index(kind: str, i: Expr, n: Expr) -> Expr:
 
 
 def resolved_index(e: Expr) -> tuple[str, Expr] | None:
-    """The kind and the index of which `e` may be `resolve_index`, for some extent: who knows the
-    extent resolves that index, and sees whether it is `e`."""
+    """The kind and the index i such that `e` may be `resolve_index(kind, i, n)` for some extent n.
+
+    A caller that knows n calls `resolve_index` and compares the result with `e`.
+    """
     if not isinstance(e, Apply):
         return None
     if e.op.name == "remainder":
@@ -126,7 +130,7 @@ def in_range(i: Expr, n: Expr) -> Expr:
 
 
 def resolve_read(read: Read) -> Expr:
-    """A read with a boundary in terms of plain reads: its meaning."""
+    """The meaning of a read with a boundary, in terms of plain reads."""
     kind = read.boundary
     if kind is None:
         return read
@@ -147,12 +151,12 @@ _coordinates: dict[int, Var] = {}
 
 
 def coordinate(axis: int) -> Var:
-    """The canonical variable of an out-of-range coordinate."""
+    """The canonical variable for an out-of-range coordinate."""
     return _coordinates.setdefault(axis, Var(f"outside{axis}", int64))
 
 
 class _Border:
-    """A boundary condition made ready for one input."""
+    """A boundary condition prepared for one input."""
 
     def __init__(self, condition: Any, array: Array, where: Location | None) -> None:
         if isinstance(condition, str) or not isinstance(condition, BoundaryCondition):
@@ -186,7 +190,7 @@ class _Border:
             )
 
     def read(self, array: Array, place: Sequence[Expr]) -> Any:
-        """The neighbour at `place`, as the user's function sees it."""
+        """The neighbour at index `place`, as passed to the user's function."""
         reads = [
             Scalar(
                 Read(
@@ -204,13 +208,13 @@ class _Border:
 
 
 def fit_loosely(value: Any, array: Array) -> list[Expr]:
-    """The components of a boundary function's result (cast by the caller)."""
+    """The components of a boundary function's result; the caller casts them."""
     leaves = flatten_value(value, array.structure, "the boundary function's result", "stencil")
     return [lift(leaf, "stencil") for leaf in leaves]
 
 
 class Neighbourhood(Scoped):
-    """What a stencil's function receives: `w[-1, 0]` is the neighbour one row above."""
+    """The argument of a stencil's function: `w[-1, 0]` is the neighbour one row above."""
 
     __slots__ = ("_array", "_border")
 
@@ -235,9 +239,7 @@ class Neighbourhood(Scoped):
         for o in offsets:
             refuse_argument(o, "the offset of a neighbour", of_the_run)
         if not all(hasattr(o, "__index__") and not isinstance(o, Scalar) for o in offsets):
-            raise TracingError(
-                "the offsets of a stencil are Python ints, known while tracing.", hint=of_the_run
-            )
+            raise TracingError("the offsets of a stencil must be Python ints.", hint=of_the_run)
         place = [
             apply_primitive("add", [Index(k), constant(int(o))]) for k, o in enumerate(offsets)
         ]
@@ -253,13 +255,13 @@ class Neighbourhood(Scoped):
         raise TracingError("NumPy's functions cannot take a neighbourhood.", hint=_EACH)
 
 
-_EACH = "Say which places: sum(w[i, j] for i in (-1, 0, 1) for j in (-1, 0, 1))."
+_EACH = "Write the offsets: sum(w[i, j] for i in (-1, 0, 1) for j in (-1, 0, 1))."
 
 
 def _no_number(self: Neighbourhood, *_: Any) -> Any:
     middle = ", ".join(["0"] * self._array.ndim)
     raise TracingError(
-        "a neighbourhood is no number, and cannot be computed with.",
+        "a neighbourhood is not a number.",
         hint=f"The element itself is w[{middle}], where w is the neighbourhood.",
     )
 
@@ -280,7 +282,7 @@ def stencil(
     name: str | None = None,
     schedule: ScheduleLike | None = None,
 ) -> Array:
-    """Every element from its neighbourhood: `f(w, …)`, one neighbourhood per input.
+    """Compute each element from its neighbourhood: `f(w, …)`, one neighbourhood per input.
 
     >>> import numpy as np, treadle as td
     >>> td.run(td.stencil(lambda w: w[-1] + w[1], np.array([1, 2, 3])))
@@ -343,7 +345,7 @@ def convolve(
     name: str | None = None,
     schedule: ScheduleLike | None = None,
 ) -> Array:
-    """`correlate` with the weights flipped on every axis (scipy.ndimage.convolve)."""
+    """`correlate` with the weights flipped along every axis (scipy.ndimage.convolve)."""
     return _correlate(a, _either(w, weights, "convolve"), boundary, "convolve", name, schedule)
 
 
@@ -352,7 +354,7 @@ def _either(w: ArrayLike | None, weights: ArrayLike | None, operation: str) -> A
     if chosen is None or (w is not None and weights is not None):
         raise TracingError(
             f"{operation} needs its weights once: w, or weights.",
-            hint="Write correlate(a, w): `weights` is another name of the same argument.",
+            hint="Write correlate(a, w): `weights` is another name for the same argument.",
         )
     return chosen
 
@@ -440,8 +442,8 @@ def _unrolled(term: Callable[[Sequence[Expr]], Expr], extents: list[int], t: Any
 
 def _looped(term: Callable[[Sequence[Expr]], Expr], extents: Sequence[Expr], total: Expr,
             outside: tuple[Expr, ...] = ()) -> Expr:  # fmt: skip
-    """Nested counted loops over the weights, from the sum `total` on; `outside` are the indices of
-    the loops around."""
+    """Nested counted loops over the weights, starting from the sum `total`; `outside` are the
+    indices of the enclosing loops."""
     axis = len(outside)
     if axis == len(extents):
         return apply_primitive("add", [total, term(outside)])

@@ -1,7 +1,7 @@
 """The rewrite passes, in one list.
 
-Each pass is a function from roots to roots of the array graph that keeps its meaning.  `HISTORY`
-of a program shows the graph after each; tests verify it after each.
+Each pass maps the roots of an array graph to roots with the same meaning.  `History`
+contains the graph after each pass; tests verify each of them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Pass = Callable[[Sequence[Leaf], Context], "list[Leaf]"]
 
 
 PASSES: tuple[tuple[str, Pass], ...] = (
-    ("unify_extents", unify_extents),  # equal extents are one
+    ("unify_extents", unify_extents),  # equal extents become one
     ("drop_tested", drop_tested),  # also(0, x[i]) → 0, unless indices are tested
     ("single_pass_arguments", single_pass_arguments),  # argmax in one pass
     ("fuse_arguments", fuse_arguments),  # argmin and min of one array
@@ -43,33 +43,33 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("form_fma", form_fma),  # a·b + c inside one operation
     ("fuse_vertical", fuse_vertical),  # producers into consumers
     ("recognise_matmul", recognise_matmul),  # Σ a[i, k]·b[k, j]
-    ("recognise_histogram", recognise_histogram),  # places += 1
-    ("fuse_in_place", fuse_in_place),  # results that others read in place
-    ("fuse_horizontal", fuse_horizontal),  # siblings over the same extents
+    ("recognise_histogram", recognise_histogram),  # target[index] += 1
+    ("fuse_in_place", fuse_in_place),  # results read at the same index
+    ("fuse_horizontal", fuse_horizontal),  # independent kernels over the same extents
     ("fuse_epilogues", fuse_epilogues),  # consumers into the write-back
     ("recognise_neighbours", recognise_neighbours),  # u[(i − 1) mod n] is one; u[i] read once
-    ("drop_unread", drop_unread),  # what is read in registers only
+    ("drop_unread", drop_unread),  # components read only in registers
     ("guard_reads", guard_reads),  # where(p, a[i - 1], x) reads only where p
-    ("pin_order", pin_order),  # deterministic=True, where it matters
+    ("pin_order", pin_order),  # deterministic=True where it has an effect
 )
 
 
 @dataclass
 class History:
-    """The roots after every pass, and what the passes decided."""
+    """The roots after every pass, and the passes' decisions."""
 
     roots: list[Leaf]
     stages: list[tuple[str, list[Leaf]]] = field(default_factory=list)
     context: Context | None = None
 
     def inputs(self, written: Sequence[Input]) -> tuple[Input, ...]:
-        """What stands for the inputs of the graph as written, in the same order."""
+        """The inputs that replace those of the graph as written, in the same order."""
         others = {} if self.context is None else self.context.inputs
         return tuple(others.get(node, node) for node in written)
 
 
 def run_passes(roots: Sequence[Leaf], settings: Settings, backend: str) -> History:
-    """Apply the list in order (the reference runs the graph as written)."""
+    """Apply the passes in order; the reference interprets the graph as written."""
     context = Context(settings, backend)
     history = History(list(roots), context=context)
     if not target_of(backend).kernels:
@@ -81,8 +81,8 @@ def run_passes(roots: Sequence[Leaf], settings: Settings, backend: str) -> Histo
 
 
 def reschedule(roots: Sequence[Leaf], schedules: dict[str, Any]) -> list[Leaf]:
-    """Give operations other schedules, or ways to compute a product: by name, or by number as
-    written (`#3`, dsl/names.py)."""
+    """Set schedules of operations, or ways to compute a product: by name, or by number as written
+    (`#3`, dsl/names.py)."""
     if not schedules:
         return list(roots)
     from ..product_way import ProductWay

@@ -2,7 +2,7 @@
 
     m = fold(max, x);  fold(min, where(x == m, i, ∞))   →   fold(best of (value, index), (x, i))
 
-A GPU folds the pairs; a CPU makes the two passes over each block, while it is in the cache.
+A GPU folds the pairs; a CPU makes two passes over each block while the block is in cache.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _BETTER = {"minimum": "less", "maximum": "greater"}
 
 
 def single_pass_arguments(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
-    """See the module's text; the reference runs programs as they are written."""
+    """See the module docstring; the reference interprets programs as written."""
     if not context.target.kernels:
         return list(roots)
 
@@ -27,7 +27,7 @@ def single_pass_arguments(roots: Sequence[Leaf], context: Context) -> list[Leaf]
         made = _single_pass(node)
         if made is None:
             return node
-        context.notes.append(f"{node.label}: the value and its place in one pass")
+        context.notes.append(f"{node.label}: the value and its index in one pass")
         return made
 
     return rewrite_graph(roots, change)

@@ -1,4 +1,4 @@
-"""What passes share: settings, and the decisions they leave for `explain()`."""
+"""Shared context of passes: settings, and decisions for `explain()`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ..target import Target, target_of
 
 @dataclass
 class Context:
-    """Settings in; decisions out: why a node was (not) fused, which idioms were recognised, and
-    which inputs of the graph as written others stand for."""
+    """Inputs of passes: the settings.  Outputs: why a node was (not) fused, which idioms were
+    recognised, and which inputs replace those of the graph as written."""
 
     settings: Settings
     backend: str
@@ -22,5 +22,5 @@ class Context:
 
     @property
     def target(self) -> Target:
-        """What the program is for."""
+        """The target of the program."""
         return target_of(self.backend)

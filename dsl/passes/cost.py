@@ -1,8 +1,8 @@
-"""Costs that fusion weighs: operations of an expression, memory traffic of a materialised array.
+"""Costs for fusion decisions: operations of an expression, memory traffic of a materialised array.
 
-The unit is one addition on one vector lane.  Writing an array and reading it back costs about
-`ROUND_TRIP` additions an element, on a CPU core (12 bytes at 10 GB/s against 16 lanes at 4 GHz)
-as on a GPU (12 bytes at 4 TB/s against 60 TFLOP/s).
+The unit is one addition in one vector lane.  Writing an array and reading it back costs about
+`ROUND_TRIP` additions per element, both on a CPU core (12 bytes at 10 GB/s against 16 lanes at 4
+GHz) and on a GPU (12 bytes at 4 TB/s against 60 TFLOP/s).
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ UNKNOWN_TURNS = 32.0
 
 
 def operations(roots: Iterable[Expr]) -> float:
-    """Additions per element; index arithmetic of reads is not counted, loops count their turns
-    when constant and `UNKNOWN_TURNS` otherwise."""
+    """Additions per element.  Index arithmetic of reads is not counted; a loop counts its
+    iterations if constant, `UNKNOWN_TURNS` otherwise."""
     return _counted(roots, lambda e: e.op.cost, lambda e: e.value if isinstance(e, Const) else None)
 
 
 def arithmetic(roots: Iterable[Expr], value: Callable[[Expr], int | None]) -> float:
-    """`operations` for people: a multiply-add is two, as in a matrix product, and loops count the
-    turns that `value` tells of an expression over extents."""
+    """`operations` for display: a multiply-add counts as two, as usual for matrix products; `value`
+    evaluates trip counts over extents."""
     return _counted(roots, lambda e: 2.0 if e.op.name == "fma" else e.op.cost, value)
 
 
 def guesses_turns(roots: Iterable[Expr], value: Callable[[Expr], int | None]) -> bool:
-    """Whether `arithmetic` takes `UNKNOWN_TURNS` for a loop."""
+    """Whether `arithmetic` assumes `UNKNOWN_TURNS` for a loop."""
     return any(isinstance(e, While) or (isinstance(e, Loop) and value(e.count) is None)
                for e in walk(roots))  # fmt: skip
 
@@ -64,7 +64,7 @@ def _counted(
 
 
 def loads(roots: Iterable[Expr]) -> int:
-    """Distinct reads."""
+    """The number of distinct reads."""
     return sum(1 for e in walk(roots) if isinstance(e, Read))
 
 
@@ -73,7 +73,7 @@ def has_loop(roots: Iterable[Expr]) -> bool:
 
 
 def is_view(elements: Iterable[Expr]) -> bool:
-    """Only reads at computed places: an index transform, free to inline anywhere."""
+    """Whether all elements are plain reads at computed indices: such a view is free to inline."""
     for e in elements:
         if not isinstance(e, Read) or e.boundary is not None:
             return False
@@ -83,7 +83,7 @@ def is_view(elements: Iterable[Expr]) -> bool:
 
 
 def turns_rows(elements: Iterable[Expr], rank: int) -> bool:
-    """A view whose rows lie across the rows of its array, as a transposed one's do."""
+    """Whether the rows of a view cross the rows of its array, as in a transposition."""
     last = Index(rank - 1)
     for e in elements:
         found = [{x for x in walk((a,)) if isinstance(x, Index)} for a in e.args]
@@ -93,7 +93,7 @@ def turns_rows(elements: Iterable[Expr], rank: int) -> bool:
 
 
 def is_affine_view(elements: Iterable[Expr]) -> bool:
-    """A view whose places are affine in the indices: strides, which BLAS takes as they are."""
+    """Whether the indices of a view are affine: strides, which BLAS accepts."""
     return all(_affine(a) for e in elements for a in e.args)
 
 
@@ -112,6 +112,7 @@ def _affine(e: Expr) -> bool:
 
 
 def is_formula(elements: Iterable[Expr]) -> bool:
-    """No reads, few operations: cheaper to compute again than to read."""
+    """Whether there are no reads and few operations, so that recomputing is cheaper than
+    reading."""
     found = tuple(elements)
     return loads(found) == 0 and operations(found) <= 10 and not has_loop(found)

@@ -1,7 +1,8 @@
-"""fuse_epilogues: element-wise consumers into the write-back of fold, scan and matmul.
+"""fuse_epilogues: fuse element-wise consumers into the write-back of folds, scans and products.
 
-`map(f, fold(…))` becomes a fold that stores `f` of its results, when the consumer reads the
-result only at its own index.  Other readers of the plain result keep it as a further component.
+`map(f, fold(…))` becomes a fold that stores `f` of its results, if the consumer reads the result
+only at its own index.  If there are other readers of the plain result, it stays as another
+component.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from .tested import keeps_tests
 
 
 def fuse_epilogues(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
-    """One walk, producers first; a chain of consumers is eaten one by one."""
+    """Fuse in one traversal, producers first; chains of consumers are fused one at a time."""
     order = list(topological(roots))
     uses = _Uses(order, roots)
     builder = Rebuilder()
-    heads: dict[Node, Any] = {}  # a producer or what it ate last → the kernel so far
+    heads: dict[Node, Any] = {}  # a producer or the last node fused into it → the kernel
     for node in order:
         if isinstance(node, Generate):
             last = next((p for p in uses.producers(node) if p in heads and (
@@ -64,10 +65,11 @@ def fuse_epilogues(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
 
 def _is_library_product(node: Matmul, backend: str) -> bool:
-    """BLAS, or a recursion over the standard product: both write plain products.
+    """Whether the product is computed by BLAS, or by recursion over the standard product: both
+    write plain products.
 
-    A GPU has an engine of ours for float32 and integers, for Strassen's algorithm as well; for the
-    other floats cuBLAS uses tensor cores.
+    On a GPU, treadle's own engines compute float32 and integers, including Strassen's algorithm;
+    for other floats cuBLAS uses tensor cores.
     """
     t, gpu = node.left.type, target_of(backend).gpu
     if node.options.algorithm not in ("auto", "standard"):
@@ -76,7 +78,7 @@ def _is_library_product(node: Matmul, backend: str) -> bool:
 
 
 class _Uses:
-    """Who consumes whom, in a graph that is not changed."""
+    """Consumers of nodes, in a graph that does not change."""
 
     def __init__(self, order: Sequence[Node], roots: Sequence[Leaf]) -> None:
         self.place = {node: k for k, node in enumerate(order)}
@@ -89,7 +91,7 @@ class _Uses:
             self.whole |= {leaf.node for leaf in inner_inputs(node)}
 
     def producers(self, user: Generate) -> list[Node]:
-        """What only `user` consumes, element by element, over the same extents."""
+        """Nodes that only `user` consumes, element by element and over the same extents."""
         if user.label.ordered:
             return []
         found = {leaf.node for leaf in user.inputs() if self._only(leaf.node, user)}
@@ -113,13 +115,14 @@ def _reads_only_here(user: Generate, node: Node) -> bool:
 
 
 def _keeps_tests(head: Any, last: Node, user: Generate) -> bool:
-    """Whether every index of what `head` stores, to others `last`, is tested where `user` reads."""
+    """Whether `user` tests every index used for the elements stored by `head`, which it reads
+    through `last`."""
     reads = ((user, e) for e in walk(user.elements) if isinstance(e, Read) and e.node is last)
     return keeps_tests(head.epilogue, head.outputs[0].shape, reads)
 
 
 def _merge(head: Any, user: Generate, builder: Rebuilder) -> Any:
-    """The kernel `head` stores the elements of `user` in place of its own results."""
+    """The kernel `head`, storing the elements of `user` instead of its own results."""
 
     stored: tuple[Expr, ...] = head.epilogue
 

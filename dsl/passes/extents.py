@@ -1,15 +1,15 @@
-"""unify_extents: extents that a program requires to be equal become one.
+"""unify_extents: replace extents that a program requires to be equal by one symbol.
 
     td.zip(h, u)  of arguments h[n1, n2] and u[n3, n4]   →   h and u, both [n1, n2]
 
-What several arrays go into side by side (`zip`, `map`, a stencil, operators, the state of a loop)
-has a check that their extents are equal, made before the first kernel runs.  Whatever comes after
-it may take one extent for the other, so all passes, kernels and explanations see one symbol.
+Operations that combine several arrays (`zip`, `map`, stencils, operators, the state of a loop)
+check that their extents are equal, before the first kernel runs.  After these checks one extent may
+replace another, so that all passes, kernels and explanations use a single symbol.
 
-The checks stay as they were written, each over its own array: they decide whether a call is right,
-in their order and with their words.  Those of the sides of a `cond` prove nothing, for they are
-made only where the side is taken.  An extent of 1 is a number already when a program is traced
-(it broadcasts), and is never compared.
+The checks themselves remain as written, each over the extents of its own arrays: they decide
+whether a call is valid, in their order and with their messages.  Checks in the sides of a `cond`
+imply nothing, as they are made only if the side is taken.  An extent of 1 is already a constant
+when a program is traced (it broadcasts), and is never compared.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ Same = dict[Expr, Expr]
 
 
 def unify_extents(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
-    """The graph over one extent for all equal ones; `context.inputs` gets the inputs that have
-    another shape by that."""
+    """The graph with one symbol for equal extents; `context.inputs` receives inputs whose shapes
+    change."""
     same = _equal(checks_before(roots))
     if not same:
         return list(roots)
@@ -41,16 +41,16 @@ def unify_extents(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
 
 def _equal(checks: Iterable[Check]) -> Same:
-    """Extents, and what is computed of them, by what stands for all that are equal.
+    """Map extents, and expressions of extents, to their representatives.
 
-    What is computed of equal extents is equal, and may be an extent itself (n2 // n1, where n1 is
-    1).  Checks come in the order of their operations, so most are settled in the first turn: what
-    one finds, the next ones are read with.  What that leaves, the next turn finds.
+    Expressions of equal extents are equal, and may be extents themselves (n2 // n1 for n1 = 1).
+    Checks are in the order of their operations, so the first iteration resolves most: what one
+    check implies is applied to the following ones.  Further iterations resolve the rest.
     """
     sides = [(c.left, c.right) for c in checks if c.relation == "=="]
     same: Same = {}
     sizes: dict[Expr, int] = {}
-    # Numbers of inputs tell when an array was first used, which may have been in another program.
+    # The uids of inputs depend on when an array was first used, possibly in another program.
     order: dict[Node, int] = {}
     for e in walk([e for pair in sides for e in pair]):
         if isinstance(e, Extent):
@@ -70,7 +70,7 @@ def _equal(checks: Iterable[Check]) -> Same:
             if a is b:
                 continue
             a, b = sorted((a, b), key=lambda e: _rank(e, order, sizes))
-            if not isinstance(b, Const):  # two numbers: no call is right
+            if not isinstance(b, Const):  # two constants: every call fails its checks
                 same[b] = a
                 memo.update(dict.fromkeys((*pair, b), a))
         if len(same) == before:
@@ -84,9 +84,9 @@ def _renamed(es: Sequence[Expr], same: Same) -> tuple[Expr, ...]:
 
 
 def _rank(e: Expr, order: dict[Node, int], sizes: dict[Expr, int]) -> tuple[int, int, int]:
-    """Who stands for others: numbers, the extents of the first argument, other extents as the
-    checks name them, and the least that is computed (so that nothing stands for a part of
-    itself)."""
+    """The order of preference for representatives: constants, extents of the first argument, other
+    extents in the order of the checks, and the smallest computed expression (so that nothing is
+    replaced by an expression that contains it)."""
     if isinstance(e, Const):
         return 0, 0, 0
     if not isinstance(e, Extent):
@@ -99,7 +99,7 @@ def _kind(node: Node) -> str:
 
 
 def _size(e: Expr, sizes: dict[Expr, int]) -> int:
-    """The operations of `e`, written out; those of parts are kept in `sizes`."""
+    """The number of operations of `e` as a tree; those of subexpressions are cached in `sizes`."""
     stack = [e]
     while stack:
         x = stack[-1]
@@ -113,15 +113,15 @@ def _size(e: Expr, sizes: dict[Expr, int]) -> int:
 
 
 class _Unifier(Rebuilder):
-    """Rebuilds nodes over one extent for all equal ones, and over inputs of such shapes.
+    """Rebuilds nodes with one symbol for equal extents, over inputs of such shapes.
 
-    `inputs`: those that were replaced, and what by.
+    `inputs`: replaced inputs and their replacements.
     """
 
     def __init__(self, same: Same) -> None:
         super().__init__()
         self.inputs: dict[Input, Input] = {}
-        self.checks = Rebuilder()  # of what is checked: every array keeps its own extents
+        self.checks = Rebuilder()  # in checks, every array keeps its own extents
         for e in same:
             if isinstance(e, Extent) and e.node not in self.inputs:
                 assert isinstance(e.node, Input)

@@ -1,7 +1,7 @@
 """form_fma: `a·b + c → fma(a, b, c)`, inside one operation.
 
-It runs before fusion and looks at one operation's expressions only, so that fusing or not never
-changes a bit; interior and border of a stencil share the expression, so they agree too.
+The pass runs before fusion and considers one operation at a time, so that fusion never changes a
+bit.  The interior and the border of a stencil share the expression, so they agree as well.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .base import Context
 
 
 def form_fma(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
-    """Products used once, in an addition of the same float type, become fused multiply-adds."""
+    """Replace products used once, in an addition of the same float type, by fused multiply-adds."""
 
     def change(node: Node) -> Node:
         changes: dict[str, Any] = {}
@@ -44,7 +44,7 @@ def _is_product(e: Expr, uses: Counter[Expr]) -> bool:
 
 
 def contract(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    """The expressions with fused multiply-adds formed."""
+    """The expressions with fused multiply-adds."""
     uses: Counter[Expr] = Counter(roots)
     for e in walk(roots, no_common_sum):
         uses.update(e.args)
@@ -72,7 +72,7 @@ def contract(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
     def mark(e: Expr) -> Expr:
         return change(e)
 
-    # A product keeps its identity through rewriting unless its operands changed: collect both.
+    # A product is the same object after rewriting unless its operands changed: map both.
     memo: dict[Expr, Expr] = {}
     for e in walk(roots, no_common_sum):
         if _is_product(e, uses):

@@ -1,10 +1,10 @@
 """guard_reads: `where(p, a[f(i)], x)` reads only where p holds.
 
 Both sides of `where` are evaluated, and a checked program reports an index out of range in either.
-Unchecked, `where(i > 0, a[i - 1], 0)` is what people write; reading element −1 could leave the
-array's memory.  So a select whose side reads at a computed index becomes a `Cond`: masked loads
-on vector units, the same value, and no access that the program does not use.  For the same reason
-a permute's write outside its target is dropped.
+In unchecked programs, users write `where(i > 0, a[i - 1], 0)`, and reading element −1 could access
+memory outside the array.  So a select with a read at a computed index becomes a `Cond`: a masked
+load on vector units, with the same value and without unused accesses.  For the same reason, a
+permute drops writes outside its target.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FIELDS = ("elements", "epilogue", "target", "values")
 
 
 def guard_reads(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
-    """Selects over reads at computed indices become guarded (unchecked programs only)."""
+    """Guard selects over reads at computed indices (unchecked programs only)."""
     if context.settings.check:
         return list(roots)
 
@@ -43,7 +43,7 @@ def guard_reads(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
 
 def _inside(node: Permute) -> Expr:
-    """Writes outside the target are dropped: they would end in somebody else's memory."""
+    """The condition of a permute with its target in range: other writes would corrupt memory."""
     valid = node.valid
     for i, n in zip(node.target, node.defaults[0].shape, strict=True):
         valid = apply_primitive("logical_and", [valid, in_range(i, n)])
@@ -51,7 +51,7 @@ def _inside(node: Permute) -> Expr:
 
 
 def guarded(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    """The expressions with selects over risky reads turned into conditionals."""
+    """The expressions with selects over possibly invalid reads replaced by conditionals."""
     risky: dict[Expr, bool] = {}
     for e in walk(roots):
         risky[e] = _is_risky(e) or any(risky[a] for a in e.args)
@@ -70,6 +70,6 @@ def guarded(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
 
 
 def _is_risky(e: Expr) -> bool:
-    """A read at an index that is not plainly an axis of the domain."""
+    """Whether this is a read at an index other than an axis of the domain or a constant."""
     return isinstance(e, Read) and e.boundary is None and not all(
         isinstance(a, Index | Const) for a in e.args)  # fmt: skip

@@ -1,9 +1,9 @@
-"""fuse_horizontal: independent kernels over the same extents become one.
+"""fuse_horizontal: merge independent kernels over the same extents.
 
-Siblings that share an input read it once: several maps or stencils over the same shape, several
-reductions of the same array.  They are computed in the same sides of conds and bodies of loops:
-else the other side would be computed, too, or what a loop without a turn leaves out.  On a GPU an
-`argmin` goes with others; on a CPU it has a way of its own to pass over an array.
+Siblings that share an input then read it once: several maps or stencils over the same shape,
+several reductions of the same array.  Only kernels in the same sides of conds and bodies of loops
+are merged; otherwise work of a side not taken, or of a loop without iterations, would be done.  On
+a GPU an `argmin` is merged with other folds; a CPU has a special two-pass kernel for it.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ MOST_OUTPUTS = 8
 
 
 def fuse_arguments(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
-    """On a GPU, an `argmin` with other folds of the very elements, before these go into either:
-    what is read once may be computed where it is read."""
+    """On a GPU, merge an `argmin` with other folds of the same elements, before producers are
+    inlined into either: elements with one reader can be computed where they are read."""
     if not context.target.gpu:
         return list(roots)
     found: dict[Any, list[Fold]] = {}
@@ -49,12 +49,12 @@ def fuse_arguments(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
 
 def fuse_horizontal(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
-    """Merge groups of siblings at the same depth of the graph (so no path joins them)."""
+    """Merge groups of siblings at the same depth of the graph, between which no path exists."""
     return _fuse(roots, context, None)
 
 
 def _fuse(roots: Sequence[Leaf], context: Context, only: Set[Node] | None) -> list[Leaf]:
-    """The same, of `only` these nodes (None: of all)."""
+    """`fuse_horizontal` restricted to the nodes `only` (None: all)."""
     depth: dict[Node, int] = {}
     region = regions(roots)
     groups: dict[Any, list[Node]] = {}
@@ -83,7 +83,7 @@ def _fuse(roots: Sequence[Leaf], context: Context, only: Set[Node] | None) -> li
         return list(roots)
     builder = Rebuilder()
     done: set[Node] = set()
-    # Nodes are rebuilt by depth, so all inputs of a cluster are ready when it is merged.
+    # Rebuild nodes by depth, so that all inputs of a cluster exist when it is merged.
     for node in sorted(order, key=lambda n: depth[n]):
         if isinstance(node, Input):
             builder.take(node)
@@ -110,18 +110,19 @@ def _fuse(roots: Sequence[Leaf], context: Context, only: Set[Node] | None) -> li
 
 
 def _is_argument(node: Fold) -> bool:
-    """Whether it is an argmin or argmax, of which the place alone is stored."""
+    """Whether it is an argmin or argmax of which only the index is stored."""
     return argument_of(node.combine) is not None and node.epilogue == node.results[1:]
 
 
 def _start(node: Fold) -> bool:
-    """Whether a fold must start as it does: from what is read.  (Numbers can be combined with the
-    result at the end, so that folds from them go with folds from nothing.)"""
+    """Whether a fold must start with its initial value, because that is read from an array.  A
+    constant can be combined with the result at the end, so such folds can be merged with folds
+    without one."""
     return node.init is not None and any(isinstance(e, Read) for e in walk(node.init))
 
 
 def _clusters(group: list[Node]) -> list[list[Node]]:
-    """Nodes of a group joined when they share an input, up to a number of outputs."""
+    """Join nodes of a group that share an input, up to a number of outputs."""
     clusters: list[tuple[list[Node], set[Leaf], int]] = []
     for node in group:
         mine = set(node.inputs())
@@ -147,7 +148,7 @@ def _merge_generates(nodes: Sequence[Any]) -> Node:
 
 
 def _merge_folds(nodes: Sequence[Any]) -> Node:
-    """One fold of several values; combining variables and results are renumbered."""
+    """One fold of several values, with combining variables and results renumbered."""
     first = nodes[0]
     left: list[Var] = []
     right: list[Var] = []
@@ -172,9 +173,11 @@ def _merge_folds(nodes: Sequence[Any]) -> Node:
 
 
 def _stored(nodes: Sequence[Any], variables: Sequence[Var], start: bool) -> tuple[Expr, ...]:
-    """What becomes of the results of folds, those from nothing and (to `start` here) from a number.
+    """The epilogues of merged folds, combined with a constant initial value where a fold has one
+    and (if `start`) the merged fold has none.
 
-    None of these is empty: those without a start would be errors."""
+    The folds are not empty: those without an initial value would be errors.
+    """
     made: list[Expr] = []
     at = 0
     for n in nodes:

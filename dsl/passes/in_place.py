@@ -1,8 +1,8 @@
-"""fuse_in_place: a kernel that is needed anyway, and those that read it in place, become one.
+"""fuse_in_place: merge a kernel that is needed anyway with kernels that read it at their own index.
 
-A result of the program, or an array with several readers, is computed into memory.  Where another
-kernel over the same extents reads it at its own index only, both are one kernel: what was just
-computed is still in a register.
+A result of the program, or an array with several readers, is stored in memory.  If another kernel
+over the same extents reads it only at its own index, both are merged: the value is still in a
+register.
 
     call = s·n₁ − k·n₂;  put = call − s + k        →   one kernel with two outputs
 """
@@ -22,10 +22,9 @@ from .vertical import LARGEST, MOST_ARRAYS, MOST_CONDITIONS, _checked_by_data
 
 
 def fuse_in_place(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
-    """Merge a `Generate` into the first one it reads in place.
+    """Merge a `Generate` into the first one that it reads at its own index.
 
-    Everything else that it reads must exist before that one is computed, so that the order of
-    the kernels stays as it is.
+    All its other operands must be computed before that one, so that the order of kernels is kept.
     """
     order = list(topological(roots))
     region, place = regions(roots), places(roots)
@@ -57,7 +56,7 @@ def fuse_in_place(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
 
 def _clusters(order: Sequence[Node], where: Mapping[Node, object]) -> dict[Node, list[Any]]:
-    """Groups by their first node, each computed in one place (`where`)."""
+    """Groups by first node; `where` identifies the loops and branches that contain a node."""
     position = {node: k for k, node in enumerate(order)}
     first_of: dict[Node, Node] = {}
     groups: dict[Node, list[Any]] = {}
@@ -114,7 +113,7 @@ def _may_join(
         if source in members:
             if not all(is_identity_read(e, rank) for e in reads.get(source, ())):
                 return False
-            if source not in reads:  # an extent or a check asks for it
+            if source not in reads:  # an extent or a check reads it
                 return False
         elif not isinstance(source, Input) and position[source] >= start:
             return False
@@ -122,7 +121,7 @@ def _may_join(
 
 
 def _merged(members: list[Any]) -> Node:
-    """One node with the outputs of all; reads of one another are the values themselves."""
+    """One node with all outputs; reads of each other become the values themselves."""
     values: dict[Node, tuple[Expr, ...]] = {}
 
     def inside(e: Expr) -> Expr:

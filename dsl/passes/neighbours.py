@@ -1,15 +1,15 @@
-"""recognise_neighbours: places resolved by hand become the reads of a stencil.
+"""recognise_neighbours: turn explicitly resolved indices into reads of a stencil.
 
-    u[(i − 1) mod n, j]              →  u[i − 1, j] at a border that wraps
-    u[min(max(i − 1, 0), n − 1), j]  →  u[i − 1, j] at a border that is clamped
+    u[(i − 1) mod n, j]              →  u[i − 1, j] with boundary wrap
+    u[min(max(i − 1, 0), n − 1), j]  →  u[i − 1, j] with boundary clamp
 
-`td.roll` writes the first, people write both, and so does fusion where a producer's indices are
-data (a stencil over `imap`).  As a stencil, neighbours share what they read, only the border
-resolves places, and schedules know who needs what.
+`td.roll` produces the first form, users write both, and so does fusion where a producer's indices
+are data (a stencil over `imap`).  In a stencil, neighbours share reads, only the border resolves
+indices, and schedules know the dependences.
 
-The element itself belongs to the neighbourhood of its array.  It is never outside, whichever way
-it is written: `u[i, j]` beside neighbours takes their boundary, so that a kernel reads it once.
-This is true of a kernel as it ends up, so the pass runs when fusion is done.
+The element itself belongs to the neighbourhood of its array.  It is always in range, so `u[i, j]`
+next to neighbours takes their boundary, and a kernel reads it once.  This must hold for the final
+kernel, so the pass runs after fusion.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .base import Context
 
 
 def recognise_neighbours(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
-    """Reads at neighbours become reads with a boundary, and those of the element join them."""
+    """Give reads of neighbours a boundary, and merge reads of the element with them."""
 
     def change(node: Node) -> Node:
         if not isinstance(node, Generate) or not node.shape:
@@ -42,9 +42,11 @@ def recognise_neighbours(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
 
 def _one_read_of_the_element(elements: tuple[Expr, ...], node: Generate) -> tuple[Expr, ...]:
-    """`u[i, j]`, plain or at whichever border, is one read: with the boundary of its neighbours.
+    """Replace all reads of `u[i, j]`, plain or with any boundary, by one with its neighbours'
+    boundary.
 
-    A border that is a function of the place is theirs alone: it would be asked for nothing."""
+    A boundary that is a function of the index is not shared, as it would be evaluated needlessly.
+    """
     axes = tuple(Index(k) for k in range(len(node.shape)))
     own: dict[tuple[Node, int], list[Read]] = {}
     borders: dict[tuple[Node, int], Read] = {}
@@ -59,7 +61,7 @@ def _one_read_of_the_element(elements: tuple[Expr, ...], node: Generate) -> tupl
     joined: dict[Expr, Expr] = {}
     for array, reads in own.items():
         border = borders.get(array)
-        if border is None:  # nobody else looks beyond the edge in a way that can be shared
+        if border is None:  # no neighbour has a boundary that can be shared
             one = Read(*array, axes)
         else:
             one = Read(*array, axes, border.boundary, border.scoped, border.vars)
@@ -68,7 +70,7 @@ def _one_read_of_the_element(elements: tuple[Expr, ...], node: Generate) -> tupl
 
 
 def _neighbour(read: Read, node: Generate) -> Read:
-    """The read with a boundary, if all its places are neighbours and one of them is resolved."""
+    """The read with a boundary, if all its indices are neighbours and at least one is resolved."""
     extents = read.node.outputs[read.component].shape
     if read.boundary is not None or len(extents) != len(node.shape):
         return read
@@ -76,7 +78,7 @@ def _neighbour(read: Read, node: Generate) -> Read:
     places: list[Expr] = []
     for k, (place, n) in enumerate(zip(read.args, extents, strict=True)):
         fits = node.shape[k] is n
-        if place is Index(k) and fits:  # in range for certain, at any border
+        if place is Index(k) and fits:  # in range with any boundary
             places.append(place)
             continue
         kind, off = _resolved(place, Index(k), n, fits)
@@ -90,9 +92,11 @@ def _neighbour(read: Read, node: Generate) -> Read:
 
 
 def _resolved(place: Expr, index: Index, n: Expr, fits: bool) -> tuple[str, int | None]:
-    """The boundary and the offset of a place resolved as a neighbour of `index`; None for others.
+    """The boundary and offset of an index resolved as a neighbour of `index`; None for other
+    indices.
 
-    `fits`: the index is below n."""
+    `fits`: `index` is below n.
+    """
     if not isinstance(place, Apply):
         return "", None
     if place.op.name == "remainder":
@@ -110,7 +114,7 @@ def _resolved(place: Expr, index: Index, n: Expr, fits: bool) -> tuple[str, int 
 
 
 def _modulo(e: Expr, index: Expr, n: Expr) -> int | None:
-    """The c of an expression that is index + c modulo n."""
+    """The c of an expression equal to index + c modulo n."""
     if e is index:
         return 0
     if not isinstance(e, Apply) or len(e.args) != 2:
@@ -123,7 +127,7 @@ def _modulo(e: Expr, index: Expr, n: Expr) -> int | None:
 
 
 def _clamped(e: Expr, index: Expr, n: Expr, fits: bool) -> int | None:
-    """The c of an expression that is index + c, kept within 0 … n − 1 where it may leave it."""
+    """The c of index + c, clamped to 0 … n − 1 at the ends that it may exceed."""
     last = apply_primitive("subtract", [n, constant(1)])
     above = below = False
     while isinstance(e, Apply) and e.op.name in ("minimum", "maximum"):
@@ -145,6 +149,6 @@ def _clamped(e: Expr, index: Expr, n: Expr, fits: bool) -> int | None:
 
 
 def _offsets(place: Expr, index: Expr) -> set[int]:
-    """The constants that are added to `index` in it."""
+    """The constants added to `index` in an expression."""
     steps = (split_constant(e) for e in walk((place,)))
     return {off for x, off in steps if x is index}

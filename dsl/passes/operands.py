@@ -1,8 +1,8 @@
-"""Which producers a matrix product may compute while it loads an operand.
+"""Decide which producers a matrix product may compute while loading an operand.
 
-A tile engine reads an operand's elements once for every tile that needs them: a light function of
-one or two arrays costs less there than a pass over memory, a heavy one more.  What is decided here
-holds for all extents; a backend weighs the rest when it knows them.
+A tile engine reads each element of an operand once per tile that needs it.  A cheap function of one
+or two arrays costs less there than a pass over memory, an expensive one more.  Decisions here hold
+for all extents; a backend decides the rest when extents are known.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from collections.abc import Sequence
 from ..expr import Cond, Expr, Foreign, Index, Loop, Read, While, walk
 from . import cost
 
-#: Types that a GPU has such engines for.
+#: Element types with tile engines on a GPU.
 ENGINES = frozenset(("float32", "int32", "uint32"))
-#: Arrays of the operand's extents that an element may be made from.
+#: The most arrays with the operand's extents that an element may be computed from.
 SOURCES = 2
-#: Operations of an element, at most: beyond that a pass over memory is cheaper at any size.
+#: The most operations per element: beyond this, a pass over memory is always cheaper.
 LIGHT = 16.0
 
 
 def sources(e: Expr) -> tuple[Read, ...] | None:
-    """The arrays that the element `e` at (Index(0), Index(1)) is read from in step: at places
-    affine in both.  It may read others along one index, as scales and offsets are.
+    """The arrays with the operand's extents that the element `e` at (Index(0), Index(1)) reads, at
+    indices affine in both.  It may also read arrays along one index, such as scales and offsets.
 
-    None where an engine cannot load what it needs: more arrays, places that depend on data,
-    boundaries, loops.
+    None if an engine cannot load its operands: too many arrays, data-dependent indices, boundaries,
+    loops.
     """
     found: dict[Read, None] = {}
     for x in walk((e,)):
@@ -45,7 +45,7 @@ def sources(e: Expr) -> tuple[Read, ...] | None:
 
 
 def why_not(body: Sequence[Expr], rank: int) -> str | None:
-    """Why a matrix product does not compute these elements while it loads them."""
+    """Why a matrix product does not compute these elements while loading them."""
     made = sources(body[0]) if len(body) == 1 and rank == 2 else None
     if made is None:
         return "a matrix product reads every element many times"

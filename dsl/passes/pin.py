@@ -1,8 +1,8 @@
-"""pin_order: `deterministic=True` of a program is one of every operation that needs it.
+"""pin_order: apply `deterministic=True` of a program to every operation that it affects.
 
-Permutes whose result depends on the order of updates (sums of floats, overwriting), folds of
-floats, which then group elements by their places in the array, however they are stored, and
-products with executions that add in any order are told.
+These are permutes whose result depends on the order of updates (sums of floats, overwriting), folds
+of floats, which then group elements by their index and not by their memory layout, and products
+with executions that add in an unspecified order.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .base import Context
 
 
 def pin_order(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
-    """Settings that pin orders become labels and options of operations."""
+    """Copy the setting to labels and options of operations."""
     if not context.settings.deterministic:
         return list(roots)
 

@@ -1,12 +1,12 @@
-"""recognise: idioms that a better kernel exists for.
+"""recognise: replace idioms for which a better kernel exists.
 
 * A sum of products over replicated rows and columns — `fold(+, 0, map(*, replicate…))`, written
-  any way that fuses to Σₖ a[…, i, k]·b[…, k, j] — is a matrix product.
-* A permute that adds one and the same number at every place is a histogram: skeletons count, in
-  32 bits whatever the type, and multiply at the end (a GPU's warp counts a place once).
+  in any way that fuses to Σₖ a[…, i, k]·b[…, k, j] — is a matrix product.
+* A permute that adds the same constant at every index is a histogram: skeletons count in 32 bits,
+  whatever the type, and multiply at the end (a warp of a GPU counts an index once).
 
-An explicit schedule on the fold suppresses recognition for it: a naive product under a column
-order stays what it says.
+An explicit schedule on the fold disables recognition: a naive product under a column order is
+executed as written.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .tested import may_be_outside
 
 
 def recognise_matmul(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
-    """Folds that are matrix products become `Matmul`."""
+    """Replace folds that are matrix products by `Matmul`."""
     if not context.settings.recognise:
         return list(roots)
 
@@ -40,17 +40,17 @@ def recognise_matmul(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
 
 def recognise_histogram(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
-    """Permutes that count are named for `explain()`; the graph says so already: `is_count`."""
+    """Note permutes that count for `explain()`; lowering recognises them by `is_count`."""
     for node in topological(roots):
         if isinstance(node, Permute) and node.combine is not None and not node.label.deterministic:
             counted = [is_count(node.combine, k, v) for k, v in enumerate(node.values)]
             if context.settings.recognise and all(counted):
-                context.notes.append(f"{node.label}: adding a constant at every place is a count")
+                context.notes.append(f"{node.label}: adding a constant at every index is a count")
     return list(roots)
 
 
 def is_count(combine: Combine, component: int, value: Expr) -> bool:
-    """Whether a component of a permute adds a constant of a type in which counts are exact."""
+    """Whether a component of a permute adds a constant, in a type in which counts are exact."""
     t, result = value.type, combine.results[component]
     exact = t.is_integer or (t.is_float and t.bits >= 32)
     return isinstance(value, Const) and exact and (
@@ -108,7 +108,7 @@ def _indices(e: Expr) -> set[Index]:
 
 
 def _plain(e: Expr) -> bool:
-    """A read (possibly cast) whose indices are the axes themselves or constants."""
+    """Whether this is a read (possibly cast) whose indices are axes or constants."""
     while isinstance(e, Apply) and e.op.name == "cast":
         e = e.args[0]
     return isinstance(e, Read) and e.boundary is None and all(

@@ -1,8 +1,8 @@
-"""How often a reader wants each element of what it reads, as far as its index expressions tell.
+"""How often a reader uses each element that it reads, as far as its index expressions show.
 
-Fusing a producer computes an element anew for each time that it is wanted, so this decides what is
-stored (vertical.py).  An index map is a tuple of expressions over the axes of the reader's domain
-and the counters of its loops, the *variables*; it repeats where it is not injective.
+Fusing a producer recomputes an element for each use, so this determines which arrays are stored
+(vertical.py).  An index map is a tuple of expressions over the axes of the reader's domain and the
+counters of its loops, the *variables*; it repeats where it is not injective.
 """
 
 from __future__ import annotations
@@ -12,33 +12,34 @@ from collections.abc import Iterable, Mapping, Sequence
 from ..expr import Apply, Const, Expr, Index, Loop, Read, Var, varies, walk
 from .cost import UNKNOWN_TURNS
 
-#: Wanted by all elements of a larger domain, whose number is unknown.
+#: Used by all elements of a larger domain of unknown size.
 FAR = 1000.0
-#: Wanted where data says: each element may be wanted once, never, or by all.
+#: Data-dependent uses: each element may be used once, never, or by all.
 GATHERED = 2.0
-#: On a GPU computing again hides behind memory: an H200 gains from storing at 32 times (3.8 × in a
-#: convolution of exp(sin x)) and at 256 (2.8 ×), loses at 8 (0.8 ×) and by gathers (0.67 ×, where a
-#: quarter of the elements is wanted, 0.9 × of a permutation, 0.95 × of a table for an image).
+#: On a GPU, recomputation hides behind memory access. An H200 gains from storing at 32 uses (3.8 ×
+#: in a convolution of exp(sin x)) and at 256 (2.8 ×), loses at 8 (0.8 ×) and for gathers (0.67 × if
+#: a quarter of the elements is used, 0.9 × for a permutation, 0.95 × for a table lookup of an
+#: image).
 MANY_ON_GPU = 16.0
 
 
 def counters(roots: Iterable[Expr]) -> dict[Expr, Expr]:
-    """The counters of the loops in `roots`, with the numbers of their turns."""
+    """The counters of the loops in `roots`, with their trip counts."""
     return {e.vars[0]: e.count for e in walk(roots, varies) if isinstance(e, Loop)}
 
 
 def times_read(args: Sequence[Expr], domain: Sequence[Expr | None],
                loops: Mapping[Expr, Expr], gpu: bool = False) -> float:  # fmt: skip
-    """How often an element is wanted at `args` by a reader over `domain` (extents; None where they
-    are not known) with these loops: 1, a small number, `GATHERED`, or `FAR`.  On a GPU what is not
-    worth an array counts as 1."""
+    """How often a reader over `domain` (extents; None if unknown) with these loops uses an element
+    at `args`: 1, a small number, `GATHERED`, or `FAR`.  On a GPU, counts too low to justify an
+    array become 1."""
     variables_of = _plain(args)
     everything = {e for e in variables_of if isinstance(e, Index | Var)}
     if not {Index(axis) for axis in range(len(domain))} <= everything:
         return FAR
     plain = [variables_of[a] for a in args]
     seen = {v for variables in plain for v in variables}
-    if everything - seen:  # some variables reach the place through data only
+    if everything - seen:  # the index depends on some variables only through data
         if any(_is_segment(a, loops) for a in args):
             return 1.0  # starts[i] + k
         if gpu:
@@ -51,14 +52,15 @@ def times_read(args: Sequence[Expr], domain: Sequence[Expr | None],
     for a, variables in zip(args, plain, strict=True):
         known, more = _overlap(a, counts, alone if len(variables) > 1 else set())
         times, unknown = times * known, unknown or more
-    if unknown:  # one guess for all loops: windows of unknown extents have some 32 places
+    if unknown:  # one guess for all loops: windows of unknown size have about 32 elements
         times *= UNKNOWN_TURNS
     times *= _folded(variables_of, counts)
     return 1.0 if gpu and times < MANY_ON_GPU else min(times, FAR)
 
 
 def _plain(args: Sequence[Expr]) -> dict[Expr, frozenset[Expr]]:
-    """All that indices are made of, with the variables in it that do not go through data."""
+    """All subexpressions of indices, with the variables on which they depend other than through
+    data."""
     found: dict[Expr, frozenset[Expr]] = {}
     nothing = frozenset[Expr]()
     for e in walk(args, varies):
@@ -73,14 +75,14 @@ def _plain(args: Sequence[Expr]) -> dict[Expr, frozenset[Expr]]:
 
 
 def _is_segment(e: Expr, loops: Mapping[Expr, Expr]) -> bool:
-    """`starts[i] + k`: the elements of a segment, one after the other."""
+    """Whether this is `starts[i] + k`: the consecutive elements of a segment."""
     if not (isinstance(e, Apply) and e.op.name == "add"):
         return False
     return any(x in loops for x in e.args) and any(isinstance(x, Read) for x in e.args)
 
 
 def _steps(e: Expr) -> dict[Expr, int] | None:
-    """Each variable of an affine index with its constant step; None where there is more to it."""
+    """Each variable of an affine index with its constant step; None if it is not affine."""
     found: dict[Expr, dict[Expr, int] | None] = {}
     for x in walk((e,), varies):
         found[x] = _steps_of(x, [found[a] for a in x.args]) if x.varies else {}
@@ -115,8 +117,8 @@ def _number(e: Expr | None) -> float:
 
 
 def _overlap(e: Expr, counts: Mapping[Expr, Expr | None], fixed: set[Expr]) -> tuple[float, bool]:
-    """How many combinations of variables come to the same sum, as those of windows do, `y[i + k]`;
-    and whether a loop of unknown length multiplies them."""
+    """How many combinations of variables give the same sum, as in windows `y[i + k]`; and whether a
+    loop with an unknown trip count contributes."""
     steps = {v: s for v, s in (_steps(e) or {}).items() if v not in fixed}
     times, reach, unknown = 1.0, 1.0, False
     for v, step in sorted(steps.items(), key=lambda p: (p[1], _number(counts.get(p[0])))):
@@ -132,8 +134,8 @@ def _overlap(e: Expr, counts: Mapping[Expr, Expr | None], fixed: set[Expr]) -> t
 def _folded(
     variables_of: Mapping[Expr, frozenset[Expr]], counts: Mapping[Expr, Expr | None]
 ) -> float:
-    """How many places a quotient, or a remainder, makes one of: `y[i // 4]`, `y[i % 256]`.  One
-    beside the other takes a place apart, as a reshape does, and makes nothing one."""
+    """How many indices a quotient or a remainder maps to one: `y[i // 4]`, `y[i % 256]`.  Both
+    together decompose an index, as a reshape does, and are injective."""
     moving = [e for e in variables_of if isinstance(e, Apply) and variables_of[e]]
     quotients = [e for e in moving if e.op.name in ("floor_divide", "quot")]
     remainders = [e for e in moving if e.op.name in ("remainder", "rem")]
@@ -147,6 +149,6 @@ def _folded(
         count = counts.get(*variables) if len(variables) == 1 else None
         if isinstance(count, Const) and isinstance(period, Const):
             times *= max(_number(count) / _number(period), 1.0)
-        elif count is None or period not in walk((count,)):  # else as td.roll does, or a padding
+        elif count is None or period not in walk((count,)):  # else it is like td.roll or padding
             times *= FAR
     return times

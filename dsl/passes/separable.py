@@ -1,10 +1,10 @@
-"""recognise_separable: a linear stencil whose weights are an outer product runs axis by axis.
+"""recognise_separable: compute a linear stencil whose weights are an outer product axis by axis.
 
-A 9 × 9 box or Gaussian costs 81 multiplications in one pass and 18 in two.  The weights must be
-literals of the stencil's function, the boundary one that treats axes independently, and the saving
-must exceed a round trip through memory.  An explicit schedule suppresses it.
+A 9 × 9 box or Gaussian takes 81 multiplications in one pass and 18 in two.  The weights must be
+literals in the stencil's function, the boundary must treat axes independently, and the saving must
+exceed a round trip through memory.  An explicit schedule disables the pass.
 
-    CPU   one operation an axis, the last axis first, through memory
+    CPU   one operation per axis, the last axis first, through memory
     GPU   one operation, a sum of sums: its skeleton computes the sum of every row once
 """
 
@@ -28,7 +28,7 @@ _INDEPENDENT = ("clamp", "mirror", "symmetric", "wrap")
 
 
 def recognise_separable(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
-    """Linear stencils with separable weights as a chain of one-dimensional ones."""
+    """Replace linear stencils with separable weights by a chain of one-dimensional ones."""
     if not context.settings.recognise:
         return list(roots)
 
@@ -44,7 +44,7 @@ def recognise_separable(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     return rewrite_graph(roots, change)
 
 
-#: Multiplications per element that nesting the sums must save.
+#: The multiplications per element that nested sums must save.
 NESTED_SAVING = 8
 
 
@@ -77,7 +77,8 @@ def _separated(node: Node, nested: bool) -> Node | None:
 
 
 def linear_form(element: Expr) -> tuple[Read, dict[Offsets, float]] | None:
-    """Σ weight·a[i + offset…] with constant weights over one array: a sample read and weights."""
+    """Σ weight·a[i + offset…] with constant weights over one array: (a sample read, the
+    weights)."""
     forms: dict[Expr, dict[Offsets, float] | float] = {}
     sample: Read | None = None
     for e in walk((element,)):
@@ -101,7 +102,7 @@ def linear_form(element: Expr) -> tuple[Read, dict[Offsets, float]] | None:
                 return None
             forms[e] = made
         elif isinstance(e, Index) or (isinstance(e, Apply) and e.type.is_integer):
-            continue  # part of a read's place
+            continue  # part of a read's index
         else:
             return None
     result = forms.get(element)
@@ -153,9 +154,11 @@ def _combined(name: str, parts: list[Any]) -> dict[Offsets, float] | None:
 
 
 def outer_factors(table: Any, tolerance: float) -> list[Any] | None:
-    """One vector per axis whose outer product is `table` to `tolerance` of its peak, else None.
+    """One vector per axis whose outer product is `table`, within `tolerance` times its peak, else
+    None.
 
-    The tolerance is a few roundings of the element type: literals were rounded to it."""
+    The tolerance is a few roundings of the element type, to which literals were rounded.
+    """
     if not np.isfinite(table).all() or not table.any():
         return None
     peak = np.unravel_index(np.argmax(np.abs(table)), table.shape)
@@ -172,7 +175,7 @@ def outer_factors(table: Any, tolerance: float) -> list[Any] | None:
 
 
 def _chain(node: Generate, read: Read, factors: list[Any], low: Any) -> Node:
-    """The last axis first: its reads are contiguous."""
+    """A stencil per axis, the last axis first, because its reads are contiguous."""
     source, component = read.node, read.component
     made: Any = None
     axes = [k for k in reversed(range(len(factors))) if len(factors[k]) > 1]
@@ -189,7 +192,7 @@ def _chain(node: Generate, read: Read, factors: list[Any], low: Any) -> Node:
                 continue
             place: list[Expr] = []
             for k in range(len(factors)):
-                # An axis of one weight still shifts; that shift belongs to the first pass.
+                # An axis with one weight may have an offset, which the first pass applies.
                 shift = int(low[k]) + (step if k == axis else 0)
                 move = k == axis or (position == 0 and k in scale)
                 place.append(_plus(Index(k), shift if move else 0))
@@ -215,7 +218,7 @@ def _chain(node: Generate, read: Read, factors: list[Any], low: Any) -> Node:
 
 
 def _nest(node: Generate, read: Read, factors: list[Any], low: Any) -> Node:
-    """Sums along the last axis inside sums along the one before: the arithmetic of `_chain`."""
+    """Sums along the last axis inside sums along the previous one: the arithmetic of `_chain`."""
     rank = len(factors)
     summed = [k for k in range(rank) if len(factors[k]) > 1]
     outer = factors[summed[0]]
@@ -230,7 +233,8 @@ def _nest(node: Generate, read: Read, factors: list[Any], low: Any) -> Node:
 
 
 def _summed(read: Read, sums: Sequence[tuple[int, Any]], shifts: list[int]) -> Expr:
-    """What is read so far from the element, summed with the weights along each axis in turn."""
+    """The read at these shifts from the element, summed with the weights along each axis of
+    `sums`."""
     if not sums:
         place = tuple(_plus(Index(k), s) for k, s in enumerate(shifts))
         return Read(read.node, read.component, place, read.boundary)

@@ -1,16 +1,16 @@
-"""short_folds: folds of short rows, as loops inside the kernels that read them.
+"""short_folds: compute folds of short rows as loops inside the kernels that read them.
 
     d = Σₖ (x[i, k] − c[j, k])²;  argmin over j of d[i, j]   →   one kernel, in which Σ is a loop
 
-A fold of a few elements for each of very many results would be a kernel whose results cost more to
-store, and to load again, than to compute.  How long rows are is known when a program runs, so the
-graph stays as it is, and a backend asks here: which folds a kernel may compute itself (`Short`),
-and what it is then (`Short.of`).  Only a fold that one kernel reads, each result at most once, is
-taken in, so nothing is computed twice.
+A fold of few elements for each of very many results would be a kernel whose results cost more to
+store and load than to compute.  The length of rows is known only at run time, so the graph is not
+changed; instead a backend asks which folds a kernel may compute itself (`Short`), and for the
+resulting kernel (`Short.of`).  A fold is inlined only if one kernel reads it, each result at most
+once, so nothing is computed twice.
 
-Rows of fewer than `SHORT_ROW` elements are folded one element after the other, from the left,
-however a fold is computed, so the loop gives the very bits that would have been stored.  A fold
-that stays alone is then a `Generate`, with a loop for each element.
+Rows with fewer than `SHORT_ROW` elements are always folded sequentially from the left, so the loop
+gives exactly the bits that would have been stored.  A short fold that is not inlined becomes a
+`Generate` with a loop per element.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from ..expr import (
 from ..graph import Fold, FoldSeg, Generate, Leaf, Node, Permute, topological
 from .vertical import Uses, find_uses
 
-#: The fields of a kernel that hold what it computes for each element.
+#: The fields of a kernel with its per-element expressions.
 FIELDS = ("elements", "epilogue", "target", "values", "valid")
 
 
@@ -49,16 +49,16 @@ def length(fold: Fold) -> Expr:
 
 
 def is_short(count: int) -> bool:
-    """Whether rows of so many elements are folded one after the other."""
+    """Whether rows with so many elements are folded sequentially."""
     return 0 < count < SHORT_ROW
 
 
 @dataclass(frozen=True)
 class Short:
-    """Which folds of a program are computed as loops where their rows are short.
+    """The folds of a program that are computed as loops if their rows are short.
 
-    `alone` are all of them, with their `Generate`; `reader` has the kernel that takes one in, if
-    there is one; `worth` on what condition (a host expression over extents), if there is one.
+    `alone`: all of them, with their `Generate`; `reader`: the kernel that inlines a fold, if any;
+    `worth`: the condition (a host expression over extents) for inlining it, if any.
     """
 
     alone: dict[Node, Generate] = field(default_factory=dict)
@@ -66,8 +66,8 @@ class Short:
     worth: dict[Node, Expr] = field(default_factory=dict)
 
     def inside(self, node: Node) -> tuple[Fold, ...]:
-        """The folds that may be loops in the kernel of `node`, what they read first; it may be one
-        itself."""
+        """The folds that may be loops in the kernel of `node`, operands first; may include
+        `node`."""
         found: dict[Node, None] = {}
         for inner in _read(node):
             if self.reader.get(inner) is node:
@@ -78,8 +78,8 @@ class Short:
 
     def loops(self, node: Node, count: Callable[[Fold], int | None],
               holds: Callable[[Expr], Any] = bool) -> frozenset[Node]:  # fmt: skip
-        """The folds that are loops in the kernel of `node` where their rows have `count` elements
-        (None: nobody knows) and `worth` `holds`."""
+        """The folds that are loops in the kernel of `node`, if their rows have `count` elements
+        (None: unknown) and `holds` is true for their `worth`."""
         found: set[Node] = set()
         for fold in reversed(self.inside(node)):
             reader = self.reader.get(fold)
@@ -91,7 +91,8 @@ class Short:
         return frozenset(found)
 
     def of(self, node: Node, loops: Set[Node]) -> Node:
-        """The kernel of `node` where `loops`, some of `inside(node)`, have short rows."""
+        """The kernel of `node` in which the folds `loops`, a subset of `inside(node)`, are
+        loops."""
         made = self.alone[node] if node in loops else node
         bodies = {
             inner: self.of(inner, loops) for inner in _read(node)
@@ -123,8 +124,8 @@ class Short:
 
 
 def short_folds(roots: Sequence[Leaf], settings: Settings) -> Short:
-    """The folds of an optimised program that are loops where their rows are short; none in checked
-    mode, whose errors name the kernels as they were written."""
+    """The folds of an optimised program that are loops if their rows are short; none in checked
+    mode, whose errors name kernels as written."""
     if settings.check:
         return Short()
     made = {n: _as_loops(n) for n in topological(roots) if isinstance(n, Fold)}
@@ -137,7 +138,7 @@ def short_folds(roots: Sequence[Leaf], settings: Settings) -> Short:
 
 
 def _only_reader(node: Node, use: Uses) -> Node | None:
-    """The kernel that reads each result at most once, if there is no other."""
+    """The only kernel that reads a fold's results, if it reads each at most once."""
     readers = {reader for reader, _ in use.reads}
     if use.whole is not None or use.by_other_region or use.times > 1 or len(readers) != 1:
         return None
@@ -148,7 +149,7 @@ def _only_reader(node: Node, use: Uses) -> Node | None:
 
 
 def _as_loops(node: Fold) -> Generate | None:
-    """The results of a fold, each by a loop over its row; None where its order would be another."""
+    """A fold as one loop per row; None if that would change the order of operations."""
     if len(node.inner) != 1 or not node.outer or node.label.ordered:
         return None
     known = (Const, Extent, Apply)
@@ -176,7 +177,7 @@ def _as_loops(node: Fold) -> Generate | None:
 
 
 def _start(node: Fold) -> tuple[Expr, ...] | None:
-    """What a row may be folded from, from its first element on; None where nothing is neutral."""
+    """A neutral initial value for folding a row; None if there is none."""
     better = argument_of(node.combine)
     if better is None:
         return identities(node.combine)

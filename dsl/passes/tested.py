@@ -1,9 +1,9 @@
-"""Indices that are tested: in a checked program those of every operation that is written.
+"""Index tests of checked programs, which cover every operation as written.
 
-What an element reads outside its array is an error, whether the element counts for a result or not:
-of a component that nobody uses, before a slice, in the operand of `x * 0`.  So a checked program
-keeps operations whole where one that reads them would leave some of their indices out, and what
-simplifying leaves behind (`also`, simplify.py).  All others need neither.
+A read out of range is an error even if the element does not affect a result: in an unused
+component, before a slice, in an operand of `x * 0`.  So a checked program computes a producer in
+full if its reader would skip some of its indices, and keeps the reads left over by simplification
+(`also`, simplify.py).  Unchecked programs need neither.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .base import Context
 
 
 def drop_tested(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
-    """`also(x, y)` → `x`, in programs that are not checked."""
+    """`also(x, y)` → `x`, in unchecked programs."""
     order = list(topological(roots))
     if context.settings.check or not _has_tested(order):
         return list(roots)
@@ -41,7 +41,7 @@ def _has_tested(nodes: Iterable[Node]) -> bool:
         everything += node.expressions()
         for check in node.checks:
             everything += (check.left, check.right)
-    # Every program pays for this.
+    # Every program incurs the cost of this test.
     return any(True for e in walk(everything) if type(e) is Apply and e.op is _ALSO)
 
 
@@ -54,19 +54,18 @@ class _Dropping(Rebuilder):
 
 
 def keeps_tests(body: Sequence[Expr], shape: Shape, readers: Iterable[tuple[Node, Read]]) -> bool:
-    """Whether every index is tested where the `readers` compute what they read: those of `body`, an
-    expression a component over the domain `shape`, and their own.
-    """
+    """Whether inlining into `readers` still tests every index: those in `body`, with one expression
+    per component over the domain `shape`, and the readers' own."""
     found = list(readers)
     if any(
         may_be_outside(e, node.iteration_space()) for node, e in found
-    ):  # of the array that then is none
+    ):  # an index of the array that would vanish
         return False
     read = {e.component for _, e in found}
     whole = {e.component for node, e in found if _reads_all(node, e)}
     for k, e in enumerate(body):
         reads = [x for x in walk((e,)) if isinstance(x, Read)]
-        if reads and k not in read:  # nobody would ask for these arrays, and test their indices
+        if reads and k not in read:  # these indices would not be tested
             return False
         if k not in whole and any(may_be_outside(x, shape) for x in reads):
             return False
@@ -74,8 +73,8 @@ def keeps_tests(body: Sequence[Expr], shape: Shape, readers: Iterable[tuple[Node
 
 
 def may_be_outside(read: Read, over: Sequence[Expr | None]) -> bool:
-    """Whether an index is not plainly one of its axis; `over`: extents of the reader's axes, as far
-    as they are known."""
+    """Whether an index is not provably in range; `over`: extents of the reader's axes, None if
+    unknown."""
     extents = read.node.outputs[read.component].shape
     places = zip(read.args, extents, strict=True)
     return read.boundary is None and not all(_is_inside(i, n, over) for i, n in places)
@@ -88,7 +87,7 @@ def _is_inside(index: Expr, extent: Expr, over: Sequence[Expr | None]) -> bool:
 
 
 def _reads_all(reader: Node, read: Read) -> bool:
-    """Whether a kernel reads every element, whatever it finds, at places that are inside."""
+    """Whether a kernel unconditionally reads every element, at indices in range."""
     if not isinstance(reader, Generate | Fold | Scan) or read.boundary is not None:
         return False
     over, extents = reader.iteration_space(), read.node.outputs[read.component].shape
@@ -99,7 +98,7 @@ def _reads_all(reader: Node, read: Read) -> bool:
 
 
 def _is_unguarded(e: Expr, roots: Sequence[Expr]) -> bool:
-    """Whether `roots` cannot be computed without `e`."""
+    """Whether evaluating `roots` always evaluates `e`."""
     stack, seen = list(roots), set[Expr]()
     while stack:
         x = stack.pop()

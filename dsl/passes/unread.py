@@ -1,9 +1,9 @@
-"""drop_unread: what nobody reads is not stored.
+"""drop_unread: do not store components that are not read.
 
     s = stencil(…of tuples…);  p, q = unzip(s);  return p, imap(…, q)
 
-After fusion the kernel of `s` makes three components, and the second one is read in its registers
-only.  Kernels keep the components that a result, another kernel or the host asks for.
+After fusion the kernel of `s` computes three components, the second of which is read only in
+registers.  Kernels store only components read by a result, another kernel or the host.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from .base import Context
 
 
 def drop_unread(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
-    """The graph without components that nobody reads (those of libraries and permutes stay, and
-    in checked programs all, whose indices are tested)."""
+    """The graph without unread components.  Those of libraries and permutes stay, and in checked
+    programs all, because their indices are tested."""
     if context.settings.check:
         return list(roots)
     order = list(topological(roots))
     read = set(roots)
-    kept: dict[Node, tuple[Node, list[int]]] = {}  # shortened nodes, and which components are left
+    kept: dict[Node, tuple[Node, list[int]]] = {}  # shortened nodes, and the remaining components
     for node in reversed(order):
         left = [k for k in range(len(node.outputs)) if Leaf(node, k) in read]
         if left:
@@ -49,7 +49,7 @@ def drop_unread(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
 
 def _with_only(node: Any, components: list[int]) -> Node:
-    """The node with these components alone, where it can do without the others."""
+    """The node with only these components, if it does not need the others."""
     if len(components) == len(node.outputs) or isinstance(node, Input):
         return node  # type: ignore[no-any-return]
     if isinstance(node, Generate):

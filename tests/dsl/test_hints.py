@@ -47,12 +47,12 @@ def of_the_run(build, *numbers):
     return lambda: td.jit(build)(A, *numbers)
 
 
-IN_A_CLOSURE = r".*goes into a closure, one program for each value: td\.jit\(lambda a: f\(a, \w+=…"
+IN_A_CLOSURE = r".*into a closure, one program per value: td\.jit\(lambda a: f\(a, \w+=…"
 MISTAKES = {
     "an array among indices": (
         lambda: td.use(A)[:, td.use(ROWS)],
         td.TracingError,
-        r"axis 1 stands beside others.*td\.take\(a, indices, axis=1\)",
+        r"axis 1 is combined with other indices.*td\.take\(a, indices, axis=1\)",
     ),
     "a list among indices": (lambda: td.use(A)[0, [1, 2]], td.TracingError, r"td\.take\("),
     "two arrays of indices": (lambda: td.use(A)[ROWS, ROWS], td.TracingError, r"rows\[k\]"),

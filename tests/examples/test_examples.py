@@ -342,7 +342,7 @@ def test_spmv_of_a_matrix_without_entries() -> None:
 
 
 def test_pagerank() -> None:
-    made = pagerank.main(batches=8, sites=2, links=4, turns=3)
+    made = pagerank.main(batches=8, sites=2, links=4, iterations=3)
     sources = made.values.pop("sources")
     count = len(sources)
     share = 1 / np.maximum(np.bincount(sources.ravel(), minlength=count), 1)
@@ -359,7 +359,7 @@ def test_pagerank() -> None:
 
 def test_pagerank_without_metis(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pymetis", None)
-    made = runpy.run_path(pagerank.__file__)["main"](batches=4, sites=2, links=2, turns=1)
+    made = runpy.run_path(pagerank.__file__)["main"](batches=4, sites=2, links=2, iterations=1)
     assert len(made.tables[0].rows) == 3 and "treadle[schedules]" in str(made)
 
 
@@ -411,10 +411,10 @@ def test_kmeans(portrait: Path, tmp_path: Path) -> None:
     made = kmeans.main(tmp_path, image=portrait, colours=4, most=6)
     rgb = _show.photograph(portrait).reshape(-1, 3)
     centres = kmeans.seeds(rgb, 4).astype(np.float64)
-    for _ in range(made.values["turns"]):
+    for _ in range(made.values["iterations"]):
         labels = np.argmin(((rgb[:, None] - centres) ** 2).sum(axis=2), axis=1)
         centres = np.array([rgb[labels == k].mean(axis=0) for k in range(4)])
-    assert 1 < made.values["turns"] <= 6
+    assert 1 < made.values["iterations"] <= 6
     assert_allclose(made.values["centres"], centres, rtol=1e-5)
     labels = np.argmin(((rgb[:, None] - centres) ** 2).sum(axis=2), axis=1)
     assert np.mean(made.values["labels"] != labels) < 0.005

@@ -342,7 +342,7 @@ def test_every_layer_does_something_or_is_told() -> None:
 @pytest.mark.parametrize(
     ("make", "whose"),
     [
-        (lambda x, s: td.compute(x * 2, schedule=s), "what is kept has"),
+        (lambda x, s: td.compute(x * 2, schedule=s), "its operand has its own"),
         (lambda x, s: td.iterate(2, lambda y: y * 2, x, schedule=s), "operations in its body"),
         (lambda x, s: td.cond(td.the(td.sum(x)) > 0, x * 2, x, schedule=s), "of its sides"),
     ],
@@ -350,7 +350,7 @@ def test_every_layer_does_something_or_is_told() -> None:
 def test_what_computes_nothing_says_who_has_schedules(make: Any, whose: str) -> None:
     program = td.jit(lambda x: make(x, Column(8)), backend="native").lower(FLOATS[7, 33])
     text = " ".join(program.explain().split())
-    assert "schedule Column(8): no effect, for it computes nothing itself" in text
+    assert "schedule Column(8): no effect: it computes nothing itself" in text
     assert whose in text
 
 

@@ -111,5 +111,5 @@ def test_a_backend_is_one_folder() -> None:
     assert text.startswith("// gfx942") and "thread" in text and "sin" in text
     assert "sum" in program.explain("hip")
     assert td.backends()["hip"] == "unavailable: it prints text only"
-    with pytest.raises(td.BackendUnavailable, match="(?s)prints text only.*Read it"):
+    with pytest.raises(td.BackendUnavailable, match=r"(?s)prints text only.*Read it"):
         td.jit(lambda a: a + 1, backend="hip")(A)

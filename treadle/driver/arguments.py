@@ -1,4 +1,5 @@
-"""Arguments of compiled functions: the program that they select, and what it is called with."""
+"""Arguments of compiled functions: the signature that selects a program, and its run-time
+values."""
 
 from __future__ import annotations
 
@@ -79,7 +80,7 @@ def _key_of(a: Any, flat: list[Any]) -> Any:
 
 
 def symbol(a: Any, inputs: list[Input], params: list[Param], name: str) -> Any:
-    """The traced stand-in of one argument."""
+    """The traced symbol for one argument."""
     kind = kind_of_literal(a)
     if kind is not None or isinstance(a, np.generic):
         t = DEFAULT_OF_KIND[kind] if kind is not None else as_type(a.dtype)
@@ -111,7 +112,7 @@ def symbol(a: Any, inputs: list[Input], params: list[Param], name: str) -> Any:
 
 
 def split_arguments(flat: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """Arrays and scalars apart, each in order."""
+    """Separate arrays and scalars, each in order."""
     data: list[Any] = []
     scalars: list[Any] = []
     for a in flat:
@@ -123,8 +124,9 @@ def split_arguments(flat: Sequence[Any]) -> tuple[list[Any], list[Any]]:
 
 
 _ARGUMENTS = (
-    "Pass arrays (np.asarray(x) makes one), numbers, and tuples, lists or dicts of them.  An object"
-    ", as the self of a method, goes into a closure: self.step = td.jit(lambda a: self.advance(a))."
+    "Pass arrays (np.asarray(x) makes one), numbers, and tuples, lists or dicts of them.  Put "
+    "an object, as the self of a method, into a closure: "
+    "self.step = td.jit(lambda a: self.advance(a))."
 )
 
 
@@ -133,7 +135,8 @@ def _arrays_and_numbers(arrays: int, numbers: int) -> str:
 
 
 def bind(program: TracedProgram, args: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """Arguments for a Program called directly; ranks and types must be the traced ones."""
+    """Validate the arguments of a Program called directly: ranks and types must be the traced
+    ones."""
     flat, _ = signature(args)
     data, scalars = split_arguments(flat)
     if len(data) != len(program.arguments) or len(scalars) != len(program.params):

@@ -1,11 +1,11 @@
-"""What the driver gives to the language (`dsl/evaluator.py`)."""
+"""The driver's implementation of the language's `Evaluator` (`dsl/evaluator.py`)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-# (They offer what the language asks for later.)
+# (Imported for their `later.offer` calls.)
 import treadle.dsl.elsewhere
 import treadle.dsl.names
 import treadle.dsl.printer  # noqa: F401
@@ -19,7 +19,7 @@ from .program import Program
 
 
 class Driver:
-    """The evaluator of this package, whose public names are `names`."""
+    """The evaluator of this package; `names` are its public names."""
 
     def __init__(self, names: Mapping[str, Any]) -> None:
         self.names = names

@@ -1,7 +1,7 @@
-"""`explain`: what a program became, in words a scientist can follow.
+"""`explain`: describe a compiled program in plain words.
 
-For every kernel, in order of launch: what was fused into it, where it reads, how many bytes it
-moves and how much it computes; then why kernels are apart.
+For every kernel, in launch order: what was fused into it, where it reads, how many bytes it moves
+and how much it computes; then why kernels were not fused.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ from treadle.tuning.report import measured_lines
 
 WIDTH = 96
 INDENT = "  "
-#: Seconds below which what a kernel takes is its launch.
+#: Shorter kernels, in seconds, are dominated by their launch.
 _SHORTEST = 1e-6
 
 _CLASSES = {
-    "horizontal": "elements of one row share what they read (one piece of memory serves several)",
-    "vertical": "neighbouring rows share what they read, or its cache lines (cheap while held)",
+    "horizontal": "elements of one row share what they read (one memory sector serves several)",
+    "vertical": "neighbouring rows share what they read, or its cache lines (cheap while cached)",
     "streaming": "every element is read once: nothing to gain from a cache",
-    "random": "the places depend on data: no order can be planned",
+    "random": "the indices depend on data: no order can be planned",
 }
 _BORDERS = {
     "clamp": "outside, the nearest element at the edge",
@@ -61,12 +61,12 @@ _BORDERS = {
     "symmetric": "outside, the array reflected beyond its edge",
     "wrap": "outside, the opposite side",
     "constant": "outside, a given value",
-    "function": "outside, a given function of the place",
+    "function": "outside, a given function of the index",
 }
 
 
 def explain(program: Any) -> str:
-    """The whole explanation as text, lines of at most about 96 characters."""
+    """The explanation as text, with lines of at most about 96 characters."""
     names = Names(program)
     short = ShortRows(names)
     words: dict[str, str] = {}
@@ -109,7 +109,7 @@ def _headline(program: Any, names: Names, short: ShortRows) -> str:
 
 
 def _is_empty(node: Node, names: Names) -> bool:
-    """Whether a kernel has no results here, and is not launched."""
+    """Whether a kernel has no results for these extents, and is not launched."""
     made = isinstance(node, Fold | Generate | Scan)
     return made and all(names.size(out.shape) == 0 for out in node.outputs)
 
@@ -130,7 +130,7 @@ def _inputs(names: Names) -> list[str]:
 
 
 def _remarks(program: Any) -> list[str]:
-    """What the backend has to say about how it runs the program."""
+    """The backend's remarks on how it runs the program."""
     remarks = offered(program.backend, "remarks")
     found = [] if remarks is None else remarks(program)
     return [*found, ""] if found else []
@@ -149,7 +149,7 @@ def title(node: Node, names: Names) -> str:
 
 
 def _steering(node: Node, names: Names) -> list[str]:
-    """A loop or a branch: what repeats, or what decides."""
+    """A loop or a branch: what is repeated, or what decides."""
     name = names.loops[node]
     if isinstance(node, ArrayLoop):
         turns = "until its test fails" if node.count is None else (
@@ -158,24 +158,24 @@ def _steering(node: Node, names: Names) -> list[str]:
             f"{names.inputs[s]} starts as {names.array(first)}, becomes {names.array(new)}"
             for s, first, new in zip(node.state, node.init, node.body, strict=True)
         ]
-        rows = [(name, states), *_unordered(node, "the operations in its body have")]
+        rows = [(name, states), *_unordered(node, "the operations in its body have their own")]
         return [f"Repeat {turns}: {title(node, names)}", *_rows(rows)]
     if isinstance(node, Branch):
         sides = [
             f"{names.array(a)} or {names.array(b)}"
             for a, b in zip(node.then, node.other, strict=True)
         ]
-        rows = [(name, sides), *_unordered(node, "the operations of its sides have")]
+        rows = [(name, sides), *_unordered(node, "the operations of its sides have their own")]
         return [f"Choose: {title(node, names)}", *_rows(rows)]
-    rows = _unordered(node, "what is kept has")
+    rows = _unordered(node, "its operand has its own")
     return [f"Keep in memory: {title(node, names)}", *_rows(rows)]
 
 
 def _unordered(node: Node, others: str) -> list[tuple[str, list[str]]]:
-    """A row about the schedule of what computes nothing itself."""
+    """A row for the schedule of a node that computes nothing itself."""
     if not node.label.ordered:
         return []
-    told = f"{node.label.schedule!r}: no effect, for it computes nothing itself: {others} their own"
+    told = f"{node.label.schedule!r}: no effect: it computes nothing itself; {others}"
     return [("schedule", _hung(told))]
 
 
@@ -204,7 +204,7 @@ def _kernel(node: Node, names: Names, words: dict[str, str], short: ShortRows) -
 
 def _schedule(node: Node, names: Names, product: Sequence[tuple[str, list[str]]],
               short: ShortRows) -> list[str]:  # fmt: skip
-    """What the user asked for or what was chosen, from what and why; then what is launched."""
+    """The given or the chosen schedule, with reasons; then the launch configuration."""
     program, schedule = names.program, node.label.schedule
     given = "none given" if schedule is None else shown(schedule)
     lowering = offered(program.backend, "lowering")
@@ -223,7 +223,7 @@ def _schedule(node: Node, names: Names, product: Sequence[tuple[str, list[str]]]
     what = told(short.made(node), context, names.known)
     if _is_plain(found):
         found = found[1:]
-        if schedule is None and len(found) > 1:  # nobody asked: the candidates are for who asks
+        if schedule is None and len(found) > 1:  # show candidates only for an explicit Auto()
             found = [found[0], "schedule=Auto() shows the candidates"]
     if context.schedule is not None:
         name = repr(context.schedule)
@@ -236,31 +236,31 @@ def _schedule(node: Node, names: Names, product: Sequence[tuple[str, list[str]]]
 
 
 def _measured(node: Node, names: Names) -> list[tuple[str, list[str]]]:
-    """What `tune` found for a kernel on this device, at these extents."""
+    """The results of `tune` for a kernel on this device, at these extents."""
     lines = measured_lines(names, node, names.tuning)
     return [("measured", [part for line in lines for part in _hung(line)])] if lines else []
 
 
 def _hung(text: str) -> list[str]:
-    """A sentence in lines; a row of a table as it is."""
+    """A sentence wrapped to lines; a row of a table unchanged."""
     if len(text) <= WIDTH - 13 or "  " in text.strip():
         return [text]
     return textwrap.wrap(text, WIDTH - 13, subsequent_indent=INDENT)
 
 
 def _is_chosen(schedule: Any) -> bool:
-    """Whether all of it is left to treadle."""
+    """Whether treadle chooses the entire schedule."""
     return schedule is None or schedule in (Auto(), Tuned())
 
 
 def _is_plain(found: Sequence[str]) -> bool:
-    """Whether reasons begin with the name of what is done without a schedule."""
+    """Whether reasons begin with the name of the default."""
     return bool(found) and found[0] == PLAIN
 
 
 def _other_than_ours(node: Node, product: Sequence[tuple[str, list[str]]], library: bool
                      ) -> str | None:  # fmt: skip
-    """Who computes a node that is no kernel of the skeletons."""
+    """A description of what computes a node, if that is not a kernel of the skeletons."""
     if isinstance(node, Library):
         return f"the library's {node.operation.name}"
     if not isinstance(node, Matmul):
@@ -286,7 +286,7 @@ def _product(node: Matmul, names: Names) -> list[tuple[str, list[str]]]:
 
 
 def fused(node: Node) -> list[str]:
-    """Labels with places; equal ones are counted."""
+    """Labels with locations; equal ones are counted."""
     counts: dict[str, int] = {}
     for label, where in node.fused:
         spot = place(where)
@@ -323,8 +323,8 @@ def _reads(node: Node, found: Sequence[Access], names: Names, words: dict[str, s
 
 
 def _in_place(node: Node, leaf: Leaf, names: Names) -> bool:
-    """Whether these are the defaults of a permute that nobody else reads: its kernel updates them
-    where they are."""
+    """Whether these are the defaults of a permute without other readers, which its kernel updates
+    in place."""
     if not isinstance(node, Permute) or isinstance(leaf.node, Input):
         return False
     others = (le for n in names.kernels if n is not node for le in n.inputs())
@@ -339,7 +339,9 @@ def _writes(node: Node, names: Names, words: dict[str, str]) -> list[str]:
         if linear is not None:
             target = Access(node.leaf(), linear, (offset,), kind, None, frozenset())
         how = "overwriting" if node.combine is None else f"combined with {called(node.combine)}"
-        words.setdefault("scattered", "written at computed places; equal places are combined")
+        words.setdefault(
+            "scattered", "written at computed indices; values at equal indices are combined"
+        )
         lines = [f"{t}  scattered at {show_access(target, names.atom)}, {how}" for t in types]
         return [*lines, *_dropped(node)]
     if isinstance(node, Fold) and node.inner:
@@ -358,7 +360,7 @@ def _writes(node: Node, names: Names, words: dict[str, str]) -> list[str]:
 
 
 def _dropped(node: Permute) -> list[str]:
-    """What values lose that are cast to the type of a permute's defaults."""
+    """Notes on fractions lost by casting values to the type of a permute's defaults."""
     casts = (v for v in node.values if isinstance(v, Apply) and v.op.name == "cast")
     lossy = {(v.args[0].type, v.type) for v in casts if v.args[0].type.is_float}
     return [
@@ -370,7 +372,7 @@ def _dropped(node: Permute) -> list[str]:
 
 def _costs(node: Node, found: Sequence[Access], names: Names, words: dict[str, str]) -> list[
         tuple[str, list[str]]]:  # fmt: skip
-    """Memory, work and intensity."""
+    """Memory traffic, operations and intensity."""
     replaced = isinstance(node, Permute) and node.combine is None
     kept = (le for le in node.operands() if not (replaced and _in_place(node, le, names)))
     leaves = dict.fromkeys([*(a.leaf for a in found), *kept])
@@ -409,7 +411,7 @@ def _costs(node: Node, found: Sequence[Access], names: Names, words: dict[str, s
         total = each * elements + after * (finished or 0)
         work += f", {rounded(total)} in all"
     if cost.guesses_turns((*node.per_element(), *_epilogue(node)), names.value):
-        work += f" (loops of unknown length as {cost.UNKNOWN_TURNS:.0f} turns)"
+        work += f" (loops of unknown length as {cost.UNKNOWN_TURNS:.0f} iterations)"
     rows.append(("work", [work]))
     byte: float | None = per_read + per_written or None
     spent = each + after
@@ -424,8 +426,9 @@ def _costs(node: Node, found: Sequence[Access], names: Names, words: dict[str, s
 
 
 def _limit(program: Any, work: float, moved: float, whole: bool) -> str:
-    """Whether additions or bytes take the program's device longer; of a `whole` kernel on a GPU
-    also how long (what a CPU takes varies with the machine: `Auto` and `treadle ceilings`)."""
+    """Whether arithmetic or memory limits the program on its device; for an entire kernel (`whole`)
+    on a GPU also the time.  (Times on a CPU vary with the machine: `Auto` and `treadle ceilings`.)
+    """
     device = device_of(program)
     computing, moving = work / (2 * device.issue * device.lanes), moved / device.dram
     what = "memory" if computing < moving else "arithmetic"
@@ -437,14 +440,14 @@ def _limit(program: Any, work: float, moved: float, whole: bool) -> str:
 
 
 def _epilogue(node: Node) -> tuple[Expr, ...]:
-    """What is computed once per result of a reduction, not once per element."""
+    """The expressions computed once per result of a reduction, not once per element."""
     reduces = isinstance(node, Fold | FoldSeg | Matmul)
     return tuple(getattr(node, "epilogue", ())) if reduces else ()
 
 
 def _work(node: Node, names: Names) -> tuple[float, int | None, float, int | None]:
-    """(additions per element of the domain, number of elements of the domain, additions per result
-    of a reduction, number of results)."""
+    """(additions per element of the domain, elements of the domain, additions per result of a
+    reduction, number of results)."""
     epilogue = _epilogue(node)
     after = cost.arithmetic(epilogue, names.value)
     finished = names.size(node.leaves[0].shape) if node.leaves else None
@@ -486,7 +489,7 @@ def _recognised(program: Any) -> list[str]:
 
 
 def _apart(program: Any, names: Names, short: ShortRows) -> list[str]:
-    """Why kernels that read each other's results are not one kernel."""
+    """Why kernels that read each other's results were not fused."""
     kept = program.history.context.kept if program.history.context else {}
     read_by: dict[Node, list[int]] = {}
     for node in topological(program.roots):
@@ -510,7 +513,7 @@ def _apart(program: Any, names: Names, short: ShortRows) -> list[str]:
 
 
 def _rows(rows: Sequence[tuple[str, list[str]]]) -> list[str]:
-    """Headed lines, further lines of a heading below its first."""
+    """Lines with headings; further lines of a heading are aligned below the first."""
     width = max([9, *(len(head) for head, _ in rows)]) + 2
     lines = []
     for head, texts in rows:
@@ -520,7 +523,7 @@ def _rows(rows: Sequence[tuple[str, list[str]]]) -> list[str]:
 
 
 def _table(rows: Sequence[tuple[str, ...]], indent: str = INDENT) -> list[str]:
-    """Aligned columns, two spaces apart."""
+    """Aligned columns, separated by two spaces."""
     if not rows:
         return []
     widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]

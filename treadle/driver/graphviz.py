@@ -1,4 +1,4 @@
-"""The picture of a program: its fused graph in Graphviz's language."""
+"""The fused graph of a program in Graphviz's language."""
 
 from __future__ import annotations
 

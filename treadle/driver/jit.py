@@ -1,4 +1,4 @@
-"""`run` and `jit`: from expressions and Python functions to results."""
+"""`run` and `jit`: compute expressions and compile Python functions."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def _backend(name: str | None) -> str:
 def run(
     expr: Any, *, backend: str | None = None, schedule: Any = None, check: bool | None = None
 ) -> Any:
-    """Compute an expression (or a tuple, list or dict of them) and return arrays.
+    """Compute an expression (or a tuple, list or dict of expressions) and return arrays.
 
-    Host inputs give NumPy results.  `schedule` is for the operation that makes the result.
+    Host inputs give NumPy results.  `schedule` applies to the operation that computes the result.
 
     >>> import treadle as td
     >>> td.run(td.iota(4) ** 2)
@@ -72,19 +72,18 @@ def run(
     return Program(leaves, tree, chosen, name).execute(())
 
 
-#: Programs that a function keeps under each settings, those that were looked up last.
+#: The programs kept per function and settings: the most recently used ones.
 PROGRAMS = 256
 
 
 class _Programs(OrderedDict[Any, Program]):
-    """By signature; the one that was looked up last is the last.  (A call that is repeated looks
-    nothing up.)"""
+    """Programs by signature, least recently used first.  (Replayed calls do not look up.)"""
 
     def find(self, key: Any) -> Program | None:
         try:
             self.move_to_end(key)
             return self[key]
-        except KeyError:  # also where another thread has just dropped it
+        except KeyError:  # possibly just dropped by another thread
             return None
 
     def keep(self, key: Any, program: Program) -> None:
@@ -107,10 +106,10 @@ class Jit:
         self._function, self._backend, self._changes = function, backend, changes
         self._overrides = overrides or {}
         self._programs: dict[Settings, _Programs] = {}
-        # The programs under the settings of the last call, found without hashing these.
+        # The programs for the settings of the last call, found without hashing the settings.
         self._recent: tuple[Settings, _Programs] = (settings(), _Programs())
         self._programs[self._recent[0]] = self._recent[1]
-        # What repeats calls that were made under these settings, without looking at types again.
+        # Replays calls made under these settings, without inspecting types again.
         self._replay: tuple[Settings | None, Callable[..., Any]] = (None, _never)
         self.tuning: Any = None
 
@@ -140,7 +139,7 @@ class Jit:
                 args = self._positional(args, kwargs)
             for a in args:
                 if isinstance(a, Array | Scalar):
-                    return self._function(*args)  # inside another program: part of it
+                    return self._function(*args)  # traced as part of another program
             flat, key = signature(args)
             program = self._here().find(key)
             if program is None:
@@ -156,7 +155,7 @@ class Jit:
             raise of_limits(error) from None
 
     def _here(self) -> _Programs:
-        """The programs under the settings in force."""
+        """The programs for the current settings."""
         look_around()
         chosen = settings()
         known, programs = self._recent
@@ -182,7 +181,7 @@ class Jit:
         return bound.args
 
     def _traced(self, symbols: Sequence[Any]) -> Any:
-        """What the function makes of its arguments."""
+        """The function's result for symbolic arguments."""
         try:
             return self._function(*symbols)
         except TypeError as error:
@@ -198,7 +197,7 @@ class Jit:
         names = _names_of(self._function, len(args))
         symbols = [symbol(a, inputs, params, n) for a, n in zip(args, names, strict=True)]
         backend = _backend(self._backend)
-        with config(backend=backend):  # what is chosen by backend is chosen for this one
+        with config(backend=backend):  # trace-time choices depend on the backend
             leaves, tree = flatten_results(self._traced(symbols), "the compiled function")
         leaves = with_checks(leaves, [check for param in params for check in param.fits])
         ended = fresh_uid()
@@ -224,7 +223,7 @@ class Jit:
     def lower(self, *args: Any, **kwargs: Any) -> Program:
         """The `Program` for arguments like these: `.explain()`, `.source()`, `.graph()`, …
 
-        It is compiled once for all extents; what it explains is for those of `args`.
+        It is compiled once for all extents; its explanations are for the extents of `args`.
         """
         if kwargs:
             args = self._positional(args, kwargs)
@@ -234,7 +233,7 @@ class Jit:
 
     @user_facing
     def scheduled(self, *unnamed: Any, **schedules: Any) -> Jit:
-        """The same function with other schedules for its named operations."""
+        """The same function with other schedules for named operations."""
         if unnamed:
             traced = [p.source_roots for by_key in self._programs.values() for p in by_key.values()]
             name = getattr(self._function, "__name__", "f")
@@ -244,8 +243,8 @@ class Jit:
 
     @user_facing
     def tune(self, *args: Any, **options: Any) -> Jit:
-        """A new function under the fastest schedules found for arguments like these; the options
-        are those of `Program.tune`: budget, progress, keep, tolerance."""
+        """A new function with the fastest schedules found for arguments like these; the options are
+        those of `Program.tune`: budget, progress, keep, tolerance."""
         tuned = self.lower(*args).tune(*args, **options)
         made = Jit(
             self._function, self._backend, self._changes, {**self._overrides, **tuned.overrides}
@@ -254,18 +253,18 @@ class Jit:
         return made
 
 
-#: Classes of numbers that calls are repeated with, beside plain arrays.
+#: Classes of scalar arguments that replayed calls may have, in addition to plain arrays.
 _REPLAYED = frozenset((float, int, bool))
 
 
 def _shapes(flat: Sequence[Any]) -> tuple[tuple[int, ...], ...]:
-    """The extents of the arrays among flat arguments."""
+    """The shapes of the arrays among flat arguments."""
     data, _ = split_arguments(flat)
     return tuple(tuple(map(int, a.shape)) for a in data)
 
 
 def _never(*args: Any) -> None:
-    """No call can be repeated."""
+    """A replay function that accepts no call."""
 
 
 @user_facing
@@ -279,9 +278,9 @@ def jit(
 ) -> Any:
     """Compile a function of arrays (decorator, or `td.jit(f, backend=…)`).
 
-    Traces once per (rank, type) signature; extents are run-time values; Python scalars among the
-    arguments are run-time values too; captured arrays are read by reference at each call.  Of more
-    than 256 signatures, those called last stay compiled.
+    The function is traced once per (rank, type) signature.  Extents and Python scalars among the
+    arguments are run-time values; captured arrays are read by reference at each call.  The 256 most
+    recently used signatures stay compiled.
 
     >>> import numpy as np, treadle as td
     >>> double = td.jit(lambda a: 2 * a)
@@ -309,7 +308,7 @@ def jit(
 
 
 def _no_function(value: Any) -> TracingError:
-    """The error of compiling what is no function."""
+    """The error for compiling an object that is not a function."""
     hint = "Write td.jit(f), or @td.jit above a function."
     if isinstance(value, type):
         hint = "Compile a function that calls an object of it: td.jit(lambda x: model(x))."
@@ -321,16 +320,16 @@ def _no_function(value: Any) -> TracingError:
 
 
 def _by_name_only(word: str, parameter: inspect.Parameter) -> TracingError:
-    """The error of an argument that a function takes by its name alone."""
+    """The error for an argument that a function accepts only by keyword."""
     if parameter.kind is parameter.VAR_KEYWORD:
         return TracingError(
-            f"a compiled function takes no **{word}: its arguments have places and names.",
+            f"a compiled function takes no **{word}: its parameters must be named.",
             hint=f"Name them, as in lambda a, b: …, or take one dict: f({word}) instead of "
             f"f(**{word}).",
         )
     return TracingError(
         f"{word} is a keyword-only argument, which compiled functions do not support.",
-        hint="Leave out the `*` before it; what is the same at every call goes into a closure.",
+        hint="Remove the `*` before it, or put a constant argument into a closure.",
     )
 
 

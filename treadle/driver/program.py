@@ -1,6 +1,6 @@
-"""`Program`: what a Python function became, ready to run on a backend; and its explanation.
+"""`Program`: a traced Python function, compiled for a backend, and its explanation.
 
-What a call does not need, explanations, files and tuning, is imported when it is asked for.
+Modules that calls do not need (explanations, files, tuning) are imported on demand.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 
 class Program(TracedProgram):
-    """A traced program: inputs, parameters and results, optimised for and compiled by a backend.
+    """A traced program: inputs, parameters and results, optimised for a backend and compiled by it.
 
-    `inputs` are Input nodes (arguments first, then captured arrays); `params` run-time scalars;
-    `source_roots` the graph as written, `roots` after the passes, which may have put others in the
-    place of the `source_inputs`.
+    `inputs`: Input nodes, arguments first, then captured arrays; `params`: run-time scalars;
+    `source_roots`: the graph as written; `roots`: the graph after the passes, which may have
+    replaced the `source_inputs`.
     """
 
     def __init__(
@@ -63,13 +63,13 @@ class Program(TracedProgram):
         self.inputs = self.history.inputs(self.source_inputs)
         self.arguments = self.inputs[: len(self.source_arguments)]
         self.example_shapes: tuple[tuple[int, ...], ...] | None = None
-        self.example_numbers: tuple[Any, ...] = ()  # in order of `params`; none known: empty
+        self.example_numbers: tuple[Any, ...] = ()  # in order of `params`; empty if unknown
         self.tuning: Any = None
-        #: Under whose name timings are kept, if not ours.
+        #: The program under which timings are stored, if not this one.
         self.measured_as: TracedProgram | None = None
         self.tuned_products = _tuned_products(self)
         self._executable: Any = None
-        self._same: Program | None = None  # whose executable is ours, too
+        self._same: Program | None = None  # the program whose executable is shared
         self._replaying: Callable[..., Any] | None = None
 
     # --- running ---
@@ -78,7 +78,8 @@ class Program(TracedProgram):
         if self._same is not None:
             return self._same.executable
         if self._executable is None:
-            # Of a copy: the two would keep each other, and all data, until Python looks for cycles.
+            # From a copy: a reference cycle would keep both, and all data, alive until the garbage
+            # collector runs.
             self._executable = load_backend(self.backend).executable(copy.copy(self))
         return self._executable
 
@@ -102,10 +103,10 @@ class Program(TracedProgram):
     def replay(
         self, args: Sequence[Any], data: Sequence[Any], params: Sequence[Any]
     ) -> Callable[..., Any] | None:
-        """After a call: a function that repeats calls like it, if the backend can; its result is
-        None for calls that are not.  `args` are plain arrays (NumPy's, or a backend's own) and
-        numbers of Python, `data` and `params` the same apart."""
-        if self.tuned_products is not None:  # other extents may be another program's
+        """After a call: a function that replays calls like it, if the backend supports that; it
+        returns None for other calls.  `args` are plain arrays (NumPy's, or of the backend) and
+        Python numbers; `data` and `params` are the same, separated."""
+        if self.tuned_products is not None:  # other extents may select another program
             return None
         found: Callable[..., Any] | None
         found = self.executable.replay(args, self._held(data), params)
@@ -131,61 +132,61 @@ class Program(TracedProgram):
         return self.execute(data, params)
 
     def offered(self, what: str) -> Any:
-        """What the module of the backend offers under a name; None where it does not."""
+        """The attribute `what` of the backend's module; None if there is none."""
         return offered(self.backend, what)
 
     def measured(self) -> TuningTable | None:
-        """What tuning measured for it on this device at the extents of the examples."""
+        """The tuning results for the example extents on this device."""
         from treadle.tuning.report import table_of
 
         return table_of(self)
 
     def memory(self) -> Memory:
-        """What tuning found for extents that a call brings."""
+        """The tuning results for the extents of any call."""
         from treadle.tuning.memory import Memory
 
         return Memory(self)
 
     def placed(self, data: Sequence[Any]) -> list[Any]:
-        """The data of the arguments where the backend works on it: on the GPU, for `cuda`."""
+        """The data of the arguments, moved to the backend's device: the GPU for `cuda`."""
         place = self.offered("placed")
         return list(data) if place is None else list(place(data))
 
     def machine(self) -> list[str]:
-        """What the backend runs on, beside this machine's processor: the GPU."""
+        """A description of the backend's device, the GPU; empty if it is the processor."""
         machine = self.offered("machine")
         return [] if machine is None else list(machine())
 
     def lowering(self, node: Any) -> Any:
-        """The context in which a kernel is lowered; None where nobody lowers it: the backend
-        runs the graph itself, or a library computes it."""
+        """The context for lowering a kernel; None if it is not lowered: the backend interprets the
+        graph, or a library computes the node."""
         found = self.offered("lowering")
         return None if found is None else found(self, node)
 
     def first_choice(self, node: Any) -> Any:
-        """The schedule that is chosen for a kernel that leaves it open, on the examples; None for
-        its own."""
+        """The schedule chosen, for the example extents, for a kernel whose schedule is open; None
+        for the default."""
         from treadle.backend.runtime.choosing import first_choice
 
         return first_choice(self, node)
 
     def product_ways(self, node: Any, size: tuple[int, int, int]) -> list[Any]:
-        """Ways (`ProductWay`) to compute an (m, k) by (k, n) product that are left open."""
+        """Ways (`ProductWay`) permitted for computing an (m, k) by (k, n) product."""
         found = self.offered("product_ways")
         return [] if found is None else list(found(node, size))
 
     def wait(self) -> None:
-        """Return when what was called is done (results on a GPU may still be under way)."""
+        """Wait for previous calls to complete (on a GPU, results may still be pending)."""
         wait = self.offered("wait")
         if wait is not None:
             wait()
 
-    # --- looking ---
+    # --- inspection ---
     def explained_for(
         self, shapes: tuple[tuple[int, ...], ...], numbers: tuple[Any, ...] = ()
     ) -> Program:
-        """This program, whose explanations and simulations are for arguments of these extents, and
-        whose explanations for these numbers."""
+        """This program, with explanations and simulations for these extents and scalar
+        arguments."""
         if (shapes, numbers) == (self.example_shapes, self.example_numbers):
             return self
         other = copy.copy(self)
@@ -194,14 +195,15 @@ class Program(TracedProgram):
 
     @property
     def kernels(self) -> list[Any]:
-        """The kernels in order of launch (nodes of the optimised graph)."""
+        """The kernels in launch order (nodes of the optimised graph)."""
         return [n for n in topological(self.roots) if not isinstance(n, Input)]
 
     @user_facing
     def explain(self, backend: str | None = None) -> str:
-        """Every kernel: what was fused into it, what was not and why, bytes and operations.
+        """A description of every kernel: what was fused into it, what was not and why, bytes and
+        operations.
 
-        `explain("cuda")` says what it would be on an H200, also where there is no GPU.
+        `explain("cuda")` describes the program for an H200, even without a GPU.
         """
         from .explain import explain
 
@@ -209,7 +211,7 @@ class Program(TracedProgram):
         return Text(explain(program._here()))
 
     def _here(self) -> Program:
-        """What runs on the examples: products under `Tuned()` make it depend on the extents."""
+        """The program that runs on the examples: products under `Tuned()` depend on extents."""
         if self.tuned_products is None or self.example_shapes is None:
             return self
         made = self.tuned_products.on(self.example_shapes)
@@ -217,7 +219,7 @@ class Program(TracedProgram):
         return made  # type: ignore[no-any-return]
 
     def _on(self, backend: str) -> Program:
-        """The same program for another backend, to be looked at."""
+        """The same program for another backend, for inspection."""
         other = Program(
             self.source_roots,
             self.tree,
@@ -232,9 +234,9 @@ class Program(TracedProgram):
 
     @user_facing
     def source(self, backend: str | None = None, arch: str | None = None) -> str:
-        """The code that runs: CUDA C++ or LLVM IR of each kernel (NumPy runs the graph itself).
+        """The code of each kernel: CUDA C++ or LLVM IR (NumPy interprets the graph).
 
-        `source("cuda", arch="sm_90a")` needs neither a GPU nor anything installed for one.
+        `source("cuda", arch="sm_90a")` requires neither a GPU nor CUDA libraries.
         """
         if backend is not None and backend != self.backend:
             return self._on(backend).source(arch=arch)
@@ -248,8 +250,8 @@ class Program(TracedProgram):
 
     @user_facing
     def scheduled(self, *unnamed: Any, **schedules: Any) -> Program:
-        """The same meaning under other schedules, by operation name, or by number (`"#3"`, as
-        `explain` numbers operations: `program.scheduled(**{"#3": Row()})`)."""
+        """The same program under other schedules, by operation name, or by number as in `explain`:
+        `program.scheduled(**{"#3": Row()})`."""
         if unnamed:
             raise unnamed_schedules("program", unnamed, operation_names([self.source_roots]))
         made = Program(
@@ -278,13 +280,13 @@ class Program(TracedProgram):
                 "fusion; program.explain() tells more>")  # fmt: skip
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles hold what files do."""
+        """Pickles contain the same text as files."""
         from . import storage
 
         return unpacked, (storage.packed(self),)
 
     def __copy__(self) -> Program:
-        """Another program over the same graph: no file is made for that."""
+        """A shallow copy over the same graph, without serialisation."""
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__)
         return made
@@ -299,13 +301,13 @@ class Program(TracedProgram):
     @user_facing
     def tune(self, *args: Any, budget: float = 60.0, keep: int | None = None,
              tolerance: float | None = None, progress: bool = True) -> Program:  # fmt: skip
-        """A new program under the fastest schedules found for `args`, and with products computed in
-        the fastest way of those that are left open; this one stays as it is.
+        """A new program with the fastest schedules found for `args`, and with permitted products
+        computed in the fastest way; this program is unchanged.
 
-        `budget` in seconds; `progress` shows a bar; `keep` and `tolerance`: fewer different
-        schedules, the few that stay within `tolerance` of the `keep` best of each operation.  The
-        table of all timings is the result's `.tuning`.  Ctrl-C keeps the best so far.  What was
-        found is remembered for extents of the same power of two, and is what `Tuned()` uses.
+        `budget` is in seconds; `progress` shows a bar; `keep` and `tolerance` reduce the number of
+        different schedules, to the few that stay within `tolerance` of the `keep` best of each
+        operation.  The result's `.tuning` is the table of all timings.  Ctrl-C keeps the best so
+        far.  Results are stored for extents of the same power of two; `Tuned()` uses them.
         """
         from treadle.tuning.tune import tune
 
@@ -315,7 +317,7 @@ class Program(TracedProgram):
 
 
 def _check_names(roots: Sequence[Leaf], schedules: dict[str, Any]) -> None:
-    """Schedules may only be given to operations that are there."""
+    """Raise an error for schedules of operations that do not exist."""
     if not schedules:
         return
     written = [n for n in topological(roots) if not isinstance(n, Input)]
@@ -333,7 +335,7 @@ def _check_names(roots: Sequence[Leaf], schedules: dict[str, Any]) -> None:
 
 
 def _tuned_products(program: Program) -> Any:
-    """Who runs a program whose products ask for what was measured; None where none does."""
+    """The dispatcher for a program with products under `Tuned()`; None without such products."""
     if all(isinstance(n, Input) or n.label.schedule is None
            for n in topological(program.source_roots)):  # fmt: skip
         return None
@@ -344,7 +346,7 @@ def _tuned_products(program: Program) -> Any:
 
 
 def _check_hints(roots: Sequence[Leaf]) -> None:
-    """Schedules may only speak of arrays that are there."""
+    """Raise an error for schedules that refer to arrays that do not exist."""
     if any(not isinstance(n, Input) and n.label.schedule is not None for n in topological(roots)):
         from treadle.skeletons.lower.caching import require_arrays
 
@@ -352,14 +354,15 @@ def _check_hints(roots: Sequence[Leaf]) -> None:
 
 
 def operation_names(programs: Iterable[Sequence[Leaf]]) -> list[str]:
-    """The names that operations of these programs were given, each once."""
+    """The names given to operations of these programs, each once."""
     found = {n.label.name for roots in programs for n in topological(roots)
              if not isinstance(n, Input) and n.label.name}  # fmt: skip
     return sorted(found)
 
 
 def unnamed_schedules(what: str, given: Sequence[Any], names: Sequence[str]) -> TracingError:
-    """The error for `.scheduled(Row())`: it has to say of which operation. `names`: known ones."""
+    """The error for `.scheduled(Row())`, which does not name an operation; `names`: the existing
+    names."""
     name, schedule = names[0] if names else "name", given[0]
     if len(given) == 2 and given[0] in names:  # as in scheduled("blur", Row())
         name, schedule = given
@@ -374,11 +377,11 @@ def unnamed_schedules(what: str, given: Sequence[Any], names: Sequence[str]) -> 
 
 @user_facing
 def load(path: Any) -> Program:
-    """The program of a file that `Program.save` wrote, ready to run.
+    """Load a program from a file written by `Program.save`.
 
-    Nothing is imported: where the program has an order or a class of results of your own, import
-    its module first.  `StorageError` for that, and for a file that is damaged, of another format or
-    of another version.
+    Nothing is imported: if the program has a user-defined order or class of results, import its
+    module first.  `StorageError` otherwise, and for a file that is damaged, of another format or of
+    another version.
     """
     from . import storage
 
@@ -387,7 +390,7 @@ def load(path: Any) -> Program:
 
 
 def unpacked(text: str) -> Program:
-    """The program of a pickle."""
+    """Load a program from a pickle."""
     from . import storage
 
     return storage.unpacked(text, Program)

@@ -2,8 +2,8 @@
 
 A file is one JSON document: format, versions, a SHA-256 of the payload, and the payload: the graph
 as written (encoding.py), arguments, settings, results and the data of captured arrays.  Reading
-never runs code from the file and imports nothing: classes of results (named tuples and dataclasses)
-and of orders that the user wrote are taken from modules that have been imported already.
+never executes code from the file and imports nothing: classes of results (named tuples and
+dataclasses) and user-defined orders must be in modules that have already been imported.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ VERSION = 2
 
 @user_facing
 def save(program: TracedProgram, path: Any) -> None:
-    """Write a program to a file, whole or not at all.
+    """Write a program to a file atomically.
 
-    `StorageError` for what no file can hold: foreign functions, library operations that are
+    `StorageError` for objects that cannot be stored: foreign functions, library operations that are
     Python functions, classes of results that another process could not import.
     """
     path = _path(path, "save")
@@ -57,7 +57,7 @@ def save(program: TracedProgram, path: Any) -> None:
 
 
 def packed(program: TracedProgram) -> str:
-    """The text of the file, which is what pickles of a program hold, too."""
+    """The text of the file, which pickles of a program also contain."""
     payload = _payload(program)
     document = {
         "format": FORMAT,
@@ -133,13 +133,14 @@ def content(path: Any) -> tuple[str, str]:
 
 
 def unpacked(text: str, make: Callable[..., Made], name: str = "the pickled program") -> Made:
-    """The program that `packed` wrote down, by `make`, its class; `name`: what errors call it."""
+    """Reconstruct a program from the text of `packed`, using its class `make`; errors call it
+    `name`."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
         raise _damaged(name, "it is not a complete JSON document") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise StorageError(f"{name} is no stored treadle program.",
+        raise StorageError(f"{name} is not a stored treadle program.",
                            hint="Write one with program.save(path).")  # fmt: skip
     if document.get("version") != VERSION:
         raise StorageError(
@@ -186,7 +187,7 @@ def _program(name: str, payload: Any, make: Callable[..., Made]) -> Made:
         made.example_shapes = shapes or None
     except StorageError:
         raise
-    except ScheduleError as error:  # a class of the user's own that is not to be had here
+    except ScheduleError as error:  # a user-defined class that is not available
         raise StorageError(f"{name} cannot be read here: {error.message}",
                            hint=error.hint) from None  # fmt: skip
     except (ArithmeticError, AssertionError, AttributeError, BrokenGraph, LookupError,
@@ -202,7 +203,7 @@ def _extent(n: Any) -> int:
 
 
 def _array(data: str, node: Input) -> Any:
-    """The data of a captured array, which must be what its input says."""
+    """The data of a captured array, validated against its input."""
     held = np.load(io.BytesIO(base64.b64decode(data, validate=True)), allow_pickle=False)
     if node.type.numpy.isbuiltin != 1:
         held = held.view(node.type.numpy)
@@ -216,10 +217,11 @@ def _array(data: str, node: Input) -> Any:
 
 
 def canonical_key(roots: Sequence[Leaf], settings: Settings) -> str:
-    """SHA-256 of what a program means, for caches.
+    """SHA-256 of the meaning of a program, for caches.
 
-    Equal for equal programs in any process: inputs, parameters and variables are numbered in order
-    of first use; names, places in the source and data do not count; schedules and settings do.
+    Equal programs have equal keys in all processes: inputs, parameters and variables are numbered
+    in order of first use; names, source locations and data are ignored; schedules and settings are
+    not.
     """
     encoder = Encoder((), full=False)
     found = encoder.graph(roots)

@@ -1,12 +1,12 @@
-"""One page to look at schedules: `treadle explore`.
+"""The page of `treadle explore`, which shows schedules at work.
 
-The addresses of programs come from `pattern_of`, their kernels' text from the CUDA backend; the
-page walks the addresses in any order, and sends them through any cache, by `simulator.js`, which a
-test holds to the numbers of the simulator in Python.
+`pattern_of` gives the addresses of programs, the CUDA backend the text of their kernels.  The page
+visits the addresses in any order and simulates any cache, by `simulator.js`, which a test compares
+with the simulator in Python.
 
-presets    the programs that the page has by itself
-own        a program of the person's
-page       programs into one HTML file
+presets    the built-in programs of the page
+own        a user's program
+page       programs combined into one HTML file
 """
 
 from .own import lowered, naming_no_function, own_program, plane_shapes

@@ -1,4 +1,4 @@
-"""A program of a person's own, from a file: `my_program.py:function`."""
+"""A user's program, from a file: `my_program.py:function`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .page import PageError, Shown, Variant
 @dataclass(frozen=True)
 class Own:
     """A function of a file, lowered: `arrays` and `numbers` (by name) are its arguments, `wanted`
-    the shapes that were asked for."""
+    the requested shapes."""
 
     file: Path
     name: str
@@ -40,13 +40,12 @@ class Own:
 
 
 def lowered(where: str, shapes: Sequence[str]) -> Own:
-    """The program at `FILE.py:FUNCTION`, its arguments arrays of `shapes`.
+    """The program at `FILE.py:FUNCTION`, with arrays of `shapes` as arguments.
 
-    A shape is `64x64`, or `64x64:int32` for another type than float32; `=0.5` is an argument that
-    is a number.  One for each argument, or one for all.  Integers are random, below the least
-    extent of all shapes: they may be indices.
-    Errors: `PageError` for a file, function or shape that is none, and for what the function says
-    where one shape was given for several arguments.
+    A shape is `64x64`, or `64x64:int32` for another type than float32; `=0.5` is a scalar argument.
+    Give one for each argument, or one for all.  Integers are random and below the least extent of
+    all shapes, as they may be indices. Errors: `PageError` for an invalid file, function or shape,
+    and for an error raised by the function if one shape was given for several arguments.
     """
     file, _, name = where.rpartition(":")
     if not file or not name:
@@ -78,7 +77,7 @@ def lowered(where: str, shapes: Sequence[str]) -> Own:
         if len(shapes) == count or count < 2:
             raise
         raise PageError(f"{error}\n  {_as_given(names, shapes)}") from None
-    except Exception as error:  # the function's own: arguments of other shapes, most often
+    except Exception as error:  # raised by the function, usually because of a wrong shape
         at = traceback.extract_tb(error.__traceback__)[-1]
         raise PageError(
             f"{name} raised {type(error).__name__}: {error}\n"
@@ -101,7 +100,7 @@ def _as_given(names: Sequence[str], shapes: Sequence[str]) -> str:
 
 
 def naming_no_function(path: Path) -> str:
-    """What is said of a file without a function: how one is named, and which there are."""
+    """The error for a file without a function name: the syntax, and the functions of the file."""
     if not path.is_file():
         return f"there is no file {path}; a program is named my_program.py:function."
     there = _functions(_module(path), path.stem)
@@ -113,12 +112,12 @@ def naming_no_function(path: Path) -> str:
 def own_program(where: str, shapes: list[str], kernel: str | None = None) -> Shown:
     """The program of `lowered` for the page.
 
-    Errors: `PageError`, also for what has no pattern.
+    Errors: `PageError`, also for programs without an access pattern.
     """
     own = lowered(where, shapes)
     program, arrays, numbers = own.program, own.arrays, own.numbers
     try:
-        # The page is about orders, and an operation with an order is one kernel.
+        # The page shows orders, and an operation with an order is one kernel.
         ordered = as_scheduled(program, kernel, Row())
         pattern = pattern_of(ordered, kernel, arrays, numbers)
     except TreadleError as error:
@@ -139,7 +138,7 @@ def own_program(where: str, shapes: list[str], kernel: str | None = None) -> Sho
 
 
 def _telling(pattern: Pattern) -> tuple[str, int]:
-    """An order and lines of a cache to begin with: where columns of 8 gain most over rows, or else
+    """An initial order and number of cache lines: where columns of 8 gain most over rows, otherwise
     rows."""
     sizes = sorted({max(4, pattern.span // part) for part in (512, 256, 128, 64, 32)})
     rows, columns = capacity_sweep(pattern, [Row(), Column(8)], 8, sizes)
@@ -148,7 +147,7 @@ def _telling(pattern: Pattern) -> tuple[str, int]:
 
 
 def plane_shapes(shapes: Sequence[str]) -> tuple[tuple[int, int], ...]:
-    """Shapes of two axes, for programs of planes.
+    """Shapes of two axes, for programs on matrices.
 
     >>> plane_shapes(["8x16"])
     ((8, 16),)
@@ -169,14 +168,14 @@ def _module(path: Path) -> Any:
     if spec is None or spec.loader is None:
         raise PageError(f"{path} is no Python file.")
     module = importlib.util.module_from_spec(spec)
-    # As Python does for a file that it runs: its neighbours can be imported, and it is a module.
+    # As when Python runs a file: it is a module, and can import its neighbours.
     folder = str(path.resolve().parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)
     sys.modules.setdefault(path.stem, module)
     try:
         spec.loader.exec_module(module)
-    except (TreadleError, ModuleNotFoundError):  # these say what is wrong themselves
+    except (TreadleError, ModuleNotFoundError):  # these are clear as they are
         raise
     except Exception as error:
         raise PageError(f"{path.name} cannot be run.\n{_own_frames(error, spec.origin)}") from error
@@ -184,7 +183,7 @@ def _module(path: Path) -> Any:
 
 
 def _own_frames(error: Exception, file: str | None) -> str:
-    """The traceback of what a file raised, without the frames of those who ran the file."""
+    """The traceback of an exception raised by a file, without the frames that loaded it."""
     at = error.__traceback__
     while at is not None and at.tb_frame.f_code.co_filename != file:
         at = at.tb_next
@@ -192,7 +191,7 @@ def _own_frames(error: Exception, file: str | None) -> str:
 
 
 def _functions(module: Any, stem: str) -> list[str]:
-    """The names of what a file itself defines and can be called."""
+    """The names of the callable objects defined in a file."""
     return [
         n for n, v in vars(module).items()
         if n[0] != "_" and callable(v) and not isinstance(v, type)
@@ -234,7 +233,7 @@ def _number(text: str) -> int | float:
 
 
 def _operation(program: Any, name: str) -> str | None:
-    """What `scheduled` calls the operation: name or number; None where several are alike."""
+    """The name or number of the operation for `scheduled`; None if it is ambiguous."""
     written = [n for n in topological(program.source_roots) if not isinstance(n, Input)]
     if any(n.label.name == name for n in written):
         return name

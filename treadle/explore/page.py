@@ -1,4 +1,4 @@
-"""The page: HTML, CSS and JavaScript joined with the data of programs into one file."""
+"""The page: HTML, CSS and JavaScript combined with the data of programs into one file."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from treadle.skeletons.schedules import (
 )  # fmt: skip
 from treadle.skeletons.simulator.patterns import Pattern
 
-#: Accesses of one program that a browser walks while a slider is dragged.
+#: The most accesses of a program: a browser simulates all of them while a slider is dragged.
 MOST_ACCESSES = 1 << 20
 
-#: The schedules whose kernels the page shows; the nearest one stands for what is between.
+#: The schedules whose kernels the page shows; others show the nearest one.
 KERNELS = (
     Row(), Column(4), Column(8), Column(32), ZigZag(8), Tile(4, 4), Tile(8, 8), Swizzle(4),
     Morton(), Hilbert(), Row() | Block(8, 32), Column(32) | Block(8, 32),
@@ -38,12 +38,12 @@ KERNELS = (
 
 
 class PageError(ValueError):
-    """A mistake of the person who asks for a page; the message says what to write."""
+    """A user's mistake; the message says what to write."""
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A program's addresses on one shape; `label` is what the page calls it."""
+    """A program's addresses for one shape; `label` is its name on the page."""
 
     label: str
     pattern: Pattern
@@ -53,9 +53,9 @@ class Variant:
 class Shown:
     """A program of the page.
 
-    `note`: a sentence or two about it; `code`: its Python; `program`, `kernel`: where the kernels'
-    text comes from (the operation of that name, under each of `KERNELS`); `start`: what is chosen
-    at first, by the names of the page's own state (order, width, lines, line, policy).
+    `note`: a short description; `code`: its Python source; `program`, `kernel`: the source of the
+    kernels' text (the operation of that name, under each of `KERNELS`); `start`: initial settings,
+    by the names of the page's state (order, width, lines, line, policy).
     """
 
     key: str
@@ -69,9 +69,9 @@ class Shown:
 
 
 def page(programs: Sequence[Shown], kernels: Sequence[ScheduleLike] = KERNELS) -> str:
-    """The HTML of a page with these programs: one file that needs nothing else.
+    """The HTML of a page with these programs, as one self-contained file.
 
-    kernels: the schedules under which it has the kernels' text.
+    kernels: the schedules for which it contains the kernels' text.
 
     Errors: `PageError` for a program with more than `MOST_ACCESSES` accesses.
     """
@@ -118,7 +118,7 @@ def _variant(variant: Variant) -> dict[str, Any]:
             f"{MOST_ACCESSES:,}: choose a smaller --shape; what an order does shows on small ones."
         )
     table = pattern.touched(np.stack(np.unravel_index(np.arange(outputs), pattern.shape), -1))
-    # By taps, as differences: an affine index becomes a run of equal numbers.
+    # One array per read, as differences: an affine index becomes a run of equal numbers.
     deltas = np.diff(table.T.reshape(-1), prepend=0).astype("<i4")
     placed = [{"name": a.name, "base": a.base, "shape": list(a.shape)} for a in pattern.arrays]
     return {
@@ -133,7 +133,7 @@ def _variant(variant: Variant) -> dict[str, Any]:
 
 
 def _texts(shown: Shown, schedules: Sequence[ScheduleLike]) -> dict[str, Any]:
-    """The kernels under each schedule that fits, and `explain()`."""
+    """The kernels under each applicable schedule, and `explain()`."""
     if shown.program is None:
         return {"kernels": [], "explain": ""}
     kernels: list[dict[str, Any]] = []
@@ -142,9 +142,9 @@ def _texts(shown: Shown, schedules: Sequence[ScheduleLike]) -> dict[str, Any]:
             made = shown.program.scheduled(**{shown.kernel: schedule}) if shown.kernel else None
             made = made or shown.program
             text = made.source("cuda")
-        except TreadleError:  # a schedule that this operation has no use for
+        except TreadleError:  # a schedule that does not apply to this operation
             continue
-        if len(kernels) == 1 and text == kernels[0]["cuda"]:  # it has an order of its own
+        if len(kernels) == 1 and text == kernels[0]["cuda"]:  # it ignores the order
             kernels[0]["schedule"] = "any order: this operation has its own"
             break
         order, block = as_schedule(schedule).order, as_schedule(schedule).block

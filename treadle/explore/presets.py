@@ -1,4 +1,4 @@
-"""The programs that the page has by itself: real ones, and the settings of the paper's figures."""
+"""The built-in programs of the page: practical ones, and the settings of the paper's figures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .page import Shown, Variant
 
 SHAPES = ((16, 16), (24, 40), (32, 32), (64, 64))
 BINS = 64
-UNTYPED = "  # type: ignore[no-untyped-def]"  # for us, not for who reads the page
+UNTYPED = "  # type: ignore[no-untyped-def]"  # hidden from readers of the page
 
 
 def stencil3(image: td.Array) -> td.Array:
@@ -73,7 +73,7 @@ def histogram(levels: td.Array) -> td.Array:
 
 
 def presets(shapes: tuple[tuple[int, int], ...] = SHAPES) -> list[Shown]:
-    """The page's own programs, on each of `shapes`.
+    """The page's built-in programs, for each of `shapes`.
 
     >>> [p.key for p in presets(((4, 4),))][:3]
     ['stencil7', 'stencil3', 'stencil9']
@@ -127,7 +127,7 @@ def _levels(shape: tuple[int, int]) -> tuple[Any, ...]:
 
 @dataclass(frozen=True)
 class _Preset:
-    """A function, what the page says of it, the arrays for a shape, and variants of its own."""
+    """A function, its description, its arrays for a shape, and further variants."""
 
     function: Callable[..., Any]
     title: str
@@ -138,7 +138,7 @@ class _Preset:
     more: tuple[Variant, ...] = ()
 
     def shown(self, shapes: tuple[tuple[int, int], ...]) -> Shown:
-        # Run from the very text that the page shows: its lines are named as a reader counts them.
+        # Execute exactly the text that the page shows, so that line numbers agree.
         name = self.function.__name__
         code = textwrap.dedent(inspect.getsource(self.function)).replace(UNTYPED, "")
         names: dict[str, Any] = {"td": td, "BINS": BINS}

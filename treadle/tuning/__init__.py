@@ -1,1 +1,1 @@
-"""Schedules by measurement: candidates, trials, tables of timings, and what is remembered."""
+"""Schedules by measurement: candidates, trials, tables of timings, stored results."""

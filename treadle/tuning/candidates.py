@@ -1,16 +1,16 @@
-"""What tuning tries: schedules that often win, and of them those that the model predicts to.
+"""The candidates of tuning: schedules that often win, filtered by the model's predictions.
 
-    kind of kernel                  tried
-    generate, map, stencil          orders, blocks, outputs of a thread, as the model ranks them
+    kind of kernel                  candidates
+    generate, map, stencil          orders, blocks, outputs per thread, as ranked by the model
     permute                         the same over the source, and blocks along rows of the target
-    fold, scan, segmented fold      how many leaves (parts that are computed as one, see
-                                    lower/visits.py) a task or a block of threads has, in which
-                                    order; on a CPU also how wide strips of columns are
-    product                         ways to compute it that the program leaves open; orders of tiles
-                                    where it is a kernel of ours
-    then, of any of these           `Hints` for the access classes that could profit
+    fold, scan, segmented fold      the number and order of leaves (chunks computed as a unit, see
+                                    lower/visits.py) per task or block of threads; on a CPU also
+                                    the width of strips of columns
+    product                         permitted ways to compute it; orders of tiles if the skeletons
+                                    compute it
+    then, for any of these          `Hints` for the access classes that could profit
 
-A candidate under which the very same kernels are made as under another is not tried.
+A candidate that results in the same kernels as another is not tried.
 """
 
 from __future__ import annotations
@@ -38,32 +38,32 @@ if TYPE_CHECKING:
     from treadle.dsl.names import Names
     from treadle.dsl.program import TracedProgram
 
-MOST = 12  # schedules of an operation that are timed, where the model can tell which promise most
+MOST = 12  # schedules timed per operation, if the model can rank them
 ROWS_PER_THREAD = (2, 4, 8)
 
 Option = Schedule | ProductWay | None
-"""What an operation is tried under; None: as it was."""
+"""A candidate for an operation; None: unchanged."""
 
-# What a block covers: threads on a GPU, a task on a CPU.
+# Elements of a block: of threads on a GPU, of a task on a CPU.
 _BLOCKS = {"cuda": ((4, 64), (8, 32), (16, 32), (32, 32))}
 _CPU_BLOCKS = ((16, 256), (32, 512), (64, 128), (64, 64))
-# Elements along the folded axes, and results, of a block: rounded up to whole leaves.  Leaves of a
-# GPU are 8 192 elements of a row, or 64 of 128 columns; of a CPU 8 192 elements, or 1 024 of as
-# many columns as a block is wide.
+# Elements along the folded axes, and results, per block: rounded up to complete leaves. A leaf of a
+# GPU is 8 192 elements of a row, or 64 of 128 columns; a leaf of a CPU is 8 192 elements, or 1 024
+# of as many columns as a block is wide.
 _FOLDED = {"cuda": ((1, 4), (1, 16), (1, 64), (1, 256), (1, 512), (256, 1), (32768, 1))}
 _CPU_FOLDED = ((1, 64), (1, 128), (1, 256), (1, 512), (1, 1024), (4096, 256), (65536, 1))
-# Rows of a scan (each whole), or columns.
+# Complete rows of a scan, or columns.
 _SCANNED = ((4, 1), (16, 1), (64, 1), (1, 64), (1, 128), (1, 256), (1, 512), (1, 1024))
 # Segments of a fold, elements of a line.
 _SEGMENTS, _LINES = (16, 64, 256, 1024), (32768, 131072, 524288)
-# Elements of a product's tiles, where a kernel of ours makes them.
+# Elements of a product's tiles, if the skeletons compute it.
 _TILES = ((64, 1024), (128, 256), (256, 256), (512, 256))
-#: Elements of a result from which on stores may spare a CPU's caches.
+#: The least number of results for which stores may bypass a CPU's caches.
 LARGE = 1 << 20
 
 
 def candidates(backend: str, extents: Sequence[int | None]) -> list[Schedule]:
-    """Promising schedules for independent elements of these extents (None: not known), the plain
+    """Promising schedules for independent elements of these extents (None: unknown); the default is
     first.
 
     >>> candidates("native", (1, 1)), candidates("native", (64, 300))[:3]
@@ -85,7 +85,8 @@ def candidates(backend: str, extents: Sequence[int | None]) -> list[Schedule]:
 
 
 def fold_candidates(backend: str, extents: Sequence[int | None]) -> list[Schedule]:
-    """For a fold; `extents` are those of what is folded, all axes as one, and of the result.
+    """Promising schedules for a fold; `extents` are those of the folded axes, merged, and of the
+    result.
 
     >>> fold_candidates("native", (1 << 20,))[0], fold_candidates("native", (100, 300))[0]
     (Row() | Block(32768), Column(64))
@@ -106,7 +107,7 @@ def fold_candidates(backend: str, extents: Sequence[int | None]) -> list[Schedul
 
 
 def scan_candidates(extents: Sequence[int | None]) -> list[Schedule]:
-    """For a scan of these extents, along any axis."""
+    """Promising schedules for a scan of these extents, along any axis."""
     if len(extents) < 2:
         return []
     height, width = (10**9 if n is None else n for n in extents[-2:])
@@ -116,7 +117,7 @@ def scan_candidates(extents: Sequence[int | None]) -> list[Schedule]:
 
 
 def _of_leaves(node: Node, backend: str, extents: Sequence[int | None]) -> list[Schedule]:
-    """Schedules for what is made of leaves."""
+    """Schedules for nodes computed in leaves."""
     if isinstance(node, Fold):
         return fold_candidates(backend, extents)
     if isinstance(node, Scan):
@@ -133,8 +134,9 @@ def _of_leaves(node: Node, backend: str, extents: Sequence[int | None]) -> list[
 
 def promising(program: TracedProgram, node: Any, extents: Sequence[int | None],
               known: Mapping[Any, int]) -> list[Schedule]:  # fmt: skip
-    """Of `candidates` and what `Auto` considers, the row order and the MOST that the model predicts
-    to be fastest; all candidates where it knows nothing (other backends, extents from data)."""
+    """Of `candidates` and the schedules considered by `Auto`, the row order and the MOST with the
+    shortest predicted times; all candidates if the model has no prediction (other backends, extents
+    from data)."""
     found = candidates(program.backend, extents)
     if not target_of(program.backend).kernels:
         return found
@@ -154,8 +156,8 @@ def promising(program: TracedProgram, node: Any, extents: Sequence[int | None],
 
 def _promising_folds(program: TracedProgram, node: Any, found: list[Schedule],
                      known: Mapping[Any, int]) -> list[Schedule]:  # fmt: skip
-    """Without those that the model predicts to take many times as long as another, the rest by
-    predicted time; as they are where it knows nothing."""
+    """Candidates sorted by predicted time, without those predicted to be many times slower than the
+    best; unsorted if the model has no prediction."""
     told = seconds_predicted(program, node, known, [None, *found])
     if None in told.values():
         return found[:MOST]
@@ -167,9 +169,9 @@ def _promising_folds(program: TracedProgram, node: Any, found: list[Schedule],
 def hint_candidates(node: Node, backend: str, size: int | None) -> list[Hints]:
     """Hints for the access classes of a kernel that could profit; `size`: elements of its result.
 
-    What is read once makes room for what is read again; what is stored, too, where anything is read
-    again; places that depend on data bring in whole lines for single words.  Caches of a CPU know
-    hints for stores alone, which spare the lines being read before they are written.
+    Data read once should leave cache space for data that is reused; so should stores, if anything
+    is reused.  Data-dependent indices load entire cache lines for single words.  On CPUs only
+    stores have hints, which avoid reading the lines before they are written.
     """
     found = access_classes(node)
     loads = {c for a in found if not a.store for c in a.classes}
@@ -193,7 +195,7 @@ def hint_candidates(node: Node, backend: str, size: int | None) -> list[Hints]:
 
 def options(program: TracedProgram, names: Names, node: Node, extents: Sequence[int | None]
             ) -> list[Option]:  # fmt: skip
-    """What to try for a kernel: first as it is, then what is different from that."""
+    """What to try for a kernel: first unchanged, then the alternatives."""
     ways: list[Option] = []
     if isinstance(node, Matmul):
         size = tuple(names.value(e) for e in (node.m, node.k, node.n))
@@ -212,7 +214,7 @@ def options(program: TracedProgram, names: Names, node: Node, extents: Sequence[
 
 def hinted(program: TracedProgram, node: Node, base: Schedule | None, size: int | None
            ) -> list[Option]:  # fmt: skip
-    """`base`, or what is chosen without a schedule, with hints; nothing where hints were given."""
+    """`base`, or the default choice, with hints; empty if the program gives hints."""
     if _kept(node) is not None or program.lowering(node) is None:
         return []
     chosen = program.first_choice(node) if base is None else base
@@ -223,15 +225,16 @@ def hinted(program: TracedProgram, node: Node, base: Schedule | None, size: int 
 
 
 def _kept(node: Node) -> Hints | None:
-    """The hints that a program asks for: orders are tried beside them."""
+    """The hints given by the program, which are kept when orders are tried."""
     given = node.label.schedule
     return None if given is None else as_schedule(given).hints
 
 
 def distinct(program: TracedProgram, node: Node, found: Sequence[Schedule],
              plain: Schedule | None = None) -> list[Schedule]:  # fmt: skip
-    """Those under which other kernels are made than under `plain` (None: what is chosen without a
-    schedule), and than under one before.  What cannot be lowered stays, to be told why."""
+    """The schedules that result in other kernels than `plain` (None: the default choice) and than
+    the previous ones.  Schedules that cannot be lowered are kept, so that the reason is reported.
+    """
     context = program.lowering(node)
     if context is None:
         return list(found)
@@ -251,15 +254,14 @@ def distinct(program: TracedProgram, node: Node, found: Sequence[Schedule],
 
 
 def subjects(program: TracedProgram) -> dict[str, tuple[int | None, ...]]:
-    """What can be tuned: the address of every operation that is a kernel, with the extents of its
-    domain where they are known."""
+    """The address of every kernel that can be tuned, with the extents of its domain if known."""
     return {op: extents for op, _, extents in tunable(Names(program))}
 
 
 def tunable(names: Names) -> Iterator[tuple[str, Node, tuple[int | None, ...]]]:
-    """Address, node and extents of what can be tuned: of independent elements over two axes or
-    more; of what is folded, all axes as one, and of the result; of a scan; of (rows, segments); of
-    a product."""
+    """Address, node and extents of everything that can be tuned: independent elements over two axes
+    or more; folds (folded axes merged, then the result's); scans; segmented folds (rows, segments);
+    products."""
     for node in names.kernels:
         number = names.number(node)
         if number is None:

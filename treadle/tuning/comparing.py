@@ -1,8 +1,8 @@
-"""Results of two schedules beside each other: the same to the last bit, or how they differ.
+"""Compare the results of two schedules: equal in all bits, or how they differ.
 
-No schedule changes a bit.  Products of floats by another algorithm or execution round otherwise:
-they may differ by `rounding`, which is far above what they do (docs/accuracy.md) and far below what
-one wrong element does.
+No schedule changes a bit.  Products of floats by another algorithm or execution round differently:
+they may differ by `rounding`, which is far above their actual differences (docs/accuracy.md) and
+far below the effect of one wrong element.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from ml_dtypes import finfo
 
-#: Unit roundoffs of the largest element, times the root of the inner extent, that an element of a
-#: standard product may be off; a level of a fast algorithm is allowed so many times as much.
+#: The permitted error of an element of a standard product, in unit roundoffs of the largest element
+#: times the root of the inner extent; and the factor per level of a fast algorithm.
 UNITS, LEVEL = 8.0, 4.0
 
 
 def leaves(value: Any) -> Iterator[Any]:
-    """The arrays of a result, tuples, lists, dictionaries and dataclasses taken apart."""
+    """The arrays of a result, from nested tuples, lists, dictionaries and dataclasses."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, tuple | list):
@@ -32,14 +32,14 @@ def leaves(value: Any) -> Iterator[Any]:
 
 
 def on_host(value: Any) -> list[Any]:
-    """The arrays of a result, as NumPy's."""
+    """The arrays of a result, as NumPy arrays."""
     return [
         x.get() if hasattr(x, "__cuda_array_interface__") else np.asarray(x) for x in leaves(value)
     ]
 
 
 def same_bits(a: Any, b: Any) -> bool:
-    """Whether two results are equal to the last bit, NaN included.
+    """Whether two results are equal in all bits, NaN included.
 
     >>> same_bits(0.0, 0.0), same_bits(0.0, -0.0)
     (True, False)
@@ -48,8 +48,8 @@ def same_bits(a: Any, b: Any) -> bool:
 
 
 def rounding(inner: int, levels: int = 0) -> float:
-    """By how many unit roundoffs of the largest element products of floats may differ, of which
-    `inner` are added, by so many `levels` of a fast algorithm.
+    """The permitted difference between products of floats, in unit roundoffs of the largest
+    element, for sums of `inner` products and `levels` levels of a fast algorithm.
 
     >>> rounding(4096), rounding(4096, 1)
     (512.0, 2048.0)
@@ -58,10 +58,10 @@ def rounding(inner: int, levels: int = 0) -> float:
 
 
 def difference(found: Sequence[Any], wanted: Sequence[Any], allowed: float = 0.0) -> str:
-    """How two results differ, in words; "" where they do not.
+    """How two results differ, in words; "" if they do not.
 
-    `allowed`: the unit roundoffs of the largest element by which those of an array of floats may
-    differ (0: no bit may).
+    `allowed`: the permitted difference of arrays of floats, in unit roundoffs of the largest
+    element (0: all bits must be equal).
 
     >>> difference([np.array([1.0, 2.5])], [np.array([1.0, 2.0])])
     '1 of 2 elements differ, by up to 0.25 of the largest'
@@ -80,13 +80,13 @@ def difference(found: Sequence[Any], wanted: Sequence[Any], allowed: float = 0.0
 
 
 def _unit_roundoff(dtype: Any) -> float:
-    """Of a type of floats, NumPy's or of ml_dtypes."""
+    """The unit roundoff of a float type of NumPy or ml_dtypes."""
     found: Any = finfo
     return float(found(dtype).eps) / 2
 
 
 def _bytes(x: Any) -> Any:
-    """Elements × bytes of an element."""
+    """An array of shape (elements, bytes per element)."""
     flat = np.ascontiguousarray(x).reshape(-1)
     return flat.view(np.uint8).reshape(flat.size, x.itemsize)
 

@@ -1,4 +1,4 @@
-"""What tuning found, under the names that find it again: program, extents, machine, versions."""
+"""Stored tuning results, with keys made of program, extents, machine and versions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def extents_class(shape: Sequence[int]) -> tuple[int, ...]:
-    """Extents up to the next power of two: one winner serves a class.
+    """Extents rounded up to powers of two, as exponents: one winner serves a class.
 
     >>> extents_class((1000, 1, 1025))
     (10, 0, 11)
@@ -37,13 +37,13 @@ def extents_class(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def key_of(program: TracedProgram, args: Sequence[Any]) -> str:
-    """The name of what is measured for a program on these arguments."""
+    """The key for measurements of a program on these arguments."""
     data, _ = bind(program, args)
     return key_for(program, [a.shape for a in data])
 
 
 def key_for(program: TracedProgram, shapes: Sequence[Sequence[int]]) -> str:
-    """The name of what was measured for a program on arguments of these shapes."""
+    """The key for measurements of a program on arguments of these shapes."""
     captured = [np.shape(n.source) for n in program.inputs[len(program.arguments) :]]
     classes = [extents_class(s) for s in [*shapes, *captured]]
     here = [*store.machine(program.backend), *program.machine()]
@@ -51,11 +51,11 @@ def key_for(program: TracedProgram, shapes: Sequence[Sequence[int]]) -> str:
 
 
 def _meaning(program: TracedProgram) -> str:
-    """The program's key, without `Tuned()`, which asks for what was measured without it; what
-    cannot be written down is told apart by what it prints."""
+    """The program's key without `Tuned()`, as measurements are made without it; for programs that
+    cannot be stored, the name and the printed text."""
     try:
         return canonical_key(_untuned(program.source_roots), program.settings)
-    except (StorageError, ScheduleError):  # as of an order that is written in a script
+    except (StorageError, ScheduleError):  # e.g. an order defined in a script
         return f"{program.name} {program}"
 
 
@@ -72,14 +72,14 @@ def _untuned(roots: Sequence[Leaf]) -> list[Leaf]:
     return list(rewrite_graph(roots, change))
 
 
-#: Classes of extents that are known at a time.
+#: The most classes of extents cached.
 KEPT = 64
 
 
 class Memory:
-    """What `tune` found for a program, by class of extents: looked up once each.
+    """The results of `tune` for a program by class of extents; each is looked up once.
 
-    `extents` are those of all inputs, on which it depends.
+    `extents`: those of all inputs, on which the results depend.
     """
 
     def __init__(self, program: TracedProgram) -> None:
@@ -89,7 +89,7 @@ class Memory:
         self._tables: dict[tuple[int, ...], TuningTable | None] = {}
 
     def table(self, known: Mapping[Expr, int]) -> TuningTable | None:
-        """The table of a tuning on such extents, None if there was none."""
+        """The table for such extents; None if they were not tuned."""
         key = extents_class([known[e] for e in self.extents])
         try:
             return self._tables[key]
@@ -106,17 +106,17 @@ class Memory:
 
 
 class TunedProducts:
-    """A program with products under `Tuned()`, as what was measured for a class of extents makes
-    it: another program for each, which computes them so."""
+    """Dispatcher for a program with products under `Tuned()`: one program per class of extents,
+    with the fastest measured ways to compute its products."""
 
     def __init__(self, program: TracedProgram) -> None:
-        #: Which owns this: were it kept, both would stay until Python looks for cycles.
+        #: The owner of this object; a strong reference would be a cycle, collected late.
         self.program: Any = weakref.proxy(program)
         self._made: dict[tuple[tuple[int, ...], ...], TracedProgram] = {}
 
     @classmethod
     def of(cls, program: TracedProgram) -> TunedProducts | None:
-        """None where no product asks for it."""
+        """The dispatcher of a program; None if it has no product under `Tuned()`."""
         asked = any(isinstance(node, Matmul) and is_tuned(node.label)
                     for node in topological(program.source_roots))  # fmt: skip
         return cls(program) if asked else None
@@ -142,23 +142,22 @@ class TunedProducts:
 
 
 def is_tuned(label: Any) -> bool:
-    """Whether an operation asks for what was measured."""
+    """Whether an operation has the schedule `Tuned()`."""
     return label.schedule is not None and as_schedule(label.schedule).chooser == Tuned()
 
 
 def remembered(program: TracedProgram, shapes: Sequence[Sequence[int]]) -> TuningTable | None:
-    """What `tune` found for a program on arguments of such shapes, if it was called where this is
-    to run."""
+    """The stored results of `tune` for a program on arguments of such shapes, on this device."""
     program = program.measured_as or program
     try:
         name = key_for(program, shapes)
-    except BackendUnavailable:  # text for a GPU that is not here
+    except BackendUnavailable:  # explained for a GPU that is not present
         return None
     return recall(name, program)
 
 
 def recall(name: str, program: TracedProgram) -> TuningTable | None:
-    """The table under a key; one that does not fit the program is dropped."""
+    """The table stored under a key; one that does not fit the program is dropped."""
     value = store.get(name)
     if value is None:
         return None

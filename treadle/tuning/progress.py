@@ -1,4 +1,4 @@
-"""How far a tuning is, and the best so far: a bar on a terminal."""
+"""A progress bar for tuning on a terminal, with the best time so far."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from treadle.dsl.quantities import duration
 
 
 class Bar:
-    """A progress bar with the best so far; this one shows nothing.
+    """A progress bar; this base class displays nothing.
 
     >>> with progress_bar(3, wanted=False) as bar:
     ...     bar.tick("blur", 1.5)
     """
 
     def tick(self, operation: str, ms: float | None) -> None:
-        """A candidate of an operation is done; the best takes so long."""
+        """Report that a candidate of an operation is finished, and the best time so far."""
 
     def more(self, count: int) -> None:
-        """There are so many more than was known."""
+        """Increase the total number of candidates."""
 
 
 class _Shown(Bar):
-    """On a terminal."""
+    """A bar on a terminal."""
 
     def __init__(self, progress: Any, total: int) -> None:
         self.progress, self.total = progress, total
@@ -41,7 +41,7 @@ class _Shown(Bar):
 
 @contextmanager
 def progress_bar(total: int, wanted: bool) -> Iterator[Bar]:
-    """A progress bar, on a terminal."""
+    """A progress bar, displayed if standard error is a terminal."""
     from rich.console import Console
 
     console = Console(stderr=True)

@@ -1,4 +1,4 @@
-"""What was measured of a kernel on this device, beside what is predicted: for `explain`."""
+"""Measurements of a kernel on this device next to predictions, for `explain`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from treadle.dsl.graph import Node
     from treadle.dsl.names import Names
 
-#: Candidates shown; the others are summed up.
+#: Candidates shown; the others are counted.
 SHOWN = 5
 
 
 def table_of(program: Any) -> TuningTable | None:
-    """What `tune` found on this device for a program, at the extents of its examples."""
+    """The results of `tune` on this device for a program, at its example extents."""
     if program.tuning is not None:
         return program.tuning  # type: ignore[no-any-return]
     if program.example_shapes is None or not target_of(program.backend).kernels:
@@ -31,8 +31,8 @@ def table_of(program: Any) -> TuningTable | None:
 
 
 def measured_lines(names: Names, node: Node, table: TuningTable | None) -> list[str]:
-    """Which candidate won, by how much and when, then times of the whole program beside the time
-    that is predicted for the kernel; nothing where it was not tuned."""
+    """The winner, its gain and date, then times of the entire program next to the predicted time of
+    the kernel; empty if it was not tuned."""
     operation = names.address(node)
     rows = [] if table is None else table.of(operation)
     if table is None or not rows:
@@ -65,7 +65,7 @@ def measured_lines(names: Names, node: Node, table: TuningTable | None) -> list[
 
 
 def _verdict(table: TuningTable, rows: list[Timing], operation: str, plain: Timing | None) -> str:
-    """Who won, and by how much.
+    """The winner and its gain.
 
     >>> from .orders import Column
     >>> from .schedule import as_schedule

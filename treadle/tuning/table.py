@@ -1,4 +1,4 @@
-"""What a tuning found: its timings, the winners, and how to do with fewer of them."""
+"""Tuning results: timings, winners, and reduction to fewer schedules."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from treadle.skeletons.simulator.diagrams import plot_tuning
 
 from .candidates import Option
 
-#: Sets of schedules that are tried for a smaller one.
+#: The most sets of schedules tried in the search for a smaller one.
 _SETS = 20_000
 
 
 @dataclass(frozen=True)
 class Timing:
-    """One measurement: the whole program with `operation` under `schedule`, which is a way to
-    compute it for a product (None: as it was)."""
+    """One measurement: the time of the entire program with `operation` under `schedule`, or
+    computed by a `ProductWay` (None: unchanged)."""
 
     operation: str
     schedule: Option
@@ -33,13 +33,13 @@ class Timing:
 
     @property
     def option(self) -> str:
-        """What was tried, in a table."""
+        """The name of the candidate in a table."""
         return option_name(self.schedule)
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """A candidate that was not timed, and why; `differs`: it gave another result."""
+    """A rejected candidate, and why; `differs`: it gave a different result."""
 
     operation: str
     schedule: Option
@@ -50,11 +50,11 @@ class Refusal:
 class TuningTable:
     """All timings of a tuning, and the winners; prints as a table.
 
-    `rows` are `Timing`s, `refused` `Refusal`s; `winners` maps operations to schedules, and products
-    to `ProductWay`s; `before` and `after` are milliseconds of the whole program; `best` is code to
-    paste.  `notes`: what was not tried, and why.  `complete`: nothing was left out, `budget` being
-    enough; `runs` of the program took `seconds` in all; `when` it was measured; `stored`: by an
-    earlier call.
+    `rows`: `Timing`s; `refused`: `Refusal`s; `winners`: schedules by operation, and `ProductWay`s
+    by product; `before` and `after`: milliseconds of the entire program; `best`: code to paste;
+    `notes`: what was not tried, and why; `complete`: nothing was omitted for lack of `budget`;
+    `runs` of the program took `seconds` in total; `when` it was measured; `stored`: by an earlier
+    call.
     """
 
     def __init__(self, rows: Sequence[Timing], winners: Mapping[str, Any], before: float,
@@ -70,7 +70,7 @@ class TuningTable:
 
     @property
     def best(self) -> str:
-        """Code that gives a program these schedules; what to write for products stands below."""
+        """Code that sets these schedules, followed by comments for products."""
         given = {k: _code(s) for k, s in self.winners.items() if not isinstance(s, ProductWay)}
         named = [f"{k}={code}" for k, code in given.items() if k.isidentifier()]
         others = [f'"{k}": {code}' for k, code in given.items() if not k.isidentifier()]
@@ -84,8 +84,8 @@ class TuningTable:
         return sorted((r for r in self.rows if r.operation == operation), key=lambda r: r.ms)
 
     def plot(self, axes: Any = None) -> Any:
-        """Draws all timings as bars, fastest first, the winners marked (matplotlib); returns the
-        axes. See ``td.simulator.plot_tuning``."""
+        """Draw all timings as bars, fastest first, with winners marked (matplotlib); returns the
+        axes.  See ``td.simulator.plot_tuning``."""
         return plot_tuning(self, axes)
 
     def __str__(self) -> str:
@@ -118,7 +118,7 @@ class TuningTable:
     __repr__ = __str__
 
     def to_dict(self) -> dict[str, Any]:
-        """For the store."""
+        """The table as plain data, for storage."""
         return {
             "rows": [[r.operation, _stored(r.schedule), r.ms] for r in self.rows],
             "refused": [[r.operation, _stored(r.schedule), r.why, r.differs] for r in self.refused],
@@ -135,7 +135,7 @@ class TuningTable:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> TuningTable:
-        """What `to_dict` gave; ValueError, KeyError or TypeError for anything else."""
+        """The inverse of `to_dict`; ValueError, KeyError or TypeError for malformed data."""
         rows = [Timing(str(o), _restored(s), _time(ms)) for o, s, ms in data["rows"]]
         refused = [Refusal(str(o), _restored(s), str(why), bool(differs))
                    for o, s, why, differs in data["refused"]]  # fmt: skip
@@ -148,7 +148,7 @@ class TuningTable:
 
 
 def option_name(option: Option) -> str:
-    """What was tried, in a table."""
+    """The name of a candidate in a table."""
     if isinstance(option, ProductWay):
         return option.words()
     return "as it was" if option is None else shown(option)
@@ -167,7 +167,7 @@ def _restored(data: Any) -> Option:
 
 
 def _time(value: Any) -> float:
-    """A number of milliseconds, or seconds; ValueError for what no clock shows."""
+    """A time as a float; ValueError unless it is finite and non-negative."""
     found = float(value)
     if not (math.isfinite(found) and found >= 0):
         raise ValueError(f"no time: {value!r}")
@@ -175,7 +175,7 @@ def _time(value: Any) -> float:
 
 
 def _code(schedule: Schedule) -> str:
-    """The schedule as code after `import treadle as td` (orders of one's own as they print)."""
+    """The schedule as code after `import treadle as td` (user-defined orders by their repr)."""
     return " | ".join(
         f"td.schedule.{layer!r}" if is_ours(type(layer)) else repr(layer)
         for layer in as_schedule(schedule).layers
@@ -188,12 +188,12 @@ def _code(schedule: Schedule) -> str:
 def fewest(
     times: Mapping[str, Mapping[Option, float]], keep: int | None, tolerance: float
 ) -> dict[str, Option]:
-    """For every test point one schedule, with as few different ones in all as there can be.
+    """One schedule per test point, with as few different schedules as possible.
 
-    A schedule is acceptable at a point when it is among its `keep` best and at most `tolerance`
-    of the best performance is lost (time ≤ best / (1 − tolerance)).  The schedules acceptable at
-    most points come first (Abdelfattah et al. 2019, section V); fewer are looked for as long as
-    there are not too many sets of them.  Of the sets that are as small, the one that loses least.
+    A schedule is acceptable at a point if it is among its `keep` best and loses at most `tolerance`
+    of the best performance (time ≤ best / (1 − tolerance)).  Schedules acceptable at most points
+    are chosen first (Abdelfattah et al. 2019, section V); smaller sets are searched unless there
+    are too many of them.  Of the smallest sets, the one with the least loss is taken.
 
     >>> from treadle.skeletons.schedules import Column, Row
     >>> a, b = (as_schedule(s) for s in (Row(), Column(64)))
@@ -212,12 +212,13 @@ def fewest(
             for p, a in acceptable.items()}  # fmt: skip
 
 
-#: Loss by schedule, at every test point: only what is acceptable there.
+#: The loss of each acceptable schedule, per test point.
 _Acceptable = Mapping[str, Mapping[Option, float]]
 
 
 def _most_frequent(acceptable: _Acceptable) -> list[Option]:
-    """The schedule acceptable at most points, then the one at most of the rest, and so on."""
+    """The schedule acceptable at most points, then the one at most of the remaining points, and so
+    on."""
     chosen: list[Option] = []
     left = list(acceptable)
     while left:
@@ -232,7 +233,7 @@ def _most_frequent(acceptable: _Acceptable) -> list[Option]:
 
 
 def _fewer(acceptable: _Acceptable, known: list[Option]) -> list[Option]:
-    """A smallest set that has something acceptable for every point; `known` is one."""
+    """A smallest set with an acceptable schedule for every point; `known` is such a set."""
     everything = list(dict.fromkeys(s for a in acceptable.values() for s in a))
     for count in range(1, len(known) + 1):
         if math.comb(len(everything), count) > _SETS:
@@ -248,7 +249,7 @@ def _fewer(acceptable: _Acceptable, known: list[Option]) -> list[Option]:
 
 
 def reduced(table: TuningTable, keep: int | None, tolerance: float) -> dict[str, Any]:
-    """The winners of a table, with as few different schedules as `fewest` allows."""
+    """The winners of a table, with as few different schedules as `fewest` permits."""
     times: dict[str, dict[Option, float]] = {}
     for row in table.rows:
         times.setdefault(row.operation, {})[row.schedule] = row.ms
@@ -257,9 +258,9 @@ def reduced(table: TuningTable, keep: int | None, tolerance: float) -> dict[str,
 
 @dataclass(frozen=True)
 class Reduction:
-    """What a tolerance buys: `schedules` different ones serve all test points instead of `before`;
-    `worst` and `mean` are the parts of the best performance lost at the worst point and on average.
-    `chosen`: the schedule of every point."""
+    """The effect of a tolerance: `schedules` different ones serve all test points instead of
+    `before`; `worst` and `mean` are the fractions of the best performance lost at the worst point
+    and on average. `chosen`: the schedule of every point."""
 
     tolerance: float
     schedules: int
@@ -270,16 +271,16 @@ class Reduction:
 
     @property
     def reduction(self) -> float:
-        """How many of the schedules needed without a tolerance are saved, as a part."""
+        """The fraction of schedules saved, compared with no tolerance."""
         return 1 - self.schedules / self.before if self.before else 0.0
 
 
 class Family:
-    """The report on a family of kernels: how many schedules it needs, by tolerance; prints as a
-    table (Abdelfattah et al. 2019, table I).
+    """A report on a family of kernels: how many schedules it needs, by tolerance; prints as a table
+    (Abdelfattah et al. 2019, table I).
 
-    `tables`: what `tune` found, by the name of the test point (a size, usually): every operation
-    of every table is a point.
+    `tables`: results of `tune` by name of the test point (usually a size); every operation of every
+    table is a point.
     """
 
     def __init__(self, tables: Mapping[str, TuningTable], keep: int = 10,

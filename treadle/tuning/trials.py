@@ -1,4 +1,4 @@
-"""Candidates of a tuning: run, compared with what is wanted, and timed beside each other."""
+"""Trials of candidates: run, compare with the expected results, and time alternately."""
 
 from __future__ import annotations
 
@@ -25,21 +25,20 @@ if TYPE_CHECKING:
     from treadle.dsl.program import TracedProgram
 
 ROUNDS = 5
-SHORTEST = 2e-3  # seconds: shorter runs are timed several at once
-LONG = 0.25  # seconds: such a run is a measurement by itself
+SHORTEST = 2e-3  # seconds: shorter runs are timed in batches
+LONG = 0.25  # seconds: one such run is a measurement
 COMPILING = 10.0  # seconds that compiling for a first run may take
-GAIN = 0.98  # a schedule replaces another when it takes less than this part of its time
-SLOW = 4.0  # times as slow as the fastest: one run tells enough
+GAIN = 0.98  # a schedule replaces another if it takes less than this fraction of its time
+SLOW = 4.0  # times slower than the fastest: rejected after one run
 BRIEF = 5.0  # milliseconds
-CONFIRM = 1.0  # seconds that the winner is given, beside what was, to win once more
-#: Additions that are taken to meet in any order where a program itself rounds differently from run
-#: to run.
+CONFIRM = 1.0  # seconds for confirming the winner against the unchanged operation
+#: The number of additions assumed to be unordered if a program's results vary from run to run.
 VARYING = 1 << 16
 
 
 @dataclass
 class Runner:
-    """A candidate that gives the right results, with its times."""
+    """A candidate with correct results, and its times."""
 
     schedule: Option
     run: Callable[[], Any]
@@ -49,11 +48,11 @@ class Runner:
 
     @property
     def ms(self) -> float:
-        """The shortest: whatever else a machine does makes times longer, never shorter."""
+        """The shortest time: interference from other processes only makes times longer."""
         return 1e3 * min(self.times)
 
     def once(self) -> tuple[Any, float]:
-        """The result, and the seconds until it was there."""
+        """The result, and the seconds until it was available."""
         start = time.perf_counter()
         found = self.run()
         self.wait()
@@ -69,7 +68,7 @@ class Runner:
 
 @dataclass(frozen=True)
 class Subject:
-    """An operation, what it is tried under, and what else a candidate depends on."""
+    """An operation and its candidates."""
 
     operation: str
     node: Node
@@ -77,7 +76,7 @@ class Subject:
     options: list[Option]
 
     def rounding(self, option: Option) -> float:
-        """Unit roundoffs by which a result may differ under an option: none, but of a product."""
+        """The permitted difference of results in unit roundoffs: 0 except for products."""
         if not isinstance(option, ProductWay) or not isinstance(self.node, Matmul):
             return 0.0
         given = self.node.options
@@ -85,11 +84,11 @@ class Subject:
         return rounding(self.names.value(self.node.k) or VARYING, levels)
 
     def closed(self) -> list[str]:
-        """Why there is nothing to try for a product."""
+        """Why there are no alternatives for a product."""
         return [why_closed(self.node)] if isinstance(self.node, Matmul) else []
 
     def hinted(self, best: Runner | None) -> list[Option]:
-        """The best so far with hints."""
+        """The best candidate so far with hints."""
         base = None if best is None else best.schedule
         if isinstance(base, ProductWay):
             return []
@@ -98,20 +97,22 @@ class Subject:
 
 
 class Session:
-    """One call of `tune`: the arguments, the clock, and what is known so far."""
+    """One call of `tune`: its arguments, deadline and results so far."""
 
     def __init__(self, program: TracedProgram, args: Sequence[Any], started: float, budget: float
                  ) -> None:  # fmt: skip
 
         self.program = program
         data, self.params = bind(program, args)
-        self.data = program.placed(data)  # copies to a GPU are no part of what is timed
+        self.data = program.placed(data)  # copies to a GPU are not timed
         self.deadline = started + budget
         self.rows: list[Timing] = []
         self.refused: list[Refusal] = []
         self.winners: dict[str, Option] = {}
         self.notes: list[str] = []
-        self.rounds_apart: set[str] = set()  # operations that every schedule rounds otherwise
+        self.rounds_apart: set[str] = (
+            set()
+        )  # operations that round differently under every schedule
         self.runs = 0
         self.cut = False
         self.wanted = on_host(self._made({}).once()[0])
@@ -124,7 +125,7 @@ class Session:
 
     def _made(self, overrides: Mapping[str, Any], schedule: Option = None) -> Runner:
         program = with_schedules(self.program, overrides) if overrides else self.program
-        _ = program.executable  # compiles, as far as that is possible before arrays are there
+        _ = program.executable  # compiles as far as possible without arrays
 
         def run() -> Any:
             self.runs += 1
@@ -133,8 +134,8 @@ class Session:
         return Runner(schedule, run, program.wait)
 
     def runner(self, subject: Subject, option: Option) -> Runner | None:
-        """A candidate, warmed up; None when it is refused: it is not legal here, cannot be compiled
-        or launched, or its results differ."""
+        """A candidate after a warm-up run; None if it is rejected: illegal, not compilable or
+        launchable, or with different results."""
         overrides = {**self.winners} if option is None else {
             **self.winners, subject.operation: option}  # fmt: skip
         try:
@@ -142,12 +143,13 @@ class Session:
             found, first = made.once()
             if not self._as_wanted(subject, option, on_host(found)):
                 return None
-            # A first run may compile: many times as slow tells something beyond that alone.
+            # A first run may include compilation: only a much longer time shows that the candidate
+            # is slow.
             slow = first > SLOW * self.least + COMPILING
             once = first if slow else made.once()[1]
             if once >= LONG:
                 made.times.append(once)
-        except Exception as error:  # whatever a compiler, a driver or a library raises
+        except Exception as error:  # any exception of a compiler, driver or library
             if option is None:
                 raise
             self._refuse(subject, option, reason_of(error))
@@ -157,14 +159,14 @@ class Session:
         return made
 
     def _as_wanted(self, subject: Subject, option: Option, found: list[Any]) -> bool:
-        """Whether results are those wanted; if not, the candidate is refused."""
+        """Whether results are as expected; if not, the candidate is rejected."""
         allowed = subject.rounding(option)
         if self.varies:
             allowed = max(allowed, rounding(VARYING))
         told = difference(found, self.wanted, allowed)
         if not told:
             return True
-        if option is None:  # floats that meet in any order, as atomics have it
+        if option is None:  # unordered float additions, by atomics
             self.varies = True
             return True
         self._refuse(subject, option, f"its results differ: {told}", differs=True)
@@ -186,8 +188,8 @@ class Session:
         self.refused.append(Refusal(subject.operation, option, why, differs))
 
     def tune(self, subject: Subject, left: int, bar: Bar) -> None:
-        """The best of one operation, of which so many are `left`, becomes its winner.  What was
-        timed is kept even when interrupted."""
+        """Find the best candidate of one operation, with `left` operations remaining.  Timings are
+        kept even if interrupted."""
         now = time.perf_counter()
         self.limit = now + (self.deadline - now) / left
         runners: list[Runner] = []
@@ -206,15 +208,15 @@ class Session:
         finally:
             self.rows += [Timing(subject.operation, r.schedule, r.ms) for r in runners if r.times]
         self.winners[subject.operation] = best.schedule
-        if isinstance(best.schedule, ProductWay):  # all that follows is beside these results
+        if isinstance(best.schedule, ProductWay):  # later comparisons use these results
             self.wanted = on_host(best.run())
             self.varies |= bool(difference(on_host(best.run()), self.wanted))
 
     def try_all(self, subject: Subject, tried: Sequence[Option], bar: Bar,
                 runners: list[Runner], known: Runner | None = None) -> Runner | None:  # fmt: skip
-        """The best of all options for one operation, and of what is `known`, timed in turns: what
-        is SLOW leaves after one run, the slower half each round after the second.  All that run
-        join `runners`."""
+        """The best of all options for one operation and of `known`, timed round-robin.  Candidates
+        slower than SLOW are dropped after one run, the slower half in each round after the second.
+        All candidates that run are appended to `runners`."""
         active: list[Runner] = [] if known is None else [known]
         for option in tried:
             if isinstance(option, Schedule) and subject.operation in self.rounds_apart:
@@ -232,7 +234,7 @@ class Session:
         all_of_them = list(active)
         turns = ROUNDS if self.least < LONG else 3 if self.least < 8 * LONG else 2
         for turn in range(1, turns):
-            # What takes no time gets a second chance: somebody else may have had the machine.
+            # Very short candidates get a second round: the machine may have been busy.
             fastest = max(min((r.ms for r in active), default=0.0), BRIEF if turn == 1 else 0.0)
             active = [r for r in active if r.ms <= SLOW * fastest]
             if turn > 2:
@@ -247,11 +249,11 @@ class Session:
         return best
 
     def before_and_after(self) -> tuple[float, float]:
-        """Milliseconds of the program as it was, and under all winners, timed in turns."""
+        """Milliseconds of the unchanged program and under all winners, timed alternately."""
         both = [self._made({}), *([self._made(self.winners)] if self.winners else [])]
         took = 0.0
         for r in both:
-            r.once()  # several winners together may be new to the compiler
+            r.once()  # the combination of winners may have to be compiled
             once = r.once()[1]
             r.repeats = max(1, math.ceil(SHORTEST / max(once, 1e-7)))
             took += max(once, SHORTEST)
@@ -261,7 +263,7 @@ class Session:
         return both[0].ms, both[-1].ms
 
     def _measured(self, subject: Subject, runner: Runner) -> bool:
-        """Whether a candidate that ran before could be timed: if not, it is refused."""
+        """Whether a candidate that ran before could be timed; if not, it is rejected."""
         try:
             runner.measure()
         except Exception as error:  # as in `runner`
@@ -273,8 +275,8 @@ class Session:
         return True
 
     def _confirmed(self, subject: Subject, best: Runner, plain: Runner) -> bool:
-        """Whether the winner is faster than the operation as it was in new runs of both, in turns:
-        of many candidates one is the fastest by chance."""
+        """Whether the winner is also faster than the unchanged operation in new alternating runs:
+        the fastest of many candidates may be so by chance."""
         took = max(plain.times[-1] * plain.repeats, 1e-6)
         turns = max(1, min(ROUNDS, int(CONFIRM / took)))
         before = len(best.times), len(plain.times)
@@ -285,7 +287,7 @@ class Session:
         return min(best.times[before[0] :]) < GAIN * min(plain.times[before[1] :])
 
     def _no_time(self) -> bool:
-        """Whether a candidate that is as fast as the best would not be done in time."""
+        """Whether a candidate as fast as the best would exceed the deadline."""
         return time.perf_counter() + 2 * self.least > self.deadline
 
 
@@ -300,8 +302,8 @@ def reason_of(error: Exception) -> str:
 
 
 def winner_of(found: Sequence[Any]) -> Any:
-    """The fastest of runners or timings; the first of them, the operation as it was or as it was
-    best before, unless the gain is clear."""
+    """The fastest of runners or timings; the first one (the unchanged operation, or the previous
+    best) unless the gain is clear."""
     best = min(found, key=lambda r: r.ms, default=None)
     if best is None or best.ms < GAIN * found[0].ms:
         return best
@@ -309,6 +311,6 @@ def winner_of(found: Sequence[Any]) -> Any:
 
 
 def with_schedules(program: TracedProgram, schedules: Mapping[str, Any]) -> TracedProgram:
-    """The program under further schedules, or ways to compute products; its `overrides` hold all of
-    them."""
+    """The program with further schedules, or ways to compute products; its `overrides` contain all
+    of them."""
     return program.scheduled(**schedules)

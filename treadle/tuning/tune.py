@@ -1,10 +1,10 @@
 """Choosing schedules by measurement: `program.tune(*args)`.
 
-Every operation that is a kernel of its own is tried under those schedules, and a product by those
-ways, that promise most (candidates.py), one operation after the other, on the arguments given;
-then the winner with hints.  A candidate that cannot be compiled or launched, or whose results
-differ, is refused, and the table says why (trials.py).  Winners are remembered per program, class
-of extents, machine and versions (memory.py).
+Every operation with a kernel is tried under the most promising schedules, and a product in the most
+promising ways (candidates.py), one operation after the other, on the given arguments; then the
+winner with hints.  A candidate that cannot be compiled or launched, or whose results differ, is
+rejected, and the table says why (trials.py).  Winners are stored by program, class of extents,
+machine and versions (memory.py).
 
 >>> from treadle.tuning.tune import extents_class
 >>> extents_class((1000, 1025))
@@ -47,16 +47,16 @@ BUDGET = 60.0
 def tune(program: TracedProgram, args: Sequence[Any], *, budget: float = BUDGET,
          keep: int | None = None, tolerance: float | None = None,
          progress: bool = True) -> TracedProgram:  # fmt: skip
-    """The program under the fastest schedules found for these arguments, within `budget` seconds,
+    """The program with the fastest schedules found for these arguments within `budget` seconds,
     which operations share.
 
-    What is tried is what the model predicts to be fastest (candidates.py).
+    The candidates are those that the model predicts to be fastest (candidates.py).
 
     The result's `.tuning` is the table of all timings.  Ctrl-C keeps the best so far.  `keep=BK`
-    and `tolerance=TOL` (a fraction, 0.15 for 15 %) reduce the number of different schedules: of
-    the BK best of every operation, the fewest that stay within TOL of the best (Abdelfattah et
-    al. 2019, section V).  A second call with the same program, class of extents, machine and
-    versions answers from the store, unless that was cut short by a smaller budget.
+    and `tolerance=TOL` (a fraction, 0.15 for 15 %) reduce the number of different schedules: of the
+    BK best of every operation, the fewest that stay within TOL of the best (Abdelfattah et al.
+    2019, section V). A second call with the same program, class of extents, machine and versions
+    uses the stored results, unless a smaller budget cut them short.
     """
     _check_options(budget, keep, tolerance)
     name = key_of(program, args)
@@ -85,7 +85,7 @@ def _check_options(budget: float, keep: int | None, tolerance: float | None) -> 
 
 def _measure(program: TracedProgram, args: Sequence[Any], budget: float, progress: bool
              ) -> tuple[TuningTable, bool]:  # fmt: skip
-    """The table, and whether somebody interrupted it."""
+    """The table, and whether the user interrupted it."""
     started, before, after = time.perf_counter(), math.nan, math.nan
     session: Session | None = None
     notes: list[str] = []
@@ -111,7 +111,7 @@ def _measure(program: TracedProgram, args: Sequence[Any], budget: float, progres
     rows, winners = session.rows, session.winners
     if interrupted:
         winners = {**winners, **_best_of(rows)}
-    if rows and math.isnan(before):  # of one operation, or interrupted
+    if rows and math.isnan(before):  # one operation only, or interrupted
         before = after = next((r.ms for r in rows if r.schedule is None), rows[0].ms)
         after = next((r.ms for r in rows if r.schedule is not None
                       and r.schedule == winners.get(r.operation)), before)  # fmt: skip
@@ -124,9 +124,9 @@ def _measure(program: TracedProgram, args: Sequence[Any], budget: float, progres
 
 
 def _work(program: TracedProgram, args: Sequence[Any]) -> list[Subject]:
-    """Every operation with what there is to try for it on these arguments, what takes longest
-    first; but products last: another way to compute one rounds otherwise, and with it all that
-    follows."""
+    """Every operation with its candidates for these arguments, the longest first; but products
+    last, because another way to compute a product rounds differently, and with it all later
+    results."""
     data, numbers = bind(program, args)
     made = with_schedules(program, {})
     made.example_shapes = tuple(tuple(map(int, a.shape)) for a in data)
@@ -140,7 +140,7 @@ def _work(program: TracedProgram, args: Sequence[Any]) -> list[Subject]:
 
 
 def _best_of(rows: Sequence[Timing]) -> dict[str, Any]:
-    """The fastest schedule of every operation, where one beat the operation as it was."""
+    """The fastest schedule of every operation for which one beat the unchanged operation."""
     found: dict[str, Any] = {}
     for operation in dict.fromkeys(row.operation for row in rows):
         best = winner_of([row for row in rows if row.operation == operation])
