@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from treadle.dsl.expr import Const, Expr, Var, walk
+from treadle.dsl.expr import Apply, Const, Expr, Var, walk
 from treadle.dsl.primitives import Primitive
 from treadle.dsl.target import Target
-from treadle.dsl.types import ScalarType
+from treadle.dsl.types import ALL_TYPES, ScalarType
 
 from . import decompose_complex, decompose_real
 from .rules import RULES, Body, Operand, Rule, Value, kind_of
@@ -44,22 +44,44 @@ class Function:
     names: dict[Expr, str]
     inline: bool
     large: bool
+    target: Target
 
     @cached_property
     def steps(self) -> tuple[Expr, ...]:
         """All that is computed, operands first."""
         return tuple(walk((self.result,)))
 
+    @cached_property
+    def plan(self) -> tuple[Step, ...]:
+        """The operations among the steps, and what they are made of in their turn."""
+        return tuple(_step(self.target, e) for e in self.steps if isinstance(e, Apply))
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One operation of a function: the types and, of constants, the values of its operands."""
+
+    operation: Apply
+    types: tuple[ScalarType, ...]
+    constants: tuple[Any, ...]
+    function: Function | None
+
+
+def _step(target: Target, e: Apply) -> Step:
+    types = tuple(a.type for a in e.args)
+    constants = tuple(a.value if isinstance(a, Const) else None for a in e.args)
+    return Step(e, types, constants, with_constants(target, e.op, e.type, types, constants))
+
 
 #: Primitives whose rules ask for a constant second operand.
 _OF_CONSTANTS = frozenset(("power", "floor_divide", "remainder", "quot", "rem", "fmod",
                            "left_shift", "right_shift"))  # fmt: skip
-_Kind = functools.lru_cache(maxsize=64)(kind_of)
+_KINDS = {t.name: kind_of(t) for t in ALL_TYPES}
 
 
 def is_decomposed(op: Primitive, t: ScalarType) -> bool:
     """Whether there is a rule for a primitive on operands of a type."""
-    return op.formula is not None or (_Kind(t), op.name) in RULES
+    return op.formula is not None or (_KINDS[t.name], op.name) in RULES
 
 
 def asks_of_operands(op: Primitive) -> bool:
@@ -123,7 +145,7 @@ def definition(
     doc = (body.doc or made.__doc__ or "").split("\n\n")[0]
     name = body.name or (f"to_{result.name}" if op.name == "cast" else op.name)
     return Function(name, " ".join(doc.split()), parameters, value.expr, body.names, body.inline,
-                    large)  # fmt: skip
+                    large, target)  # fmt: skip
 
 
 def _names(made: Rule) -> list[str]:

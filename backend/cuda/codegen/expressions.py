@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, substitute, walk
+from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, constant, substitute, walk
 from treadle.dsl.target import target_of
-from treadle.dsl.types import ScalarType
+from treadle.dsl.types import ScalarType, int64
 from treadle.skeletons.ir.decompose import (
     Function,
     asks_of_operands,
@@ -16,12 +17,12 @@ from treadle.skeletons.ir.decompose import (
     is_decomposed,
     of_constant,
 )
-from treadle.skeletons.ir.kernel import Buffer, Load
+from treadle.skeletons.ir.kernel import Buffer, Kernel, Load
 from treadle.skeletons.ir.rules import Operand
 
 from . import functions, operations, policies
 from .facts import Facts
-from .prelude import Prelude
+from .prelude import Helper, Prelude
 from .scalars import (
     AND,
     CHOICE,
@@ -113,7 +114,7 @@ class Expressions:
         function = self._definition(e)
         if function is None:
             return operations.operation(self, e)
-        return self._inlined(e, function) or functions.call(self, e, function)
+        return self._inlined(e, function) or self._call(e, function)
 
     def _definition(self, e: Apply) -> Function | None:
         """What an operation is made of, if it is not one of the target's."""
@@ -151,14 +152,22 @@ class Expressions:
                                 if x not in e.args)  # fmt: skip
         return self.term(body)
 
+    def _call(self, e: Apply, function: Function) -> Term:
+        """A call of the function that an operation is."""
+        name = functions.name_of(function)
+        self.prelude.include(_written(function, name, e.type))
+        args = [a for a, v in zip(e.args, function.parameters, strict=True) if v in function.steps]
+        if not name.startswith("operator"):
+            return self.call(name, *map(self.exact, args))
+        symbol = name.removeprefix("operator")
+        if len(args) == 1:
+            return Term(f"{symbol}{self.term(args[0]).within(UNARY + 1)}", UNARY)
+        return self.binary(args[0], symbol, args[1], functions.OPERATORS[function.name][1])
+
     def _is_short(self, e: Expr) -> bool:
         """Whether its text is a name, a part of one, or a number."""
         code = self.term(e).code
         return isinstance(e, Const) or code.replace(".", "_").isidentifier()
-
-    def of_function(self, facts: Facts, name: Callable[[Var], Term]) -> Expressions:
-        """What prints the body of a function beside the kernel."""
-        return Expressions(self.prelude, facts, name, self._buffer, False)
 
     def operand(self, e: Expr) -> Term:
         """An operand where C++ makes a float of a half-precision number by itself."""
@@ -315,6 +324,19 @@ class Expressions:
             assert isinstance(e, Apply)
             return self._unsigned(e, t)
         return self.cast(unsigned_name(t.bits), self.term(e)) if force else self.term(e)
+
+
+@functools.lru_cache(maxsize=512)
+def _written(function: Function, name: str, result: ScalarType) -> Prelude:
+    """The text of a function, after what it needs itself."""
+    made, terms = Prelude(LIBRARY), dict[Var, Term]()
+    task = Var("task", int64)
+    nothing = Facts(Kernel("", (), (), (), constant(1), task, ()))  # of which nothing is known
+    p = Expressions(made, nothing, terms.__getitem__, lambda b: b.name, False)
+    key = f"{name} {function.parameters[0].type.name} {result.name}"
+    made.add(key, Helper(functions.text(p, function, name, result, terms)))
+    made.use(key)
+    return made
 
 
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}

@@ -7,17 +7,14 @@ import textwrap
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from treadle.dsl.expr import Apply, Expr, Var, constant, walk
-from treadle.dsl.types import ScalarType, int64
+from treadle.dsl.expr import Apply, Expr, Var, walk
+from treadle.dsl.types import ScalarType
 from treadle.skeletons.ir.decompose import Function
-from treadle.skeletons.ir.kernel import Kernel
 
-from .facts import Facts
 from .layout import WIDTH, wrap
 from .names import Names
 from .operations import FUNCTIONS
-from .prelude import Helper
-from .scalars import EQUALITY, PRODUCT, SUM, UNARY, Term
+from .scalars import EQUALITY, PRODUCT, SUM, Term
 
 if TYPE_CHECKING:
     from .expressions import Expressions
@@ -34,25 +31,10 @@ _NAMES = {"remainder": "floor_remainder", "conjugate": "conj", "left_shift": "sh
           "right_shift": "shift_right"}  # fmt: skip
 
 
-def call(p: Expressions, e: Apply, function: Function) -> Term:
-    """A call of the function that an operation is."""
-    args = [a for a, v in zip(e.args, function.parameters, strict=True) if v in function.steps]
-    t = args[0].type
-    name, key = _spelling(function, t), f"{function.name} {t.name} {e.type.name}"
-    if not p.prelude.holds(key):
-        p.prelude.add(key, Helper(_text(p, function, name, e.type)))
-    p.use(key)
-    if name.startswith("operator"):
-        symbol = name.removeprefix("operator")
-        if len(args) == 1:
-            return Term(f"{symbol}{p.term(args[0]).within(UNARY + 1)}", UNARY)
-        return p.binary(args[0], symbol, args[1], OPERATORS[function.name][1])
-    return p.call(name, *map(p.exact, args))
-
-
-def _spelling(function: Function, t: ScalarType) -> str:
+def name_of(function: Function) -> str:
+    """What it is called in C++: an operator's functions are called by the operator."""
     name = function.name
-    if t.is_complex:
+    if function.parameters[0].type.is_complex:
         if name in OPERATORS:
             return f"operator{OPERATORS[name][0]}"
         if name in ("negative", "absolute"):
@@ -61,24 +43,20 @@ def _spelling(function: Function, t: ScalarType) -> str:
     return _NAMES.get(name, name)
 
 
-def _text(p: Expressions, function: Function, name: str, result: ScalarType) -> str:
-    names, terms = Names(), {}
-    given = []
+def text(p: Expressions, function: Function, name: str, result: ScalarType,
+         terms: dict[Var, Term]) -> str:  # fmt: skip
+    """The definition of a function; `p` prints its body, where parameters become `terms`."""
+    names, given = Names(), []
     for v in function.parameters:
         if v in function.steps:
             terms[v] = Term(names.fresh(v.name))
             given.append(f"{p.type(v.type)} {terms[v].code}")
-    body = _Body(p.of_function(Facts(_nothing()), terms.__getitem__), function, names)
+    body = _Body(p, function, names)
     body.write(function.result, 1)
     how = "__device__" if function.large else "__device__ __forceinline__"
     head = [f"// {line}" for line in textwrap.wrap(function.doc, WIDTH - 3)]
     head.append(f"{how} {p.type(result)} {name}({', '.join(given)}) {{")
     return "\n".join([*head, *body.lines, "}"])
-
-
-def _nothing() -> Kernel:
-    """A kernel of which nothing is known."""
-    return Kernel("", (), (), (), constant(1), Var("task", int64), ())
 
 
 class _Body:

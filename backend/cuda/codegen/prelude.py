@@ -41,13 +41,17 @@ class Prelude:
                 self.use(needed)
             self._used[key] = None
 
-    def holds(self, key: str) -> bool:
-        """Whether a helper is known."""
-        return key in self._library
-
     def add(self, key: str, helper: Helper) -> None:
         """A helper that only this text has."""
         self._library = {**self._library, key: helper}
+
+    def include(self, other: Prelude) -> None:
+        """Have all that another text uses."""
+        self._aliases |= other._aliases
+        for key in other._used:
+            if key not in self._library:
+                self.add(key, other._library[key])
+            self.use(key)
 
     def text(self, body: str) -> str:
         """The head of the file for the kernels `body`; empty when nothing is needed."""

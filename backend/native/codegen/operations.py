@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from treadle.dsl.expr import Apply, Const
+from treadle.dsl.expr import Const, Expr
 from treadle.dsl.primitives import Primitive
 from treadle.dsl.target import target_of
 from treadle.dsl.types import ScalarType
@@ -46,6 +46,30 @@ def operate(v: Lanes, target: Target, op: Primitive, type_: ScalarType,
     function = with_constants(_MACHINE, op, type_, types, consts)
     if function is not None:
         return _inlined(v, target, function, args)
+    return _operation(v, target, op, type_, types, args, consts)
+
+
+def _inlined(v: Lanes, target: Target, function: Function,
+             args: Sequence[tuple[Reg, ...]]) -> tuple[Reg, ...]:  # fmt: skip
+    """The body of a function."""
+    held: dict[Expr, tuple[Reg, ...]] = dict(zip(function.parameters, args, strict=True))
+    for e in function.steps:
+        if isinstance(e, Const):
+            held[e] = literals(v, e.type, e.value)
+    for step in function.plan:
+        e = step.operation
+        given = [held[a] for a in e.args]
+        if step.function is not None:
+            held[e] = _inlined(v, target, step.function, given)
+        else:
+            held[e] = _operation(v, target, e.op, e.type, step.types, given, step.constants)
+    return held[function.result]
+
+
+def _operation(v: Lanes, target: Target, op: Primitive, type_: ScalarType,
+               types: Sequence[ScalarType], args: Sequence[tuple[Reg, ...]],
+               consts: Sequence[Any]) -> tuple[Reg, ...]:  # fmt: skip
+    """One that is not decomposed."""
     name, t = op.name, types[0]
     if name == "select":
         e = register_element(type_)
@@ -67,21 +91,6 @@ def operate(v: Lanes, target: Target, op: Primitive, type_: ScalarType,
     if t.is_integer:
         return (_integer(v, name, t, type_, flat, consts),)
     return (_float(v, target, name, t, type_, flat),)
-
-
-def _inlined(v: Lanes, target: Target, function: Function,
-             args: Sequence[tuple[Reg, ...]]) -> tuple[Reg, ...]:  # fmt: skip
-    """The body of a function."""
-    held: dict[Any, tuple[Reg, ...]] = dict(zip(function.parameters, args, strict=True))
-    for e in function.steps:
-        if isinstance(e, Const):
-            held[e] = literals(v, e.type, e.value)
-        elif isinstance(e, Apply):
-            held[e] = operate(
-                v, target, e.op, e.type, [a.type for a in e.args], [held[a] for a in e.args],
-                [a.value if isinstance(a, Const) else None for a in e.args],
-            )  # fmt: skip
-    return held[function.result]
 
 
 def literals(v: Lanes, t: ScalarType, value: Any) -> tuple[Reg, ...]:
