@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from treadle.dsl.errors import BackendUnavailable
+from treadle.dsl.program import TracedProgram
 from treadle.dsl.target import target_of
 
 from .. import store
@@ -150,7 +151,7 @@ def ceilings(backend: str, machine: list[str]) -> Ceilings:
     return _recall(backend, tuple(machine), str(store.directory(FOLDER)))
 
 
-def device_of(program: Any) -> Ceilings:
+def device_of(program: TracedProgram) -> Ceilings:
     """The ceilings of the device that a program runs on, shipped ones if it is not here."""
     try:
         machine = program.machine()

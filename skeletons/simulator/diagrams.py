@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treadle.dsl.errors import ScheduleError, user_facing
+from treadle.dsl.schedule import Schedule
 from treadle.skeletons.schedules import Layer, as_schedule
 from treadle.skeletons.schedules.examine import evaluate
 from treadle.skeletons.schedules.examine import extents_of as _extents
@@ -37,7 +38,7 @@ _BOUNDED = 1 << 16
 _WARP = 32
 
 
-def plot_order(schedule: Any, shape: Sequence[int], axes: Any = None) -> Any:
+def plot_order(schedule: Schedule | None, shape: Sequence[int], axes: Any = None) -> Any:
     """The outputs of `shape` coloured by the position of their threads in time, with warp borders.
 
     A warp is 32 consecutive threads (thin lines), with all their outputs; where blocks are visited,

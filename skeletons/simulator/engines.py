@@ -13,10 +13,14 @@ from typing import Any
 
 import numba as nb
 import numpy as np
+from numpy.typing import NDArray
 
 _jit = nb.njit(cache=True, nogil=True)
 
 
+#: Arrays that compiled functions read and write.
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 State = tuple[Any, ...]
 
 
@@ -29,8 +33,9 @@ def lru_state(span: int, capacity: int) -> State:
 
 
 @_jit
-def lru(lines: Any, slot_of: Any, line_in: Any, newer: Any, older: Any, counts: Any, missed: Any
-        ) -> None:  # fmt: skip
+def lru(
+    lines: Ints, slot_of: Ints, line_in: Ints, newer: Ints, older: Ints, counts: Ints, missed: Flags
+) -> None:
     """Fully associative; evicts the least recently used line."""
     hits, misses, evictions, newest, oldest, used = counts
     capacity = line_in.size
@@ -86,8 +91,8 @@ def step_lru_state(span: int, capacity: int) -> State:
 
 
 @_jit
-def step_lru(lines: Any, step: Any, stamp: Any, arrival: Any, heap_key: Any, heap_line: Any,
-             counts: Any, missed: Any) -> None:  # fmt: skip
+def step_lru(lines: Ints, step: Any, stamp: Ints, arrival: Ints, heap_key: Ints, heap_line: Ints,
+             counts: Ints, missed: Flags) -> None:  # fmt: skip
     """Fully associative; recency is the time step, and of equals the line fetched first is evicted.
 
     A heap with lazy deletion over (step, arrival) packed in one integer.
@@ -172,7 +177,7 @@ def set_associative_state(sets: int, ways: int) -> State:
 
 
 @_jit
-def set_associative(lines: Any, tags: Any, counts: Any, missed: Any) -> None:
+def set_associative(lines: Ints, tags: Ints, counts: Ints, missed: Flags) -> None:
     """Evicts the least recently used line of a set."""
     hits, misses, evictions = counts
     sets, ways = tags.shape
@@ -204,7 +209,7 @@ def sectored_state(per_line: int, span: int, sets: int, ways: int) -> State:
 
 
 @_jit
-def sectored(sectors: Any, tags: Any, present: Any, counts: Any, missed: Any) -> None:
+def sectored(sectors: Ints, tags: Ints, present: Flags, counts: Ints, missed: Flags) -> None:
     """Sets of lines of several sectors; an absent sector is a miss, an absent line evicts one."""
     hits, misses, evictions, per_line = counts
     sets, ways = tags.shape
@@ -241,8 +246,18 @@ def sectored_lru_state(per_line: int, span: int, capacity: int) -> State:
     return *lru_state(lines, capacity), np.zeros(lines, np.int64), used, counts
 
 
-def sectored_lru(sectors: Any, slot_of: Any, line_in: Any, newer: Any, older: Any, of_lines: Any,
-                 brought: Any, used: Any, counts: Any, missed: Any) -> None:  # fmt: skip
+def sectored_lru(
+    sectors: Ints,
+    slot_of: Ints,
+    line_in: Ints,
+    newer: Ints,
+    older: Ints,
+    of_lines: Ints,
+    brought: Ints,
+    used: Ints,
+    counts: Ints,
+    missed: Flags,
+) -> None:
     """Fully associative lines of several sectors."""
     lines = sectors // counts[4]
     absent = np.zeros(lines.size, np.bool_)
@@ -253,8 +268,15 @@ def sectored_lru(sectors: Any, slot_of: Any, line_in: Any, newer: Any, older: An
 
 
 @_jit
-def _absent_sectors(sectors: Any, lines: Any, absent: Any, brought: Any, used: Any, counts: Any,
-                    missed: Any) -> None:  # fmt: skip
+def _absent_sectors(
+    sectors: Ints,
+    lines: Ints,
+    absent: Flags,
+    brought: Ints,
+    used: Ints,
+    counts: Ints,
+    missed: Flags,
+) -> None:
     """A sector is present if it was used since its line was fetched."""
     hits, misses, _, now, _ = counts
     mark = missed.size > 0
@@ -283,7 +305,7 @@ def random_groups_state(span: int, capacity: int, together: int, seed: int) -> S
 
 
 @_jit
-def _below(bits: Any, n: int) -> Any:
+def _below(bits: Ints, n: int) -> Any:
     """A random number below n, by xorshift64* (Vigna 2016); n is far below 2³²."""
     x = bits[0]
     x ^= x >> np.uint64(12)
@@ -295,8 +317,8 @@ def _below(bits: Any, n: int) -> Any:
 
 
 @_jit
-def random_groups(lines: Any, slot_of: Any, line_in: Any, free: Any, bits: Any, counts: Any,
-                  missed: Any) -> None:  # fmt: skip
+def random_groups(lines: Ints, slot_of: Ints, line_in: Ints, free: Ints, bits: Ints, counts: Ints,
+                  missed: Flags) -> None:  # fmt: skip
     """A full cache empties `together` neighbouring slots chosen at random."""
     hits, misses, evictions, count, together = counts
     capacity = line_in.size
@@ -325,7 +347,7 @@ def random_groups(lines: Any, slot_of: Any, line_in: Any, free: Any, bits: Any, 
 
 
 @_jit
-def next_uses(lines: Any, span: int) -> Any:
+def next_uses(lines: Ints, span: int) -> Ints:
     """For every access, the index of the next access to its line; `lines.size` if there is none."""
     following = np.full(span, lines.size, np.int64)
     found = np.empty(lines.size, np.int64)
@@ -336,7 +358,7 @@ def next_uses(lines: Any, span: int) -> Any:
 
 
 @_jit
-def optimal(lines: Any, next_use: Any, span: int, capacity: int, missed: Any) -> Any:
+def optimal(lines: Ints, next_use: Ints, span: int, capacity: int, missed: Flags) -> Any:
     """Belady's policy: evicts the line whose next use is last.  A heap with lazy deletion."""
     due = np.full(span, -1, np.int64)  # next use of the cached lines
     heap = np.empty(lines.size + 1, np.int64)  # next uses, the largest first

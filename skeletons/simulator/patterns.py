@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treadle.dsl.errors import ScheduleError, user_facing, user_facing_class
+from treadle.dsl.schedule import Schedule
 from treadle.skeletons.schedules import Row, as_schedule
 from treadle.skeletons.schedules.examine import evaluate, extents_of
 
@@ -128,7 +129,7 @@ def count_of(value: Any, name: str, least: int = 1) -> int:
     return number
 
 
-def visited(schedule: Any, shape: tuple[int, ...]) -> Addresses:
+def visited(schedule: Schedule | None, shape: tuple[int, ...]) -> Addresses:
     """The elements of `shape` in the order of a schedule, one coordinate tuple per row.
 
     Units of several elements (blocks, several outputs of a thread) are visited one after the other,

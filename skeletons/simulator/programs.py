@@ -48,6 +48,8 @@ from treadle.dsl.graph import (
 )  # fmt: skip
 from treadle.dsl.names import Names, address, operations
 from treadle.dsl.operations.stencils import resolve_index
+from treadle.dsl.program import TracedProgram
+from treadle.dsl.schedule import Schedule
 from treadle.skeletons.schedules import Row, as_schedule
 
 from .patterns import Pattern, Placed
@@ -56,8 +58,12 @@ from .patterns import Pattern, Placed
 _BATCH = 1 << 16
 
 
-def pattern_of(program: Any, kernel: str | None = None, arrays: Sequence[Any] | None = None,
-               numbers: Mapping[str, Any] | None = None) -> Pattern:  # fmt: skip
+def pattern_of(
+    program: TracedProgram,
+    kernel: str | None = None,
+    arrays: Sequence[Any] | None = None,
+    numbers: Mapping[str, Any] | None = None,
+) -> Pattern:
     """The pattern of one kernel of a program (`td.jit(f).lower(*args)`).
 
     kernel: the operation's name or index (`#3`) if there are several; arrays: the arguments, for
@@ -100,7 +106,7 @@ def pattern_of(program: Any, kernel: str | None = None, arrays: Sequence[Any] | 
     return Pattern(name, domain, addresses, end + math.prod(made), tuple(placed))
 
 
-def _given(program: Any, arrays: Any) -> tuple[Any, ...]:
+def _given(program: TracedProgram, arrays: Any) -> tuple[Any, ...]:
     """The arguments as arrays, which must have the extents that the program was lowered for."""
     if arrays is None:
         return ()
@@ -114,12 +120,14 @@ def _given(program: Any, arrays: Any) -> tuple[Any, ...]:
     return tuple(made)
 
 
-def schedule_of(program: Any, kernel: str | None = None) -> Any:
+def schedule_of(program: TracedProgram, kernel: str | None = None) -> Any:
     """The schedule that a program gives one of its kernels, or None."""
     return _chosen(program, kernel).label.schedule
 
 
-def of_results(program: Any, kernel: str | None, schedule: Any) -> tuple[Any, list[str]]:
+def of_results(
+    program: TracedProgram, kernel: str | None, schedule: Schedule | None
+) -> tuple[Any, list[str]]:
     """The part of a schedule that is simulated, and descriptions of the rest. The schedule of a
     fold orders parts of what is folded: only the order of its results is simulated, if any."""
     given = None if schedule is None else as_schedule(schedule)
@@ -142,7 +150,7 @@ def of_results(program: Any, kernel: str | None, schedule: Any) -> tuple[Any, li
                                                  "is folded"]  # fmt: skip
 
 
-def as_scheduled(program: Any, kernel: str | None, schedule: Any) -> Any:
+def as_scheduled(program: TracedProgram, kernel: str | None, schedule: Any) -> Any:
     """The program with this schedule for the selected operation, if that is unambiguous: with an
     order the operation is one kernel, whereas without one it may be several."""
     written = operations(getattr(program, "source_roots", ()))
@@ -157,7 +165,9 @@ def as_scheduled(program: Any, kernel: str | None, schedule: Any) -> Any:
     return program.scheduled(**{node.label.name or address(number): schedule})
 
 
-def _parts(node: Any) -> tuple[Sequence[Expr], Sequence[Expr], Sequence[Expr]]:
+def _parts(
+    node: Generate | Fold | Permute,
+) -> tuple[Sequence[Expr], Sequence[Expr], Sequence[Expr]]:
     """The extents of the outputs, the extents that are folded, and the expressions that read."""
     if isinstance(node, Permute):
         return node.domain, (), (node.valid, *node.target, *node.values)
@@ -165,7 +175,7 @@ def _parts(node: Any) -> tuple[Sequence[Expr], Sequence[Expr], Sequence[Expr]]:
     return node.leaf().shape, inner, node.elements
 
 
-def _called(program: Any, node: Node) -> str:
+def _called(program: TracedProgram, node: Node) -> str:
     """The name of an array for people: the argument's name, or the operation's."""
     if isinstance(node, Input):
         names = [held.name for held in program.arguments if held is node]
@@ -173,7 +183,7 @@ def _called(program: Any, node: Node) -> str:
     return node.label.name or node.label.operation
 
 
-def _chosen(program: Any, kernel: str | None) -> Any:
+def _chosen(program: TracedProgram, kernel: str | None) -> Any:
     known = Generate | Fold | Permute
     kernels = [n for n in topological(program.roots) if isinstance(n, known)]
     names_of = Names(program)
@@ -200,7 +210,7 @@ def _chosen(program: Any, kernel: str | None) -> Any:
     )
 
 
-def _shapes(program: Any) -> dict[Node, Any]:
+def _shapes(program: TracedProgram) -> dict[Node, Any]:
     """The extents of arrays that kernels read: integers, or the leaf that has them."""
     found: dict[Node, Any] = {}
     examples = program.example_shapes or ()
@@ -219,7 +229,7 @@ def _shapes(program: Any) -> dict[Node, Any]:
 class _Host:
     """Values of host expressions, and shapes of nodes, for the example's extents."""
 
-    def __init__(self, shapes: dict[Node, Any], data: dict[Node, Any],
+    def __init__(self, shapes: dict[Node, Any], data: dict[Any, Any],
                  numbers: Mapping[str, Any]) -> None:  # fmt: skip
         self.shapes, self.data, self.numbers = shapes, data, numbers
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from treadle.dsl.errors import ScheduleError, user_facing
 from treadle.dsl.locks import cached
+from treadle.dsl.schedule import Schedule
 from treadle.skeletons.schedules import Auto, Grid, Row, as_schedule
 from treadle.skeletons.schedules.schedule import shown
 
@@ -36,7 +37,7 @@ class Simulation:
     _plot: ClassVar[Callable[..., Any]]
 
     pattern: str
-    schedule: Any
+    schedule: Schedule | None
     cache: Cache
     hits: int
     misses: int
@@ -125,8 +126,9 @@ def simulate(pattern: Any, schedule: Any = None, cache: Cache | None = None, *,
                       (*_left_out(schedule), *parts))  # fmt: skip
 
 
-def _played(pattern: Any, schedule: Any, kernel: str | None, arrays: Sequence[Any] | None
-            ) -> tuple[Pattern, Any, list[str]]:  # fmt: skip
+def _played(
+    pattern: Any, schedule: Schedule | None, kernel: str | None, arrays: Sequence[Any] | None
+) -> tuple[Pattern, Any, list[str]]:
     """The pattern of a pattern or of a program's kernel under a schedule, the schedule that is
     simulated, and the parts of it that are not."""
     if isinstance(pattern, Pattern):
@@ -144,7 +146,7 @@ def _played(pattern: Any, schedule: Any, kernel: str | None, arrays: Sequence[An
     return found, Row() if schedule is None else schedule, parts
 
 
-def _left_out(schedule: Any) -> tuple[str, ...]:
+def _left_out(schedule: Schedule | None) -> tuple[str, ...]:
     """The layers that assign work to processors, or set cache policies, which a trace lacks."""
     given = as_schedule(schedule)
     layers = (given.per_thread, given.lanes, given.stage, given.residency, given.hints)

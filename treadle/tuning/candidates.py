@@ -132,7 +132,7 @@ def _of_leaves(node: Node, backend: str, extents: Sequence[int | None]) -> list[
     ]
 
 
-def promising(program: TracedProgram, node: Any, extents: Sequence[int | None],
+def promising(program: TracedProgram, node: Node, extents: Sequence[int | None],
               known: Mapping[Any, int]) -> list[Schedule]:  # fmt: skip
     """Of `candidates` and the schedules considered by `Auto`, the row order and the MOST with the
     shortest predicted times; all candidates if the model has no prediction (other backends, extents
@@ -154,7 +154,7 @@ def promising(program: TracedProgram, node: Any, extents: Sequence[int | None],
     return [as_schedule(Row()), *best[:MOST]]
 
 
-def _promising_folds(program: TracedProgram, node: Any, found: list[Schedule],
+def _promising_folds(program: TracedProgram, node: Node, found: list[Schedule],
                      known: Mapping[Any, int]) -> list[Schedule]:  # fmt: skip
     """Candidates sorted by predicted time, without those predicted to be many times slower than the
     best; unsorted if the model has no prediction."""

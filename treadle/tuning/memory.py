@@ -111,7 +111,7 @@ class TunedProducts:
 
     def __init__(self, program: TracedProgram) -> None:
         #: The owner of this object; a strong reference would be a cycle, collected late.
-        self.program: Any = weakref.proxy(program)
+        self.program: TracedProgram = weakref.proxy(program)
         self._made: dict[tuple[tuple[int, ...], ...], TracedProgram] = {}
 
     @classmethod

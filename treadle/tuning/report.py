@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from treadle.dsl.program import TracedProgram
 from treadle.dsl.quantities import duration
 from treadle.dsl.target import target_of
 from treadle.skeletons.model.report import seconds_predicted
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 SHOWN = 5
 
 
-def table_of(program: Any) -> TuningTable | None:
+def table_of(program: TracedProgram) -> TuningTable | None:
     """The results of `tune` on this device for a program, at its example extents."""
     if program.tuning is not None:
         return program.tuning  # type: ignore[no-any-return]
