@@ -333,7 +333,7 @@ def _written(function: Function, name: str, result: ScalarType) -> Prelude:
     task = Var("task", int64)
     nothing = Facts(Kernel("", (), (), (), constant(1), task, ()))  # of which nothing is known
     p = Expressions(made, nothing, terms.__getitem__, lambda b: b.name, False)
-    key = f"{name} {function.parameters[0].type.name} {result.name}"
+    key = f"{function.name} {function.parameters[0].type.name} {result.name}"
     made.add(key, Helper(functions.text(p, function, name, result, terms)))
     made.use(key)
     return made
