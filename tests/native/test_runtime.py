@@ -139,7 +139,7 @@ def test_calls_go_the_ordinary_way_where_arrays_lie_otherwise(
     x = np.arange(5.0)
     for _ in range(3):
         assert np.array_equal(f(x), x + 40)
-    assert not f.lower(x).executable.replays.records
+    assert not f.lower(x).executable.calls.replays.records
 
 
 # --- the team ------------------------------------------------------------------------------------

@@ -189,6 +189,7 @@ static void *worker(void *thread) {
             leave();
         }
     }
+    return NULL;
 }
 
 // Start what is missing of so many threads; fewer, if the system refuses.

@@ -1,7 +1,7 @@
 ; team.c, compiled by clang 22.1.8 (ziglang 0.17.1) and tidied by
 ; python -m treadle.backend.native.runtime.build: change the C file, not this one.
 ; python -m ziglang cc -target x86_64-linux-gnu -S -emit-llvm -Os -g0 -std=gnu11 -fPIC -Wall -Wextra -Werror -Wno-unused-command-line-argument -fno-sanitize=all -fno-stack-protector -fno-asynchronous-unwind-tables -fno-vectorize -fno-slp-vectorize -fno-unroll-loops -fno-strict-aliasing -fno-ident -fno-discard-value-names -Xclang -no-enable-noundef-analysis team.c
-; sha256 of team.c, team.h: b84312bae5cf8a8c8d4f91d849e67b2657ecb74a9585f238c39b6a3d196f64c9
+; sha256 of team.c, team.h: fb8d4efff06f09e9ae6e14a2a05865578ae8ddd0fd3c674f04d91f564f9c747c
 
 %struct.counter = type { i64, [56 x i8] }
 %union.pthread_attr_t = type { i64, [48 x i8] }
