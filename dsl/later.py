@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from . import functions as functions
     from . import names, printer, simplify
     from .array import Array as Array
-    from .elsewhere import instead_of_keyword as instead_of_keyword
     from .functions import cast as cast
     from .functions import clip as clip
     from .functions import elementwise as elementwise
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from .scalar import typed_scalar as typed_scalar
     from .sources import as_array as as_array
     from .sources import is_arraylike as is_arraylike
+    from .suggestions import instead_of_keyword as instead_of_keyword
 
     evaluate_extent, product_of = names.evaluate, places.product
     show_expression, simplified_apply = printer.show, simplify.apply

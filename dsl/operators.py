@@ -220,20 +220,20 @@ class Operators(Generic[V]):
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         """np.sin(x) on a traced value is td.sin(x)."""
-        from . import elsewhere
+        from . import suggestions
 
         if ufunc.__name__ == "matmul" and method == "__call__" and not kwargs:
             return later.matmul(*inputs)
         name = {"divide": "true_divide"}.get(ufunc.__name__, ufunc.__name__)
         target = getattr(later.functions, name, None)
         if method != "__call__" or kwargs or target is None:
-            what, hint = elsewhere.no_ufunc(ufunc.__name__, method, kwargs, self._is_closed())
+            what, hint = suggestions.no_ufunc(ufunc.__name__, method, kwargs, self._is_closed())
             raise TracingError(f"{what} does not work on a traced value.", hint=hint)
         return target(*inputs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """np.sum(a) is td.sum(a); a function that td lacks raises an error with advice."""
-        from . import elsewhere
+        from . import suggestions
 
         name = function.__name__
         if name in ("shape", "ndim", "size") and args[0] is self and not args[1:]:
@@ -243,7 +243,7 @@ class Operators(Generic[V]):
             raise TracingError(
                 f"{function.__module__.replace('numpy', 'np', 1)}.{name} does not work on a "
                 "traced value, and td has no such function.",
-                hint=elsewhere.of_numpy(name, self._is_closed()),
+                hint=suggestions.of_numpy(name, self._is_closed()),
             )
         return target(*args, **kwargs)
 
@@ -283,11 +283,11 @@ class Operators(Generic[V]):
 
 def missing_attribute(value: Operators[Any], name: str) -> AttributeError:
     """The error for an attribute that arrays, or scalars, do not have."""
-    from . import elsewhere
+    from . import suggestions
 
     kind = type(value).__name__
     said = f"{kind!r} object has no attribute {name!r}"
-    instead = elsewhere.METHODS.get(name) or elsewhere.INSTEAD.get(name)
+    instead = suggestions.METHODS.get(name) or suggestions.INSTEAD.get(name)
     ours = not name.startswith("_") and callable(public(name))
     if isinstance(value, later.Scalar):
         if name in later.functions.__all__:
@@ -297,7 +297,7 @@ def missing_attribute(value: Operators[Any], name: str) -> AttributeError:
                 f"a scalar has no {name!r}: it is one value, not known while a program is traced."
             )
     elif instead is not None:
-        if instead.startswith(elsewhere.RUN) and not value._is_closed():
+        if instead.startswith(suggestions.RUN) and not value._is_closed():
             instead = "its values are not known while a program is traced"
         said = f"an Array has no {name!r}: {instead}."
     elif ours:

@@ -175,8 +175,8 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> object:
-    from treadle.dsl.elsewhere import missing
     from treadle.dsl.errors import no_attribute
+    from treadle.dsl.suggestions import missing
 
     for module, room in (("schedule", schedule), ("simulator", simulator)):
         if name in room.__all__:

@@ -53,7 +53,7 @@ class RecordedCalls:
         self.recordable = not owner.program.settings.check
         self.lock = locks.lock()
         self.others: dict[Device, CudaExecutor] = {}
-        self.again: Any = None
+        self.dispatcher: Any = None
 
     def prepare(self) -> None:
         """Nothing is compiled before it is launched."""
@@ -129,13 +129,13 @@ class RecordedCalls:
     def replay(
         self, args: Sequence[Any], data: Sequence[Any], params: Params
     ) -> Callable[..., Any] | None:
-        """See `again.py`: of arrays on the device and numbers.  None where nothing repeats calls:
+        """See `dispatch.py`: of arrays on the device and numbers.  None where nothing repeats calls:
         captured arrays, numbers that decide extents, arrays of the host."""
         if not self.recordable or self.pinned or len(data) + len(params) != len(args):
             return None
-        if self.again is None:
-            self.again = self.device.again(args, Outgrown)
-        if self.again is not None:
+        if self.dispatcher is None:
+            self.dispatcher = self.device.dispatcher(args, Outgrown)
+        if self.dispatcher is not None:
             found = [self.device.adopt(d) for d in data]
             key = (*(None if f is None else f[1] for f in found), True)
             recorded = self.tapes.get(key)
@@ -143,9 +143,9 @@ class RecordedCalls:
                 return None
             used, constants, replay, judged = recorded
             places = None if used == list(range(len(data))) and not constants else used
-            self.again.learn(args, (places, [c.data.ptr for c in constants], replay, judged))
-        again: Callable[..., Any] | None = self.again
-        return again
+            self.dispatcher.learn(args, (places, [c.data.ptr for c in constants], replay, judged))
+        dispatcher: Callable[..., Any] | None = self.dispatcher
+        return dispatcher
 
     def _replay(
         self, recorded: Recording, arrays: list[Any], params: Params, on_device: bool

@@ -37,7 +37,7 @@ from ..runtime.steps import Action
 from .device.device import Block, Code, Copy, Fill, Launch, Operation, Repeat
 from .graphs.tape import Recorder, flattened, renamed
 from .running import DeviceRun
-from .together import Together
+from .temporal import TemporalBlocking
 
 if TYPE_CHECKING:
     from .executable import CudaExecutor
@@ -106,7 +106,7 @@ class LoopStep(loops.LoopStep[DeviceRun]):
         every = [*once.steps, *first.steps, *rest.steps]
         self.harmless = all(_harmless(s.node) for s in every)
         self.ahead = Ahead(self, every)
-        self.together = Together.of(owner, node)
+        self.temporal = TemporalBlocking.of(owner, node)
 
     def __call__(self, run: DeviceRun) -> None:
         if run.recording:
@@ -185,12 +185,12 @@ class LoopStep(loops.LoopStep[DeviceRun]):
                 side.operations.append(Launch(self.advance, (block,), (), 1))
         for op in _hoisted(even, odd, [*front, *back]):
             queue.put(op)
-        if turns is not None and self.together is not None:
-            passes = turns // self.together.steps
-            launches = self.together.launches(run, self.state, front, back) if passes else None
+        if turns is not None and self.temporal is not None:
+            passes = turns // self.temporal.steps
+            launches = self.temporal.launches(run, self.state, front, back) if passes else None
             if launches is not None:
                 self._repeat(run, passes, front, back, [[op] for op in launches])
-                turns -= passes * self.together.steps
+                turns -= passes * self.temporal.steps
                 if passes % 2:
                     front, back, even, odd = back, front, odd, even
         if turns is not None:

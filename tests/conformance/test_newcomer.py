@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.dsl import elsewhere, environment
+from treadle.dsl import environment, suggestions
 
 
 def layouts():
@@ -274,12 +274,12 @@ def test_slips_of_a_second_user():
 
 
 def test_names_of_other_libraries_lead_to_ours():
-    for instead in (elsewhere.INSTEAD, elsewhere.METHODS):
+    for instead in (suggestions.INSTEAD, suggestions.METHODS):
         for text in instead.values():
             for name in re.findall(r"\btd\.(\w+)", text):
                 assert hasattr(td, name), text
-    assert not any(hasattr(td, name) for name in elsewhere.INSTEAD)
-    assert not any(hasattr(td.Array, name) for name in elsewhere.METHODS)
+    assert not any(hasattr(td, name) for name in suggestions.INSTEAD)
+    assert not any(hasattr(td.Array, name) for name in suggestions.METHODS)
     with pytest.raises(AttributeError, match=r"no 'fori_loop': td\.loop\(n, "):
         td.fori_loop(0, 3, lambda k, s: s, 0)
     with pytest.raises(AttributeError, match=r"no 'numpy': td\.run\(x\) computes it"):

@@ -169,7 +169,7 @@ class EmulatedDevice(Gpu):
     def current(self) -> EmulatedDevice:
         return self
 
-    def again(self, args: Any, unrepeatable: Any) -> None:
+    def dispatcher(self, args: Any, unrepeatable: Any) -> None:
         return None
 
     def prepare(self, tape: Tape) -> Callable[[Sequence[Any], Sequence[Any]], list[Any]]:

@@ -6,9 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 # (Imported for their `later.offer` calls.)
-import treadle.dsl.elsewhere
-import treadle.dsl.names
-import treadle.dsl.printer  # noqa: F401
 from treadle.backend import registry
 from treadle.dsl.configuration import Settings
 from treadle.dsl.graph import Input, Leaf

@@ -13,10 +13,10 @@ from treadle.backend.registry import load as load_backend
 from treadle.backend.registry import offered
 from treadle.dsl.configuration import Settings
 from treadle.dsl.errors import DeviceOutOfMemory, TracingError, user_facing
+from treadle.dsl.escaped import inputs_of
 from treadle.dsl.expr import Param
 from treadle.dsl.graph import Input, Leaf, topological
 from treadle.dsl.program import TracedProgram
-from treadle.dsl.strangers import inputs_of
 from treadle.dsl.text import Text, printable
 from treadle.dsl.types import LEAF
 from treadle.dsl.values import Tree

@@ -321,9 +321,9 @@ class Device(device.Device, Protocol):
         """The GPU that the calling thread's work goes to."""
         ...
 
-    def again(self, args: Sequence[Any], unrepeatable: type[Exception]) -> Any:
+    def dispatcher(self, args: Sequence[Any], unrepeatable: type[Exception]) -> Any:
         """What repeats calls of a program with arguments like `args` at the least cost
-        (`again.py`), None where the device has nothing better than `prepare`."""
+        (`dispatch.py`), None where the device has nothing better than `prepare`."""
         ...
 
     def prepare(self, tape: Any) -> Callable[[Sequence[Any], Sequence[Any]], list[Any]]:

@@ -23,7 +23,7 @@ from treadle.dsl.sources import PLAIN_ARRAYS
 
 from ...runtime.memory import POOL
 from ..compile.nvrtc import Cubin, compile_kernels
-from ..graphs.again import Again
+from ..graphs.dispatch import Dispatcher
 from .arguments import Arguments
 from .calls import DriverError, checked
 from .copies import LARGE, Copier, Lanes
@@ -297,11 +297,11 @@ class DriverDevice(ABC):
         else:
             cupy.copyto(op.target.array, op.source.array)
 
-    def again(self, args: Sequence[Any], unrepeatable: type[Exception]) -> Again | None:
+    def dispatcher(self, args: Sequence[Any], unrepeatable: type[Exception]) -> Dispatcher | None:
         """What repeats calls with arguments like these; None where they are not all on the GPU."""
         if not any(type(a) is cupy.ndarray for a in args):
             return None
-        return Again(args, self, unrepeatable)
+        return Dispatcher(args, self, unrepeatable)
 
     # --- errors ---
 

@@ -7,7 +7,7 @@ import pytest
 from emulated import emulation
 
 import treadle as td
-from treadle.backend.cuda.together import Together
+from treadle.backend.cuda.temporal import TemporalBlocking
 
 
 @pytest.mark.parametrize("turns", [0, 1, 7, 8, 9, 16, 43])
@@ -20,8 +20,8 @@ def test_passes_and_what_is_left(turns, shape, monkeypatch):
         passed.append(found is not None)
         return found
 
-    original = Together.launches
-    monkeypatch.setattr(Together, "launches", launches)
+    original = TemporalBlocking.launches
+    monkeypatch.setattr(TemporalBlocking, "launches", launches)
     a = np.random.default_rng(0).integers(0, 100, shape).astype("f4")
 
     def program(x):

@@ -1,4 +1,7 @@
-"""Several turns of a loop over a stencil in one pass: `lower/stencil/gpu_temporal.py`."""
+"""Temporal blocking: loops over stencils, several iterations in one pass over memory.
+
+The kernels are those of `skeletons/lower/stencil/gpu_temporal.py`.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +21,14 @@ if TYPE_CHECKING:
     from .executable import CudaExecutor
 
 
-class Together:
+class TemporalBlocking:
     """The kernel that computes `steps` turns of a loop."""
 
     def __init__(self, owner: CudaExecutor, steps: int, variant: KernelLaunch) -> None:
         self.owner, self.steps, self.variant = owner, steps, variant
 
     @classmethod
-    def of(cls, owner: CudaExecutor, loop: ArrayLoop) -> Together | None:
+    def of(cls, owner: CudaExecutor, loop: ArrayLoop) -> TemporalBlocking | None:
         """None where turns one by one are as good, or the only way."""
         if owner.program.settings.check:
             return None

@@ -1,7 +1,7 @@
-"""Calls that repeat: arrays on the device, alike in all that was looked at the first time.
+"""The dispatch cache: repeated calls on device arrays go straight to their replay.
 
-A call is recognised by classes, types and extents of its arguments alone, and goes straight to what
-replays the program (`launch.py`); any other call takes the way through `RecordedCalls`.
+A cache hit depends only on the classes, types and extents of the arguments, and calls the replay of
+the program (`launch.py`); any other call goes through `RecordedCalls`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _ndarray = cupy.ndarray
 Entry = tuple[Sequence[int] | None, list[int], Any, Callable[..., list[Any]] | None]
 
 
-class Again:
-    """`again(*args)`: the result of a call (an array, or a tuple), None for one that is not known.
+class Dispatcher:
+    """`dispatch(*args)`: the result of a call (an array, or a tuple), or None on a cache miss.
 
     The arguments are dense, aligned CuPy arrays, and Python's numbers as kernels take them.
     """
