@@ -129,7 +129,7 @@ class RecordedCalls:
     def replay(
         self, args: Sequence[Any], data: Sequence[Any], params: Params
     ) -> Callable[..., Any] | None:
-        """See `dispatch.py`: of arrays on the device and numbers.  None where nothing repeats calls:
+        """See `dispatch.py`: of arrays on the device and numbers.  None where no call is repeated:
         captured arrays, numbers that decide extents, arrays of the host."""
         if not self.recordable or self.pinned or len(data) + len(params) != len(args):
             return None
