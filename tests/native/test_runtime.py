@@ -69,7 +69,7 @@ def test_the_shipped_code_is_for_any_machine(module: build.Module) -> None:
     parsed.verify()
     assert not parsed.triple and not parsed.data_layout
     assert not re.search(r"target-cpu|target-features|^!|metadata", text, re.M)
-    assert str(Path.home()) not in text
+    assert "/" not in text  # no path
 
 
 def test_the_extra_is_the_pinned_clang() -> None:
