@@ -26,7 +26,7 @@ from treadle.skeletons.products.scaling import scaled, undo
 from ..runtime import operand
 from ..runtime.memory import POOL
 from ..runtime.operand import plain
-from ..runtime.run import HostArray, HostValues
+from ..runtime.run import HostArray, HostValues, Unrecordable
 from ..runtime.steps import Action
 from . import crossover
 from .own import Host, standard_for
@@ -47,7 +47,8 @@ class ProductStep:
         self.slot = owner.planner.slots[node.leaf()]
 
     def __call__(self, run: HostRun) -> None:
-        run.refuse_recording("a product by a library")
+        if run.tape is not None:
+            raise Unrecordable("a product by a library")
         a, b = self.left(run), self.right(run)
         if self.standard is not None:
             how = chosen(self.type, (a.shape[-2], a.shape[-1], b.shape[-1]), self.options)
@@ -83,12 +84,12 @@ class Operand(operand.Operand):
         self.between = tuple(slice(None) if k in axes else None for k in range(self.rank))
 
     def __call__(self, run: HostRun) -> HostArray:
-        array = run.array(self.slot)
+        array: HostArray = run.slots[self.slot]
         if self.whole:
             found = array.transpose(self.places)
             if self.axes < self.rank:
                 found = found[self.between]
-            if found.shape == self.sizes(run):
+            if found.shape == self.sizes.plain(run.slots, run.params):
                 return found
         _, view = self.view(run)
         made: HostArray = view(np, array)

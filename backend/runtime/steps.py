@@ -57,7 +57,8 @@ class KernelStep(ABC, Generic[R, K, Layout]):
     ) -> None:
         self.owner, self.node, self.expendable = owner, node, expendable
         self.forms = self._forms()
-        slots, count = owner.planner.slots, len(owner.program.inputs)
+        self.slots = slots = owner.planner.slots
+        count = len(owner.program.inputs)
         read = dict.fromkeys(leaf for n in (node, *self.forms.inside) for leaf in n.inputs())
         self.outside = [(slots[leaf], leaf) for leaf in read if slots[leaf] < count]
         self.movable = isinstance(node, Generate | Fold | Scan)
@@ -115,7 +116,8 @@ class KernelStep(ABC, Generic[R, K, Layout]):
             kernels = self.variant(layouts, form, None if form.loops else schedule)
         else:
             kernels = self.variant(layouts, form) if layouts or form else self.dense
-        self.owner.bring_tables(inside)
+        if len(inside.slots) < len(self.slots):  # schedules brought arrays along just now
+            self.owner.bring_tables(inside)
         kernels(inside)
         if inside is not run:
             self.owner.bring_tables(run)
