@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from .configuration import Settings
-    from .expr import Expr, Param
+    from .expr import Expr, Extent, Param
     from .graph import Input, Leaf, Node
     from .product_way import ProductWay
     from .schedule import Schedule
@@ -79,7 +79,7 @@ class TuningMemory(Protocol):
     """Tables of measurements by extents."""
 
     @property
-    def extents(self) -> Sequence[Expr]:
+    def extents(self) -> Sequence[Extent]:
         """The extents on which a table depends."""
 
     def table(self, known: Mapping[Expr, int]) -> Any:

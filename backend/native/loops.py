@@ -1,9 +1,9 @@
-"""Loops over arrays: the first turns from Python, the rest by native code.
+"""Loops over arrays: the first iterations from Python, the rest by native code.
 
-A turn is recorded once.  What it writes for the next turn needs memory that no turn in flight
-reads, so the arrays of the state take turns too: after a few turns they are back where they began,
-and the turns of that period are the phases that native code repeats, some thousand at a time, so
-that an interrupt is heard.
+One iteration is recorded.  What it writes for the next needs memory that no iteration in flight
+reads, so the state moves through several sets of arrays: after a few iterations it is back where it
+began, and the iterations of that period are the phases that native code repeats, some thousand at a
+time, so that an interrupt is heard.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _turns() -> Any:
 
 
 class _Phases:
-    """The turns of a period, as native code takes them, with memory of their own.
+    """The iterations of a period, as native code makes them, with memory of their own.
 
     The memory is that of one execution: its results may be handed to the user.
     """
@@ -110,9 +110,9 @@ class _Phases:
             self._tables.append((table, len(part)))
 
     def _rotate(self, tape: Tape, first: tuple[Any, ...], slots: Slots) -> None:
-        """Where the state is in each turn (`states`), and what the arrays made in a turn are
-        (`renamed`); after `transient` turns it all repeats.  The first state is never written to:
-        others may see it."""
+        """Where the state is in each iteration (`states`), and what the arrays made in one are
+        (`renamed`); after `transient` iterations it all repeats.  The first state is never written
+        to: others may see it."""
         loop = self.loop
         results = loop.results[: len(first)]
         made = {id(slots[r]): slots[r] for r in results if r not in loop.state}
@@ -139,11 +139,11 @@ class _Phases:
             self.states.append(following)
         raise Unrecordable
 
-    def _rows(self, tape: Tape, turn: int, index: Any, slots: Sequence[Any]) -> Any:
-        """The operations of one turn."""
+    def _rows(self, tape: Tape, iteration: int, index: Any, slots: Sequence[Any]) -> Any:
+        """The operations of one iteration."""
         places = _Places(
-            dict(zip(self.loop.state, self.states[turn], strict=True)),
-            self.renamed[turn],
+            dict(zip(self.loop.state, self.states[iteration], strict=True)),
+            self.renamed[iteration],
             {id(a) for a in self.states[0]},
         )
         rows: list[Operation] = []
@@ -159,7 +159,7 @@ class _Phases:
         return (Operation * len(rows))(*rows)
 
     def run(self, first: int, limit: int) -> tuple[Any, ...]:
-        """Turns from number `first` on; the last state."""
+        """Iterations from number `first` on; the last state."""
         turns = _turns()
         at, many, steady = first, 16, first + self.transient
         while at < limit:
@@ -202,7 +202,7 @@ def _idle(blocks: list[Any], like: Any, taken: set[int]) -> Any:
 
 
 class _Places:
-    """The arrays that a turn's operations name: the state by slot, what is made by identity."""
+    """The arrays that operations of an iteration name: the state by slot, what is made by itself."""
 
     def __init__(self, state: dict[int, Any], made: dict[int, Any], hidden: set[int]) -> None:
         self.state, self.made, self.hidden = state, made, hidden

@@ -12,13 +12,17 @@ from typing import TYPE_CHECKING, Any
 from treadle.dsl.expr import Expr, Extent, Loop, Read, walk
 from treadle.dsl.graph import Fold, Generate, Leaf, Matmul, Node, Permute, is_identity_read
 from treadle.dsl.names import Names
+from treadle.dsl.program import TracedProgram
 from treadle.dsl.quantities import duration
+from treadle.dsl.schedule import Schedule
 from treadle.dsl.target import target_of
 from treadle.skeletons.schedules import Auto, Tuned, as_schedule
 
 if TYPE_CHECKING:
     from treadle.skeletons.model.auto_folds import FoldDecider
     from treadle.skeletons.model.choose import Decider
+
+    from .executor import Executor
 
 
 class Choosing:
@@ -27,20 +31,20 @@ class Choosing:
     `places` are (slot, axis) of the extents that it depends on.
     """
 
-    def __init__(self, owner: Any, decide: Decider | FoldDecider | Remembered) -> None:
+    def __init__(self, owner: Executor[Any], decide: Decider | FoldDecider | Remembered) -> None:
         self.decide = decide
         self.places = [(owner.slot_of(Leaf(e.node, 0)), e.axis) for e in decide.extents]
 
-    def __call__(self, shape: Callable[[int], Sequence[int]]) -> Any:
+    def __call__(self, shape: Callable[[int], Sequence[int]]) -> Schedule | None:
         """The schedule for the arrays in the slots, None for the kernel's own."""
         return self.decide([shape(slot)[axis] for slot, axis in self.places])
 
-    def first(self, program: Any) -> Any:
+    def first(self, program: TracedProgram) -> Schedule | None:
         """The schedule for the arguments that a program was made with, None if not known."""
         return chosen_first(program, self.decide)
 
 
-def choosing(owner: Any, node: Node) -> Choosing | None:
+def choosing(owner: Executor[Any], node: Node) -> Choosing | None:
     """None where there is nothing to choose (and in checked mode, which is not about speed)."""
     found = deciding(owner.program, node)
     return None if found is None else Choosing(owner, found)
@@ -52,13 +56,15 @@ class Remembered:
     Call it with the values of `extents`, those of all inputs of the program.
     """
 
-    def __init__(self, program: Any, node: Node, auto: Decider | FoldDecider | None) -> None:
+    def __init__(
+        self, program: TracedProgram, node: Node, auto: Decider | FoldDecider | None
+    ) -> None:
         self.auto = auto
         self.operation = Names(program).address(node)
         self.memory = program.memory()
         self.extents = self.memory.extents
 
-    def __call__(self, values: Sequence[int]) -> Any:
+    def __call__(self, values: Sequence[int]) -> Schedule | None:
         known: dict[Expr, int] = dict(zip(self.extents, values, strict=True))
         table = self.memory.table(known)
         found = None if table is None else table.winners.get(self.operation)
@@ -83,7 +89,7 @@ class Remembered:
         return ["nothing was measured for such extents (program.tune): as Auto()", *lines]
 
 
-def deciding(program: Any, node: Node) -> Decider | FoldDecider | Remembered | None:
+def deciding(program: TracedProgram, node: Node) -> Decider | FoldDecider | Remembered | None:
     """Who chooses for a kernel of a program, if there is a choice."""
     if program.settings.check:
         return None
@@ -100,7 +106,7 @@ def _is_tuned(node: Node) -> bool:
     return as_schedule(node.label.schedule).chooser == Tuned()
 
 
-def _automatic(program: Any, node: Node) -> Decider | FoldDecider | None:
+def _automatic(program: TracedProgram, node: Node) -> Decider | FoldDecider | None:
     gpu = target_of(program.backend).gpu
     if not _may_gain(node, gpu):
         return None
@@ -137,7 +143,7 @@ def _may_gain(node: Node, gpu: bool) -> bool:
     )
 
 
-def reasons(program: Any, node: Node, known: Mapping[Expr, int]) -> list[str]:
+def reasons(program: TracedProgram, node: Node, known: Mapping[Expr, int]) -> list[str]:
     """For `explain`: what was chosen for these extents and why; what a schedule that was given is
     predicted to take on a GPU; nothing where there was no choice, unless `Auto` was asked for."""
     from treadle.skeletons.model.device import device_of
@@ -160,7 +166,9 @@ def reasons(program: Any, node: Node, known: Mapping[Expr, int]) -> list[str]:
     return []
 
 
-def chosen_first(program: Any, decide: Decider | FoldDecider | Remembered) -> Any:
+def chosen_first(
+    program: TracedProgram, decide: Decider | FoldDecider | Remembered
+) -> Schedule | None:
     """The choice for the arguments that a program was made with, None if these are not known."""
     known = example_extents(program)
     if not all(e in known for e in decide.extents):
@@ -168,14 +176,14 @@ def chosen_first(program: Any, decide: Decider | FoldDecider | Remembered) -> An
     return decide([known[e] for e in decide.extents])
 
 
-def first_choice(program: Any, node: Node) -> Any:
+def first_choice(program: TracedProgram, node: Node) -> Schedule | None:
     """The schedule that a kernel gets for the arguments that a program was made with; None for its
     own, where there is no choice or they are not known."""
     decide = deciding(program, node)
     return None if decide is None else chosen_first(program, decide)
 
 
-def example_extents(program: Any) -> dict[Extent, int]:
+def example_extents(program: TracedProgram) -> dict[Extent, int]:
     """The extents of the arguments that a program was made with, and of captured arrays."""
     shapes = dict(zip(program.arguments, program.example_shapes or (), strict=False))
     found: dict[Extent, int] = {}

@@ -264,6 +264,8 @@ class Device(device.Device, Protocol):
     library: Any
     """The module with NumPy's functions for its arrays: CuPy (NumPy in the emulation)."""
 
+    def __hash__(self) -> int: ...
+
     def is_current(self) -> bool:
         """Whether the calling thread's work goes to this device."""
         ...

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,6 +31,9 @@ from .operand import Operand
 from .sums import adder_for
 from .ways import predicted
 
+if TYPE_CHECKING:
+    from ..executable import CudaExecutor
+
 Leafs = Callable[[Any, Any, Any], bool]
 """(a, b, out) → whether it made the product."""
 
@@ -38,7 +41,7 @@ Leafs = Callable[[Any, Any, Any], bool]
 class Product:
     """One `Matmul` by the library; `leaf`: who else makes standard products of blocks."""
 
-    def __init__(self, owner: Any, node: Matmul, leaf: Leafs | None = None) -> None:
+    def __init__(self, owner: CudaExecutor, node: Matmul, leaf: Leafs | None = None) -> None:
         slots = owner.planner.slots
         self.owner, self.node, self.leaf = owner, node, leaf
         self.left = Operand(owner, node.left, (*node.batch, node.m, node.k))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from treadle.dsl.expr import Index, Read, rewrite
 from treadle.dsl.graph import Generate, Matmul
@@ -27,12 +27,15 @@ from .library import Product
 from .step import Launcher, Leaves
 from .ways import refused
 
+if TYPE_CHECKING:
+    from ..executable import CudaExecutor
+
 Action = Callable[[DeviceRun], None]
 #: Decisions that a step keeps.
 KEPT = 256
 
 
-def product_step(owner: Any, node: Matmul) -> Action:
+def product_step(owner: CudaExecutor, node: Matmul) -> Action:
     """The step of a product."""
     t = node.left.type
     named = algorithm_of(node.options.algorithm) is not None and node.options.levels
@@ -46,7 +49,7 @@ def product_step(owner: Any, node: Matmul) -> Action:
 class ProductStep:
     """One `Matmul` (module docstring)."""
 
-    def __init__(self, owner: Any, node: Matmul) -> None:
+    def __init__(self, owner: CudaExecutor, node: Matmul) -> None:
         self.owner, self.node = owner, node
         self.engine = engine_for(owner.device)
         form = None if self.engine is None else form_of(node.left.type, options=node.options)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,12 +20,16 @@ from .fused import Piece, Producer, fused_source
 from .operand import Operand
 from .ways import standard_way
 
+if TYPE_CHECKING:
+    from ..executable import CudaExecutor
+
 
 class Launcher:
     """Puts a product of the engine on the queue, with the `pieces` that are fused into it."""
 
-    def __init__(self, owner: Any, node: Matmul, engine: Engine, pieces: Sequence[Piece] = ()
-                 ) -> None:  # fmt: skip
+    def __init__(
+        self, owner: CudaExecutor, node: Matmul, engine: Engine, pieces: Sequence[Piece] = ()
+    ) -> None:
         self.node, self.engine, self.pieces = node, engine, pieces
         made = {p.slot: p.operands for p in pieces if isinstance(p, Producer)}
         shapes = (*node.batch, node.m, node.k), (*node.batch, node.k, node.n)
