@@ -202,7 +202,7 @@ def _idle(blocks: list[Any], like: Any, taken: set[int]) -> Any:
 
 
 class _Places:
-    """The arrays that operations of an iteration name: the state by slot, what is made by itself."""
+    """The arrays that operations of an iteration name: state by slot, what is made by itself."""
 
     def __init__(self, state: dict[int, Any], made: dict[int, Any], hidden: set[int]) -> None:
         self.state, self.made, self.hidden = state, made, hidden

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-# (Imported for their `later.offer` calls.)
+# The first three are imported for their `later.offer` calls.
+import treadle.dsl.names
+import treadle.dsl.printer
+import treadle.dsl.suggestions  # noqa: F401
 from treadle.backend import registry
 from treadle.dsl.configuration import Settings
 from treadle.dsl.graph import Input, Leaf

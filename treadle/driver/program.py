@@ -16,6 +16,7 @@ from treadle.dsl.errors import DeviceOutOfMemory, TracingError, user_facing
 from treadle.dsl.escaped import inputs_of
 from treadle.dsl.expr import Param
 from treadle.dsl.graph import Input, Leaf, topological
+from treadle.dsl.printer import show_graph
 from treadle.dsl.program import TracedProgram
 from treadle.dsl.text import Text, printable
 from treadle.dsl.types import LEAF
@@ -269,8 +270,6 @@ class Program(TracedProgram):
         return made
 
     def __str__(self) -> str:
-        from treadle.dsl.printer import show_graph
-
         return printable(show_graph(self.roots))
 
     def __repr__(self) -> str:
