@@ -1,13 +1,12 @@
-# make demo   finds the edges in a photograph, and says where the picture is
+# make demo   finds the edges in a photograph, and prints where the picture is
 # make test   runs the tests
-# Both do everything: a virtual environment in .venv, the installs, the work.  The second run
-# finds the environment in place.
+# Both create a virtual environment in .venv and install what they need; later runs reuse it.
 
 VENV   := .venv
 BIN    := $(VENV)/bin
 PYTEST_ARGS ?=
 
-# The python to make .venv with: $(PYTHON) if given, else the first on PATH that is new enough.
+# The Python for .venv: $(PYTHON) if given, otherwise the first on PATH that is new enough.
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 ifeq ($(PYTHON),)
 PYTHON := $(shell for p in python3 python3.13 python3.12 python3.11 python3.14 python; do \
@@ -20,13 +19,13 @@ endif
 help:
 	@echo "make demo       find the edges in a photograph, and draw them"
 	@echo "make test       run the tests (a few minutes)"
-	@echo "make test-long  run what takes half an hour: random programs, faults"
+	@echo "make test-long  run the long tests (half an hour): random programs, fault injection"
 	@echo "make test-gpu   run the tests that need a GPU, and the conformance tests on it"
 	@echo "make lint       ruff and mypy"
-	@echo "make format     let ruff put the sources in order"
-	@echo "make bench      measure against NumPy, Numba, SciPy and JAX"
+	@echo "make format     format the sources with ruff"
+	@echo "make bench      run the benchmarks against NumPy, Numba, SciPy and JAX"
 	@echo "make wheel      build the wheel and the source archive into dist/"
-	@echo "make clean      remove what make made"
+	@echo "make clean      remove everything that make created"
 
 demo: $(VENV)/.with-examples
 	$(BIN)/treadle example canny $(DEMO_ARGS)
@@ -63,8 +62,7 @@ clean:
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# A stamp per set of extras; it is made again when pyproject.toml changes.  pip finds what is
-# there already, so that is quick too.
+# A stamp per set of extras, renewed when pyproject.toml changes; pip skips what is installed.
 $(VENV)/.with-%: pyproject.toml $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[$*]"
 	@touch $@
@@ -73,13 +71,13 @@ $(BIN)/python:
 	@if [ -z "$(PYTHON)" ]; then \
 		echo "treadle needs Python 3.11 or newer, and there is none on PATH" \
 			"(python3 is $$(python3 --version 2>/dev/null || echo missing))."; \
-		echo "Install one, or say where it is: make $(or $(MAKECMDGOALS),test) PYTHON=/path/to/python3.12"; \
+		echo "Install one, or name it: make $(or $(MAKECMDGOALS),test) PYTHON=/path/to/python3.12"; \
 		exit 1; \
 	fi
-	@echo "making $(VENV) with $$($(PYTHON) --version), and installing into it (once) ..."
+	@echo "creating $(VENV) with $$($(PYTHON) --version) ..."
 	@$(PYTHON) -m venv --clear $(VENV) || { \
 		rm -rf $(VENV); \
-		echo "$(PYTHON) could not make a virtual environment."; \
+		echo "$(PYTHON) could not create a virtual environment."; \
 		echo "On Debian and Ubuntu: apt install python3-venv"; \
 		exit 1; \
 	}

@@ -81,9 +81,9 @@ def test_the_design_lists_the_passes() -> None:
 def test_the_guide_lists_the_environment() -> None:
     """docs/guide.md has a row for every environment variable that the package reads."""
     text = (pages.ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
-    rooms = ("dsl", "backend", "skeletons", "treadle", "examples")
-    sources = [path.read_text(encoding="utf-8") for room in rooms
-               for path in (pages.ROOT / room).rglob("*.py")]  # fmt: skip
+    folders = ("dsl", "backend", "skeletons", "treadle", "examples")
+    sources = [path.read_text(encoding="utf-8") for folder in folders
+               for path in (pages.ROOT / folder).rglob("*.py")]  # fmt: skip
     read = {n for source in sources for n in re.findall(r"variable\(\"(TREADLE_\w+)", source)}
     assert read == set(VARIABLES)
     assert read == set(re.findall(r"^\| `(TREADLE_\w+)` \|", text, re.MULTILINE))

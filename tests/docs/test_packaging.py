@@ -37,7 +37,7 @@ def test_data_files_are_packaged() -> None:
                 assert f"*{path.suffix}" in patterns[package], path
 
 
-def test_rooms_have_links() -> None:
+def test_folders_have_links() -> None:
     for room in ROOMS:
         assert (ROOT / "treadle" / room).resolve() == ROOT / room
 

@@ -217,7 +217,7 @@
     at("misses").textContent = `${number(r.misses)} misses`;
     at("of").textContent = `of ${number(r.accesses)} accesses, ${((100 * r.misses) / Math.max(r.accesses, 1)).toFixed(1)} %`;
     at("schedule").textContent = `schedule=${written(choice.order)}`;
-    at("warp").textContent = `32 outputs touch ${scene.warp.toFixed(1)} lines at once`;
+    at("warp").textContent = `32 outputs touch ${scene.warp.toFixed(1)} lines per access`;
     document.body.dataset.warp = scene.warp.toFixed(6);
     for (const name of Object.keys(bars)) delete bars[name];
     bar("this", r.misses);
@@ -252,7 +252,7 @@
     at("order").setAttribute("aria-label", `Outputs in the order of ${written(choice.order)}; step ${t + 1} computes (${place(scene.ids[t])})`);
     at("memory").setAttribute("aria-label", `Memory after step ${t + 1}: ${scene.content(t).held.reduce((n, e) => n + (e > 0), 0)} lines in the cache`);
     at("diagram").setAttribute("aria-label", `Addresses over time: ${scene.result.misses} misses`);
-    at("totals").setAttribute("aria-label", `${scene.sums.misses[t]} misses so far; the best policy ${scene.sums.best[t]}; unavoidable ${scene.sums.floor[t]}`);
+    at("totals").setAttribute("aria-label", `${scene.sums.misses[t]} misses so far; optimal policy ${scene.sums.best[t]}; compulsory ${scene.sums.floor[t]}`);
     const keys = choice.memory === "loads"
       ? [["load once", "once"], ["load", `${number(most)} times`]]
       : [["hit", "hit"], ["miss", "brought in"], ["held", "held"], ["dead", "held, not used again"]];
@@ -289,9 +289,9 @@
     const text = choice.tab === "code" ? program.code : choice.tab === "explain" ? texts.explain : kernel?.cuda;
     const same = kernel?.schedule === written(choice.order);
     at("which").textContent = choice.tab !== "cuda" || !kernel ? ""
-      : same ? `under ${kernel.schedule}` : `under ${kernel.schedule}, the nearest that this page brings`;
+      : same ? `under ${kernel.schedule}` : `under ${kernel.schedule}, the closest that this page includes`;
     at("text").setAttribute("aria-labelledby", `tab-${choice.tab}`);
-    at("text").innerHTML = choice.tab === "explain" ? escaped(text || "") : painted(text || "There is no text of this kernel here.", choice.tab === "code" ? "#" : "//");
+    at("text").innerHTML = choice.tab === "explain" ? escaped(text || "") : painted(text || "The source of this kernel is not included.", choice.tab === "code" ? "#" : "//");
   }
 
   // ---- from choice to page --------------------------------------------------------------------------------------
@@ -422,9 +422,9 @@
     if (at("parameters").dataset.of !== key) {
       at("parameters").dataset.of = key;
       at("parameters").innerHTML = flat && choice.order !== "Row"
-        ? `<p class="choice">One axis of outputs: orders of planes go from left to right.</p>`
+        ? `<p class="choice">Outputs have one axis: two-dimensional orders visit them from left to right.</p>`
         : wanted.map((k) => `<label class="slider" for="${k}">${MEANING[k]} <output id="${k}-now"></output><input type="range" id="${k}" min="1" max="${most[k]}" step="1"></label>`).join("")
-          + (flat || choice.order === "Own" ? "" : `<label class="choice">visited at once <select id="block">${BLOCKS.map((b) => `<option value="${b}">${b ? `a block of ${b}` : "one output"}</option>`).join("")}</select></label>`);
+          + (flat || choice.order === "Own" ? "" : `<label class="choice">unit <select id="block">${BLOCKS.map((b) => `<option value="${b}">${b ? `a block of ${b}` : "one output"}</option>`).join("")}</select></label>`);
       for (const k of wanted) if (at(k)) at(k).oninput = () => change({ [k]: +at(k).value });
       if (at("block")) at("block").onchange = () => change({ block: at("block").value });
     }
@@ -552,7 +552,7 @@
   Pictures.readColours();
   listen();
   change({}).catch((error) => {
-    at("note").textContent = `This page could not begin: ${error.message}`;
+    at("note").textContent = `This page could not start: ${error.message}`;
     throw error;
   });
 })();
