@@ -76,7 +76,7 @@ def kernels(program: Any, explain: bool) -> str:
         rows.append((name, len(node.fused), total, made))
     columns = ("kernel", "fused in", "MB", "makes")
     table = Table(f"{len(rows)} kernels of {program.name!r}", columns, tuple(rows))
-    return f"{table}\n(--explain tells what each reads, writes and costs)"
+    return f"{table}\n(--explain shows what each reads, writes and costs)"
 
 
 def photograph(image: Path | str | None = None, size: int | None = None) -> Pixels:

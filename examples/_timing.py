@@ -42,9 +42,9 @@ def race(title: str, peer: str, contests: Sequence[Contest]) -> Table:
     GB/s counts arguments and results once, for both: the traffic of perfectly fused code, so a
     program that writes intermediate arrays has a lower rate.
     """
-    columns = ("work", "MB", "treadle ms", "GB/s", f"{peer} ms", "GB/s", "times as fast")
+    columns = ("workload", "MB", "treadle ms", "GB/s", f"{peer} ms", "GB/s", "speedup")
     rows = []
-    for k in progress(len(contests), f"timing treadle beside {peer}"):
+    for k in progress(len(contests), f"timing treadle and {peer}"):
         work, ours, theirs, args = contests[k]
         size = size_in_bytes(args) + size_in_bytes(ours(*args))
         fast, slow = timed(ours, *args), timed(theirs, *args)

@@ -1,4 +1,4 @@
-"""Option prices (Black-Scholes): one map without intermediate arrays."""
+"""Option prices (Black-Scholes): one map, no temporary arrays."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,5 +62,5 @@ def main(options: int = 2_000_000, seed: int = 1, shown: int = 6) -> Made:
     call, put = prices(*given)
     some = zip(*(column[:shown].tolist() for column in (*given, call, put)), strict=True)
     listed = Table("options", ("spot", "strike", "years", "call", "put"), tuple(some))
-    raced = race("all of them", "NumPy", [(f"{options:,} options", prices, by_numpy, given)])
+    raced = race("all options", "NumPy", [(f"{options:,} options", prices, by_numpy, given)])
     return Made({"given": given, "call": call, "put": put}, tables=(listed, raced))

@@ -1,4 +1,4 @@
-"""Edges of a photograph (Canny): stencils and a loop over arrays."""
+"""Edges of a photograph (Canny): stencils and an array loop."""
 
 from functools import partial, reduce
 from pathlib import Path
@@ -74,6 +74,6 @@ def main(output: Path = OUTPUT, image: Path | None = None, size: int | None = No
     rgb = photograph(image, size)
     found = edges(rgb, strong)
     table, same = peer.compare((smooth, slope, thin, join, edges), rgb, strong)
-    notes = (kernels(edges.lower(rgb, strong), explain), f"{same:.3%} of pixels are as SciPy's")
+    notes = (kernels(edges.lower(rgb, strong), explain), f"{same:.3%} of pixels agree with SciPy")
     picture = save(blend(found, PAPER, INK), output, "canny")
     return Made({"edges": found, "agreement": same}, picture, (table,), notes)

@@ -1,4 +1,4 @@
-"""The heat equation: an iterated stencil with a user-defined boundary."""
+"""The heat equation: an iterated stencil with its own boundary."""
 
 from pathlib import Path
 

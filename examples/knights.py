@@ -10,7 +10,7 @@ from treadle.examples._show import OUTPUT, Made, Table, colour, save, stage
 from treadle.examples._timing import timed
 
 JUMPS = tuple((i, j) for i in (-2, -1, 1, 2) for j in (-2, -1, 1, 2) if abs(i) != abs(j))
-WAYS = (("standard", None), ("strassen", 1), ("winograd", 2))
+ALGORITHMS = (("standard", None), ("strassen", 1), ("winograd", 2))
 
 
 def board(side: int) -> NDArray[np.uint64]:
@@ -24,12 +24,12 @@ def board(side: int) -> NDArray[np.uint64]:
     return reach
 
 
-def squarings(way: str, levels: int | None, times: int):
+def squarings(algorithm: str, levels: int | None, times: int):
     """A function of the board: the number of walks of 2**`times` jumps, modulo 2**64."""
 
     def walks(reach: td.Array) -> td.Array:
         for _ in range(times):
-            reach = td.matmul(reach, reach, algorithm=way, levels=levels)
+            reach = td.matmul(reach, reach, algorithm=algorithm, levels=levels)
         return reach
 
     return td.jit(walks)
@@ -48,13 +48,13 @@ def main(output: Path = OUTPUT, side: int = 24, doublings: int = 4, zoom: int = 
     """
     reach = board(side)
     lines, found = [], []
-    for way, levels in WAYS:
-        stage(f"{way}, {levels or 0} levels")
-        work = squarings(way, levels, doublings)
+    for algorithm, levels in ALGORITHMS:
+        stage(f"{algorithm}, {levels or 0} levels")
+        work = squarings(algorithm, levels, doublings)
         found.append(work(reach))
         seconds = timed(work, reach, most=3)
         agree = "yes" if np.array_equal(found[0], found[-1]) else "NO"
-        lines.append((way, levels or 0, 1e3 * seconds, agree))
+        lines.append((algorithm, levels or 0, 1e3 * seconds, agree))
     corner = found[0][0].reshape(side, side)
     # Half of the squares cannot be reached in an even number of jumps: their counts are 0.
     shade = np.log1p(corner.astype(np.float64))
@@ -62,5 +62,5 @@ def main(output: Path = OUTPUT, side: int = 24, doublings: int = 4, zoom: int = 
     picture = save(pixels, output, "knights")
     title = f"walks of {2**doublings} jumps on a board of {side} × {side}"
     table = Table(title, ("algorithm", "levels", "ms", "the same, bit for bit"), tuple(lines))
-    note = f"From corner to corner a knight has {int(corner[-1, -1]):,} ways (modulo 2^64)."
+    note = f"From corner to corner, a knight has {int(corner[-1, -1]):,} walks (modulo 2^64)."
     return Made({"walks": found, "board": reach}, picture, (table,), (note,))

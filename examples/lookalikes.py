@@ -1,4 +1,4 @@
-"""Patches that look alike: distances of all pairs by a Strassen product."""
+"""Patches that look alike: all pairs by a Strassen product."""
 
 from pathlib import Path
 
@@ -9,14 +9,14 @@ import treadle as td
 from treadle.examples._show import OUTPUT, Made, Table, blend, photograph, save, stage
 from treadle.examples._timing import timed
 
-WAYS = (("standard", 0), ("strassen", 1), ("strassen", 2), ("winograd", 1), ("winograd", 2))
+ALGORITHMS = (("standard", 0), ("strassen", 1), ("strassen", 2), ("winograd", 1), ("winograd", 2))
 
 
-def distances(way: str, levels: int):
+def distances(algorithm: str, levels: int):
     """A function of patches (rows) that computes the squared distances of all pairs."""
 
     def all_pairs(x: td.Array) -> td.Array:
-        gram = td.matmul(x, x.T, algorithm=way, levels=levels or None)  # the only change
+        gram = td.matmul(x, x.T, algorithm=algorithm, levels=levels or None)  # the only change
         square = td.sum(x * x, axis=1)
         return td.maximum(square[:, None] + square[None, :] - 2 * gram, 0)
 
@@ -48,15 +48,15 @@ def main(
     square = (exact**2).sum(1)
     truth = square[:, None] + square - 2 * exact @ exact.T
     lines, found = [], {}
-    for way, levels in WAYS:
-        stage(f"{way}, {levels} levels")
-        work = distances(way, levels)
-        found[way, levels] = result = work(patches)
-        said = td.error_bound(patches, patches.T, way, levels)
+    for algorithm, levels in ALGORITHMS:
+        stage(f"{algorithm}, {levels} levels")
+        work = distances(algorithm, levels)
+        found[algorithm, levels] = result = work(patches)
+        said = td.error_bound(patches, patches.T, algorithm, levels)
         error = float(np.abs(result - truth).max())
         nearest = np.argmin(result + np.diag(np.full(len(patches), np.inf)), axis=1)
         seconds = timed(work, patches, most=3)
-        lines.append((way, levels, 1e3 * seconds, error, 2 * said.bound, nearest))
+        lines.append((algorithm, levels, 1e3 * seconds, error, 2 * said.bound, nearest))
     same = [float(np.mean(line[-1] == lines[0][-1])) for line in lines]
     heading = ("algorithm", "levels", "ms", "largest error", "at most", "same neighbour")
     rows = tuple((*line[:5], f"{100 * s:.1f} %") for line, s in zip(lines, same, strict=True))
@@ -65,6 +65,6 @@ def main(
     grid = (pixels.shape[0] // side, pixels.shape[1] // side)
     shade = blend((far / far.max()).reshape(grid), (250, 246, 236), (28, 34, 58))
     picture = save(np.kron(shade, np.ones((side, side, 1), np.uint8)), output, "lookalikes")
-    note = "Dark patches are alone; the fast products lose a few bits, seldom a neighbour."
+    note = "Dark patches have no lookalike. Fast products lose a few bits, and seldom a neighbour."
     return Made({"distances": found, "patches": patches, "same": same}, picture,
                 (Table(title, heading, rows),), (note,))  # fmt: skip

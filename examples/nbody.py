@@ -1,4 +1,4 @@
-"""Colliding galaxies: a fold over n x n pairs, none of which is stored."""
+"""Colliding galaxies: a fold over n x n pairs, none stored."""
 
 from pathlib import Path
 
@@ -74,6 +74,6 @@ def main(output: Path = OUTPUT, bodies: int = 3072, steps: int = 270, seed: int 
         plate = 0.9 * plate + np.histogram2d(-state[1], state[0], 400, [(-2, 2)] * 2)[0]
         if (k + 1) % max(1, steps // 3) == 0:
             frames.append(colour(np.log1p(plate), "inferno", 0, 2.6))
-    note = f"the energy changed by {abs(energy(state, mass) / before - 1):.1e} of itself"
+    note = f"relative change of the energy: {abs(energy(state, mass) / before - 1):.1e}"
     picture = save(beside(*frames), output, "nbody")
     return Made({"bodies": state, "mass": mass}, picture, notes=(note,))

@@ -1,4 +1,4 @@
-"""A naive matrix product, whose speed depends on one word: the order."""
+"""A naive matrix product: one changed word halves its time."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,8 +39,7 @@ def program() -> td.Program:
 def misses(order: S.Order) -> int:
     """Cache misses of the small product, with a cache of 512 lines of 16 numbers.
 
-    b has 2 048 lines, a column of 64 of it 256: only a column stays in the cache until the next
-    row.
+    b has 2,048 lines, a column of 64 only 256: the column stays in the cache until the next row.
     """
     return td.simulate(program(), order, td.Cache(lines=512, line_width=16)).misses
 
@@ -52,7 +51,7 @@ def main(rows: int = 128, inner: int = 1040, columns: int = 8208, seed: int = 0)
     """
     a, b = matrices(rows, inner, columns, seed)
     results, seconds = [], []
-    for k in progress(len(ORDERS), f"{rows} × {inner} × {columns} under one order after another"):
+    for k in progress(len(ORDERS), f"{rows} × {inner} × {columns} under each order"):
         work = under(ORDERS[k])
         results.append(work(a, b))
         seconds.append(timed(work, a, b, most=3))
@@ -61,12 +60,12 @@ def main(rows: int = 128, inner: int = 1040, columns: int = 8208, seed: int = 0)
         (repr(order), 1e3 * time, 2e-9 * a.size * columns / time, seconds[0] / time, misses(order))
         for order, time in zip(ORDERS, seconds, strict=True)
     ]
-    heading = ("order", "ms", "GFLOP/s", "times as fast", "misses of a small one")
+    heading = ("order", "ms", "GFLOP/s", "speedup", "misses, small case")
     same = all(np.array_equal(results[0], each) for each in results)
     notes = (
         f"The results are {'the same, bit for bit' if same else 'NOT the same'}.",
-        "Swizzle misses least and is slowest: outputs that follow each other lie below each other, "
-        "so no vector register (on a GPU: no warp) reads 16 neighbours at once.",
+        "Swizzle misses least and is slowest: consecutive outputs lie in one column, so no vector "
+        "register (on a GPU: no warp) reads 16 neighbours at once.",
     )
     table = Table(f"{rows} × {inner} times {inner} × {columns}", heading, tuple(lines))
     return Made({"results": results, "factors": (a, b)}, tables=(table,), notes=notes)

@@ -1,4 +1,4 @@
-"""PageRank: assign blocks to multiprocessors by the pages that they read."""
+"""PageRank: blocks that read the same pages run together."""
 
 from importlib.util import find_spec
 from typing import Any
