@@ -255,7 +255,7 @@
     at("totals").setAttribute("aria-label", `${scene.sums.misses[t]} misses so far; optimal policy ${scene.sums.best[t]}; compulsory ${scene.sums.floor[t]}`);
     const keys = choice.memory === "loads"
       ? [["load once", "once"], ["load", `${number(most)} times`]]
-      : [["hit", "hit"], ["miss", "brought in"], ["held", "held"], ["dead", "held, not used again"]];
+      : [["hit", "hit"], ["miss", "loaded"], ["held", "kept"], ["dead", "kept, not used again"]];
     at("memory-legend").innerHTML = keys.map(([k, text]) => `<span>${k ? `<i class="key ${k}"></i>` : ""}${text}</span>`).join("");
   }
 
