@@ -164,13 +164,13 @@ def summary(results: Sequence[Result]) -> list[str]:
         lines.append(f"- {len(once)} schedules were many times slower than the fastest and were "
                      f"measured once ({', '.join(dict.fromkeys(once))}).")  # fmt: skip
     gains = sorted(results, key=lambda r: -r.gain)[:5]
-    shown = ", ".join(f"{r.program} {r.gain:.2f}× (`{r.turned}`)" for r in gains)
+    shown = "; ".join(f"{r.program} {r.gain:.2f}× (`{r.turned}`)" for r in gains)
     lines.append(f"- Largest gains of an order, a hint or a residency over row order of the "
                  f"same blocks: {shown}.")  # fmt: skip
     null = [r.program for r in results if r.gain < 1.03]
     lines.append(
         f"- None gained 3 % or more on {len(null)} of {len(results)} programs"
-        f"{': ' * bool(null)}{', '.join(null)}."
+        f"{': ' * bool(null)}{'; '.join(null)}."
     )
     for family, begins in FAMILIES.items():
         apart = sorted(family_gains(results, begins))
@@ -190,5 +190,5 @@ def summary(results: Sequence[Result]) -> list[str]:
                   and not r.measured["default"].same]  # fmt: skip
     if apart_bits:
         lines[-1] += (" Without a schedule, separable weights are summed axis by axis, which "
-                      f"rounds differently: {', '.join(apart_bits)}.")  # fmt: skip
+                      f"rounds differently: {'; '.join(apart_bits)}.")  # fmt: skip
     return lines

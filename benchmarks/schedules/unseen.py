@@ -132,7 +132,7 @@ def every_third(n: Any) -> Any:
 UNSEEN = (
     Study("7×1, 12 288 × 1 536", "stencil", lambda n: window(3, 0, n, shape=(n(12288), n(1536)))),
     Study("3×7, 3 072 × 6 144", "stencil", lambda n: window(1, 3, n, shape=(n(3072), n(6144)))),
-    Study("13-point star, 3-D", "stencil", thirteen),
+    Study("13-point 3-D star", "stencil", thirteen),
     Study("a·u + v", "streaming", scaled),
     Study("axes (1, 2, 0)", "stores", turned),
     Study("a − its anti-transpose", "stores", other_diagonal),

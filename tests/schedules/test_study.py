@@ -216,7 +216,7 @@ def test_the_model_ranks_what_was_measured(measured, monkeypatch, tmp_path):
 
     monkeypatch.setenv("TREADLE_CACHE_DIR", str(tmp_path))
     names = ("√(x² + 1)", "transposition", "transposition by permute", "3×3", "9×9",
-             "27-point stencil, 3-D", "A·B", "Aᵀ·B", "A·Bᵀ", "all distances",
+             "27-point 3-D stencil", "A·B", "Aᵀ·B", "A·Bᵀ", "all distances",
              "gather of rows")  # fmt: skip
     results = [dataclasses.replace(r, measured={n: dataclasses.replace(m)
                                                 for n, m in r.measured.items()})
