@@ -1,4 +1,4 @@
-"""The backends by name: which work here, and for those that don't, why and what to install."""
+"""The backends by name: which work on this machine, and for others the reason and the remedy."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ from treadle.dsl.text import printable
 
 @dataclass(frozen=True)
 class Backend:
-    """A place where programs run.
+    """A backend.
 
-    `probe` is a module that is quick to import and offers `unavailable() -> str | None`: why the
-    backend does not work here, and what to do.  `module` is imported when a program runs and offers
-    `executable(program) -> Executable` (`runtime/device.py`) and `source(program, arch) -> str`;
-    for `explain` also `remarks(program) -> list[str]` (lines about how it runs) and
-    `lowering(program, node) -> LoweringContext | None` (None: a library computes it);
-    `product_ways(node, size)`, what `tune` may try of a product; `placed(data)`, `wait()` and
-    `machine()` where memory is apart and calls return early (see `Program`).
+    `probe` is a module that is quick to import and provides `unavailable() -> str | None`: the
+    reason why the backend does not work here, with the remedy.  `module` is imported when a program
+    runs and provides `executable(program) -> Executable` (`runtime/device.py`) and
+    `source(program, arch) -> str`; for `explain` also `remarks(program) -> list[str]` (lines about
+    how it runs) and `lowering(program, node) -> LoweringContext | None` (None: a library computes
+    the node); `product_ways(node, size)`, the alternatives of a product for `tune`; and
+    `placed(data)`, `wait()` and `machine()` if it has separate memory and asynchronous calls (see
+    `Program`).
     """
 
     name: str
     module: str
     probe: str
     about: str
-    #: What does work where the backend does not.
+    #: What is possible without this backend.
     instead: str | None = None
 
 
@@ -63,12 +64,12 @@ BACKENDS: dict[str, Backend] = {
 
 
 def register(backend: Backend, target: Target) -> None:
-    """Make one more backend known, and what it is for: a folder for another machine calls this."""
+    """Registers another backend and its target; the folder of the backend calls this."""
     BACKENDS[backend.name] = backend
     targets.register(target)
 
 
-#: What else people call them.
+#: Other common names of backends.
 _ALSO = {"gpu": "cuda", "cpu": "native", "numpy": "reference", "llvm": "native"}
 
 _PLANNED = {
@@ -77,12 +78,12 @@ _PLANNED = {
 
 
 def is_name(name: str) -> bool:
-    """Whether there is such a backend, here or in a version to come."""
+    """Whether there is such a backend, in this version or planned."""
     return name in BACKENDS or name in _PLANNED
 
 
 def require_name(name: str | None) -> None:
-    """`BackendUnavailable` for what is neither the name of a backend, "auto" nor None."""
+    """Raises `BackendUnavailable` unless the name is that of a backend, "auto" or None."""
     if name is None or name == "auto" or name in BACKENDS:
         return
     working = ", ".join(repr(n) for n in BACKENDS)
@@ -99,7 +100,7 @@ def require_name(name: str | None) -> None:
 
 
 def require(name: str) -> Backend:
-    """The backend of this name; `BackendUnavailable` says why it does not work here."""
+    """The backend of this name; `BackendUnavailable` with the reason if it does not work here."""
     require_name(name)
     reason = why_not(name)
     if reason is not None:
@@ -117,7 +118,7 @@ def load(name: str) -> Any:
 
 @cache
 def why_not(name: str) -> str | None:
-    """None when the backend works here, else the reason and what to install."""
+    """None if the backend works here, else the reason and what to install."""
     backend = BACKENDS.get(name)
     if backend is None:
         return _PLANNED.get(name, "unknown")
@@ -130,7 +131,7 @@ def why_not(name: str) -> str | None:
 
 
 class Backends(dict[str, str]):
-    """name → "works" or the reason why not; prints as a table."""
+    """name → "works" or the reason why it does not; prints as a table."""
 
     def __str__(self) -> str:
         width = max(len(n) for n in self)
@@ -138,7 +139,7 @@ class Backends(dict[str, str]):
 
 
 def backends() -> Backends:
-    """Which backends work here, and for those that don't, why and what to install."""
+    """The backends that work here, and for others the reason and what to install."""
     table = Backends()
     for name, backend in BACKENDS.items():
         reason = why_not(name)
@@ -149,7 +150,7 @@ def backends() -> Backends:
 
 
 def offered(name: str, what: str) -> Any:
-    """What a backend's module offers under a name, whether or not it works here, or None."""
+    """An attribute of a backend's module, whether or not the backend works here, or None."""
     backend = BACKENDS.get(name)
     if backend is None:
         load(name)
@@ -160,8 +161,8 @@ def offered(name: str, what: str) -> Any:
 def choose(name: str | None) -> str:
     """The backend to run on: the given one, or ("auto", None) the fastest that works here.
 
-    A GPU that works is the fastest.  Nothing ever moves to another backend later: what goes wrong
-    there is an error that says so.
+    A GPU that works is the fastest.  There is no later fallback to another backend: failures
+    raise errors.
     """
     if name is not None and name != "auto":
         require(name)

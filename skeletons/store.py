@@ -1,10 +1,10 @@
-"""What was measured, kept between runs: one JSON file per key, checked when read.
+"""A persistent store of measurements: one JSON file per key, validated when read.
 
-Timings of `tune` in one folder, the ceilings of devices in another.
+It has a folder for timings of `tune`, and one for the ceilings of devices.
 
-Files are written aside and moved into place, so that concurrent writers leave whole files; one
-that is damaged is deleted and measured again.  A store that cannot be used is no store: nothing
-here raises.
+Files are written under another name and then renamed, so that concurrent writers leave complete
+files. A damaged file is deleted, and the values are measured again.  If the store cannot be used,
+nothing is stored: no function here raises.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ TUNING = "tuning"
 
 
 def directory(folder: str = TUNING) -> Path:
-    """A folder in that of the cache."""
+    """A folder inside the cache directory."""
     return cache_directory() / folder
 
 
 def key(*parts: Any) -> str:
-    """The name of an entry: a hash of everything that it depends on.
+    """The key of an entry: a hash of everything that it depends on.
 
     >>> len(key("program", [10, 11])), key(1) == key(1), key(1) == key(2)
     (64, True, False)
@@ -40,7 +40,7 @@ def key(*parts: Any) -> str:
 
 
 def get(name: str, folder: str = TUNING) -> Any:
-    """The value kept under a key, or None; a damaged entry is deleted."""
+    """The value stored under a key, or None; deletes a damaged entry."""
     try:
         path = directory(folder) / f"{name}.json"
         text = path.read_text(encoding="utf-8")
@@ -60,14 +60,14 @@ def get(name: str, folder: str = TUNING) -> Any:
 
 
 def put(name: str, value: Any, folder: str = TUNING) -> None:
-    """Keep a value of JSON's types, if that is possible."""
+    """Stores a JSON value, if possible."""
     document = {"format": FORMAT, "version": VERSION, "key": name, "value": value,
                 "sha256": hashlib.sha256(_text(value).encode()).hexdigest()}  # fmt: skip
     keep(lambda: directory(folder) / f"{name}.json", _text(document).encode())
 
 
 def drop(name: str, folder: str = TUNING) -> None:
-    """Forget an entry that turned out to be unusable."""
+    """Deletes an entry that is unusable."""
     with contextlib.suppress(OSError):
         (directory(folder) / f"{name}.json").unlink()
 
@@ -76,7 +76,7 @@ def _text(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
-#: Packages that make or run kernels, beside treadle, by backend.
+#: Packages other than treadle that compile or run kernels, by backend.
 MAKERS = {
     "cuda": ("numpy", "cuda-core", "nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12", "cupy-cuda13x",
              "cupy-cuda12x"),
@@ -84,7 +84,7 @@ MAKERS = {
 
 
 def machine(backend: str = "native") -> list[Any]:
-    """What timings on this host depend on: processor, cores, versions."""
+    """The properties of this host that timings depend on: processor, cores, versions."""
     from importlib import metadata
 
     versions = []
@@ -96,7 +96,7 @@ def machine(backend: str = "native") -> list[Any]:
 
 
 def processor() -> str:
-    """The CPU, as it calls itself."""
+    """The model name of the CPU."""
     with contextlib.suppress(OSError):
         text = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")
         for line in text.splitlines():

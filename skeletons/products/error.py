@@ -171,7 +171,7 @@ def error_bound(
     row = 1 << 62 if any(hasattr(s, "__cuda_array_interface__") for s in (a, b)) else IN_A_ROW
     x, y = (_values(side) for side in (a, b))
     if x.ndim < 2 or y.ndim < 2 or x.shape[-1] != y.shape[-2]:
-        raise ShapeError(f"error_bound: {x.shape} @ {y.shape} is no product of matrices.")
+        raise ShapeError(f"error_bound: {x.shape} @ {y.shape} is not a product of matrices.")
     t = promote(as_type(x.dtype), False, as_type(y.dtype), False)[0]
     if not t.is_inexact:
         return ErrorBound(0.0, 0.0)

@@ -127,9 +127,9 @@ def launched(made: Executor[Any], size: tuple[int, int, int]) -> tuple[int, list
 
 def kernels_said(told: dict[str, str]) -> tuple[int, int]:
     """How many kernels of the skeletons, and how many libraries and engines."""
-    around = re.search(r"and (\d+) kernels? around", told.get("launches", ""))
+    apart = re.search(r"and (\d+) separate kernels?", told.get("launches", ""))
     own = "by a kernel of treadle's" in told["algorithm"]
-    return int(around[1]) if around else int(own), 0 if own else 1
+    return int(apart[1]) if apart else int(own), 0 if own else 1
 
 
 @pytest.fixture
@@ -281,7 +281,7 @@ def test_prices_are_told() -> None:
     """Those of the other ways, and the rule by which an operand is computed in a product."""
     made = decided("epilogue", "float32", (512, 512, 512))
     assert [words.split(" (")[0] for words, _ in made.prices] == [
-        "cuBLAS and 1 kernel around", "a kernel of treadle's", "the tile engine",
+        "cuBLAS and 1 separate kernel", "a kernel of treadle's", "the tile engine",
     ]  # fmt: skip
     large = decided("producer", "float32", (12288,) * 3).why["left operand"]
     assert large.endswith("603,979,776 bytes for its result, for which up to 2 % are paid")

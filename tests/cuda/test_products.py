@@ -161,7 +161,7 @@ class Tiles(engine.Engine):
         self.launched.append(what)
         return what
 
-    def _beside(self, jobs: Any) -> None:
+    def _concurrently(self, jobs: Any) -> None:
         self.beside.append(len(jobs))
         for job in reversed(jobs):  # launches beside each other may run in any order
             job()
@@ -412,7 +412,7 @@ def test_recursive_products_of_every_algorithm(tiles: Tiles) -> None:
 
 def test_what_does_not_exist_is_refused(tiles: Tiles) -> None:
     a = np.ones((70, 70), "f4")
-    with pytest.raises(td.ScheduleError, match="no block of this engine knows"):
+    with pytest.raises(td.ScheduleError, match="no block of this engine can tell"):
         execute(td.strassen(a.astype("f8"), a.astype("f8"), execution="persistent"))
     before = len(tiles.launched)
     execute(td.strassen(a.astype("i4"), a.astype("i4"), execution="persistent"))

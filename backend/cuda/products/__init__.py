@@ -1,1 +1,1 @@
-"""Matrix products on a GPU: libraries, tile engines, and which of them computes what."""
+"""Matrix products on a GPU: libraries, tile engines, and the choice between them."""

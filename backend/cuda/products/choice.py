@@ -1,13 +1,13 @@
-"""Who computes a product, and which parts of it are kernels around it.
+"""What computes a product, and which parts of it are separate kernels.
 
-    engine    a tile engine of ours, with what it computes as it loads tiles and stores them
+    engine    one of our tile engines, with the parts that it computes as it loads and stores tiles
     library   cuBLAS, or a recursion over its products: plain operands and plain results
-    kernel    a kernel of the skeletons, with everything in it: for every type
+    kernel    a kernel of the skeletons, with all parts fused: for every type
 
-One decision, `decide`, for what runs, for `explain()` and for `source()`.  A part inside an engine
-costs instructions beside its multiply-adds, once for every tile that reads an element; a kernel
-before or after costs a pass over memory.  Every way to compute the product, with every choice of
-parts apart, gets its price from what was measured on a device of the kind; the cheapest is taken.
+One decision, `decide`, for execution, for `explain()` and for `source()`.  A part fused into an
+engine costs instructions in addition to its multiply-adds, once for every tile that reads an
+element; a separate kernel costs a pass over memory.  The cost of each alternative, with each choice
+of separate parts, is predicted from measurements on such a device; the cheapest one is taken.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ from .ways import STEADY, VARIES, predicted, refused, way_in
 
 LEFT, RIGHT, EPILOGUE = "left operand", "right operand", "epilogue"
 ENGINE, LIBRARY, KERNEL = "engine", "library", "kernel"
-#: What may be paid for an operand computed while it is loaded, as a part of the product's time,
-#: even where a pass over memory costs less: the pass needs memory for its result.
+#: The fraction of the product's time that an operand fused into the loads may cost, even if a pass
+#: over memory costs less: the pass needs memory for its result.
 ALLOWED = 0.02
-#: What a second array costs beside instructions: it is read as often as the first, in the
-#: registers of the same threads; and an array along one index, which is waited for ("split" worse;
-#: benchmarks/matmul/NOTES.md, "Fused").
+#: The cost of a second array beyond its instructions: it is read as often as the first, in the
+#: registers of the same threads; and of an array along one index, whose latency is exposed ("split"
+#: more so; benchmarks/matmul/NOTES.md, "Fused").
 SECOND, ALONG, ALONG_SPLIT = 0.02, 0.04, 0.18
-#: Seconds: of a small kernel behind another one; of an epilogue in an engine's tiles; and what a
-#: library's or an engine's call keeps the host longer than a launch does, as far as that counts.
-#: Of a small product of the library's, and of each of 256 steps of its inner axis (measured on an
+#: Seconds: of a small kernel after another one; of an epilogue in an engine's tiles; and the host
+#: time of a call to a library or an engine beyond that of a launch, as far as it counts.
+#: Of a small product of the library, and of each of 256 steps of its inner axis (measured on an
 #: NVIDIA H200: benchmarks/matmul/NOTES.md, "Layers").
 LAUNCH, FINISH, HOST = 3e-6, 5.5e-6, 2.5e-6
 SMALL, DEEPER = 2e-6, 1.8e-8
-#: The time of several products along leading axes, over that of a square of as many multiply-adds,
-#: as long as that is small.
+#: The time of several products along leading axes, relative to a square product of as many
+#: multiply-adds, as long as that is small.
 SEVERAL = 0.65
-#: Executions in which a block of C is finished by a launch that knows it.
+#: Executions in which the launch that completes a block of C is known.
 FINISHING = ("owner", "persistent", "sequential", "streams")
 
 Size = tuple[int, int, int]
@@ -63,9 +63,10 @@ Size = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Decision:
-    """`by`: ENGINE, LIBRARY or KERNEL; `way` of the engine, which is `form`'s (execution, levels);
-    the parts that are kernels of their own, why each part is where it is, and seconds of the ways
-    that were compared, in words, the chosen one first (none where the choice is not by price)."""
+    """`by`: ENGINE, LIBRARY or KERNEL; `way`: (execution, levels) of the engine with `form`;
+    `apart`: the parts that are separate kernels; `why`: the reason for each part; `prices`: the
+    predicted seconds of the alternatives, described, the chosen one first (empty if not chosen by
+    time)."""
 
     by: str
     apart: frozenset[str] = frozenset()
@@ -76,7 +77,7 @@ class Decision:
 
 
 def parts_of(node: Matmul) -> tuple[str, ...]:
-    """What a library's product does not do: operands that are computed, and an epilogue."""
+    """The parts that a library's product does not compute: computed operands, and an epilogue."""
     sides = tuple(name for name, e in ((LEFT, node.left), (RIGHT, node.right)) if not plain(e))
     return sides if node.epilogue == (node.result,) else (*sides, EPILOGUE)
 
@@ -84,12 +85,12 @@ def parts_of(node: Matmul) -> tuple[str, ...]:
 def decide(engine: Engine | None, node: Matmul, size: Size, *, processors: int | None = None,
            checked: bool = False, scattered: frozenset[str] | None = None, count: int = 1
            ) -> Decision:  # fmt: skip
-    """For an (m, k) by (k, n) product, or `count` of them along leading axes.
+    """Decides for an (m, k) by (k, n) product, or `count` of them along leading axes.
 
-    `engine`: of the GPU, None where it has none; then `processors` are its multiprocessors.
-    `checked`: indices are tested, which an engine does not do.  `scattered`: operands whose arrays
-    walk memory along different indices (default: of dense arrays).  ScheduleError: an execution
-    that is asked for does not exist there.
+    `engine`: that of the GPU, or None; then `processors` is the number of multiprocessors.
+    `checked`: indices are tested, which engines do not do.  `scattered`: operands whose arrays are
+    contiguous along different indices (default: for dense arrays).  Raises ScheduleError if a
+    requested execution does not exist there.
     """
     t, options, parts = node.left.type, node.options, parts_of(node)
     if t.kind == "bool":
@@ -111,7 +112,7 @@ def decide(engine: Engine | None, node: Matmul, size: Size, *, processors: int |
     if way is not None and way[1]:
         return case.fast(way)
     if named:
-        reason = "a kernel of its own: the product is no engine's at these extents"
+        reason = "a kernel of its own: no engine computes the product at these extents"
         return Decision(LIBRARY, frozenset(parts), dict.fromkeys(parts, reason))
     if parts:
         return case.cheapest()
@@ -121,7 +122,7 @@ def decide(engine: Engine | None, node: Matmul, size: Size, *, processors: int |
 
 
 def decided(program: Any, node: Matmul, device: Any) -> Decision | None:
-    """For a program's examples on a device; None where the extents are not known."""
+    """The decision for a program's examples on a device; None if the extents are unknown."""
     names = Names(program)
     m, k, n, count = (names.size(s) for s in ((node.m,), (node.k,), (node.n,), node.batch))
     if m is None or k is None or n is None:
@@ -132,13 +133,12 @@ def decided(program: Any, node: Matmul, device: Any) -> Decision | None:
 
 @kept_with(16)
 def fitting(node: Matmul, apart: frozenset[str]) -> bool:
-    """Whether a launch of an engine has room for what the other parts read."""
+    """Whether a launch of an engine has enough words for the arguments of the other parts."""
     return pieces_of(None, node, apart) is not None
 
 
 def dense_scattered(node: Matmul) -> frozenset[str]:
-    """Operands that are made from arrays of which, if they are dense, one walks memory along
-    another index than the other."""
+    """Computed operands whose arrays, if they are dense, are contiguous along different indices."""
     found = set()
     for name, e in ((LEFT, node.left), (RIGHT, node.right)):
         steps = {_along(r.args) for r in (operands.sources(e) or ())} if not plain(e) else set()
@@ -147,9 +147,9 @@ def dense_scattered(node: Matmul) -> frozenset[str]:
     return frozenset(found)
 
 
-def _along(places: Sequence[Expr]) -> int:
-    """The index that walks a dense array in steps of one; -1 if none does."""
-    forms = [polynomial(a) or {} for a in places]
+def _along(indices: Sequence[Expr]) -> int:
+    """The index along which reads of a dense array are contiguous; -1 if there is none."""
+    forms = [polynomial(a) or {} for a in indices]
     for axis in (0, 1):
         steps = [f.get((Index(axis),), 0) for f in forms]
         if steps[-1] == 1 and not any(steps[:-1]):
@@ -159,8 +159,8 @@ def _along(places: Sequence[Expr]) -> int:
 
 @dataclass(frozen=True)
 class _Way:
-    """One way to compute a product: `product` seconds without its parts, `seconds` in all, and
-    `price`, which decides."""
+    """An alternative for a product: `product` seconds without its parts, `seconds` in total, and
+    `price`, by which alternatives are compared."""
 
     by: str
     apart: frozenset[str]
@@ -173,12 +173,12 @@ class _Way:
         who = {ENGINE: "the tile engine", LIBRARY: "cuBLAS", KERNEL: "a kernel of treadle's"}
         count = len(self.apart)
         text = who[self.by] + (f" ({self.execution})" if self.execution else "")
-        return text + (f" and {count} kernel{'s' * (count > 1)} around" if count else "")
+        return text + (f" and {count} separate kernel{'s' * (count > 1)}" if count else "")
 
 
 @dataclass(frozen=True)
 class _Case:
-    """A product at its extents (`decide`)."""
+    """A product with its extents (see `decide`)."""
 
     node: Matmul
     size: Size
@@ -195,13 +195,13 @@ class _Case:
         share = self.processors / H200.processors
         return replace(H200, processors=self.processors, fma=H200.fma * share)
 
-    # --- what a part costs ---
+    # --- the cost of a part ---
 
     def operand(self, name: str) -> Expr:
         return self.node.left if name == LEFT else self.node.right
 
     def passing(self, name: str) -> float:
-        """Seconds of a kernel of its own."""
+        """Seconds of a separate kernel."""
         m, k, n = self.size
         if name == EPILOGUE:
             elements = m * n
@@ -214,8 +214,8 @@ class _Case:
         return moved / self.on.memory + LAUNCH
 
     def spent(self, name: str, way: tuple[str, int]) -> float:
-        """What an operand computed while tiles are loaded takes, as a part of the product's time:
-        instructions beside its multiply-adds."""
+        """The cost of computing an operand while tiles are loaded, as a fraction of the product's
+        time: instructions in addition to its multiply-adds."""
         assert self.form is not None
         e, right, form = self.operand(name), name == RIGHT, self.form
         reads = operands.sources(e) or ()
@@ -231,7 +231,7 @@ class _Case:
         return terms * found
 
     def why_not_loaded(self, name: str, way: tuple[str, int] = ("", 0)) -> str:
-        """Why an engine cannot compute an operand as it loads it; "" where it can."""
+        """Why an engine cannot compute an operand as it loads it; "" if it can."""
         assert self.form is not None
         e = self.operand(name)
         if self.node.batch or self.checked or operands.sources(e) is None:
@@ -248,7 +248,7 @@ class _Case:
         return ""
 
     def why_not_stored(self) -> str:
-        """Why an engine cannot apply the epilogue as it stores; "" where it can."""
+        """Why an engine cannot apply the epilogue as it stores; "" if it can."""
         node = self.node
         if node.batch or self.checked:
             return "the engine stores plain products" + " of leading axes" * bool(node.batch)
@@ -259,7 +259,7 @@ class _Case:
     # --- Strassen's algorithm ---
 
     def fast(self, way: tuple[str, int]) -> Decision:
-        """By so many levels in the engine."""
+        """The decision for a way of the engine with levels."""
         why: dict[str, str] = {}
         apart: set[str] = set()
         if EPILOGUE in self.parts:
@@ -285,7 +285,7 @@ class _Case:
         return Decision(ENGINE, frozenset(apart), why, way, self.form)
 
     def _weighed(self, name: str, way: tuple[str, int], seconds: float) -> tuple[bool, str]:
-        """Whether an operand is computed while tiles are loaded, for a product of so long, and
+        """Whether to compute an operand while tiles are loaded, for a product of `seconds`, and
         why."""
         spent, passing = self.spent(name, way), self.passing(name) / seconds
         work = cost.operations((self.operand(name),))
@@ -297,20 +297,20 @@ class _Case:
         told += f"{100 * passing:.1f} %"
         if spent > passing:
             m, k, n = self.size
-            held = self.node.left.type.bytes * (m * k if name == LEFT else k * n)
+            size = self.node.left.type.bytes * (m * k if name == LEFT else k * n)
             told += (
-                f" and {held:,} bytes for its result, for which up to {100 * ALLOWED:.0f} % "
+                f" and {size:,} bytes for its result, for which up to {100 * ALLOWED:.0f} % "
                 "are paid"
             )
         return True, told
 
     def _finished(self, way: tuple[str, int]) -> tuple[tuple[str, int], str]:
-        """The way of a fast product with an epilogue, and why."""
+        """The way of a fast product with an epilogue, and the reason."""
         execution, levels = way
         if self.node.options.execution not in (None, "hybrid") or execution in FINISHING:
             if execution in FINISHING:
                 return way, "applied by the last product of a block"
-            return way, "a kernel of its own: no product knows that it is the last one to be added"
+            return way, "a kernel of its own: it is unknown which product is added last"
         assert self.engine is not None and self.form is not None
         kind = "strassen" if levels == 1 else "two levels"
         found = predicted(self.engine, self.form, self.size, fast=True, deterministic=False,
@@ -332,7 +332,7 @@ class _Case:
     # --- the standard product ---
 
     def cheapest(self) -> Decision:
-        """The standard product with its parts."""
+        """The cheapest alternative for the standard product with its parts."""
         ways = sorted(self._ways(), key=lambda w: w.price)
         best, others = ways[0], dict[str, _Way]()
         for w in ways[1:]:
@@ -346,7 +346,7 @@ class _Case:
                         prices if known else ())  # fmt: skip
 
     def _ways(self) -> Iterator[_Way]:
-        """Every way that there is."""
+        """All alternatives."""
         t, every = self.node.left.type, frozenset(self.parts)
         if t.is_inexact:
             library = self._library_seconds()
@@ -371,12 +371,12 @@ class _Case:
 
     def _by_engine(self, engine: Engine, form: Form, inside: frozenset[str],
                    apart: frozenset[str]) -> Iterator[_Way]:  # fmt: skip
-        """By its executions, with these parts inside.  ptxas finds no good registers for "split"
-        with an epilogue."""
+        """The engine's executions, with the parts `inside` fused.  With an epilogue ptxas allocates
+        registers badly for "split"."""
         m, k, n = self.size
         ends = EPILOGUE in inside
         found = predicted(engine, form, self.size, fast=False, deterministic=True)
-        if "standard owner" not in found:  # nothing is known of its speed: as much as it can
+        if "standard owner" not in found:  # no measurements: fuse as much as possible
             mode = engine.standard_mode(m, n, k, ends, form.arithmetic)
             if mode is not None:
                 yield _Way(ENGINE, apart, inf, inf, float(len(apart) - len(self.parts)), mode)
@@ -393,25 +393,25 @@ class _Case:
             yield _Way(ENGINE, apart, product, seconds, price, mode)
 
     def _can(self, inside: frozenset[str]) -> bool:
-        """Whether the engine computes these parts."""
+        """Whether the engine can compute these parts."""
         return not any(
             self.why_not_stored() if name == EPILOGUE else self.why_not_loaded(name)
             for name in inside
         )
 
     def _doubt(self) -> float:
-        """What others must promise more than the library at small extents."""
+        """The speed-up over the library that others must be predicted to have at small extents."""
         m, k, n = self.size
         return VARIES if m * k * n < STEADY else 1.0
 
     def _passes(self, apart: frozenset[str], product: float) -> float:
-        """What kernels around a product of so many seconds are taken to cost: the memory of an
-        operand is worth something, too."""
+        """The cost of separate kernels next to a product of `product` seconds; an operand's kernel
+        costs at least what its memory is worth."""
         least = ALLOWED * product
         return sum(max(self.passing(p), least if p != EPILOGUE else 0.0) for p in apart)
 
     def _library_seconds(self) -> float:
-        """Of a plain standard product; for types whose products were not timed: a float32 one's."""
+        """Seconds of a plain standard product; of float32 for types that were not measured."""
         t, (m, k, n) = self.node.left.type, self.size
         moved = self.count * t.bytes * (m * k + k * n + m * n) / self.on.memory
         least = SMALL + max(moved, DEEPER * min(k, 256))
@@ -423,9 +423,9 @@ class _Case:
         return max(together * corrected(arithmetic, "library", tiles, on=self.on), least)
 
     def _place(self, best: _Way, name: str) -> str:
-        """Where a part is, and why, in words."""
+        """Where a part is computed, and why, in words."""
         if best.by == KERNEL:
-            less = ", predicted to take less than cuBLAS and kernels around it"
+            less = ", predicted to take less than cuBLAS and separate kernels"
             return "in the kernel" + less * self.node.left.type.is_inexact
         if best.by == LIBRARY:
             does = "stores plain products" if name == EPILOGUE else "reads operands from memory"
@@ -444,14 +444,14 @@ class _Case:
             reason or self._weighed(name, (best.execution, 0), product)[1])  # fmt: skip
 
     def _modelled(self, levels: int) -> float:
-        """Seconds of the product in the engine, by the model alone."""
+        """Seconds of the product in the engine, by the uncorrected model."""
         form = self.form
         assert form is not None
         model = replace(HOPPER_FLOAT32, shape=(form.rows, form.columns, form.step))
         return predict(self.on, model, self.size, STRASSEN if levels else None, "split").seconds
 
 
-NO_ROOM = "a launch has no room for so many arrays and numbers"
+NO_ROOM = "a launch has too few argument words for its arrays and scalars"
 
 
 def _varies(e: Read) -> bool:
@@ -460,6 +460,6 @@ def _varies(e: Read) -> bool:
 
 
 def _subsets(parts: Sequence[str]) -> Iterator[frozenset[str]]:
-    """All of them, small ones first."""
+    """All subsets, small ones first."""
     made = (combinations(parts, r) for r in range(len(parts) + 1))
     return map(frozenset, chain.from_iterable(made))

@@ -1,9 +1,8 @@
-"""Products by cuBLAS, without CuPy's arrays in between: every type it knows, TF32, operands read in
-place, results scaled and added to what is there.
+"""Products by cuBLAS without CuPy arrays: all its types, TF32, operands read in place, results
+scaled and added to existing values.
 
-A row-major matrix is, to cuBLAS, the transposed one in its column-major order: C = A·B is computed
-as Cᵀ = Bᵀ·Aᵀ, and an operand needs no copy if either of its axes runs through memory in steps of
-one.
+To cuBLAS a row-major matrix is the transposed one in its column-major order: C = A·B is computed as
+Cᵀ = Bᵀ·Aᵀ, and an operand needs no copy if it is contiguous along one of its axes.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _COMPUTE_TF32 = 77
 _SCALES = {"float16": "float32", "bfloat16": "float32"}
 _NO, _YES = 0, 1  # transposed?
 _DEFAULT = -1
-#: Its extents and steps are 32-bit integers.
+#: cuBLAS extents and strides are 32-bit integers.
 _MOST = 2**31 - 1
 
 Layout = tuple[tuple[int, ...], tuple[int, ...]]
@@ -33,8 +32,8 @@ Prepared = Callable[[int, int, int], None]
 
 def gemm(out: Any, a: Any, b: Any, *, tf32: bool = False, add: bool = False,
          factor: float = 1) -> None:  # fmt: skip
-    """`out = factor * (a @ b)` (`add`: += ): CuPy arrays of one type, equal leading axes, the
-    columns of `out` side by side.
+    """`out = factor * (a @ b)` (`add`: += ), for CuPy arrays of one type with equal leading axes;
+    the rows of `out` are contiguous.
 
     16-bit operands are accumulated in float32; `out` may then be float32 too.
     """
@@ -53,8 +52,8 @@ def gemm(out: Any, a: Any, b: Any, *, tf32: bool = False, add: bool = False,
     if x is not a or y is not b:
         gemm(out, x, y, tf32=tf32, add=add, factor=factor)
     elif out.ndim > 2:
-        for place in range(len(out)):
-            gemm(out[place], a[place], b[place], tf32=tf32, add=add, factor=factor)
+        for index in range(len(out)):
+            gemm(out[index], a[index], b[index], tf32=tf32, add=add, factor=factor)
     else:
         raise ValueError(f"no product of cuBLAS: {layouts}")
 
@@ -62,8 +61,8 @@ def gemm(out: Any, a: Any, b: Any, *, tf32: bool = False, add: bool = False,
 @lru_cache(maxsize=1024)
 def prepared(name: str, made: str, out: Layout, a: Layout, b: Layout, tf32: bool = False,
              add: bool = False, factor: float = 1) -> Prepared | None:  # fmt: skip
-    """`factor * (a @ b)` of the type `name` into a result of the type `made` (`add`: += ); None for
-    what one call of cuBLAS cannot do.
+    """`factor * (a @ b)` of the type `name` into a result of the type `made` (`add`: += ); None if
+    one call of cuBLAS cannot compute it.
 
     The extents are positive.
     """
@@ -106,7 +105,7 @@ def prepared(name: str, made: str, out: Layout, a: Layout, b: Layout, tf32: bool
 
 
 def _one_step(batch: Sequence[int], strides: Sequence[int]) -> int | None:
-    """The step from a matrix to the next one, if the leading axes are walked in even steps."""
+    """The constant stride between consecutive matrices; None if there is none."""
     found, count = 0, 1
     for n, step in zip(reversed(batch), reversed(strides), strict=True):
         if n == 1:
@@ -120,7 +119,7 @@ def _one_step(batch: Sequence[int], strides: Sequence[int]) -> int | None:
 
 
 def _readable(x: Any) -> Any:
-    """The operand, or a dense copy where cuBLAS could not read it in place."""
+    """The operand, or a dense copy if cuBLAS cannot read it in place."""
     import cupy
 
     strides = tuple(s // x.itemsize for s in x.strides)
@@ -128,7 +127,7 @@ def _readable(x: Any) -> Any:
 
 
 def _side(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, int] | None:
-    """(transposed, leading dimension) to cuBLAS; None for what it cannot read."""
+    """(transposed, leading dimension) for cuBLAS; None if it cannot read the matrix."""
     (rows, cols), (down, across) = shape, strides
     if (down < 0 and rows > 1) or (across < 0 and cols > 1):
         return None

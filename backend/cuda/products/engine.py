@@ -1,23 +1,23 @@
-"""The tile engines of skeletons/products/engines on a Hopper GPU: products of whole matrices.
+"""The tile engines of skeletons/products/engines on a Hopper GPU: products of complete matrices.
 
     standard   one product: "owner" (whole tiles) or "split" (tiles cut along k so that every
                multiprocessor has the same share, parts added in a fixed order)
-    one level  the sums of blocks formed while tiles are loaded; the products meet in C by
+    one level  the sums of blocks are formed while tiles are loaded; products are combined in C by
         owner       a block computes all products of its tiles, in order: deterministic
         sequential  a launch for every product
-        streams     the dependency stages, two launches beside each other in each: deterministic
+        streams     the dependency stages, with two concurrent launches in each: deterministic
         persistent  (tile, product) from one queue, added to C in order: deterministic
-        atomic      all products in one launch, dealt out evenly, added to C in the L2 cache
-        batched     a launch for every variant, its instances dealt out evenly, all variants
-                    beside each other, each on its share of the multiprocessors
+        atomic      all products in one launch, distributed evenly, added to C in the L2 cache
+        batched     a launch for every variant, whose instances are distributed evenly; all variants
+                    run concurrently, each on its share of the multiprocessors
     two levels  the outer level's operand sums in memory (a quarter of each operand), the inner
                one fused by any of the above ("hybrid": the faster of atomic and owner)
     recursive  one or two levels of operand sums in memory, one of A and one of B at a time;
                standard products, added to their blocks of C as they are stored: deterministic
-    hybrid     where a form can form sums beside a product: the same with two of A and of B at a
-               time, so that those of the next product are there when the present one is done
+    hybrid     for a form that can form sums during a product: the same with two sums of A and of B
+               at a time, so that those of the next product are formed during the current one
 
-Which is best where was measured: benchmarks/matmul/NOTES.md.
+Which is best for which extents was measured: benchmarks/matmul/NOTES.md.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ from .form import (
     tables,
 )
 
-#: How full waves of whole tiles must be: to gain nothing by cutting them (several waves, a single
-#: one); with an epilogue.
+#: How full waves of whole tiles must be so that cutting tiles gains nothing: several waves, one
+#: wave; with an epilogue.
 WHOLE_WAVES, WHOLE_WAVE, FUSED_WAVES = 0.985, 0.95, 0.7
 
 _I, _L, _P = ctypes.c_int, ctypes.c_longlong, ctypes.c_void_p
 
 
 class Way(NamedTuple):
-    """Launches of an algorithm's products: by number, the mode of the kernel, and which of them run
-    beside each other (numbers of launches, group by group)."""
+    """The launches of an algorithm: the indices of their products, the mode of the kernel, and
+    groups of launches (indices) that run concurrently."""
 
     launches: Launches
     mode: str
@@ -66,13 +66,13 @@ class Way(NamedTuple):
 
     @property
     def adds(self) -> bool:
-        """Whether C is cleared first, and added to in any order."""
+        """Whether C is cleared first, and products are added to it in any order."""
         return self.mode == "atomic"
 
 
 @lru_cache(maxsize=64)
 def way_of(algorithm: BilinearAlgorithm, execution: str) -> Way:
-    """An execution as launches.
+    """The launches of an execution.
 
     >>> from treadle.skeletons.products import STRASSEN
     >>> way_of(STRASSEN, "streams").launches
@@ -98,9 +98,9 @@ def _ceil(a: int, b: int) -> int:
 
 @dataclass(frozen=True)
 class Fused:
-    """What is fused into one launch: source with structs of `SLOTS`, the 64-bit words that they
-    read (addresses of arrays, strides, numbers), and whether sixteen-byte loads may read the second
-    arrays of operands."""
+    """Code fused into one launch: source with structs of `SLOTS`, the 64-bit words that they read
+    (addresses of arrays, strides, scalars), and whether the second arrays of operands may be read
+    by sixteen-byte loads."""
 
     source: str
     words: Sequence[int] = ()
@@ -108,7 +108,7 @@ class Fused:
 
 
 class Matrix(NamedTuple):
-    """A matrix in the memory of the device: strides in elements, `itemsize` bytes each."""
+    """A matrix in device memory: strides in elements of `itemsize` bytes."""
 
     address: int
     rows: int
@@ -118,7 +118,7 @@ class Matrix(NamedTuple):
     itemsize: int = 4
 
     def part(self, top: int, left: int, rows: int, cols: int) -> Matrix:
-        """A block of it, cut off where it ends (then perhaps empty)."""
+        """A block of the matrix, clipped at its end (so perhaps empty)."""
         rows, cols = (max(min(n, end - at), 0) for n, end, at in
                       ((rows, self.rows, top), (cols, self.cols, left)))  # fmt: skip
         address = self.address + self.itemsize * (top * self.down + left * self.across)
@@ -126,17 +126,17 @@ class Matrix(NamedTuple):
 
     @property
     def transposed(self) -> Matrix:
-        """The same elements."""
+        """The transposed matrix, in place."""
         return Matrix(self.address, self.cols, self.rows, self.across, self.down, self.itemsize)
 
     @property
     def aligned(self) -> bool:
-        """Whether its rows start on sixteen bytes, their elements side by side."""
+        """Whether rows are contiguous and start at multiples of sixteen bytes."""
         return self.address % 16 == 0 and self.down * self.itemsize % 16 == 0 and self.across == 1
 
 
 class Sum(NamedTuple):
-    """out = x + factor y; out is dense, zero where x and y end."""
+    """out = x + factor y; out is dense, and x and y are padded with zeros."""
 
     out: Matrix
     x: Matrix
@@ -144,15 +144,15 @@ class Sum(NamedTuple):
     factor: float
 
     def band(self, number: int, of: int) -> Sum:
-        """One of so many parts of its rows."""
+        """Part `number` of its rows, cut into `of` parts."""
         rows = _ceil(self.out.rows, of)
         out, x, y = (q.part(number * rows, 0, rows, q.cols) for q in self[:3])
         return Sum(out, x, y, self.factor)
 
 
 class Leaf(NamedTuple):
-    """A product of the recursion: its operands, the sums to be formed before it, and those of later
-    products that are formed beside it."""
+    """A product of the recursion: its operands, the sums to be formed before it, and the sums of
+    later products that are formed during it."""
 
     x: Matrix
     y: Matrix
@@ -164,24 +164,24 @@ Size = tuple[int, int, int]
 """Rows of C, columns of C, inner extent."""
 
 
-#: Kernels that are found by what they are, of those that the device has loaded.
+#: Loaded kernels that are cached by their code.
 KEPT = 256
 
 
 class Engine:
-    """The engines of one GPU, of which every arithmetic has one (`FORMS`)."""
+    """The engines of one GPU, one for each arithmetic (`FORMS`)."""
 
     def __init__(self, device: Any) -> None:
         self.device = device
         self._loaded: dict[Code | tuple[str, str], Any] = {}
 
-    # --- which way ---
+    # --- standard products ---
 
     def standard_mode(self, m: int, n: int, k: int, fused: bool = False,
                       arithmetic: str = "Float32") -> str | None:  # fmt: skip
-        """How one product is best dealt out; None where something else is better.
+        """How tiles of one product are best distributed; None if an engine is not the best choice.
 
-        ptxas finds no good registers for "split" with a fused epilogue.
+        With a fused epilogue ptxas allocates registers badly for "split".
         """
         form = FORMS[arithmetic]
         tiles, steps = _ceil(m, form.rows) * _ceil(n, form.columns), _ceil(k, form.step)
@@ -200,7 +200,7 @@ class Engine:
         return bool(tiles >= self.device.multiprocessors)
 
     def _filled(self, tiles: int) -> float:
-        """How full waves of whole tiles are."""
+        """The occupied fraction of waves of whole tiles."""
         processors = self.device.multiprocessors
         return tiles / float(_ceil(tiles, processors) * processors)
 
@@ -211,14 +211,14 @@ class Engine:
         enough = WHOLE_WAVE if tiles <= self.device.multiprocessors else WHOLE_WAVES
         return "owner" if self._filled(tiles) >= enough else form.cut
 
-    # --- products of whole matrices ---
+    # --- products of complete matrices ---
 
     def standard(self, out: Matrix, a: Matrix, b: Matrix, mode: str, arithmetic: str,
                  fused: Fused | None = None) -> None:  # fmt: skip
         """`out = a @ b`; `out` may be a block of a matrix."""
         form = FORMS[arithmetic]
         if mode == "atomic" and out.down != out.cols:
-            mode = "owner"  # what lies between the rows of a block is not ours to clear
+            mode = "owner"  # must not clear the memory between the rows of a block
         if mode == "atomic":
             self._clear(out.address, form.itemsize * out.rows * out.cols)
         self._launch(out, a, b, mode, (a.rows, b.cols, a.cols), one_table(form), form, fused)
@@ -228,8 +228,8 @@ class Engine:
                 ) -> None:  # fmt: skip
         """`out = a @ b` by one or two levels of an algorithm that the form `fits`.
 
-        `out` is dense; sums in memory want the columns of a and b side by side, or (where no level
-        is fused) their rows.
+        `out` is dense; for sums in memory the rows of a and b should be contiguous, or (if no level
+        is fused) their columns.
         """
         form = FORMS[arithmetic]
         copies = form.copies(execution)
@@ -247,12 +247,12 @@ class Engine:
 
     def workspace(self, m: int, n: int, k: int, arithmetic: str, algorithm: BilinearAlgorithm,
                   levels: int, execution: str) -> int:  # fmt: skip
-        """Bytes beside operands and result; without the flags of a standard product."""
+        """Bytes in addition to operands and result, without the flags of a standard product."""
         form = FORMS[arithmetic]
         copies = form.copies(execution)
-        held = range(1, levels + 1) if copies else range(1, levels)
-        rooms = [x for level in held for x in _rooms(m, n, k, algorithm, levels, level)]
-        found = sum(max(copies, 1) * form.itemsize * r * c for r, c in rooms)
+        stored = range(1, levels + 1) if copies else range(1, levels)
+        shapes = [x for level in stored for x in _sum_shapes(m, n, k, algorithm, levels, level)]
+        found = sum(max(copies, 1) * form.itemsize * r * c for r, c in shapes)
         if copies:
             mode, tiles = self._leaf_mode(_extents(m, n, k, algorithm, levels), form)
             found += 4 * flags_of(mode, tiles, self.device.multiprocessors)
@@ -263,7 +263,7 @@ class Engine:
         for group in way.beside:
             counts = [each[number].count for number in group]
             shares = _shares(self.device.multiprocessors, counts)
-            self._beside([
+            self._concurrently([
                 lambda number=number, share=share: self._launch(  # type: ignore[misc]
                     out, a, b, way.mode, size, each[number], form, fused, share)
                 for number, share in zip(group, shares, strict=True)
@@ -274,12 +274,12 @@ class Engine:
         qm, qn, qk = size = _block(a, b, algorithm, 2)
         rows, inner, cols = algorithm.m * qm, algorithm.k * qk, algorithm.n * qn
         number = np.dtype(f"f{form.itemsize}")
-        rooms = [self.device.empty(shape, number)
-                 for shape in _rooms(a.rows, b.cols, a.cols, algorithm, 2, 1)]  # fmt: skip
+        buffers = [self.device.empty(shape, number)
+                   for shape in _sum_shapes(a.rows, b.cols, a.cols, algorithm, 2, 1)]  # fmt: skip
         each = outer_tables(form, algorithm, algorithm, way.launches)
         for instance, launches in zip(map(normalised, instances(algorithm)), each, strict=True):
-            x, sums_x = _operand(a, instance.a, algorithm.k, rows, inner, address_of(rooms[0]))
-            y, sums_y = _operand(b, instance.b, algorithm.n, inner, cols, address_of(rooms[1]))
+            x, sums_x = _operand(a, instance.a, algorithm.k, rows, inner, address_of(buffers[0]))
+            y, sums_y = _operand(b, instance.b, algorithm.n, inner, cols, address_of(buffers[1]))
             self._add_up([*sums_x, *sums_y], form)
             self._fused(out, x, y, way, size, launches, form, fused)
 
@@ -287,28 +287,28 @@ class Engine:
                    algorithm: BilinearAlgorithm, levels: int, copies: int) -> None:  # fmt: skip
         m, n, k = a.rows, b.cols, a.cols
         size, number = _extents(m, n, k, algorithm, levels), np.dtype(f"f{form.itemsize}")
-        rooms = [
+        buffers = [
             [[self.device.empty(shape, number) for shape in shapes] for _ in range(copies)]
-            for shapes in (_rooms(m, n, k, algorithm, levels, x) for x in range(1, levels + 1))
+            for shapes in (_sum_shapes(m, n, k, algorithm, levels, x) for x in range(1, levels + 1))
         ]
         ahead = bool(form.ahead) and all(x.aligned or x.transposed.aligned for x in (a, b))
         mode, tiles = self._leaf_mode(size, form)
         if mode == "atomic":
             self._clear(out.address, form.itemsize * out.rows * out.cols)
         flags = self._flags(mode, tiles) if mode == "split" else None
-        leaves = _leaves(a, b, algorithm, size, rooms, ahead)
+        leaves = _leaves(a, b, algorithm, size, buffers, ahead)
         for leaf, table in zip(leaves, leaf_tables(form, algorithm, levels), strict=True):
             self._add_up(leaf.before, form)
             self._launch(out, leaf.x, leaf.y, mode, size, table, form, flags=flags,
                          beside=leaf.beside)  # fmt: skip
 
     def _leaf_mode(self, size: Size, form: Form) -> tuple[str, int]:
-        """How the recursion's standard products are dealt out, and how many tiles one has."""
+        """How tiles of the recursion's standard products are distributed, and their number."""
         tiles = _ceil(size[0], form.rows) * _ceil(size[1], form.columns)
         return self._dealt(tiles, form), tiles
 
     def _add_up(self, sums: Sequence[Sum], form: Form) -> None:
-        """By a kernel of their own."""
+        """Forms sums by a separate kernel."""
         vector = 16 // form.itemsize
         factor = ctypes.c_float if form.itemsize == 4 else ctypes.c_double
         for out, x, y, c in sums:
@@ -325,9 +325,9 @@ class Engine:
     def _launch(self, out: Matrix, a: Matrix, b: Matrix, mode: str, size: Size, table: Table,
                 form: Form, fused: Fused | None = None, processors: int | None = None,
                 flags: Any = None, beside: Sequence[Sum] = ()) -> None:  # fmt: skip
-        """The products of `table` on the blocks of a and b, of extents `size` (m, n, k).
+        """Launches the products of `table` on the blocks of a and b, of extents `size` (m, n, k).
 
-        `flags`: of an earlier split launch, which left them zero; `beside`: sums that it forms.
+        `flags`: of an earlier split launch, which left them zero; `beside`: sums to form during it.
         """
         aligned = (a.address | b.address) % 16 == 0 and (fused is None or fused.aligned)
         source = None if fused is None else fused.source
@@ -342,8 +342,8 @@ class Engine:
             g.flags = address_of(flags)
         if beside:
             g.sums = len(beside)
-            for to, (room, x, y, factor) in zip(g.sum, beside, strict=False):
-                to.out, to.rows, to.cols, to.factor = room.address, room.rows, room.cols, factor
+            for to, (made, x, y, factor) in zip(g.sum, beside, strict=False):
+                to.out, to.rows, to.cols, to.factor = made.address, made.rows, made.cols, factor
                 to.x, to.x_row, to.x_rows, to.x_cols = x.address, x.down, x.rows, x.cols
                 to.y, to.y_row, to.y_rows, to.y_cols = y.address, y.down, y.rows, y.cols
         if fused is not None:
@@ -353,7 +353,7 @@ class Engine:
         self._run(loaded, (g,), (blocks, 1))
 
     def _flags(self, mode: str, tiles: int) -> Any:
-        """Of a launch, cleared."""
+        """The flags of a launch, cleared."""
         count = flags_of(mode, tiles, self.device.multiprocessors)
         found = self.device.empty((count,), np.dtype(np.uint32))
         self._clear(address_of(found), found.nbytes)
@@ -374,9 +374,9 @@ class Engine:
     def _run(self, loaded: Any, arguments: Sequence[Any], blocks: tuple[int, int]) -> None:
         from ..device.driver import launchKernel, stream_here
 
-        places = (ctypes.c_void_p * len(arguments))(*(ctypes.addressof(x) for x in arguments))
+        pointers = (ctypes.c_void_p * len(arguments))(*(ctypes.addressof(x) for x in arguments))
         launchKernel(loaded.handle, *blocks, 1, loaded.threads, 1, 1, loaded.shared, stream_here(),
-                     ctypes.addressof(places), 0)  # fmt: skip
+                     ctypes.addressof(pointers), 0)  # fmt: skip
 
     def _clear(self, address: int, size: int) -> None:
         from cupy.cuda import runtime
@@ -385,13 +385,13 @@ class Engine:
 
         runtime.memsetAsync(address, 0, size, stream_here())
 
-    def _beside(self, jobs: Sequence[Callable[[], None]]) -> None:
+    def _concurrently(self, jobs: Sequence[Callable[[], None]]) -> None:
         beside(jobs)
 
 
 def beside(jobs: Sequence[Callable[[], None]]) -> None:
-    """Each job on a stream of its own, the first on the current one, which all wait for and which
-    waits for all: that is recorded into a graph as well."""
+    """Runs each job on a separate stream, the first on the current one: all streams wait for it,
+    and it waits for all of them.  A graph can record this as well."""
     if len(jobs) == 1:
         jobs[0]()
         return
@@ -415,12 +415,12 @@ def beside(jobs: Sequence[Callable[[], None]]) -> None:
 
 @lru_cache(maxsize=16)
 def _side_streams(device: int) -> list[Any]:
-    """Streams of a device, made when first needed and kept."""
+    """The side streams of a device, created when first needed."""
     return []
 
 
 def _shares(processors: int, counts: Sequence[int]) -> list[int]:
-    """Multiprocessors for launches beside each other, by their products."""
+    """The numbers of multiprocessors for concurrent launches, in proportion to their products."""
     total, given, found = sum(counts), 0, []
     so_far = 0
     for count in counts:
@@ -432,19 +432,19 @@ def _shares(processors: int, counts: Sequence[int]) -> list[int]:
 
 
 def flags_of(mode: str, tiles: int, processors: int) -> int:
-    """Words of memory by which blocks of a launch order what they add to C."""
+    """The number of words by which blocks of a launch order their additions to C."""
     return {"split": processors + 2, "persistent": 16 * tiles}.get(mode, 0)
 
 
 def address_of(array: Any) -> int:
-    """Of an array of CuPy, or of NumPy in the emulation."""
+    """The address of an array of CuPy, or of NumPy in the emulation."""
     data: Any = array.data
     found: int = data.ptr if hasattr(data, "ptr") else array.ctypes.data
     return found
 
 
 def _extents(m: int, n: int, k: int, algorithm: BilinearAlgorithm, levels: int) -> Size:
-    # Multiples of eight: blocks start on sixteen bytes, only the last k-step has a fringe.
+    # Multiples of eight: blocks are sixteen-byte aligned, and only the last k-step has a fringe.
     parts = algorithm.m**levels, algorithm.n**levels, algorithm.k**levels
     qm, qn, qk = (_ceil(_ceil(x, p), 8) * 8 for x, p in zip((m, n, k), parts, strict=True))
     return qm, qn, qk
@@ -454,9 +454,9 @@ def _block(a: Matrix, b: Matrix, algorithm: BilinearAlgorithm, levels: int) -> S
     return _extents(a.rows, b.cols, a.cols, algorithm, levels)
 
 
-def _rooms(m: int, n: int, k: int, algorithm: BilinearAlgorithm, levels: int, level: int
-           ) -> list[tuple[int, int]]:  # fmt: skip
-    """Shapes of the sums of A and of B of one of so many levels."""
+def _sum_shapes(m: int, n: int, k: int, algorithm: BilinearAlgorithm, levels: int, level: int
+                ) -> list[tuple[int, int]]:  # fmt: skip
+    """The shapes of the sums of A and of B at one of `levels` levels."""
     qm, qn, qk = _extents(m, n, k, algorithm, levels)
     rows, inner, cols = (
         x * p ** (levels - level)
@@ -465,41 +465,41 @@ def _rooms(m: int, n: int, k: int, algorithm: BilinearAlgorithm, levels: int, le
     return [(rows, inner), (inner, cols)]
 
 
-def _operand(x: Matrix, terms: Any, across: int, rows: int, cols: int, room: int
+def _operand(x: Matrix, terms: Any, across: int, rows: int, cols: int, address: int
              ) -> tuple[Matrix, list[Sum]]:  # fmt: skip
-    """A block of (rows, cols), or the sum of two at the address `room`, still to be formed."""
+    """A block of (rows, cols), or the sum of two blocks, which is to be formed at `address`."""
     parts = [x.part(p // across * rows, p % across * cols, rows, cols) for p, _ in terms]
     if len(parts) == 1:
         return parts[0], []
-    if x.across != 1:  # columns lie side by side: the sum of what is transposed
-        out = Matrix(room, cols, rows, rows, 1, x.itemsize)
+    if x.across != 1:  # contiguous columns: the sum of the transposed blocks
+        out = Matrix(address, cols, rows, rows, 1, x.itemsize)
         sides = [p.transposed for p in parts]
         return out.transposed, [Sum(out, sides[0], sides[1], terms[1][1])]
-    out = Matrix(room, rows, cols, cols, 1, x.itemsize)
+    out = Matrix(address, rows, cols, cols, 1, x.itemsize)
     return out, [Sum(out, parts[0], parts[1], terms[1][1])]
 
 
 def _leaves(a: Matrix, b: Matrix, algorithm: BilinearAlgorithm, size: Size,
-            rooms: Sequence[Sequence[Sequence[Any]]], ahead: bool) -> list[Leaf]:  # fmt: skip
-    """The products of one or two levels, in order; `rooms`: by level and turn, for A and B;
-    `ahead`: whether sums are formed beside products, where the room is free."""
-    made, levels = in_order(algorithm), len(rooms)
+            buffers: Sequence[Sequence[Sequence[Any]]], ahead: bool) -> list[Leaf]:  # fmt: skip
+    """The products of one or two levels, in order; `buffers`: by level and copy, for A and B;
+    `ahead`: whether to form sums during earlier products, when their buffers are free."""
+    made, levels = in_order(algorithm), len(buffers)
 
     def operands(x: Matrix, y: Matrix, level: int, number: int) -> tuple[Matrix, Matrix, list[Sum]]:
-        """Of product `number` of a level."""
-        instance, turns = made[number % len(made)], rooms[level - 1]
+        """The operands of product `number` of a level, and the sums that they need."""
+        instance, copies = made[number % len(made)], buffers[level - 1]
         qm, qn, qk = size
         rows, inner, cols = (
             extent * p ** (levels - level)
             for extent, p in ((qm, algorithm.m), (qk, algorithm.k), (qn, algorithm.n))
         )
-        here = [address_of(place) for place in turns[number % len(turns)]]
+        here = [address_of(buffer) for buffer in copies[number % len(copies)]]
         left, sums = _operand(x, instance.a, algorithm.k, rows, inner, here[0])
         right, more = _operand(y, instance.b, algorithm.n, inner, cols, here[1])
         return left, right, [*sums, *more]
 
     outer = [operands(a, b, 1, r) for r in range(len(made))] if levels == 2 else [(a, b, [])]
-    spread = ahead and len(rooms[0]) > 1  # the outer level's sums over the products before
+    spread = ahead and len(buffers[0]) > 1  # the outer level's sums over the products before
     found: list[Leaf] = []
     for group, (x, y, sums) in enumerate(outer):
         for s in range(len(made)):
@@ -524,7 +524,7 @@ Layout = tuple[int, ...]
 def _prepared(out: Layout, a: Layout, b: Layout, aligned: bool, mode: str, size: Size,
               table: Table, form: Form, epilogue: str | None, processors: int
               ) -> tuple[Code, bytes, int]:  # fmt: skip
-    """Which code, its arguments but for addresses, and how many blocks."""
+    """The code, its arguments except addresses, and the number of blocks."""
     (m, k, a_row, a_col), (_, n, b_row, b_col) = a, b
     left = "K" if a_col == 1 else "R" if a_row == 1 else "S"
     right = "R" if b_col == 1 else "K" if b_row == 1 else "S"
@@ -543,7 +543,7 @@ def _prepared(out: Layout, a: Layout, b: Layout, aligned: bool, mode: str, size:
     g.group, g.products = form.group, table.count
     g.items = g.tiles_m * g.tiles_n * (table.count if mode in ("atomic", "persistent") else 1)
     ctypes.memmove(g.product, table.data, len(table.data))
-    # A block's share is no less than four steps.
+    # A block's share is at least four steps.
     whole = mode in ("owner", "persistent")
     work = g.items * (4 if whole else max(1, _ceil(g.qk, form.step)))
     workers = max(1, min(work // 4, processors))
@@ -552,5 +552,5 @@ def _prepared(out: Layout, a: Layout, b: Layout, aligned: bool, mode: str, size:
 
 @lru_cache(maxsize=16)
 def engine_for(device: Any) -> Engine | None:
-    """The engine of a device; None where it does not run."""
+    """The engine of a device; None if it does not run there."""
     return Engine(device) if device.arch == "sm_90a" and hasattr(device, "load") else None

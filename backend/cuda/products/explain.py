@@ -1,4 +1,4 @@
-"""How a product is computed on a GPU, in words: algorithm, tiles, workspace, time and error."""
+"""Descriptions of GPU products for `explain`: algorithm, tiles, workspace, time and error."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from .ways import Measured, predicted
 
 def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None,
              checked: bool = False, count: int = 1) -> dict[str, str]:  # fmt: skip
-    """How a product is computed, for `explain`: on `device`, where that has an engine; `checked`:
-    indices are tested; `count`: so many products along leading axes."""
+    """Describes how a product is computed on `device`, by its engine if it has one; `checked`:
+    indices are tested; `count`: the number of products along leading axes."""
     device = device or Measured()
     t, options = node.left.type, node.options
     algorithm = algorithm_of(options.algorithm)
@@ -49,7 +49,7 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None
             found |= options.notes(t) | _why_standard(engine, form, size, options)
         if form.copies(execution):
             found["algorithm"] += ": sums in memory" + (
-                ", formed beside the products before" if form.ahead else "")  # fmt: skip
+                ", formed during the previous products" if form.ahead else "")  # fmt: skip
         elif levels == 2:
             found["algorithm"] += ": outer sums in memory, the inner level fused"
         space = engine.workspace(m, n, k, form.arithmetic, chosen, levels, execution)
@@ -95,7 +95,7 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None
         if apart:
             found["launches"] = _in_words(1, "product", False, apart)
         if decision.by == LIBRARY:
-            found |= {"tiles": "the library's own", "workspace": "0 bytes beside the library's"}
+            found |= {"tiles": "the library's own", "workspace": "0 bytes besides the library's"}
         found |= _compared(decision)
         if not (decision.why or node.batch or options.precision == "tf32"):
             found |= _library_seconds(engine, form, size)
@@ -106,7 +106,7 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None
 
 
 def _compared(decision: Decision) -> dict[str, str]:
-    """Predicted time of a product with its parts, and of the other ways to compute them."""
+    """The predicted time of a product with its parts, and of the alternatives."""
     if not decision.prices:
         return {}
     (_, mine), *others = decision.prices
@@ -116,7 +116,7 @@ def _compared(decision: Decision) -> dict[str, str]:
 
 def _why_standard(engine: Engine, form: Form, size: tuple[int, int, int], options: Any
                   ) -> dict[str, str]:  # fmt: skip
-    """Of an exact product, or a float one that may be fast: what the fastest level would take."""
+    """The time of the fastest level, for a product that may be fast but is not."""
     exact = not form.arithmetic.startswith("Float")
     if options.algorithm != "auto" or not (exact or options.fast):
         return {}
@@ -132,7 +132,7 @@ def _why_standard(engine: Engine, form: Form, size: tuple[int, int, int], option
 
 def _launches(form: Form, algorithm: BilinearAlgorithm, levels: int, execution: str, apart: int
               ) -> dict[str, str]:  # fmt: skip
-    """How many kernels a product of the engine is, where it is not one."""
+    """The number of kernels of an engine's product, if it is not one."""
     copies = form.copies(execution)
     count = 1
     if levels and copies:
@@ -150,13 +150,12 @@ def _in_words(count: int, what: str, sums: bool, apart: int) -> str:
     many = "es" if what.startswith("launch") else "s"
     named = what if count == 1 else what.replace(what.split()[0], what.split()[0] + many, 1)
     text = f"{count} {named}" + (", and sums of blocks" if sums else "")
-    return text + (f", and {apart} kernel{'s' * (apart > 1)} around" if apart else "")
+    return text + (f", and {apart} separate kernel{'s' * (apart > 1)}" if apart else "")
 
 
 def _library_seconds(engine: Engine | None, form: Form | None, size: tuple[int, int, int]
                      ) -> dict[str, str]:  # fmt: skip
-    """Predicted time of a standard product without an engine, with the fastest engine's beside
-    it."""
+    """The predicted time of a standard product without an engine, and of the fastest engine."""
     found = {} if engine is None or form is None else predicted(
         engine, form, size, fast=False, deterministic=True)  # fmt: skip
     if "library" not in found:
@@ -169,7 +168,7 @@ def _library_seconds(engine: Engine | None, form: Form | None, size: tuple[int, 
 
 def _seconds(engine: Engine, form: Form, size: tuple[int, int, int], levels: int, execution: str
              ) -> dict[str, str]:  # fmt: skip
-    """Predicted time, with the other ways beside it."""
+    """The predicted time, and that of the best alternative."""
     others = predicted(engine, form, size, fast=True, deterministic=False)
     what = {0: "standard", 1: "strassen", 2: "two levels"}[levels]
     mine = others.get(f"{what} {execution}")

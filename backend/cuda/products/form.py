@@ -1,7 +1,7 @@
-"""What the host knows of a tile engine of skeletons/products/engines: a `Form` for each arithmetic.
+"""The host's description of the tile engines of skeletons/products/engines: one `Form` each.
 
-A form names the file, its tile and its launch, the element's bytes, and how many terms, targets and
-products its table of a bilinear algorithm holds.  The structures below are `tile::Arguments` and
+A form names the file, its tile and its launch, the element size, and the limits of its table of a
+bilinear algorithm: terms, targets and products.  The structures below mirror `tile::Arguments` and
 its parts, over the form's number type.
 """
 
@@ -23,9 +23,9 @@ from treadle.skeletons.products.model import H200
 from treadle.skeletons.products.primitives import Instance, Terms
 
 _FOLDER = Path(str(engines_home.__file__)).parent / "engines"
-#: Words of a launch for fused code (`extra`).
+#: Words in a launch for fused code (`extra`).
 WORDS = 16
-#: A table's products, the terms of an operand, and the blocks of C that a product is added to.
+#: The limits of a table: products, terms of an operand, and blocks of C that a product updates.
 PRODUCTS, TERMS, TARGETS = 7, 2, 4
 
 _I, _L, _P = ctypes.c_int, ctypes.c_longlong, ctypes.c_void_p
@@ -35,16 +35,16 @@ _I, _L, _P = ctypes.c_int, ctypes.c_longlong, ctypes.c_void_p
 class Form:
     """A tile engine.
 
-    `types` it multiplies; `file`, `entry`, `threads`, `shared_bytes` of a launch; `rows` ×
-    `columns` of a tile, `step` of k in a stage, `group` rows of tiles walked together; `number`:
-    what coefficients are in C; `sums`: the file that adds blocks of an operand (entry
-    `quadrant_sum`), if there is one; `unit`: what multiplies, in words; `ahead`: how many sums of
-    blocks a launch can form for later ones, beside its product; `modes`: of the kernel;
-    `producers`: whether elements of operands can be computed while they are loaded; `defines`: what
-    else its text is compiled with.  `measured`: where it is shown to be right and faster than what
-    else would run (a file of benchmarks/matmul/results); without that, no product of a program uses
-    it.  `by_name`: it was right, but not faster: only an execution that is asked for by its name,
-    and that the library does not have, takes it.
+    `types`: what it multiplies; `file`, `entry`, `threads`, `shared_bytes` of a launch; `rows` ×
+    `columns` of a tile, `step` of k in a stage, `group` rows of tiles visited together; `number`:
+    the C type of coefficients; `sums`: the file that adds blocks of an operand (entry
+    `quadrant_sum`), if there is one; `unit`: the unit that multiplies, in words; `ahead`: how many
+    sums of blocks a launch can form during its product, for later ones; `modes`: of the kernel;
+    `producers`: whether elements of operands can be computed while they are loaded; `defines`:
+    additional macros.  `measured`: where it was shown to be correct and faster than the
+    alternatives (a file of benchmarks/matmul/results); without that, no product of a program uses
+    it.  `by_name`: it was correct, but not faster: it is used only for an execution that is
+    requested by name, and that the library does not have.
     """
 
     arithmetic: str
@@ -71,7 +71,7 @@ class Form:
     by_name: bool = False
 
     def word(self, value: float) -> Any:
-        """A coefficient as the engine's arithmetic has it."""
+        """A coefficient in the representation of the engine's arithmetic."""
         if self.number is not ctypes.c_uint32:
             return self.number(value).value
         if self.arithmetic.startswith("Float"):
@@ -80,23 +80,23 @@ class Form:
 
     @property
     def aligned(self) -> int:
-        """Elements in sixteen bytes."""
+        """The number of elements in sixteen bytes."""
         return 16 // self.itemsize
 
     @property
     def cut(self) -> str:
-        """The mode that deals out parts of tiles without changing a result's bits from run to run;
-        "owner" if none does."""
+        """The mode that cuts tiles into parts and keeps results reproducible; "owner" if there is
+        none."""
         exact = not self.arithmetic.startswith("Float")
         return "split" if "split" in self.modes else "atomic" if exact else "owner"
 
     def copies(self, execution: str) -> int:
-        """How many sums of each operand an execution holds in memory at every level; 0 where it
-        fuses the last level."""
+        """How many sums of each operand an execution stores in memory at every level; 0 if it fuses
+        the last level."""
         return {"recursive": 1, "hybrid": 2 if self.ahead else 0}.get(execution, 0)
 
     def fits(self, algorithm: BilinearAlgorithm) -> bool:
-        """Whether its table holds an algorithm: few terms, and one of them ±1 in every operand."""
+        """Whether its table can hold an algorithm: few terms, one of them ±1 in every operand."""
         made = instances(algorithm)
         return len(made) <= PRODUCTS and all(
             len(t) <= TERMS and any(abs(c) == 1 for _, c in t)
@@ -106,8 +106,8 @@ class Form:
 
 def float32_form(name: str, types: tuple[str, ...], columns: int = 256, measured: str = ""
                  ) -> Form:  # fmt: skip
-    """The engine of multiply-adds of 32 bits (its arithmetic is the first type's), with tiles of
-    128 rows and so many columns."""
+    """The engine of 32-bit multiply-adds (in the arithmetic of the first type), with tiles of 128
+    rows by `columns`."""
     stage = -(-(8 * 4 * (128 + 4 + columns + 4) + 16) // 128) * 128
     arithmetic = "tile::Float32" if types[0] == "float32" else "tile::Int32"
     return Form(
@@ -121,8 +121,8 @@ def float32_form(name: str, types: tuple[str, ...], columns: int = 256, measured
 def float64_form(name: str = "Float64", rows: int = 128, columns: int = 128, down: int = 2, *,
                  step: int = 16, dmma: int = 8, stages: int = 4, group: int = 8,
                  measured: str = "") -> Form:  # fmt: skip
-    """The float64 engine with tiles of `rows` x `columns`: `down` of the eight consumer warps below
-    each other, `step` of k in a stage and `dmma` in an instruction, so many `stages`."""
+    """The float64 engine with tiles of `rows` x `columns`: of the eight consumer warps `down` below
+    each other, `step` of k in each of `stages`, and `dmma` in an instruction."""
     stage = step * (8 * (rows + columns) + 64) + 16
     defines = {
         "TILE_BM": rows, "TILE_BN": columns, "TILE_WARPS_M": down, "TILE_BK": step,
@@ -142,7 +142,7 @@ FORMS: dict[str, Form] = {
     for f in (
         float32_form("Float32", ("float32",), measured="2026-11-21-nvidia-h200-float32.json"),
         float32_form("Int32", ("int32", "uint32"), measured="2026-11-21-nvidia-h200-float32.json"),
-        # small results; and the tile for architectures whose warps cannot pass on registers
+        # for small results; also the tile for architectures that cannot reallocate registers
         float32_form("Float32Square", ("float32",), 128),
         # int32 by limbs of eight bits on tensor cores
         Form(
@@ -170,15 +170,15 @@ FORMS: dict[str, Form] = {
 
 
 def forms_of(t: ScalarType) -> tuple[Form, ...]:
-    """The engines of a type, as far as they were measured: tiles of several shapes."""
+    """The engines of a type that were measured, with tiles of several shapes."""
     return tuple(f for f in FORMS.values() if t.name in f.types and f.measured)
 
 
 def form_of(t: ScalarType, size: tuple[int, int, int] | None = None, processors: int = 1,
             options: Any = None) -> Form | None:  # fmt: skip
-    """The engine of a type, None for types that none multiplies; of several the one that the model,
-    corrected by measurements, says is the fastest for an (m, k) by (k, n) product with `options`
-    (of `matmul`), whose execution it has."""
+    """The engine of a type, or None. If there are several that support the execution in `options`
+    (of `matmul`): the one that the model, corrected by measurements, predicts to be fastest for an
+    (m, k) by (k, n) product."""
     execution = None if options is None else options.execution
     forms = forms_of(t)
     forms = tuple(f for f in forms if execution != "persistent" or execution in f.modes) or forms
@@ -199,7 +199,7 @@ def form_of(t: ScalarType, size: tuple[int, int, int] | None = None, processors:
 
 
 class Structures:
-    """`Arguments`, `Product` and `Sum` of a form."""
+    """The structures `Arguments`, `Product` and `Sum` of a form."""
 
     def __init__(self, number: Any, ahead: int) -> None:
         class Term(ctypes.Structure):
@@ -235,7 +235,7 @@ class Structures:
 
 @lru_cache(maxsize=8)
 def structures(form: Form) -> Structures:
-    """Those of a form."""
+    """The structures of a form."""
     return Structures(form.number, form.ahead)
 
 
@@ -250,7 +250,7 @@ class Quadrant(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Table:
-    """Products of an algorithm for one launch: `split` blocks of (m, k, n), entries as bytes."""
+    """The products of an algorithm in one launch: `split` blocks of (m, k, n), entries as bytes."""
 
     split: tuple[int, int, int]
     count: int
@@ -260,7 +260,7 @@ class Table:
 
 def normalised(instance: Instance) -> Instance:
     """The same product with coefficient 1 on the first term of each operand: signs move into the
-    other terms and into what is added to C.
+    other terms and into the coefficients of C.
 
     >>> print(normalised(Instance(((3, 1),), ((0, -1), (2, -1)), ((0, 1),))))
     M = (A3)(B0 + B2); C0 -= M
@@ -279,13 +279,13 @@ def normalised(instance: Instance) -> Instance:
 
 
 Launches = tuple[tuple[int, ...], ...]
-"""Products of each launch, by number."""
+"""The indices of the products of each launch."""
 
 
 @lru_cache(maxsize=64)
 def tables(form: Form, algorithm: BilinearAlgorithm, launches: Launches) -> tuple[Table, ...]:
-    """A table for each launch, given which products it computes; launches run in this order, so
-    they say who comes first and last to a block of C."""
+    """A table for each launch, which lists its products; launches run in this order, which
+    determines the first and the last product of each block of C."""
     made = [normalised(i) for i in instances(algorithm)]
     order = [(r, p) for launch in launches for r in launch for p, _ in made[r].c]
     firsts = {p: (r, p) for r, p in reversed(order)}
@@ -308,7 +308,8 @@ def tables(form: Form, algorithm: BilinearAlgorithm, launches: Launches) -> tupl
 def _fill(form: Form, entry: Any, made: Instance, split: tuple[int, int, int],
           ranks: dict[tuple[int, int], int],
           targets: list[tuple[int, int, float, bool, bool]]) -> None:  # fmt: skip
-    """One product of a launch; `ranks`: how many before it were added to each block of C."""
+    """Fills in one product of a launch; `ranks`: the number of earlier products of each block of
+    C."""
     entry.na, entry.nb, entry.nc = len(made.a), len(made.b), len(targets)
     for to, terms, cols in ((entry.a, made.a, split[1]), (entry.b, made.b, split[2])):
         for d, (p, c) in zip(to, terms, strict=False):
@@ -328,8 +329,8 @@ def one_table(form: Form) -> Table:
 @lru_cache(maxsize=16)
 def outer_tables(form: Form, outer: BilinearAlgorithm, inner: BilinearAlgorithm,
                  launches: Launches) -> tuple[tuple[Table, ...], ...]:  # fmt: skip
-    """For each product of the outer level the inner level's launches, on the grid of C's blocks of
-    both levels."""
+    """For each product of the outer level the inner level's launches, on the grid of the blocks of
+    C of both levels."""
     outers, inners = ([normalised(i) for i in instances(x)] for x in (outer, inner))
     sequence = [(r, s) for r in range(len(outers)) for launch in launches for s in launch]
 
@@ -340,8 +341,8 @@ def outer_tables(form: Form, outer: BilinearAlgorithm, inner: BilinearAlgorithm,
         ]  # fmt: skip
 
     order = [((r, s), t[:2]) for r, s in sequence for t in touched(r, s)]
-    firsts = {place: who for who, place in reversed(order)}
-    lasts = {place: who for who, place in order}
+    firsts = {block: product for product, block in reversed(order)}
+    lasts = {block: product for product, block in order}
     split = inner.m, inner.k, inner.n
     found = []
     for r in range(len(outers)):
@@ -361,7 +362,7 @@ def outer_tables(form: Form, outer: BilinearAlgorithm, inner: BilinearAlgorithm,
 
 
 def in_order(algorithm: BilinearAlgorithm) -> tuple[Instance, ...]:
-    """The products with few sums first: nothing can be computed beside the first one's."""
+    """The products with few sums first: no earlier product can hide the sums of the first one."""
     made = map(normalised, instances(algorithm))
     return tuple(sorted(made, key=lambda i: len(i.a) + len(i.b)))
 
@@ -396,15 +397,15 @@ def leaf_tables(form: Form, algorithm: BilinearAlgorithm, levels: int) -> tuple[
 
 # --- source -------------------------------------------------------------------------------------
 
-#: Where fused code goes: macros of the engines' files, and the structs that they name.
+#: The slots for fused code: macros of the engines' files, and the structs that they name.
 SLOTS = {"TILE_A": "ProducerA", "TILE_B": "ProducerB", "TILE_EPILOGUE": "Epilogue"}
 
 
 @dataclass(frozen=True)
 class Code:
-    """One compiled form of an engine.
+    """One compiled variant of an engine.
 
-    Layouts: which index of the tile walks memory in steps of one, "K", "R" (rows of A, columns of
+    Layouts: the index of the tile along which memory is contiguous, "K", "R" (rows of A, columns of
     B) or "S" (neither); `vector`: sixteen-byte loads; `fused`: source with structs of `SLOTS`.
     """
 
@@ -418,7 +419,7 @@ class Code:
 
     @property
     def defines(self) -> dict[str, str]:
-        """The macros that its text is compiled with."""
+        """The macros of the source."""
         layouts = {"K": "K_CONTIGUOUS", "R": "R_CONTIGUOUS", "S": "STRIDED"}
         form = FORMS[self.arithmetic]
         defines = {
@@ -431,7 +432,7 @@ class Code:
         return defines | {k: name for k, name in SLOTS.items() if f"struct {name} {{" in fused}
 
     def source(self) -> str:
-        """CUDA C++, all in one file."""
+        """CUDA C++ in a single file."""
         head = "".join(f"#define {k} {v}\n" for k, v in self.defines.items())
         source = text(FORMS[self.arithmetic].file)
         if self.fused is not None:
@@ -442,7 +443,7 @@ class Code:
 
 @lru_cache(maxsize=8)
 def text(name: str) -> str:
-    """A file of skeletons/products/engines with what it includes."""
+    """A file of skeletons/products/engines with its includes expanded."""
     lines = []
     for line in (_FOLDER / name).read_text(encoding="utf-8").splitlines():
         if line.startswith('#include "'):

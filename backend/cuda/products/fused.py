@@ -1,8 +1,8 @@
-"""What is fused into a product of the tile engine, as code for its slots (`form.SLOTS`).
+"""Code that is fused into a product of the tile engine, in its slots (`form.SLOTS`).
 
-The epilogue of a product, and the elements of its operands that are computed while tiles are
-loaded, are each printed as a kernel of one element and called where the engine stores or loads a
-value.  Their arrays and numbers travel as 64-bit words of the launch.
+The epilogue of a product, and operand elements that are computed while tiles are loaded, are each
+printed as a kernel of one element, which the engine calls when it stores or loads a value.  Their
+arrays and scalars are passed as 64-bit words of the launch.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from .operand import Operand
 
 
 class Element:
-    """One element as a function: of `given` values, then of its row and column (`int`).
+    """One element as a function of the values `given`, and of its row and column (`int`).
 
-    What it reads is looked for in `owner` (an executable) when a launch is made: until then it may
-    be None.
+    Arrays that it reads are looked up in `owner` (an executable) when a launch is made; until then
+    it may be None.
     """
 
     def __init__(self, owner: Any, node: Matmul, name: str, root: Expr, given: Sequence[Var],
@@ -56,22 +56,22 @@ class Element:
 
     @cached
     def values(self) -> HostValues:
-        """Its numbers in a run."""
+        """Computes its scalars in a run."""
         return HostValues(self.owner.host, self.hosts)
 
     @property
     def words(self) -> int:
-        """How many it reads."""
+        """The number of words that it reads."""
         return len(self.reads) + len(self.types)
 
     def numbers(self, run: DeviceRun) -> tuple[tuple[Block, ...], tuple[int, ...]]:
-        """The arrays that it reads, and its numbers as words."""
+        """The arrays that it reads, and its scalars as words."""
         blocks = tuple(run.dense(s) for s in self.slots)
         values = zip(self.values(run), self.types, strict=True)
         return blocks, tuple(_word(v, t) for v, t in values)
 
     def call(self, at: int, kind: str) -> str:
-        """Statements that return the element, its words being those from `at` on."""
+        """Statements that return the element; its words begin at `at`."""
         given = []
         for b in self.kernel.buffers:
             if b.role == "output":
@@ -104,16 +104,17 @@ class Producer:
 
     @cached
     def operands(self) -> list[Operand]:
-        """The arrays that it is made from."""
+        """The arrays that it reads."""
         return [Operand(self.owner, r, self.shape) for r in self.reads]
 
     @property
     def words(self) -> int:
-        """How many it reads: the place of its second array, then the element's."""
+        """The number of words that it reads: the address and strides of its second array, then the
+        element's."""
         return 3 * (len(self.reads) > 1) + self.element.words
 
     def struct(self, at: int) -> str:
-        """Its slot, with its words from `at` on."""
+        """The struct of its slot; its words begin at `at`."""
         kind, second = _c_type(self.type), len(self.reads) > 1
         body = self.element.call(at + 3 * second, kind)
         return (
@@ -125,7 +126,7 @@ class Producer:
 
 
 class Epilogue:
-    """What a product stores."""
+    """The epilogue of a product: the value that it stores."""
 
     def __init__(self, owner: Any, node: Matmul) -> None:
         x = Var("x", node.result.type)
@@ -135,11 +136,11 @@ class Epilogue:
 
     @property
     def words(self) -> int:
-        """How many it reads."""
+        """The number of words that it reads."""
         return self.element.words
 
     def struct(self, at: int) -> str:
-        """Its slot, with its words from `at` on."""
+        """The struct of its slot; its words begin at `at`."""
         kind = _c_type(self.type)
         return (
             f"struct {SLOTS['TILE_EPILOGUE']} {{\n  static constexpr bool identity = false;\n"
@@ -153,8 +154,8 @@ Piece = Producer | Epilogue
 
 def pieces_of(owner: Any, node: Matmul, without: frozenset[str] = frozenset()
               ) -> list[Piece] | None:  # fmt: skip
-    """What goes into a launch with a product but for the parts `without`; None where it has no room
-    for that."""
+    """The parts that are fused into a launch, except those in `without`; None if the launch cannot
+    hold them."""
     sides = (("left operand", "TILE_A", node.left), ("right operand", "TILE_B", node.right))
     found: list[Piece] = [
         Producer(owner, node, slot)
@@ -169,7 +170,7 @@ def pieces_of(owner: Any, node: Matmul, without: frozenset[str] = frozenset()
 
 
 def fused_source(pieces: Sequence[Piece]) -> tuple[str, list[int]]:
-    """CUDA C++ of the slots, and where each one's words begin."""
+    """CUDA C++ of the slots, and the first word of each."""
     text = print_file([(None, p.element.kernel) for p in pieces], every_scalar=True)
     starts, at = [], 0
     for p in pieces:
@@ -186,7 +187,7 @@ def fused_source(pieces: Sequence[Piece]) -> tuple[str, list[int]]:
 
 def _one_element(node: Matmul, name: str, root: Expr, given: Sequence[Var], domain: Shape
                  ) -> Kernel:  # fmt: skip
-    """A kernel that stores `root` at (i, j); its last scalars are the values given, i and j."""
+    """A kernel that stores `root` at (i, j); its last scalars are the given values, i and j."""
     from treadle.skeletons.ir import transform
     from treadle.skeletons.lower.build import Builder, LoweringContext
 
@@ -208,7 +209,7 @@ def _one_element(node: Matmul, name: str, root: Expr, given: Sequence[Var], doma
 
 
 def _word(value: Any, t: ScalarType) -> int:
-    """A number as the low bits of a word."""
+    """A scalar as the low bits of a word."""
     raw = np.asarray(value, t.numpy).tobytes()
     return int.from_bytes(raw, "little")
 

@@ -1,6 +1,6 @@
-"""Matrix products by cuBLAS, and Strassen-like recursions over them, queued as library work.
+"""Matrix products by cuBLAS, and Strassen-like recursions over them, queued as library calls.
 
-Operands are read in place as strided views; the result is written where the program wants it.
+Operands are read in place as strided views; results are written to the program's memory.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from ..executable import CudaExecutor
 
 Leafs = Callable[[Any, Any, Any], bool]
-"""(a, b, out) → whether it made the product."""
+"""(a, b, out) → whether it computed the product."""
 
 
 class Product:
-    """One `Matmul` by the library; `leaf`: who else makes standard products of blocks."""
+    """One `Matmul` by the library; `leaf`: an alternative for standard products of blocks."""
 
     def __init__(self, owner: CudaExecutor, node: Matmul, leaf: Leafs | None = None) -> None:
         slots = owner.planner.slots
@@ -71,7 +71,7 @@ class Product:
 
     def _addressed(self, run: DeviceRun, places: tuple[Place, Place], out: Block
                    ) -> Callable[[Sequence[int]], None] | None:  # fmt: skip
-        """The product as one call of cuBLAS, whose addresses alone are open."""
+        """The product as one call of cuBLAS that only needs addresses; None if it is not one."""
         t, options = self.node.left.type, self.node.options
         a, b = (side.plain(run, at) for side, at in zip((self.left, self.right), places,
                                                          strict=True))  # fmt: skip
@@ -93,16 +93,16 @@ class Product:
         return act
 
 
-#: Types whose standard product cuBLAS computes everywhere: it adds to what is there, and scales.
+#: Types whose standard product cuBLAS always computes: it scales, and adds to existing values.
 ADDING = ("float64", "complex64", "complex128")
-#: Bytes of workspace that a product takes without being asked to: beyond, sums are made one by one.
+#: Largest workspace in bytes that is used by default; beyond it, sums are formed one by one.
 MOST_WORKSPACE = 1 << 34
-#: Multiply-adds of a leaf from which on several streams are worth what queueing on them takes.
+#: Multiply-adds of a leaf from which on several streams outweigh their overhead.
 LARGE_LEAF = 1 << 33
 
 
 def planned(device: Any, t: ScalarType, options: Any, size: tuple[int, int, int]) -> Plan | None:
-    """How a product is combined from the library's standard ones; None: it is one of these."""
+    """The plan of a product over the library's standard ones; None if it is one of these."""
     algorithm, levels = algorithm_of(options.algorithm), options.levels
     if options.algorithm == "auto" and options.fast:
         algorithm, levels = STRASSEN, _fast_levels(device, t, options, size)
@@ -117,14 +117,14 @@ def planned(device: Any, t: ScalarType, options: Any, size: tuple[int, int, int]
 
 
 def flows(made: Plan) -> bool:
-    """Whether its products and sums go to several streams (`flow`)."""
+    """Whether its products and sums are issued to several streams (`flow`)."""
     algorithm, leaf = made.algorithm, prod(made.core)
     leaf //= (algorithm.m * algorithm.k * algorithm.n) ** made.levels
     return made.execution == "batched" and made.adds and leaf >= LARGE_LEAF
 
 
 def _fast_levels(device: Any, t: ScalarType, options: Any, size: tuple[int, int, int]) -> int:
-    """By measured times; an engine of ours that is chosen at all chooses for itself."""
+    """The levels by measured times; 0 for types whose engine chooses its own."""
     engine, form = engine_for(device), form_of(t)
     if engine is None or form is None or not form.by_name or options.scaling is not None:
         return 0
@@ -139,7 +139,7 @@ def product_into(device: Any, out: Any, a: Any, b: Any, t: ScalarType, options: 
                  leaf: Leafs | None = None) -> None:  # fmt: skip
     """`out[...] = a @ b` as the options say; 16-bit floats accumulate in float32.
 
-    `leaf`: the standard product for the blocks of a fast one (default: the library's).
+    `leaf`: the standard product for blocks of a fast one (default: the library's).
     """
     library = device.library
     made = planned(device, t, options, (a.shape[-2], a.shape[-1], b.shape[-1]))
@@ -153,7 +153,7 @@ def product_into(device: Any, out: Any, a: Any, b: Any, t: ScalarType, options: 
         else:
             library.matmul(a, b, out=out)
         return
-    # With several streams at work cuBLAS may compute the same in another way the next time.
+    # With several streams cuBLAS may choose other algorithms from call to call.
     flowing = flows(made) and not options.deterministic and library is not np
     flow = flow_here() if flowing else None
     kit = Card(device, made.adds, leaf, flow)
@@ -163,12 +163,12 @@ def product_into(device: Any, out: Any, a: Any, b: Any, t: ScalarType, options: 
     if options.scaling is not None and t.is_inexact:
         a, b, rows, columns = scaled(library, a, b, options.scaling)
     target = out if out.dtype == a.dtype else library.empty(out.shape, a.dtype)
-    room = kit.empty(made.workspace, a.dtype)
+    workspace = kit.empty(made.workspace, a.dtype)
     a, b = (library.broadcast_to(x, (*out.shape[:-2], *x.shape[-2:])) for x in (a, b))
     try:
         for at in np.ndindex(*out.shape[:-2]):
-            execute(kit, made, a[at], b[at], target[at], room)
-    finally:  # before anybody else gets this memory
+            execute(kit, made, a[at], b[at], target[at], workspace)
+    finally:  # before this memory is reused
         if flow is not None:
             flow.finish()
     if rows is not None:
@@ -178,14 +178,14 @@ def product_into(device: Any, out: Any, a: Any, b: Any, t: ScalarType, options: 
 
 
 class Card(Kit):
-    """A GPU: standard products by cuBLAS (CuPy for integers) or by `leaf`, sums by a kernel of
-    ours; the execution `streams` runs on two streams."""
+    """A GPU: standard products by cuBLAS (CuPy for integers) or by `leaf`, sums by one of our
+    kernels; the execution `streams` uses two streams."""
 
     workers = 2
 
     def __init__(self, device: Any, adds: bool, leaf: Leafs | None = None,
                  flow: Flow | None = None) -> None:  # fmt: skip
-        """`flow`: the streams that everything goes to."""
+        """`flow`: the streams that all operations are issued to."""
         super().__init__(device.library)
         self.adds, self.leaf, self.flow = adds, leaf, flow
         self.sum = adder_for(device)

@@ -1,4 +1,4 @@
-"""What a product is made from: arrays read in place as strided views."""
+"""Operands of a product: arrays read in place as strided views."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Operand(operand.Operand):
     """One operand, as a library takes it."""
 
     def plain(self, run: DeviceRun, place: Place) -> tuple[Layout, int] | None:
-        """Extents and strides in elements, and the first element's byte in the array; None where it
-        is not read in place."""
+        """Extents and strides in elements, and the byte offset of the first element; None if the
+        operand is not read in place."""
         (extents, strides, origin), block = place, run.array(self.slot)
         if self.casts or any(s % block.itemsize for s in strides):
             return None

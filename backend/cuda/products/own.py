@@ -1,8 +1,8 @@
-"""What a product takes by the kernel of the skeletons (skeletons/products/kernel_gpu.py).
+"""The time of a product by the kernel of the skeletons (skeletons/products/kernel_gpu.py).
 
-Fitted to products of float32 and int32 with bias and relu on an NVIDIA H200, behind other work
-(benchmarks/matmul/NOTES.md, "Layers"): squares from 16 to 2 048, 64 × 4 096 × 4 096 and its like,
-4 096 × 16 × 4 096, 65 536 × 64 × 64, within a third.
+Fitted to products of float32 and int32 with bias and relu on an NVIDIA H200, queued behind other
+work (benchmarks/matmul/NOTES.md, "Layers"): squares from 16 to 2 048, 64 × 4 096 × 4 096 and
+similar ones, 4 096 × 16 × 4 096, 65 536 × 64 × 64, within a third.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from treadle.dsl.types import ScalarType
 from treadle.skeletons.products.kernel_gpu import TILES, sum_type
 from treadle.skeletons.products.model import H200
 
-#: Seconds of a wave of blocks beside its steps, and of eight rows of a step: their operands come
-#: from the L2 cache, one step ahead.  What computing an operand adds to a step.
+#: Seconds of a wave of blocks in addition to its steps, and of eight rows of a step, whose operands
+#: come from the L2 cache, one step ahead.  The addition to a step for computing an operand.
 FIXED, STEP, COMPUTED = 3.2e-6, 0.5e-6, 0.13e-6
-#: The part of a clock's multiply-adds that full multiprocessors reach, of floats and of integers.
+#: The fraction of peak multiply-adds that full multiprocessors reach, of floats and of integers.
 FLOATS, INTEGERS = 0.73, 0.9
-#: Warps of small blocks that a multiprocessor holds.
+#: Warps of small blocks that are resident on a multiprocessor.
 WARPS = 32
 
 
 def own_seconds(t: ScalarType, size: tuple[int, int, int], processors: int, computed: int = 0,
                 count: int = 1) -> float:  # fmt: skip
-    """For so many (m, k) by (k, n) products of this type, so many of its operands `computed`."""
+    """Seconds of `count` (m, k) by (k, n) products of a type; `computed`: computed operands."""
     m, k, n = size
     of = sum_type(t)
     width = 16 // of.bytes
     sides = [(x, x.span(0, width), x.span(1, width)) for x in TILES[of.bytes]]
     counts = [count * -(-m // rows) * -(-n // cols) for _, rows, cols in sides]
-    number = next(  # as the kernel's variants are tried
+    number = next(  # the order in which the kernel's variants are tried
         (x for x, (_, rows, cols) in enumerate(sides[:-1])
          if counts[x] >= processors // 2 and rows // 2 <= m and cols // 2 <= n),
         len(sides) - 1,

@@ -1,9 +1,9 @@
-"""Products as steps of a program: by who is the best for their extents, with kernels around.
+"""Steps of a program that compute products, with separate kernels for some of their parts.
 
     (2*a + 1) @ map(f, b)      operands computed while tiles are loaded, or before the product
-    relu(strassen(a, b) + c)   an epilogue for the last product that is added to a block, or after
+    relu(strassen(a, b) + c)   an epilogue in the last product added to a block, or after
 
-`choice.decide` says which, when the extents are known.
+`choice.decide` decides this once the extents are known.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..executable import CudaExecutor
 
 Action = Callable[[DeviceRun], None]
-#: Decisions that a step keeps.
+#: Decisions cached by a step.
 KEPT = 256
 
 
@@ -39,7 +39,7 @@ def product_step(owner: CudaExecutor, node: Matmul) -> Action:
     """The step of a product."""
     t = node.left.type
     named = algorithm_of(node.options.algorithm) is not None and node.options.levels
-    if t.kind == "bool" or not (named or t.is_inexact or form_of(t)):  # nothing else computes it
+    if t.kind == "bool" or not (named or t.is_inexact or form_of(t)):  # no alternatives
         kernels = KernelStep(owner, node)
         owner.kernel_steps.append(kernels)
         return kernels
@@ -47,7 +47,7 @@ def product_step(owner: CudaExecutor, node: Matmul) -> Action:
 
 
 class ProductStep:
-    """One `Matmul` (module docstring)."""
+    """One `Matmul` (see the module docstring)."""
 
     def __init__(self, owner: CudaExecutor, node: Matmul) -> None:
         self.owner, self.node = owner, node
@@ -75,7 +75,7 @@ class ProductStep:
     def _decision(self, size: tuple[int, ...], scattered: frozenset[str] | None) -> Decision:
         found = self.decisions.get((size, scattered))
         if found is None:
-            if len(self.decisions) >= KEPT:  # extents that change from turn to turn
+            if len(self.decisions) >= KEPT:  # extents that change from iteration to iteration
                 self.decisions.clear()
             m, k, n = size[-3:]
             found = self.decisions[size, scattered] = decide(
@@ -93,7 +93,7 @@ class ProductStep:
 
 
 class Steps:
-    """A product by one of `choice`'s, between kernels for the parts that are apart."""
+    """A product by one of `choice`'s alternatives, with kernels for its separate parts."""
 
     def __init__(self, step: ProductStep, by: str, apart: frozenset[str]) -> None:
         owner, node, engine = step.owner, step.node, step.engine
@@ -121,7 +121,7 @@ class Steps:
         self.after = [] if after is None else [KernelStep(owner, after)]
 
     def scattered(self, run: DeviceRun) -> frozenset[str]:
-        """Operands in the engine whose arrays walk memory along different indices in this run."""
+        """Fused operands whose arrays are contiguous along different indices in this run."""
         if self.launcher is None:
             return frozenset()
         sides = zip((LEFT, RIGHT), self.launcher.alike(run), strict=True)
@@ -146,7 +146,7 @@ class Steps:
 
 def taken_apart(node: Matmul, parts: frozenset[str]
                 ) -> tuple[list[Generate], Matmul, Generate | None]:  # fmt: skip
-    """Kernels for some parts of a product: before it, what is left of it, and after it."""
+    """Kernels for the separate parts of a product: before it, the remaining product, after it."""
     before, inner, after = list[Generate](), node, None
     here = tuple(Index(axis) for axis in range(len(node.batch) + 2))
     for name, shape in ((LEFT, (node.m, node.k)), (RIGHT, (node.k, node.n))):

@@ -1,4 +1,4 @@
-"""Products on the queue of a program: those of a tile engine, with what is fused into them
+"""Products in the queue of a program: those of a tile engine, with the code fused into them
 (`fused.py`), and its standard products of the blocks of a recursion."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Launcher:
-    """Puts a product of the engine on the queue, with the `pieces` that are fused into it."""
+    """Queues a product of the engine, with the `pieces` that are fused into it."""
 
     def __init__(
         self, owner: CudaExecutor, node: Matmul, engine: Engine, pieces: Sequence[Piece] = ()
@@ -33,7 +33,7 @@ class Launcher:
         self.node, self.engine, self.pieces = node, engine, pieces
         made = {p.slot: p.operands for p in pieces if isinstance(p, Producer)}
         shapes = (*node.batch, node.m, node.k), (*node.batch, node.k, node.n)
-        #: Of each side the arrays that it is made from.
+        #: The arrays that each side is computed from.
         self.sides = [
             made[slot] if slot in made else [Operand(owner, e, shape)]
             for slot, e, shape in zip(("TILE_A", "TILE_B"), (node.left, node.right), shapes,
@@ -47,7 +47,8 @@ class Launcher:
         return [[_Given(operand, run) for operand in side] for side in self.sides]
 
     def alike(self, run: DeviceRun) -> list[bool]:
-        """Of each side whether the arrays that it is made from walk memory along the same index."""
+        """For each side, whether the arrays that it is computed from are contiguous along the same
+        index."""
         return [
             len(side) < 2 or _alike([_Given(operand, run) for operand in side])
             for side in self.sides
@@ -71,18 +72,18 @@ class Launcher:
         engine, arithmetic = self.engine, form.arithmetic
         (mode, levels), each, width = way, m * n * out.itemsize, form.itemsize
         algorithm = algorithm_of(self.node.options.algorithm) or STRASSEN
-        places = list(np.ndindex(*batch))
+        indices = list(np.ndindex(*batch))
         count, of_left = len(arrays), len(given[0])
 
         def action(reads: Sequence[Any], writes: Sequence[Any]) -> None:
             library = engine.device.library
-            # Sums in memory want rows or, where no level is fused, columns without gaps.
+            # Sums in memory need contiguous rows or, if no level is fused, columns.
             whole = (-1, -2) if form.copies(mode) else (-1,) if levels == 2 else ()
             found = [g.matrices(library, x, whole)
                      for g, x in zip(arrays, reads[:count], strict=True)]  # fmt: skip
             first = address_of(writes[0])
-            for number, place in enumerate(places):
-                made = [f(place) for f in found]
+            for number, index in enumerate(indices):
+                made = [f(index) for f in found]
                 left = made[:of_left] or [_made_in_place(m, k, left=True)]
                 right = made[of_left:] or [_made_in_place(k, n, left=False)]
                 code = self._fused(left, right, numbers, reads[count:])
@@ -112,20 +113,20 @@ class Launcher:
 
 
 def _made_in_place(rows: int, cols: int, *, left: bool) -> Matrix:
-    """An operand that is read from nowhere, as if its elements lay best for the engine's stores."""
+    """An operand computed from indices alone, with the layout that is best for the engine."""
     if left:
         return Matrix(0, rows, cols, 1, -(-rows // 4) * 4)
     return Matrix(0, rows, cols, -(-cols // 4) * 4, 1)
 
 
 class Leaves:
-    """Standard products of blocks, by an engine where that is better than the library's."""
+    """Standard products of blocks, by an engine if it is faster than the library."""
 
     def __init__(self, engine: Engine, t: ScalarType, options: Any) -> None:
         self.engine, self.type, self.options = engine, t, options
 
     def __call__(self, a: Any, b: Any, out: Any) -> bool:
-        """`out = a @ b`, if the engine computes it; whether it did."""
+        """Computes `out = a @ b` if the engine is faster; returns whether it did."""
         (m, k), n = a.shape, b.shape[1]
         size = m, k, n
         form = form_of(self.type, size, self.engine.device.multiprocessors, self.options)
@@ -138,7 +139,7 @@ class Leaves:
 
 
 class _Given:
-    """An operand of one run: its extents, and where its matrices are."""
+    """An operand in one run: its extents, and the addresses of its matrices."""
 
     def __init__(self, operand: Operand, run: DeviceRun) -> None:
         self.operand = operand
@@ -150,24 +151,24 @@ class _Given:
         _, self.view = operand.view(run)
 
     def matrices(self, library: Any, array: Any, dense: Sequence[int]) -> Callable[[Any], Matrix]:
-        """A function of the leading indices; `dense`: axes of which one must have no gaps."""
+        """A function of the leading indices; `dense`: axes one of which must be contiguous."""
         first, strides = address_of(array) + self.offset, self.strides
-        held: Any = None
+        copy: Any = None
         if not self.plain or (dense and all(strides[x] != self.width for x in dense)):
-            held = library.ascontiguousarray(self.view(library, array))
-            first, strides = address_of(held), held.strides
+            copy = library.ascontiguousarray(self.view(library, array))
+            first, strides = address_of(copy), copy.strides
         rows, cols = self.extents[-2:]
         down, across = (s // self.width for s in strides[-2:])
 
-        def matrix(place: Sequence[int], keep: Any = held) -> Matrix:
-            offset = sum(p * s for p, s in zip(place, strides, strict=False))
+        def matrix(index: Sequence[int], keep: Any = copy) -> Matrix:
+            offset = sum(p * s for p, s in zip(index, strides, strict=False))
             return Matrix(first + offset, rows, cols, down, across, self.width)
 
         return matrix
 
 
 def _alike(given: Sequence[_Given]) -> bool:
-    """Whether arrays walk memory along the same index."""
+    """Whether arrays are contiguous along the same index."""
     steps = {
         next((k for k, s in enumerate(g.strides) if s == g.width), -1) if g.plain else -2
         for g in given
@@ -176,7 +177,7 @@ def _alike(given: Sequence[_Given]) -> bool:
 
 
 def _matrix(array: Any) -> Matrix:
-    """An array of the device, two-dimensional."""
+    """A two-dimensional device array as a matrix."""
     width = array.dtype.itemsize
     (rows, cols), (down, across) = array.shape, (s // width for s in array.strides)
     return Matrix(address_of(array), rows, cols, down, across, width)

@@ -1,4 +1,4 @@
-"""Sums of blocks on a GPU in one pass over memory: a table of them for engines/sums.cu."""
+"""Sums of blocks on a GPU in one pass over memory, by engines/sums.cu with a table of them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 from .engine import address_of
 from .form import text
 
-#: (coefficient, matrix) pairs of a result.
+#: (coefficient, matrix) pairs of a sum.
 Terms = Sequence[tuple[float, Any]]
 _THREADS = 256
-#: Kernels that are found by what they compute.
+#: Loaded kernels that are cached by their tables.
 _KEPT = 256
-#: Blocks of a launch for every multiprocessor; they walk down the rows.  (With 16 the rate was 3.92
-#: TB/s on an H200, with 64 4.05, with 1 000 4.15.)
+#: Blocks of a launch per multiprocessor; they iterate over rows.  (The rate on an H200: 3.92 TB/s
+#: with 16, 4.05 with 64, 4.15 with 1 000.)
 _BLOCKS = 1000
 _COMPLEX = """
 struct alignas(2 * sizeof({0})) Complex {{ {0} re, im; }};
@@ -27,11 +27,11 @@ __device__ Complex operator*({0} a, Complex b) {{ return {{a * b.re, a * b.im}};
 """
 
 Table = tuple[tuple[tuple[float, int], ...], ...]
-"""Of every result its terms: coefficients, and numbers of matrices that are read."""
+"""The terms of each sum: coefficients, and indices of matrices that are read."""
 
 
 def source(dtype: Any, table: Table, read: int) -> str:
-    """The kernel that makes results of `read` matrices of a type."""
+    """The kernel that forms sums of `read` matrices of a type."""
     if dtype.kind == "c":
         real = "float" if dtype.itemsize == 8 else "double"
         head, element, scalar = _COMPLEX.format(real), "Complex", real
@@ -59,7 +59,7 @@ def _sum(terms: Sequence[tuple[float, int]], scalar: str) -> str:
 
 
 class Adder:
-    """The kernels of one device, by their table."""
+    """The kernels of one device, by table."""
 
     def __init__(self, device: Any) -> None:
         self.device = device
@@ -67,7 +67,7 @@ class Adder:
 
     def __call__(self, made: Sequence[tuple[Any, Terms]], shared: Terms = ()) -> None:
         """`out[...] = Σ c·x + Σ shared` for every (out, terms), all two-dimensional, of one shape
-        and type: everything is read before anything is written."""
+        and type; all reads come before all writes."""
         first = made[0][0]
         if not first.size:
             return
@@ -96,19 +96,19 @@ class Adder:
 
         loaded, Arguments = self._kernel(dtype, table, len(read))
         rows, cols = written[0].shape
-        size, places = dtype.itemsize, []
+        size, layouts = dtype.itemsize, []
         for x in (*read, *written):
             down, across = x.strides
-            places.append((address_of(x), down // size, across // size))
-        if all(abs(down) < abs(across) or cols == 1 for _, down, across in places):
-            rows, cols = cols, rows  # columns without gaps: the sums of what is transposed
-            places = [(p, across, down) for p, down, across in places]
+            layouts.append((address_of(x), down // size, across // size))
+        if all(abs(down) < abs(across) or cols == 1 for _, down, across in layouts):
+            rows, cols = cols, rows  # contiguous columns: the sums of the transposed matrices
+            layouts = [(p, across, down) for p, down, across in layouts]
         many = max(1, 16 // size)
         vector = cols % many == 0 and all(
-            across == 1 and p % 16 == 0 and down % many == 0 for p, down, across in places
+            across == 1 and p % 16 == 0 and down % many == 0 for p, down, across in layouts
         )
         g = Arguments()
-        for k, (p, down, across) in enumerate(places):
+        for k, (p, down, across) in enumerate(layouts):
             to = g.read[k] if k < len(read) else g.written[k - len(read)]
             to.p, to.down, to.across = p, down, across
         wide = cols // many if vector else cols
@@ -137,7 +137,7 @@ class Adder:
 
 @lru_cache(maxsize=64)
 def _arguments(read: int, written: int) -> Any:
-    """`Arguments` of so many matrices."""
+    """The structure `Arguments` for these numbers of matrices."""
 
     class Matrix(ctypes.Structure):
         _fields_ = (("p", ctypes.c_void_p), ("down", ctypes.c_longlong),
@@ -153,5 +153,5 @@ def _arguments(read: int, written: int) -> Any:
 
 @lru_cache(maxsize=16)
 def adder_for(device: Any) -> Adder | None:
-    """That of a device; None where no kernel can be loaded."""
+    """The adder of a device; None if no kernel can be loaded."""
     return Adder(device) if hasattr(device, "load") else None

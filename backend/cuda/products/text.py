@@ -1,4 +1,4 @@
-"""The engine's kernel of a product as text, for the extents of a program's examples."""
+"""The source of the engine's kernel for a product, for the extents of a program's examples."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .ways import Measured
 
 
 class _Owner:
-    """What pieces of a product ask of an executable, without a device."""
+    """What the parts of a product need from an executable, without a device."""
 
     def __init__(self, program: Any) -> None:
         self.program, self.planner = program, Planner(program.roots, program.inputs)
@@ -32,10 +32,10 @@ class _Owner:
 
 def engine_kernel(program: Any, node: Matmul, on: Measured
                   ) -> tuple[Code | None, list[Generate], list[Generate]] | None:  # fmt: skip
-    """The code of a product's (first) launch on a GPU that was measured, with the kernels before
-    it and after it; no code where the library computes what is between, None where a kernel of the
-    skeletons or the library computes all of it, or the extents are not known.  ScheduleError: such
-    an execution does not exist there."""
+    """The code of a product's (first) launch on a GPU that was measured, and the kernels before and
+    after it.  The code is None if the library computes the product between them; the result is None
+    if a kernel of the skeletons or the library computes everything, or the extents are unknown.
+    Raises ScheduleError if a requested execution does not exist there."""
     decision = decided(program, node, on)
     if decision is None or (decision.by != ENGINE and not decision.apart):
         return None
@@ -51,7 +51,7 @@ def engine_kernel(program: Any, node: Matmul, on: Measured
     along = (k if left == "K" else m, k if right == "K" else n)
     vector = "S" not in (left, right) and all(x % form.aligned == 0 for x in along)
     mode = way[0] if way[0] in form.modes else "atomic" if way[0] == "batched" else "owner"
-    # Sums in memory: what is launched are standard products of blocks.
+    # With sums in memory, the launches are standard products of blocks.
     algorithm = algorithm_of(node.options.algorithm) or STRASSEN
     made = instances(algorithm) if way[1] and not form.copies(way[0]) else ()
     terms = max((len(t) for i in made for t in (i.a, i.b)), default=1)
@@ -61,7 +61,7 @@ def engine_kernel(program: Any, node: Matmul, on: Measured
 
 
 def _layout(e: Expr, inner: int) -> str:
-    """Which index walks memory in steps of one, of row-major inputs; `inner`: k's axis."""
+    """The index along which row-major inputs are contiguous; `inner`: the axis of k."""
     while isinstance(e, Apply) and e.args:
         e = next((a for a in e.args if not isinstance(a, Index)), e.args[0])
     last = e.args[-1] if isinstance(e, Read) and e.args else None
@@ -69,7 +69,7 @@ def _layout(e: Expr, inner: int) -> str:
 
 
 def one_file(code: Code) -> str:
-    """The text of a code beside other kernels: what its slots need has names of its own."""
+    """The source of a code in one file with other kernels: its slots have their own namespace."""
     text = code.source()
     if code.fused is None:
         return text

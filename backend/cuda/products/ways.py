@@ -1,6 +1,6 @@
-"""Who computes a product, and how: cuBLAS, a recursion over its products, or a tile engine.
+"""Alternatives for a product: cuBLAS, a recursion over its products, or a tile engine.
 
-By what was asked for, by what the engines have, and by the times measured on a device of the kind.
+They depend on the options, on what the engines support, and on times measured on such a device.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from .form import TARGETS, Form, form_of
 from .operand import plain_operands
 from .own import own_seconds
 
-#: What the library's standard product is combined into; the rest is for engines of ours.
+#: Executions over the library's standard product; the others need our engines.
 BY_LIBRARY = ("recursive", "sequential", "streams", "batched")
 #: Executions of the engine; "hybrid" is two levels by the faster of "atomic" and "owner".
 BY_ENGINE = ("owner", "sequential", "streams", "atomic", "batched", "hybrid", "persistent",
              "recursive")  # fmt: skip
-#: Below so many multiply-adds the library's rate varies from extents to extents by as much: a
-#: standard product must promise more than that.
+#: Below STEADY multiply-adds the library's rate varies between extents by VARIES: the predicted
+#: speed-up of an engine's standard product must be larger.
 STEADY, VARIES = 2048**3, 1.15
-#: The least extent that a level of the engine is used for by its name.
+#: The least extent for which an engine computes a named algorithm, if no execution is named.
 LEAST = 64
 
 
 def by_library(node: Matmul) -> bool:
-    """Whether no kernel of the skeletons computes a product, whatever its extents: it is queued
-    like a library's."""
+    """Whether no kernel of the skeletons computes a product, for any extents: it is queued as a
+    library call."""
     t = node.left.type
     if t.kind == "bool":
         return False
@@ -47,7 +47,7 @@ def by_library(node: Matmul) -> bool:
 
 
 def refuse(node: Matmul, why: str, nearest: str) -> ScheduleError:
-    """What is asked for does not exist on this device; the nearest that does."""
+    """The error for an execution that does not exist on this device, with the nearest that does."""
     asked, name = node.options.execution, node.left.type.name
     return ScheduleError(
         f"{node.label.operation}: execution {asked!r} does not exist here for {name}: {why}.",
@@ -57,13 +57,13 @@ def refuse(node: Matmul, why: str, nearest: str) -> ScheduleError:
 
 
 def refused(node: Matmul, form: Form | None) -> ScheduleError | None:
-    """Why an execution that is asked for does not exist here; `form`: of an engine that can compute
-    the product."""
+    """The error if a requested execution does not exist here; `form`: of an engine that can compute
+    the product, or None."""
     asked, algorithm = node.options.execution, algorithm_of(node.options.algorithm)
     if asked is None or algorithm is None or not node.options.levels:
         return None
     if form is not None and asked == "persistent" and asked not in form.modes:
-        why = "no block of this engine knows that it is the last one to add to a tile"
+        why = "no block of this engine can tell that it is the last one to add to a tile"
         return refuse(node, why, "atomic")
     by_own = form is not None and by_engine(form, algorithm, node.options)
     anyhow = node.options.deterministic and form is not None and not exact(form.arithmetic)
@@ -82,7 +82,7 @@ def refused(node: Matmul, form: Form | None) -> ScheduleError | None:
 
 
 def by_engine(form: Form, algorithm: BilinearAlgorithm, options: Any) -> bool:
-    """Whether an engine computes a fast product itself: one level or two, of few terms."""
+    """Whether an engine computes a fast product itself: one or two levels, with few terms."""
     made = instances(algorithm)
     summed = form.sums is not None and max(len(t) for i in made for t in (i.a, i.b)) <= 2
     two = options.levels == 2 and summed and max(len(i.c) for i in made) ** 2 <= TARGETS
@@ -91,7 +91,7 @@ def by_engine(form: Form, algorithm: BilinearAlgorithm, options: Any) -> bool:
 
 
 def standard_way(engine: Engine, form: Form, size: tuple[int, int, int]) -> str | None:
-    """How the engine deals out a standard product; None where something else is faster."""
+    """How the engine distributes a standard product; None if another alternative is faster."""
     if form.by_name:
         return None
     m, k, n = size
@@ -106,8 +106,8 @@ def standard_way(engine: Engine, form: Form, size: tuple[int, int, int]) -> str 
 
 def way_in(node: Matmul, engine: Engine, form: Form, size: tuple[int, int, int]
            ) -> tuple[str, int] | None:  # fmt: skip
-    """`way_for` a product that may have leading axes: the engine takes a launch for each matrix of
-    them, so each must be worth one."""
+    """`way_for` a product that may have leading axes: the engine needs a launch for each of their
+    matrices, so each must be large enough."""
     m, _, n = size
     way = way_for(engine, form, node.options, size)
     if node.batch and way is not None and not way[1]:
@@ -117,9 +117,10 @@ def way_in(node: Matmul, engine: Engine, form: Form, size: tuple[int, int, int]
 
 def way_for(engine: Engine, form: Form, options: Any, size: tuple[int, int, int]
             ) -> tuple[str, int] | None:  # fmt: skip
-    """(execution, levels) for an (m, k) by (k, n) product; None: the library's, or ours in memory.
+    """(execution, levels) for an (m, k) by (k, n) product; None: the library, or a recursion over
+    it.
 
-    Deterministic floats never meet in C by atomic additions.
+    Deterministic floats are never combined in C by atomic additions.
     """
     algorithm = algorithm_of(options.algorithm)
     sure = exact(form.arithmetic)
@@ -129,7 +130,7 @@ def way_for(engine: Engine, form: Form, options: Any, size: tuple[int, int, int]
     if algorithm is None or not options.levels:
         fast = options.algorithm == "auto" and (options.fast or sure) and options.scaling is None
         best = predicted(engine, form, size, fast=True, deterministic=ordered) if fast else {}
-        if options.levels is not None:  # at most so many
+        if options.levels is not None:  # an upper limit
             best = {name: s for name, s in best.items() if levels_of(name) <= options.levels}
         name = min(best, key=best.__getitem__) if best else "library"
         if levels_of(name):
@@ -147,8 +148,8 @@ def way_for(engine: Engine, form: Form, options: Any, size: tuple[int, int, int]
 
 def _best_way(engine: Engine, form: Form, size: tuple[int, int, int], options: Any, ordered: bool
               ) -> str:  # fmt: skip
-    """The execution for so many levels; "hybrid", where that is none of the engine's own: the
-    fastest that fuses the last level."""
+    """The fastest execution for the given levels; "hybrid", unless the engine has it, means the
+    fastest one that fuses the last level."""
     hybrid = options.execution == "hybrid"
     if hybrid and form.copies("hybrid"):
         return "hybrid"
@@ -160,14 +161,14 @@ def _best_way(engine: Engine, form: Form, size: tuple[int, int, int], options: A
     return min(found, key=found.__getitem__).rsplit(" ", 1)[1]
 
 
-#: Of as many ways at most.
+#: The most alternatives that `tune` tries.
 MOST_WAYS = 8
 
 
 def open_ways(device: Any, node: Matmul, size: tuple[int, int, int]) -> list[ProductWay]:
-    """Ways to compute an (m, k) by (k, n) product that the program leaves open, for `tune`: of
-    what the engines and the library have on a device, what was measured on one of its kind not to
-    be many times slower than the fastest."""
+    """The alternatives for an (m, k) by (k, n) product that the program leaves open, for `tune`:
+    those supported by the engines and the library of a device, except those that were measured on
+    such a device to be many times slower than the fastest."""
     found, options = left_open(node), node.options
     if not found or 0 in size:
         return []
@@ -190,7 +191,7 @@ def open_ways(device: Any, node: Matmul, size: tuple[int, int, int]) -> list[Pro
 
 def _fast_ways(engine: Engine | None, form: Form | None, options: Any, size: tuple[int, int, int]
                ) -> list[ProductWay]:  # fmt: skip
-    """Fast algorithms, the most promising first."""
+    """Fast algorithms, those with the least predicted times first."""
     most = 2 if options.levels is None else min(options.levels, 2)
     known: dict[str, float] = {}
     if engine is not None and form is not None:
@@ -212,7 +213,7 @@ def _fast_ways(engine: Engine | None, form: Form | None, options: Any, size: tup
 
 def predicted(engine: Engine, form: Form, size: tuple[int, int, int], *, fast: bool,
               deterministic: bool, levels: int | None = None) -> dict[str, float]:  # fmt: skip
-    """Seconds by way, of what was measured on a device of the kind; {} for other engines.
+    """The predicted seconds by way, for ways measured on such a device; {} for other engines.
 
     The "library" of integers is the kernel of the skeletons."""
     if (H200.name, form.arithmetic) not in MEASURED or 0 in size:
@@ -228,7 +229,7 @@ def predicted(engine: Engine, form: Form, size: tuple[int, int, int], *, fast: b
 
 @dataclass(frozen=True)
 class Measured:
-    """The GPU that predictions are for, where there is none."""
+    """The GPU that predictions are for, if the machine has none."""
 
     arch: str = "sm_90a"
     multiprocessors: int = H200.processors

@@ -1,12 +1,12 @@
 // The float32 matrix-product engine for Hopper (sm_90a): FFMA, no tensor cores.
-// (int32, exact modulo 2^32, is the same engine with IMAD.  With tiles of 128 columns
+// (int32, exact modulo 2^32, uses the same engine with IMAD.  With tiles of 128 columns
 // it compiles for every architecture from sm_80 on; only Hopper was measured.)
 //
 //   C = epilogue(alpha * A B + beta * C)                       one product
 //   C_i += gamma_ir alpha (sum_j a_jr A_j)(sum_j b_jr B_j)     a bilinear algorithm
 //
-// A block of 12 warps owns one multiprocessor for its whole life (persistent).
-// Warps 0-7 are consumers: 128 x 256 outputs, 8 x 16 a thread, nothing but
+// A block of 12 warps owns one multiprocessor for its lifetime (persistent).
+// Warps 0-7 are consumers: 128 x 256 outputs, 8 x 16 a thread, only
 // shared-memory loads and FFMAs.  Warps 8-11 are producers: they read the
 // operands from global memory (any layout, any strides), compute the fused
 // elements (of up to two arrays), add the quadrant tiles of a Strassen product, pad
@@ -14,19 +14,19 @@
 // mbarriers: `full` (producers -> consumers) and `empty` (back).
 //
 // Choices that matter, and why (measured on an H200; benchmarks/matmul/NOTES.md):
-//   BK = 8      one stage is one pass of the unrolled loop: 1 024 FFMAs, 48
+//   BK = 8      one stage is one iteration of the unrolled loop: 1 024 FFMAs, 48
 //               LDS.128, 18 others, 17 KB of code.  Twice that no longer streams
-//               from the instruction cache; half of it pays for a second jump
-//               back (-6 %).
-//   A as [k][m] the eight values of a k-step then lie in registers of both
+//               from the instruction cache; half of it needs a second backward
+//               jump (-6 %).
+//   A as [k][m] the eight values of a k-step are then in registers of both
 //               parities, so ptxas can read a, b and the accumulator from
 //               different register banks; as [m][k] quads it cannot (-10 %).
 //   registers   setmaxnreg moves them from producers to consumers.  A producer
-//               branch that is short of registers makes ptxas forget the banks
-//               in the consumer's loop as well (1.16 -> 1.6 clocks an FFMA): when
-//               changing anything, count with benchmarks/matmul/sass_stats.py.
+//               branch that is short of registers makes ptxas ignore the banks
+//               in the consumer's loop as well (1.16 -> 1.6 clocks an FFMA): after
+//               any change, count with benchmarks/matmul/sass_stats.py.
 //   producers   in the last warps of the block: in the first ones -2 ... -6 %.
-//               What limits them is the number of their instructions, since the
+//               They are limited by the number of their instructions, since the
 //               scheduler prefers the FFMA streams: one pointer a term, all else
 //               in immediate offsets.
 //   lanes       8 x 4 over rows and columns in the plain order.  Pairing lanes so
@@ -44,8 +44,8 @@ constexpr int BM = 128, BN = TILE_BN, BK = 8;
 static_assert(BN == 256 || BN == 128, "a warp takes 64 rows and a quarter of the columns");
 constexpr int COLS = BN / 16; // outputs of a thread: 8 rows, so many columns
 constexpr int CONSUMERS = 256, PRODUCERS = 128, THREADS = CONSUMERS + PRODUCERS;
-// Floats from one k to the next: transposing stores of a warp (lanes along m or n) never
-// meet in a bank, and rows stay aligned for sixteen-byte loads.
+// Floats from one k to the next: transposing stores of a warp (lanes along m or n) have no
+// bank conflicts, and rows stay aligned for sixteen-byte loads.
 constexpr int PITCH_A = BM + 4, PITCH_B = BN + 4;
 constexpr int OFF_B = BK * PITCH_A * 4;
 constexpr int OFF_FULL = OFF_B + BK * PITCH_B * 4, OFF_EMPTY = OFF_FULL + 8;
@@ -56,7 +56,7 @@ constexpr int STAGE = (OFF_FULL + 16 + 127) / 128 * 128;
 constexpr int STAGES = TILE_STAGES;
 constexpr int TABLE = 2 * CONSUMERS * 4; // per-thread fragment offsets
 constexpr int SHARED_BYTES = STAGES * STAGE + TABLE + 128;
-// One lane arrives for its warp, behind a __syncwarp.  compute-sanitizer's racecheck
+// One lane arrives for its warp, after a __syncwarp.  compute-sanitizer's racecheck
 // follows only threads that arrive themselves: for it, let every lane arrive.
 #ifndef TILE_EVERY_LANE_ARRIVES
 #define TILE_EVERY_LANE_ARRIVES 0
@@ -69,24 +69,24 @@ constexpr int ARRIVALS_PER_WARP = TILE_EVERY_LANE_ARRIVES ? 32 : 1;
 // coefficient 1 (the host moves signs into the others and into gamma).
 struct Term { int row, col; float factor; };          // quadrant, coefficient
 struct Target { int row, col; float factor; int first, last; };
-// ranks: a byte for each target, how many products of the launch add to it before.  Four targets: a second level outside.
+// ranks: a byte for each target, the number of earlier products of the launch that add to it.  Four targets: for an outer level.
 struct Product { int na, nb, nc; u32 ranks; Term a[2], b[2]; Target c[4]; };
 
 struct Arguments {
     const float *a, *b;
     float *c;
     u32 *flags;                                       // zero before each launch. SPLIT: one a block; PERSISTENT: 16 a tile
-    i64 a_row, a_col, b_row, b_col, c_row;            // strides in elements; C's columns are contiguous
-    int a_rows, a_depth, b_depth, b_cols, c_rows, c_cols; // whole extents; what lies outside reads as zero
-    int qm, qn, qk;                                   // extents of a quadrant (of everything when there is one product)
+    i64 a_row, a_col, b_row, b_col, c_row;            // strides in elements; C's rows are contiguous
+    int a_rows, a_depth, b_depth, b_cols, c_rows, c_cols; // complete extents; elements outside are zero
+    int qm, qn, qk;                                   // extents of a quadrant (of the matrices if there is one product)
     float alpha, beta;
-    int tiles_m, tiles_n, group;                      // tiles of a quadrant; rows of tiles walked together
+    int tiles_m, tiles_n, group;                      // tiles of a quadrant; rows of tiles visited together
     int products, items;
     Product product[7];
-    u64 extra[16];                                    // what fused code needs: addresses, numbers
+    u64 extra[16];                                    // arguments of fused code: addresses, scalars
 };
 
-// Elements travel in 32-bit registers declared float; only these give them a meaning.
+// Elements are kept in 32-bit registers declared float; these types interpret them.
 struct Float32 {
     typedef float T;
     __device__ static __forceinline__ float mad(float a, float b, float c) { return fmaf(a, b, c); }
@@ -113,11 +113,11 @@ struct Int32 { // exact modulo 2^32
     }
 };
 
-// Fused producers and consumers, on the arithmetic's own type, with the words of the launch.
-// `apply(x, y, i, k, extra)` makes an element of an operand from those of its `sources` arrays at the
-// same place (0: it needs none; 1: x, the operand of `Arguments`; 2: y as well, whose address and two
-// strides in elements are the words from `second` on) and the element's indices in the whole operand.
-// The epilogue `finish(x, i, j, extra)` sees the finished value of C(i, j) (not in ATOMIC).
+// Fused producers and consumers, on the type of the arithmetic, with the words of the launch.
+// `apply(x, y, i, k, extra)` computes an element of an operand from the same element of its `sources`
+// arrays (0: none; 1: x, the operand of `Arguments`; 2: also y, whose address and two strides in
+// elements are the words from `second` on) and from its indices in the complete operand.
+// The epilogue `finish(x, i, j, extra)` gets the final value of C(i, j) (not in ATOMIC).
 struct Plain {
     static constexpr bool identity = true;
     static constexpr int sources = 1, second = 0;
@@ -125,35 +125,35 @@ struct Plain {
     template <class T> __device__ static __forceinline__ T finish(T x, int, int, const u64 *) { return x; }
 };
 
-enum Layout { K_CONTIGUOUS, R_CONTIGUOUS, STRIDED };  // which index of the tile walks memory in steps of one
+enum Layout { K_CONTIGUOUS, R_CONTIGUOUS, STRIDED };  // the index of the tile along which memory is contiguous
 // OWNER: a block computes all products of its tile, in order: deterministic, no workspace, beta and epilogue fused.
-// ATOMIC: the work is a list of (tile, product) dealt out in waves; what would be the last, partly filled waves is
-// cut along k into equal shares.  C, scaled by beta beforehand, is added to in the L2.
-// SPLIT: one product only.  The shares of ATOMIC, but the parts of an item are added to C in a fixed order, each block
-// waiting for the one behind it: deterministic, beta and epilogue fused.  The part with the last k-step comes first: its
-// block works on it first.
-// PERSISTENT: the items of ATOMIC, tile by tile, but the products of a tile are added to a block of C in their order, each
-// waiting for the one before it (which an earlier item, or its own block, works on): deterministic, beta and epilogue fused.
+// ATOMIC: the items are (tile, product) pairs, distributed in waves; those of the last, partial waves are cut along k
+// into equal shares.  Products are added to C, which is scaled by beta beforehand, in the L2.
+// SPLIT: one product only.  The shares of ATOMIC, but the parts of an item are added to C in a fixed order, in which each
+// block waits for the next one: deterministic, beta and epilogue fused.  The part with the last k-step is added first,
+// since its block computes it first.
+// PERSISTENT: the items of ATOMIC, tile by tile, but the products of a tile are added to a block of C in their order, and
+// each waits for the previous one (of an earlier item, or of its own block): deterministic, beta and epilogue fused.
 enum Mode { OWNER, ATOMIC, SPLIT, PERSISTENT };
 
-// 256 consumers and 128 producers share the 384 * 168 registers of the launch.  Tiles of 128 columns
-// leave them as they are: such a kernel runs on every architecture from sm_80 on.
+// 256 consumers and 128 producers share the 384 * 168 registers of the launch.  Kernels with
+// tiles of 128 columns do not reallocate them, and run on every architecture from sm_80 on.
 constexpr bool MOVES_REGISTERS = BN == 256;
 
 __device__ __forceinline__ void tile_of(const Arguments &g, int t, int &tm, int &tn) {
-    // Groups of g.group tile rows, walked column by column: the blocks that run
-    // together share a nearly square part of A and B in the L2.
+    // Groups of g.group tile rows, visited column by column: concurrent blocks
+    // share a nearly square part of A and B in the L2.
     int per = g.group * g.tiles_n, band = t / per, first = band * g.group;
     int rows = min(g.group, g.tiles_m - first), in = t - band * per;
     tm = first + in % rows;
     tn = in / rows;
 }
 
-// What a block does, in order: the same sequence for its producers and consumers.
+// The items of a block, in order: the same sequence for its producers and consumers.
 template <Mode MODE> struct Walk {
     int item, from, count; // the item and its k-steps
-    int unit, end;         // ATOMIC, SPLIT: position in this block's share, counted in k-steps behind the last whole wave
-    __device__ static __forceinline__ int whole(const Arguments &g) { // items dealt in whole waves
+    int unit, end;         // ATOMIC, SPLIT: position in this block's share, in k-steps after the last full wave
+    __device__ static __forceinline__ int whole(const Arguments &g) { // items distributed in full waves
         int waves = g.items / (int)gridDim.x;
         return (g.items % (int)gridDim.x ? max(waves - 1, 0) : waves) * (int)gridDim.x;
     }
@@ -179,15 +179,15 @@ template <Mode MODE> struct Walk {
 
 // ---------------------------------------------------------------- producers
 
-// One operand's share of a stage: ROWS x 8 elements, four-element quads dealt to
-// 128 threads so that each thread's quads lie at constant distances: one pointer a
+// One operand's share of a stage: ROWS x 8 elements, in four-element quads distributed to
+// 128 threads so that each thread's quads have constant distances: one pointer a
 // term.  r is the row of A or the column of B.
 template <class Arithmetic, int ROWS, int PITCH, Layout L, bool VECTOR, class Transform, bool SWAP> struct Loader {
     static constexpr int QUADS = ROWS * BK / 4 / PRODUCERS;
     static_assert(QUADS * PRODUCERS * 4 == ROWS * BK && QUADS % 2 == 0 && BK == 8, "");
     static_assert(L == R_CONTIGUOUS || L == K_CONTIGUOUS || !VECTOR, "sixteen-byte loads need a contiguous index");
 
-    // Loads along k: two neighbours share a row, so that a warp's load touches sixteen whole sectors, not thirty-two halves
+    // Loads along k: two neighbours share a row, so that a warp's load touches sixteen full sectors, not thirty-two halves
     // (-2 ... -5 % with sums of two blocks).
     __device__ static __forceinline__ int quad_r(int t, int q) {
         if (L == R_CONTIGUOUS) return (t % 16 + q * 16) * 4;
@@ -202,7 +202,7 @@ template <class Arithmetic, int ROWS, int PITCH, Layout L, bool VECTOR, class Tr
         if (L == R_CONTIGUOUS) return p + q * 64;
         return p + q * (PRODUCERS / 2) * sr;
     }
-    // How many arrays elements are made from, and how many of their tiles are held.
+    // The number of arrays that elements are computed from, and of their tiles in registers.
     static constexpr int SOURCES = Transform::sources, HELD = SOURCES > 1 ? SOURCES : 1;
     __device__ static __forceinline__ i64 step(const u64 *extra, int source, i64 own, int along) {
         return source ? (i64)extra[Transform::second + along] : own;
@@ -214,7 +214,7 @@ template <class Arithmetic, int ROWS, int PITCH, Layout L, bool VECTOR, class Tr
         if (Transform::identity) return x;
         return Arithmetic::word(Transform::apply(Arithmetic::value(x), Arithmetic::value(y), SWAP ? k : r, SWAP ? r : k, extra));
     }
-    // A whole k-step.  EDGE: zeros for r >= rows (counted from the tile's origin).
+    // A full k-step.  EDGE: zeros for r >= rows (counted from the tile's origin).
     template <bool EDGE> __device__ static __forceinline__ void load(float (&v)[QUADS][4], const float *p, i64 sr, i64 sk, int rows, int t) {
 #pragma unroll
         for (int q = 0; q < QUADS; q++) {
@@ -232,7 +232,7 @@ template <class Arithmetic, int ROWS, int PITCH, Layout L, bool VECTOR, class Tr
             }
         }
     }
-    // x of an operand's sources makes the operand in x[0].
+    // Computes the operand in x[0] from its sources x.
     template <bool EDGE> __device__ static __forceinline__ void transform(float (&x)[HELD][QUADS][4], int r0, int k0, int rows, int t, const u64 *extra) {
 #pragma unroll
         for (int q = 0; q < (Transform::identity ? 0 : QUADS); q++)
@@ -295,7 +295,7 @@ struct Ring {
     }
 };
 
-// Where a term's tile starts in its operand, and how much of its quadrant is left from there.
+// Where a term's tile starts in its operand, and the rest of its quadrant from there.
 struct Extent { int r0, k0, rows, depth; };
 __device__ __forceinline__ Extent extent_a(const Arguments &g, const Term &x, int tm) {
     Extent e = {x.row * g.qm + tm * BM, x.col * g.qk, 0, 0};
@@ -322,13 +322,13 @@ template <class Arithmetic, class LA, class LB> struct Registers {
 Ring ring;
 __device__ __forceinline__ Registers(u32 base) : ring{base, base, 0} {}
 
-// Whole k-steps up to `until`.  pa, pb: a thread's place in every source of every term.
+// Full k-steps up to `until`.  pa, pb: a thread's pointers into every source of every term.
 template <bool EDGE, int NA, int NB>
 __device__ __forceinline__ void steady(const Arguments &g, const Product &w, int tm, int tn, const float *(&pa)[NA][LA::HELD], const float *(&pb)[NB][LB::HELD], int &s, int until, int t) {
     const float fa = NA > 1 ? w.a[1].factor : 0.f, fb = NB > 1 ? w.b[1].factor : 0.f;
 #pragma unroll 1
     for (; s < until; s++) {
-        // all loads fly before the first is waited for
+        // all loads are issued before the first wait
         float va[NA][LA::HELD][LA::QUADS][4], vb[NB][LB::HELD][LB::QUADS][4];
 #pragma unroll
         for (int i = 0; i < NA; i++)
@@ -369,7 +369,7 @@ __device__ __forceinline__ void steady(const Arguments &g, const Product &w, int
 template <int NA, int NB> __device__ __forceinline__ void produce(const Arguments &g, const Product &w, int tm, int tn, int s, int stages, int t) {
     const float *pa[NA][LA::HELD], *pb[NB][LB::HELD];
     const float fa = NA > 1 ? w.a[1].factor : 0.f, fb = NB > 1 ? w.b[1].factor : 0.f;
-    int whole = stages; // up to the last whole k-step of all terms
+    int whole = stages; // up to the last full k-step of all terms
     bool inside = true;
 #pragma unroll
     for (int i = 0; i < NA; i++) {
@@ -391,7 +391,7 @@ template <int NA, int NB> __device__ __forceinline__ void produce(const Argument
     }
     if (inside) steady<false, NA, NB>(g, w, tm, tn, pa, pb, s, whole, t);
     else {
-        asm volatile("" : "+r"(tm), "+r"(tn)); // keeps ptxas from holding the extents through the other loop
+        asm volatile("" : "+r"(tm), "+r"(tn)); // keeps ptxas from keeping the extents live during the other loop
         steady<true, NA, NB>(g, w, tm, tn, pa, pb, s, whole, t);
     }
     // The last k-step, element by element.
@@ -497,8 +497,8 @@ __device__ __forceinline__ void write_back(const Arguments &g, const Target &d, 
     }
 }
 
-// The loop everything else exists for.  On entry the first k-step's fragments
-// are in registers; on exit, those of whatever stage comes next.
+// The main loop.  On entry the first k-step's fragments
+// are in registers; on exit, those of the next stage.
 template <class Arithmetic>
 __device__ __forceinline__ void multiply(float (&acc)[8][COLS], float (&a)[2][2][4], float (&b)[2][COLS / 4][4], Ring &ring, int stages, u32 oa, u32 ob, bool leader) {
 #pragma unroll 1
@@ -514,8 +514,8 @@ __device__ __forceinline__ void multiply(float (&acc)[8][COLS], float (&a)[2][2]
             for (int q = 0; q < COLS / 4; q++) lds128(b[p ^ 1][q], (k == BK - 1 ? nb : cb + (k + 1) * PITCH_B * 4) + q * 64);
 #pragma unroll
             for (int q = 0; q < 2; q++) lds128(a[p ^ 1][q], (k == BK - 1 ? na : ca + (k + 1) * PITCH_A * 4) + q * 128);
-            // in a snake, so that each FFMA shares one operand with the one before it: by columns, or by rows where they
-            // are no longer (ptxas' register banks: 1.25 clocks an FFMA by the static model instead of 1.9)
+            // boustrophedon, so that consecutive FFMAs share an operand: by columns, or by rows if columns are not shorter
+            // (ptxas' register banks: 1.25 clocks an FFMA by the static model instead of 1.9)
 #pragma unroll
             for (int outer = 0; outer < (COLS > 8 ? COLS : 8); outer++)
 #pragma unroll
@@ -543,7 +543,7 @@ __device__ __forceinline__ void run(const Arguments &g) {
             barrier_init(base + s * STAGE + OFF_EMPTY, CONSUMERS / 32 * ARRIVALS_PER_WARP);
         }
     if (t < CONSUMERS) {
-        // Through shared memory, so that ptxas keeps the sums instead of the index arithmetic.
+        // Through shared memory, so that ptxas keeps the sums in registers, not the index arithmetic.
         Place at(t);
         sts32(table + t * 8, (u32)(at.row * 4));
         sts32(table + t * 8 + 4, (u32)(OFF_B + at.col * 4));
@@ -580,7 +580,7 @@ __device__ __forceinline__ void run(const Arguments &g) {
                 multiply<Arithmetic>(acc, a, b, ring, walk.count, oa, ob, leader);
                 const Product &w = g.product[MODE == OWNER ? r : item % g.products];
                 const Place at(t);
-                // whether another part of this item comes before this one, or after it
+                // whether another part of this item is added before this one, or after it
                 const bool after = MODE == SPLIT && walk.from + walk.count < stages, before = MODE == SPLIT && walk.from > 0;
                 if (after) {
                     if (t == 0) {

@@ -7,17 +7,17 @@
 //   TILE_VECTOR     true: sixteen-byte loads; base pointers, leading strides and the quadrant
 //                   extents along the contiguous index must be multiples of four elements
 //   TILE_MODE       OWNER (deterministic), SPLIT (deterministic, balanced, one product, workspace),
-//                   PERSISTENT (deterministic, one item a product, flags in memory) or ATOMIC
+//                   PERSISTENT (deterministic, an item for each product, flags in memory) or ATOMIC
 //                   (balanced; C scaled by beta beforehand)
-//   TILE_BN         columns of a tile: 256, or 128 (small results; architectures but Hopper)
+//   TILE_BN         columns of a tile: 256, or 128 (small results; architectures other than Hopper)
 //   TILE_TERMS      1: standard, 2: operands of up to two terms
 //   TILE_ARITHMETIC tile::Float32 or tile::Int32
 //   TILE_A, TILE_B, TILE_EPILOGUE   the slots for fused code: structs like tile::Plain
-//   TILE_CONSUMER_REGS   registers of a consumer, if not those that were measured to be best
+//   TILE_CONSUMER_REGS   registers of a consumer (default: the fastest number measured)
 //
 // Launch: tile::THREADS threads, tile::SHARED_BYTES of dynamic shared memory, as many blocks
 // as multiprocessors or fewer.  The 16-byte path covers all tiles inside their quadrants;
-// fringes go element by element, padded with zeros in the tiles only.
+// fringes are loaded element by element, and zero-padded in the tiles only.
 //
 //   nvcc -gencode=arch=compute_90a,code=sm_90a -std=c++17 -cubin -Xptxas -v f32_matmul.cu
 #include "tile_slots.cuh"
@@ -33,7 +33,7 @@ extern "C" __global__ void __launch_bounds__(tile::THREADS, 1) matmul_f32(const 
 #ifdef TILE_CONSUMER_REGS
     constexpr int registers = TILE_CONSUMER_REGS;
 #else
-    // What the producers leave over without ptxas forgetting the banks: by the machine code, and measured.
+    // The most that the producers can give up before ptxas ignores register banks: from the machine code, and measured.
     constexpr bool two = TILE_TERMS == 2, a = LA::SOURCES > 1, b = LB::SOURCES > 1;
     constexpr bool full = two ? a || !TILE_B::identity : a && b && TILE_MODE != SPLIT;
     constexpr int registers = TILE_VECTOR ? full ? 200 : 208 : two ? 192 : TILE_MODE == SPLIT ? 208 : 200;

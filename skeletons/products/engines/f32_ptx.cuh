@@ -1,6 +1,6 @@
-// Thin wrappers of the PTX the float32 engine uses: shared memory, mbarriers,
-// register reallocation, vector reductions.  No headers: NVRTC and nvcc both
-// take this file as it is.
+// Thin wrappers of the PTX that the float32 engine uses: shared memory, mbarriers,
+// register reallocation, vector reductions.  No headers: both NVRTC and nvcc
+// compile this file unchanged.
 #pragma once
 
 typedef unsigned int u32;
@@ -33,8 +33,8 @@ __device__ __forceinline__ u32 lds32(u32 at) {
     return v;
 }
 
-// A barrier completes a phase when `count` arrivals have come in; waiting on
-// parity p returns once the phase of parity p has completed.
+// A barrier completes a phase after `count` arrivals; waiting on parity p
+// returns once the phase of parity p has completed.
 __device__ __forceinline__ void barrier_init(u32 bar, u32 count) {
     asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(bar), "r"(count) : "memory");
 }
@@ -58,7 +58,7 @@ __device__ __forceinline__ void barrier_wait(u32 bar, u32 parity) {
         "@!done bra again;\n}" ::"r"(bar), "r"(parity) : "memory");
 #endif
 }
-// Barriers that one thread initialised, to be seen by others behind a __syncthreads.
+// Makes barriers that one thread initialised visible to others after a __syncthreads.
 __device__ __forceinline__ void barriers_made() {
 #if TILE_HOPPER
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
@@ -90,7 +90,7 @@ __device__ __forceinline__ void ldg128(float (&v)[4], const float *p) {
     asm volatile("ld.global.nc.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3]) : "l"(p));
 }
 
-// From the L2, past an L1 that may hold what stood there before a reduction.
+// From the L2: the L1 may hold the value from before a reduction.
 __device__ __forceinline__ void ldcg128(float (&v)[4], const float *p) {
     asm volatile("ld.global.cg.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3]) : "l"(p) : "memory");
 }
@@ -101,7 +101,7 @@ __device__ __forceinline__ u32 load_acquire(const u32 *p) {
     asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
     return v;
 }
-// A barrier of the consumers alone.
+// A barrier of the consumers only.
 __device__ __forceinline__ void consumers_sync(int threads) { asm volatile("bar.sync 1, %0;" ::"r"(threads) : "memory"); }
 
 } // namespace tile

@@ -1,7 +1,7 @@
 // The outer level of a two-level product: out = x + f y, where x and y are
-// quadrants of one operand and the smaller one counts as padded with zeros.
-// Pure memory traffic; one block walks rows, a thread takes four columns.
-// SUM(f, y, x) is what x + f y means to the 32 bits of an element (default: floats).
+// quadrants of one operand, and the smaller one is padded with zeros.
+// Bound by memory; a block iterates over rows, a thread handles four columns.
+// SUM(f, y, x) computes x + f y on the 32 bits of an element (default: floats).
 #ifndef SUM
 #define SUM(f, y, x) fmaf(f, y, x)
 #endif

@@ -5,15 +5,15 @@
 //   C_i += gamma_ir alpha (sum_j a_jr A_j)(sum_j b_jr B_j)     a bilinear algorithm
 //
 // The same scheme as f32_engine.cuh: persistent blocks of eight consumer warps (shared-memory loads
-// and DMMA, nothing else) and four producer warps, which feed a ring of stages.  What differs, and
-// why (the reckoning is in benchmarks/matmul/NOTES-float64.md):
-//   power        is what limits (cuBLAS, too): m16n8k16 reads and writes accumulators half as often
+// and DMMA only) and four producer warps, which feed a ring of stages.  The differences, and the
+// reasons (derived in benchmarks/matmul/NOTES-float64.md):
+//   power        is the limit (of cuBLAS, too): m16n8k16 reads and writes accumulators half as often
 //                as m16n8k8.  Issue slots are plentiful.  L2 bandwidth is scarce: a 128 x 128 tile
 //                needs 16 B a clock and multiprocessor, a Strassen product 27.
 //   producers    An operand that is one unchanged tile is copied asynchronously (cp.async, any
 //                layout: an element is eight bytes); sums and transformed elements go through
-//                registers, the next chunk's loads in flight while this one's are stored.
-//   sums         of blocks for later products are formed by the producers beside this one (Sums).
+//                registers, with the next chunk's loads in flight while this one is stored.
+//   sums         of blocks for later products are formed by the producers during this one (Sums).
 //   fragments    are loaded eight bytes at a time: a DMMA wants its operands in consecutive
 //                registers, in an order that no sixteen-byte load of two k (of A) or two columns
 //                (of B) delivers; with those ptxas moves 256 registers a stage.
@@ -44,7 +44,7 @@ namespace tile {
 #ifndef TILE_CONSUMER_REGS
 #define TILE_CONSUMER_REGS 208
 #endif
-#ifndef TILE_B_SETS // of registers for fragments of B; one: a fragment is loaded as soon as its predecessor is used
+#ifndef TILE_B_SETS // register sets for fragments of B; with one, a fragment is loaded once its predecessor has been used
 #define TILE_B_SETS (TILE_MMA_K == 16 ? 1 : 2)
 #endif
 // compute-sanitizer's racecheck follows only threads that arrive themselves.
@@ -54,8 +54,8 @@ namespace tile {
 constexpr int BM = TILE_BM, BN = TILE_BN, BK = TILE_BK, STAGES = TILE_STAGES;
 constexpr int CONSUMERS = 256, PRODUCERS = 128, THREADS = CONSUMERS + PRODUCERS;
 constexpr int WARPS_M = TILE_WARPS_M, WARPS_N = 8 / WARPS_M;
-constexpr int WM = BM / WARPS_M, WN = BN / WARPS_N, MT = WM / 16, NT = WN / 8; // a warp's part, in DMMAs
-// k-steps: a chunk is the unit of the shared layout, a step what a DMMA (or two) takes
+constexpr int WM = BM / WARPS_M, WN = BN / WARPS_N, MT = WM / 16, NT = WN / 8; // a warp's part of the tile, in DMMAs
+// k-steps: a chunk is the unit of the shared layout, a step that of a DMMA (or two)
 constexpr int CHUNK = 8, CHUNKS = BK / CHUNK, STEP = TILE_MMA_K == 16 ? 16 : 8, STEPS = BK / STEP, PAIRS = STEP / CHUNK;
 constexpr int ARRIVALS_PER_WARP = TILE_EVERY_LANE_ARRIVES ? 32 : 1;
 static_assert(MT % 2 == 0 && NT % 2 == 0 && STEPS % TILE_B_SETS == 0, "fragments alternate between two sets of registers");
@@ -66,23 +66,23 @@ static_assert(MT % 2 == 0 && NT % 2 == 0 && STEPS % TILE_B_SETS == 0, "fragments
 struct Term { int row, col; double factor; };
 struct Target { int row, col; double factor; int first, last; };
 struct Product { int na, nb, nc, pad; Term a[2], b[2]; Target c[4]; };
-// out = x + factor y, for a product that comes later; out is dense, zero where x and y end.  All pointers and strides
+// out = x + factor y, for a later product; out is dense, and x and y are padded with zeros.  All pointers and strides
 // are multiples of sixteen bytes.
 struct Sum { const double *x, *y; double *out; i64 x_row, y_row; int x_rows, x_cols, y_rows, y_cols, rows, cols; double factor; };
 
 struct Arguments {
     const double *a, *b;
     double *c;
-    u32 *flags;                                       // of other engines: the host lays out one structure
-    i64 a_row, a_col, b_row, b_col, c_row;            // strides in elements; C's columns are contiguous
-    int a_rows, a_depth, b_depth, b_cols, c_rows, c_cols; // whole extents; what lies outside reads as zero
-    int qm, qn, qk;                                   // extents of a quadrant (of everything when there is one product)
+    u32 *flags;                                       // used by other engines: the host has one layout for all
+    i64 a_row, a_col, b_row, b_col, c_row;            // strides in elements; C's rows are contiguous
+    int a_rows, a_depth, b_depth, b_cols, c_rows, c_cols; // complete extents; elements outside are zero
+    int qm, qn, qk;                                   // extents of a quadrant (of the matrices if there is one product)
     double alpha, beta;
-    int tiles_m, tiles_n, group;                      // tiles of a quadrant; rows walked together
+    int tiles_m, tiles_n, group;                      // tiles of a quadrant; rows visited together
     int products, items;
     Product product[7];
-    u64 extra[16];                                    // what a fused epilogue needs
-    int sums;                                         // formed beside this product (TERMS = 1)
+    u64 extra[16];                                    // arguments of a fused epilogue
+    int sums;                                         // formed during this product (TERMS = 1)
     Sum sum[4];
 };
 
@@ -91,9 +91,9 @@ constexpr int CONSUMER_REGS = TILE_CONSUMER_REGS, PRODUCER_REGS = 504 - 2 * CONS
 
 // ---------------------------------------------------------------- shared memory
 
-// A chunk (ROWS x 8 elements) of an operand, as it lies in memory: [r][k] in rows of 64 bytes, of which rows 2, 3, 6, 7 ...
-// swap halves, or [k][r] in rows padded by 32 bytes.  Lanes (g, t) that load element (g, t) or (g, t + 4) meet all banks
-// twice, as do the sixteen-byte stores of two neighbours.
+// A chunk (ROWS x 8 elements) of an operand, in the order of memory: [r][k] in rows of 64 bytes, of which rows 2, 3, 6,
+// 7 ... swap halves, or [k][r] in rows padded by 32 bytes.  Lanes (g, t) that load element (g, t) or (g, t + 4) use each
+// bank twice, as do the sixteen-byte stores of two neighbours.
 template <int ROWS, Layout L> struct Tile {
     static constexpr bool ALONG_K = L != R_CONTIGUOUS;
     static constexpr int PITCH = ALONG_K ? CHUNK * 8 : ROWS * 8 + 32, BYTES = ALONG_K ? ROWS * PITCH : CHUNK * PITCH;
@@ -103,7 +103,7 @@ template <Layout A, Layout B> struct Stage {
     static constexpr int OFF_B = CHUNKS * Tile<BM, A>::BYTES, OFF_FULL = OFF_B + CHUNKS * Tile<BN, B>::BYTES, OFF_EMPTY = OFF_FULL + 8;
     static constexpr int BYTES = (OFF_FULL + 16 + 127) / 128 * 128;
 };
-// What a launch must ask for, whatever the layouts.
+// The shared memory of a launch, for all layouts.
 constexpr int SHARED_BYTES = STAGES * ((CHUNKS * CHUNK * (BM * 8 + 32 + BN * 8 + 32) + 16 + 127) / 128 * 128);
 
 __device__ __forceinline__ void warp_arrive(u32 bar, bool leader) {
@@ -113,10 +113,10 @@ __device__ __forceinline__ void warp_arrive(u32 bar, bool leader) {
 
 // ---------------------------------------------------------------- producers
 
-// Where a term's tile starts in its operand, and how much of its quadrant is left from there.
+// Where a term's tile starts in its operand, and the rest of its quadrant from there.
 struct Extent { int r0, k0, rows, depth; };
 
-// An operand's tile of ROWS, dealt to 128 threads in units of two elements.
+// An operand's tile of ROWS, distributed to 128 threads in units of two elements.
 // r is the row of A or the column of B.
 template <int COUNT, Layout L, bool VECTOR, class Transform, bool SWAP> struct Loader {
     typedef Tile<COUNT, L> Place;
@@ -136,7 +136,7 @@ template <int COUNT, Layout L, bool VECTOR, class Transform, bool SWAP> struct L
     __device__ static __forceinline__ double transformed(double x, int r, int k) { return Transform::apply(x, SWAP ? k : r, SWAP ? r : k); }
 };
 
-// One operand of a product on its way: N terms.
+// One operand of a product while it is loaded: N terms.
 template <class Load, int N> struct Stream {
     typedef typename Load::Place Place;
     static constexpr bool ASYNC = N == 1 && Load::DIRECT;
@@ -146,11 +146,11 @@ template <class Load, int N> struct Stream {
     i64 sr, sk, along;  // strides of rows and of k; of the two elements of a unit
     double v[ASYNC ? 1 : N][U][2];
     int t, k;           // the chunk's first k, in the quadrant
-    u32 here;           // the first unit's place in a chunk
+    u32 here;           // the first unit's offset in a chunk
 
     __device__ __forceinline__ void next_unit(const double *&from) const {
         from += Place::ALONG_K ? Load::DOWN * sr : Load::DEEP * sk;
-        keep(from); // one pointer, not one for every unit
+        keep(from); // one pointer, not one per unit
     }
     __device__ __forceinline__ u32 place(int q) const { return here + q * (Place::ALONG_K ? Load::DOWN : Load::DEEP) * Place::PITCH; }
     __device__ __forceinline__ int r(int q) const { return Load::first_r(t) + q * Load::DOWN; }
@@ -187,7 +187,7 @@ template <class Load, int N> struct Stream {
         }
         advance();
     }
-    // Starts the loads of the chunk.
+    // Issues the loads of the chunk.
     template <bool EDGE, bool VECTOR> __device__ __forceinline__ void fetch() {
 #pragma unroll
         for (int i = 0; i < (ASYNC ? 0 : N); i++) {
@@ -211,7 +211,7 @@ template <class Load, int N> struct Stream {
         if (j >= n) return 0.0;
         return Load::transformed(v[i][q][j], e[i].r0 + r(q) + (Place::ALONG_K ? 0 : j), e[i].k0 + k + depth(q) + (Place::ALONG_K ? j : 0));
     }
-    // Sums what was fetched, and stores it.
+    // Sums the fetched terms, and stores the sums.
     template <bool EDGE, bool VECTOR, bool IDENTITY> __device__ __forceinline__ void put(u32 at, const Term *term) {
         double sum[U][2];
 #pragma unroll
@@ -227,12 +227,12 @@ template <class Load, int N> struct Stream {
     }
 };
 
-// The sums of a launch: a block takes every gridDim-th row, its producers two columns each.  What a step loads the next
-// one adds and stores, so that no producer waits for memory.
+// The sums of a launch: a block handles every gridDim-th row, its producers two columns each.  A step adds and stores
+// what the previous one loaded, so that no producer waits for memory.
 struct Sums {
     static constexpr int UNITS = 2;
     double x[UNITS][2], y[UNITS][2], factor[UNITS];
-    double *to[UNITS]; // null: nothing is held
+    double *to[UNITS]; // null: nothing was loaded
     int t, number, r, c;
 
     __device__ __forceinline__ Sums(int t) : t(t), number(0), r(blockIdx.x), c(2 * t) {
@@ -312,10 +312,10 @@ template <Layout LA, Layout LB, bool VECTOR, class TA, class TB, bool SUMS> stru
             ring.next();
             if (SUMS)
 #pragma unroll 1
-                for (int i = 0; i < CHUNKS / 2; i++) sums.step(g); // one for sixteen k: enough for products of 2048
+                for (int i = 0; i < CHUNKS / 2; i++) sums.step(g); // one per sixteen k: enough for products of 2048
         }
     }
-    // One arrival a thread, for its copies; one a warp, for its stores.
+    // One arrival per thread, for its copies; one per warp, for its stores.
     __device__ __forceinline__ void arrive(bool copies) {
         if (copies) copies_arrive(ring.at + S::OFF_FULL);
         else barrier_arrive(ring.at + S::OFF_FULL);
@@ -363,7 +363,7 @@ template <Layout LA, Layout LB, bool VECTOR, class TA, class TB, bool SUMS> stru
 
 // ---------------------------------------------------------------- consumers
 
-// Where lane (g, t) of a warp finds its fragments in a chunk, and its outputs in the tile.
+// The offsets of the fragments of lane (g, t) of a warp in a chunk, and of its outputs in the tile.
 template <Layout LA, Layout LB> struct Warp {
     typedef Tile<BM, LA> A;
     typedef Tile<BN, LB> B;
@@ -376,7 +376,7 @@ template <Layout LA, Layout LB> struct Warp {
     __device__ __forceinline__ int out_row() const { return row + g; }
     __device__ __forceinline__ int out_col() const { return col + 2 * t; }
     __device__ static constexpr int down(int m, int h) { return 16 * m + 8 * h; }
-    // element (r, k) of the tile `at` stands for, k a multiple of four
+    // element (r, k) of the tile at `at`, k a multiple of four
     template <class T> __device__ static __forceinline__ void load(double &v, u32 at, int r, int k) {
         const int chunk = k / CHUNK * T::BYTES, half = k % CHUNK;
         lds(v, T::ALONG_K ? (at ^ (half * 8)) + chunk + r * T::PITCH : at + chunk + half * T::PITCH + r * 8);
@@ -417,8 +417,8 @@ __device__ __forceinline__ void multiply_row(double (&acc)[NT][4], const double 
     }
 }
 
-// The loop everything else exists for.  On entry the first fragments are in a[0] and b[0]; on exit those of whatever
-// stage comes next.
+// The main loop.  On entry the first fragments are in a[0] and b[0]; on exit those of the
+// next stage.
 template <class W, class S, class R>
 __device__ __forceinline__ void multiply(double (&acc)[MT][NT][4], double (&a)[2][4 * PAIRS], double (&b)[TILE_B_SETS][NT][2 * PAIRS], R &ring, int stages, u32 oa, u32 ob,
                                          bool leader) {
@@ -463,9 +463,9 @@ __device__ __forceinline__ void write_back(const Arguments &g, const Target &d, 
     double *corner = g.c + (i64)(d.row * g.qm + r0) * g.c_row + d.col * g.qn + c0;
     const bool vector = !((u64)g.c & 15) && !(g.c_row & 1) && !(d.col * g.qn & 1) && (tn + 1) * BN <= cols && (tm + 1) * BM <= rows;
     const bool fin = !Epilogue::identity && d.last, read = MODE != ATOMIC && (!d.first || g.beta != 0.0);
-    const double share = d.first ? g.beta : 1.0; // of the old value
-    // One product a launch: nobody else adds to this tile meanwhile, so the L2 may do it, which takes no waiting and gives
-    // the same bits.
+    const double share = d.first ? g.beta : 1.0; // factor of the old value
+    // With one product per launch, no other block adds to this tile at the time. So the L2 can add, without waiting and
+    // with the same bits.
     const bool adds = MODE == ATOMIC || (TILE_TERMS == 1 && !d.first && !fin);
     constexpr int BATCH = TILE_MMA_K == 16 ? 1 : 2; // rows; the larger fragments leave fewer registers
     if (vector && !adds) {
@@ -473,7 +473,7 @@ __device__ __forceinline__ void write_back(const Arguments &g, const Target &d, 
         for (int m = 0; m < MT; m++)
 #pragma unroll
             for (int h0 = 0; h0 < 2; h0 += BATCH) {
-                double old[BATCH][NT][2]; // a batch of loads flies together
+                double old[BATCH][NT][2]; // a batch of loads in flight
 #pragma unroll
                 for (int h = 0; h < BATCH; h++)
 #pragma unroll
@@ -564,7 +564,7 @@ template <Layout LA, Layout LB, bool VECTOR, class TA, class TB, class Epilogue,
                         for (int i = 0; i < 4; i++) acc[m][n][i] = 0.0;
                 multiply<W, S>(acc, a, b, ring, walk.count, oa, ob, leader);
                 int item = walk.item, tm, tn;
-                keep(item); // what follows from it takes no registers in the loop above
+                keep(item); // values derived from it need no registers in the loop above
                 tile_of(g, MODE == OWNER ? item : item / g.products, tm, tn);
                 const Product &w = g.product[MODE == OWNER ? r : item % g.products];
                 for (int d = 0; d < w.nc; d++) write_back<Epilogue, MODE, W>(g, w.c[d], acc, tm, tn, t);
@@ -584,7 +584,7 @@ template <Layout LA, Layout LB, bool VECTOR, class TA, class TB, class Epilogue,
         }
         if (TERMS == 1) {
             while (feed.sums.more(g)) feed.sums.step(g);
-            feed.sums.step(g); // stores what is held
+            feed.sums.step(g); // stores the last sums
         }
         // one stage without data: the consumers load fragments one stage ahead
         barrier_wait(feed.ring.at + S::OFF_EMPTY, feed.ring.parity ^ 1);

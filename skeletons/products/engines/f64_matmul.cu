@@ -20,7 +20,7 @@
 #undef TILE_MMA_K
 #define TILE_MMA_K 8
 #endif
-#ifndef TILE_CONSUMER_REGS // so that nothing spills; what is left goes to the producers
+#ifndef TILE_CONSUMER_REGS // so that nothing spills; the producers get the rest
 #if TILE_TERMS == 2
 #define TILE_CONSUMER_REGS 192
 #else

@@ -1,8 +1,8 @@
-// What the float64 engine needs beside f32_ptx.cuh: sixteen- and eight-byte accesses of doubles,
-// asynchronous copies, DMMA.  One instruction a function, so that an emulation on a CPU
-// can stand in for this file (tests/cuda/emulation).
+// The float64 engine's additions to f32_ptx.cuh: sixteen- and eight-byte accesses of doubles,
+// asynchronous copies, DMMA.  One instruction per function, so that an emulation on a CPU
+// can replace this file (tests/cuda/emulation).
 //
-// sm_90a has everything; sm_80 neither the large DMMA shapes (made of m8n8k4), nor try_wait,
+// sm_90a has all of them; sm_80 lacks the large DMMA shapes (composed of m8n8k4), try_wait and
 // setmaxnreg.
 #pragma once
 #include "f32_ptx.cuh"
@@ -27,21 +27,21 @@ __device__ __forceinline__ void sts(u32 at, const double (&v)[2]) { asm volatile
 
 // ---------------------------------------------------------------- asynchronous copies
 
-// `bytes` from global memory, zeros for the rest of sixteen (or eight).
+// Copies `bytes` from global memory, and zero-fills the rest of sixteen (or eight).
 __device__ __forceinline__ void copy16(u32 to, const double *from, u32 bytes) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
 __device__ __forceinline__ void copy8(u32 to, const double *from, u32 bytes) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
-// One arrival of this thread at `bar`, when all copies that it started have landed.
+// One arrival of this thread at `bar` once all copies that it started have completed.
 __device__ __forceinline__ void copies_arrive(u32 bar) { asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(bar) : "memory"); }
 
 // ---------------------------------------------------------------- global memory
 
 __device__ __forceinline__ void ldg(double (&v)[2], const double *p) { asm volatile("ld.global.nc.v2.f64 {%0,%1}, [%2];" : "=d"(v[0]), "=d"(v[1]) : "l"(p)); }
 __device__ __forceinline__ void ldg(double &v, const double *p) { asm volatile("ld.global.nc.f64 %0, [%1];" : "=d"(v) : "l"(p)); }
-// From the L2: what other blocks wrote.
+// From the L2, where other blocks write.
 __device__ __forceinline__ void ldcg(double (&v)[2], const double *p) {
     asm volatile("ld.global.cg.v2.f64 {%0,%1}, [%2];" : "=d"(v[0]), "=d"(v[1]) : "l"(p) : "memory");
 }
@@ -86,7 +86,7 @@ __device__ __forceinline__ void mma_k16(double (&c)[4], const double *a, const d
 
 // ---------------------------------------------------------------- registers
 
-// What is computed from x afterwards is computed there, not held in registers through the loops before.
+// Values computed from x afterwards are computed there, instead of kept in registers during the loops before.
 __device__ __forceinline__ void keep(int &x) { asm volatile("" : "+r"(x)); }
 __device__ __forceinline__ void keep(const double *&x) { asm volatile("" : "+l"(x)); }
 

@@ -1,5 +1,5 @@
-// The outer level of a two-level float64 product: out = x + f y, as f32_sum.cu; a thread takes two
-// columns.  out is [rows, pitch] with pitch even; vector: x, y and their pitches are sixteen-byte
+// The outer level of a two-level float64 product: out = x + f y, as in f32_sum.cu; a thread handles
+// two columns.  out is [rows, pitch] with pitch even; vector: x, y and their pitches are sixteen-byte
 // aligned.
 typedef long long i64;
 

@@ -8,15 +8,15 @@
 // unsigned integers are the same modulo 2^32.)
 //
 // Blocks, ring and executions as in the other engines (f64_engine.cuh).  Two consumer warpgroups own
-// 64 x 128 outputs each.  Four accumulators a result, one a weight, would fill the registers of a
-// multiprocessor, so within every stage (64 k) the weights are gathered as Horner does:
+// 64 x 128 outputs each.  Four accumulators per result, one for each weight, would fill the registers
+// of a multiprocessor, so every stage (64 k) combines the weights by Horner's rule:
 //   temp = S3;  temp = 2^8 temp + S2;  temp = 2^8 temp + S1;  total += S0 + 2^8 temp
-// which costs 192 shifts and additions a thread and stage beside 20 wgmma of 64 x 128 x 32; while one
-// warpgroup shifts, the other multiplies.
+// which costs 192 shifts and additions per thread and stage, next to 20 wgmma of 64 x 128 x 32; while
+// one warpgroup shifts, the other multiplies.
 //
-// The four producer warps split integers into limbs on the way: a 4 x 4 transposition of bytes is
-// eight PRMTs.  A limb's plane in shared memory is K-major without swizzle, [16 k][row][16 bytes]:
-// what a warp stores, and every core matrix that wgmma reads, are 128 consecutive bytes.
+// The four producer warps split integers into limbs as they load them: a 4 x 4 transposition of
+// bytes is eight PRMTs.  A limb's plane in shared memory is K-major without swizzle, [16 k][row][16
+// bytes]: each store of a warp, and every core matrix that wgmma reads, is 128 consecutive bytes.
 #pragma once
 #include "i32_ptx.cuh"
 #include "tile_work.cuh"
@@ -43,7 +43,7 @@ constexpr int CONSUMER_REGS = TILE_CONSUMER_REGS, PRODUCER_REGS = 504 - 2 * CONS
 constexpr int STAGES = TILE_STAGES, SHARED_BYTES = STAGES * STAGE;
 constexpr int ARRIVALS_PER_WARP = TILE_EVERY_LANE_ARRIVES ? 32 : 1;
 
-// As in f32_engine.cuh: the first term of an operand has coefficient 1, quadrants outside read as zero.
+// As in f32_engine.cuh: the first term of an operand has coefficient 1, elements outside quadrants are zero.
 struct Term { int row, col; int factor; };
 struct Target { int row, col; int factor; int first, last; };
 struct Product { int na, nb, nc, pad; Term a[2], b[2]; Target c[4]; };
@@ -71,12 +71,12 @@ __device__ __forceinline__ void warp_arrive(u32 bar, bool leader) {
 
 // ---------------------------------------------------------------- producers
 
-// One operand: 128 rows of A, or columns of B.  A thread takes sixteen integers of every column of sixteen k: all of
-// one row (rows contiguous: neighbours read neighbours), or four k of four rows.
+// One operand: 128 rows of A, or columns of B.  A thread handles sixteen integers of every column of sixteen k: all
+// of one row (if rows are contiguous: neighbours read neighbours), or four k of four rows.
 template <Layout L, bool VECTOR, class Transform, bool SWAP, int N> struct Operand {
     static constexpr bool ONE_ROW = L == R_CONTIGUOUS;
     static constexpr int AHEAD = N == 1 ? 2 : 1; // columns whose loads are in flight
-    const int *p[N];        // of this thread's first element of the column that is fetched next
+    const int *p[N];        // this thread's first element of the next column
     int r0[N], k0[N], rows[N], depth[N];
     i64 sr, sk;
     int v[AHEAD][N][16];
@@ -100,7 +100,7 @@ template <Layout L, bool VECTOR, class Transform, bool SWAP, int N> struct Opera
                         if (!EDGE || (row(q + j) < rows[n] && k + deep(q + j) < depth[n])) ldg(x[q + j], ONE_ROW ? from : from + j * (L == K_CONTIGUOUS ? 1 : sk));
                         if (ONE_ROW) {
                             from += sk;
-                            keep(from); // one pointer, not one for every element
+                            keep(from); // one pointer, not one per element
                         }
                     }
                 }
@@ -121,7 +121,7 @@ template <Layout L, bool VECTOR, class Transform, bool SWAP, int N> struct Opera
         }
         k += 16;
     }
-    // The four limbs of a column, to `at` and the planes behind it.
+    // Stores the four limbs of a column, to `at` and the planes after it.
     template <int SLOT> __device__ __forceinline__ void put(u32 at, const Term *term) {
         u32 limb[4][LIMBS]; // [four k][limb]
 #pragma unroll
@@ -284,7 +284,7 @@ __device__ __forceinline__ void write_back(const Arguments &g, const Target &d, 
         int *line = corner + 8 * h * g.c_row;
 #pragma unroll
         for (int j0 = 0; j0 < 16; j0 += 4) {
-            int old[8]; // a batch of loads flies together
+            int old[8]; // a batch of loads in flight
 #pragma unroll
             for (int i = 0; i < 8; i++) {
                 const int across = 8 * (j0 + i / 2) + i % 2;

@@ -1,4 +1,4 @@
-// What the u8-limb engine needs beside f32_ptx.cuh and f64_ptx.cuh: wgmma on unsigned bytes
+// The u8-limb engine's additions to f32_ptx.cuh and f64_ptx.cuh: wgmma on unsigned bytes
 // (sm_90a), byte permutation, integer accesses.
 #pragma once
 #include "f64_ptx.cuh"
@@ -8,8 +8,8 @@ namespace tile {
 // ---------------------------------------------------------------- wgmma
 
 // A matrix of bytes in shared memory, both operands K-major, no swizzle: core matrices of eight rows
-// of sixteen bytes lie together; `along_k` bytes from one to the next sixteen k, `down` bytes to the
-// next eight rows.
+// of sixteen bytes are contiguous; `along_k` bytes to the next sixteen k, `down` bytes to the next
+// eight rows.
 __device__ __forceinline__ u64 descriptor(u32 at, u32 along_k, u32 down) {
     return (u64)((at & 0x3FFFF) >> 4) | (u64)(along_k >> 4) << 16 | (u64)(down >> 4) << 32;
 }
@@ -28,11 +28,11 @@ __device__ __forceinline__ void mma_u8(int (&d)[64], u64 a, u64 b, int add) {
         : "l"(a), "l"(b), "r"(add));
 #undef TILE_D8
 }
-// Before the first mma_u8, and after registers that one uses were touched by anything else.
+// Required before the first mma_u8, and after any other access to the registers of one.
 __device__ __forceinline__ void mma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void mma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int N> __device__ __forceinline__ void mma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
-// What this thread stored to shared memory may be read by wgmma.
+// Makes this thread's stores to shared memory visible to wgmma.
 __device__ __forceinline__ void stores_visible() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 // Keeps the compiler from moving uses of d across a wait.
 __device__ __forceinline__ void pin(int (&d)[64]) {

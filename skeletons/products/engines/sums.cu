@@ -1,18 +1,18 @@
-// Sums of blocks that are all of one shape, in one pass: every matrix that occurs is read once,
-// every result written once.  A thread has the same place of all of them, and reads everything
-// before it writes: results may be among what is read.
+// Sums of blocks of one shape, in one pass: every matrix is read once, every result written once.
+// A thread handles the same element of all matrices, and reads all before it writes: results may
+// alias inputs.
 //
-// In front of this text stand: ELEMENT in memory, NUMBER that is computed in (with +, -, *; integers
-// wrap, so they are unsigned), READ and WRITTEN matrices, and SUMS, which makes y[0], y[1], … from x[0],
-// x[1], … .
+// Defined before this text: ELEMENT, the type in memory, NUMBER, the type of the arithmetic (+, -, *;
+// integers wrap, so they are unsigned), READ and WRITTEN, the numbers of matrices, and SUMS, which
+// computes y[0], y[1], … from x[0], x[1], … .
 typedef long long i64;
 
 struct Matrix { ELEMENT *p; i64 down, across; };  // strides in elements
 struct Arguments {
     Matrix read[READ], written[WRITTEN];
-    unsigned rows, cols;   // cols: sixteen bytes each where there is `vector`, else elements
-    unsigned wide;         // log2 of the threads of a block that stand beside each other
-    unsigned vector;       // all rows start on sixteen bytes, their elements side by side
+    unsigned rows, cols;   // cols: in units of sixteen bytes if `vector`, else in elements
+    unsigned wide;         // log2 of the threads of a block along a row
+    unsigned vector;       // all rows are contiguous and start on sixteen bytes
 };
 
 static constexpr int MANY = sizeof(ELEMENT) < 16 ? 16 / sizeof(ELEMENT) : 1;

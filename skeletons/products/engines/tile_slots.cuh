@@ -1,6 +1,6 @@
 #pragma once
-// What the macros of a product kernel are if nobody says otherwise: one plain product of row-major
-// operands, nothing fused.  The names they stand for are the engine's.
+// Defaults of the macros of a product kernel: one plain product of row-major operands, nothing fused.
+// Their values name parts of the engine.
 #ifndef TILE_TERMS
 #define TILE_TERMS 1
 #endif

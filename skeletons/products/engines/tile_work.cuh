@@ -1,25 +1,25 @@
-// How the tile engines deal out work: shared by f64_engine.cuh and i32_engine.cuh.
+// How the tile engines distribute their work: shared by f64_engine.cuh and i32_engine.cuh.
 // Needs f32_ptx.cuh's types and `keep` (f64_ptx.cuh).
 #pragma once
 
 namespace tile {
 
-// Fused producers and consumers.  `apply(x, i, k)` sees the element's own indices in the whole
-// operand; `finish(x, i, j, extra)` the finished value of C(i, j) and the words of the launch.
+// Fused producers and consumers.  `apply(x, i, k)` gets an element and its indices in the complete
+// operand; `finish(x, i, j, extra)` gets the final value of C(i, j) and the words of the launch.
 struct Plain {
     static constexpr bool identity = true;
     template <class T> __device__ static __forceinline__ T apply(T x, int, int) { return x; }
     template <class T> __device__ static __forceinline__ T finish(T x, int, int, const u64 *) { return x; }
 };
 
-enum Layout { K_CONTIGUOUS, R_CONTIGUOUS, STRIDED }; // which index of the tile walks memory in steps of one
+enum Layout { K_CONTIGUOUS, R_CONTIGUOUS, STRIDED }; // the index of the tile along which memory is contiguous
 // OWNER: a block computes all products of its tile, in order: deterministic, beta and epilogue fused.
-// ATOMIC: the work is a list of (tile, product) dealt out in waves; what would be the last, partly filled waves is
-// cut along k into equal shares.  C, scaled by beta beforehand, is added to in the L2.
+// ATOMIC: the items are (tile, product) pairs, distributed in waves; those of the last, partial waves are cut along k
+// into equal shares.  Products are added to C, which is scaled by beta beforehand, in the L2.
 enum Mode { OWNER, ATOMIC };
 
-// Groups of g.group tile rows, walked column by column: the blocks that run together share a nearly square part of A
-// and B in the L2.
+// Groups of g.group tile rows, visited column by column: concurrent blocks share a nearly square part of A and B in the
+// L2.
 template <class Arguments> __device__ __forceinline__ void tile_of(const Arguments &g, int t, int &tm, int &tn) {
     int per = g.group * g.tiles_n, band = t / per, first = band * g.group;
     int rows = min(g.group, g.tiles_m - first), in = t - band * per;
@@ -27,13 +27,13 @@ template <class Arguments> __device__ __forceinline__ void tile_of(const Argumen
     tn = in / rows;
 }
 
-// What a block does, in order: the same sequence for its producers and consumers.
+// The items of a block, in order: the same sequence for its producers and consumers.
 template <Mode MODE, class Arguments> struct Walk {
     int item, from, count; // the item and its stages
-    int unit;              // but for OWNER: position in this worker's share, counted in stages behind the last whole wave
+    int unit;              // except OWNER: position in this worker's share, in stages after the last full wave
     __device__ static __forceinline__ int workers() { return (int)gridDim.x; }
     __device__ static __forceinline__ int worker() { return (int)blockIdx.x; }
-    __device__ static __forceinline__ int whole(const Arguments &g) { // items dealt in whole waves
+    __device__ static __forceinline__ int whole(const Arguments &g) { // items distributed in full waves
         int waves = g.items / workers();
         return (g.items % workers() ? max(waves - 1, 0) : waves) * workers();
     }
@@ -47,7 +47,7 @@ template <Mode MODE, class Arguments> struct Walk {
         item += workers();
         if (MODE == OWNER) return item < g.items;
         int after = worker() + 1;
-        keep(after); // the consumers have no registers for what is needed once an item
+        keep(after); // recomputed per item: consumers have no registers to keep it
         const int dealt = whole(g), left = share(g, stages, after) - unit;
         if (item < dealt) return true;
         if (left <= 0) return false;
