@@ -25,7 +25,7 @@ CELLS = 1 << 20
 
 
 def with_inner(points: Points, inner: Sequence[int], iterations: int | None = None) -> Points:
-    """Points of the outputs with every index of the inner axes, or the first `iterations` each."""
+    """Points of the outputs with all indices of the inner axes, or the first `iterations`."""
     counts = [max(n if iterations is None else min(n, iterations), 0) for n in inner]
     if not counts:
         return points
@@ -189,7 +189,7 @@ def columns(extents: Sequence[int], width: int) -> tuple[Points, Points]:
 
 def column_loads(kernel: KernelMaps, width: int, line: int) -> int:
     """M_loads, counted: lines of `line` bytes read in total if every column of `width` outputs
-    starts with an empty cache that holds what `column_cache` says.
+    starts with an empty cache of the capacity that `column_cache` computes.
 
     Maps of one array are counted separately if their linear parts differ.  Each data-dependent read
     counts as a load.

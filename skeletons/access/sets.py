@@ -48,7 +48,7 @@ class Cache:
         return min(self.sets, page // LINE)
 
 
-def occupied(maps: Sequence[Map], low: Points, high: Points, piece: int, inner: Sequence[int],
+def occupied(maps: Sequence[Map], low: Points, high: Points, chunk: int, inner: Sequence[int],
              cache: Cache) -> tuple[float, float]:  # fmt: skip
     """Bytes of all distinct chunks that boxes of outputs touch (`union_lines`), and the cache size
     that keeps them: more than the bytes if one of the arrays maps to few sets."""
@@ -57,7 +57,7 @@ def occupied(maps: Sequence[Map], low: Points, high: Points, piece: int, inner: 
         arrays = list(same)
         boxes = [array_boxes(p, low, high, inner) for m in arrays for p in m.parts]
         begin, end = (np.concatenate([b[k] for b in boxes]) for k in (0, 1))
-        bytes_ = union(arrays[0], begin, end, piece) * piece
+        bytes_ = union(arrays[0], begin, end, chunk) * chunk
         total += bytes_
         if cache.ways and bytes_ > LINE * cache.ways:
             crowded = max(crowded, bytes_ * (1 / share(arrays[0], begin, end, cache) - 1))

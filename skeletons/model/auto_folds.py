@@ -95,7 +95,7 @@ class FoldDecider:
 
 
 def reads_once(kernel: KernelMaps) -> bool:
-    """Whether each index of an array is read by one element of a fold only."""
+    """Whether no two elements of a fold read the same array element."""
     extents = (*kernel.outputs, *kernel.inner)
     return all(
         m.kind == "affine"

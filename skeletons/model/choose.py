@@ -100,7 +100,7 @@ def least(predictions: Sequence[Prediction]) -> Prediction:
 
 def candidates(kernel: KernelMaps, given: Schedule | None, gpu: bool, crowding: bool = False
                ) -> list[Schedule | None]:  # fmt: skip
-    """The schedules worth a prediction: first the plain one, then fillings of its open layers.
+    """The schedules worth a prediction: first the plain one, then those that fill its open layers.
 
     `crowding`: stores on a CPU evict each other's lines."""
     height, width = kernel.outputs[-2:]

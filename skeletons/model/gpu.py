@@ -100,8 +100,8 @@ CONTENDED = 0.86
 #: 4096 squared, blocks of 8 × 32: 22.8 ms row by row, 17.5 in columns of 512).
 FROM_DRAM = 50.0
 #: … for every doubling of the rows of an array that are read all over the device at the same time,
-#: each at its own position, from one a multiprocessor on (A·B of 2048 squared, blocks of 8 × 32:
-#: 136 rows 2.22 ms, 264 to 528 2.30, 1056 2.32, all 2.39, with fewer sectors from L2).
+#: each at its own position, starting from one per multiprocessor (A·B of 2048 squared, blocks of
+#: 8 × 32: 136 rows 2.22 ms, 264 to 528 2.30, 1056 2.32, all 2.39, with fewer sectors from L2).
 APART_ROWS = 7.0
 #: Additional cycles of an iteration if a thread interleaves several loops.
 APIECE = 110.0
@@ -123,8 +123,8 @@ APART = 0.002
 #: compute (columns of 128 and 256, of which one or a part of one is resident, take 83.4 us, those
 #: of 32 81.0; but squares along Hilbert's curve 80.2).
 UNMIXED = 0.024
-#: Cycles between dependent instructions of such a loop, twice that for doubles: a few warps leave
-#: idle slots (counted, for doubles: 9.0).
+#: Cycles between dependent instructions of such a loop, twice that for doubles: if there are few
+#: warps, slots remain idle (counted, for doubles: 9.0).
 DEPENDENT = 4.5
 #: Distributes the blocks of a multiprocessor over the ids of a wave: coprime to most grids.
 SCATTER = 53

@@ -138,15 +138,15 @@ def predict(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings, way
 
 def _from_dram(kernel: KernelMaps, form: Form, device: Ceilings, rough: bool) -> float:
     """Bytes to and from DRAM: on a GPU, two sectors at a time."""
-    piece = 64
+    chunk = 64
     if rough:
-        return least_bytes(kernel, piece)
+        return least_bytes(kernel, chunk)
     step = form.ids * (gpu.resident(form) * device.units if device.gpu else 1)
     positions = POSITIONS if device.gpu else POSITIONS[:1]
-    found = fetched(kernel, form.walk, step, Cache(device.shared), piece, positions)
+    found = fetched(kernel, form.walk, step, Cache(device.shared), chunk, positions)
     if not device.gpu:
-        return found + _random(kernel, device.shared, piece)
-    return found + _random(kernel, device.shared, piece, AT_RANDOM, _along(form.walk, step))
+        return found + _random(kernel, device.shared, chunk)
+    return found + _random(kernel, device.shared, chunk, AT_RANDOM, _along(form.walk, step))
 
 
 def _along(walk: Walk, step: int) -> int:
@@ -185,19 +185,19 @@ def footprints(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings, 
 # --- memory traffic ----------------------------------------------------------------------------
 
 
-def least_bytes(kernel: KernelMaps, piece: int) -> float:
+def least_bytes(kernel: KernelMaps, chunk: int) -> float:
     """Bytes of all distinct chunks that a kernel touches, which no cache avoids."""
-    found = kernel.memo.get(piece)
+    found = kernel.memo.get(chunk)
     if found is None:
         low = np.zeros((1, len(kernel.outputs)), np.int64)
         high = np.array([kernel.outputs], np.int64)
         planned = [m for m in kernel.maps if m.kind != DATA]
-        found = union_lines(planned, low, high, piece, kernel.inner) * piece
-        kernel.memo[piece] = found
+        found = union_lines(planned, low, high, chunk, kernel.inner) * chunk
+        kernel.memo[chunk] = found
     return found
 
 
-def fetched(kernel: KernelMaps, walk: Walk, step: int, cache: Cache, piece: int,
+def fetched(kernel: KernelMaps, walk: Walk, step: int, cache: Cache, chunk: int,
             positions: Sequence[float] = POSITIONS[:1]) -> float:  # fmt: skip
     """Bytes fetched in total if `step` ids are resident at a time and a cache keeps what fits;
     windows are sampled at `positions`, fractions of the domain.
@@ -212,9 +212,9 @@ def fetched(kernel: KernelMaps, walk: Walk, step: int, cache: Cache, piece: int,
     inner = kernel.inner
     steps = walk.size / step
     if cache.ways or walk.domain != kernel.outputs:
-        least, needed = occupied(maps, *walk.whole(), piece, inner, cache)
+        least, needed = occupied(maps, *walk.whole(), chunk, inner, cache)
     else:
-        least = needed = least_bytes(kernel, piece)
+        least = needed = least_bytes(kernel, chunk)
     if steps <= 1 or needed <= cache.size:
         return least
 
@@ -226,7 +226,7 @@ def fetched(kernel: KernelMaps, walk: Walk, step: int, cache: Cache, piece: int,
             start = min(walk.at(part), max(walk.size - count * step, 0))
             low, high = walk.boxes(start, count * step)
             outputs = float((high - low).prod(1).sum()) / math.prod(walk.domain)
-            spans.append((*occupied(maps, low, high, piece, inner, cache), outputs))
+            spans.append((*occupied(maps, low, high, chunk, inner, cache), outputs))
         touch, need, part = np.mean(spans, 0)
         return float(touch), float(need), float(part)
 
@@ -248,7 +248,7 @@ def fetched(kernel: KernelMaps, walk: Walk, step: int, cache: Cache, piece: int,
     return least
 
 
-def _random(kernel: KernelMaps, capacity: float, piece: int, slowdown: float = 1.0,
+def _random(kernel: KernelMaps, capacity: float, chunk: int, slowdown: float = 1.0,
             along: float = math.inf) -> float:  # fmt: skip
     """Bytes that data-dependent accesses fetch: a chunk each, unless the array fits; chunks that
     are scattered take `slowdown` times as long; `along`: contiguous outputs that are computed
@@ -260,13 +260,13 @@ def _random(kernel: KernelMaps, capacity: float, piece: int, slowdown: float = 1
             missing = max(0.0, 1 - capacity / max(m.size, 1))
             slower = slowdown
             if m.rows:  # neighbours are contiguous
-                count *= m.element / piece
+                count *= m.element / chunk
                 slower = 1.0
-                if along * m.element < min(piece, m.shape[-1] * m.element) and missing:
+                if along * m.element < min(chunk, m.shape[-1] * m.element) and missing:
                     # Parts of chunks: the other parts are used after all rows have been visited.
-                    count *= piece / (along * m.element)
+                    count *= chunk / (along * m.element)
                     missing, slower = 1.0, slowdown
-            total += count * piece * slower * missing + min(m.size, count * piece) * (1 - missing)
+            total += count * chunk * slower * missing + min(m.size, count * chunk) * (1 - missing)
     return total
 
 

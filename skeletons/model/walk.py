@@ -30,7 +30,7 @@ BOXES = 1024
 #: Ids of an order that are sampled for those inside the domain.
 LOOKS = 1024
 #: Chunks that a long range of ids is cut into.
-PIECES = 128
+CHUNKS = 128
 
 
 @dataclass(frozen=True)
@@ -96,32 +96,32 @@ class Walk:
     def boxes(self, start: int | Points, length: int) -> tuple[Points, Points]:
         """Half-open boxes that cover the ids [start, start + length) of one or several starts."""
         starts = np.atleast_1d(np.asarray(start, np.int64))
-        piece = self._piece(length, len(starts))
-        starts = starts - starts % piece
-        begins = (starts[:, None] + np.arange(0, length, piece)).reshape(-1)
+        chunk = self._chunk(length, len(starts))
+        starts = starts - starts % chunk
+        begins = (starts[:, None] + np.arange(0, length, chunk)).reshape(-1)
         begins = begins[begins < self.size]
         extents, unit = np.array(self.domain, np.int64), np.array(self.unit, np.int64)
         found: list[tuple[Points, Points]] = []
         for left in range(SPLITS, -1, -1):
-            points = self.origins(begins[:, None] + _samples(piece, self.run))
+            points = self.origins(begins[:, None] + _samples(chunk, self.run))
             low, high = points.min(1), points.max(1) + unit
             # The box is right if it has as many units as the chunk has ids.
             units = ((high - low) // unit).prod(1)
-            poor = (units > MOST * piece) | (units * MOST < piece)
-            if piece == 1 or not left or not 0 < np.count_nonzero(poor) <= BOXES:
+            poor = (units > MOST * chunk) | (units * MOST < chunk)
+            if chunk == 1 or not left or not 0 < np.count_nonzero(poor) <= BOXES:
                 found.append((low, high))
                 break
             found.append((low[~poor], high[~poor]))
-            parts = np.arange(0, piece, -(-piece // 4))
-            begins, piece = (begins[poor][:, None] + parts).reshape(-1), -(-piece // 4)
+            parts = np.arange(0, chunk, -(-chunk // 4))
+            begins, chunk = (begins[poor][:, None] + parts).reshape(-1), -(-chunk // 4)
             begins = begins[begins < self.size]
         low, high = (np.concatenate([f[k] for f in found]) for k in (0, 1))
         inside = (low < extents).all(1)
         low, high = low[inside], np.minimum(high[inside], extents)
         return (low, high) if len(low) else (np.zeros((1, len(extents)), np.int64), unit[None, :])
 
-    def _piece(self, length: int, starts: int) -> int:
-        wanted = max(length * starts // PIECES, 1)
+    def _chunk(self, length: int, starts: int) -> int:
+        wanted = max(length * starts // CHUNKS, 1)
         if wanted <= 1:
             return 1
         run = self.run
@@ -139,11 +139,11 @@ class Walk:
 
 
 @lru_cache(maxsize=256)
-def _samples(piece: int, run: int | None) -> Points:
+def _samples(chunk: int, run: int | None) -> Points:
     """The sampled ids of a chunk: many for an order without runs; else a few and the end of the
     first run (every second row of a zigzag begins where the one before ends)."""
-    spread = np.linspace(0, piece - 1, min(CURVE if run is None else SAMPLES, piece))
-    found: Points = np.unique(np.append(spread.astype(np.int64), min(run or piece, piece) - 1))
+    spread = np.linspace(0, chunk - 1, min(CURVE if run is None else SAMPLES, chunk))
+    found: Points = np.unique(np.append(spread.astype(np.int64), min(run or chunk, chunk) - 1))
     found.flags.writeable = False
     return found
 

@@ -83,7 +83,7 @@ class Lanes(Layer):
 
 
 class Stage(Layer):
-    """Stages what a block reads more than once in shared memory: neighbours, transposed reads.
+    """Stages in shared memory what a block reads more than once: neighbours, transposed reads.
 
     It makes an order visit blocks, of 8 x 32 elements unless there is a ``Block``. It has no effect
     on a CPU, where the caches do this.

@@ -36,7 +36,7 @@ def evaluate(order: Order, shape: Sequence[int]) -> NDArray[np.int64]:
 def inverse_table(order: Order, shape: Sequence[int]) -> NDArray[np.int64]:
     """An array of extents ``shape``: the id that visits each element (counting skipped ids).
 
-    Raises ``ScheduleError`` when the order is no bijection on ``shape``.
+    Raises ``ScheduleError`` when the order is not a bijection on ``shape``.
 
     >>> from treadle.skeletons.schedules import Column
     >>> inverse_table(Column(1), (2, 2)).tolist()
@@ -133,7 +133,7 @@ def ascends(order: Order, ndim: int) -> bool:
 
 @kept_with(1)
 def pieces_of_a_warp(order: Order) -> int:
-    """The number of row segments that the elements of 32 consecutive ids fall into, at most.
+    """The most row segments that the elements of 32 consecutive ids fall into.
 
     Tested on the first ids of a plane of 256 x 256; 0 for an order that does not fit it. On a GPU
     each segment costs an L1 transaction, where one would be enough.
@@ -298,8 +298,8 @@ def _refuse_outside(
     if wrong.any():
         i = int(np.argmax(wrong))
         raise ScheduleError(
-            f"{order!r} is no bijection on {extents}: id {i} visits {tuple(points[i].tolist())}, "
-            "which is outside.",
+            f"{order!r} is not a bijection on {extents}: id {i} visits "
+            f"{tuple(points[i].tolist())}, which is outside.",
             hint="An order with ids to be skipped defines linear_size(self, shape)."
             if order.dense
             else None,
@@ -318,8 +318,8 @@ def _refuse_collision(
     earlier = int(np.argmax(places == places[later]))
     point = tuple(int(c) for c in np.unravel_index(places[later], extents))
     raise ScheduleError(
-        f"{order!r} is no bijection on {extents}: ids {ids[earlier]} and {ids[later]} both visit "
-        f"{point}."
+        f"{order!r} is not a bijection on {extents}: ids {ids[earlier]} and {ids[later]} both "
+        f"visit {point}."
     )
 
 
@@ -327,4 +327,4 @@ def _refuse_gap(order: Order, extents: tuple[int, ...], table: NDArray[np.int64]
     gaps = table < 0
     if gaps.any():
         point = tuple(int(c) for c in np.unravel_index(int(np.argmax(gaps)), extents))
-        raise ScheduleError(f"{order!r} is no bijection on {extents}: no id visits {point}.")
+        raise ScheduleError(f"{order!r} is not a bijection on {extents}: no id visits {point}.")

@@ -82,7 +82,7 @@ def _by_array(arrays: object) -> tuple[tuple[str, str], ...]:
         ) from None
     for name in pairs:
         if not isinstance(name, str):
-            raise ScheduleTypeError(f"Hints: arrays are called by name, got {name!r}.")
+            raise ScheduleTypeError(f"Hints: names of arrays are strings, got {name!r}.")
     return tuple(
         sorted((k, choice(v, POLICIES, Hints, f"arrays[{k!r}]")) for k, v in pairs.items())
     )

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 class Layer:
     """One layer of a schedule: an immutable, hashable, printable value.
 
-    ``slot`` names the question that the layer answers; a schedule has at most one answer to
-    each (schedules.md, section 1). A layer stands for the schedule that has only this layer.
+    ``slot`` names the kind of the layer; a schedule has at most one layer of each kind
+    (schedules.md, section 1). A layer stands for the schedule that has only this layer.
 
     >>> class Depth(Layer):
     ...     slot = "depth"
@@ -54,7 +54,7 @@ class Layer:
 
     @classmethod
     def from_arguments(cls, arguments: Mapping[str, Any]) -> Self:
-        """The value whose ``arguments()`` are these."""
+        """The inverse of ``arguments``: the value that has them."""
         return cls(**arguments)
 
     def _finish(self) -> None:

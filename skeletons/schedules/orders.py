@@ -62,10 +62,10 @@ class Order(Layer):
         for field in dataclasses.fields(self):
             if field.type in (int, "int"):
                 integer(self, field.name, None)
-                if getattr(self, field.name) < 1 and not self._can_begin():
+                if getattr(self, field.name) < 1 and not self._can_evaluate():
                     integer(self, field.name)
 
-    def _can_begin(self) -> bool:
+    def _can_evaluate(self) -> bool:
         """Whether the order can be evaluated at id 0 of some small shapes; False if a length of 0
         makes it divide by zero, for example."""
         for shape in ((6,), (2, 3), (1, 2, 3)):
@@ -219,7 +219,7 @@ class ZigZag(PlaneOrder):
     """Columns of ``width`` elements whose odd rows are walked backwards (Prasetya 2021, 4.1).
 
     On odd rows position ``x`` of a column ``t`` wide goes to ``t - 1 - x`` (the paper's ``t - x``
-    is off by one and no bijection).
+    is off by one, so not a bijection).
 
     >>> [ZigZag(2).coordinates(i, (2, 3)) for i in range(6)]
     [(0, 0), (0, 1), (1, 1), (1, 0), (0, 2), (1, 2)]

@@ -53,7 +53,7 @@ def require_bijection(order: Order, ndim: int) -> None:
     try:
         _try_small_shapes(order, ndim)
     except ScheduleError as error:
-        # A PlaneOrder is meant for every rank, right or wrong.
+        # A PlaneOrder accepts every rank, correct or not.
         ranks = () if isinstance(order, PlaneOrder) else (1, 2, 3, 4)
         others = [n for n in ranks if n != ndim and _is_for(order, n)]
         if not _can_be_called(order, ndim):  # so there are no visits to explain
@@ -64,9 +64,9 @@ def require_bijection(order: Order, ndim: int) -> None:
             error,
             order,
             "shape",
-            "; every order is first tried on a few small shapes",
-            "\nOne for powers of two, say, visits the shape around: linear_size(self, shape) is "
-            "the number of its ids, and those outside are skipped.",
+            "; every order is first tested on a few small shapes",
+            "\nAn order for powers of two, for example, visits the enclosing shape: "
+            "linear_size(self, shape) is the number of its ids, and those outside are skipped.",
         ) from error.__cause__
 
 
@@ -143,7 +143,7 @@ def _is_for(order: Order, ndim: int) -> bool:
 
 
 def _can_be_called(order: Order, ndim: int) -> bool:
-    """Whether ``coordinates`` returns one coordinate per axis, right or wrong."""
+    """Whether ``coordinates`` returns one coordinate per axis, correct or not."""
     try:
         for shape in _small_shapes(ndim):
             all_points(order, shape)
@@ -170,8 +170,8 @@ def _explained(error: ScheduleError, order: Order, shape: str, more: str = "", c
                ) -> ScheduleError:  # fmt: skip
     """The error for a user who did not call ``check``."""
     hint = (
-        "An order is a bijection: it visits every element (beside a Block: every block) exactly "
-        f"once. td.schedule.check({order!r}, {shape}) says where it does not.{cure}"
+        "An order is a bijection: it visits every element (with a Block: every block) exactly "
+        f"once. td.schedule.check({order!r}, {shape}) reports where it does not.{cure}"
     )
     return type(error)(
         f"{error.message.removesuffix('.')}{more}.",

@@ -174,7 +174,7 @@ def _covered(
         ) from None
     if any(extent % size for extent, size in zip(covered, outputs, strict=True)):
         raise ScheduleError(
-            f"blocks of {covered} are not made of whole threads of {outputs} outputs.",
+            f"blocks of {covered} elements are not multiples of a thread's {outputs} outputs.",
             hint="Choose extents of the block that are multiples of the outputs per thread.",
         )
     return covered

@@ -215,7 +215,7 @@ def as_schedule(value: object) -> Schedule:
 
 def _of_layer(layer: Layer) -> Schedule:
     if layer.slot not in SLOTS:
-        raise ScheduleTypeError(f"{layer!r} is no layer of a schedule: {', '.join(SLOTS)}.")
+        raise ScheduleTypeError(f"{layer!r} is not a layer of a schedule: {', '.join(SLOTS)}.")
     return _from_layers({layer.slot: layer})
 
 
@@ -231,17 +231,17 @@ def shown(value: object) -> str:
 
     >>> from treadle.skeletons.schedules import Block, Table
     >>> shown(Table(range(100)) | Block(32))
-    'Table(… 100 places …) | Block(32)'
+    'Table(… 100 entries …) | Block(32)'
     """
     return " | ".join(map(_short, as_schedule(value).layers)) or repr(Auto())
 
 
 def _short(layer: Layer) -> str:
-    text, places = repr(layer), getattr(layer, "ids", None)
+    text, ids = repr(layer), getattr(layer, "ids", None)
     if len(text) <= _LONG:
         return text
-    held = text[:_KEPT] if places is None else f"{type(layer).__name__}(… {len(places):,} places"
-    return f"{held} …)"
+    start = text[:_KEPT] if ids is None else f"{type(layer).__name__}(… {len(ids):,} entries"
+    return f"{start} …)"
 
 
 def _from_layers(layers: dict[str, Layer]) -> Schedule:
@@ -263,7 +263,8 @@ _EXAMPLES = {
 def _twice(old: Layer, new: Layer) -> ScheduleError:
     if isinstance(old, Hints):
         return ScheduleError(
-            f"both sides have hints: {old!r} and {new!r}.", hint="Write one Hints(...) with all."
+            f"both sides have hints: {old!r} and {new!r}.",
+            hint="Write one Hints(...) with all policies.",
         )
     article = _EXAMPLES[old.slot]
     return ScheduleError(
@@ -282,8 +283,8 @@ def _refuse_threads_of_a_rectangle(schedule: Schedule) -> None:
     if any(extent > 1 for extent in block.extents[:-1]):
         visiting_blocks = dataclasses.replace(order, grain=None)
         raise ScheduleError(
-            f"{order!r} visits single elements and a block is the next so many of them, so that "
-            f"{block!r} cannot be a rectangle.",
+            f"{order!r} visits single elements, so that a block is a run of them and {block!r} "
+            "cannot be a rectangle.",
             hint=f"Write {visiting_blocks!r} | {block!r} to visit blocks, or "
             f"{order!r} | Block({count}).",
         )
@@ -307,7 +308,7 @@ def _refuse_layers_of_a_block(schedule: Schedule) -> None:
         return
     visiting_blocks = dataclasses.replace(order, grain=None)
     raise ScheduleError(
-        f"{order!r} visits single elements, and {layer!r} is about blocks of them.",
+        f"{order!r} visits single elements, and {layer!r} applies to blocks.",
         hint=f"Write {visiting_blocks!r} | Block(8, 32) | {layer!r} to visit blocks.",
     )
 
@@ -325,7 +326,6 @@ def _refuse_part_of_a_thread(schedule: Schedule) -> None:
     if any(extent % size for extent, size in zip(covered, patch, strict=True)):
         whole = [-(-extent // size) * size for extent, size in zip(covered, patch, strict=True)]
         raise ScheduleError(
-            f"{block!r} is not made of whole threads of {per_thread!r}: a block covers its extents "
-            "in elements.",
+            f"{block!r} is not a multiple of {per_thread!r}: block extents count elements.",
             hint=f"Write Block({', '.join(map(str, whole))}).",
         )

@@ -60,7 +60,7 @@ def from_dict(data: Mapping[str, Any]) -> Schedule:
                 f"a stored layer is damaged: {slot!r}: {entry!r} ({error})."
             ) from error
         if layer.slot != slot:
-            raise ScheduleError(f"{layer!r} is no {slot} of a schedule.")
+            raise ScheduleError(f"{layer!r} is not the {slot} of a schedule.")
         schedule = schedule | layer
     return schedule
 
@@ -79,7 +79,7 @@ def _class_of(kind: object) -> type[Layer]:
                 hint=import_first(module),
             ) from None
     if not (isinstance(found, type) and issubclass(found, Layer)):
-        raise ScheduleError(f"{kind!r} is no kind of layer.")
+        raise ScheduleError(f"{kind!r} is not a kind of layer.")
     return found
 
 

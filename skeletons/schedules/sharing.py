@@ -1,7 +1,7 @@
 """Blocks that share cache lines: their graph, and the orders and queues made from it.
 
     footprints → block_graph     sparse; the weight of an edge is the number of lines shared
-    spanning_order               the order in which Prim's algorithm adds blocks to a maximum tree
+    spanning_order               the order in which Prim's algorithm builds a maximum spanning tree
     parts                        k parts of equal size with few lines shared between them (METIS)
     bisected                     recursive bisection; neighbouring parts share a parent (METIS)
 
@@ -160,7 +160,7 @@ def metis() -> Any:
 
 
 def _cut(graph: BlockGraph, pieces: int) -> Ints:
-    """The part of every block, of so many."""
+    """The part of every block in a partition into `pieces` parts."""
     if pieces < 2 or not len(graph.neighbours):
         return np.arange(graph.count, dtype=np.int64) * max(pieces, 1) // max(graph.count, 1)
     tool = metis()

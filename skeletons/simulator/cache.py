@@ -19,10 +19,10 @@ class Policy:
 
     def _require(self, name: str, least: int, most: int | None = None) -> None:
         number = getattr(self, name)
-        whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
-        if not whole or number < least or (most is not None and number > most):
+        integer = isinstance(number, int | np.integer) and not isinstance(number, bool)
+        if not integer or number < least or (most is not None and number > most):
             upto = f"of at least {least}" if most is None else f"from {least} to {most}"
-            raise ScheduleError(f"{type(self).__name__}: {name} is a whole number {upto}, "
+            raise ScheduleError(f"{type(self).__name__}: {name} must be an integer {upto}, "
                                 f"got {number!r}.",
                                 hint=f"Write {type(self).__name__}({name}=4).")  # fmt: skip
 
@@ -95,7 +95,7 @@ def policy_of(value: object) -> Policy:
         known = ", ".join(f"{kind.__name__}()" for kind in Policy.__subclasses__())
         names = ", ".join(map(repr, POLICIES))
         raise ScheduleError(
-            f"{value!r} is no policy of a cache.",
+            f"{value!r} is not a cache policy.",
             hint=f"Write one of td.simulator's {known}, or of {names}.",
         )
     return found

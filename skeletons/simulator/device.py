@@ -43,7 +43,9 @@ class Multiprocessors:
 
     def __post_init__(self) -> None:
         if min(self.count, self.resident, self.l1, self.l2) < 1:
-            raise ScheduleError(f"{self!r} is no device.", hint="All sizes are at least 1.")
+            raise ScheduleError(
+                f"{self!r} is not a valid device.", hint="All sizes are at least 1."
+            )
 
 
 @dataclass(frozen=True)
@@ -191,7 +193,7 @@ def _run(lines: Any, starts: Any, span: int, order: Any, queues: bool, count: in
     ends2 = np.array([-1, -1, 0], np.int64)
     at = np.zeros((count, resident), np.int64)
     stop = np.zeros((count, resident), np.int64)
-    turn = np.zeros(count, np.int64)
+    next_slot = np.zeros(count, np.int64)
     share, spare = blocks // count, blocks % count
     first = np.arange(count) * share + np.minimum(np.arange(count), spare)
     last = first + share + (np.arange(count) < spare)
@@ -212,7 +214,7 @@ def _run(lines: Any, starts: Any, span: int, order: Any, queues: bool, count: in
         for m in range(count):
             r = -1
             for k in range(resident):
-                here = (turn[m] + k) % resident
+                here = (next_slot[m] + k) % resident
                 while at[m, here] == stop[m, here]:
                     position, other = _take(m, first, last, queues)
                     if position < 0:
@@ -226,7 +228,7 @@ def _run(lines: Any, starts: Any, span: int, order: Any, queues: bool, count: in
             if r < 0:
                 continue
             busy = True
-            turn[m] = (r + 1) % resident
+            next_slot[m] = (r + 1) % resident
             line = lines[at[m, r]]
             at[m, r] += 1
             accesses += 1

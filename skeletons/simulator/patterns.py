@@ -124,7 +124,7 @@ def count_of(value: Any, name: str, least: int = 1) -> int:
     except TypeError:
         number = least - 1
     if number < least or isinstance(value, bool):
-        raise ScheduleError(f"{name} is a whole number of at least {least}, got {value!r}.",
+        raise ScheduleError(f"{name} must be an integer of at least {least}, got {value!r}.",
                             hint=f"Write {name}={max(least, 1)}, or more.")  # fmt: skip
     return number
 

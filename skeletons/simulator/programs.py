@@ -197,9 +197,9 @@ def _chosen(program: TracedProgram, kernel: str | None) -> Any:
         others = {n.label.operation for n in topological(program.roots)
                   if not isinstance(n, Input | Barrier | ArrayLoop)}  # fmt: skip
         raise ScheduleError(
-            f"the program has no kernel that the simulator knows (there is: "
+            f"the program has no kernel that the simulator supports (there is: "
             f"{', '.join(sorted(others)) or 'nothing to compute'}).",
-            hint="It knows maps, stencils, generate, folds along axes and permutes; write "
+            hint="It supports maps, stencils, generate, folds along axes and permutes; write "
             "td.generate with td.loop for a product, td.simulator.Pattern for other addresses.",
         )
     raise ScheduleError(

@@ -113,7 +113,7 @@ def simulate(pattern: Any, schedule: Any = None, cache: Cache | None = None, *,
     """
     cache = Cache(256, 32) if cache is None else cache
     if not isinstance(cache, Cache):
-        raise ScheduleError(f"{cache!r} is no cache.",
+        raise ScheduleError(f"{cache!r} is not a cache.",
                             hint="Write td.Cache(lines=256, line_width=32).")  # fmt: skip
     pattern, schedule, parts = _played(pattern, schedule, kernel, arrays)
     player, marks = Player(cache, pattern.span), []
@@ -188,7 +188,7 @@ class Player:
                 self.state = engines.random_groups_state(pieces, lines, policy.together,
                                                          policy.seed)  # fmt: skip
             case _:
-                raise ScheduleError(f"{policy!r} is no policy that the simulator knows.")
+                raise ScheduleError(f"{policy!r} is not a policy that the simulator supports.")
 
     def play(self, trace: Trace, missed: NDArray[np.bool_] = _NOT_MARKED) -> None:
         """Runs a trace; `missed`, unless empty, receives which accesses missed."""

@@ -111,7 +111,7 @@ def test_an_order_that_is_none_is_refused():
             return t * 0, t * 0
 
     a = td.generate((3, 4), lambda i, j: i * 10 + j, schedule=Stuck())
-    with pytest.raises(td.ScheduleError, match=r"no bijection.*both visit"):
+    with pytest.raises(td.ScheduleError, match=r"not a bijection.*both visit"):
         td.run(a, backend="native")
 
 

@@ -174,7 +174,7 @@ def test_what_an_order_makes_one_kernel_is_shown_as_one(tmp_path: Path) -> None:
         ),
         ("blur", ["4y4"], "'4y4' is no shape: write 64x64"),
         ("blur", ["4x4"] * 3, "takes 2 arrays, and there are 3 shapes"),
-        ("running", ["16"], r"no kernel that the simulator knows \(there is: cumsum\)"),
+        ("running", ["16"], r"no kernel that the simulator supports \(there is: cumsum\)"),
         ("blur", ["0x4"], "is no shape"),
         ("shifted", ["9", "=many", "=1"], "'=many' is no number: write =3, or =0.5"),
         ("total", ["4x4"], "a single number: there is no order to choose"),

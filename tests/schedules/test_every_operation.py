@@ -217,7 +217,7 @@ def test_a_scan_that_looks_back_goes_from_left_to_right() -> None:
 
 @pytest.mark.parametrize("layer", [Lanes(0), Stage()])
 def test_layers_of_a_block_beside_an_order_of_elements(layer: Any) -> None:
-    with pytest.raises(ScheduleError, match=r"about blocks(.|\n)*Write Column\(8\) \| Block"):
+    with pytest.raises(ScheduleError, match=r"applies to blocks(.|\n)*Write Column\(8\) \| Block"):
         Column(8, grain="thread") | layer
 
 

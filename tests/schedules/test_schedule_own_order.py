@@ -97,7 +97,7 @@ def wrong(body: Any, shape: tuple[int, ...]) -> str:
 
 def test_the_first_collision_is_shown() -> None:
     message = wrong(lambda i, s: (i // s[1], (i * 2) % s[1]), (2, 4))
-    assert message == ("Mine(width=4) is no bijection on (2, 4): ids 0 and 2 both visit (0, 0).")
+    assert message == ("Mine(width=4) is not a bijection on (2, 4): ids 0 and 2 both visit (0, 0).")
 
 
 def test_an_id_outside_is_shown() -> None:
@@ -239,7 +239,7 @@ def test_the_reference_refuses_what_others_refuse() -> None:
     assert later(np.ones((1, 2))).sum() == 4
     with pytest.raises(ScheduleError, match="a Table for 2 ids cannot order"):
         later(a)
-    with pytest.raises(ScheduleError, match="is no bijection"):
+    with pytest.raises(ScheduleError, match="is not a bijection"):
         td.run(td.map(lambda x: x + 1, a, schedule=Twice()), backend="reference")
 
 
@@ -273,6 +273,6 @@ def test_other_integers_may_be_nothing_or_less() -> None:
 def test_a_drawing_says_what_is_wrong() -> None:
     from treadle.skeletons.schedules import draw
 
-    assert "no bijection" not in draw(Falling(1), (2, 4))
+    assert "not a bijection" not in draw(Falling(1), (2, 4))
     picture, words = draw(Falling(2), (2, 4)).split("\n\n")
     assert "-1" in picture and words.endswith("ids 0 and 1 both visit (0, 0).")

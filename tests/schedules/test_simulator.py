@@ -359,7 +359,7 @@ def test_sweeps_take_programs_and_long_tables_are_cut_short():
     s = td.schedule
     found = td.simulator.capacity_sweep(made_of(), [s.Row(), s.Column(4)], 8, [8, 64])
     assert found.shape == (2, 2) and found[0, 1] == 64
-    assert "Table(… 256 places …)" in str(td.simulate(made_of(), s.Table(np.arange(256)[::-1])))
+    assert "Table(… 256 entries …)" in str(td.simulate(made_of(), s.Table(np.arange(256)[::-1])))
 
 
 def test_policies_by_name():
@@ -372,8 +372,8 @@ def test_policies_by_name():
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        (lambda p, s: td.simulate(p, s.Row(), 24), "24 is no cache"),
-        (lambda p, s: td.Cache(24, 8, "belady"), "'belady' is no policy"),
+        (lambda p, s: td.simulate(p, s.Row(), 24), "24 is not a cache"),
+        (lambda p, s: td.Cache(24, 8, "belady"), "'belady' is not a cache policy"),
         (lambda p, s: td.simulator.capacity_sweep(p, 8, [24], [s.Row()]), "takes a list of sched"),
         (lambda p, s: td.Cache(24.5, 8), "24.5 lines"),
         (lambda p, s: td.simulate(p, s.Row(), arrays=[np.zeros((3, 3))]), r"a \(16, 16\)"),
@@ -455,14 +455,14 @@ def own(touched, span=16, shape=(4, 4)):
     (lambda: own(lambda p: 3), r"of shape \(\)"),
     (lambda: own("p"), "no function of points to addresses"),
     (lambda: own(lambda p: p, shape=4), "a shape is a tuple of extents"),
-    (lambda: own(lambda p: p, span=2.5), "span is a whole number"),
-    (lambda: stencil_pattern(4, 4, -3, 3), "height is a whole number of at least 1, got -3"),
-    (lambda: stencil_pattern("4", 4, 3, 3), "rows is a whole number of at least 1, got '4'"),
-    (lambda: matmul_pattern(-4, 4, 4), "m is a whole number"),
-    (lambda: SetAssociative(0), "SetAssociative: ways is a whole number of at least 1, got 0"),
+    (lambda: own(lambda p: p, span=2.5), "span must be an integer"),
+    (lambda: stencil_pattern(4, 4, -3, 3), "height must be an integer of at least 1, got -3"),
+    (lambda: stencil_pattern("4", 4, 3, 3), "rows must be an integer of at least 1, got '4'"),
+    (lambda: matmul_pattern(-4, 4, 4), "m must be an integer"),
+    (lambda: SetAssociative(0), "SetAssociative: ways must be an integer of at least 1, got 0"),
     (lambda: SetAssociative(-2), "got -2"),
-    (lambda: RandomFour(0, 0), "together is a whole number"),
-    (lambda: Sectored(0), "sectors is a whole number from 1 to 32"),
+    (lambda: RandomFour(0, 0), "together must be an integer"),
+    (lambda: Sectored(0), "sectors must be an integer from 1 to 32"),
     (lambda: Sectored(-1), "got -1"),
     (lambda: evaluate("x", (3,)), "x"),
     (lambda: evaluate(Row, (3,)), "Row is the class"),
