@@ -296,3 +296,36 @@ def test_truncated_stores_of_known_lanes(guard: str, wide: ScalarType, narrow: S
             run(program, [source, *outs], [m], target=target)
             for out, want in zip(outs, expected, strict=True):
                 assert (out == want).all(), (m, out)
+
+
+@pytest.mark.parametrize("t", [int8, int16, bool_, int32], ids=str)
+@pytest.mark.parametrize("scatters", [False, True])
+def test_guarded_gathers_are_no_branches_for_each_lane(t: ScalarType, scatters: bool) -> None:
+    """What is compiled of many gathers or scatters under masks does not grow by branches."""
+    x, at, o = buffer("x", t), buffer("at", int32), buffer("o", t, "output")
+
+    def compiled(count: int) -> Any:
+        inside = []
+        for c in range(count):
+            found = Var(f"found{c}", int64)
+            place = cast(Load(at, add(mul(i, k(count)), k(c))), int64)
+            one = Store(o, found, Load(x, i)) if scatters else Store(o, add(i, N), Load(x, found))
+            inside.append(If(less(k(3), place), (Let(found, place), one)))
+        program = kernel("guarded", [x, at, o], (For(i, k(0), N, tuple(inside), "vector"),))
+        m = 77
+        places = np.random.default_rng(count).permutation(count * m).astype(np.int32) // count
+        source, out = values(t, m), np.zeros(2 * m, t.numpy)
+        expected = out.copy()
+        for at_once in range(m):
+            for p in places[at_once * count : (at_once + 1) * count]:
+                if p > 3 and scatters:
+                    expected[p] = source[at_once]
+                elif p > 3:
+                    expected[at_once + m] = source[p]
+        done = run(program, [source, places, out], [m])
+        if count == 1:
+            assert (out == expected).all()
+        return assembly(done)
+
+    few, many = (sum("\tj" in line for line in compiled(n).splitlines()) for n in (1, 9))
+    assert many - few < 8 * 2 * 16

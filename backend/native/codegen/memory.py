@@ -17,7 +17,7 @@ from treadle.skeletons.ir.kernel import Buffer
 
 from .half import from_storage, to_storage
 from .lanes import BITS, Lanes, deinterleave, interleave, join, slice_lanes, transposed
-from .text import Reg, constants, literal, suffix, vector
+from .text import Code, Reg, constants, literal, suffix, vector
 from .values import LANE, Poly, Value, memory_element, parts, register_element
 
 if TYPE_CHECKING:
@@ -342,9 +342,6 @@ def _gather(em: Emitter, buffer: Buffer, base: Poly, step: int | None, index: Va
     e, align = memory_element(buffer.type), _align(memory_element(buffer.type))
     e = _whole(buffer) if one else e
     t, m, p = vector(e, lanes), vector("i1", lanes), vector("ptr", lanes)
-    name = f"llvm.masked.gather.{suffix(e, lanes)}.v{lanes}p0"
-    em.module.declarations.setdefault(name, f"declare {t} @{name}({p}, {m}, {t})")
-    mask = em.mask or literal("i1", 1, lanes)
     _may_move(em, base)
     # Not in loops inside: what they load again and again could no longer be moved out of them.
     near = step is not None and 0 < step <= _NEAR and em.depth == em.asking
@@ -352,11 +349,50 @@ def _gather(em: Emitter, buffer: Buffer, base: Poly, step: int | None, index: Va
         assert step is not None
         _ask_ahead(em, buffer, base, step, lanes)
     places = _pointers(em, buffer, base, step, index, lanes)
+    name, mask = _masked(em, "gather", e, lanes)
+    rest = "" if name.startswith("treadle") else f", {t} zeroinitializer"
     got = tuple(
-        em.code.emit(f"call {t} @{name}({p} align {align} {at}, {m} {mask}, {t} zeroinitializer)")
+        em.code.emit(f"call {t} @{name}({p} align {align} {at}, {m} {mask}{rest})")
         for at in ([places] if one else _part_pointers(em, buffer, places, lanes))
     )
     return _apart(em, buffer, got[0], lanes) if one else got
+
+
+def _masked(em: Emitter, what: str, e: str, lanes: int) -> tuple[str, Reg]:
+    """The name of what gathers or scatters elements under the mask, and the mask.
+
+    Processors gather and scatter words.  Of smaller elements LLVM makes a branch for each lane that
+    has a mask, again wherever it is asked for, and takes seconds for a few dozen.  A function of
+    our own is there once, and has no branch: lanes that are off have an address of their own.
+    """
+    mask = em.mask or literal("i1", 1, lanes)
+    t, m, p = vector(e, lanes), vector("i1", lanes), vector("ptr", lanes)
+    name = f"llvm.masked.{what}.{suffix(e, lanes)}.v{lanes}p0"
+    gather = what == "gather"
+    em.module.declarations.setdefault(
+        name, f"declare {t} @{name}({p}, {m}, {t})" if gather
+        else f"declare void @{name}({t}, {p}, {m})",
+    )  # fmt: skip
+    if em.mask is None or BITS[e] >= 32:
+        return name, mask
+    ours = f"treadle.{what}.{e}.{lanes}"
+    if ours not in em.module.helpers:
+        em.module.helpers.add(ours)
+        code = Code(em.module)
+        v = Lanes(code, lanes)
+        off = code.allocate("i64")
+        code.do(f"store i64 0, ptr {off}")
+        at = v.select("ptr", "%m", "%p", v.splat("ptr", off))
+        end = f"{p} align {_align(e)} {at}, {m} {literal('i1', 1, lanes)}"
+        if gather:
+            code.do(f"ret {t} {code.emit(f'call {t} @{name}({end}, {t} zeroinitializer)')}")
+            head = f"define internal {t} @{ours}({p} %p, {m} %m)"
+        else:
+            code.do(f"call void @{name}({t} %x, {end})")
+            code.do("ret void")
+            head = f"define internal void @{ours}({t} %x, {p} %p, {m} %m)"
+        em.module.functions.append(code.finish(f"{head} #2"))
+    return ours, mask
 
 
 def _is_loaded_apart(buffer: Buffer, step: int | None) -> bool:
@@ -483,9 +519,7 @@ def _scatter(em: Emitter, buffer: Buffer, base: Poly, step: int | None, index: V
              regs: list[Reg], lanes: int) -> None:  # fmt: skip
     e = memory_element(buffer.type)
     t, m, p = vector(e, lanes), vector("i1", lanes), vector("ptr", lanes)
-    name = f"llvm.masked.scatter.{suffix(e, lanes)}.v{lanes}p0"
-    em.module.declarations.setdefault(name, f"declare void @{name}({t}, {p}, {m})")
-    mask = em.mask or literal("i1", 1, lanes)
+    name, mask = _masked(em, "scatter", e, lanes)
     places = _pointers(em, buffer, base, step, index, lanes)
     for value, at in zip(regs, _part_pointers(em, buffer, places, lanes), strict=True):
         em.code.do(f"call void @{name}({t} {value}, {p} align {_align(e)} {at}, {m} {mask})")
