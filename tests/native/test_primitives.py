@@ -27,7 +27,7 @@ from treadle.dsl.types import (
 )
 from treadle.skeletons.ir.kernel import For, Load, Store
 
-from .helpers import N, avx2, buffer, elementwise, k, kernel, run
+from .helpers import N, ap, avx2, buffer, cast, elementwise, k, kernel, run
 from .ulps import distance, samples
 
 EXACT = frozenset(
@@ -235,6 +235,27 @@ def test_fma_rounds_once() -> None:
     out = np.zeros(40, np.float32)
     run(program, [a, a, c, out], [40])
     assert (out == np.float32(2.0**-11 + 2.0**-24)).all()
+
+
+@pytest.mark.parametrize("name", ["fmax", "fmin", "maximum", "minimum"])
+@pytest.mark.parametrize("t", [float16, float32, float64], ids=str)
+@pytest.mark.parametrize("kind", ["serial", "vector"])
+def test_extremes_of_what_is_surely_a_number(name: str, t: ScalarType, kind: str) -> None:
+    """LLVM knows that an integer converted is not NaN."""
+    integers = np.arange(-20, 20, dtype=np.int32)
+    floats = np.tile([np.nan, 3, -0.0, -np.inf], 10).astype(t.numpy)
+    with np.errstate(invalid="ignore"):
+        expected = getattr(np, name)(integers.astype(t.numpy), floats)
+    for order in (1, -1):
+        program = elementwise(
+            [buffer("n", int32), buffer("x", t)],
+            buffer("o", t, "output"),
+            lambda n, x, order=order: ap(name, *(cast(n, t), x)[::order], type_=t),
+            kind,
+        )
+        out = np.zeros(40, t.numpy)
+        run(program, [integers, floats, out], [40])
+        assert np.array_equal(out, expected, equal_nan=True)
 
 
 def test_plain_x86() -> None:

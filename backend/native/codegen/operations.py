@@ -261,12 +261,25 @@ def _natural_power(v: Lanes, e: str, a: Reg, b: Reg) -> Reg:
 # --- floats -----------------------------------------------------------------------------------
 
 
+def _number(v: Lanes, name: str, e: str, a: Reg, b: Reg) -> Reg:
+    """`fmin` or `fmax` of scalars: of a number and NaN, the number.
+
+    Where LLVM 22 knows that one of two scalars is a number, its `minimumnum` and `maximumnum`
+    return NaN if the other is NaN (AVX-512).
+    """
+    found = v.call("minimum" if name == "fmin" else "maximum", e, a, b)
+    found = v.select(e, v.compare("uno", e, b, b), a, found)
+    return v.select(e, v.compare("uno", e, a, a), b, found)
+
+
 def _float(v: Lanes, target: Target, name: str, t: ScalarType, result: ScalarType,
            args: list[Reg]) -> Reg:  # fmt: skip
     e = register_element(t)
     a = args[0]
     if name in _FLOAT:
         return v.op(_FLOAT[name], e, *args)
+    if name in ("fmin", "fmax") and not v.lanes:
+        return _number(v, name, e, *args)
     if name in _INTRINSICS:
         return v.call(_INTRINSICS[name], e, *args)
     match name:
