@@ -21,6 +21,8 @@ class Target:
         S to T of NaN           that conversion gives 0 of NaN, from the type S to the type T
         float64 to float16      rounded once
         complex conversion      between the complex types
+        atomic float addition   but of bfloat16
+        short atomic operations of 8 and 16 bits: sums, minima and maxima
     """
 
     name: str
@@ -44,8 +46,10 @@ def target_of(name: str) -> Target:
 
 
 register(Target("reference", kernels=False))
-register(Target("native", operations=frozenset(("integer absolute",))), "cpu")
+register(Target("native", operations=frozenset((
+    "integer absolute", "short atomic operations",
+))), "cpu")  # fmt: skip
 register(Target("cuda", gpu=True, operations=frozenset((
     "classification", "nextafter", "saturating conversion", "float32 to int32 of NaN",
-    "float32 to uint32 of NaN", "float64 to float16", "complex conversion",
+    "float32 to uint32 of NaN", "float64 to float16", "complex conversion", "atomic float addition",
 ))))  # fmt: skip

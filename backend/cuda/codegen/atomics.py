@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from treadle.dsl.expr import Apply, Expr
-from treadle.dsl.types import ScalarType
+from treadle.dsl.expr import Expr
+from treadle.skeletons.ir.decompose_atomic import machine_update
 from treadle.skeletons.ir.kernel import Atomic, Buffer, Fetch, FetchUpdate, Publish
 
 from .layout import wrap
 from .prelude import Helper
-from .scalars import UNARY, Term
+from .scalars import TARGET, UNARY, Term
 
 if TYPE_CHECKING:
     from .statements import Writer
@@ -21,13 +21,6 @@ _ATOMIC = {
 }  # fmt: skip
 #: Operations on int64 that CUDA has for signed numbers; the others do not mind the sign.
 _SIGNED = ("minimum", "maximum")
-#: What an operation on bools is as one on bits.
-_OF_BOOLS = {
-    "add": "bitwise_or", "logical_or": "bitwise_or", "bitwise_or": "bitwise_or",
-    "maximum": "bitwise_or", "multiply": "bitwise_and", "logical_and": "bitwise_and",
-    "bitwise_and": "bitwise_and", "minimum": "bitwise_and", "logical_xor": "bitwise_xor",
-    "bitwise_xor": "bitwise_xor", "not_equal": "bitwise_xor",
-}  # fmt: skip
 
 HELPERS = {
     "report": Helper("""
@@ -235,29 +228,6 @@ _passing("_relaxed", "ld.relaxed.gpu", "st.relaxed.gpu")
 # --- atomic updates ---------------------------------------------------------------------------
 
 
-def _operation(s: Atomic, k: int) -> str | None:
-    """The primitive that component `k` is combined by, if it is one and concerns it alone."""
-    assert s.combine is not None
-    e: Expr = s.combine.results[k]
-    pair = {s.combine.left[k], s.combine.right[k]}
-    return e.op.name if isinstance(e, Apply) and set(e.args) == pair else None
-
-
-def _hardware(t: ScalarType, op: str | None) -> str | None:
-    """The operation of `_ATOMIC` (on bits for bools) that does it."""
-    if op is None:
-        return None
-    if t.kind == "bool":
-        return _OF_BOOLS.get(op)
-    if op in ("fmin", "fmax") and t.is_integer:
-        op = "minimum" if op == "fmin" else "maximum"
-    if op == "add" and (t.is_inexact and t.name != "bfloat16"):
-        return op
-    if op in _ATOMIC and t.is_integer and (t.bits >= 32 or op.startswith("bitwise")):
-        return op
-    return None
-
-
 def atomic(w: Writer, s: Atomic) -> None:
     """`buffers[index] = combine(values, old)`, indivisibly."""
     if s.combine is None:
@@ -266,7 +236,7 @@ def atomic(w: Writer, s: Atomic) -> None:
             w.line(f"{place} = {w.p.text(s.values[0])};  // whoever is last")
             return
     else:
-        ops = [_hardware(b.type, _operation(s, k)) for k, b in enumerate(s.buffers)]
+        ops = [machine_update(TARGET, s, k) for k in range(len(s.buffers))]
         if all(ops):
             index = w.p.index(s.index)
             if len(s.buffers) > 1 and not index.isidentifier():

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, constant, substitute, walk
-from treadle.dsl.target import target_of
 from treadle.dsl.types import ScalarType, int64
 from treadle.skeletons.ir.decompose import (
     Function,
@@ -28,6 +27,7 @@ from .scalars import (
     CHOICE,
     PRODUCT,
     SUM,
+    TARGET,
     UNARY,
     Term,
     literal,
@@ -36,7 +36,6 @@ from .scalars import (
 )
 
 LIBRARY = {**operations.HELPERS, **policies.HELPERS}
-_TARGET = target_of("cuda")
 
 
 class Expressions:
@@ -122,10 +121,10 @@ class Expressions:
         if not is_decomposed(e.op, types[0]):
             return None
         if asks_of_operands(e.op):
-            found = definition(_TARGET, e.op, e.type, *map(self._known, e.args))
+            found = definition(TARGET, e.op, e.type, *map(self._known, e.args))
             if found is None or found.inline:
                 return found
-        return definition(_TARGET, e.op, e.type, *map(Operand, types))
+        return definition(TARGET, e.op, e.type, *map(Operand, types))
 
     def _known(self, e: Expr) -> Operand:
         t = e.type

@@ -13,8 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from treadle.dsl.expr import Const
+from treadle.dsl.target import target_of
 from treadle.dsl.types import ScalarType
 
+#: What the machine has of its own.
+TARGET = target_of("cuda")
 #: The C++ type behind each name that is not C++'s own.
 ALIASES = {
     "int8": "signed char", "int16": "short", "int64": "long long", "uint8": "unsigned char",

@@ -6,22 +6,22 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from treadle.dsl.expr import Apply, Expr, Foreign
+from treadle.dsl.expr import Foreign
 from treadle.dsl.types import ScalarType, float64
+from treadle.skeletons.ir.decompose_atomic import machine_update
 from treadle.skeletons.ir.kernel import Atomic, Buffer, Report
 
 from .half import from_storage, to_storage
 from .lanes import BITS, Lanes
+from .operations import TARGET
 from .text import Reg, vector
 from .values import Value, memory_element, parts, register_element
 
 if TYPE_CHECKING:
     from .emitter import Copy, Emitter
 
-_HARDWARE = {
-    "add": "add", "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor",
-    "logical_and": "and", "logical_or": "or", "logical_xor": "xor",
-}  # fmt: skip
+#: The machine's atomic operations on integers.
+_MACHINE = {"add": "add", "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor"}
 
 
 def each_lane(em: Emitter, values: list[Value],
@@ -128,24 +128,6 @@ def _combined(em: Emitter, s: Atomic, copy: Copy, new: list[tuple[Reg, ...]],
     return [em.regs(em.value(e, one), 0) for e in s.combine.results]
 
 
-def _hardware(s: Atomic) -> str | None:
-    """The atomicrmw operation that does it."""
-    assert s.combine is not None
-    e: Expr = s.combine.results[0]
-    t = s.combine.left[0].type
-    if not isinstance(e, Apply) or set(e.args) != {s.combine.left[0], s.combine.right[0]}:
-        return None
-    if t.kind == "bool":
-        return {**_HARDWARE, "add": "or", "multiply": "and"}.get(e.op.name)
-    if not t.is_integer:
-        return None
-    if e.op.name in ("minimum", "fmin"):
-        return "min" if t.signed else "umin"
-    if e.op.name in ("maximum", "fmax"):
-        return "max" if t.signed else "umax"
-    return _HARDWARE.get(e.op.name)
-
-
 def _single(em: Emitter, s: Atomic, copy: Copy, index: Reg, value: tuple[Reg, ...]) -> None:
     """One word of up to eight bytes."""
     code, t = em.code, s.buffers[0].type
@@ -159,8 +141,9 @@ def _single(em: Emitter, s: Atomic, copy: Copy, index: Reg, value: tuple[Reg, ..
         else:
             code.do(f"store {word} {bits}, ptr {at}, align {align}")
         return
-    hardware = _hardware(s)
-    if hardware is not None:
+    update = machine_update(TARGET, s, 0)
+    if update is not None:
+        hardware = _MACHINE.get(update) or ("" if t.signed else "u") + update[:3]
         bits = _pack(em, t, value)
         code.emit(f"atomicrmw {hardware} ptr {at}, {word} {bits} monotonic, align {align}")
         return

@@ -35,7 +35,8 @@ _INTRINSICS = {
     "minimum": "minimum", "maximum": "maximum", "fmin": "minimumnum", "fmax": "maximumnum",
     "absolute": "fabs", "sqrt": "sqrt", "copysign": "copysign",
 }  # fmt: skip
-_MACHINE = target_of("native")
+#: What the machine has of its own.
+TARGET = target_of("native")
 
 
 def operate(v: Lanes, target: Target, op: Primitive, type_: ScalarType,
@@ -43,7 +44,7 @@ def operate(v: Lanes, target: Target, op: Primitive, type_: ScalarType,
             consts: Sequence[Any]) -> tuple[Reg, ...]:  # fmt: skip
     """The registers of a primitive's result of `type_`; `consts` are the values of the operands
     that are literals."""
-    function = with_constants(_MACHINE, op, type_, types, consts)
+    function = with_constants(TARGET, op, type_, types, consts)
     if function is not None:
         return _inlined(v, target, function, args)
     return _operation(v, target, op, type_, types, args, consts)
