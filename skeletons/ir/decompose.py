@@ -26,7 +26,7 @@ from treadle.dsl.primitives import Primitive
 from treadle.dsl.target import Target
 from treadle.dsl.types import ALL_TYPES, ScalarType
 
-from . import decompose_complex, decompose_real
+from . import decompose_complex, decompose_real  # noqa: F401  (they enter their rules)
 from .rules import RULES, Body, Operand, Rule, Value, kind_of
 
 
@@ -112,9 +112,9 @@ def _unknown(t: ScalarType) -> Operand:
 
 @functools.lru_cache(maxsize=1024)
 def of_constant(t: ScalarType, value: Any) -> Operand:
-    """What is known of a constant."""
+    """What is known of a constant; nothing of the zeros of floats, which are equal but differ."""
     if not t.is_integer:
-        return Operand(t, value)
+        return Operand(t, value if value not in (0, None) and value == value else None)
     n = int(value)
     return Operand(t, value, n >= 0, n > 0, n != 0, 0 <= n < t.bits)
 
@@ -153,8 +153,3 @@ def _names(made: Rule) -> list[str]:
     found = inspect.signature(made).parameters.values()
     named = [p.name for p in found if p.kind is p.POSITIONAL_OR_KEYWORD]
     return [*named, "y", "z"]
-
-
-__all__ = ["Function", "decompose_complex", "decompose_real", "asks_of_operands", "definition",
-           "is_decomposed",
-           "of_constant", "with_constants"]  # fmt: skip

@@ -308,6 +308,18 @@ def test_division_by_constants() -> None:
             assert (out == expected).all(), (name, t, d)
 
 
+@pytest.mark.parametrize("t", [float16, float32, float64], ids=str)
+def test_division_by_zeros_of_both_signs(t: ScalarType) -> None:
+    x = np.array([1.5, -1.5, 0.0, 3.0], t.numpy)
+    cases = [(name, d) for d in (0.0, -0.0, np.nan) for name in ("floor_divide", "power")]
+    outs = _run(t, 1, [t] * len(cases),
+                lambda a: [Apply(TABLE[name], (a, Const(d, t)), t) for name, d in cases],
+                [x], None, "vector")  # fmt: skip
+    for (name, d), out in zip(cases, outs, strict=True):
+        wanted = value_of(TABLE[name], [t, t], [x, np.full_like(x, d)], t)
+        assert np.array_equal(out, wanted, equal_nan=True), (name, d, out)
+
+
 def test_long_division() -> None:
     """64-bit quotients around what float64 numbers decide."""
     edges = [1, 2, 3, 7, 1 << 26, (1 << 51) - 1, 1 << 51, (1 << 51) + 1, 1 << 53, (1 << 62) + 1]
