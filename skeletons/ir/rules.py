@@ -42,6 +42,16 @@ class Body:
         return operation in self.target.operations
 
 
+def _binary(name: str, of_bools: str = "") -> Callable[[Value, Operandlike], Value]:
+    """The operator of a primitive, which may be another one on bools."""
+    return lambda a, b: a.apply(TABLE[of_bools if of_bools and a.type == bool_ else name], b)
+
+
+def _reflected(name: str) -> Callable[[Value, complex], Value]:
+    """The operator of a primitive whose first operand is a number of Python's."""
+    return lambda b, a: b.literal(a).apply(TABLE[name], b)
+
+
 class Value:
     """A value in the body of a function: operators and methods (`x.sin()`) apply primitives.
 
@@ -105,65 +115,23 @@ class Value:
     def imag(self) -> Value:
         return self.apply(TABLE["imag"])
 
-    def __add__(self, other: Operandlike) -> Value:
-        return self.apply(TABLE["add"], other)
-
-    def __radd__(self, other: complex) -> Value:
-        return self.literal(other) + self
-
-    def __sub__(self, other: Operandlike) -> Value:
-        return self.apply(TABLE["subtract"], other)
-
-    def __rsub__(self, other: complex) -> Value:
-        return self.literal(other) - self
-
-    def __mul__(self, other: Operandlike) -> Value:
-        return self.apply(TABLE["multiply"], other)
-
-    def __rmul__(self, other: complex) -> Value:
-        return self.literal(other) * self
-
-    def __truediv__(self, other: Operandlike) -> Value:
-        return self.apply(TABLE["true_divide"], other)
-
-    def __rtruediv__(self, other: complex) -> Value:
-        return self.literal(other) / self
+    __add__, __radd__ = _binary("add"), _reflected("add")
+    __sub__, __rsub__ = _binary("subtract"), _reflected("subtract")
+    __mul__, __rmul__ = _binary("multiply"), _reflected("multiply")
+    __truediv__, __rtruediv__ = _binary("true_divide"), _reflected("true_divide")
+    __lt__, __le__ = _binary("less"), _binary("less_equal")
+    __gt__, __ge__ = _binary("greater"), _binary("greater_equal")
+    __eq__ = _binary("equal")  # type: ignore[assignment]
+    __ne__ = _binary("not_equal")  # type: ignore[assignment]
+    __and__ = _binary("bitwise_and", "logical_and")
+    __or__ = _binary("bitwise_or", "logical_or")
+    __xor__ = _binary("bitwise_xor", "logical_xor")
 
     def __neg__(self) -> Value:
         return self.apply(TABLE["negative"])
 
     def __abs__(self) -> Value:
         return self.apply(TABLE["absolute"])
-
-    def __lt__(self, other: Operandlike) -> Value:
-        return self.apply(TABLE["less"], other)
-
-    def __le__(self, other: Operandlike) -> Value:
-        return self.apply(TABLE["less_equal"], other)
-
-    def __gt__(self, other: Operandlike) -> Value:
-        return self.apply(TABLE["greater"], other)
-
-    def __ge__(self, other: Operandlike) -> Value:
-        return self.apply(TABLE["greater_equal"], other)
-
-    def __eq__(self, other: Operandlike) -> Value:  # type: ignore[override]
-        return self.apply(TABLE["equal"], other)
-
-    def __ne__(self, other: Operandlike) -> Value:  # type: ignore[override]
-        return self.apply(TABLE["not_equal"], other)
-
-    def __and__(self, other: Operandlike) -> Value:
-        return self.apply(TABLE["logical_and" if self.type == bool_ else "bitwise_and"], other)
-
-    def __or__(self, other: Operandlike) -> Value:
-        return self.apply(TABLE["logical_or" if self.type == bool_ else "bitwise_or"], other)
-
-    def __xor__(self, other: Operandlike) -> Value:
-        return self.apply(TABLE["logical_xor" if self.type == bool_ else "bitwise_xor"], other)
-
-    def __invert__(self) -> Value:
-        return self.apply(TABLE["logical_not" if self.type == bool_ else "invert"])
 
 
 Operandlike = Value | complex

@@ -87,17 +87,6 @@ class Facts:
 
     # --- questions ------------------------------------------------------------------------
 
-    def is_natural(self, e: Expr) -> bool:
-        """Whether an integer is never negative."""
-        return self.range(e)[0] >= 0
-
-    def is_positive(self, e: Expr) -> bool:
-        return self.range(e)[0] > 0
-
-    def is_nonzero(self, e: Expr) -> bool:
-        low, high = self.range(e)
-        return low > 0 or high < 0
-
     def is_plain(self, e: Apply) -> bool:
         """Whether signed linear arithmetic may be written as such."""
         if e in self._places and e not in self._data:

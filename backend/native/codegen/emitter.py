@@ -297,7 +297,7 @@ class Emitter(ABC):
         if lanes and name == "equal" and source == int64:
             regs = self._one_lane(args)
         if regs is None:
-            regs = self._compute(op, type_, args, lanes)
+            regs = self.combine(op, type_, args, lanes)
         return self.remember(key, self.in_register(type_, regs, lanes))  # type: ignore[no-any-return]
 
     def _one_lane(self, args: list[Value]) -> tuple[Reg, ...] | None:
@@ -317,11 +317,6 @@ class Emitter(ABC):
         bit = self.code.emit(f"shl i64 1, {most}")  # that of a lane that is not there is cut off
         bits = self.code.emit(f"trunc i64 {bit} to i{self.lanes}")
         return (self.code.emit(f"bitcast i{self.lanes} {bits} to {vector('i1', self.lanes)}"),)
-
-    def combine(self, name: str, type_: ScalarType, args: list[Value],
-                lanes: int) -> tuple[Reg, ...]:  # fmt: skip
-        """A primitive on registers of `lanes` lanes, whatever loop we are in."""
-        return self._compute(primitive(name), type_, args, lanes)
 
     def _linear(self, name: str, args: list[Value]) -> Poly | None:
         a = args[0].poly
@@ -345,8 +340,9 @@ class Emitter(ABC):
         """Whether values other than the lane's number differ between lanes in it."""
         return any(a != LANE and self.atoms[a].lanes for m in poly.terms for a in m)
 
-    def _compute(self, op: Primitive, type_: ScalarType, args: list[Value],
-                 lanes: int) -> tuple[Reg, ...]:  # fmt: skip
+    def combine(self, op: Primitive, type_: ScalarType, args: list[Value],
+                lanes: int) -> tuple[Reg, ...]:  # fmt: skip
+        """A primitive on registers of `lanes` lanes, whatever loop we are in."""
         regs = [self.regs(a, lanes) for a in args]
         types, consts = [a.type for a in args], [a.const for a in args]
         return operate(Lanes(self.code, lanes), self.target, op, type_, types, regs, consts)

@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from treadle.dsl.expr import Apply, Expr, Var, substitute, walk
+from treadle.dsl.expr import Apply, Expr, Var, primitive, substitute, walk
 from treadle.dsl.types import ScalarType, int64
 from treadle.skeletons.ir.kernel import (
     Assign,
@@ -142,7 +142,7 @@ class _Reduction:
                  lanes: int) -> tuple[Reg, ...]:  # fmt: skip
         t = self.types[k]
         held = [Value(t, r, lanes, 0) for r in (a, b)]
-        return self.em.combine(self.names[k], t, held, lanes)
+        return self.em.combine(primitive(self.names[k]), t, held, lanes)
 
     def emit(self) -> None:
         em, code = self.em, self.em.code
