@@ -21,6 +21,11 @@ def _number(real: Value, imag: Value | float) -> Value:
     return real.complex(imag, type_=complex64 if real.type.bits == 32 else complex128)
 
 
+def _larger(a: Value, b: Value) -> Value:
+    """The larger of two sizes, or NaN if the first is."""
+    return where(a < b, b, a)
+
+
 # --- arithmetic -------------------------------------------------------------------------------
 
 
@@ -164,7 +169,7 @@ def log(z: Value) -> Value:
 @_elementary
 def sqrt(z: Value) -> Value:
     """Of numbers near the ends of the range, by a scaled one."""
-    largest = abs(z.real).maximum(abs(z.imag)).named("largest")
+    largest = _larger(abs(z.real), abs(z.imag)).named("largest")
     huge, tiny = (largest > 1e300).named("huge"), (largest < 1e-290).named("tiny")
     one = largest.literal(1.0)
     scale = where(huge, 0.25, where(tiny, 2.0**108, one)).named("scale")
@@ -175,7 +180,7 @@ def sqrt(z: Value) -> Value:
     right = _number(root * undo, other)
     left = _number(abs(other), (root * undo).copysign(z.imag))
     return where(z.imag.isinf(), _number(abs(z.imag), z.imag),
-                 where(largest == 0.0, _number(largest.literal(0.0), z.imag),
+                 where((z.real == 0.0) & (z.imag == 0.0), _number(largest.literal(0.0), z.imag),
                        where(z.real < 0.0, left, right)))  # fmt: skip
 
 
@@ -275,7 +280,7 @@ def arctanh(z: Value) -> Value:
     below = (gap * gap + y * y).named("below")
     real = (0.25 * (4.0 * x / below).log1p()).copysign(z.real)
     imag = 0.5 * (2.0 * y).arctan2(gap * (1.0 + x) - y * y)
-    large = (x.maximum(abs(y)) > 1e150) | _endless(z)
+    large = (_larger(x, abs(y)) > 1e150) | y.isinf()
     return where(large, far, _number(real, imag))
 
 

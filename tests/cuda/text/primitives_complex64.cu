@@ -152,16 +152,11 @@ __device__ __forceinline__ bool operator!=(complex64 z, complex64 w) {
   return z.real != w.real || z.imag != w.imag;
 }
 
-// The larger; NaN if one of them is.
-__device__ __forceinline__ double maximum(double a, double b) {
-  return a != a || b != b ? a + b : fmax(a, b);
-}
-
 // Of numbers near the ends of the range, by a scaled one.
 __device__ complex128 sqrt(complex128 z) {
   if (isinf(z.imag)) return complex128(fabs(z.imag), z.imag);
-  const double largest = maximum(fabs(z.real), fabs(z.imag));
-  if (largest == 0.0) return complex128(0.0, z.imag);
+  if (z.real == 0.0 && z.imag == 0.0) return complex128(0.0, z.imag);
+  const double largest = fabs(z.real) < fabs(z.imag) ? fabs(z.imag) : fabs(z.real);
   const bool huge = largest > 1e+300;
   const bool tiny = largest < 1e-290;
   const double scale = huge ? 0.25 : tiny ? 3.2451855365842673e+32 : 1.0;
@@ -245,7 +240,7 @@ __device__ complex128 acos(complex128 z) {
 
 __device__ complex128 atanh(complex128 z) {
   const double x = fabs(z.real);
-  if (maximum(x, fabs(z.imag)) > 1e+150 || isinf(z.real) || isinf(z.imag)) {
+  if ((x < fabs(z.imag) ? fabs(z.imag) : x) > 1e+150 || isinf(z.imag)) {
     const double size = hypot(x, z.imag);
     return complex128(copysign(isinf(size) ? 0.0 : x / size / size, z.real),
         copysign(1.5707963267948966, z.imag));
