@@ -1,4 +1,4 @@
 """The language: types, scalars, arrays, operations, passes.  It imports nothing above it."""
 
-#: Of the whole package.
+#: The version of the package.
 VERSION = "0.1.0"

@@ -117,8 +117,7 @@ class Access:
 
     `linear`: for each axis of the array, the map without its constant (None: not affine).
     `offsets`: the constant vectors that occur.  `kind`: "affine", "computed" (not affine, but from
-    indices alone) or "data".  `boundary`: the boundary condition; None if reads are never out of
-    range.
+    indices alone) or "data".  `boundary`: the boundary condition; None: always in range.
     """
 
     leaf: Leaf

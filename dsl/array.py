@@ -135,7 +135,7 @@ class Array(Operators["Array"]):
         if enclosing_kernel() is not None:
             raise TracingError(
                 "`in` needs the values of an array, which are not known while a program is traced.",
-                hint="Write td.isin(x, a) of a whole array x, outside of the function.",
+                hint="Write td.isin(x, a) for an entire array x, outside the function.",
             )
         raise self._no_value("`in`", "Write td.any(a == x).")
 
@@ -187,8 +187,8 @@ class Array(Operators["Array"]):
     # --- reading ---
     def _element(self, at: Sequence[Expr]) -> list[Expr]:
         """The components of one element."""
-        place = tuple(at)
-        return [Read(leaf.node, leaf.component, place) for leaf in self._leaves]
+        index = tuple(at)
+        return [Read(leaf.node, leaf.component, index) for leaf in self._leaves]
 
     def _scalar_at(self, at: Sequence[Expr]) -> Any:
         return self.structure.build([Scalar(e) for e in self._element(at)])
@@ -283,24 +283,24 @@ class Array(Operators["Array"]):
 
 
 def _gather_in_kernel(array: Array, index: Any) -> Any:
-    place = index if isinstance(index, tuple) else (index,)
-    if len(place) != array.ndim or any(
-        isinstance(p, slice) or p is None or p is Ellipsis for p in place
+    indices = index if isinstance(index, tuple) else (index,)
+    if len(indices) != array.ndim or any(
+        isinstance(p, slice) or p is None or p is Ellipsis for p in indices
     ):
-        if len(place) > array.ndim:
+        if len(indices) > array.ndim:
             raise AxisError(
-                f"{len(place)} indices for an array of rank {array.ndim}.",
+                f"{len(indices)} indices for an array of rank {array.ndim}.",
                 hint=f"Write exactly {array.ndim}.",
             )
         outer, where = enclosing_kernel() or ("", None)
         names = ", ".join("ijklmn"[k % 6] for k in range(array.ndim))
         raise NestedParallelismError(
-            f"a kernel reads single elements, but this would make an array: {len(place)} "
+            f"a kernel reads single elements, but this would make an array: {len(indices)} "
             f"indices for rank {array.ndim}.",
             also=((f"inside the scalar function of '{outer}':", where),),
             hint=f"Give every index: a[{names}]; or slice outside the kernel, before td.{outer}.",
         )
-    at = [as_index(p, "an index") for p in place]
+    at = [as_index(p, "an index") for p in indices]
     for axis, e in enumerate(at):
         if isinstance(e, Const) and int(e.value) < 0:
             error = IndexOutOfBounds(
@@ -340,10 +340,10 @@ def broadcast_map(
 
 
 def map_over(
-    array: Array, place: Sequence[Expr], shape: Shape, label: Label, checks: tuple[Check, ...] = ()
+    array: Array, index: Sequence[Expr], shape: Shape, label: Label, checks: tuple[Check, ...] = ()
 ) -> Array:
-    """An index transformation of every component: result[ix] = array[place(ix)]."""
-    elements = tuple(array._element(place))
+    """An index transformation of every component: result[ix] = array[index(ix)]."""
+    elements = tuple(array._element(index))
     node = Generate(shape, elements, label=label, where=user_location(), checks=checks)
     return Array(node.leaves, array.structure, shape)
 

@@ -123,8 +123,7 @@ def argument_of(combine: Combine) -> str | None:
 def apart(combine: Combine) -> tuple[tuple[tuple[int, ...], Combine], ...]:
     """The independent combinations inside `combine`, each with the numbers of its components.
 
-    For `sum` and `argmin` of one array, folded together: (0,) for the sum, (1, 2) for value and
-    index.
+    For `sum` and `argmin` of one array, folded together: (0,) the sum, (1, 2) value and index.
     """
     number = {v: k for side in (combine.left, combine.right) for k, v in enumerate(side)}
     groups: list[set[int]] = []

@@ -78,8 +78,7 @@ def look_around() -> None:
 
 
 class _Block(ContextDecorator, AbstractContextManager[None]):
-    """Settings for a block of code or a decorated function.  Warns if it is created but never
-    entered."""
+    """Settings for a block of code or a decorated function.  Warns if never entered."""
 
     def __init__(self, name: str, **changes: Any) -> None:
         given = ", ".join(f"{k}={v!r}" for k, v in changes.items())

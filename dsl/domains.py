@@ -59,7 +59,7 @@ def places(roots: Sequence[Leaf]) -> dict[Node, frozenset[Place]]:
     found: dict[Node, set[Place]] = {leaf.node: set(everywhere) for leaf in roots}
     made: dict[Node, frozenset[Place]] = {}
     for node in reversed(order):
-        mine = made[node] = _least(found.pop(node), node)
+        mine = made[node] = _outermost(found.pop(node), node)
         inside: list[tuple[Sequence[Leaf], int]] = []
         around = node.inputs()
         if isinstance(node, Branch):
@@ -71,13 +71,13 @@ def places(roots: Sequence[Leaf]) -> dict[Node, frozenset[Place]]:
         for leaf in around:
             found.setdefault(leaf.node, set()).update(mine)
         for leaves, side in inside:
-            within = [place | {(node, side)} for place in mine]
+            within = [nest | {(node, side)} for nest in mine]
             for leaf in leaves:
                 found.setdefault(leaf.node, set()).update(within)
     return made
 
 
-def _least(found: set[Place], node: Node) -> frozenset[Place]:
+def _outermost(found: set[Place], node: Node) -> frozenset[Place]:
     """The places that contain no other place as a subset: the outermost ones."""
     least = frozenset(p for p in found if not any(other < p for other in found))
     return least if len(least) <= MOST_PLACES else frozenset({frozenset({(node, 0)})})

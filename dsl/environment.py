@@ -1,7 +1,6 @@
 """The environment variables that treadle reads, and their legal values.
 
-A misspelt name or an illegal value causes one warning, as in Numba and OpenMP, and the default
-applies.
+A misspelt name or an illegal value causes one warning, and the default applies.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Variable:
-    """legal: a description of legal values; read: parses a text, with `ValueError` or `KeyError`
-    for illegal ones."""
+    """legal: describes legal values; read: parses a text, `ValueError` or `KeyError` if illegal."""
 
     legal: str
     read: Callable[[str], Any]
@@ -60,8 +58,7 @@ _OF_TESTS = ("TREADLE_TEST_", "TREADLE_UPDATE_", "TREADLE_LONG_")
 
 
 def variable(name: str) -> Any:
-    """The current value of a variable of `VARIABLES`; None if it is unset, empty or illegal (with a
-    warning)."""
+    """The value of a variable of `VARIABLES`; None if unset, empty or illegal (with a warning)."""
     text = os.environ.get(name, "").strip()
     return _value(name, text) if text else None
 
@@ -140,9 +137,9 @@ def keep(path: Callable[[], Path], data: bytes) -> bool:
     A cache that cannot be written is disabled; a warning follows if the user chose the directory.
     """
     try:
-        place = path()
-        place.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(place, data)
+        file_path = path()
+        file_path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(file_path, data)
     except OSError as error:
         asked = variable("TREADLE_CACHE_DIR")
         if asked is not None:

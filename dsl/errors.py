@@ -241,8 +241,8 @@ class TreadleError(Exception):
         parts = [self.message]
         if self.where is not None:
             parts.append(self.where.render())
-        for words, place in self.also:
-            parts.append(f"  {words}" + (f"\n{place.render()}" if place is not None else ""))
+        for words, location in self.also:
+            parts.append(f"  {words}" + (f"\n{location.render()}" if location is not None else ""))
         if self.hint:
             for line in self.hint.split("\n"):
                 parts.append(textwrap.fill(line, 98, initial_indent="  ", subsequent_indent="  "))
@@ -302,8 +302,7 @@ class DeviceOutOfMemory(TreadleError, MemoryError):
 
 
 class CompilationError(TreadleError, RuntimeError):
-    """Generated code that a compiler rejected; `source` is the code, `log` the compiler's
-    output."""
+    """A compiler rejected generated code; `source` is the code, `log` the compiler's output."""
 
     def __init__(self, message: str = "", *, source: str = "", log: str = "", **kw: Any) -> None:
         super().__init__(message, **kw)
@@ -320,8 +319,7 @@ class ScheduleError(TreadleError, ValueError):
 
 
 class StorageError(TreadleError, ValueError, OSError):
-    """A file that cannot be read or contains no stored program, or a program that cannot be stored;
-    the message says why."""
+    """A file that cannot be read as a stored program, or a program that cannot be stored."""
 
 
 for _error in list(globals().values()):
@@ -449,8 +447,7 @@ def without_frames(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def of_limits(error: RecursionError | MemoryError) -> TreadleError:
-    """The error for a RecursionError or MemoryError raised inside treadle or inside a user's
-    function."""
+    """The error for a RecursionError or MemoryError raised in treadle or a user's function."""
     if isinstance(error, MemoryError):
         return DeviceOutOfMemory(
             f"no memory: {str(error).rstrip('.') or 'none is left'}.",

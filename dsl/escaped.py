@@ -70,7 +70,7 @@ def inputs_of(
                 raise _in_an_array_operation(node)
     _refuse_others(others, roots, None)
     if looping:
-        _refuse_left_states(roots)
+        _refuse_escaped_states(roots)
     return tuple(found)
 
 
@@ -91,30 +91,30 @@ def _bound_by(node: Node) -> Iterable[Var]:
         yield node.result
 
 
-def _place(stranger: Input | Param, user: Node | None) -> Location | None:
+def _location(tracer: Input | Param, user: Node | None) -> Location | None:
     """The location where `user` uses a tracer; None if the tracer is a result of the program.
 
     A node made inside the tracer's own function may also represent equal nodes made later, so its
     location is not the right one.
     """
-    if user is None or (stranger.until is not None and user.uid < stranger.until):
+    if user is None or (tracer.until is not None and user.uid < tracer.until):
         return None
     return user.where
 
 
-def _of_another_call(stranger: Input | Param, kind: str, user: Node | None) -> TracingError:
-    if stranger.until is None:
+def _of_another_call(tracer: Input | Param, kind: str, user: Node | None) -> TracingError:
+    if tracer.until is None:
         return TracingError(
-            f"this run needs the value of {stranger.name!r}, which represents any {kind} "
+            f"this run needs the value of {tracer.name!r}, which represents any {kind} "
             "while a program is traced.",
             hint="Return the value from the compiled function, or pass arrays to td.run.",
         )
     return TracingError(
-        f"{stranger.name!r} was used outside the function that it belongs to: it represents any "
+        f"{tracer.name!r} was used outside the function that it belongs to: it represents any "
         f"{kind} while that is traced, and has no value in another program.",
         hint="Return the value from the compiled function, or pass arrays to td.run; pass values "
         "to another compiled function as arguments.",
-        where=_place(stranger, user),
+        where=_location(tracer, user),
     )
 
 
@@ -128,7 +128,7 @@ def _in_an_array_operation(node: Node) -> TracingError:
     )
 
 
-def _refuse_left_states(roots: Sequence[Leaf]) -> None:
+def _refuse_escaped_states(roots: Sequence[Leaf]) -> None:
     """Raise an error if the state or counter of a loop over arrays is used outside its body."""
     free: dict[Node, frozenset[Input]] = {}
     for node in topological(roots):
@@ -149,7 +149,7 @@ def _refuse_left_states(roots: Sequence[Leaf]) -> None:
         "value of it per iteration of that loop, and none here.",
         also=(("the loop is here:", state.where),),
         hint="Make it part of the loop's state, and use what the loop returns.",
-        where=_place(state, _user_of(state, roots, free)),
+        where=_location(state, _user_of(state, roots, free)),
     )
 
 

@@ -36,8 +36,7 @@ class Evaluator(Protocol):
         """Whether this is the name of a backend, existing or planned."""
 
     def borrowed(self, value: Any) -> Any:
-        """Convert a GPU array of another library (PyTorch) to one with a NumPy dtype, without a
-        copy."""
+        """View a GPU array of another library (PyTorch) with a NumPy dtype; no copy."""
 
     def run(self, expr: Any) -> Any:
         """The value of an expression."""

@@ -33,8 +33,7 @@ _fresh = itertools.count()
 
 class Expr:
     """Base class of scalar expressions.  `type` is None for expressions with several results;
-    `varies`: whether it contains an index or a variable; `reads`: whether it reads an element of an
-    array."""
+    `varies`: it contains an index or a variable; `reads`: it reads an element of an array."""
 
     __slots__ = ("__weakref__", "args", "reads", "scoped", "type", "varies", "vars", "weak")
     type: ScalarType
@@ -125,8 +124,7 @@ class Var(Expr):
 class Param(Expr):
     """A scalar argument of a compiled program, a run-time value; `until` as in Input.
 
-    While the program is traced, `fits` collects checks that values computed from it fit in their
-    types.
+    During tracing, `fits` collects checks that values computed from it fit in their types.
     """
 
     __slots__ = ("fits", "name", "uid", "until")
@@ -246,8 +244,7 @@ class Cond(Expr):
 
 
 class While(Expr):
-    """`args`: the initial state; `vars`: its variables; `scoped`: the predicate and the next
-    state."""
+    """`args`: initial state; `vars`: its variables; `scoped`: predicate and next state."""
 
     __slots__ = ("types",)
     types: tuple[ScalarType, ...]
@@ -363,8 +360,7 @@ def conjuncts(e: Expr) -> list[Expr]:
 
 
 def walk(roots: Iterable[Expr], into: Callable[[Expr], bool] | None = None) -> Iterator[Expr]:
-    """Iterate over every expression once, children first; descend only where `into` holds, if
-    given."""
+    """Iterate over every expression once, children first; descend where `into` (if given) holds."""
     seen: set[Expr] = set()
     stack: list[Expr | None] = list(roots)
     stack.reverse()

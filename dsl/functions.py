@@ -34,8 +34,7 @@ def _arrays_among(values: tuple[Any, ...]) -> bool:
 
 
 def elementwise(name: str, *operands: Any) -> Any:
-    """Apply the primitive `name`: to scalars it gives a Scalar; if any operand is an array, an
-    Array."""
+    """Apply the primitive `name`: an Array if any operand is an array, otherwise a Scalar."""
     return _lifted(lambda values: apply_primitive(name, values), name, operands)
 
 
@@ -352,17 +351,17 @@ ignore = Ignore()
 class MaybeIndex(Scoped):
     """An index that may be `td.ignore`, built by where/cond inside an index function."""
 
-    __slots__ = ("place", "valid")
+    __slots__ = ("index", "valid")
 
-    def __init__(self, valid: Expr, place: tuple[Expr, ...] | None) -> None:
-        self.valid, self.place = valid, place
+    def __init__(self, valid: Expr, index: tuple[Expr, ...] | None) -> None:
+        self.valid, self.index = valid, index
         self.scope = current_scope()
 
     def needs(self) -> tuple[Expr, ...]:
-        return (self.valid, *(self.place or ()))
+        return (self.valid, *(self.index or ()))
 
     def handed(self, scope: Scope | None) -> MaybeIndex:
-        made = MaybeIndex(self.valid, self.place)
+        made = MaybeIndex(self.valid, self.index)
         made.scope = scope
         return made
 
@@ -381,18 +380,18 @@ def as_maybe_index(value: Any) -> MaybeIndex:
 def choose_index(p: Expr, a: ArrayLike, b: ArrayLike, both: bool) -> MaybeIndex:
     """where/cond on indices, some of which may be `td.ignore`."""
     x, y = as_maybe_index(a), as_maybe_index(b)
-    if x.place is not None and y.place is not None and len(x.place) != len(y.place):
+    if x.index is not None and y.index is not None and len(x.index) != len(y.index):
         raise TracingError(
             "the two sides give indices of different rank.",
             hint="Both return one index per axis of the defaults, or td.ignore.",
         )
-    rank = len(x.place or y.place or ())
+    rank = len(x.index or y.index or ())
     zero = tuple(Const(0, int64) for _ in range(rank))
-    left, right = x.place or zero, y.place or zero
+    left, right = x.index or zero, y.index or zero
     if both:
         valid = simplify.select(p, x.valid, y.valid)
-        if x.place is None or y.place is None:  # only used where valid
-            return MaybeIndex(valid, x.place or y.place)
+        if x.index is None or y.index is None:  # only used where valid
+            return MaybeIndex(valid, x.index or y.index)
         return MaybeIndex(
             valid, tuple(simplify.select(p, u, v) for u, v in zip(left, right, strict=True))
         )
@@ -455,8 +454,7 @@ def clip(x: ArrayLike, low: ArrayLike | None = None, high: ArrayLike | None = No
 
 
 def _limited(name: str, x: ArrayLike, bound: Any) -> Any:
-    """`maximum` or `minimum` with a bound; a Python integer outside the range of x's type has no
-    effect."""
+    """`maximum` or `minimum` with a bound; a bound outside the range of x's type has no effect."""
 
     def build(values: list[Expr]) -> Expr:
         e, limit = values

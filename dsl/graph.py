@@ -127,8 +127,8 @@ class Input(Node):
 
     def called(self) -> str:
         if self.kind == "use":
-            place = None if self.where is None else self.where.short()
-            return "an array" if place is None else f"the array used at {place}"
+            location = None if self.where is None else self.where.short()
+            return "an array" if location is None else f"the array used at {location}"
         return self.name
 
 
@@ -373,8 +373,7 @@ class Library(Node):
         return self.outs
 
     def _shared(self) -> bool:
-        """Not interned if it has user functions: they may refer to the node, and so would its
-        key."""
+        """Not interned with user functions: its key would refer to them, and they to the node."""
         return not self.operation.implementations
 
     def operands(self) -> tuple[Leaf, ...]:

@@ -21,8 +21,7 @@ _CHOICES = ("minimum", "maximum", "select")
 
 
 def always_inside(index: Expr, extent: Expr, over: Sequence[Expr | None]) -> bool:
-    """Whether 0 ≤ index < extent is proved for each element of a domain of these extents (None:
-    unknown)."""
+    """Whether 0 ≤ index < extent is provable over a domain of these extents (None: unknown)."""
     axes = sorted({e.axis for e in walk((index,)) if isinstance(e, Index)})
     if any(k >= len(over) or over[k] is None for k in axes):
         return False
@@ -30,16 +29,16 @@ def always_inside(index: Expr, extent: Expr, over: Sequence[Expr | None]) -> boo
     for found, facts in _cases((index, extent, *lengths)):
         if found is None:
             return False
-        place, size, *sides = found
+        position, size, *sides = found
         spans = dict(zip(map(Index, axes), sides, strict=True))
         known = [*facts, *(_minus(n, {(): 1}) for n in sides)]  # no axis is empty
         if any(_never_negative(_minus({(): -1}, fact)) for fact in known):
             continue  # contradiction: impossible case
-        low, high = _extreme(place, spans, least=True), _extreme(place, spans, least=False)
+        low, high = _extreme(position, spans, least=True), _extreme(position, spans, least=False)
         if low is None or high is None:
             return False
-        room = _minus(_minus(size, {(): 1}), high)
-        if not (_follows(low, known) and _follows(room, known)):
+        slack = _minus(_minus(size, {(): 1}), high)
+        if not (_follows(low, known) and _follows(slack, known)):
             return False
     return True
 
@@ -48,7 +47,7 @@ def _cases(
     roots: Sequence[Expr],
 ) -> Iterator[tuple[list[Polynomial] | None, list[Polynomial]]]:
     """For each choice of operands for the minima and maxima: the roots as polynomials, and
-    polynomials that are then non-negative; None if a root is no polynomial or there are too many
+    polynomials that are then non-negative; None if a root is not one, or there are too many
     choices."""
     atoms = [e for e in walk(roots) if isinstance(e, Apply) and e.op.name in _CHOICES]
     if len(atoms) > MOST_CHOICES:

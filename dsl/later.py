@@ -1,8 +1,7 @@
 """Late binding: lets a module use names from modules that depend on it.
 
 For example, methods of `Array` call functions of modules that import `Array`.  Such a name is
-looked up at each use (`later.matmul`); the defining module offers it when `import treadle` imports
-it.
+looked up at each use (`later.matmul`); its module offers it when `import treadle` imports it.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ class Names:
         """Measurements of the program on this device (`TuningTable`), or None."""
         return self.program.measured()
 
-    # --- words ---
+    # --- text ---
     def array(self, leaf: Leaf) -> str:
         """The name of an array: an input's name, `kernel 3`, or a loop's result."""
         node = leaf.node
@@ -155,8 +155,7 @@ class Names:
         return alike[0] if alike else None
 
     def address(self, node: Node) -> str:
-        """The name of a kernel's operation in `Program.scheduled` and `Program.tune`; "" if a pass
-        made it."""
+        """The address of a kernel's operation in `Program.scheduled`; "" if a pass made it."""
         number = self.number(node)
         return node.label.name or ("" if number is None else address(number))
 
@@ -178,8 +177,7 @@ class Names:
         return self._texts[e]
 
     def _chosen(self, e: Expr) -> Expr:
-        """`e` with each minimum and maximum of known values replaced by the operand that it
-        equals."""
+        """`e` with each minimum and maximum of known values replaced by that operand."""
         values = evaluations(e, self.known)
         made: dict[Expr, Expr] = {}
         for x in walk((e,)):

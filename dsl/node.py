@@ -146,8 +146,8 @@ class _NodeType(type):
 
 class Node(metaclass=_NodeType):
     """Base class of the array graph.  A node class declares its fields as annotated attributes;
-    construction, hashing, rewriting and serialisation follow from them.  Nodes with equal fields
-    are one object.
+    construction, hashing, rewriting and serialisation follow from them.  Equal nodes are one
+    object.
 
     Besides its fields a node has the keyword arguments `label`, `where` it was written, `checks` to
     be made before it is computed, and the labels and locations of operations `fused` into it.
@@ -305,8 +305,7 @@ def _result_variable(k: int, type_: ScalarType) -> Var:
 def canonical_combine(
     left: tuple[Var, ...], right: tuple[Var, ...], results: tuple[Expr, ...]
 ) -> Combine:
-    """Rename the variables of a combining function canonically, so that equal functions compare
-    equal."""
+    """Use canonical variables in a combining function, so that equal functions compare equal."""
     new_left = tuple(_combine_variable("left", k, v.type) for k, v in enumerate(left))
     new_right = tuple(_combine_variable("right", k, v.type) for k, v in enumerate(right))
     mapping: dict[Expr, Expr] = dict(zip((*left, *right), (*new_left, *new_right), strict=True))

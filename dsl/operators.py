@@ -81,7 +81,7 @@ class Operators(Generic[V]):
 
     def _binary(self, name: str, other: object, swapped: bool = False) -> Any:
         if not _is_operand(other):
-            return self._beside(name, other, swapped)
+            return self._with_other(name, other, swapped)
         if name == "multiply" and isinstance(other, np.matrix):
             raise TracingError(
                 "* is the matrix product for np.matrix, but element-wise for arrays.",
@@ -92,9 +92,8 @@ class Operators(Generic[V]):
         )
         return compute(other, self) if swapped else compute(self, other)
 
-    def _beside(self, name: str, other: object, swapped: bool) -> Any:
-        """The result of an operation with an object that is neither a number nor an array: its
-        class decides."""
+    def _with_other(self, name: str, other: object, swapped: bool) -> Any:
+        """An operation with an object that is neither a number nor an array: its class decides."""
         if name == "multiply" and self._repeats and isinstance(other, str | bytes | list | tuple):
             return NotImplemented  # [0] * n
         if not swapped and not isinstance(other, type):

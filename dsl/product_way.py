@@ -106,7 +106,7 @@ def why_closed(node: Matmul) -> str:
         return f"the program sets its execution: {options.execution!r}"
     if options.algorithm == "auto" and node.left.type.is_inexact:
         return (
-            "floats keep the standard product's digits; inside td.precision(fast=True) other "
+            "floats keep the standard product's accuracy; inside td.precision(fast=True) other "
             "algorithms are tried"
         )
     return "there is one way to compute the standard product"

@@ -45,7 +45,7 @@ def instead_of(value: object) -> str | None:
             return f"It stays {called(value)} of its parts: give one array, f(np.array(x))."
         return "np.array(x) makes an array of it."
     if isinstance(value, str | bytes | bytearray):
-        return "Text is compared in Python, before the call; numbers stand for words in arrays."
+        return "Text is compared in Python, before the call; encode words as numbers in arrays."
     if isinstance(value, range):
         return "td.arange(start, stop, step) is the array of these numbers."
     if isinstance(value, Mapping):
@@ -125,10 +125,10 @@ def of_structure(error: TypeError, arguments: Sequence[object]) -> TypeError:
             rf"\b{kind}\b", f"{error}"
         ):
             continue
-        place = error.__traceback__
-        while place is not None and place.tb_next is not None:
-            place = place.tb_next
-        if place is None or not is_users(place.tb_frame):
+        traceback = error.__traceback__
+        while traceback is not None and traceback.tb_next is not None:
+            traceback = traceback.tb_next
+        if traceback is None or not is_users(traceback.tb_frame):
             return error
         hint = instead_of(argument)
         if isinstance(argument, tuple):
@@ -136,7 +136,7 @@ def of_structure(error: TypeError, arguments: Sequence[object]) -> TypeError:
         return TracingError(
             f"an argument that is {called(argument)} is not an array: {error}.",
             hint=hint,
-            where=Location(place.tb_frame.f_code, place.tb_lasti, place.tb_lineno),
+            where=Location(traceback.tb_frame.f_code, traceback.tb_lasti, traceback.tb_lineno),
         )
     return error
 

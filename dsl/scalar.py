@@ -131,11 +131,11 @@ class Scalar(Operators["Scalar"], Scoped):
         return ()
 
     def __repr__(self) -> str:
-        value = self._of_held_data() if self._expr.type.is_integer else None
+        value = self._constant_value() if self._expr.type.is_integer else None
         shown = repr(self._expr) if value is None else str(value)
         return f"Scalar({shown}: {self._expr.type})"
 
-    def _of_held_data(self) -> int | None:
+    def _constant_value(self) -> int | None:
         """The number, if it depends only on the extents of data stored in the program."""
         extents: dict[Expr, int] = {}
         for e in walk((self._expr,)):
@@ -318,7 +318,7 @@ def fit_weak(e: Expr, type_: ScalarType) -> Expr:
         )
     if not (isinstance(e, Const) and e.weak):
         if e.weak and e.type.is_integer and type_.is_integer:
-            _have_tested(e, type_)
+            _check_weak(e, type_)
         return simplify.cast(e, type_)
     if e.type.is_integer and type_.is_integer:
         value = int(e.value)
@@ -337,9 +337,8 @@ def fit_weak(e: Expr, type_: ScalarType) -> Expr:
     return simplify.cast(e, type_)
 
 
-def _have_tested(e: Expr, type_: ScalarType) -> None:
-    """Add a check to every call that a weak integer fits in its type, if only arguments of the
-    program determine it."""
+def _check_weak(e: Expr, type_: ScalarType) -> None:
+    """Check in every call that a weak integer computed from arguments fits in its type."""
     least, most = bounds(e)
     parts = list(walk((e,)))
     numbers = [x for x in parts if isinstance(x, Param)]

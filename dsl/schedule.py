@@ -14,7 +14,7 @@ from .errors import Location, ScheduleError
 
 
 class Schedule(Protocol):
-    """Layers that determine in which order, by which threads and in which blocks elements are
+    """Layers that determine the order, the threads and the blocks in which elements are
     computed."""
 
     @property

@@ -46,7 +46,7 @@ class KnownScalar(Scalar):
         value = known(self._expr)
         return super().__bool__() if value is None else bool(value)
 
-    def _known_beside(self, other: object) -> tuple[Any, Any] | None:
+    def _both_known(self, other: object) -> tuple[Any, Any] | None:
         """Both operands as Python numbers, if both are known."""
         value = known(self._expr)
         if isinstance(other, KnownScalar):
@@ -58,13 +58,13 @@ class KnownScalar(Scalar):
     def __eq__(self, other: object) -> Any:
         if isinstance(other, Scalar) and other._expr is self._expr:
             return True
-        numbers = self._known_beside(other)
+        numbers = self._both_known(other)
         return super().__eq__(other) if numbers is None else bool(numbers[0] == numbers[1])
 
     def __ne__(self, other: object) -> Any:
         if isinstance(other, Scalar) and other._expr is self._expr:
             return False
-        numbers = self._known_beside(other)
+        numbers = self._both_known(other)
         return super().__ne__(other) if numbers is None else bool(numbers[0] != numbers[1])
 
     def __hash__(self) -> int:
@@ -144,8 +144,7 @@ def require(
     relation: str = "==",
     error: str = "ShapeError",
 ) -> tuple[Check, ...]:
-    """The check that `left relation right`: an error now if it is known to be false, no check if it
-    is always true."""
+    """The check `left relation right`: an error now if it is false, no check if always true."""
     if left is right:
         return ()
     u, v = known(left), known(right)
@@ -255,12 +254,12 @@ def _must_be_one(e: Expr, other: Expr, operation: str) -> tuple[Check, ...]:
 def stretched(shape: Shape, target: Shape) -> tuple[Expr, ...]:
     """Indices into an array of `shape` for an element of the broadcast shape `target`."""
     offset = len(target) - len(shape)
-    place: list[Expr] = []
+    index: list[Expr] = []
     for axis, e in enumerate(shape):
         one = known(e)
         goal = target[offset + axis]
         if goal is not e and (_at_most_one(e) or (one is not None and int(one) == 1)):
-            place.append(ir.constant(0))
+            index.append(ir.constant(0))
         else:
-            place.append(Index(offset + axis))
-    return tuple(place)
+            index.append(Index(offset + axis))
+    return tuple(index)

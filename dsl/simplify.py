@@ -43,8 +43,7 @@ def apply(op: Primitive, args: tuple[Expr, ...], type_: ScalarType, weak: bool =
     """`op` applied to operands of one type, simplified.
 
     A value computed only from literals and extents is weak.  A weak cast around the entire
-    expression marks it; the expression inside is not weak, so that equal expressions are one
-    object.
+    expression marks it; the expression inside is not weak, so that equal expressions are shared.
     """
     if op.name == "cast":
         return cast(args[0], type_, weak)

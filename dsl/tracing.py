@@ -17,8 +17,7 @@ from .types import Structure, flatten
 
 
 class Scope:
-    """One call of a user's scalar function, or of a loop's predicate and body; active inside
-    `with`.
+    """A call of a user's scalar function or of a loop's predicate and body; active in `with`.
 
     `kernel` is the scope whose indices a value made here may contain: this scope for the function
     of an array operation (`variables` None), the enclosing one for a loop.  The scope binds
@@ -114,7 +113,7 @@ def refuse_stranger(value: Scoped) -> None:
     """Raise an error for an escaped tracer: a value that depends on an element, a counter or a
     state, used outside the call it belongs to.  Extents, for example, are valid everywhere."""
     scope = value.scope
-    if scope is None or scope in _state.scopes or not _is_strange(value.needs(), scope):
+    if scope is None or scope in _state.scopes or not _has_escaped(value.needs(), scope):
         return
     looped = scope.kernel is not scope
     raise TracingError(
@@ -168,7 +167,7 @@ def _needs(value: Any) -> tuple[Expr, ...]:
     return tuple(e for leaf in leaves if isinstance(leaf, Scoped) for e in leaf.needs() or ())
 
 
-def _is_strange(needs: tuple[Expr, ...] | None, scope: Scope) -> bool:
+def _has_escaped(needs: tuple[Expr, ...] | None, scope: Scope) -> bool:
     """Whether a value made in the finished `scope` is invalid in the active scopes."""
     if needs is None:
         return True
@@ -228,12 +227,12 @@ def call_scalar_function(
         )
     outer = current_scope()
     with Scope(operation, where) as scope, scalar_function_of(operation, where):
-        _belong(arguments, scope)
+        _set_scope(arguments, scope)
         try:
             value = function(*arguments)
             if scope.refused:
                 _raise_refused(scope, value)
-            return _handed_out(value, outer)
+            return _returned(value, outer)
         except TypeError as error:
             inside = error.__traceback__ is not None and error.__traceback__.tb_next is not None
             if inside or isinstance(error, TracingError):
@@ -251,7 +250,7 @@ def call_scalar_function(
             ) from None
 
 
-def _belong(arguments: Sequence[Any], scope: Scope) -> None:
+def _set_scope(arguments: Sequence[Any], scope: Scope) -> None:
     """Set the scope of everything in `arguments`."""
     scope.arguments = flatten(tuple(arguments), lambda v: False)[0]
     for leaf in scope.arguments:
@@ -259,7 +258,7 @@ def _belong(arguments: Sequence[Any], scope: Scope) -> None:
             leaf.scope = scope
 
 
-def _handed_out(value: Any, outer: Scope | None) -> Any:
+def _returned(value: Any, outer: Scope | None) -> Any:
     """A function's result for the enclosing operation; copies that the user has kept stay in the
     scope of the function."""
     if isinstance(value, Scoped):
@@ -268,7 +267,7 @@ def _handed_out(value: Any, outer: Scope | None) -> Any:
     leaves, structure = flatten(value, lambda v: False)
     if structure.is_leaf:
         return value
-    return structure.build([_handed_out(leaf, outer) for leaf in leaves])
+    return structure.build([_returned(leaf, outer) for leaf in leaves])
 
 
 _ELEMENT = "a scalar or a tuple of scalars"

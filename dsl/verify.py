@@ -109,7 +109,7 @@ def _expression(node: Node, what: str, e: Expr) -> None:
         rank = len(outputs[e.component].shape)
         _need(len(e.args) == rank, node, f"{what} reads {e.node!r} of rank {rank} at {len(e.args)} "
               "indices")  # fmt: skip
-        _need(all(a.type == int64 for a in e.args), node, f"{what} has an index that is no int64")
+        _need(all(a.type == int64 for a in e.args), node, f"{what} has an index that is not int64")
         _need(e.type == outputs[e.component].type, node, f"{what} reads {e.node!r} as {e.type}")
         _need(all(s.type == e.type for s in e.scoped), node, f"{what} has a border of another type")
         outside = e.boundary in ("constant", "function")
@@ -130,15 +130,15 @@ def _expression(node: Node, what: str, e: Expr) -> None:
                 _need(rule == (types[0], e.type), node, f"{what}: {e.op.name} of {types[0]} gives "
                       f"{e.type}")  # fmt: skip
     elif isinstance(e, Cond):
-        _need(e.args[0].type == bool_, node, f"{what}: a condition that is no truth value")
+        _need(e.args[0].type == bool_, node, f"{what}: a condition that is not boolean")
         _same(node, what, e.then, e.types)
         _same(node, what, e.other, e.types)
     elif isinstance(e, While):
-        _need(e.scoped[0].type == bool_, node, f"{what}: a test that is no truth value")
+        _need(e.scoped[0].type == bool_, node, f"{what}: a predicate that is not boolean")
         _same(node, what, e.args, e.types)
         _same(node, what, e.scoped[1:], e.types)
     elif isinstance(e, Loop):
-        _need(e.args[0].type == int64, node, f"{what}: a count that is no int64")
+        _need(e.args[0].type == int64, node, f"{what}: a count that is not int64")
         _same(node, what, e.args[1:], e.types)
         _same(node, what, e.scoped, e.types)
     elif isinstance(e, Proj):
@@ -189,9 +189,9 @@ def _types(node: Node) -> None:
               "a state that changes its type or rank")  # fmt: skip
         _need((node.predicate is None) != (node.count is None), node, "not one end")
         if node.predicate is not None:
-            _need(_kind(node.predicate) == (bool_, 0), node, "a test that is no truth value")
+            _need(_kind(node.predicate) == (bool_, 0), node, "a predicate that is not boolean")
         if node.index is not None:
-            _need(_kind(node.index.leaf()) == (int64, 0), node, "a counter that is no int64")
+            _need(_kind(node.index.leaf()) == (int64, 0), node, "a counter that is not int64")
         if node.count is not None:
             _same(node, "the count", (node.count,), [int64])
     elif isinstance(node, Branch):
@@ -204,7 +204,7 @@ def _types(node: Node) -> None:
         _need(node.form in ("inclusive", "exclusive", "total"), node, f"form {node.form!r}")
         _need(node.form == "inclusive" or node.init is not None, node, "no initial value")
     elif isinstance(node, FoldSeg):
-        _need(_kind(node.offsets) == (int64, 1), node, "offsets that are no row of int64")
+        _need(_kind(node.offsets) == (int64, 1), node, "offsets that are not a vector of int64")
 
 
 def _kind(leaf: Leaf) -> tuple[ScalarType, int]:

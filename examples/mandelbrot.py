@@ -48,8 +48,7 @@ def main(
     span: float = 0.009,
     limit: int = 1000,
 ) -> Made:
-    """Draw `span` of the plane around (x, y), four points per pixel; print iterations per
-    second."""
+    """Draw `span` of the plane around (x, y), four points per pixel; print the speed."""
     height, width = size * 2 // 3, size
     window = (2 * height, 2 * width, x, y, span / (2 * width), limit)
     stage(f"iterating {4 * height * width:,} points")

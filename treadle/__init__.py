@@ -178,8 +178,8 @@ def __getattr__(name: str) -> object:
     from treadle.dsl.errors import no_attribute
     from treadle.dsl.suggestions import missing
 
-    for module, room in (("schedule", schedule), ("simulator", simulator)):
-        if name in room.__all__:
+    for module, package in (("schedule", schedule), ("simulator", simulator)):
+        if name in package.__all__:
             raise no_attribute(f"treadle has no {name!r}: td.{module}.{name}.", name)
     known = [n for n in globals() if not n.startswith("_")]
     raise no_attribute(missing(name, known), name)

@@ -88,8 +88,7 @@ def products(backend: str, *, again: bool) -> list[tuple[str, str]]:
 
 
 def sizes(backend: str) -> Ceilings:
-    """Ceilings with properties that are not measured (units, cache sizes, name) and default
-    rates."""
+    """Properties that are not measured (units, cache sizes, name), and default rates."""
     shipped = device.default(backend)
     if backend != "cuda":
         from treadle.backend.native.codegen.target import Target
@@ -107,8 +106,7 @@ def sizes(backend: str) -> Ceilings:
 
 
 def _best(function: Any, data: Any, seconds: float, calls: int = 1) -> tuple[float, Any]:
-    """The shortest time of a call, for `calls` calls before each wait, after a warm-up; and the
-    data."""
+    """The shortest time of a call, with `calls` calls per wait, after a warm-up; and the data."""
     program = function.lower(data)
     held = program.placed([data])
 
@@ -143,18 +141,17 @@ def _reading(backend: str, size: int, seconds: float, call: float) -> float:
 
 
 def _multiplying(backend: str, shipped: Ceilings, chains: int, seconds: float) -> float:
-    """Multiply-add instructions per second of all units, with `chains` independent chains per
-    lane."""
+    """Multiply-adds per second of all units, with `chains` independent chains per lane."""
     threads = shipped.units * (2048 if shipped.gpu else shipped.lanes * 16)
-    turns = 4096
+    iterations = 4096
 
     def chained(x: Any) -> Any:
         def step(k: Any, s: Any) -> Any:
             return tuple(v * x + x for v in s)
 
-        state = td.loop(turns, step, tuple(x + k for k in range(chains)))
+        state = td.loop(iterations, step, tuple(x + k for k in range(chains)))
         return sum(state[1:], state[0])
 
     program = td.jit(lambda a: td.map(chained, a), backend=backend)
     shortest, _ = _best(program, np.full(threads, 0.5, np.float32), seconds)
-    return threads / shipped.lanes * turns * chains / shortest
+    return threads / shipped.lanes * iterations * chains / shortest

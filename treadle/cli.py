@@ -350,8 +350,7 @@ def _option(parameter: inspect.Parameter) -> inspect.Parameter:
 
 @contextmanager
 def _friendly() -> Iterator[None]:
-    """Convert a user's mistake into its message and exit code 1; other exceptions are bugs and
-    propagate."""
+    """Convert a user's mistake into its message and exit code 1; other exceptions propagate."""
     from treadle import TreadleError
     from treadle.examples._show import ExampleError
 

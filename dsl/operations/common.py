@@ -58,8 +58,7 @@ def operation(function: Callable[P, R]) -> Callable[..., R]:
 
 
 def combining(function: Callable[P, R]) -> Callable[..., R]:
-    """`operation` for functions that may sum floats: also accepts `deterministic=True`, which fixes
-    the order of summation."""
+    """`operation` for functions that may sum floats: `deterministic=True` fixes the order."""
     return _operation(function, ("name", "schedule", "deterministic"))
 
 
@@ -99,8 +98,7 @@ def relabel(result: Any, name: str | None = None, schedule: ScheduleLike | None 
             deterministic: bool = False) -> Any:  # fmt: skip
     """The same arrays, with a new name or schedule for their operation, or made deterministic.
 
-    If an element-wise node only finishes a fold of the same operation (`mean`), the fold gets the
-    label.
+    The label goes to a fold if an element-wise node of the same operation finishes it (`mean`).
     """
     if isinstance(result, tuple):
         return tuple(relabel(r, name, schedule, deterministic) for r in result)
@@ -169,8 +167,7 @@ def label_of(
 
 
 def require_order(node: Node, label: Label, own_orders: bool = True) -> None:
-    """Reject a schedule that does not fit the axes of `node`, and an order that cannot enumerate
-    them."""
+    """Reject a schedule that does not fit the axes of `node`, or cannot enumerate them."""
     schedule = label.schedule
     if schedule is None or isinstance(node, Input):
         return
@@ -202,8 +199,7 @@ def trace_elements(
     where: Location | None,
     operands: Sequence[Array] = (),
 ) -> tuple[tuple[Expr, ...], Structure]:
-    """The element expressions that a user's function returns; weak literals take their default
-    type.
+    """The elements that a user's function returns; weak literals take their default type.
 
     An operation depends on all its `operands`, arrays over the operation's own axes.  Operands that
     the function does not use are read together with its first result (`simplify.also`).
@@ -215,8 +211,8 @@ def trace_elements(
     if computed and elements:
         read = {(e.node, e.component) for e in walk(elements) if isinstance(e, Read)}
         unread = [le for le in computed if (le.node, le.component) not in read]
-        beside = (le.at(*indices(len(le.shape))) for le in unread)
-        elements[0] = simplify.also(elements[0], *beside)
+        reads = (le.at(*indices(len(le.shape))) for le in unread)
+        elements[0] = simplify.also(elements[0], *reads)
     return tuple(elements), structure
 
 

@@ -63,7 +63,7 @@ def _iterations(count: Any, operation: str) -> Expr:
     return as_count(count, operation)
 
 
-def _goes_on(pred: Function, state: Any, operation: str) -> Expr:
+def _loop_predicate(pred: Function, state: Any, operation: str) -> Expr:
     """The value of a loop's predicate for a state."""
     value = pred(state)
     check_result(value, f"the predicate of {operation}", "one truth value")
@@ -162,8 +162,7 @@ def _regroup(leaves: Sequence[Leaf], like: Sequence[Array], structure: Structure
 def while_loop(pred: Function, body: Function, init: Any, *, name: str | None = None) -> Any:
     """`while pred(state): state = body(state)`; a tuple state is passed as one argument.
 
-    On scalars the loop runs inside a kernel; if the state contains an array, it is a loop over
-    arrays.
+    On scalars the loop runs inside a kernel; with an array in the state it is a loop over arrays.
     """
     return _loop("while_loop", None, pred, body, init, name)
 
@@ -197,7 +196,7 @@ def _loop(
                 hint="while_loop(pred, body, init), iterate(n, f, init), loop(n, f, init).",
             )
         given = ("k", "state") if operation == "loop" and what == "body" else ("state",)
-        _takes(function, given, f"the {what} of {operation}")
+        _require_signature(function, given, f"the {what} of {operation}")
     if isinstance(init, dict):
         made = _loop(operation, count, *_on_parts(pred, body, init, operation), _parts(init), name)
         return _dict_of(made, init)
@@ -229,8 +228,7 @@ def _dict_of(parts: Sequence[Any], like: dict[Any, Any]) -> dict[Any, Any]:
 
 
 def _parts_like(made: Any, like: dict[Any, Any], operation: str) -> tuple[Any, ...]:
-    """The values of the dict that a body returned, in the order of `like`, whose keys it must
-    have."""
+    """The values of the dict returned by a body, in the order of `like`; its keys must be equal."""
     if not isinstance(made, dict) or made.keys() != like.keys():
         keys = ", ".join(map(repr, like))
         said = f"a dict of {', '.join(map(repr, made))}" if isinstance(made, dict) else "no dict"
@@ -259,7 +257,7 @@ def _on_parts(
     return lambda parts: pred(_dict_of(parts, like)), iteration
 
 
-def _takes(function: Function, given: Sequence[str], what: str) -> None:
+def _require_signature(function: Function, given: Sequence[str], what: str) -> None:
     """Raise an error if a function cannot be called with these arguments."""
     try:
         signature = inspect.signature(function)
@@ -294,7 +292,7 @@ def _scalar_loop(
         with Scope(operation, where, state):
             seen = structure.build([Scalar(v) for v in state])
             result = keep_type(body(seen), structure, types, what, "state")
-            predicate = _goes_on(pred, seen, operation)
+            predicate = _loop_predicate(pred, seen, operation)
         node: Expr = ir.While(start, state, predicate, result)
     else:
         n = _iterations(count, operation)
@@ -343,7 +341,7 @@ def _array_loop(
     next_leaves, checks = _next_state(result, structure, arrays, scalar, bound, operation, where)
     predicate: Leaf | None = None
     if pred is not None:
-        truth = _goes_on(pred, seen, operation)
+        truth = _loop_predicate(pred, seen, operation)
         predicate = Generate((), (truth,), label=Label("predicate"), where=where).leaf()
     node = ArrayLoop(
         tuple(states),
@@ -396,8 +394,7 @@ def _next_state(
     operation: str,
     where: Location | None,
 ) -> tuple[list[Leaf], list[Check]]:
-    """The leaves of the next state, in the types and shapes of the state, and the checks before the
-    loop.
+    """The leaves of the next state, with the state's types and shapes; checks before the loop.
 
     Extents computed by an iteration are checked in each iteration.
     """
@@ -436,7 +433,7 @@ def _next_state(
                 hint="Keep an array of the final extents in the state, and a count in addition.",
                 where=where,
             )
-        per_iteration: list[Check] = []
+        repeated: list[Check] = []
         for axis, (new, old) in enumerate(zip(made._shape, like._shape, strict=True)):
             if new is old:
                 continue
@@ -457,15 +454,11 @@ def _next_state(
                 f"{axis} of its state from {{right}} to {{left}}.",
                 where=where,
             )
-            (per_iteration if _depends(new, states) else checks).append(check)
-        if per_iteration:
+            (repeated if _depends(new, states) else checks).append(check)
+        if repeated:
             elements = tuple(made._element(tuple(map(Index, range(like.ndim)))))
             held = Generate(
-                like._shape,
-                elements,
-                label=Label("state"),
-                where=where,
-                checks=tuple(per_iteration),
+                like._shape, elements, label=Label("state"), where=where, checks=tuple(repeated)
             )
             leaves += held.leaves
         else:

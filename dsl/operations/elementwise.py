@@ -34,8 +34,7 @@ def map(
     name: str | None = None,
     schedule: ScheduleLike | None = None,
 ) -> Array:
-    """Apply `f(x, y, …)` to the elements of arrays of equal shape; tuple elements are passed as
-    tuples.
+    """Apply `f(x, y, …)` to elements of arrays of equal shape; tuple elements are passed as such.
 
     >>> import numpy as np, treadle as td
     >>> td.run(td.map(lambda x, y: x * y, np.array([1, 2]), np.array([3, 4])))
@@ -69,9 +68,9 @@ def _map(
     arrays = [as_array(o, operation) for o in operands]
     checks = _same_shapes(arrays, operation)
     shape = arrays[0]._shape
-    place = indices(len(shape))
-    arguments = [Scalar(i) for i in place] if with_index else []
-    arguments += [array._scalar_at(place) for array in arrays]
+    index = indices(len(shape))
+    arguments = [Scalar(i) for i in index] if with_index else []
+    arguments += [array._scalar_at(index) for array in arrays]
     elements, structure = trace_elements(f, arguments, operation, where, arrays)
     node = Generate(
         shape, elements, label=label_of(operation, name, schedule), where=where, checks=checks
@@ -102,10 +101,10 @@ def _with_checks(array: Array, checks: tuple[Check, ...], operation: str) -> Arr
     """The same array with run-time checks, attached by a Generate of plain reads."""
     if not checks:
         return array
-    place = indices(array.ndim)
+    index = indices(array.ndim)
     node = Generate(
         array._shape,
-        tuple(array._element(place)),
+        tuple(array._element(index)),
         label=Label(operation),
         where=user_location(),
         checks=checks,
@@ -143,8 +142,8 @@ def indexed(a: ArrayLike) -> Array:
     """Elements `(i, j, …, x)`: each element preceded by its index."""
     forbid_nesting("indexed")
     array = as_array(a, "indexed")
-    place = indices(array.ndim)
-    elements: tuple[Expr, ...] = (*(Index(k) for k in range(array.ndim)), *array._element(place))
+    index = indices(array.ndim)
+    elements: tuple[Expr, ...] = (*(Index(k) for k in range(array.ndim)), *array._element(index))
     node = Generate(array._shape, elements, label=Label("indexed"), where=user_location())
     inner = array.structure
     structure = tuple_of([*([LEAF] * array.ndim), inner])

@@ -25,18 +25,18 @@ from .common import (
 def split_axes(array: Array, axes: Sequence[int]) -> tuple[Shape, Shape, list[Expr]]:
     """Outer and inner extents, and the index of an element in terms of Index(outer…, inner…)."""
     outer_axes = [k for k in range(array.ndim) if k not in axes]
-    place: list[Expr] = [constant(0)] * array.ndim
+    index: list[Expr] = [constant(0)] * array.ndim
     for position, k in enumerate([*outer_axes, *axes]):
-        place[k] = Index(position)
+        index[k] = Index(position)
     outer = tuple(array._shape[k] for k in outer_axes)
     inner = tuple(array._shape[k] for k in axes)
-    return outer, inner, place
+    return outer, inner, index
 
 
 def with_unit_axis(array: Array) -> tuple[Array, tuple[int, ...]]:
     """Append an axis of extent 1: reducing over no axis (`axis=()`) reduces over it."""
-    place = [Index(k) for k in range(array.ndim)]
-    made = map_over(array, place, (*array._shape, constant(1)), Label("expand_dims"))
+    index = [Index(k) for k in range(array.ndim)]
+    made = map_over(array, index, (*array._shape, constant(1)), Label("expand_dims"))
     return made, (array.ndim,)
 
 
@@ -118,11 +118,11 @@ def _fold(
         fit_to(init[0], array.structure, types, "the initial value", operation) if init else None
     )
     combine = trace_combine(f, array.structure, types, operation, where)
-    outer, inner, place = split_axes(array, axes)
+    outer, inner, index = split_axes(array, axes)
     node = Fold(
         outer,
         inner,
-        tuple(array._element(place)),
+        tuple(array._element(index)),
         combine,
         start,
         label=label_of(operation, name, schedule, deterministic),

@@ -88,8 +88,7 @@ def compile_scalar_function(f: Any, types: tuple[ScalarType, ...]) -> CompiledSc
 
 @kept_with(8)
 def _of_plain(f: FunctionType, types: tuple[ScalarType, ...]) -> CompiledScalarFunction:
-    """Compile a copy of `f`: Numba's compiled objects refer to their function and would keep it
-    alive."""
+    """Compile a copy of `f`, because Numba's compiled objects keep their function alive."""
     copied = FunctionType(f.__code__, f.__globals__, f.__name__, f.__defaults__, f.__closure__)
     copied.__kwdefaults__, copied.__qualname__ = f.__kwdefaults__, f.__qualname__
     return _compiled(copied, types)
@@ -174,7 +173,7 @@ def foreign_array(
         return meaning
     if not callable(chosen):
         raise TracingError(
-            f"foreign_array: the implementation for {backend} is no function.",
+            f"foreign_array: the implementation for {backend} is not a function.",
             hint='Write {"native": f}, where f gets NumPy arrays and returns one.',
         )
     outs = tuple(Output(r._shape, r.types[0]) for r in results)

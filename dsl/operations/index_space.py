@@ -63,21 +63,21 @@ def reshape(a: ArrayLike, shape: ShapeLike) -> Array:
     )
     if target == array._shape:
         return array
-    place = _reshaped_place(array._shape, target)
-    return map_over(array, place, target, Label("reshape"), checks)
+    index = _reshaped_index(array._shape, target)
+    return map_over(array, index, target, Label("reshape"), checks)
 
 
-def _reshaped_place(source: Shape, target: Shape) -> tuple[Expr, ...]:
+def _reshaped_index(source: Shape, target: Shape) -> tuple[Expr, ...]:
     """Source index of a target element; adding or dropping extents of 1 needs no division."""
     kept = [k for k, e in enumerate(target) if not _is_one(e)]
     needed = [k for k, e in enumerate(source) if not _is_one(e)]
     if len(kept) == len(needed) and all(
         target[i] is source[j] for i, j in zip(kept, needed, strict=True)
     ):
-        place: list[Expr] = [constant(0)] * len(source)
+        index: list[Expr] = [constant(0)] * len(source)
         for i, j in zip(kept, needed, strict=True):
-            place[j] = Index(i)
-        return tuple(place)
+            index[j] = Index(i)
+        return tuple(index)
     return delinear(linear(indices(len(target)), target), source)
 
 
@@ -113,11 +113,11 @@ def squeeze(a: ArrayLike, axis: AxisLike | None = None) -> Array:
             hint="a[0] takes one of several, td.reshape joins axes.",
         )
     kept = [k for k in range(array.ndim) if k not in axes]
-    place: list[Expr] = [constant(0)] * array.ndim
+    index: list[Expr] = [constant(0)] * array.ndim
     for j, k in enumerate(kept):
-        place[k] = Index(j)
+        index[k] = Index(j)
     shape = tuple(array._shape[k] for k in kept)
-    return map_over(array, place, shape, Label("squeeze"), checks)
+    return map_over(array, index, shape, Label("squeeze"), checks)
 
 
 @operation
@@ -150,14 +150,14 @@ def transpose(
     )
     if sorted(order) != list(range(array.ndim)):
         raise ShapeError(
-            f"transpose: axes {axes!r} are no permutation of the {array.ndim} axes.",
+            f"transpose: axes {axes!r} are not a permutation of the {array.ndim} axes.",
             hint="Name each axis once: axes=(1, 0, 2).",
         )
-    place: list[Expr] = [constant(0)] * array.ndim
+    index: list[Expr] = [constant(0)] * array.ndim
     for k, source in enumerate(order):
-        place[source] = Index(k)
+        index[source] = Index(k)
     shape = tuple(array._shape[k] for k in order)
-    return map_over(array, place, shape, label_of("transpose", name, schedule))
+    return map_over(array, index, shape, label_of("transpose", name, schedule))
 
 
 @operation
@@ -202,7 +202,7 @@ def slice_array(array: Array, index: Indexing) -> Array:
     at = next((k for k, p in enumerate(parts) if p is Ellipsis), None)
     parts = [*parts, *fill] if at is None else [*parts[:at], *fill, *parts[at + 1 :]]
     shape: list[Expr] = []
-    place: list[Expr] = []
+    source: list[Expr] = []
     checks: list[Check] = []
     plain = True
     for part in parts:
@@ -210,13 +210,13 @@ def slice_array(array: Array, index: Indexing) -> Array:
             shape.append(constant(1))
             plain = False
             continue
-        axis = len(place)
+        axis = len(source)
         n = array._shape[axis]
         if isinstance(part, slice):
             start, extent, step = slice_axis(part, n)
             here = Index(len(shape))
             moved = here if step == 1 else times(here, constant(step))
-            place.append(plus(start, moved))
+            source.append(plus(start, moved))
             shape.append(extent)
             plain = plain and part.start is part.stop is part.step is None
             continue
@@ -228,11 +228,11 @@ def slice_array(array: Array, index: Indexing) -> Array:
                 hint="Indices are integers, slices, None and ...; gather with td.take(a, indices, "
                 "axis) or td.backpermute(shape, f, a).",
             )
-        place.append(integer_index(part, n, axis, checks))
+        source.append(integer_index(part, n, axis, checks))
         plain = False
     if plain:
         return array
-    return map_over(array, place, tuple(shape), Label("slice"), tuple(checks))
+    return map_over(array, source, tuple(shape), Label("slice"), tuple(checks))
 
 
 def _is_rank_one_or_more(part: Any) -> bool:
@@ -305,8 +305,8 @@ def replicate(a: ArrayLike, n: Any, axis: int = 0) -> Array:
     k = normalise_axis(axis, array.ndim + 1, "replicate")
     (extent,), checks = as_shape((n,), "replicate")
     shape = (*array._shape[:k], extent, *array._shape[k:])
-    place = [Index(j if j < k else j + 1) for j in range(array.ndim)]
-    return map_over(array, place, shape, Label("replicate"), checks)
+    index = [Index(j if j < k else j + 1) for j in range(array.ndim)]
+    return map_over(array, index, shape, Label("replicate"), checks)
 
 
 @operation
@@ -331,15 +331,15 @@ def roll(a: ArrayLike, shift: Any, axis: AxisLike | None = None) -> Array:
 
 def _roll_axis(array: Array, shift: Any, axis: int) -> Array:
     n = array._shape[axis]
-    place: list[Expr] = list(indices(array.ndim))
+    index: list[Expr] = list(indices(array.ndim))
     by = lift(shift, "roll")
     as_index(by, "roll")  # of an integer type
     if not (isinstance(by, Const) and abs(int(by.value)) < 1 << 31):  # i - shift might overflow
         wide = uint64 if by.type == uint64 else int64
         by = apply_primitive("remainder", [simplify.cast(e, wide) for e in (by, n)])
-    moved = minus(place[axis], as_index(by, "roll"))
-    place[axis] = apply_primitive("remainder", [moved, n])
-    return map_over(array, place, array._shape, Label("roll"))
+    moved = minus(index[axis], as_index(by, "roll"))
+    index[axis] = apply_primitive("remainder", [moved, n])
+    return map_over(array, index, array._shape, Label("roll"))
 
 
 @operation
@@ -362,8 +362,8 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
     extent = greatest(least(minus(rows, constant(down)), minus(cols, constant(right))), constant(0))
     lead = array.ndim - 2
     i = Index(lead)
-    place = (*indices(lead), plus(i, constant(down)), plus(i, constant(right)))
-    return map_over(array, place, (*array._shape[:-2], extent), Label("diagonal"))
+    index = (*indices(lead), plus(i, constant(down)), plus(i, constant(right)))
+    return map_over(array, index, (*array._shape[:-2], extent), Label("diagonal"))
 
 
 # --- gathers ---------------------------------------------------------------------------------
@@ -392,8 +392,8 @@ def backpermute(
             f"rank {array.ndim}.",
             hint="Return one index per axis of the array that is read.",
         )
-    place = [as_index(Scalar(e), "the index function of backpermute") for e in leaves]
-    return map_over(array, place, extents, label_of("backpermute", name, schedule), checks)
+    index = [as_index(Scalar(e), "the index function of backpermute") for e in leaves]
+    return map_over(array, index, extents, label_of("backpermute", name, schedule), checks)
 
 
 @operation
@@ -407,8 +407,7 @@ def gather(
 ) -> Array:
     """Elements (or slices) of `a` at integer `indices` along `axis`.
 
-    Indices count from the start, as in kernels: −1 is out of range.  `take` also counts from the
-    end.
+    Indices count from the start, as in kernels: −1 is out of range, unlike in `take`.
     """
     return _take(a, indices, axis, label_of("gather", name, schedule))
 
@@ -431,21 +430,21 @@ def _take(a: ArrayLike, index_array: ArrayLike, axis: int, label: Label) -> Arra
             hint="Convert them: td.cast(indices, td.int64).",
         )
     r = chosen.ndim
-    _check_given(chosen, array._shape[k], k, label.operation)
+    _check_host_indices(chosen, array._shape[k], k, label.operation)
     shape = (*array._shape[:k], *chosen._shape, *array._shape[k + 1 :])
     at = simplify.cast(chosen._element([Index(k + j) for j in range(r)])[0], int64)
     if label.operation == "take":
         n = array._shape[k]
         at = simplify.select(apply_primitive("less", [at, constant(0)]), plus(at, n), at)
-    place = [
+    index = [
         *(Index(j) for j in range(k)),
         at,
         *(Index(j + r - 1) for j in range(k + 1, array.ndim)),
     ]
-    return map_over(array, place, shape, label)
+    return map_over(array, index, shape, label)
 
 
-def _check_given(chosen: Array, n: Expr, axis: int, operation: str) -> None:
+def _check_host_indices(chosen: Array, n: Expr, axis: int, operation: str) -> None:
     """Raise `IndexOutOfBounds` for indices in a host array, if the extent is a constant: a read far
     out of range could crash the process."""
     node, extent = chosen._leaves[0].node, known(n)
@@ -476,16 +475,16 @@ def take_along_axis(a: ArrayLike, indices: ArrayLike, axis: int = -1) -> Array:
             f"take_along_axis needs integer indices, got {chosen.dtype}.",
             hint="Convert them: td.cast(indices, td.int64).",
         )
-    _check_given(chosen, array._shape[k], k, "take_along_axis")
-    beside = [(*s[:k], constant(1), *s[k + 1 :]) for s in (array._shape, chosen._shape)]
-    shape, checks = broadcast_shapes(beside, "take_along_axis")
-    place, where = (list(stretched(s, shape)) for s in beside)
+    _check_host_indices(chosen, array._shape[k], k, "take_along_axis")
+    shapes = [(*s[:k], constant(1), *s[k + 1 :]) for s in (array._shape, chosen._shape)]
+    shape, checks = broadcast_shapes(shapes, "take_along_axis")
+    index, where = (list(stretched(s, shape)) for s in shapes)
     where[k] = Index(k)
     at = simplify.cast(chosen._element(where)[0], int64)
     n = array._shape[k]
-    place[k] = simplify.select(apply_primitive("less", [at, constant(0)]), plus(at, n), at)
+    index[k] = simplify.select(apply_primitive("less", [at, constant(0)]), plus(at, n), at)
     shape = (*shape[:k], chosen._shape[k], *shape[k + 1 :])
-    return map_over(array, place, shape, Label("take_along_axis"), checks)
+    return map_over(array, index, shape, Label("take_along_axis"), checks)
 
 
 later.offer(flatten=flatten, reshape=reshape, slice_array=slice_array, transpose=transpose)

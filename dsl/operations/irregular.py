@@ -1,5 +1,4 @@
-"""Operations whose result's extent depends on data (compact, filter, expand, unique), and
-sorting."""
+"""Operations with data-dependent extents (compact, filter, expand, unique), and sorting."""
 
 from __future__ import annotations
 
@@ -91,8 +90,8 @@ def filter(
     forbid_nesting("filter")
     array = as_array(a, "filter")
     where = user_location()
-    place = indices(array.ndim)
-    elements, structure = trace_elements(p, [array._scalar_at(place)], "filter", where)
+    index = indices(array.ndim)
+    elements, structure = trace_elements(p, [array._scalar_at(index)], "filter", where)
     if not structure.is_leaf:
         raise DTypeError(
             "the predicate of filter must return one truth value.",
@@ -153,8 +152,7 @@ def _plain(a: ArrayLike, operation: str) -> Array:
 
 
 def _ordered(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The array in a type that orders NaN correctly: NumPy's bfloat16 does not; float32 represents
-    all of its values."""
+    """The array in a type that orders NaN correctly: float32 for bfloat16, which does not."""
     return x.astype(np.float32) if x.dtype == bfloat16.numpy else x
 
 

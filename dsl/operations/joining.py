@@ -46,7 +46,7 @@ def _common_elements(arrays: Sequence[Array], operation: str) -> tuple[Structure
     return structure, types
 
 
-def _refuse_apart(arrays: Iterable[ArrayLike], axis: AxisLike | None, operation: str) -> None:
+def _require_list(arrays: Iterable[ArrayLike], axis: AxisLike | None, operation: str) -> None:
     """Detect `concatenate(a, b)`, where the second array would be taken as the axis."""
     if isinstance(arrays, Array | np.ndarray) and isinstance(axis, Array | np.ndarray):
         raise TracingError(
@@ -58,7 +58,7 @@ def _refuse_apart(arrays: Iterable[ArrayLike], axis: AxisLike | None, operation:
 def concatenate(arrays: Iterable[ArrayLike], axis: int = 0) -> Array:
     """Join arrays along an existing axis; each element reads only its source array."""
     forbid_nesting("concatenate")
-    _refuse_apart(arrays, axis, "concatenate")
+    _require_list(arrays, axis, "concatenate")
     parts = [as_array(a, "concatenate") for a in arrays]
     if not parts:
         raise ShapeError(
@@ -124,10 +124,10 @@ def _joined(
     `low` is the number of the first of `parts` among all arrays; `ends` are the ends of all arrays.
     """
     if len(parts) == 1:
-        place: list[Expr] = list(indices(rank))
+        index: list[Expr] = list(indices(rank))
         if low:
-            place[axis] = minus(place[axis], ends[low - 1])
-        values = parts[0]._element(place)
+            index[axis] = minus(index[axis], ends[low - 1])
+        values = parts[0]._element(index)
         return tuple(simplify.cast(v, t) for v, t in zip(values, types, strict=True))
     half = len(parts) // 2
     left = _joined(parts[:half], ends, axis, rank, types, low)
@@ -139,7 +139,7 @@ def _joined(
 @operation
 def stack(arrays: Iterable[ArrayLike], axis: int = 0) -> Array:
     """Join arrays along a new axis."""
-    _refuse_apart(arrays, axis, "stack")
+    _require_list(arrays, axis, "stack")
     parts = [as_array(a, "stack") for a in arrays]
     if not parts:
         raise ShapeError(
@@ -176,16 +176,16 @@ def pad(a: ArrayLike, pad_width: Any, mode: str = "constant", constant_values: A
     ]
     shape = tuple(upto[-1] for upto, _ in longer)
     checks = tuple(check for _, more in longer for check in more)
-    place: list[Expr] = [minus(Index(k), constant(lo)) for k, (lo, _) in enumerate(widths)]
+    index: list[Expr] = [minus(Index(k), constant(lo)) for k, (lo, _) in enumerate(widths)]
     if mode != "constant":
-        place = [resolve_index(kinds[mode], p, n) for p, n in zip(place, array._shape, strict=True)]
-        checks += _something_to_repeat(array, widths, mode)
-        return map_over(array, place, shape, Label("pad"), checks)
-    values = tuple(array._element(place))
+        index = [resolve_index(kinds[mode], p, n) for p, n in zip(index, array._shape, strict=True)]
+        checks += _require_not_empty(array, widths, mode)
+        return map_over(array, index, shape, Label("pad"), checks)
+    values = tuple(array._element(index))
     inside: Expr = Const(True, bool_)
     outside = values
     sides = _pad_values(constant_values, array.ndim)
-    for p, n, around in zip(place, array._shape, sides, strict=True):
+    for p, n, around in zip(index, array._shape, sides, strict=True):
         low = apply_primitive("greater_equal", [p, constant(0)])
         high = apply_primitive("less", [p, n])
         within = apply_primitive("logical_and", [low, high])
@@ -203,7 +203,7 @@ def pad(a: ArrayLike, pad_width: Any, mode: str = "constant", constant_values: A
     return Array(node.leaves, array.structure, shape)
 
 
-def _something_to_repeat(
+def _require_not_empty(
     array: Array, widths: Sequence[tuple[int, int]], mode: str
 ) -> tuple[Check, ...]:
     """Require that padded axes are not empty: an error now, or run-time checks."""

@@ -83,7 +83,7 @@ class MatmulOptions:
         found = {}
         if self.algorithm == "auto" and t.is_inexact and not self.fast:
             found["why"] = (
-                "floats keep the standard product's digits until somebody asks for less: "
+                "floats keep the standard product's accuracy unless the program permits less: "
                 'algorithm="strassen", or td.precision(fast=True)'
             )
         if self.precision in known:
@@ -239,7 +239,7 @@ def _options(
     named = algorithm not in ("auto", "standard")
     if not isinstance(algorithm, str) and not all(hasattr(algorithm, x) for x in "mknuvw"):
         raise TracingError(
-            f"{what}: {algorithm!r} is no algorithm.",
+            f"{what}: {algorithm!r} is not an algorithm.",
             hint="Give a name, or a BilinearAlgorithm with its three tables.",
         )
     if execution is not None and not named:
@@ -298,14 +298,14 @@ def _product(a: Array, b: Array, options: MatmulOptions, label: Label) -> Array:
         )
     if getattr(options.algorithm, "fractions", False) and not t.is_inexact:
         raise DTypeError(
-            f"{what}: {options.algorithm.name} has coefficients that are fractions, which "
-            f"{t.name} does not have.",
-            hint="Take an algorithm of whole numbers, or cast: td.cast(a, td.float64).",
+            f"{what}: {options.algorithm.name} has fractional coefficients, which "
+            f"{t.name} cannot represent.",
+            hint="Use an algorithm with integer coefficients, or cast: td.cast(a, td.float64).",
         )
 
     def operand(array: Array) -> Expr:
-        place = [*_batch_place(array, batch), Index(lead), Index(lead + 1)]
-        return simplify.cast(array._element(place)[0], t)
+        index = [*_batch_index(array, batch), Index(lead), Index(lead + 1)]
+        return simplify.cast(array._element(index)[0], t)
 
     if 1 in (a.ndim, b.ndim) and options.open and label.schedule is None:
         return _with_vector(a, b, batch, t, label, (*checks, *more))
@@ -333,16 +333,16 @@ def _product(a: Array, b: Array, options: MatmulOptions, label: Label) -> Array:
     return result
 
 
-def _batch_place(array: Array, batch: Sequence[Expr]) -> list[Expr]:
+def _batch_index(array: Array, batch: Sequence[Expr]) -> list[Expr]:
     """The leading indices at which an operand of rank 2 or more is read; they broadcast."""
-    place: list[Expr] = []
+    index: list[Expr] = []
     own = array.ndim - 2
     for k in range(own):
         position = len(batch) - own + k
         one = known(array._shape[k])
         stretch = batch[position] is not array._shape[k] and one is not None and int(one) == 1
-        place.append(constant(0) if stretch else Index(position))
-    return place
+        index.append(constant(0) if stretch else Index(position))
+    return index
 
 
 def _with_vector(a: Array, b: Array, batch: Sequence[Expr], t: ScalarType, label: Label,
@@ -353,11 +353,11 @@ def _with_vector(a: Array, b: Array, batch: Sequence[Expr], t: ScalarType, label
     left: list[Expr] = []
     right: list[Expr] = []
     if a.ndim > 1:
-        left = [*_batch_place(a, batch), Index(len(free))]
+        left = [*_batch_index(a, batch), Index(len(free))]
         free.append(a._shape[-2])
     k = Index(len(free) + (b.ndim > 1))
     if b.ndim > 1:
-        right = [*_batch_place(b, batch), k, Index(len(free))]
+        right = [*_batch_index(b, batch), k, Index(len(free))]
         free.append(b._shape[-1])
     wide = float32 if t.is_float and t.bits == 16 else t
     parts = a._element((*left, k))[0], b._element(tuple(right) or (k,))[0]

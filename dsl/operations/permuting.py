@@ -88,20 +88,20 @@ def permute(
             f"source {source.structure.describe(source.types)}.",
             hint="Both need the same nesting; the source is cast to the defaults' type.",
         )
-    place = indices(source.ndim)
-    value = call_scalar_function(f, [Scalar(i) for i in place], "permute", where)
+    index = indices(source.ndim)
+    value = call_scalar_function(f, [Scalar(i) for i in index], "permute", where)
     if not isinstance(value, MaybeIndex):
         check_result(value, "the index function of permute")
     chosen = as_maybe_index(value)
-    if chosen.place is not None and len(chosen.place) != target.ndim:
+    if chosen.index is not None and len(chosen.index) != target.ndim:
         raise ShapeError(
-            f"the index function of permute returned {len(chosen.place)} indices for a target of "
+            f"the index function of permute returned {len(chosen.index)} indices for a target of "
             f"rank {target.ndim}.",
             hint=f"Return {target.ndim} indices, or td.ignore.",
             where=where,
         )
     values = tuple(
-        simplify.cast(v, t) for v, t in zip(source._element(place), target.types, strict=True)
+        simplify.cast(v, t) for v, t in zip(source._element(index), target.types, strict=True)
     )
     combined = None
     if not isinstance(combine, Overwrite):
@@ -111,7 +111,7 @@ def permute(
     node = Permute(
         source._shape,
         chosen.valid,
-        chosen.place or (constant(0),) * target.ndim,
+        chosen.index or (constant(0),) * target.ndim,
         values,
         target._leaves,
         combined,
@@ -158,10 +158,10 @@ def scatter(
     checks = same_shape(at._shape, source._shape[: at.ndim], "scatter")
     checks += same_shape(target._shape[1:], source._shape[at.ndim :], "scatter")
     if checks:
-        place = tuple(Index(k) for k in range(source.ndim))
+        index = tuple(Index(k) for k in range(source.ndim))
         held = Generate(
             source._shape,
-            tuple(source._element(place)),
+            tuple(source._element(index)),
             label=Label("scatter"),
             where=user_location(),
             checks=checks,

@@ -42,8 +42,8 @@ def ends(extents: Sequence[Expr], operation: str) -> tuple[list[Expr], tuple[Che
     for e in extents:
         most += bounds(e)[1]
         if most > int64.highest:
-            room = minus(constant(int64.highest), e)
-            checks += _no_more(sum_, room, f"{operation}: an axis")
+            limit = minus(constant(int64.highest), e)
+            checks += _no_more(sum_, limit, f"{operation}: an axis")
         sum_ = plus(sum_, e)
         found.append(sum_)
     return found, checks
@@ -60,21 +60,21 @@ def size(shape: Shape, operation: str) -> tuple[Expr, tuple[Check, ...]]:
         if of is None:
             most *= max(bounds(e)[1], 1)
         else:
-            beside = any(x.node is of[0].node for x in axes) and of[0] not in axes
-            most *= of[1] * (1 if beside else MEMORY)
+            counted = any(x.node is of[0].node for x in axes) and of[0] not in axes
+            most *= of[1] * (1 if counted else MEMORY)
             axes.add(of[0])
         if most > int64.highest:
-            room = apply_primitive(
+            limit = apply_primitive(
                 "floor_divide", [constant(int64.highest), greatest(e, constant(1))]
             )
-            checks += _no_more(total, room, f"{operation}: an array")
+            checks += _no_more(total, limit, f"{operation}: an array")
         total = times(total, e)
     return total, checks
 
 
-def _no_more(e: Expr, room: Expr, what: str) -> tuple[Check, ...]:
+def _no_more(e: Expr, limit: Expr, what: str) -> tuple[Check, ...]:
     return require(
-        least(e, room),
+        least(e, limit),
         e,
         f"{what} of more than 2**63 - 1 elements: no memory holds it.",
         error="DeviceOutOfMemory",
@@ -89,24 +89,24 @@ def product(extents: Sequence[Expr]) -> Expr:
     return total
 
 
-def linear(place: Sequence[Expr], shape: Shape) -> Expr:
+def linear(index: Sequence[Expr], shape: Shape) -> Expr:
     """Row-major offset of an index."""
     at: Expr = constant(0)
-    for i, n in zip(place, shape, strict=True):
+    for i, n in zip(index, shape, strict=True):
         at = plus(times(at, n), i)
     return at
 
 
 def delinear(at: Expr, shape: Shape) -> tuple[Expr, ...]:
     """Index of a row-major offset."""
-    place: list[Expr] = []
+    index: list[Expr] = []
     for n in reversed(shape[1:]):
         if isinstance(n, Const) and int(n.value) == 1:
-            place.append(constant(0))
+            index.append(constant(0))
             continue
-        place.append(apply_primitive("remainder", [at, n]))
+        index.append(apply_primitive("remainder", [at, n]))
         at = apply_primitive("floor_divide", [at, n])
-    return (at, *reversed(place)) if shape else ()
+    return (at, *reversed(index)) if shape else ()
 
 
 later.offer(product_of=product)

@@ -46,8 +46,8 @@ def reduce(
     if not axes:
         array, axes = with_unit_axis(array)
     checks = not_empty(array, axes, operation) if init is None else ()
-    outer, inner, place = split_axes(array, axes)
-    value = element(array._element(place)[0])
+    outer, inner, index = split_axes(array, axes)
+    value = element(array._element(index)[0])
     start = None if init is None else (Const(init, value.type),)
     node = Fold(
         outer,
@@ -70,14 +70,14 @@ def reduce(
 def keep_dimensions(result: Array, axes: Sequence[int], ndim: int) -> Array:
     """Insert the reduced axes again, with extent 1."""
     shape: list[Expr] = []
-    place: list[Expr] = []
+    index: list[Expr] = []
     for k in range(ndim):
         if k in axes:
             shape.append(constant(1))
         else:
-            shape.append(result._shape[len(place)])
-            place.append(Index(k))
-    return map_over(result, place, tuple(shape), Label("keepdims"))
+            shape.append(result._shape[len(index)])
+            index.append(Index(k))
+    return map_over(result, index, tuple(shape), Label("keepdims"))
 
 
 def summed_type(t: ScalarType) -> ScalarType:
@@ -257,8 +257,8 @@ def _argument(
         tuple(range(array.ndim)) if axis is None else (normalise_axis(axis, array.ndim, operation),)
     )
     checks = not_empty(array, axes, operation)
-    outer, inner, place = split_axes(array, axes)
-    value = array._element(place)[0]
+    outer, inner, index = split_axes(array, axes)
+    value = array._element(index)[0]
     # Two vectorised passes: the extreme value, then the first index at which it occurs.
     best = "minimum" if better == "less" else "maximum"
     extreme = Fold(

@@ -55,8 +55,7 @@ def segment_offsets(lengths: ArrayLike, extent: Expr, operation: str) -> tuple[L
     """Offsets (segments + 1, int64) of segments of `lengths`, checked to cover `extent`.
 
     The host reads two numbers for the check before any result can be read.  Until then the offsets
-    are clamped to the extent, so that a kernel that runs before the check accesses nothing out of
-    range.
+    are clamped to the extent, so that kernels that run before the check stay in range.
     """
     array = as_array(lengths, operation)
     if array.ndim != 1 or not array.structure.is_leaf or not array.types[0].is_integer:
@@ -104,10 +103,10 @@ def segment_offsets(lengths: ArrayLike, extent: Expr, operation: str) -> tuple[L
             raise ShapeError(
                 checks[1].message.format(left=sum_, right=int(have)), hint=checks[1].hint
             )
-    place = apply_primitive("maximum", [offsets._element((Index(0),))[0], constant(0)])
+    index = apply_primitive("maximum", [offsets._element((Index(0),))[0], constant(0)])
     held_node = Generate(
         offsets._shape,
-        (apply_primitive("minimum", [place, extent]),),
+        (apply_primitive("minimum", [index, extent]),),
         label=Label("offsets"),
         where=where,
         checks=checks,
@@ -204,13 +203,13 @@ def _fold_seg(
         else None
     )
     combine = trace_combine(f, array.structure, array.types, operation, where)
-    place = [Index(k) for k in range(array.ndim)]
+    index = [Index(k) for k in range(array.ndim)]
     node = FoldSeg(
         array._shape[:-1],
         segments,
         array._shape[-1],
         offsets,
-        tuple(array._element(place)),
+        tuple(array._element(index)),
         combine,
         start,
         label=label_of(operation, name, schedule),
@@ -243,9 +242,9 @@ def _segmented_inclusive(
     heads = _heads(offsets, segments, array._shape[-1], backward)
     rank = array.ndim
     flag = heads._element((Index(rank - 1),))[0]
-    place = [Index(k) for k in range(rank)]
+    index = [Index(k) for k in range(rank)]
     joined = Generate(
-        array._shape, (flag, *array._element(place)), label=Label("heads"), where=user_location()
+        array._shape, (flag, *array._element(index)), label=Label("heads"), where=user_location()
     )
     structure = tuple_of([LEAF, array.structure])
     pairs = Array(joined.leaves, structure, array._shape)
@@ -285,8 +284,7 @@ def _heads(offsets: Leaf, segments: Expr, extent: Expr, backward: bool) -> Array
 
 
 def segment_of_position(offsets: Leaf, segments: Expr, extent: Expr, shift: int) -> Array:
-    """For each of `extent` positions, the segment that contains it; segment s starts at offsets[s]
-    + shift·s."""
+    """The segment of each of `extent` positions; segment s starts at offsets[s] + shift·s."""
     zero = Generate((extent,), (constant(0),), label=Label("segments"), where=user_location())
     start = apply_primitive(
         "add", [offsets.at(Index(0)), apply_primitive("multiply", [Index(0), constant(shift)])]

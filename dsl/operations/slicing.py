@@ -32,8 +32,7 @@ def _bound(value: Any, n: Expr) -> Expr:
 
 
 def _single(s: slice, n: Expr) -> bool:
-    """Whether a slice has at most one element for every `n`, and therefore broadcasts: `:1`, `-1:`,
-    `k:k + 1`, `n - 1:`."""
+    """Whether a slice, such as `:1`, `-1:` or `k:k + 1`, has at most one element for every `n`."""
     start = 0 if s.start is None else s.start
     if isinstance(start, int) and (s.stop is None or isinstance(s.stop, int)):
         return bool(s.stop == (start + 1 or None))

@@ -143,8 +143,8 @@ def resolve_read(read: Read) -> Expr:
         (outside,) = substitute(read.scoped, mapping)
         plain = Read(read.node, read.component, read.args)
         return Proj(Cond(inside, (plain,), (outside,)), 0)
-    place = tuple(resolve_index(kind, i, n) for i, n in zip(read.args, shape, strict=True))
-    return Read(read.node, read.component, place)
+    index = tuple(resolve_index(kind, i, n) for i, n in zip(read.args, shape, strict=True))
+    return Read(read.node, read.component, index)
 
 
 _coordinates: dict[int, Var] = {}
@@ -166,7 +166,7 @@ class _Border:
             elif condition is function_boundary:
                 uncalled = "td.function is not called: write td.function(g). "
             raise TracingError(
-                f"{'a function' if callable(condition) else repr(condition)} is no boundary.",
+                f"{'a function' if callable(condition) else repr(condition)} is not a boundary.",
                 hint=f"{uncalled}Boundaries are values: td.clamp, td.mirror, td.symmetric, "
                 "td.wrap, td.constant(v), td.function(g).",
                 where=where,
@@ -189,14 +189,14 @@ class _Border:
                 for v, t in zip(fit_loosely(result, array), array.types, strict=True)
             )
 
-    def read(self, array: Array, place: Sequence[Expr]) -> Any:
-        """The neighbour at index `place`, as passed to the user's function."""
+    def read(self, array: Array, index: Sequence[Expr]) -> Any:
+        """The neighbour at `index`, as passed to the user's function."""
         reads = [
             Scalar(
                 Read(
                     leaf.node,
                     leaf.component,
-                    tuple(place),
+                    tuple(index),
                     self.kind,
                     value,
                     self.variables if value else (),
@@ -240,10 +240,10 @@ class Neighbourhood(Scoped):
             refuse_argument(o, "the offset of a neighbour", of_the_run)
         if not all(hasattr(o, "__index__") and not isinstance(o, Scalar) for o in offsets):
             raise TracingError("the offsets of a stencil must be Python ints.", hint=of_the_run)
-        place = [
+        index = [
             apply_primitive("add", [Index(k), constant(int(o))]) for k, o in enumerate(offsets)
         ]
-        return self._border.read(self._array, place)
+        return self._border.read(self._array, index)
 
     def __call__(self, *offsets: Any) -> Any:
         return self[offsets]
@@ -405,12 +405,12 @@ def _correlate(
 
     def term(k: Sequence[Expr]) -> Expr:
         """w[k] · a[i ± (k − centre)]."""
-        place = []
+        index = []
         for axis, (i, n) in enumerate(zip(k, sizes, strict=True)):
             centre = apply_primitive("floor_divide", [n, constant(2)])
             step = apply_primitive("subtract", [centre, i] if flip else [i, centre])
-            place.append(apply_primitive("add", [Index(axis), step]))
-        value = border.read(array, place)
+            index.append(apply_primitive("add", [Index(axis), step]))
+        value = border.read(array, index)
         weight = kernel._element(list(k))[0]
         return apply_primitive(
             "multiply", [simplify.cast(weight, t), simplify.cast(value._expr, t)]

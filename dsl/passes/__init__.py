@@ -81,8 +81,7 @@ def run_passes(roots: Sequence[Leaf], settings: Settings, backend: str) -> Histo
 
 
 def reschedule(roots: Sequence[Leaf], schedules: dict[str, Any]) -> list[Leaf]:
-    """Set schedules of operations, or ways to compute a product: by name, or by number as written
-    (`#3`, dsl/names.py)."""
+    """Set schedules, or ways to compute a product, by name or number (`#3`) of the operation."""
     if not schedules:
         return list(roots)
     from ..product_way import ProductWay

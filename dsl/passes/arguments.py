@@ -39,7 +39,7 @@ def _single_pass(node: Node) -> Fold | None:
     element = node.elements[0]
     if len(node.elements) != 1 or not isinstance(element, Apply) or element.op.name != "select":
         return None
-    hit, place, _ = element.args
+    hit, index, _ = element.args
     for e in walk((hit,)):
         extreme = e.node if isinstance(e, Read) else None
         if not isinstance(extreme, Fold) or extreme.label.operation != node.label.operation:
@@ -50,10 +50,10 @@ def _single_pass(node: Node) -> Fold | None:
         if better is None or not same or extreme.epilogue != extreme.results:
             return None
         value = extreme.elements[0]
-        results = result_variables((value, place))
+        results = result_variables((value, index))
         combine = argument_combine(value.type, better)
         return Fold(
-            node.outer, node.inner, (value, place), combine, None, results, (results[1],),
+            node.outer, node.inner, (value, index), combine, None, results, (results[1],),
             label=node.label, where=node.where, checks=node.checks, fused=node.fused,
         )  # fmt: skip
     return None

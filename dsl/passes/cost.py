@@ -41,24 +41,24 @@ def _counted(
     seen: set[Expr] = set()
     stack: list[tuple[Expr, float]] = [(r, 1.0) for r in roots]
     while stack:
-        e, turns = stack.pop()
+        e, iterations = stack.pop()
         if e in seen:
             continue
         seen.add(e)
         if isinstance(e, Apply):
-            total += cost(e) * turns
+            total += cost(e) * iterations
         elif isinstance(e, Foreign):
-            total += 50.0 * turns
+            total += 50.0 * iterations
         if isinstance(e, Read):
-            stack += [(s, turns) for s in e.scoped]
+            stack += [(s, iterations) for s in e.scoped]
             continue  # addresses are cheap
-        inner = turns
+        inner = iterations
         if isinstance(e, While):
-            inner = turns * UNKNOWN_TURNS
+            inner = iterations * UNKNOWN_TURNS
         elif isinstance(e, Loop):
             count = value(e.count)
-            inner = turns * (UNKNOWN_TURNS if count is None else max(float(count), 0.0))
-        stack += [(a, turns) for a in e.args]
+            inner = iterations * (UNKNOWN_TURNS if count is None else max(float(count), 0.0))
+        stack += [(a, iterations) for a in e.args]
         stack += [(s, inner) for s in e.scoped]
     return total
 
@@ -112,7 +112,6 @@ def _affine(e: Expr) -> bool:
 
 
 def is_formula(elements: Iterable[Expr]) -> bool:
-    """Whether there are no reads and few operations, so that recomputing is cheaper than
-    reading."""
+    """Whether there are no reads and few operations: recomputing is cheaper than reading."""
     found = tuple(elements)
     return loads(found) == 0 and operations(found) <= 10 and not has_loop(found)

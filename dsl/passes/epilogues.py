@@ -1,8 +1,7 @@
 """fuse_epilogues: fuse element-wise consumers into the write-back of folds, scans and products.
 
 `map(f, fold(…))` becomes a fold that stores `f` of its results, if the consumer reads the result
-only at its own index.  If there are other readers of the plain result, it stays as another
-component.
+only at its own index.  A plain result with other readers stays as another component.
 """
 
 from __future__ import annotations
@@ -65,8 +64,8 @@ def fuse_epilogues(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
 
 def _is_library_product(node: Matmul, backend: str) -> bool:
-    """Whether the product is computed by BLAS, or by recursion over the standard product: both
-    write plain products.
+    """Whether BLAS, or recursion over the standard product, computes it: these write plain
+    products.
 
     On a GPU, treadle's own engines compute float32 and integers, including Strassen's algorithm;
     for other floats cuBLAS uses tensor cores.
@@ -81,7 +80,7 @@ class _Uses:
     """Consumers of nodes, in a graph that does not change."""
 
     def __init__(self, order: Sequence[Node], roots: Sequence[Leaf]) -> None:
-        self.place = {node: k for k, node in enumerate(order)}
+        self.position = {node: k for k, node in enumerate(order)}
         self.region = regions(roots)
         self.consumers: dict[Node, set[Node]] = {}
         self.whole: set[Node] = {leaf.node for leaf in roots}
@@ -95,7 +94,7 @@ class _Uses:
         if user.label.ordered:
             return []
         found = {leaf.node for leaf in user.inputs() if self._only(leaf.node, user)}
-        return sorted(found, key=self.place.__getitem__)
+        return sorted(found, key=self.position.__getitem__)
 
     def _only(self, node: Node, user: Generate) -> bool:
         return (
@@ -115,8 +114,7 @@ def _reads_only_here(user: Generate, node: Node) -> bool:
 
 
 def _keeps_tests(head: Any, last: Node, user: Generate) -> bool:
-    """Whether `user` tests every index used for the elements stored by `head`, which it reads
-    through `last`."""
+    """Whether `user`, which reads `head` through `last`, tests every index used by `head`."""
     reads = ((user, e) for e in walk(user.elements) if isinstance(e, Read) and e.node is last)
     return keeps_tests(head.epilogue, head.outputs[0].shape, reads)
 

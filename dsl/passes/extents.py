@@ -26,8 +26,7 @@ Same = dict[Expr, Expr]
 
 
 def unify_extents(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
-    """The graph with one symbol for equal extents; `context.inputs` receives inputs whose shapes
-    change."""
+    """The graph with one symbol for equal extents; `context.inputs` maps replaced inputs."""
     same = _equal(checks_before(roots))
     if not same:
         return list(roots)

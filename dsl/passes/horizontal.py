@@ -59,13 +59,13 @@ def _fuse(roots: Sequence[Leaf], context: Context, only: Set[Node] | None) -> li
     region = regions(roots)
     groups: dict[Any, list[Node]] = {}
     order = list(topological(roots))
-    place = places(roots)
+    nest = places(roots)
     for node in order:
         needed = [*node.inputs(), *inner_inputs(node)]
         depth[node] = 1 + max((depth[leaf.node] for leaf in needed), default=0)
         if node.label.ordered or (only is not None and node not in only):
             continue
-        where = region[node], place[node]
+        where = region[node], nest[node]
         if isinstance(node, Generate) and node.shape:
             groups.setdefault(("g", depth[node], node.shape, where), []).append(node)
         elif isinstance(node, Fold) and (
@@ -116,8 +116,7 @@ def _is_argument(node: Fold) -> bool:
 
 def _start(node: Fold) -> bool:
     """Whether a fold must start with its initial value, because that is read from an array.  A
-    constant can be combined with the result at the end, so such folds can be merged with folds
-    without one."""
+    constant can be combined at the end, so such folds can be merged with others."""
     return node.init is not None and any(isinstance(e, Read) for e in walk(node.init))
 
 

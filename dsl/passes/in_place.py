@@ -1,7 +1,7 @@
 """fuse_in_place: merge a kernel that is needed anyway with kernels that read it at their own index.
 
-A result of the program, or an array with several readers, is stored in memory.  If another kernel
-over the same extents reads it only at its own index, both are merged: the value is still in a
+A result of the program, or an array with several readers, is stored in memory.  A kernel over the
+same extents that reads it only at its own index is merged with it: the value is still in a
 register.
 
     call = s·n₁ − k·n₂;  put = call − s + k        →   one kernel with two outputs
@@ -27,8 +27,8 @@ def fuse_in_place(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     All its other operands must be computed before that one, so that the order of kernels is kept.
     """
     order = list(topological(roots))
-    region, place = regions(roots), places(roots)
-    clusters = _clusters(order, {node: (region[node], place[node]) for node in order})
+    region, nest = regions(roots), places(roots)
+    clusters = _clusters(order, {node: (region[node], nest[node]) for node in order})
     if not any(len(members) > 1 for members in clusters.values()):
         return list(roots)
     builder = Rebuilder()

@@ -42,8 +42,7 @@ def recognise_neighbours(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
 
 def _one_read_of_the_element(elements: tuple[Expr, ...], node: Generate) -> tuple[Expr, ...]:
-    """Replace all reads of `u[i, j]`, plain or with any boundary, by one with its neighbours'
-    boundary.
+    """Replace all reads of `u[i, j]`, with any boundary, by one with its neighbours' boundary.
 
     A boundary that is a function of the index is not shared, as it would be evaluated needlessly.
     """
@@ -75,40 +74,39 @@ def _neighbour(read: Read, node: Generate) -> Read:
     if read.boundary is not None or len(extents) != len(node.shape):
         return read
     boundary: str | None = None
-    places: list[Expr] = []
-    for k, (place, n) in enumerate(zip(read.args, extents, strict=True)):
+    indices: list[Expr] = []
+    for k, (index, n) in enumerate(zip(read.args, extents, strict=True)):
         fits = node.shape[k] is n
-        if place is Index(k) and fits:  # in range with any boundary
-            places.append(place)
+        if index is Index(k) and fits:  # in range with any boundary
+            indices.append(index)
             continue
-        kind, off = _resolved(place, Index(k), n, fits)
+        kind, off = _resolved(index, Index(k), n, fits)
         if off is None or abs(off) > FARTHEST or boundary not in (None, kind):
             return read
         boundary = kind
-        places.append(apply_primitive("add", [Index(k), constant(off)]) if off else Index(k))
+        indices.append(apply_primitive("add", [Index(k), constant(off)]) if off else Index(k))
     if boundary is None:
         return read
-    return Read(read.node, read.component, tuple(places), boundary)
+    return Read(read.node, read.component, tuple(indices), boundary)
 
 
-def _resolved(place: Expr, index: Index, n: Expr, fits: bool) -> tuple[str, int | None]:
-    """The boundary and offset of an index resolved as a neighbour of `index`; None for other
-    indices.
+def _resolved(source: Expr, index: Index, n: Expr, fits: bool) -> tuple[str, int | None]:
+    """The boundary and offset of `source` as a neighbour of `index`; None if it is none.
 
     `fits`: `index` is below n.
     """
-    if not isinstance(place, Apply):
+    if not isinstance(source, Apply):
         return "", None
-    if place.op.name == "remainder":
-        return "wrap", _modulo(place, index, n)
-    if place.op.name not in ("minimum", "maximum"):
+    if source.op.name == "remainder":
+        return "wrap", _modulo(source, index, n)
+    if source.op.name not in ("minimum", "maximum"):
         return "", None
-    off = _clamped(place, index, n, fits)
+    off = _clamped(source, index, n, fits)
     if off is not None:
         return "clamp", off
-    for off in _offsets(place, index):
+    for off in _offsets(source, index):
         for kind in ("mirror", "symmetric"):
-            if resolve_index(kind, apply_primitive("add", [index, constant(off)]), n) is place:
+            if resolve_index(kind, apply_primitive("add", [index, constant(off)]), n) is source:
                 return kind, off
     return "", None
 
@@ -148,7 +146,7 @@ def _clamped(e: Expr, index: Expr, n: Expr, fits: bool) -> int | None:
     return off if needed else None
 
 
-def _offsets(place: Expr, index: Expr) -> set[int]:
+def _offsets(source: Expr, index: Expr) -> set[int]:
     """The constants added to `index` in an expression."""
-    steps = (split_constant(e) for e in walk((place,)))
+    steps = (split_constant(e) for e in walk((source,)))
     return {off for x, off in steps if x is index}

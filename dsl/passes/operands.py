@@ -24,8 +24,7 @@ def sources(e: Expr) -> tuple[Read, ...] | None:
     """The arrays with the operand's extents that the element `e` at (Index(0), Index(1)) reads, at
     indices affine in both.  It may also read arrays along one index, such as scales and offsets.
 
-    None if an engine cannot load its operands: too many arrays, data-dependent indices, boundaries,
-    loops.
+    None if an engine cannot load it: too many arrays, data-dependent indices, boundaries, loops.
     """
     found: dict[Read, None] = {}
     for x in walk((e,)):

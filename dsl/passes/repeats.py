@@ -31,8 +31,7 @@ def counters(roots: Iterable[Expr]) -> dict[Expr, Expr]:
 def times_read(args: Sequence[Expr], domain: Sequence[Expr | None],
                loops: Mapping[Expr, Expr], gpu: bool = False) -> float:  # fmt: skip
     """How often a reader over `domain` (extents; None if unknown) with these loops uses an element
-    at `args`: 1, a small number, `GATHERED`, or `FAR`.  On a GPU, counts too low to justify an
-    array become 1."""
+    at `args`: 1, a small number, `GATHERED`, or `FAR`.  On a GPU, low counts become 1."""
     variables_of = _plain(args)
     everything = {e for e in variables_of if isinstance(e, Index | Var)}
     if not {Index(axis) for axis in range(len(domain))} <= everything:
@@ -59,8 +58,7 @@ def times_read(args: Sequence[Expr], domain: Sequence[Expr | None],
 
 
 def _plain(args: Sequence[Expr]) -> dict[Expr, frozenset[Expr]]:
-    """All subexpressions of indices, with the variables on which they depend other than through
-    data."""
+    """All subexpressions of indices, with the variables that they contain outside reads."""
     found: dict[Expr, frozenset[Expr]] = {}
     nothing = frozenset[Expr]()
     for e in walk(args, varies):

@@ -77,8 +77,7 @@ def _separated(node: Node, nested: bool) -> Node | None:
 
 
 def linear_form(element: Expr) -> tuple[Read, dict[Offsets, float]] | None:
-    """Σ weight·a[i + offset…] with constant weights over one array: (a sample read, the
-    weights)."""
+    """Σ weight·a[i + offset…] with constant weights: (a sample read, the weights)."""
     forms: dict[Expr, dict[Offsets, float] | float] = {}
     sample: Read | None = None
     for e in walk((element,)):
@@ -154,8 +153,7 @@ def _combined(name: str, parts: list[Any]) -> dict[Offsets, float] | None:
 
 
 def outer_factors(table: Any, tolerance: float) -> list[Any] | None:
-    """One vector per axis whose outer product is `table`, within `tolerance` times its peak, else
-    None.
+    """Vectors whose outer product is `table`, within `tolerance` times its peak, else None.
 
     The tolerance is a few roundings of the element type, to which literals were rounded.
     """
@@ -190,13 +188,13 @@ def _chain(node: Generate, read: Read, factors: list[Any], low: Any) -> Node:
         for step, weight in enumerate(factor):
             if not weight:
                 continue
-            place: list[Expr] = []
+            index: list[Expr] = []
             for k in range(len(factors)):
                 # An axis with one weight may have an offset, which the first pass applies.
                 shift = int(low[k]) + (step if k == axis else 0)
                 move = k == axis or (position == 0 and k in scale)
-                place.append(_plus(Index(k), shift if move else 0))
-            value: Expr = Read(source, component, tuple(place), read.boundary)
+                index.append(_plus(Index(k), shift if move else 0))
+            value: Expr = Read(source, component, tuple(index), read.boundary)
             term = (
                 value
                 if weight == 1
@@ -233,11 +231,10 @@ def _nest(node: Generate, read: Read, factors: list[Any], low: Any) -> Node:
 
 
 def _summed(read: Read, sums: Sequence[tuple[int, Any]], shifts: list[int]) -> Expr:
-    """The read at these shifts from the element, summed with the weights along each axis of
-    `sums`."""
+    """The read at these shifts, summed with the weights along each axis of `sums`."""
     if not sums:
-        place = tuple(_plus(Index(k), s) for k, s in enumerate(shifts))
-        return Read(read.node, read.component, place, read.boundary)
+        index = tuple(_plus(Index(k), s) for k, s in enumerate(shifts))
+        return Read(read.node, read.component, index, read.boundary)
     axis, weights = sums[0]
     total: Expr | None = None
     for step, weight in enumerate(weights):

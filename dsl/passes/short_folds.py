@@ -66,8 +66,7 @@ class Short:
     worth: dict[Node, Expr] = field(default_factory=dict)
 
     def inside(self, node: Node) -> tuple[Fold, ...]:
-        """The folds that may be loops in the kernel of `node`, operands first; may include
-        `node`."""
+        """The folds that may be loops in the kernel of `node`, possibly itself, operands first."""
         found: dict[Node, None] = {}
         for inner in _read(node):
             if self.reader.get(inner) is node:
@@ -91,8 +90,7 @@ class Short:
         return frozenset(found)
 
     def of(self, node: Node, loops: Set[Node]) -> Node:
-        """The kernel of `node` in which the folds `loops`, a subset of `inside(node)`, are
-        loops."""
+        """The kernel of `node` with the folds `loops`, a subset of `inside(node)`, as loops."""
         made = self.alone[node] if node in loops else node
         bodies = {
             inner: self.of(inner, loops) for inner in _read(node)
@@ -181,8 +179,8 @@ def _start(node: Fold) -> tuple[Expr, ...] | None:
     better = argument_of(node.combine)
     if better is None:
         return identities(node.combine)
-    value, place = node.elements
-    first = substitute((place,), {Index(len(node.outer)): constant(0)})[0]
+    value, index = node.elements
+    first = substitute((index,), {Index(len(node.outer)): constant(0)})[0]
     if value.type.kind == "bool" or any(_is_costly(e) for e in walk((first,))):
         return None
     worst = value.type.lowest if better == "greater" else value.type.highest

@@ -57,9 +57,8 @@ def keeps_tests(body: Sequence[Expr], shape: Shape, readers: Iterable[tuple[Node
     """Whether inlining into `readers` still tests every index: those in `body`, with one expression
     per component over the domain `shape`, and the readers' own."""
     found = list(readers)
-    if any(
-        may_be_outside(e, node.iteration_space()) for node, e in found
-    ):  # an index of the array that would vanish
+    # If an index may be out of range, inlining would lose its test.
+    if any(may_be_outside(e, node.iteration_space()) for node, e in found):
         return False
     read = {e.component for _, e in found}
     whole = {e.component for node, e in found if _reads_all(node, e)}
@@ -73,8 +72,7 @@ def keeps_tests(body: Sequence[Expr], shape: Shape, readers: Iterable[tuple[Node
 
 
 def may_be_outside(read: Read, over: Sequence[Expr | None]) -> bool:
-    """Whether an index is not provably in range; `over`: extents of the reader's axes, None if
-    unknown."""
+    """Whether an index is not provably in range; `over`: the reader's extents, None if unknown."""
     extents = read.node.outputs[read.component].shape
     places = zip(read.args, extents, strict=True)
     return read.boundary is None and not all(_is_inside(i, n, over) for i, n in places)

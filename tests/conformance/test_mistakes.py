@@ -110,8 +110,7 @@ MISTAKES = [
     ("class C:\n    @td.jit\n    def f(self, x):\n        return x\nC().f(a)", TRACING,
      "an argument of type C. | into a closure", ""),
     ("td.jit('float64(float64)')", TRACING, "needs a function, got a str", ""),
-    ("td.jit(plus, static_argnums=1)", TRACING, "no argument 'static_argnums'. | goes into a "
-     "closure", ""),
+    ("td.jit(plus, static_argnums=1)", TRACING, "'static_argnums'. | into a closure", ""),
     ("td.jit(plus, nopython=True)", TRACING, "no argument 'nopython'. | leave it out", ""),
     ("td.jit(plus, device='cuda')", TRACING, "Did you mean backend?", ""),
     # Arguments.
@@ -163,7 +162,7 @@ MISTAKES = [
      "td.loop(3, lambda k, s: s, A)"),
     ("td.concatenate(A)", SHAPE, "td.concatenate([a, b])", "td.concatenate([A, B])"),
     ("td.stack([A, B])", SHAPE, "stack needs arrays of equal shape, got (5,) and (4,)", ""),
-    ("td.transpose(M, 1)", SHAPE, "no permutation", "td.transpose(M, (1, 0))"),
+    ("td.transpose(M, 1)", SHAPE, "not a permutation", "td.transpose(M, (1, 0))"),
     ("td.sum(A, A)", SHAPE, "sum: axis must be an integer, got an Array", ""),
     ("td.min(A, B)", SHAPE, "min: axis must be an integer, got an Array", ""),
     ("td.zeros(2, 3)", DTYPE, "A shape is one argument", "td.zeros((2, 3))"),

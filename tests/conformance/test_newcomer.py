@@ -255,7 +255,7 @@ def test_slips_of_a_second_user():
     x, im = np.ones(3), np.ones((4, 4))
     with pytest.raises(td.TracingError, match="one coordinate per axis"):
         td.stencil(lambda w: w[-1, 0], im, boundary=td.function(lambda i: i))
-    with pytest.raises(td.TracingError, match="a function is no boundary"):
+    with pytest.raises(td.TracingError, match="a function is not a boundary"):
         td.stencil(lambda w: w[-1, 0], im, boundary=td.constant)
     with pytest.raises(td.TracingError, match="return it from the function"):
         td.map(lambda v: print(f"{v:.2f}"), x)

@@ -110,7 +110,7 @@ def test_an_algorithm_of_ones_own() -> None:
     for execution in EXECUTIONS:
         made = td.matmul(a, b, algorithm=halves, execution=execution)
         assert np.array_equal(td.run(made, backend="native"), a @ b)
-    with pytest.raises(td.TracingError, match="is no algorithm"):
+    with pytest.raises(td.TracingError, match="is not an algorithm"):
         td.matmul(a, b, algorithm=3)
 
 

@@ -1,5 +1,4 @@
-"""Arguments of compiled functions: the signature that selects a program, and its run-time
-values."""
+"""Arguments of compiled functions: the signature that selects a program, and values."""
 
 from __future__ import annotations
 
@@ -135,8 +134,7 @@ def _arrays_and_numbers(arrays: int, numbers: int) -> str:
 
 
 def bind(program: TracedProgram, args: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """Validate the arguments of a Program called directly: ranks and types must be the traced
-    ones."""
+    """Validate arguments of a Program called directly: ranks and types must be as traced."""
     flat, _ = signature(args)
     data, scalars = split_arguments(flat)
     if len(data) != len(program.arguments) or len(scalars) != len(program.params):

@@ -73,14 +73,16 @@ def explain(program: Any) -> str:
     lines = [_headline(program, names, short), ""]
     lines += _inputs(names)
     for depth, node, under in in_order(program.roots):
-        block = _kernel(node, names, words, short) if is_kernel(node) else _steering(node, names)
+        block = (
+            _kernel(node, names, words, short) if is_kernel(node) else _control_flow(node, names)
+        )
         if under:
             block[0] += f"   ({under})"
         lines += [INDENT * 2 * depth + line for line in block]
         lines.append("")
     lines += _remarks(program)
     lines += _recognised(program)
-    lines += _apart(program, names, short)
+    lines += _not_fused(program, names, short)
     if words:
         lines.append("Words")
         lines += _table([(word, meaning) for word, meaning in words.items()])
@@ -148,18 +150,18 @@ def title(node: Node, names: Names) -> str:
     return f"{text} at {where}" if where else text
 
 
-def _steering(node: Node, names: Names) -> list[str]:
+def _control_flow(node: Node, names: Names) -> list[str]:
     """A loop or a branch: what is repeated, or what decides."""
     name = names.loops[node]
     if isinstance(node, ArrayLoop):
-        turns = "until its test fails" if node.count is None else (
+        times = "until its test fails" if node.count is None else (
             f"{names.extent(node.count)} times")  # fmt: skip
         states = [
             f"{names.inputs[s]} starts as {names.array(first)}, becomes {names.array(new)}"
             for s, first, new in zip(node.state, node.init, node.body, strict=True)
         ]
         rows = [(name, states), *_unordered(node, "the operations in its body have their own")]
-        return [f"Repeat {turns}: {title(node, names)}", *_rows(rows)]
+        return [f"Repeat {times}: {title(node, names)}", *_rows(rows)]
     if isinstance(node, Branch):
         sides = [
             f"{names.array(a)} or {names.array(b)}"
@@ -176,7 +178,7 @@ def _unordered(node: Node, others: str) -> list[tuple[str, list[str]]]:
     if not node.label.ordered:
         return []
     told = f"{node.label.schedule!r}: no effect: it computes nothing itself; {others}"
-    return [("schedule", _hung(told))]
+    return [("schedule", _wrapped_text(told))]
 
 
 def _kernel(node: Node, names: Names, words: dict[str, str], short: ShortRows) -> list[str]:
@@ -192,7 +194,7 @@ def _kernel(node: Node, names: Names, words: dict[str, str], short: ShortRows) -
         rows.append(("reads", reads))
     rows.append(("writes", _writes(node, names, words)))
     told = short.told(node)
-    rows += [("short rows", _hung(told))] if told else []
+    rows += [("short rows", _wrapped_text(told))] if told else []
     rows += [] if short.left_out(node) else _costs(shown, found, names, words)
     rows += product
     schedule = [] if short.left_out(node) else _schedule(node, names, product, short)
@@ -211,8 +213,8 @@ def _schedule(node: Node, names: Names, product: Sequence[tuple[str, list[str]]]
     if lowering is None:
         return [] if schedule is None else [f"{given}: no effect on {program.backend}"]
     context = lowering(program, node)
-    who = _other_than_ours(node, product, context is None)
-    chosen = _is_chosen(schedule)
+    who = _external_kernel(node, product, context is None)
+    chosen = _is_open(schedule)
     found = reasons(program, node, names.known)
     if who is not None:
         own = f"{who} has an order of its own"
@@ -232,23 +234,23 @@ def _schedule(node: Node, names: Names, product: Sequence[tuple[str, list[str]]]
     elif chosen and what.code is not None:
         given += f"; as {what.code!r}"
     lines = [given, *what.launches, *what.notes, *found]
-    return [part for line in lines for part in _hung(line)]
+    return [part for line in lines for part in _wrapped_text(line)]
 
 
 def _measured(node: Node, names: Names) -> list[tuple[str, list[str]]]:
     """The results of `tune` for a kernel on this device, at these extents."""
     lines = measured_lines(names, node, names.tuning)
-    return [("measured", [part for line in lines for part in _hung(line)])] if lines else []
+    return [("measured", [part for line in lines for part in _wrapped_text(line)])] if lines else []
 
 
-def _hung(text: str) -> list[str]:
+def _wrapped_text(text: str) -> list[str]:
     """A sentence wrapped to lines; a row of a table unchanged."""
     if len(text) <= WIDTH - 13 or "  " in text.strip():
         return [text]
     return textwrap.wrap(text, WIDTH - 13, subsequent_indent=INDENT)
 
 
-def _is_chosen(schedule: Any) -> bool:
+def _is_open(schedule: Any) -> bool:
     """Whether treadle chooses the entire schedule."""
     return schedule is None or schedule in (Auto(), Tuned())
 
@@ -258,7 +260,7 @@ def _is_plain(found: Sequence[str]) -> bool:
     return bool(found) and found[0] == PLAIN
 
 
-def _other_than_ours(node: Node, product: Sequence[tuple[str, list[str]]], library: bool
+def _external_kernel(node: Node, product: Sequence[tuple[str, list[str]]], library: bool
                      ) -> str | None:  # fmt: skip
     """A description of what computes a node, if that is not a kernel of the skeletons."""
     if isinstance(node, Library):
@@ -323,8 +325,7 @@ def _reads(node: Node, found: Sequence[Access], names: Names, words: dict[str, s
 
 
 def _in_place(node: Node, leaf: Leaf, names: Names) -> bool:
-    """Whether these are the defaults of a permute without other readers, which its kernel updates
-    in place."""
+    """Whether these are defaults of a permute without other readers: updated in place."""
     if not isinstance(node, Permute) or isinstance(leaf.node, Input):
         return False
     others = (le for n in names.kernels if n is not node for le in n.inputs())
@@ -343,7 +344,7 @@ def _writes(node: Node, names: Names, words: dict[str, str]) -> list[str]:
             "scattered", "written at computed indices; values at equal indices are combined"
         )
         lines = [f"{t}  scattered at {show_access(target, names.atom)}, {how}" for t in types]
-        return [*lines, *_dropped(node)]
+        return [*lines, *_lost_fractions(node)]
     if isinstance(node, Fold) and node.inner:
         inner = names.shape(node.inner)
         apart = node.epilogue == node.results and called(node.combine) not in ("argmin", "argmax")
@@ -359,7 +360,7 @@ def _writes(node: Node, names: Names, words: dict[str, str]) -> list[str]:
     return types
 
 
-def _dropped(node: Permute) -> list[str]:
+def _lost_fractions(node: Permute) -> list[str]:
     """Notes on fractions lost by casting values to the type of a permute's defaults."""
     casts = (v for v in node.values if isinstance(v, Apply) and v.op.name == "cast")
     lossy = {(v.args[0].type, v.type) for v in casts if v.args[0].type.is_float}
@@ -488,7 +489,7 @@ def _recognised(program: Any) -> list[str]:
     )
 
 
-def _apart(program: Any, names: Names, short: ShortRows) -> list[str]:
+def _not_fused(program: Any, names: Names, short: ShortRows) -> list[str]:
     """Why kernels that read each other's results were not fused."""
     kept = program.history.context.kept if program.history.context else {}
     read_by: dict[Node, list[int]] = {}

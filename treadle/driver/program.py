@@ -165,8 +165,8 @@ class Program(TracedProgram):
         return None if found is None else found(self, node)
 
     def first_choice(self, node: Any) -> Any:
-        """The schedule chosen, for the example extents, for a kernel whose schedule is open; None
-        for the default."""
+        """The schedule chosen for a kernel whose schedule is open, on the examples; None:
+        default."""
         from treadle.backend.runtime.choosing import first_choice
 
         return first_choice(self, node)
@@ -186,8 +186,7 @@ class Program(TracedProgram):
     def explained_for(
         self, shapes: tuple[tuple[int, ...], ...], numbers: tuple[Any, ...] = ()
     ) -> Program:
-        """This program, with explanations and simulations for these extents and scalar
-        arguments."""
+        """This program, explained and simulated for these extents and scalar arguments."""
         if (shapes, numbers) == (self.example_shapes, self.example_numbers):
             return self
         other = copy.copy(self)
@@ -201,8 +200,7 @@ class Program(TracedProgram):
 
     @user_facing
     def explain(self, backend: str | None = None) -> str:
-        """A description of every kernel: what was fused into it, what was not and why, bytes and
-        operations.
+        """Describe every kernel: what was fused into it, what was not and why, bytes, operations.
 
         `explain("cuda")` describes the program for an H200, even without a GPU.
         """
@@ -326,10 +324,10 @@ def _check_names(roots: Sequence[Leaf], schedules: dict[str, Any]) -> None:
         if wanted not in names | numbers:
             near = did_you_mean(wanted, names)
             known = ", ".join(sorted(names)) or "none"
-            told = f"Named operations: {known}.  Name one with name=… where it is built."
+            advice = f"Named operations: {known}.  Name one with name=… where it is built."
             raise TracingError(
                 f"the program has no operation named {wanted!r}.",
-                hint=told if near is None else f"{near}\n{told}",
+                hint=advice if near is None else f"{near}\n{advice}",
             )
 
 
@@ -360,17 +358,16 @@ def operation_names(programs: Iterable[Sequence[Leaf]]) -> list[str]:
 
 
 def unnamed_schedules(what: str, given: Sequence[Any], names: Sequence[str]) -> TracingError:
-    """The error for `.scheduled(Row())`, which does not name an operation; `names`: the existing
-    names."""
+    """The error for `.scheduled(Row())`, without an operation; `names`: the existing names."""
     name, schedule = names[0] if names else "name", given[0]
     if len(given) == 2 and given[0] in names:  # as in scheduled("blur", Row())
         name, schedule = given
-    told = f"Named operations: {', '.join(names)}." if names else (
+    advice = f"Named operations: {', '.join(names)}." if names else (
         "An operation gets its name where it is built, with name=…."
     )  # fmt: skip
     return TracingError(
         f"scheduled takes schedules by the names of operations, got {schedule!r} without one.",
-        hint=f"Write {what}.scheduled({name}={schedule!r}).  {told}",
+        hint=f"Write {what}.scheduled({name}={schedule!r}).  {advice}",
     )
 
 
@@ -379,8 +376,7 @@ def load(path: Any) -> Program:
     """Load a program from a file written by `Program.save`.
 
     Nothing is imported: if the program has a user-defined order or class of results, import its
-    module first.  `StorageError` otherwise, and for a file that is damaged, of another format or of
-    another version.
+    module first.  `StorageError` otherwise, and for a damaged file or another format version.
     """
     from . import storage
 

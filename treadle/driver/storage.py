@@ -133,8 +133,7 @@ def content(path: Any) -> tuple[str, str]:
 
 
 def unpacked(text: str, make: Callable[..., Made], name: str = "the pickled program") -> Made:
-    """Reconstruct a program from the text of `packed`, using its class `make`; errors call it
-    `name`."""
+    """Reconstruct a program of class `make` from the text of `packed`; errors call it `name`."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
@@ -220,8 +219,7 @@ def canonical_key(roots: Sequence[Leaf], settings: Settings) -> str:
     """SHA-256 of the meaning of a program, for caches.
 
     Equal programs have equal keys in all processes: inputs, parameters and variables are numbered
-    in order of first use; names, source locations and data are ignored; schedules and settings are
-    not.
+    in order of first use; names, source locations and data are ignored.
     """
     encoder = Encoder((), full=False)
     found = encoder.graph(roots)

@@ -27,8 +27,8 @@ from .page import PageError, Shown, Variant
 
 @dataclass(frozen=True)
 class Own:
-    """A function of a file, lowered: `arrays` and `numbers` (by name) are its arguments, `wanted`
-    the requested shapes."""
+    """A lowered function: `arrays` and `numbers` are its arguments, `wanted` the requested
+    shapes."""
 
     file: Path
     name: str
@@ -127,7 +127,7 @@ def own_program(where: str, shapes: list[str], kernel: str | None = None) -> Sho
     if not pattern.shape:
         raise PageError(f"{pattern.name!r} computes a single number: there is no order to choose.")
     named = _operation(program, pattern.name)
-    order, lines = _telling(pattern)
+    order, lines = _initial_view(pattern)
     start = {"order": order, "width": 8, "line": 8, "policy": "Lru", "lines": lines}
     label = ", ".join(dict.fromkeys(" × ".join(map(str, shape)) for shape, _ in own.wanted))
     return Shown(
@@ -137,9 +137,8 @@ def own_program(where: str, shapes: list[str], kernel: str | None = None) -> Sho
     )  # fmt: skip
 
 
-def _telling(pattern: Pattern) -> tuple[str, int]:
-    """An initial order and number of cache lines: where columns of 8 gain most over rows, otherwise
-    rows."""
+def _initial_view(pattern: Pattern) -> tuple[str, int]:
+    """An initial order and number of cache lines: where columns of 8 gain most, else rows."""
     sizes = sorted({max(4, pattern.span // part) for part in (512, 256, 128, 64, 32)})
     rows, columns = capacity_sweep(pattern, [Row(), Column(8)], 8, sizes)
     k = int(np.argmax(rows - columns))
@@ -166,7 +165,7 @@ def _module(path: Path) -> Any:
         raise PageError(f"there is no file {path}.")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
-        raise PageError(f"{path} is no Python file.")
+        raise PageError(f"{path} is not a Python file.")
     module = importlib.util.module_from_spec(spec)
     # As when Python runs a file: it is a module, and can import its neighbours.
     folder = str(path.resolve().parent)
@@ -218,7 +217,7 @@ def _shape(text: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
     except (ValueError, TypeError):
         shape, kind = (), np.dtype("float32")
     if not shape or min(shape) < 1:
-        raise PageError(f"{text!r} is no shape: write 64x64, or 64x64:int32.")
+        raise PageError(f"{text!r} is not a shape: write 64x64, or 64x64:int32.")
     return shape, kind
 
 
@@ -229,7 +228,7 @@ def _number(text: str) -> int | float:
         try:
             return float(text)
         except ValueError:
-            raise PageError(f"'={text}' is no number: write =3, or =0.5.") from None
+            raise PageError(f"'={text}' is not a number: write =3, or =0.5.") from None
 
 
 def _operation(program: Any, name: str) -> str | None:

@@ -83,16 +83,16 @@ def presets(shapes: tuple[tuple[int, int], ...] = SHAPES) -> list[Shown]:
     paper = {"order": "Column", "width": 4, "line": 4, "policy": "StepLru"}
     made = [
         _Preset(stencil7, "7×7 stencil", "Every output reads 49 neighbours. In the setting of "
-                "figure 4 of Prasetya (2021) there are no borders: rows run on into each other, "
-                "and nothing is stored.", "blur", {**paper, "lines": 24}, more=(window,)),
+                "figure 4 of Prasetya (2021) there are no borders: a row continues in the next "
+                "one, and nothing is stored.", "blur", {**paper, "lines": 24}, more=(window,)),
         _Preset(stencil3, "3×3 stencil", "Nine neighbours, the border repeated outside.", "blur",
                 {**paper, "lines": 16}),
         _Preset(stencil9, "9×9 stencil", "81 neighbours: nine rows have to stay while the order "
                 "moves on.", "blur", {**paper, "width": 8, "lines": 48}),
         _Preset(five_point, "5-point stencil", "One step of the heat equation: left, right, "
                 "above, below.", "heat", {**paper, "lines": 12}),
-        _Preset(product, "matrix product, naive", "Every output walks a row of a and a column of "
-                "b; neighbouring columns lie in the same lines. Figure 5 of Prasetya (2021) is "
+        _Preset(product, "matrix product, naive", "Every output reads a row of a and a column of "
+                "b; neighbouring columns share cache lines. Figure 5 of Prasetya (2021) is "
                 "without the stores.", "product", {**paper, "lines": 32}, _factors, (matrices,)),
         _Preset(transposition, "transposition", "Reads down, writes along: whichever way a row "
                 "order goes, one of the two crosses a line at every step.", "transposition",

@@ -63,8 +63,7 @@ LARGE = 1 << 20
 
 
 def candidates(backend: str, extents: Sequence[int | None]) -> list[Schedule]:
-    """Promising schedules for independent elements of these extents (None: unknown); the default is
-    first.
+    """Promising schedules for independent elements of these extents; the default is first.
 
     >>> candidates("native", (1, 1)), candidates("native", (64, 300))[:3]
     ([Row()], [Row(), Column(64), Column(256)])
@@ -85,8 +84,7 @@ def candidates(backend: str, extents: Sequence[int | None]) -> list[Schedule]:
 
 
 def fold_candidates(backend: str, extents: Sequence[int | None]) -> list[Schedule]:
-    """Promising schedules for a fold; `extents` are those of the folded axes, merged, and of the
-    result.
+    """Promising schedules for a fold; `extents`: the folded axes, merged, and the result's.
 
     >>> fold_candidates("native", (1 << 20,))[0], fold_candidates("native", (100, 300))[0]
     (Row() | Block(32768), Column(64))
@@ -116,7 +114,7 @@ def scan_candidates(extents: Sequence[int | None]) -> list[Schedule]:
     return [as_schedule(s) for s in found]
 
 
-def _of_leaves(node: Node, backend: str, extents: Sequence[int | None]) -> list[Schedule]:
+def _leaf_candidates(node: Node, backend: str, extents: Sequence[int | None]) -> list[Schedule]:
     """Schedules for nodes computed in leaves."""
     if isinstance(node, Fold):
         return fold_candidates(backend, extents)
@@ -135,8 +133,7 @@ def _of_leaves(node: Node, backend: str, extents: Sequence[int | None]) -> list[
 def promising(program: TracedProgram, node: Node, extents: Sequence[int | None],
               known: Mapping[Any, int]) -> list[Schedule]:  # fmt: skip
     """Of `candidates` and the schedules considered by `Auto`, the row order and the MOST with the
-    shortest predicted times; all candidates if the model has no prediction (other backends, extents
-    from data)."""
+    shortest predicted times; all candidates if the model has no prediction."""
     found = candidates(program.backend, extents)
     if not target_of(program.backend).kernels:
         return found
@@ -158,12 +155,12 @@ def _promising_folds(program: TracedProgram, node: Node, found: list[Schedule],
                      known: Mapping[Any, int]) -> list[Schedule]:  # fmt: skip
     """Candidates sorted by predicted time, without those predicted to be many times slower than the
     best; unsorted if the model has no prediction."""
-    told = seconds_predicted(program, node, known, [None, *found])
-    if None in told.values():
+    predicted = seconds_predicted(program, node, known, [None, *found])
+    if None in predicted.values():
         return found[:MOST]
-    limit = WORTH_TRYING * min(s for s in told.values() if s is not None)
-    fit = [s for s in found if (told[s] or 0.0) <= limit]
-    return sorted(fit, key=lambda s: told[s] or 0.0)[:MOST]
+    limit = WORTH_TRYING * min(s for s in predicted.values() if s is not None)
+    fit = [s for s in found if (predicted[s] or 0.0) <= limit]
+    return sorted(fit, key=lambda s: predicted[s] or 0.0)[:MOST]
 
 
 def hint_candidates(node: Node, backend: str, size: int | None) -> list[Hints]:
@@ -206,7 +203,7 @@ def options(program: TracedProgram, names: Names, node: Node, extents: Sequence[
     if isinstance(node, Generate | Permute):
         found = promising(program, node, extents, names.known)
     else:
-        found = _of_leaves(node, program.backend, extents)
+        found = _leaf_candidates(node, program.backend, extents)
         found = _promising_folds(program, node, found, names.known)
     kept = _kept(node)
     return [None, *ways, *distinct(program, node, [s | kept if kept else s for s in found])]
@@ -260,8 +257,7 @@ def subjects(program: TracedProgram) -> dict[str, tuple[int | None, ...]]:
 
 def tunable(names: Names) -> Iterator[tuple[str, Node, tuple[int | None, ...]]]:
     """Address, node and extents of everything that can be tuned: independent elements over two axes
-    or more; folds (folded axes merged, then the result's); scans; segmented folds (rows, segments);
-    products."""
+    or more; folds (folded axes merged, then the result's); scans; segmented folds; products."""
     for node in names.kernels:
         number = names.number(node)
         if number is None:

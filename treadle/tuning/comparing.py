@@ -73,9 +73,9 @@ def difference(found: Sequence[Any], wanted: Sequence[Any], allowed: float = 0.0
     for x, y in zip(found, wanted, strict=True):
         if x.dtype != y.dtype or x.shape != y.shape:
             return f"{x.dtype}{list(x.shape)} instead of {y.dtype}{list(y.shape)}"
-        told = "" if np.array_equal(_bytes(x), _bytes(y)) else _apart(x, y, allowed)
-        if told:
-            return told
+        text = "" if np.array_equal(_bytes(x), _bytes(y)) else _array_difference(x, y, allowed)
+        if text:
+            return text
     return ""
 
 
@@ -91,16 +91,16 @@ def _bytes(x: Any) -> Any:
     return flat.view(np.uint8).reshape(flat.size, x.itemsize)
 
 
-def _apart(x: Any, y: Any, allowed: float) -> str:
+def _array_difference(x: Any, y: Any, allowed: float) -> str:
     """Of two arrays whose bits differ."""
     count = int(np.count_nonzero((_bytes(x) != _bytes(y)).any(1)))
-    told = f"{count:,} of {x.size:,} elements differ"
+    text = f"{count:,} of {x.size:,} elements differ"
     wide = np.complex128 if x.dtype.kind == "c" else np.float64
     with np.errstate(all="ignore"):
         a, b = x.astype(wide), y.astype(wide)
         finite = np.isfinite(b)
         if not np.array_equal(np.isfinite(a), finite):
-            return f"{told}, some in being finite"
+            return f"{text}, some in being finite"
         largest = float(np.abs(b[finite]).max(initial=0.0))
         most = float(np.abs(a[finite] - b[finite]).max(initial=0.0))
     part = most / largest if largest else most
@@ -108,5 +108,5 @@ def _apart(x: Any, y: Any, allowed: float) -> str:
     explained = 0.0 if x.dtype.kind in "biu" else allowed * _unit_roundoff(x.dtype)
     if explained and part <= explained and others:
         return ""
-    told += f", by up to {part:.2g} of the largest"
-    return told + (f" (rounding explains {explained:.2g})" if explained else "")
+    text += f", by up to {part:.2g} of the largest"
+    return text + (f" (rounding explains {explained:.2g})" if explained else "")

@@ -38,17 +38,17 @@ def measured_lines(names: Names, node: Node, table: TuningTable | None) -> list[
     rows = [] if table is None else table.of(operation)
     if table is None or not rows:
         return []
-    told = _predicted(names, node, rows)
+    predicted = _predicted(names, node, rows)
     plain = next((r for r in rows if r.schedule is None), None)
     winner = table.winners.get(operation)
     shown = rows[:SHOWN]
     shown += [r for r in rows[SHOWN:] if r is plain or r.schedule == winner]
-    cells = [("whole program", "kernel predicted", "")] if any(told.values()) else []
+    cells = [("whole program", "kernel predicted", "")] if any(predicted.values()) else []
     for r in shown:
-        guess = told.get(r.schedule)
+        guess = predicted.get(r.schedule)
         text = "—" if guess is None else duration(guess)
         cells.append((duration(r.ms / 1e3), text, option_name(r.schedule)))
-    keep = (0, 1, 2) if any(told.values()) else (0, 2)
+    keep = (0, 1, 2) if any(predicted.values()) else (0, 2)
     widths = [max(len(c[k]) for c in cells) for k in range(3)]
     lines = [_verdict(table, rows, operation, plain)]
     for c in cells:

@@ -217,8 +217,7 @@ _Acceptable = Mapping[str, Mapping[Option, float]]
 
 
 def _most_frequent(acceptable: _Acceptable) -> list[Option]:
-    """The schedule acceptable at most points, then the one at most of the remaining points, and so
-    on."""
+    """Greedily: the schedule acceptable at most points, then at most of the remaining ones."""
     chosen: list[Option] = []
     left = list(acceptable)
     while left:

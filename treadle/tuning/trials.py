@@ -141,7 +141,7 @@ class Session:
         try:
             made = self._made(overrides, option)
             found, first = made.once()
-            if not self._as_wanted(subject, option, on_host(found)):
+            if not self._as_expected(subject, option, on_host(found)):
                 return None
             # A first run may include compilation: only a much longer time shows that the candidate
             # is slow.
@@ -158,18 +158,18 @@ class Session:
         made.repeats = max(1, math.ceil(SHORTEST / max(once, 1e-7)))
         return made
 
-    def _as_wanted(self, subject: Subject, option: Option, found: list[Any]) -> bool:
+    def _as_expected(self, subject: Subject, option: Option, found: list[Any]) -> bool:
         """Whether results are as expected; if not, the candidate is rejected."""
         allowed = subject.rounding(option)
         if self.varies:
             allowed = max(allowed, rounding(VARYING))
-        told = difference(found, self.wanted, allowed)
-        if not told:
+        why = difference(found, self.wanted, allowed)
+        if not why:
             return True
         if option is None:  # unordered float additions, by atomics
             self.varies = True
             return True
-        self._refuse(subject, option, f"its results differ: {told}", differs=True)
+        self._refuse(subject, option, f"its results differ: {why}", differs=True)
         if not difference(found, self.wanted, rounding(VARYING, 1)):
             if not isinstance(option, ProductWay):  # separable stencils
                 self.rounds_apart.add(subject.operation)
@@ -177,7 +177,7 @@ class Session:
                                   "other is tried")  # fmt: skip
         else:
             warnings.warn(
-                f"tune: {subject.operation} under {option!r} gives another result: {told}. It is "
+                f"tune: {subject.operation} under {option!r} gives another result: {why}. It is "
                 "refused: no schedule may do that.",
                 RuntimeWarning,
                 stacklevel=2,
@@ -232,12 +232,12 @@ class Session:
                     active.remove(made)
             bar.tick(subject.operation, min((r.ms for r in active), default=None))
         all_of_them = list(active)
-        turns = ROUNDS if self.least < LONG else 3 if self.least < 8 * LONG else 2
-        for turn in range(1, turns):
+        rounds = ROUNDS if self.least < LONG else 3 if self.least < 8 * LONG else 2
+        for k in range(1, rounds):
             # Very short candidates get a second round: the machine may have been busy.
-            fastest = max(min((r.ms for r in active), default=0.0), BRIEF if turn == 1 else 0.0)
+            fastest = max(min((r.ms for r in active), default=0.0), BRIEF if k == 1 else 0.0)
             active = [r for r in active if r.ms <= SLOW * fastest]
-            if turn > 2:
+            if k > 2:
                 active = sorted(active, key=lambda r: r.ms)[: max(2, (len(active) + 1) // 2)]
             for r in list(active):
                 if self.over:
@@ -278,9 +278,9 @@ class Session:
         """Whether the winner is also faster than the unchanged operation in new alternating runs:
         the fastest of many candidates may be so by chance."""
         took = max(plain.times[-1] * plain.repeats, 1e-6)
-        turns = max(1, min(ROUNDS, int(CONFIRM / took)))
+        rounds = max(1, min(ROUNDS, int(CONFIRM / took)))
         before = len(best.times), len(plain.times)
-        for _ in range(turns):
+        for _ in range(rounds):
             if not self._measured(subject, best):
                 return False
             plain.measure()
@@ -311,6 +311,5 @@ def winner_of(found: Sequence[Any]) -> Any:
 
 
 def with_schedules(program: TracedProgram, schedules: Mapping[str, Any]) -> TracedProgram:
-    """The program with further schedules, or ways to compute products; its `overrides` contain all
-    of them."""
+    """The program with further schedules, or ways to compute products, in its `overrides`."""
     return program.scheduled(**schedules)

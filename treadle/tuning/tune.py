@@ -125,8 +125,7 @@ def _measure(program: TracedProgram, args: Sequence[Any], budget: float, progres
 
 def _work(program: TracedProgram, args: Sequence[Any]) -> list[Subject]:
     """Every operation with its candidates for these arguments, the longest first; but products
-    last, because another way to compute a product rounds differently, and with it all later
-    results."""
+    last, because other ways to compute them change the rounding of all later results."""
     data, numbers = bind(program, args)
     made = with_schedules(program, {})
     made.example_shapes = tuple(tuple(map(int, a.shape)) for a in data)
