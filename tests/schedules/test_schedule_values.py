@@ -359,6 +359,6 @@ def test_calls_that_are_none_say_the_form():
     with pytest.raises(ScheduleTypeError, match=r"Hints: too many positional") as caught:
         Hints(3)  # type: ignore[misc]
     assert "The form is Hints(" in str(caught.value)
-    with pytest.raises(td.TracingError, match="an array is scheduled by one schedule") as wrong:
+    with pytest.raises(td.TracingError, match="an array takes one schedule") as wrong:
         (td.use(np.ones(3)) + 1).scheduled(blur=Row())
     assert "by name in programs" in str(wrong.value)

@@ -246,7 +246,7 @@ def test_floats_keep_their_digits_until_somebody_asks(clock):
 
 
 def test_ways_are_no_schedules():
-    with pytest.raises(td.ScheduleError, match="a way to compute a product, and this is none"):
+    with pytest.raises(td.ScheduleError, match="a way to compute a product, but this is not one"):
         summed(TALL).scheduled(total=ProductWay("strassen", 1))
     for wrong in ({"algorithm": "x", "levels": 1, "execution": None}, {"algorithm": None},
                   {"algorithm": None, "levels": 99, "execution": None}):  # fmt: skip
