@@ -21,8 +21,8 @@ def whole(t: ScalarType) -> Range:
 
 
 def exact(op: str, t: ScalarType, args: Sequence[Range]) -> Range:
-    """The range of an operation's result before it wraps to its type `t`, from those of its
-    operands (booleans: 0 and 1); all numbers of the type where no rule is known."""
+    """The range of an operation's result before it wraps to its type `t`, from the ranges of its
+    operands (booleans: 0 and 1); the range of the type if there is no rule."""
     rule = RULES.get(op)
     found = None if rule is None else rule(*args)
     return whole(t) if found is None else found
@@ -55,7 +55,7 @@ def bounds(e: Expr) -> Range:
 
 
 def _is_long(e: Expr) -> bool:
-    """Whether `e` is a sum of so many extents that it may wrap."""
+    """Whether `e` is a sum of so many extents that it may overflow."""
     for _ in range(int64.highest // MEMORY):
         if not is_common_sum(e):
             return False
@@ -105,14 +105,14 @@ def _truncated(a: int, b: int) -> int:
 
 
 def _remainder(a: Range, b: Range) -> Range:
-    """Of the divisor's sign; 0 for the divisor 0."""
+    """A remainder with the sign of the divisor; 0 for the divisor 0."""
     if a[0] >= 0 and b[0] >= 0:
         return a if a[1] < b[0] else (0, min(a[1], max(b[1] - 1, 0)))
     return min(b[0] + 1, 0), max(b[1] - 1, 0)
 
 
 def _rem(a: Range, b: Range) -> Range:
-    """Of the dividend's sign; 0 for the divisor 0."""
+    """A remainder with the sign of the dividend; 0 for the divisor 0."""
     most = max(max(map(abs, b)) - 1, 0)
     return -min(max(-a[0], 0), most), min(max(a[1], 0), most)
 
@@ -131,14 +131,14 @@ def _fma(a: Range, b: Range, c: Range) -> Range:
 
 
 def _left_shift(a: Range, by: Range) -> Range | None:
-    """A shift by the width or more gives 0."""
+    """A left shift; a shift by the width or more gives 0."""
     if by[0] != by[1] or not 0 <= by[0] < 64:
         return None
     return min(a[0] << by[0], 0), max(a[1] << by[0], 0)
 
 
 def _right_shift(a: Range, by: Range) -> Range | None:
-    """Arithmetic; a shift by the width or more gives 0, or -1 of negative numbers."""
+    """An arithmetic right shift; a shift by the width or more gives 0, or -1 if negative."""
     if by[0] < 0:
         return (0, a[1]) if a[0] >= 0 else None
     return _hull(*(x >> min(n, 64) for x in a for n in by))
@@ -163,7 +163,7 @@ def _larger(a: Range, b: Range) -> Range:
     return max(a[0], b[0]), max(a[1], b[1])
 
 
-#: The range of a result by those of the operands; None: nothing is known.
+#: The range of a result from the ranges of the operands; None: unknown.
 RULES: dict[str, Callable[..., Range | None]] = {
     "add": lambda a, b: (a[0] + b[0], a[1] + b[1]),
     "subtract": lambda a, b: (a[0] - b[1], a[1] - b[0]),

@@ -42,7 +42,7 @@ def regions(roots: Sequence[Leaf]) -> dict[Node, frozenset[Node]]:
 
 #: A nest of cond sides and loop bodies, each given by its node and side.
 Place = frozenset[tuple[Node, int]]
-#: The most places of a node.  A node with more gets a unique place, which it shares with no other.
+#: The most places of a node.  A node with more has a unique place, unlike any other node's.
 MOST_PLACES = 8
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Variable:
-    """legal: describes legal values; read: parses a text, `ValueError` or `KeyError` if illegal."""
+    """legal: a description of legal values; read: parses a text (`ValueError` or `KeyError`)."""
 
     legal: str
     read: Callable[[str], Any]

@@ -26,7 +26,7 @@ def inputs_of(
     """
     found: dict[Input, None] = dict.fromkeys(arguments)
     own, numbers, looping = set(arguments), set(params), False
-    met: set[Expr] = set()  # without variables
+    met: set[Expr] = set()  # expressions without variables
 
     def into(e: Expr) -> bool:
         if e in met:

@@ -391,9 +391,9 @@ def reads(e: Expr) -> bool:
 
 
 def is_common_sum(e: Expr) -> bool:
-    """A sum of integers that every element has in common, as those of the extents of joined arrays
-    are: n arrays make n of them, each a term longer, so what seeks something else in an element
-    does not look into them."""
+    """Whether this is a sum of integers that is the same for all elements, such as the offset of a
+    joined array.  n joined arrays have n such sums, each a term longer than the previous one, so
+    traversals of elements skip them."""
     return (
         not (e.varies or e.reads)
         and isinstance(e, Apply) and e.op.name == "add" and e.type is int64

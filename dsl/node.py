@@ -39,7 +39,7 @@ class Output(NamedTuple):
 
 
 class Scope(NamedTuple):
-    """Expressions of a node with the number of axes and the variables that they may mention."""
+    """Expressions of a node, the number of axes in scope and the variables in scope."""
 
     what: str
     expressions: tuple[Expr, ...]
@@ -146,8 +146,7 @@ class _NodeType(type):
 
 class Node(metaclass=_NodeType):
     """Base class of the array graph.  A node class declares its fields as annotated attributes;
-    construction, hashing, rewriting and serialisation follow from them.  Equal nodes are one
-    object.
+    construction, hashing, rewriting and serialisation follow from them.  Equal nodes are shared.
 
     Besides its fields a node has the keyword arguments `label`, `where` it was written, `checks` to
     be made before it is computed, and the labels and locations of operations `fused` into it.
@@ -229,25 +228,25 @@ class Node(metaclass=_NodeType):
         return ()
 
     def iteration_space(self) -> tuple[Expr | None, ...]:
-        """The extents of the axes that the element expressions range over, None where an extent is
-        not known; empty: the node has no elements of its own."""
+        """The extents of the axes over which element expressions range (None: unknown); empty if
+        the node has no element expressions."""
         return ()
 
     def per_element(self) -> tuple[Expr, ...]:
-        """The expressions evaluated at every point of the iteration space: no shapes, no initial
-        values."""
+        """The expressions evaluated at each point of the iteration space, without shapes and
+        initial values."""
         return ()
 
     def schedule_axes(self) -> int:
-        """How many axes a schedule of the node orders; 0: it takes none."""
+        """The number of axes ordered by a schedule of the node; 0 if it takes no schedule."""
         return len(self.iteration_space())
 
     def scopes(self) -> Iterator[Scope]:
-        """The expressions evaluated on the device, with what they may mention."""
+        """The expressions evaluated on the device, with their scopes."""
         return iter(())
 
     def host_expressions(self) -> tuple[Expr, ...]:
-        """The expressions that the host evaluates, besides the shapes of the outputs."""
+        """The expressions evaluated on the host, except the shapes of the outputs."""
         return ()
 
     def operands(self) -> tuple[Leaf, ...]:

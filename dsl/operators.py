@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .annotations import ArrayLike, DTypeLike
     from .array import Array
 
-#: What an operation gives without an array among its operands: the class itself.
+#: The result type of an operation without array operands: the class itself.
 V = TypeVar("V", bound="Operators[Any]")
 W = TypeVar("W", covariant=True)
 

@@ -19,7 +19,7 @@ from .expr import FALSE, TRUE, Apply, Const, Expr, Foreign, Proj, Read, walk
 from .primitives import TABLE, Primitive, convert, value_of
 from .types import ScalarType, bool_, int64
 
-#: What arithmetic on bools is.
+#: Arithmetic on booleans.
 LOGICAL_ON_BOOL = {
     "add": "logical_or",
     "maximum": "logical_or",

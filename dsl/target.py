@@ -10,15 +10,15 @@ class Target:
     """A kind of machine.
 
     `gpu`: kernels run in blocks of threads with warps and shared memory, otherwise as tasks on
-    cores.  `kernels`: programs are compiled to kernels; otherwise the unoptimised graph is
-    interpreted.  `operations`: what the machine, or its compiler's library, provides of what
-    primitives are otherwise decomposed to (`skeletons/ir/decompose.py`):
+    cores. `kernels`: programs are compiled to kernels; otherwise the graph is interpreted.
+    `operations`: those that the machine or its compiler's library provides, and that are otherwise
+    decomposed (`skeletons/ir/decompose.py`):
 
-        integer absolute        |a| of integers; of the lowest number, itself
+        integer absolute        |a| of integers; of the least integer, itself
         classification          isnan, isinf, isfinite and signbit of float32 and float64
         nextafter               of float32 and float64
-        saturating conversion   floats beyond the range of an integer type become its ends
-        S to T of NaN           that conversion gives 0 of NaN, from the type S to the type T
+        saturating conversion   floats beyond the range of an integer type are clamped to it
+        S to T of NaN           converting NaN from the type S to the type T gives 0
         float64 to float16      rounded once
         complex conversion      between the complex types
         atomic float addition   but of bfloat16

@@ -192,7 +192,7 @@ def explore(
     output: Annotated[Path, typer.Option(help="The page.")] = Path("treadle-output/explore.html"),
     show: Annotated[bool, typer.Option("--open/--no-open", help="Open it in a browser.")] = True,
 ) -> None:
-    """Write a page that shows an order of threads at work: its steps, its cache, its kernel."""
+    """Write a page that shows an order of threads: its steps, its cache, its kernel."""
     import webbrowser
 
     with _friendly(), _console(stderr=True).status("collecting addresses and kernels"):

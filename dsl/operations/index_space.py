@@ -333,7 +333,7 @@ def _roll_axis(array: Array, shift: Any, axis: int) -> Array:
     n = array._shape[axis]
     index: list[Expr] = list(indices(array.ndim))
     by = lift(shift, "roll")
-    as_index(by, "roll")  # of an integer type
+    as_index(by, "roll")  # check the type
     if not (isinstance(by, Const) and abs(int(by.value)) < 1 << 31):  # i - shift might overflow
         wide = uint64 if by.type == uint64 else int64
         by = apply_primitive("remainder", [simplify.cast(e, wide) for e in (by, n)])

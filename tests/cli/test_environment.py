@@ -116,7 +116,7 @@ def test_folders_that_cannot_be(folder: str, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     done = python("-c", WHERE, folder=tmp_path, TREADLE_CACHE_DIR=folder.format(tmp_path))
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("UserWarning") == 1 and "cannot be used to keep" in done.stderr
+    assert done.stderr.count("UserWarning") == 1 and "cannot be used as a cache" in done.stderr
 
 
 def test_nobody_s_home(tmp_path: Path) -> None:

@@ -403,7 +403,7 @@ def test_a_boundary_that_is_not_called_and_an_initial_value_that_is_missing():
     (lambda: td.function(f=max), "function has no argument 'f'(.|\n)*: g"),
     (lambda: td.complex_(1.0), "complex_: missing a required argument: 'im'"),
     (lambda: td.Array([1.0, 2.0]), r"cannot make an array of list(.|\n)*td.use\(x\)"),
-    (lambda: td.Scalar(3.5), r"no scalar of float(.|\n)*td.float32\(3.5\)"),
+    (lambda: td.Scalar(3.5), r"cannot make a scalar of float(.|\n)*td.float32\(3.5\)"),
 ])  # fmt: skip
 def test_calls_with_other_arguments_are_told_the_form(call, said):
     with pytest.raises(td.TracingError, match=said):

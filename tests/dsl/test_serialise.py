@@ -190,13 +190,13 @@ def test_truncated_and_flipped_files(tmp_path):
 
 def test_other_formats_and_versions(tmp_path):
     path, document = stored(tmp_path)
-    for change, word in (({"format": "x"}, "no stored"), ({"version": 99}, "version 99"),
+    for change, word in (({"format": "x"}, "not a stored"), ({"version": 99}, "version 99"),
                          ({"sha256": "0"}, "checksum")):  # fmt: skip
         path.write_text(json.dumps({**document, **change}), encoding="utf-8")
         with pytest.raises(td.StorageError, match=word):
             load(path)
     path.write_text("[]", encoding="utf-8")
-    with pytest.raises(td.StorageError, match="no stored"):
+    with pytest.raises(td.StorageError, match="not a stored"):
         load(path)
 
 

@@ -458,7 +458,7 @@ def test_measuring_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_execution_needs_an_algorithm() -> None:
     a = np.ones((4, 4))
-    with pytest.raises(td.TracingError, match="applies to fast algorithms, but the algorithm is"):
+    with pytest.raises(td.TracingError, match="applies to fast algorithms"):
         td.matmul(a, a, execution="owner")
     with pytest.raises(td.TracingError, match="5 levels have too many"):
         td.strassen(a, a, levels=5, execution="owner")

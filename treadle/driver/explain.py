@@ -151,7 +151,7 @@ def title(node: Node, names: Names) -> str:
 
 
 def _control_flow(node: Node, names: Names) -> list[str]:
-    """A loop or a branch: what is repeated, or what decides."""
+    """A loop (what is repeated) or a branch (what decides)."""
     name = names.loops[node]
     if isinstance(node, ArrayLoop):
         times = "until its test fails" if node.count is None else (
@@ -325,7 +325,7 @@ def _reads(node: Node, found: Sequence[Access], names: Names, words: dict[str, s
 
 
 def _in_place(node: Node, leaf: Leaf, names: Names) -> bool:
-    """Whether these are defaults of a permute without other readers: updated in place."""
+    """Whether these are a permute's defaults, which it updates in place as the only reader."""
     if not isinstance(node, Permute) or isinstance(leaf.node, Input):
         return False
     others = (le for n in names.kernels if n is not node for le in n.inputs())
@@ -427,9 +427,8 @@ def _costs(node: Node, found: Sequence[Access], names: Names, words: dict[str, s
 
 
 def _limit(program: Any, work: float, moved: float, whole: bool) -> str:
-    """Whether arithmetic or memory limits the program on its device; for an entire kernel (`whole`)
-    on a GPU also the time.  (Times on a CPU vary with the machine: `Auto` and `treadle ceilings`.)
-    """
+    """Whether arithmetic or memory limits a kernel; for an entire kernel (`whole`) on a GPU also
+    the time.  (Times on a CPU vary with the machine: `Auto` and `treadle ceilings`.)"""
     device = device_of(program)
     computing, moving = work / (2 * device.issue * device.lanes), moved / device.dram
     what = "memory" if computing < moving else "arithmetic"
