@@ -257,6 +257,15 @@ def test_broadcast_to_and_replicate(check):
     check(cases)
 
 
+def test_a_shift_is_an_integer(backend):
+    """A truth value given at a call is refused as a literal one is."""
+    for shift in (True, np.float32(1)):
+        with pytest.raises(td.DTypeError, match="roll needs an integer index"):
+            td.roll(np.arange(3), shift)
+        with pytest.raises(td.DTypeError, match="roll needs an integer index"):
+            td.jit(lambda a, n: td.roll(a, n), backend=backend)(np.arange(3), shift)
+
+
 def test_reverse_and_roll(check):
     cases = {}
     for shape in ((7,), (0,), (1,), (3, 5), (0, 4), (2, 3, 4)):
