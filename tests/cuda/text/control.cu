@@ -1,5 +1,6 @@
 using int64 = long long;
 
+// A float towards zero as int64, held within the range; 0 of NaN.
 __device__ __forceinline__ int64 to_int64(float x) {
   return x != x ? 0 : __float2ll_rz(x);
 }

@@ -315,10 +315,12 @@ __device__ __forceinline__ complex64 conj(complex64 z) {
   return complex64(z.real, -z.imag);
 }
 
+// A float towards zero as int64, held within the range; 0 of NaN.
 __device__ __forceinline__ int64 to_int64(float x) {
   return x != x ? 0 : __float2ll_rz(x);
 }
 
+// A float towards zero as uint64, held within the range; 0 of NaN.
 __device__ __forceinline__ uint64 to_uint64(float x) {
   return x != x ? 0ull : __float2ull_rz(x);
 }

@@ -56,7 +56,7 @@ __device__ float floor_divide(float a, float b) {
   if (b == 0.0f) return a / b;
   const float rest = fmodf(a, b);
   const float q = (a - rest) / b;
-  const float low = rest != 0.0f && b < 0.0f != rest < 0.0f ? q - 1.0f : q;
+  const float low = rest != 0.0f && (b < 0.0f) != (rest < 0.0f) ? q - 1.0f : q;
   if (low == 0.0f) return copysignf(0.0f, a / b);
   const float down = floorf(low);
   return low - down > 0.5f ? down + 1.0f : down;
@@ -66,7 +66,7 @@ __device__ float floor_divide(float a, float b) {
 __device__ float floor_remainder(float a, float b) {
   const float rest = fmodf(a, b);
   if (rest == 0.0f) return copysignf(0.0f, b);
-  return b < 0.0f != rest < 0.0f ? rest + b : rest;
+  return (b < 0.0f) != (rest < 0.0f) ? rest + b : rest;
 }
 
 // The smaller; NaN if one of them is.
@@ -110,14 +110,16 @@ __device__ __forceinline__ float16 nextafter(float16 a, float16 b) {
   if (a != a || b != b) return float16(a + b);
   if (a == b) return a;
   const bool up = a < b;
-  return from_bits<float16>(a == 0.0f ? (up ? 1 : 32769) : up != a > 0.0f ? (uint16)(a.bits - 1)
-      : (uint16)(a.bits + 1));
+  return from_bits<float16>(a == 0.0f ? (up ? 1 : 32769) : up != (a > 0.0f)
+      ? (uint16)(a.bits - 1) : (uint16)(a.bits + 1));
 }
 
+// A float towards zero as int64, held within the range; 0 of NaN.
 __device__ __forceinline__ int64 to_int64(float x) {
   return x != x ? 0 : __float2ll_rz(x);
 }
 
+// A float towards zero as uint64, held within the range; 0 of NaN.
 __device__ __forceinline__ uint64 to_uint64(float x) {
   return x != x ? 0ull : __float2ull_rz(x);
 }

@@ -56,7 +56,7 @@ __device__ double floor_divide(double a, double b) {
   if (b == 0.0) return a / b;
   const double rest = fmod(a, b);
   const double q = (a - rest) / b;
-  const double low = rest != 0.0 && b < 0.0 != rest < 0.0 ? q - 1.0 : q;
+  const double low = rest != 0.0 && (b < 0.0) != (rest < 0.0) ? q - 1.0 : q;
   if (low == 0.0) return copysign(0.0, a / b);
   const double down = floor(low);
   return low - down > 0.5 ? down + 1.0 : down;
@@ -66,7 +66,7 @@ __device__ double floor_divide(double a, double b) {
 __device__ double floor_remainder(double a, double b) {
   const double rest = fmod(a, b);
   if (rest == 0.0) return copysign(0.0, b);
-  return b < 0.0 != rest < 0.0 ? rest + b : rest;
+  return (b < 0.0) != (rest < 0.0) ? rest + b : rest;
 }
 
 // The smaller; NaN if one of them is.
@@ -86,18 +86,22 @@ __device__ __forceinline__ double sign(double x) {
   return x < 0.0 ? -1.0 : 0.0;
 }
 
+// A float towards zero as int32, held within the range; 0 of NaN.
 __device__ __forceinline__ int to_int32(double x) {
   return x != x ? 0 : __double2int_rz(x);
 }
 
+// A float towards zero as int64, held within the range; 0 of NaN.
 __device__ __forceinline__ int64 to_int64(double x) {
   return x != x ? 0 : __double2ll_rz(x);
 }
 
+// A float towards zero as uint32, held within the range; 0 of NaN.
 __device__ __forceinline__ uint32 to_uint32(double x) {
   return x != x ? 0u : __double2uint_rz(x);
 }
 
+// A float towards zero as uint64, held within the range; 0 of NaN.
 __device__ __forceinline__ uint64 to_uint64(double x) {
   return x != x ? 0ull : __double2ull_rz(x);
 }
